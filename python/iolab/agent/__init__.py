@@ -1,0 +1,1 @@
+"""Talking to one agent: transports, client, and an in-memory fake."""

@@ -1,0 +1,1 @@
+"""Trials -> estimates with intervals -> conclusions. Pure: no I/O, no clock; randomness (bootstrap) from a fixed seed."""

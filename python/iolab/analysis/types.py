@@ -1,0 +1,146 @@
+"""What analysis concludes from trials; the report only formats these."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A confidence interval."""
+
+    low: float
+    """Lower end, in the unit of what it belongs to."""
+    high: float
+    """Upper end."""
+    method: str
+    """How it was made, e.g. 't' or 'BCa bootstrap'."""
+    level_ratio: float = 0.95
+    """Confidence level [ratio]."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """One metric of one measure in one cell, over its trials (one per block)."""
+
+    cell: Mapping[str, str]
+    """Factor to label."""
+    measure: str
+    """Name of the measure."""
+    metric: str
+    """Name of the metric."""
+    unit: str
+    """Of mean, min, max, median, ci."""
+    n: int
+    """Trials."""
+    mean: float
+    """Arithmetic mean."""
+    min: float
+    """Smallest trial."""
+    max: float
+    """Largest trial."""
+    median: float
+    """Middle trial."""
+    ci: Interval | None
+    """Of the mean; from 4 trials up (t below 10, BCa bootstrap above)."""
+    ratio: float | None
+    """Mean of the ratios to the same-block baseline trial; None without a baseline."""
+    ratio_ci: Interval | None
+    """Of the ratio."""
+    p_value: float | None
+    """Of ratio = 1, corrected for the number of cells compared (Holm); None without a baseline or below 4 blocks."""
+    values: tuple[float, ...]
+    """The trials, in order of block."""
+    outliers: tuple[int, ...]
+    """Indices into `values` of marked trials."""
+    mean_without: float | None
+    """Mean without the marked trials; None where none is marked."""
+    ratio_without: float | None
+    """Ratio without the marked trials; None where none is marked or without a baseline."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlier:
+    """A trial that stands apart. It is marked, never deleted."""
+
+    key: str
+    """Of the trial record."""
+    measure: str
+    """Name of the measure."""
+    metric: str
+    """In which metric."""
+    cell: Mapping[str, str]
+    """Factor to label."""
+    block: int
+    """Which trial."""
+    value: float
+    """What was measured."""
+    robust_z: float
+    """Distance from the median in robust standard deviations."""
+    code: str
+    """Reason code: 'far-from-median', 'host-stolen-time', ..."""
+    text: str
+    """The reason in words, with figures."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """What changing one factor (or several together: an interaction) does to a metric, over all other factors."""
+
+    measure: str
+    """Name of the measure."""
+    metric: str
+    """Name of the metric."""
+    levels: Mapping[str, str]
+    """Factor to level; one entry: a main effect, two: an interaction."""
+    reference: Mapping[str, str]
+    """Factor to the level it is compared with."""
+    ratio: float
+    """Metric at `levels` over metric at `reference`; for an interaction the factor by which they differ from acting apart."""
+    ci: Interval | None
+    """Of the ratio."""
+    p_value: float | None
+    """Of ratio = 1, Holm-corrected."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One conclusion for the summary: a level against the baseline (or first) level, under fixed conditions."""
+
+    measure: str
+    """Name of the measure."""
+    metric: str
+    """The measure's leading metric."""
+    factor: str
+    """What was changed."""
+    level: str
+    """To what."""
+    reference: str
+    """From what."""
+    conditions: Mapping[str, str]
+    """Levels of the factors for which it holds; empty: over all."""
+    ratio: float
+    """Metric at `level` over metric at `reference`."""
+    ci: Interval | None
+    """Of the ratio."""
+    shown: bool
+    """True when the difference is distinguishable from none at the corrected level."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Analysis:
+    """Everything concluded from a run."""
+
+    estimates: tuple[Estimate, ...]
+    """In the plan's order of cells; per measure and metric."""
+    leading: Mapping[str, str]
+    """Measure name to the metric that summaries and charts show first."""
+    effects: tuple[Effect, ...]
+    """Per measure, leading metric only."""
+    findings: tuple[Finding, ...]
+    """Sorted by importance."""
+    outliers: tuple[Outlier, ...]
+    """Marked trials."""
+    detectable: Mapping[str, float]
+    """Measure name to the smallest ratio change that this run could have shown (two-sided 95 %, power 80 %), e.g. 0.03."""
+    spread: Mapping[str, float]
+    """Measure name to the median over cells of the coefficient of variation between blocks [ratio]."""

@@ -1,0 +1,86 @@
+"""The frozen Experiment: what the file means, before anything is decided."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from iolab.experiment.links import Link, Volume
+from iolab.experiment.machines import Machine
+from iolab.experiment.measures import Measure
+
+
+Cell = Mapping[str, str]
+"""Factor name to level label; a sub-factor is absent where its level is not chosen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lab:
+    """Machines, links and volumes of one cell."""
+
+    machines: Mapping[str, Machine]
+    """By name."""
+    links: Mapping[str, Link]
+    """By name."""
+    volumes: Mapping[str, Volume]
+    """By name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """One cell, resolved: the lab that must stand and what is measured in it."""
+
+    lab: Lab
+    """The lab."""
+    measures: Mapping[str, Measure]
+    """By name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One value of a factor."""
+
+    label: str
+    """As shown to people."""
+    sets: Mapping[str, object]
+    """Dotted path to the tree that replaces the value there."""
+    factors: "tuple[Factor, ...]" = ()
+    """Sub-factors, which exist only under this level."""
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """Something that is varied: a dotted path, or a name whose levels set several paths."""
+
+    name: str
+    """The key in the file."""
+    levels: tuple[Level, ...]
+    """In the order written."""
+
+
+Selector = Mapping[str, tuple[str, ...]]
+"""Factor name to the level labels it accepts; all entries must hold."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """An experiment file that passed every check."""
+
+    title: str
+    """One line for people."""
+    tree: Mapping[str, object]
+    """The base document (lab, measure), as plain data: levels are applied to it."""
+    factors: tuple[Factor, ...]
+    """In the order written."""
+    only: tuple[Selector, ...] = ()
+    """Where given, a cell must match one of these."""
+    excluded: tuple[Selector, ...] = ()
+    """A cell that matches one of these is left out."""
+    baseline: Mapping[str, str]
+    """Factor name to the label that others are compared with."""
+    blocks: int
+    """How often every cell is measured."""
+    seed: int
+    """Of the order of trials."""
+    text: str
+    """The file as it was read."""
+    source: str
+    """The file's name, for messages."""

@@ -1,0 +1,1 @@
+"""Experiment + facts -> Plan: cells, seeded order, time estimate, digest. No side effects."""

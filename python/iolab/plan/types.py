@@ -1,0 +1,78 @@
+"""What was decided before anything runs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+PLAN_SCHEMA = 1
+"""Version of plan.json."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFactor:
+    """A factor and its labels, sub-factors included (in order of first appearance)."""
+
+    name: str
+    """The key in the experiment file."""
+    labels: tuple[str, ...]
+    """Level labels in the order written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One trial to be done."""
+
+    key: str
+    """Identity: digest of the resolved lab, the measure and the block."""
+    measure: str
+    """Name of the measure."""
+    block: int
+    """From 1."""
+    plot: int
+    """Whole plot within the block, from 0: steps of one plot share their expensive levels."""
+    levels: tuple[int, ...]
+    """Per planned factor the index of its label; -1 where the factor does not exist or does not touch this measure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unsupported:
+    """Steps that this host cannot do."""
+
+    measure: str
+    """Name of the measure."""
+    cell: Mapping[str, str]
+    """Factor to label."""
+    reason: str
+    """What is lacking and what to do about it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """An experiment with every choice made."""
+
+    title: str
+    """One line for people."""
+    factors: tuple[PlannedFactor, ...]
+    """All factors, sub-factors included."""
+    measures: tuple[str, ...]
+    """Names, in the order written."""
+    baseline: Mapping[str, str]
+    """Factor to label."""
+    grouping: tuple[str, ...]
+    """Factors that are expensive to change; their levels change slowest (split-plot)."""
+    seed: int
+    """Of the order."""
+    blocks: int
+    """How often every cell is measured."""
+    steps: tuple[Step, ...]
+    """In the order they are done."""
+    unsupported: tuple[Unsupported, ...]
+    """What was left out, with reasons."""
+    estimate_ns: int
+    """Expected duration of all steps [ns]."""
+    digest: str
+    """sha256 over experiment, order and seed; not over the host's facts."""
+
+    def cell(self, step: Step) -> dict[str, str]:
+        """Return factor -> label of a step, without the factors that do not touch it."""
+        pairs = zip(self.factors, step.levels, strict=True)
+        return {factor.name: factor.labels[level] for factor, level in pairs if level >= 0}

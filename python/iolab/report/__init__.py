@@ -1,0 +1,1 @@
+"""Estimates -> terminal, HTML, Markdown, CSV. Formatting only, no arithmetic."""

@@ -1,0 +1,77 @@
+"""What a run folder holds, as frozen types."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from iolab.plan.types import Plan
+from iolab.trial.result import TrialResult
+
+TRIAL_SCHEMA = 1
+"""Version of a line in trials.jsonl; a change of a metric's meaning raises it."""
+
+
+class RunStatus(StrEnum):
+    """How far a run is."""
+
+    COMPLETE = "complete"
+    PARTIAL = "partial"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialRecord:
+    """One line of trials.jsonl."""
+
+    key: str
+    """Identity of the step: the resolved lab and measure, and the block."""
+    measure: str
+    """Name of the measure."""
+    block: int
+    """From 1."""
+    cell: Mapping[str, str]
+    """Factor name to level label; only factors that this measure depends on."""
+    wall: str
+    """When it began, ISO 8601 with offset."""
+    result: TrialResult
+    """What happened."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandRecord:
+    """One line of commands.jsonl: a command that was really run on a host."""
+
+    machine: str
+    """Machine it was run for."""
+    netns: str | None
+    """Network namespace it ran in."""
+    argv: tuple[str, ...]
+    """The command."""
+    undo: tuple[str, ...] | None
+    """What takes it back."""
+    exit_status: int | None
+    """0 is success."""
+    duration_ns: int
+    """How long it took [ns]."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredRun:
+    """A run folder, read."""
+
+    folder: Path
+    """Where it lies."""
+    name: str
+    """The folder's name, which is the run's name."""
+    plan: Plan
+    """The plan it follows."""
+    facts: Mapping[str, object]
+    """facts.json, as stored."""
+    trials: tuple[TrialRecord, ...]
+    """In the order they were done; the last one of each key counts."""
+    commands: tuple[CommandRecord, ...]
+    """What was run on the hosts, in order."""
+    status: RunStatus
+    """Complete when every step of the plan has a record."""
+    notes: tuple[str, ...] = field(default=())
+    """What reading found, e.g. a torn last line that was ignored."""

@@ -1,0 +1,57 @@
+"""What happened in one trial. Errors never become data: a failed trial has a reason and no metrics."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    """How a trial ended."""
+
+    OK = "ok"
+    FAILED = "failed"
+    """It could not be carried out."""
+    INVALID = "invalid"
+    """It ran, but the lab was not as applied (read-back mismatch); its metrics are not used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One measured figure."""
+
+    value: float
+    """In `unit`."""
+    unit: str
+    """bit/s, ratio, s, count, ..."""
+
+
+@dataclass(frozen=True, slots=True)
+class Warning:
+    """Something the reader of the result must know."""
+
+    code: str
+    """Short and stable, e.g. counters-disagree."""
+    text: str
+    """What was seen, with figures."""
+    advice: str = ""
+    """What to do about it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialResult:
+    """One trial, as it happened."""
+
+    status: Status
+    """How it ended."""
+    reason: str | None = None
+    """Why it failed or is invalid."""
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
+    """By name; see docs/method."""
+    warnings: tuple[Warning, ...] = ()
+    """What to know about it."""
+    begin_ns: int
+    """Start of the trial, set-up and read-back included [ns, monotonic]."""
+    end_ns: int
+    """End of the trial [ns, monotonic]."""
+    measured_ns: int
+    """Time the measuring program ran [ns]; the rest is overhead."""
