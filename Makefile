@@ -1,0 +1,62 @@
+# Sets up, builds and checks iolab. Each target does all the set-up it needs; a second call starts at once.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+BIN := .venv/bin
+RUST := $(wildcard Cargo.toml Cargo.lock .cargo/config.toml) $(shell find crates -name '*.rs' -o -name Cargo.toml)
+
+.PHONY: help setup demo test lint bench wheel requirements clean packages packages-test
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
+
+setup: packages $(BIN)/iolab-agent  ## everything that .venv/bin/iolab needs
+
+demo: setup  ## run labs/quickstart.yaml and print its result table and report
+	@scripts/demo.sh
+
+test: setup lint  ## every check and test
+	@scripts/test.sh
+
+lint: packages-test $(BIN)/.iolab-dev $(BIN)/iolab-agent  ## style, types, layers, sizes; Python and Rust
+	@scripts/lint.sh
+
+bench: setup $(BIN)/.iolab-dev  ## measure iolab itself (benches/*.py)
+	@for bench in benches/*.py; do echo "== $$bench"; $(BIN)/python "$$bench"; done
+
+wheel: packages $(BIN)/.iolab-run  ## build the one wheel, with the agent inside, in build/wheel
+	@scripts/packages.sh build
+	@rm -rf build/wheel
+	@$(BIN)/maturin build --release --locked --out build/wheel --compatibility linux
+
+requirements: $(BIN)/.iolab-run  ## lock the newest allowed Python packages anew
+	@scripts/lock.sh
+
+clean:  ## delete everything that was built; runs/ stays
+	rm -rf .venv build target .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find python tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+packages:
+	@scripts/packages.sh run
+
+packages-test:
+	@scripts/packages.sh run build lint browser
+
+$(BIN)/.iolab-run: scripts/python.sh requirements/tools.txt requirements/run.txt | packages
+	@echo "setup: Python packages"
+	@scripts/python.sh run
+	@touch $@
+
+$(BIN)/.iolab-dev: requirements/dev.txt $(BIN)/.iolab-run
+	@echo "setup: Python packages of the checks"
+	@scripts/python.sh dev
+	@touch $@
+
+$(BIN)/iolab-agent: pyproject.toml $(RUST) $(BIN)/.iolab-run
+	@echo "setup: iolab and its agent"
+	@scripts/packages.sh build
+	@$(BIN)/uv pip install -q --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@touch $@

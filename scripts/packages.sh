@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# Makes sure that the programs of the named groups (run, build, lint, browser) are on this machine: looks first, and asks
+# apt only for what is missing. Does not touch Python's or Rust's own packages. Called by make: packages.sh GROUP...
+set -euo pipefail
+
+readonly MIN_RUST=1.85  # the first with the 2024 edition
+readonly HERE=${0%/*}
+PATH=$PATH:/usr/sbin:/sbin  # ip and ethtool live there, outside an ordinary user's PATH
+
+main() {
+    look "$@"
+    ((${#missing[@]})) || return 0
+    has apt-get || give_up "this machine has no apt"
+    find_root || give_up "that needs root, and sudo is not here or asks for a password nobody can type"
+    echo "setup: apt installs what is missing: ${missing[*]}"
+    as_root apt-get -qq update || give_up "apt-get update failed; is there a network?"
+    choose_rust
+    as_root apt-get -qq -y --no-install-recommends install "${missing[@]}" >build/apt.log 2>&1 ||
+        { tail -n 20 build/apt.log >&2; give_up "apt-get install failed (the log is build/apt.log)"; }
+    look "$@"
+    ((${#missing[@]} == 0)) || give_up "apt was content, yet that is not usable"
+}
+
+look() {
+    local group
+    missing=()
+    for group in "$@"; do "look_for_$group"; done
+}
+
+look_for_run() {
+    [[ -x .venv/bin/iolab ]] || "$HERE/python.sh" find >/dev/null || missing+=(python3 python3-venv)
+    has ip || missing+=(iproute2)
+    has ethtool || missing+=(ethtool)
+    has iperf3 || missing+=(iperf3)
+    [[ -s /etc/ssl/certs/ca-certificates.crt || -n ${SSL_CERT_FILE:-} ]] || missing+=(ca-certificates)
+}
+
+look_for_build() {
+    { has gcc && [[ -e $(gcc -print-file-name=libc.a) ]]; } || missing+=(gcc libc6-dev)
+    { has rustc && has cargo && at_least "$MIN_RUST" "$(rustc --version | cut -d' ' -f2)"; } || missing+=(rustc cargo)
+}
+
+look_for_lint() {
+    # A toolchain that did not come from Debian brings its own clippy and rustfmt: lint.sh says how.
+    [[ $(command -v cargo) == /usr/bin/cargo ]] || return 0
+    has cargo-clippy || missing+=(rust-clippy)
+    has cargo-fmt || missing+=(rustfmt)
+}
+
+look_for_browser() {
+    has chromium || has google-chrome || missing+=(chromium)
+}
+
+# Debian 12's own Rust is too old; the one it keeps for building browsers is new enough and has other names.
+choose_rust() {
+    apt-cache show rustc-web >/dev/null 2>&1 || return 0
+    local i
+    for i in "${!missing[@]}"; do
+        case ${missing[i]} in
+            rustc | cargo | rustfmt) missing[i]+=-web ;;
+            rust-clippy) missing[i]=rust-web-clippy ;;
+        esac
+    done
+}
+
+find_root() {
+    if ((EUID == 0)); then
+        sudo=()
+    elif has sudo && { sudo -n true 2>/dev/null || { [[ -t 0 ]] && sudo true; }; }; then
+        sudo=(sudo)
+    else
+        return 1
+    fi
+}
+
+as_root() { "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive "$@" </dev/null; }
+
+has() { command -v "$1" >/dev/null 2>&1; }
+
+at_least() { [[ $(printf '%s\n' "$1" "$2" | sort -V | head -n1) == "$1" ]]; }
+
+give_up() {
+    echo "setup: cannot install ${missing[*]}: $1." >&2
+    echo "setup: install these by hand (names of Debian packages; rustc and cargo from $MIN_RUST, or rustup's), then try again." >&2
+    exit 1
+}
+
+mkdir -p build
+main "$@"
