@@ -6,7 +6,7 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 
 BIN := .venv/bin
-RUST := $(wildcard Cargo.toml Cargo.lock .cargo/config.toml) $(shell find crates -name '*.rs' -o -name Cargo.toml)
+RUST := $(wildcard Cargo.toml Cargo.lock .cargo/config.toml) $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null)
 
 .PHONY: help setup demo test lint bench wheel requirements clean packages packages-test
 
@@ -18,7 +18,7 @@ setup: packages $(BIN)/iolab-agent  ## everything that .venv/bin/iolab needs
 demo: setup  ## run labs/quickstart.yaml and print its result table and report
 	@scripts/demo.sh
 
-test: setup lint  ## every check and test
+test: packages-test setup lint  ## every check and test
 	@scripts/test.sh
 
 lint: packages-test $(BIN)/.iolab-dev $(BIN)/iolab-agent  ## style, types, layers, sizes; Python and Rust
@@ -40,7 +40,7 @@ clean:  ## delete everything that was built; runs/ stays
 	find python tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 packages:
-	@scripts/packages.sh run
+	@scripts/packages.sh run $(if $(wildcard $(BIN)/iolab-agent),,build)
 
 packages-test:
 	@scripts/packages.sh run build lint browser
@@ -57,6 +57,5 @@ $(BIN)/.iolab-dev: requirements/dev.txt $(BIN)/.iolab-run
 
 $(BIN)/iolab-agent: pyproject.toml $(RUST) $(BIN)/.iolab-run
 	@echo "setup: iolab and its agent"
-	@scripts/packages.sh build
 	@$(BIN)/uv pip install -q --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@touch $@

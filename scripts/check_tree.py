@@ -1,0 +1,95 @@
+"""Checks what no linter knows: the sizes of modules and functions, one version everywhere, no path of anybody's machine.
+
+Reads the files that git knows or would add; changes nothing. Called by lint.sh.
+"""
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+MODULE_LINES = 400
+FUNCTION_LINES = 60
+
+RUST_FUNCTION = re.compile(r"^(\s*)(?:pub(?:\([^)]*\))? )?(?:const |async |unsafe |extern \"C\" )*fn (\w+)")
+
+
+def main() -> int:
+    """Print every complaint and return the exit code."""
+    files = list_files()
+    complaints = [*check_sizes(files), *check_paths(files), *check_versions()]
+    print("\n".join(complaints) or f"{len(files)} files checked")
+    return 1 if complaints else 0
+
+
+def list_files() -> list[Path]:
+    """Return the files that are committed or would be with the next `git add`."""
+    argv = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(argv, check=True, capture_output=True, text=True).stdout.split("\0")
+    return [path for path in map(Path, filter(None, names)) if path.is_file()]
+
+
+def check_sizes(files: list[Path]) -> Iterator[str]:
+    """Complain of long modules and functions; tests are exempt."""
+    for path in files:
+        if path.suffix not in {".py", ".rs"} or "tests" in path.parts:
+            continue
+        text = path.read_text()
+        code = text if path.suffix == ".py" else text.split("#[cfg(test)]")[0]
+        lines = code.count("\n")
+        if lines > MODULE_LINES:
+            yield f"{path}: {lines} lines, at most {MODULE_LINES} are allowed: split it by what changes together"
+        measure = measure_python if path.suffix == ".py" else measure_rust
+        for line, name, length in measure(code):
+            if length > FUNCTION_LINES:
+                yield f"{path}:{line}: {name} has {length} lines, at most {FUNCTION_LINES} are allowed"
+
+
+def measure_python(code: str) -> Iterator[tuple[int, str, int]]:
+    """Yield line, name and length [lines] of each function."""
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.lineno, node.name, (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+def measure_rust(code: str) -> Iterator[tuple[int, str, int]]:
+    """Yield line, name and length [lines] of each function of code that rustfmt has laid out."""
+    lines = code.splitlines()
+    for begin, line in enumerate(lines):
+        if match := RUST_FUNCTION.match(line):
+            closing = match[1] + "}"
+            if line.rstrip().endswith(("}", ";")):
+                continue
+            end = next((at for at, text in enumerate(lines[begin:], begin) if text == closing), begin)
+            yield begin + 1, match[2], end - begin + 1
+
+
+def check_paths(files: list[Path]) -> Iterator[str]:
+    """Complain of absolute paths into a home or into this checkout."""
+    here = re.escape(str(Path.cwd()))
+    private = re.compile(rf"(?<![\w.$}}])(?:/(?:home|Users)/[\w.-]+|/root(?=/)|{here}\b)")
+    for path in files:
+        try:
+            text = path.read_text()
+        except UnicodeDecodeError:
+            continue
+        for number, line in enumerate(text.splitlines(), 1):
+            if found := private.search(line):
+                yield f"{path}:{number}: {found[0]} is a path of one machine: write it relative to the tree"
+
+
+def check_versions() -> Iterator[str]:
+    """Complain when the wheel, the package and the agent would call themselves different versions."""
+    package = re.search(r'__version__ = "(.+)"', Path("python/iolab/__init__.py").read_text())
+    wheel = tomllib.loads(Path("pyproject.toml").read_text())["project"]["version"]
+    agent = tomllib.loads(Path("Cargo.toml").read_text())["workspace"]["package"]["version"]
+    seen = {"pyproject.toml": wheel, "Cargo.toml": agent, "python/iolab/__init__.py": package and package[1]}
+    if len(set(seen.values())) > 1:
+        yield f"one version is wanted, seen: {seen}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Runs every static check, says what failed and exits 1 if any did. Changes nothing. Called by make lint.
+# A check whose program cannot be had is named and passed over, unless CI is set: then it counts as failed.
+set -uo pipefail
+
+failed=()
+absent=()
+
+main() {
+    check "ruff check" .venv/bin/ruff check -q
+    check "ruff format" .venv/bin/ruff format -q --check --diff
+    check "mypy" .venv/bin/mypy --no-error-summary
+    check "lint-imports" .venv/bin/lint-imports --no-logo
+    check "check_tree" .venv/bin/python scripts/check_tree.py
+    check_rust "cargo fmt" rustfmt cargo fmt --all --check
+    check_rust "cargo clippy" clippy cargo clippy -q --workspace --all-targets --locked -- -D warnings
+
+    ((${#absent[@]} == 0)) || echo "lint: NOT CHECKED: ${absent[*]}"
+    if ((${#failed[@]})); then
+        (IFS=,; echo "lint: FAILED: ${failed[*]}")
+        exit 1
+    fi
+    echo "lint: passed"
+}
+
+check() {
+    local name=$1 output
+    shift
+    if output=$("$@" 2>&1); then
+        echo "lint: $name: ok"
+    else
+        printf '%s\nlint: %s: FAILED\n' "$output" "$name"
+        failed+=("$name")
+    fi
+}
+
+check_rust() {
+    local name=$1 component=$2
+    shift 2
+    if "${@:1:2}" --version >/dev/null 2>&1; then
+        check "$name" "$@"
+    else
+        echo "lint: $name is not here; with rustup: rustup component add $component"
+        absent+=("$name")
+        [[ -z ${CI:-} ]] || failed+=("$name")
+    fi
+}
+
+main
