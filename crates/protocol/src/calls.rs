@@ -1,0 +1,345 @@
+//! The methods and their parameters. Unknown fields are refused.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::observations::Sampler;
+use crate::undo::Undo;
+
+/// No parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Nothing {}
+
+/// Of `command.run`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CommandRun {
+    /// The program and its arguments.
+    pub argv: Vec<String>,
+    /// The namespace it runs in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub netns: Option<String>,
+    /// Variables added to the agent's environment.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// Its standard input.
+    #[serde(default)]
+    pub stdin: String,
+    /// When it is killed [ms].
+    #[serde(default = "one_minute_ms")]
+    pub timeout_ms: u64,
+    /// How much of each output is kept [bytes].
+    #[serde(default = "one_mebibyte")]
+    pub capture_bytes: usize,
+    /// How the change it makes is taken back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undo: Option<Undo>,
+    /// The name of that undo.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undo_key: Option<String>,
+}
+
+/// The transport a listening program is bound on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Transport {
+    /// TCP, in state LISTEN.
+    Tcp,
+    /// UDP, bound.
+    Udp,
+}
+
+/// When a started program counts as ready.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
+pub enum Ready {
+    /// When a port is bound in its namespace.
+    Listening {
+        /// On which transport.
+        protocol: Transport,
+        /// Which port.
+        port: u16,
+    },
+    /// When its output has a text.
+    Output {
+        /// The text.
+        contains: String,
+    },
+}
+
+/// Of `process.start`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProcessStart {
+    /// The controller's name for the process.
+    pub id: String,
+    /// The program and its arguments.
+    pub argv: Vec<String>,
+    /// The namespace it runs in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub netns: Option<String>,
+    /// Variables added to the agent's environment.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// The CPUs it may run on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<Vec<usize>>,
+    /// How much of each output is kept [bytes].
+    #[serde(default = "one_mebibyte")]
+    pub capture_bytes: usize,
+    /// When the reply is sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready: Option<Ready>,
+    /// How long that may take [ms].
+    #[serde(default = "ten_seconds_ms")]
+    pub timeout_ms: u64,
+}
+
+/// Of `process.wait`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProcessWait {
+    /// The process.
+    pub id: String,
+    /// How long to wait [ms].
+    #[serde(default = "one_minute_ms")]
+    pub timeout_ms: u64,
+}
+
+/// A signal a process can be stopped with.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+#[allow(missing_docs)] // see signal(7)
+pub enum StopSignal {
+    #[default]
+    Term,
+    Int,
+    Hup,
+    Quit,
+    Usr1,
+    Usr2,
+    Kill,
+}
+
+/// Of `process.stop`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProcessStop {
+    /// The process.
+    pub id: String,
+    /// The first signal.
+    #[serde(default)]
+    pub signal: StopSignal,
+    /// How long after it KILL follows [ms].
+    #[serde(default = "one_second_ms")]
+    pub grace_ms: u64,
+}
+
+/// Of `netns.create` and `netns.delete`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NetnsName {
+    /// The namespace.
+    pub name: String,
+}
+
+/// Of `setting.read`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SettingRead {
+    /// The file below `/proc/sys` or `/sys`.
+    pub path: String,
+    /// The namespace it is read in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub netns: Option<String>,
+}
+
+/// Of `setting.write`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SettingWrite {
+    /// The file below `/proc/sys` or `/sys`.
+    pub path: String,
+    /// The namespace it is written in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub netns: Option<String>,
+    /// The new value.
+    pub value: String,
+}
+
+/// Of `sample.read`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SampleRead {
+    /// What to read.
+    pub samplers: Vec<Sampler>,
+    /// Where to read what each namespace has of its own; `null` is the agent's own namespace.
+    #[serde(default)]
+    pub netns: Vec<Option<String>>,
+}
+
+/// Of `sample.start`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SampleStart {
+    /// The controller's name for the series.
+    pub series: String,
+    /// How often to read [ms].
+    pub period_ms: u64,
+    /// What to read.
+    pub samplers: Vec<Sampler>,
+    /// Where to read what each namespace has of its own.
+    #[serde(default)]
+    pub netns: Vec<Option<String>>,
+    /// How many readings are kept.
+    #[serde(default = "ten_thousand")]
+    pub keep: usize,
+}
+
+/// Of `sample.stop`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SampleStop {
+    /// The series.
+    pub series: String,
+}
+
+/// Of `facts.read`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FactsRead {
+    /// Programs whose version is wanted.
+    #[serde(default)]
+    pub programs: Vec<String>,
+    /// Settings whose value is wanted.
+    #[serde(default)]
+    pub settings: Vec<String>,
+}
+
+/// Of `journal.list`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JournalList {
+    /// An id from `predecessors`, or `self`.
+    pub journal: String,
+}
+
+/// Of `journal.undo`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JournalUndo {
+    /// An id from `predecessors`, or `self`.
+    pub journal: String,
+    /// The entries to undo; absent means all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keys: Option<Vec<String>>,
+}
+
+/// A method with its parameters.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "method", content = "params")]
+#[allow(missing_docs)] // each is the method of its name, told on the page
+pub enum Call {
+    #[serde(rename = "agent.ping")]
+    AgentPing(Nothing),
+    #[serde(rename = "command.run")]
+    CommandRun(CommandRun),
+    #[serde(rename = "process.start")]
+    ProcessStart(ProcessStart),
+    #[serde(rename = "process.wait")]
+    ProcessWait(ProcessWait),
+    #[serde(rename = "process.stop")]
+    ProcessStop(ProcessStop),
+    #[serde(rename = "netns.create")]
+    NetnsCreate(NetnsName),
+    #[serde(rename = "netns.delete")]
+    NetnsDelete(NetnsName),
+    #[serde(rename = "setting.read")]
+    SettingRead(SettingRead),
+    #[serde(rename = "setting.write")]
+    SettingWrite(SettingWrite),
+    #[serde(rename = "sample.read")]
+    SampleRead(SampleRead),
+    #[serde(rename = "sample.start")]
+    SampleStart(SampleStart),
+    #[serde(rename = "sample.stop")]
+    SampleStop(SampleStop),
+    #[serde(rename = "facts.read")]
+    FactsRead(FactsRead),
+    #[serde(rename = "journal.list")]
+    JournalList(JournalList),
+    #[serde(rename = "journal.undo")]
+    JournalUndo(JournalUndo),
+    #[serde(rename = "agent.exit")]
+    AgentExit(Nothing),
+}
+
+/// The names of all methods.
+pub const METHODS: [&str; 16] = [
+    "agent.ping",
+    "command.run",
+    "process.start",
+    "process.wait",
+    "process.stop",
+    "netns.create",
+    "netns.delete",
+    "setting.read",
+    "setting.write",
+    "sample.read",
+    "sample.start",
+    "sample.stop",
+    "facts.read",
+    "journal.list",
+    "journal.undo",
+    "agent.exit",
+];
+
+impl Call {
+    /// The call of `method` with `params`; `None` when there is no such method.
+    pub fn parse(method: &str, params: &str) -> Option<serde_json::Result<Self>> {
+        fn read<'a, T: Deserialize<'a>>(params: &'a str, call: fn(T) -> Call) -> serde_json::Result<Call> {
+            serde_json::from_str(params).map(call)
+        }
+        Some(match method {
+            "agent.ping" => read(params, Self::AgentPing),
+            "command.run" => read(params, Self::CommandRun),
+            "process.start" => read(params, Self::ProcessStart),
+            "process.wait" => read(params, Self::ProcessWait),
+            "process.stop" => read(params, Self::ProcessStop),
+            "netns.create" => read(params, Self::NetnsCreate),
+            "netns.delete" => read(params, Self::NetnsDelete),
+            "setting.read" => read(params, Self::SettingRead),
+            "setting.write" => read(params, Self::SettingWrite),
+            "sample.read" => read(params, Self::SampleRead),
+            "sample.start" => read(params, Self::SampleStart),
+            "sample.stop" => read(params, Self::SampleStop),
+            "facts.read" => read(params, Self::FactsRead),
+            "journal.list" => read(params, Self::JournalList),
+            "journal.undo" => read(params, Self::JournalUndo),
+            "agent.exit" => read(params, Self::AgentExit),
+            _ => return None,
+        })
+    }
+}
+
+fn one_second_ms() -> u64 {
+    1_000
+}
+
+fn ten_seconds_ms() -> u64 {
+    10_000
+}
+
+fn one_minute_ms() -> u64 {
+    60_000
+}
+
+fn one_mebibyte() -> usize {
+    1 << 20
+}
+
+fn ten_thousand() -> usize {
+    10_000
+}

@@ -1,0 +1,25 @@
+//! Messages between the iolab controller and its agents, and the lines that carry them.
+//!
+//! The page `contract/agent-v1.md` is the definition; this crate is its Rust form. No I/O and no clock.
+
+pub mod calls;
+pub mod errors;
+pub mod facts;
+pub mod framing;
+pub mod hello;
+pub mod observations;
+pub mod requests;
+pub mod responses;
+pub mod results;
+pub mod undo;
+
+pub use calls::Call;
+pub use errors::{ErrorCode, ErrorData, ErrorObject};
+pub use framing::{Frame, LineSplitter, LINE_LIMIT_BYTES};
+pub use hello::{Hello, Notification, Predecessor};
+pub use requests::{parse_request, Refusal, Request};
+pub use responses::Response;
+pub use undo::Undo;
+
+/// The version of the protocol this crate speaks.
+pub const PROTOCOL_VERSION: &str = "1.0";

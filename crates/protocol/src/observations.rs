@@ -1,0 +1,183 @@
+//! Counters of the kernel as they were read. Reading them is the samplers' business.
+
+use serde::{Deserialize, Serialize};
+
+/// The samplers by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Sampler {
+    /// Time per CPU by class.
+    Cpu,
+    /// Threads of the supervised processes.
+    Threads,
+    /// Soft interrupts per CPU.
+    Softirq,
+    /// The receive path per CPU.
+    Softnet,
+    /// Network interfaces.
+    Interfaces,
+    /// Queueing disciplines.
+    Qdiscs,
+}
+
+impl Sampler {
+    /// The name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Threads => "threads",
+            Self::Softirq => "softirq",
+            Self::Softnet => "softnet",
+            Self::Interfaces => "interfaces",
+            Self::Qdiscs => "qdiscs",
+        }
+    }
+
+    /// Whether each network namespace has counters of its own.
+    pub fn is_per_netns(self) -> bool {
+        matches!(self, Self::Interfaces | Self::Qdiscs)
+    }
+}
+
+/// The time of one CPU by class since boot [ns]; the kernel counts in ticks of 10 ms.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)] // the names are the kernel's, see proc_stat(5)
+pub struct CpuTimes {
+    pub cpu: u32,
+    pub user_ns: u64,
+    pub nice_ns: u64,
+    pub system_ns: u64,
+    pub idle_ns: u64,
+    pub iowait_ns: u64,
+    pub irq_ns: u64,
+    pub softirq_ns: u64,
+    pub steal_ns: u64,
+    pub guest_ns: u64,
+    pub guest_nice_ns: u64,
+}
+
+/// One thread of a supervised process or of its descendants.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ThreadTimes {
+    /// The supervised process it belongs to, as the controller named it.
+    pub process: String,
+    /// Its process.
+    pub pid: u32,
+    /// The thread.
+    pub tid: u32,
+    /// Its name.
+    pub name: String,
+    /// Time on a CPU [ns].
+    pub run_ns: u64,
+    /// Time runnable but waiting for a CPU [ns].
+    pub wait_ns: u64,
+    /// Time in user mode, in ticks of 10 ms [ns].
+    pub user_ns: u64,
+    /// Time in the kernel, in ticks of 10 ms [ns].
+    pub system_ns: u64,
+    /// The CPU it ran on last.
+    pub last_cpu: u32,
+    /// How often it gave up the CPU.
+    pub voluntary_switches: u64,
+    /// How often the CPU was taken from it.
+    pub involuntary_switches: u64,
+}
+
+/// How often one kind of soft interrupt ran.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SoftirqCounts {
+    /// The kernel's name of the kind.
+    pub kind: String,
+    /// Counts in the order of the CPUs.
+    pub per_cpu: Vec<u64>,
+}
+
+/// The receive path of one CPU; the kernel's counters are 32 bits wide and wrap.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SoftnetCounts {
+    /// The CPU.
+    pub cpu: u32,
+    /// Frames processed.
+    pub processed: u64,
+    /// Frames dropped because the backlog was full.
+    pub dropped: u64,
+    /// How often the budget ended before the work.
+    pub time_squeeze: u64,
+    /// Frames waiting now.
+    pub backlog: u64,
+}
+
+/// The counters of one network interface since it was made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)] // the names are the kernel's, see ip-link(8)
+pub struct InterfaceCounts {
+    pub name: String,
+    pub rx_bytes: u64,
+    pub rx_packets: u64,
+    pub rx_errors: u64,
+    pub rx_dropped: u64,
+    pub tx_bytes: u64,
+    pub tx_packets: u64,
+    pub tx_errors: u64,
+    pub tx_dropped: u64,
+}
+
+/// The counters of one queueing discipline.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QdiscCounts {
+    /// The interface it is on.
+    pub interface: String,
+    /// What it is, such as `htb`.
+    pub kind: String,
+    /// Its handle as tc prints it, such as `8001:`.
+    pub handle: String,
+    /// `root`, or its parent as tc prints it.
+    pub parent: String,
+    /// Bytes sent.
+    pub bytes: u64,
+    /// Packets sent.
+    pub packets: u64,
+    /// Packets dropped.
+    pub drops: u64,
+    /// How often a packet had to wait for the rate.
+    pub overlimits: u64,
+    /// How often the driver gave a packet back.
+    pub requeues: u64,
+    /// Bytes waiting now.
+    pub backlog_bytes: u64,
+    /// Packets waiting now.
+    pub qlen: u64,
+}
+
+/// What one sampler read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "sampler", rename_all = "lowercase")]
+#[allow(missing_docs)] // each holds a list of the struct named in its type
+pub enum Counters {
+    Cpu { cpus: Vec<CpuTimes> },
+    Threads { threads: Vec<ThreadTimes> },
+    Softirq { kinds: Vec<SoftirqCounts> },
+    Softnet { cpus: Vec<SoftnetCounts> },
+    Interfaces { interfaces: Vec<InterfaceCounts> },
+    Qdiscs { qdiscs: Vec<QdiscCounts> },
+}
+
+/// What one sampler read, where, and within which time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Observation {
+    /// The namespace; `null` for the host's counters and the agent's own namespace.
+    pub netns: Option<String>,
+    /// Before the reading began [ns].
+    pub begin_ns: u64,
+    /// After the reading ended [ns].
+    pub end_ns: u64,
+    /// The counters.
+    #[serde(flatten)]
+    pub counters: Counters,
+}

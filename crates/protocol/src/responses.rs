@@ -1,0 +1,41 @@
+//! What an agent answers: a result or an error under the request's id.
+
+use serde::{Deserialize, Serialize};
+
+use crate::errors::ErrorObject;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Outcome<T> {
+    Result(T),
+    Error(ErrorObject),
+}
+
+/// An answer as it goes over the wire.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Response<T> {
+    jsonrpc: String,
+    /// The request's id; `null` where it could not be read.
+    pub id: Option<i64>,
+    #[serde(flatten)]
+    outcome: Outcome<T>,
+}
+
+impl<T> Response<T> {
+    /// The answer to request `id`.
+    pub fn new(id: Option<i64>, outcome: Result<T, ErrorObject>) -> Self {
+        let outcome = match outcome {
+            Ok(result) => Outcome::Result(result),
+            Err(error) => Outcome::Error(error),
+        };
+        Self { jsonrpc: "2.0".to_owned(), id, outcome }
+    }
+
+    /// What came of the request.
+    pub fn outcome(&self) -> Result<&T, &ErrorObject> {
+        match &self.outcome {
+            Outcome::Result(result) => Ok(result),
+            Outcome::Error(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The result of each method.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::observations::Observation;
+use crate::undo::Undo;
+
+/// Nothing to tell but that it is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Done {}
+
+/// Of `agent.ping`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pong {
+    /// The agent's clock [ns].
+    pub now_ns: u64,
+}
+
+/// How a program ended: one of the two is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ending {
+    /// Its exit status, when it exited.
+    pub exit_status: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+}
+
+/// What a program wrote: the first bytes, and how many more there were.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Output {
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+    /// Bytes of standard output that were not kept.
+    pub stdout_dropped_bytes: u64,
+    /// Bytes of standard error that were not kept.
+    pub stderr_dropped_bytes: u64,
+}
+
+/// Of `command.run`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandEnded {
+    /// How it ended.
+    #[serde(flatten)]
+    pub ending: Ending,
+    /// Whether it was killed because its time was over.
+    pub timed_out: bool,
+    /// What it wrote.
+    #[serde(flatten)]
+    pub output: Output,
+    /// When it was started [ns].
+    pub begin_ns: u64,
+    /// When its end was seen [ns].
+    pub end_ns: u64,
+}
+
+/// Of `process.start`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProcessStarted {
+    /// The process, also its group.
+    pub pid: u32,
+    /// When it was started [ns].
+    pub begin_ns: u64,
+    /// When it was seen ready [ns].
+    pub ready_ns: u64,
+}
+
+/// Of `process.wait` and `process.stop`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessEnded {
+    /// How it ended.
+    #[serde(flatten)]
+    pub ending: Ending,
+    /// What it wrote.
+    #[serde(flatten)]
+    pub output: Output,
+    /// When it was started [ns].
+    pub begin_ns: u64,
+    /// When its end was seen [ns].
+    pub end_ns: u64,
+    /// CPU time in user mode, with the children it waited for [ns].
+    pub cpu_user_ns: u64,
+    /// CPU time in the kernel, with the children it waited for [ns].
+    pub cpu_system_ns: u64,
+}
+
+/// Of `setting.read`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SettingValue {
+    /// The value without its newline.
+    pub value: String,
+}
+
+/// Of `setting.write`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SettingOriginal {
+    /// The value before the first write.
+    pub original: String,
+}
+
+/// A sampler that could not read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SamplerFailure {
+    /// Which one.
+    pub sampler: String,
+    /// In which namespace.
+    pub netns: Option<String>,
+    /// What was seen.
+    pub reason: String,
+}
+
+/// Of `sample.read`: one observation for each sampler and namespace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reading {
+    /// What was read, in the order asked for.
+    pub observations: Vec<Observation>,
+    /// What could not be read; only in a series, a single reading fails as a whole.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<SamplerFailure>,
+}
+
+/// Of `sample.stop`. Readings are kept as text: a series may be large and is never looked into again.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Series {
+    /// How many of the oldest readings were given up.
+    pub dropped: u64,
+    /// The readings, oldest first; each is a [`Reading`].
+    pub readings: Vec<Box<RawValue>>,
+}
+
+/// One change in a journal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JournalEntry {
+    /// Its place in the journal.
+    pub sequence: u64,
+    /// Its name.
+    pub undo_key: String,
+    /// How it is taken back.
+    pub undo: Undo,
+}
+
+/// Of `journal.list`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JournalEntries {
+    /// What is not undone, in the order of doing.
+    pub entries: Vec<JournalEntry>,
+}
+
+/// A change that could not be taken back; it stays in the journal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UndoFailure {
+    /// The change.
+    #[serde(flatten)]
+    pub entry: JournalEntry,
+    /// What was seen.
+    pub reason: String,
+}
+
+/// Of `journal.undo` and `agent.exit`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UndoReport {
+    /// How many changes were taken back.
+    pub undone: u64,
+    /// Those that could not be.
+    pub failed: Vec<UndoFailure>,
+}
