@@ -1,0 +1,207 @@
+"""Take one value from what `ip -j`, `tc -j`, `tc class`, `ethtool --json` or a kernel setting shows. Pure.
+
+Debian 12's tools (iproute2 6.1, ethtool 6.1) speak JSON for all of these but `tc class show`, whose text is read.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from ipaddress import IPv4Address
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """An attribute of an interface, from `ip -j -d addr show`."""
+
+    name: str
+    """Interface name."""
+    attribute: Literal["mtu", "state", "carrier", "master", "kind", "vlan", "address"]
+    """state: operational state in lower case; carrier: up or down; address: IPv4 with prefix length, sorted, by commas."""
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """Offloads of an interface, from `ethtool --json -k NAME`, as words for `ethtool -K`: "tso off gro on"."""
+
+    interface: str
+    """Interface name."""
+    names: tuple[str, ...]
+    """Short names as `ethtool -K` takes them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """Next hop of a route, from `ip -j -4 route show`."""
+
+    destination: str
+    """Network with prefix length."""
+
+
+@dataclass(frozen=True, slots=True)
+class Qdisc:
+    """The root qdisc of an interface, from `tc -j qdisc show`."""
+
+    interface: str
+    """Interface name."""
+    field: Literal["kind", "default", "rate_bps", "burst_bytes", "limit_bytes", "latency_us", "maxrate_bps"]
+    """What to take; a field that this kind does not show gives nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShaperClass:
+    """One htb class, from the text of `tc class show dev NAME`."""
+
+    classid: str
+    """Such as 1:10."""
+    field: Literal["rate_bps", "ceil_bps", "burst_bytes", "cburst_bytes"]
+    """What to take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """All u32 filters, from `tc -j filter show dev NAME`: "198.18.0.1>198.18.0.2=1:10", sorted by preference, by commas."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A kernel setting's value, white space made single."""
+
+
+Reading = Interface | Features | Gateway | Qdisc | ShaperClass | Filters | Value
+
+
+def extract(reading: Reading, text: str) -> str | None:
+    """Return what `text` shows of `reading`; None where it shows nothing of it or cannot be understood."""
+    try:
+        match reading:
+            case Interface():
+                return _interface(reading, json.loads(text))
+            case Features():
+                return _features(reading, json.loads(text))
+            case Gateway():
+                return _gateway(reading, json.loads(text))
+            case Qdisc():
+                return _qdisc(reading, json.loads(text))
+            case ShaperClass():
+                return _shaper_class(reading, text)
+            case Filters():
+                return _filters(json.loads(text, object_pairs_hook=_pairs))
+            case Value():
+                return " ".join(text.split())
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError):
+        return None
+
+
+Rows = list[dict[str, Any]]
+"""What the tools print with -j: the edge where their JSON is parsed."""
+
+
+def _row(rows: Rows, key: str, value: str) -> dict[str, Any] | None:
+    return next((row for row in rows if row.get(key) == value), None)
+
+
+def _interface(reading: Interface, rows: Rows) -> str | None:
+    row = _row(rows, "ifname", reading.name)
+    if row is None:
+        return None
+    match reading.attribute:
+        case "mtu":
+            return str(row["mtu"])
+        case "state":
+            return str(row["operstate"]).lower()
+        case "carrier":
+            return "up" if {"UP", "LOWER_UP"} <= set(row["flags"]) else "down"
+        case "master":
+            return str(row.get("master", ""))
+        case "kind":
+            return str(row["linkinfo"]["info_kind"])
+        case "vlan":
+            return str(row["linkinfo"]["info_data"]["id"])
+        case "address":
+            found = (f"{info['local']}/{info['prefixlen']}" for info in row["addr_info"] if info["family"] == "inet")
+            return ",".join(sorted(found))
+
+
+def _features(reading: Features, rows: Rows) -> str | None:
+    row = _row(rows, "ifname", reading.interface)
+    if row is None:
+        return None
+    states = ((name, row[FEATURE_NAMES[name]]["active"]) for name in reading.names)
+    return " ".join(f"{name} {'on' if active else 'off'}" for name, active in states)
+
+
+def _gateway(reading: Gateway, rows: Rows) -> str | None:
+    row = _row(rows, "dst", reading.destination)
+    return None if row is None else str(row["gateway"])
+
+
+def _qdisc(reading: Qdisc, rows: Rows) -> str | None:
+    row = next((row for row in rows if row.get("dev") == reading.interface and row.get("root")), None)
+    if row is None:
+        return None
+    options = row.get("options", {})
+    match reading.field:
+        case "kind":
+            return str(row["kind"])
+        case "default":
+            return str(int(options["default"], 16))
+        case "rate_bps":
+            return str(options["rate"] * 8)
+        case "maxrate_bps":
+            return str(options["maxrate"] * 8)
+        case "burst_bytes":
+            return str(options["burst"])
+        case "limit_bytes":
+            return str(options["limit"])
+        case "latency_us":
+            return str(options["lat"])
+
+
+def _shaper_class(reading: ShaperClass, text: str) -> str | None:
+    line = next((line for line in text.splitlines() if line.split()[2:3] == [reading.classid]), "")
+    name, unit = reading.field.rsplit("_", 1)
+    found = re.search(rf"\b{name} (\d+(?:\.\d+)?)([KMGT]?)({'bit' if unit == 'bps' else 'b'})\b", line)
+    if found is None:
+        return None
+    scale = 1000 if unit == "bps" else 1024
+    return str(round(float(found[1]) * scale ** ("KMGT".index(found[2]) + 1 if found[2] else 0)))
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Keep every `match` of a u32 filter: tc prints one object with the key repeated."""
+    found = dict(pairs)
+    if "match" in found:
+        found["match"] = [value for key, value in pairs if key == "match"]
+    return found
+
+
+def _filters(rows: Rows) -> str:
+    lines: list[tuple[int, str]] = []
+    for row in rows:
+        options = row.get("options", {})
+        if row.get("kind") == "u32" and "flowid" in options:
+            ends = {match["off"]: _host(match) for match in options.get("match", [])}
+            text = f"{ends.get(SRC_OFFSET, '*')}>{ends.get(DST_OFFSET, '*')}={options['flowid']}"
+            lines.append((row["pref"], text))
+    return ",".join(text for _, text in sorted(lines, key=lambda line: line[0]))
+
+
+def _host(match: dict[str, Any]) -> str:
+    address = str(IPv4Address(int(match["value"], 16)))
+    return address if match["mask"] == "ffffffff" else f"{address}&{match['mask']}"
+
+
+SRC_OFFSET, DST_OFFSET = 12, 16
+"""Byte offsets of the addresses in the IPv4 header (RFC 791)."""
+
+FEATURE_NAMES = {
+    "rx": "rx-checksumming",
+    "tx": "tx-checksumming",
+    "sg": "tx-scatter-gather",
+    "tso": "tx-tcp-segmentation",  # the group's own line stays "on" while any member of it is
+    "gso": "generic-segmentation-offload",
+    "gro": "generic-receive-offload",
+    "lro": "large-receive-offload",
+}
+"""Short name for `ethtool -K` to the name that `ethtool -k` shows."""

@@ -1,0 +1,150 @@
+"""What must exist on a host, as values: commands, their undo, and what reading back must show.
+
+Nothing is executed here: `run/` gives these values to an agent.
+"""
+
+from dataclasses import dataclass
+
+from iolab.lab.readings import Reading, extract
+
+ORIGINAL = "{original}"
+"""Stands in an undo's argv for the words that `Run.original` read before the change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A program to run; never given to a shell."""
+
+    argv: tuple[str, ...]
+    """Program and arguments."""
+    netns: str | None = None
+    """Network namespace to run in; None: the agent's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A kernel setting: a file below /proc/sys or /sys."""
+
+    path: str
+    """The file."""
+    netns: str | None = None
+    """Network namespace to see it from; None: the agent's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Something to read on a host, and what to look for in it. Probes with equal `source` need one reading only."""
+
+    source: Command | Setting
+    """What gives the text: the standard output of a command, or the value of a setting."""
+    reading: Reading
+    """What to take from the text."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreateNetns:
+    """Make a network namespace with its loopback up; undone by removing it."""
+
+    name: str
+    """As `ip netns` shows it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Run a command; its undo is journalled first."""
+
+    do: Command
+    """The change."""
+    undo: Command | None = None
+    """What takes it back, harmless where the change did not happen; None: undoing what it needs takes it away."""
+    original: Probe | None = None
+    """What to read before the change; its words replace "{original}" in the undo."""
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Write a kernel setting; undone by writing the original back."""
+
+    setting: Setting
+    """Where."""
+    value: str
+    """What."""
+    absent_ok: bool = False
+    """True: where this kernel has no such file, there is nothing to do."""
+
+
+Action = CreateNetns | Run | Write
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What reading back must show."""
+
+    probe: Probe
+    """Where to look."""
+    expected: str
+    """The text that must be seen."""
+    what: str
+    """In words, for messages: "mtu of near.eth0"."""
+    tolerance: int = 0
+    """For whole numbers: how far the value read may lie from `expected`, in its unit (tc rounds rates and bursts)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """One thing that must exist in a lab."""
+
+    key: str
+    """Unique in a lab and stable between labs: "netns:near", "veth:west", "address:near.eth0"."""
+    machine: str
+    """The machine it belongs to."""
+    needs: tuple[str, ...] = ()
+    """Keys of what must exist before it."""
+    actions: tuple[Action, ...] = ()
+    """What makes it, in order; undone in reverse."""
+    expect: tuple[Expectation, ...] = ()
+    """What reading back must show while it stands."""
+    held: bool = False
+    """True: other content under the same key is reached by its actions alone; the first original is kept."""
+
+
+def undo_keys(resource: Resource) -> tuple[str, ...]:
+    """Return the journal keys under which the agent keeps the undo of a resource, in order of doing.
+
+    Commands are journalled under the resource's own key; the agent names namespaces and settings itself.
+    """
+    keys: list[str] = []
+    for action in resource.actions:
+        match action:
+            case CreateNetns(name):
+                keys.append(f"netns:{name}")
+            case Write(setting):
+                keys.append(f"setting:{setting.netns or ''}:{setting.path}")
+            case Run(undo=Command()):
+                keys.append(resource.key)
+            case Run():
+                pass
+    return tuple(dict.fromkeys(keys))
+
+
+def filled(undo: Command, original: str) -> Command:
+    """Return the undo with the words of `original` in place of "{original}"."""
+    argv: list[str] = []
+    for word in undo.argv:
+        argv.extend(original.split() if word == ORIGINAL else [word])
+    return Command(tuple(argv), undo.netns)
+
+
+def seen(expectation: Expectation, text: str) -> str | None:
+    """Return what `text`, as read from the host, shows for an expectation; None where it shows nothing of it."""
+    return extract(expectation.probe.reading, text)
+
+
+def holds(expectation: Expectation, value: str | None) -> bool:
+    """Tell whether a value that was read meets the expectation."""
+    if value is None or not expectation.tolerance:
+        return value == expectation.expected
+    try:
+        return abs(int(value) - int(expectation.expected)) <= expectation.tolerance
+    except ValueError:
+        return False
