@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from iolab.trial.result import Warning
+
 
 @dataclass(frozen=True, slots=True)
 class Interval:
@@ -43,7 +45,7 @@ class Estimate:
     ci: Interval | None
     """Of the mean; from 4 trials up (t below 10, BCa bootstrap above)."""
     ratio: float | None
-    """Mean of the ratios to the same-block baseline trial; None without a baseline."""
+    """Geometric mean of the ratios to the same-block baseline trial (arithmetic where one is 0); None without a baseline."""
     ratio_ci: Interval | None
     """Of the ratio."""
     p_value: float | None
@@ -55,7 +57,9 @@ class Estimate:
     mean_without: float | None
     """Mean without the marked trials; None where none is marked."""
     ratio_without: float | None
-    """Ratio without the marked trials; None where none is marked or without a baseline."""
+    """Ratio without the marked trials of the cell and of its baseline; None where none is marked or without a baseline."""
+    ratio_n: int = 0
+    """Trials behind the ratio; fewer than n where the baseline trial of the block is missing or 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,3 +148,5 @@ class Analysis:
     """Measure name to the smallest ratio change that this run could have shown (two-sided 95 %, power 80 %), e.g. 0.03."""
     spread: Mapping[str, float]
     """Measure name to the median over cells of the coefficient of variation between blocks [ratio]."""
+    notes: tuple[Warning, ...] = ()
+    """What the reader must know about the analysis itself: what was left out, and why."""

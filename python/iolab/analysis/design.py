@@ -1,0 +1,117 @@
+"""Factors of a measure -> columns of a linear model. Treatment coding against the reference level; no fitting.
+
+A factor that is absent in a cell (a sub-factor of another level) stands at its reference there: its columns are 0, and the step
+to the parent level that owns it is told by the parent's own column.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iolab.analysis.ratios import ABSENT
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+MOST_COLUMNS = 240
+"""Bound of the model: 100 000 trials in 240 columns take about a second. Interactions beyond it stay in the residual."""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One column: a level, or a pair of levels of two factors."""
+
+    factors: tuple[int, ...]
+    """Indices of the factors."""
+    levels: tuple[int, ...]
+    """Index of the level, per factor."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Design:
+    """A linear model without its blocks."""
+
+    references: Mapping[int, int]
+    """Factor index to its reference level, for the factors that vary."""
+    terms: tuple[Term, ...]
+    """What each column stands for: main effects first."""
+    matrix: Floats
+    """Treatment-coded; shape (cell, column)."""
+    omitted: tuple[tuple[int, int], ...]
+    """Pairs of factors whose interaction was left out to stay within MOST_COLUMNS."""
+
+
+def design_of(levels: Ints, baseline: Mapping[int, int]) -> Design | None:
+    """Code the cells' levels (cell, factor); None where the main effects alone are too many columns."""
+    present = {factor: _present(levels[:, factor]) for factor in range(levels.shape[1])}
+    varied = {factor: own for factor, own in present.items() if len(own) > 1}
+    references = {
+        factor: baseline[factor] if baseline.get(factor) in own else own[0] for factor, own in varied.items()
+    }
+    others = {
+        factor: [level for level in own if level != references[factor]] for factor, own in varied.items()
+    }
+    terms = [Term((factor,), (level,)) for factor, own in others.items() for level in own]
+    if len(terms) > MOST_COLUMNS:
+        return None
+    omitted = []
+    for first, second in combinations(others, 2):
+        pairs = [Term((first, second), (one, two)) for one in others[first] for two in others[second]]
+        if len(terms) + len(pairs) > MOST_COLUMNS:
+            omitted.append((first, second))
+        else:
+            terms += [term for term in pairs if _indicator(levels, term).any()]
+    matrix = np.zeros((len(levels), len(terms)))
+    for column, term in enumerate(terms):
+        matrix[:, column] = _indicator(levels, term)
+    return Design(references=references, terms=tuple(terms), matrix=matrix, omitted=tuple(omitted))
+
+
+def _present(levels: Ints) -> list[int]:
+    return [int(level) for level in np.unique(levels) if level != ABSENT]
+
+
+def _indicator(levels: Ints, term: Term) -> NDArray[np.bool_]:
+    return np.asarray((levels[:, list(term.factors)] == list(term.levels)).all(axis=1))
+
+
+def matched_difference(
+    design: Design, levels: Ints, factor: int, level: int, conditions: Mapping[int, int]
+) -> Floats | None:
+    """Weights of 'level against the reference level of factor', averaged evenly over the other factors.
+
+    Cells are matched: of all cells that meet the conditions, the cells at either level with equal levels of the factors
+    that both sides have; a combination that only one side has is left out. None where nothing matches.
+    """
+    chosen = np.ones(len(levels), dtype=bool)
+    for other, wanted in conditions.items():
+        chosen &= levels[:, other] == wanted
+    sides = [
+        np.flatnonzero(chosen & (levels[:, factor] == side)) for side in (level, design.references[factor])
+    ]
+    if not len(sides[0]) or not len(sides[1]):
+        return None
+    shared = [
+        other
+        for other in range(levels.shape[1])
+        if other != factor and all((levels[side, other] != ABSENT).any() for side in sides)
+    ]
+    means = [_means_by(levels[side][:, shared], design.matrix[side]) for side in sides]
+    both = [combination for combination in means[0] if combination in means[1]]
+    if not both:
+        return None
+    return np.mean([means[0][combination] - means[1][combination] for combination in both], axis=0)
+
+
+def _means_by(labels: Ints, rows: Floats) -> dict[tuple[int, ...], Floats]:
+    """Mean row per distinct combination of labels."""
+    if not labels.shape[1]:
+        return {(): rows.mean(axis=0)}
+    combinations_, position, count = np.unique(labels, axis=0, return_inverse=True, return_counts=True)
+    sums = np.zeros((len(combinations_), rows.shape[1]))
+    np.add.at(sums, position.reshape(-1), rows)
+    means = sums / count[:, None]
+    return {tuple(combination): mean for combination, mean in zip(combinations_.tolist(), means, strict=True)}

@@ -1,0 +1,152 @@
+"""Trials that stand apart from the others of their cell. They are marked with a reason; nothing is removed.
+
+Modified z-score after Iglewicz & Hoaglin (1993), How to Detect and Handle Outliers, ASQC: 0.6745 (x - median) / MAD,
+marked beyond 3.5; where more than half the trials are equal (MAD = 0), the mean absolute deviation takes its place.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iolab.analysis.table import Column, Table
+from iolab.analysis.types import Outlier
+
+Floats = NDArray[np.float64]
+Marks = NDArray[np.bool_]
+
+FEWEST = 4
+"""Trials below which none can stand apart: of three, any two lie closer to each other than to the third."""
+LIMIT_Z = 3.5
+"""Iglewicz & Hoaglin's."""
+LEAST_RATIO = 0.01
+"""Nearer to the median than 1 % of it nothing is marked: so fine a difference has no reader."""
+STEAL_RATIO = 0.02
+"""Stolen time from which the host is named as the reason: 2 % of the CPUs' time."""
+NORMAL_MAD = 0.6745
+"""MAD of the normal distribution in standard deviations."""
+NORMAL_MEAN_DEVIATION = 1.253314
+"""Standard deviation of the normal distribution in mean absolute deviations, sqrt(pi / 2)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where each trial stands in its cell; axes (cell, block)."""
+
+    median: Floats
+    """Of the cell [unit of the metric]; shape (cell, 1)."""
+    robust_z: Floats
+    """Distance from the median in robust standard deviations; NaN where there is no trial or too few of them."""
+    marked: Marks
+    """True where the trial stands apart."""
+
+
+def robust_z(values: Floats) -> Floats:
+    """Modified z-score of each value within its row, NaN skipped; axes (cell, block)."""
+    deviation = values - _row_median(values)
+    mad = _row_median(np.abs(deviation))
+    mean_deviation = _row_mean(np.abs(deviation))
+    scale = np.where(mad > 0, mad / NORMAL_MAD, mean_deviation * NORMAL_MEAN_DEVIATION)
+    return np.where(
+        scale > 0, deviation / np.where(scale > 0, scale, 1.0), np.where(np.isnan(values), np.nan, 0.0)
+    )
+
+
+def stand(values: Floats, unit: str) -> Standing:
+    """Mark the values that stand apart from the others of their row; axes (cell, block).
+
+    A few trials often have a small MAD by chance (of cells with 4 normal trials, 17 % would get a mark). So a trial must also
+    be further off than 3.5 of the robust standard deviations typical of this metric over all cells, than 1 % of the
+    median, and, for counts, than 3.5 standard deviations of a Poisson count.
+    """
+    median = _row_median(values)
+    enough = (~np.isnan(values)).sum(axis=1, keepdims=True) >= FEWEST
+    z = np.where(enough, robust_z(values), np.nan)
+    distance = np.abs(values - median)
+    least = np.maximum(LEAST_RATIO, LIMIT_Z * _typical_spread(values, median, enough[:, 0])) * np.abs(median)
+    if unit == "count":
+        least = np.maximum(least, LIMIT_Z * np.sqrt(np.maximum(np.abs(median), 1.0)))
+    marked = (np.abs(z) > LIMIT_Z) & (distance > least)
+    return Standing(median=median, robust_z=z, marked=marked)
+
+
+def _typical_spread(values: Floats, median: Floats, enough: Marks) -> float:
+    """Median over cells of the robust standard deviation over the median [ratio]."""
+    usable = enough & (median[:, 0] != 0)
+    if not usable.any():
+        return 0.0
+    mad = _row_median(np.abs(values - median))[usable, 0]
+    return float(np.median(mad / NORMAL_MAD / np.abs(median[usable, 0])))
+
+
+def _row_median(values: Floats) -> Floats:
+    """Median of each row, NaN skipped, NaN for an empty row; shape (cell, 1)."""
+    ordered = np.sort(values, axis=1)  # NaN comes last
+    count = (~np.isnan(values)).sum(axis=1)
+    rows = np.arange(len(values))
+    low, high = (
+        ordered[rows, np.maximum(count - 1, 0) // 2],
+        ordered[rows, np.minimum(count // 2, values.shape[1] - 1)],
+    )
+    return np.where(count > 0, (low + high) / 2, np.nan)[:, None]
+
+
+def _row_mean(values: Floats) -> Floats:
+    """Mean of each row, NaN skipped; shape (cell, 1)."""
+    count = np.maximum((~np.isnan(values)).sum(axis=1, keepdims=True), 1)
+    return np.nansum(values, axis=1, keepdims=True) / count
+
+
+def describe(
+    table: Table, column: Column, standing: Standing, standings: dict[str, Standing]
+) -> list[Outlier]:
+    """Give each marked trial of a column its reason, with figures."""
+    found = []
+    for row, block in zip(*np.nonzero(standing.marked), strict=True):
+        cell = int(column.rows[row])
+        code, because = _reason(table, column.metric, cell, int(block), standings)
+        value, median = float(column.values[row, block]), float(standing.median[row, 0])
+        z = float(standing.robust_z[row, block])
+        text = f"{value:.6g} {column.unit} against a median of {median:.6g} (robust z {z:+.1f}){because}"
+        found.append(
+            Outlier(
+                key=table.keys[cell][block],
+                measure=table.measure,
+                metric=column.metric,
+                cell=table.cells[cell],
+                block=table.blocks[block],
+                value=value,
+                robust_z=z,
+                code=code,
+                text=text,
+            )
+        )
+    return found
+
+
+def _reason(
+    table: Table, metric: str, cell: int, block: int, standings: dict[str, Standing]
+) -> tuple[str, str]:
+    """The code and its figures: what else was unusual in the same trial."""
+    steal = _value(table, "host_steal_ratio", cell, block)
+    if steal is not None and steal > STEAL_RATIO:
+        return "host-stolen-time", f"; the host was robbed of {steal:.1%} of its CPU time"
+    if metric != "retransmits" and "retransmits" in standings:
+        column, standing = table.columns["retransmits"], standings["retransmits"]
+        row = int(np.searchsorted(column.rows, cell))
+        if row < len(column.rows) and column.rows[row] == cell and standing.marked[row, block]:
+            count, usual = column.values[row, block], standing.median[row, 0]
+            if count > usual:
+                return "retransmits", f"; {count:.0f} retransmits where {usual:.0f} are usual"
+    return "far-from-median", ""
+
+
+def _value(table: Table, metric: str, cell: int, block: int) -> float | None:
+    """What a metric was in one trial."""
+    column = table.columns.get(metric)
+    if column is None:
+        return None
+    row = int(np.searchsorted(column.rows, cell))
+    if row == len(column.rows) or column.rows[row] != cell or np.isnan(column.values[row, block]):
+        return None
+    return float(column.values[row, block])

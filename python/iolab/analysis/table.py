@@ -1,0 +1,172 @@
+"""Trials as arrays: one column per measure and metric, axes (cell, block). Decides which records count; computes nothing."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iolab.errors import InputError, Problem
+from iolab.plan.types import Plan, Step
+from iolab.store.records import TrialRecord
+from iolab.trial.result import Status, Warning
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One metric of one measure."""
+
+    metric: str
+    """Name of the metric."""
+    unit: str
+    """Of values."""
+    rows: Ints
+    """Cells that have it, indices into Table.cells, ascending; shape (cell,)."""
+    values: Floats
+    """What was measured [unit], NaN where there is none; shape (cell, block)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """All trials of one measure that count."""
+
+    measure: str
+    """Name of the measure."""
+    factors: tuple[str, ...]
+    """All factors of the plan."""
+    labels: tuple[tuple[str, ...], ...]
+    """Level labels per factor."""
+    levels: Ints
+    """Level index per cell and factor, -1 where absent; shape (cell, factor), in the plan's factor order."""
+    cells: tuple[Mapping[str, str], ...]
+    """Factor to label, per cell."""
+    blocks: tuple[int, ...]
+    """Block numbers, ascending: the second axis of every column."""
+    keys: tuple[tuple[str, ...], ...]
+    """Key of the trial, '' where there is none; axes (cell, block)."""
+    plots: Ints
+    """Whole plot of the trial within its block, -1 where there is none; shape (cell, block)."""
+    columns: Mapping[str, Column]
+    """By metric, in order of first appearance."""
+
+
+def tabulate(trials: Iterable[TrialRecord], plan: Plan) -> tuple[tuple[Table, ...], tuple[Warning, ...]]:
+    """Arrange the trials that count, per measure; the warnings say what was left out."""
+    last = {record.key: record for record in trials}
+    steps: dict[str, list[Step]] = {name: [] for name in plan.measures}
+    for step in plan.steps:
+        steps.setdefault(step.measure, []).append(step)
+    odd: list[str] = []
+    tables = tuple(_table(plan, name, own, last, odd) for name, own in steps.items() if own)
+    return tables, (*_left_out(last, plan), *_not_finite(odd))
+
+
+def _left_out(last: Mapping[str, TrialRecord], plan: Plan) -> list[Warning]:
+    planned = {step.key for step in plan.steps}
+    strangers = sum(key not in planned for key in last)
+    bad = sum(key in planned and record.result.status is not Status.OK for key, record in last.items())
+    notes = []
+    if strangers:
+        text = f"{strangers} of {len(last)} trials belong to no step of the plan and are left out"
+        notes.append(Warning("trials-not-in-plan", text, "look whether the plan was replaced"))
+    if bad:
+        text = f"{bad} of {len(last) - strangers} trials failed or are invalid and are left out"
+        notes.append(
+            Warning("trials-not-ok", text, "their reasons are listed with the trials; resume repeats them")
+        )
+    return notes
+
+
+def _not_finite(odd: Sequence[str]) -> list[Warning]:
+    if not odd:
+        return []
+    text = f"{len(odd)} values are not finite numbers and are left out, the first: {odd[0]}"
+    return [Warning("value-not-finite", text, "look at the trial's record")]
+
+
+class _Entries:
+    """Values of one metric while they are gathered."""
+
+    __slots__ = ("cells", "places", "unit", "values")
+
+    def __init__(self, unit: str) -> None:
+        self.unit = unit
+        self.cells: list[int] = []
+        self.places: list[int] = []
+        self.values: list[float] = []
+
+
+def _table(
+    plan: Plan, measure: str, steps: Sequence[Step], last: Mapping[str, TrialRecord], odd: list[str]
+) -> Table:
+    order = sorted({step.levels for step in steps})
+    index = {levels: row for row, levels in enumerate(order)}
+    blocks = sorted({step.block for step in steps})
+    place = {block: column for column, block in enumerate(blocks)}
+    keys = [[""] * len(blocks) for _ in order]
+    plots = np.full((len(order), len(blocks)), -1, dtype=np.int64)
+    gathered: dict[str, _Entries] = {}
+    for step in steps:
+        record = last.get(step.key)
+        if record is None or record.result.status is not Status.OK:
+            continue
+        row, column = index[step.levels], place[step.block]
+        keys[row][column] = step.key
+        plots[row, column] = step.plot
+        _gather(gathered, record, row, column, odd)
+    return Table(
+        measure=measure,
+        factors=tuple(factor.name for factor in plan.factors),
+        labels=tuple(factor.labels for factor in plan.factors),
+        levels=np.array(order, dtype=np.int64).reshape(len(order), len(plan.factors)),
+        cells=tuple(_labels(plan, levels) for levels in order),
+        blocks=tuple(blocks),
+        keys=tuple(map(tuple, keys)),
+        plots=plots,
+        columns={
+            name: _column(name, entries, len(blocks)) for name, entries in gathered.items() if entries.cells
+        },
+    )
+
+
+def _labels(plan: Plan, levels: Sequence[int]) -> dict[str, str]:
+    pairs = zip(plan.factors, levels, strict=True)
+    return {factor.name: factor.labels[level] for factor, level in pairs if level >= 0}
+
+
+def _gather(
+    gathered: dict[str, _Entries], record: TrialRecord, row: int, column: int, odd: list[str]
+) -> None:
+    for name, metric in record.result.metrics.items():
+        entries = gathered.get(name)
+        if entries is None:
+            entries = gathered[name] = _Entries(metric.unit)
+        if metric.unit != entries.unit:
+            raise InputError([_mixed_units(record, name, metric.unit, entries.unit)])
+        if not math.isfinite(metric.value):
+            odd.append(f"{name} of {record.measure}, block {record.block}: {metric.value}")
+            continue
+        entries.cells.append(row)
+        entries.places.append(column)
+        entries.values.append(metric.value)
+
+
+def _mixed_units(record: TrialRecord, name: str, seen: str, allowed: str) -> Problem:
+    return Problem(
+        where="trials.jsonl",
+        doing=f"reading {name} of measure {record.measure}, trial {record.key}",
+        seen=f"unit {seen!r}",
+        allowed=f"{allowed!r}, as in the trials before it",
+        advice="trials of two versions were mixed in one run folder; measure again into a new one",
+    )
+
+
+def _column(name: str, entries: _Entries, blocks: int) -> Column:
+    rows, position = np.unique(np.array(entries.cells, dtype=np.int64), return_inverse=True)
+    values = np.full((len(rows), blocks), np.nan)
+    values[position, np.array(entries.places, dtype=np.int64)] = entries.values
+    return Column(metric=name, unit=entries.unit, rows=rows, values=values)
