@@ -5,7 +5,7 @@ Nothing is executed here: `run/` gives these values to an agent.
 
 from dataclasses import dataclass
 
-from iolab.lab.readings import Reading, extract
+from iolab.lab.shown import How, value_shown
 
 ORIGINAL = "{original}"
 """Stands in an undo's argv for the words that `Run.original` read before the change."""
@@ -32,12 +32,12 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
-    """Something to read on a host, and what to look for in it. Probes with equal `source` need one reading only."""
+class Reading:
+    """What to read on a host, and what to look for in it. Equal `source`s are read only once."""
 
     source: Command | Setting
     """What gives the text: the standard output of a command, or the value of a setting."""
-    reading: Reading
+    how: How
     """What to take from the text."""
 
 
@@ -56,8 +56,8 @@ class Run:
     do: Command
     """The change."""
     undo: Command | None = None
-    """What takes it back, harmless where the change did not happen; None: undoing what it needs takes it away."""
-    original: Probe | None = None
+    """Takes it back, harmless where the change did not happen; None: undoing what it needs takes it away."""
+    original: Reading | None = None
     """What to read before the change; its words replace "{original}" in the undo."""
 
 
@@ -65,10 +65,12 @@ class Run:
 class Write:
     """Write a kernel setting; undone by writing the original back."""
 
-    setting: Setting
-    """Where."""
+    path: str
+    """The file."""
+    netns: str | None
+    """Network namespace to see it from; None: the agent's own."""
     value: str
-    """What."""
+    """What to write."""
     absent_ok: bool = False
     """True: where this kernel has no such file, there is nothing to do."""
 
@@ -80,14 +82,14 @@ Action = CreateNetns | Run | Write
 class Expectation:
     """What reading back must show."""
 
-    probe: Probe
+    reading: Reading
     """Where to look."""
     expected: str
     """The text that must be seen."""
     what: str
     """In words, for messages: "mtu of near.eth0"."""
     tolerance: int = 0
-    """For whole numbers: how far the value read may lie from `expected`, in its unit (tc rounds rates and bursts)."""
+    """For whole numbers: how far the value read may lie from `expected` (tc rounds rates and bursts)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,8 +120,8 @@ def undo_keys(resource: Resource) -> tuple[str, ...]:
         match action:
             case CreateNetns(name):
                 keys.append(f"netns:{name}")
-            case Write(setting):
-                keys.append(f"setting:{setting.netns or ''}:{setting.path}")
+            case Write(path, netns):
+                keys.append(f"setting:{netns or ''}:{path}")
             case Run(undo=Command()):
                 keys.append(resource.key)
             case Run():
@@ -135,9 +137,9 @@ def filled(undo: Command, original: str) -> Command:
     return Command(tuple(argv), undo.netns)
 
 
-def seen(expectation: Expectation, text: str) -> str | None:
-    """Return what `text`, as read from the host, shows for an expectation; None where it shows nothing of it."""
-    return extract(expectation.probe.reading, text)
+def extract(reading: Reading, text: str) -> str | None:
+    """Return the value that `text`, as its source gave it, shows; None where it shows nothing of it."""
+    return value_shown(reading.how, text)
 
 
 def holds(expectation: Expectation, value: str | None) -> bool:

@@ -1,6 +1,6 @@
 """Take one value from what `ip -j`, `tc -j`, `tc class`, `ethtool --json` or a kernel setting shows. Pure.
 
-Debian 12's tools (iproute2 6.1, ethtool 6.1) speak JSON for all of these but `tc class show`, whose text is read.
+Debian 12's tools (iproute2 6.1, ethtool 6.1) speak JSON for all but `tc class show`, whose text is read.
 """
 
 import json
@@ -17,12 +17,12 @@ class Interface:
     name: str
     """Interface name."""
     attribute: Literal["mtu", "state", "carrier", "master", "kind", "vlan", "address"]
-    """state: operational state in lower case; carrier: up or down; address: IPv4 with prefix length, sorted, by commas."""
+    """state: operational, lower case; carrier: up or down; address: IPv4 with prefix length, sorted, by commas."""
 
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """Offloads of an interface, from `ethtool --json -k NAME`, as words for `ethtool -K`: "tso off gro on"."""
+    """Offloads of an interface, from `ethtool --json -k NAME`, as words for `ethtool -K`: "tso off"."""
 
     interface: str
     """Interface name."""
@@ -60,7 +60,7 @@ class ShaperClass:
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """All u32 filters, from `tc -j filter show dev NAME`: "198.18.0.1>198.18.0.2=1:10", sorted by preference, by commas."""
+    """All u32 filters, from `tc -j filter show dev NAME`: "198.18.0.1>*=1:10", by preference, with commas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,23 +68,24 @@ class Value:
     """A kernel setting's value, white space made single."""
 
 
-Reading = Interface | Features | Gateway | Qdisc | ShaperClass | Filters | Value
+How = Interface | Features | Gateway | Qdisc | ShaperClass | Filters | Value
+"""What to take from a text."""
 
 
-def extract(reading: Reading, text: str) -> str | None:
-    """Return what `text` shows of `reading`; None where it shows nothing of it or cannot be understood."""
+def value_shown(how: How, text: str) -> str | None:
+    """Return the value that `text` shows; None where it shows nothing of it or cannot be understood."""
     try:
-        match reading:
+        match how:
             case Interface():
-                return _interface(reading, json.loads(text))
+                return _interface(how, json.loads(text))
             case Features():
-                return _features(reading, json.loads(text))
+                return _features(how, json.loads(text))
             case Gateway():
-                return _gateway(reading, json.loads(text))
+                return _gateway(how, json.loads(text))
             case Qdisc():
-                return _qdisc(reading, json.loads(text))
+                return _qdisc(how, json.loads(text))
             case ShaperClass():
-                return _shaper_class(reading, text)
+                return _shaper_class(how, text)
             case Filters():
                 return _filters(json.loads(text, object_pairs_hook=_pairs))
             case Value():
@@ -101,11 +102,11 @@ def _row(rows: Rows, key: str, value: str) -> dict[str, Any] | None:
     return next((row for row in rows if row.get(key) == value), None)
 
 
-def _interface(reading: Interface, rows: Rows) -> str | None:
-    row = _row(rows, "ifname", reading.name)
+def _interface(how: Interface, rows: Rows) -> str | None:
+    row = _row(rows, "ifname", how.name)
     if row is None:
         return None
-    match reading.attribute:
+    match how.attribute:
         case "mtu":
             return str(row["mtu"])
         case "state":
@@ -119,29 +120,29 @@ def _interface(reading: Interface, rows: Rows) -> str | None:
         case "vlan":
             return str(row["linkinfo"]["info_data"]["id"])
         case "address":
-            found = (f"{info['local']}/{info['prefixlen']}" for info in row["addr_info"] if info["family"] == "inet")
-            return ",".join(sorted(found))
+            ipv4 = (info for info in row["addr_info"] if info["family"] == "inet")
+            return ",".join(sorted(f"{info['local']}/{info['prefixlen']}" for info in ipv4))
 
 
-def _features(reading: Features, rows: Rows) -> str | None:
-    row = _row(rows, "ifname", reading.interface)
+def _features(how: Features, rows: Rows) -> str | None:
+    row = _row(rows, "ifname", how.interface)
     if row is None:
         return None
-    states = ((name, row[FEATURE_NAMES[name]]["active"]) for name in reading.names)
+    states = ((name, row[FEATURE_NAMES[name]]["active"]) for name in how.names)
     return " ".join(f"{name} {'on' if active else 'off'}" for name, active in states)
 
 
-def _gateway(reading: Gateway, rows: Rows) -> str | None:
-    row = _row(rows, "dst", reading.destination)
+def _gateway(how: Gateway, rows: Rows) -> str | None:
+    row = _row(rows, "dst", how.destination)
     return None if row is None else str(row["gateway"])
 
 
-def _qdisc(reading: Qdisc, rows: Rows) -> str | None:
-    row = next((row for row in rows if row.get("dev") == reading.interface and row.get("root")), None)
+def _qdisc(how: Qdisc, rows: Rows) -> str | None:
+    row = next((row for row in rows if row.get("dev") == how.interface and row.get("root")), None)
     if row is None:
         return None
     options = row.get("options", {})
-    match reading.field:
+    match how.field:
         case "kind":
             return str(row["kind"])
         case "default":
@@ -158,9 +159,9 @@ def _qdisc(reading: Qdisc, rows: Rows) -> str | None:
             return str(options["lat"])
 
 
-def _shaper_class(reading: ShaperClass, text: str) -> str | None:
-    line = next((line for line in text.splitlines() if line.split()[2:3] == [reading.classid]), "")
-    name, unit = reading.field.rsplit("_", 1)
+def _shaper_class(how: ShaperClass, text: str) -> str | None:
+    line = next((line for line in text.splitlines() if line.split()[2:3] == [how.classid]), "")
+    name, unit = how.field.rsplit("_", 1)
     found = re.search(rf"\b{name} (\d+(?:\.\d+)?)([KMGT]?)({'bit' if unit == 'bps' else 'b'})\b", line)
     if found is None:
         return None
