@@ -1,1 +1,33 @@
-"""Estimates -> terminal, HTML, Markdown, CSV. Formatting only, no arithmetic."""
+"""Estimates -> terminal, HTML, Markdown, CSV, JSON. Formatting only, no arithmetic; text out, nothing printed."""
+
+from iolab.analysis.types import Analysis
+from iolab.experiment.experiment import Experiment
+from iolab.report import readme, spreadsheet
+from iolab.report.console import terminal
+from iolab.report.interchange import show_json
+from iolab.store.records import StoredRun
+
+__all__ = ["csv", "html", "markdown", "show_json", "terminal"]
+
+
+def html(run: StoredRun, analysis: Analysis, experiment: Experiment, version: str) -> str:
+    """Render a run as one HTML file that fetches nothing."""
+    from iolab.report.page import page  # altair and the charts' JavaScript are slow to load
+
+    return page.render(run, analysis, experiment, version)
+
+
+def markdown(run: StoredRun, analysis: Analysis, experiment: Experiment, version: str) -> str:  # noqa: ARG001
+    """Render a run as Markdown for a repository or a pull request."""
+    return readme.text(run, analysis, version)
+
+
+def csv(
+    run: StoredRun,
+    analysis: Analysis,
+    experiment: Experiment,  # noqa: ARG001
+    version: str,  # noqa: ARG001
+    rows: spreadsheet.Rows = "estimates",
+) -> str:
+    """Render a run as CSV: a row per estimate, or a row per trial."""
+    return spreadsheet.table(run, analysis, rows)

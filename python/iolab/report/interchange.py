@@ -1,0 +1,64 @@
+"""`iolab show RUN --json`: a documented, versioned format for programs (docs/reference/show-json.md)."""
+
+import json
+import math
+from collections.abc import Mapping
+
+from iolab.analysis.types import Analysis, Estimate, Interval
+from iolab.report.sentences import counted
+from iolab.store.records import StoredRun, TrialRecord
+
+SHOW_SCHEMA = 1
+"""Version of the format: additions keep it, changes and removals raise it."""
+
+
+
+def show_json(run: StoredRun, analysis: Analysis) -> str:
+    """Render a run and its estimates as JSON; values are in stored units, absent figures are null."""
+    document: Mapping[str, object] = {
+        "schema": SHOW_SCHEMA,
+        "run": run.name,
+        "status": run.status.value,
+        "trials": [_trial(trial) for trial in counted(run.trials)],
+        "estimates": [_estimate(estimate) for estimate in analysis.estimates],
+    }
+    return json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _trial(trial: TrialRecord) -> Mapping[str, object]:
+    return {
+        "cell": dict(trial.cell),
+        "block": trial.block,
+        "measure": trial.measure,
+        "status": trial.result.status.value,
+        "reason": trial.result.reason,
+        "metrics": {
+            name: {"value": _finite(metric.value), "unit": metric.unit} for name, metric in trial.result.metrics.items()
+        },
+    }
+
+
+def _estimate(estimate: Estimate) -> Mapping[str, object]:
+    return {
+        "cell": dict(estimate.cell),
+        "measure": estimate.measure,
+        "metric": estimate.metric,
+        "unit": estimate.unit,
+        "n": estimate.n,
+        "mean": _finite(estimate.mean),
+        "min": _finite(estimate.min),
+        "max": _finite(estimate.max),
+        "median": _finite(estimate.median),
+        "ci": _ends(estimate.ci),
+        "ratio": _finite(estimate.ratio),
+        "ratio_ci": _ends(estimate.ratio_ci),
+    }
+
+
+def _ends(interval: Interval | None) -> list[float | None] | None:
+    return None if interval is None else [_finite(interval.low), _finite(interval.high)]
+
+
+def _finite(value: float | None) -> float | None:
+    """JSON has no infinity and no NaN."""
+    return value if value is not None and math.isfinite(value) else None

@@ -1,0 +1,80 @@
+"""What things are called in a report: factors, levels, cells, measures and metrics."""
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from iolab.report.words import Words
+
+_ABSTRACT = re.compile(r"none|on|off|yes|no|auto|default|[\d.,]+ *[A-Za-z/%]*")
+"""Levels that say nothing without their factor's name: MTU 9000, but not 'iSCSI in VM'."""
+_PER_FLOW = re.compile(r"([a-z0-9_]+)\[(.*)\]")
+"""A metric of one flow: received_bps[near->far]."""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Names of one run's factors, as short as they can be without becoming ambiguous."""
+
+    words: Words
+    """The language."""
+    factors: Mapping[str, str]
+    """Factor to what it is called."""
+
+    def factor(self, name: str) -> str:
+        """Name a factor."""
+        return self.factors.get(name, name)
+
+    def level(self, factor: str, label: str) -> str:
+        """Name a level so that it can stand alone: 'MTU 9000', 'one-way', 'offload off'."""
+        speaks = "." not in factor or factor.rpartition(".")[2] in self.words.speaking
+        if speaks and not _ABSTRACT.fullmatch(label):
+            return label
+        return self.words.level.format(factor=self.factor(factor), level=label)
+
+    def cell(self, cell: Mapping[str, str], without: Collection[str] = ()) -> str:
+        """Name a cell by its levels."""
+        return self.words.comma.join(
+            self.level(factor, label) for factor, label in cell.items() if factor not in without
+        )
+
+    def bare(self, cell: Mapping[str, str], factors: Iterable[str]) -> str:
+        """Name a cell by the labels of some factors alone, for places under a head that names them."""
+        return " · ".join(cell[factor] for factor in factors if factor in cell)
+
+    def measure(self, name: str) -> str:
+        """Name a measure, in its customary spelling where there is one."""
+        return self.words.measures.get(name, name)
+
+    def metric(self, name: str) -> str:
+        """Name a metric; of one flow, with the flow."""
+        known = self.words.metrics.get(name)
+        if known is not None:
+            return known.name
+        flow = _PER_FLOW.fullmatch(name)
+        if flow is not None and flow[1] in self.words.metrics:
+            return f"{self.words.metrics[flow[1]].name} {flow[2].replace('->', ' → ')}"
+        return name
+
+    def definition(self, name: str) -> str | None:
+        """Say in one line what a metric means; None where it is not known here."""
+        known = self.words.metrics.get(name)
+        return known.definition if known is not None else None
+
+
+def names(factors: Iterable[str], words: Words) -> Names:
+    """Name every factor by the last part of its path, and by more of it where two would be called alike."""
+    wanted = tuple(dict.fromkeys(factors))
+    for parts in range(1, 6):
+        found = {factor: _tail(factor, parts, words) for factor in wanted}
+        if len(set(found.values())) == len(wanted):
+            return Names(words, found)
+    return Names(words, {factor: factor for factor in wanted})
+
+
+def _tail(factor: str, parts: int, words: Words) -> str:
+    path = factor.split(".")
+    if len(path) == 1:
+        return factor
+    last = words.factors.get(path[-1], path[-1].replace("_", " "))
+    return " ".join([*path[-parts:-1], last])

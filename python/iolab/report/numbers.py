@@ -1,0 +1,188 @@
+"""How figures are written: units people read, and never more digits than the interval supports.
+
+Unit scaling and rounding only; nothing here concludes anything.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from iolab.analysis.types import Estimate, Interval
+from iolab.report.words import Words
+
+MINUS = "−"
+NBSP = "\u00a0"
+FIGURE_SPACE = "\u2007"
+"""As wide as a digit."""
+PUNCTUATION_SPACE = "\u2008"
+"""As wide as a full stop."""
+MOST_DIGITS = 5
+"""Significant digits beyond which a measured figure is only noise to a reader."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """From the stored unit to the one shown."""
+
+    factor: float
+    """What a stored value is multiplied by."""
+    unit: str
+    """As shown; empty for plain numbers."""
+
+
+_STEPS: dict[str, tuple[tuple[float, str], ...]] = {
+    "bit/s": ((1.0, "bit/s"), (1e3, "kbit/s"), (1e6, "Mbit/s"), (1e9, "Gbit/s"), (1e12, "Tbit/s")),
+    "byte/s": ((1.0, "B/s"), (2.0**10, "KiB/s"), (2.0**20, "MiB/s"), (2.0**30, "GiB/s")),
+    "byte": ((1.0, "B"), (2.0**10, "KiB"), (2.0**20, "MiB"), (2.0**30, "GiB"), (2.0**40, "TiB")),
+    "frame/s": ((1.0, "frame/s"), (1e3, "kframe/s"), (1e6, "Mframe/s")),
+    "packet/s": ((1.0, "packet/s"), (1e3, "kpacket/s"), (1e6, "Mpacket/s")),
+    "ns": ((1e-3, "ps"), (1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s")),
+    "s": ((1e-9, "ns"), (1e-6, "µs"), (1e-3, "ms"), (1.0, "s")),
+    "ratio": ((1e-2, "%"),),
+}
+_SPELLINGS = {
+    "bps": "bit/s", "B/s": "byte/s", "bytes/s": "byte/s", "bytes": "byte", "B": "byte", "frames/s": "frame/s",
+    "fps": "frame/s", "pps": "packet/s", "packets/s": "packet/s",
+}  # fmt: skip
+_PLAIN = frozenset({"", "1", "count", "index", "number"})
+_UNITLESS_METRICS = frozenset({"fairness"})
+"""Ratios that are an index, not a share: read as 0.98, not as 98 %."""
+
+
+def scale(metric: str, unit: str, magnitudes: Iterable[float]) -> Scale:
+    """Choose the unit in which a column of figures is read best: its middle figure is 1 or more."""
+    if unit in _PLAIN or metric in _UNITLESS_METRICS:
+        return Scale(1.0, "")
+    steps = _STEPS.get(_SPELLINGS.get(unit, unit))
+    if steps is None:
+        return Scale(1.0, unit)
+    sizes = sorted(abs(value) for value in magnitudes if value and math.isfinite(value))
+    middle = sizes[len(sizes) // 2] if sizes else 0.0
+    fitting = [step for step in steps if step[0] <= middle]
+    base = next((step for step in steps if step[0] == 1.0), steps[0])
+    size, name = fitting[-1] if fitting else (steps[0] if middle else base)
+    return Scale(1.0 / size, name)
+
+
+def decimals_for(half_width: float, value: float) -> int:
+    """How many decimals an uncertainty supports: one digit of it, two where it begins with 1.
+
+    Follows the rounding of the Particle Data Group (introduction, 5.3) in the spirit of the GUM, 7.2.6.
+    """
+    size = abs(value)
+    most = MOST_DIGITS - 1 - _exponent(size) if size else MOST_DIGITS
+    if half_width > 0 and math.isfinite(half_width):
+        lead = _exponent(half_width)
+        wanted = 1 - lead if half_width / 10.0**lead < 2.0 else -lead
+    else:
+        wanted = 2 - _exponent(size) if size else 0
+    return max(0, min(wanted, most, 9))
+
+
+def _exponent(size: float) -> int:
+    return math.floor(math.log10(size)) if size > 0 and math.isfinite(size) else 0
+
+
+def fixed(value: float, decimals: int, *, signed: bool = False) -> str:
+    """Write a number with a real minus sign; a zero has no sign."""
+    text = f"{value:.{decimals}f}"
+    if not text.strip("-0."):
+        return text.lstrip("-")
+    if text.startswith("-"):
+        return MINUS + text[1:]
+    return f"+{text}" if signed else text
+
+
+def half_width(estimate: Estimate) -> float:
+    """What the digits of an estimate's figures are chosen by: its interval, else the spread of its trials."""
+    if estimate.ci is not None:
+        return (estimate.ci.high - estimate.ci.low) / 2
+    return (estimate.max - estimate.min) / 2
+
+
+def estimate_decimals(estimate: Estimate, by: Scale) -> int:
+    """Decimals for every figure of one estimate."""
+    if estimate.unit == "count" and not estimate.mean % 1:
+        return 0
+    return decimals_for(half_width(estimate) * by.factor, estimate.mean * by.factor)
+
+
+def figure(value: float | None, by: Scale, decimals: int, words: Words) -> str:
+    """One figure without its unit."""
+    if value is None or not math.isfinite(value):
+        return words.none
+    return fixed(value * by.factor, decimals)
+
+
+def quantity(value: float | None, by: Scale, decimals: int, words: Words) -> str:
+    """One figure with its unit."""
+    text = figure(value, by, decimals, words)
+    return f"{text}{NBSP}{by.unit}" if by.unit and text != words.none else text
+
+
+def interval(ci: Interval | None, by: Scale, decimals: int, words: Words) -> str:
+    """An interval in the shown unit."""
+    if ci is None:
+        return words.none
+    low, high = figure(ci.low, by, decimals, words), figure(ci.high, by, decimals, words)
+    return words.interval.format(low=low, high=high)
+
+
+def percent(ratio: float, decimals: int | None = None) -> str:
+    """A size in percent without a sign, e.g. the smallest detectable change."""
+    size = ratio * 100
+    if decimals is None:
+        decimals = 0 if size >= 10 else decimals_for(size / 10, size)
+        decimals = min(decimals, 1)
+    return f"{fixed(size, decimals)}{NBSP}%"
+
+
+def change(ratio: float | None, ci: Interval | None, words: Words) -> str:
+    """A ratio as a percent change with its sign, and its interval where there is one: +41 % [38, 44]."""
+    if ratio is None or not math.isfinite(ratio):
+        return words.none
+    percent_change = (ratio - 1) * 100
+    if ci is None or not (math.isfinite(ci.low) and math.isfinite(ci.high)):
+        size = abs(percent_change)
+        decimals = 0 if size >= 10 else 1
+        return f"{fixed(percent_change, decimals, signed=True)}{NBSP}%"
+    low, high = (ci.low - 1) * 100, (ci.high - 1) * 100
+    decimals = _change_decimals(low, high)
+    bounds = words.interval.format(low=fixed(low, decimals), high=fixed(high, decimals))
+    return f"{fixed(percent_change, decimals, signed=True)}{NBSP}% {bounds}"
+
+
+def _change_decimals(low: float, high: float) -> int:
+    """As many decimals as the interval supports, and enough that rounding moves no end onto or off zero."""
+    decimals = min(decimals_for((high - low) / 2, 0.0), 2)
+    while decimals < 3 and any(end and not round(end, decimals) for end in (low, high)):
+        decimals += 1
+    return decimals
+
+
+def p_value(p: float | None, words: Words) -> str:
+    """A probability: no zero, no false precision."""
+    if p is None or not math.isfinite(p):
+        return words.none
+    if p < 0.001:
+        return "< 0.001"
+    return fixed(p, 3 if p < 0.1 else 2)
+
+
+def align(texts: Sequence[str], digit: str = FIGURE_SPACE, point: str = PUNCTUATION_SPACE) -> list[str]:
+    """Pad figures of one column on the right so that their decimal points stand under each other."""
+    longest = max((_fraction(text) for text in texts), default=0)
+    return [text + _padding(longest, _fraction(text), digit, point) if _is_number(text) else text for text in texts]
+
+
+def _is_number(text: str) -> bool:
+    return text[-1:].isdigit()
+
+
+def _fraction(text: str) -> int:
+    whole, dot, rest = text.rpartition(".")
+    return len(rest) if dot and whole and rest.isdigit() else 0
+
+
+def _padding(longest: int, own: int, digit: str, point: str) -> str:
+    return digit * (longest - own) + (point if longest and not own else "")

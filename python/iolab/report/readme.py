@@ -1,0 +1,107 @@
+"""Markdown for a repository's README or a pull request: summary, tables, warnings, environment."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from iolab.analysis.types import Analysis
+from iolab.report import environment, sentences, tables, troubles
+from iolab.report.names import Names, names
+from iolab.report.selection import leading
+from iolab.report.words import EN, Words
+from iolab.store.records import StoredRun
+
+MOST_ROWS = 120
+MOST_LOST = 30
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&$@!])")
+_LINE_BREAKS = re.compile(r"\s*[\r\n]+\s*")
+
+
+def text(run: StoredRun, analysis: Analysis, version: str, words: Words = EN) -> str:
+    """Render a run as GitHub-flavoured Markdown."""
+    named = names([factor.name for factor in run.plan.factors], words)
+    trials = sentences.counted(run.trials)
+    blocks = [f"# {escape(run.plan.title)}", escape(sentences.state(run, trials, words))]
+    blocks += [f"> {escape(line)}" for line in (sentences.progress(run, trials, words), sentences.functional(trials, named)) if line]
+    blocks += [f"## {words.page.summary}", *_summary(run, analysis, named)]
+    blocks.append(f"## {words.page.results}")
+    for shown in leading(analysis, run.plan.measures, MOST_ROWS):
+        blocks += _results(tables.results(shown, run, analysis, named), words)
+    blocks += [f"## {words.page.troubles}", *_troubles(run, named)]
+    blocks += [f"## {words.page.environment}", *_environment(run, words)]
+    blocks += [f"## {words.page.repeat}", _repeat(run, version, words)]
+    return "\n\n".join(blocks) + "\n"
+
+
+def escape(raw: str) -> str:
+    """Make a text show as it is: no markup, no HTML, no mention, no line break."""
+    return _SPECIAL.sub(r"\\\1", _LINE_BREAKS.sub(" ", raw))
+
+
+def _summary(run: StoredRun, analysis: Analysis, named: Names) -> list[str]:
+    lines = "\n".join(f"- {_sentence(line)}" for line in sentences.summary(analysis, run.plan.measures, named))
+    notes = [sentences.legend(analysis, run.plan.measures, named), *sentences.resolution(analysis, run.plan.measures, named)]
+    return [lines, *(escape(note) for note in notes if note)]
+
+
+def _sentence(line: str) -> str:
+    return escape(line)
+
+
+def _results(written: tables.ResultTable, words: Words) -> list[str]:
+    text = words.table
+    heads = [*written.factors, tables.head(text.mean, written.unit, words), text.min, text.max]
+    heads += [*([text.interval] if written.with_ci else []), text.n, *([text.change] if written.with_change else [])]
+    rows = []
+    for row in written.rows:
+        mean = f"{row.mean} {tables.MARK}" if row.marked else row.mean
+        ci, change = ([row.ci] if written.with_ci else []), ([row.change] if written.with_change else [])
+        rows.append([*row.levels, mean, row.min, row.max, *ci, row.n, *change])
+    notes = ["\n".join(f"- {escape(note)}" for note in written.notes)] if written.notes else []
+    return [f"**{escape(written.caption)}**", grid(heads, rows, len(written.factors)), *notes]
+
+
+def grid(heads: Sequence[str], rows: Iterable[Sequence[str]], labels: int) -> str:
+    """Lay out a table; its first `labels` columns are words, the others figures."""
+    rule = ["---"] * labels + ["--:"] * (len(heads) - labels)
+    lines = [map(escape, heads), rule, *(map(escape, row) for row in rows)]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+
+
+def _troubles(run: StoredRun, named: Names) -> list[str]:
+    words = named.words.trouble
+    trials = sentences.counted(run.trials)
+    found, lost, lacking = troubles.warnings(trials), troubles.lost(trials), troubles.unsupported(run.plan)
+    blocks = []
+    if found:
+        rows = [[each.code, str(each.count), each.text, each.advice] for each in found]
+        blocks.append(grid([words.code, words.count, words.example, words.advice], rows, 4))
+    if lost:
+        rows = [
+            [getattr(words, each.status.value), named.measure(each.measure), named.cell(each.cell),
+             troubles.block_list(each.blocks, named.words.comma), each.reason]
+            for each in lost[:MOST_LOST]
+        ]  # fmt: skip
+        heads = [words.status, named.words.table.measure, words.cell, words.blocks, words.reason]
+        blocks.append(grid(heads, rows, 5))
+        if len(lost) > MOST_LOST:
+            blocks.append(words.left_out.format(count=len(lost) - MOST_LOST))
+    if lacking:
+        rows = [[words.unsupported, named.measure(each.measure), str(each.count), each.reason] for each in lacking]
+        blocks.append(grid([words.status, named.words.table.measure, words.cell, words.reason], rows, 4))
+    return blocks or [words.none]
+
+
+def _environment(run: StoredRun, words: Words) -> list[str]:
+    facts = environment.entries(run.facts, words)
+    if not facts:
+        return [words.page.no_facts]
+    return ["\n".join(f"- {escape(fact.name)}: {escape(fact.text)}" for fact in facts if fact.text)]
+
+
+def _repeat(run: StoredRun, version: str, words: Words) -> str:
+    page = words.page
+    entries = [
+        (page.run, run.name), (page.seed, str(run.plan.seed)), (page.blocks, str(run.plan.blocks)),
+        (page.digest, run.plan.digest), (page.version, version),
+    ]  # fmt: skip
+    return "\n".join(f"- {name}: {escape(value)}" for name, value in entries)

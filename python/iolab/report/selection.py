@@ -1,0 +1,66 @@
+"""What fits into a report: of very many cells the ones that differ most, in the plan's order; the CSV export has all."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from heapq import nlargest
+
+from iolab.analysis.types import Analysis, Estimate
+
+CellKey = frozenset[tuple[str, str]]
+"""A cell as something that can be looked up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Estimates of one metric of one measure, as many as fit."""
+
+    measure: str
+    """Name of the measure."""
+    metric: str
+    """Name of the metric."""
+    estimates: tuple[Estimate, ...]
+    """In the plan's order."""
+    total: int
+    """How many there are."""
+
+
+def cell_key(cell: Mapping[str, str]) -> CellKey:
+    """Turn a cell into a key."""
+    return frozenset(cell.items())
+
+
+def by_metric(analysis: Analysis) -> dict[tuple[str, str], list[Estimate]]:
+    """Group estimates by measure and metric, each in the plan's order."""
+    groups: dict[tuple[str, str], list[Estimate]] = {}
+    for estimate in analysis.estimates:
+        groups.setdefault((estimate.measure, estimate.metric), []).append(estimate)
+    return groups
+
+
+def is_baseline(cell: Mapping[str, str], baseline: Mapping[str, str]) -> bool:
+    """Tell whether a cell is what others are compared with."""
+    touched = [factor for factor in baseline if factor in cell]
+    return bool(touched) and all(cell[factor] == baseline[factor] for factor in touched)
+
+
+def choose(measure: str, metric: str, estimates: Sequence[Estimate], most: int) -> Shown:
+    """Keep the cells that are furthest from their baseline (or simply the largest), in their order."""
+    if len(estimates) <= most:
+        return Shown(measure, metric, tuple(estimates), len(estimates))
+    kept = set(nlargest(most, range(len(estimates)), key=lambda index: _weight(estimates[index], index)))
+    return Shown(measure, metric, tuple(estimates[index] for index in sorted(kept)), len(estimates))
+
+
+def _weight(estimate: Estimate, index: int) -> tuple[float, float, int]:
+    ratio = estimate.ratio
+    distance = 0.0 if ratio is None or ratio <= 0 else max(ratio, 1 / ratio)
+    return (distance, abs(estimate.mean), -index)
+
+
+def leading(analysis: Analysis, measures: Sequence[str], most: int) -> tuple[Shown, ...]:
+    """The leading metric of every measure; the room is shared evenly."""
+    groups = by_metric(analysis)
+    keys = [(measure, analysis.leading[measure]) for measure in measures if measure in analysis.leading]
+    keys = [key for key in keys if key in groups]
+    share = max(4, most // max(1, len(keys)))
+    return tuple(choose(*key, groups[key], share) for key in keys)

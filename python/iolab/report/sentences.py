@@ -1,0 +1,226 @@
+"""Sentences that cite numbers: how far the run is, what was found, what stood apart. Plain text, for every format."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from iolab.analysis.types import Analysis, Estimate, Finding, Outlier
+from iolab.report import numbers
+from iolab.report.names import Names
+from iolab.report.selection import Shown, by_metric, cell_key
+from iolab.report.words import Words
+from iolab.store.records import RunStatus, StoredRun, TrialRecord
+from iolab.trial.result import Status
+
+MOST_FINDINGS = 8
+"""Sentences a summary may have and still be read."""
+FUNCTIONAL_CODE = "functional-only"
+"""Code of the warning that a trial carries when its figures come from emulation."""
+
+
+def counted(trials: Iterable[TrialRecord]) -> list[TrialRecord]:
+    """Return the trials that count: of each key the last one, in the order they were first done."""
+    return list({trial.key: trial for trial in trials}.values())
+
+
+def state(run: StoredRun, trials: Sequence[TrialRecord], words: Words) -> str:
+    """Say in one line how far the run is and where it was made."""
+    tally = {status: 0 for status in Status}
+    for trial in trials:
+        tally[trial.result.status] += 1
+    text = words.state
+    return text.line.format(
+        state=text.complete if run.status is RunStatus.COMPLETE else text.partial,
+        ok=tally[Status.OK],
+        failed=tally[Status.FAILED],
+        invalid=tally[Status.INVALID],
+        blocks=run.plan.blocks,
+        date=_date(trials) or text.no_trials,
+        host=host_line(run.facts) or text.unknown_host,
+    )
+
+
+def progress(run: StoredRun, trials: Sequence[TrialRecord], words: Words) -> str | None:
+    """Say how much of the plan is recorded, where that is not all of it."""
+    if run.status is RunStatus.COMPLETE:
+        return None
+    return words.state.progress.format(done=len(trials), planned=len(run.plan.steps))
+
+
+def _date(trials: Sequence[TrialRecord]) -> str:
+    first = min((trial.wall for trial in trials), default="")
+    return first[:16].replace("T", " ")
+
+
+def host_line(facts: Mapping[str, object]) -> str:
+    """Name the host in a line: its name, kernel and processor, as far as facts.json has them."""
+    host = facts.get("host")
+    places = (facts, host) if isinstance(host, Mapping) else (facts,)
+    found = [_first(places, keys) for keys in (("hostname", "host", "node", "name"), ("kernel", "release"), ("cpu", "cpu_model"))]
+    return ", ".join(dict.fromkeys(text for text in found if text))
+
+
+def _first(places: Sequence[Mapping[str, object]], keys: Sequence[str]) -> str:
+    for place in places:
+        for key in keys:
+            value = place.get(key)
+            if isinstance(value, Mapping):
+                value = value.get("release") or value.get("model") or value.get("name")
+            if isinstance(value, str) and value:
+                return value
+    return ""
+
+
+def finding(found: Finding, analysis: Analysis, names: Names) -> str:
+    """Say what one change of level does."""
+    words = names.words.summary
+    detectable = analysis.detectable.get(found.measure)
+    conditions = names.cell(found.conditions)
+    places = {
+        "level": capital(names.level(found.factor, found.level)),
+        "reference": _reference(found, names),
+        "change": _change(found, names.words),
+        "measure": names.measure(found.measure),
+        "conditions": conditions,
+        "detectable": numbers.percent(detectable) if detectable is not None else "",
+    }
+    if found.shown:
+        more, less = (words.more_under, words.less_under) if conditions else (words.more, words.less)
+        return (more if found.ratio >= 1 else less).format(**places)
+    plain, known = (
+        (words.same_under, words.same_under_detectable) if conditions else (words.same, words.same_detectable)
+    )
+    return (plain if detectable is None else known).format(**places)
+
+
+def _reference(found: Finding, names: Names) -> str:
+    """The level alone where the sentence has just named its factor, e.g. 'MTU 9000 ... over 1500'."""
+    named = names.level(found.factor, found.level) != found.level
+    return found.reference if named else names.level(found.factor, found.reference)
+
+
+def _change(found: Finding, words: Words) -> str:
+    text = numbers.change(found.ratio, found.ci, words)
+    return text if found.ci is not None else words.summary.change_without_interval.format(change=text)
+
+
+def capital(text: str) -> str:
+    """Begin a sentence, but leave names like e1000 or virtio-net alone."""
+    first = text.split(" ", 1)[0]
+    return text[:1].upper() + text[1:] if first.isalpha() and first.islower() else text
+
+
+def summary(analysis: Analysis, measures: Sequence[str], names: Names) -> list[str]:
+    """The sentences that open a report: per measure what was measured, then what makes a difference and what does not."""
+    if not analysis.estimates:
+        return [names.words.summary.no_estimates]
+    groups = by_metric(analysis)
+    lines = []
+    for measure in measures:
+        metric = analysis.leading.get(measure)
+        if metric is not None and (measure, metric) in groups:
+            lines.append(_extent(groups[measure, metric], names))
+    shown = sorted(analysis.findings, key=lambda found: not found.shown)
+    lines += [finding(found, analysis, names) for found in shown[:MOST_FINDINGS]]
+    if len(shown) > MOST_FINDINGS:
+        lines.append(names.words.summary.left_out.format(count=len(shown) - MOST_FINDINGS))
+    return lines
+
+
+def _extent(estimates: Sequence[Estimate], names: Names) -> str:
+    words = names.words
+    low, high = min(estimates, key=lambda e: e.mean), max(estimates, key=lambda e: e.mean)
+    by = numbers.scale(low.metric, low.unit, [estimate.mean for estimate in estimates])
+    places = {"measure": names.measure(low.measure), "metric": names.metric(low.metric)}
+    if len(estimates) == 1:
+        return words.summary.single.format(value=with_interval(low, by, words), **places)
+    return words.summary.range.format(
+        low=with_interval(low, by, words),
+        high=with_interval(high, by, words),
+        low_cell=names.cell(low.cell),
+        high_cell=names.cell(high.cell),
+        **places,
+    )
+
+
+def with_interval(estimate: Estimate, by: numbers.Scale, words: Words) -> str:
+    """A mean with its unit and, where there is one, its interval."""
+    decimals = numbers.estimate_decimals(estimate, by)
+    mean = numbers.quantity(estimate.mean, by, decimals, words)
+    return mean if estimate.ci is None else f"{mean} {numbers.interval(estimate.ci, by, decimals, words)}"
+
+
+def legend(analysis: Analysis, measures: Sequence[str], names: Names) -> str | None:
+    """Say what the percentages of the summary are changes of."""
+    words = names.words.summary
+    if not analysis.findings:
+        return None
+    used = {found.measure for found in analysis.findings}
+    metrics = [
+        words.leading.format(metric=names.metric(analysis.leading[measure]), measure=names.measure(measure))
+        for measure in measures
+        if measure in used and measure in analysis.leading
+    ]
+    levels = [found.ci.level_ratio for found in analysis.findings if found.ci is not None]
+    text = words.legend.format(
+        metrics=names.words.comma.join(metrics), level_percent=numbers.percent(levels[0] if levels else 0.95, 0)
+    )
+    bare = any(found.ci is None for found in analysis.findings)
+    return f"{text} {words.no_interval}" if bare else text
+
+
+def resolution(analysis: Analysis, measures: Sequence[str], names: Names) -> list[str]:
+    """Say per measure how small a change this run could have shown."""
+    return [
+        names.words.summary.detectable.format(
+            measure=names.measure(measure),
+            detectable=numbers.percent(analysis.detectable[measure]),
+            spread=numbers.percent(analysis.spread[measure]),
+        )
+        for measure in measures
+        if measure in analysis.detectable and measure in analysis.spread
+    ]
+
+
+def functional(trials: Iterable[TrialRecord], names: Names) -> str | None:
+    """The mark of results that show function, not performance; None where there are none."""
+    measures = dict.fromkeys(
+        names.measure(trial.measure)
+        for trial in trials
+        if any(warning.code == FUNCTIONAL_CODE for warning in trial.result.warnings)
+    )
+    return names.words.summary.functional.format(measures=names.words.comma.join(measures)) if measures else None
+
+
+def outliers(shown: Shown, analysis: Analysis, by: numbers.Scale, mark: str, names: Names, most: int = 12) -> list[str]:
+    """One sentence per marked trial of the shown cells: the reason, and the mean without it."""
+    estimates = {cell_key(estimate.cell): estimate for estimate in shown.estimates if estimate.outliers}
+    lines: list[str] = []
+    left_out = 0
+    for outlier in analysis.outliers:
+        estimate = estimates.get(cell_key(outlier.cell))
+        if estimate is None or (outlier.measure, outlier.metric) != (shown.measure, shown.metric):
+            continue
+        if len(lines) == most:
+            left_out += 1
+        else:
+            lines.append(_outlier(outlier, estimate, by, mark, names))
+    if left_out:
+        lines.append(names.words.table.outliers_left_out.format(count=left_out))
+    return lines
+
+
+def _outlier(outlier: Outlier, estimate: Estimate, by: numbers.Scale, mark: str, names: Names) -> str:
+    words = names.words
+    decimals = numbers.estimate_decimals(estimate, by)
+    return words.table.outlier.format(
+        mark=mark,
+        cell=names.cell(outlier.cell) or names.measure(outlier.measure),
+        block=outlier.block,
+        value=numbers.quantity(outlier.value, by, decimals, words),
+        reason=stop(capital(outlier.text)),
+        without=numbers.quantity(estimate.mean_without, by, decimals, words),
+    )
+
+
+def stop(text: str) -> str:
+    """End a sentence that came from elsewhere."""
+    return text if text.endswith((".", "!", "?")) else f"{text}."

@@ -1,0 +1,117 @@
+"""Warnings, failed and invalid trials, merged: equal ones are counted, not repeated."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from iolab.plan.types import Plan
+from iolab.store.records import TrialRecord
+from iolab.trial.result import Status
+
+MOST_BLOCKS = 12
+"""Block numbers that are listed one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class WarningCount:
+    """One warning code over all trials."""
+
+    code: str
+    """Its code."""
+    count: int
+    """Trials that carry it."""
+    text: str
+    """What the first of them says."""
+    advice: str
+    """What to do about it."""
+    measure: str
+    """Measure of the first."""
+    cell: Mapping[str, str]
+    """Cell of the first."""
+    block: int
+    """Block of the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class LostTrials:
+    """Trials of one cell that ended badly for one reason."""
+
+    status: Status
+    """Failed or invalid."""
+    measure: str
+    """Name of the measure."""
+    cell: Mapping[str, str]
+    """Factor to label."""
+    reason: str
+    """As recorded."""
+    blocks: tuple[int, ...]
+    """Which of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnsupportedCells:
+    """Cells of one measure that were not tried, for one reason."""
+
+    measure: str
+    """Name of the measure."""
+    cell: Mapping[str, str]
+    """The first of them."""
+    reason: str
+    """What is lacking."""
+    count: int
+    """How many."""
+
+
+def warnings(trials: Iterable[TrialRecord]) -> list[WarningCount]:
+    """Count warnings by code, the most frequent first."""
+    firsts: dict[str, WarningCount] = {}
+    counts: dict[str, int] = {}
+    for trial in trials:
+        for warning in {each.code: each for each in reversed(trial.result.warnings)}.values():
+            counts[warning.code] = counts.get(warning.code, 0) + 1
+            if warning.code not in firsts:
+                firsts[warning.code] = WarningCount(
+                    warning.code, 0, warning.text, warning.advice, trial.measure, trial.cell, trial.block
+                )
+    order = sorted(firsts, key=lambda code: (-counts[code], code))
+    return [
+        WarningCount(first.code, counts[code], first.text, first.advice, first.measure, first.cell, first.block)
+        for code in order
+        for first in (firsts[code],)
+    ]
+
+
+def lost(trials: Iterable[TrialRecord]) -> list[LostTrials]:
+    """Group failed and invalid trials by cell and reason, in the order they happened."""
+    groups: dict[tuple[str, str, frozenset[tuple[str, str]], str], list[TrialRecord]] = {}
+    for trial in trials:
+        if trial.result.status is not Status.OK:
+            reason = trial.result.reason or ""
+            key = (trial.result.status.value, trial.measure, frozenset(trial.cell.items()), reason)
+            groups.setdefault(key, []).append(trial)
+    return [
+        LostTrials(
+            group[0].result.status,
+            group[0].measure,
+            group[0].cell,
+            group[0].result.reason or "",
+            tuple(sorted(trial.block for trial in group)),
+        )
+        for group in groups.values()
+    ]
+
+
+def unsupported(plan: Plan) -> list[UnsupportedCells]:
+    """Group what this host cannot do by measure and reason."""
+    groups: dict[tuple[str, str], UnsupportedCells] = {}
+    for each in plan.unsupported:
+        key = (each.measure, each.reason)
+        known = groups.get(key)
+        count = known.count + 1 if known else 1
+        groups[key] = UnsupportedCells(each.measure, known.cell if known else each.cell, each.reason, count)
+    return list(groups.values())
+
+
+def block_list(blocks: tuple[int, ...], comma: str) -> str:
+    """List block numbers, shortened where there are many."""
+    listed = comma.join(str(block) for block in blocks[:MOST_BLOCKS])
+    return listed if len(blocks) <= MOST_BLOCKS else f"{listed}, …"

@@ -1,0 +1,275 @@
+"""What a language must provide. One template per sentence: code fills places, it never glues sentences."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class MetricWords:
+    """How a metric is called and what it means."""
+
+    name: str
+    """Short, as in a table's head."""
+    definition: str
+    """One line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateWords:
+    """The line that says how far a run is."""
+
+    complete: str
+    partial: str
+    line: str
+    """{state} {ok} {failed} {invalid} {blocks} {date} {host}"""
+    progress: str
+    """{done} {planned}"""
+    unknown_host: str
+    no_trials: str
+    """In place of the date."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SummaryWords:
+    """Sentences that cite numbers. Places: {level} {reference} {change} {measure} {conditions} {detectable}."""
+
+    more: str
+    more_under: str
+    """With {conditions}."""
+    less: str
+    less_under: str
+    same: str
+    same_under: str
+    same_detectable: str
+    """With {detectable}."""
+    same_under_detectable: str
+    range: str
+    """{measure} {metric} {low} {high} {low_cell} {high_cell}"""
+    single: str
+    """{measure} {metric} {value} {n}"""
+    left_out: str
+    """{count} further findings."""
+    legend: str
+    """{metrics} {level_percent}"""
+    leading: str
+    """{measure} {metric}: one entry of {metrics}."""
+    no_interval: str
+    """Why changes have no interval."""
+    no_estimates: str
+    detectable: str
+    """{measure} {detectable} {spread}"""
+    functional: str
+    """{measures}: the figures show that it works, not how fast."""
+    change_without_interval: str
+    """{change}"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableWords:
+    """Heads, captions and notes of tables."""
+
+    measure: str
+    metric: str
+    n: str
+    mean: str
+    min: str
+    max: str
+    median: str
+    interval: str
+    change: str
+    baseline: str
+    """In the place of a change, where the row is the baseline."""
+    unit: str
+    """{name} {unit}: a head with its unit."""
+    caption: str
+    """{measure} {metric}"""
+    caption_baseline: str
+    """{measure} {metric} {baseline}"""
+    all_metrics: str
+    """{measure}"""
+    outlier: str
+    """{mark} {cell} {block} {value} {reason} {without}"""
+    outliers_left_out: str
+    """{count}"""
+    rows_left_out: str
+    """{shown} {total}"""
+    effect: str
+    compared_with: str
+    p_value: str
+    interaction: str
+    effects_left_out: str
+    effects_note: str
+    marked: str
+    """{count}"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChartWords:
+    """Charts and their legend."""
+
+    alt: str
+    """{measure} {metric} {cells}"""
+    left_out: str
+    """{shown} {total}"""
+    block: str
+    trial: str
+    mean: str
+    interval: str
+    baseline: str
+    marked: str
+    save: str
+    no_script: str
+    others: str
+    """{measure}"""
+    everything: str
+    """The one panel without conditions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabWords:
+    """The lab's drawing."""
+
+    alt: str
+    """{machines} {links}"""
+    machine: str
+    """{name} {kind}"""
+    machine_on: str
+    """{name} {kind} {parent}"""
+    link: str
+    """{name} {ends} {attributes}"""
+    kinds: Mapping[str, str]
+    bridge: str
+    cable: str
+    mtu: str
+    """{value}"""
+    vlan: str
+    offload: str
+    shape: str
+    wire: str
+    attribute: str
+    """{name} {value}: any other attribute."""
+    forward: str
+    """{value}"""
+    too_many: str
+    """{count}"""
+    as_text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TroubleWords:
+    """Warnings, failed and invalid trials."""
+
+    warning: str
+    """{code} {count} {total} {text}"""
+    code: str
+    count: str
+    example: str
+    advice: str
+    status: str
+    reason: str
+    cell: str
+    blocks: str
+    failed: str
+    invalid: str
+    unsupported: str
+    none: str
+    left_out: str
+    """{count}"""
+    advice_after: str
+    """{text} {advice}"""
+    terminal_trial: str
+    """{status} {measure} {cell} {count} {reason}"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageWords:
+    """Headings and furniture of a page."""
+
+    summary: str
+    results: str
+    charts: str
+    effects: str
+    lab: str
+    meanings: str
+    troubles: str
+    environment: str
+    commands: str
+    repeat: str
+    contents: str
+    commands_note: str
+    """{distinct} {total}"""
+    commands_left_out: str
+    """{count}"""
+    command: str
+    times: str
+    undo: str
+    exit_status: str
+    machine: str
+    repeat_run: str
+    repeat_report: str
+    repeat_trials: str
+    experiment: str
+    seed: str
+    digest: str
+    version: str
+    run: str
+    blocks: str
+    grouping: str
+    notes: str
+    footer: str
+    """{version}"""
+    method: str
+    facts_more: str
+    """{count}"""
+    no_facts: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareWords:
+    """Two runs side by side."""
+
+    title: str
+    """{a} {b}"""
+    a: str
+    b: str
+    change: str
+    verdict: str
+    shown: str
+    not_shown: str
+    unknown: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """A language."""
+
+    code: str
+    """BCP 47."""
+    state: StateWords
+    summary: SummaryWords
+    table: TableWords
+    charts: ChartWords
+    lab: LabWords
+    trouble: TroubleWords
+    page: PageWords
+    compare: CompareWords
+    metrics: Mapping[str, MetricWords]
+    """By metric."""
+    factors: Mapping[str, str]
+    """Last part of a path to what it is called."""
+    speaking: frozenset[str]
+    """Last parts of paths whose levels say by themselves what they are."""
+    measures: Mapping[str, str]
+    """Names that have a customary spelling."""
+    facts: Mapping[str, str]
+    """Keys of facts.json to what they are called."""
+    level: str
+    """{factor} {level}"""
+    comma: str
+    """Between items of a list."""
+    interval: str
+    """{low} {high}"""
+    range: str
+    """{low} {high}"""
+    none: str
+    """Where there is no value."""

@@ -1,0 +1,189 @@
+"""Makes runs like those of labs/quickstart.yaml, with known effects, without any host."""
+
+import itertools
+import random
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from iolab.experiment.experiment import Experiment, Factor, Level
+from iolab.plan.types import Plan, PlannedFactor, Step
+from iolab.store.records import CommandRecord, RunStatus, StoredRun, TrialRecord
+from iolab.trial.result import Metric, Status, TrialResult, Warning
+
+TREE: Mapping[str, object] = {
+    "lab": {
+        "machines": {"near": {"kind": "netns"}, "far": {"kind": "netns"}, "idle": {"kind": "netns"}},
+        "links": {"lan": {"ends": ["near.eth0", "far.eth0", "idle.eth0"], "mtu": 1500}},
+    },
+    "measure": {
+        "tcp": {"kind": "stream", "protocol": "tcp", "from": "near", "to": "far", "duration": "2s"},
+        "udp": {"kind": "stream", "protocol": "udp", "from": "near", "to": "far", "rate": "1Gbit", "duration": "2s"},
+    },
+}
+FACTORS: Mapping[str, tuple[str, ...]] = {
+    "*.direction": ("one-way", "both-ways"),
+    "links.lan.mtu": ("1500", "9000"),
+    "links.lan.offload": ("on", "off"),
+}
+BASELINE = {"links.lan.mtu": "1500", "links.lan.offload": "on"}
+FACTS: Mapping[str, object] = {
+    "hostname": "bench-3",
+    "kernel": "6.1.0-28-amd64",
+    "cpu": {"model": "AMD EPYC 7543 32-Core Processor", "cpus": 2, "flags": ["aes", "avx2"]},
+    "clocksource": "tsc",
+    "load": [0.12, 0.08, 0.05],
+    "versions": {"iolab": "0.1.0", "iperf3": "3.12", "iproute2": "6.1.0"},
+    "sysctls": {"net.core.rmem_max": "212992", "net.ipv4.tcp_congestion_control": "cubic"},
+    "nics": [{"name": "eth0", "driver": "virtio_net", "mtu": 1500}],
+}
+
+
+def quickstart(
+    blocks: int = 3,
+    *,
+    seed: int = 7,
+    factors: Mapping[str, Sequence[str]] = FACTORS,
+    baseline: Mapping[str, str] = BASELINE,
+    tree: Mapping[str, object] = TREE,
+    title: str = "Two namespaces on a bridge",
+    measures: Sequence[str] = ("tcp", "udp"),
+    outlier: bool = True,
+) -> tuple[StoredRun, Experiment]:
+    """Return a complete run: MTU 9000 gives +41 %, both ways gives less per flow, offload does nothing to UDP."""
+    chance = random.Random(seed)
+    cells = [dict(zip(factors, labels, strict=True)) for labels in itertools.product(*factors.values())]
+    trials = [
+        _trial(measure, cell, block, chance, outlier=outlier)
+        for block in range(1, blocks + 1)
+        for cell in chance.sample(cells, len(cells))
+        for measure in measures
+    ]
+    plan = _plan(trials, factors, baseline, blocks, seed, title, measures)
+    run = StoredRun(
+        folder=Path("runs/20260731-101500-quickstart"),
+        name="20260731-101500-quickstart",
+        plan=plan,
+        facts=FACTS,
+        trials=tuple(trials),
+        commands=_commands(len(cells)),
+        status=RunStatus.COMPLETE,
+    )
+    experiment = Experiment(
+        title=title,
+        tree=tree,
+        factors=tuple(Factor(name, tuple(Level(label, {name: label}) for label in labels)) for name, labels in factors.items()),
+        baseline=baseline,
+        blocks=blocks,
+        seed=seed,
+        text=f"title: {title}\nlab:\n  machines: ...\n",
+        source="labs/quickstart.yaml",
+    )
+    return run, experiment
+
+
+def _trial(measure: str, cell: Mapping[str, str], block: int, chance: random.Random, *, outlier: bool) -> TrialRecord:
+    rate = _rate(measure, cell) * chance.gauss(1, 0.012)
+    warnings: tuple[Warning, ...] = ()
+    if outlier and measure == "tcp" and block == 2 and list(cell.values()) == ["one-way", "9000", "on"]:
+        rate *= 0.55
+        warnings = (Warning("host-stolen-time", "the hypervisor withheld 31 % of the CPUs", "repeat on a quiet host"),)
+    status, reason = Status.OK, None
+    if measure == "udp" and block == 3 and list(cell.values())[-2:] == ["9000", "off"]:
+        status, reason = Status.INVALID, "MTU of near.eth0 read back as 1500, applied was 9000"
+    if measure == "udp" and not block % 2:
+        text = "iperf3 counted 1.2 Gbit, the interface 1.3 Gbit"
+        warnings = (*warnings, Warning("counters-disagree", text, "look for other traffic on the lab's ports"))
+    start = block * 10_000_000_000
+    return TrialRecord(
+        key=f"{measure}/{sorted(cell.items())}/{block}",
+        measure=measure,
+        block=block,
+        cell=dict(cell),
+        wall=f"2026-07-31T10:15:{block % 60:02d}+02:00",
+        result=TrialResult(
+            status=status,
+            reason=reason,
+            metrics=_metrics(measure, rate, chance) if status is Status.OK else {},
+            warnings=warnings,
+            begin_ns=start,
+            end_ns=start + 2_100_000_000,
+            measured_ns=2_000_000_000,
+        ),
+    )
+
+
+def _rate(measure: str, cell: Mapping[str, str]) -> float:
+    if measure == "udp":
+        return 0.95e9 if cell.get("*.direction") == "one-way" else 0.93e9
+    rate = 21.4e9
+    rate *= 1.41 if cell.get("links.lan.mtu") == "9000" else 1.0
+    rate *= 0.46 if cell.get("links.lan.offload") == "off" else 1.0
+    return rate * (0.8 if cell.get("*.direction") == "both-ways" else 1.0)
+
+
+def _metrics(measure: str, rate: float, chance: random.Random) -> dict[str, Metric]:
+    own = (
+        {"retransmits": Metric(float(chance.randrange(40)), "count"), "rtt_mean_ns": Metric(chance.gauss(48_000, 4000), "ns")}
+        if measure == "tcp"
+        else {"loss_ratio": Metric(abs(chance.gauss(0.004, 0.002)), "ratio"), "jitter_ns": Metric(chance.gauss(2300, 300), "ns")}
+    )
+    return {
+        "received_bps": Metric(rate, "bit/s"),
+        "sent_bps": Metric(rate * 1.004, "bit/s"),
+        **own,
+        "cpu_from_ratio": Metric(chance.gauss(0.82, 0.03), "ratio"),
+        "cpu_to_ratio": Metric(chance.gauss(0.94, 0.03), "ratio"),
+        "host_cpu_ratio": Metric(chance.gauss(0.88, 0.02), "ratio"),
+        "host_steal_ratio": Metric(abs(chance.gauss(0.001, 0.001)), "ratio"),
+        "fairness": Metric(1 - abs(chance.gauss(0.01, 0.005)), "ratio"),
+    }
+
+
+def _plan(
+    trials: Sequence[TrialRecord],
+    factors: Mapping[str, Sequence[str]],
+    baseline: Mapping[str, str],
+    blocks: int,
+    seed: int,
+    title: str,
+    measures: Sequence[str],
+) -> Plan:
+    places = {name: {label: index for index, label in enumerate(labels)} for name, labels in factors.items()}
+    return Plan(
+        title=title,
+        factors=tuple(PlannedFactor(name, tuple(labels)) for name, labels in factors.items()),
+        measures=tuple(measures),
+        baseline=baseline,
+        grouping=("links.lan.mtu",),
+        seed=seed,
+        blocks=blocks,
+        steps=tuple(
+            Step(
+                trial.key,
+                trial.measure,
+                trial.block,
+                0,
+                tuple(places[name][trial.cell[name]] if name in trial.cell else -1 for name in factors),
+            )
+            for trial in trials
+        ),
+        unsupported=(),
+        estimate_ns=120_000_000_000,
+        digest="9f2c" * 16,
+    )
+
+
+def _commands(times: int) -> tuple[CommandRecord, ...]:
+    def command(machine: str, do: str, undo: str | None, netns: str | None = None) -> CommandRecord:
+        back = tuple(undo.split()) if undo else None
+        return CommandRecord(
+            machine=machine, netns=netns, argv=tuple(do.split()), undo=back, exit_status=0, duration_ns=4_000_000
+        )
+
+    once = [command("localhost", f"ip netns add iolab-{name}", f"ip netns del iolab-{name}") for name in ("near", "far", "idle")]
+    again = [
+        command("near", "ip link set dev eth0 mtu 9000", "ip link set dev eth0 mtu 1500", "iolab-near"),
+        command("near", "ethtool -K eth0 tx off tso off gso off gro off", "ethtool -K eth0 tx on tso on gso on gro on", "iolab-near"),
+        command("near", "iperf3 --client 198.18.0.2 --json --time 2", None, "iolab-near"),
+    ]
+    return (*once, *(each for _ in range(times) for each in again))
