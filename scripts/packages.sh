@@ -12,10 +12,10 @@ main() {
     ((${#missing[@]})) || return 0
     has apt-get || give_up "this machine has no apt"
     find_root || give_up "that needs root, and sudo is not here or asks for a password nobody can type"
-    echo "setup: apt installs what is missing: ${missing[*]}"
     as_root apt-get -qq update || give_up "apt-get update failed; is there a network?"
     choose_rust
-    as_root apt-get -qq -y --no-install-recommends install "${missing[@]}" >build/apt.log 2>&1 ||
+    echo "setup: apt installs what is missing: ${missing[*]}"
+    as_root apt-get -qq -y -o DPkg::Lock::Timeout=300 --no-install-recommends install "${missing[@]}" >build/apt.log 2>&1 ||
         { tail -n 20 build/apt.log >&2; give_up "apt-get install failed (the log is build/apt.log)"; }
     look "$@"
     ((${#missing[@]} == 0)) || give_up "apt was content, yet that is not usable"
