@@ -63,6 +63,8 @@ class Plan:
     """Of the order."""
     blocks: int
     """How often every cell is measured."""
+    only: tuple[Mapping[str, tuple[str, ...]], ...] = ()
+    """Selectors given beside the experiment file (`--only`); part of the digest."""
     steps: tuple[Step, ...]
     """In the order they are done."""
     unsupported: tuple[Unsupported, ...]

@@ -6,6 +6,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from iolab.plan.types import Plan
+from iolab.trial.result import CommandRecord as CommandRecord
 from iolab.trial.result import TrialResult
 
 TRIAL_SCHEMA = 1
@@ -35,24 +36,6 @@ class TrialRecord:
     """When it began, ISO 8601 with offset."""
     result: TrialResult
     """What happened."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandRecord:
-    """One line of commands.jsonl: a command that was really run on a host."""
-
-    machine: str
-    """Machine it was run for."""
-    netns: str | None
-    """Network namespace it ran in."""
-    argv: tuple[str, ...]
-    """The command."""
-    undo: tuple[str, ...] | None
-    """What takes it back."""
-    exit_status: int | None
-    """0 is success."""
-    duration_ns: int
-    """How long it took [ns]."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

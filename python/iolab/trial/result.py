@@ -55,3 +55,21 @@ class TrialResult:
     """End of the trial [ns, monotonic]."""
     measured_ns: int
     """Time the measuring program ran [ns]; the rest is overhead."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandRecord:
+    """A command that was really run on a host; one line of commands.jsonl."""
+
+    machine: str
+    """Machine it was run for."""
+    netns: str | None
+    """Network namespace it ran in."""
+    argv: tuple[str, ...]
+    """The command."""
+    undo: tuple[str, ...] | None
+    """What takes it back."""
+    exit_status: int | None
+    """0 is success."""
+    duration_ns: int
+    """How long it took [ns]."""

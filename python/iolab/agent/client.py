@@ -1,0 +1,225 @@
+"""The controller's side of one agent: requests, replies matched by id, every wait bounded."""
+
+import itertools
+import json
+import threading
+from collections.abc import Mapping, Sequence
+
+from iolab.agent.messages import (
+    PROTOCOL_MAJOR,
+    CommandResult,
+    Hello,
+    Json,
+    ProcessEnded,
+    ProcessStarted,
+    Reading,
+    UndoReport,
+    decode,
+)
+from iolab.agent.transport import Transport
+from iolab.errors import AgentError
+
+HELLO_DEADLINE_S = 10.0
+"""The agent says hello within milliseconds; a loaded machine may take seconds."""
+REPLY_SLACK_S = 10.0
+"""Added to a request's own deadline before the agent is called lost."""
+UNDO_DEADLINE_S = 60.0
+"""Undoing a large lab takes about a second; this bounds a kernel that hangs."""
+ALL_SAMPLERS = ("cpu", "threads", "softirq", "softnet", "interfaces", "qdiscs")
+
+
+class Refused(AgentError):
+    """The agent answered with an error."""
+
+    def __init__(self, method: str, code: int, message: str, data: Json) -> None:
+        super().__init__(f"{message}" if message else f"{method}: error {code}")
+        self.method = method
+        self.code = code
+        self.data = data
+
+
+class Pending:
+    """A request under way."""
+
+    def __init__(self, method: str) -> None:
+        self._method = method
+        self._done = threading.Event()
+        self._reply: Json = None
+
+    def settle(self, reply: Json) -> None:
+        """Take the reply, or None when the agent is gone."""
+        self._reply = reply
+        self._done.set()
+
+    def result(self, deadline_s: float) -> Json:
+        """Wait for the result.
+
+        Raises:
+            AgentError: the agent is gone or does not answer in time.
+            Refused: the agent answered with an error.
+        """
+        if not self._done.wait(deadline_s):
+            raise AgentError(f"waiting for the agent's answer to {self._method}: none after {deadline_s:.0f} s")
+        if self._reply is None:
+            raise AgentError(
+                f"waiting for the agent's answer to {self._method}: the agent is gone; run `iolab clean` to undo what it left"
+            )
+        if "error" in self._reply:
+            error = self._reply["error"]
+            raise Refused(self._method, error.get("code", 0), error.get("message", ""), error.get("data"))
+        return self._reply.get("result")
+
+
+class Agent:
+    """One agent, ready for requests. Use as a context manager: leaving it undoes everything."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._ids = itertools.count(1)
+        self._pending: dict[int, Pending] = {}
+        self._lock = threading.Lock()
+        self._gone = False
+        self._hello = Pending("hello")
+        self._reader = threading.Thread(target=self._read, name="agent-reader", daemon=True)
+        self._reader.start()
+        greeting = self._hello.result(HELLO_DEADLINE_S)
+        self.hello = decode(Hello, greeting, "hello")
+        major = self.hello.protocol.partition(".")[0]
+        if major != str(PROTOCOL_MAJOR):
+            raise AgentError(f"greeting the agent: it speaks protocol {self.hello.protocol}, iolab speaks {PROTOCOL_MAJOR}.x")
+
+    def __enter__(self) -> "Agent":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> str:
+        """Let the agent undo everything and end; return what went wrong, or an empty string."""
+        return self._transport.close(UNDO_DEADLINE_S)
+
+    # Requests ---------------------------------------------------------------------------------------------
+
+    def begin(self, method: str, params: Mapping[str, Json]) -> Pending:
+        """Send a request without waiting for its reply."""
+        pending = Pending(method)
+        with self._lock:
+            if self._gone:
+                pending.settle(None)
+                return pending
+            number = next(self._ids)
+            self._pending[number] = pending
+            present = {name: value for name, value in params.items() if value is not None}
+            self._transport.send(
+                json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": present}, separators=(",", ":"))
+            )
+        return pending
+
+    def call(self, method: str, params: Mapping[str, Json], deadline_s: float = REPLY_SLACK_S) -> Json:
+        """Send a request and wait for its result."""
+        return self.begin(method, params).result(deadline_s)
+
+    def ping(self) -> int:
+        """Return the agent's monotonic time [ns]."""
+        return int(self.call("agent.ping", {})["now_ns"])
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        netns: str | None = None,
+        timeout_ms: int = 10_000,
+        undo: Json = None,
+        undo_key: str | None = None,
+    ) -> CommandResult:
+        """Run a program to its end."""
+        return self.run_all([(tuple(argv), netns)], timeout_ms=timeout_ms, undo=undo, undo_key=undo_key)[0]
+
+    def run_all(
+        self,
+        commands: Sequence[tuple[tuple[str, ...], str | None]],
+        *,
+        timeout_ms: int = 10_000,
+        undo: Json = None,
+        undo_key: str | None = None,
+    ) -> list[CommandResult]:
+        """Run (argv, netns) pairs at the same time; return their results in order."""
+        waiting = [
+            self.begin(
+                "command.run",
+                {"argv": list(argv), "netns": netns, "timeout_ms": timeout_ms, "undo": undo, "undo_key": undo_key},
+            )
+            for argv, netns in commands
+        ]
+        deadline_s = timeout_ms / 1000 + REPLY_SLACK_S
+        return [decode(CommandResult, pending.result(deadline_s), "command result") for pending in waiting]
+
+    def start(
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        netns: str | None = None,
+        ready: Json = None,
+        timeout_ms: int = 5_000,
+        capture_bytes: int = 4 << 20,
+    ) -> ProcessStarted:
+        """Start a supervised process and wait until it is ready."""
+        params = {
+            "id": name,
+            "argv": list(argv),
+            "netns": netns,
+            "ready": ready,
+            "timeout_ms": timeout_ms,
+            "capture_bytes": capture_bytes,
+        }
+        result = self.call("process.start", params, timeout_ms / 1000 + REPLY_SLACK_S)
+        return decode(ProcessStarted, result, "process.start result")
+
+    def wait(self, name: str, timeout_ms: int) -> ProcessEnded:
+        """Wait for a supervised process to end, and collect it."""
+        result = self.call("process.wait", {"id": name, "timeout_ms": timeout_ms}, timeout_ms / 1000 + REPLY_SLACK_S)
+        return decode(ProcessEnded, result, "process.wait result")
+
+    def stop(self, name: str) -> ProcessEnded:
+        """End a supervised process and collect it."""
+        return decode(ProcessEnded, self.call("process.stop", {"id": name}), "process.stop result")
+
+    def read_samples(self, netns: Sequence[str | None], samplers: Sequence[str] = ALL_SAMPLERS) -> Reading:
+        """Read counters once."""
+        raw = self.call("sample.read", {"samplers": list(samplers), "netns": list(netns)})
+        reading = decode(Reading, raw, "samples")
+        return Reading(reading.observations, raw["observations"])
+
+    def undo(self, journal: str = "self", keys: Sequence[str] | None = None) -> UndoReport:
+        """Undo a journal, or the entries with these keys, in reverse order."""
+        params = {"journal": journal, "keys": None if keys is None else list(keys)}
+        return decode(UndoReport, self.call("journal.undo", params, UNDO_DEADLINE_S), "undo report")
+
+    # Replies ----------------------------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        while (line := self._transport.receive()) is not None:
+            try:
+                message = json.loads(line)
+            except json.JSONDecodeError:
+                continue  # not protocol; the deadline of the request it belonged to speaks for it
+            if not isinstance(message, dict):
+                continue
+            if message.get("method") == "hello":
+                self._hello.settle({"result": message.get("params")})
+            else:
+                self._settle(message)
+        with self._lock:
+            self._gone = True
+            lost = list(self._pending.values())
+            self._pending.clear()
+        for pending in [self._hello, *lost]:
+            pending.settle(None)
+
+    def _settle(self, message: dict[str, Json]) -> None:
+        number = message.get("id")
+        with self._lock:
+            pending = self._pending.pop(number, None) if isinstance(number, int) else None
+        if pending is not None:
+            pending.settle(message)

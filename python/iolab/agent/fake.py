@@ -1,0 +1,280 @@
+"""An agent in memory: speaks contract/agent-v1.md over a simulated host, for tests and for trying plans without a kernel.
+
+It keeps the rules that matter to a controller (journal, undo order, ids, errors) and runs no program: what
+programs print is told by the `Programs` function it is given.
+"""
+
+import json
+import queue
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from iolab.agent.messages import Json
+from iolab.clock import VirtualClock
+from iolab.errors import AgentError
+
+METHOD_UNKNOWN, PARAMS_WRONG, OS_REFUSED, TIMED_OUT, NO_SUCH = -32601, -32602, -32001, -32002, -32004
+EEXIST, ENOENT = 17, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a simulated program does."""
+
+    stdout: str = ""
+    """What it prints."""
+    exit_status: int = 0
+    """How it ends."""
+    stderr: str = ""
+    """What it prints as errors."""
+    duration_ns: int = 1_000_000
+    """How long it runs [ns]."""
+
+
+Programs = Callable[[tuple[str, ...], str | None], Outcome | None]
+"""argv and namespace to outcome; None: no such program."""
+
+
+@dataclass
+class FakeHost:
+    """The state of a simulated host; survives its agents, as a kernel does."""
+
+    netns: set[str] = field(default_factory=set)
+    """Names of namespaces."""
+    settings: dict[tuple[str | None, str], str] = field(default_factory=dict)
+    """Value by namespace and path."""
+    ran: list[tuple[tuple[str, ...], str | None]] = field(default_factory=list)
+    """Commands run, undo included, in order."""
+
+
+class _Refusal(Exception):
+    def __init__(self, code: int, message: str, data: Json) -> None:
+        super().__init__(message)
+        self.reply = {"code": code, "message": message, "data": data}
+
+
+def no_programs(argv: tuple[str, ...], netns: str | None) -> Outcome | None:
+    """Programs for hosts on which every command succeeds and prints nothing."""
+    return Outcome()
+
+
+class FakeAgent:
+    """A Transport whose other end is simulated."""
+
+    def __init__(
+        self, host: FakeHost | None = None, programs: Programs = no_programs, clock: VirtualClock | None = None
+    ) -> None:
+        self.host = host or FakeHost()
+        self._programs = programs
+        self._clock = clock or VirtualClock(now=1)
+        self._lines: queue.Queue[str | None] = queue.Queue()
+        self._journal: list[dict[str, Json]] = []
+        self._sequence = 0
+        self._processes: dict[str, tuple[Outcome, int]] = {}
+        self._series: set[str] = set()
+        self._dead = False
+        self._emit({"jsonrpc": "2.0", "method": "hello", "params": self._greeting()})
+
+    # Transport --------------------------------------------------------------------------------------------
+
+    def send(self, line: str) -> None:
+        """Take one request and answer it at once."""
+        if self._dead:
+            raise AgentError("writing to the agent: it is gone")
+        try:
+            request = json.loads(line)
+        except json.JSONDecodeError:
+            self._emit({"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "not JSON", "data": {"seen": line[:80]}}})
+            return
+        try:
+            reply = {"result": self._answer(request["method"], request.get("params", {}))}
+        except _Refusal as refusal:
+            reply = {"error": refusal.reply}
+        self._emit({"jsonrpc": "2.0", "id": request["id"], **reply})
+
+    def receive(self) -> str | None:
+        """Wait for the next line."""
+        return self._lines.get()
+
+    def close(self, deadline_s: float) -> str:
+        """Undo everything, as the dead-man's switch does."""
+        if not self._dead:
+            self._undo(None)
+            self.kill()
+        return ""
+
+    def kill(self) -> None:
+        """Die as by SIGKILL: nothing is undone."""
+        self._dead = True
+        self._lines.put(None)
+
+    # Methods ----------------------------------------------------------------------------------------------
+
+    def _answer(self, method: str, params: dict[str, Json]) -> Json:
+        handlers: dict[str, Callable[[dict[str, Json]], Json]] = {
+            "agent.ping": lambda _: {"now_ns": self._clock.now_ns()},
+            "agent.exit": lambda _: self._undo(None),
+            "command.run": self._command_run,
+            "process.start": self._process_start,
+            "process.wait": self._process_collect,
+            "process.stop": self._process_collect,
+            "netns.create": self._netns_create,
+            "netns.delete": self._netns_delete,
+            "setting.read": lambda p: {"value": self._setting(p)},
+            "setting.write": self._setting_write,
+            "sample.read": self._sample,
+            "sample.start": self._series_start,
+            "sample.stop": self._series_stop,
+            "facts.read": self._facts,
+            "journal.list": lambda _: {"entries": list(self._journal)},
+            "journal.undo": lambda p: self._undo(p.get("keys")),
+        }
+        if method not in handlers:
+            raise _Refusal(METHOD_UNKNOWN, f"no method {method!r}", {"seen": method})
+        return handlers[method](params)
+
+    def _command_run(self, params: dict[str, Json]) -> Json:
+        if params.get("undo"):
+            self._remember(params.get("undo_key") or "", params["undo"])
+        outcome = self._execute(params["argv"], params.get("netns"))
+        begin_ns = self._clock.now_ns()
+        self._clock.advance(outcome.duration_ns)
+        return {**_ended(outcome, begin_ns, self._clock.now_ns()), "timed_out": False}
+
+    def _process_start(self, params: dict[str, Json]) -> Json:
+        if params["id"] in self._processes:
+            raise _Refusal(PARAMS_WRONG, f"process id {params['id']!r} is taken", {"seen": params["id"]})
+        outcome = self._execute(params["argv"], params.get("netns"))
+        now_ns = self._clock.now_ns()
+        self._processes[params["id"]] = (outcome, now_ns)
+        return {"pid": 1000 + len(self._processes), "begin_ns": now_ns, "ready_ns": now_ns}
+
+    def _process_collect(self, params: dict[str, Json]) -> Json:
+        if params["id"] not in self._processes:
+            raise _Refusal(NO_SUCH, f"no process {params['id']!r}", {"id": params["id"]})
+        outcome, begin_ns = self._processes.pop(params["id"])
+        end_ns = begin_ns + outcome.duration_ns
+        self._clock.now = max(self._clock.now, end_ns)
+        return {**_ended(outcome, begin_ns, end_ns), "cpu_user_ns": 0, "cpu_system_ns": 0}
+
+    def _netns_create(self, params: dict[str, Json]) -> Json:
+        name = params["name"]
+        if name in self.host.netns:
+            raise _Refusal(OS_REFUSED, f"creating namespace {name!r}: it exists", {"errno": EEXIST, "path": name})
+        self._remember(f"netns:{name}", {"kind": "netns", "name": name})
+        self.host.netns.add(name)
+        return {}
+
+    def _netns_delete(self, params: dict[str, Json]) -> Json:
+        if params["name"] not in self.host.netns:
+            raise _Refusal(OS_REFUSED, f"deleting namespace {params['name']!r}: none", {"errno": ENOENT, "path": params["name"]})
+        self._undo([f"netns:{params['name']}"])
+        return {}
+
+    def _setting(self, params: dict[str, Json]) -> str:
+        return self.host.settings.get((params.get("netns"), params["path"]), "0")
+
+    def _setting_write(self, params: dict[str, Json]) -> Json:
+        original, netns, path = self._setting(params), params.get("netns"), params["path"]
+        key = f"setting:{netns or ''}:{path}"
+        if all(entry["undo_key"] != key for entry in self._journal):
+            self._remember(key, {"kind": "write", "path": path, "value": original, "netns": netns})
+        self.host.settings[(netns, path)] = params["value"]
+        return {"original": original}
+
+    def _sample(self, params: dict[str, Json]) -> Json:
+        now_ns = self._clock.now_ns()
+        window = {"begin_ns": now_ns, "end_ns": now_ns}
+        observations = []
+        for sampler in params["samplers"]:
+            places = params["netns"] if sampler in ("interfaces", "qdiscs") else [None]
+            observations += [{"sampler": sampler, "netns": place, **window} for place in places]
+        return {"observations": observations}
+
+    def _series_start(self, params: dict[str, Json]) -> Json:
+        self._series.add(params["series"])
+        return {}
+
+    def _series_stop(self, params: dict[str, Json]) -> Json:
+        if params["series"] not in self._series:
+            raise _Refusal(NO_SUCH, f"no series {params['series']!r}", {"id": params["series"]})
+        self._series.remove(params["series"])
+        return {"dropped": 0, "readings": []}
+
+    def _facts(self, params: dict[str, Json]) -> Json:
+        return {
+            "hostname": "fake",
+            "kernel": "6.1.0",
+            "architecture": "x86_64",
+            "os": "simulated",
+            "cpu_model": "simulated",
+            "cpus": 2,
+            "memory_bytes": 1 << 30,
+            "clocksource": "virtual",
+            "virtualization": None,
+            "load_1min_milli": 0,
+            "interfaces": [],
+            "programs": {name: f"{name} (simulated)" for name in params["programs"]},
+            "features": {name: True for name in ("link:veth", "link:bridge", "link:vlan", "qdisc:htb", "qdisc:tbf", "filter:u32")},
+            "settings": {path: self._setting({"path": path}) for path in params["settings"]},
+        }
+
+    # Journal ----------------------------------------------------------------------------------------------
+
+    def _remember(self, key: str, undo: Json) -> None:
+        self._sequence += 1
+        self._journal.append({"sequence": self._sequence, "undo_key": key, "undo": undo})
+
+    def _undo(self, keys: Sequence[str] | None) -> Json:
+        chosen = [entry for entry in reversed(self._journal) if keys is None or entry["undo_key"] in keys]
+        for entry in chosen:
+            self._undo_one(entry["undo"])
+            self._journal.remove(entry)
+        return {"undone": len(chosen), "failed": []}
+
+    def _undo_one(self, undo: dict[str, Json]) -> None:
+        match undo["kind"]:
+            case "netns":
+                self.host.netns.discard(undo["name"])
+            case "write":
+                self.host.settings[(undo.get("netns"), undo["path"])] = undo["value"]
+            case "command":
+                self.host.ran.append((tuple(undo["argv"]), undo.get("netns")))
+
+    def _execute(self, argv: Sequence[str], netns: str | None) -> Outcome:
+        outcome = self._programs(tuple(argv), netns)
+        if outcome is None:
+            raise _Refusal(OS_REFUSED, f"starting program {argv[0]!r}: no such file", {"errno": ENOENT, "path": argv[0]})
+        self.host.ran.append((tuple(argv), netns))
+        return outcome
+
+    def _greeting(self) -> Json:
+        groups = ["command", "process", "netns", "setting", "sample", "journal", "facts"]
+        return {
+            "protocol": "1.0",
+            "version": "0.1.0",
+            "build": "fake",
+            "pid": 1,
+            "uid": 0,
+            "rootless": False,
+            "state_dir": "/nowhere",
+            "capabilities": groups,
+            "busy_pid": None,
+            "predecessors": [],
+        }
+
+    def _emit(self, message: Json) -> None:
+        self._lines.put(json.dumps(message))
+
+
+def _ended(outcome: Outcome, begin_ns: int, end_ns: int) -> dict[str, Json]:
+    return {
+        "exit_status": outcome.exit_status,
+        "signal": None,
+        "stdout": outcome.stdout,
+        "stderr": outcome.stderr,
+        "stdout_dropped_bytes": 0,
+        "stderr_dropped_bytes": 0,
+        "begin_ns": begin_ns,
+        "end_ns": end_ns,
+    }

@@ -1,0 +1,259 @@
+"""The messages of contract/agent-v1.md as frozen types, decoded once at the edge."""
+
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from iolab.errors import AgentError
+
+Json: TypeAlias = Any
+"""A JSON value; does not leave this package undecoded, except as raw samples for the store."""
+
+PROTOCOL_MAJOR = 1
+"""Major version of the protocol that this client speaks."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Predecessor:
+    """The journal of a dead agent."""
+
+    journal: str
+    """Its id."""
+    pid: int
+    """Of the dead agent."""
+    started_ns: int
+    """When that agent began [ns, monotonic]."""
+    entries: int
+    """Changes not undone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hello:
+    """The agent's first message."""
+
+    protocol: str
+    """Version, major.minor."""
+    version: str
+    """Of the agent."""
+    build: str
+    """Content hash of the binary."""
+    pid: int
+    """Process id."""
+    uid: int
+    """User it runs as."""
+    rootless: bool
+    """It lives in user, network and mount namespaces of its own."""
+    state_dir: str
+    """Where its journal lies."""
+    capabilities: tuple[str, ...]
+    """Groups of methods it has."""
+    busy_pid: int | None = None
+    """Another agent that holds this host."""
+    predecessors: tuple[Predecessor, ...] = ()
+    """Journals of dead agents."""
+    limits: tuple[str, ...] = ()
+    """What it cannot do here, and why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandResult:
+    """A program that ran to its end."""
+
+    exit_status: int | None
+    """None when a signal ended it."""
+    signal: int | None
+    """The signal that ended it."""
+    timed_out: bool
+    """It was killed at the deadline."""
+    stdout: str
+    """First part of its output."""
+    stderr: str
+    """First part of its error output."""
+    stdout_dropped_bytes: int
+    """Output beyond the capture limit [bytes]."""
+    stderr_dropped_bytes: int
+    """Error output beyond the capture limit [bytes]."""
+    begin_ns: int
+    """Start [ns, monotonic]."""
+    end_ns: int
+    """End [ns, monotonic]."""
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether it ended with status 0 in time."""
+        return self.exit_status == 0 and not self.timed_out
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessStarted:
+    """A supervised process that is ready."""
+
+    pid: int
+    """Process id."""
+    begin_ns: int
+    """Start [ns, monotonic]."""
+    ready_ns: int
+    """When it was ready [ns, monotonic]."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessEnded:
+    """A supervised process that ended and was collected."""
+
+    exit_status: int | None
+    """None when a signal ended it."""
+    signal: int | None
+    """The signal that ended it."""
+    stdout: str
+    """First part of its output."""
+    stderr: str
+    """First part of its error output."""
+    stdout_dropped_bytes: int
+    """Output beyond the capture limit [bytes]."""
+    stderr_dropped_bytes: int
+    """Error output beyond the capture limit [bytes]."""
+    begin_ns: int
+    """Start [ns, monotonic]."""
+    end_ns: int
+    """End [ns, monotonic]."""
+    cpu_user_ns: int
+    """CPU time in user mode [ns]."""
+    cpu_system_ns: int
+    """CPU time in the kernel [ns]."""
+
+
+@dataclass(frozen=True, slots=True)
+class UndoFailure:
+    """A journal entry that could not be undone."""
+
+    sequence: int
+    """Its number in the journal."""
+    undo_key: str
+    """Its key."""
+    undo: dict[str, Json]
+    """The undo as journalled."""
+    reason: str
+    """What went wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class UndoReport:
+    """What undoing did."""
+
+    undone: int
+    """Entries undone."""
+    failed: tuple[UndoFailure, ...] = ()
+    """Entries that stay in the journal."""
+
+
+@dataclass(frozen=True, slots=True)
+class CpuTimes:
+    """Time of one CPU by class [ns]."""
+
+    cpu: int
+    """Number of the CPU."""
+    user_ns: int
+    """User mode."""
+    nice_ns: int
+    """User mode, niced."""
+    system_ns: int
+    """Kernel."""
+    idle_ns: int
+    """Idle."""
+    iowait_ns: int
+    """Idle with I/O outstanding."""
+    irq_ns: int
+    """Interrupts."""
+    softirq_ns: int
+    """Soft interrupts."""
+    steal_ns: int
+    """Taken by the hypervisor."""
+    guest_ns: int = 0
+    """Running guests; also counted in user."""
+    guest_nice_ns: int = 0
+    """Running niced guests; also counted in nice."""
+
+
+@dataclass(frozen=True, slots=True)
+class InterfaceCounters:
+    """Counters of one interface."""
+
+    name: str
+    """Interface."""
+    rx_bytes: int
+    """Received [bytes]."""
+    rx_packets: int
+    """Received [packets]."""
+    rx_errors: int
+    """Receive errors."""
+    rx_dropped: int
+    """Dropped on reception."""
+    tx_bytes: int
+    """Sent [bytes]."""
+    tx_packets: int
+    """Sent [packets]."""
+    tx_errors: int
+    """Send errors."""
+    tx_dropped: int
+    """Dropped on sending."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """What one sampler read; only the fields that this side uses are typed, the raw reading is stored whole."""
+
+    sampler: str
+    """Which sampler."""
+    netns: str | None = None
+    """Namespace it read."""
+    begin_ns: int
+    """Start of reading [ns, monotonic]."""
+    end_ns: int
+    """End of reading [ns, monotonic]."""
+    cpus: tuple[dict[str, int], ...] = ()
+    """Rows of `cpu` and `softnet`."""
+    interfaces: tuple[InterfaceCounters, ...] = ()
+    """Rows of `interfaces`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read together."""
+
+    observations: tuple[Observation, ...]
+    """One per sampler and namespace."""
+    raw: Json = field(default=None, compare=False)
+    """The same, as received."""
+
+    def cpu_times(self) -> tuple[CpuTimes, ...]:
+        """Return the time of every CPU."""
+        rows = [row for seen in self.observations if seen.sampler == "cpu" for row in seen.cpus]
+        return tuple(CpuTimes(**row) for row in rows)
+
+    def interface(self, netns: str | None, name: str) -> InterfaceCounters | None:
+        """Return the counters of one interface, or None where it was not read."""
+        for seen in self.observations:
+            if seen.sampler == "interfaces" and seen.netns == netns:
+                return next((row for row in seen.interfaces if row.name == name), None)
+        return None
+
+
+def decode(shape: type[T], value: Json, what: str) -> T:
+    """Return `value` as `shape`.
+
+    Raises:
+        AgentError: the message does not have that shape.
+    """
+    try:
+        adapter: TypeAdapter[T] = TypeAdapter(shape)
+        return adapter.validate_python(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise AgentError(
+            f"reading the agent's {what}: {place or 'value'}: {first['msg']}; the agent and iolab differ in version? "
+            "Run `make setup` so that both are built from the same sources"
+        ) from error

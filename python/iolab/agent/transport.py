@@ -1,0 +1,93 @@
+"""Lines to and from an agent: a protocol, and the transport to a child process on this computer."""
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Protocol
+
+from iolab.errors import AgentError
+
+AGENT_ENV = "IOLAB_AGENT"
+"""Environment variable that names another agent binary."""
+
+
+class Transport(Protocol):
+    """A two-way stream of lines."""
+
+    def send(self, line: str) -> None:
+        """Send one line (without its end). Raises AgentError when the agent is gone."""
+
+    def receive(self) -> str | None:
+        """Wait for the next line; None when the agent is gone."""
+
+    def close(self, deadline_s: float) -> str:
+        """Close the agent's input, wait for its end, and return how it ended."""
+
+
+class LocalTransport:
+    """An agent that is a child process of ours."""
+
+    def __init__(self, binary: Path, environment: dict[str, str] | None = None) -> None:
+        try:
+            # A session of its own: Ctrl-C at the terminal reaches us, and we decide what the agent does.
+            self._child = subprocess.Popen(
+                [binary],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                env={**os.environ, **(environment or {})},
+            )
+        except OSError as error:
+            raise AgentError(f"starting the agent {binary}: {error.strerror}; run `make setup`") from error
+        assert self._child.stdin is not None
+        assert self._child.stdout is not None
+        self._stdin = self._child.stdin
+        self._stdout = self._child.stdout
+
+    @property
+    def pid(self) -> int:
+        """Process id of the agent."""
+        return self._child.pid
+
+    def send(self, line: str) -> None:
+        """Send one line; see Transport."""
+        try:
+            self._stdin.write(line.encode() + b"\n")
+            self._stdin.flush()
+        except (OSError, ValueError) as error:
+            raise AgentError(f"writing to the agent (process {self.pid}): it is gone") from error
+
+    def receive(self) -> str | None:
+        """Wait for the next line; see Transport."""
+        line = self._stdout.readline()
+        return line.decode(errors="replace") if line.endswith(b"\n") else None
+
+    def close(self, deadline_s: float) -> str:
+        """Close its input (the dead-man's switch: it undoes everything) and wait; see Transport."""
+        with contextlib.suppress(OSError):
+            self._stdin.close()
+        try:
+            status = self._child.wait(deadline_s)
+        except subprocess.TimeoutExpired:
+            return f"still undoing after {deadline_s:.0f} s"
+        if status == 0:
+            return ""
+        return f"ended by signal {-status}" if status < 0 else f"ended with status {status}"
+
+
+def find_agent() -> Path:
+    """Return the agent binary: the one named in the environment, beside this Python, or on the path.
+
+    Raises:
+        AgentError: there is none.
+    """
+    named = os.environ.get(AGENT_ENV)
+    beside = Path(sys.executable).with_name("iolab-agent")
+    found = named or (str(beside) if beside.exists() else shutil.which("iolab-agent"))
+    if found is None:
+        raise AgentError(f"looking for iolab-agent: not beside {sys.executable}, not on PATH; run `make setup`")
+    return Path(found)

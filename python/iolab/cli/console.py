@@ -1,0 +1,23 @@
+"""Where the command line prints: results to standard output, complaints to standard error."""
+
+import sys
+
+from rich.console import Console
+
+PLAIN_WIDTH = 200
+"""Width of tables that go into a file or a pipe."""
+
+
+def console() -> Console:
+    """Return the console of standard output; plain and wide where it is no terminal."""
+    return Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH, color_system=None)
+
+
+def say(text: str) -> None:
+    """Print one line to standard output."""
+    print(text, flush=True)
+
+
+def complain(text: str) -> None:
+    """Print what went wrong to standard error."""
+    print(f"iolab: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,71 @@
+"""The command line's front door: commands, exit codes, and the only place that catches every exception."""
+
+import os
+import sys
+import traceback
+from typing import Annotated
+
+import click
+import typer
+
+import iolab
+from iolab.cli import host, input_file, results, runs
+from iolab.cli.console import complain
+from iolab.errors import ExitCode, IolabError
+
+app = typer.Typer(
+    name="iolab",
+    help="A laboratory for virtual I/O: build a lab, measure it, say what limited each number, leave no trace.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for module in (input_file, runs, results, host):
+    module.register(app)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"iolab {iolab.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")] = False,
+) -> None:
+    """Options of iolab itself."""
+
+
+def main() -> None:
+    """Run the command line and exit with its code."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command; return its exit code (errors.ExitCode)."""
+    try:
+        status = app(arguments, standalone_mode=False)
+        return int(status or ExitCode.DONE)
+    except click.exceptions.NoArgsIsHelpError as error:
+        print(error.format_message())
+        return ExitCode.INPUT_WRONG
+    except click.ClickException as error:
+        error.show()
+        return ExitCode.INPUT_WRONG
+    except IolabError as error:
+        complain(str(error))
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        complain("interrupted")
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        # The reader (`| head`) has seen enough; keep Python from complaining again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.DONE
+    except Exception as error:
+        if "IOLAB_DEBUG" in os.environ:
+            traceback.print_exc()
+        complain(f"this is a defect of iolab, please report it: {type(error).__name__}: {error}; IOLAB_DEBUG=1 shows where")
+        return ExitCode.HOST_CANNOT

@@ -1,0 +1,118 @@
+"""list, show, report, compare: what is in run folders."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+import iolab
+from iolab import report as reports
+from iolab.analysis import analyse, compare as compare_runs
+from iolab.cli.console import console, say
+from iolab.errors import InputError, StoreError
+from iolab.experiment import parse
+from iolab.store.read import experiment_text, find_runs, load_run, not_a_run
+
+RUNS = Path("runs")
+RunName = Annotated[str, typer.Argument(metavar="RUN", help="Run folder, or the name of a run in runs/.", show_default=False)]
+
+
+class Format(StrEnum):
+    """Formats of a report."""
+
+    HTML = "html"
+    MD = "md"
+    CSV = "csv"
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands."""
+    app.command("list")(list_runs)
+    app.command()(show)
+    app.command()(report)
+    app.command()(compare)
+
+
+def locate(name: str) -> Path:
+    """Return the run folder of that path or name.
+
+    Raises:
+        InputError: there is none.
+    """
+    for path in (Path(name), RUNS / name):
+        if path.is_dir():
+            return path
+    raise InputError([not_a_run(Path(name))])
+
+
+def print_results(path: Path, screen: Console) -> None:
+    """Print the result table of a run."""
+    run = load_run(path)
+    screen.print(reports.terminal(run, analyse(run.trials, run.plan)))
+
+
+def list_runs(
+    folder: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Where the run folders are.")] = RUNS,
+) -> None:
+    """List the runs, oldest first, with how far they are."""
+    found = find_runs(folder)
+    if not found:
+        say(f"no runs in {folder}/")
+    for path in found:
+        try:
+            run = load_run(path)
+        except StoreError as error:
+            say(f"{path}  unreadable: {error}")
+            continue
+        done = len({record.key for record in run.trials})
+        say(f"{path}  {run.status.value}  {done}/{len(run.plan.steps)} trials  {run.plan.title}")
+
+
+def show(run: RunName, as_json: Annotated[bool, typer.Option("--json", help="Print the documented JSON form.")] = False) -> None:
+    """Show the results of a run."""
+    path = locate(run)
+    if as_json:
+        stored = load_run(path)
+        say(reports.show_json(stored, analyse(stored.trials, stored.plan)))
+    else:
+        print_results(path, console())
+
+
+def report(
+    run: RunName,
+    form: Annotated[Format, typer.Option("--format", help="html: one file for people; md: for a repository; csv: for a spreadsheet.")] = Format.HTML,
+    output: Annotated[Path | None, typer.Option("-o", "--output", metavar="PATH", help="File to write; - prints it.")] = None,
+    rows: Annotated[Rows, typer.Option("--rows", help="csv: a row per estimate or per trial.")] = "estimates",
+) -> None:
+    """Write the report of a run; prints where."""
+    path = locate(run)
+    stored = load_run(path)
+    analysis = analyse(stored.trials, stored.plan)
+    experiment = parse(experiment_text(path), str(path))
+    match form:
+        case Format.HTML:
+            text = reports.html(stored, analysis, experiment, iolab.__version__)
+        case Format.MD:
+            text = reports.markdown(stored, analysis, experiment, iolab.__version__)
+        case Format.CSV:
+            text = reports.csv(stored, analysis, experiment, iolab.__version__, rows)
+    if str(output) == "-":
+        say(text.rstrip("\n"))
+        return
+    target = output or path / f"report.{form.value}"
+    try:
+        target.write_text(text, encoding="utf-8", newline="")
+    except OSError as error:
+        raise StoreError(f"writing the report {target}: {error.strerror}; choose another place with -o") from error
+    say(str(target))
+
+
+def compare(
+    run_a: Annotated[str, typer.Argument(metavar="RUN_A", show_default=False)],
+    run_b: Annotated[str, typer.Argument(metavar="RUN_B", show_default=False)],
+) -> None:
+    """Compare two runs cell by cell: B over A."""
+    first, second = load_run(locate(run_a)), load_run(locate(run_b))
+    console().print(reports.comparison(compare_runs(first, second)))

@@ -1,0 +1,142 @@
+"""run, resume, extend: the commands that measure."""
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from iolab.agent.client import Agent
+from iolab.cli.console import complain, console, say
+from iolab.cli.input_file import File
+from iolab.cli.progress import LiveProgress, PlainProgress
+from iolab.cli.results import RunName, locate, print_results
+from iolab.clock import SystemClock
+from iolab.errors import AgentError, ExitCode, InterruptedRun, StoreError, UnsupportedError
+from iolab.experiment import load
+from iolab.experiment.experiment import Experiment
+from iolab.plan.make import make_plan
+from iolab.plan.select import selector
+from iolab.plan.types import Plan
+from iolab.run import execute
+from iolab.run.prepare import open_agent, read_facts, refuse_unclean
+from iolab.store.read import load_run
+
+Skip = Annotated[bool, typer.Option("--skip-unsupported", help="Leave out cells that this host cannot do.")]
+Blocks = Annotated[int | None, typer.Option(min=1, help="Blocks instead of the file's.")]
+REASONS_SHOWN = 10
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands."""
+    app.command()(run)
+    app.command()(resume)
+    app.command()(extend)
+
+
+def run(
+    file: File,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Where the run folder is made.")] = Path("runs"),
+    blocks: Blocks = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the order instead of the file's.")] = None,
+    only: Annotated[list[str] | None, typer.Option(metavar="EXPR", help="factor=level|level,...: only these cells.")] = None,
+    skip_unsupported: Skip = False,
+) -> int:
+    """Execute an experiment; the last line printed is the run folder."""
+    experiment = load(file)
+    selected = tuple(selector(text, experiment) for text in only or ())
+
+    def prepare(agent: Agent) -> Path:
+        facts, raw = read_facts(agent)
+        plan = make_plan(experiment, facts, seed=seed, blocks=blocks, only=selected)
+        _refuse_unsupported(plan, skip_unsupported)
+        return execute.create(experiment, plan, raw, output, SystemClock())
+
+    return _measure(experiment, prepare)
+
+
+def resume(
+    run: RunName,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Do failed and invalid trials again.")] = False,
+) -> int:
+    """Do the trials that an interrupted run lacks."""
+    path = locate(run)
+    experiment = execute.stored_experiment(path)
+
+    def prepare(agent: Agent) -> Path:
+        facts, raw = read_facts(agent)
+        stored = load_run(path)
+        execute.refuse_other_host(stored, raw)
+        execute.refuse_changed_plan(stored, experiment, facts)
+        return path
+
+    return _measure(experiment, prepare, again=retry_failed)
+
+
+def extend(run: RunName, file: File, blocks: Blocks = None, skip_unsupported: Skip = False) -> int:
+    """Give a run a larger experiment and do only what it lacks."""
+    path = locate(run)
+    experiment = load(file)
+
+    def prepare(agent: Agent) -> Path:
+        facts, raw = read_facts(agent)
+        plan = make_plan(experiment, facts, seed=load_run(path).plan.seed, blocks=blocks)
+        _refuse_unsupported(plan, skip_unsupported)
+        execute.extend(path, experiment, plan, raw)
+        return path
+
+    return _measure(experiment, prepare)
+
+
+def _measure(experiment: Experiment, prepare: Callable[[Agent], Path], *, again: bool = False) -> int:
+    """Open an agent, prepare the run folder, do what is missing, print the results and the folder."""
+    path: Path | None = None
+    screen = console()
+    try:
+        with _terminable(), open_agent() as agent:
+            refuse_unclean(agent)
+            path = prepare(agent)
+            with LiveProgress(screen) if screen.is_terminal else PlainProgress(screen) as progress:
+                tally = execute.work_on(path, experiment, agent, SystemClock(), progress, again=again)
+    except KeyboardInterrupt:
+        if path is None:
+            raise
+        raise InterruptedRun(f"interrupted; the lab is undone, all finished trials are stored; go on with: iolab resume {path}") from None
+    except (AgentError, StoreError):
+        if path is not None:
+            complain(f"the run stopped; what was measured is in {path}")
+        raise
+    print_results(path, screen)
+    say(str(path))
+    return ExitCode.DONE if tally.all_ok else ExitCode.TRIALS_FAILED
+
+
+def _refuse_unsupported(plan: Plan, skip: bool) -> None:
+    """Raise when cells cannot run here, unless they are to be skipped and others remain."""
+    if not plan.unsupported or (skip and plan.steps):
+        return
+    lines = [
+        f"  {lacking.measure} {', '.join(f'{name}={label}' for name, label in lacking.cell.items())}: {lacking.reason}"
+        for lacking in plan.unsupported[:REASONS_SHOWN]
+    ]
+    if len(plan.unsupported) > REASONS_SHOWN:
+        lines.append(f"  ... and {len(plan.unsupported) - REASONS_SHOWN} more; `iolab plan FILE --all` lists them")
+    advice = "--skip-unsupported runs the others" if plan.steps else "nothing of it can run here"
+    raise UnsupportedError(f"planning: {len(plan.unsupported)} cells cannot run on this host; {advice}\n" + "\n".join(lines))
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Make SIGTERM end the run as Ctrl-C does: the lab undone, the run resumable."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,102 @@
+"""Working on a run folder: make one, do what it lacks, give it a larger plan."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from iolab.agent.client import Agent
+from iolab.agent.messages import Json
+from iolab.clock import Clock
+from iolab.errors import InputError, Problem
+from iolab.experiment import parse
+from iolab.experiment.experiment import Experiment
+from iolab.lab.facts import Facts
+from iolab.plan.make import make_plan
+from iolab.plan.types import Plan
+from iolab.run.observer import Observer
+from iolab.run.prepare import changed_facts
+from iolab.run.session import Session, Tally
+from iolab.store.folder import EXPERIMENT, RunFolder, create_folder
+from iolab.store.read import experiment_text, load_run
+from iolab.store.records import StoredRun
+from iolab.trial.result import Status
+
+
+def create(experiment: Experiment, plan: Plan, facts: Mapping[str, Json], parent: Path, clock: Clock) -> Path:
+    """Make a run folder with everything decided and nothing measured; return it."""
+    folder = create_folder(parent, experiment.title, clock.wall())
+    try:
+        folder.write_decision(experiment.text, plan, facts)
+    finally:
+        folder.close()
+    return folder.path
+
+
+def extend(path: Path, experiment: Experiment, plan: Plan, facts: Mapping[str, Json]) -> None:
+    """Make `plan` the plan of a run; trials of equal content stay its trials, whatever their labels.
+
+    Raises:
+        InputError: this is another host than the run's.
+    """
+    refuse_other_host(load_run(path), facts)
+    folder = RunFolder(path)
+    try:
+        folder.write_decision(experiment.text, plan, facts)
+    finally:
+        folder.close()
+
+
+def stored_experiment(path: Path) -> Experiment:
+    """Return the experiment of a run folder."""
+    return parse(experiment_text(path), str(path / EXPERIMENT))
+
+
+def refuse_changed_plan(run: StoredRun, experiment: Experiment, facts: Facts) -> None:
+    """Raise when the stored experiment no longer gives the stored plan.
+
+    Raises:
+        InputError: with both digests.
+    """
+    again = make_plan(experiment, facts, seed=run.plan.seed, blocks=run.plan.blocks, only=run.plan.only)
+    if again.digest == run.plan.digest:
+        return
+    raise _unsuitable(
+        run,
+        "resuming the run",
+        f"an experiment that gives the plan {again.digest}",
+        f"the plan that it was begun with, {run.plan.digest}",
+        "the folder was changed, or written by another version of iolab: `iolab extend` it, or begin a new run",
+    )
+
+
+def refuse_other_host(run: StoredRun, now: Mapping[str, Json]) -> None:
+    """Raise when trials from here would not be comparable with those of the run.
+
+    Raises:
+        InputError: with what differs.
+    """
+    changed = changed_facts(run.facts, now)
+    if changed:
+        raise _unsuitable(
+            run,
+            "adding trials to the run",
+            "; ".join(changed),
+            "the host that it was measured on, unchanged",
+            "begin a new run here and `iolab compare` the two",
+        )
+
+
+def work_on(path: Path, experiment: Experiment, agent: Agent, clock: Clock, observer: Observer, *, again: bool = False) -> Tally:
+    """Do the steps that a run has no trial of; with `again` also those whose trials failed or were invalid."""
+    run = load_run(path)
+    kept = {record.key: record.result.status for record in run.trials}
+    done = {key for key, status in kept.items() if status is Status.OK or not again}
+    folder = RunFolder(path)
+    try:
+        missing = [step for step in run.plan.steps if step.key not in done]
+        return Session(experiment, run.plan, agent, folder, clock).walk(missing, observer)
+    finally:
+        folder.close()
+
+
+def _unsuitable(run: StoredRun, doing: str, seen: str, allowed: str, advice: str) -> InputError:
+    return InputError([Problem(str(run.folder), doing, seen, allowed, advice)])

@@ -1,0 +1,76 @@
+"""Before a run: an agent on a clean host, and the facts of that host."""
+
+import json
+from collections.abc import Mapping
+from contextlib import contextmanager
+from collections.abc import Iterator
+from dataclasses import asdict
+
+from iolab.agent.client import Agent
+from iolab.agent.messages import Json
+from iolab.agent.transport import LocalTransport, find_agent
+from iolab.errors import AgentError, UnsupportedError
+from iolab.lab.facts import Facts, decode_facts
+
+PROGRAMS = ("iperf3", "ip", "tc", "ethtool", "sysctl")
+"""Whose versions matter for a result."""
+SETTINGS = (
+    "/proc/sys/net/ipv4/tcp_congestion_control",
+    "/proc/sys/net/ipv4/tcp_rmem",
+    "/proc/sys/net/ipv4/tcp_wmem",
+    "/proc/sys/net/core/rmem_max",
+    "/proc/sys/net/core/wmem_max",
+    "/proc/sys/net/core/default_qdisc",
+    "/proc/sys/net/core/netdev_max_backlog",
+    "/proc/sys/net/core/netdev_budget",
+    "/proc/sys/kernel/sched_autogroup_enabled",
+)
+"""Kernel settings that change what streams can do."""
+FACTS_DEADLINE_S = 20.0
+DECISIVE = ("hostname", "kernel", "architecture", "cpu_model", "cpus", "clocksource")
+"""Facts that must be equal for trials to belong to one run."""
+
+
+@contextmanager
+def open_agent() -> Iterator[Agent]:
+    """Start the local agent; leaving undoes everything it changed.
+
+    Raises:
+        AgentError: it cannot be started, or undoing left something behind.
+    """
+    agent = Agent(LocalTransport(find_agent()))
+    try:
+        yield agent
+    finally:
+        trouble = agent.close()
+    if trouble:
+        raise AgentError(f"closing the agent: it {trouble}; run `iolab clean` to undo what it left")
+
+
+def refuse_unclean(agent: Agent) -> None:
+    """Raise unless this host is free and clean.
+
+    Raises:
+        UnsupportedError: another agent holds it, or a dead one left changes.
+    """
+    if agent.hello.busy_pid is not None:
+        raise UnsupportedError(
+            f"preparing the host: another lab holds it (agent process {agent.hello.busy_pid}); wait for it to end, or end it"
+        )
+    left = sum(predecessor.entries for predecessor in agent.hello.predecessors)
+    if left:
+        raise UnsupportedError(
+            f"preparing the host: {left} changes of an agent that was killed are not undone; run `iolab clean` first"
+        )
+
+
+def read_facts(agent: Agent) -> tuple[Facts, dict[str, Json]]:
+    """Return this host's facts, decoded and as stored in facts.json."""
+    raw = agent.call("facts.read", {"programs": list(PROGRAMS), "settings": list(SETTINGS)}, FACTS_DEADLINE_S)
+    hello = json.loads(json.dumps(asdict(agent.hello)))
+    return decode_facts(hello, raw), {**raw, "hello": hello}
+
+
+def changed_facts(stored: Mapping[str, object], now: Mapping[str, object]) -> list[str]:
+    """Return what makes this host another one than the stored facts tell of."""
+    return [f"{name}: then {stored.get(name)}, now {now.get(name)}" for name in DECISIVE if stored.get(name) != now.get(name)]

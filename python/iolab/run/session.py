@@ -1,0 +1,109 @@
+"""Walk the steps of a plan: lab, read-back, trial, read-back, append. One trial at a time; nothing is kept in memory only."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from iolab.agent.client import Agent
+from iolab.clock import Clock
+from iolab.experiment import Resolver
+from iolab.experiment.experiment import Experiment, Setup
+from iolab.experiment.measures import Stream
+from iolab.lab.compose import compose
+from iolab.lab.topology import Topology
+from iolab.plan.types import Plan, Step
+from iolab.run.observer import Observer
+from iolab.run.standing import LabError, StandingLab
+from iolab.store.folder import RunFolder
+from iolab.store.records import TrialRecord
+from iolab.trial.result import Status, TrialResult
+from iolab.trial.stream import Measured, TrialFailed, measure_stream
+
+
+@dataclass
+class Tally:
+    """How the trials of this session ended."""
+
+    counts: dict[Status, int] = field(default_factory=lambda: dict.fromkeys(Status, 0))
+    """Trials by status."""
+
+    @property
+    def all_ok(self) -> bool:
+        """Whether no trial failed or was invalid."""
+        return sum(self.counts.values()) == self.counts[Status.OK]
+
+
+class Session:
+    """One execution of (the rest of) a plan on one agent."""
+
+    def __init__(self, experiment: Experiment, plan: Plan, agent: Agent, folder: RunFolder, clock: Clock) -> None:
+        self._plan = plan
+        self._resolver = Resolver(experiment)
+        self._agent = agent
+        self._folder = folder
+        self._clock = clock
+        self._lab = StandingLab(agent, folder.append_commands)
+
+    def walk(self, steps: Sequence[Step], observer: Observer) -> Tally:
+        """Do the steps in order, storing each trial before the next begins.
+
+        Raises:
+            AgentError: the agent is gone.
+            StoreError: a trial could not be stored.
+        """
+        tally = Tally()
+        observer.run_begins(self._plan, len(steps), len(self._plan.steps) - len(steps))
+        expected_ns = self._plan.estimate_ns // max(1, len(self._plan.steps))
+        begin_ns = self._clock.now_ns()
+        for done, step in enumerate(steps):
+            if done:
+                expected_ns = (self._clock.now_ns() - begin_ns) // done
+            cell = self._plan.cell(step)
+            observer.trial_begins(step, cell, expected_ns * (len(steps) - done))
+            record, raw = self._do(step, cell)
+            self._folder.append_trial(record, raw)
+            tally.counts[record.result.status] += 1
+            observer.trial_ended(record)
+        self._lab.take_down()
+        return tally
+
+    def _do(self, step: Step, cell: Mapping[str, str]) -> tuple[TrialRecord, object]:
+        wall = self._clock.wall().isoformat(timespec="milliseconds")
+        begin_ns = self._clock.now_ns()
+        result, raw = self._result(self._resolver.setup(cell), step.measure, begin_ns)
+        record = TrialRecord(
+            key=step.key, measure=step.measure, block=step.block, cell=cell, wall=wall, result=result
+        )
+        return record, raw
+
+    def _result(self, setup: Setup, name: str, begin_ns: int) -> tuple[TrialResult, object]:
+        measured: Measured | None = None
+        status, reason = Status.OK, None
+        try:
+            self._lab.change_to(compose(setup.lab))
+            wrong = self._lab.mismatches()
+            if wrong:
+                status, reason = Status.INVALID, f"before the trial, {'; '.join(wrong)}"
+            else:
+                measured = self._measure(setup, name)
+                wrong = self._lab.mismatches()
+                if wrong:
+                    status, reason = Status.INVALID, f"after the trial, {'; '.join(wrong)}"
+        except (LabError, TrialFailed) as error:
+            status, reason, measured = Status.FAILED, str(error), None
+        result = TrialResult(
+            status=status,
+            reason=reason,
+            metrics=measured.metrics if measured else {},
+            warnings=measured.warnings if measured else (),
+            begin_ns=begin_ns,
+            end_ns=self._clock.now_ns(),
+            measured_ns=measured.measured_ns if measured else 0,
+        )
+        return result, measured.raw if measured else None
+
+    def _measure(self, setup: Setup, name: str) -> Measured:
+        measure = setup.measures[name]
+        assert isinstance(measure, Stream), "planning leaves out measures that cannot be done yet"
+        measured = measure_stream(self._agent, measure, Topology(setup.lab))
+        self._folder.append_commands(measured.commands)
+        return measured

@@ -1,0 +1,221 @@
+"""The lab that stands now: bring about another one through the agent, read it back, take it down.
+
+What must exist and in which order is decided in lab/; here it is only carried out. Every change is journalled
+by the agent before it is made, so undoing is a matter of naming journal keys.
+"""
+
+import errno
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from iolab.agent.client import Agent, Pending, Refused
+from iolab.agent.messages import CommandResult, Json, decode
+from iolab.errors import IolabError
+from iolab.lab.difference import difference
+from iolab.lab.resources import (
+    Action,
+    Command,
+    CreateNetns,
+    Expectation,
+    Resource,
+    Run,
+    Setting,
+    Write,
+    filled,
+    holds,
+    seen,
+    undo_keys,
+)
+from iolab.trial.result import CommandRecord
+
+COMMAND_TIMEOUT_MS = 10_000
+"""Configuration commands take milliseconds; this bounds a kernel that hangs."""
+REPLY_DEADLINE_S = COMMAND_TIMEOUT_MS / 1000 + 10
+
+Log = Callable[[Sequence[CommandRecord]], None]
+Source = Command | Setting
+
+
+class LabError(IolabError):
+    """The lab could not be brought about or taken down; the message names the command and what it said."""
+
+
+class StandingLab:
+    """The resources that stand on one agent's host."""
+
+    def __init__(self, agent: Agent, log: Log) -> None:
+        self._agent = agent
+        self._log = log
+        self._standing: tuple[Resource, ...] = ()
+
+    def change_to(self, wanted: tuple[Resource, ...]) -> None:
+        """Bring the wanted lab about, touching only what differs.
+
+        Raises:
+            LabError: a command failed; everything is undone then.
+        """
+        change = difference(self._standing, wanted)
+        held = {resource.key for resource in self._standing} - {resource.key for resource in change.undo}
+        try:
+            self._undo(change.undo)
+            for wave in _waves(change.do):
+                self._do_together(wave, held)
+        except (LabError, Refused) as error:
+            self.take_down()
+            raise LabError(str(error)) from error
+        self._standing = wanted
+
+    def mismatches(self) -> list[str]:
+        """Read every applied level back; return what is not as applied, a sentence each."""
+        expectations = [expectation for resource in self._standing for expectation in resource.expect]
+        texts = self._read(expectation.probe.source for expectation in expectations)
+        found = (_mismatch(expectation, texts[expectation.probe.source]) for expectation in expectations)
+        return [sentence for sentence in found if sentence]
+
+    def take_down(self) -> None:
+        """Undo everything.
+
+        Raises:
+            LabError: something could not be undone.
+        """
+        self._standing = ()
+        report = self._agent.undo()
+        if report.failed:
+            first = report.failed[0]
+            raise LabError(
+                f"taking the lab down: {len(report.failed)} changes could not be undone, "
+                f"the first is {first.undo_key}: {first.reason}; run `iolab clean`"
+            )
+
+    # Undoing and doing ------------------------------------------------------------------------------------
+
+    def _undo(self, resources: Sequence[Resource]) -> None:
+        keys = [key for resource in resources for key in undo_keys(resource)]
+        if not keys:
+            return
+        report = self._agent.undo(keys=keys)
+        if report.failed:
+            raise LabError(f"undoing {report.failed[0].undo_key}: {report.failed[0].reason}")
+
+    def _do_together(self, wave: Sequence[Resource], held: set[str]) -> None:
+        """Carry out resources that do not need each other: their first actions at once, then their second, ..."""
+        records: list[CommandRecord] = []
+        try:
+            for index in range(max(len(resource.actions) for resource in wave)):
+                present = [resource for resource in wave if index < len(resource.actions)]
+                waiting = [self._begin(resource, resource.actions[index], resource.key in held) for resource in present]
+                for resource, (record, pending) in zip(present, waiting, strict=True):
+                    records.append(_finish(resource, resource.actions[index], record, pending))
+        finally:
+            self._log(records)
+
+    def _begin(self, resource: Resource, action: Action, in_place: bool) -> tuple[CommandRecord, Pending]:
+        """Send an action; return it as a person would type it, and its pending reply."""
+        match action:
+            case CreateNetns(name):
+                record = _record(resource, None, ("ip", "netns", "add", name), ("ip", "netns", "del", name))
+                return record, self._agent.begin("netns.create", {"name": name})
+            case Write(setting, value):
+                name = setting.path.removeprefix("/proc/sys/").replace("/", ".")
+                record = _record(resource, setting.netns, ("sysctl", "-w", f"{name}={value}"), None)
+                return record, self._agent.begin("setting.write", {"path": setting.path, "netns": setting.netns, "value": value})
+            case Run(do):
+                undo = None if in_place else self._undo_command(action)
+                record = _record(resource, do.netns, do.argv, undo.argv if undo else None)
+                return record, self._agent.begin("command.run", _run_params(resource, do, undo))
+
+    def _undo_command(self, action: Run) -> Command | None:
+        if action.undo is None or action.original is None:
+            return action.undo
+        text = self._read([action.original.source])[action.original.source]
+        original = seen(Expectation(action.original, "", ""), text) if text is not None else None
+        if original is None:
+            raise LabError(f"reading the original value before `{' '.join(action.do.argv)}`: nothing was found")
+        return filled(action.undo, original)
+
+    # Reading ----------------------------------------------------------------------------------------------
+
+    def _read(self, sources: Iterable[Source]) -> dict[Source, str | None]:
+        """Return the text of each distinct source, all read at the same time; None where reading failed."""
+        waiting = {source: self._begin_reading(source) for source in dict.fromkeys(sources)}
+        return {source: _text(source, pending) for source, pending in waiting.items()}
+
+    def _begin_reading(self, source: Source) -> Pending:
+        match source:
+            case Setting(path, netns):
+                return self._agent.begin("setting.read", {"path": path, "netns": netns})
+            case Command(argv, netns):
+                params = {"argv": list(argv), "netns": netns, "timeout_ms": COMMAND_TIMEOUT_MS, "capture_bytes": 16 << 20}
+                return self._agent.begin("command.run", params)
+
+
+def _waves(resources: Sequence[Resource]) -> list[list[Resource]]:
+    """Return the resources in groups that can be done together: each needs only what earlier groups or the standing lab have."""
+    depth: dict[str, int] = {}
+    waves: list[list[Resource]] = []
+    for resource in resources:
+        level = 1 + max((depth[key] for key in resource.needs if key in depth), default=-1)
+        depth[resource.key] = level
+        if level == len(waves):
+            waves.append([])
+        waves[level].append(resource)
+    return waves
+
+
+def _record(resource: Resource, netns: str | None, argv: tuple[str, ...], undo: tuple[str, ...] | None) -> CommandRecord:
+    return CommandRecord(machine=resource.machine, netns=netns, argv=argv, undo=undo, exit_status=None, duration_ns=0)
+
+
+def _run_params(resource: Resource, do: Command, undo: Command | None) -> dict[str, Json]:
+    journalled: Json = None if undo is None else {"kind": "command", "argv": list(undo.argv), "netns": undo.netns}
+    return {
+        "argv": list(do.argv),
+        "netns": do.netns,
+        "timeout_ms": COMMAND_TIMEOUT_MS,
+        "undo": journalled,
+        "undo_key": None if undo is None else resource.key,
+    }
+
+
+def _finish(resource: Resource, action: Action, record: CommandRecord, pending: Pending) -> CommandRecord:
+    """Wait for an action; return its record with how it went.
+
+    Raises:
+        LabError: it failed.
+    """
+    try:
+        reply = pending.result(REPLY_DEADLINE_S)
+    except Refused as error:
+        absent = isinstance(error.data, dict) and error.data.get("errno") == errno.ENOENT
+        if isinstance(action, Write) and action.absent_ok and absent:
+            return record
+        raise LabError(f"making {resource.key} with `{' '.join(record.argv)}`: {error}") from error
+    if not isinstance(action, Run):
+        return _ended(record, 0, 0)
+    result = decode(CommandResult, reply, "command result")
+    if not result.succeeded:
+        said = (result.stderr or result.stdout).strip()[:500] or f"status {result.exit_status}"
+        raise LabError(f"making {resource.key} with `{' '.join(record.argv)}` in {record.netns or 'the host'}: {said}")
+    return _ended(record, result.exit_status, result.end_ns - result.begin_ns)
+
+
+def _ended(record: CommandRecord, exit_status: int | None, duration_ns: int) -> CommandRecord:
+    return replace(record, exit_status=exit_status, duration_ns=duration_ns)
+
+
+def _text(source: Source, pending: Pending) -> str | None:
+    try:
+        reply = pending.result(REPLY_DEADLINE_S)
+    except Refused:
+        return None
+    if isinstance(source, Setting):
+        return str(reply["value"])
+    result = decode(CommandResult, reply, "command result")
+    return result.stdout if result.succeeded else None
+
+
+def _mismatch(expectation: Expectation, text: str | None) -> str | None:
+    value = None if text is None else seen(expectation, text)
+    if holds(expectation, value):
+        return None
+    return f"{expectation.what} was read back as {value or 'nothing'} where {expectation.expected} was applied"

@@ -1,0 +1,79 @@
+"""Lines of trials.jsonl and commands.jsonl to and from their frozen types. Pure."""
+
+import json
+from typing import Any
+
+from iolab.errors import StoreError
+from iolab.store.records import TRIAL_SCHEMA, CommandRecord, TrialRecord
+from iolab.trial.result import Metric, Status, TrialResult, Warning
+
+
+def encode_trial(record: TrialRecord) -> str:
+    """Return the record as one line of JSON."""
+    result = record.result
+    document = {
+        "schema": TRIAL_SCHEMA,
+        "key": record.key,
+        "measure": record.measure,
+        "block": record.block,
+        "cell": dict(record.cell),
+        "wall": record.wall,
+        "status": result.status.value,
+        "reason": result.reason,
+        "begin_ns": result.begin_ns,
+        "end_ns": result.end_ns,
+        "measured_ns": result.measured_ns,
+        "metrics": {name: {"value": metric.value, "unit": metric.unit} for name, metric in result.metrics.items()},
+        "warnings": [{"code": w.code, "text": w.text, "advice": w.advice} for w in result.warnings],
+    }
+    return json.dumps(document, separators=(",", ":"), allow_nan=False)
+
+
+def decode_trial(line: str) -> TrialRecord:
+    """Return the record of one line.
+
+    Raises:
+        StoreError: it was written by another version.
+        ValueError, KeyError, TypeError: it is not a record.
+    """
+    row: dict[str, Any] = json.loads(line)
+    if row["schema"] != TRIAL_SCHEMA:
+        raise StoreError(f"reading a trial: its schema is {row['schema']}, this iolab reads {TRIAL_SCHEMA}; use the iolab that wrote it")
+    result = TrialResult(
+        status=Status(row["status"]),
+        reason=row["reason"],
+        metrics={name: Metric(metric["value"], metric["unit"]) for name, metric in row["metrics"].items()},
+        warnings=tuple(Warning(**warning) for warning in row["warnings"]),
+        begin_ns=row["begin_ns"],
+        end_ns=row["end_ns"],
+        measured_ns=row["measured_ns"],
+    )
+    return TrialRecord(
+        key=row["key"], measure=row["measure"], block=row["block"], cell=row["cell"], wall=row["wall"], result=result
+    )
+
+
+def encode_command(record: CommandRecord) -> str:
+    """Return the command as one line of JSON."""
+    document = {
+        "machine": record.machine,
+        "netns": record.netns,
+        "argv": record.argv,
+        "undo": record.undo,
+        "exit_status": record.exit_status,
+        "duration_ns": record.duration_ns,
+    }
+    return json.dumps(document, separators=(",", ":"))
+
+
+def decode_command(line: str) -> CommandRecord:
+    """Return the command of one line."""
+    row: dict[str, Any] = json.loads(line)
+    return CommandRecord(
+        machine=row["machine"],
+        netns=row["netns"],
+        argv=tuple(row["argv"]),
+        undo=None if row["undo"] is None else tuple(row["undo"]),
+        exit_status=row["exit_status"],
+        duration_ns=row["duration_ns"],
+    )
