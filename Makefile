@@ -3,10 +3,14 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
+.NOTPARALLEL:
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 
 BIN := .venv/bin
 RUST := $(wildcard Cargo.toml Cargo.lock .cargo/config.toml) $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null)
+
+# A .venv cannot be moved, and dies with its Python: then it is made anew.
+$(shell { [ -x $(BIN)/python ] && grep -qs '$(CURDIR)/.venv/bin/python' $(BIN)/pip $(BIN)/iolab; } || rm -rf .venv)
 
 .PHONY: help setup demo test lint bench wheel requirements clean packages packages-test
 
@@ -25,7 +29,7 @@ lint: packages-test $(BIN)/.iolab-dev $(BIN)/iolab-agent  ## style, types, layer
 	@scripts/lint.sh
 
 bench: setup $(BIN)/.iolab-dev  ## measure iolab itself (benches/*.py)
-	@for bench in benches/*.py; do echo "== $$bench"; $(BIN)/python "$$bench"; done
+	@shopt -s nullglob; for bench in benches/*.py; do echo "== $$bench"; $(BIN)/python "$$bench"; done
 
 wheel: packages $(BIN)/.iolab-run  ## build the one wheel, with the agent inside, in build/wheel
 	@scripts/packages.sh build

@@ -20,7 +20,7 @@ main() {
 # Debian's python3 without python3-venv has no ensurepip, which a new .venv needs.
 find_python() {
     local python
-    for python in .venv/bin/python python3 python3.14 python3.13 python3.12 python3.11; do
+    for python in python3 python3.14 python3.13 python3.12 python3.11; do
         if "$python" -c "import sys, venv, ensurepip; sys.exit(sys.version_info < $MIN_PYTHON)" 2>/dev/null; then
             echo "$python"
             return
