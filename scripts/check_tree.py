@@ -1,4 +1,4 @@
-"""Checks what no linter knows: the sizes of modules and functions, one version everywhere, no path of anybody's machine.
+"""Checks what no linter knows: sizes of modules and functions, one version everywhere, no path of one machine.
 
 Reads the files that git knows or would add; changes nothing. Called by lint.sh.
 """
@@ -41,7 +41,7 @@ def check_sizes(files: list[Path]) -> Iterator[str]:
         code = text if path.suffix == ".py" else text.split("#[cfg(test)]")[0]
         lines = code.count("\n")
         if lines > MODULE_LINES:
-            yield f"{path}: {lines} lines, at most {MODULE_LINES} are allowed: split it by what changes together"
+            yield f"{path}: {lines} lines, at most {MODULE_LINES} are allowed: split it"
         measure = measure_python if path.suffix == ".py" else measure_rust
         for line, name, length in measure(code):
             if length > FUNCTION_LINES:

@@ -1,0 +1,87 @@
+"""The check of the tree, run as a program on small trees made here."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[3] / "scripts" / "check_tree.py"
+LONG_PYTHON = "def long() -> None:\n" + "    print()\n" * 60
+LONG_RUST = "impl Thing {\n    pub fn long(&self) {\n" + "        step();\n" * 59 + "    }\n}\n"
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """Return a tree without a fault: one version, one module."""
+    for name, text in {
+        "pyproject.toml": '[project]\nversion = "1.2.3"\n',
+        "Cargo.toml": '[workspace.package]\nversion = "1.2.3"\n',
+        "python/iolab/__init__.py": '__version__ = "1.2.3"\n',
+    }.items():
+        write(tmp_path, name, text)
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    return tmp_path
+
+
+def write(tree: Path, name: str, text: str) -> None:
+    """Write one file, with its folders."""
+    path = tree / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def check(tree: Path) -> tuple[int, list[str]]:
+    """Return the exit code and the lines that the check prints."""
+    ended = subprocess.run([sys.executable, SCRIPT], cwd=tree, capture_output=True, text=True, check=False)
+    assert not ended.stderr
+    return ended.returncode, ended.stdout.splitlines()
+
+
+def test_a_tree_without_a_fault_passes(tree: Path) -> None:
+    """Exit 0 and one line when nothing is to be said."""
+    assert check(tree) == (0, ["3 files checked"])
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "complaint"),
+    [
+        (
+            "a.py",
+            "x = 1\n" * 401,
+            "a.py: 401 lines, at most 400 are allowed: split it",
+        ),
+        ("a.py", LONG_PYTHON, "a.py:1: long has 61 lines, at most 60 are allowed"),
+        ("a.rs", LONG_RUST, "a.rs:2: long has 61 lines, at most 60 are allowed"),
+        (
+            "docs/a.md",
+            "first\nsee " + "/home" + "/ann/notes\n",
+            "docs/a.md:2: /home" + "/ann is a path of one machine: write it relative to the tree",
+        ),
+    ],
+)
+def test_a_fault_is_named_with_its_place(tree: Path, name: str, text: str, complaint: str) -> None:
+    """Say file, line and what is allowed, and exit 1."""
+    write(tree, name, text)
+    assert check(tree) == (1, [complaint])
+
+
+@pytest.mark.parametrize("name", ["tests/a.py", "crates/agent/tests/a.rs"])
+def test_tests_may_be_long(tree: Path, name: str) -> None:
+    """Sizes bind the product, not its tests."""
+    write(tree, name, LONG_PYTHON * 10)
+    assert check(tree) == (0, ["4 files checked"])
+
+
+def test_rust_tests_inside_a_module_do_not_count(tree: Path) -> None:
+    """What follows cfg(test) is not measured."""
+    write(tree, "a.rs", "fn short() {}\n#[cfg(test)]\nmod tests {\n" + LONG_RUST * 10 + "}\n")
+    assert check(tree) == (0, ["4 files checked"])
+
+
+def test_one_version_is_wanted(tree: Path) -> None:
+    """A wheel whose agent calls itself otherwise is a fault."""
+    write(tree, "Cargo.toml", '[workspace.package]\nversion = "1.2.4"\n')
+    status, lines = check(tree)
+    assert status == 1
+    assert "'Cargo.toml': '1.2.4'" in lines[0]
