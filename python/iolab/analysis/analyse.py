@@ -1,14 +1,26 @@
 """From the trials of a run to everything that is concluded from them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+import numpy as np
+
+from iolab.analysis.effects import (
+    Model,
+    detectable_ratio,
+    dropped_note,
+    effects_of,
+    main_differences,
+    model_of,
+)
 from iolab.analysis.estimates import estimate
+from iolab.analysis.findings import findings_of
 from iolab.analysis.outliers import describe, stand
 from iolab.analysis.ratios import baseline_cells
-from iolab.analysis.table import Table, tabulate
-from iolab.analysis.types import Analysis, Estimate, Outlier
+from iolab.analysis.table import Column, Table, tabulate
+from iolab.analysis.types import Analysis, Effect, Estimate, Outlier
 from iolab.plan.types import Plan
 from iolab.store.records import TrialRecord
+from iolab.trial.result import Warning
 
 LEADING = ("received_bps", "forwarded_fps")
 """Metrics that stand for a measure, the first one it has; without any, the first in its records."""
@@ -24,16 +36,62 @@ def analyse(trials: Sequence[TrialRecord], plan: Plan) -> Analysis:
         estimates += own
         outliers += marked
     leading = {table.measure: leading_metric(table) for table in tables if table.columns}
+    models, more = _models(tables, plan, leading)
+    mains = {model.table.measure: main_differences(model) for model in models}
+    effects: list[Effect] = []
+    for model in models:
+        effects += effects_of(model, mains[model.table.measure])
+    detectable = {measure: detectable_ratio(main) for measure, main in mains.items()}
+    known = {measure: ratio for measure, ratio in detectable.items() if ratio is not None}
     return Analysis(
         estimates=tuple(estimates),
         leading=leading,
-        effects=(),
-        findings=(),
+        effects=tuple(effects),
+        findings=findings_of(models, known),
         outliers=tuple(outliers),
-        detectable={},
-        spread={},
-        notes=notes,
+        detectable=known,
+        spread=_spreads(tables, leading),
+        notes=(*notes, *more),
     )
+
+
+def _models(
+    tables: Sequence[Table], plan: Plan, leading: Mapping[str, str]
+) -> tuple[list[Model], list[Warning]]:
+    """A model per measure where one can be fitted, and why not where it cannot."""
+    models, notes = [], []
+    for table in tables:
+        if table.measure not in leading:
+            continue
+        found = model_of(table, table.columns[leading[table.measure]], plan)
+        if isinstance(found, Warning):
+            notes.append(found)
+        elif found is not None:
+            models.append(found)
+            note = dropped_note(found)
+            notes += [note] if note is not None else []
+    return models, notes
+
+
+def _spreads(tables: Sequence[Table], leading: Mapping[str, str]) -> dict[str, float]:
+    """Median over cells of the coefficient of variation between blocks, per measure."""
+    spreads = {}
+    for table in tables:
+        if table.measure in leading:
+            spread = coefficient_of_variation(table.columns[leading[table.measure]])
+            if spread is not None:
+                spreads[table.measure] = spread
+    return spreads
+
+
+def coefficient_of_variation(column: Column) -> float | None:
+    """Median over cells of standard deviation / mean [ratio]; None where no cell has two trials and a mean."""
+    count = (~np.isnan(column.values)).sum(axis=1)
+    values = column.values[count >= 2]
+    mean = np.nanmean(values, axis=1)
+    deviation = np.nanstd(values, axis=1, ddof=1)
+    usable = mean != 0
+    return float(np.median(deviation[usable] / np.abs(mean[usable]))) if usable.any() else None
 
 
 def leading_metric(table: Table) -> str:

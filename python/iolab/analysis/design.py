@@ -83,35 +83,39 @@ def matched_difference(
 ) -> Floats | None:
     """Weights of 'level against the reference level of factor', averaged evenly over the other factors.
 
-    Cells are matched: of all cells that meet the conditions, the cells at either level with equal levels of the factors
-    that both sides have; a combination that only one side has is left out. None where nothing matches.
+    Cells are matched: of all cells that meet the conditions, those at either level whose other factors (the ones that
+    exist on both sides) are equal. A combination that only one side has is left out. None where nothing matches.
     """
     chosen = np.ones(len(levels), dtype=bool)
     for other, wanted in conditions.items():
         chosen &= levels[:, other] == wanted
-    sides = [
-        np.flatnonzero(chosen & (levels[:, factor] == side)) for side in (level, design.references[factor])
-    ]
+    sides = [np.flatnonzero(chosen & (levels[:, factor] == at)) for at in (level, design.references[factor])]
     if not len(sides[0]) or not len(sides[1]):
         return None
-    shared = [
-        other
-        for other in range(levels.shape[1])
-        if other != factor and all((levels[side, other] != ABSENT).any() for side in sides)
-    ]
-    means = [_means_by(levels[side][:, shared], design.matrix[side]) for side in sides]
-    both = [combination for combination in means[0] if combination in means[1]]
-    if not both:
+    present = [(levels[side] != ABSENT).any(axis=0) for side in sides]
+    shared = np.flatnonzero(present[0] & present[1])
+    code = _codes(levels, shared[shared != factor])
+    names, means = zip(*(_means_by(code[side], design.matrix[side]) for side in sides), strict=True)
+    _, first, second = np.intersect1d(names[0], names[1], assume_unique=True, return_indices=True)
+    if not len(first):
         return None
-    return np.mean([means[0][combination] - means[1][combination] for combination in both], axis=0)
+    return np.asarray(means[0][first].mean(axis=0) - means[1][second].mean(axis=0))
 
 
-def _means_by(labels: Ints, rows: Floats) -> dict[tuple[int, ...], Floats]:
-    """Mean row per distinct combination of labels."""
-    if not labels.shape[1]:
-        return {(): rows.mean(axis=0)}
-    combinations_, position, count = np.unique(labels, axis=0, return_inverse=True, return_counts=True)
-    sums = np.zeros((len(combinations_), rows.shape[1]))
+def _codes(levels: Ints, factors: Ints) -> Ints:
+    """One number per distinct combination of the factors' levels; shape (cell,)."""
+    code = np.zeros(len(levels), dtype=np.int64)
+    for factor in factors.tolist():
+        own = levels[:, factor] - ABSENT
+        code = np.unique(code * (own.max(initial=0) + 1) + own, return_inverse=True)[1].reshape(-1)
+    return code
+
+
+def _means_by(codes: Ints, rows: Floats) -> tuple[Ints, Floats]:
+    """Distinct codes, ascending, and the mean row of each."""
+    distinct, position, count = np.unique(codes, return_inverse=True, return_counts=True)
+    if len(distinct) == len(codes):
+        return distinct, rows[np.argsort(codes)]
+    sums = np.zeros((len(distinct), rows.shape[1]))
     np.add.at(sums, position.reshape(-1), rows)
-    means = sums / count[:, None]
-    return {tuple(combination): mean for combination, mean in zip(combinations_.tolist(), means, strict=True)}
+    return distinct, sums / count[:, None]

