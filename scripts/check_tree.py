@@ -1,4 +1,4 @@
-"""Checks what no linter knows: sizes of modules and functions, one version everywhere, no path of one machine.
+"""Checks what no linter knows: sizes of modules and functions, one version, no path of one machine.
 
 Reads the files that git knows or would add; changes nothing. Called by lint.sh.
 """
