@@ -1,0 +1,67 @@
+"""iolab's rate against plain iperf3 in the same namespaces, alternating within one run.
+
+Usage: python benches/against_iperf3.py [ROUNDS]. Needs root and iperf3. Prints the ratio of each pair and the median.
+"""
+
+import json
+import statistics
+import subprocess
+import sys
+
+from iolab.experiment import Resolver, cells, parse
+from iolab.lab.compose import compose
+from iolab.lab.topology import make_topology
+from iolab.run.prepare import open_agent
+from iolab.run.standing import StandingLab
+from iolab.trial.stream import measure_stream
+
+LAB = """
+title: Against iperf3
+lab:
+  machines: {a: {kind: netns}, b: {kind: netns}}
+  links: {lan: {ends: [a.eth0, b.eth0]}}
+measure:
+  tcp: {kind: stream, protocol: tcp, from: a, to: b, duration: 2s}
+"""
+
+
+def plain_bps(address: str, seconds: int) -> float:
+    """Return what iperf3, started by hand in the same namespaces, received [bit/s]."""
+    server = ["ip", "netns", "exec", "iolab-b", "iperf3", "--server", "--one-off", "--port", "6201", "--forceflush"]
+    with subprocess.Popen(server, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        for line in running.stdout:
+            if "listening" in line:
+                break
+        client = ["ip", "netns", "exec", "iolab-a", "iperf3", "--client", address, "--port", "6201"]
+        done = subprocess.run([*client, "--json", "--time", str(seconds)], capture_output=True, check=True, text=True)
+        running.stdout.read()
+    return float(json.loads(done.stdout)["end"]["sum_received"]["bits_per_second"])
+
+
+def main() -> None:
+    """Measure pairs in alternating order and print their ratios."""
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 15
+    experiment = parse(LAB, "bench")
+    setup = Resolver(experiment).setup(next(cells(experiment)))
+    topology = make_topology(setup.lab)
+    address = topology.endpoint("b", towards="a").address
+    ratios = []
+    with open_agent() as agent:
+        lab = StandingLab(agent, lambda _: None)
+        lab.change_to(compose(setup.lab))
+        for number in range(rounds):
+            measures = {
+                "iolab": lambda: measure_stream(agent, setup.measures["tcp"], topology).metrics["received_bps"].value,  # type: ignore[arg-type]
+                "plain": lambda: plain_bps(address, 2),
+            }
+            order = ["iolab", "plain"] if number % 2 else ["plain", "iolab"]
+            rates = {name: measures[name]() for name in order}
+            ratios.append(rates["iolab"] / rates["plain"])
+            print(f"iolab {rates['iolab'] / 1e9:.3f} Gbit/s, plain {rates['plain'] / 1e9:.3f} Gbit/s, ratio {ratios[-1]:.4f}")
+        lab.take_down()
+    print(f"median ratio {statistics.median(ratios):.4f} over {rounds} pairs (bounds 0.98 to 1.02)")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""What iolab itself costs: lab set-up and teardown, agent round trip, samplers, time per trial that is not measuring.
+
+Usage: python benches/overhead.py. Needs root (or user namespaces) and iperf3; about 40 s. Figures are medians of one run.
+"""
+
+import contextlib
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+from iolab.agent.client import ALL_SAMPLERS, Agent
+from iolab.clock import SystemClock
+from iolab.experiment import Resolver, cells, parse
+from iolab.experiment.experiment import Experiment
+from iolab.lab.compose import compose
+from iolab.plan.make import make_plan
+from iolab.run import execute
+from iolab.run.prepare import open_agent, read_facts
+from iolab.run.standing import StandingLab
+from iolab.store.read import load_run
+
+LAB = """
+title: Overhead
+lab:
+  machines:
+    a: {kind: netns}
+    b: {kind: netns}
+    c: {kind: netns}
+  links:
+    lan: {ends: [a.eth0, b.eth0, c.eth0]}
+measure:
+  tcp: {kind: stream, protocol: tcp, from: a, to: b, duration: 1s}
+factors:
+  links.lan.mtu: [1500, 9000]
+blocks: 8
+"""
+
+
+class Silent:
+    """An observer that shows nothing."""
+
+    def run_begins(self, *_: object) -> None:
+        """See Observer."""
+
+    trial_begins = trial_ended = run_begins
+
+
+def build_and_remove(agent: Agent, experiment: Experiment, rounds: int = 15) -> float:
+    """Return the median time [s] to bring the three-namespace lab about, read it back and take it down."""
+    setup = Resolver(experiment).setup(next(cells(experiment)))
+    spent = []
+    for _ in range(rounds):
+        lab = StandingLab(agent, lambda _: None)
+        begin = time.perf_counter()
+        lab.change_to(compose(setup.lab))
+        built = time.perf_counter()
+        assert lab.mismatches() == []
+        checked = time.perf_counter()
+        lab.take_down()
+        spent.append((built - begin, checked - built, time.perf_counter() - checked))
+    parts = [statistics.median(part) for part in zip(*spent, strict=True)]
+    print(f"lab of three namespaces: build {parts[0]:.3f} s, read back {parts[1]:.3f} s, take down {parts[2]:.3f} s")
+    return statistics.median(sum(part) for part in spent)
+
+
+def round_trip(agent: Agent, rounds: int = 2000) -> float:
+    """Return the median round trip of a ping [s]."""
+    spent = []
+    for _ in range(rounds):
+        begin = time.perf_counter()
+        agent.ping()
+        spent.append(time.perf_counter() - begin)
+    return statistics.median(spent)
+
+
+def sampler_share(agent: Agent, experiment: Experiment, duration_s: float = 10.0) -> float:
+    """Return the CPU time [ratio of one CPU] of the agent while it samples everything once a second."""
+    lab = StandingLab(agent, lambda _: None)
+    lab.change_to(compose(Resolver(experiment).setup(next(cells(experiment))).lab))
+    netns = ["iolab-a", "iolab-b", "iolab-c"]
+    before = cpu_time_s(agent.hello.pid)
+    agent.call("sample.start", {"series": "bench", "period_ms": 1000, "samplers": list(ALL_SAMPLERS), "netns": netns})
+    time.sleep(duration_s)  # the span that is measured, not a wait for readiness
+    agent.call("sample.stop", {"series": "bench"})
+    spent = cpu_time_s(agent.hello.pid) - before
+    lab.take_down()
+    return spent / duration_s
+
+
+def cpu_time_s(pid: int) -> float:
+    """Return the CPU time of a process and the children it has collected [s], from schedstat and stat."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    own = 0
+    for task in tasks:
+        with contextlib.suppress(OSError):
+            own += int((task / "schedstat").read_text().split()[0])
+    return own / 1e9
+
+
+def trial_overheads(experiment: Experiment, agent: Agent) -> list[float]:
+    """Return for each trial of a run the time from the end of the one before to its own end, without measuring [s]."""
+    facts, raw = read_facts(agent)
+    with tempfile.TemporaryDirectory() as parent:
+        plan = make_plan(experiment, facts)
+        path = execute.create(experiment, plan, raw, Path(parent), SystemClock())
+        execute.work_on(path, experiment, agent, SystemClock(), Silent())
+        results = [record.result for record in load_run(path).trials]
+    assert all(result.status == "ok" for result in results), [result.reason for result in results]
+    return [
+        (later.end_ns - earlier.end_ns - later.measured_ns) / 1e9
+        for earlier, later in zip(results, results[1:], strict=False)
+    ]
+
+
+def main() -> None:
+    """Print every figure beside its bound."""
+    experiment = parse(LAB, "overhead")
+    with open_agent() as agent:
+        print(f"lab up and down: {build_and_remove(agent, experiment):.3f} s (bound 0.5)")
+        print(f"agent round trip: {round_trip(agent) * 1e3:.3f} ms (bound 1)")
+        print(f"samplers at 1 Hz: {sampler_share(agent, experiment):.4f} of one CPU (bound 0.005)")
+        overheads = trial_overheads(experiment, agent)
+        print(f"overhead per trial: {statistics.median(overheads) * 1e3:.0f} ms median, {max(overheads) * 1e3:.0f} ms max (bound 150)")
+
+
+if __name__ == "__main__":
+    main()

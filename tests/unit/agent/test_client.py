@@ -1,0 +1,96 @@
+"""The client against the fake agent: requests, replies, refusals, and an agent that dies."""
+
+import json
+
+import pytest
+from iolab.agent.client import Agent, Refused
+from iolab.agent.fake import FakeAgent, FakeHost, Outcome
+from iolab.errors import AgentError
+
+
+class Greeting:
+    """A transport that says one line and then nothing."""
+
+    def __init__(self, *lines: str) -> None:
+        self.lines = list(lines)
+
+    def send(self, line: str) -> None:
+        """Take anything."""
+
+    def receive(self) -> str | None:
+        """Give the lines, then the end."""
+        return self.lines.pop(0) if self.lines else None
+
+    def close(self, deadline_s: float) -> str:
+        """End."""
+        return ""
+
+
+def test_a_command_gives_its_output_and_status() -> None:
+    """What a program printed and how it ended come back as written."""
+    agent = Agent(FakeAgent(programs=lambda argv, netns: Outcome(stdout=f"{argv[1]} in {netns}", exit_status=3)))
+    result = agent.run(["say", "hello"], netns="near")
+    assert (result.stdout, result.exit_status, result.succeeded) == ("hello in near", 3, False)
+
+
+def test_requests_sent_together_get_their_own_replies() -> None:
+    """Replies are matched by id, in the order of the requests."""
+    agent = Agent(FakeAgent(programs=lambda argv, netns: Outcome(stdout=argv[0])))
+    results = agent.run_all([(("a",), None), (("b",), None), (("c",), None)])
+    assert [result.stdout for result in results] == ["a", "b", "c"]
+
+
+def test_a_missing_program_is_refused_with_its_reason() -> None:
+    """The agent's error keeps its code and its data."""
+    agent = Agent(FakeAgent(programs=lambda argv, netns: None))
+    with pytest.raises(Refused, match="iperf4") as caught:
+        agent.run(["iperf4"])
+    assert caught.value.code == -32001
+    assert caught.value.data == {"errno": 2, "path": "iperf4"}
+
+
+def test_a_dead_agent_fails_every_request_and_says_what_to_do() -> None:
+    """Whoever waits for a dead agent is told at once, and how to clean up."""
+    transport = FakeAgent()
+    agent = Agent(transport)
+    pending = agent.begin("agent.ping", {})
+    assert pending.result(1)["now_ns"] >= 0
+    transport.kill()
+    with pytest.raises(AgentError, match=r"gone"):
+        agent.ping()
+
+
+def test_an_agent_of_another_major_version_is_refused_naming_both() -> None:
+    """A protocol that is not ours is not spoken."""
+    hello = json.loads(FakeAgent().receive() or "")
+    hello["params"]["protocol"] = "2.0"
+    with pytest.raises(AgentError, match=r"2\.0.*1\.x"):
+        Agent(Greeting(json.dumps(hello)))
+
+
+def test_a_greeting_of_another_shape_is_refused_without_a_traceback() -> None:
+    """A missing field is named."""
+    with pytest.raises(AgentError, match="protocol"):
+        Agent(Greeting('{"jsonrpc":"2.0","method":"hello","params":{}}'))
+
+
+def test_lines_that_are_not_protocol_are_passed_over() -> None:
+    """Noise before the greeting does not matter."""
+    hello = FakeAgent().receive()
+    assert hello is not None
+    agent = Agent(Greeting("noise", "[1]", "{}", hello))
+    assert agent.hello.version == "0.1.0"
+
+
+def test_closing_undoes_every_change_in_reverse() -> None:
+    """The dead-man's switch of the fake runs undo commands backwards and restores originals."""
+    host = FakeHost(settings={(None, "/proc/sys/a"): "7"})
+    with Agent(FakeAgent(host)) as agent:
+        agent.call("netns.create", {"name": "near"})
+        agent.run(["do", "1"], undo={"kind": "command", "argv": ["undo", "1"]}, undo_key="one")
+        agent.run(["do", "2"], undo={"kind": "command", "argv": ["undo", "2"]}, undo_key="two")
+        agent.call("setting.write", {"path": "/proc/sys/a", "value": "8"})
+        agent.call("setting.write", {"path": "/proc/sys/a", "value": "9"})
+    assert [argv for argv, _ in host.ran] == [("do", "1"), ("do", "2"), ("undo", "2"), ("undo", "1")]
+    assert host.netns == set()
+    assert host.settings[(None, "/proc/sys/a")] == "7"

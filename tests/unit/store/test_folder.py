@@ -1,0 +1,152 @@
+"""The run folder: durable appends, torn lines, locks, a full disk."""
+
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from iolab.errors import InputError, StoreError
+from iolab.plan.types import Plan, PlannedFactor, Step
+from iolab.store.folder import RunFolder, create_folder
+from iolab.store.read import find_runs, load_run
+from iolab.store.records import RunStatus, TrialRecord
+from iolab.trial.result import CommandRecord, Metric, Status, TrialResult, Warning
+
+WALL = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+STEPS = tuple(Step(key=f"k{number}", measure="tcp", block=1, plot=0, levels=(number,)) for number in range(2))
+PLAN = Plan(
+    title="A plan",
+    factors=(PlannedFactor("links.lan.mtu", ("1500", "9000")),),
+    measures=("tcp",),
+    baseline={"links.lan.mtu": "1500"},
+    grouping=(),
+    seed=1,
+    blocks=1,
+    steps=STEPS,
+    unsupported=(),
+    estimate_ns=2_000_000_000,
+    digest="d" * 64,
+)
+
+
+def record(key: str, *, status: Status = Status.OK) -> TrialRecord:
+    """Return a trial record."""
+    result = TrialResult(
+        status=status,
+        reason=None if status is Status.OK else "it rained",
+        metrics={"received_bps": Metric(9.41e8, "bit/s")} if status is Status.OK else {},
+        warnings=(Warning("sender-short", "sent 900 of 1000 Mbit/s", "lower the rate"),),
+        begin_ns=10,
+        end_ns=30,
+        measured_ns=15,
+    )
+    return TrialRecord(key=key, measure="tcp", block=1, cell={"links.lan.mtu": "1500"}, wall=WALL.isoformat(), result=result)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[RunFolder]:
+    """A run folder with a plan."""
+    made = create_folder(tmp_path, "Quick start: TCP & UDP!", WALL)
+    made.write_decision("title: A plan\n", PLAN, {"kernel": "6.1"})
+    yield made
+    made.close()
+
+
+def test_the_folder_is_named_by_time_and_title(folder: RunFolder) -> None:
+    """The name sorts by time and says what it is."""
+    assert folder.path.name == "20260102T030405-quick-start-tcp-udp"
+
+
+def test_a_second_run_in_the_same_second_gets_a_name_of_its_own(tmp_path: Path) -> None:
+    """Nothing is overwritten."""
+    paths = {create_folder(tmp_path, "x", WALL).path for _ in range(3)}
+    assert len(paths) == 3
+
+
+def test_what_was_appended_is_read_back_equal(folder: RunFolder) -> None:
+    """Trials, commands, plan and facts survive the disk."""
+    command = CommandRecord(machine="near", netns="n", argv=("ip", "x"), undo=("ip", "y"), exit_status=0, duration_ns=5)
+    folder.append_commands([command])
+    folder.append_trial(record("k0"), {"raw": [1, 2]})
+    folder.append_trial(record("k1", status=Status.FAILED), None)
+    run = load_run(folder.path)
+    assert run.trials == (record("k0"), record("k1", status=Status.FAILED))
+    assert run.commands == (command,)
+    assert (run.plan, run.facts, run.status) == (PLAN, {"kernel": "6.1"}, RunStatus.COMPLETE)
+
+
+def test_a_run_is_partial_until_every_step_has_a_trial(folder: RunFolder) -> None:
+    """Status follows from plan and trials; it is not a flag that could lie."""
+    folder.append_trial(record("k0"), None)
+    assert load_run(folder.path).status is RunStatus.PARTIAL
+
+
+@pytest.mark.parametrize("cut", [1, 10, 100])
+def test_a_torn_last_line_is_left_out_and_said(folder: RunFolder, cut: int) -> None:
+    """A kill in the middle of writing costs that trial only; writing goes on after the last whole line."""
+    folder.append_trial(record("k0"), None)
+    folder.append_trial(record("k1"), None)
+    path = folder.path / "trials.jsonl"
+    os.truncate(path, path.stat().st_size - cut)
+    run = load_run(folder.path)
+    assert [trial.key for trial in run.trials] == ["k0"]
+    assert "cut off" in run.notes[0]
+    folder.close()
+    again = RunFolder(folder.path)
+    again.append_trial(record("k1"), None)
+    again.close()
+    assert [trial.key for trial in load_run(folder.path).trials] == ["k0", "k1"]
+
+
+def test_a_damaged_line_is_an_error_with_its_place(folder: RunFolder) -> None:
+    """Damage in the middle is never passed over in silence."""
+    folder.append_trial(record("k0"), None)
+    path = folder.path / "trials.jsonl"
+    path.write_text('{"schema":1}\n' + path.read_text())
+    with pytest.raises(StoreError, match=r"trials\.jsonl:1: not a record"):
+        load_run(folder.path)
+
+
+def test_a_record_of_another_schema_names_both_versions(folder: RunFolder) -> None:
+    """Newer files are refused, not guessed at."""
+    path = folder.path / "trials.jsonl"
+    path.write_text('{"schema":99}\n')
+    with pytest.raises(StoreError, match=r"schema is 99.*reads 1"):
+        load_run(folder.path)
+
+
+def test_two_writers_are_refused(folder: RunFolder) -> None:
+    """One run, one controller."""
+    with pytest.raises(StoreError, match="another iolab"):
+        RunFolder(folder.path)
+
+
+def test_a_full_disk_stops_with_a_clear_error_and_keeps_what_was_written(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line that does not fit is taken back whole."""
+    folder.append_trial(record("k0"), None)
+
+    def no_room(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", no_room)
+    with pytest.raises(StoreError, match=r"No space left.*readable.*resume"):
+        folder.append_trial(record("k1"), None)
+    monkeypatch.undo()
+    assert load_run(folder.path).trials[0] == record("k0")
+
+
+def test_a_new_decision_keeps_the_earlier_one(folder: RunFolder) -> None:
+    """An extended run still shows what it was before."""
+    folder.write_decision("title: Larger\n", PLAN, {"kernel": "6.1"})
+    assert (folder.path / "revisions" / "001" / "experiment.yaml").read_text() == "title: A plan\n"
+    assert (folder.path / "experiment.yaml").read_text() == "title: Larger\n"
+
+
+def test_what_is_no_run_is_said_so(tmp_path: Path) -> None:
+    """Neither a missing folder nor an empty one is a run."""
+    with pytest.raises(InputError, match="no such folder"):
+        load_run(tmp_path / "nothing")
+    with pytest.raises(InputError, match=r"no plan\.json"):
+        load_run(tmp_path)
+    assert find_runs(tmp_path) == []
