@@ -1,4 +1,5 @@
-"""Trials -> estimates with intervals -> conclusions. Pure: no I/O, no clock; randomness (bootstrap) from a fixed seed."""
+"""Trials -> estimates with intervals -> conclusions. Pure: no I/O, no clock; randomness (bootstrap) from a
+fixed seed."""
 
 from iolab.analysis.analyse import analyse
 

@@ -85,7 +85,8 @@ def _spreads(tables: Sequence[Table], leading: Mapping[str, str]) -> dict[str, f
 
 
 def coefficient_of_variation(column: Column) -> float | None:
-    """Median over cells of standard deviation / mean [ratio]; None where no cell has two trials and a mean."""
+    """Median over cells of standard deviation / mean [ratio]; None where no cell has two trials and a
+    mean."""
     count = (~np.isnan(column.values)).sum(axis=1)
     values = column.values[count >= 2]
     mean = np.nanmean(values, axis=1)

@@ -1,7 +1,8 @@
 """What each factor does to a measure's leading metric: a linear model of its logarithm over all trials.
 
-log(metric) = block + factors + interactions of two factors + residual. Blocks are fitted (by taking each block's mean off
-both sides: Frisch & Waugh 1933, Lovell 1963), so what drifts between blocks does not count as an effect.
+log(metric) = block + factors + interactions of two factors + residual. Blocks are fitted (by taking each
+block's mean off both sides: Frisch & Waugh 1933, Lovell 1963), so what drifts between blocks does not count
+as an effect.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,7 +25,8 @@ Ints = NDArray[np.int64]
 
 METHOD = "t on logs, pooled over cells"
 POOLING_P = 0.25
-"""Plots count as units of their own unless their F test is weaker than this (Bozivich, Bancroft & Hartley 1956)."""
+"""Plots count as units of their own unless their F test is weaker than this (Bozivich, Bancroft & Hartley
+1956)."""
 POWER_RATIO = 0.8
 LEVEL_RATIO = 0.95
 
@@ -148,7 +150,8 @@ def _within_blocks(matrix: Floats, logs: Floats) -> Iterator[tuple[Floats, Float
 def _strata(
     design: Design, model: Fit, logs: Floats, plots: Ints, grouped: frozenset[int]
 ) -> tuple[Spread, Spread | None, float]:
-    """Split the residual into what differs between plots and within them (split-plot analysis; Cochran & Cox 1957, ch. 7)."""
+    """Split the residual into what differs between plots and within them (split-plot analysis; Cochran & Cox
+    1957, ch. 7)."""
     pooled = Spread(model.variance, model.freedom)
     there = ~np.isnan(logs)
     if not grouped or model.freedom < 1:
@@ -176,7 +179,8 @@ def _strata(
 
 
 def difference(model: Model, factor: int, level: int, conditions: Mapping[int, int]) -> Difference | None:
-    """Level against the reference level of its factor, over all other factors, under conditions; None: cannot be told."""
+    """Level against the reference level of its factor, over all other factors, under conditions; None: cannot
+    be told."""
     weights = matched_difference(model.design, model.levels, factor, level, conditions)
     if weights is None:
         return None
@@ -195,7 +199,7 @@ def spread_of(model: Model, factor: int, conditions: Mapping[int, int]) -> Sprea
         return model.spread
     if set(conditions) <= model.grouped:
         return plot
-    # a grouped factor at one level of an ungrouped one: one trial of each plot, which carries the plot's share once
+    # at one level of an ungrouped factor each plot has one trial, which carries the plot's share once
     share = (plot.variance - model.spread.variance) / model.plot_trials
     return Spread(model.spread.variance + share, plot.freedom)
 
@@ -265,7 +269,8 @@ def _effects(model: Model, family: list[tuple[Term, Difference]]) -> list[Effect
 
 
 def detectable_ratio(differences: Mapping[tuple[int, int], Difference]) -> float | None:
-    """Smallest ratio change that a two-sided 95 % t test finds with power 80 %, for the least certain of the differences.
+    """Smallest ratio change that a two-sided 95 % t test finds with power 80 %, for the least certain of the
+    differences.
 
     The noncentral t distribution is inverted: exact for a normal residual (Cohen 1988, section 2.2).
     """
@@ -287,7 +292,7 @@ def dropped_note(model: Model) -> Warning | None:
     if not names:
         return None
     text = (
-        f"the model of {table.measure} does without (part of) {', '.join(dict.fromkeys(names))}: not every combination "
-        f"of levels was measured, or they are too many"
+        f"the model of {table.measure} does without (part of) {', '.join(dict.fromkeys(names))}: "
+        f"not every combination of levels was measured, or they are too many"
     )
     return Warning("effects-aliased", text, "compare these cells in the table")

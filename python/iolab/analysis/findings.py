@@ -1,4 +1,5 @@
-"""What a reader of the summary wants to know: which level changes what, by how much, under which conditions."""
+"""What a reader of the summary wants to know: which level changes what, by how much, under which
+conditions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -114,7 +115,8 @@ def _finding(candidate: _Candidate, p_value: float, detectable: Mapping[str, flo
 
 
 def _select(found: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Largest shown differences first, then one 'no difference shown' per factor (and condition) that shows none."""
+    """Largest shown differences first, then one 'no difference shown' per factor (and condition) that shows
+    none."""
     ranked = sorted(found, key=lambda finding: -abs(float(np.log(finding.ratio))))
     shown = [finding for finding in ranked if finding.shown]
     speaking = {_subject(finding) for finding in shown}
@@ -129,7 +131,8 @@ def _select(found: Sequence[Finding]) -> tuple[Finding, ...]:
 
 def _subject(finding: Finding) -> tuple[str, ...]:
     """What a finding speaks of: the factor under its conditions."""
-    return (finding.measure, finding.factor, *(f"{name}={label}" for name, label in finding.conditions.items()))
+    conditions = (f"{name}={label}" for name, label in finding.conditions.items())
+    return (finding.measure, finding.factor, *conditions)
 
 
 def _thin(ranked: Sequence[Finding]) -> list[Finding]:

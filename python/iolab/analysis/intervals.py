@@ -1,4 +1,5 @@
-"""Confidence intervals of a mean: Student's t, and the expanded BCa bootstrap. Arrays in, arrays out; axes (cell, trial).
+"""Confidence intervals of a mean: Student's t, and the expanded BCa bootstrap. Arrays in, arrays out; axes
+(cell, trial).
 
 All cells of one call have the same number of trials, so that one set of resamples serves them all.
 """
@@ -48,7 +49,8 @@ def t_interval(samples: Floats, level_ratio: float = 0.95) -> tuple[Floats, Floa
 
 
 def t_p_value(samples: Floats) -> Floats:
-    """Two-sided p of 'the mean is 0', per row; shape (cell,). Rows without any spread give 1 at mean 0 and 0 elsewhere."""
+    """Two-sided p of 'the mean is 0', per row; shape (cell,). Rows without any spread give 1 at mean 0 and 0
+    elsewhere."""
     n = samples.shape[1]
     mean = samples.mean(axis=1)
     error = samples.std(axis=1, ddof=1) / np.sqrt(n)
@@ -60,8 +62,8 @@ def t_p_value(samples: Floats) -> Floats:
 def bca_interval(samples: Floats, level_ratio: float = 0.95, expand: bool = True) -> tuple[Floats, Floats]:
     """BCa bootstrap interval of the mean of each row; shape (cell,).
 
-    `expand` widens the tails to what t would need at this n (Hesterberg 2015, expanded percentiles): plain BCa
-    covers only about 90 % at 10 trials because it resamples the spread with divisor n instead of n - 1.
+    `expand` widens the tails to what t would need at this n (Hesterberg 2015, expanded percentiles): plain
+    BCa covers only about 90 % at 10 trials because it resamples the spread with divisor n instead of n - 1.
     """
     n = samples.shape[1]
     center = samples.mean(axis=1, keepdims=True)
@@ -89,7 +91,8 @@ def resample_weights(n: int, resamples: int = RESAMPLES, seed: int = SEED) -> ND
 
 
 def _standard_bca(standard: Floats, n: int, z: float) -> tuple[Floats, Floats]:
-    """Interval ends of rows with mean 0 and spread 1. Single precision: its rounding is 1e-7 of a row's spread."""
+    """Interval ends of rows with mean 0 and spread 1. Single precision: its rounding is 1e-7 of a row's
+    spread."""
     means = standard.astype(np.float32) @ resample_weights(n)
     means.sort(axis=1)
     resamples = means.shape[1]
@@ -118,4 +121,4 @@ def _quantile(ordered: NDArray[np.float32], ratio: Floats) -> Floats:
     upper = np.minimum(lower + 1, ordered.shape[1] - 1)
     rows = np.arange(len(ordered))
     first, second = ordered[rows, lower].astype(np.float64), ordered[rows, upper].astype(np.float64)
-    return first + (second - first) * (position - lower)
+    return np.asarray(first + (second - first) * (position - lower))
