@@ -90,7 +90,7 @@ def _summarise(column: Column, baseline: Ints, standing: Standing) -> _Summary:
     # the sum of equal values may round beyond them
     mean = np.clip(np.nansum(values, axis=1) / count, ordered[:, 0], largest)
     ratios = _ratios(column, baseline)
-    marked = standing.marked.any(axis=1)
+    marked = np.asarray(standing.marked.any(axis=1))
     kept = np.where(standing.marked, np.nan, values)
     ratios_kept = block_ratios(kept, column.rows, baseline)
     touched = ((~np.isnan(ratios_kept)).sum(axis=1) < ratios.count) & (baseline[column.rows] != column.rows)
@@ -106,7 +106,7 @@ def _summarise(column: Column, baseline: Ints, standing: Standing) -> _Summary:
         ratio_n=ratios.count.tolist(),
         p_value=ratios.p_values.tolist(),
         values=values.tolist(),
-        outliers=[_marked_indices(standing, row) if any_ else () for row, any_ in enumerate(list(marked))],
+        outliers=[_marked_indices(standing, row) if any_ else () for row, any_ in enumerate(marked.tolist())],
         mean_without=np.where(marked, _mean_known(kept), np.nan).tolist(),
         ratio_without=np.where(touched, mean_ratio(ratios_kept), np.nan).tolist(),
     )

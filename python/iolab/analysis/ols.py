@@ -118,8 +118,7 @@ def _triangle(chunks: Iterable[tuple[Floats, Floats]], columns: int) -> tuple[Fl
 
 def _fold(triangle: Floats, waiting: list[Floats]) -> Floats:
     rows: Floats = np.vstack([triangle, *waiting])
-    folded = cast("Floats", np.linalg.qr(rows, mode="r"))  # numpy types mode "r" as a pair
-    return folded
+    return cast("Floats", np.linalg.qr(rows, mode="r"))  # numpy types mode "r" as a pair
 
 
 def _independent(columns: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
