@@ -1,20 +1,83 @@
-"""Pydantic field types for quantities, names and switches; the parsing itself is in `iolab.units`."""
+"""Pydantic field types of the language: quantities, switches and the word `none`; parsing itself is in `iolab.units`."""
 
-from typing import Annotated, Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
 
 from iolab import units
 
-FROZEN = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
-"""Every model of the language: immutable, no unknown keys."""
+FROZEN = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, use_attribute_docstrings=True)
+"""Every model of the language: immutable, no unknown keys; a field's docstring is its description in the schema."""
+
+T = TypeVar("T")
 
 
-def _quantity(parse: Any, unit: str, examples: list[str], **bounds: Any) -> Any:
-    schema = {"type": ["string", "integer"], "examples": examples, "description": f"resolved to {unit}"}
-    return Annotated[int, BeforeValidator(parse), Field(json_schema_extra=schema, **bounds)]
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """Marks a field that is written with a unit and kept as a plain number."""
+
+    parse: Callable[[object], float]
+    """Text or number to the number kept; raises `units.UnitError`."""
+    allowed: str
+    """What may be written, for messages."""
+    examples: tuple[str, ...]
+    """For the schema."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(self.parse, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"type": ["string", "number"], "examples": list(self.examples), "description": self.allowed}
 
 
-Bytes = _quantity(units.parse_bytes, "bytes", ["128K", "1G"], ge=0)
-BitsPerSecond = _quantity(units.parse_bits_per_second, "bit/s", ["1000Mbit"], gt=0)
-Nanoseconds = _quantity(units.parse_nanoseconds, "ns", ["10s", "12us"], ge=0)
+@dataclass(frozen=True, slots=True)
+class NoneWord:
+    """Marks an optional field: the word `none` says that it is absent."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(_absent_if_none, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        inner = handler(schema)
+        kinds = inner.get("anyOf", [inner])
+        return {"anyOf": [*kinds, {"const": "none"}]}
+
+
+def _absent_if_none(value: object) -> object:
+    return None if isinstance(value, str) and value == "none" else value
+
+
+def _text(value: object) -> object:
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+Maybe = Annotated[T | None, NoneWord()]
+"""A value, or `none`."""
+Bytes = Annotated[int, Quantity(units.parse_bytes, units.BYTES_ALLOWED, ("128K", "1G"))]
+"""A size [bytes]."""
+SomeBytes = Annotated[int, Field(gt=0), Quantity(units.parse_bytes, units.BYTES_ALLOWED, ("128K", "1G"))]
+"""A size that is not 0 [bytes]."""
+BitsPerSecond = Annotated[
+    int, Field(gt=0), Quantity(units.parse_bits_per_second, units.BITS_PER_SECOND_ALLOWED, ("1000Mbit", "64kbit"))
+]
+"""A bit rate that is not 0 [bit/s]."""
+Nanoseconds = Annotated[int, Quantity(units.parse_nanoseconds, units.NANOSECONDS_ALLOWED, ("10s", "12us"))]
+"""A duration [ns]."""
+SomeNanoseconds = Annotated[
+    int, Field(gt=0), Quantity(units.parse_nanoseconds, units.NANOSECONDS_ALLOWED, ("10s", "12us"))
+]
+"""A duration that is not 0 [ns]."""
+Ratio = Annotated[float, Quantity(units.parse_ratio, units.RATIO_ALLOWED, ("0.01%", "0.0001"))]
+"""A part of the whole [ratio]."""
+Count = Annotated[int, Field(strict=True)]
+"""A whole number; text and booleans are refused."""
+Flag = Annotated[bool, Field(strict=True)]
+"""true or false."""
+Switch = Literal["on", "off"]
+"""As ethtool says it."""
+Setting = Annotated[str, BeforeValidator(_text)]
+"""Text; a number is taken as it is written."""

@@ -1,0 +1,261 @@
+"""A cell's levels applied to the base document: typed models of one cell, and digests of what they say.
+
+Work is done section by section (one machine, link, volume or measure), once per distinct combination of the factors
+that touch that section, so that a walk over 100 000 cells resolves only what differs between them.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any, NamedTuple, cast
+
+from pydantic import BaseModel
+
+from iolab.errors import InputError
+from iolab.experiment.document import line_of
+from iolab.experiment.experiment import Cell, Experiment, Factor, Lab, Setup
+from iolab.experiment.links import Link, Volume
+from iolab.experiment.machines import Machine
+from iolab.experiment.measures import Measure
+from iolab.experiment.paths import Misled, Places, put, survey
+from iolab.experiment.problems import Problems
+from iolab.experiment.sections import Section, check, tables, validated
+
+DIGEST_BYTES = 16
+"""128 bits: a collision among 10^7 cells has a chance below 10^-24."""
+MOST_REMEMBERED = 250_000
+"""Digests kept per memo; beyond, it starts anew."""
+MOST_MODELS = 5_000
+"""Models kept; beyond, they start anew."""
+
+
+class Change(NamedTuple):
+    """What a level does to one section."""
+
+    order: tuple[int, int, int, int]
+    """Wider places first, then `*` before names, then as written: what is said more exactly holds."""
+    words: tuple[str, ...]
+    """Place within the section."""
+    value: Any
+    """Put there."""
+    line: int
+    """In the file."""
+
+
+class Branch(NamedTuple):
+    """A factor, as far as it concerns one section."""
+
+    name: str
+    """Of the factor."""
+    levels: Mapping[str, tuple[tuple[Change, ...], "tuple[Branch, ...]"]]
+    """Label to the changes it makes and the sub-factors under it."""
+
+
+class Variant(NamedTuple):
+    """One section in one cell."""
+
+    data: Any
+    """Plain data with all levels applied; None where the section is absent."""
+    line: int
+    """Where it begins in the file."""
+
+
+class Resolver:
+    """Resolves cells of one experiment; remembers what it resolved."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        base = tables(experiment.tree)
+        places = survey(experiment.tree, _paths(experiment.factors))
+        self._source = experiment.source
+        self._base = {section: base.get(section) for section in places.sections}
+        self._lines = {section: _line(experiment.tree, section) for section in places.sections}
+        self._branches = _programs(experiment.factors, places)
+        self._names = {section: _names(self._branches[section]) for section in places.sections}
+        self._lab = tuple(sorted(section for section in places.sections if section.group != "measure"))
+        self._lab_names = tuple(dict.fromkeys(name for section in self._lab for name in self._names[section]))
+        self._measures = tuple(section.name for section in places.sections if section.group == "measure")
+        self._touched = {
+            name: frozenset(section for section in places.sections if name in self._names[section])
+            for name in {name for names in self._names.values() for name in names}
+        }
+        self._models: dict[tuple[Section, tuple[str | None, ...]], BaseModel | None] = {}
+        self._digests: dict[tuple[Section, tuple[str | None, ...]], str] = {}
+        self._lab_keys: dict[tuple[str | None, ...], str] = {}
+
+    @property
+    def sections(self) -> tuple[Section, ...]:
+        """Every section that some cell has."""
+        return tuple(self._base)
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """Names of the measures, in the order written."""
+        return self._measures
+
+    def factors_of(self, section: Section) -> tuple[str, ...]:
+        """Return the factors (and those above them) that change a section."""
+        return self._names[section]
+
+    def touches(self, factor_name: str, measure_name: str) -> bool:
+        """Tell whether a factor changes the lab or this measure; one that has such a sub-factor does."""
+        return any(section.group != "measure" or section.name == measure_name for section in self._touched.get(factor_name, ()))
+
+    def touches_lab(self, factor_name: str) -> bool:
+        """Tell whether a factor changes the lab, not only what is measured in it."""
+        return any(section.group != "measure" for section in self._touched.get(factor_name, ()))
+
+    def setup(self, cell: Cell) -> Setup:
+        """Return one cell's lab and measures.
+
+        Raises:
+            InputError: these levels do not fit together.
+        """
+        found: dict[str, dict[str, BaseModel]] = {"machines": {}, "links": {}, "volumes": {}, "measure": {}}
+        for section in self._base:
+            model = self.model(section, cell)
+            if model is not None:
+                found[section.group][section.name] = model
+        lab = Lab(
+            machines=cast("dict[str, Machine]", found["machines"]),
+            links=cast("dict[str, Link]", found["links"]),
+            volumes=cast("dict[str, Volume]", found["volumes"]),
+        )
+        return Setup(lab=lab, measures=cast("dict[str, Measure]", found["measure"]))
+
+    def lab_key(self, cell: Cell) -> str:
+        """Return the digest of the cell's resolved lab: same content, same key, whatever its labels."""
+        labels = tuple([cell.get(name) for name in self._lab_names])
+        key = self._lab_keys.get(labels)
+        if key is None:
+            if len(self._lab_keys) >= MOST_REMEMBERED:
+                self._lab_keys.clear()
+            parts = ((section, self._digest(section, cell)) for section in self._lab)
+            key = _hash("\n".join(f"{section} {digest}" for section, digest in parts if digest))
+            self._lab_keys[labels] = key
+        return key
+
+    def measure_key(self, cell: Cell, measure: str) -> str:
+        """Return the digest of a measure's name and resolved content in a cell."""
+        return self._digest(Section("measure", measure), cell)
+
+    def model(self, section: Section, cell: Cell) -> BaseModel | None:
+        """Return a section's model in a cell; None where the cell does not have it. Raises InputError."""
+        at = (section, tuple([cell.get(name) for name in self._names[section]]))
+        if at in self._models:
+            return self._models[at]
+        if len(self._models) >= MOST_MODELS:
+            self._models.clear()
+        model = self._models[at] = self._resolved(section, cell)
+        return model
+
+    def variant(self, section: Section, cell: Cell) -> Variant:
+        """Return a section's data with the cell's levels applied. Raises IndexError for an item that is not there."""
+        changes = sorted(_active(self._branches[section], cell), key=lambda change: change.order)
+        data, line = self._base[section], self._lines[section]
+        for change in changes:
+            if not change.words:
+                data, line = change.value, change.line
+            elif data is not None and data != "none":
+                data = put(data, change.words, change.value, change.line)
+        return Variant(None if data == "none" else data, line)
+
+    def _resolved(self, section: Section, cell: Cell) -> BaseModel | None:
+        problems = Problems(self._source)
+        try:
+            data, line = self.variant(section, cell)
+        except IndexError as error:
+            problems.add(self._lines[section], f"resolving {section.place}", str(error), "an item that the list has")
+            raise problems.error() from error
+        if data is None:
+            return None
+        model = validated(section, data)
+        if model is None:
+            check(section, data, line, problems)
+            raise problems.error()
+        return model
+
+    def _digest(self, section: Section, cell: Cell) -> str:
+        at = (section, tuple([cell.get(name) for name in self._names[section]]))
+        digest = self._digests.get(at)
+        if digest is None:
+            if len(self._digests) >= MOST_REMEMBERED:
+                self._digests.clear()
+            model = self._resolved(section, cell)
+            digest = self._digests[at] = "" if model is None else _hash(f"{section}\n{canonical(model)}")
+        return digest
+
+
+def canonical(model: BaseModel) -> str:
+    """Return a model's content as text that depends on nothing else: sorted keys, resolved units, no defaults."""
+    content = model.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def _hash(text: str) -> str:
+    return blake2b(text.encode(), digest_size=DIGEST_BYTES).hexdigest()
+
+
+def _line(tree: Mapping[str, Any], section: Section) -> int:
+    holder = tree.get("measure") if section.group == "measure" else (tree.get("lab") or {}).get(section.group)
+    return line_of(holder, section.name)
+
+
+def _paths(factors: Iterable[Factor]) -> Iterable[str]:
+    for factor in factors:
+        for level in factor.levels:
+            yield from level.sets
+            yield from _paths(level.factors)
+
+
+def _names(branches: Iterable[Branch]) -> tuple[str, ...]:
+    found: dict[str, None] = {}
+    for branch in branches:
+        found[branch.name] = None
+        for _, inner in branch.levels.values():
+            found.update(dict.fromkeys(_names(inner)))
+    return tuple(found)
+
+
+def _active(branches: Sequence[Branch], cell: Cell) -> Iterable[Change]:
+    for branch in branches:
+        changes, inner = branch.levels.get(cell.get(branch.name, ""), ((), ()))
+        yield from changes
+        if inner:
+            yield from _active(inner, cell)
+
+
+def _programs(factors: Sequence[Factor], places: Places) -> dict[Section, tuple[Branch, ...]]:
+    """Return, for each section, the factors that change it."""
+    found: dict[Section, list[Branch]] = {section: [] for section in places.sections}
+    for number, factor in enumerate(factors):
+        levels: dict[Section, dict[str, tuple[tuple[Change, ...], tuple[Branch, ...]]]] = {}
+        for level in factor.levels:
+            changes = _changes(level.sets, number, places)
+            inner = {section: branches for section, branches in _programs(level.factors, places).items() if branches} if level.factors else {}
+            for section in {**changes, **inner}:
+                levels.setdefault(section, {})[level.label] = (tuple(changes.get(section, ())), inner.get(section, ()))
+        for section, own in levels.items():
+            found[section].append(Branch(factor.name, own))
+    return {section: tuple(branches) for section, branches in found.items()}
+
+
+def _changes(sets: Mapping[str, object], number: int, places: Places) -> dict[Section, list[Change]]:
+    found: dict[Section, list[Change]] = {}
+    for path, value in sets.items():
+        targets = places.targets(path)
+        if isinstance(targets, Misled):
+            raise InputError(_misled(path, targets))
+        line = line_of(sets, path)
+        for target in targets:
+            words = target.words
+            order = (len(words), words[-1:] != ("kind",), 0 if "*" in path.split(".") else 1, number)
+            found.setdefault(target.section, []).append(Change(order, words, value, line))
+    return found
+
+
+def _misled(path: str, misled: Misled) -> Sequence[Any]:
+    problems = Problems("factors")
+    problems.add(0, f"resolving the path {path}", misled.word, misled.said)
+    return problems.error().problems
+
+
