@@ -56,5 +56,7 @@ class StoredRun:
     """What was run on the hosts, in order."""
     status: RunStatus
     """Complete when every step of the plan has a record."""
+    trial_schema: int = TRIAL_SCHEMA
+    """Version of its trials' lines."""
     notes: tuple[str, ...] = field(default=())
     """What reading found, e.g. a torn last line that was ignored."""
