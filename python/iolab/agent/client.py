@@ -47,9 +47,10 @@ class Pending:
         self._reply: Json = None
 
     def settle(self, reply: Json) -> None:
-        """Take the reply, or None when the agent is gone."""
-        self._reply = reply
-        self._done.set()
+        """Take the reply, or None when the agent is gone; the first one stays."""
+        if not self._done.is_set():
+            self._reply = reply
+            self._done.set()
 
     def result(self, deadline_s: float) -> Json:
         """Wait for the result.

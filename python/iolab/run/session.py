@@ -9,7 +9,7 @@ from iolab.experiment import Resolver
 from iolab.experiment.experiment import Experiment, Setup
 from iolab.experiment.measures import Stream
 from iolab.lab.compose import compose
-from iolab.lab.topology import Topology
+from iolab.lab.topology import make_topology
 from iolab.plan.types import Plan, Step
 from iolab.run.observer import Observer
 from iolab.run.standing import LabError, StandingLab
@@ -104,6 +104,6 @@ class Session:
     def _measure(self, setup: Setup, name: str) -> Measured:
         measure = setup.measures[name]
         assert isinstance(measure, Stream), "planning leaves out measures that cannot be done yet"
-        measured = measure_stream(self._agent, measure, Topology(setup.lab))
+        measured = measure_stream(self._agent, measure, make_topology(setup.lab))
         self._folder.append_commands(measured.commands)
         return measured
