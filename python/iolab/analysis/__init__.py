@@ -2,5 +2,6 @@
 fixed seed."""
 
 from iolab.analysis.analyse import analyse
+from iolab.analysis.compare import compare
 
-__all__ = ["analyse"]
+__all__ = ["analyse", "compare"]
