@@ -15,7 +15,7 @@ class Change:
     do: tuple[Resource, ...]
     """What comes then, each after what it needs."""
     in_place: frozenset[str] = frozenset()
-    """Keys in `do` that stand already: run what they do, but keep the undo and the original of the first time."""
+    """Keys in `do` that stand already: they keep the undo and the original of the first time."""
 
     @property
     def empty(self) -> bool:
@@ -26,8 +26,8 @@ class Change:
 def difference(standing: Sequence[Resource], wanted: Sequence[Resource]) -> Change:
     """Return how `standing` becomes `wanted`; both in dependency order, as `compose` gives them.
 
-    A resource is touched only where its actions differ or where something it needs goes away. What reading back
-    must show is always that of `wanted`.
+    A resource is touched only where its actions differ or where something it needs goes away. What reading
+    back must show is always that of `wanted`.
     """
     before = {resource.key: resource for resource in standing}
     after = {resource.key: resource for resource in wanted}
@@ -50,8 +50,8 @@ def difference(standing: Sequence[Resource], wanted: Sequence[Resource]) -> Chan
 def _gone(standing: Sequence[Resource], after: Mapping[str, Resource]) -> set[str]:
     """Return the keys that must be undone: absent or rebuilt ones, and all that needs one of them.
 
-    A resource that stands may come to need something new (a bridge its next member): that alone is no reason to
-    rebuild it, for its own actions say whether it changes.
+    A resource that stands may come to need something new (a bridge its next member): that alone is no reason
+    to rebuild it, for its own actions say whether it changes.
     """
     gone: set[str] = set()
     for resource in standing:

@@ -154,7 +154,7 @@ def _add(port: Port, peer: str, netns: str | None) -> Run:
     """Make a veth pair.
 
     The peer's interface number is given: where both ends happen to have the same number, the kernel takes
-    the change of carrier for not urgent (linkwatch): the first end stays without for up to 1 s (seen on 6.18).
+    the change of carrier for not urgent (linkwatch): the first end has none for up to 1 s (seen on 6.18).
     """
     argv = ["ip", "link", "add", "dev", port.name, "type", "veth", "peer", "name", peer]
     argv += ["index", str(_index(port.ref))]
