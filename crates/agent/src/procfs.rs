@@ -1,0 +1,76 @@
+//! What `/proc` tells about processes: when they began, their group, the mark of the agent that started them.
+
+use std::fs;
+
+use rustix::process::{pidfd_open, pidfd_send_signal, Pid, PidfdFlags, Signal};
+
+/// The environment variable that names, in everything an agent starts, that agent's journal.
+pub const MARK: &str = "IOLAB_JOURNAL";
+
+/// Facts of one process from its `stat`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProcessStat {
+    /// Whether it has ended and only waits to be collected.
+    pub ended: bool,
+    /// Its group.
+    pub group: u32,
+    /// When the kernel started it [clock ticks].
+    pub start_ticks: u64,
+}
+
+/// Look at process `pid`; `None` when there is none.
+pub fn stat(pid: u32) -> Option<ProcessStat> {
+    parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+fn parse_stat(text: &str) -> Option<ProcessStat> {
+    // Fields from the third on, numbered as in proc_pid_stat(5).
+    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_ascii_whitespace().collect();
+    Some(ProcessStat {
+        ended: matches!(*fields.first()?, "Z" | "X"),
+        group: fields.get(5 - 3)?.parse().ok()?,
+        start_ticks: fields.get(22 - 3)?.parse().ok()?,
+    })
+}
+
+/// Kill every process of the agent with `journal`, of group `group` only if that is given. Returns how many were sent the signal.
+pub fn kill_marked(journal: &str, group: Option<u32>) -> usize {
+    let wanted = format!("{MARK}={journal}");
+    pids().filter(|&pid| kill_if_marked(pid, &wanted, group).is_some()).count()
+}
+
+fn kill_if_marked(pid: u32, wanted: &str, group: Option<u32>) -> Option<()> {
+    // Opened first: the signal goes to the process whose environment is read, never to a later one with its number.
+    let process = pidfd_open(Pid::from_raw(i32::try_from(pid).ok()?)?, PidfdFlags::empty()).ok()?;
+    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let marked = environment.split(|&byte| byte == 0).any(|variable| variable == wanted.as_bytes());
+    let in_group = group.is_none_or(|group| stat(pid).is_some_and(|seen| seen.group == group));
+    (marked && in_group).then(|| pidfd_send_signal(process, Signal::KILL).ok())?
+}
+
+fn pids() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// The id of this boot; a journal of another boot has nothing left to undo.
+pub fn boot_id() -> String {
+    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    text.trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_parentheses_does_not_confuse() {
+        let text = "7 (a) b (c)) S 1 42 42 0 -1 4194304 120 0 0 0 12 90 0 0 20 0 1 0 7712 100";
+        assert_eq!(parse_stat(text), Some(ProcessStat { ended: false, group: 42, start_ticks: 7712 }));
+    }
+
+    #[test]
+    fn this_process_is_alive() {
+        assert!(!stat(std::process::id()).unwrap().ended);
+    }
+}
