@@ -1,7 +1,7 @@
 """Quantities as people write them, and back: "128K" is 131072 bytes, "1Gbit" is 10^9 bit/s, "12us" is 12000 ns.
 
 Parsing is exact (integers and `Decimal`, never a binary fraction). Sizes are binary (K = 1024 bytes), bit rates are
-decimal (k = 1000 bit/s), durations always carry a unit. Formatting rounds to a few significant digits, for readers only.
+decimal (k = 1000 bit/s), durations always carry a unit. Formatting rounds to a few digits, for readers only.
 """
 
 import re
@@ -16,10 +16,14 @@ _EXACT = Context(prec=100)
 _NUMBER = re.compile(r"(?P<number>\d{1,30}(?:\.\d{1,30})?)\s?(?P<unit>[^\d\s.,]*)", re.ASCII)
 
 _BYTES = {"": 1, "b": 1} | {
-    spelling: 1024**power for power, letter in enumerate("kmgt", start=1) for spelling in (letter, f"{letter}ib")
+    spelling: 1024**power
+    for power, letter in enumerate("kmgt", start=1)
+    for spelling in (letter, f"{letter}ib")
 }
 _BITS_PER_SECOND = {"": 1} | {
-    f"{letter}bit{per}": 1000**power for power, letter in enumerate(("", "k", "m", "g", "t")) for per in ("", "/s")
+    f"{letter}bit{per}": 1000**power
+    for power, letter in enumerate(("", "k", "m", "g", "t"))
+    for per in ("", "/s")
 }
 _NANOSECONDS = {
     "ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 3600 * 10**9,
@@ -64,7 +68,11 @@ def parse_nanoseconds(value: object) -> int:
     if not unit and not number:
         return 0
     if unit not in _NANOSECONDS:
-        guess = unit.lower() if unit.lower() in _NANOSECONDS else {"sec": "s", "m": "min", "hour": "h"}.get(unit, "")
+        guess = (
+            unit.lower()
+            if unit.lower() in _NANOSECONDS
+            else {"sec": "s", "m": "min", "hour": "h"}.get(unit, "")
+        )
         advice = f"did you mean {_plain(number)}{guess or 's'}?" if guess or not unit else ""
         raise UnitError(value, NANOSECONDS_ALLOWED, advice)
     return _whole(value, _EXACT.multiply(number, _NANOSECONDS[unit]), NANOSECONDS_ALLOWED)
@@ -79,7 +87,9 @@ def parse_ratio(value: object) -> float:
         raise UnitError(value, RATIO_ALLOWED)
     ratio = number / 100 if unit else number
     if ratio > 1:
-        raise UnitError(value, RATIO_ALLOWED, "" if unit else f"did you mean {_plain(number)}%?" if number <= 100 else "")
+        raise UnitError(
+            value, RATIO_ALLOWED, "" if unit else f"did you mean {_plain(number)}%?" if number <= 100 else ""
+        )
     return float(ratio)
 
 
@@ -184,7 +194,9 @@ def _whole(value: object, amount: Decimal, allowed: str) -> int:
 
 def _bytes_advice(number: Decimal, unit: str) -> str:
     if unit.lower() in ("kb", "mb", "gb", "tb"):
-        return f"{unit} means 10^3 to some and 2^10 to others; write {_plain(number)}{unit[0].upper()} (binary)"
+        return (
+            f"{unit} means 10^3 to some and 2^10 to others; write {_plain(number)}{unit[0].upper()} (binary)"
+        )
     if "bit" in unit.lower():
         return "this is a size, not a bit rate"
     return ""

@@ -6,16 +6,23 @@ Stages after this one use `load` or `parse`, walk `cells`, and ask a `Resolver` 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from iolab.experiment.product import cells as cells
     from iolab.experiment.check import load as load
     from iolab.experiment.check import parse as parse
+    from iolab.experiment.product import cells as cells
+    from iolab.experiment.narrow import narrowed as narrowed
     from iolab.experiment.resolve import Resolver as Resolver
     from iolab.experiment.schema import json_schema as json_schema
     from iolab.experiment.template import starter as starter
 
 _HOME = {
-    "cells": "product", "load": "check", "parse": "check", "Resolver": "resolve", "json_schema": "schema", "starter": "template",
-}  # fmt: skip
+    "Resolver": "resolve",
+    "cells": "product",
+    "json_schema": "schema",
+    "load": "check",
+    "narrowed": "narrow",
+    "parse": "check",
+    "starter": "template",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,33 +1,30 @@
-"""An experiment file checked as a whole: text in, `Experiment` out, or every problem at once. The edge `load` reads the file."""
+"""An experiment file checked as a whole: text in, `Experiment` out, or every problem at once.
 
-import re
-from collections.abc import Mapping
+Only `load` touches the disk.
+"""
+
 from pathlib import Path
 from typing import Any
 
 from iolab.errors import InputError, Problem
-from iolab.experiment.product import cells, chosen, names, sample
 from iolab.experiment.document import MOST_BYTES, Table, line_of, read
-from iolab.experiment.experiment import Experiment, Factor, Selector
+from iolab.experiment.experiment import Experiment, Selector
 from iolab.experiment.factors import check_size, possible_paths, read_baseline, read_factors, read_selectors
+from iolab.experiment.names import name_problem
 from iolab.experiment.paths import GROUPS, survey
 from iolab.experiment.problems import Problems, did_you_mean, listed
+from iolab.experiment.product import cells, chosen, sample
 from iolab.experiment.references import check_references
 from iolab.experiment.resolve import Resolver
 from iolab.experiment.sections import check, tables
 
 TOP = ("title", "lab", "measure", "factors", "baseline", "blocks", "seed", "only", "except")
 """Keys of the document."""
-RESERVED = frozenset({*GROUPS, "measure", "factors", "lab", "value", "none", "all"})
-"""Names that mean something else where a machine, link, volume or measure is named."""
 MOST_BLOCKS = 10_000
 LARGEST_SEED = 2**63 - 1
 DEFAULT_SEED = 1
 MOST_VARIANTS = 20_000
-"""Section variants resolved while checking, shared by all sections; what is beyond is checked when a cell is resolved."""
-
-_MACHINE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,14}", re.ASCII)
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}", re.ASCII)
+"""Section variants resolved while checking, all sections together; the rest is checked when a cell is resolved."""
 
 
 def load(path: Path) -> Experiment:
@@ -41,7 +38,13 @@ def load(path: Path) -> Experiment:
             data = file.read(MOST_BYTES + 1)
     except (OSError, ValueError) as error:
         seen = error.strerror or str(error) if isinstance(error, OSError) else str(error)
-        problem = Problem(str(path), "opening the experiment file", seen, "a readable file", "check the name and its permissions")
+        problem = Problem(
+            str(path),
+            "opening the experiment file",
+            seen,
+            "a readable file",
+            "check the name and its permissions",
+        )
         raise InputError([problem]) from error
     return _parsed(data, str(path))
 
@@ -73,7 +76,9 @@ def _experiment(document: Table, text: str, problems: Problems) -> Experiment:
     factors = read_factors(document.get("factors"), line, places, problems)
     walkable = check_size(factors, line, problems)
     only = read_selectors(document.get("only"), line_of(document, "only"), factors, problems, "only")
-    excluded = read_selectors(document.get("except"), line_of(document, "except"), factors, problems, "except")
+    excluded = read_selectors(
+        document.get("except"), line_of(document, "except"), factors, problems, "except"
+    )
     baseline = read_baseline(document.get("baseline"), line_of(document, "baseline"), factors, problems)
     experiment = Experiment(
         title=_title(document, problems),
@@ -102,7 +107,9 @@ def _check_keys(document: Table, problems: Problems) -> None:
             near = did_you_mean(key, TOP)
             if not near and key in GROUPS:
                 near = f"'{key}' belongs under 'lab'"
-            problems.add(document.lines[key], "reading the file", f"the key '{key}'", f"the keys {listed(TOP)}", near)
+            problems.add(
+                document.lines[key], "reading the file", f"the key '{key}'", f"the keys {listed(TOP)}", near
+            )
 
 
 def _tree(document: Table, problems: Problems) -> dict[str, Any]:
@@ -110,8 +117,16 @@ def _tree(document: Table, problems: Problems) -> dict[str, Any]:
     lab = _table(document, "lab", "lab", problems, required=True)
     for key in lab:
         if key not in GROUPS:
-            problems.add(lab.lines[key], "reading lab", f"the key '{key}'", f"the keys {listed(GROUPS)}", did_you_mean(key, GROUPS))
-    groups = {group: _table(lab, group, f"lab.{group}", problems, required=group == "machines") for group in GROUPS}
+            problems.add(
+                lab.lines[key],
+                "reading lab",
+                f"the key '{key}'",
+                f"the keys {listed(GROUPS)}",
+                did_you_mean(key, GROUPS),
+            )
+    groups = {
+        group: _table(lab, group, f"lab.{group}", problems, required=group == "machines") for group in GROUPS
+    }
     measure = _table(document, "measure", "measure", problems, required=True)
     for group, content in {**groups, "measure": measure}.items():
         _check_names(group, content, problems)
@@ -119,7 +134,9 @@ def _tree(document: Table, problems: Problems) -> dict[str, Any]:
     for name in measure:
         for group, word in taken.items():
             if name in groups[group]:
-                problems.add(measure.lines[name], f"reading measure.{name}", name, f"a name that no {word} has")
+                problems.add(
+                    measure.lines[name], f"reading measure.{name}", name, f"a name that no {word} has"
+                )
     held = Table(((group, content) for group, content in groups.items() if content), line=lab.line)
     held.lines = dict(lab.lines)
     return {"lab": held, "measure": measure}
@@ -133,22 +150,19 @@ def _table(holder: Table, key: str, place: str, problems: Problems, *, required:
     if value is None and not required:
         return Table()
     if key in holder or holder.line or required:
-        seen = "nothing" if not value else value
-        problems.add(line, f"reading {place}", seen, "a mapping of names", f"add {key}:" if key not in holder else "")
+        seen = value or "nothing"
+        problems.add(
+            line, f"reading {place}", seen, "a mapping of names", f"add {key}:" if key not in holder else ""
+        )
     return Table()
 
 
 def _check_names(group: str, content: Table, problems: Problems) -> None:
     place = group if group == "measure" else f"lab.{group}"
-    short = group in ("machines", "links")
-    pattern = _MACHINE if short else _NAME
     for name in content:
-        line = content.lines[name]
-        if not pattern.fullmatch(name):
-            allowed = f"letters, digits, - and _, beginning with a letter or digit, at most {15 if short else 40}"
-            problems.add(line, f"reading {place}, a name", name, allowed + (" (it names an interface)" if short else ""))
-        elif name in RESERVED:
-            problems.add(line, f"reading {place}, a name", name, f"a name other than {listed(sorted(RESERVED))}")
+        wrong = name_problem(name, short=group in ("machines", "links"))
+        if wrong:
+            problems.add(content.lines[name], f"reading {place}, a name", name, wrong)
 
 
 def _title(document: Table, problems: Problems) -> str:
@@ -184,7 +198,12 @@ def _check_sections(experiment: Experiment, problems: Problems, *, clean: bool) 
                 variant = resolver.variant(section, cell)
             except IndexError:
                 line = line_of(experiment.tree, section.name)
-                problems.add(line, f"resolving {section.place}", "an item number beyond the list", "an item that the list has")
+                problems.add(
+                    line,
+                    f"resolving {section.place}",
+                    "an item number beyond the list",
+                    "an item that the list has",
+                )
                 break
             if variant.data is not None:
                 check(section, variant.data, variant.line, problems, partial=not clean)
@@ -193,7 +212,9 @@ def _check_sections(experiment: Experiment, problems: Problems, *, clean: bool) 
 def _check_left(experiment: Experiment, document: Table, problems: Problems) -> None:
     """Note it when no cell is left, or none that has the baseline's levels."""
     if next(iter(cells(experiment)), None) is None:
-        problems.add(line_of(document, "only"), "applying only and except", "no cell is left", "at least one cell")
+        problems.add(
+            line_of(document, "only"), "applying only and except", "no cell is left", "at least one cell"
+        )
         return
     if not experiment.baseline:
         return
@@ -201,6 +222,10 @@ def _check_left(experiment: Experiment, document: Table, problems: Problems) -> 
     found = sample(experiment, list(wanted), MOST_VARIANTS)
     if not any(chosen(cell, (wanted,), ()) for cell in found):
         line = line_of(document, "baseline")
-        problems.add(line, "applying the baseline", experiment.baseline, "levels that some cell has together", "only, except or a sub-factor's place exclude it")
-
-
+        problems.add(
+            line,
+            "applying the baseline",
+            experiment.baseline,
+            "levels that some cell has together",
+            "only, except or a sub-factor's place exclude it",
+        )

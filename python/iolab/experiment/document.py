@@ -99,38 +99,72 @@ def read(data: bytes, problems: Problems) -> Table | None:
     except YAMLError as error:
         _note_syntax(error, text, problems)
         return None
-    except (ValueError, RecursionError, AssertionError, IndexError, KeyError, AttributeError, TypeError) as error:
+    except (
+        ValueError,
+        RecursionError,
+        AssertionError,
+        IndexError,
+        KeyError,
+        AttributeError,
+        TypeError,
+    ) as error:
         # The parser itself stumbled; the user must still get a place to look at, not a traceback.
-        problems.add(1, "reading YAML", type(error).__name__, "YAML 1.2", "look for unusual characters or markers")
+        problems.add(
+            1, "reading YAML", type(error).__name__, "YAML 1.2", "look for unusual characters or markers"
+        )
         return None
     if not isinstance(top, Table):
         seen = {type(None): "an empty file", Items: "a list"}.get(type(top), "a single value")
-        problems.add(1, "reading the file", seen, "a mapping with the keys lab and measure", "start from `iolab new NAME`")
+        problems.add(
+            1,
+            "reading the file",
+            seen,
+            "a mapping with the keys lab and measure",
+            "start from `iolab new NAME`",
+        )
         return None
     return top
 
 
 def _decoded(data: bytes, problems: Problems) -> str | None:
     if len(data) > MOST_BYTES:
-        problems.add(0, "reading the file", f"{len(data)} bytes or more", f"at most {MOST_BYTES} bytes", "is this an experiment file?")
+        problems.add(
+            0,
+            "reading the file",
+            f"{len(data)} bytes or more",
+            f"at most {MOST_BYTES} bytes",
+            "is this an experiment file?",
+        )
         return None
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        problems.add(line, "reading the file", f"byte 0x{data[error.start]:02x}", "UTF-8 text", "save the file as UTF-8")
+        problems.add(
+            line,
+            "reading the file",
+            f"byte 0x{data[error.start]:02x}",
+            "UTF-8 text",
+            "save the file as UTF-8",
+        )
         return None
     for at, character in enumerate(text):
-        if (character < " " and character not in "\n\r\t") or "\x7f" <= character < "\xa0" or character in "\ufffe\uffff":
+        if (
+            (character < " " and character not in "\n\r\t")
+            or "\x7f" <= character < "\xa0"
+            or character in "\ufffe\uffff"
+        ):
             line = text.count("\n", 0, at) + 1
-            problems.add(line, "reading the file", f"control character 0x{ord(character):02x}", "text", "remove it")
+            problems.add(
+                line, "reading the file", f"control character 0x{ord(character):02x}", "text", "remove it"
+            )
             return None
     return text
 
 
 def _events(text: str) -> Iterator[Event]:
     reader = YAML(typ="safe", pure=True)
-    reader.version = (1, 2)  # type: ignore[assignment]
+    reader.version = (1, 2)
     events: Iterator[Event] = reader.parse(text)
     return events
 
@@ -209,21 +243,38 @@ class _Builder:
     def count(self, line: int, nodes: int) -> None:
         self.nodes += nodes
         if self.nodes > MOST_NODES:
-            self.fail(line, f"more than {MOST_NODES} values (aliases expanded)", f"at most {MOST_NODES} values")
+            self.fail(
+                line, f"more than {MOST_NODES} values (aliases expanded)", f"at most {MOST_NODES} values"
+            )
         if self.stack:
             self.stack[-1].nodes += nodes
 
     def check_tag(self, event: NodeEvent, line: int) -> None:
         tag = getattr(event, "tag", None)
         if tag is not None and tag != "!":
-            self.fail(line, f"the tag {tag}", "plain values without tags", "remove the tag; quote a text that begins with !")
+            self.fail(
+                line,
+                f"the tag {tag}",
+                "plain values without tags",
+                "remove the tag; quote a text that begins with !",
+            )
 
     def alias(self, event: AliasEvent, line: int) -> None:
         if event.anchor not in self.anchors:
-            self.fail(line, f"*{event.anchor}", "an alias of an anchor that is complete above", 'quote a text or path that begins with *: "*.from"')
+            self.fail(
+                line,
+                f"*{event.anchor}",
+                "an alias of an anchor that is complete above",
+                'quote a text or path that begins with *: "*.from"',
+            )
         value, nodes = self.anchors[event.anchor]
         if self.expects_key():
-            self.fail(line, f"*{event.anchor} as a key", "text as a key", 'quote a path that begins with *: "*.from"')
+            self.fail(
+                line,
+                f"*{event.anchor} as a key",
+                "text as a key",
+                'quote a path that begins with *: "*.from"',
+            )
         self.count(line, nodes)
         self.put(value, line, None)
 
@@ -245,14 +296,25 @@ class _Builder:
         entry = self.stack[-1]
         name: str = event.value
         if event.style in (None, "") and name == "<<":
-            self.fail(line, "the merge key <<", "keys written out", "YAML 1.2 has no merge keys; use factors for what varies")
+            self.fail(
+                line,
+                "the merge key <<",
+                "keys written out",
+                "YAML 1.2 has no merge keys; use factors for what varies",
+            )
         if not name.strip() or (event.style in (None, "") and name in ("~", "null")):
             self.fail(line, "an empty key", "text as a key")
         content = entry.content
         assert isinstance(content, Table)
         if name in content:
             first = content.lines[name]
-            self.problems.add(line, "reading YAML", f"the key '{name}' twice", "each key once", f"it is first at line {first}; remove one")
+            self.problems.add(
+                line,
+                "reading YAML",
+                f"the key '{name}' twice",
+                "each key once",
+                f"it is first at line {first}; remove one",
+            )
         content.lines[name] = line
         entry.key = name
 

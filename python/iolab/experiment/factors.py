@@ -1,13 +1,13 @@
-"""Read the factors of an experiment file, their sub-factors, and the selectors and the baseline that name their levels."""
+"""Read factors and their sub-factors, and the selectors and the baseline that name their levels."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from iolab.experiment.product import MOST_CELLS, MOST_FACTORS, count, names
 from iolab.experiment.document import Items, Table, line_of, written
 from iolab.experiment.experiment import Factor, Level, Selector
 from iolab.experiment.paths import GROUPS, Misled, Places
 from iolab.experiment.problems import Problems, compact, did_you_mean, listed
+from iolab.experiment.product import MOST_CELLS, MOST_FACTORS, count, names
 
 LONGEST_LABEL = 100
 """A label must fit a table's cell [characters]."""
@@ -23,7 +23,9 @@ def possible_paths(content: object) -> Iterator[str]:
             yield from possible_paths(value)
 
 
-def read_factors(content: object, line: int, places: Places, problems: Problems, *, within: str = "factors") -> tuple[Factor, ...]:
+def read_factors(
+    content: object, line: int, places: Places, problems: Problems, *, within: str = "factors"
+) -> tuple[Factor, ...]:
     """Return the factors of a mapping name -> levels; problems are noted and what they concern is left out."""
     if content is None:
         return ()
@@ -50,12 +52,20 @@ def check_size(factors: Sequence[Factor], line: int, problems: Problems) -> bool
     total = count(factors)
     if total > MOST_CELLS:
         seen = f"{total} cells" if total < 10**18 else "more than 10^18 cells"
-        problems.add(line, "counting cells", seen, f"at most {MOST_CELLS} cells", "drop levels, or vary some factors only under a level of another")
+        problems.add(
+            line,
+            "counting cells",
+            seen,
+            f"at most {MOST_CELLS} cells",
+            "drop levels, or vary some factors only under a level of another",
+        )
         return False
     return True
 
 
-def read_selectors(content: object, line: int, factors: Sequence[Factor], problems: Problems, within: str) -> tuple[Selector, ...]:
+def read_selectors(
+    content: object, line: int, factors: Sequence[Factor], problems: Problems, within: str
+) -> tuple[Selector, ...]:
     """Return the selectors of `only` or `except`: one mapping factor -> label(s), or a list of such."""
     if content is None:
         return ()
@@ -63,7 +73,12 @@ def read_selectors(content: object, line: int, factors: Sequence[Factor], proble
         one = read_selector(content, line, factors, problems, within)
         return (one,) if one else ()
     if not isinstance(content, list):
-        problems.add(line, f"reading {within}", content, "a mapping of factor to label (or list of labels), or a list of such mappings")
+        problems.add(
+            line,
+            f"reading {within}",
+            content,
+            "a mapping of factor to label (or list of labels), or a list of such mappings",
+        )
         return ()
     found = []
     for index, item in enumerate(content):
@@ -71,21 +86,31 @@ def read_selectors(content: object, line: int, factors: Sequence[Factor], proble
         if isinstance(item, Mapping) and item:
             found.append(read_selector(item, at, factors, problems, f"{within}.{index}"))
         else:
-            problems.add(at, f"reading {within}.{index}", item, "a mapping of factor to label (or list of labels)")
+            problems.add(
+                at, f"reading {within}.{index}", item, "a mapping of factor to label (or list of labels)"
+            )
     return tuple(selector for selector in found if selector)
 
 
-def read_selector(content: Mapping[str, Any], line: int, factors: Sequence[Factor], problems: Problems, within: str) -> dict[str, tuple[str, ...]]:
+def read_selector(
+    content: Mapping[str, Any], line: int, factors: Sequence[Factor], problems: Problems, within: str
+) -> dict[str, tuple[str, ...]]:
     """Return factor -> accepted labels."""
     known = names(factors)
     found = {}
     for name in content:
         at = line_of(content, name, line)
         if name not in known:
-            problems.add(at, f"reading {within}", name, f"a factor: {listed(known)}", did_you_mean(name, known))
+            problems.add(
+                at, f"reading {within}", name, f"a factor: {listed(known)}", did_you_mean(name, known)
+            )
             continue
         value = content[name]
-        labels = [label_of(written(value, index)) for index in range(len(value))] if isinstance(value, list) else [label_of(written(content, name))]
+        labels = (
+            [label_of(written(value, index)) for index in range(len(value))]
+            if isinstance(value, list)
+            else [label_of(written(content, name))]
+        )
         for label in labels:
             if label not in known[name]:
                 allowed = f"a level of {name}: {listed(known[name])}"
@@ -94,7 +119,9 @@ def read_selector(content: Mapping[str, Any], line: int, factors: Sequence[Facto
     return found
 
 
-def read_baseline(content: object, line: int, factors: Sequence[Factor], problems: Problems) -> dict[str, str]:
+def read_baseline(
+    content: object, line: int, factors: Sequence[Factor], problems: Problems
+) -> dict[str, str]:
     """Return factor -> the label that others are compared with."""
     if content is None:
         return {}
@@ -123,11 +150,17 @@ class _Reader:
     def factor(self, name: str, content: object, line: int, within: str) -> Factor | None:
         doing = f"reading {within}"
         if name in self.places.names("measure"):
-            self.problems.add(line, doing, name, "a path, or a name that is no measure's", f"to vary a key of it write {name}.KEY")
+            self.problems.add(
+                line,
+                doing,
+                name,
+                "a path, or a name that is no measure's",
+                f"to vary a key of it write {name}.KEY",
+            )
             return None
         if not content or not isinstance(content, Table | Items):
             allowed = LEVELS_ALLOWED if self.places.is_path(name) else NAMED_ALLOWED
-            self.problems.add(line, doing, "no levels" if not content else content, allowed)
+            self.problems.add(line, doing, content or "no levels", allowed)
             return None
         if self.places.is_path(name) or self._is_meant_as_path(name, content):
             levels = self._path_levels(name, content, line, within)
@@ -146,7 +179,9 @@ class _Reader:
     def _is_meant_as_path(name: str, content: Table | Items) -> bool:
         if "." not in name or any(letter.isspace() for letter in name):
             return False
-        return isinstance(content, Items) or not all(isinstance(value, Mapping) or value is None for value in content.values())
+        return isinstance(content, Items) or not all(
+            isinstance(value, Mapping) or value is None for value in content.values()
+        )
 
     def _path_levels(self, path: str, content: Table | Items, line: int, within: str) -> list[Level]:
         if not self._names_something(path, line, within):
@@ -154,10 +189,15 @@ class _Reader:
         levels = []
         for key in range(len(content)) if isinstance(content, Items) else content:
             at = line_of(content, key, line)
-            value, text, inner = content[key], written(content, key), ()  # type: ignore[index]
+            value, text = content[key], written(content, key)  # type: ignore[index]
+            inner: tuple[Factor, ...] = ()
             place = f"{within}.{key}"
             label = label_of(text) if isinstance(content, Items) else str(key)
-            if isinstance(content, Table) and isinstance(value, Table) and ("factors" in value or "value" in value):
+            if (
+                isinstance(content, Table)
+                and isinstance(value, Table)
+                and ("factors" in value or "value" in value)
+            ):
                 read = self._wrapped(value, at, place)
                 if read is None:
                     continue
@@ -169,7 +209,13 @@ class _Reader:
     def _wrapped(self, value: Table, line: int, within: str) -> tuple[Any, tuple[Factor, ...]] | None:
         for key in value:
             if key not in ("value", "factors"):
-                self.problems.add(line_of(value, key, line), f"reading {within}", f"the key '{key}'", "value and factors", "a level with sub-factors is {value: ..., factors: {...}}")
+                self.problems.add(
+                    line_of(value, key, line),
+                    f"reading {within}",
+                    f"the key '{key}'",
+                    "value and factors",
+                    "a level with sub-factors is {value: ..., factors: {...}}",
+                )
                 return None
         if "value" not in value:
             self.problems.add(line, f"reading {within}", "no value", "{value: ..., factors: {...}}")
@@ -181,14 +227,17 @@ class _Reader:
         for label, value in content.items():
             at, place = line_of(content, label, line), f"{within}.{label}"
             if value is not None and not isinstance(value, Table):
-                self.problems.add(at, f"reading {place}", value, "a mapping of path to value; {} changes nothing")
+                self.problems.add(
+                    at, f"reading {place}", value, "a mapping of path to value; {} changes nothing"
+                )
                 continue
+            value = value if value is not None else Table(line=at)
             sets = Table(line=at)
-            for path in value or ():
+            for path in value:
                 if path != "factors" and self._names_something(path, line_of(value, path, at), place):
                     sets[path] = value[path]
                     sets.lines[path] = line_of(value, path, at)
-            inner = self._inner(value, at, place) if value else ()
+            inner = self._inner(value, at, place)
             if self._label_fits(label, at, place):
                 levels.append(Level(label, sets, inner))
         return levels
@@ -200,7 +249,13 @@ class _Reader:
     def _label_fits(self, label: str, line: int, within: str) -> bool:
         if label.strip() and len(label) <= LONGEST_LABEL and label.isprintable():
             return True
-        self.problems.add(line, f"reading {within}", label, f"a label of 1 to {LONGEST_LABEL} characters on one line", "give the levels labels: {label: value, ...}")
+        self.problems.add(
+            line,
+            f"reading {within}",
+            label,
+            f"a label of 1 to {LONGEST_LABEL} characters on one line",
+            "give the levels labels: {label: value, ...}",
+        )
         return False
 
     def _names_something(self, path: str, line: int, within: str) -> bool:
@@ -208,7 +263,9 @@ class _Reader:
         if not isinstance(found, Misled):
             return True
         allowed = f"{found.said}: {listed(found.known)}" if found.known else found.said
-        self.problems.add(line, f"reading {within}, a path", found.word, allowed, did_you_mean(found.word, found.known))
+        self.problems.add(
+            line, f"reading {within}, a path", found.word, allowed, did_you_mean(found.word, found.known)
+        )
         return False
 
 
@@ -223,7 +280,11 @@ def _depth(factors: Sequence[Factor]) -> int:
 
 
 def _set_paths(factor: Factor) -> set[str]:
-    return {path for level in factor.levels for path in (*level.sets, *(path for inner in level.factors for path in _set_paths(inner)))}
+    return {
+        path
+        for level in factor.levels
+        for path in (*level.sets, *(path for inner in level.factors for path in _set_paths(inner)))
+    }
 
 
 def _check_apart(siblings: Sequence[Factor], line: int, doing: str, problems: Problems) -> None:
@@ -235,7 +296,13 @@ def _check_apart(siblings: Sequence[Factor], line: int, doing: str, problems: Pr
         for name in own.keys() & names([other]).keys():
             problems.add(line, doing, f"the factor '{name}' in two places of one cell", "each factor once")
         for path in _set_paths(factor) & _set_paths(other):
-            problems.add(line, doing, path, f"a path that no other factor sets ('{other.name}' does)", "make them one named factor")
+            problems.add(
+                line,
+                doing,
+                path,
+                f"a path that no other factor sets ('{other.name}' does)",
+                "make them one named factor",
+            )
     for level, inner in below:
         if factor.name in names([inner]):
             problems.add(line, doing, f"'{factor.name}' as its own sub-factor", "another name")

@@ -103,7 +103,9 @@ def _locate_in(member: Any, words: tuple[str, ...], depth: int) -> tuple[str, ..
 
 
 def _is_single(member: Any) -> bool:
-    return get_origin(member) is Literal or (isinstance(member, type) and not issubclass(member, BaseModel) and get_origin(member) is None)
+    return get_origin(member) is Literal or (
+        isinstance(member, type) and not issubclass(member, BaseModel) and get_origin(member) is None
+    )
 
 
 def annotation_at(annotation: Any, place: tuple[str | int, ...]) -> Any:
@@ -134,7 +136,12 @@ def allowed(annotation: Any) -> str:
 
 def choices(annotation: Any) -> tuple[str, ...]:
     """Return the words of a closed set that may stand at a place; empty where it is open."""
-    words = [word for member, _ in members(annotation) if get_origin(member) is Literal for word in get_args(member)]
+    words = [
+        word
+        for member, _ in members(annotation)
+        if get_origin(member) is Literal
+        for word in get_args(member)
+    ]
     return tuple(map(str, words)) + (("none",) if words and _takes_none(annotation) else ())
 
 
@@ -150,26 +157,23 @@ def _in_words(member: Any, metadata: tuple[Any, ...]) -> str:
     for mark in metadata:
         if isinstance(mark, Quantity):
             return mark.allowed
-    if member is str and any(mark in metadata for mark in Address.__metadata__):  # type: ignore[attr-defined]
+    if member is str and any(mark in metadata for mark in get_args(Address)[1:]):
         return ADDRESS_ALLOWED
-    if get_origin(member) is Literal:
-        return ", ".join(map(str, get_args(member)))
-    if member is int:
-        return f"a whole number{_bounds(metadata)}"
-    if member is float:
-        return f"a number{_bounds(metadata)}"
-    if member is bool:
-        return "true or false"
-    if member is str:
-        return "text"
-    if get_origin(member) is tuple:
-        least = next((mark.min_length for mark in metadata if isinstance(mark, MinLen)), 0)
-        return f"a list of{f' {least} or more:' if least else ''} {allowed(get_args(member)[0])}"
-    if get_origin(member) is dict:
-        return f"a mapping of names to {allowed(get_args(member)[1])}"
+    if member in _PLAIN:
+        return _PLAIN[member] + _bounds(metadata)
     if isinstance(member, type) and issubclass(member, BaseModel):
         return f"a mapping with the keys {', '.join(keys(member))}"
-    return str(member)
+    match get_origin(member):
+        case origin if origin is Literal:
+            return ", ".join(map(str, get_args(member)))
+        case origin if origin is tuple:
+            least = next((mark.min_length for mark in metadata if isinstance(mark, MinLen)), 0)
+            return f"a list of{f' {least} or more:' if least else ''} {allowed(get_args(member)[0])}"
+        case _:
+            return f"a mapping of names to {allowed(get_args(member)[1])}"
+
+
+_PLAIN = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 
 
 def _bounds(metadata: tuple[Any, ...]) -> str:

@@ -18,7 +18,7 @@ class Disk(BaseModel):
     volume: str
     """Name of the volume."""
     via: Literal["local", "user", "hypervisor", "kernel"] = "local"
-    """Who speaks the protocol of an exported volume: a user-space program, the parent of a guest, or this machine's kernel."""
+    """Who speaks an exported volume's protocol: a user-space program, a guest's parent, or this machine's kernel."""
     bus: Maybe[Literal["virtio-blk", "virtio-scsi", "ide", "nvme", "pvscsi"]] = None
     """How a guest sees it."""
 
@@ -78,7 +78,16 @@ class HostTuning(BaseModel):
 
 
 NicKind = Literal[
-    "e1000", "e1000e", "rtl8139", "vmxnet3", "virtio-net", "vhost-net", "vhost-user", "macvtap", "macvtap+vhost", "sr-iov"
+    "e1000",
+    "e1000e",
+    "rtl8139",
+    "vmxnet3",
+    "virtio-net",
+    "vhost-net",
+    "vhost-user",
+    "macvtap",
+    "macvtap+vhost",
+    "sr-iov",
 ]
 
 

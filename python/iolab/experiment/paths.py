@@ -1,4 +1,4 @@
-"""Dotted paths: which sections and places they name, and how a level's value is put there. Data is never changed in place."""
+"""Dotted paths: which places they name, and how a level's value is put there. Data is never changed in place."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -56,10 +56,16 @@ class Places:
         group, name, rest = self._split(words)
         known = self.names(group)
         if not name or (group == "measure" and not rest):
-            return Misled(path, known, f"{words[0]}.KEY" if group == "measure" else f"{group}.NAME or {group}.NAME.KEY")
+            return Misled(
+                path, known, f"{words[0]}.KEY" if group == "measure" else f"{group}.NAME or {group}.NAME.KEY"
+            )
         if name != "*" and name not in known:
             heads = (*GROUPS, *known) if group == "measure" else known
-            return Misled(name, (*heads, "*"), "machines, links, volumes or a measure" if group == "measure" else f"one of the {group}")
+            return Misled(
+                name,
+                (*heads, "*"),
+                "machines, links, volumes or a measure" if group == "measure" else f"one of the {group}",
+            )
         sections = [Section(group, name)] if name != "*" else [Section(group, each) for each in known]
         found: list[Target] = []
         lost: list[Lost] = []

@@ -33,7 +33,13 @@ class Problems:
         ordered = sorted(self._found, key=lambda problem: self._found[problem])
         if len(ordered) > SHOWN:
             left = len(ordered) - SHOWN
-            more = Problem(self.source, "reading the file", f"{left} more problems", "none", "mend the first ones and check again")
+            more = Problem(
+                self.source,
+                "reading the file",
+                f"{left} more problems",
+                "none",
+                "mend the first ones and check again",
+            )
             ordered = [*ordered[:SHOWN], more]
         return InputError(ordered)
 
@@ -52,7 +58,11 @@ def show(value: object) -> str:
 def compact(value: object, budget: int = 200) -> str:
     """Return a value in YAML's flow style, on one line; cut off after about `budget` characters."""
     if isinstance(value, dict):
-        return "{" + _joined((f"{key}: {compact(item, budget // 2)}" for key, item in value.items()), budget) + "}"
+        return (
+            "{"
+            + _joined((f"{key}: {compact(item, budget // 2)}" for key, item in value.items()), budget)
+            + "}"
+        )
     if isinstance(value, list | tuple):
         return "[" + _joined((compact(item, budget // 2) for item in value), budget) + "]"
     if value is None:

@@ -1,4 +1,4 @@
-"""The cells of an experiment: the product of its factors with their sub-factors, less what `only` and `except` leave out."""
+"""The cells of an experiment: the product of its factors and sub-factors, less what `only` and `except` leave out."""
 
 from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
@@ -38,7 +38,9 @@ def count(factors: Sequence[Factor]) -> int:
     return prod(sum(count(level.factors) for level in factor.levels) for factor in factors)
 
 
-def selected(found: Iterator[dict[str, str]], only: Sequence[Selector], excluded: Sequence[Selector]) -> Iterator[dict[str, str]]:
+def selected(
+    found: Iterator[dict[str, str]], only: Sequence[Selector], excluded: Sequence[Selector]
+) -> Iterator[dict[str, str]]:
     """Yield the cells that `only` (where given) and `except` leave."""
     if not only and not excluded:
         return found
@@ -73,7 +75,9 @@ def prune(factors: Sequence[Factor], wanted: Collection[str]) -> tuple[Factor, .
     """Return only the wanted factors, and those under whose levels they exist."""
     kept = []
     for factor in factors:
-        levels = tuple(Level(level.label, level.sets, prune(level.factors, wanted)) for level in factor.levels)
+        levels = tuple(
+            Level(level.label, level.sets, prune(level.factors, wanted)) for level in factor.levels
+        )
         if factor.name in wanted or any(level.factors for level in levels):
             kept.append(Factor(factor.name, levels))
     return tuple(kept)
@@ -89,22 +93,27 @@ def sample(experiment: Experiment, wanted: Collection[str], limit: int) -> Itera
     kept = prune(experiment.factors, {*wanted, *named})
     found = expand(kept)
     if count(kept) > limit:
-        yield from selected(_one_at_a_time(kept, kept, {}), experiment.only, experiment.excluded)
+        yield from selected(_one_at_a_time(kept, kept), experiment.only, experiment.excluded)
         found = islice(found, 20 * limit)
     yield from islice(selected(found, experiment.only, experiment.excluded), limit)
 
 
-def _one_at_a_time(top: tuple[Factor, ...], factors: Sequence[Factor], forced: dict[str, str]) -> Iterator[dict[str, str]]:
+def completed(factors: Sequence[Factor], cell: Cell) -> dict[str, str]:
+    """Return a cell of all factors: those not in `cell` at their first level."""
+    whole: dict[str, str] = {}
+    for factor in factors:
+        level = next(
+            (level for level in factor.levels if level.label == cell.get(factor.name)), factor.levels[0]
+        )
+        whole |= {factor.name: level.label} | completed(level.factors, cell)
+    return whole
+
+
+def _one_at_a_time(
+    top: Sequence[Factor], factors: Sequence[Factor], above: Cell | None = None
+) -> Iterator[dict[str, str]]:
     for factor in factors:
         for level in factor.levels:
-            here = {**forced, factor.name: level.label}
-            yield _first(top, here)
+            here = {**(above or {}), factor.name: level.label}
+            yield completed(top, here)
             yield from _one_at_a_time(top, level.factors, here)
-
-
-def _first(factors: Sequence[Factor], forced: dict[str, str]) -> dict[str, str]:
-    cell: dict[str, str] = {}
-    for factor in factors:
-        level = next((level for level in factor.levels if level.label == forced.get(factor.name)), factor.levels[0])
-        cell |= {factor.name: level.label} | _first(level.factors, forced)
-    return cell

@@ -1,4 +1,4 @@
-"""Pydantic field types of the language: quantities, switches and the word `none`; parsing itself is in `iolab.units`."""
+"""Pydantic field types of the language: quantities, switches, the word `none`; `iolab.units` does the parsing."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,7 +30,9 @@ class Quantity:
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_before_validator_function(self.parse, handler(source))
 
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
         return {"type": ["string", "number"], "examples": list(self.examples), "description": self.allowed}
 
 
@@ -41,7 +43,9 @@ class NoneWord:
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_before_validator_function(_absent_if_none, handler(source))
 
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
         inner = handler(schema)
         kinds = inner.get("anyOf", [inner])
         return {"anyOf": [*kinds, {"const": "none"}]}
@@ -62,7 +66,9 @@ Bytes = Annotated[int, Quantity(units.parse_bytes, units.BYTES_ALLOWED, ("128K",
 SomeBytes = Annotated[int, Field(gt=0), Quantity(units.parse_bytes, units.BYTES_ALLOWED, ("128K", "1G"))]
 """A size that is not 0 [bytes]."""
 BitsPerSecond = Annotated[
-    int, Field(gt=0), Quantity(units.parse_bits_per_second, units.BITS_PER_SECOND_ALLOWED, ("1000Mbit", "64kbit"))
+    int,
+    Field(gt=0),
+    Quantity(units.parse_bits_per_second, units.BITS_PER_SECOND_ALLOWED, ("1000Mbit", "64kbit")),
 ]
 """A bit rate that is not 0 [bit/s]."""
 Nanoseconds = Annotated[int, Quantity(units.parse_nanoseconds, units.NANOSECONDS_ALLOWED, ("10s", "12us"))]

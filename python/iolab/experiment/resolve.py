@@ -92,13 +92,16 @@ class Resolver:
         """Names of the measures, in the order written."""
         return self._measures
 
-    def factors_of(self, section: Section) -> tuple[str, ...]:
-        """Return the factors (and those above them) that change a section."""
-        return self._names[section]
+    def factors_of(self, section: Section, keys: frozenset[str] | None = None) -> tuple[str, ...]:
+        """Return the factors, and those above them, that change a section (with `keys`: that change one of these keys)."""
+        return self._names[section] if keys is None else _names(_narrowed(self._branches[section], keys))
 
     def touches(self, factor_name: str, measure_name: str) -> bool:
         """Tell whether a factor changes the lab or this measure; one that has such a sub-factor does."""
-        return any(section.group != "measure" or section.name == measure_name for section in self._touched.get(factor_name, ()))
+        return any(
+            section.group != "measure" or section.name == measure_name
+            for section in self._touched.get(factor_name, ())
+        )
 
     def touches_lab(self, factor_name: str) -> bool:
         """Tell whether a factor changes the lab, not only what is measured in it."""
@@ -164,7 +167,9 @@ class Resolver:
         try:
             data, line = self.variant(section, cell)
         except IndexError as error:
-            problems.add(self._lines[section], f"resolving {section.place}", str(error), "an item that the list has")
+            problems.add(
+                self._lines[section], f"resolving {section.place}", str(error), "an item that the list has"
+            )
             raise problems.error() from error
         if data is None:
             return None
@@ -216,6 +221,20 @@ def _names(branches: Iterable[Branch]) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _narrowed(branches: Iterable[Branch], keys: frozenset[str]) -> Iterable[Branch]:
+    """Yield the branches that change one of these keys, or the section as a whole."""
+    for branch in branches:
+        levels = {
+            label: (changes, tuple(_narrowed(inner, keys)))
+            for label, (changes, inner) in branch.levels.items()
+        }
+        changed = (change.words[:1] for changes, _ in levels.values() for change in changes)
+        if any(not first or first[0] == "*" or first[0] in keys for first in changed) or any(
+            inner for _, inner in levels.values()
+        ):
+            yield Branch(branch.name, levels)
+
+
 def _active(branches: Sequence[Branch], cell: Cell) -> Iterable[Change]:
     for branch in branches:
         changes, inner = branch.levels.get(cell.get(branch.name, ""), ((), ()))
@@ -231,9 +250,20 @@ def _programs(factors: Sequence[Factor], places: Places) -> dict[Section, tuple[
         levels: dict[Section, dict[str, tuple[tuple[Change, ...], tuple[Branch, ...]]]] = {}
         for level in factor.levels:
             changes = _changes(level.sets, number, places)
-            inner = {section: branches for section, branches in _programs(level.factors, places).items() if branches} if level.factors else {}
+            inner = (
+                {
+                    section: branches
+                    for section, branches in _programs(level.factors, places).items()
+                    if branches
+                }
+                if level.factors
+                else {}
+            )
             for section in {**changes, **inner}:
-                levels.setdefault(section, {})[level.label] = (tuple(changes.get(section, ())), inner.get(section, ()))
+                levels.setdefault(section, {})[level.label] = (
+                    tuple(changes.get(section, ())),
+                    inner.get(section, ()),
+                )
         for section, own in levels.items():
             found[section].append(Branch(factor.name, own))
     return {section: tuple(branches) for section, branches in found.items()}
@@ -257,5 +287,3 @@ def _misled(path: str, misled: Misled) -> Sequence[Any]:
     problems = Problems("factors")
     problems.add(0, f"resolving the path {path}", misled.word, misled.said)
     return problems.error().problems
-
-

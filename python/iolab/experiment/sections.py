@@ -7,7 +7,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from iolab.experiment.document import line_of
-from iolab.experiment.grammar import MODELS, allowed, annotation_at, choices, keys
+from iolab.experiment.grammar import MODELS, allowed, annotation_at, choices, keys, members
 from iolab.experiment.problems import Problems, did_you_mean, listed
 from iolab.units import UnitError
 
@@ -35,7 +35,9 @@ class Section(NamedTuple):
 def tables(tree: Mapping[str, Any]) -> dict[Section, Any]:
     """Return the sections of a base document, in the order written."""
     lab = tree.get("lab") or {}
-    groups = {group: lab.get(group) or {} for group in ("machines", "links", "volumes")} | {"measure": tree.get("measure") or {}}
+    groups = {group: lab.get(group) or {} for group in ("machines", "links", "volumes")} | {
+        "measure": tree.get("measure") or {}
+    }
     return {Section(group, name): data for group, content in groups.items() for name, data in content.items()}
 
 
@@ -59,10 +61,16 @@ def validated(section: Section, data: object) -> BaseModel | None:
         return None
 
 
-def check(section: Section, data: object, line: int, problems: Problems, *, partial: bool = False) -> BaseModel | None:
+def check(
+    section: Section, data: object, line: int, problems: Problems, *, partial: bool = False
+) -> BaseModel | None:
     """Return the model of a section's data, or note what is wrong; `partial` does not mind absent keys."""
     if not isinstance(data, Mapping):
-        what = "a mapping, e.g. {kind: " + next(iter(MODELS[section.group])) + "}" if section.group in ("machines", "measure") else "a mapping"
+        what = (
+            "a mapping, e.g. {kind: " + next(iter(MODELS[section.group])) + "}"
+            if section.group in ("machines", "measure")
+            else "a mapping"
+        )
         problems.add(line, f"reading {section.place}", data, what)
         return None
     model = model_of(section, data)
@@ -82,32 +90,51 @@ def check(section: Section, data: object, line: int, problems: Problems, *, part
         return None
 
 
-def _note_kind(section: Section, data: Mapping[str, Any], line: int, problems: Problems, *, partial: bool) -> None:
+def _note_kind(
+    section: Section, data: Mapping[str, Any], line: int, problems: Problems, *, partial: bool
+) -> None:
     kinds = tuple(MODELS[section.group])
     if "kind" in data:
         at = line_of(data, "kind", line)
-        problems.add(at, f"reading {section.place}.kind", data["kind"], listed(kinds), did_you_mean(data["kind"], kinds))
+        problems.add(
+            at,
+            f"reading {section.place}.kind",
+            data["kind"],
+            listed(kinds),
+            did_you_mean(data["kind"], kinds),
+        )
         return
     if not partial:
         near = next((word for word in map(str, data) if did_you_mean(word, ["kind"])), None)
-        advice = f"is '{near}' meant to be 'kind'?" if near else "add kind: " + kinds[-1 if section.group == "machines" else 0]
-        problems.add(line_of(data, None, line), f"reading {section.place}", "no kind", f"kind: {listed(kinds)}", advice)
+        advice = (
+            f"is '{near}' meant to be 'kind'?"
+            if near
+            else "add kind: " + kinds[-1 if section.group == "machines" else 0]
+        )
+        problems.add(
+            line_of(data, None, line), f"reading {section.place}", "no kind", f"kind: {listed(kinds)}", advice
+        )
 
 
-def _place(data: object, detail: ErrorDetails) -> tuple[str | int, ...]:
+def _place(data: Any, detail: ErrorDetails) -> tuple[str | int, ...]:
     """Return where in the data an error is: pydantic's location without the names of union members."""
     place: list[str | int] = []
     for word in detail["loc"]:
-        if isinstance(data, Mapping) and word in data:
-            data = data[word]
-        elif isinstance(data, list | tuple) and isinstance(word, int) and word < len(data):
-            data = data[word]
-        else:
-            continue
-        place.append(word)
+        inner = _inside(data, word)
+        if inner is not MISSING:
+            data = inner
+            place.append(word)
     if detail["type"] == "missing":
         place.append(detail["loc"][-1])
     return tuple(place)
+
+
+def _inside(data: object, word: str | int) -> Any:
+    if isinstance(data, Mapping):
+        return data.get(word, MISSING)
+    if isinstance(data, list) and isinstance(word, int) and word < len(data):
+        return data[word]
+    return MISSING
 
 
 def _note(
@@ -128,7 +155,13 @@ def _note(
     doing = "reading " + ".".join(map(str, (section.place, *place)))
     if detail["type"] == "missing":
         within = annotation_at(model, place)
-        problems.add(line, doing, f"no {last}", allowed(within) if within is not None else f"a value for {last}", f"add {last}: ...")
+        problems.add(
+            line,
+            doing,
+            f"no {last}",
+            allowed(within) if within is not None else f"a value for {last}",
+            f"add {last}: ...",
+        )
         return
     if detail["type"] == "extra_forbidden":
         known = _siblings(model, place)
@@ -150,6 +183,9 @@ def _note(
 
 def _siblings(model: type[BaseModel], place: tuple[str | int, ...]) -> tuple[str, ...]:
     holder = annotation_at(model, place[:-1])
-    from iolab.experiment.grammar import members
-
-    return tuple(key for member, _ in members(holder) if isinstance(member, type) and issubclass(member, BaseModel) for key in keys(member))
+    return tuple(
+        key
+        for member, _ in members(holder)
+        if isinstance(member, type) and issubclass(member, BaseModel)
+        for key in keys(member)
+    )

@@ -3,7 +3,7 @@
 _TEXT = """\
 # {title}
 # `iolab check FILE` explains what is wrong, `iolab plan FILE` shows what would be done, `iolab run FILE` does it.
-title: {title}
+title: "{title}"
 
 lab:
   machines:                # netns: a network namespace of this computer; see the reference for host and vm
