@@ -1,4 +1,4 @@
-"""A headless Chromium of our own, spoken to over the DevTools protocol. It opens local files and is given no network."""
+"""A headless Chromium of our own, spoken to over the DevTools protocol. It opens files and is given no network."""
 
 import itertools
 import json
@@ -17,8 +17,10 @@ START_S = 30.0
 """A cold start on a busy machine took 6 s."""
 ANSWER_S = 60.0
 FLAGS = (
-    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--disable-extensions", "--disable-default-apps", "--hide-scrollbars",
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--disable-extensions", "--disable-default-apps",
+    "--hide-scrollbars",
     "--disable-features=OptimizationHints,MediaRouter,DialMediaRouteProvider,Translate", "--no-default-browser-check",
     "--remote-debugging-port=0", "--remote-allow-origins=*", "--host-resolver-rules=MAP * ~NOTFOUND",
 )  # fmt: skip
@@ -60,11 +62,18 @@ class Page:
 
     def resize(self, width: int, height: int = 900) -> None:
         """Make the viewport so wide, below what a window can be made."""
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
 
     def prefer(self, scheme: str, media: str = "") -> None:
         """Choose light or dark, and screen or print."""
-        self.call("Emulation.setEmulatedMedia", media=media, features=[{"name": "prefers-color-scheme", "value": scheme}])
+        wanted = [{"name": "prefers-color-scheme", "value": scheme}]
+        self.call("Emulation.setEmulatedMedia", media=media, features=wanted)
 
     def open(self, path: Path) -> None:
         """Open a file and wait until its charts are drawn, or could not be."""
@@ -86,7 +95,8 @@ class Page:
     def requested(self) -> list[str]:
         """Everything that the page asked for, itself included."""
         self.evaluate("new Promise(done => setTimeout(done, 200))")
-        return [each["params"]["request"]["url"] for each in self.events if each["method"] == "Network.requestWillBeSent"]
+        sent = [each["params"] for each in self.events if each["method"] == "Network.requestWillBeSent"]
+        return [each["request"]["url"] for each in sent]
 
     def complaints(self) -> list[str]:
         """Errors and warnings on the console, uncaught exceptions, and what the security policy blocked."""
@@ -95,7 +105,11 @@ class Page:
             params = each.get("params", {})
             if each["method"] == "Runtime.exceptionThrown":
                 found.append(str(params["exceptionDetails"]))
-            elif each["method"] == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning", "assert"):
+            elif each["method"] == "Runtime.consoleAPICalled" and params["type"] in (
+                "error",
+                "warning",
+                "assert",
+            ):
                 found.append(str(params["args"]))
             elif each["method"] == "Log.entryAdded" and params["entry"]["level"] in ("error", "warning"):
                 found.append(str(params["entry"]))
@@ -106,7 +120,9 @@ class Page:
 def browser(profile: Path) -> Iterator[Page]:
     """Start Chromium with an empty profile and stop it again."""
     command = [str(executable()), *FLAGS, f"--user-data-dir={profile}", "about:blank"]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
     try:
         port, _ = _port(profile, process)
         with connect(f"ws://127.0.0.1:{port}{_tab(port)}", max_size=None, proxy=None) as socket:

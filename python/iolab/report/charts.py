@@ -24,7 +24,13 @@ MOST_ROWS = 16
 MOST_TRIALS = 200
 """Points of one cell; beyond, they are a blot."""
 ROW_HEIGHT = 40
+"""Of a cell in a panel [px]; the page's script knows it too."""
+CROSS = "M-1,-1L1,1M-1,1L1,-1"
+"""SVG path of a marked trial's symbol: told from a circle without colour."""
 
+Place = tuple[str, CellKey]
+"""Measure and cell."""
+Trials = Mapping[Place, Sequence[TrialRecord]]
 Row = Mapping[str, str | float | int | bool | None]
 """A line of a chart's data: plain JSON."""
 
@@ -39,6 +45,8 @@ class Panel:
     """Per trial."""
     means: tuple[Row, ...]
     """Per cell."""
+    rows: str
+    """The factors whose levels are its rows."""
     alt: str
     """What it shows, in words."""
 
@@ -61,10 +69,10 @@ class Chart:
     """Some trial is marked."""
 
 
-def trials_by_cell(trials: Sequence[TrialRecord], shown: Sequence[Shown]) -> dict[tuple[str, CellKey], list[TrialRecord]]:
+def trials_by_cell(trials: Sequence[TrialRecord], shown: Sequence[Shown]) -> dict[Place, list[TrialRecord]]:
     """Find the trials of the cells that are charted, in order of block."""
     wanted = {(each.measure, cell_key(estimate.cell)) for each in shown for estimate in each.estimates}
-    found: dict[tuple[str, CellKey], list[TrialRecord]] = {}
+    found: dict[Place, list[TrialRecord]] = {}
     for trial in trials:
         key = (trial.measure, cell_key(trial.cell))
         if key in wanted and trial.result.status is Status.OK:
@@ -74,7 +82,7 @@ def trials_by_cell(trials: Sequence[TrialRecord], shown: Sequence[Shown]) -> dic
     return found
 
 
-def chart(shown: Shown, run: StoredRun, trials: Mapping[tuple[str, CellKey], Sequence[TrialRecord]], names: Names) -> Chart:
+def chart(shown: Shown, run: StoredRun, trials: Trials, names: Names) -> Chart:
     """Draw one metric of one measure."""
     estimates = shown.estimates
     by = numbers.scale(shown.metric, estimates[0].unit, [estimate.mean for estimate in estimates])
@@ -82,13 +90,19 @@ def chart(shown: Shown, run: StoredRun, trials: Mapping[tuple[str, CellKey], Seq
     inner = _inner(varied, estimates)
     groups: dict[CellKey, list[Estimate]] = {}
     for estimate in estimates:
-        outer = {factor: label for factor, label in estimate.cell.items() if factor in varied and factor not in inner}
+        outer = {
+            factor: label
+            for factor, label in estimate.cell.items()
+            if factor in varied and factor not in inner
+        }
         groups.setdefault(cell_key(outer), []).append(estimate)
     baselines = _baselines(estimates, run)
     drawn = _Drawing(by, inner, names, baselines, run)
     panels = tuple(_panel(group, varied, drawn, trials) for group in groups.values())
     title = head(names.metric(shown.metric), by.unit, names.words)
-    domain = _domain([value * by.factor for estimate in estimates for value in (*estimate.values, *_ends(estimate))])
+    domain = _domain(
+        [value * by.factor for estimate in estimates for value in (*estimate.values, *_ends(estimate))]
+    )
     return Chart(
         title=title,
         spec=json.dumps(_spec(title, domain, names)),
@@ -136,17 +150,23 @@ def _free(cell: Mapping[str, str], run: StoredRun) -> CellKey:
 
 
 def _baselines(estimates: Sequence[Estimate], run: StoredRun) -> dict[CellKey, float]:
-    return {_free(each.cell, run): each.mean for each in estimates if is_baseline(each.cell, run.plan.baseline)}
+    return {
+        _free(each.cell, run): each.mean for each in estimates if is_baseline(each.cell, run.plan.baseline)
+    }
 
 
 def _panel(
     group: Sequence[Estimate],
     varied: Sequence[str],
     drawn: _Drawing,
-    trials: Mapping[tuple[str, CellKey], Sequence[TrialRecord]],
+    trials: Trials,
 ) -> Panel:
     names = drawn.names
-    outer = {factor: label for factor, label in group[0].cell.items() if factor in varied and factor not in drawn.inner}
+    outer = {
+        factor: label
+        for factor, label in group[0].cell.items()
+        if factor in varied and factor not in drawn.inner
+    }
     points: list[Row] = []
     means: list[Row] = []
     for estimate in group:
@@ -155,23 +175,27 @@ def _panel(
         points += _points(label, estimate, trials.get((estimate.measure, cell_key(estimate.cell)), ()), drawn)
     listed = "; ".join(f"{row['row']}: {row['text']}" for row in means)
     words = names.words.charts
-    described = words.alt.format(measure=names.measure(group[0].measure), metric=names.metric(group[0].metric), cells=listed)
-    return Panel(names.cell(outer), tuple(points), tuple(means), described)
+    measure, metric = names.measure(group[0].measure), names.metric(group[0].metric)
+    described = words.alt.format(measure=measure, metric=metric, cells=listed)
+    inner = " · ".join(names.factor(factor) for factor in drawn.inner)
+    return Panel(names.cell(outer), tuple(points), tuple(means), inner, described)
 
 
-def _label(estimate: Estimate, drawn: _Drawing) -> str:
+def _label(estimate: Estimate, drawn: _Drawing) -> dict[str, str]:
+    """A row's name, and a short one for narrow screens, where the panel's head names the factors."""
     cell = {factor: estimate.cell[factor] for factor in drawn.inner if factor in estimate.cell}
-    return drawn.names.cell(cell) or drawn.names.words.charts.everything
+    long = drawn.names.cell(cell) or drawn.names.words.charts.everything
+    return {"row": long, "short": drawn.names.bare(cell, drawn.inner) or long}
 
 
-def _mean(label: str, estimate: Estimate, drawn: _Drawing) -> Row:
+def _mean(label: Row, estimate: Estimate, drawn: _Drawing) -> Row:
     by, words = drawn.by, drawn.names.words
     decimals = numbers.estimate_decimals(estimate, by)
     reference = is_baseline(estimate.cell, drawn.run.plan.baseline)
     baseline = drawn.baselines.get(_free(estimate.cell, drawn.run)) if estimate.ratio is not None else None
     change = words.table.baseline if reference else numbers.change(estimate.ratio, None, words)
     return {
-        "row": label,
+        **label,
         "mean": _finite(estimate.mean * by.factor),
         "low": _finite(estimate.ci.low * by.factor) if estimate.ci else None,
         "high": _finite(estimate.ci.high * by.factor) if estimate.ci else None,
@@ -182,7 +206,7 @@ def _mean(label: str, estimate: Estimate, drawn: _Drawing) -> Row:
     }
 
 
-def _points(label: str, estimate: Estimate, trials: Sequence[TrialRecord], drawn: _Drawing) -> list[Row]:
+def _points(label: Row, estimate: Estimate, trials: Sequence[TrialRecord], drawn: _Drawing) -> list[Row]:
     by, words = drawn.by, drawn.names.words
     decimals = numbers.estimate_decimals(estimate, by)
     blocks = [trial.block for trial in trials if estimate.metric in trial.result.metrics]
@@ -190,7 +214,7 @@ def _points(label: str, estimate: Estimate, trials: Sequence[TrialRecord], drawn
         blocks = list(range(1, len(estimate.values) + 1))
     return [
         {
-            "row": label,
+            **label,
             "value": _finite(value * by.factor),
             "block": block,
             "marked": index in estimate.outliers,
@@ -223,8 +247,9 @@ def _domain(values: Sequence[float]) -> tuple[float, float]:
 
 def _spec(title: str, domain: tuple[float, float], names: Names) -> dict[str, object]:
     words = names.words.charts
-    rows = alt.Y("row:N", sort=None, title=None, axis=alt.Axis(labelLimit=190))
-    band_begin = alt.Y("row:N", sort=None, title=None, bandPosition=0)
+    bands = alt.Scale(type="band", paddingInner=0, paddingOuter=0)
+    rows = alt.Y("row:N", sort=None, title=None, scale=bands, axis=alt.Axis(labelLimit=190))
+    band_begin = alt.Y("row:N", sort=None, title=None, scale=bands, bandPosition=0)
     band_end = alt.Y2("row:N", bandPosition=1)
     values = alt.Scale(domain=list(domain), nice=False, zero=False)
 
@@ -232,7 +257,10 @@ def _spec(title: str, domain: tuple[float, float], names: Names) -> dict[str, ob
         return alt.X(f"{field}:Q", scale=values, title=title)
 
     points, means = alt.NamedData(name="points"), alt.NamedData(name="means")
-    trial_tips = [alt.Tooltip("row:N", title=" "), alt.Tooltip("text:N", title=words.trial), alt.Tooltip("block:Q", title=words.block)]
+    trial_tips = [
+        alt.Tooltip("row:N", title=" "), alt.Tooltip("text:N", title=words.trial),
+        alt.Tooltip("block:Q", title=words.block),
+    ]  # fmt: skip
     mean_tips = [
         alt.Tooltip("row:N", title=" "), alt.Tooltip("text:N", title=words.mean),
         alt.Tooltip("interval:N", title="95 %"), alt.Tooltip("change:N", title=words.baseline),
@@ -251,12 +279,14 @@ def _spec(title: str, domain: tuple[float, float], names: Names) -> dict[str, ob
     )
     every = (
         alt.Chart(points)
-        .mark_point(size=34, filled=False, stroke="var(--ink)", strokeWidth=1.2, opacity=0.8)
+        .mark_point(size=38, filled=False, stroke="var(--ink)", strokeWidth=1.2, opacity=0.8)
         .encode(
             x=across("value"),
             y=rows,
-            yOffset=alt.YOffset("block:O", scale=alt.Scale(paddingOuter=1)),
-            shape=alt.Shape("marked:N", scale=alt.Scale(domain=[False, True], range=["circle", "cross"]), legend=None),
+            yOffset=alt.YOffset("block:O", scale=alt.Scale(range=[9, ROW_HEIGHT - 9])),
+            shape=alt.Shape(
+                "marked:N", scale=alt.Scale(domain=[False, True], range=["circle", CROSS]), legend=None
+            ),
             tooltip=trial_tips,
         )
     )
@@ -269,20 +299,20 @@ def _spec(title: str, domain: tuple[float, float], names: Names) -> dict[str, ob
     changes = alt.Chart(means).mark_text(align="left", dx=10, dy=8, fill="var(--muted)")
     edge = alt.value("width")
     layers = alt.layer(
-        baseline, interval, every, mean,
+        baseline, interval, mean, every,
         labels.encode(x=edge, y=rows, text="text:N"),
         changes.encode(x=edge, y=rows, text="change:N"),
     )  # fmt: skip
-    drawn = layers.properties(width="container", height=alt.Step(ROW_HEIGHT, **{"for": "position"}))
-    return dict(_styled(drawn).to_dict())
+    return dict(_styled(layers).to_dict())
 
 
 def _styled(drawn: alt.LayerChart) -> alt.LayerChart:
     font = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif"
-    return (
+    styled: alt.LayerChart = (
         drawn.properties(
+            width="container",
             background="transparent",
-            padding={"left": 2, "top": 4, "bottom": 2, "right": 96},
+            padding={"left": 2, "top": 4, "bottom": 2, "right": 2},
             autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
         )
         .configure(font=font)
@@ -295,3 +325,4 @@ def _styled(drawn: alt.LayerChart) -> alt.LayerChart:
         .configure_axisX(tickCount=5, gridOpacity=0.6)
         .configure_text(fontSize=12)
     )  # fmt: skip
+    return styled

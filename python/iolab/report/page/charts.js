@@ -1,6 +1,7 @@
 "use strict";
 // Draws every chart when it first becomes visible in the flow of the page, and redraws it when its width changes much.
 (() => {
+  const ROW_HEIGHT = 40;
   const charts = [...document.querySelectorAll(".chart")];
   const read = (id) => JSON.parse(document.getElementById(id).textContent);
   const sources = new Map();
@@ -10,10 +11,10 @@
   };
 
   const narrow = (spec, width) => {
-    if (width >= 460) return spec;
-    const smaller = structuredClone(spec);
+    if (width >= 400) return spec;
+    const smaller = JSON.parse(JSON.stringify(spec).replaceAll('"field":"row"', '"field":"short"'));
     for (const layer of smaller.layer) {
-      if (layer.encoding.y && layer.encoding.y.axis) layer.encoding.y.axis.labelLimit = Math.round(width * 0.32);
+      if (layer.encoding.y?.axis) layer.encoding.y.axis.labelLimit = Math.round(width * 0.32);
     }
     smaller.config.axisX.tickCount = 3;
     return smaller;
@@ -22,7 +23,7 @@
   const draw = (place) => {
     const { spec, panels } = source(place.dataset.spec);
     const { points, means } = panels[Number(place.dataset.panel)];
-    const filled = { ...narrow(spec, place.clientWidth), datasets: { points, means } };
+    const filled = { ...narrow(spec, place.clientWidth), height: means.length * ROW_HEIGHT, datasets: { points, means } };
     const options = { renderer: "svg", actions: false, ast: true, mode: "vega-lite", tooltip: { theme: "none" } };
     return vegaEmbed(place, filled, options).then(() => {
       place.dataset.drawn = String(place.clientWidth);

@@ -97,7 +97,7 @@ def troubles_view(
         ],
         "stored_notes": [
             *run.notes,
-            *(words.advice_after.format(text=note.text, advice=note.advice) if note.advice else note.text for note in analysis.notes),
+            *(sentences.advised(note.text, note.advice, named.words) for note in analysis.notes),
         ],
     }  # fmt: skip
 

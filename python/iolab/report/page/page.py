@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
 from iolab.analysis.types import Analysis
 from iolab.experiment.experiment import Experiment
-from iolab.report import charts, drawing, environment, numbers, sentences, tables
+from iolab.report import charts, drawing, environment, numbers, picture, sentences, tables
 from iolab.report.names import Names, names
 from iolab.report.page import history
 from iolab.report.selection import Shown, by_metric, choose, leading
@@ -53,12 +53,14 @@ class Result:
     """The other metrics, drawn."""
 
 
-def render(run: StoredRun, analysis: Analysis, experiment: Experiment, version: str, words: Words = EN) -> str:
+def render(
+    run: StoredRun, analysis: Analysis, experiment: Experiment, version: str, words: Words = EN
+) -> str:
     """Fill the template."""
     named = names([factor.name for factor in run.plan.factors], words)
     trials = sentences.counted(run.trials)
     results = _results(run, analysis, trials, named)
-    lab = drawing.draw(experiment, named, {})
+    lab = drawing.draw(picture.picture(experiment, named), named)
     library, script = (_library(), _asset("charts.js")) if results else ("", "")
     fills: dict[str, object] = {
         "words": words,
@@ -66,7 +68,7 @@ def render(run: StoredRun, analysis: Analysis, experiment: Experiment, version: 
         "mark": tables.MARK,
         "title": run.plan.title,
         "state": sentences.state(run, trials, words),
-        "banners": [line for line in (sentences.progress(run, trials, words), sentences.functional(trials, named)) if line],
+        "banners": sentences.banners(run, trials, named),
         "style": Markup(_asset("style.css")),
         "library": Markup(library),
         "script": Markup(script),
@@ -89,8 +91,8 @@ def render(run: StoredRun, analysis: Analysis, experiment: Experiment, version: 
 
 
 @cache
-def _template():
-    surroundings = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=False, keep_trailing_newline=True)
+def _template() -> Template:
+    surroundings = Environment(autoescape=True, undefined=StrictUndefined)
     return surroundings.from_string(_asset("page.html.j2"))
 
 
@@ -104,7 +106,7 @@ def _library() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script; nothing in it may end the script element."""
     import vl_convert
 
-    return str(vl_convert.javascript_bundle()).replace("</script", "<\\/script")
+    return str(vl_convert.javascript_bundle(snippet=None)).replace("</script", "<\\/script")
 
 
 def _hash(script: str) -> str:
@@ -116,7 +118,9 @@ def _hash(script: str) -> str:
 def _results(run: StoredRun, analysis: Analysis, trials: Sequence[TrialRecord], named: Names) -> list[Result]:
     groups = by_metric(analysis)
     shown = leading(analysis, run.plan.measures, MOST_ROWS)
-    charted = [choose(each.measure, each.metric, groups[each.measure, each.metric], MOST_CHARTED) for each in shown]
+    charted = [
+        choose(each.measure, each.metric, groups[each.measure, each.metric], MOST_CHARTED) for each in shown
+    ]
     others = [
         [choose(measure, metric, groups[measure, metric], MOST_CHARTED // 4) for measure, metric in groups
          if measure == each.measure and metric != each.metric][:MOST_OTHERS]
@@ -147,7 +151,7 @@ def _result(
         head=tables.head(words.table.mean, table.unit, words),
         table=table,
         rows=_aligned(table, words),
-        metrics=tables.all_metrics(table, run, analysis, named),
+        metrics=tables.all_metrics(table, analysis, named),
         chart=charts.chart(charted, run, found, named),
         charted=len(charted.estimates),
         others=tuple(charts.chart(other, run, found, named) for other in others),
@@ -155,7 +159,9 @@ def _result(
 
 
 def _aligned(table: tables.ResultTable, words: Words) -> tuple[Mapping[str, object], ...]:
-    columns = {name: numbers.align([getattr(row, name) for row in table.rows]) for name in ("mean", "min", "max")}
+    columns = {
+        name: numbers.align([getattr(row, name) for row in table.rows]) for name in ("mean", "min", "max")
+    }
     return tuple(
         {
             "levels": row.levels,
@@ -189,7 +195,10 @@ def _key(results: Sequence[Result]) -> Mapping[str, bool]:
 def _summary(run: StoredRun, analysis: Analysis, named: Names) -> dict[str, object]:
     measures = run.plan.measures
     notes = (sentences.legend(analysis, measures, named), *sentences.resolution(analysis, measures, named))
-    return {"summary": sentences.summary(analysis, measures, named), "summary_notes": [note for note in notes if note]}
+    return {
+        "summary": sentences.summary(analysis, measures, named),
+        "summary_notes": [note for note in notes if note],
+    }
 
 
 def _effects(analysis: Analysis, named: Names) -> dict[str, object]:
@@ -197,16 +206,22 @@ def _effects(analysis: Analysis, named: Names) -> dict[str, object]:
     effects = tables.effects(analysis, named, MOST_EFFECTS)
     return {
         "effects": effects,
-        "effect_heads": [text.measure, text.effect, text.compared_with, text.change, text.p_value],
-        "effect_rows": [(row.measure, row.level, row.reference, row.change, row.p_value) for row in effects.rows],
+        "effect_heads": [text.measure, text.effect, text.compared_with, text.effect_change, text.p_value],
+        "effect_rows": [
+            (row.measure, row.level, row.reference, row.change, row.p_value) for row in effects.rows
+        ],
     }
 
 
 def _definitions(analysis: Analysis, named: Names) -> dict[str, object]:
     metrics = dict.fromkeys(estimate.metric for estimate in analysis.estimates)
-    known = [(named.metric(metric), definition) for metric in metrics if (definition := named.definition(metric))]
+    known = [
+        (named.metric(metric), definition) for metric in metrics if (definition := named.definition(metric))
+    ]
     methods = {ci.method for each in analysis.estimates for ci in (each.ci, each.ratio_ci) if ci is not None}
-    notes = [named.words.page.method.format(methods=named.words.comma.join(sorted(methods)))] if methods else []
+    notes = (
+        [named.words.page.method.format(methods=named.words.comma.join(sorted(methods)))] if methods else []
+    )
     return {"definitions": known, "method_notes": notes}
 
 

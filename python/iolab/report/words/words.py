@@ -43,6 +43,9 @@ class SummaryWords:
     same_detectable: str
     """With {detectable}."""
     same_under_detectable: str
+    chance: str
+    """Not shown although its own interval excludes none: one of many comparisons."""
+    chance_under: str
     range: str
     """{measure} {metric} {low} {high} {low_cell} {high_cell}"""
     single: str
@@ -89,12 +92,15 @@ class TableWords:
     """{measure}"""
     outlier: str
     """{mark} {cell} {block} {value} {reason} {without}"""
+    outlier_reasons: Mapping[str, str]
+    """Code to {median} {z} {cause}: `cause` is what the analysis says after its figures."""
     outliers_left_out: str
     """{count}"""
     rows_left_out: str
     """{shown} {total}"""
     effect: str
     compared_with: str
+    effect_change: str
     p_value: str
     interaction: str
     effects_left_out: str
@@ -259,6 +265,8 @@ class Words:
     """Last part of a path to what it is called."""
     speaking: frozenset[str]
     """Last parts of paths whose levels say by themselves what they are."""
+    plain_levels: frozenset[str]
+    """Labels that are words of the language, not names."""
     measures: Mapping[str, str]
     """Names that have a customary spelling."""
     facts: Mapping[str, str]
