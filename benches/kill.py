@@ -1,7 +1,7 @@
 """kill -9 of controller, agent, or both, at random moments of a run: is the host as before, are all trials kept?
 
-Usage: python benches/kill.py [KILLS] [SEED]. Needs root and iperf3; about 4 s per kill. Every kill hits one and the same
-run, which is resumed each time and must end complete. Exit status 1 when anything was left behind or lost.
+Usage: python benches/kill.py [KILLS] [SEED]. Needs root and iperf3; about 5 s per kill. The kills hit one run, which is
+resumed each time and must end complete. Exit status 1 when anything was left behind or lost.
 """
 
 import os
@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from iolab.store.read import load_run
@@ -26,7 +27,12 @@ def host_state() -> dict[str, str]:
         "netns": ["ip", "netns"],
         "links": ["ip", "-o", "link"],
         "qdiscs": ["tc", "qdisc"],
-        "sysctls": ["sysctl", "-a", "--pattern", r"net\.(ipv4\.(ip_forward|conf)|ipv6\.conf|core\..*(max|default))"],
+        "sysctls": [
+            "sysctl",
+            "-a",
+            "--pattern",
+            r"net\.(ipv4\.(ip_forward|conf)|ipv6\.conf|core\..*(max|default))",
+        ],
         "processes": ["ps", "-eo", "comm"],
     }
     texts = {}
@@ -37,11 +43,11 @@ def host_state() -> dict[str, str]:
     return texts
 
 
-def wait_until(condition: object, deadline_s: float) -> bool:
+def wait_until(condition: Callable[[], bool], deadline_s: float) -> bool:
     """Wait for a condition, looking every 20 ms; return whether it came true."""
     end = time.monotonic() + deadline_s
     while time.monotonic() < end:
-        if condition():  # type: ignore[operator]
+        if condition():
             return True
         time.sleep(0.02)
     return False
@@ -49,14 +55,17 @@ def wait_until(condition: object, deadline_s: float) -> bool:
 
 def agent_of(controller: int) -> int | None:
     """Return the process id of a controller's agent."""
-    listed = subprocess.run(["ps", "--ppid", str(controller), "-o", "pid=,comm="], capture_output=True, text=True, check=False)
+    argv = ["ps", "--ppid", str(controller), "-o", "pid=,comm="]
+    listed = subprocess.run(argv, capture_output=True, text=True, check=False)
     rows = [line.split(None, 1) for line in listed.stdout.splitlines()]
     return next((int(pid) for pid, name in rows if name.startswith("iolab-agent")), None)
 
 
 def kill_once(argv: list[str], victim: str, moment_s: float) -> None:
     """Start iolab, kill the victim at that moment, and wait for what remains to end by itself."""
-    running = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    running = subprocess.Popen(
+        argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
     time.sleep(moment_s)
     agent = agent_of(running.pid)
     targets = {"controller": [running.pid], "agent": [agent], "both": [agent, running.pid]}[victim]
@@ -99,7 +108,9 @@ def main() -> int:
             lost = [key for key in stored if key not in now]
             if left or lost or cleaned.returncode:
                 faults += 1
-                print(f"kill {number} ({victim}): left {left}, lost {len(lost)}, clean {cleaned.returncode} {cleaned.stderr}")
+                print(
+                    f"kill {number} ({victim}): left {left}, lost {len(lost)}, clean {cleaned.returncode} {cleaned.stderr}"
+                )
                 for name in left:
                     print(f"  {name} before: {before[name]!r}\n  {name} after:  {after[name]!r}")
             stored = now
@@ -107,13 +118,20 @@ def main() -> int:
                 print(f"run complete after {number + 1} kills; beginning another")
                 folder.rename(folder.with_name(f"done-{number}"))
                 for name in ("plan.json",):
-                    (Path(parent) / f"done-{number}" / name).rename(Path(parent) / f"done-{number}" / f"{name}.done")
+                    (Path(parent) / f"done-{number}" / name).rename(
+                        Path(parent) / f"done-{number}" / f"{name}.done"
+                    )
                 folder, stored = None, []
         if folder is not None:
-            status = subprocess.run([str(IOLAB), "resume", str(folder)], check=False, stdout=subprocess.DEVNULL).returncode
+            status = subprocess.run(
+                [str(IOLAB), "resume", str(folder)], check=False, stdout=subprocess.DEVNULL
+            ).returncode
             keys = finished(folder)
             steps = len(load_run(folder).plan.steps)
-            print(f"last resume ended with {status}; {len(set(keys))} of {steps} trials stored, {len(keys) - len(set(keys))} twice")
+            twice = len(keys) - len(set(keys))
+            print(
+                f"last resume ended with {status}; {len(set(keys))} of {steps} trials stored, {twice} twice"
+            )
             faults += status != 0 or len(set(keys)) != steps
     print(f"{kills} kills, {faults} faults")
     return int(faults > 0)

@@ -1,20 +1,23 @@
 """What iolab itself costs: lab set-up and teardown, agent round trip, samplers, time per trial that is not measuring.
 
-Usage: python benches/overhead.py. Needs root (or user namespaces) and iperf3; about 40 s. Figures are medians of one run.
+Usage: python benches/overhead.py. Needs root or user namespaces, and iperf3; about 40 s.
+Figures are medians of one run.
 """
 
 import contextlib
+import itertools
 import statistics
 import tempfile
 import time
 from pathlib import Path
+
+from iolab.plan.make import make_plan
 
 from iolab.agent.client import ALL_SAMPLERS, Agent
 from iolab.clock import SystemClock
 from iolab.experiment import Resolver, cells, parse
 from iolab.experiment.experiment import Experiment
 from iolab.lab.compose import compose
-from iolab.plan.make import make_plan
 from iolab.run import execute
 from iolab.run.prepare import open_agent, read_facts
 from iolab.run.standing import StandingLab
@@ -60,7 +63,9 @@ def build_and_remove(agent: Agent, experiment: Experiment, rounds: int = 15) -> 
         lab.take_down()
         spent.append((built - begin, checked - built, time.perf_counter() - checked))
     parts = [statistics.median(part) for part in zip(*spent, strict=True)]
-    print(f"lab of three namespaces: build {parts[0]:.3f} s, read back {parts[1]:.3f} s, take down {parts[2]:.3f} s")
+    print(
+        f"lab of three namespaces: build {parts[0]:.3f} s, read back {parts[1]:.3f} s, take down {parts[2]:.3f} s"
+    )
     return statistics.median(sum(part) for part in spent)
 
 
@@ -80,7 +85,9 @@ def sampler_share(agent: Agent, experiment: Experiment, duration_s: float = 10.0
     lab.change_to(compose(Resolver(experiment).setup(next(cells(experiment))).lab))
     netns = ["iolab-a", "iolab-b", "iolab-c"]
     before = cpu_time_s(agent.hello.pid)
-    agent.call("sample.start", {"series": "bench", "period_ms": 1000, "samplers": list(ALL_SAMPLERS), "netns": netns})
+    agent.call(
+        "sample.start", {"series": "bench", "period_ms": 1000, "samplers": list(ALL_SAMPLERS), "netns": netns}
+    )
     time.sleep(duration_s)  # the span that is measured, not a wait for readiness
     agent.call("sample.stop", {"series": "bench"})
     spent = cpu_time_s(agent.hello.pid) - before
@@ -109,7 +116,7 @@ def trial_overheads(experiment: Experiment, agent: Agent) -> list[float]:
     assert all(result.status == "ok" for result in results), [result.reason for result in results]
     return [
         (later.end_ns - earlier.end_ns - later.measured_ns) / 1e9
-        for earlier, later in zip(results, results[1:], strict=False)
+        for earlier, later in itertools.pairwise(results)
     ]
 
 
@@ -121,7 +128,8 @@ def main() -> None:
         print(f"agent round trip: {round_trip(agent) * 1e3:.3f} ms (bound 1)")
         print(f"samplers at 1 Hz: {sampler_share(agent, experiment):.4f} of one CPU (bound 0.005)")
         overheads = trial_overheads(experiment, agent)
-        print(f"overhead per trial: {statistics.median(overheads) * 1e3:.0f} ms median, {max(overheads) * 1e3:.0f} ms max (bound 150)")
+        median_ms, largest_ms = statistics.median(overheads) * 1e3, max(overheads) * 1e3
+        print(f"overhead per trial: {median_ms:.0f} ms median, {largest_ms:.0f} ms at most (bound 150)")
 
 
 if __name__ == "__main__":

@@ -52,7 +52,9 @@ def host_state() -> dict[str, str]:
     for argv in (["ip", "netns"], ["ip", "-o", "link"], ["tc", "qdisc"], ["sysctl", "net.ipv4.ip_forward"]):
         texts[" ".join(argv)] = subprocess.run(argv, capture_output=True, text=True).stdout
     listed = subprocess.run(["ps", "-eo", "pid,args"], capture_output=True, text=True).stdout
-    texts["processes"] = "\n".join(line for line in listed.splitlines() if "iolab-agent" in line or "iperf3" in line)
+    texts["processes"] = "\n".join(
+        line for line in listed.splitlines() if "iolab-agent" in line or "iperf3" in line
+    )
     return texts
 
 

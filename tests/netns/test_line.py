@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
 from conftest import IOLAB, SMALL
 
 pytestmark = pytest.mark.netns
@@ -49,10 +48,17 @@ def test_a_run_ends_with_its_folder_and_every_trial_is_there(iolab: Iolab, small
     assert {trial["block"] for trial in trials} == {1, 2}
 
 
-def test_interrupted_by_ctrl_c_it_says_how_to_resume_and_resume_finishes(iolab: Iolab, small: Path, tmp_path: Path) -> None:
+def test_interrupted_by_ctrl_c_it_says_how_to_resume_and_resume_finishes(
+    iolab: Iolab, small: Path, tmp_path: Path
+) -> None:
     """Exit code 4, a clean host, and no trial measured twice."""
     running = subprocess.Popen(
-        [IOLAB, "run", small], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        [IOLAB, "run", small],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
     folder = wait_for_trials(tmp_path / "runs", 1)
     os.killpg(running.pid, signal.SIGINT)
@@ -68,7 +74,9 @@ def test_interrupted_by_ctrl_c_it_says_how_to_resume_and_resume_finishes(iolab: 
 
 def test_a_killed_controller_leaves_nothing_behind(iolab: Iolab, small: Path, tmp_path: Path) -> None:
     """The agent's dead-man's switch undoes the lab; the stored trials stay."""
-    running = subprocess.Popen([IOLAB, "run", small], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    running = subprocess.Popen(
+        [IOLAB, "run", small], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     folder = wait_for_trials(tmp_path / "runs", 1)
     running.kill()
     running.wait()
@@ -79,9 +87,13 @@ def test_a_killed_controller_leaves_nothing_behind(iolab: Iolab, small: Path, tm
     assert iolab("resume", folder).returncode == 0
 
 
-def test_after_a_killed_agent_the_host_is_refused_until_it_is_clean(iolab: Iolab, small: Path, tmp_path: Path) -> None:
+def test_after_a_killed_agent_the_host_is_refused_until_it_is_clean(
+    iolab: Iolab, small: Path, tmp_path: Path
+) -> None:
     """Exit code 3 and the advice; clean undoes the journal; resume goes on."""
-    running = subprocess.Popen([IOLAB, "run", small], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    running = subprocess.Popen(
+        [IOLAB, "run", small], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
     folder = wait_for_trials(tmp_path / "runs", 1)
     children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
     for child in children:
@@ -120,14 +132,18 @@ def test_a_changed_folder_is_not_resumed_and_both_digests_are_named(iolab: Iolab
     assert len(set(digests)) == 2
 
 
-def test_a_full_disk_stops_the_run_and_what_was_stored_is_readable(iolab: Iolab, small: Path, tmp_path: Path) -> None:
+def test_a_full_disk_stops_the_run_and_what_was_stored_is_readable(
+    iolab: Iolab, small: Path, tmp_path: Path
+) -> None:
     """Exit code 3 with the reason; the trials before it are shown; after room is made, resume finishes."""
     place = tmp_path / "small-disk"
     place.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", place], check=True)
     try:
         filler = place / "filler"
-        running = subprocess.Popen([IOLAB, "run", small, "-o", place], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        running = subprocess.Popen(
+            [IOLAB, "run", small, "-o", place], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        )
         folder = wait_for_trials(place, 1)
         with filler.open("wb") as file:
             try:
@@ -146,9 +162,13 @@ def test_a_full_disk_stops_the_run_and_what_was_stored_is_readable(iolab: Iolab,
         subprocess.run(["umount", place], check=True)
 
 
-def test_a_level_that_did_not_take_effect_makes_the_trial_invalid(iolab: Iolab, small: Path, tmp_path: Path) -> None:
-    """Somebody changes the MTU during a trial: the trial is stored as invalid, with what was seen, and the exit code is 1."""
-    running = subprocess.Popen([IOLAB, "run", small, "--blocks", "1"], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+def test_a_level_that_did_not_take_effect_makes_the_trial_invalid(
+    iolab: Iolab, small: Path, tmp_path: Path
+) -> None:
+    """Somebody changes the MTU during a trial: it is stored as invalid, with what was seen, and the exit code is 1."""
+    running = subprocess.Popen(
+        [IOLAB, "run", small, "--blocks", "1"], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    )
     wait_for_trials(tmp_path / "runs", 1)
     end = time.monotonic() + 10
     while time.monotonic() < end:
@@ -171,9 +191,19 @@ def test_an_ordinary_user_runs_the_same_experiment(small: Path, tmp_path: Path, 
     shutil.copy(small, home / "small.yaml")
     for path in (tmp_path, home, home / "small.yaml"):
         shutil.chown(path, 65534, 65534)
-    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "XDG_RUNTIME_DIR": str(home), "IOLAB_STATE_DIR": str(home / "state")}
+    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "IOLAB_STATE_DIR": str(home / "state")}
     done = subprocess.run(
-        ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", IOLAB, "run", "small.yaml", "--blocks", "1"],
+        [
+            "setpriv",
+            "--reuid=65534",
+            "--regid=65534",
+            "--clear-groups",
+            IOLAB,
+            "run",
+            "small.yaml",
+            "--blocks",
+            "1",
+        ],
         cwd=home,
         env=environment,
         capture_output=True,

@@ -60,10 +60,13 @@ class Pending:
             Refused: the agent answered with an error.
         """
         if not self._done.wait(deadline_s):
-            raise AgentError(f"waiting for the agent's answer to {self._method}: none after {deadline_s:.0f} s")
+            raise AgentError(
+                f"waiting for the agent's answer to {self._method}: none after {deadline_s:.0f} s"
+            )
         if self._reply is None:
             raise AgentError(
-                f"waiting for the agent's answer to {self._method}: the agent is gone; run `iolab clean` to undo what it left"
+                f"waiting for the agent's answer to {self._method}: the agent is gone; "
+                "run `iolab clean` to undo what it left"
             )
         if "error" in self._reply:
             error = self._reply["error"]
@@ -87,7 +90,9 @@ class Agent:
         self.hello = decode(Hello, greeting, "hello")
         major = self.hello.protocol.partition(".")[0]
         if major != str(PROTOCOL_MAJOR):
-            raise AgentError(f"greeting the agent: it speaks protocol {self.hello.protocol}, iolab speaks {PROTOCOL_MAJOR}.x")
+            raise AgentError(
+                f"greeting the agent: it speaks protocol {self.hello.protocol}, iolab speaks {PROTOCOL_MAJOR}.x"
+            )
 
     def __enter__(self) -> "Agent":
         return self
@@ -112,7 +117,10 @@ class Agent:
             self._pending[number] = pending
             present = {name: value for name, value in params.items() if value is not None}
             self._transport.send(
-                json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": present}, separators=(",", ":"))
+                json.dumps(
+                    {"jsonrpc": "2.0", "id": number, "method": method, "params": present},
+                    separators=(",", ":"),
+                )
             )
         return pending
 
@@ -148,7 +156,13 @@ class Agent:
         waiting = [
             self.begin(
                 "command.run",
-                {"argv": list(argv), "netns": netns, "timeout_ms": timeout_ms, "undo": undo, "undo_key": undo_key},
+                {
+                    "argv": list(argv),
+                    "netns": netns,
+                    "timeout_ms": timeout_ms,
+                    "undo": undo,
+                    "undo_key": undo_key,
+                },
             )
             for argv, netns in commands
         ]
@@ -179,7 +193,9 @@ class Agent:
 
     def wait(self, name: str, timeout_ms: int) -> ProcessEnded:
         """Wait for a supervised process to end, and collect it."""
-        result = self.call("process.wait", {"id": name, "timeout_ms": timeout_ms}, timeout_ms / 1000 + REPLY_SLACK_S)
+        result = self.call(
+            "process.wait", {"id": name, "timeout_ms": timeout_ms}, timeout_ms / 1000 + REPLY_SLACK_S
+        )
         return decode(ProcessEnded, result, "process.wait result")
 
     def stop(self, name: str) -> ProcessEnded:

@@ -89,5 +89,7 @@ def find_agent() -> Path:
     beside = Path(sys.executable).with_name("iolab-agent")
     found = named or (str(beside) if beside.exists() else shutil.which("iolab-agent"))
     if found is None:
-        raise AgentError(f"looking for iolab-agent: not beside {sys.executable}, not on PATH; run `make setup`")
+        raise AgentError(
+            f"looking for iolab-agent: not beside {sys.executable}, not on PATH; run `make setup`"
+        )
     return Path(found)

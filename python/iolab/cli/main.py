@@ -33,7 +33,9 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def common(
-    version: Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
 ) -> None:
     """Options of iolab itself."""
 
@@ -67,5 +69,7 @@ def run(arguments: list[str]) -> int:
     except Exception as error:
         if "IOLAB_DEBUG" in os.environ:
             traceback.print_exc()
-        complain(f"this is a defect of iolab, please report it: {type(error).__name__}: {error}; IOLAB_DEBUG=1 shows where")
+        complain(
+            f"this is a defect of iolab, please report it: {type(error).__name__}: {error}; IOLAB_DEBUG=1 shows where"
+        )
         return ExitCode.HOST_CANNOT

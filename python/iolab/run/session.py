@@ -1,4 +1,4 @@
-"""Walk the steps of a plan: lab, read-back, trial, read-back, append. One trial at a time; nothing is kept in memory only."""
+"""Walk the steps of a plan: lab, read-back, trial, read-back, append. One trial at a time, each stored at once."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,7 +35,9 @@ class Tally:
 class Session:
     """One execution of (the rest of) a plan on one agent."""
 
-    def __init__(self, experiment: Experiment, plan: Plan, agent: Agent, folder: RunFolder, clock: Clock) -> None:
+    def __init__(
+        self, experiment: Experiment, plan: Plan, agent: Agent, folder: RunFolder, clock: Clock
+    ) -> None:
         self._plan = plan
         self._resolver = Resolver(experiment)
         self._agent = agent

@@ -6,8 +6,9 @@ from enum import StrEnum
 from pathlib import Path
 
 from iolab.plan.types import Plan
-from iolab.trial.result import CommandRecord as CommandRecord
-from iolab.trial.result import TrialResult
+from iolab.trial.result import CommandRecord, TrialResult
+
+__all__ = ["TRIAL_SCHEMA", "CommandRecord", "RunStatus", "StoredRun", "TrialRecord"]
 
 TRIAL_SCHEMA = 1
 """Version of a line in trials.jsonl; a change of a metric's meaning raises it."""

@@ -5,11 +5,23 @@ import re
 from pathlib import Path
 
 import pytest
+
 from iolab.agent.fake import FakeAgent
-from iolab.agent.messages import CommandResult, Hello, ProcessEnded, ProcessStarted, Reading, UndoReport, decode
+from iolab.agent.messages import (
+    CommandResult,
+    Hello,
+    ProcessEnded,
+    ProcessStarted,
+    Reading,
+    UndoReport,
+    decode,
+)
 
 CONTRACT = Path(__file__).parents[3] / "contract"
-EXAMPLES = [json.loads(text) for text in re.findall(r"```json\n(.*?)\n```", (CONTRACT / "agent-v1.md").read_text(), re.S)]
+EXAMPLES = [
+    json.loads(text)
+    for text in re.findall(r"```json\n(.*?)\n```", (CONTRACT / "agent-v1.md").read_text(), re.DOTALL)
+]
 REQUESTS = [example for example in EXAMPLES if "method" in example and "id" in example]
 RESULTS = {example["id"]: example["result"] for example in EXAMPLES if "result" in example}
 SHAPES = {
@@ -27,7 +39,9 @@ def test_the_contracts_hello_is_understood() -> None:
     assert decode(Hello, hello["params"], "hello").predecessors[0].entries == 12
 
 
-@pytest.mark.parametrize("request_", [r for r in REQUESTS if r["method"] in SHAPES], ids=lambda r: r["method"])
+@pytest.mark.parametrize(
+    "request_", [r for r in REQUESTS if r["method"] in SHAPES], ids=lambda r: r["method"]
+)
 def test_every_result_on_the_page_is_understood(request_: dict[str, object]) -> None:
     """What the contract shows is what the client decodes."""
     result = RESULTS[request_["id"]]
