@@ -44,6 +44,15 @@ pub struct Pipes {
     pub stderr: Option<File>,
 }
 
+/// What becomes of the rest of a group when its leader has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kin {
+    /// It is killed.
+    End,
+    /// It goes on, as after a shell's command.
+    GoOn,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Event {
     End,
@@ -139,8 +148,8 @@ impl Child {
     }
 
     /// Serve the process's pipes until it has ended, then collect it. At `deadline` its group is killed; returns whether that
-    /// happened. Outputs that stay open after the end (a daemon left behind holds them) are given up after a short while.
-    pub fn tend(&self, mut pipes: Pipes, deadline: Option<Instant>) -> bool {
+    /// happened. With `Kin::End` the rest of its group is killed when it ends. Outputs that stay open after the end (a daemon left behind holds them) are given up after a short while.
+    pub fn tend(&self, mut pipes: Pipes, deadline: Option<Instant>, kin: Kin) -> bool {
         if let Some((stdin, _)) = &pipes.stdin {
             let _ = fcntl(stdin, FcntlArg::F_SETFL(OFlag::O_NONBLOCK));
         }
@@ -158,9 +167,12 @@ impl Child {
                     return timed_out;
                 }
             }
-            let until = ended.map(|(at, _)| at + DRAIN).or(deadline.filter(|_| !timed_out));
+            let until = ended.map(|(at, _)| at + DRAIN).or_else(|| deadline.filter(|_| !timed_out));
             if self.serve(&mut pipes, until.map(|until| until - now), ended.is_some()) {
                 ended = Some((Instant::now(), now_ns()));
+                if kin == Kin::End {
+                    self.kill();
+                }
             }
         }
     }

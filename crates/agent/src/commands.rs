@@ -1,5 +1,6 @@
 //! Answer `command.run`, `netns.create` and `netns.delete`: programs that run to their end.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use iolab_protocol::calls::{CommandRun, NetnsName};
@@ -11,7 +12,8 @@ use crate::faults::Answer;
 use crate::host::Host;
 use crate::launch::Place;
 use crate::netns;
-use crate::spawn::Program;
+use crate::setting;
+use crate::spawn::{check_words, Program};
 use crate::sync::lock;
 use crate::undo::remove_netns;
 
@@ -19,12 +21,13 @@ use crate::undo::remove_netns;
 pub fn run(host: &Host, params: CommandRun) -> Answer<CommandEnded> {
     check_capture(params.capture_bytes)?;
     let place = place(params.netns)?;
-    let _change = match (params.undo, params.undo_key) {
+    let change = match (params.undo, params.undo_key) {
         (None, None) => None,
         (Some(undo), Some(undo_key)) => {
+            check_words(&params.argv, &params.env)?;
+            check_undo(&undo)?;
             let change = host.may_change()?;
-            host.record(&undo_key, undo)?;
-            Some(change)
+            Some((change, host.record(&undo_key, undo)?))
         }
         _ => {
             return Err(ErrorObject::params(
@@ -41,7 +44,12 @@ pub fn run(host: &Host, params: CommandRun) -> Answer<CommandEnded> {
         capture_bytes: params.capture_bytes,
         ..Program::default()
     };
-    let ran = host.run(program, Duration::from_millis(params.timeout_ms))?;
+    let ran = host.run(program, Duration::from_millis(params.timeout_ms));
+    if let (Err(_), Some((_, sequence))) = (&ran, &change) {
+        // It was never started, so it changed nothing.
+        host.mark_undone(*sequence)?;
+    }
+    let ran = ran?;
     Ok(CommandEnded {
         ending: ran.end.ending,
         timed_out: ran.timed_out,
@@ -49,6 +57,17 @@ pub fn run(host: &Host, params: CommandRun) -> Answer<CommandEnded> {
         begin_ns: ran.child.begin_ns,
         end_ns: ran.end.end_ns,
     })
+}
+
+/// Refuse an undo that could never be done: it would leave the host dirty for good.
+fn check_undo(undo: &Undo) -> Answer<()> {
+    match undo {
+        Undo::Command { argv, .. } => check_words(argv, &BTreeMap::new())?,
+        Undo::Write { path, .. } => setting::check_path(path)?,
+        Undo::Netns { name } => netns::check_name(name)?,
+        Undo::Process { .. } => {}
+    }
+    undo.inside().map_or(Ok(()), netns::check_name)
 }
 
 /// Where a program runs, by the namespace's name.

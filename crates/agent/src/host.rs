@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use iolab_protocol::facts::InterfaceFacts;
 use iolab_protocol::{ErrorCode, ErrorData, ErrorObject, Predecessor, Undo};
 
-use crate::child::{Child, Children, End};
+use crate::child::{Child, Children, End, Kin};
 use crate::faults::{refused, Answer};
 use crate::journal::{Author, Journal};
+use crate::output::Output;
 use crate::series::SeriesTable;
 use crate::spawn::{Program, Spawner};
 use crate::state::{Claim, StateFolder};
@@ -24,6 +25,8 @@ pub struct Host {
     pub journal: Mutex<Journal>,
     /// Its journal's author: itself.
     pub author: Author,
+    /// What waits to be written to the controller.
+    pub output: Arc<Output>,
     /// All processes that run.
     pub children: Arc<Children>,
     /// Those the controller named.
@@ -72,6 +75,7 @@ impl Host {
             state,
             author,
             host_interfaces,
+            output: Arc::default(),
             children,
             processes: Processes::default(),
             series: SeriesTable::default(),
@@ -148,15 +152,16 @@ impl Host {
         }
     }
 
-    /// Journal how a change is taken back, before it is made.
-    pub fn record(&self, undo_key: &str, undo: Undo) -> Answer<u64> {
+    /// Journal how a change is taken back, before it is made. The entry's place; none when the same one is there already.
+    pub fn record(&self, undo_key: &str, undo: Undo) -> Answer<Option<u64>> {
         lock(&self.journal)
             .append(undo_key, undo)
             .map_err(|error| self.state_refused("journalling a change in", &error))
     }
 
-    /// Journal that a change is taken back.
-    pub fn mark_undone(&self, sequence: u64) -> Answer<()> {
+    /// Journal that a change is taken back; nothing to do where nothing was recorded.
+    pub fn mark_undone(&self, sequence: impl Into<Option<u64>>) -> Answer<()> {
+        let Some(sequence) = sequence.into() else { return Ok(()) };
         lock(&self.journal)
             .mark_undone(sequence)
             .map_err(|error| self.state_refused("journalling an undo in", &error))
@@ -171,7 +176,7 @@ impl Host {
     pub fn run(&self, program: Program, limit: Duration) -> Answer<Ran> {
         let deadline = Instant::now().checked_add(limit);
         let (child, pipes) = self.start(program)?.begin()?;
-        let timed_out = child.tend(pipes, deadline);
+        let timed_out = child.tend(pipes, deadline, Kin::GoOn);
         let end = child.end().ok_or_else(|| ErrorObject::new(ErrorCode::Internal, "a program was lost"))?;
         Ok(Ran { child, end, timed_out })
     }

@@ -106,17 +106,16 @@ impl Journal {
     }
 
     /// Write down how a change will be taken back, before it is made. The same undo under the same key is not written twice:
-    /// the first one, undone last, restores the original.
-    pub fn append(&mut self, undo_key: &str, undo: Undo) -> io::Result<u64> {
-        if let Some(same) = self.live.iter().find(|change| change.undo_key == undo_key && change.undo == undo)
-        {
-            return Ok(same.sequence);
+    /// the first one, undone last, restores the original. Returns the new entry's place, if there is a new one.
+    pub fn append(&mut self, undo_key: &str, undo: Undo) -> io::Result<Option<u64>> {
+        if self.live.iter().any(|change| change.undo_key == undo_key && change.undo == undo) {
+            return Ok(None);
         }
         let change = JournalEntry { sequence: self.last_sequence + 1, undo_key: undo_key.to_owned(), undo };
         self.write(&Line::Change(change.clone()))?;
         self.last_sequence = change.sequence;
         self.live.push(change);
-        Ok(self.last_sequence)
+        Ok(Some(self.last_sequence))
     }
 
     /// Write down that a change is taken back.
@@ -143,10 +142,13 @@ impl Journal {
         }
         let text = encode(line)?;
         let file = self.file.as_mut().ok_or(io::ErrorKind::NotFound)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_data()?;
-        self.size_bytes += text.len() as u64;
-        Ok(())
+        let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_data());
+        match written {
+            Ok(()) => self.size_bytes += text.len() as u64,
+            // Part of a line may stand there now (a full disk): the next line begins with a new file.
+            Err(_) => self.file = None,
+        }
+        written
     }
 
     /// Make the file with its author and what is live, so that at no moment a half-made one stands under its name.
@@ -160,7 +162,7 @@ impl Journal {
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         fs::rename(&draft, &self.path)?;
-        File::open(self.path.parent().unwrap_or(Path::new("/")))?.sync_all()?;
+        File::open(self.path.parent().unwrap_or_else(|| Path::new("/")))?.sync_all()?;
         self.file = Some(file);
         self.size_bytes = text.len() as u64;
         Ok(())
@@ -210,7 +212,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut journal = Journal::new(folder.path(), author());
         journal.append("a", netns("a")).unwrap();
-        let b = journal.append("b", netns("b")).unwrap();
+        let b = journal.append("b", netns("b")).unwrap().unwrap();
         journal.append("c", netns("c")).unwrap();
         journal.mark_undone(b).unwrap();
         let text = fs::read_to_string(folder.path().join("4100-771234.jsonl")).unwrap();
@@ -240,7 +242,7 @@ mod tests {
     fn a_dead_agents_journal_with_a_torn_line_can_be_gone_on_with() {
         let folder = tempfile::tempdir().unwrap();
         let mut journal = Journal::new(folder.path(), author());
-        let a = journal.append("a", netns("a")).unwrap();
+        let a = journal.append("a", netns("a")).unwrap().unwrap();
         let path = folder.path().join("4100-771234.jsonl");
         OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"change\":{\"seq").unwrap();
         let mut found = Journal::open(&path).unwrap().unwrap();
@@ -255,7 +257,7 @@ mod tests {
         let mut journal = Journal::new(folder.path(), author());
         journal.append("mtu", netns("a")).unwrap();
         journal.append("other", netns("b")).unwrap();
-        assert_eq!(journal.append("mtu", netns("a")).unwrap(), 1);
+        assert_eq!(journal.append("mtu", netns("a")).unwrap(), None);
         assert_eq!(keys(journal.live()), ["mtu", "other"]);
     }
 
@@ -263,7 +265,7 @@ mod tests {
     fn the_file_goes_when_nothing_is_left_to_undo() {
         let folder = tempfile::tempdir().unwrap();
         let mut journal = Journal::new(folder.path(), author());
-        let a = journal.append("a", netns("a")).unwrap();
+        let a = journal.append("a", netns("a")).unwrap().unwrap();
         journal.remove_if_empty().unwrap();
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
         journal.mark_undone(a).unwrap();
@@ -278,7 +280,7 @@ mod tests {
         journal.append("stays", netns("stays")).unwrap();
         let long = "x".repeat(200_000);
         for _ in 0..20 {
-            let sequence = journal.append("goes", netns(&long)).unwrap();
+            let sequence = journal.append("goes", netns(&long)).unwrap().unwrap();
             journal.mark_undone(sequence).unwrap();
         }
         let path = folder.path().join("4100-771234.jsonl");

@@ -15,6 +15,7 @@ mod journal;
 mod journals;
 mod launch;
 mod netns;
+mod output;
 mod procfs;
 mod ready;
 mod rootless;
@@ -91,9 +92,10 @@ fn work() -> anyhow::Result<std::convert::Infallible> {
         commands::bring_up_loopback(&host);
     }
     let hello = greeting::greet(&host, &Beginning { user, refusal })?;
-    if serve::write_line(&NotificationLine::from(Notification::Hello(hello))).is_err() {
-        ending::end(&host, |_| {});
-    }
+    let ends = Arc::clone(&host);
+    host.output.begin(move || ending::end(&ends, |_| {})).context("starting a thread")?;
+    // Nothing can be waiting before the first line.
+    let _ = host.output.send(&NotificationLine::from(Notification::Hello(hello)));
     serve::serve(&host)
 }
 

@@ -21,20 +21,8 @@ use crate::sync::lock;
 
 /// Answer `sample.read`.
 pub fn read(host: &Host, params: &SampleRead) -> Answer<Reading> {
-    let mut observations = Vec::new();
-    for (sampler, netns, outcome) in read_all(host, &params.samplers, &params.netns) {
-        match outcome {
-            Ok(observation) => observations.push(observation),
-            Err(error) if error.data.is_some() => return Err(error),
-            Err(error) => {
-                return Err(ErrorObject::refused(
-                    error.message,
-                    None,
-                    format!("{} {netns:?}", sampler.name()),
-                ))
-            }
-        }
-    }
+    let outcomes = read_all(host, &params.samplers, &params.netns).into_iter();
+    let observations = outcomes.map(|(_, _, outcome)| outcome).collect::<Answer<_>>()?;
     Ok(Reading { observations, failures: Vec::new() })
 }
 

@@ -1,10 +1,11 @@
 //! The stdio loop: a line is a request, each request has a thread, answers are written when they are there.
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use iolab_protocol::results::{Pong, UndoReport};
 use iolab_protocol::{
@@ -17,7 +18,6 @@ use crate::clock::now_ns;
 use crate::ending::end;
 use crate::faults::Answer;
 use crate::host::Host;
-use crate::sync::lock;
 use crate::{commands, facts, journals, series, setting, supervise};
 
 /// Serve requests until standard input ends, then undo everything and exit.
@@ -94,29 +94,21 @@ fn work(host: &Arc<Host>, request: Request) {
         Call::JournalUndo(params) => answer(host, id, journals::undo(host, &params)),
         Call::AgentExit(_) => end(host, |report| {
             // When nobody reads the answer any more, the exit status still tells.
-            let _ = write_line(&Response::<&UndoReport>::new(id, Ok(report)));
+            let _ = host.output.send(&Response::<&UndoReport>::new(id, Ok(report)));
+            host.output.drain(LAST_WORD_LIMIT);
         }),
     }
 }
 
 fn answer<T: Serialize>(host: &Host, id: Option<i64>, outcome: Answer<T>) {
     // A controller that does not read any more has gone as much as one that does not write.
-    if write_line(&Response::new(id, outcome)).is_err() {
+    if host.output.send(&Response::new(id, outcome)).is_err() {
         end(host, |_| {});
     }
 }
 
-/// Write one message. The lock keeps lines whole.
-pub fn write_line(message: &impl Serialize) -> io::Result<()> {
-    let mut line = serde_json::to_vec(message)?;
-    line.push(b'\n');
-    let _whole = lock(&WRITING);
-    let mut output = io::stdout().lock();
-    output.write_all(&line)?;
-    output.flush()
-}
-
-static WRITING: Mutex<()> = Mutex::new(());
 static IN_WORK: AtomicUsize = AtomicUsize::new(0);
+/// How long the answer to `agent.exit` may take to be read.
+const LAST_WORD_LIMIT: Duration = Duration::from_secs(1);
 const MOST_IN_WORK: usize = 512;
 const STACK_BYTES: usize = 512 * 1024;

@@ -15,7 +15,7 @@ use iolab_protocol::ErrorObject;
 use nix::fcntl::{fcntl, FcntlArg, FdFlag, OFlag};
 use nix::unistd::pipe2;
 
-use crate::child::{Child, Children, Pipes};
+use crate::child::{Child, Children, Kin, Pipes};
 use crate::clock::now_ns;
 use crate::faults::{describe, refused, Answer};
 use crate::launch::{Launch, LaunchFailure, Place};
@@ -64,14 +64,14 @@ impl Held {
         if told.is_empty() {
             return Ok((child, pipes));
         }
-        child.tend(pipes, None);
+        child.tend(pipes, None, Kin::End);
         Err(failure(&told))
     }
 
     /// Give the program up before it began.
     pub fn abandon(self) {
         self.child.kill();
-        self.child.tend(self.pipes, None);
+        self.child.tend(self.pipes, None, Kin::End);
     }
 }
 
@@ -107,12 +107,27 @@ impl Spawner {
     /// Start a program up to the point where it waits for permission.
     pub fn start(&self, program: Program) -> Answer<Held> {
         let gone = || refused("starting program", "the agent ends", &io::ErrorKind::BrokenPipe.into());
-        if program.argv.first().is_none_or(String::is_empty) {
-            return Err(ErrorObject::params("'argv' needs a program", program.argv));
-        }
+        check_words(&program.argv, &program.env)?;
         let (answer, answered) = mpsc::channel();
         self.orders.send((program, answer)).map_err(|_| gone())?;
         answered.recv().map_err(|_| gone())?
+    }
+}
+
+/// Refuse what the system cannot pass to a program.
+pub fn check_words(argv: &[String], env: &BTreeMap<String, String>) -> Answer<()> {
+    if argv.first().is_none_or(String::is_empty) {
+        return Err(ErrorObject::params("'argv' needs a program", argv));
+    }
+    let mut words = argv.iter().chain(env.keys()).chain(env.values());
+    if let Some(word) = words.find(|word| word.contains('\0')) {
+        return Err(ErrorObject::params("'argv' and 'env' are texts without NUL", word.as_str()));
+    }
+    match env.keys().find(|name| name.is_empty() || name.contains('=')) {
+        Some(name) => {
+            Err(ErrorObject::params("a variable's name in 'env' is not empty and has no '='", name.as_str()))
+        }
+        None => Ok(()),
     }
 }
 

@@ -73,11 +73,7 @@ impl StateFolder {
                 write!(claim, "{}", std::process::id())?;
                 Ok(Ok(claim))
             }
-            Err((mut file, nix::Error::EWOULDBLOCK)) => {
-                let mut text = String::new();
-                file.read_to_string(&mut text)?;
-                Ok(Err(text.trim().parse().unwrap_or(0)))
-            }
+            Err((file, nix::Error::EWOULDBLOCK)) => Ok(Err(holder(file)?)),
             Err((_, errno)) => Err(errno.into()),
         }
     }
@@ -98,10 +94,26 @@ impl StateFolder {
                 }
             }
         }
-        found.sort_by(|one, other| (one.started_ns, one.pid).cmp(&(other.started_ns, other.pid)));
+        found.sort_by_key(|each| (each.started_ns, each.pid));
         Ok(found)
     }
 }
+
+/// The process that has the lock, as it wrote it there just after taking it.
+fn holder(mut file: File) -> io::Result<u32> {
+    for _ in 0..HOLDER_TRIES {
+        let mut text = String::new();
+        file.rewind()?;
+        file.read_to_string(&mut text)?;
+        if let Ok(pid) = text.trim().parse() {
+            return Ok(pid);
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    Ok(0)
+}
+
+const HOLDER_TRIES: usize = 20;
 
 enum Verdict {
     Alive,

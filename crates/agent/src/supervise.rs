@@ -11,7 +11,7 @@ use iolab_protocol::{ErrorCode, ErrorData, ErrorObject, Undo};
 use iolab_samplers::Supervised;
 use nix::sys::signal::Signal;
 
-use crate::child::{Child, End};
+use crate::child::{Child, End, Kin};
 use crate::clock::now_ns;
 use crate::commands::{check_capture, place};
 use crate::faults::{refused, Answer};
@@ -37,7 +37,7 @@ enum Entry {
 struct Started {
     child: Arc<Child>,
     netns: Option<String>,
-    sequence: u64,
+    sequence: Option<u64>,
 }
 
 impl Processes {
@@ -164,7 +164,7 @@ fn begin(host: &Host, program: Program, id: &str, netns: Option<String>) -> Answ
     let begun = held.begin().and_then(|(child, pipes)| {
         let tender = Arc::clone(&child);
         let thread = thread::Builder::new().name(format!("tend {}", child.pid));
-        let thread = thread.spawn(move || tender.tend(pipes, None));
+        let thread = thread.spawn(move || tender.tend(pipes, None, Kin::End));
         thread.map(drop).map_err(|error| {
             child.kill();
             refused("starting a thread in", "the agent", &error)

@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn what_another_needs_comes_before_it() {
         let order: Vec<&str> = LINKS.iter().chain(&QUEUES).map(|(feature, _)| *feature).collect();
-        let place = |feature| order.iter().position(|each| *each == feature).unwrap();
+        let place = |feature: &str| order.iter().position(|each| *each == feature).unwrap();
         assert!(NEEDS.iter().all(|(feature, need)| place(need) < place(feature)));
     }
 }
