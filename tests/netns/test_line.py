@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import IOLAB, SMALL
+from tests.netns.conftest import IOLAB, SMALL
 
 pytestmark = pytest.mark.netns
 Iolab = Callable[..., subprocess.CompletedProcess[str]]
