@@ -17,7 +17,7 @@ MOST_PER_FACTOR = 3
 LEAST_NONE = 3
 """Findings of 'no difference shown' that keep their place when there are more than MOST."""
 CORRECTED_P = 0.05
-STRONG_P = 0.01
+STRONG_P = 0.001
 """An interaction counts as strong only below this (Holm-corrected over the pairs of the measure) ..."""
 STRONG_SHARE = 0.25
 """... and when it changes the factor's largest effect by at least this share of it."""
