@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from iolab.experiment.check import load as load
     from iolab.experiment.check import parse as parse
-    from iolab.experiment.product import cells as cells
     from iolab.experiment.narrow import narrowed as narrowed
+    from iolab.experiment.product import cells as cells
     from iolab.experiment.resolve import Resolver as Resolver
     from iolab.experiment.schema import json_schema as json_schema
     from iolab.experiment.template import starter as starter

@@ -3,20 +3,22 @@
 Only `load` touches the disk.
 """
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from iolab.errors import InputError, Problem
 from iolab.experiment.document import MOST_BYTES, Table, line_of, read
-from iolab.experiment.experiment import Experiment, Selector
-from iolab.experiment.factors import check_size, possible_paths, read_baseline, read_factors, read_selectors
+from iolab.experiment.experiment import Experiment, Factor, Selector
+from iolab.experiment.factors import check_size, possible_paths, read_factors
 from iolab.experiment.names import name_problem
-from iolab.experiment.paths import GROUPS, survey
+from iolab.experiment.paths import GROUPS, NoSuchItem, survey
 from iolab.experiment.problems import Problems, did_you_mean, listed
 from iolab.experiment.product import cells, chosen, sample
 from iolab.experiment.references import check_references
 from iolab.experiment.resolve import Resolver
 from iolab.experiment.sections import check, tables
+from iolab.experiment.selectors import SelectorReader
 
 TOP = ("title", "lab", "measure", "factors", "baseline", "blocks", "seed", "only", "except")
 """Keys of the document."""
@@ -71,34 +73,53 @@ def _parsed(data: bytes, source: str) -> Experiment:
 def _experiment(document: Table, text: str, problems: Problems) -> Experiment:
     _check_keys(document, problems)
     tree = _tree(document, problems)
-    line = line_of(document, "factors")
-    places = survey(tree, possible_paths(document.get("factors")))
-    factors = read_factors(document.get("factors"), line, places, problems)
-    walkable = check_size(factors, line, problems)
-    only = read_selectors(document.get("only"), line_of(document, "only"), factors, problems, "only")
-    excluded = read_selectors(
-        document.get("except"), line_of(document, "except"), factors, problems, "except"
-    )
-    baseline = read_baseline(document.get("baseline"), line_of(document, "baseline"), factors, problems)
+    factors, walkable, selectors = _factors(document, tree, problems)
     experiment = Experiment(
         title=_title(document, problems),
         tree=tree,
         factors=factors,
-        only=only,
-        excluded=excluded,
-        baseline=baseline,
+        only=selectors.read(document, "only"),
+        excluded=selectors.read(document, "except"),
+        baseline=selectors.baseline(document),
         blocks=_number(document, "blocks", 1, 1, MOST_BLOCKS, problems),
         seed=_number(document, "seed", DEFAULT_SEED, 0, LARGEST_SEED, problems),
         text=text,
         source=problems.source,
     )
-    clean = not problems
     if walkable:
-        _check_sections(experiment, problems, clean=clean)
+        _check_sections(experiment, problems, partial=bool(problems))
     if walkable and not problems:
         _check_left(experiment, document, problems)
         check_references(experiment, problems)
     return experiment
+
+
+def _factors(
+    document: Table, tree: Mapping[str, Any], problems: Problems
+) -> tuple[tuple[Factor, ...], bool, SelectorReader]:
+    """Return the factors, whether they can be walked, and the reader of what names them.
+
+    A file without machines or measures has told so; that no path leads anywhere in it need not be told.
+    """
+    if not tree["lab"].get("machines") or not tree["measure"]:
+        return (), True, SelectorReader((), frozenset(_words(document)), problems)
+    before, line = len(problems), line_of(document, "factors")
+    keys = frozenset(possible_paths(document.get("factors")))
+    factors = read_factors(document.get("factors"), line, survey(tree, keys), problems)
+    walkable = check_size(factors, line, problems)
+    told = keys if len(problems) > before else frozenset()
+    return factors, walkable, SelectorReader(factors, told, problems)
+
+
+def _words(content: object) -> Iterator[str]:
+    """Yield every key and value of a document as text."""
+    if isinstance(content, Mapping):
+        for key, value in content.items():
+            yield key
+            yield from _words(value)
+    elif isinstance(content, list):
+        for value in content:
+            yield from _words(value)
 
 
 def _check_keys(document: Table, problems: Problems) -> None:
@@ -113,47 +134,40 @@ def _check_keys(document: Table, problems: Problems) -> None:
 
 
 def _tree(document: Table, problems: Problems) -> dict[str, Any]:
-    """Return the base document with every section that has a usable name and place."""
-    lab = _table(document, "lab", "lab", problems, required=True)
+    """Return the base document, its names checked."""
+    lab = _table(document, "lab", "lab", problems)
     for key in lab:
         if key not in GROUPS:
+            near = did_you_mean(key, GROUPS)
             problems.add(
-                lab.lines[key],
-                "reading lab",
-                f"the key '{key}'",
-                f"the keys {listed(GROUPS)}",
-                did_you_mean(key, GROUPS),
+                lab.lines[key], "reading lab", f"the key '{key}'", f"the keys {listed(GROUPS)}", near
             )
-    groups = {
-        group: _table(lab, group, f"lab.{group}", problems, required=group == "machines") for group in GROUPS
-    }
-    measure = _table(document, "measure", "measure", problems, required=True)
+    groups = {group: _table(lab, group, f"lab.{group}", problems) for group in GROUPS if group in lab}
+    if lab and "machines" not in lab:
+        problems.add(lab.line, "reading lab", "no machines", "machines: {NAME: {kind: ...}, ...}")
+    measure = _table(document, "measure", "measure", problems)
     for group, content in {**groups, "measure": measure}.items():
         _check_names(group, content, problems)
-    taken = {"machines": "machine", "links": "link", "volumes": "volume"}
     for name in measure:
-        for group, word in taken.items():
-            if name in groups[group]:
-                problems.add(
-                    measure.lines[name], f"reading measure.{name}", name, f"a name that no {word} has"
-                )
-    held = Table(((group, content) for group, content in groups.items() if content), line=lab.line)
+        for group, content in groups.items():
+            if name in content:
+                allowed = f"a name that none of the {group} has"
+                problems.add(measure.lines[name], f"reading measure.{name}", name, allowed)
+    held = Table(groups, line=lab.line)
     held.lines = dict(lab.lines)
     return {"lab": held, "measure": measure}
 
 
-def _table(holder: Table, key: str, place: str, problems: Problems, *, required: bool) -> Table:
+def _table(holder: Table, key: str, place: str, problems: Problems) -> Table:
     value = holder.get(key)
-    line = line_of(holder, key)
-    if isinstance(value, Table) and (value or not required):
+    if isinstance(value, Table) and value:
         return value
-    if value is None and not required:
+    if key in ("links", "volumes") and not value and not isinstance(value, str | list | bool):
         return Table()
-    if key in holder or holder.line or required:
-        seen = value or "nothing"
-        problems.add(
-            line, f"reading {place}", seen, "a mapping of names", f"add {key}:" if key not in holder else ""
-        )
+    if key in holder:
+        problems.add(line_of(holder, key), f"reading {place}", value or "nothing", "a mapping of names")
+    elif not any(did_you_mean(word, [key]) for word in holder if word not in TOP):
+        problems.add(holder.line, "reading the file", f"no {key}", f"the key {key}", f"add {key}:")
     return Table()
 
 
@@ -183,30 +197,24 @@ def _number(document: Table, key: str, default: int, low: int, high: int, proble
     return default
 
 
-def _check_sections(experiment: Experiment, problems: Problems, *, clean: bool) -> None:
+def _check_sections(experiment: Experiment, problems: Problems, *, partial: bool) -> None:
     """Resolve every section in every combination of levels that changes it, within `MOST_VARIANTS`."""
     resolver = Resolver(experiment)
     base = tables(experiment.tree)
     for section, data in base.items():
-        holder: Any = experiment.tree["measure"] if section.group == "measure" else experiment.tree["lab"]
-        line = line_of(holder if section.group == "measure" else holder[section.group], section.name)
-        check(section, data, line, problems, partial=True)
+        check(section, data, resolver.line(section), problems, partial=True)
     share = max(20, MOST_VARIANTS // max(1, len(resolver.sections)))
     for section in resolver.sections:
         for cell in sample(experiment, resolver.factors_of(section), share):
             try:
                 variant = resolver.variant(section, cell)
-            except IndexError:
-                line = line_of(experiment.tree, section.name)
+            except NoSuchItem as error:
                 problems.add(
-                    line,
-                    f"resolving {section.place}",
-                    "an item number beyond the list",
-                    "an item that the list has",
+                    error.line, f"resolving {section.place}", f"item {error.word}", "an item of the list"
                 )
-                break
+                continue
             if variant.data is not None:
-                check(section, variant.data, variant.line, problems, partial=not clean)
+                check(section, variant.data, variant.line, problems, partial=partial)
 
 
 def _check_left(experiment: Experiment, document: Table, problems: Problems) -> None:

@@ -1,10 +1,10 @@
-"""Read factors and their sub-factors, and the selectors and the baseline that name their levels."""
+"""Read factors, their levels and their sub-factors."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from iolab.experiment.document import Items, Table, line_of, written
-from iolab.experiment.experiment import Factor, Level, Selector
+from iolab.experiment.experiment import Factor, Level
 from iolab.experiment.paths import GROUPS, Misled, Places
 from iolab.experiment.problems import Problems, compact, did_you_mean, listed
 from iolab.experiment.product import MOST_CELLS, MOST_FACTORS, count, names
@@ -33,13 +33,15 @@ def read_factors(
         problems.add(line, f"reading {within}", content, "a mapping of path or name to levels")
         return ()
     reader = _Reader(places, problems)
-    found = []
+    found: list[Factor] = []
     for name in content:
         at = line_of(content, name, line)
         factor = reader.factor(name, content[name], at, f"{within}.{name}")
         if factor is not None:
-            found.append(factor)
-            _check_apart(found, at, f"reading {within}.{name}", problems)
+            before = len(problems)
+            _check_apart(factor, found, at, f"reading {within}.{name}", problems)
+            if len(problems) == before:
+                found.append(factor)
     return tuple(found)
 
 
@@ -63,78 +65,6 @@ def check_size(factors: Sequence[Factor], line: int, problems: Problems) -> bool
     return True
 
 
-def read_selectors(
-    content: object, line: int, factors: Sequence[Factor], problems: Problems, within: str
-) -> tuple[Selector, ...]:
-    """Return the selectors of `only` or `except`: one mapping factor -> label(s), or a list of such."""
-    if content is None:
-        return ()
-    if isinstance(content, Mapping):
-        one = read_selector(content, line, factors, problems, within)
-        return (one,) if one else ()
-    if not isinstance(content, list):
-        problems.add(
-            line,
-            f"reading {within}",
-            content,
-            "a mapping of factor to label (or list of labels), or a list of such mappings",
-        )
-        return ()
-    found = []
-    for index, item in enumerate(content):
-        at = line_of(content, index, line)
-        if isinstance(item, Mapping) and item:
-            found.append(read_selector(item, at, factors, problems, f"{within}.{index}"))
-        else:
-            problems.add(
-                at, f"reading {within}.{index}", item, "a mapping of factor to label (or list of labels)"
-            )
-    return tuple(selector for selector in found if selector)
-
-
-def read_selector(
-    content: Mapping[str, Any], line: int, factors: Sequence[Factor], problems: Problems, within: str
-) -> dict[str, tuple[str, ...]]:
-    """Return factor -> accepted labels."""
-    known = names(factors)
-    found = {}
-    for name in content:
-        at = line_of(content, name, line)
-        if name not in known:
-            problems.add(
-                at, f"reading {within}", name, f"a factor: {listed(known)}", did_you_mean(name, known)
-            )
-            continue
-        value = content[name]
-        labels = (
-            [label_of(written(value, index)) for index in range(len(value))]
-            if isinstance(value, list)
-            else [label_of(written(content, name))]
-        )
-        for label in labels:
-            if label not in known[name]:
-                allowed = f"a level of {name}: {listed(known[name])}"
-                problems.add(at, f"reading {within}.{name}", label, allowed, did_you_mean(label, known[name]))
-        found[name] = tuple(label for label in labels if label in known[name])
-    return found
-
-
-def read_baseline(
-    content: object, line: int, factors: Sequence[Factor], problems: Problems
-) -> dict[str, str]:
-    """Return factor -> the label that others are compared with."""
-    if content is None:
-        return {}
-    if not isinstance(content, Mapping):
-        problems.add(line, "reading baseline", content, "a mapping of factor to one of its labels")
-        return {}
-    lists = [name for name in content if isinstance(content[name], list)]
-    for name in lists:
-        problems.add(line_of(content, name, line), f"reading baseline.{name}", content[name], "one label")
-    selector = read_selector({} if lists else content, line, factors, problems, "baseline")
-    return {name: labels[0] for name, labels in selector.items() if labels}
-
-
 def label_of(value: object) -> str:
     """Return a value as a level's label."""
     return compact(value, budget=10_000)
@@ -148,7 +78,7 @@ class _Reader:
         self.problems = problems
 
     def factor(self, name: str, content: object, line: int, within: str) -> Factor | None:
-        doing = f"reading {within}"
+        doing, before = f"reading {within}", len(self.problems)
         if name in self.places.names("measure"):
             self.problems.add(
                 line,
@@ -173,6 +103,15 @@ class _Reader:
         labels = [level.label for level in levels]
         for label in dict.fromkeys(label for label in labels if labels.count(label) > 1):
             self.problems.add(line, doing, f"the label '{label}' twice", "labels that differ")
+        if (
+            levels
+            and not any(level.sets or level.factors for level in levels)
+            and len(self.problems) == before
+        ):
+            self.problems.add(
+                line, doing, "levels that change nothing", "at least one level that sets a path"
+            )
+            return None
         return Factor(name, tuple(levels)) if levels else None
 
     @staticmethod
@@ -231,13 +170,13 @@ class _Reader:
                     at, f"reading {place}", value, "a mapping of path to value; {} changes nothing"
                 )
                 continue
-            value = value if value is not None else Table(line=at)
+            given = value if value is not None else Table(line=at)
             sets = Table(line=at)
-            for path in value:
-                if path != "factors" and self._names_something(path, line_of(value, path, at), place):
-                    sets[path] = value[path]
-                    sets.lines[path] = line_of(value, path, at)
-            inner = self._inner(value, at, place)
+            for path in given:
+                if path != "factors" and self._names_something(path, line_of(given, path, at), place):
+                    sets[path] = given[path]
+                    sets.lines[path] = line_of(given, path, at)
+            inner = self._inner(given, at, place)
             if self._label_fits(label, at, place):
                 levels.append(Level(label, sets, inner))
         return levels
@@ -287,9 +226,8 @@ def _set_paths(factor: Factor) -> set[str]:
     }
 
 
-def _check_apart(siblings: Sequence[Factor], line: int, doing: str, problems: Problems) -> None:
-    """Note it when the last factor shares a name or a path with one that exists in the same cells."""
-    factor, others = siblings[-1], siblings[:-1]
+def _check_apart(factor: Factor, others: Sequence[Factor], line: int, doing: str, problems: Problems) -> None:
+    """Note it when a factor shares a name or a path with one that exists in the same cells."""
     below = [(level, inner) for level in factor.levels for inner in level.factors]
     own = names([factor])
     for other in others:

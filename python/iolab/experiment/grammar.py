@@ -168,7 +168,7 @@ def _in_words(member: Any, metadata: tuple[Any, ...]) -> str:
             return ", ".join(map(str, get_args(member)))
         case origin if origin is tuple:
             least = next((mark.min_length for mark in metadata if isinstance(mark, MinLen)), 0)
-            return f"a list of{f' {least} or more:' if least else ''} {allowed(get_args(member)[0])}"
+            return f"a list of{f' {least} or more' if least else ''}: {allowed(get_args(member)[0])}"
         case _:
             return f"a mapping of names to {allowed(get_args(member)[1])}"
 

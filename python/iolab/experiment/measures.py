@@ -2,7 +2,8 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BaseModel, Field
+from pydantic.json_schema import JsonSchemaValue
 
 from iolab.experiment.quantities import (
     FROZEN,
@@ -11,6 +12,7 @@ from iolab.experiment.quantities import (
     Maybe,
     Nanoseconds,
     Ratio,
+    Shorthand,
     SomeBytes,
     SomeNanoseconds,
 )
@@ -23,13 +25,18 @@ def _listed(value: object) -> object:
     return value if isinstance(value, list | tuple) else [value]
 
 
+def _item(listing: JsonSchemaValue) -> JsonSchemaValue:
+    found: JsonSchemaValue = listing["items"]
+    return found
+
+
 class Watch(BaseModel):
     """The wire monitor at one port or on one link."""
 
     model_config = FROZEN
     at: str
     """A machine.port, or a link for all its ports."""
-    window: Annotated[tuple[SomeNanoseconds, ...], BeforeValidator(_listed), Field(min_length=1)] = (
+    window: Annotated[tuple[SomeNanoseconds, ...], Shorthand(_listed, _item), Field(min_length=1)] = (
         12_000,
         100_000,
         1_000_000,
@@ -42,7 +49,7 @@ def _watched(value: object) -> object:
     return {"at": value} if isinstance(value, str) else value
 
 
-Watches = tuple[Annotated[Watch, BeforeValidator(_watched)], ...]
+Watches = tuple[Annotated[Watch, Shorthand(_watched, lambda _: {"type": "string"})], ...]
 """A port or link's name alone is watched with the usual windows."""
 
 

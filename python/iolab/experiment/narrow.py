@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from iolab.errors import InputError
 from iolab.experiment.experiment import Experiment, Selector
 from iolab.experiment.problems import Problems, did_you_mean, listed
 from iolab.experiment.product import cells, names

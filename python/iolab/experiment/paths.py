@@ -32,6 +32,17 @@ class Misled(NamedTuple):
     """What a path, or its next word, must be."""
 
 
+class NoSuchItem(LookupError):
+    """A path that goes beyond the end of a list."""
+
+    def __init__(self, word: str, line: int) -> None:
+        self.word = word
+        """The item's number."""
+        self.line = line
+        """Of the level that names it."""
+        super().__init__(word)
+
+
 @dataclass(frozen=True, slots=True)
 class Places:
     """What paths can name in one experiment."""
@@ -114,7 +125,7 @@ def put(data: Any, words: tuple[str, ...], value: Any, line: int) -> Any:
     """Return the data with the value at a place; mappings on the way are made where absent.
 
     Raises:
-        IndexError: the place is in a list that is not that long.
+        NoSuchItem: the place is in a list that is not that long.
     """
     if not words:
         return value
@@ -122,6 +133,8 @@ def put(data: Any, words: tuple[str, ...], value: Any, line: int) -> Any:
     if isinstance(data, list):
         items = Items(data, line=getattr(data, "line", line))
         items.lines = dict(getattr(data, "lines", {}))
+        if first != "*" and int(first) >= len(items):
+            raise NoSuchItem(first, line)
         for index in range(len(items)) if first == "*" else [int(first)]:
             items[index] = put(items[index], rest, value, line)
             items.lines[index] = line if not rest else items.lines.get(index, line)

@@ -30,7 +30,7 @@ def _expand(factors: tuple[Factor, ...], chosen: dict[str, str]) -> Iterator[dic
     for level in first.levels:
         chosen[first.name] = level.label
         yield from _expand((*level.factors, *rest), chosen)
-    del chosen[first.name]
+    chosen.pop(first.name, None)
 
 
 def count(factors: Sequence[Factor]) -> int:

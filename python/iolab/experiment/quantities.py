@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic import ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
@@ -37,18 +37,22 @@ class Quantity:
 
 
 @dataclass(frozen=True, slots=True)
-class NoneWord:
-    """Marks an optional field: the word `none` says that it is absent."""
+class Shorthand:
+    """Marks a field that may also be written in a shorter way."""
+
+    expand: Callable[[object], object]
+    """Turns the short form into the full one; leaves everything else alone."""
+    schema: Callable[[JsonSchemaValue], JsonSchemaValue]
+    """Given the full form's schema, returns the short form's."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_before_validator_function(_absent_if_none, handler(source))
+        return core_schema.no_info_before_validator_function(self.expand, handler(source))
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        inner = handler(schema)
-        kinds = inner.get("anyOf", [inner])
-        return {"anyOf": [*kinds, {"const": "none"}]}
+        full = handler(schema)
+        return {"anyOf": [*full.get("anyOf", [full]), self.schema(full)]}
 
 
 def _absent_if_none(value: object) -> object:
@@ -59,7 +63,7 @@ def _text(value: object) -> object:
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
-Maybe = Annotated[T | None, NoneWord()]
+Maybe = Annotated[T | None, Shorthand(_absent_if_none, lambda _: {"const": "none"})]
 """A value, or `none`."""
 Bytes = Annotated[int, Quantity(units.parse_bytes, units.BYTES_ALLOWED, ("128K", "1G"))]
 """A size [bytes]."""
@@ -85,5 +89,5 @@ Flag = Annotated[bool, Field(strict=True)]
 """true or false."""
 Switch = Literal["on", "off"]
 """As ethtool says it."""
-Setting = Annotated[str, BeforeValidator(_text)]
+Setting = Annotated[str, Shorthand(_text, lambda _: {"type": "number"})]
 """Text; a number is taken as it is written."""

@@ -182,7 +182,7 @@ def _check_ends(view: _View) -> None:
 
 
 def _joins_children(view: _View, link: Link, parent: str) -> bool:
-    """Tell whether a link joins a machine's port to its own children: the parent bridges it with the port's other link."""
+    """Tell whether a link joins a parent's port to its children: the parent bridges it with the port's other link."""
     others = {end.partition(".")[0] for end in link.ends} - {parent}
     return bool(others) and all(
         view.lab.machines[name].on == parent for name in others & view.lab.machines.keys()

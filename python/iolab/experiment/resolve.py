@@ -17,7 +17,7 @@ from iolab.experiment.experiment import Cell, Experiment, Factor, Lab, Setup
 from iolab.experiment.links import Link, Volume
 from iolab.experiment.machines import Machine
 from iolab.experiment.measures import Measure
-from iolab.experiment.paths import Misled, Places, put, survey
+from iolab.experiment.paths import Misled, NoSuchItem, Places, put, survey
 from iolab.experiment.problems import Problems
 from iolab.experiment.sections import Section, check, tables, validated
 
@@ -87,13 +87,17 @@ class Resolver:
         """Every section that some cell has."""
         return tuple(self._base)
 
+    def line(self, section: Section) -> int:
+        """Return the line at which the base document begins a section; 0 where only a level makes it."""
+        return self._lines[section]
+
     @property
     def measures(self) -> tuple[str, ...]:
         """Names of the measures, in the order written."""
         return self._measures
 
     def factors_of(self, section: Section, keys: frozenset[str] | None = None) -> tuple[str, ...]:
-        """Return the factors, and those above them, that change a section (with `keys`: that change one of these keys)."""
+        """Return the factors, and those above them, that change a section (`keys`: one of these of it)."""
         return self._names[section] if keys is None else _names(_narrowed(self._branches[section], keys))
 
     def touches(self, factor_name: str, measure_name: str) -> bool:
@@ -152,7 +156,7 @@ class Resolver:
         return model
 
     def variant(self, section: Section, cell: Cell) -> Variant:
-        """Return a section's data with the cell's levels applied. Raises IndexError for an item that is not there."""
+        """Return a section's data with the cell's levels applied. May raise NoSuchItem."""
         changes = sorted(_active(self._branches[section], cell), key=lambda change: change.order)
         data, line = self._base[section], self._lines[section]
         for change in changes:
@@ -166,9 +170,9 @@ class Resolver:
         problems = Problems(self._source)
         try:
             data, line = self.variant(section, cell)
-        except IndexError as error:
+        except NoSuchItem as error:
             problems.add(
-                self._lines[section], f"resolving {section.place}", str(error), "an item that the list has"
+                error.line, f"resolving {section.place}", f"item {error.word}", "an item of the list"
             )
             raise problems.error() from error
         if data is None:

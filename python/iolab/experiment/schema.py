@@ -1,4 +1,4 @@
-"""The language as a JSON Schema (2020-12), for editors: made from the models, checked in as contract/experiment.schema.json.
+"""The language as a JSON Schema (2020-12) for editors, made from the models; its copy is in contract/.
 
 A schema cannot follow references or paths; `iolab check` does. Keys that a factor may supply are not required by it.
 """
@@ -121,5 +121,14 @@ def _whole(text: str, low: int, high: int, default: int) -> dict[str, Any]:
 def _relaxed(part: Mapping[str, Any]) -> dict[str, Any]:
     """Return a model's schema that requires only its kind: a factor may supply the rest."""
     relaxed = {key: value for key, value in part.items() if key != "required"}
+    relaxed["properties"] = {key: _plain(value) for key, value in part.get("properties", {}).items()}
     kind = [key for key in part.get("required", ()) if key == "kind"]
     return relaxed | ({"required": kind} if kind else {})
+
+
+def _plain(part: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a key's schema without the title that repeats its name and without defaults that say nothing."""
+    default = part.get("default")
+    empty = default is None or default == {} or (isinstance(default, dict) and not any(default.values()))
+    dropped = {"title", "default"} if empty else {"title"}
+    return {key: value for key, value in part.items() if key not in dropped}

@@ -80,13 +80,13 @@ def check(
     try:
         return model.model_validate(data, by_alias=True, by_name=False)
     except ValidationError as error:
-        told = set()
+        details: dict[tuple[str | int, ...], ErrorDetails] = {}
         for detail in error.errors(include_url=False):
-            place = _place(data, detail)
-            if place in told or (partial and detail["type"] == "missing"):
-                continue
-            told.add(place)
-            _note(section, model, data, place, detail, line, problems)
+            details.setdefault(_place(data, detail), detail)
+        for place, detail in details.items():
+            inner = any(other[: len(place)] == place for other in details if other != place)
+            if not inner and not (partial and detail["type"] == "missing"):
+                _note(section, model, data, place, detail, line, problems)
         return None
 
 
