@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Callable
 
 import numpy as np
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]
 import pytest
 import statsmodels.formula.api as smf
 from statsmodels.stats.multitest import multipletests
@@ -221,7 +221,7 @@ def test_a_metric_that_can_be_0_gets_no_ratio_effects(make_run: MakeRun) -> None
 def test_one_block_still_gives_effects_from_the_other_cells(
     make_run: MakeRun, random: np.random.Generator
 ) -> None:
-    """With one block the higher interactions serve as the residual; with one factor too, there is none and no interval."""
+    """With one block the higher interactions are the residual; a single factor has none, and no interval."""
     big, plan = make_run(
         dict.fromkeys("abcd", "xy"),
         1,
@@ -250,7 +250,7 @@ def test_any_pattern_of_missing_trials_is_survived(make_run: MakeRun, drop: int)
     )
     for share in (0.3, 0.6, 0.9):
         analysis = analyse([record for record in records if random.random() > share], plan)
-        figures = [own.ratio for own in (*analysis.effects, *analysis.findings)]
+        figures = [e.ratio for e in analysis.effects] + [f.ratio for f in analysis.findings]
         assert np.isfinite(figures).all()
 
 

@@ -31,7 +31,7 @@ def test_t_interval_is_that_of_scipy(n: int, random: np.random.Generator) -> Non
     samples = random.lognormal(3, 1, size=(5, n))
     low, high = intervals.t_interval(samples)
     expected = stats.t.interval(0.95, n - 1, samples.mean(axis=1), stats.sem(samples, axis=1))
-    np.testing.assert_allclose((low, high), expected, rtol=1e-12)
+    np.testing.assert_allclose(np.array([low, high]), np.array(expected), rtol=1e-12)
 
 
 @pytest.mark.parametrize("n", [4, 9])
