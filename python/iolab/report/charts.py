@@ -173,8 +173,8 @@ def _panel(
         label = _label(estimate, drawn)
         means.append(_mean(label, estimate, drawn))
         points += _points(label, estimate, trials.get((estimate.measure, cell_key(estimate.cell)), ()), drawn)
-    listed = "; ".join(f"{row['row']}: {row['text']}" for row in means)
     words = names.words.charts
+    listed = "; ".join(words.cell.format(cell=row["row"], mean=row["text"]) for row in means)
     measure, metric = names.measure(group[0].measure), names.metric(group[0].metric)
     described = words.alt.format(measure=measure, metric=metric, cells=listed)
     inner = " · ".join(names.factor(factor) for factor in drawn.inner)
@@ -306,9 +306,9 @@ def _spec(title: str, domain: tuple[float, float], names: Names) -> dict[str, ob
     return dict(_styled(layers).to_dict())
 
 
-def _styled(drawn: alt.LayerChart) -> alt.LayerChart:
+def _styled(drawn: alt.LayerChart | alt.FacetChart) -> alt.LayerChart | alt.FacetChart:
     font = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif"
-    styled: alt.LayerChart = (
+    styled: alt.LayerChart | alt.FacetChart = (
         drawn.properties(
             width="container",
             background="transparent",

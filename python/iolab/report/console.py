@@ -55,7 +55,6 @@ class _Fitting:
 
 
 def _table(written: tables.ResultTable, words: Words, *, extremes: bool) -> Table:
-    text = words.table
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True)
     for factor in written.factors:
         table.add_column(Text(factor), overflow="fold")

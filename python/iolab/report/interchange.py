@@ -21,7 +21,7 @@ def show_json(run: StoredRun, analysis: Analysis) -> str:
         "trials": [_trial(trial) for trial in counted(run.trials)],
         "estimates": [_estimate(estimate) for estimate in analysis.estimates],
     }
-    return json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n"
+    return json.dumps(document, ensure_ascii=False, allow_nan=False)
 
 
 def _trial(trial: TrialRecord) -> Mapping[str, object]:

@@ -41,12 +41,18 @@ BASELINE = {"links.lan.mtu": "1500", "links.lan.offload": "on"}
 FACTS: Mapping[str, object] = {
     "hostname": "bench-3",
     "kernel": "6.1.0-28-amd64",
-    "cpu": {"model": "AMD EPYC 7543 32-Core Processor", "cpus": 2, "flags": ["aes", "avx2"]},
+    "architecture": "x86_64",
+    "os": "Debian GNU/Linux 12 (bookworm)",
+    "cpu_model": "AMD EPYC 7543 32-Core Processor",
+    "cpus": 2,
+    "memory_bytes": 25_276_502_016,
     "clocksource": "tsc",
-    "load": [0.12, 0.08, 0.05],
-    "versions": {"iolab": "0.1.0", "iperf3": "3.12", "iproute2": "6.1.0"},
-    "sysctls": {"net.core.rmem_max": "212992", "net.ipv4.tcp_congestion_control": "cubic"},
-    "nics": [{"name": "eth0", "driver": "virtio_net", "mtu": 1500}],
+    "virtualization": "kvm",
+    "load_1min_milli": 120,
+    "interfaces": [{"name": "eth0", "driver": "virtio_net", "mtu": 1500, "up": True}],
+    "programs": {"iperf3": "iperf 3.12", "ip": "iproute2-6.1.0"},
+    "features": {"link:vlan": True, "qdisc:htb": True, "qdisc:etf": None},
+    "settings": {"net.core.rmem_max": "212992", "net.ipv4.tcp_congestion_control": "cubic"},
 }
 
 
@@ -200,7 +206,9 @@ def _commands(times: int) -> tuple[CommandRecord, ...]:
     once = [
         command("localhost", f"ip netns add iolab-{name}", f"ip netns del iolab-{name}") for name in machines
     ]
-    off, on = ("ethtool -K eth0 tx {0} tso {0} gso {0} gro {0}".format(switch) for switch in ("off", "on"))
+    off, on = (
+        f"ethtool -K eth0 tx {switch} tso {switch} gso {switch} gro {switch}" for switch in ("off", "on")
+    )
     again = [
         command("near", "ip link set dev eth0 mtu 9000", "ip link set dev eth0 mtu 1500", "iolab-near"),
         command("near", off, on, "iolab-near"),

@@ -9,6 +9,7 @@ from iolab.experiment.experiment import Experiment
 from iolab.report import sentences, troubles
 from iolab.report.names import Names
 from iolab.report.words import Words
+from iolab.store.folder import EXPERIMENT
 from iolab.store.records import CommandRecord, StoredRun, TrialRecord
 
 MOST_LOST = 100
@@ -106,7 +107,9 @@ def repeat_view(run: StoredRun, experiment: Experiment, version: str, words: Wor
     """The command lines that make this run and this report again, and what identifies the run."""
     page, plan = words.page, run.plan
     lines = [
-        page.repeat_run.format(source=shlex.quote(experiment.source), seed=plan.seed, blocks=plan.blocks),
+        page.repeat_run.format(
+            source=shlex.quote(_source(run, experiment)), seed=plan.seed, blocks=plan.blocks
+        ),
         page.repeat_report.format(run=shlex.quote(str(run.folder))),
         page.repeat_trials.format(run=shlex.quote(str(run.folder))),
     ]
@@ -119,3 +122,9 @@ def repeat_view(run: StoredRun, experiment: Experiment, version: str, words: Wor
         ],
         "experiment_text": experiment.text[:MOST_TEXT],
     }  # fmt: skip
+
+
+def _source(run: StoredRun, experiment: Experiment) -> str:
+    """The file as it was named, or the copy of it in the run folder."""
+    named = experiment.source.endswith((".yaml", ".yml"))
+    return experiment.source if named else str(run.folder / EXPERIMENT)

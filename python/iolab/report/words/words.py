@@ -115,6 +115,8 @@ class ChartWords:
 
     alt: str
     """{measure} {metric} {cells}"""
+    cell: str
+    """{cell} {mean}: one entry of {cells}."""
     left_out: str
     """{shown} {total}"""
     block: str
@@ -240,6 +242,12 @@ class CompareWords:
     b: str
     change: str
     verdict: str
+    overall_shown: str
+    """{measure} {metric} {change} {cells}"""
+    overall_same: str
+    overall_unknown: str
+    only: str
+    """{run} {count} {cells}: the first few of them."""
     shown: str
     not_shown: str
     unknown: str
@@ -271,6 +279,8 @@ class Words:
     """Names that have a customary spelling."""
     facts: Mapping[str, str]
     """Keys of facts.json to what they are called."""
+    yes: str
+    no: str
     level: str
     """{factor} {level}"""
     comma: str

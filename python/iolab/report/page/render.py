@@ -27,6 +27,8 @@ MOST_CHARTED = 96
 MOST_EFFECTS = 60
 MOST_OTHERS = 12
 """Metrics beside the leading one that get charts."""
+_SNIPPET = "window.vegaEmbed = vegaEmbed;"
+"""What the bundle of Vega, Vega-Lite and Vega-Embed leaves for the page's script."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,9 +55,7 @@ class Result:
     """The other metrics, drawn."""
 
 
-def render(
-    run: StoredRun, analysis: Analysis, experiment: Experiment, version: str, words: Words = EN
-) -> str:
+def page(run: StoredRun, analysis: Analysis, experiment: Experiment, version: str, words: Words = EN) -> str:
     """Fill the template."""
     named = names([factor.name for factor in run.plan.factors], words)
     trials = sentences.counted(run.trials)
@@ -106,7 +106,7 @@ def _library() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script; nothing in it may end the script element."""
     import vl_convert
 
-    return str(vl_convert.javascript_bundle(snippet=None)).replace("</script", "<\\/script")
+    return str(vl_convert.javascript_bundle(snippet=_SNIPPET)).replace("</script", "<\\/script")
 
 
 def _hash(script: str) -> str:
