@@ -127,14 +127,15 @@ class Topology:
         if problem:
             raise InputError([problem])
         goals = {segment.name for segment in self._at(towards)}
-        found = self._first(self._at(ref), goals)
-        if found is None:
+        way = self._way(self._at(ref), goals)
+        if way is None:
             raise InputError([self._unjoined(ref, towards)])
-        endpoint = next(point for point in found.endpoints if _owns(found, point, ref))
-        shortest = self._first(self._at(machine), goals)
-        if machine != other and shortest is not None and shortest is not found:
-            way = next(point for point in shortest.endpoints if point.machine == machine)
-            allowed = f"{machine} or {way.ref}, by which its packets go"
+        first, goal = way
+        endpoint = next(point for point in first.endpoints if _owns(first, point, ref))
+        taken, _ = self._way(self._at(machine), {goal.name}) or way
+        if machine != other and taken is not first:
+            port = next(point for point in taken.endpoints if point.machine == machine)
+            allowed = f"{machine} or {port.ref}, by which its packets go"
             raise InputError([Problem(ref, f"finding the way to {towards}", ref, allowed)])
         return endpoint
 
@@ -164,9 +165,11 @@ class Topology:
     def _at(self, ref: str) -> tuple[Segment, ...]:
         return tuple(segment for segment in self.segments if segment.has(ref))
 
-    def _first(self, starts: tuple[Segment, ...], goals: set[str]) -> Segment | None:
-        """Return the segment among `starts` by which a shortest way to one of `goals` begins."""
-        return next((first for segment, first, _ in self._walk(starts) if segment.name in goals), None)
+    def _way(self, starts: tuple[Segment, ...], goals: set[str]) -> tuple[Segment, Segment] | None:
+        """Return where a shortest way from `starts` to `goals` begins and ends."""
+        return next(
+            ((first, segment) for segment, first, _ in self._walk(starts) if segment.name in goals), None
+        )
 
     def _walk(self, starts: tuple[Segment, ...]) -> Iterator[tuple[Segment, Segment, str | None]]:
         """Visit segments, nearest first, each with the segment and router by which the way there begins."""
