@@ -3,18 +3,18 @@
 Only `load` touches the disk.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from iolab.errors import InputError, Problem
 from iolab.experiment.document import MOST_BYTES, Table, line_of, read
-from iolab.experiment.experiment import Experiment, Factor, Selector
+from iolab.experiment.experiment import Experiment, Factor
 from iolab.experiment.factors import check_size, possible_paths, read_factors
 from iolab.experiment.names import name_problem
 from iolab.experiment.paths import GROUPS, NoSuchItem, survey
 from iolab.experiment.problems import Problems, did_you_mean, listed
-from iolab.experiment.product import cells, chosen, sample
+from iolab.experiment.product import any_cell, sample
 from iolab.experiment.references import check_references
 from iolab.experiment.resolve import Resolver
 from iolab.experiment.sections import check, tables
@@ -27,6 +27,8 @@ LARGEST_SEED = 2**63 - 1
 DEFAULT_SEED = 1
 MOST_VARIANTS = 20_000
 """Section variants resolved while checking, all sections together; the rest is checked when a cell is resolved."""
+LEAST_VARIANTS = 10
+"""Variants of each section that are checked in any case."""
 
 
 def load(path: Path) -> Experiment:
@@ -101,25 +103,15 @@ def _factors(
 
     A file without machines or measures has told so; that no path leads anywhere in it need not be told.
     """
-    if not tree["lab"].get("machines") or not tree["measure"]:
-        return (), True, SelectorReader((), frozenset(_words(document)), problems)
-    before, line = len(problems), line_of(document, "factors")
     keys = frozenset(possible_paths(document.get("factors")))
-    factors = read_factors(document.get("factors"), line, survey(tree, keys), problems)
-    walkable = check_size(factors, line, problems)
+    if not tree["lab"].get("machines") or not tree["measure"]:
+        return (), True, SelectorReader((), keys, problems)
+    before, line = len(problems), line_of(document, "factors")
+    places = survey(tree, keys)
+    factors = read_factors(document.get("factors"), line, places, problems)
+    walkable = check_size(factors, line, places, problems)
     told = keys if len(problems) > before else frozenset()
     return factors, walkable, SelectorReader(factors, told, problems)
-
-
-def _words(content: object) -> Iterator[str]:
-    """Yield every key and value of a document as text."""
-    if isinstance(content, Mapping):
-        for key, value in content.items():
-            yield key
-            yield from _words(value)
-    elif isinstance(content, list):
-        for value in content:
-            yield from _words(value)
 
 
 def _check_keys(document: Table, problems: Problems) -> None:
@@ -203,9 +195,15 @@ def _check_sections(experiment: Experiment, problems: Problems, *, partial: bool
     base = tables(experiment.tree)
     for section, data in base.items():
         check(section, data, resolver.line(section), problems, partial=True)
-    share = max(20, MOST_VARIANTS // max(1, len(resolver.sections)))
-    for section in resolver.sections:
-        for cell in sample(experiment, resolver.factors_of(section), share):
+    left, walks = MOST_VARIANTS, {}
+    for after, section in zip(range(len(resolver.sections), 0, -1), resolver.sections, strict=True):
+        touching = resolver.factors_of(section)
+        if touching not in walks:
+            walks[touching] = tuple(
+                sample(experiment, touching, max(LEAST_VARIANTS, left - LEAST_VARIANTS * after))
+            )
+        left -= len(walks[touching])
+        for cell in walks[touching]:
             try:
                 variant = resolver.variant(section, cell)
             except NoSuchItem as error:
@@ -219,19 +217,13 @@ def _check_sections(experiment: Experiment, problems: Problems, *, partial: bool
 
 def _check_left(experiment: Experiment, document: Table, problems: Problems) -> None:
     """Note it when no cell is left, or none that has the baseline's levels."""
-    if next(iter(cells(experiment)), None) is None:
+    if not any_cell(experiment, {}):
         problems.add(
             line_of(document, "only"), "applying only and except", "no cell is left", "at least one cell"
         )
-        return
-    if not experiment.baseline:
-        return
-    wanted: Selector = {name: (label,) for name, label in experiment.baseline.items()}
-    found = sample(experiment, list(wanted), MOST_VARIANTS)
-    if not any(chosen(cell, (wanted,), ()) for cell in found):
-        line = line_of(document, "baseline")
+    elif not any_cell(experiment, {name: (label,) for name, label in experiment.baseline.items()}):
         problems.add(
-            line,
+            line_of(document, "baseline"),
             "applying the baseline",
             experiment.baseline,
             "levels that some cell has together",

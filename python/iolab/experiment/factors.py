@@ -1,5 +1,6 @@
 """Read factors, their levels and their sub-factors."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,8 @@ from iolab.experiment.product import MOST_CELLS, MOST_FACTORS, count, names
 
 LONGEST_LABEL = 100
 """A label must fit a table's cell [characters]."""
+MOST_CHANGES = 50_000
+"""Places set by all levels of all factors, each place that a `*` stands for counted."""
 LEVELS_ALLOWED = "a list of values, or a mapping of label to value"
 NAMED_ALLOWED = "a mapping of label to {path: value, ...}"
 
@@ -45,11 +48,19 @@ def read_factors(
     return tuple(found)
 
 
-def check_size(factors: Sequence[Factor], line: int, problems: Problems) -> bool:
+def check_size(factors: Sequence[Factor], line: int, places: Places, problems: Problems) -> bool:
     """Note it when there are too many factors or cells; tell whether they can be walked."""
     depth = _depth(factors)
     if depth > MOST_FACTORS:
         problems.add(line, "counting factors", f"{depth} in one cell", f"at most {MOST_FACTORS} in one cell")
+        return False
+    changes = _changes(factors, places)
+    if changes > MOST_CHANGES:
+        seen, allowed = (
+            f"{changes} places set by all levels",
+            f"at most {MOST_CHANGES} (a * counts once per place)",
+        )
+        problems.add(line, "counting what levels set", seen, allowed)
         return False
     total = count(factors)
     if total > MOST_CELLS:
@@ -100,8 +111,8 @@ class _Reader:
             return None
         else:
             levels = self._named_levels(content, line, within)
-        labels = [level.label for level in levels]
-        for label in dict.fromkeys(label for label in labels if labels.count(label) > 1):
+        uses = Counter(level.label for level in levels)
+        for label in (label for label in uses if uses[label] > 1):
             self.problems.add(line, doing, f"the label '{label}' twice", "labels that differ")
         if (
             levels
@@ -212,6 +223,12 @@ def _single(path: str, value: object, line: int) -> Table:
     sets = Table({path: value}, line=line)
     sets.lines[path] = line
     return sets
+
+
+def _changes(factors: Sequence[Factor], places: Places) -> int:
+    levels = [level for factor in factors for level in factor.levels]
+    own = sum(len(places.targets(path)) for level in levels for path in level.sets)
+    return own + sum(_changes(level.factors, places) for level in levels)
 
 
 def _depth(factors: Sequence[Factor]) -> int:

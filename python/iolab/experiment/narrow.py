@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from iolab.experiment.experiment import Experiment, Selector
+from iolab.experiment.experiment import Experiment
 from iolab.experiment.problems import Problems, did_you_mean, listed
-from iolab.experiment.product import cells, names
+from iolab.experiment.product import any_cell, both, names
 
 ALLOWED = "factor=label, labels separated by |, factors by ;"
 
@@ -18,9 +18,9 @@ def narrowed(experiment: Experiment, expression: str) -> Experiment:
     problems = Problems("--only")
     selector = _selector(experiment, expression, problems)
     problems.stop_if_any()
-    only = tuple(_both(one, selector) for one in experiment.only) or (selector,)
+    only = tuple(both(one, selector) for one in experiment.only) or (selector,)
     found = replace(experiment, only=only)
-    if next(iter(cells(found)), None) is None:
+    if not any_cell(found, {}):
         problems.add(0, "selecting cells", expression, "levels that some cell has together")
     problems.stop_if_any()
     return found
@@ -48,11 +48,3 @@ def _selector(experiment: Experiment, expression: str, problems: Problems) -> di
                     )
             found[name] = tuple(label for label in labels if label in found.get(name, labels))
     return found
-
-
-def _both(one: Selector, other: Selector) -> Selector:
-    """Return the selector that accepts what both accept."""
-    joined = dict(one)
-    for name, labels in other.items():
-        joined[name] = tuple(label for label in one.get(name, labels) if label in labels)
-    return joined

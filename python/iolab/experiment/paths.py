@@ -1,12 +1,14 @@
 """Dotted paths: which places they name, and how a level's value is put there. Data is never changed in place."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Union
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar, Union
 
 from iolab.experiment.document import Items, Table
 from iolab.experiment.grammar import MODELS, Lost, locate
 from iolab.experiment.sections import Section, model_of, tables
+
+Content = TypeVar("Content", Table, Items)
 
 GROUPS = ("machines", "links", "volumes")
 """First words of paths into the lab."""
@@ -51,6 +53,8 @@ class Places:
     """Section to the pydantic annotation of its data; of every kind where the kind itself is varied."""
     base: frozenset[Section]
     """Those that the base document has; others are made by a level that sets them whole."""
+    known: dict[str, tuple[Target, ...] | Misled] = field(default_factory=dict, compare=False)
+    """What paths were found to name, remembered."""
 
     def names(self, group: str) -> tuple[str, ...]:
         """Return the names within a group."""
@@ -63,6 +67,11 @@ class Places:
 
     def targets(self, path: str) -> tuple[Target, ...] | Misled:
         """Return every place a path names. A `*` passes over sections that have no such place."""
+        if path not in self.known:
+            self.known[path] = self._targets(path)
+        return self.known[path]
+
+    def _targets(self, path: str) -> tuple[Target, ...] | Misled:
         words = tuple(path.split("."))
         group, name, rest = self._split(words)
         known = self.names(group)
@@ -121,8 +130,10 @@ def survey(tree: Mapping[str, Any], paths: Iterable[str]) -> Places:
     return Places(sections, frozenset(base))
 
 
-def put(data: Any, words: tuple[str, ...], value: Any, line: int) -> Any:
+def put(data: Any, words: tuple[str, ...], value: Any, line: int, own: dict[int, Any]) -> Any:
     """Return the data with the value at a place; mappings on the way are made where absent.
+
+    What is on the way is copied once: `own` holds the copies made so far, by identity.
 
     Raises:
         NoSuchItem: the place is in a list that is not that long.
@@ -131,19 +142,29 @@ def put(data: Any, words: tuple[str, ...], value: Any, line: int) -> Any:
         return value
     first, rest = words[0], words[1:]
     if isinstance(data, list):
-        items = Items(data, line=getattr(data, "line", line))
-        items.lines = dict(getattr(data, "lines", {}))
-        if first != "*" and int(first) >= len(items):
+        content: Table | Items = _owned(data, Items, line, own)
+        if first != "*" and int(first) >= len(content):
             raise NoSuchItem(first, line)
-        for index in range(len(items)) if first == "*" else [int(first)]:
-            items[index] = put(items[index], rest, value, line)
-            items.lines[index] = line if not rest else items.lines.get(index, line)
-        return items
-    if not isinstance(data, Mapping):
-        data = Table(line=line)
-    table = Table(data, line=getattr(data, "line", line))
-    table.lines = dict(getattr(data, "lines", {}))
-    for key in list(table) if first == "*" else [first]:
-        table[key] = put(table.get(key), rest, value, line)
-        table.lines[key] = line if not rest else table.lines.get(key, line)
-    return table
+        keys: Sequence[Any] = range(len(content)) if first == "*" else [int(first)]
+    else:
+        content = _owned(data if isinstance(data, Mapping) else {}, Table, line, own)
+        keys = list(content) if first == "*" else [first]
+    for key in keys:
+        if rest:
+            inner = content[key] if first == "*" or isinstance(content, list) else content.get(key)
+            content[key] = put(inner, rest, value, line, own)
+            content.lines.setdefault(key, line)
+        else:
+            content[key] = value
+            content.lines[key] = line
+    return content
+
+
+def _owned(data: Any, kind: type[Content], line: int, own: dict[int, Any]) -> Content:
+    """Return the data itself where it is a copy of ours, otherwise a new copy that knows its lines."""
+    if id(data) in own:
+        return own[id(data)]  # type: ignore[no-any-return]
+    copy = kind(data, line=getattr(data, "line", line))
+    copy.lines.update(getattr(data, "lines", {}))
+    own[id(copy)] = copy
+    return copy

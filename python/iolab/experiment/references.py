@@ -16,7 +16,7 @@ from iolab.experiment.links import Link, Shape
 from iolab.experiment.measures import DiskMeasure, Forwarding, Latency, LoadCurve, Measure, Stream
 from iolab.experiment.names import PORT_ALLOWED, is_port
 from iolab.experiment.problems import Problems, did_you_mean, listed
-from iolab.experiment.product import completed, sample
+from iolab.experiment.product import Completion, sample
 from iolab.experiment.resolve import Resolver
 from iolab.experiment.sections import Section
 
@@ -27,7 +27,7 @@ MOVES = {
     "measure": frozenset({"kind", "from", "to", "on", "flows", "watch"}),
 }
 """Keys of each group that hold names of other sections."""
-MOST_WORK = 200_000
+MOST_WORK = 30_000
 """Sections looked at while checking references, all combinations together."""
 
 
@@ -36,9 +36,10 @@ def check_references(experiment: Experiment, problems: Problems) -> None:
     resolver = Resolver(experiment)
     lab = [section for section in resolver.sections if section.group != "measure"]
     moving = {name for section in lab for name in resolver.factors_of(section, MOVES[section.group])}
+    complete = Completion(experiment.factors)
     limit = max(10, MOST_WORK // (len(lab) + 1) // (len(resolver.measures) + 1))
     for cell in sample(experiment, moving, limit):
-        view = _view(resolver, completed(experiment.factors, cell), lab, problems)
+        view = _view(resolver, complete(cell), lab, problems)
         if view is not None:
             _check_lab(view)
     if problems:
@@ -48,7 +49,7 @@ def check_references(experiment: Experiment, problems: Problems) -> None:
     for measure in resolver.measures:
         section = Section("measure", measure)
         for cell in sample(experiment, {*moving, *resolver.factors_of(section, MOVES["measure"])}, limit):
-            whole = completed(experiment.factors, cell)
+            whole = complete(cell)
             at = tuple(whole.get(name) for name in order)
             if at not in views:
                 views[at] = _view(resolver, whole, lab, problems)

@@ -159,11 +159,12 @@ class Resolver:
         """Return a section's data with the cell's levels applied. May raise NoSuchItem."""
         changes = sorted(_active(self._branches[section], cell), key=lambda change: change.order)
         data, line = self._base[section], self._lines[section]
+        own: dict[int, Any] = {}
         for change in changes:
             if not change.words:
                 data, line = change.value, change.line
             elif data is not None and data != "none":
-                data = put(data, change.words, change.value, change.line)
+                data = put(data, change.words, change.value, change.line, own)
         return Variant(None if data == "none" else data, line)
 
     def _resolved(self, section: Section, cell: Cell) -> BaseModel | None:
