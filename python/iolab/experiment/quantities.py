@@ -15,6 +15,9 @@ FROZEN = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, use_attr
 
 T = TypeVar("T")
 
+MOST_REMEMBERED = 4096
+"""Quantities remembered by their text."""
+
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
@@ -63,22 +66,42 @@ def _text(value: object) -> object:
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
+def _remembered(parse: Callable[[object], float]) -> Callable[[object], float]:
+    """Return the parser with a memory for text: levels are resolved again and again."""
+    known: dict[str, float] = {}
+
+    def remembering(value: object) -> float:
+        if not isinstance(value, str):
+            return parse(value)
+        if value not in known:
+            if len(known) > MOST_REMEMBERED:
+                known.clear()
+            known[value] = parse(value)
+        return known[value]
+
+    return remembering
+
+
+_bytes = _remembered(units.parse_bytes)
+_bits_per_second = _remembered(units.parse_bits_per_second)
+_nanoseconds = _remembered(units.parse_nanoseconds)
+
 Maybe = Annotated[T | None, Shorthand(_absent_if_none, lambda _: {"const": "none"})]
 """A value, or `none`."""
-Bytes = Annotated[int, Quantity(units.parse_bytes, units.BYTES_ALLOWED, ("128K", "1G"))]
+Bytes = Annotated[int, Quantity(_bytes, units.BYTES_ALLOWED, ("128K", "1G"))]
 """A size [bytes]."""
-SomeBytes = Annotated[int, Field(gt=0), Quantity(units.parse_bytes, units.BYTES_ALLOWED, ("128K", "1G"))]
+SomeBytes = Annotated[int, Field(gt=0), Quantity(_bytes, units.BYTES_ALLOWED, ("128K", "1G"))]
 """A size that is not 0 [bytes]."""
 BitsPerSecond = Annotated[
     int,
     Field(gt=0),
-    Quantity(units.parse_bits_per_second, units.BITS_PER_SECOND_ALLOWED, ("1000Mbit", "64kbit")),
+    Quantity(_bits_per_second, units.BITS_PER_SECOND_ALLOWED, ("1000Mbit", "64kbit")),
 ]
 """A bit rate that is not 0 [bit/s]."""
-Nanoseconds = Annotated[int, Quantity(units.parse_nanoseconds, units.NANOSECONDS_ALLOWED, ("10s", "12us"))]
+Nanoseconds = Annotated[int, Quantity(_nanoseconds, units.NANOSECONDS_ALLOWED, ("10s", "12us"))]
 """A duration [ns]."""
 SomeNanoseconds = Annotated[
-    int, Field(gt=0), Quantity(units.parse_nanoseconds, units.NANOSECONDS_ALLOWED, ("10s", "12us"))
+    int, Field(gt=0), Quantity(_nanoseconds, units.NANOSECONDS_ALLOWED, ("10s", "12us"))
 ]
 """A duration that is not 0 [ns]."""
 Ratio = Annotated[float, Quantity(units.parse_ratio, units.RATIO_ALLOWED, ("0.01%", "0.0001"))]

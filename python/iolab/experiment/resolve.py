@@ -72,6 +72,8 @@ class Resolver:
         self._branches = _programs(experiment.factors, places)
         self._names = {section: _names(self._branches[section]) for section in places.sections}
         self._lab = tuple(sorted(section for section in places.sections if section.group != "measure"))
+        self._varied = tuple(section for section in self._lab if self._names[section])
+        self._constants: tuple[str, ...] | None = None
         self._lab_names = tuple(dict.fromkeys(name for section in self._lab for name in self._names[section]))
         self._measures = tuple(section.name for section in places.sections if section.group == "measure")
         self._touched = {
@@ -136,10 +138,18 @@ class Resolver:
         if key is None:
             if len(self._lab_keys) >= MOST_REMEMBERED:
                 self._lab_keys.clear()
-            parts = ((section, self._digest(section, cell)) for section in self._lab)
-            key = _hash("\n".join(f"{section} {digest}" for section, digest in parts if digest))
-            self._lab_keys[labels] = key
+            parts = [
+                f"{section} {digest}" for section in self._varied if (digest := self._digest(section, cell))
+            ]
+            key = self._lab_keys[labels] = _hash("\n".join(sorted((*self._constant(), *parts))))
         return key
+
+    def _constant(self) -> tuple[str, ...]:
+        """Return what `lab_key` says of the sections that no factor changes."""
+        if self._constants is None:
+            same = (section for section in self._lab if not self._names[section])
+            self._constants = tuple(f"{section} {self._digest(section, {})}" for section in same)
+        return self._constants
 
     def measure_key(self, cell: Cell, measure: str) -> str:
         """Return the digest of a measure's name and resolved content in a cell."""
@@ -197,8 +207,10 @@ class Resolver:
 
 def canonical(model: BaseModel) -> str:
     """Return a model's content as text that depends on nothing else: sorted keys, resolved units, no defaults."""
-    content = model.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return _ENCODER.encode(model.model_dump(mode="json", by_alias=True, exclude_defaults=True))
+
+
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
 def _hash(text: str) -> str:
