@@ -1,7 +1,6 @@
 """The HTML page as text; tests/browser looks at it in a browser."""
 
 import itertools
-import itertools
 import json
 import re
 import time

@@ -125,7 +125,6 @@ class ChartWords:
     interval: str
     baseline: str
     marked: str
-    save: str
     no_script: str
     others: str
     """{measure}"""
@@ -208,11 +207,8 @@ class PageWords:
     """{distinct} {total}"""
     commands_left_out: str
     """{count}"""
-    command: str
-    times: str
     undo: str
     exit_status: str
-    machine: str
     repeat_run: str
     repeat_report: str
     repeat_trials: str
@@ -227,8 +223,6 @@ class PageWords:
     footer: str
     """{version}"""
     method: str
-    facts_more: str
-    """{count}"""
     no_facts: str
 
 
@@ -286,8 +280,6 @@ class Words:
     comma: str
     """Between items of a list."""
     interval: str
-    """{low} {high}"""
-    range: str
     """{low} {high}"""
     none: str
     """Where there is no value."""
