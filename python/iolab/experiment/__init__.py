@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from iolab.experiment.check import load as load
     from iolab.experiment.check import parse as parse
-    from iolab.experiment.narrow import narrowed as narrowed
     from iolab.experiment.product import cells as cells
     from iolab.experiment.resolve import Resolver as Resolver
     from iolab.experiment.schema import json_schema as json_schema
@@ -19,7 +18,6 @@ _HOME = {
     "cells": "product",
     "json_schema": "schema",
     "load": "check",
-    "narrowed": "narrow",
     "parse": "check",
     "starter": "template",
 }

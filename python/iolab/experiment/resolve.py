@@ -116,12 +116,21 @@ class Resolver:
     def setup(self, cell: Cell) -> Setup:
         """Return one cell's lab and measures.
 
+        A cell may lack the factors of a measure that is not meant; that measure is then left out where it needs them.
+
         Raises:
             InputError: these levels do not fit together.
         """
         found: dict[str, dict[str, BaseModel]] = {"machines": {}, "links": {}, "volumes": {}, "measure": {}}
         for section in self._base:
-            model = self.model(section, cell)
+            try:
+                model = self.model(section, cell)
+            except InputError:
+                if section.group != "measure" or all(
+                    branch.name in cell for branch in self._branches[section]
+                ):
+                    raise
+                model = None
             if model is not None:
                 found[section.group][section.name] = model
         lab = Lab(
