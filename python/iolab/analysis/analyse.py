@@ -47,7 +47,7 @@ def analyse(trials: Sequence[TrialRecord], plan: Plan) -> Analysis:
         estimates=tuple(estimates),
         leading=leading,
         effects=tuple(effects),
-        findings=findings_of(models, known),
+        findings=findings_of(models, mains, known),
         outliers=tuple(outliers),
         detectable=known,
         spread=_spreads(tables, leading),

@@ -98,14 +98,25 @@ def _standard_bca(standard: Floats, n: int, z: float) -> tuple[Floats, Floats]:
     resamples = means.shape[1]
     # bias correction: ties with the estimate count half (scipy does the same)
     tiny = np.float32(1e-6)
-    below = (means < -tiny).sum(axis=1)
-    tied = (means <= tiny).sum(axis=1) - below
+    below = _rank(means, -tiny)
+    tied = _rank(means, tiny) - below
     bias = ndtri(np.clip((below + 0.5 * tied) / resamples, 0.5 / resamples, 1 - 0.5 / resamples))
     # jackknife acceleration of a mean is its skewness / (6 sqrt(n)); Efron & Tibshirani eq. 14.15
     cube, square = (standard**3).sum(axis=1), (standard**2).sum(axis=1)
     acceleration = cube / (6.0 * np.where(square > 0, square, 1.0) ** 1.5)
     ends = [_quantile(means, _adjusted(bias, acceleration, sign * z)) for sign in (-1.0, 1.0)]
     return ends[0], ends[1]
+
+
+def _rank(ordered: NDArray[np.float32], value: np.float32) -> NDArray[np.int64]:
+    """How many entries of each ascending row are less than a value, by bisection."""
+    rows, last = np.arange(len(ordered)), ordered.shape[1] - 1
+    low, high = np.zeros(len(ordered), dtype=np.int64), np.full(len(ordered), last + 1)
+    for _ in range((last + 1).bit_length()):
+        middle = (low + high) // 2
+        less = (ordered[rows, np.minimum(middle, last)] < value) & (low < high)
+        low, high = np.where(less, middle + 1, low), np.where(less, high, middle)
+    return low
 
 
 def _adjusted(bias: Floats, acceleration: Floats, z: float) -> Floats:

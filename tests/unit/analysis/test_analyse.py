@@ -1,6 +1,7 @@
 """Which trials count, and what an analysis holds."""
 
 import random as plain_random
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -151,16 +152,14 @@ def test_a_run_without_factors_is_one_cell(make_run: MakeRun) -> None:
 def test_a_hundred_thousand_trials_take_eight_seconds_at_most(
     make_run: MakeRun, random: np.random.Generator, levels: tuple[int, ...], blocks: int
 ) -> None:
-    """12 metrics each; processor time of the analysis alone."""
-    import time
-
+    """12 metrics each; the time of the analysis alone."""
     factors = {f"f{index}": [str(level) for level in range(count)] for index, count in enumerate(levels)}
 
     def value(*_: object) -> dict[str, tuple[float, str]]:
         return {f"m{index}": (own, "s") for index, own in enumerate(random.lognormal(20, 0.02, 12).tolist())}
 
     records, plan = make_run(factors, blocks, value, baseline={"f0": "0"})
-    begin_ns = time.process_time_ns()
+    begin_ns = time.perf_counter_ns()
     analysis = analyse(records, plan)
     assert len(analysis.estimates) == 12 * int(np.prod(levels))
-    assert time.process_time_ns() - begin_ns <= 8e9
+    assert time.perf_counter_ns() - begin_ns <= 8e9
