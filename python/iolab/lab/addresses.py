@@ -12,7 +12,9 @@ from iolab.errors import InputError, Problem
 POOL = IPv4Network("198.18.0.0/15")
 """For benchmarks between isolated networks (RFC 2544, appendix C.2.2)."""
 PREFIX_LENGTH = 24
-"""Of an automatic network: 512 of them in the pool, 254 interfaces in each."""
+"""Of an automatic network, which holds 254 interfaces."""
+NETWORKS = 1 << PREFIX_LENGTH - POOL.prefixlen
+"""Automatic networks in the pool: 512."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +90,12 @@ def _check_duplicates(segments: Sequence[Wanted], parsed: Sequence[Sequence[IPv4
 
 
 def _free_network(wanted: Wanted, taken: Sequence[IPv4Network]) -> IPv4Network:
-    networks = list(POOL.subnets(new_prefix=PREFIX_LENGTH))
-    first = wanted.index % len(networks)
-    for network in [networks[first], *reversed(networks)]:
+    for index in (wanted.index % NETWORKS, *reversed(range(NETWORKS))):
+        network = IPv4Network((int(POOL.network_address) + (index << 32 - PREFIX_LENGTH), PREFIX_LENGTH))
         if not any(network.overlaps(other) for other in taken):
             return network
     seen = f"no free /{PREFIX_LENGTH} left in {POOL}"
-    allowed = f"{len(networks)} segments"
+    allowed = f"{NETWORKS} segments"
     advice = "write addresses from another network at the link"
     raise InputError([Problem(f"lab.links.{wanted.link}", "giving addresses", seen, allowed, advice)])
 

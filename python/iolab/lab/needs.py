@@ -1,6 +1,6 @@
 """What a cell needs of the host, and what is lacking there: in words that say what to do."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -119,6 +119,22 @@ def check_ways(measure: Measure, topology: Topology) -> None:
         for source, target in _ends(measure):
             topology.endpoint(source, towards=target)
             topology.endpoint(target, towards=source)
+
+
+def lacking_of(found: Iterable[Need], facts: Facts) -> str | None:
+    """Return everything that is lacking, in one line; None where all needs are met."""
+    later: dict[str, list[str]] = {}
+    reasons: dict[str, None] = {}
+    for need in dict.fromkeys(found):
+        reason = lacking(need, facts)
+        if need.kind is NeedKind.BUILT:
+            later.setdefault(need.name, []).append(need.purpose)
+        elif reason:
+            reasons[reason] = None
+    if later:
+        parts = (f"{name} ({', '.join(purposes)})" for name, purposes in later.items())
+        reasons = {f"not yet in this version of iolab: {', '.join(parts)}": None} | reasons
+    return "; ".join(reasons) or None
 
 
 def _ends(measure: Stream) -> Iterator[tuple[str, str]]:

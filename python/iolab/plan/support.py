@@ -17,7 +17,7 @@ from iolab.lab.needs import (
     NeedKind,
     check_ways,
     joining_needs,
-    lacking,
+    lacking_of,
     link_needs,
     machine_needs,
     measure_needs,
@@ -75,8 +75,7 @@ class Support:
         return self._durations[measure, at]
 
     def _told(self, found: Iterable[Need]) -> str | None:
-        reasons = dict.fromkeys(lacking(need, self._facts) for need in dict.fromkeys(found))
-        return "; ".join(reason for reason in reasons if reason) or None
+        return lacking_of(found, self._facts)
 
     def _part(self, section: Section, cell: Cell) -> tuple[tuple[Need, ...], int]:
         """Return what a section needs by itself, and the number of its shape."""
