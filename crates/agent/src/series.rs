@@ -114,7 +114,7 @@ pub fn start(host: &Arc<Host>, params: SampleStart) -> Answer<Done> {
 }
 
 /// Answer `sample.stop`.
-pub fn stop(host: &Host, params: &SampleStop) -> Answer<Series> {
+pub fn stop(host: &Host, params: &SampleStop) -> Answer<Series<Box<RawValue>>> {
     let recording = lock(&host.series.table).remove(&params.series);
     let name = &params.series;
     let recording = recording

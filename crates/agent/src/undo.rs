@@ -125,7 +125,7 @@ fn undo_process(pid: u32, start_ticks: u64, author: &Author) -> Result<(), Strin
 }
 
 /// What commands say (in the C locale) when there is nothing to take back: the device, the namespace or what was made in it has gone.
-const ALREADY_GONE: [&str; 12] = [
+const ALREADY_GONE: [&str; 18] = [
     "Cannot find device",
     "No such device",
     "no device matches name",
@@ -134,10 +134,16 @@ const ALREADY_GONE: [&str; 12] = [
     "No such file or directory",
     "No such process",
     "Cannot assign requested address",
+    "Address not found",
     "Cannot delete qdisc with handle of zero",
     "Invalid handle",
+    "Cannot find specified qdisc",
+    "Failed to find qdisc with specified handle",
+    "Parent Qdisc doesn't exist",
     "Specified class not found",
     "Specified filter",
+    "Filter with specified priority/protocol not found",
+    "Cannot find specified filter",
 ];
 
 const COMMAND_LIMIT: Duration = Duration::from_secs(10);
