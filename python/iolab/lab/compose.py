@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import Machine
-from iolab.lab.links import link_resources, netns_resource, place_of
+from iolab.lab.links import for_new_interfaces, link_resources, netns_resource, place_of
 from iolab.lab.ports import bridge_resources, port_resources, route_resource
 from iolab.lab.resources import Expectation, Reading, Resource, Setting, Write
 from iolab.lab.shaping import shape_resource
@@ -80,7 +80,7 @@ def _setting(
         needs=((f"netns:{machine}",) if netns else ()) + tuple(places),
         actions=(Write(path, netns, value),),
         expect=(Expectation(Reading(Setting(path, netns), Value()), " ".join(value.split()), what),),
-        held=True,
+        held=not for_new_interfaces(name),
     )
 
 

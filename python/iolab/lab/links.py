@@ -90,7 +90,7 @@ def _pair(lab: Lab, link: str, ports: list[Port]) -> Resource:
     return Resource(
         key=f"veth:{link}",
         machine=here.machine,
-        needs=_homes(here, there),
+        needs=_homes(lab, here, there),
         actions=(_add(here, there.name, there.netns), *_quiet(here), _up(here), _up(there)),
         expect=(*_expect_port(lab, here), *_expect_port(lab, there)),
     )
@@ -136,7 +136,7 @@ def _member(lab: Lab, link: str, port: Port, peer: str, netns: str) -> Resource:
     return Resource(
         key=f"veth:{port.ref}",
         machine=port.machine,
-        needs=(*_homes(port), f"bridge:{link}"),
+        needs=(*_homes(lab, port), f"bridge:{link}"),
         actions=(_add(port, peer, netns), *_quiet(port), _up(port), Run(enslave)),
         expect=(
             *_expect_port(lab, port),
@@ -146,8 +146,20 @@ def _member(lab: Lab, link: str, port: Port, peer: str, netns: str) -> Resource:
     )
 
 
-def _homes(*ports: Port) -> tuple[str, ...]:
-    return tuple(f"netns:{port.machine}" for port in ports if port.netns is not None)
+def for_new_interfaces(setting: str) -> bool:
+    """Tell whether a setting is what interfaces begin with: it must stand before they are made."""
+    return "default" in setting.split(".")
+
+
+def _homes(lab: Lab, *ports: Port) -> tuple[str, ...]:
+    """Return what must exist before ports: their namespaces, and the settings that they begin with."""
+    found: list[str] = []
+    for port in ports:
+        if port.netns is not None:
+            found.append(f"netns:{port.machine}")
+        settings = lab.machines[port.machine].settings
+        found += [f"setting:{port.machine}:{name}" for name in settings if for_new_interfaces(name)]
+    return tuple(dict.fromkeys(found))
 
 
 def _add(port: Port, peer: str, netns: str | None) -> Run:

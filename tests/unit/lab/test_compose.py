@@ -122,6 +122,20 @@ def test_settings_are_written_in_place(make_lab: MakeLab) -> None:
     assert undo_keys(tuning) == ("setting:iolab-a:/proc/sys/net/ipv4/tcp_rmem",)
 
 
+def test_what_new_interfaces_begin_with_is_set_before_they_are_made(make_lab: MakeLab) -> None:
+    """`conf.default` reaches only later interfaces: when it changes, they are made anew."""
+
+    def with_filter(value: str) -> tuple[Resource, ...]:
+        one = {"kind": "netns", "settings": {"net.ipv4.conf.default.rp_filter": value}}
+        return compose(make_lab({"a": one, "b": "none"}, {"x": ["a.eth0", "b.eth0"]}))
+
+    change = difference(with_filter("0"), with_filter("1"))
+    done = [one.key for one in change.do]
+    assert done.index("setting:a:net.ipv4.conf.default.rp_filter") < done.index("veth:x")
+    assert "veth:x" in {one.key for one in change.undo}
+    assert "netns:a" not in done
+
+
 def test_a_settings_name_cannot_lead_out_of_the_settings() -> None:
     """Dots separate, a slash stands for a dot in an interface's name, and there is no way up."""
     assert setting_path("net.ipv4.conf.eth0/100.rp_filter") == "/proc/sys/net/ipv4/conf/eth0.100/rp_filter"
