@@ -43,12 +43,19 @@ MEASURE_FACTORS = """
   tcp.window: [64K, 96K, 128K, 192K, 256K, 384K, 512K, 768K, 1M, 2M]
   tcp.parallel: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
 """
-LAB_FACTORS = """
+LAB_FACTORS = (
+    """
   machines.near.settings: {%s}
   machines.far.settings: {%s}
-""" % (  # noqa: UP031
-    ", ".join(f'"{n}": {{net.ipv4.tcp_limit_output_bytes: "{n}"}}' for n in range(10_000, 110_000, 10_000)),
-    ", ".join(f'"{n}": {{net.ipv4.tcp_limit_output_bytes: "{n}"}}' for n in range(10_000, 110_000, 10_000)),
+"""
+    % (  # noqa: UP031
+        ", ".join(
+            f'"{n}": {{net.ipv4.tcp_limit_output_bytes: "{n}"}}' for n in range(10_000, 110_000, 10_000)
+        ),
+        ", ".join(
+            f'"{n}": {{net.ipv4.tcp_limit_output_bytes: "{n}"}}' for n in range(10_000, 110_000, 10_000)
+        ),
+    )
 )
 FACTS = Facts(
     hostname="bench", kernel="6.1", architecture="x86_64", os="Debian", cpu_model="any", cpus=2,

@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.netns.conftest import IOLAB, SMALL
@@ -27,7 +28,7 @@ def wait_for_trials(parent: Path, count: int, deadline_s: float = 30) -> Path:
     raise AssertionError(f"no run with {count} trials after {deadline_s} s")
 
 
-def shown(iolab: Iolab, folder: Path) -> dict[str, object]:
+def shown(iolab: Iolab, folder: Path) -> dict[str, Any]:
     """Return `show --json` of a run."""
     document = json.loads(iolab("show", folder, "--json").stdout)
     assert isinstance(document, dict)
@@ -155,7 +156,7 @@ def test_a_full_disk_stops_the_run_and_what_was_stored_is_readable(
         _, errors = running.communicate(timeout=30)
         assert running.returncode == 3
         assert "No space left" in errors
-        assert len(shown(iolab, folder)["trials"]) >= 1  # type: ignore[arg-type]
+        assert len(shown(iolab, folder)["trials"]) >= 1
         filler.unlink()
         assert iolab("resume", folder).returncode == 0
     finally:
@@ -179,7 +180,7 @@ def test_a_level_that_did_not_take_effect_makes_the_trial_invalid(
     output, _ = running.communicate(timeout=30)
     assert running.returncode == 1
     document = shown(iolab, tmp_path / output.splitlines()[-1])
-    invalid = [trial for trial in document["trials"] if trial["status"] == "invalid"]  # type: ignore[attr-defined]
+    invalid = [trial for trial in document["trials"] if trial["status"] == "invalid"]
     assert len(invalid) == 1
     assert "mtu of near.eth0 was read back as 1400" in invalid[0]["reason"]
 
