@@ -5,8 +5,8 @@ block's mean off both sides: Frisch & Waugh 1933, Lovell 1963), so what drifts b
 as an effect.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,7 +117,7 @@ def model_of(table: Table, column: Column, plan: Plan) -> Model | Warning | None
             table, f"{column.metric} is 0 or negative in some trials, and a ratio of it means nothing"
         )
     logs = np.log(column.values)
-    model = fit(_within_blocks(design.matrix, logs), len(design.terms), (~np.isnan(logs)).any(axis=0).sum())
+    model = _fit_within_blocks(design.matrix, logs)
     grouped = frozenset(table.factors.index(name) for name in plan.grouping if name in table.factors)
     spread, plot_spread, size = _strata(design, model, logs, table.plots[column.rows], grouped)
     return Model(
@@ -138,13 +138,28 @@ def _not_fitted(table: Table, why: str) -> Warning:
     return Warning("effects-not-fitted", text, "compare its cells one by one in the table")
 
 
-def _within_blocks(matrix: Floats, logs: Floats) -> Iterator[tuple[Floats, Floats]]:
-    """Rows of one block at a time, less their mean."""
-    for block in range(logs.shape[1]):
-        rows = np.flatnonzero(~np.isnan(logs[:, block]))
-        if len(rows):
-            design, response = matrix[rows], logs[rows, block]
-            yield design - design.mean(axis=0), response - response.mean()
+def _fit_within_blocks(matrix: Floats, logs: Floats) -> Fit:
+    """Fit on what remains when each block's mean is taken off the design and the logarithms.
+
+    Blocks with the same cells have the same design: their mean, weighted, stands for them (the normal equations are
+    the same), and their scatter around it goes to the residual. That makes ten complete blocks as cheap as one.
+    """
+    there = ~np.isnan(logs)
+    patterns, kind = np.unique(there, axis=1, return_inverse=True)
+    chunks, scatter, rows = [], 0.0, 0
+    for index in range(patterns.shape[1]):
+        cells = np.flatnonzero(patterns[:, index])
+        if len(cells):
+            own = logs[np.ix_(cells, np.flatnonzero(kind.reshape(-1) == index))]
+            own = own - own.mean(axis=0)
+            mean, weight = own.mean(axis=1), np.sqrt(own.shape[1])
+            chunks.append(((matrix[cells] - matrix[cells].mean(axis=0)) * weight, mean * weight))
+            scatter += float(((own - mean[:, None]) ** 2).sum())
+            rows += len(cells)
+    absorbed = int(there.any(axis=0).sum())
+    model = fit(chunks, matrix.shape[1])
+    freedom = model.freedom + int(there.sum()) - rows - absorbed
+    return replace(model, squares=model.squares + scatter, freedom=freedom)
 
 
 def _strata(

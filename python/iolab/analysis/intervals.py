@@ -111,7 +111,7 @@ def _standard_bca(standard: Floats, n: int, z: float) -> tuple[Floats, Floats]:
 
 
 def _resampled_means(standard: NDArray[np.float32], weights: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Means of the resamples; shape (cell, resample). In strips: on a busy host a large product waits for its threads."""
+    """Means of the resamples, (cell, resample). In strips: on a busy host a large product waits for its threads."""
     means = np.empty((len(standard), weights.shape[1]), dtype=np.float32)
     width = max(STRIP_PRODUCTS // (len(standard) * len(weights)), 1)
     for begin in range(0, weights.shape[1], width):

@@ -61,12 +61,8 @@ class Contrast:
     """Its variance in units of the residual variance."""
 
 
-def fit(chunks: Iterable[tuple[Floats, Floats]], columns: int, absorbed: int = 0) -> Fit:
-    """Fit response on design; chunks of (design (row, column), response (row,)).
-
-    `absorbed` counts the parameters already removed from both sides (e.g. one mean per block): they cost
-    degrees of freedom.
-    """
+def fit(chunks: Iterable[tuple[Floats, Floats]], columns: int) -> Fit:
+    """Fit response on design; chunks of (design (row, column), response (row,))."""
     triangle, rows = _triangle(chunks, columns)
     design, response = triangle[:, :columns], triangle[:, columns]
     scale = np.sqrt((design**2).sum(axis=0))
@@ -86,7 +82,7 @@ def fit(chunks: Iterable[tuple[Floats, Floats]], columns: int, absorbed: int = 0
         root=inverse / scale[kept][:, None],
         alias=alias,
         squares=float(rest @ rest),
-        freedom=rows - absorbed - len(kept),
+        freedom=rows - len(kept),
     )
 
 
