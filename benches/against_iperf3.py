@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 from iolab.experiment import Resolver, cells, parse
+from iolab.experiment.measures import Stream
 from iolab.lab.compose import compose
 from iolab.lab.topology import make_topology
 from iolab.run.prepare import open_agent
@@ -58,6 +59,8 @@ def main() -> None:
     experiment = parse(LAB, "bench")
     setup = Resolver(experiment).setup(next(cells(experiment)))
     topology = make_topology(setup.lab)
+    measure = setup.measures["tcp"]
+    assert isinstance(measure, Stream)
     address = topology.endpoint("b", towards="a").address
     ratios = []
     with open_agent() as agent:
@@ -65,9 +68,7 @@ def main() -> None:
         lab.change_to(compose(setup.lab))
         for number in range(rounds):
             measures = {
-                "iolab": lambda: (
-                    measure_stream(agent, setup.measures["tcp"], topology).metrics["received_bps"].value
-                ),  # type: ignore[arg-type]
+                "iolab": lambda: measure_stream(agent, measure, topology).metrics["received_bps"].value,
                 "plain": lambda: plain_bps(address, 2),
             }
             order = ["iolab", "plain"] if number % 2 else ["plain", "iolab"]

@@ -71,7 +71,12 @@ def kill_once(argv: list[str], victim: str, moment_s: float) -> None:
     )
     time.sleep(moment_s)
     agent = agent_of(running.pid)
-    for pid in {"controller": [running.pid], "agent": [agent], "both": [agent, running.pid]}[victim]:
+    targets: dict[str, list[int | None]] = {
+        "controller": [running.pid],
+        "agent": [agent],
+        "both": [agent, running.pid],
+    }
+    for pid in targets[victim]:
         if pid is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
