@@ -43,7 +43,8 @@ class UnitError(ValueError):
         """What would have been accepted."""
         self.advice = advice
         """What to write instead; may be empty."""
-        super().__init__(f"saw {str(seen)[:60]!r}; allowed: {allowed}" + (f"; {advice}" if advice else ""))
+        text = str(seen)[:60] if isinstance(seen, str | int | float) else type(seen).__name__
+        super().__init__(f"saw {text!r}; allowed: {allowed}" + (f"; {advice}" if advice else ""))
 
 
 def parse_bytes(value: object) -> int:

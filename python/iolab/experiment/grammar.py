@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from iolab.experiment.links import ADDRESS_ALLOWED, Address, Link, Volume
 from iolab.experiment.machines import Host, Netns, Vm
@@ -49,7 +50,10 @@ def keys(model: type[BaseModel]) -> Mapping[str, Any]:
 def members(annotation: Any) -> Iterator[tuple[Any, tuple[Any, ...]]]:
     """Yield the alternatives of an annotation, without None, each with the metadata that holds for it."""
     if get_origin(annotation) is Annotated:
-        inner, *metadata = get_args(annotation)
+        inner, *marks = get_args(annotation)
+        metadata = [
+            part for mark in marks for part in (mark.metadata if isinstance(mark, FieldInfo) else [mark])
+        ]
         for member, closer in members(inner):
             yield member, (*closer, *metadata)
     elif get_origin(annotation) in (Union, UnionType):

@@ -41,12 +41,19 @@ class Offload(BaseModel):
 
     model_config = FROZEN
     tx_checksum: Maybe[Switch] = None
+    """Checksums of packets sent (ethtool: tx)."""
     rx_checksum: Maybe[Switch] = None
+    """Checksums of packets received (ethtool: rx)."""
     sg: Maybe[Switch] = None
+    """Scatter-gather: packets sent from several pieces of memory."""
     tso: Maybe[Switch] = None
+    """TCP segmentation by the interface."""
     gso: Maybe[Switch] = None
+    """Segmentation just before the interface."""
     gro: Maybe[Switch] = None
+    """Joining of received packets before the stack."""
     lro: Maybe[Switch] = None
+    """Joining of received packets by the interface."""
 
 
 class ShapeClass(BaseModel):
