@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use iolab_protocol::results::UndoReport;
 
 use crate::host::Host;
-use crate::procfs::kill_marked;
+use crate::procfs::{kill_remains, Remains};
 use crate::sync::lock;
 use crate::undo::undo_changes;
 
@@ -15,7 +15,7 @@ pub fn end(host: &Host, report: impl FnOnce(&UndoReport)) -> ! {
     host.end_changes();
     let outcome = undo_changes(host, &host.journal, None);
     if host.children.any_started() {
-        kill_marked(&host.author.journal(), None);
+        kill_remains(Remains { journal: &host.author.journal(), group: None, rootless: false });
     }
     let removed = lock(&host.journal).remove_if_empty();
     report(&outcome);

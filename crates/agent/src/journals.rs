@@ -9,7 +9,7 @@ use iolab_protocol::ErrorObject;
 use crate::faults::{refused, Answer};
 use crate::host::Host;
 use crate::journal::{file_path, Journal};
-use crate::procfs::kill_marked;
+use crate::procfs::{kill_remains, Remains};
 use crate::sync::lock;
 use crate::undo::undo_changes;
 
@@ -34,7 +34,7 @@ pub fn undo(host: &Host, params: &JournalUndo) -> Answer<UndoReport> {
     let journal = Mutex::new(open(host, &params.journal)?);
     let report = undo_changes(host, &journal, keys);
     if lock(&journal).live().is_empty() {
-        kill_marked(&params.journal, None);
+        kill_remains(Remains { journal: &params.journal, group: None, rootless: false });
     }
     let removed = lock(&journal).remove_if_empty();
     removed.map_err(|error| refused("removing the journal", &params.journal, &error))?;

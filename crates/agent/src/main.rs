@@ -61,17 +61,23 @@ fn main() -> ExitCode {
         Some("launch") => ExitCode::from(launch::launch(arguments)),
         Some("--version") => print(&format!("iolab-agent {}\n", env!("CARGO_PKG_VERSION"))),
         Some("--help") => print(HELP),
+        Some(rootless::TRIAL) => exit(rootless::enter()),
         Some(other) => {
             log(&format!("no such argument '{other}'; see iolab-agent --help"));
             ExitCode::from(2)
         }
-        None => match work() {
-            Ok(never) => match never {},
-            Err(error) => {
-                log(&format!("{error:#}"));
-                ExitCode::FAILURE
-            }
-        },
+        None => exit(work().map(|never| match never {})),
+    }
+}
+
+/// The exit status of `outcome`, whose error goes to standard error.
+fn exit(outcome: anyhow::Result<()>) -> ExitCode {
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            log(&format!("{error:#}"));
+            ExitCode::FAILURE
+        }
     }
 }
 
@@ -83,8 +89,11 @@ fn work() -> anyhow::Result<std::convert::Infallible> {
     let user = Uid::effective();
     let state = StateFolder::open()?;
     let host_interfaces = (!user.is_root()).then(facts::interfaces);
-    let refusal =
-        if user.is_root() { None } else { rootless::enter().err().map(|error| format!("{error:#}")) };
+    let refusal = if user.is_root() {
+        None
+    } else {
+        rootless::enter_if_possible().err().map(|error| format!("{error:#}"))
+    };
     let author = introduce(!user.is_root() && refusal.is_none())?;
     let host = Arc::new(Host::new(state, author, host_interfaces).context("starting the agent's threads")?);
     end_on_signals(&host, signals)?;

@@ -1,6 +1,7 @@
 //! What `/proc` tells about processes: when they began, their group, the mark of the agent that started them.
 
 use std::fs;
+use std::io::ErrorKind;
 
 use rustix::process::{pidfd_open, pidfd_send_signal, Pid, PidfdFlags, Signal};
 
@@ -33,19 +34,46 @@ fn parse_stat(text: &str) -> Option<ProcessStat> {
     })
 }
 
-/// Kill every process of the agent with `journal`, of group `group` only if that is given. Returns how many were sent the signal.
-pub fn kill_marked(journal: &str, group: Option<u32>) -> usize {
-    let wanted = format!("{MARK}={journal}");
-    pids().filter(|&pid| kill_if_marked(pid, &wanted, group).is_some()).count()
+/// Which processes to kill.
+#[derive(Debug, Clone, Copy)]
+pub struct Remains<'a> {
+    /// The journal of the agent that started them.
+    pub journal: &'a str,
+    /// Only those of this group.
+    pub group: Option<u32>,
+    /// Whether that agent was rootless: then their environment may be closed to us, and being in a user namespace of one user tells
+    /// members of the group from strangers that got its number later.
+    pub rootless: bool,
 }
 
-fn kill_if_marked(pid: u32, wanted: &str, group: Option<u32>) -> Option<()> {
+/// Kill what an agent has left running.
+pub fn kill_remains(remains: Remains<'_>) {
+    for pid in pids() {
+        // One that ends meanwhile needs no killing.
+        let _ = kill_if_of(pid, remains);
+    }
+}
+
+fn kill_if_of(pid: u32, remains: Remains<'_>) -> Option<()> {
     // Opened first: the signal goes to the process whose environment is read, never to a later one with its number.
     let process = pidfd_open(Pid::from_raw(i32::try_from(pid).ok()?)?, PidfdFlags::empty()).ok()?;
-    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
-    let marked = environment.split(|&byte| byte == 0).any(|variable| variable == wanted.as_bytes());
-    let in_group = group.is_none_or(|group| stat(pid).is_some_and(|seen| seen.group == group));
-    (marked && in_group).then(|| pidfd_send_signal(process, Signal::KILL).ok())?
+    if let Some(group) = remains.group {
+        stat(pid).filter(|seen| seen.group == group)?;
+    }
+    let wanted = format!("{MARK}={}", remains.journal);
+    let ours = match fs::read(format!("/proc/{pid}/environ")) {
+        Ok(environment) => environment.split(|&byte| byte == 0).any(|variable| variable == wanted.as_bytes()),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            remains.rootless && remains.group.is_some() && is_alone_in_user_namespace(pid)
+        }
+        Err(_) => false,
+    };
+    ours.then(|| pidfd_send_signal(process, Signal::KILL).ok())?
+}
+
+fn is_alone_in_user_namespace(pid: u32) -> bool {
+    let map = fs::read_to_string(format!("/proc/{pid}/uid_map")).unwrap_or_default();
+    map.lines().count() == 1 && map.split_ascii_whitespace().nth(2) == Some("1")
 }
 
 fn pids() -> impl Iterator<Item = u32> {

@@ -2,13 +2,27 @@
 //! `ip netns` and the rest work. Nothing outside is touched; the kernel removes it all with the last process in it.
 
 use std::fs;
+use std::process::{Command, Stdio};
 
-use anyhow::Context;
+use anyhow::{bail, Context};
 use nix::mount::{mount, MsFlags};
 use nix::sched::{unshare, CloneFlags};
 use nix::unistd::{Gid, Uid};
 
-/// Enter new namespaces. Must be called before the process has a second thread.
+/// The argument with which this binary tries to enter namespaces and says on standard error why it cannot.
+pub const TRIAL: &str = "try-rootless";
+
+/// Enter new namespaces, if another process can do so first: where the kernel lets a user in but gives no rights there, the agent must
+/// stay outside as it is. Must be called before the process has a second thread.
+pub fn enter_if_possible() -> anyhow::Result<()> {
+    let tried = Command::new("/proc/self/exe").arg(TRIAL).stdin(Stdio::null()).output()?;
+    if !tried.status.success() {
+        bail!("{}", String::from_utf8_lossy(&tried.stderr).trim());
+    }
+    enter()
+}
+
+/// Enter new namespaces, or stop half-way.
 pub fn enter() -> anyhow::Result<()> {
     let (uid, gid) = (Uid::effective(), Gid::effective());
     unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET)

@@ -11,7 +11,7 @@ use crate::host::Host;
 use crate::journal::{Author, Journal};
 use crate::launch::Place;
 use crate::netns;
-use crate::procfs::{kill_marked, stat};
+use crate::procfs::{kill_remains, stat, Remains};
 use crate::setting;
 use crate::spawn::Program;
 use crate::state::outlives;
@@ -112,7 +112,9 @@ fn undo_process(pid: u32, start_ticks: u64, author: &Author) -> Result<(), Strin
         // Another process has the number: the group is empty.
         Some(_) => {}
         // Its members may have outlived it. The number is not given away while there are any, but may have been before.
-        None => drop(kill_marked(&author.journal(), Some(pid))),
+        None => {
+            kill_remains(Remains { journal: &author.journal(), group: Some(pid), rootless: author.rootless })
+        }
     }
     let deadline = Instant::now() + KILL_LIMIT;
     while is_still_there() {

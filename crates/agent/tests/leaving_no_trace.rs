@@ -4,7 +4,9 @@
 
 mod common;
 
-use std::process::Command;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use common::{
@@ -175,6 +177,7 @@ fn a_crash_kills_supervised_programs_at_once_and_their_children_with_the_undo() 
     let leader = start_family(&mut agent, &mark, None);
     agent.crash();
     eventually("the leader ends", || !processes_with(&mark).contains(&leader));
+    eventually("the leader is collected", || !Path::new(&format!("/proc/{leader}")).exists());
     let mut next = Agent::start(state.path());
     let journal = next.hello["predecessors"][0]["journal"].clone();
     next.call("journal.undo", json!({"journal": journal}));
@@ -322,4 +325,40 @@ fn deleting_a_namespace_forgets_what_was_changed_inside() {
     assert_eq!(ended["signal"], 9);
     assert_eq!(agent.call("journal.list", json!({"journal": "self"})), json!({"entries": []}));
     assert_eq!(agent.refusal("netns.delete", json!({"name": name}))["data"]["errno"], 2);
+}
+
+#[test]
+fn a_controller_that_stops_reading_cannot_keep_the_agent_from_ending() {
+    let (state, mark) = (state_folder(), sleep_mark(10));
+    let mut command = Command::new(common::BINARY);
+    let command = command.env("IOLAB_STATE_DIR", state.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut agent = command.spawn().unwrap();
+    let mut stdin = agent.stdin.take().unwrap();
+    for id in 0..60 {
+        let argv = if id == 0 { json!(["sleep", mark]) } else { json!(["seq", "50000"]) };
+        let request = json!({"jsonrpc": "2.0", "id": id, "method": "command.run", "params": {"argv": argv}});
+        stdin.write_all(format!("{request}\n").as_bytes()).unwrap();
+    }
+    eventually("the program begins", || !processes_with(&mark).is_empty());
+    drop(stdin);
+    let ended = agent.wait().unwrap();
+    assert_eq!(ended.code(), Some(0));
+    eventually("the program ends", || processes_with(&mark).is_empty());
+}
+
+#[test]
+fn a_controller_that_closes_its_reading_end_has_gone() {
+    let (state, mark) = (state_folder(), sleep_mark(11));
+    let mut command = Command::new(common::BINARY);
+    let command = command.env("IOLAB_STATE_DIR", state.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut agent = command.spawn().unwrap();
+    let mut stdin = agent.stdin.take().unwrap();
+    let start = json!({"jsonrpc": "2.0", "id": 1, "method": "process.start", "params": {"id": "p", "argv": ["sleep", mark]}});
+    stdin.write_all(format!("{start}\n").as_bytes()).unwrap();
+    eventually("the program begins", || !processes_with(&mark).is_empty());
+    drop(agent.stdout.take());
+    let ping = json!({"jsonrpc": "2.0", "id": 2, "method": "agent.ping", "params": {}});
+    stdin.write_all(format!("{ping}\n").as_bytes()).unwrap();
+    assert_eq!(agent.wait().unwrap().code(), Some(0));
+    eventually("the program ends", || processes_with(&mark).is_empty());
 }

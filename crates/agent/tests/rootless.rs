@@ -84,11 +84,12 @@ fn after_a_crash_only_processes_are_left_to_undo() {
     agent.call("netns.create", json!({"name": "iolab-t-a"}));
     let ready = json!({"kind": "output", "contains": "started"});
     let script = format!("sleep {mark} & echo started; sleep {mark}");
-    agent.call(
+    let started = agent.call(
         "process.start",
         json!({"id": "p", "argv": ["sh", "-c", script], "netns": "iolab-t-a", "ready": ready}),
     );
     agent.crash();
+    eventually("the leader is collected", || !Path::new(&format!("/proc/{}", started["pid"])).exists());
     let Some(mut next) = start(folder.path(), "the next agent") else { return };
     assert_eq!(next.hello["predecessors"][0]["entries"], 1);
     let journal = next.hello["predecessors"][0]["journal"].clone();
