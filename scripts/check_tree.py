@@ -22,6 +22,9 @@ RUST_FUNCTION = re.compile(r"^(\s*)(?:pub(?:\([^)]*\))? )?(?:const |async |unsaf
 def main() -> int:
     """Print every complaint and return the exit code."""
     files = list_files()
+    if broken := [*check_syntax(files)]:
+        print("\n".join(broken))
+        return 1
     complaints = [*check_sizes(files), *check_paths(files), *check_versions(), *check_imports(files)]
     print("\n".join(complaints) or f"{len(files)} files checked")
     return 1 if complaints else 0
@@ -32,6 +35,16 @@ def list_files() -> list[Path]:
     argv = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(argv, check=True, capture_output=True, text=True).stdout.split("\0")
     return [path for path in map(Path, filter(None, names)) if path.is_file()]
+
+
+def check_syntax(files: list[Path]) -> Iterator[str]:
+    """Complain of what this Python cannot parse: nothing further can be said of it."""
+    for path in files:
+        if path.suffix == ".py":
+            try:
+                ast.parse(path.read_text())
+            except SyntaxError as error:
+                yield f"{path}:{error.lineno}: {error.msg}"
 
 
 def check_sizes(files: list[Path]) -> Iterator[str]:

@@ -4,6 +4,6 @@
 set -uo pipefail
 status=0
 scripts/lint.sh || status=1
-cargo test -q --workspace --locked || status=1
+cargo test -q --workspace --locked --no-fail-fast || status=1
 .venv/bin/pytest -q -m "not perf and not hardware" || status=1
 exit $status
