@@ -1,7 +1,7 @@
 //! The child's side of starting a program: this binary, started as `iolab-agent launch`, arranges its own process (parent-death
 //! signal, namespace, CPUs) with ordinary system calls and then becomes the program. It replaces code between fork and exec.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
@@ -89,8 +89,18 @@ fn become_program(settings: &Launch, argv: Vec<OsString>) -> Result<std::convert
     told.map_err(|error| LaunchFailure::new("waiting for the agent", "", &error))?;
     let mut argv = argv.into_iter();
     let program = argv.next().unwrap_or_default();
-    let error = Command::new(&program).args(argv).exec();
+    let mut error = Command::new(&program).args(argv).exec();
+    if error.kind() == io::ErrorKind::PermissionDenied && !is_found(&program) {
+        // A closed folder on the search path hides that the program is in none.
+        error = io::Error::from_raw_os_error(nix::libc::ENOENT);
+    }
     Err(LaunchFailure::new("starting program", program.to_string_lossy(), &error))
+}
+
+fn is_found(program: &OsStr) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    program.as_encoded_bytes().contains(&b'/')
+        || std::env::split_paths(&path).any(|folder| folder.join(program).exists())
 }
 
 fn enter(place: &Place) -> Result<(), LaunchFailure> {
