@@ -261,19 +261,6 @@ def test_packets_pass_through_bridge_and_router_at_once(computer: Computer) -> N
     receiver.close()
 
 
-def test_both_ends_have_a_carrier_at_once(computer: Computer) -> None:
-    """Where both ends got the same interface number, the kernel would leave one down for up to a second.
-
-    It serves the first such event at once and others a second later: hence several links. New kernels also
-    catch up when a command names the interface: hence nothing but the links.
-    """
-    machine = TypeAdapter[Machine](Machine).validate_python({"kind": "netns"})
-    links = {f"l{i}": Link.model_validate({"ends": [f"a.p{i}", f"b.p{i}"]}) for i in range(4)}
-    lab = compose(Lab({"a": machine, "b": machine}, links, {}), prefix=PREFIX)
-    computer.become(tuple(one for one in lab if one.key.startswith(("netns:", "veth:"))))
-    assert computer.misses() == []
-
-
 def socket_in(netns: str | None) -> socket.socket:
     """Return a datagram socket that lives in a namespace."""
     own = os.open("/proc/self/ns/net", os.O_RDONLY)

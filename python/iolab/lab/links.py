@@ -5,7 +5,6 @@ what the machines' ports send is what the machines' ports receive.
 """
 
 from collections.abc import Iterator
-from hashlib import blake2b
 
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
@@ -102,8 +101,9 @@ def _bridged(lab: Lab, link: str, ports: list[Port], netns: str) -> Iterator[Res
     yield bridge_resource(f"bridge:{link}", machine, f"netns:link-{link}", BRIDGE, netns)
     for index, port in enumerate(ports):
         yield _member(lab, link, port, peer_name(index), netns)
-    members = tuple(f"veth:{port.ref}" for port in ports)
-    yield bridge_up(f"up:{link}", machine, (f"bridge:{link}", *members), BRIDGE, netns)
+    needs = (f"bridge:{link}", *(f"veth:{port.ref}" for port in ports))
+    members = tuple(peer_name(index) for index in range(len(ports)))
+    yield bridge_up(f"up:{link}", machine, needs, BRIDGE, netns, members)
 
 
 def bridge_resource(key: str, machine: str, home: str | None, name: str, netns: str | None) -> Resource:
@@ -118,30 +118,42 @@ def bridge_resource(key: str, machine: str, home: str | None, name: str, netns: 
     )
 
 
-def bridge_up(key: str, machine: str, needs: tuple[str, ...], name: str, netns: str | None) -> Resource:
-    """Bring a bridge up after its ports: with a live port it has a carrier at once, not a second later."""
+def bridge_up(
+    key: str, machine: str, needs: tuple[str, ...], name: str, netns: str | None, members: tuple[str, ...]
+) -> Resource:
+    """Bring a bridge up after its ports, and expect that it forwards at each of `members`."""
+    forwards = (
+        expect_interface(
+            netns, Interface(member, "bridging"), "forwarding", f"bridging at {member} of {name}"
+        )
+        for member in members
+    )
     return Resource(
         key=key,
         machine=machine,
         needs=needs,
         actions=(Run(Command(("ip", "link", "set", "dev", name, "up"), netns)),),
-        expect=(expect_interface(netns, Interface(name, "carrier"), "up", f"carrier of {name}"),),
+        expect=(expect_interface(netns, Interface(name, "carrier"), "up", f"carrier of {name}"), *forwards),
     )
 
 
 def _member(lab: Lab, link: str, port: Port, peer: str, netns: str) -> Resource:
-    """Return one end of a link's bridge: a veth pair from the machine's port to the bridge."""
+    """Return one end of a link's bridge: a veth pair from the machine's port to the bridge.
+
+    The bridge's side is opened first. The kernel tells a bridge at once of the carrier of an end that had waited for
+    it, of one that finds it only within the second to which it limits such news (linkwatch).
+    """
     enslave = Command(("ip", "link", "set", "dev", peer, "master", BRIDGE, "up"), netns)
     place = f"the bridge's side of {port.ref}"
     return Resource(
         key=f"veth:{port.ref}",
         machine=port.machine,
         needs=(*_homes(lab, port), f"bridge:{link}"),
-        actions=(_add(port, peer, netns), *_quiet(port), _up(port), Run(enslave)),
+        actions=(_add(port, peer, netns), *_quiet(port), Run(enslave), _up(port)),
         expect=(
             *_expect_port(lab, port),
             expect_interface(netns, Interface(peer, "master"), BRIDGE, f"bridge of {place}"),
-            expect_interface(netns, Interface(peer, "state"), "up", f"state of {place}"),
+            expect_interface(netns, Interface(peer, "carrier"), "up", f"carrier of {place}"),
         ),
     )
 
@@ -163,21 +175,9 @@ def _homes(lab: Lab, *ports: Port) -> tuple[str, ...]:
 
 
 def _add(port: Port, peer: str, netns: str | None) -> Run:
-    """Make a veth pair.
-
-    The peer's interface number is given: where both ends happen to have the same number, the kernel takes
-    the change of carrier for not urgent (linkwatch): the first end has none for up to 1 s (seen on 6.18).
-    """
     argv = ["ip", "link", "add", "dev", port.name, "type", "veth", "peer", "name", peer]
-    argv += ["index", str(_index(port.ref))]
-    if netns is not None:
-        argv += ["netns", netns]
+    argv += ["netns", netns] if netns is not None else []
     return Run(Command(tuple(argv), port.netns), Command(("ip", "link", "del", "dev", peer), netns))
-
-
-def _index(ref: str) -> int:
-    """Return an interface number beyond the automatic ones (from 1 up), always the same for a port."""
-    return 10_000 + int.from_bytes(blake2b(ref.encode(), digest_size=3).digest())
 
 
 def _up(port: Port) -> Run:
@@ -191,7 +191,7 @@ def _quiet(port: Port) -> tuple[Write, ...]:
 
 
 def _expect_port(lab: Lab, port: Port) -> Iterator[Expectation]:
-    yield expect_interface(port.netns, Interface(port.name, "state"), "up", f"state of {port.ref}")
+    yield expect_interface(port.netns, Interface(port.name, "carrier"), "up", f"carrier of {port.ref}")
     shape = lab.links[port.link].shape
     if shape is None or shape.at != port.ref:
         reading = Reading(Command(("tc", "-j", "qdisc", "show"), port.netns), Qdisc(port.interface, "kind"))

@@ -150,8 +150,9 @@ def _bridge(lab: Lab, machine: str, ports: list[Port]) -> Iterator[Resource]:
             actions=(Run(Command(join, netns), Command(leave, netns)),),
             expect=(expect_interface(netns, Interface(port.interface, "master"), name, what),),
         )
-    members = tuple(f"member:{port.ref}" for port in ports)
-    yield bridge_up(f"up:{machine}.{name}", machine, (bridge, *members), name, netns)
+    needs = (bridge, *(f"member:{port.ref}" for port in ports))
+    members = tuple(port.interface for port in ports)
+    yield bridge_up(f"up:{machine}.{name}", machine, needs, name, netns, members)
 
 
 def _address(lab: Lab, point: Endpoint, port: Port) -> Resource:

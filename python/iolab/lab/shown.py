@@ -19,8 +19,8 @@ class Interface:
 
     name: str
     """Interface name."""
-    attribute: Literal["mtu", "state", "carrier", "master", "kind", "vlan", "address"]
-    """state: operational, lower case; carrier: up or down; address: IPv4 with prefix length, by commas."""
+    attribute: Literal["mtu", "carrier", "master", "bridging", "kind", "vlan", "address"]
+    """carrier: up or down; bridging: forwarding, disabled, ...; address: IPv4 with prefix length, by commas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +112,8 @@ def _interface(how: Interface, rows: Rows) -> str | None:
     match how.attribute:
         case "mtu":
             return str(row["mtu"])
-        case "state":
-            return str(row["operstate"]).lower()
+        case "bridging":
+            return str(row["linkinfo"]["info_slave_data"]["state"])
         case "carrier":
             return "up" if {"UP", "LOWER_UP"} <= set(row["flags"]) else "down"
         case "master":

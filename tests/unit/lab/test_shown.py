@@ -10,7 +10,7 @@ from iolab.lab.resources import Command, Expectation, Reading, extract, holds
 from iolab.lab.shown import Features, Filters, Gateway, How, Interface, Qdisc, ShaperClass, Value, value_shown
 
 ADDR = """[{"ifindex":3,"link":"eth1","ifname":"eth0","flags":["BROADCAST","MULTICAST","UP","LOWER_UP"],"mtu":1500,
-"qdisc":"noqueue","master":"br0","operstate":"UP","linkinfo":{"info_kind":"veth"},"addr_info":[
+"qdisc":"noqueue","master":"br0","operstate":"UP","linkinfo":{"info_kind":"veth","info_slave_kind":"bridge","info_slave_data":{"state":"forwarding","priority":32}},"addr_info":[
 {"family":"inet","local":"198.18.0.1","prefixlen":24,"scope":"global"},
 {"family":"inet6","local":"fe80::74ca:dfff:fe69:f8b","prefixlen":64,"scope":"link"}]},
 {"ifname":"eth0.100","flags":["BROADCAST"],"mtu":9000,"operstate":"DOWN",
@@ -44,7 +44,8 @@ FEATURES = json.dumps([{
     ("how", "text", "value"),
     [
         (Interface("eth0", "mtu"), ADDR, "1500"),
-        (Interface("eth0", "state"), ADDR, "up"),
+        (Interface("eth0", "bridging"), ADDR, "forwarding"),
+        (Interface("eth0.100", "bridging"), ADDR, None),
         (Interface("eth0", "carrier"), ADDR, "up"),
         (Interface("eth0.100", "carrier"), ADDR, "down"),
         (Interface("eth0", "master"), ADDR, "br0"),
