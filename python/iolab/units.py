@@ -94,6 +94,26 @@ def parse_ratio(value: object) -> float:
     return float(ratio)
 
 
+def write_bytes(value: int) -> str:
+    """Return a size exactly, as the language takes it: 512M."""
+    return _written(value, {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40})
+
+
+def write_bits_per_second(value: int) -> str:
+    """Return a bit rate exactly, as the language takes it: 1Gbit."""
+    return _written(value, {"bit": 1, "kbit": 10**3, "Mbit": 10**6, "Gbit": 10**9, "Tbit": 10**12})
+
+
+def write_nanoseconds(value: int) -> str:
+    """Return a duration exactly, as the language takes it: 10s."""
+    return _written(value, {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9})
+
+
+def write_ratio(value: float) -> str:
+    """Return a ratio exactly, as the language takes it: 0.0001."""
+    return _plain(Decimal(repr(value))) if value else "0"
+
+
 def format_bits_per_second(value: float, digits: int = 3) -> str:
     """Return a bit rate for readers: 941 Mbit/s."""
     return _scaled(value, digits, 1000, ("bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"))
@@ -209,6 +229,16 @@ def _rate_advice(number: Decimal, unit: str) -> str:
         return ""
     letter = "k" if letter in ("k", "K") else letter.upper()
     return f"did you mean {_plain(number)}{letter}bit?"
+
+
+def _written(value: int, table: dict[str, int]) -> str:
+    """Write with the largest unit that leaves a whole number."""
+    unit = (
+        max((unit for unit in table if value % table[unit] == 0), key=lambda unit: table[unit])
+        if value
+        else ""
+    )
+    return f"{value // table[unit]}{unit}" if value else "0"
 
 
 def _plain(number: Decimal) -> str:

@@ -188,3 +188,46 @@ def _bounds(metadata: tuple[Any, ...]) -> str:
     if low is not None and high is not None:
         return f" from {low} to {high}"
     return f", {low} or more" if low is not None else f", at most {high}" if high is not None else ""
+
+
+def models_within(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    """Yield the models within a model, outer ones first."""
+    for annotation in keys(model).values():
+        for part in models_in(annotation):
+            yield part
+            yield from models_within(part)
+
+
+def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Yield the models that an annotation names."""
+    for member, _ in members(annotation):
+        if isinstance(member, type) and issubclass(member, BaseModel):
+            yield member
+        elif get_origin(member) in (tuple, dict):
+            for inner in get_args(member):
+                if inner is not Ellipsis:
+                    yield from models_in(inner)
+
+
+def quantity(annotation: Any) -> Quantity | None:
+    """Return the quantity that an annotation, or the items of its list, stands for."""
+    for member, metadata in members(annotation):
+        if get_origin(member) is tuple:
+            return quantity(get_args(member)[0])
+        for mark in metadata:
+            if isinstance(mark, Quantity):
+                return mark
+    return None
+
+
+def default(info: FieldInfo) -> Any:
+    """Return what holds where a key is absent, as it would be written; None where that is nothing."""
+    if info.is_required():
+        return None
+    value = info.get_default(call_default_factory=True, validated_data={})
+    if value is None or value in ((), {}) or isinstance(value, BaseModel):
+        return None
+    unit = quantity(info.rebuild_annotation())
+    if unit is None:
+        return value
+    return [unit.write(item) for item in value] if isinstance(value, tuple) else unit.write(value)

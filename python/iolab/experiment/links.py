@@ -57,7 +57,7 @@ class Offload(BaseModel):
 
 
 class ShapeClass(BaseModel):
-    """One class of a shaped port; `src` and `dst` are machines (or ports) whose addresses select its packets."""
+    """One class of a shaped port; `from` and `to` are machines (or ports) whose addresses select its packets."""
 
     model_config = FROZEN
     rate: BitsPerSecond

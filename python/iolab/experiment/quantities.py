@@ -25,8 +25,12 @@ class Quantity:
 
     parse: Callable[[object], float]
     """Text or number to the number kept; raises `units.UnitError`."""
+    noun: str
+    """What it is, in two words."""
     allowed: str
     """What may be written, for messages."""
+    write: Callable[[Any], str]
+    """The number kept back to text."""
     examples: tuple[str, ...]
     """For the schema."""
 
@@ -88,23 +92,30 @@ _nanoseconds = _remembered(units.parse_nanoseconds)
 
 Maybe = Annotated[T | None, Shorthand(_absent_if_none, lambda _: {"const": "none"})]
 """A value, or `none`."""
-Bytes = Annotated[int, Quantity(_bytes, units.BYTES_ALLOWED, ("128K", "1G"))]
+_SIZE = Quantity(_bytes, "a size", units.BYTES_ALLOWED, units.write_bytes, ("128K", "1G"))
+_RATE = Quantity(
+    _bits_per_second,
+    "a bit rate",
+    units.BITS_PER_SECOND_ALLOWED,
+    units.write_bits_per_second,
+    ("1000Mbit", "64kbit"),
+)
+_TIME = Quantity(
+    _nanoseconds, "a duration", units.NANOSECONDS_ALLOWED, units.write_nanoseconds, ("10s", "12us")
+)
+_RATIO = Quantity(units.parse_ratio, "a ratio", units.RATIO_ALLOWED, units.write_ratio, ("0.01%", "0.0001"))
+
+Bytes = Annotated[int, _SIZE]
 """A size [bytes]."""
-SomeBytes = Annotated[int, Field(gt=0), Quantity(_bytes, units.BYTES_ALLOWED, ("128K", "1G"))]
+SomeBytes = Annotated[int, Field(gt=0), _SIZE]
 """A size that is not 0 [bytes]."""
-BitsPerSecond = Annotated[
-    int,
-    Field(gt=0),
-    Quantity(_bits_per_second, units.BITS_PER_SECOND_ALLOWED, ("1000Mbit", "64kbit")),
-]
+BitsPerSecond = Annotated[int, Field(gt=0), _RATE]
 """A bit rate that is not 0 [bit/s]."""
-Nanoseconds = Annotated[int, Quantity(_nanoseconds, units.NANOSECONDS_ALLOWED, ("10s", "12us"))]
+Nanoseconds = Annotated[int, _TIME]
 """A duration [ns]."""
-SomeNanoseconds = Annotated[
-    int, Field(gt=0), Quantity(_nanoseconds, units.NANOSECONDS_ALLOWED, ("10s", "12us"))
-]
+SomeNanoseconds = Annotated[int, Field(gt=0), _TIME]
 """A duration that is not 0 [ns]."""
-Ratio = Annotated[float, Quantity(units.parse_ratio, units.RATIO_ALLOWED, ("0.01%", "0.0001"))]
+Ratio = Annotated[float, _RATIO]
 """A part of the whole [ratio]."""
 Count = Annotated[int, Field(strict=True)]
 """A whole number; text and booleans are refused."""

@@ -6,11 +6,12 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from iolab.experiment.grammar import MODELS, allowed, members
+from iolab.experiment.grammar import MODELS, allowed, default, members, models_in, models_within, quantity
 from iolab.experiment.problems import compact
 
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
@@ -30,27 +31,10 @@ def _tables() -> Iterator[str]:
         yield f"### {TITLES[group]}\n"
         for kind, model in kinds.items():
             yield from _table(model, f"`kind: {kind}`" if kind else f"`{group}`")
-            inner = [part for part in _parts(model) if part not in told]
+            inner = [part for part in models_within(model) if part not in told]
             told += inner
             for part in inner:
                 yield from _table(part, f"`{part.__name__}`")
-
-
-def _parts(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
-    """Yield the models within a model, outer ones first."""
-    for info in model.model_fields.values():
-        for part in _models(info.rebuild_annotation()):
-            yield part
-            yield from _parts(part)
-
-
-def _models(annotation: object) -> Iterator[type[BaseModel]]:
-    for member, _ in members(annotation):
-        if isinstance(member, type) and issubclass(member, BaseModel):
-            yield member
-        for inner in getattr(member, "__args__", ()):
-            if inner is not Ellipsis and inner is not str:
-                yield from _models(inner)
 
 
 def _table(model: type[BaseModel], title: str) -> Iterator[str]:
@@ -65,21 +49,18 @@ def _table(model: type[BaseModel], title: str) -> Iterator[str]:
 
 def _value(info: FieldInfo) -> str:
     annotation = info.rebuild_annotation()
-    named = [part.__name__ for part in _models(annotation)]
-    if not named:
-        return allowed(annotation).replace("|", "\\|")
-    several = any(getattr(member, "__origin__", None) is tuple for member, _ in members(annotation))
-    by_name = any(getattr(member, "__origin__", None) is dict for member, _ in members(annotation))
-    return ("a list of " if several else "names with " if by_name else "") + f"`{named[0]}`"
+    kinds = {get_origin(member) for member, _ in members(annotation)}
+    named = [f"`{part.__name__}`" for part in models_in(annotation)]
+    unit = quantity(annotation)
+    text = named[0] if named else unit.noun if unit else allowed(annotation).replace("|", "\\|")
+    if named or unit:
+        text = ("a list of " if tuple in kinds else "names with " if dict in kinds else "") + text
+    return text
 
 
 def _default(info: FieldInfo) -> str:
-    if info.is_required():
-        return "required"
-    value = info.get_default(call_default_factory=True, validated_data={})
-    if value is None or value in ((), {}) or isinstance(value, BaseModel):
-        return "-"
-    return f"`{compact(value)}`"
+    value = default(info)
+    return "required" if info.is_required() else "-" if value is None else f"`{compact(value)}`"
 
 
 if __name__ == "__main__":

@@ -6,10 +6,12 @@ A schema cannot follow references or paths; `iolab check` does. Keys that a fact
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 from pydantic.json_schema import models_json_schema
 
 from iolab.experiment.check import LARGEST_SEED, MOST_BLOCKS
-from iolab.experiment.grammar import MODELS
+from iolab.experiment.grammar import MODELS, default, models_within
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 NAME = "^[A-Za-z0-9][A-Za-z0-9_-]*$"
@@ -19,7 +21,8 @@ def json_schema() -> dict[str, Any]:
     """Return the schema of an experiment file."""
     models = [model for group in MODELS.values() for model in group.values()]
     named, whole = models_json_schema([(model, "validation") for model in models], by_alias=True)
-    found: dict[str, Any] = {name: _relaxed(part) for name, part in whole["$defs"].items()}
+    every = {model.__name__: model for top in models for model in (top, *models_within(top))}
+    found: dict[str, Any] = {name: _relaxed(part, every[name]) for name, part in whole["$defs"].items()}
     refs = {
         group: [named[model, "validation"] for model in kinds.values()] for group, kinds in MODELS.items()
     }
@@ -118,17 +121,18 @@ def _whole(text: str, low: int, high: int, default: int) -> dict[str, Any]:
     return {"type": "integer", "minimum": low, "maximum": high, "default": default, "description": text}
 
 
-def _relaxed(part: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a model's schema that requires only its kind: a factor may supply the rest."""
+def _relaxed(part: Mapping[str, Any], model: type[BaseModel]) -> dict[str, Any]:
+    """Return a model's schema that requires only its kind (a factor may supply the rest)."""
     relaxed = {key: value for key, value in part.items() if key != "required"}
-    relaxed["properties"] = {key: _plain(value) for key, value in part.get("properties", {}).items()}
-    kind = [key for key in part.get("required", ()) if key == "kind"]
-    return relaxed | ({"required": kind} if kind else {})
+    infos = {info.alias or name: info for name, info in model.model_fields.items()}
+    relaxed["properties"] = {
+        key: _plain(value, infos[key]) for key, value in part.get("properties", {}).items()
+    }
+    return relaxed | ({"required": ["kind"]} if "kind" in part.get("required", ()) else {})
 
 
-def _plain(part: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a key's schema without the title that repeats its name and without defaults that say nothing."""
-    default = part.get("default")
-    empty = default is None or default == {} or (isinstance(default, dict) and not any(default.values()))
-    dropped = {"title", "default"} if empty else {"title"}
-    return {key: value for key, value in part.items() if key not in dropped}
+def _plain(part: Mapping[str, Any], info: FieldInfo) -> dict[str, Any]:
+    """Return a key's schema without the title that repeats its name, its default as it would be written."""
+    plain = {key: value for key, value in part.items() if key not in ("title", "default")}
+    value = default(info)
+    return plain if value is None else plain | {"default": value}

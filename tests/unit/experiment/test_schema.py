@@ -126,3 +126,12 @@ def test_every_example_of_the_reference_is_right() -> None:
             parse(GOOD + text, "reference")
         else:
             assert errors(GOOD + text) == []
+
+
+def test_its_defaults_are_written_as_the_language_takes_them() -> None:
+    """A duration with its unit, a size with its letter."""
+    defs = json_schema()["$defs"]
+    assert defs["Stream"]["properties"]["duration"]["default"] == "10s"
+    assert defs["Vm"]["properties"]["memory"]["default"] == "512M"
+    assert defs["Watch"]["properties"]["window"]["default"] == ["12us", "100us", "1ms", "10ms"]
+    assert defs["Forwarding"]["properties"]["loss_ratio"]["default"] == "0.0001"

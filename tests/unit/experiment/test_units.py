@@ -149,6 +149,22 @@ def test_parsing_is_exact_integer_arithmetic(parse, table: dict[str, int], data:
     assert parse(f"{written:f}{unit}") == amount
 
 
+@given(st.integers(0, units.LARGEST), st.sampled_from([1, 1000, 1024, 10**9, 2**30]))
+def test_what_is_written_is_read_back_exactly(number: int, scale: int) -> None:
+    """The exact form, in the largest unit that leaves a whole number."""
+    value = min(number * scale, units.LARGEST)
+    assert units.parse_bytes(units.write_bytes(value)) == value
+    assert units.parse_bits_per_second(units.write_bits_per_second(value)) == value
+    assert units.parse_nanoseconds(units.write_nanoseconds(value)) == value
+
+
+@given(st.floats(0, 1))
+def test_a_ratio_that_is_written_is_read_back_exactly(value: float) -> None:
+    """As long as it has 30 digits at most after the point."""
+    written = units.write_ratio(value)
+    assert len(written) > 32 or units.parse_ratio(written) == value
+
+
 @given(st.integers(1, 10**15), st.integers(1, 10**15))
 def test_formatting_keeps_the_order(one: int, other: int) -> None:
     """A larger rate never reads as a smaller one."""
