@@ -17,6 +17,7 @@ from iolab.lab.needs import (
     NeedKind,
     check_ways,
     joining_needs,
+    lacking,
     lacking_of,
     link_needs,
     machine_needs,
@@ -63,7 +64,7 @@ class Support:
         if topology is not None and (key, number) not in self._ways:
             check_ways(cast("Measure", self._resolver.model(section, cell)), topology)
             self._ways.add((key, number))
-        return self._told((*found, *joined, *own))
+        return lacking_of((*found, *joined, *own), self._facts)
 
     def duration_ns(self, cell: Cell, measure: str) -> int:
         """Return how long a measure takes in a cell [ns]."""
@@ -74,25 +75,25 @@ class Support:
             self._durations[measure, at] = measuring_ns(model)
         return self._durations[measure, at]
 
-    def _told(self, found: Iterable[Need]) -> str | None:
-        return lacking_of(found, self._facts)
+    def _lacking(self, found: Iterable[Need]) -> tuple[Need, ...]:
+        return tuple(need for need in found if lacking(need, self._facts))
 
     def _part(self, section: Section, cell: Cell) -> tuple[tuple[Need, ...], int]:
-        """Return what a section needs by itself, and the number of its shape."""
+        """Return what a section lacks by itself, and the number of its shape."""
         at = (section, tuple([cell.get(name) for name in self._resolver.factors_of(section)]))
         known = self._parts.get(at)
         if known is None:
             model = self._resolver.model(section, cell)
             shape = f"{section} {_shape(model)!r}"
             number = self._numbers.setdefault(shape, len(self._numbers))
-            known = self._parts[at] = (_own_needs(section, model), number)
+            known = self._parts[at] = (self._lacking(_own_needs(section, model)), number)
         return known
 
     def _joined(self, shape: tuple[int, ...], cell: Cell) -> tuple[tuple[Need, ...], Topology | None]:
-        """Return what the parts need together, and how they are joined."""
+        """Return what the parts lack together, and how they are joined."""
         if shape not in self._labs:
             lab = self._resolver.setup(cell).lab
-            self._labs[shape] = (joining_needs(lab), make_topology(lab))
+            self._labs[shape] = (self._lacking(joining_needs(lab)), make_topology(lab))
         return self._labs[shape]
 
 
