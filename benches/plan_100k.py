@@ -2,8 +2,8 @@
 
 Usage: python benches/plan_100k.py [--blocks N] [--labs]
 
-With --labs every cell has a lab of its own (five factors of ten levels, on links and machines); without, two factors are the
-measure's. Limits: 10 s and 1 GB.
+With --labs every cell has a lab of its own (five factors of ten levels, on links and machines); without, two
+factors are the measure's. Limits: 10 s and 1 GB.
 """
 
 import argparse
