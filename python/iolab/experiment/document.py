@@ -131,7 +131,7 @@ def _decoded(data: bytes, problems: Problems) -> str | None:
         problems.add(
             0,
             "reading the file",
-            f"{len(data)} bytes or more",
+            f"more than {MOST_BYTES} bytes",
             f"at most {MOST_BYTES} bytes",
             "is this an experiment file?",
         )
