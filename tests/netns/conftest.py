@@ -1,5 +1,6 @@
 """What tests on real namespaces share: the installed commands, a small experiment, and the state of the host."""
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -51,11 +52,19 @@ def host_state() -> dict[str, str]:
     texts = {}
     for argv in (["ip", "netns"], ["ip", "-o", "link"], ["tc", "qdisc"], ["sysctl", "net.ipv4.ip_forward"]):
         texts[" ".join(argv)] = subprocess.run(argv, capture_output=True, text=True).stdout
-    listed = subprocess.run(["ps", "-eo", "pid,args"], capture_output=True, text=True).stdout
-    texts["processes"] = "\n".join(
-        line for line in listed.splitlines() if "iolab-agent" in line or "iperf3" in line
-    )
     return texts
+
+
+def processes_with(setting: str) -> list[str]:
+    """Return the names of the processes that have this setting in their environment, this one left out."""
+    found = []
+    for environ in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if environ.parent.name != str(os.getpid()) and setting.encode() in environ.read_bytes().split(
+                b"\0"
+            ):
+                found.append((environ.parent / "comm").read_text().strip())
+    return found
 
 
 @pytest.fixture
@@ -65,6 +74,7 @@ def unchanged_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[
     before = host_state()
     yield
     assert host_state() == before
+    assert processes_with(f"IOLAB_STATE_DIR={tmp_path / 'state'}") == []
 
 
 @pytest.fixture

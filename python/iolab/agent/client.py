@@ -3,7 +3,7 @@
 import itertools
 import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from iolab.agent.messages import (
     PROTOCOL_MAJOR,
@@ -41,8 +41,9 @@ class Refused(AgentError):
 class Pending:
     """A request under way."""
 
-    def __init__(self, method: str) -> None:
+    def __init__(self, method: str, last_words: Callable[[], str]) -> None:
         self._method = method
+        self._last_words = last_words
         self._done = threading.Event()
         self._reply: Json = None
 
@@ -64,9 +65,10 @@ class Pending:
                 f"waiting for the agent's answer to {self._method}: none after {deadline_s:.0f} s"
             )
         if self._reply is None:
+            words = self._last_words()
             raise AgentError(
-                f"waiting for the agent's answer to {self._method}: the agent is gone; "
-                "run `iolab clean` to undo what it left"
+                f"waiting for the agent's answer to {self._method}: the agent is gone"
+                f"{f' ({words})' if words else ''}; run `iolab clean` to undo what it left"
             )
         if "error" in self._reply:
             error = self._reply["error"]
@@ -83,7 +85,7 @@ class Agent:
         self._pending: dict[int, Pending] = {}
         self._lock = threading.Lock()
         self._gone = False
-        self._hello = Pending("hello")
+        self._hello = Pending("hello", transport.last_words)
         self._reader = threading.Thread(target=self._read, name="agent-reader", daemon=True)
         self._reader.start()
         greeting = self._hello.result(HELLO_DEADLINE_S)
@@ -108,7 +110,7 @@ class Agent:
 
     def begin(self, method: str, params: Mapping[str, Json]) -> Pending:
         """Send a request without waiting for its reply."""
-        pending = Pending(method)
+        pending = Pending(method, self._transport.last_words)
         with self._lock:
             if self._gone:
                 pending.settle(None)

@@ -112,6 +112,10 @@ class FakeAgent:
             self.kill()
         return ""
 
+    def last_words(self) -> str:
+        """A simulated agent writes no log."""
+        return ""
+
     def kill(self) -> None:
         """Die as by SIGKILL: nothing is undone."""
         self._dead = True

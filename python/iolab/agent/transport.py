@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Protocol
 
@@ -12,6 +13,8 @@ from iolab.errors import AgentError
 
 AGENT_ENV = "IOLAB_AGENT"
 """Environment variable that names another agent binary."""
+LAST_WORDS_BYTES = 1000
+"""How much of the log is shown when an agent is lost."""
 
 
 class Transport(Protocol):
@@ -26,18 +29,22 @@ class Transport(Protocol):
     def close(self, deadline_s: float) -> str:
         """Close the agent's input, wait for its end, and return how it ended."""
 
+    def last_words(self) -> str:
+        """Return the end of what the agent wrote to its log."""
+
 
 class LocalTransport:
     """An agent that is a child process of ours."""
 
     def __init__(self, binary: Path, environment: dict[str, str] | None = None) -> None:
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the agent
         try:
             # A session of its own: Ctrl-C at the terminal reaches us, and we decide what the agent does.
             self._child = subprocess.Popen(
                 [binary],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
+                stderr=self._log,
                 start_new_session=True,
                 env={**os.environ, **(environment or {})},
             )
@@ -77,6 +84,12 @@ class LocalTransport:
         if status == 0:
             return ""
         return f"ended by signal {-status}" if status < 0 else f"ended with status {status}"
+
+    def last_words(self) -> str:
+        """Return the end of the agent's standard error; see Transport."""
+        size = self._log.seek(0, os.SEEK_END)
+        self._log.seek(max(0, size - LAST_WORDS_BYTES))
+        return self._log.read().decode(errors="replace").strip()
 
 
 def find_agent() -> Path:

@@ -26,6 +26,10 @@ class Greeting:
         """End."""
         return ""
 
+    def last_words(self) -> str:
+        """Leave a log."""
+        return "panicked"
+
 
 def test_a_command_gives_its_output_and_status() -> None:
     """What a program printed and how it ended come back as written."""
@@ -97,3 +101,9 @@ def test_closing_undoes_every_change_in_reverse() -> None:
     assert [argv for argv, _ in host.ran] == [("do", "1"), ("do", "2"), ("undo", "2"), ("undo", "1")]
     assert host.netns == set()
     assert host.settings[(None, "/proc/sys/a")] == "7"
+
+
+def test_what_a_lost_agent_wrote_last_is_in_the_message() -> None:
+    """An agent that dies before its greeting tells why."""
+    with pytest.raises(AgentError, match=r"gone \(panicked\)"):
+        Agent(Greeting())
