@@ -11,13 +11,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from iolab.plan.make import make_plan
-
 from iolab.agent.client import ALL_SAMPLERS, Agent
 from iolab.clock import SystemClock
 from iolab.experiment import Resolver, cells, parse
 from iolab.experiment.experiment import Experiment
 from iolab.lab.compose import compose
+from iolab.plan.make import make_plan
 from iolab.run import execute
 from iolab.run.prepare import open_agent, read_facts
 from iolab.run.standing import StandingLab

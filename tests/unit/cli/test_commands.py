@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from iolab.cli.main import run
 from iolab.errors import AgentError, ExitCode
 
