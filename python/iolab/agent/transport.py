@@ -66,7 +66,9 @@ class LocalTransport:
             self._stdin.write(line.encode() + b"\n")
             self._stdin.flush()
         except (OSError, ValueError) as error:
-            raise AgentError(f"writing to the agent (process {self.pid}): it is gone") from error
+            raise AgentError(
+                f"writing to the agent (process {self.pid}): it is gone; run `iolab clean`"
+            ) from error
 
     def receive(self) -> str | None:
         """Wait for the next line; see Transport."""
