@@ -42,7 +42,7 @@ look_for_build() {
 
 look_for_lint() {
     # A toolchain that did not come from Debian brings its own clippy and rustfmt: lint.sh says how.
-    [[ $(command -v cargo) == /usr/bin/cargo ]] || return 0
+    if has cargo && [[ $(command -v cargo) != /usr/bin/cargo ]]; then return 0; fi
     has cargo-clippy || missing+=(rust-clippy)
     has cargo-fmt || missing+=(rustfmt)
 }
