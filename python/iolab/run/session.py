@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from iolab.agent.client import Agent
 from iolab.clock import Clock
+from iolab.errors import InputError
 from iolab.experiment import Resolver
 from iolab.experiment.experiment import Experiment, Setup
 from iolab.experiment.measures import Stream
@@ -17,6 +18,10 @@ from iolab.store.folder import RunFolder
 from iolab.store.records import TrialRecord
 from iolab.trial.result import Status, TrialResult
 from iolab.trial.stream import Measured, TrialFailed, measure_stream
+
+
+SETTLE_NS = 2_000_000_000
+"""Linux 6.1 may take a second until a bridge port forwards after its carrier came up."""
 
 
 @dataclass
@@ -82,7 +87,7 @@ class Session:
         status, reason = Status.OK, None
         try:
             self._lab.change_to(compose(setup.lab))
-            wrong = self._lab.mismatches()
+            wrong = self._settled_mismatches()
             if wrong:
                 status, reason = Status.INVALID, f"before the trial, {'; '.join(wrong)}"
             else:
@@ -90,7 +95,7 @@ class Session:
                 wrong = self._lab.mismatches()
                 if wrong:
                     status, reason = Status.INVALID, f"after the trial, {'; '.join(wrong)}"
-        except (LabError, TrialFailed) as error:
+        except (LabError, TrialFailed, InputError) as error:
             status, reason, measured = Status.FAILED, str(error), None
         result = TrialResult(
             status=status,
@@ -102,6 +107,13 @@ class Session:
             measured_ns=measured.measured_ns if measured else 0,
         )
         return result, measured.raw if measured else None
+
+    def _settled_mismatches(self) -> list[str]:
+        """Read back until everything is as applied, or for `SETTLE_NS`; each reading takes milliseconds."""
+        deadline_ns = self._clock.now_ns() + SETTLE_NS
+        while (wrong := self._lab.mismatches()) and self._clock.now_ns() < deadline_ns:
+            continue
+        return wrong
 
     def _measure(self, setup: Setup, name: str) -> Measured:
         measure = setup.measures[name]

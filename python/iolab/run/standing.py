@@ -4,11 +4,12 @@ What must exist and in which order is decided in lab/; here it is only carried o
 by the agent before it is made, so undoing is a matter of naming journal keys.
 """
 
+import contextlib
 import errno
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from iolab.agent.client import Agent, Pending, Refused
+from iolab.agent.client import UNDO_DEADLINE_S, Agent, Pending, Refused
 from iolab.agent.messages import CommandResult, Json, decode
 from iolab.errors import IolabError
 from iolab.lab.difference import difference
@@ -72,12 +73,17 @@ class StandingLab:
         return [sentence for sentence in found if sentence]
 
     def take_down(self) -> None:
-        """Undo everything.
+        """Undo everything. Namespaces go first: the kernel takes what is in them along, in one step.
 
         Raises:
             LabError: something could not be undone.
         """
+        actions = [action for resource in reversed(self._standing) for action in resource.actions]
         self._standing = ()
+        names = [action.name for action in actions if isinstance(action, CreateNetns)]
+        for pending in [self._agent.begin("netns.delete", {"name": name}) for name in names]:
+            with contextlib.suppress(Refused):  # one that is not to be had so is undone, or told of, below
+                pending.result(UNDO_DEADLINE_S)
         report = self._agent.undo()
         if report.failed:
             first = report.failed[0]
