@@ -1,0 +1,97 @@
+"""The pages of docs/, README.md and the labs: experiments in them are right, commands and files they name exist."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.unit.docs.conftest import Help
+
+from iolab.experiment import cells, parse
+
+ROOT = Path(__file__).parents[3]
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "labs").rglob("*.md")])
+LABS = sorted((ROOT / "labs").glob("*.yaml"))
+FENCE = re.compile(r"^```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+INLINE = re.compile(r"`(iolab [^`]+)`")
+SHELL_LINE = re.compile(r"^(?:\$ )?(?:\w+=\$\()?(?P<line>(?:\.venv/bin/)?iolab [^\n]*)", re.MULTILINE)
+LINK = re.compile(r"\]\((?P<target>[^)#\s]+)(?:#[^)]*)?\)")
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+
+
+def name_of(path: Path) -> str:
+    """Return how a page is called in the names of tests."""
+    return str(path.relative_to(ROOT))
+
+
+def experiments() -> Iterator[tuple[str, str]]:
+    """Yield where and what of every YAML block that is a whole experiment."""
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for block in FENCE.finditer(text):
+            body = block["text"]
+            if block["language"] == "yaml" and {"lab", "measure"} <= set(
+                re.findall(r"^(\w+):", body, re.MULTILINE)
+            ):
+                yield f"{name_of(page)}:{text.count(chr(10), 0, block.start()) + 1}", body
+
+
+def calls(page: Path) -> Iterator[str]:
+    """Yield every call of iolab that a page shows, without the program's name."""
+    text = page.read_text(encoding="utf-8")
+    found = [call for body in FENCE.sub("", text).splitlines() for call in INLINE.findall(body)]
+    for block in FENCE.finditer(text):
+        if block["language"] in ("sh", "console"):
+            found += [match["line"] for match in SHELL_LINE.finditer(block["text"])]
+    for call in found:
+        yield re.split(r"iolab\s+", call.partition("#")[0].partition("|")[0], maxsplit=1)[1].strip()
+
+
+@pytest.mark.parametrize(("where", "text"), [pytest.param(*each, id=each[0]) for each in experiments()])
+def test_an_experiment_on_a_page_is_right(where: str, text: str) -> None:
+    """A reader who copies an experiment from a page can check it without a complaint."""
+    assert next(cells(parse(text, where))) is not None
+
+
+def test_there_are_experiments_on_the_pages() -> None:
+    """The search for experiments finds them: a tutorial without one would be none."""
+    pages = {where.rpartition(":")[0] for where, _ in experiments()}
+    assert {"README.md", "docs/tutorial/first-experiment.md"} <= pages
+
+
+@pytest.mark.parametrize("lab", [pytest.param(lab, id=lab.name) for lab in LABS])
+def test_a_lab_is_right(lab: Path) -> None:
+    """Every file in labs/ passes the check, and has a baseline that one of its cells holds."""
+    experiment = parse(lab.read_text(encoding="utf-8"), lab.name)
+    assert experiment.baseline
+    assert any(experiment.baseline.items() <= cell.items() for cell in cells(experiment))
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, id=name_of(page)) for page in PAGES])
+def test_commands_and_options_on_a_page_exist(page: Path, help_of: Help) -> None:
+    """What a page tells to type is a command, with options that it has."""
+    known = help_of.commands()
+    for call in calls(page):
+        word = call.split()[0]
+        if word.startswith("-") or word == "COMMAND":
+            continue
+        assert word in known, f"{name_of(page)} names `iolab {call}`"
+        unknown = set(OPTION.findall(call)) - help_of.options(word) - {"--help"}
+        assert not unknown, f"{name_of(page)} names `iolab {call}`"
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, id=name_of(page)) for page in PAGES])
+def test_links_on_a_page_lead_somewhere(page: Path) -> None:
+    """A link to another file of the repository names one that exists."""
+    outside_code = FENCE.sub("", page.read_text(encoding="utf-8"))
+    for target in LINK.findall(re.sub(r"`[^`]*`", "", outside_code)):
+        if "://" not in target:
+            assert (page.parent / target).exists(), f"{name_of(page)} links to {target}"
+
+
+def test_every_page_is_in_the_index() -> None:
+    """docs/README.md leads to every page but the decisions, which it names as a folder."""
+    index = (ROOT / "docs/README.md").read_text(encoding="utf-8")
+    linked = {(ROOT / "docs" / target).resolve() for target in LINK.findall(index)}
+    pages = {page for page in (ROOT / "docs").rglob("*.md") if page.parent.name != "adr"}
+    assert {name_of(page) for page in pages - linked} == {"docs/README.md"}
