@@ -194,7 +194,7 @@ def test_an_ordinary_user_runs_the_same_experiment(unchanged_host: None) -> None
         (home / "small.yaml").write_text(SMALL)
         shutil.chown(home, NOBODY, NOBODY)
         environment = {"PATH": os.environ["PATH"], "HOME": folder, "IOLAB_STATE_DIR": f"{folder}/state"}
-        user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+        user: list[str | Path] = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
         if subprocess.run([*user, IOLAB, "--version"], capture_output=True).returncode:
             pytest.skip(
                 f"an ordinary user cannot read {sys.executable}: the Python of .venv lies in a closed folder"

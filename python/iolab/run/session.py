@@ -19,7 +19,6 @@ from iolab.store.records import TrialRecord
 from iolab.trial.result import Status, TrialResult
 from iolab.trial.stream import Measured, TrialFailed, measure_stream
 
-
 SETTLE_NS = 2_000_000_000
 """Linux 6.1 may take a second until a bridge port forwards after its carrier came up."""
 
