@@ -3,7 +3,7 @@
 Usage: python benches/kill.py [KILLS] [SEED]. Needs root and iperf3; about 4 s per kill, which hit one run after another
 until each is complete. Exit status 1 when anything was left behind or lost.
 On a host where other labs work, give it namespaces of its own:
-unshare --mount --net --pid --fork --mount-proc sh -c 'mount -t tmpfs tmpfs /run; exec python ...'
+unshare --mount --net --pid --fork --mount-proc sh -c 'mount -t tmpfs tmpfs /run; python ...; true'
 """
 
 import contextlib
@@ -42,11 +42,9 @@ def host_state() -> dict[str, str]:
         name: subprocess.run(argv, capture_output=True, text=True, check=False).stdout
         for name, argv in commands.items()
     }
-    names = texts["processes"].split()
-    return {
-        **texts,
-        "processes": " ".join(sorted(name for name in names if name.startswith(("iperf3", "iolab")))),
-    }
+    alive = [line.split(None, 1)[1] for line in texts["processes"].splitlines() if not line.startswith("Z")]
+    ours = sorted(name for name in alive if name.startswith(("iperf3", "iolab")))
+    return {**texts, "processes": " ".join(ours)}
 
 
 def wait_until(condition: Callable[[], bool], deadline_s: float) -> None:
