@@ -53,7 +53,7 @@ def plan(
     as_json: Annotated[bool, typer.Option("--json", help="Print the documented JSON form.")] = False,
     all_commands: Annotated[bool, typer.Option("--all", help="Print the commands of every step.")] = False,
     blocks: Annotated[int | None, typer.Option(min=1, help="Blocks instead of the file's.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of the order instead of the file's.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the order instead of the file's.")] = None,
     only: Annotated[
         list[str] | None, typer.Option(metavar="EXPR", help="factor=level|level,...: only these cells.")
     ] = None,

@@ -14,6 +14,7 @@ from iolab.analysis import compare as compare_runs
 from iolab.cli.console import console, say
 from iolab.errors import InputError, StoreError
 from iolab.experiment import parse
+from iolab.store.folder import EXPERIMENT
 from iolab.store.read import experiment_text, find_runs, load_run, not_a_run
 
 RUNS = Path("runs")
@@ -114,7 +115,7 @@ def report(
     path = locate(run)
     stored = load_run(path)
     analysis = analyse(stored.trials, stored.plan)
-    experiment = parse(experiment_text(path), str(path))
+    experiment = parse(experiment_text(path), str(path / EXPERIMENT))
     match form:
         case Format.HTML:
             text = reports.html(stored, analysis, experiment, iolab.__version__)

@@ -43,7 +43,7 @@ def run(
         Path, typer.Option("-o", "--output", metavar="DIR", help="Where the run folder is made.")
     ] = Path("runs"),
     blocks: Blocks = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of the order instead of the file's.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the order instead of the file's.")] = None,
     only: Annotated[
         list[str] | None, typer.Option(metavar="EXPR", help="factor=level|level,...: only these cells.")
     ] = None,

@@ -13,6 +13,7 @@ from iolab.experiment.experiment import Experiment, Factor
 from iolab.experiment.factors import check_size, possible_paths, read_factors
 from iolab.experiment.names import name_problem
 from iolab.experiment.paths import GROUPS, NoSuchItem, survey
+from iolab.experiment.plain import check_plain_names
 from iolab.experiment.problems import Problems, did_you_mean, listed
 from iolab.experiment.product import any_cell, sample
 from iolab.experiment.references import check_references
@@ -93,7 +94,15 @@ def _experiment(document: Table, text: str, problems: Problems) -> Experiment:
     if walkable and not problems:
         _check_left(experiment, document, problems)
         check_references(experiment, problems)
+    elif problems:
+        check_plain_names(tree, _added_machines(document), problems)
     return experiment
+
+
+def _added_machines(document: Table) -> set[str]:
+    """Return the machines that levels speak of; some of them may exist only there."""
+    words = (path.split(".") for path in possible_paths(document.get("factors")))
+    return {path[1] for path in words if path[0] == "machines" and len(path) > 1}
 
 
 def _factors(

@@ -10,11 +10,13 @@ from iolab.experiment.quantities import (
     BitsPerSecond,
     Count,
     Maybe,
-    Nanoseconds,
     Ratio,
     Shorthand,
     SomeBytes,
     SomeNanoseconds,
+    SomeWholeSeconds,
+    WholeSeconds,
+    WriteLength,
 )
 
 Direction = Literal["one-way", "both-ways", "dual"]
@@ -81,15 +83,15 @@ class Stream(BaseModel):
     """Several flows at once; instead of from and to."""
     direction: Direction = "one-way"
     """Who sends."""
-    duration: SomeNanoseconds = 10_000_000_000
+    duration: SomeWholeSeconds = 10_000_000_000
     """Of the measurement."""
-    warm_up: Nanoseconds = 0
+    warm_up: WholeSeconds = 0
     """Left out of the result, before `duration`."""
     rate: Maybe[BitsPerSecond] = None
     """Intended rate; absent: as fast as it goes."""
     window: Maybe[SomeBytes] = None
     """Socket buffers, which bound the TCP window; absent: the kernel tunes them."""
-    length: Maybe[SomeBytes] = None
+    length: Maybe[WriteLength] = None
     """Bytes per write, for UDP per datagram; absent: what fits the path's MTU."""
     parallel: Count = Field(default=1, ge=1, le=128)
     """Connections per flow."""

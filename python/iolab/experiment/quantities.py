@@ -15,6 +15,11 @@ FROZEN = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, use_attr
 
 T = TypeVar("T")
 
+NS_PER_S = 1_000_000_000
+SECONDS_ALLOWED = "whole seconds, as iperf3 counts them: 1s, 10s, 2min"
+MOST_LENGTH = 1 << 20
+"""iperf3's own bound [bytes]."""
+LENGTH_ALLOWED = "a size from 1 to 1M in bytes, as iperf3 takes it; over UDP at most 65507"
 MOST_REMEMBERED = 4096
 """Quantities remembered by their text."""
 
@@ -90,6 +95,21 @@ _bytes = _remembered(units.parse_bytes)
 _bits_per_second = _remembered(units.parse_bits_per_second)
 _nanoseconds = _remembered(units.parse_nanoseconds)
 
+
+def _whole_seconds(value: object) -> float:
+    duration_ns = _nanoseconds(value)
+    if duration_ns % NS_PER_S:
+        raise units.UnitError(value, SECONDS_ALLOWED)
+    return duration_ns
+
+
+def _write_length(value: object) -> float:
+    length = _bytes(value)
+    if not 0 < length <= MOST_LENGTH:
+        raise units.UnitError(value, LENGTH_ALLOWED)
+    return length
+
+
 Maybe = Annotated[T | None, Shorthand(_absent_if_none, lambda _: {"const": "none"})]
 """A value, or `none`."""
 _SIZE = Quantity(_bytes, "a size", units.BYTES_ALLOWED, units.write_bytes, ("128K", "1G"))
@@ -103,6 +123,8 @@ _RATE = Quantity(
 _TIME = Quantity(
     _nanoseconds, "a duration", units.NANOSECONDS_ALLOWED, units.write_nanoseconds, ("10s", "12us")
 )
+_SECONDS = Quantity(_whole_seconds, "whole seconds", SECONDS_ALLOWED, units.write_nanoseconds, ("10s",))
+_LENGTH = Quantity(_write_length, "a write length", LENGTH_ALLOWED, units.write_bytes, ("8K", "1400"))
 _RATIO = Quantity(units.parse_ratio, "a ratio", units.RATIO_ALLOWED, units.write_ratio, ("0.01%", "0.0001"))
 
 Bytes = Annotated[int, _SIZE]
@@ -113,6 +135,12 @@ BitsPerSecond = Annotated[int, Field(gt=0), _RATE]
 """A bit rate that is not 0 [bit/s]."""
 Nanoseconds = Annotated[int, _TIME]
 """A duration [ns]."""
+WholeSeconds = Annotated[int, _SECONDS]
+"""A duration in whole seconds [ns]."""
+SomeWholeSeconds = Annotated[int, Field(gt=0), _SECONDS]
+"""A duration in whole seconds, at least one [ns]."""
+WriteLength = Annotated[int, _LENGTH]
+"""What a stream program hands over at once [bytes]."""
 SomeNanoseconds = Annotated[int, Field(gt=0), _TIME]
 """A duration that is not 0 [ns]."""
 Ratio = Annotated[float, _RATIO]

@@ -27,6 +27,8 @@ MOVES = {
     "measure": frozenset({"kind", "from", "to", "on", "flows", "watch"}),
 }
 """Keys of each group that hold names of other sections."""
+MOST_DATAGRAM = 65_507
+"""UDP payload over IPv4 [bytes]."""
 MOST_WORK = 30_000
 """Sections looked at while checking references, all combinations together."""
 
@@ -251,6 +253,8 @@ def _check_measure(view: _View, resolver: Resolver, section: Section, cell: Cell
         return
     assert isinstance(measure, Stream | Forwarding | LoadCurve | Latency | DiskMeasure)
     view = _View(view.lab, view.ports, {**view.data, section: (variant.data, variant.line)}, view.problems)
+    if isinstance(measure, Stream) and measure.protocol == "udp" and (measure.length or 0) > MOST_DATAGRAM:
+        view.say(section, ("length",), f"{measure.length} bytes over UDP", f"at most {MOST_DATAGRAM}")
     for index, watch in enumerate(measure.watch):
         if watch.at not in view.lab.links and watch.at not in view.ports:
             place = (

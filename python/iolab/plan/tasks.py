@@ -97,7 +97,7 @@ def _chosen_cells(experiment: Experiment, only: tuple[Selector, ...]) -> Iterato
         raise InputError(
             [_problem(experiment, only, "choosing cells", seen, "a selection that some cell matches")]
         )
-    if not baseline:
+    if not baseline and not only:  # who asks for some cells only may do without the comparison
         text = ", ".join(f"{name}={label}" for name, label in experiment.baseline.items())
         seen = f"every cell of the baseline ({text}) is left out"
         allowed = "a selection that holds the baseline, with which the others are compared"

@@ -35,14 +35,32 @@ def extend(path: Path, experiment: Experiment, plan: Plan, facts: Mapping[str, J
     """Make `plan` the plan of a run; trials of equal content stay its trials, whatever their labels.
 
     Raises:
-        InputError: this is another host than the run's.
+        InputError: this is another host than the run's, or measured trials are no part of the plan.
     """
-    refuse_other_host(load_run(path), facts)
+    run = load_run(path)
+    refuse_other_host(run, facts)
+    _refuse_loss(run, plan)
     folder = RunFolder(path)
     try:
         folder.write_decision(experiment.text, plan, facts)
     finally:
         folder.close()
+
+
+def _refuse_loss(run: StoredRun, plan: Plan) -> None:
+    """Raise when measured trials would be no part of the larger plan."""
+    kept = {step.key for step in plan.steps}
+    dropped = {record.key: record for record in run.trials if record.key not in kept}
+    if dropped:
+        first = next(iter(dropped.values()))
+        levels = ", ".join(f"{name}={label}" for name, label in first.cell.items())
+        raise _unsuitable(
+            run,
+            "extending the run",
+            f"a plan without {len(dropped)} of its measured trials, such as block {first.block} {first.measure} {levels}",
+            "the run's own experiment with more levels, measures or blocks",
+            "begin a new run and `iolab compare` the two",
+        )
 
 
 def stored_experiment(path: Path) -> Experiment:

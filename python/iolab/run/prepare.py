@@ -11,6 +11,8 @@ from iolab.agent.transport import LocalTransport, find_agent
 from iolab.errors import AgentError, UnsupportedError
 from iolab.lab.facts import Facts, decode_facts
 
+FACTS_SCHEMA = 1
+"""Version of facts.json."""
 PROGRAMS = ("iperf3", "ip", "tc", "ethtool", "sysctl")
 """Whose versions matter for a result."""
 SETTINGS = (
@@ -68,7 +70,7 @@ def read_facts(agent: Agent) -> tuple[Facts, dict[str, Json]]:
     """Return this host's facts, decoded and as stored in facts.json."""
     raw = agent.call("facts.read", {"programs": list(PROGRAMS), "settings": list(SETTINGS)}, FACTS_DEADLINE_S)
     hello = json.loads(json.dumps(asdict(agent.hello)))
-    return decode_facts(hello, raw), {**raw, "hello": hello}
+    return decode_facts(hello, raw), {"schema": FACTS_SCHEMA, **raw, "hello": hello}
 
 
 def changed_facts(stored: Mapping[str, object], now: Mapping[str, object]) -> list[str]:

@@ -94,6 +94,8 @@ class Session:
                 wrong = self._lab.mismatches()
                 if wrong:
                     status, reason = Status.INVALID, f"after the trial, {'; '.join(wrong)}"
+            if wrong:
+                self._lab.take_down()  # what somebody else changed is made anew for the next trial
         except (LabError, TrialFailed, InputError) as error:
             status, reason, measured = Status.FAILED, str(error), None
         result = TrialResult(

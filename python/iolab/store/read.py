@@ -26,6 +26,8 @@ def load_run(folder: Path) -> StoredRun:
     try:
         plan = decode_plan((folder / PLAN).read_text(encoding="utf-8"))
         facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
+        if not isinstance(facts, dict):
+            raise ValueError(f"{FACTS} is no JSON object")
     except (OSError, ValueError) as error:
         raise StoreError(f"reading the run {folder}: {error}") from error
     notes: list[str] = []

@@ -13,6 +13,13 @@ HEADER_BYTES = {"tcp": 14 + 20 + 32, "udp": 14 + 20 + 8}
 """Ethernet + IPv4 + TCP with time stamps, or UDP, per packet the interface counts (one GSO packet has one header)."""
 
 
+MORE_COUNTED = {
+    "tcp": "segments were sent twice, or lay unread in the receiver's socket when the trial ended",
+    "udp": "datagrams reached the interface and were lost in the receiver's socket: the receiver is the limit",
+}
+LESS_COUNTED = "the program read more than the interface counted: is the traffic taking another path?"
+
+
 def cpu_metrics(before: Reading, after: Reading) -> Mapping[str, Metric]:
     """Return the share of all CPUs' time that was busy, and that the hypervisor took."""
     total = busy = steal = 0
@@ -59,10 +66,6 @@ def _disagreement(protocol: str, flows: list[FlowReport], before: Reading, after
     difference = (counted - delivered) / max(counted, delivered, 1)
     if abs(difference) <= DISAGREEMENT_RATIO:
         return None
-    advice = (
-        "the interface received more than the program read: datagrams were lost in the receiver's socket, or sent twice"
-        if difference > 0
-        else "the program read more than the interface counted: is the traffic taking another path?"
-    )
+    advice = MORE_COUNTED[protocol] if difference > 0 else LESS_COUNTED
     text = f"{place} counted {counted} bytes of payload, iperf3 delivered {delivered} ({difference:+.1%})"
     return Warning("counters-disagree", text, advice)

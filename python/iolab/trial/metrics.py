@@ -20,13 +20,22 @@ def flow_metrics(protocol: str, flows: Sequence[FlowReport]) -> Mapping[str, Met
     metrics["cpu_to_ratio"] = Metric(max(flow.cpu_dst_ratio for flow in flows), "ratio")
     if len(flows) > 1:
         metrics["fairness"] = Metric(jain_index([flow.received_bps for flow in flows]), "ratio")
-        for flow in flows:
-            name = f"{flow.src.machine}->{flow.dst.machine}"
+        for name, flow in zip(flow_names(flows), flows, strict=True):
             metrics[f"received_bps[{name}]"] = Metric(flow.received_bps, "bit/s")
             metrics[f"sent_bps[{name}]"] = Metric(flow.sent_bps, "bit/s")
             if protocol == "udp" and flow.datagrams:
                 metrics[f"loss_ratio[{name}]"] = Metric(flow.lost_datagrams / flow.datagrams, "ratio")
     return metrics
+
+
+def flow_names(flows: Sequence[FlowReport]) -> list[str]:
+    """Return a name per flow: near->far; the second with the same ends is near->far#2."""
+    names: list[str] = []
+    for flow in flows:
+        name = f"{flow.src.machine}->{flow.dst.machine}"
+        same = sum(known.partition("#")[0] == name for known in names)
+        names.append(f"{name}#{same + 1}" if same else name)
+    return names
 
 
 def jain_index(rates: Sequence[float]) -> float:

@@ -16,6 +16,8 @@ from iolab.trial.iperf3 import FlowReport, Pair, Report, client_argv, flow_repor
 from iolab.trial.metrics import flow_metrics
 from iolab.trial.result import CommandRecord, Metric, Warning
 
+SAMPLES_SCHEMA = 1
+"""Version of the raw samples of a stream trial."""
 CLIENT_SLACK_MS = 20_000
 """Connecting and the exchange of results, on a loaded machine; beyond it the client is called stuck."""
 SERVER_END_MS = 5_000
@@ -69,16 +71,17 @@ def measure_stream(agent: Agent, measure: Stream, topology: Topology) -> Measure
             agent.start(name, client_argv(pair, measure), netns=pair.client.netns)
         patience_ms = (measure.warm_up + measure.duration) // 1_000_000 + CLIENT_SLACK_MS
         ended = [agent.wait(name, patience_ms) for name in clients]
+        sent = [_report(client, "client") for client in ended]
         after = agent.read_samples(netns)
         series = agent.call("sample.stop", {"series": "trial"})
         served = [agent.wait(name, SERVER_END_MS) for name in servers]
     except Refused as error:
         _abandon(agent, [*clients, *servers])
         raise TrialFailed(str(error)) from error
-    reports = [
-        (_report(client, "client"), _report(server, "server"))
-        for client, server in zip(ended, served, strict=True)
-    ]
+    except TrialFailed:
+        _abandon(agent, [*clients, *servers])
+        raise
+    reports = [(client, _report(server, "server")) for client, server in zip(sent, served, strict=True)]
     return _reduce(measure, pairs, reports, ended, served, before, after, series)
 
 
@@ -129,6 +132,7 @@ def _reduce(
             )
         ),
         raw={
+            "schema": SAMPLES_SCHEMA,
             "iperf3": [{"client": client, "server": server} for client, server in reports],
             "before": before.raw,
             "after": after.raw,
