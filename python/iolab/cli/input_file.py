@@ -10,6 +10,7 @@ import typer
 from iolab.cli.console import say
 from iolab.errors import InputError, Problem
 from iolab.experiment import cells, json_schema, load, starter
+from iolab.experiment.product import names
 from iolab.plan.commands import commands, render
 from iolab.plan.describe import describe
 from iolab.plan.make import make_plan
@@ -34,18 +35,23 @@ def register(app: typer.Typer) -> None:
 def check(file: File) -> None:
     """Check an experiment file and say what it means; every error at once."""
     experiment = load(file)
-    count = sum(1 for _ in cells(experiment))
+    cell_count = sum(1 for _ in cells(experiment))
     lab, measures = experiment.tree["lab"], experiment.tree["measure"]
     assert isinstance(lab, dict)
     assert isinstance(measures, dict)
     parts = ", ".join(
-        f"{len(lab.get(kind) or ())} {kind}" for kind in ("machines", "links", "volumes") if lab.get(kind)
+        _counted(len(lab[kind]), kind[:-1]) for kind in ("machines", "links", "volumes") if lab.get(kind)
     )
     say(f"{file}: {experiment.title}")
     say(f"  lab: {parts}; measures: {', '.join(measures)}")
-    for factor in experiment.factors:
-        say(f"  {factor.name}: {', '.join(level.label for level in factor.levels)}")
-    say(f"  {count} cells, {experiment.blocks} blocks, seed {experiment.seed}: correct")
+    for name, labels in names(experiment.factors).items():
+        say(f"  {name}: {', '.join(labels)}")
+    text = f"{_counted(cell_count, 'cell')}, {_counted(experiment.blocks, 'block')}"
+    say(f"  {text}, seed {experiment.seed}: correct")
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def plan(

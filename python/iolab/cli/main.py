@@ -3,6 +3,7 @@
 import os
 import sys
 import traceback
+from io import TextIOWrapper
 from typing import Annotated
 
 import typer
@@ -24,6 +25,12 @@ for module in (input_file, runs, results, host):
     module.register(app)
 
 
+SIGINT_STATUS = 130
+"""What typer returns for Ctrl-C."""
+READER_GONE = -1
+"""Our word for output that nobody reads any more."""
+
+
 def _show_version(wanted: bool) -> None:
     if wanted:
         print(f"iolab {iolab.__version__}")
@@ -41,14 +48,19 @@ def common(
 
 def main() -> None:
     """Run the command line and exit with its code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal without UTF-8 still gets every figure
     sys.exit(run(sys.argv[1:]))
 
 
 def run(arguments: list[str]) -> int:
     """Run one command; return its exit code (errors.ExitCode)."""
     try:
-        status = app(arguments or ["--help"], standalone_mode=False)
-        return int(status or ExitCode.DONE)
+        status = int(app(arguments or ["--help"], standalone_mode=False) or ExitCode.DONE)
+        sys.stdout.flush()
+    except SystemExit:
+        status = READER_GONE  # typer's way to tell of a closed pipe
     except TyperException as error:
         complain(f"{error.format_message()} `iolab --help` and `iolab COMMAND --help` say what is allowed.")
         return ExitCode.INPUT_WRONG
@@ -56,12 +68,12 @@ def run(arguments: list[str]) -> int:
         complain(str(error))
         return error.exit_code
     except (KeyboardInterrupt, Abort):
-        complain("interrupted")
-        return ExitCode.INTERRUPTED
+        status = SIGINT_STATUS
     except BrokenPipeError:
-        # The reader (`| head`) has seen enough; keep Python from complaining again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.DONE
+        status = READER_GONE
+    except OSError as error:
+        complain(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}")
+        return ExitCode.HOST_CANNOT
     except Exception as error:
         if "IOLAB_DEBUG" in os.environ:
             traceback.print_exc()
@@ -69,3 +81,15 @@ def run(arguments: list[str]) -> int:
             f"this is a defect of iolab, please report it: {type(error).__name__}: {error}; IOLAB_DEBUG=1 shows where"
         )
         return ExitCode.HOST_CANNOT
+    return _meaning(status)
+
+
+def _meaning(status: int) -> int:
+    """Return our exit code for what a command ended with."""
+    if status == SIGINT_STATUS:
+        complain("interrupted")
+        return ExitCode.INTERRUPTED
+    if status == READER_GONE:  # `| head` has seen enough; keep Python from complaining again at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.DONE
+    return status

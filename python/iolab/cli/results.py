@@ -12,7 +12,7 @@ from iolab import report as reports
 from iolab.analysis import analyse
 from iolab.analysis import compare as compare_runs
 from iolab.cli.console import console, say
-from iolab.errors import InputError, StoreError
+from iolab.errors import InputError, Problem, StoreError
 from iolab.experiment import parse
 from iolab.store.folder import EXPERIMENT
 from iolab.store.read import experiment_text, find_runs, load_run, not_a_run
@@ -142,4 +142,8 @@ def compare(
 ) -> None:
     """Compare two runs cell by cell: B over A."""
     first, second = load_run(locate(run_a)), load_run(locate(run_b))
-    console().print(reports.comparison(compare_runs(first, second)))
+    compared = compare_runs(first, second)
+    if not compared.cells:
+        seen = f"no measure and cell that {first.name} has too"
+        raise InputError([Problem(second.name, "comparing runs", seen, "runs with cells of the same labels")])
+    console().print(reports.comparison(compared))

@@ -113,6 +113,12 @@ def _measure(experiment: Experiment, prepare: Callable[[Agent], Path], *, again:
         raise InterruptedRun(
             f"interrupted; the lab is undone, all finished trials are stored; go on with: iolab resume {path}"
         ) from None
+    except BrokenPipeError:
+        if path is None:
+            raise
+        raise InterruptedRun(
+            f"nobody reads the output; the lab is undone; go on with: iolab resume {path}"
+        ) from None
     except (AgentError, StoreError):
         if path is not None:
             complain(f"the run stopped; what was measured is in {path}")

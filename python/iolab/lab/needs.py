@@ -25,6 +25,8 @@ class NeedKind(StrEnum):
     """An installed program."""
     ROOT = "root"
     """An agent that runs as root, not in namespaces of an ordinary user."""
+    WHOLE_KERNEL = "whole-kernel"
+    """A setting that no namespace has of its own: lacking everywhere."""
     FREE_NAME = "free-name"
     """An interface name that the computer itself does not use."""
 
@@ -155,6 +157,8 @@ def _machine(what: str, machine: Machine) -> Iterator[Need]:
     if machine.forward == "bridge":
         yield Need(NeedKind.FEATURE, "link:bridge", f"forward: bridge of {what}")
     for setting in machine.settings:
+        if machine.kind == "netns" and setting.startswith("net.core.") and setting not in PER_NETNS:
+            yield Need(NeedKind.WHOLE_KERNEL, setting, f"setting {setting} of {what}")
         if not setting.startswith("net."):
             yield Need(NeedKind.ROOT, setting, f"setting {setting} of {what}")
 
@@ -204,6 +208,8 @@ def lacking(need: Need, facts: Facts) -> str | None:
             return f"{need.name} is not installed; install the package {package}, or run `make setup`"
         case NeedKind.ROOT:
             return f"{need.purpose}: an ordinary user may not set it; run as root" if facts.rootless else None
+        case NeedKind.WHOLE_KERNEL:
+            return f"{need.purpose}: it belongs to the whole kernel; give it to a machine of kind host"
         case NeedKind.FREE_NAME:
             if all(interface.name != need.name for interface in facts.interfaces):
                 return None
@@ -217,6 +223,12 @@ def _lacking_feature(need: Need, facts: Facts) -> str | None:
     return f"{need.purpose}: this kernel has no {module}; load the module, or put the machine in a vm"
 
 
+PER_NETNS = tuple(
+    f"net.core.{name}"
+    for name in ("somaxconn", "optmem_max", "txrehash", "tstamp_allow_data", "rps_default_mask", "xfrm_acq_expires",
+                 "xfrm_aevent_etime", "xfrm_aevent_rseqth", "xfrm_larval_drop")
+)  # fmt: skip
+"""Settings of net.core that a namespace may write (Linux 6.18; the others are read-only there, or absent)."""
 PACKAGES = {"ip": "iproute2", "tc": "iproute2"}
 """Debian package of a program, where it has another name."""
 MODULES = {

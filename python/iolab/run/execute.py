@@ -54,10 +54,11 @@ def _refuse_loss(run: StoredRun, plan: Plan) -> None:
     if dropped:
         first = next(iter(dropped.values()))
         levels = ", ".join(f"{name}={label}" for name, label in first.cell.items())
+        example = f"block {first.block} {first.measure} {levels}"
         raise _unsuitable(
             run,
             "extending the run",
-            f"a plan without {len(dropped)} of its measured trials, such as block {first.block} {first.measure} {levels}",
+            f"a plan without {len(dropped)} of its measured trials, such as {example}",
             "the run's own experiment with more levels, measures or blocks",
             "begin a new run and `iolab compare` the two",
         )

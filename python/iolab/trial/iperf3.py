@@ -12,6 +12,11 @@ Report: TypeAlias = Mapping[str, Any]
 """iperf3's JSON, read only in this file."""
 
 NS_PER_S = 1_000_000_000
+ADVICE = {
+    "socket buffer size": "; the window is more than net.core.rmem_max and wmem_max allow: raise them on the host",
+    "unable to connect": "; do the addresses reach each other? `iolab plan` shows them",
+}
+"""What to do about errors that iperf3 reports in few words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +119,8 @@ def parse_report(text: str) -> Report:
     if not isinstance(report, dict) or "end" not in report:
         raise ValueError(f"iperf3's report has no end section: {text[:200]!r}")
     if "error" in report:
-        raise ValueError(f"iperf3: {report['error']}")
+        advice = next((text for words, text in ADVICE.items() if words in report["error"]), "")
+        raise ValueError(f"iperf3: {report['error']}{advice}")
     return report
 
 
