@@ -17,10 +17,11 @@ main() {
     esac
 }
 
+# The system's Python comes first: every user of the machine can read it, one in somebody's home only that user.
 # Debian's python3 without python3-venv has no ensurepip, which a new .venv needs.
 find_python() {
     local python
-    for python in python3 python3.14 python3.13 python3.12 python3.11; do
+    for python in /usr/bin/python3 python3 python3.14 python3.13 python3.12 python3.11; do
         if "$python" -c "import sys, venv, ensurepip; sys.exit(sys.version_info < $MIN_PYTHON)" 2>/dev/null; then
             echo "$python"
             return
