@@ -85,13 +85,21 @@ def kill_once(argv: list[str], victim: str, moment_s: float) -> None:
         wait_until(lambda: not Path(f"/proc/{agent}").exists(), END_S)
 
 
-def faults_of(before: dict[str, str], stored: list[str], folder: Path | None) -> list[str]:
-    """Clean the host; return what is not as it must be."""
-    cleaned = subprocess.run([str(IOLAB), "clean"], capture_output=True, text=True, check=False)
+def differences(before: dict[str, str], when: str) -> list[str]:
+    """Return what differs from the state before."""
     after = host_state()
-    found = [
-        f"{name} is {after[name]!r}, was {before[name]!r}" for name in before if before[name] != after[name]
+    return [
+        f"{when}, {name} is {after[name]!r}, was {before[name]!r}"
+        for name in before
+        if before[name] != after[name]
     ]
+
+
+def faults_of(before: dict[str, str], victim: str, stored: list[str], folder: Path | None) -> list[str]:
+    """Return what is not as it must be; only a killed agent may leave something, until the host is cleaned."""
+    found = differences(before, "before cleaning") if victim == "controller" else []
+    cleaned = subprocess.run([str(IOLAB), "clean"], capture_output=True, text=True, check=False)
+    found += differences(before, "after cleaning")
     if cleaned.returncode:
         found.append(f"clean ended with {cleaned.returncode}: {cleaned.stderr}")
     lost = set(stored) - set(keys_of(folder))
@@ -135,7 +143,7 @@ def main() -> int:
             )
             runs = find_runs(Path(parent))
             folder = folder or (runs[-1] if len(runs) > finished else None)
-            found = faults_of(before, stored, folder)
+            found = faults_of(before, victim, stored, folder)
             if folder and (number == kills or len(keys_of(folder)) == len(load_run(folder).plan.steps)):
                 found += finish(folder)
                 folder, finished = None, len(runs)

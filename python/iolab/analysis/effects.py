@@ -30,6 +30,9 @@ POOLING_P = 0.25
 POWER_RATIO = 0.8
 LEVEL_RATIO = 0.95
 
+LEAST_FREEDOM = 8
+"""Of a single block: below this its residual, which is higher interactions, says too little of chance."""
+
 
 @dataclass(frozen=True, slots=True)
 class Spread:
@@ -159,6 +162,8 @@ def _fit_within_blocks(matrix: Floats, logs: Floats) -> Fit:
     absorbed = int(there.any(axis=0).sum())
     model = fit(chunks, matrix.shape[1])
     freedom = model.freedom + int(there.sum()) - rows - absorbed
+    if logs.shape[1] == 1 and freedom < LEAST_FREEDOM:
+        freedom = 0  # what is left of one block is a few higher interactions, not repetition
     return replace(model, squares=model.squares + scatter, freedom=freedom)
 
 

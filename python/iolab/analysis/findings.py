@@ -136,7 +136,8 @@ def _select(found: Sequence[Finding]) -> tuple[Finding, ...]:
 def _subject(finding: Finding) -> tuple[str, ...]:
     """What a finding speaks of: the factor under its conditions."""
     conditions = (f"{name}={label}" for name, label in finding.conditions.items())
-    return (finding.measure, finding.factor, *conditions)
+    alone = (finding.level,) if finding.ci is None else ()  # without an interval nothing ranks the levels
+    return (finding.measure, finding.factor, *alone, *conditions)
 
 
 def _thin(ranked: Sequence[Finding]) -> list[Finding]:

@@ -45,7 +45,7 @@ class LiveProgress:
         """See Observer."""
         self._bar.update(self._task, description=describe_step(step, cell), left=format_nanoseconds(left_ns))
 
-    def trial_ended(self, record: TrialRecord) -> None:
+    def trial_ended(self, record: TrialRecord, left_ns: int) -> None:
         """See Observer."""
         self._bar.advance(self._task)
         if record.result.status is not Status.OK:
@@ -59,7 +59,6 @@ class PlainProgress:
         self._console = console
         self._total = 0
         self._done = 0
-        self._left = ""
 
     def __enter__(self) -> "PlainProgress":
         return self
@@ -76,12 +75,13 @@ class PlainProgress:
 
     def trial_begins(self, step: Step, cell: Mapping[str, str], left_ns: int) -> None:
         """See Observer."""
-        self._left = format_nanoseconds(left_ns)
 
-    def trial_ended(self, record: TrialRecord) -> None:
+    def trial_ended(self, record: TrialRecord, left_ns: int) -> None:
         """See Observer."""
         self._done += 1
-        self._say(f"[{self._done}/{self._total}, {self._left} left] {describe_record(record)}")
+        self._say(
+            f"[{self._done}/{self._total}, {format_nanoseconds(left_ns)} left] {describe_record(record)}"
+        )
 
     def _say(self, text: str) -> None:
         self._console.print(escape(text), highlight=False, soft_wrap=True)

@@ -8,9 +8,6 @@ import typer
 from rich.console import Console
 
 import iolab
-from iolab import report as reports
-from iolab.analysis import analyse
-from iolab.analysis import compare as compare_runs
 from iolab.cli.console import console, say
 from iolab.errors import InputError, Problem, StoreError
 from iolab.experiment import parse
@@ -60,6 +57,11 @@ def locate(name: str) -> Path:
 
 def print_results(path: Path, screen: Console) -> None:
     """Print the result table of a run."""
+    from iolab import (
+        report as reports,
+    )  # with numpy and scipy: too slow to load for commands that need neither
+    from iolab.analysis import analyse
+
     run = load_run(path)
     screen.print(reports.terminal(run, analyse(run.trials, run.plan)))
 
@@ -88,6 +90,11 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="Print the documented JSON form.")] = False,
 ) -> None:
     """Show the results of a run."""
+    from iolab import (
+        report as reports,
+    )  # with numpy and scipy: too slow to load for commands that need neither
+    from iolab.analysis import analyse
+
     path = locate(run)
     if as_json:
         stored = load_run(path)
@@ -112,6 +119,11 @@ def report(
     ] = Rows.ESTIMATES,
 ) -> None:
     """Write the report of a run; prints where."""
+    from iolab import (
+        report as reports,
+    )  # with numpy and scipy: too slow to load for commands that need neither
+    from iolab.analysis import analyse
+
     path = locate(run)
     stored = load_run(path)
     analysis = analyse(stored.trials, stored.plan)
@@ -141,6 +153,9 @@ def compare(
     run_b: Annotated[str, typer.Argument(metavar="RUN_B", show_default=False)],
 ) -> None:
     """Compare two runs cell by cell: B over A."""
+    from iolab import report as reports
+    from iolab.analysis import compare as compare_runs
+
     first, second = load_run(locate(run_a)), load_run(locate(run_b))
     compared = compare_runs(first, second)
     if not compared.cells:

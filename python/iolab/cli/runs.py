@@ -15,7 +15,7 @@ from iolab.cli.input_file import File
 from iolab.cli.progress import LiveProgress, PlainProgress
 from iolab.cli.results import RunName, locate, print_results
 from iolab.clock import SystemClock
-from iolab.errors import AgentError, ExitCode, InterruptedRun, StoreError, UnsupportedError
+from iolab.errors import ExitCode, InterruptedRun, IolabError, UnsupportedError
 from iolab.experiment import load
 from iolab.experiment.experiment import Experiment
 from iolab.plan.make import make_plan
@@ -23,7 +23,7 @@ from iolab.plan.select import selector
 from iolab.plan.types import Plan
 from iolab.run import execute
 from iolab.run.prepare import open_agent, read_facts, refuse_unclean
-from iolab.store.read import load_run
+from iolab.store.read import all_ok, load_run
 
 Skip = Annotated[bool, typer.Option("--skip-unsupported", help="Leave out cells that this host cannot do.")]
 Blocks = Annotated[int | None, typer.Option(min=1, help="Blocks instead of the file's.")]
@@ -106,10 +106,10 @@ def _measure(experiment: Experiment, prepare: Callable[[Agent], Path], *, again:
             refuse_unclean(agent)
             path = prepare(agent)
             with LiveProgress(screen) if screen.is_terminal else PlainProgress(screen) as progress:
-                tally = execute.work_on(path, experiment, agent, SystemClock(), progress, again=again)
+                execute.work_on(path, experiment, agent, SystemClock(), progress, again=again)
     except KeyboardInterrupt:
         if path is None:
-            raise
+            raise InterruptedRun("interrupted before anything was measured; the lab is undone") from None
         raise InterruptedRun(
             f"interrupted; the lab is undone, all finished trials are stored; go on with: iolab resume {path}"
         ) from None
@@ -119,13 +119,13 @@ def _measure(experiment: Experiment, prepare: Callable[[Agent], Path], *, again:
         raise InterruptedRun(
             f"nobody reads the output; the lab is undone; go on with: iolab resume {path}"
         ) from None
-    except (AgentError, StoreError):
+    except IolabError:
         if path is not None:
             complain(f"the run stopped; what was measured is in {path}")
         raise
     print_results(path, screen)
     say(str(path))
-    return ExitCode.DONE if tally.all_ok else ExitCode.TRIALS_FAILED
+    return ExitCode.DONE if all_ok(load_run(path)) else ExitCode.TRIALS_FAILED
 
 
 def _refuse_unsupported(plan: Plan, skip: bool) -> None:

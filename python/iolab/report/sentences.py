@@ -102,6 +102,8 @@ def finding(found: Finding, analysis: Analysis, names: Names) -> str:
         return (more if found.ratio >= 1 else less).format(**places)
     if found.ci is not None and not found.ci.low <= 1 <= found.ci.high:
         return (words.chance_under if conditions else words.chance).format(**places)
+    if found.ci is None:
+        return (words.untold_under if conditions else words.untold).format(**places)
     plain, known = (
         (words.same_under, words.same_under_detectable) if conditions else (words.same, words.same_detectable)
     )

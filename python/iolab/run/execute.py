@@ -10,11 +10,11 @@ from iolab.errors import InputError, Problem
 from iolab.experiment import parse
 from iolab.experiment.experiment import Experiment
 from iolab.lab.facts import Facts
-from iolab.plan.make import make_plan
+from iolab.plan.make import make_plan, missing_steps
 from iolab.plan.types import Plan
 from iolab.run.observer import Observer
 from iolab.run.prepare import changed_facts
-from iolab.run.session import Session, Tally
+from iolab.run.session import Session
 from iolab.store.folder import EXPERIMENT, RunFolder, create_folder
 from iolab.store.read import experiment_text, load_run
 from iolab.store.records import StoredRun
@@ -106,15 +106,14 @@ def refuse_other_host(run: StoredRun, now: Mapping[str, Json]) -> None:
 
 def work_on(
     path: Path, experiment: Experiment, agent: Agent, clock: Clock, observer: Observer, *, again: bool = False
-) -> Tally:
+) -> None:
     """Do the steps that a run has no trial of; with `again` also those whose trials failed or were invalid."""
     run = load_run(path)
     kept = {record.key: record.result.status for record in run.trials}
     done = {key for key, status in kept.items() if status is Status.OK or not again}
     folder = RunFolder(path)
     try:
-        missing = [step for step in run.plan.steps if step.key not in done]
-        return Session(experiment, run.plan, agent, folder, clock).walk(missing, observer)
+        Session(experiment, run.plan, agent, folder, clock).walk(missing_steps(run.plan, done), observer)
     finally:
         folder.close()
 

@@ -16,5 +16,5 @@ class Observer(Protocol):
     def trial_begins(self, step: Step, cell: Mapping[str, str], left_ns: int) -> None:
         """A trial begins; all that is left takes about `left_ns`."""
 
-    def trial_ended(self, record: TrialRecord) -> None:
-        """A trial is stored."""
+    def trial_ended(self, record: TrialRecord, left_ns: int) -> None:
+        """A trial is stored; all that is left takes about `left_ns`."""

@@ -29,7 +29,7 @@ SETTINGS = (
 """Kernel settings that change what streams can do."""
 FACTS_DEADLINE_S = 20.0
 DECISIVE = ("hostname", "kernel", "architecture", "cpu_model", "cpus", "clocksource")
-"""Facts that must be equal for trials to belong to one run."""
+"""Facts that must be equal for trials to belong to one run; so must settings, iperf3, and whether it is rootless."""
 
 
 @contextmanager
@@ -42,10 +42,16 @@ def open_agent() -> Iterator[Agent]:
     agent = Agent(LocalTransport(find_agent()))
     try:
         yield agent
-    finally:
-        trouble = agent.close()
-    if trouble:
-        raise AgentError(f"closing the agent: it {trouble}; run `iolab clean` to undo what it left")
+    except BaseException as error:
+        if trouble := agent.close():
+            raise AgentError(f"{error or 'interrupted'}; {_left_behind(trouble)}") from error
+        raise
+    if trouble := agent.close():
+        raise AgentError(_left_behind(trouble))
+
+
+def _left_behind(trouble: str) -> str:
+    return f"closing the agent: it {trouble}; run `iolab clean` to undo what it left"
 
 
 def refuse_unclean(agent: Agent) -> None:
@@ -75,8 +81,13 @@ def read_facts(agent: Agent) -> tuple[Facts, dict[str, Json]]:
 
 def changed_facts(stored: Mapping[str, object], now: Mapping[str, object]) -> list[str]:
     """Return what makes this host another one than the stored facts tell of."""
-    return [
-        f"{name}: then {stored.get(name)}, now {now.get(name)}"
-        for name in DECISIVE
-        if stored.get(name) != now.get(name)
-    ]
+    then, today = _decisive(stored), _decisive(now)
+    return [f"{name}: then {then[name]}, now {today[name]}" for name in then if then[name] != today.get(name)]
+
+
+def _decisive(facts: Mapping[str, object]) -> dict[str, object]:
+    found = {name: facts.get(name) for name in DECISIVE}
+    for group, names in (("settings", SETTINGS), ("programs", ("iperf3",)), ("hello", ("rootless",))):
+        table = facts.get(group)
+        found |= {name: table.get(name) for name in names} if isinstance(table, dict) else {}
+    return found

@@ -1,7 +1,6 @@
 """Walk the steps of a plan: lab, read-back, trial, read-back, append. One trial at a time, each stored at once."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 from iolab.agent.client import Agent
 from iolab.clock import Clock
@@ -23,19 +22,6 @@ SETTLE_NS = 2_000_000_000
 """Linux 6.1 may take a second until a bridge port forwards after its carrier came up."""
 
 
-@dataclass
-class Tally:
-    """How the trials of this session ended."""
-
-    counts: dict[Status, int] = field(default_factory=lambda: dict.fromkeys(Status, 0))
-    """Trials by status."""
-
-    @property
-    def all_ok(self) -> bool:
-        """Whether no trial failed or was invalid."""
-        return sum(self.counts.values()) == self.counts[Status.OK]
-
-
 class Session:
     """One execution of (the rest of) a plan on one agent."""
 
@@ -49,28 +35,24 @@ class Session:
         self._clock = clock
         self._lab = StandingLab(agent, folder.append_commands)
 
-    def walk(self, steps: Sequence[Step], observer: Observer) -> Tally:
+    def walk(self, steps: Sequence[Step], observer: Observer) -> None:
         """Do the steps in order, storing each trial before the next begins.
 
         Raises:
             AgentError: the agent is gone.
             StoreError: a trial could not be stored.
         """
-        tally = Tally()
         observer.run_begins(self._plan, len(steps), len(self._plan.steps) - len(steps))
-        expected_ns = self._plan.estimate_ns // max(1, len(self._plan.steps))
+        each_ns = self._plan.estimate_ns // max(1, len(self._plan.steps))
         begin_ns = self._clock.now_ns()
-        for done, step in enumerate(steps):
-            if done:
-                expected_ns = (self._clock.now_ns() - begin_ns) // done
+        for number, step in enumerate(steps):
             cell = self._plan.cell(step)
-            observer.trial_begins(step, cell, expected_ns * (len(steps) - done))
+            observer.trial_begins(step, cell, each_ns * (len(steps) - number))
             record, raw = self._do(step, cell)
             self._folder.append_trial(record, raw)
-            tally.counts[record.result.status] += 1
-            observer.trial_ended(record)
+            each_ns = (self._clock.now_ns() - begin_ns) // (number + 1)
+            observer.trial_ended(record, each_ns * (len(steps) - number - 1))
         self._lab.take_down()
-        return tally
 
     def _do(self, step: Step, cell: Mapping[str, str]) -> tuple[TrialRecord, object]:
         wall = self._clock.wall().isoformat(timespec="milliseconds")

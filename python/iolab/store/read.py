@@ -10,6 +10,7 @@ from iolab.plan.files import decode_plan
 from iolab.store.codec import decode_command, decode_trial
 from iolab.store.folder import COMMANDS, EXPERIMENT, FACTS, PLAN, TRIALS
 from iolab.store.records import RunStatus, StoredRun
+from iolab.trial.result import Status
 
 T = TypeVar("T")
 
@@ -45,6 +46,12 @@ def load_run(folder: Path) -> StoredRun:
         status=RunStatus.COMPLETE if complete else RunStatus.PARTIAL,
         notes=tuple(notes),
     )
+
+
+def all_ok(run: StoredRun) -> bool:
+    """Whether the last trial of every step that was done ended well."""
+    last = {record.key: record.result.status for record in run.trials}
+    return all(last[step.key] is Status.OK for step in run.plan.steps if step.key in last)
 
 
 def experiment_text(folder: Path) -> str:

@@ -91,7 +91,7 @@ def client_argv(pair: Pair, measure: Stream) -> tuple[str, ...]:
     argv += ["--json", "--time", str(measure.duration // NS_PER_S)]
     optional = (
         ("--omit", measure.warm_up // NS_PER_S or None),
-        ("--bitrate", measure.rate),
+        ("--bitrate", 0 if measure.protocol == "udp" and measure.rate is None else measure.rate),
         ("--window", measure.window),
         ("--length", measure.length),
         ("--parallel", measure.parallel if measure.parallel > 1 else None),

@@ -29,6 +29,10 @@ EN = Words(
         less="{level} gives {change} against {reference} for {measure}.",
         less_under="{level} gives {change} against {reference} for {measure}, {conditions}.",
         same="{level} makes no difference shown against {reference} for {measure}: {change}.",
+        untold="{level} against {reference} for {measure}: {change}; too few blocks to tell whether that is more "
+        "than chance.",
+        untold_under="{level} against {reference} for {measure}, {conditions}: {change}; too few blocks to tell "
+        "whether that is more than chance.",
         same_under="{level} makes no difference shown against {reference} for {measure}, {conditions}: {change}.",
         same_detectable=(
             "{level} makes no difference shown against {reference} for {measure}: {change}"

@@ -40,6 +40,8 @@ class SummaryWords:
     less_under: str
     same: str
     same_under: str
+    untold: str
+    untold_under: str
     same_detectable: str
     """With {detectable}."""
     same_under_detectable: str
