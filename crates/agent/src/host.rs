@@ -1,7 +1,7 @@
 //! What the whole agent shares, and the rules for when a request may change the host.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use iolab_protocol::facts::InterfaceFacts;
@@ -39,7 +39,7 @@ pub struct Host {
     pub undoing: Mutex<()>,
     spawner: Spawner,
     right: Mutex<Right>,
-    /// Read-held by requests that change the host, so that the end can wait for them.
+    /// Read-held by requests that change the host, so that undoing and the end can wait for them; write-held while undoing.
     changing: RwLock<()>,
     /// Set once when the agent begins to end; no change begins afterwards.
     ending: AtomicBool,
@@ -102,20 +102,29 @@ impl Host {
         self.state.predecessors(tidy).map_err(|error| self.state_refused("reading", &error))
     }
 
-    /// The right to undo: nobody else works here.
-    pub fn may_undo(&self) -> Answer<RwLockReadGuard<'_, ()>> {
+    /// The right to undo: nobody else works here. Waits for the changes in progress, which may not have happened yet although
+    /// they are journalled, and lets none begin while it is held.
+    pub fn may_undo(&self) -> Answer<RwLockWriteGuard<'_, ()>> {
+        self.check_claim()?;
+        let guard = self.changing.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        self.check_not_ending()?;
+        Ok(guard)
+    }
+
+    fn check_claim(&self) -> Answer<()> {
         if let Err(busy_pid) = self.claim()? {
             let message =
                 format!("another agent (process {busy_pid}) works on this host; end it or wait for it");
             let data = ErrorData { busy_pid: Some(busy_pid), ..ErrorData::default() };
             return Err(ErrorObject::new(ErrorCode::Busy, message).with(data));
         }
-        self.begin_change()
+        Ok(())
     }
 
     /// The right to change this host: nobody else works here and nothing is left of dead agents.
     pub fn may_change(&self) -> Answer<RwLockReadGuard<'_, ()>> {
-        let guard = self.may_undo()?;
+        self.check_claim()?;
+        let guard = self.begin_change()?;
         if lock(&self.right).clean {
             return Ok(guard);
         }
@@ -134,16 +143,22 @@ impl Host {
 
     fn begin_change(&self) -> Answer<RwLockReadGuard<'_, ()>> {
         let guard = self.changing.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        self.check_not_ending()?;
+        Ok(guard)
+    }
+
+    /// To be asked while `changing` is held.
+    fn check_not_ending(&self) -> Answer<()> {
         // Acquire pairs with the Release in `end_changes`: who sees the flag unset holds the guard the end waits for.
         if self.ending.load(Ordering::Acquire) {
             return Err(ErrorObject::new(ErrorCode::Busy, "the agent ends and changes nothing more"));
         }
-        Ok(guard)
+        Ok(())
     }
 
     /// Let no change begin any more, kill what runs, and wait (not for ever) until the changes in progress are over.
     pub fn end_changes(&self) {
-        // Release pairs with the Acquire in `begin_change`.
+        // Release pairs with the Acquire in `check_not_ending`.
         self.ending.store(true, Ordering::Release);
         self.children.close();
         let deadline = Instant::now() + END_LIMIT;

@@ -251,6 +251,43 @@ fn undoing_goes_backwards_and_only_where_it_is_asked() {
 }
 
 #[test]
+fn undoing_waits_for_the_changes_in_progress() {
+    if !is_root("undoing_waits_for_the_changes_in_progress") {
+        return;
+    }
+    let state = state_folder();
+    let mut agent = Agent::start(state.path());
+    let slow =
+        ["sh", "-c", "sleep 0.3; echo late > \"$0\"", &state.path().join("made").display().to_string()];
+    let undo = json!({"kind": "command", "argv": ["rm", state.path().join("made")]});
+    let names: Vec<String> = (0..6).map(|number| netns_name(&format!("flight{number}"))).collect();
+    for _ in 0..5 {
+        let mut ids: Vec<i64> =
+            names.iter().map(|name| agent.send("netns.create", &json!({"name": name}))).collect();
+        ids.push(agent.send("command.run", &json!({"argv": slow, "undo": undo, "undo_key": "slow"})));
+        // The command is journalled and has not made its file.
+        eventually("the journal begins", || {
+            std::fs::read_dir(state.path().join("journal"))
+                .unwrap()
+                .flatten()
+                .any(|file| std::fs::read_to_string(file.path()).unwrap_or_default().contains("slow"))
+        });
+        ids.push(agent.send("journal.undo", &json!({"journal": "self"})));
+        for id in ids {
+            assert_eq!(agent.answer(id)["error"], Value::Null);
+        }
+        // What began after the undoing is in the journal still.
+        let listed = agent.call("journal.list", json!({"journal": "self"}))["entries"].to_string();
+        for name in names.iter().filter(|name| netns_exists(name)) {
+            assert!(listed.contains(name.as_str()), "'{name}' is left and not in the journal");
+        }
+        agent.call("journal.undo", json!({"journal": "self"}));
+        assert!(!names.iter().any(|name| netns_exists(name)));
+        assert!(!state.path().join("made").exists());
+    }
+}
+
+#[test]
 fn a_change_that_was_never_started_leaves_nothing_to_undo() {
     let state = state_folder();
     let mut agent = Agent::start(state.path());

@@ -30,7 +30,7 @@ POOLING_P = 0.25
 POWER_RATIO = 0.8
 LEVEL_RATIO = 0.95
 
-LEAST_FREEDOM = 8
+LEAST_FREEDOM = 4
 """Of a single block: below this its residual, which is higher interactions, says too little of chance."""
 
 
