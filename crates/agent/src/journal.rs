@@ -4,6 +4,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use iolab_protocol::results::JournalEntry;
@@ -157,8 +158,8 @@ impl Journal {
         for change in &self.live {
             text.push_str(&encode(&Line::Change(change.clone()))?);
         }
-        let draft = self.path.with_extension("draft");
-        let mut file = OpenOptions::new().create(true).write(true).truncate(true).open(&draft)?;
+        let draft = self.path.with_extension(DRAFT_EXTENSION);
+        let mut file = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&draft)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         fs::rename(&draft, &self.path)?;
@@ -176,9 +177,15 @@ impl Journal {
     }
 }
 
+/// The ending of a journal's file.
+pub const EXTENSION: &str = "jsonl";
+
+/// The ending of a journal's file until it is whole.
+pub const DRAFT_EXTENSION: &str = "draft";
+
 /// The file of the journal `id`.
 pub fn file_path(folder: &Path, id: &str) -> PathBuf {
-    folder.join(format!("{id}.jsonl"))
+    folder.join(format!("{id}.{EXTENSION}"))
 }
 
 fn encode(line: &Line) -> io::Result<String> {

@@ -11,7 +11,7 @@ use iolab_protocol::Predecessor;
 use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::Uid;
 
-use crate::journal::{replay, Author};
+use crate::journal::{replay, Author, DRAFT_EXTENSION, EXTENSION};
 use crate::procfs::{boot_id, stat};
 
 /// The state folder of this user on this host.
@@ -83,7 +83,11 @@ impl StateFolder {
         let mut found = Vec::new();
         for entry in fs::read_dir(self.journals())? {
             let path = entry?.path();
-            let Ok(bytes) = fs::read(&path) else { continue };
+            let is_journal = path.extension().is_some_and(|extension| extension == EXTENSION);
+            if tidy && !is_journal {
+                remove_stale_draft(&path)?;
+            }
+            let Some(bytes) = is_journal.then(|| fs::read(&path).ok()).flatten() else { continue };
             match judge(&String::from_utf8_lossy(&bytes)) {
                 Verdict::Alive => {}
                 Verdict::Dirty(predecessor) => found.push(predecessor),
@@ -115,6 +119,21 @@ fn holder(mut file: File) -> io::Result<u32> {
 
 const HOLDER_TRIES: usize = 20;
 
+/// Remove the draft of a journal whose agent died while it wrote it.
+fn remove_stale_draft(path: &Path) -> io::Result<()> {
+    if path.extension().is_some_and(|extension| extension == DRAFT_EXTENSION) && !is_draft_of_living(path) {
+        fs::remove_file(path)?;
+    }
+    Ok(())
+}
+
+/// Whether the agent a draft is named after is alive.
+fn is_draft_of_living(path: &Path) -> bool {
+    let told = path.file_stem().and_then(|stem| stem.to_str()?.split_once('-'));
+    let author = told.and_then(|(pid, ticks)| Some((pid.parse().ok()?, ticks.parse().ok()?)));
+    author.is_some_and(|(pid, start_ticks)| is_alive(pid, start_ticks))
+}
+
 enum Verdict {
     Alive,
     Clean,
@@ -126,7 +145,7 @@ fn judge(text: &str) -> Verdict {
     if author.boot_id != boot_id() {
         return Verdict::Clean;
     }
-    if is_alive(&author) {
+    if is_alive(author.pid, author.start_ticks) {
         return Verdict::Alive;
     }
     let left = changes.iter().filter(|change| outlives(&author, &change.undo)).count();
@@ -146,8 +165,8 @@ pub fn outlives(author: &Author, undo: &iolab_protocol::Undo) -> bool {
     !author.rootless || matches!(undo, iolab_protocol::Undo::Process { .. })
 }
 
-fn is_alive(author: &Author) -> bool {
-    stat(author.pid).is_some_and(|seen| seen.start_ticks == author.start_ticks && !seen.ended)
+fn is_alive(pid: u32, start_ticks: u64) -> bool {
+    stat(pid).is_some_and(|seen| seen.start_ticks == start_ticks && !seen.ended)
 }
 
 fn choose(given: Option<std::ffi::OsString>, runtime: Option<std::ffi::OsString>, user: Uid) -> PathBuf {

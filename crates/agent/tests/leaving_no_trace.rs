@@ -168,6 +168,27 @@ fn after_a_crash_the_next_agent_refuses_changes_until_it_has_undone_the_dead_one
 }
 
 #[test]
+fn a_draft_a_dead_agent_left_keeps_nobody_out_and_goes() {
+    let state = state_folder();
+    let mut agent = Agent::start(state.path());
+    agent.call("process.start", json!({"id": "p", "argv": ["sleep", "60"]}));
+    agent.crash();
+    let journals = state.path().join("journal");
+    let names = || -> Vec<String> {
+        let entries = std::fs::read_dir(&journals).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    };
+    let left = journals.join(&names()[0]);
+    std::fs::copy(&left, left.with_extension("draft")).unwrap();
+    std::fs::remove_file(&left).unwrap();
+
+    let mut next = Agent::start(state.path());
+    assert_eq!(next.hello["predecessors"], json!([]));
+    assert_eq!(names(), [""; 0]);
+    next.call("process.start", json!({"id": "p", "argv": ["true"]}));
+}
+
+#[test]
 fn a_crash_kills_supervised_programs_at_once_and_their_children_with_the_undo() {
     let (state, mark) = (state_folder(), sleep_mark(6));
     let mut agent = Agent::start(state.path());
