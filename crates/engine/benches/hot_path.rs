@@ -1,0 +1,2 @@
+//! Nanoseconds per frame.
+fn main() {}

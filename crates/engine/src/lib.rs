@@ -1,0 +1,1 @@
+//! The packet engine's decisions: when to send which frame, and what became of it. Time is an argument.
