@@ -88,6 +88,7 @@ pub(crate) struct Slots<'a, M: Memory> {
 
 impl<M: Memory> Slots<'_, M> {
     /// How many slots were granted.
+    #[cfg(test)]
     pub(crate) fn granted(&self) -> u32 {
         self.granted
     }
@@ -145,6 +146,7 @@ impl<M: Memory> Consumer<M> {
     }
 
     /// The memory behind.
+    #[cfg(test)]
     pub(crate) fn memory(&self) -> &M {
         &self.memory
     }

@@ -45,7 +45,6 @@ pub(crate) enum Operation {
 /// When a jump is taken, comparing unsigned.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Condition {
-    Always = 0x00,
     Equal = 0x10,
     Above = 0x20,
     NotEqual = 0x50,
@@ -174,11 +173,6 @@ impl Assembler {
     pub(crate) fn jump_compare(&mut self, left: Register, condition: Condition, right: Register, label: Label) {
         self.jumps.push((self.code.len(), label));
         self.emit(JUMP_REGISTER | condition as u8, left as u8, right as u8, 0, 0);
-    }
-
-    /// `goto label`
-    pub(crate) fn jump(&mut self, label: Label) {
-        self.jump_if(Register::R0, Condition::Always, 0, label);
     }
 
     /// `R0 = helper(R1..R5)`

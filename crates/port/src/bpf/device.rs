@@ -144,7 +144,7 @@ impl Rule {
 
 /// 8 instructions of counting; the rules add 0 (all), 22 (bucket), 6 (every) or 15 (random), the actions 2 to 18.
 fn instructions(state: RawFd, rule: Rule, then: Then) -> Vec<[u8; 8]> {
-    use Register::{R1, R2, R6, R8};
+    use Register::{R1, R6, R8};
     let mut program = Assembler::default();
     let drop = program.label();
     program.combine(Operation::Move, R6, R1);
@@ -162,7 +162,6 @@ fn instructions(state: RawFd, rule: Rule, then: Then) -> Vec<[u8; 8]> {
         count(&mut program, DROPPED);
         program.exit_with(XDP_DROP);
     }
-    let _ = R2;
     program.finish()
 }
 
@@ -244,7 +243,8 @@ fn action(program: &mut Assembler, then: Then) {
         Then::Redirect { addresses, .. } => addresses,
     };
     let short = program.label();
-    if then == Then::Reflect || addresses.is_some() {
+    let touches = then == Then::Reflect || addresses.is_some();
+    if touches {
         program.load(Width::Word, R2, R6, context::DATA);
         program.load(Width::Word, R3, R6, context::DATA_END);
         program.combine(Operation::Move, R4, R2);
@@ -273,6 +273,8 @@ fn action(program: &mut Assembler, then: Then) {
         program.store(Width::Half, R2, 10, R5);
         program.exit_with(XDP_TX);
     }
-    program.bind(short);
-    program.exit_with(XDP_DROP);
+    if touches {
+        program.bind(short);
+        program.exit_with(XDP_DROP);
+    }
 }

@@ -13,6 +13,7 @@ const MAP_UPDATE: u32 = 2;
 const PROG_LOAD: u32 = 5;
 const PROG_GET_FD_BY_ID: u32 = 13;
 const LINK_CREATE: u32 = 28;
+const LINK_DETACH: u32 = 34;
 const PROG_TYPE_XDP: u32 = 6;
 const ATTACH_TYPE_XDP: u32 = 37;
 const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
@@ -84,13 +85,19 @@ struct LinkSpec {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
+struct LinkId {
+    link: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
 struct ById {
     id: u32,
     next_id: u32,
     flags: u32,
 }
 
-plain!(MapSpec, MapEntry, ProgramSpec, LinkSpec, ById);
+plain!(MapSpec, MapEntry, ProgramSpec, LinkSpec, LinkId, ById);
 
 /// A map of the kernel, alive as long as it or a program that uses it is.
 #[derive(Debug)]
@@ -247,7 +254,12 @@ impl Attachment {
 
 impl Drop for Attachment {
     fn drop(&mut self) {
-        drop(self.link.take());
+        if let Some(link) = self.link.take() {
+            let mut spec = LinkId { link: link.as_raw_fd().cast_unsigned() };
+            // Closing is not enough at once: a process being started holds a copy of the descriptor for a moment.
+            // SAFETY: the attributes hold no addresses. A failure leaves what closing does.
+            let _ = unsafe { sys::bpf(LINK_DETACH, &mut spec) };
+        }
         if let Some(replaced) = self.replaced.take() {
             // Nobody is left to tell when this fails; the interface is then without a program, as `ip link` shows.
             let _ = interface::set_program(replaced.index, replaced.program.0.as_raw_fd(), replaced.flags);

@@ -68,7 +68,7 @@ impl ReceiveProgram {
     }
 }
 
-/// 23 instructions, and 7 with 3 more for the first word of a filter.
+/// 18 instructions; a filter adds 11 and 3 for each word.
 fn instructions(sockets: RawFd, foreign: RawFd, only: Option<&FrameMatch>) -> Vec<[u8; 8]> {
     use Register::{R0, R1, R2, R3, R4, R5, R6};
     let mut program = Assembler::default();
@@ -107,11 +107,14 @@ fn instructions(sockets: RawFd, foreign: RawFd, only: Option<&FrameMatch>) -> Ve
     program.compute(Operation::Move, R3, XDP_PASS);
     program.call(Helper::RedirectMap);
     program.exit();
-    program.bind(other);
-    program.set_map_value(R1, foreign);
-    program.compute(Operation::Move, R2, 1);
-    program.add_atomically(R1, 0, R2);
-    program.exit_with(XDP_PASS);
+    // The verifier refuses code that nothing leads to.
+    if !words.is_empty() {
+        program.bind(other);
+        program.set_map_value(R1, foreign);
+        program.compute(Operation::Move, R2, 1);
+        program.add_atomically(R1, 0, R2);
+        program.exit_with(XDP_PASS);
+    }
     program.finish()
 }
 
@@ -126,6 +129,6 @@ mod tests {
         let one = FrameMatch { words: vec![word] };
         let two = FrameMatch { words: vec![word; 2] };
         let plain = instructions(3, 4, None).len();
-        assert_eq!((plain, instructions(3, 4, Some(&one)).len(), instructions(3, 4, Some(&two)).len()), (24, 32, 35));
+        assert_eq!((plain, instructions(3, 4, Some(&one)).len(), instructions(3, 4, Some(&two)).len()), (18, 32, 35));
     }
 }
