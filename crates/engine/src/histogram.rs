@@ -46,13 +46,22 @@ impl Histogram {
     /// Count `value`.
     #[inline]
     pub fn record(&mut self, value: u64) {
-        self.count += 1;
-        self.sum = self.sum.saturating_add(value);
+        self.record_many(value, 1);
+    }
+
+    /// Count `value` as often as `times` says.
+    #[inline]
+    pub fn record_many(&mut self, value: u64, times: u64) {
+        if times == 0 {
+            return;
+        }
+        self.count += times;
+        self.sum = self.sum.saturating_add(value.saturating_mul(times));
         self.min = self.min.min(value);
         self.max = self.max.max(value);
         match self.counts.get_mut(index(value)) {
-            Some(count) if value < LIMIT => *count += 1,
-            _ => self.above += 1,
+            Some(count) if value < LIMIT => *count += times,
+            _ => self.above += times,
         }
     }
 

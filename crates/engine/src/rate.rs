@@ -164,7 +164,7 @@ impl ExactTime {
         } else {
             0
         };
-        self.whole = self.whole.plus(Nanos(gap.whole_ns + carry));
+        self.whole = self.whole.plus(Nanos(gap.whole_ns.saturating_add(carry)));
     }
 
     /// Go on by whole nanoseconds.

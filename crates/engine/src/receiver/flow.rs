@@ -72,7 +72,7 @@ impl Flow {
                 self.hole_count += 1;
             }
             windows.mark(index, sequence);
-            self.next = sequence + 1;
+            self.next = sequence.saturating_add(1);
             self.unique_frames += 1;
             return Arrival::InOrder;
         }
