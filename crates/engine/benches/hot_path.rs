@@ -6,8 +6,8 @@ use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use iolab_engine::{
-    Decision, Generator, Limit, Nanos, Order, PacerConfig, Rate, Receiver, ReceiverConfig, Schedule,
-    StallPolicy,
+    Bins, BucketCurve, Decision, Generator, Limit, Nanos, Order, PacerConfig, Rate, Receiver, ReceiverConfig,
+    Schedule, StallPolicy, Trains, VirtualLine,
 };
 use iolab_wire::{
     Addresses, Check, FlowList, FrameTemplate, Inspector, MacAddress, SizeMix, Sweep, TemplateConfig,
@@ -17,6 +17,9 @@ const FRAMES: u64 = 2_000_000;
 const ROUNDS: usize = 5;
 
 fn main() {
+    for what in ["bins", "bins on a line", "trains", "8 buckets"] {
+        report(&format!("monitor: {what}"), || monitor(what));
+    }
     for flows in [1, 100, 10_000] {
         report(&format!("pace, {flows} flows"), || pace(flows, false));
         report(&format!("pace and emit 64 B, {flows} flows"), || pace(flows, true));
@@ -24,6 +27,28 @@ fn main() {
             report(&format!("inspect and account 64 B, {flows} flows, {order:?}"), || account(flows, order));
         }
     }
+}
+
+/// The time to note `FRAMES` frames at 1 Mpps: windows of 12 us, raw or on a 10 Gbit/s line, trains, or 8 buckets.
+fn monitor(what: &str) -> Duration {
+    let mut bins = Bins::new(Nanos::ZERO, Nanos::from_micros(12), 1 << 20).expect("windows");
+    let mut line = VirtualLine::new(10_000_000_000).expect("a line");
+    let mut trains = Trains::new(Nanos(500));
+    let rates: Vec<u64> = (1..=8).map(|gbps| gbps * 1_000_000_000).collect();
+    let mut curve = BucketCurve::new(&rates).expect("rates");
+    let begin = Instant::now();
+    for i in 0..FRAMES {
+        let (at, bytes) = (Nanos(i * 1_000 + (i % 7) * 90), black_box(64));
+        match what {
+            "bins" => bins.push(at, bytes),
+            "bins on a line" => bins.push_span(line.push(at, bytes), bytes),
+            "trains" => trains.push(at, bytes),
+            _ => curve.push(at, bytes),
+        }
+    }
+    let elapsed = begin.elapsed();
+    black_box((bins.finish(Nanos::ZERO), trains.finish(), curve));
+    elapsed
 }
 
 /// The time to pace `FRAMES` frames, each emitted if asked.

@@ -67,7 +67,7 @@ fn arrivals() -> impl Strategy<Value = Vec<(u16, u64)>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn every_arrival_is_counted_as_the_model_counts_it(arrivals in arrivals()) {

@@ -108,7 +108,7 @@ fn mac() -> impl Strategy<Value = MacAddress> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn ethernet_reads_as_it_is_written(destination in mac(), source in mac(), ether_type in 0x600..=u16::MAX) {
