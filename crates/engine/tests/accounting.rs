@@ -120,6 +120,20 @@ fn more_frames_than_were_sent_are_a_surplus_and_not_a_negative_loss() {
 }
 
 #[test]
+fn frames_that_the_interface_refused_are_not_lost() {
+    let mut receiver = receiver(1, WINDOW);
+    (0..7).for_each(|sequence| receiver.account(ours(0, sequence, 0), 60, Nanos(0)));
+    let totals = receiver.finish(&[10]).expect("one flow").totals;
+    let offered = totals.without_refused(2);
+    assert_eq!((totals.lost_frames, offered.lost_frames, offered.sent_frames), (3, 1, 8));
+    assert_eq!(
+        totals.without_refused(4).surplus_frames,
+        1,
+        "more was refused than is missing: a count is wrong"
+    );
+}
+
+#[test]
 fn a_clock_behind_the_senders_is_noticed() {
     let mut receiver = receiver(1, WINDOW);
     receiver.account(ours(0, 0, 1_000), 60, Nanos(999));

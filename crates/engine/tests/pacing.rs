@@ -4,7 +4,8 @@ use iolab_engine::{
     Decision, EngineError, Limit, Nanos, Pacer, PacerConfig, PacerStats, Random, Rate, StallCause,
     StallPolicy,
 };
-use iolab_wire::SizeMix;
+use iolab_wire::{SizeMix, SizeShare};
+use proptest::prelude::*;
 
 fn config(rate: Rate, max_burst: u32, stall: StallPolicy, duration: Nanos) -> PacerConfig {
     PacerConfig {
@@ -210,4 +211,68 @@ fn settings_without_meaning_are_refused() {
         assert_eq!(refused(PacerConfig { max_burst: seen, ..good }), EngineError::MaxBurst { seen });
     }
     assert_eq!(refused(PacerConfig { limit: Limit::default(), ..good }), EngineError::NoLimit);
+}
+
+#[test]
+fn a_rate_beyond_the_caller_is_sent_in_full_bursts_and_counted_as_unsent() {
+    let config = config(fps(10_000_000), 64, StallPolicy::Slip, Nanos::from_millis(100));
+    let mut pacer = Pacer::new(&config, &single()).expect("a pacer");
+    let mut now = config.start;
+    loop {
+        match pacer.poll(now) {
+            Decision::Send => pacer.advance(now, 0),
+            Decision::Wait(_) => now = now.plus(Nanos::from_micros(20)),
+            Decision::Done => break,
+        }
+    }
+    let stats = pacer.finish();
+    assert_eq!((stats.intended_frames, stats.sent_frames), (1_000_000, 5_000 * 64 + 1));
+    assert_eq!(stats.unsent_frames, 1_000_000 - 5_000 * 64 - 1);
+    assert_eq!(
+        (stats.bursts[1], stats.bursts[64]),
+        (1, 5_000),
+        "one at the start, then all that a turn may send"
+    );
+    assert_eq!(stats.stall_count, 0, "slow is not stalled");
+}
+
+fn rates() -> impl Strategy<Value = Rate> {
+    prop_oneof![
+        (1..5_000_000u64, 1..1_000u64).prop_map(|(n, d)| Rate::frames_per_second(n, d).expect("a rate")),
+        (1..1u64 << 40).prop_map(|bps| Rate::layer1_bps(bps).expect("a rate")),
+        (1..1u64 << 40).prop_map(|bps| Rate::layer2_bps(bps).expect("a rate")),
+        (1..=100u64, 1..1_000u64)
+            .prop_map(|(n, d)| Rate::percent_of_line(n, d, 10_000_000_000).expect("a rate")),
+    ]
+}
+
+fn mixes() -> impl Strategy<Value = SizeMix> {
+    let share = (64..=9216u16, 1..20u16).prop_map(|(frame_bytes, weight)| SizeShare { frame_bytes, weight });
+    proptest::collection::vec(share, 1..6).prop_map(|shares| SizeMix::new(&shares).expect("a mix"))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_is_asked_the_books_close(
+        rate in rates(), sizes in mixes(), max_burst in 1..=64u32, caught_up in proptest::option::of(0..2_000u32),
+        frames in 1..3_000u64, duration in 1..1u64 << 34, jitter in 1..1u32 << 24, seed: u64,
+    ) {
+        let stall = caught_up.map_or(StallPolicy::Slip, |max_frames| StallPolicy::CatchUp { max_frames });
+        let mut config = config(rate, max_burst, stall, Nanos(duration));
+        config.limit.frames = Some(frames);
+        let mut random = Random::new(seed);
+        let (times, stats) = run(&config, &sizes, |_| u64::from(random.below(jitter)));
+        prop_assert_eq!(times.len() as u64, stats.sent_frames);
+        prop_assert!(stats.sent_frames <= frames);
+        // In a mix the last round may be cut, so that up to a round more or less is sent.
+        let round = sizes.pattern().len() as u64;
+        prop_assert!(stats.sent_frames <= stats.intended_frames + round);
+        prop_assert_eq!(stats.unsent_frames, stats.intended_frames.saturating_sub(stats.sent_frames));
+        prop_assert_eq!(stats.gaps.count(), stats.sent_frames.saturating_sub(1));
+        prop_assert_eq!(stats.lateness.count(), stats.sent_frames);
+        let in_bursts: u64 = stats.bursts.iter().zip(0..).map(|(&count, length)| count * length).sum();
+        prop_assert_eq!(in_bursts, stats.sent_frames);
+    }
 }

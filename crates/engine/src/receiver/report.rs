@@ -70,6 +70,17 @@ impl ReceiverTotals {
         self.negative_latency_frames += flow.negative_latency_frames;
     }
 
+    /// The same balance when the interface, without saying which, refused `refused_frames` of those counted as sent:
+    /// they were not sent, so they were not lost.
+    #[must_use]
+    pub const fn without_refused(mut self, refused_frames: u64) -> Self {
+        self.sent_frames = self.sent_frames.saturating_sub(refused_frames);
+        let arrived = self.received_frames;
+        self.lost_frames = self.sent_frames.saturating_sub(arrived);
+        self.surplus_frames = arrived.saturating_sub(self.sent_frames);
+        self
+    }
+
     /// Whole frames of the trial's flows, first copies or not.
     pub const fn arrived_frames(&self) -> u64 {
         self.received_frames + self.duplicate_frames + self.too_late_frames
