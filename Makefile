@@ -22,7 +22,7 @@ setup: packages $(BIN)/iolab-agent  ## everything that .venv/bin/iolab needs
 demo: setup  ## run labs/quickstart.yaml and print its result table and report
 	@scripts/demo.sh
 
-test: packages-test setup lint  ## every check and test
+test: packages-test setup $(BIN)/.iolab-dev  ## every check and test
 	@scripts/test.sh
 
 lint: packages-test $(BIN)/.iolab-dev $(BIN)/iolab-agent  ## style, types, layers, sizes; Python and Rust

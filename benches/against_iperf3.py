@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 from iolab.experiment import Resolver, cells, parse
+from iolab.experiment.measures import Stream
 from iolab.lab.compose import compose
 from iolab.lab.topology import make_topology
 from iolab.run.prepare import open_agent
@@ -27,14 +28,27 @@ measure:
 
 def plain_bps(address: str, seconds: int) -> float:
     """Return what iperf3, started by hand in the same namespaces, received [bit/s]."""
-    server = ["ip", "netns", "exec", "iolab-b", "iperf3", "--server", "--one-off", "--port", "6201", "--forceflush"]
+    server = [
+        "ip",
+        "netns",
+        "exec",
+        "iolab-b",
+        "iperf3",
+        "--server",
+        "--one-off",
+        "--port",
+        "6201",
+        "--forceflush",
+    ]
     with subprocess.Popen(server, stdout=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
         for line in running.stdout:
             if "listening" in line:
                 break
         client = ["ip", "netns", "exec", "iolab-a", "iperf3", "--client", address, "--port", "6201"]
-        done = subprocess.run([*client, "--json", "--time", str(seconds)], capture_output=True, check=True, text=True)
+        done = subprocess.run(
+            [*client, "--json", "--time", str(seconds)], capture_output=True, check=True, text=True
+        )
         running.stdout.read()
     return float(json.loads(done.stdout)["end"]["sum_received"]["bits_per_second"])
 
@@ -45,6 +59,8 @@ def main() -> None:
     experiment = parse(LAB, "bench")
     setup = Resolver(experiment).setup(next(cells(experiment)))
     topology = make_topology(setup.lab)
+    measure = setup.measures["tcp"]
+    assert isinstance(measure, Stream)
     address = topology.endpoint("b", towards="a").address
     ratios = []
     with open_agent() as agent:
@@ -52,13 +68,14 @@ def main() -> None:
         lab.change_to(compose(setup.lab))
         for number in range(rounds):
             measures = {
-                "iolab": lambda: measure_stream(agent, setup.measures["tcp"], topology).metrics["received_bps"].value,  # type: ignore[arg-type]
+                "iolab": lambda: measure_stream(agent, measure, topology).metrics["received_bps"].value,
                 "plain": lambda: plain_bps(address, 2),
             }
             order = ["iolab", "plain"] if number % 2 else ["plain", "iolab"]
             rates = {name: measures[name]() for name in order}
             ratios.append(rates["iolab"] / rates["plain"])
-            print(f"iolab {rates['iolab'] / 1e9:.3f} Gbit/s, plain {rates['plain'] / 1e9:.3f} Gbit/s, ratio {ratios[-1]:.4f}")
+            text = ", ".join(f"{name} {rate / 1e9:.3f} Gbit/s" for name, rate in sorted(rates.items()))
+            print(f"{text}, ratio {ratios[-1]:.4f}")
         lab.take_down()
     print(f"median ratio {statistics.median(ratios):.4f} over {rounds} pairs (bounds 0.98 to 1.02)")
 

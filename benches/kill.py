@@ -1,9 +1,12 @@
 """kill -9 of controller, agent, or both, at random moments of a run: is the host as before, are all trials kept?
 
-Usage: python benches/kill.py [KILLS] [SEED]. Needs root and iperf3; about 4 s per kill. Every kill hits one and the same
-run, which is resumed each time and must end complete. Exit status 1 when anything was left behind or lost.
+Usage: python benches/kill.py [KILLS] [SEED]. Needs root and iperf3; about 4 s per kill, which hit one run after another
+until each is complete. Exit status 1 when anything was left behind or lost.
+On a host where other labs work, give it namespaces of its own:
+unshare --mount --net --pid --fork --mount-proc sh -c 'mount -t tmpfs tmpfs /run; exec python ...'
 """
 
+import contextlib
 import os
 import random
 import signal
@@ -11,69 +14,109 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-from iolab.store.read import load_run
+from iolab.store.read import find_runs, load_run
 
 IOLAB = Path(sys.executable).with_name("iolab")
 LAB = Path(__file__).parent.parent / "labs" / "quickstart.yaml"
 VICTIMS = ("controller", "agent", "both")
+LATEST_S = 4.0
+"""Starting takes about a second, so kills fall on starting, building, and on the first trials."""
+END_S = 30.0
+"""What remains must end by itself within this."""
 
 
 def host_state() -> dict[str, str]:
     """Return what a lab could leave behind on this host."""
+    sysctls = r"net\.(ipv4\.(ip_forward|conf)|ipv6\.conf|core\..*(max|default))"
     commands = {
         "netns": ["ip", "netns"],
         "links": ["ip", "-o", "link"],
         "qdiscs": ["tc", "qdisc"],
-        "sysctls": ["sysctl", "-a", "--pattern", r"net\.(ipv4\.(ip_forward|conf)|ipv6\.conf|core\..*(max|default))"],
-        "processes": ["ps", "-eo", "comm"],
+        "sysctls": ["sysctl", "-a", "--pattern", sysctls],
+        "processes": ["ps", "-eo", "state=,comm="],
     }
-    texts = {}
-    for name, argv in commands.items():
-        texts[name] = subprocess.run(argv, capture_output=True, text=True, check=False).stdout
+    texts = {
+        name: subprocess.run(argv, capture_output=True, text=True, check=False).stdout
+        for name, argv in commands.items()
+    }
     names = texts["processes"].split()
-    texts["processes"] = " ".join(sorted(name for name in names if name.startswith(("iperf3", "iolab"))))
-    return texts
+    return {
+        **texts,
+        "processes": " ".join(sorted(name for name in names if name.startswith(("iperf3", "iolab")))),
+    }
 
 
-def wait_until(condition: object, deadline_s: float) -> bool:
-    """Wait for a condition, looking every 20 ms; return whether it came true."""
+def wait_until(condition: Callable[[], bool], deadline_s: float) -> None:
+    """Wait for a condition, looking every 20 ms, at most that long."""
     end = time.monotonic() + deadline_s
-    while time.monotonic() < end:
-        if condition():  # type: ignore[operator]
-            return True
+    while not condition() and time.monotonic() < end:
         time.sleep(0.02)
-    return False
 
 
 def agent_of(controller: int) -> int | None:
     """Return the process id of a controller's agent."""
-    listed = subprocess.run(["ps", "--ppid", str(controller), "-o", "pid=,comm="], capture_output=True, text=True, check=False)
+    argv = ["ps", "--ppid", str(controller), "-o", "pid=,comm="]
+    listed = subprocess.run(argv, capture_output=True, text=True, check=False)
     rows = [line.split(None, 1) for line in listed.stdout.splitlines()]
     return next((int(pid) for pid, name in rows if name.startswith("iolab-agent")), None)
 
 
 def kill_once(argv: list[str], victim: str, moment_s: float) -> None:
     """Start iolab, kill the victim at that moment, and wait for what remains to end by itself."""
-    running = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    running = subprocess.Popen(
+        argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
     time.sleep(moment_s)
     agent = agent_of(running.pid)
-    targets = {"controller": [running.pid], "agent": [agent], "both": [agent, running.pid]}[victim]
-    for pid in targets:
+    targets: dict[str, list[int | None]] = {
+        "controller": [running.pid],
+        "agent": [agent],
+        "both": [agent, running.pid],
+    }
+    for pid in targets[victim]:
         if pid is not None:
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-    running.wait(30)
+    if victim == "agent" and agent is None:
+        running.kill()  # it was too early for an agent, or too late
+    running.wait(END_S)
     if agent is not None:
-        wait_until(lambda: not Path(f"/proc/{agent}").exists(), 30)
+        wait_until(lambda: not Path(f"/proc/{agent}").exists(), END_S)
 
 
-def finished(folder: Path) -> list[str]:
+def faults_of(before: dict[str, str], stored: list[str], folder: Path | None) -> list[str]:
+    """Clean the host; return what is not as it must be."""
+    cleaned = subprocess.run([str(IOLAB), "clean"], capture_output=True, text=True, check=False)
+    after = host_state()
+    found = [
+        f"{name} is {after[name]!r}, was {before[name]!r}" for name in before if before[name] != after[name]
+    ]
+    if cleaned.returncode:
+        found.append(f"clean ended with {cleaned.returncode}: {cleaned.stderr}")
+    lost = set(stored) - set(keys_of(folder))
+    if lost:
+        found.append(f"{len(lost)} stored trials are lost")
+    return found
+
+
+def keys_of(folder: Path | None) -> list[str]:
     """Return the keys of the trials that are stored whole."""
-    return [record.key for record in load_run(folder).trials]
+    return [record.key for record in load_run(folder).trials] if folder else []
+
+
+def finish(folder: Path) -> list[str]:
+    """Resume a run to its end; return what is wrong with it."""
+    resumed = subprocess.run([str(IOLAB), "resume", str(folder)], capture_output=True, text=True, check=False)
+    keys, steps = keys_of(folder), load_run(folder).plan.steps
+    print(
+        f"{folder.name}: {len(keys)} trials of {len(steps)}, {len(keys) - len(set(keys))} twice", flush=True
+    )
+    if resumed.returncode or sorted(keys) != sorted(step.key for step in steps):
+        return [f"resume ended with {resumed.returncode}: {resumed.stderr}"]
+    return []
 
 
 def main() -> int:
@@ -81,41 +124,29 @@ def main() -> int:
     kills = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     chance = random.Random(int(sys.argv[2]) if len(sys.argv) > 2 else 1)
     before = host_state()
-    faults = 0
+    faults = finished = 0
     with tempfile.TemporaryDirectory() as parent:
         folder: Path | None = None
-        stored: list[str] = []
-        for number in range(kills):
+        for number in range(1, kills + 1):
             begin = [str(IOLAB), "run", str(LAB), "-o", parent]
-            argv = begin if folder is None else [str(IOLAB), "resume", str(folder)]
-            victim = chance.choice(VICTIMS)
-            kill_once(argv, victim, chance.uniform(0.2, 4.0))
-            cleaned = subprocess.run([str(IOLAB), "clean"], capture_output=True, text=True, check=False)
-            after = host_state()
-            left = [name for name in before if before[name] != after[name]]
-            runs = [path for path in Path(parent).iterdir() if (path / "plan.json").exists()]
-            folder = runs[0] if runs else None
-            now = finished(folder) if folder else []
-            lost = [key for key in stored if key not in now]
-            if left or lost or cleaned.returncode:
-                faults += 1
-                print(f"kill {number} ({victim}): left {left}, lost {len(lost)}, clean {cleaned.returncode} {cleaned.stderr}")
-                for name in left:
-                    print(f"  {name} before: {before[name]!r}\n  {name} after:  {after[name]!r}")
-            stored = now
-            if folder and len(stored) == len(load_run(folder).plan.steps):
-                print(f"run complete after {number + 1} kills; beginning another")
-                folder.rename(folder.with_name(f"done-{number}"))
-                for name in ("plan.json",):
-                    (Path(parent) / f"done-{number}" / name).rename(Path(parent) / f"done-{number}" / f"{name}.done")
-                folder, stored = None, []
-        if folder is not None:
-            status = subprocess.run([str(IOLAB), "resume", str(folder)], check=False, stdout=subprocess.DEVNULL).returncode
-            keys = finished(folder)
-            steps = len(load_run(folder).plan.steps)
-            print(f"last resume ended with {status}; {len(set(keys))} of {steps} trials stored, {len(keys) - len(set(keys))} twice")
-            faults += status != 0 or len(set(keys)) != steps
-    print(f"{kills} kills, {faults} faults")
+            stored, victim = keys_of(folder), chance.choice(VICTIMS)
+            kill_once(
+                [str(IOLAB), "resume", str(folder)] if folder else begin,
+                victim,
+                chance.uniform(0.1, LATEST_S),
+            )
+            runs = find_runs(Path(parent))
+            folder = folder or (runs[-1] if len(runs) > finished else None)
+            found = faults_of(before, stored, folder)
+            if folder and (number == kills or len(keys_of(folder)) == len(load_run(folder).plan.steps)):
+                found += finish(folder)
+                folder, finished = None, len(runs)
+            for fault in found:
+                print(f"kill {number} ({victim}): {fault}", flush=True)
+            faults += bool(found)
+            if number % 20 == 0:
+                print(f"{number} kills, {faults} with faults", flush=True)
+    print(f"{kills} kills, {faults} with faults")
     return int(faults > 0)
 
 

@@ -1,4 +1,5 @@
-"""Checks what no linter knows: sizes of modules and functions, one version, no path of one machine.
+"""Checks what no linter knows: sizes of modules and functions, one version, no path of one machine,
+no import of a package that is here only by chance.
 
 Reads the files that git knows or would add; changes nothing. Called by lint.sh.
 """
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 MODULE_LINES = 400
@@ -20,7 +22,10 @@ RUST_FUNCTION = re.compile(r"^(\s*)(?:pub(?:\([^)]*\))? )?(?:const |async |unsaf
 def main() -> int:
     """Print every complaint and return the exit code."""
     files = list_files()
-    complaints = [*check_sizes(files), *check_paths(files), *check_versions()]
+    if broken := [*check_syntax(files)]:
+        print("\n".join(broken))
+        return 1
+    complaints = [*check_sizes(files), *check_paths(files), *check_versions(), *check_imports(files)]
     print("\n".join(complaints) or f"{len(files)} files checked")
     return 1 if complaints else 0
 
@@ -30,6 +35,16 @@ def list_files() -> list[Path]:
     argv = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(argv, check=True, capture_output=True, text=True).stdout.split("\0")
     return [path for path in map(Path, filter(None, names)) if path.is_file()]
+
+
+def check_syntax(files: list[Path]) -> Iterator[str]:
+    """Complain of what this Python cannot parse: nothing further can be said of it."""
+    for path in files:
+        if path.suffix == ".py":
+            try:
+                ast.parse(path.read_text())
+            except SyntaxError as error:
+                yield f"{path}:{error.lineno}: {error.msg}"
 
 
 def check_sizes(files: list[Path]) -> Iterator[str]:
@@ -89,6 +104,34 @@ def check_versions() -> Iterator[str]:
     seen = {"pyproject.toml": wheel, "Cargo.toml": agent, "python/iolab/__init__.py": package and package[1]}
     if len(set(seen.values())) > 1:
         yield f"one version is wanted, seen: {seen}"
+
+
+def check_imports(files: list[Path]) -> Iterator[str]:
+    """Complain when the package imports what pyproject.toml does not ask for: it may be missing elsewhere."""
+    project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
+    declared = {normalize(re.split(r"[^\w.-]", text)[0]) for text in project.get("dependencies", [])}
+    owners = packages_distributions()
+    for path in files:
+        if path.suffix != ".py" or Path("python/iolab") not in path.parents:
+            continue
+        for line, module in list_imports(path.read_text()):
+            known = module == "iolab" or module in sys.stdlib_module_names
+            if not known and declared.isdisjoint(map(normalize, owners.get(module, [module]))):
+                yield f"{path}:{line}: {module} is no dependency of pyproject.toml: add it there, or do without"
+
+
+def list_imports(code: str) -> Iterator[tuple[int, str]]:
+    """Yield line and top-level module of each absolute import."""
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name.split(".")[0]) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.lineno, node.module.split(".")[0]
+
+
+def normalize(name: str) -> str:
+    """Return a distribution's name as PEP 503 compares it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 if __name__ == "__main__":

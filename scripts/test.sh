@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Runs the tests of both languages, all of them even when the first fail, and exits 1 if any did. Called by make test.
+# Runs the static checks and the tests of both languages, all of them even when the first fail, and exits 1 if any did.
+# Called by make test.
 set -uo pipefail
 status=0
-cargo test -q --workspace --locked || status=1
+scripts/lint.sh || status=1
+cargo test -q --workspace --locked --no-fail-fast || status=1
 .venv/bin/pytest -q -m "not perf and not hardware" || status=1
 exit $status

@@ -1,1 +1,152 @@
-fn main(){}
+//! `iolab-agent`: works for an iolab controller on one kernel. The protocol is `contract/agent-v1.md`.
+//!
+//! With no argument it speaks the protocol on standard input and output; `launch` is how it starts programs.
+
+mod capture;
+mod child;
+mod clock;
+mod commands;
+mod ending;
+mod facts;
+mod faults;
+mod greeting;
+mod host;
+mod journal;
+mod journals;
+mod launch;
+mod netns;
+mod output;
+mod procfs;
+mod ready;
+mod rootless;
+mod series;
+mod serve;
+mod setting;
+mod spawn;
+mod state;
+mod supervise;
+mod sync;
+mod undo;
+
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::thread;
+
+use anyhow::Context;
+use iolab_protocol::hello::NotificationLine;
+use iolab_protocol::Notification;
+use nix::sys::signal::{SigSet, Signal};
+use nix::unistd::Uid;
+
+use crate::greeting::Beginning;
+use crate::host::Host;
+use crate::journal::Author;
+use crate::state::StateFolder;
+
+const HELP: &str = "\
+iolab-agent works for an iolab controller on this host: it runs commands, supervises processes, makes network
+namespaces, reads counters, and takes every change back when it ends.
+
+Usage: iolab-agent             speak JSON-RPC 2.0, one message per line, on standard input and output
+       iolab-agent --version   print the version
+       iolab-agent --help      print this
+
+When standard input closes, everything is undone. Environment: IOLAB_STATE_DIR, the folder of its lock and journals.
+";
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args_os().skip(1);
+    match arguments.next().as_ref().map(|argument| argument.to_string_lossy()).as_deref() {
+        Some("launch") => ExitCode::from(launch::launch(arguments)),
+        Some("--version") => print(&format!("iolab-agent {}\n", env!("CARGO_PKG_VERSION"))),
+        Some("--help") => print(HELP),
+        Some(rootless::TRIAL) => exit(rootless::enter()),
+        Some(other) => {
+            log(&format!("no such argument '{other}'; see iolab-agent --help"));
+            ExitCode::from(2)
+        }
+        None => exit(work().map(|never| match never {})),
+    }
+}
+
+/// The exit status of `outcome`, whose error goes to standard error.
+fn exit(outcome: anyhow::Result<()>) -> ExitCode {
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            log(&format!("{error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn work() -> anyhow::Result<std::convert::Infallible> {
+    if io::stdin().is_terminal() {
+        log("this speaks JSON-RPC 2.0 to an iolab controller, one message per line; end it with Ctrl-D; see --help");
+    }
+    let signals = block_signals()?;
+    let user = Uid::effective();
+    let state = StateFolder::open()?;
+    let host_interfaces = (!user.is_root()).then(facts::interfaces);
+    let refusal = if user.is_root() {
+        None
+    } else {
+        rootless::enter_if_possible().err().map(|error| format!("{error:#}"))
+    };
+    let author = introduce(!user.is_root() && refusal.is_none())?;
+    let host = Arc::new(Host::new(state, author, host_interfaces).context("starting the agent's threads")?);
+    end_on_signals(&host, signals)?;
+    if host.author.rootless {
+        commands::bring_up_loopback(&host);
+    }
+    let hello = greeting::greet(&host, &Beginning { user, refusal })?;
+    let ends = Arc::clone(&host);
+    host.output.begin(move || ending::end(&ends, |_| {})).context("starting a thread")?;
+    // Nothing can be waiting before the first line.
+    let _ = host.output.send(&NotificationLine::from(Notification::Hello(hello)));
+    serve::serve(&host)
+}
+
+/// The journal's author: this process.
+fn introduce(rootless: bool) -> anyhow::Result<Author> {
+    let pid = std::process::id();
+    let seen = procfs::stat(pid).context("reading /proc/self/stat; is /proc mounted?")?;
+    Ok(Author {
+        pid,
+        start_ticks: seen.start_ticks,
+        started_ns: clock::now_ns(),
+        boot_id: procfs::boot_id(),
+        rootless,
+    })
+}
+
+/// Blocked in every thread, so that the one that waits gets them. Interrupts from the keyboard are the controller's to handle.
+fn block_signals() -> anyhow::Result<SigSet> {
+    let signals = SigSet::from_iter([Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT]);
+    signals.thread_block().context("blocking signals")?;
+    Ok(signals)
+}
+
+fn end_on_signals(host: &Arc<Host>, signals: SigSet) -> anyhow::Result<()> {
+    let host = Arc::clone(host);
+    let thread = thread::Builder::new().name("signals".to_owned());
+    let waiting = thread.spawn(move || loop {
+        if matches!(signals.wait(), Ok(Signal::SIGTERM | Signal::SIGHUP)) {
+            ending::end(&host, |_| {});
+        }
+    });
+    waiting.map(drop).context("starting a thread")
+}
+
+fn print(text: &str) -> ExitCode {
+    match io::stdout().write_all(text.as_bytes()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn log(text: &str) {
+    // Without a standard error there is nobody to tell.
+    let _ = writeln!(io::stderr(), "iolab-agent: {text}");
+}

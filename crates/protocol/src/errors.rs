@@ -116,7 +116,7 @@ pub struct ErrorObject {
     pub message: String,
     /// The same for programs.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub data: Option<ErrorData>,
+    pub data: Option<Box<ErrorData>>,
 }
 
 impl ErrorObject {
@@ -128,7 +128,7 @@ impl ErrorObject {
     /// The same error with data.
     #[must_use]
     pub fn with(self, data: ErrorData) -> Self {
-        Self { data: Some(data), ..self }
+        Self { data: Some(Box::new(data)), ..self }
     }
 
     /// The parameters are refused because of the value `seen`.

@@ -86,7 +86,8 @@ pub fn parse_request(line: &[u8]) -> Result<Request, Refusal> {
 fn refuse_line(line: &[u8], error: &serde_json::Error) -> Refusal {
     let text = String::from_utf8_lossy(&line[..line.len().min(4 * SEEN_BYTES)]);
     let data = ErrorData { seen: Some(shorten(&text).into()), ..ErrorData::default() };
-    let refusal = |id, code, message: String| Refusal { id, error: ErrorObject::new(code, message).with(data) };
+    let refusal =
+        |id, code, message: String| Refusal { id, error: ErrorObject::new(code, message).with(data) };
     if serde_json::from_slice::<serde::de::IgnoredAny>(line).is_err() {
         return refusal(None, ErrorCode::Parse, format!("reading a line as JSON: {error}"));
     }

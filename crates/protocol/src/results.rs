@@ -1,7 +1,6 @@
 //! The result of each method.
 
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 
 use crate::observations::Observation;
 use crate::undo::Undo;
@@ -128,14 +127,14 @@ pub struct Reading {
     pub failures: Vec<SamplerFailure>,
 }
 
-/// Of `sample.stop`. Readings are kept as text: a series may be large and is never looked into again.
-#[derive(Debug, Serialize, Deserialize)]
+/// Of `sample.stop`. A reading is a [`Reading`], or its text where nobody looks into it any more.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Series {
+pub struct Series<R> {
     /// How many of the oldest readings were given up.
     pub dropped: u64,
-    /// The readings, oldest first; each is a [`Reading`].
-    pub readings: Vec<Box<RawValue>>,
+    /// The readings, oldest first.
+    pub readings: Vec<R>,
 }
 
 /// One change in a journal.

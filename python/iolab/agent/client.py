@@ -3,7 +3,7 @@
 import itertools
 import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from iolab.agent.messages import (
     PROTOCOL_MAJOR,
@@ -41,15 +41,17 @@ class Refused(AgentError):
 class Pending:
     """A request under way."""
 
-    def __init__(self, method: str) -> None:
+    def __init__(self, method: str, last_words: Callable[[], str]) -> None:
         self._method = method
+        self._last_words = last_words
         self._done = threading.Event()
         self._reply: Json = None
 
     def settle(self, reply: Json) -> None:
-        """Take the reply, or None when the agent is gone."""
-        self._reply = reply
-        self._done.set()
+        """Take the reply, or None when the agent is gone; the first one stays."""
+        if not self._done.is_set():
+            self._reply = reply
+            self._done.set()
 
     def result(self, deadline_s: float) -> Json:
         """Wait for the result.
@@ -59,10 +61,14 @@ class Pending:
             Refused: the agent answered with an error.
         """
         if not self._done.wait(deadline_s):
-            raise AgentError(f"waiting for the agent's answer to {self._method}: none after {deadline_s:.0f} s")
-        if self._reply is None:
             raise AgentError(
-                f"waiting for the agent's answer to {self._method}: the agent is gone; run `iolab clean` to undo what it left"
+                f"waiting for the agent's answer to {self._method}: none after {deadline_s:.0f} s"
+            )
+        if self._reply is None:
+            words = self._last_words()
+            raise AgentError(
+                f"waiting for the agent's answer to {self._method}: the agent is gone"
+                f"{f' ({words})' if words else ''}; run `iolab clean` to undo what it left"
             )
         if "error" in self._reply:
             error = self._reply["error"]
@@ -79,14 +85,16 @@ class Agent:
         self._pending: dict[int, Pending] = {}
         self._lock = threading.Lock()
         self._gone = False
-        self._hello = Pending("hello")
+        self._hello = Pending("hello", transport.last_words)
         self._reader = threading.Thread(target=self._read, name="agent-reader", daemon=True)
         self._reader.start()
         greeting = self._hello.result(HELLO_DEADLINE_S)
         self.hello = decode(Hello, greeting, "hello")
         major = self.hello.protocol.partition(".")[0]
         if major != str(PROTOCOL_MAJOR):
-            raise AgentError(f"greeting the agent: it speaks protocol {self.hello.protocol}, iolab speaks {PROTOCOL_MAJOR}.x")
+            raise AgentError(
+                f"greeting the agent: it speaks protocol {self.hello.protocol}, iolab speaks {PROTOCOL_MAJOR}.x"
+            )
 
     def __enter__(self) -> "Agent":
         return self
@@ -102,7 +110,7 @@ class Agent:
 
     def begin(self, method: str, params: Mapping[str, Json]) -> Pending:
         """Send a request without waiting for its reply."""
-        pending = Pending(method)
+        pending = Pending(method, self._transport.last_words)
         with self._lock:
             if self._gone:
                 pending.settle(None)
@@ -111,7 +119,10 @@ class Agent:
             self._pending[number] = pending
             present = {name: value for name, value in params.items() if value is not None}
             self._transport.send(
-                json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": present}, separators=(",", ":"))
+                json.dumps(
+                    {"jsonrpc": "2.0", "id": number, "method": method, "params": present},
+                    separators=(",", ":"),
+                )
             )
         return pending
 
@@ -147,7 +158,13 @@ class Agent:
         waiting = [
             self.begin(
                 "command.run",
-                {"argv": list(argv), "netns": netns, "timeout_ms": timeout_ms, "undo": undo, "undo_key": undo_key},
+                {
+                    "argv": list(argv),
+                    "netns": netns,
+                    "timeout_ms": timeout_ms,
+                    "undo": undo,
+                    "undo_key": undo_key,
+                },
             )
             for argv, netns in commands
         ]
@@ -178,7 +195,9 @@ class Agent:
 
     def wait(self, name: str, timeout_ms: int) -> ProcessEnded:
         """Wait for a supervised process to end, and collect it."""
-        result = self.call("process.wait", {"id": name, "timeout_ms": timeout_ms}, timeout_ms / 1000 + REPLY_SLACK_S)
+        result = self.call(
+            "process.wait", {"id": name, "timeout_ms": timeout_ms}, timeout_ms / 1000 + REPLY_SLACK_S
+        )
         return decode(ProcessEnded, result, "process.wait result")
 
     def stop(self, name: str) -> ProcessEnded:

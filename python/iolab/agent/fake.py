@@ -1,4 +1,4 @@
-"""An agent in memory: speaks contract/agent-v1.md over a simulated host, for tests and for trying plans without a kernel.
+"""An agent in memory: speaks contract/agent-v1.md over a simulated host, for tests without a kernel.
 
 It keeps the rules that matter to a controller (journal, undo order, ids, errors) and runs no program: what
 programs print is told by the `Programs` function it is given.
@@ -53,7 +53,7 @@ class _Refusal(Exception):
         self.reply = {"code": code, "message": message, "data": data}
 
 
-def no_programs(argv: tuple[str, ...], netns: str | None) -> Outcome | None:
+def no_programs(_argv: tuple[str, ...], _netns: str | None) -> Outcome | None:
     """Programs for hosts on which every command succeeds and prints nothing."""
     return Outcome()
 
@@ -62,7 +62,10 @@ class FakeAgent:
     """A Transport whose other end is simulated."""
 
     def __init__(
-        self, host: FakeHost | None = None, programs: Programs = no_programs, clock: VirtualClock | None = None
+        self,
+        host: FakeHost | None = None,
+        programs: Programs = no_programs,
+        clock: VirtualClock | None = None,
     ) -> None:
         self.host = host or FakeHost()
         self._programs = programs
@@ -84,7 +87,13 @@ class FakeAgent:
         try:
             request = json.loads(line)
         except json.JSONDecodeError:
-            self._emit({"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "not JSON", "data": {"seen": line[:80]}}})
+            self._emit(
+                {
+                    "jsonrpc": "2.0",
+                    "id": None,
+                    "error": {"code": -32700, "message": "not JSON", "data": {"seen": line[:80]}},
+                }
+            )
             return
         try:
             reply = {"result": self._answer(request["method"], request.get("params", {}))}
@@ -101,6 +110,10 @@ class FakeAgent:
         if not self._dead:
             self._undo(None)
             self.kill()
+        return ""
+
+    def last_words(self) -> str:
+        """A simulated agent writes no log."""
         return ""
 
     def kill(self) -> None:
@@ -160,14 +173,20 @@ class FakeAgent:
     def _netns_create(self, params: dict[str, Json]) -> Json:
         name = params["name"]
         if name in self.host.netns:
-            raise _Refusal(OS_REFUSED, f"creating namespace {name!r}: it exists", {"errno": EEXIST, "path": name})
+            raise _Refusal(
+                OS_REFUSED, f"creating namespace {name!r}: it exists", {"errno": EEXIST, "path": name}
+            )
         self._remember(f"netns:{name}", {"kind": "netns", "name": name})
         self.host.netns.add(name)
         return {}
 
     def _netns_delete(self, params: dict[str, Json]) -> Json:
         if params["name"] not in self.host.netns:
-            raise _Refusal(OS_REFUSED, f"deleting namespace {params['name']!r}: none", {"errno": ENOENT, "path": params["name"]})
+            raise _Refusal(
+                OS_REFUSED,
+                f"deleting namespace {params['name']!r}: none",
+                {"errno": ENOENT, "path": params["name"]},
+            )
         self._undo([f"netns:{params['name']}"])
         return {}
 
@@ -215,7 +234,9 @@ class FakeAgent:
             "load_1min_milli": 0,
             "interfaces": [],
             "programs": {name: f"{name} (simulated)" for name in params["programs"]},
-            "features": {name: True for name in ("link:veth", "link:bridge", "link:vlan", "qdisc:htb", "qdisc:tbf", "filter:u32")},
+            "features": dict.fromkeys(
+                ("link:veth", "link:bridge", "link:vlan", "qdisc:htb", "qdisc:tbf", "filter:u32"), True
+            ),
             "settings": {path: self._setting({"path": path}) for path in params["settings"]},
         }
 
@@ -244,7 +265,9 @@ class FakeAgent:
     def _execute(self, argv: Sequence[str], netns: str | None) -> Outcome:
         outcome = self._programs(tuple(argv), netns)
         if outcome is None:
-            raise _Refusal(OS_REFUSED, f"starting program {argv[0]!r}: no such file", {"errno": ENOENT, "path": argv[0]})
+            raise _Refusal(
+                OS_REFUSED, f"starting program {argv[0]!r}: no such file", {"errno": ENOENT, "path": argv[0]}
+            )
         self.host.ran.append((tuple(argv), netns))
         return outcome
 

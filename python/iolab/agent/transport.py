@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Protocol
 
@@ -12,6 +13,8 @@ from iolab.errors import AgentError
 
 AGENT_ENV = "IOLAB_AGENT"
 """Environment variable that names another agent binary."""
+LAST_WORDS_BYTES = 1000
+"""How much of the log is shown when an agent is lost."""
 
 
 class Transport(Protocol):
@@ -26,18 +29,22 @@ class Transport(Protocol):
     def close(self, deadline_s: float) -> str:
         """Close the agent's input, wait for its end, and return how it ended."""
 
+    def last_words(self) -> str:
+        """Return the end of what the agent wrote to its log."""
+
 
 class LocalTransport:
     """An agent that is a child process of ours."""
 
     def __init__(self, binary: Path, environment: dict[str, str] | None = None) -> None:
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the agent
         try:
             # A session of its own: Ctrl-C at the terminal reaches us, and we decide what the agent does.
             self._child = subprocess.Popen(
                 [binary],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
+                stderr=self._log,
                 start_new_session=True,
                 env={**os.environ, **(environment or {})},
             )
@@ -59,7 +66,9 @@ class LocalTransport:
             self._stdin.write(line.encode() + b"\n")
             self._stdin.flush()
         except (OSError, ValueError) as error:
-            raise AgentError(f"writing to the agent (process {self.pid}): it is gone") from error
+            raise AgentError(
+                f"writing to the agent (process {self.pid}): it is gone; run `iolab clean`"
+            ) from error
 
     def receive(self) -> str | None:
         """Wait for the next line; see Transport."""
@@ -78,6 +87,12 @@ class LocalTransport:
             return ""
         return f"ended by signal {-status}" if status < 0 else f"ended with status {status}"
 
+    def last_words(self) -> str:
+        """Return the end of the agent's standard error; see Transport."""
+        size = self._log.seek(0, os.SEEK_END)
+        self._log.seek(max(0, size - LAST_WORDS_BYTES))
+        return self._log.read().decode(errors="replace").strip()
+
 
 def find_agent() -> Path:
     """Return the agent binary: the one named in the environment, beside this Python, or on the path.
@@ -89,5 +104,7 @@ def find_agent() -> Path:
     beside = Path(sys.executable).with_name("iolab-agent")
     found = named or (str(beside) if beside.exists() else shutil.which("iolab-agent"))
     if found is None:
-        raise AgentError(f"looking for iolab-agent: not beside {sys.executable}, not on PATH; run `make setup`")
+        raise AgentError(
+            f"looking for iolab-agent: not beside {sys.executable}, not on PATH; run `make setup`"
+        )
     return Path(found)

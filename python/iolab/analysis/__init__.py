@@ -1,5 +1,7 @@
-"""Trials -> estimates with intervals -> conclusions. Pure: no I/O, no clock; randomness (bootstrap) from a fixed seed."""
+"""Trials -> estimates with intervals -> conclusions. Pure: no I/O, no clock; randomness (bootstrap) from a
+fixed seed."""
 
 from iolab.analysis.analyse import analyse
+from iolab.analysis.compare import compare
 
-__all__ = ["analyse"]
+__all__ = ["analyse", "compare"]

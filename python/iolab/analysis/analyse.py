@@ -1,6 +1,6 @@
 """From the trials of a run to everything that is concluded from them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -35,7 +35,7 @@ def analyse(trials: Sequence[TrialRecord], plan: Plan) -> Analysis:
         own, marked = _estimate_all(table, plan)
         estimates += own
         outliers += marked
-    leading = {table.measure: leading_metric(table) for table in tables if table.columns}
+    leading = {table.measure: leading_metric(table.columns) for table in tables if table.columns}
     models, more = _models(tables, plan, leading)
     mains = {model.table.measure: main_differences(model) for model in models}
     effects: list[Effect] = []
@@ -47,7 +47,7 @@ def analyse(trials: Sequence[TrialRecord], plan: Plan) -> Analysis:
         estimates=tuple(estimates),
         leading=leading,
         effects=tuple(effects),
-        findings=findings_of(models, known),
+        findings=findings_of(models, mains, known),
         outliers=tuple(outliers),
         detectable=known,
         spread=_spreads(tables, leading),
@@ -85,7 +85,8 @@ def _spreads(tables: Sequence[Table], leading: Mapping[str, str]) -> dict[str, f
 
 
 def coefficient_of_variation(column: Column) -> float | None:
-    """Median over cells of standard deviation / mean [ratio]; None where no cell has two trials and a mean."""
+    """Median over cells of standard deviation / mean [ratio]; None where no cell has two trials and a
+    mean."""
     count = (~np.isnan(column.values)).sum(axis=1)
     values = column.values[count >= 2]
     mean = np.nanmean(values, axis=1)
@@ -94,9 +95,10 @@ def coefficient_of_variation(column: Column) -> float | None:
     return float(np.median(deviation[usable] / np.abs(mean[usable]))) if usable.any() else None
 
 
-def leading_metric(table: Table) -> str:
-    """Name the metric that summaries and charts show first."""
-    return next((name for name in LEADING if name in table.columns), next(iter(table.columns)))
+def leading_metric(metrics: Iterable[str]) -> str:
+    """Name the metric that summaries and charts show first, of those in the order of the records."""
+    known = tuple(metrics)
+    return next((name for name in LEADING if name in known), known[0])
 
 
 def _estimate_all(table: Table, plan: Plan) -> tuple[list[Estimate], list[Outlier]]:

@@ -5,7 +5,8 @@ from numpy.typing import NDArray
 
 
 def holm(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Holm's step-down adjusted p-values, in the order given; NaN (not compared) stays NaN and is not counted.
+    """Holm's step-down adjusted p-values, in the order given; NaN (not compared) stays NaN and is not
+    counted.
 
     Holm (1979), A simple sequentially rejective multiple test procedure, Scand. J. Statist. 6:65-70.
     """

@@ -1,7 +1,8 @@
-"""Factors of a measure -> columns of a linear model. Treatment coding against the reference level; no fitting.
+"""Factors of a measure -> columns of a linear model. Treatment coding against the reference level; no
+fitting.
 
-A factor that is absent in a cell (a sub-factor of another level) stands at its reference there: its columns are 0, and the step
-to the parent level that owns it is told by the parent's own column.
+A factor that is absent in a cell (a sub-factor of another level) stands at its reference there: its columns
+are 0, and the step to the parent level that owns it is told by the parent's own column.
 """
 
 from collections.abc import Mapping
@@ -16,8 +17,9 @@ from iolab.analysis.ratios import ABSENT
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-MOST_COLUMNS = 240
-"""Bound of the model: 100 000 trials in 240 columns take about a second. Interactions beyond it stay in the residual."""
+MOST_COLUMNS = 160
+"""Bound of the model: seven factors of three levels take 98; 100 000 trials in 160 columns take half a second.
+Interactions beyond it stay in the residual."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +85,9 @@ def matched_difference(
 ) -> Floats | None:
     """Weights of 'level against the reference level of factor', averaged evenly over the other factors.
 
-    Cells are matched: of all cells that meet the conditions, those at either level whose other factors (the ones that
-    exist on both sides) are equal. A combination that only one side has is left out. None where nothing matches.
+    Cells are matched: of all cells that meet the conditions, those at either level whose other factors (the
+    ones that exist on both sides) are equal. A combination that only one side has is left out. None where
+    nothing matches.
     """
     chosen = np.ones(len(levels), dtype=bool)
     for other, wanted in conditions.items():

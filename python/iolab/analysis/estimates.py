@@ -1,5 +1,6 @@
 """One column of trials -> one Estimate per cell: means, intervals, ratios to the baseline, p-values."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,58 +34,86 @@ class _Ratios:
     """Holm-corrected; NaN where not compared."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Summary:
+    """What an Estimate needs, as lists with one entry per cell of the column; NaN where there is nothing."""
+
+    n: list[int]
+    mean: list[float]
+    least: list[float]
+    most: list[float]
+    median: list[float]
+    ci: list[Interval | None]
+    ratio: list[float]
+    ratio_ci: list[Interval | None]
+    ratio_n: list[int]
+    p_value: list[float]
+    values: list[list[float]]
+    outliers: list[tuple[int, ...]]
+    mean_without: list[float]
+    ratio_without: list[float]
+
+
 def estimate(table: Table, column: Column, baseline: Ints, standing: Standing) -> list[Estimate]:
-    """Estimates of one metric, in the order of the cells; `baseline` holds each cell's baseline cell, -1 for none."""
+    """Estimates of one metric, in the order of the cells; `baseline`: each cell's baseline cell or -1."""
+    summary = _summarise(column, baseline, standing)
+    return [_one(table, column, summary, row, cell) for row, cell in enumerate(column.rows.tolist())]
+
+
+def _one(table: Table, column: Column, of: _Summary, row: int, cell: int) -> Estimate:
+    return Estimate(
+        cell=table.cells[cell],
+        measure=table.measure,
+        metric=column.metric,
+        unit=column.unit,
+        n=of.n[row],
+        mean=of.mean[row],
+        min=of.least[row],
+        max=of.most[row],
+        median=of.median[row],
+        ci=of.ci[row],
+        ratio=_known(of.ratio[row]),
+        ratio_ci=of.ratio_ci[row],
+        ratio_n=of.ratio_n[row],
+        p_value=_known(of.p_value[row]),
+        values=tuple(value for value in of.values[row] if not math.isnan(value)),
+        outliers=of.outliers[row],
+        mean_without=_known(of.mean_without[row]),
+        ratio_without=_known(of.ratio_without[row]),
+    )
+
+
+def _summarise(column: Column, baseline: Ints, standing: Standing) -> _Summary:
     values, count = column.values, (~np.isnan(column.values)).sum(axis=1)
     ordered = np.sort(values, axis=1)  # NaN comes last
     largest = ordered[np.arange(len(values)), count - 1]
+    # the sum of equal values may round beyond them
     mean = np.clip(np.nansum(values, axis=1) / count, ordered[:, 0], largest)
-    mean_ci = _mean_intervals(values, count)
     ratios = _ratios(column, baseline)
-    own = (baseline[column.rows] == column.rows).tolist()
+    marked = np.asarray(standing.marked.any(axis=1))
     kept = np.where(standing.marked, np.nan, values)
-    marked = standing.marked.any(axis=1).tolist()
-    mean_kept = _mean_known(kept)
-    ratio_kept = mean_ratio(block_ratios(kept, column.rows, baseline))
-    pairs_kept = (~np.isnan(block_ratios(kept, column.rows, baseline))).sum(axis=1)
-    touched = (pairs_kept < ratios.count).tolist()
-    columns = zip(
-        column.rows.tolist(), count.tolist(), mean.tolist(), ordered[:, 0].tolist(), largest.tolist(),
-        standing.median[:, 0].tolist(), mean_ci, ratios.mean.tolist(), ratios.intervals, ratios.p_values.tolist(),
-        ratios.count.tolist(), own, values.tolist(), marked, mean_kept.tolist(), ratio_kept.tolist(), touched,
-        strict=True,
-    )  # fmt: skip
-    full = values.shape[1]
-    return [
-        Estimate(
-            cell=table.cells[cell],
-            measure=table.measure,
-            metric=column.metric,
-            unit=column.unit,
-            n=n,
-            mean=center,
-            min=low,
-            max=high,
-            median=median,
-            ci=ci,
-            ratio=_known(ratio),
-            ratio_ci=None if is_own else ratio_ci,
-            p_value=None if is_own else _known(p_value),
-            ratio_n=pairs,
-            values=tuple(trials) if n == full else tuple(value for value in trials if value == value),  # noqa: PLR0124
-            outliers=_marked_indices(standing, index) if is_marked else (),
-            mean_without=_known(without) if is_marked else None,
-            ratio_without=_known(ratio_without) if is_touched and not is_own else None,
-        )
-        for index, (
-            cell, n, center, low, high, median, ci, ratio, ratio_ci, p_value,
-            pairs, is_own, trials, is_marked, without, ratio_without, is_touched,
-        ) in enumerate(columns)
-    ]  # fmt: skip
+    ratios_kept = block_ratios(kept, column.rows, baseline)
+    touched = ((~np.isnan(ratios_kept)).sum(axis=1) < ratios.count) & (baseline[column.rows] != column.rows)
+    return _Summary(
+        n=count.tolist(),
+        mean=mean.tolist(),
+        least=ordered[:, 0].tolist(),
+        most=largest.tolist(),
+        median=standing.median[:, 0].tolist(),
+        ci=_mean_intervals(values, count),
+        ratio=ratios.mean.tolist(),
+        ratio_ci=ratios.intervals,
+        ratio_n=ratios.count.tolist(),
+        p_value=ratios.p_values.tolist(),
+        values=values.tolist(),
+        outliers=[_marked_indices(standing, row) if any_ else () for row, any_ in enumerate(marked.tolist())],
+        mean_without=np.where(marked, _mean_known(kept), np.nan).tolist(),
+        ratio_without=np.where(touched, mean_ratio(ratios_kept), np.nan).tolist(),
+    )
 
 
 def _known(value: float) -> float | None:
-    return None if np.isnan(value) else value
+    return None if math.isnan(value) else value
 
 
 def _mean_known(values: Floats) -> Floats:
@@ -125,7 +154,7 @@ def _ratios(column: Column, baseline: Ints) -> _Ratios:
     count = (~np.isnan(ratios)).sum(axis=1)
     found: list[Interval | None] = [None] * len(ratios)
     p_values = np.full(len(ratios), np.nan)
-    positive = (np.isnan(ratios) | (ratios > 0)).all(axis=1)
+    positive = np.asarray((np.isnan(ratios) | (ratios > 0)).all(axis=1))
     for n, group in _groups(np.where(own, 0, count)):
         for on_logs in (True, False):
             rows = group[positive[group] == on_logs]

@@ -1,4 +1,5 @@
-"""What a reader of the summary wants to know: which level changes what, by how much, under which conditions."""
+"""What a reader of the summary wants to know: which level changes what, by how much, under which
+conditions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,8 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from iolab.analysis.correction import holm
-from iolab.analysis.effects import Difference, Model, difference, interaction, joint_p_value, main_differences
+from iolab.analysis.effects import Difference, Model, difference, interaction, joint_p_value
 from iolab.analysis.types import Finding
+
+MainDifferences = Mapping[tuple[int, int], Difference]
+"""(factor, level) to its difference over all other factors."""
 
 MOST = 12
 """Findings in a summary: what fits on one screen."""
@@ -16,7 +20,7 @@ MOST_PER_FACTOR = 3
 LEAST_NONE = 3
 """Findings of 'no difference shown' that keep their place when there are more than MOST."""
 CORRECTED_P = 0.05
-STRONG_P = 0.01
+STRONG_P = 0.001
 """An interaction counts as strong only below this (Holm-corrected over the pairs of the measure) ..."""
 STRONG_SHARE = 0.25
 """... and when it changes the factor's largest effect by at least this share of it."""
@@ -40,9 +44,13 @@ class _Candidate:
     """The effect."""
 
 
-def findings_of(models: Sequence[Model], detectable: Mapping[str, float]) -> tuple[Finding, ...]:
-    """Compare every level with its reference; corrected over all comparisons of the run."""
-    candidates = [candidate for model in models for candidate in _candidates(model, detectable)]
+def findings_of(
+    models: Sequence[Model], mains: Mapping[str, MainDifferences], detectable: Mapping[str, float]
+) -> tuple[Finding, ...]:
+    """Compare every level with its reference, per measure; corrected over all comparisons of the run."""
+    candidates = [
+        own for model in models for own in _candidates(model, mains[model.table.measure], detectable)
+    ]
     corrected = holm(np.array([candidate.difference.p_value for candidate in candidates]))
     found = [
         _finding(candidate, float(p_value), detectable)
@@ -51,8 +59,7 @@ def findings_of(models: Sequence[Model], detectable: Mapping[str, float]) -> tup
     return _select(found)
 
 
-def _candidates(model: Model, detectable: Mapping[str, float]) -> list[_Candidate]:
-    main = main_differences(model)
+def _candidates(model: Model, main: MainDifferences, detectable: Mapping[str, float]) -> list[_Candidate]:
     found = []
     partners = {factor: _partner(model, factor, main, detectable) for factor in model.design.references}
     for (factor, level), over_all in main.items():
@@ -67,9 +74,7 @@ def _candidates(model: Model, detectable: Mapping[str, float]) -> list[_Candidat
     return found
 
 
-def _partner(
-    model: Model, factor: int, main: Mapping[tuple[int, int], Difference], detectable: Mapping[str, float]
-) -> int | None:
+def _partner(model: Model, factor: int, main: MainDifferences, detectable: Mapping[str, float]) -> int | None:
     """The factor it interacts with most, where that is strong enough to forbid one figure over all."""
     pairs = sorted({term.factors for term in model.design.terms if len(term.factors) == 2})
     corrected = holm(np.array([joint_p_value(model, *pair) for pair in pairs]))
@@ -114,7 +119,8 @@ def _finding(candidate: _Candidate, p_value: float, detectable: Mapping[str, flo
 
 
 def _select(found: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Largest shown differences first, then one 'no difference shown' per factor (and condition) that shows none."""
+    """Largest shown differences first, then one 'no difference shown' per factor (and condition) that shows
+    none."""
     ranked = sorted(found, key=lambda finding: -abs(float(np.log(finding.ratio))))
     shown = [finding for finding in ranked if finding.shown]
     speaking = {_subject(finding) for finding in shown}
@@ -129,7 +135,8 @@ def _select(found: Sequence[Finding]) -> tuple[Finding, ...]:
 
 def _subject(finding: Finding) -> tuple[str, ...]:
     """What a finding speaks of: the factor under its conditions."""
-    return (finding.measure, finding.factor, *(f"{name}={label}" for name, label in finding.conditions.items()))
+    conditions = (f"{name}={label}" for name, label in finding.conditions.items())
+    return (finding.measure, finding.factor, *conditions)
 
 
 def _thin(ranked: Sequence[Finding]) -> list[Finding]:

@@ -1,10 +1,12 @@
-"""Ordinary least squares in numpy: QR of a design given in blocks, aliased columns dropped, contrasts with errors.
+"""Ordinary least squares in numpy: QR of a design given in blocks, aliased columns dropped, contrasts with
+errors.
 
 Knows nothing of factors. Rows may come in any number of chunks; only a triangle of (columns + 1)^2 is kept.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +14,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 ALIAS_TOLERANCE = 1e-9
-"""A column whose part that is new to the columns before it is shorter than this share of it, is aliased with them."""
+"""A column whose part that is new to the columns before it is shorter than this share of it, is aliased with
+them."""
 ROWS_AT_ONCE = 4096
 """Chunks are gathered up to so many rows before each QR step."""
 
@@ -58,11 +61,8 @@ class Contrast:
     """Its variance in units of the residual variance."""
 
 
-def fit(chunks: Iterable[tuple[Floats, Floats]], columns: int, absorbed: int = 0) -> Fit:
-    """Fit response on design; chunks of (design (row, column), response (row,)).
-
-    `absorbed` counts the parameters already removed from both sides (e.g. one mean per block): they cost degrees of freedom.
-    """
+def fit(chunks: Iterable[tuple[Floats, Floats]], columns: int) -> Fit:
+    """Fit response on design; chunks of (design (row, column), response (row,))."""
     triangle, rows = _triangle(chunks, columns)
     design, response = triangle[:, :columns], triangle[:, columns]
     scale = np.sqrt((design**2).sum(axis=0))
@@ -82,7 +82,7 @@ def fit(chunks: Iterable[tuple[Floats, Floats]], columns: int, absorbed: int = 0
         root=inverse / scale[kept][:, None],
         alias=alias,
         squares=float(rest @ rest),
-        freedom=rows - absorbed - len(kept),
+        freedom=rows - len(kept),
     )
 
 
@@ -105,15 +105,21 @@ def _triangle(chunks: Iterable[tuple[Floats, Floats]], columns: int) -> tuple[Fl
         waiting.append(np.column_stack([design, response]))
         rows, held = rows + len(response), held + len(response)
         if held >= ROWS_AT_ONCE:
-            triangle = np.linalg.qr(np.vstack([triangle, *waiting]), mode="r")
+            triangle = _fold(triangle, waiting)
             waiting, held = [], 0
     if waiting:
-        triangle = np.linalg.qr(np.vstack([triangle, *waiting]), mode="r")
+        triangle = _fold(triangle, waiting)
     return triangle, rows
 
 
+def _fold(triangle: Floats, waiting: list[Floats]) -> Floats:
+    rows: Floats = np.vstack([triangle, *waiting])
+    return cast("Floats", np.linalg.qr(rows, mode="r"))  # numpy types mode "r" as a pair
+
+
 def _independent(columns: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Split unit columns into those that bring something new, in order, and those aliased with the ones before."""
+    """Split unit columns into those that bring something new, in order, and those aliased with the ones
+    before."""
     basis = np.zeros((columns.shape[0], min(columns.shape)))
     kept: list[int] = []
     dropped: list[int] = []

@@ -1,7 +1,8 @@
 """Trials that stand apart from the others of their cell. They are marked with a reason; nothing is removed.
 
-Modified z-score after Iglewicz & Hoaglin (1993), How to Detect and Handle Outliers, ASQC: 0.6745 (x - median) / MAD,
-marked beyond 3.5; where more than half the trials are equal (MAD = 0), the mean absolute deviation takes its place.
+Modified z-score after Iglewicz & Hoaglin (1993), How to Detect and Handle Outliers, ASQC: 0.6745 (x - median)
+/ MAD, marked beyond 3.5; where more than half the trials are equal (MAD = 0), the mean absolute deviation
+takes its place.
 """
 
 from dataclasses import dataclass
@@ -36,7 +37,8 @@ class Standing:
     median: Floats
     """Of the cell [unit of the metric]; shape (cell, 1)."""
     robust_z: Floats
-    """Distance from the median in robust standard deviations; NaN where there is no trial or too few of them."""
+    """Distance from the median in robust standard deviations; NaN where there is no trial or too few of
+    them."""
     marked: Marks
     """True where the trial stands apart."""
 
@@ -55,9 +57,9 @@ def robust_z(values: Floats) -> Floats:
 def stand(values: Floats, unit: str) -> Standing:
     """Mark the values that stand apart from the others of their row; axes (cell, block).
 
-    A few trials often have a small MAD by chance (of cells with 4 normal trials, 17 % would get a mark). So a trial must also
-    be further off than 3.5 of the robust standard deviations typical of this metric over all cells, than 1 % of the
-    median, and, for counts, than 3.5 standard deviations of a Poisson count.
+    A few trials often have a small MAD by chance (of cells with 4 normal trials, 17 % would get a mark). So a
+    trial must also be further off than 3.5 of the robust standard deviations typical of this metric over all
+    cells, than 1 % of the median, and, for counts, than 3.5 standard deviations of a Poisson count.
     """
     median = _row_median(values)
     enough = (~np.isnan(values)).sum(axis=1, keepdims=True) >= FEWEST
@@ -94,7 +96,7 @@ def _row_median(values: Floats) -> Floats:
 def _row_mean(values: Floats) -> Floats:
     """Mean of each row, NaN skipped; shape (cell, 1)."""
     count = np.maximum((~np.isnan(values)).sum(axis=1, keepdims=True), 1)
-    return np.nansum(values, axis=1, keepdims=True) / count
+    return np.asarray(np.nansum(values, axis=1, keepdims=True) / count)
 
 
 def describe(

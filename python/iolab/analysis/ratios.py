@@ -1,4 +1,5 @@
-"""Ratios to the same-block baseline trial: which cell is whose baseline, and the mean ratio. Axes (cell, block)."""
+"""Ratios to the same-block baseline trial: which cell is whose baseline, and the mean ratio. Axes (cell,
+block)."""
 
 from collections.abc import Mapping
 
@@ -17,8 +18,8 @@ ABSENT = -1
 def baseline_cells(table: Table, baseline: Mapping[str, str]) -> Ints:
     """Index of each cell's baseline cell, -1 where it has none; shape (cell,).
 
-    That is the cell with the baseline's levels of the factors this measure has, everything else equal; factors that
-    do not exist at the baseline's levels (sub-factors of another level) are dropped.
+    That is the cell with the baseline's levels of the factors this measure has, everything else equal;
+    factors that do not exist at the baseline's levels (sub-factors of another level) are dropped.
     """
     set_to = _baseline_levels(table, baseline)
     nowhere = np.full(len(table.levels), ABSENT, dtype=np.int64)
@@ -59,7 +60,8 @@ def block_ratios(values: Floats, rows: Ints, baseline: Ints) -> Floats:
 
 
 def mean_ratio(ratios: Floats) -> Floats:
-    """Geometric mean of each row's ratios, NaN skipped; arithmetic where a ratio is not positive; shape (cell,)."""
+    """Geometric mean of each row's ratios, NaN skipped; arithmetic where a ratio is not positive; shape
+    (cell,)."""
     known = ~np.isnan(ratios)
     count = known.sum(axis=1)
     positive = (ratios > 0) | ~known

@@ -1,4 +1,5 @@
-"""Trials as arrays: one column per measure and metric, axes (cell, block). Decides which records count; computes nothing."""
+"""Trials as arrays: one column per measure and metric, axes (cell, block). Decides which records count;
+computes nothing."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence

@@ -45,11 +45,13 @@ class Estimate:
     ci: Interval | None
     """Of the mean; from 4 trials up (t below 10, BCa bootstrap above)."""
     ratio: float | None
-    """Geometric mean of the ratios to the same-block baseline trial (arithmetic where one is 0); None without a baseline."""
+    """Geometric mean of the ratios to the same-block baseline trial (arithmetic where one is 0); None without
+    a baseline."""
     ratio_ci: Interval | None
     """Of the ratio."""
     p_value: float | None
-    """Of ratio = 1, corrected for the number of cells compared (Holm); None without a baseline or below 4 blocks."""
+    """Of ratio = 1, corrected for the number of cells compared (Holm); None without a baseline or below 4
+    blocks."""
     values: tuple[float, ...]
     """The trials, in order of block."""
     outliers: tuple[int, ...]
@@ -57,7 +59,8 @@ class Estimate:
     mean_without: float | None
     """Mean without the marked trials; None where none is marked."""
     ratio_without: float | None
-    """Ratio without the marked trials of the cell and of its baseline; None where none is marked or without a baseline."""
+    """Ratio without the marked trials of the cell and of its baseline; None where none is marked or without a
+    baseline."""
     ratio_n: int = 0
     """Trials behind the ratio; fewer than n where the baseline trial of the block is missing or 0."""
 
@@ -88,7 +91,8 @@ class Outlier:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """What changing one factor (or several together: an interaction) does to a metric, over all other factors."""
+    """What changing one factor (or several together: an interaction) does to a metric, over all other
+    factors."""
 
     measure: str
     """Name of the measure."""
@@ -99,7 +103,8 @@ class Effect:
     reference: Mapping[str, str]
     """Factor to the level it is compared with."""
     ratio: float
-    """Metric at `levels` over metric at `reference`; for an interaction the factor by which they differ from acting apart."""
+    """Metric at `levels` over metric at `reference`; for an interaction the factor by which they differ from
+    acting apart."""
     ci: Interval | None
     """Of the ratio."""
     p_value: float | None
@@ -108,7 +113,8 @@ class Effect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One conclusion for the summary: a level against the baseline (or first) level, under fixed conditions."""
+    """One conclusion for the summary: a level against the baseline (or first) level, under fixed
+    conditions."""
 
     measure: str
     """Name of the measure."""
@@ -145,7 +151,8 @@ class Analysis:
     outliers: tuple[Outlier, ...]
     """Marked trials."""
     detectable: Mapping[str, float]
-    """Measure name to the smallest ratio change that this run could have shown (two-sided 95 %, power 80 %), e.g. 0.03."""
+    """Measure name to the smallest ratio change that this run could have shown (two-sided 95 %, power 80 %),
+    e.g. 0.03."""
     spread: Mapping[str, float]
     """Measure name to the median over cells of the coefficient of variation between blocks [ratio]."""
     notes: tuple[Warning, ...] = ()

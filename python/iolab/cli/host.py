@@ -43,14 +43,20 @@ def _print_finding(finding: Finding) -> None:
 
 
 def clean(
-    host: Annotated[str | None, typer.Option("--host", metavar="H", help="Another host, by ssh (not yet).")] = None,
+    host: Annotated[
+        str | None, typer.Option("--host", metavar="H", help="Another host, by ssh (not yet).")
+    ] = None,
 ) -> int:
     """Undo what killed agents left on this host."""
     if host is not None:
-        raise UnsupportedError(f"cleaning {host}: remote hosts are not supported yet; run `iolab clean` there")
+        raise UnsupportedError(
+            f"cleaning {host}: remote hosts are not supported yet; run `iolab clean` there"
+        )
     with open_agent() as agent:
         if agent.hello.busy_pid is not None:
-            raise UnsupportedError(f"cleaning: a lab is at work (agent process {agent.hello.busy_pid}); end it first")
+            raise UnsupportedError(
+                f"cleaning: a lab is at work (agent process {agent.hello.busy_pid}); end it first"
+            )
         left = 0
         for predecessor in agent.hello.predecessors:
             report = agent.undo(predecessor.journal)

@@ -36,8 +36,11 @@ def check(file: File) -> None:
     experiment = load(file)
     count = sum(1 for _ in cells(experiment))
     lab, measures = experiment.tree["lab"], experiment.tree["measure"]
-    assert isinstance(lab, dict) and isinstance(measures, dict)
-    parts = ", ".join(f"{len(lab.get(kind) or ())} {kind}" for kind in ("machines", "links", "volumes") if lab.get(kind))
+    assert isinstance(lab, dict)
+    assert isinstance(measures, dict)
+    parts = ", ".join(
+        f"{len(lab.get(kind) or ())} {kind}" for kind in ("machines", "links", "volumes") if lab.get(kind)
+    )
     say(f"{file}: {experiment.title}")
     say(f"  lab: {parts}; measures: {', '.join(measures)}")
     for factor in experiment.factors:
@@ -51,30 +54,37 @@ def plan(
     all_commands: Annotated[bool, typer.Option("--all", help="Print the commands of every step.")] = False,
     blocks: Annotated[int | None, typer.Option(min=1, help="Blocks instead of the file's.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the order instead of the file's.")] = None,
-    only: Annotated[list[str] | None, typer.Option(metavar="EXPR", help="factor=level|level,...: only these cells.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="EXPR", help="factor=level|level,...: only these cells.")
+    ] = None,
 ) -> None:
     """Show what a run would do: cells, order, time, and every command with its undo. Nothing is changed."""
     experiment = load(file)
     with open_agent() as agent:
         facts, _ = read_facts(agent)
-    decided = make_plan(experiment, facts, seed=seed, blocks=blocks, only=tuple(selector(text, experiment) for text in only or ()))
+    decided = make_plan(
+        experiment,
+        facts,
+        seed=seed,
+        blocks=blocks,
+        only=tuple(selector(text, experiment) for text in only or ()),
+    )
     if as_json:
         json.dump(describe(decided, experiment), sys.stdout, indent=1)
         say("")
         return
     _print_plan(decided, all_commands)
-    shown = 0
-    for step_commands in commands(experiment, decided):
-        if shown == STEPS_SHOWN and not all_commands:
-            say(f"... and {len(decided.steps) - shown} more steps; --all prints the commands of every one")
+    for number, step_commands in enumerate(commands(experiment, decided)):
+        if number == STEPS_SHOWN and not all_commands:
+            say(f"... and {len(decided.steps) - number} more steps; --all prints the commands of every one")
             return
         for line in render(step_commands):
             say(line)
-        shown += 1
 
 
 def _print_plan(decided: Plan, all_commands: bool) -> None:
-    say(f"{decided.title}: {len(decided.steps)} trials in {decided.blocks} blocks, about {format_nanoseconds(decided.estimate_ns)}")
+    duration = format_nanoseconds(decided.estimate_ns)
+    say(f"{decided.title}: {len(decided.steps)} trials in {decided.blocks} blocks, about {duration}")
     say(f"seed {decided.seed}, plan {decided.digest}")
     for factor in decided.factors:
         note = " (changes slowest)" if factor.name in decided.grouping else ""
@@ -91,15 +101,23 @@ def schema() -> None:
     say(json.dumps(json_schema(), indent=2))
 
 
-def new(name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the experiment; NAME.yaml is written.")]) -> None:
+def new(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Name of the experiment; NAME.yaml is written.")
+    ],
+) -> None:
     """Write a small experiment to start from."""
     path = Path(name).with_suffix(".yaml")
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(starter(path.stem))
     except FileExistsError:
-        raise InputError([Problem(str(path), "writing a new experiment", "the file exists", "a new name")]) from None
+        raise InputError(
+            [Problem(str(path), "writing a new experiment", "the file exists", "a new name")]
+        ) from None
     except OSError as error:
-        problem = Problem(str(path), "writing a new experiment", str(error.strerror), "a folder that can be written to")
+        problem = Problem(
+            str(path), "writing a new experiment", str(error.strerror), "a folder that can be written to"
+        )
         raise InputError([problem]) from None
     say(f"{path} written; try: iolab check {path}, iolab plan {path}, iolab run {path}")

@@ -5,8 +5,8 @@ import sys
 import traceback
 from typing import Annotated
 
-import click
 import typer
+from typer.exceptions import Abort, TyperException
 
 import iolab
 from iolab.cli import host, input_file, results, runs
@@ -16,7 +16,6 @@ from iolab.errors import ExitCode, IolabError
 app = typer.Typer(
     name="iolab",
     help="A laboratory for virtual I/O: build a lab, measure it, say what limited each number, leave no trace.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -33,7 +32,9 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def common(
-    version: Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
 ) -> None:
     """Options of iolab itself."""
 
@@ -46,18 +47,15 @@ def main() -> None:
 def run(arguments: list[str]) -> int:
     """Run one command; return its exit code (errors.ExitCode)."""
     try:
-        status = app(arguments, standalone_mode=False)
+        status = app(arguments or ["--help"], standalone_mode=False)
         return int(status or ExitCode.DONE)
-    except click.exceptions.NoArgsIsHelpError as error:
-        print(error.format_message())
-        return ExitCode.INPUT_WRONG
-    except click.ClickException as error:
-        error.show()
+    except TyperException as error:
+        complain(f"{error.format_message()} `iolab --help` and `iolab COMMAND --help` say what is allowed.")
         return ExitCode.INPUT_WRONG
     except IolabError as error:
         complain(str(error))
         return error.exit_code
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, Abort):
         complain("interrupted")
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
@@ -67,5 +65,7 @@ def run(arguments: list[str]) -> int:
     except Exception as error:
         if "IOLAB_DEBUG" in os.environ:
             traceback.print_exc()
-        complain(f"this is a defect of iolab, please report it: {type(error).__name__}: {error}; IOLAB_DEBUG=1 shows where")
+        complain(
+            f"this is a defect of iolab, please report it: {type(error).__name__}: {error}; IOLAB_DEBUG=1 shows where"
+        )
         return ExitCode.HOST_CANNOT

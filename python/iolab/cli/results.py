@@ -9,14 +9,24 @@ from rich.console import Console
 
 import iolab
 from iolab import report as reports
-from iolab.analysis import analyse, compare as compare_runs
+from iolab.analysis import analyse
+from iolab.analysis import compare as compare_runs
 from iolab.cli.console import console, say
 from iolab.errors import InputError, StoreError
 from iolab.experiment import parse
 from iolab.store.read import experiment_text, find_runs, load_run, not_a_run
 
 RUNS = Path("runs")
-RunName = Annotated[str, typer.Argument(metavar="RUN", help="Run folder, or the name of a run in runs/.", show_default=False)]
+RunName = Annotated[
+    str, typer.Argument(metavar="RUN", help="Run folder, or the name of a run in runs/.", show_default=False)
+]
+
+
+class Rows(StrEnum):
+    """What a row of a CSV report is."""
+
+    ESTIMATES = "estimates"
+    TRIALS = "trials"
 
 
 class Format(StrEnum):
@@ -54,7 +64,9 @@ def print_results(path: Path, screen: Console) -> None:
 
 
 def list_runs(
-    folder: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Where the run folders are.")] = RUNS,
+    folder: Annotated[
+        Path, typer.Option("-o", "--output", metavar="DIR", help="Where the run folders are.")
+    ] = RUNS,
 ) -> None:
     """List the runs, oldest first, with how far they are."""
     found = find_runs(folder)
@@ -70,7 +82,10 @@ def list_runs(
         say(f"{path}  {run.status.value}  {done}/{len(run.plan.steps)} trials  {run.plan.title}")
 
 
-def show(run: RunName, as_json: Annotated[bool, typer.Option("--json", help="Print the documented JSON form.")] = False) -> None:
+def show(
+    run: RunName,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the documented JSON form.")] = False,
+) -> None:
     """Show the results of a run."""
     path = locate(run)
     if as_json:
@@ -82,9 +97,18 @@ def show(run: RunName, as_json: Annotated[bool, typer.Option("--json", help="Pri
 
 def report(
     run: RunName,
-    form: Annotated[Format, typer.Option("--format", help="html: one file for people; md: for a repository; csv: for a spreadsheet.")] = Format.HTML,
-    output: Annotated[Path | None, typer.Option("-o", "--output", metavar="PATH", help="File to write; - prints it.")] = None,
-    rows: Annotated[Rows, typer.Option("--rows", help="csv: a row per estimate or per trial.")] = "estimates",
+    form: Annotated[
+        Format,
+        typer.Option(
+            "--format", help="html: one file for people; md: for a repository; csv: for a spreadsheet."
+        ),
+    ] = Format.HTML,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="PATH", help="File to write; - prints it.")
+    ] = None,
+    rows: Annotated[
+        Rows, typer.Option("--rows", help="csv: a row per estimate or per trial.")
+    ] = Rows.ESTIMATES,
 ) -> None:
     """Write the report of a run; prints where."""
     path = locate(run)
@@ -97,7 +121,7 @@ def report(
         case Format.MD:
             text = reports.markdown(stored, analysis, experiment, iolab.__version__)
         case Format.CSV:
-            text = reports.csv(stored, analysis, experiment, iolab.__version__, rows)
+            text = reports.csv(stored, analysis, experiment, iolab.__version__, rows.value)
     if str(output) == "-":
         say(text.rstrip("\n"))
         return
@@ -105,7 +129,9 @@ def report(
     try:
         target.write_text(text, encoding="utf-8", newline="")
     except OSError as error:
-        raise StoreError(f"writing the report {target}: {error.strerror}; choose another place with -o") from error
+        raise StoreError(
+            f"writing the report {target}: {error.strerror}; choose another place with -o"
+        ) from error
     say(str(target))
 
 

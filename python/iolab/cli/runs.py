@@ -39,10 +39,14 @@ def register(app: typer.Typer) -> None:
 
 def run(
     file: File,
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Where the run folder is made.")] = Path("runs"),
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="DIR", help="Where the run folder is made.")
+    ] = Path("runs"),
     blocks: Blocks = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the order instead of the file's.")] = None,
-    only: Annotated[list[str] | None, typer.Option(metavar="EXPR", help="factor=level|level,...: only these cells.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="EXPR", help="factor=level|level,...: only these cells.")
+    ] = None,
     skip_unsupported: Skip = False,
 ) -> int:
     """Execute an experiment; the last line printed is the run folder."""
@@ -60,7 +64,9 @@ def run(
 
 def resume(
     run: RunName,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Do failed and invalid trials again.")] = False,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Do failed and invalid trials again.")
+    ] = False,
 ) -> int:
     """Do the trials that an interrupted run lacks."""
     path = locate(run)
@@ -104,7 +110,9 @@ def _measure(experiment: Experiment, prepare: Callable[[Agent], Path], *, again:
     except KeyboardInterrupt:
         if path is None:
             raise
-        raise InterruptedRun(f"interrupted; the lab is undone, all finished trials are stored; go on with: iolab resume {path}") from None
+        raise InterruptedRun(
+            f"interrupted; the lab is undone, all finished trials are stored; go on with: iolab resume {path}"
+        ) from None
     except (AgentError, StoreError):
         if path is not None:
             complain(f"the run stopped; what was measured is in {path}")
@@ -123,16 +131,20 @@ def _refuse_unsupported(plan: Plan, skip: bool) -> None:
         for lacking in plan.unsupported[:REASONS_SHOWN]
     ]
     if len(plan.unsupported) > REASONS_SHOWN:
-        lines.append(f"  ... and {len(plan.unsupported) - REASONS_SHOWN} more; `iolab plan FILE --all` lists them")
+        lines.append(
+            f"  ... and {len(plan.unsupported) - REASONS_SHOWN} more; `iolab plan FILE --all` lists them"
+        )
     advice = "--skip-unsupported runs the others" if plan.steps else "nothing of it can run here"
-    raise UnsupportedError(f"planning: {len(plan.unsupported)} cells cannot run on this host; {advice}\n" + "\n".join(lines))
+    raise UnsupportedError(
+        f"planning: {len(plan.unsupported)} cells cannot run on this host; {advice}\n" + "\n".join(lines)
+    )
 
 
 @contextmanager
 def _terminable() -> Iterator[None]:
     """Make SIGTERM end the run as Ctrl-C does: the lab undone, the run resumable."""
 
-    def interrupt(number: int, frame: FrameType | None) -> None:
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGTERM, interrupt)

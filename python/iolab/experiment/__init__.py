@@ -1,1 +1,32 @@
-"""From an experiment file to a frozen `Experiment`: units resolved, every error at once. Nothing here touches a host."""
+"""From an experiment file to a frozen `Experiment`: units resolved, every error at once. Nothing here touches a host.
+
+Stages after this one use `load` or `parse`, walk `cells`, and ask a `Resolver` what each cell means.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from iolab.experiment.check import load as load
+    from iolab.experiment.check import parse as parse
+    from iolab.experiment.product import cells as cells
+    from iolab.experiment.resolve import Resolver as Resolver
+    from iolab.experiment.schema import json_schema as json_schema
+    from iolab.experiment.template import starter as starter
+
+_HOME = {
+    "Resolver": "resolve",
+    "cells": "product",
+    "json_schema": "schema",
+    "load": "check",
+    "parse": "check",
+    "starter": "template",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for; the YAML reader and pydantic are costly to start."""
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

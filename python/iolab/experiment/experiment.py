@@ -7,7 +7,6 @@ from iolab.experiment.links import Link, Volume
 from iolab.experiment.machines import Machine
 from iolab.experiment.measures import Measure
 
-
 Cell = Mapping[str, str]
 """Factor name to level label; a sub-factor is absent where its level is not chosen."""
 

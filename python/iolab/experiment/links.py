@@ -1,37 +1,77 @@
-"""Links between ports, what they do to frames, and volumes."""
+"""Links between ports, what they do to frames, and volumes: the models only; references are checked elsewhere."""
 
+from ipaddress import ip_interface
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import AfterValidator, BaseModel, Field
 
-from iolab.experiment.quantities import FROZEN, BitsPerSecond, Bytes, Nanoseconds
+from iolab.experiment.quantities import (
+    FROZEN,
+    BitsPerSecond,
+    Bytes,
+    Count,
+    Flag,
+    Maybe,
+    Nanoseconds,
+    Ratio,
+    SomeBytes,
+    Switch,
+)
+from iolab.units import UnitError
 
-Switch = Literal["on", "off"]
+ADDRESS_ALLOWED = "an address with its prefix length, e.g. 198.18.0.1/24"
+
+
+def _address(value: str) -> str:
+    try:
+        ip_interface(value)
+    except ValueError as error:
+        raise UnitError(value, ADDRESS_ALLOWED) from error
+    if "/" not in value:
+        raise UnitError(value, ADDRESS_ALLOWED, f"did you mean '{value}/24'?")
+    return value
+
+
+Address = Annotated[str, AfterValidator(_address)]
+"""An IP address with its prefix length."""
 
 
 class Offload(BaseModel):
     """Offloads of every port of a link; absent ones are left as the kernel made them."""
 
     model_config = FROZEN
-    tx_checksum: Switch | None = None
-    rx_checksum: Switch | None = None
-    sg: Switch | None = None
-    tso: Switch | None = None
-    gso: Switch | None = None
-    gro: Switch | None = None
-    lro: Switch | None = None
+    tx_checksum: Maybe[Switch] = None
+    """Checksums of packets sent (ethtool: tx)."""
+    rx_checksum: Maybe[Switch] = None
+    """Checksums of packets received (ethtool: rx)."""
+    sg: Maybe[Switch] = None
+    """Scatter-gather: packets sent from several pieces of memory."""
+    tso: Maybe[Switch] = None
+    """TCP segmentation by the interface."""
+    gso: Maybe[Switch] = None
+    """Segmentation just before the interface."""
+    gro: Maybe[Switch] = None
+    """Joining of received packets before the stack."""
+    lro: Maybe[Switch] = None
+    """Joining of received packets by the interface."""
 
 
 class ShapeClass(BaseModel):
-    """One class of a shaped port; `src` and `dst` are machines (or ports) whose addresses select its packets."""
+    """One class of a shaped port; `from` and `to` are machines (or ports) whose addresses select its packets."""
 
     model_config = FROZEN
     rate: BitsPerSecond
-    ceil: BitsPerSecond | None = None
-    burst: Bytes | None = None
-    cburst: Bytes | None = None
-    src: str | None = Field(default=None, alias="from")
-    dst: str | None = Field(default=None, alias="to")
+    """What it is sure to get."""
+    ceil: Maybe[BitsPerSecond] = None
+    """What it may borrow up to; absent: its rate."""
+    burst: Maybe[SomeBytes] = None
+    """What it may send at once at its rate."""
+    cburst: Maybe[SomeBytes] = None
+    """What it may send at once at its ceil."""
+    src: Maybe[str] = Field(default=None, alias="from")
+    """Selects packets from this machine or port."""
+    dst: Maybe[str] = Field(default=None, alias="to")
+    """Selects packets to this machine or port."""
 
 
 class Shape(BaseModel):
@@ -39,13 +79,20 @@ class Shape(BaseModel):
 
     model_config = FROZEN
     at: str
+    """The port, one of the link's ends."""
     qdisc: Literal["htb", "tbf", "fq", "etf", "pacer"]
+    """The kernel's queueing discipline, or iolab's own pacer."""
     rate: BitsPerSecond
-    burst: Bytes | None = None
-    limit: Bytes | None = None
-    latency: Nanoseconds | None = None
+    """Of the port as a whole."""
+    burst: Maybe[SomeBytes] = None
+    """What may be sent at once."""
+    limit: Maybe[SomeBytes] = None
+    """Longest queue (tbf: either this or latency)."""
+    latency: Maybe[Nanoseconds] = None
+    """Longest time in the queue (tbf)."""
     classes: dict[str, ShapeClass] = Field(default_factory=dict)
-    default: str | None = None
+    """By name; htb and pacer only."""
+    default: Maybe[str] = None
     """Class for packets that no filter selects; absent: they pass unshaped."""
 
 
@@ -54,14 +101,15 @@ class Wire(BaseModel):
 
     model_config = FROZEN
     delay: Nanoseconds = 0
+    """One way."""
     jitter: Nanoseconds = 0
-    loss: float = Field(default=0.0, ge=0.0, le=1.0)
-    rate: BitsPerSecond | None = None
-    queue: Bytes | None = None
-
-
-def _none_word(value: object) -> object:
-    return None if value == "none" else value
+    """Largest deviation from the delay."""
+    loss: Ratio = 0.0
+    """Part of the frames that is lost."""
+    rate: Maybe[BitsPerSecond] = None
+    """Of the path; absent: as fast as it goes."""
+    queue: Maybe[Bytes] = None
+    """Room before the path; what does not fit is dropped."""
 
 
 class Link(BaseModel):
@@ -70,14 +118,19 @@ class Link(BaseModel):
     model_config = FROZEN
     ends: tuple[str, ...] = Field(min_length=2)
     """Ports as machine.port; on a cable the port is the interface's name."""
-    mtu: int = Field(default=1500, ge=68, le=65535)
-    vlan: Annotated[int | None, BeforeValidator(_none_word), Field(ge=1, le=4094)] = None
+    mtu: Count = Field(default=1500, ge=68, le=65535)
+    """Largest IP packet [bytes]."""
+    vlan: Maybe[Annotated[int, Field(ge=1, le=4094, strict=True)]] = None
+    """IEEE 802.1Q tag on this link."""
     offload: Offload = Offload()
-    shape: Annotated[Shape | None, BeforeValidator(_none_word)] = None
-    wire: Annotated[Wire | None, BeforeValidator(_none_word)] = None
-    addresses: dict[str, str] = Field(default_factory=dict)
+    """What the interfaces do for the kernel."""
+    shape: Maybe[Shape] = None
+    """Rate control at one port."""
+    wire: Maybe[Wire] = None
+    """Emulated path between the ends."""
+    addresses: dict[str, Address] = Field(default_factory=dict)
     """Address with prefix length per port; absent ports get one from 198.18.0.0/15 (RFC 2544)."""
-    cable: bool = False
+    cable: Flag = False
     """A cable that exists between real hosts: only addresses, MTU and offloads are set."""
 
 
@@ -85,6 +138,9 @@ class Volume(BaseModel):
     """A scratch file or LUN that the lab makes."""
 
     model_config = FROZEN
-    size: Bytes = Field(gt=0)
+    size: SomeBytes
+    """Of the file or LUN."""
     on: str
-    export: Literal["iscsi", "nvme-tcp", "nbd"] | None = None
+    """The machine whose disk holds it."""
+    export: Maybe[Literal["iscsi", "nvme-tcp", "nbd"]] = None
+    """How other machines reach it; absent: they do not."""

@@ -4,9 +4,11 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from iolab.experiment.quantities import FROZEN, Bytes
+from iolab.experiment.quantities import FROZEN, Count, Maybe, Setting, SomeBytes
 
 Forward = Literal["none", "bridge", "route"]
+Cpu = Annotated[int, Field(ge=0, strict=True)]
+"""Number of a CPU, from 0."""
 
 
 class Disk(BaseModel):
@@ -14,8 +16,11 @@ class Disk(BaseModel):
 
     model_config = FROZEN
     volume: str
+    """Name of the volume."""
     via: Literal["local", "user", "hypervisor", "kernel"] = "local"
-    bus: Literal["virtio-blk", "virtio-scsi", "ide", "nvme", "pvscsi"] | None = None
+    """Who speaks an exported volume's protocol: a user-space program, a guest's parent, or this machine's kernel."""
+    bus: Maybe[Literal["virtio-blk", "virtio-scsi", "ide", "nvme", "pvscsi"]] = None
+    """How a guest sees it."""
 
 
 class Netns(BaseModel):
@@ -23,11 +28,15 @@ class Netns(BaseModel):
 
     model_config = FROZEN
     kind: Literal["netns"]
-    on: str | None = None
+    """A network namespace."""
+    on: Maybe[str] = None
+    """Parent machine; absent: this computer."""
     forward: Forward = "none"
-    settings: dict[str, str] = Field(default_factory=dict)
+    """What it does with frames between its ports."""
+    settings: dict[str, Setting] = Field(default_factory=dict)
     """Kernel settings by sysctl name, e.g. net.ipv4.tcp_rmem."""
     disks: tuple[Disk, ...] = ()
+    """Volumes attached to it."""
 
 
 class Host(BaseModel):
@@ -35,31 +44,50 @@ class Host(BaseModel):
 
     model_config = FROZEN
     kind: Literal["host"]
-    on: None = None
-    ssh: str | None = None
+    """A computer."""
+    on: Maybe[None] = None
+    """A host has no parent."""
+    ssh: Maybe[str] = None
+    """Where it is reached, as user@name; absent: this computer."""
     forward: Forward = "none"
-    settings: dict[str, str] = Field(default_factory=dict)
+    """What it does with frames between its ports."""
+    settings: dict[str, Setting] = Field(default_factory=dict)
+    """Kernel settings by sysctl name, e.g. net.ipv4.tcp_rmem."""
     disks: tuple[Disk, ...] = ()
+    """Volumes attached to it."""
 
 
 class Ring(BaseModel):
     """Descriptor ring sizes."""
 
     model_config = FROZEN
-    rx: int | None = Field(default=None, ge=1)
-    tx: int | None = Field(default=None, ge=1)
+    rx: Maybe[Annotated[int, Field(ge=1, strict=True)]] = None
+    """Received frames [descriptors]."""
+    tx: Maybe[Annotated[int, Field(ge=1, strict=True)]] = None
+    """Frames to send [descriptors]."""
 
 
 class HostTuning(BaseModel):
     """What the parent does for a guest's traffic: receive queues and the CPUs that take interrupts."""
 
     model_config = FROZEN
-    queues: int | None = Field(default=None, ge=1)
-    irq_cpus: tuple[int, ...] = ()
+    queues: Maybe[Annotated[int, Field(ge=1, strict=True)]] = None
+    """Receive queues of the parent's interface."""
+    irq_cpus: tuple[Cpu, ...] = ()
+    """CPUs that take its interrupts; empty: as the kernel chose."""
 
 
 NicKind = Literal[
-    "e1000", "e1000e", "rtl8139", "vmxnet3", "virtio-net", "vhost-net", "vhost-user", "macvtap", "macvtap+vhost", "sr-iov"
+    "e1000",
+    "e1000e",
+    "rtl8139",
+    "vmxnet3",
+    "virtio-net",
+    "vhost-net",
+    "vhost-user",
+    "macvtap",
+    "macvtap+vhost",
+    "sr-iov",
 ]
 
 
@@ -68,20 +96,35 @@ class Vm(BaseModel):
 
     model_config = FROZEN
     kind: Literal["vm"]
-    on: str | None = None
+    """A virtual machine."""
+    on: Maybe[str] = None
+    """Parent machine; absent: this computer."""
     engine: Literal["qemu", "xen"] = "qemu"
-    image: str | None = None
-    memory: Bytes = 512 * 1024 * 1024
-    cpus: int = Field(default=1, ge=1)
-    pin: Literal["auto", "none"] | tuple[int, ...] = "none"
+    """What runs it."""
+    image: Maybe[str] = None
+    """Guest image; absent: the small Linux that iolab builds."""
+    memory: SomeBytes = 512 * 1024 * 1024
+    """Of the guest."""
+    cpus: Count = Field(default=1, ge=1)
+    """Virtual CPUs."""
+    pin: Literal["auto", "none"] | tuple[Cpu, ...] = "none"
+    """CPUs of the parent that its virtual CPUs run on."""
     accel: Literal["auto", "kvm", "tcg"] = "auto"
+    """Hardware virtualisation or emulation; auto: kvm where there is one."""
     nic: NicKind = "virtio-net"
-    queues: int = Field(default=1, ge=1)
+    """Network card the guest sees, and what carries its frames."""
+    queues: Count = Field(default=1, ge=1)
+    """Queue pairs of the network card."""
     ring: Ring = Ring()
+    """Descriptor rings of the network card."""
     host: HostTuning = HostTuning()
+    """What the parent does for it."""
     forward: Forward = "none"
-    settings: dict[str, str] = Field(default_factory=dict)
+    """What it does with frames between its ports."""
+    settings: dict[str, Setting] = Field(default_factory=dict)
+    """Kernel settings by sysctl name, e.g. net.ipv4.tcp_rmem."""
     disks: tuple[Disk, ...] = ()
+    """Volumes attached to it."""
 
 
 Machine = Annotated[Host | Netns | Vm, Field(discriminator="kind")]

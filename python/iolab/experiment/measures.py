@@ -2,9 +2,20 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BaseModel, Field
+from pydantic.json_schema import JsonSchemaValue
 
-from iolab.experiment.quantities import FROZEN, BitsPerSecond, Bytes, Nanoseconds
+from iolab.experiment.quantities import (
+    FROZEN,
+    BitsPerSecond,
+    Count,
+    Maybe,
+    Nanoseconds,
+    Ratio,
+    Shorthand,
+    SomeBytes,
+    SomeNanoseconds,
+)
 
 Direction = Literal["one-way", "both-ways", "dual"]
 """both-ways: both directions at once through one iperf3 pair (--bidir); dual: two independent pairs at once."""
@@ -14,12 +25,32 @@ def _listed(value: object) -> object:
     return value if isinstance(value, list | tuple) else [value]
 
 
+def _item(listing: JsonSchemaValue) -> JsonSchemaValue:
+    found: JsonSchemaValue = listing["items"]
+    return found
+
+
 class Watch(BaseModel):
-    """The wire monitor at one port."""
+    """The wire monitor at one port or on one link."""
 
     model_config = FROZEN
     at: str
-    window: Annotated[tuple[Nanoseconds, ...], BeforeValidator(_listed)]
+    """A machine.port, or a link for all its ports."""
+    window: Annotated[tuple[SomeNanoseconds, ...], Shorthand(_listed, _item), Field(min_length=1)] = (
+        12_000,
+        100_000,
+        1_000_000,
+        10_000_000,
+    )
+    """Bytes are counted per window of each of these lengths; one length may stand alone."""
+
+
+def _watched(value: object) -> object:
+    return {"at": value} if isinstance(value, str) else value
+
+
+Watches = tuple[Annotated[Watch, Shorthand(_watched, lambda _: {"type": "string"})], ...]
+"""A port or link's name alone is watched with the usual windows."""
 
 
 class Flow(BaseModel):
@@ -27,7 +58,9 @@ class Flow(BaseModel):
 
     model_config = FROZEN
     src: str = Field(alias="from")
+    """Sender."""
     dst: str = Field(alias="to")
+    """Receiver."""
 
 
 class Stream(BaseModel):
@@ -35,22 +68,33 @@ class Stream(BaseModel):
 
     model_config = FROZEN
     kind: Literal["stream"]
+    """What is measured."""
     protocol: Literal["tcp", "udp"] = "tcp"
-    src: str | None = Field(default=None, alias="from")
-    dst: str | None = Field(default=None, alias="to")
-    on: str | None = None
+    """What carries it."""
+    src: Maybe[str] = Field(default=None, alias="from")
+    """Sender: a machine, or machine.port."""
+    dst: Maybe[str] = Field(default=None, alias="to")
+    """Receiver: a machine, or machine.port."""
+    on: Maybe[str] = None
     """The machine measured from, where `from` is absent."""
     flows: tuple[Flow, ...] = ()
     """Several flows at once; instead of from and to."""
     direction: Direction = "one-way"
-    duration: Nanoseconds = Field(default=10_000_000_000, gt=0)
+    """Who sends."""
+    duration: SomeNanoseconds = 10_000_000_000
+    """Of the measurement."""
     warm_up: Nanoseconds = 0
     """Left out of the result, before `duration`."""
-    rate: BitsPerSecond | None = None
-    window: Bytes | None = None
-    length: Bytes | None = None
-    parallel: int = Field(default=1, ge=1, le=128)
-    watch: tuple[Watch, ...] = ()
+    rate: Maybe[BitsPerSecond] = None
+    """Intended rate; absent: as fast as it goes."""
+    window: Maybe[SomeBytes] = None
+    """Socket buffers, which bound the TCP window; absent: the kernel tunes them."""
+    length: Maybe[SomeBytes] = None
+    """Bytes per write, for UDP per datagram; absent: what fits the path's MTU."""
+    parallel: Count = Field(default=1, ge=1, le=128)
+    """Connections per flow."""
+    watch: Watches = ()
+    """Wire monitors."""
 
 
 class Forwarding(BaseModel):
@@ -58,14 +102,23 @@ class Forwarding(BaseModel):
 
     model_config = FROZEN
     kind: Literal["forwarding"]
+    """What is measured."""
     src: str = Field(alias="from")
+    """Sender."""
     dst: str = Field(alias="to")
-    frame_size: int = Field(default=64, ge=64, le=9216)
+    """Receiver."""
+    frame_size: Count = Field(default=64, ge=64, le=9216)
+    """Ethernet frame with its checksum (RFC 2544) [bytes]."""
     direction: Direction = "one-way"
+    """Who sends."""
     search: Literal["bisect", "mlr", "fast"] = "fast"
-    loss_ratio: float = Field(default=0.0001, ge=0.0, lt=1.0)
-    trial: Nanoseconds = Field(default=1_000_000_000, gt=0)
-    watch: tuple[Watch, ...] = ()
+    """How the highest rate is looked for: RFC 2544 bisection, MLRsearch, or iolab's own."""
+    loss_ratio: Ratio = 0.0001
+    """Acceptable loss."""
+    trial: SomeNanoseconds = 1_000_000_000
+    """Length of one trial of the search."""
+    watch: Watches = ()
+    """Wire monitors."""
 
 
 class LoadCurve(BaseModel):
@@ -73,12 +126,19 @@ class LoadCurve(BaseModel):
 
     model_config = FROZEN
     kind: Literal["load-curve"]
+    """What is measured."""
     src: str = Field(alias="from")
+    """Sender."""
     dst: str = Field(alias="to")
-    frame_size: int = Field(default=64, ge=64, le=9216)
+    """Receiver."""
+    frame_size: Count = Field(default=64, ge=64, le=9216)
+    """Ethernet frame with its checksum (RFC 2544) [bytes]."""
     direction: Direction = "one-way"
-    trial: Nanoseconds = Field(default=1_000_000_000, gt=0)
-    watch: tuple[Watch, ...] = ()
+    """Who sends."""
+    trial: SomeNanoseconds = 1_000_000_000
+    """Length of one trial of the search."""
+    watch: Watches = ()
+    """Wire monitors."""
 
 
 class Latency(BaseModel):
@@ -86,12 +146,19 @@ class Latency(BaseModel):
 
     model_config = FROZEN
     kind: Literal["latency"]
+    """What is measured."""
     src: str = Field(alias="from")
+    """Sender."""
     dst: str = Field(alias="to")
-    frame_size: int = Field(default=64, ge=64, le=9216)
+    """Receiver."""
+    frame_size: Count = Field(default=64, ge=64, le=9216)
+    """Ethernet frame with its checksum (RFC 2544) [bytes]."""
     rate: BitsPerSecond
-    duration: Nanoseconds = Field(default=10_000_000_000, gt=0)
-    watch: tuple[Watch, ...] = ()
+    """Intended rate."""
+    duration: SomeNanoseconds = 10_000_000_000
+    """Of the measurement."""
+    watch: Watches = ()
+    """Wire monitors."""
 
 
 class DiskMeasure(BaseModel):
@@ -99,11 +166,17 @@ class DiskMeasure(BaseModel):
 
     model_config = FROZEN
     kind: Literal["disk"]
+    """What is measured."""
     on: str
+    """The machine whose disk is measured."""
     program: Literal["hdparm", "thput-fsys", "bonnie++", "fio"]
-    profile: str | None = None
-    size: Bytes | None = None
-    watch: tuple[Watch, ...] = ()
+    """What measures."""
+    profile: Maybe[str] = None
+    """A named set of the program's options; absent: its defaults."""
+    size: Maybe[SomeBytes] = None
+    """How much is written and read; absent: the program's default."""
+    watch: Watches = ()
+    """Wire monitors."""
 
 
 Measure = Annotated[Stream | Forwarding | LoadCurve | Latency | DiskMeasure, Field(discriminator="kind")]

@@ -1,20 +1,127 @@
-"""Pydantic field types for quantities, names and switches; the parsing itself is in `iolab.units`."""
+"""Pydantic field types of the language: quantities, switches, the word `none`; `iolab.units` does the parsing."""
 
-from typing import Annotated, Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic import ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
 
 from iolab import units
 
-FROZEN = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
-"""Every model of the language: immutable, no unknown keys."""
+FROZEN = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, use_attribute_docstrings=True)
+"""Every model of the language: immutable, no unknown keys; a field's docstring is its description in the schema."""
+
+T = TypeVar("T")
+
+MOST_REMEMBERED = 4096
+"""Quantities remembered by their text."""
 
 
-def _quantity(parse: Any, unit: str, examples: list[str], **bounds: Any) -> Any:
-    schema = {"type": ["string", "integer"], "examples": examples, "description": f"resolved to {unit}"}
-    return Annotated[int, BeforeValidator(parse), Field(json_schema_extra=schema, **bounds)]
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """Marks a field that is written with a unit and kept as a plain number."""
+
+    parse: Callable[[object], float]
+    """Text or number to the number kept; raises `units.UnitError`."""
+    noun: str
+    """What it is, in two words."""
+    allowed: str
+    """What may be written, for messages."""
+    write: Callable[[Any], str]
+    """The number kept back to text."""
+    examples: tuple[str, ...]
+    """For the schema."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(self.parse, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        return {"type": ["string", "number"], "examples": list(self.examples), "description": self.allowed}
 
 
-Bytes = _quantity(units.parse_bytes, "bytes", ["128K", "1G"], ge=0)
-BitsPerSecond = _quantity(units.parse_bits_per_second, "bit/s", ["1000Mbit"], gt=0)
-Nanoseconds = _quantity(units.parse_nanoseconds, "ns", ["10s", "12us"], ge=0)
+@dataclass(frozen=True, slots=True)
+class Shorthand:
+    """Marks a field that may also be written in a shorter way."""
+
+    expand: Callable[[object], object]
+    """Turns the short form into the full one; leaves everything else alone."""
+    schema: Callable[[JsonSchemaValue], JsonSchemaValue]
+    """Given the full form's schema, returns the short form's."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(self.expand, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        full = handler(schema)
+        return {"anyOf": [*full.get("anyOf", [full]), self.schema(full)]}
+
+
+def _absent_if_none(value: object) -> object:
+    return None if isinstance(value, str) and value == "none" else value
+
+
+def _text(value: object) -> object:
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+def _remembered(parse: Callable[[object], float]) -> Callable[[object], float]:
+    """Return the parser with a memory for text: levels are resolved again and again."""
+    known: dict[str, float] = {}
+
+    def remembering(value: object) -> float:
+        if not isinstance(value, str):
+            return parse(value)
+        if value not in known:
+            if len(known) > MOST_REMEMBERED:
+                known.clear()
+            known[value] = parse(value)
+        return known[value]
+
+    return remembering
+
+
+_bytes = _remembered(units.parse_bytes)
+_bits_per_second = _remembered(units.parse_bits_per_second)
+_nanoseconds = _remembered(units.parse_nanoseconds)
+
+Maybe = Annotated[T | None, Shorthand(_absent_if_none, lambda _: {"const": "none"})]
+"""A value, or `none`."""
+_SIZE = Quantity(_bytes, "a size", units.BYTES_ALLOWED, units.write_bytes, ("128K", "1G"))
+_RATE = Quantity(
+    _bits_per_second,
+    "a bit rate",
+    units.BITS_PER_SECOND_ALLOWED,
+    units.write_bits_per_second,
+    ("1000Mbit", "64kbit"),
+)
+_TIME = Quantity(
+    _nanoseconds, "a duration", units.NANOSECONDS_ALLOWED, units.write_nanoseconds, ("10s", "12us")
+)
+_RATIO = Quantity(units.parse_ratio, "a ratio", units.RATIO_ALLOWED, units.write_ratio, ("0.01%", "0.0001"))
+
+Bytes = Annotated[int, _SIZE]
+"""A size [bytes]."""
+SomeBytes = Annotated[int, Field(gt=0), _SIZE]
+"""A size that is not 0 [bytes]."""
+BitsPerSecond = Annotated[int, Field(gt=0), _RATE]
+"""A bit rate that is not 0 [bit/s]."""
+Nanoseconds = Annotated[int, _TIME]
+"""A duration [ns]."""
+SomeNanoseconds = Annotated[int, Field(gt=0), _TIME]
+"""A duration that is not 0 [ns]."""
+Ratio = Annotated[float, _RATIO]
+"""A part of the whole [ratio]."""
+Count = Annotated[int, Field(strict=True)]
+"""A whole number; text and booleans are refused."""
+Flag = Annotated[bool, Field(strict=True)]
+"""true or false."""
+Switch = Literal["on", "off"]
+"""As ethtool says it."""
+Setting = Annotated[str, Shorthand(_text, lambda _: {"type": "number"})]
+"""Text; a number is taken as it is written."""

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 from typing import Any, Literal
 
+QdiscField = Literal["kind", "default", "rate_bps", "burst_bytes", "limit_bytes", "latency_us", "maxrate_bps"]
+ClassField = Literal["rate_bps", "ceil_bps", "burst_bytes", "cburst_bytes"]
+
 
 @dataclass(frozen=True, slots=True)
 class Interface:
@@ -16,8 +19,8 @@ class Interface:
 
     name: str
     """Interface name."""
-    attribute: Literal["mtu", "state", "carrier", "master", "kind", "vlan", "address"]
-    """state: operational, lower case; carrier: up or down; address: IPv4 with prefix length, sorted, by commas."""
+    attribute: Literal["mtu", "carrier", "master", "bridging", "kind", "vlan", "address"]
+    """carrier: up or down; bridging: forwarding, disabled, ...; address: IPv4 with prefix length, by commas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,7 @@ class Qdisc:
 
     interface: str
     """Interface name."""
-    field: Literal["kind", "default", "rate_bps", "burst_bytes", "limit_bytes", "latency_us", "maxrate_bps"]
+    field: QdiscField
     """What to take; a field that this kind does not show gives nothing."""
 
 
@@ -54,7 +57,7 @@ class ShaperClass:
 
     classid: str
     """Such as 1:10."""
-    field: Literal["rate_bps", "ceil_bps", "burst_bytes", "cburst_bytes"]
+    field: ClassField
     """What to take."""
 
 
@@ -109,8 +112,8 @@ def _interface(how: Interface, rows: Rows) -> str | None:
     match how.attribute:
         case "mtu":
             return str(row["mtu"])
-        case "state":
-            return str(row["operstate"]).lower()
+        case "bridging":
+            return str(row["linkinfo"]["info_slave_data"]["state"])
         case "carrier":
             return "up" if {"UP", "LOWER_UP"} <= set(row["flags"]) else "down"
         case "master":
@@ -162,7 +165,9 @@ def _qdisc(how: Qdisc, rows: Rows) -> str | None:
 def _shaper_class(how: ShaperClass, text: str) -> str | None:
     line = next((line for line in text.splitlines() if line.split()[2:3] == [how.classid]), "")
     name, unit = how.field.rsplit("_", 1)
-    found = re.search(rf"\b{name} (\d+(?:\.\d+)?)([KMGT]?)({'bit' if unit == 'bps' else 'b'})\b", line)
+    found = re.search(
+        rf"\b{name} (\d+(?:\.\d+)?(?:e\+\d+)?)([KMGT]?)({'bit' if unit == 'bps' else 'b'})\b", line
+    )
     if found is None:
         return None
     scale = 1000 if unit == "bps" else 1024

@@ -5,16 +5,17 @@ from iolab.experiment.experiment import Experiment
 from iolab.report import readme, spreadsheet
 from iolab.report.console import terminal
 from iolab.report.interchange import show_json
+from iolab.report.side_by_side import comparison, comparison_text
 from iolab.store.records import StoredRun
 
-__all__ = ["csv", "html", "markdown", "show_json", "terminal"]
+__all__ = ["comparison", "comparison_text", "csv", "html", "markdown", "show_json", "terminal"]
 
 
 def html(run: StoredRun, analysis: Analysis, experiment: Experiment, version: str) -> str:
     """Render a run as one HTML file that fetches nothing."""
-    from iolab.report.page import page  # altair and the charts' JavaScript are slow to load
+    from iolab.report.page import render  # altair and the charts' JavaScript are slow to load
 
-    return page.render(run, analysis, experiment, version)
+    return render.page(run, analysis, experiment, version)
 
 
 def markdown(run: StoredRun, analysis: Analysis, experiment: Experiment, version: str) -> str:  # noqa: ARG001

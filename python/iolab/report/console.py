@@ -1,7 +1,11 @@
 """The result in a terminal, 80 columns and up, as rich renderables; printing is the command line's business."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 from rich import box
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -21,11 +25,13 @@ def terminal(run: StoredRun, analysis: Analysis, words: Words = EN) -> Renderabl
     """Render state, summary, one table per measure, and a line per kind of trouble."""
     named = names([factor.name for factor in run.plan.factors], words)
     trials = sentences.counted(run.trials)
-    parts: list[RenderableType] = [Text(run.plan.title, style="bold"), Text(sentences.state(run, trials, words), style="dim")]
-    parts += [Text(line, style="yellow") for line in (sentences.progress(run, trials, words), sentences.functional(trials, named)) if line]
+    parts: list[RenderableType] = [Text(run.plan.title, style="bold")]
+    parts.append(Text(sentences.state(run, trials, words), style="dim"))
+    parts += [Text(line, style="yellow") for line in sentences.banners(run, trials, named)]
     for shown in leading(analysis, run.plan.measures, MOST_ROWS):
         written = tables.results(shown, run, analysis, named)
-        parts += ["", _table(written, words), *(Text(note, style="dim") for note in written.notes)]
+        parts += ["", Text(written.caption, style="bold"), _Fitting(written, words)]
+        parts += [*(Text(note, style="dim") for note in written.notes)]
     parts += ["", *(Text(line) for line in sentences.summary(analysis, run.plan.measures, named))]
     legend = sentences.legend(analysis, run.plan.measures, named)
     parts += [Text(legend, style="dim")] if legend else []
@@ -33,23 +39,53 @@ def terminal(run: StoredRun, analysis: Analysis, words: Words = EN) -> Renderabl
     return Group(*parts)
 
 
-def _table(written: tables.ResultTable, words: Words) -> Table:
-    text = words.table
-    table = Table(title=Text(written.caption, style="bold"), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+@dataclass(frozen=True, slots=True)
+class _Fitting:
+    """A result table that leaves out min and max where the terminal is too narrow for them."""
+
+    written: tables.ResultTable
+    """Its rows."""
+    words: Words
+    """The language."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        full = _table(self.written, self.words, extremes=True)
+        fits = Measurement.get(console, options.update(max_width=10_000), full).maximum <= options.max_width
+        yield full if fits else _table(self.written, self.words, extremes=False)
+
+
+def _table(written: tables.ResultTable, words: Words, *, extremes: bool) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True)
     for factor in written.factors:
         table.add_column(Text(factor), overflow="fold")
-    figures = [text.min, text.max, text.interval] if written.with_ci else [text.min, text.max]
-    table.add_column(Text(tables.head(text.mean, written.unit, words)), justify="right", no_wrap=True)
-    for name in (*figures, text.n):
+    for name, _ in _columns(written, words, extremes=extremes):
         table.add_column(Text(name), justify="right", no_wrap=True)
-    if written.with_change:
-        table.add_column(Text(text.change), justify="right", no_wrap=True)
-    means, lows, highs = (_aligned([getattr(row, name) for row in written.rows]) for name in ("mean", "min", "max"))
-    for row, mean, low, high in zip(written.rows, means, lows, highs, strict=True):
-        marked = f"{mean} {tables.MARK}" if row.marked else f"{mean}  " if any(each.marked for each in written.rows) else mean
-        texts = [*row.levels, marked, low, high, *([row.ci] if written.with_ci else []), row.n]
-        table.add_row(*map(Text, texts), *([Text(row.change)] if written.with_change else []), style="dim" if row.reference else "")
+    figures = [column for _, column in _columns(written, words, extremes=extremes)]
+    for index, row in enumerate(written.rows):
+        texts = [*row.levels, *(column[index] for column in figures)]
+        table.add_row(*map(Text, texts), style="dim" if row.reference else "")
     return table
+
+
+def _columns(written: tables.ResultTable, words: Words, *, extremes: bool) -> Iterator[tuple[str, list[str]]]:
+    text, rows = words.table, written.rows
+    room = "  " if any(row.marked for row in rows) else ""
+    means = _aligned([row.mean for row in rows])
+    marks = [f" {tables.MARK}" if row.marked else room for row in rows]
+    yield _head(text.mean, written.unit), [mean + mark for mean, mark in zip(means, marks, strict=True)]
+    if extremes:
+        yield text.min, _aligned([row.min for row in rows])
+        yield text.max, _aligned([row.max for row in rows])
+    if written.with_ci:
+        yield text.interval, [row.ci for row in rows]
+    yield text.n, [row.n for row in rows]
+    if written.with_change:
+        yield text.change, [row.change for row in rows]
+
+
+def _head(name: str, unit: str) -> str:
+    """Head and unit on two lines: figures are narrow, and 80 columns are few."""
+    return f"{name}\n[{unit}]" if unit else name
 
 
 def _aligned(texts: list[str]) -> list[str]:
@@ -61,8 +97,10 @@ def _troubles(run: StoredRun, named: Names) -> list[RenderableType]:
     trials = sentences.counted(run.trials)
     lines = []
     for warning in troubles.warnings(trials):
-        text = words.trouble.warning.format(code=warning.code, count=warning.count, total=len(trials), text=sentences.stop(warning.text))
-        lines.append(words.trouble.advice_after.format(text=text, advice=sentences.stop(warning.advice)) if warning.advice else text)
+        text = words.trouble.warning.format(
+            code=warning.code, count=warning.count, total=len(trials), text=sentences.stop(warning.text)
+        )
+        lines.append(sentences.advised(text, warning.advice, words))
     lost = troubles.lost(trials)
     lines += [_lost(each, named) for each in lost[:MOST_LOST]]
     if len(lost) > MOST_LOST:

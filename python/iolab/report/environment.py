@@ -1,13 +1,17 @@
 """The host's facts as entries for people; knows no key beyond its name, so that new facts show up by themselves."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 
+from iolab.report import numbers
 from iolab.report.words import Words
 
 MOST_CHILDREN = 200
 """Entries of one fact that are listed; facts.json in the run folder has all of them."""
 MOST_DEPTH = 4
+_UNITS = {"_bytes": ("byte", 1.0), "_ns": ("ns", 1.0), "_milli": ("", 1e-3)}
+"""Ending of a fact's name to its unit, and what makes it that unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,18 +29,38 @@ class Fact:
 def entries(facts: Mapping[str, object], words: Words) -> tuple[Fact, ...]:
     """Turn facts.json into entries, plain ones first."""
     found = [_fact(key, value, words, 0) for key, value in facts.items() if key != "schema"]
-    return tuple(sorted((fact for fact in found if fact.text or fact.parts), key=lambda fact: bool(fact.parts)))
+    return tuple(
+        sorted((fact for fact in found if fact.text or fact.parts), key=lambda fact: bool(fact.parts))
+    )
 
 
 def _fact(key: str, value: object, words: Words, depth: int) -> Fact:
     name = words.facts.get(key, key.replace("_", " ") if depth == 0 else key)
-    if isinstance(value, Mapping) and depth < MOST_DEPTH:
-        parts = [_fact(str(inner), each, words, depth + 1) for inner, each in list(value.items())[:MOST_CHILDREN]]
-        return Fact(name, "", tuple(part for part in parts if part.text or part.parts))
-    if isinstance(value, list | tuple) and any(isinstance(each, Mapping | list | tuple) for each in value) and depth < MOST_DEPTH:
-        parts = [_fact(_label(each, index), each, words, depth + 1) for index, each in enumerate(value[:MOST_CHILDREN])]
-        return Fact(name, "", tuple(part for part in parts if part.text or part.parts))
-    return Fact(name, _text(value, words))
+    inner = list(islice(_inner(value), MOST_CHILDREN)) if depth < MOST_DEPTH else []
+    if not inner:
+        return Fact(name, _measured(key, value, words) or _text(value, words))
+    parts = [_fact(each, part, words, depth + 1) for each, part in inner]
+    return Fact(name, "", tuple(part for part in parts if part.text or part.parts))
+
+
+def _inner(value: object) -> Iterator[tuple[str, object]]:
+    """The parts of a mapping, or of a list that holds more than plain values."""
+    if isinstance(value, Mapping):
+        yield from ((str(key), part) for key, part in value.items())
+    elif isinstance(value, list | tuple) and any(isinstance(part, Mapping | list | tuple) for part in value):
+        yield from ((_label(part, index), part) for index, part in enumerate(value))
+
+
+def _measured(key: str, value: object, words: Words) -> str:
+    """A fact whose name says its unit."""
+    found = next((each for each in _UNITS if key.endswith(each)), None)
+    if found is None or isinstance(value, bool) or not isinstance(value, int | float):
+        return ""
+    unit, factor = _UNITS[found]
+    by = numbers.scale(key, unit, [value * factor])
+    return numbers.quantity(
+        value * factor, by, min(numbers.decimals_exact(value * factor * by.factor), 2), words
+    )
 
 
 def _label(value: object, index: int) -> str:
@@ -52,7 +76,7 @@ def _text(value: object, words: Words) -> str:
         case None:
             return ""
         case bool():
-            return "yes" if value else "no"
+            return words.yes if value else words.no
         case float():
             return f"{value:g}"
         case list() | tuple():

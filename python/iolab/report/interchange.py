@@ -12,7 +12,6 @@ SHOW_SCHEMA = 1
 """Version of the format: additions keep it, changes and removals raise it."""
 
 
-
 def show_json(run: StoredRun, analysis: Analysis) -> str:
     """Render a run and its estimates as JSON; values are in stored units, absent figures are null."""
     document: Mapping[str, object] = {
@@ -22,7 +21,7 @@ def show_json(run: StoredRun, analysis: Analysis) -> str:
         "trials": [_trial(trial) for trial in counted(run.trials)],
         "estimates": [_estimate(estimate) for estimate in analysis.estimates],
     }
-    return json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n"
+    return json.dumps(document, ensure_ascii=False, allow_nan=False)
 
 
 def _trial(trial: TrialRecord) -> Mapping[str, object]:
@@ -33,7 +32,8 @@ def _trial(trial: TrialRecord) -> Mapping[str, object]:
         "status": trial.result.status.value,
         "reason": trial.result.reason,
         "metrics": {
-            name: {"value": _finite(metric.value), "unit": metric.unit} for name, metric in trial.result.metrics.items()
+            name: {"value": _finite(metric.value), "unit": metric.unit}
+            for name, metric in trial.result.metrics.items()
         },
     }
 

@@ -71,12 +71,18 @@ def decimals_for(half_width: float, value: float) -> int:
     """
     size = abs(value)
     most = MOST_DIGITS - 1 - _exponent(size) if size else MOST_DIGITS
-    if half_width > 0 and math.isfinite(half_width):
-        lead = _exponent(half_width)
-        wanted = 1 - lead if half_width / 10.0**lead < 2.0 else -lead
-    else:
-        wanted = 2 - _exponent(size) if size else 0
+    if not half_width > 0 or not math.isfinite(half_width):
+        return max(0, min(2 - _exponent(size), 9)) if size else 0
+    lead = _exponent(half_width)
+    wanted = 1 - lead if half_width / 10.0**lead < 2.0 else -lead
     return max(0, min(wanted, most, 9))
+
+
+def decimals_exact(value: float) -> int:
+    """Decimals of a figure that was chosen, not measured: as many as it has, within reason."""
+    return next(
+        (decimals for decimals in range(6) if math.isclose(round(value, decimals), value, rel_tol=1e-9)), 6
+    )
 
 
 def _exponent(size: float) -> int:
@@ -104,7 +110,9 @@ def estimate_decimals(estimate: Estimate, by: Scale) -> int:
     """Decimals for every figure of one estimate."""
     if estimate.unit == "count" and not estimate.mean % 1:
         return 0
-    return decimals_for(half_width(estimate) * by.factor, estimate.mean * by.factor)
+    mean = estimate.mean * by.factor
+    supported = decimals_for(half_width(estimate) * by.factor, mean)
+    return supported if estimate.ci is not None else max(supported, decimals_for(0.0, mean))
 
 
 def figure(value: float | None, by: Scale, decimals: int, words: Words) -> str:
@@ -172,7 +180,10 @@ def p_value(p: float | None, words: Words) -> str:
 def align(texts: Sequence[str], digit: str = FIGURE_SPACE, point: str = PUNCTUATION_SPACE) -> list[str]:
     """Pad figures of one column on the right so that their decimal points stand under each other."""
     longest = max((_fraction(text) for text in texts), default=0)
-    return [text + _padding(longest, _fraction(text), digit, point) if _is_number(text) else text for text in texts]
+    return [
+        text + _padding(longest, _fraction(text), digit, point) if _is_number(text) else text
+        for text in texts
+    ]
 
 
 def _is_number(text: str) -> bool:

@@ -21,7 +21,7 @@ def text(run: StoredRun, analysis: Analysis, version: str, words: Words = EN) ->
     named = names([factor.name for factor in run.plan.factors], words)
     trials = sentences.counted(run.trials)
     blocks = [f"# {escape(run.plan.title)}", escape(sentences.state(run, trials, words))]
-    blocks += [f"> {escape(line)}" for line in (sentences.progress(run, trials, words), sentences.functional(trials, named)) if line]
+    blocks += [f"> {escape(line)}" for line in sentences.banners(run, trials, named)]
     blocks += [f"## {words.page.summary}", *_summary(run, analysis, named)]
     blocks.append(f"## {words.page.results}")
     for shown in leading(analysis, run.plan.measures, MOST_ROWS):
@@ -38,19 +38,20 @@ def escape(raw: str) -> str:
 
 
 def _summary(run: StoredRun, analysis: Analysis, named: Names) -> list[str]:
-    lines = "\n".join(f"- {_sentence(line)}" for line in sentences.summary(analysis, run.plan.measures, named))
-    notes = [sentences.legend(analysis, run.plan.measures, named), *sentences.resolution(analysis, run.plan.measures, named)]
+    measures = run.plan.measures
+    lines = "\n".join(f"- {escape(line)}" for line in sentences.summary(analysis, measures, named))
+    notes = [sentences.legend(analysis, measures, named), *sentences.resolution(analysis, measures, named)]
     return [lines, *(escape(note) for note in notes if note)]
-
-
-def _sentence(line: str) -> str:
-    return escape(line)
 
 
 def _results(written: tables.ResultTable, words: Words) -> list[str]:
     text = words.table
     heads = [*written.factors, tables.head(text.mean, written.unit, words), text.min, text.max]
-    heads += [*([text.interval] if written.with_ci else []), text.n, *([text.change] if written.with_change else [])]
+    heads += [
+        *([text.interval] if written.with_ci else []),
+        text.n,
+        *([text.change] if written.with_change else []),
+    ]
     rows = []
     for row in written.rows:
         mean = f"{row.mean} {tables.MARK}" if row.marked else row.mean
@@ -86,7 +87,9 @@ def _troubles(run: StoredRun, named: Names) -> list[str]:
         if len(lost) > MOST_LOST:
             blocks.append(words.left_out.format(count=len(lost) - MOST_LOST))
     if lacking:
-        rows = [[words.unsupported, named.measure(each.measure), str(each.count), each.reason] for each in lacking]
+        rows = [
+            [words.unsupported, named.measure(each.measure), str(each.count), each.reason] for each in lacking
+        ]
         blocks.append(grid([words.status, named.words.table.measure, words.cell, words.reason], rows, 4))
     return blocks or [words.none]
 

@@ -1,4 +1,4 @@
-"""What fits into a report: of very many cells the ones that differ most, in the plan's order; the CSV export has all."""
+"""What fits into a report: of very many cells the ones that differ most, in the plan's order. CSV has them all."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -10,7 +10,7 @@ from iolab.report.words import Words
 from iolab.store.records import RunStatus, StoredRun, TrialRecord
 from iolab.trial.result import Status
 
-MOST_FINDINGS = 8
+MOST_FINDINGS = 12
 """Sentences a summary may have and still be read."""
 FUNCTIONAL_CODE = "functional-only"
 """Code of the warning that a trial carries when its figures come from emulation."""
@@ -23,7 +23,7 @@ def counted(trials: Iterable[TrialRecord]) -> list[TrialRecord]:
 
 def state(run: StoredRun, trials: Sequence[TrialRecord], words: Words) -> str:
     """Say in one line how far the run is and where it was made."""
-    tally = {status: 0 for status in Status}
+    tally = dict.fromkeys(Status, 0)
     for trial in trials:
         tally[trial.result.status] += 1
     text = words.state
@@ -45,16 +45,31 @@ def progress(run: StoredRun, trials: Sequence[TrialRecord], words: Words) -> str
     return words.state.progress.format(done=len(trials), planned=len(run.plan.steps))
 
 
+def banners(run: StoredRun, trials: Sequence[TrialRecord], names: Names) -> list[str]:
+    """What a reader must know before any figure."""
+    return [line for line in (progress(run, trials, names.words), functional(trials, names)) if line]
+
+
 def _date(trials: Sequence[TrialRecord]) -> str:
     first = min((trial.wall for trial in trials), default="")
-    return first[:16].replace("T", " ")
+    return " ".join(filter(None, (first[:10], first[11:16], _zone(first))))
+
+
+def _zone(wall: str) -> str:
+    """The offset from UTC at the end of an ISO 8601 time."""
+    tail = wall[19:]
+    if tail.endswith("Z"):
+        return "UTC"
+    sign = max(tail.find("+"), tail.find("-"))
+    return tail[sign:] if sign >= 0 else ""
 
 
 def host_line(facts: Mapping[str, object]) -> str:
     """Name the host in a line: its name, kernel and processor, as far as facts.json has them."""
     host = facts.get("host")
     places = (facts, host) if isinstance(host, Mapping) else (facts,)
-    found = [_first(places, keys) for keys in (("hostname", "host", "node", "name"), ("kernel", "release"), ("cpu", "cpu_model"))]
+    wanted = (("hostname", "host", "node", "name"), ("kernel", "release"), ("cpu_model", "cpu"))
+    found = [_first(places, keys) for keys in wanted]
     return ", ".join(dict.fromkeys(text for text in found if text))
 
 
@@ -75,7 +90,7 @@ def finding(found: Finding, analysis: Analysis, names: Names) -> str:
     detectable = analysis.detectable.get(found.measure)
     conditions = names.cell(found.conditions)
     places = {
-        "level": capital(names.level(found.factor, found.level)),
+        "level": _subject(found, names),
         "reference": _reference(found, names),
         "change": _change(found, names.words),
         "measure": names.measure(found.measure),
@@ -85,10 +100,19 @@ def finding(found: Finding, analysis: Analysis, names: Names) -> str:
     if found.shown:
         more, less = (words.more_under, words.less_under) if conditions else (words.more, words.less)
         return (more if found.ratio >= 1 else less).format(**places)
+    if found.ci is not None and not found.ci.low <= 1 <= found.ci.high:
+        return (words.chance_under if conditions else words.chance).format(**places)
     plain, known = (
         (words.same_under, words.same_under_detectable) if conditions else (words.same, words.same_detectable)
     )
     return (plain if detectable is None else known).format(**places)
+
+
+def _subject(found: Finding, names: Names) -> str:
+    """Begin the sentence; a label that the user wrote stays as it is."""
+    level = names.level(found.factor, found.level)
+    own = level == found.level and found.level not in names.words.plain_levels
+    return level if own else capital(level)
 
 
 def _reference(found: Finding, names: Names) -> str:
@@ -104,12 +128,12 @@ def _change(found: Finding, words: Words) -> str:
 
 def capital(text: str) -> str:
     """Begin a sentence, but leave names like e1000 or virtio-net alone."""
-    first = text.split(" ", 1)[0]
+    first = text.split(" ", 1)[0].replace("-", "")
     return text[:1].upper() + text[1:] if first.isalpha() and first.islower() else text
 
 
 def summary(analysis: Analysis, measures: Sequence[str], names: Names) -> list[str]:
-    """The sentences that open a report: per measure what was measured, then what makes a difference and what does not."""
+    """The sentences that open a report: what was measured, what makes a difference, and what does not."""
     if not analysis.estimates:
         return [names.words.summary.no_estimates]
     groups = by_metric(analysis)
@@ -154,14 +178,16 @@ def legend(analysis: Analysis, measures: Sequence[str], names: Names) -> str | N
     if not analysis.findings:
         return None
     used = {found.measure for found in analysis.findings}
-    metrics = [
-        words.leading.format(metric=names.metric(analysis.leading[measure]), measure=names.measure(measure))
-        for measure in measures
-        if measure in used and measure in analysis.leading
-    ]
+    by_name: dict[str, list[str]] = {}
+    for measure in measures:
+        if measure in used and measure in analysis.leading:
+            by_name.setdefault(names.metric(analysis.leading[measure]), []).append(names.measure(measure))
+    comma = names.words.comma
+    metrics = [words.leading.format(metric=metric, measure=comma.join(of)) for metric, of in by_name.items()]
     levels = [found.ci.level_ratio for found in analysis.findings if found.ci is not None]
     text = words.legend.format(
-        metrics=names.words.comma.join(metrics), level_percent=numbers.percent(levels[0] if levels else 0.95, 0)
+        metrics=names.words.comma.join(metrics),
+        level_percent=numbers.percent(levels[0] if levels else 0.95, 0),
     )
     bare = any(found.ci is None for found in analysis.findings)
     return f"{text} {words.no_interval}" if bare else text
@@ -187,10 +213,14 @@ def functional(trials: Iterable[TrialRecord], names: Names) -> str | None:
         for trial in trials
         if any(warning.code == FUNCTIONAL_CODE for warning in trial.result.warnings)
     )
-    return names.words.summary.functional.format(measures=names.words.comma.join(measures)) if measures else None
+    return (
+        names.words.summary.functional.format(measures=names.words.comma.join(measures)) if measures else None
+    )
 
 
-def outliers(shown: Shown, analysis: Analysis, by: numbers.Scale, mark: str, names: Names, most: int = 12) -> list[str]:
+def outliers(
+    shown: Shown, analysis: Analysis, by: numbers.Scale, mark: str, names: Names, most: int = 12
+) -> list[str]:
     """One sentence per marked trial of the shown cells: the reason, and the mean without it."""
     estimates = {cell_key(estimate.cell): estimate for estimate in shown.estimates if estimate.outliers}
     lines: list[str] = []
@@ -216,9 +246,25 @@ def _outlier(outlier: Outlier, estimate: Estimate, by: numbers.Scale, mark: str,
         cell=names.cell(outlier.cell) or names.measure(outlier.measure),
         block=outlier.block,
         value=numbers.quantity(outlier.value, by, decimals, words),
-        reason=stop(capital(outlier.text)),
+        reason=stop(_apart(outlier, estimate, by, names)),
         without=numbers.quantity(estimate.mean_without, by, decimals, words),
     )
+
+
+def _apart(outlier: Outlier, estimate: Estimate, by: numbers.Scale, names: Names) -> str:
+    """Why it is marked: in the report's own units where the code is known, in the analysis' words where not."""
+    template = names.words.table.outlier_reasons.get(outlier.code)
+    if template is None:
+        return capital(outlier.text)
+    decimals = numbers.estimate_decimals(estimate, by)
+    median = numbers.quantity(estimate.median, by, decimals, names.words)
+    _, _, cause = outlier.text.partition("; ")
+    return template.format(median=median, z=numbers.fixed(abs(outlier.robust_z), 0), cause=cause)
+
+
+def advised(text: str, advice: str, words: Words) -> str:
+    """A sentence and, where there is any, what to do."""
+    return words.trouble.advice_after.format(text=stop(text), advice=stop(advice)) if advice else stop(text)
 
 
 def stop(text: str) -> str:

@@ -28,7 +28,9 @@ def table(run: StoredRun, analysis: Analysis, rows: Rows = "estimates") -> str:
     factors = [factor.name for factor in run.plan.factors]
     out = io.StringIO(newline="")
     writer = csv.writer(out)
-    writer.writerows(_trial_rows(run, factors) if rows == "trials" else _estimate_rows(run, analysis, factors))
+    writer.writerows(
+        _trial_rows(run, factors) if rows == "trials" else _estimate_rows(run, analysis, factors)
+    )
     return out.getvalue()
 
 

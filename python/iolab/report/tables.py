@@ -151,7 +151,7 @@ def _row(
     )
 
 
-def all_metrics(table: ResultTable, run: StoredRun, analysis: Analysis, names: Names) -> MetricsTable | None:
+def all_metrics(table: ResultTable, analysis: Analysis, names: Names) -> MetricsTable | None:
     """Write the means of all metrics for the cells of a table; None where there is only the one."""
     words = names.words
     cells = [cell_key(row.cell) for row in table.rows]

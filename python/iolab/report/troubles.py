@@ -74,7 +74,9 @@ def warnings(trials: Iterable[TrialRecord]) -> list[WarningCount]:
                 )
     order = sorted(firsts, key=lambda code: (-counts[code], code))
     return [
-        WarningCount(first.code, counts[code], first.text, first.advice, first.measure, first.cell, first.block)
+        WarningCount(
+            first.code, counts[code], first.text, first.advice, first.measure, first.cell, first.block
+        )
         for code in order
         for first in (firsts[code],)
     ]

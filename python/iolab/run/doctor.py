@@ -67,7 +67,11 @@ def examine(agent: Agent, facts: Facts) -> list[Finding]:
 def _privilege(agent: Agent) -> Finding:
     hello = agent.hello
     if hello.rootless:
-        return Finding("privilege", Grade.GOOD, "an ordinary user; the lab lives in user and network namespaces of its own")
+        return Finding(
+            "privilege",
+            Grade.GOOD,
+            "an ordinary user; the lab lives in user and network namespaces of its own",
+        )
     if "netns" in hello.capabilities:
         return Finding("privilege", Grade.GOOD, "root")
     reason = "; ".join(hello.limits) or "the kernel refuses user namespaces"
@@ -77,17 +81,26 @@ def _privilege(agent: Agent) -> Finding:
 def _free(agent: Agent) -> Finding:
     hello = agent.hello
     if hello.busy_pid is not None:
-        return Finding("host", Grade.LIMITED, f"held by another lab (agent process {hello.busy_pid})", "wait for it to end")
+        return Finding(
+            "host",
+            Grade.LIMITED,
+            f"held by another lab (agent process {hello.busy_pid})",
+            "wait for it to end",
+        )
     left = sum(predecessor.entries for predecessor in hello.predecessors)
     if left:
-        return Finding("host", Grade.LIMITED, f"{left} changes of a killed agent are not undone", "run `iolab clean`")
+        return Finding(
+            "host", Grade.LIMITED, f"{left} changes of a killed agent are not undone", "run `iolab clean`"
+        )
     return Finding("host", Grade.GOOD, "free and clean")
 
 
 def _program(facts: Facts, name: str, package: str) -> Finding:
     version = facts.programs.get(name)
     if version is None:
-        return Finding(name, Grade.LACKING, "not installed", f"install the package {package}, or run `make setup`")
+        return Finding(
+            name, Grade.LACKING, "not installed", f"install the package {package}, or run `make setup`"
+        )
     return Finding(name, Grade.GOOD, version)
 
 
@@ -97,17 +110,26 @@ def _feature(facts: Facts, feature: str, purpose: str) -> Finding:
         return Finding(feature, Grade.GOOD, purpose)
     grade = Grade.LACKING if feature in NEEDED_FEATURES else Grade.LIMITED
     seen = "could not be tried" if state is None else "this kernel has it not"
-    return Finding(feature, grade, f"{seen}: {purpose}", "load the kernel's module, or use a kernel that has it")
+    return Finding(
+        feature, grade, f"{seen}: {purpose}", "load the kernel's module, or use a kernel that has it"
+    )
 
 
 def _load(facts: Facts) -> Finding:
     load, per_cpu = facts.load_1min_milli / 1000, BUSY_LOAD_PER_CPU
     if load > per_cpu * facts.cpus:
-        return Finding("load", Grade.LIMITED, f"{load:.2f} on {facts.cpus} CPUs", "other work disturbs results; let it end first")
+        return Finding(
+            "load",
+            Grade.LIMITED,
+            f"{load:.2f} on {facts.cpus} CPUs",
+            "other work disturbs results; let it end first",
+        )
     return Finding("load", Grade.GOOD, f"{load:.2f} on {facts.cpus} CPUs")
 
 
 def _clock(facts: Facts) -> Finding:
     if facts.clocksource in ("tsc", "kvm-clock", "arch_sys_counter"):
         return Finding("clocksource", Grade.GOOD, facts.clocksource)
-    return Finding("clocksource", Grade.LIMITED, facts.clocksource, "reading time is slow or coarse; tsc is better")
+    return Finding(
+        "clocksource", Grade.LIMITED, facts.clocksource, "reading time is slow or coarse; tsc is better"
+    )

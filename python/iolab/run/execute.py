@@ -85,7 +85,9 @@ def refuse_other_host(run: StoredRun, now: Mapping[str, Json]) -> None:
         )
 
 
-def work_on(path: Path, experiment: Experiment, agent: Agent, clock: Clock, observer: Observer, *, again: bool = False) -> Tally:
+def work_on(
+    path: Path, experiment: Experiment, agent: Agent, clock: Clock, observer: Observer, *, again: bool = False
+) -> Tally:
     """Do the steps that a run has no trial of; with `again` also those whose trials failed or were invalid."""
     run = load_run(path)
     kept = {record.key: record.result.status for record in run.trials}

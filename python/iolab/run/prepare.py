@@ -1,9 +1,8 @@
 """Before a run: an agent on a clean host, and the facts of that host."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from collections.abc import Iterator
 from dataclasses import asdict
 
 from iolab.agent.client import Agent
@@ -55,7 +54,8 @@ def refuse_unclean(agent: Agent) -> None:
     """
     if agent.hello.busy_pid is not None:
         raise UnsupportedError(
-            f"preparing the host: another lab holds it (agent process {agent.hello.busy_pid}); wait for it to end, or end it"
+            f"preparing the host: another lab holds it (agent process {agent.hello.busy_pid}); "
+            "wait for it to end, or end it"
         )
     left = sum(predecessor.entries for predecessor in agent.hello.predecessors)
     if left:
@@ -73,4 +73,8 @@ def read_facts(agent: Agent) -> tuple[Facts, dict[str, Json]]:
 
 def changed_facts(stored: Mapping[str, object], now: Mapping[str, object]) -> list[str]:
     """Return what makes this host another one than the stored facts tell of."""
-    return [f"{name}: then {stored.get(name)}, now {now.get(name)}" for name in DECISIVE if stored.get(name) != now.get(name)]
+    return [
+        f"{name}: then {stored.get(name)}, now {now.get(name)}"
+        for name in DECISIVE
+        if stored.get(name) != now.get(name)
+    ]

@@ -1,4 +1,4 @@
-"""Walk the steps of a plan: lab, read-back, trial, read-back, append. One trial at a time; nothing is kept in memory only."""
+"""Walk the steps of a plan: lab, read-back, trial, read-back, append. One trial at a time, each stored at once."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from iolab.experiment import Resolver
 from iolab.experiment.experiment import Experiment, Setup
 from iolab.experiment.measures import Stream
 from iolab.lab.compose import compose
-from iolab.lab.topology import Topology
+from iolab.lab.topology import make_topology
 from iolab.plan.types import Plan, Step
 from iolab.run.observer import Observer
 from iolab.run.standing import LabError, StandingLab
@@ -35,7 +35,9 @@ class Tally:
 class Session:
     """One execution of (the rest of) a plan on one agent."""
 
-    def __init__(self, experiment: Experiment, plan: Plan, agent: Agent, folder: RunFolder, clock: Clock) -> None:
+    def __init__(
+        self, experiment: Experiment, plan: Plan, agent: Agent, folder: RunFolder, clock: Clock
+    ) -> None:
         self._plan = plan
         self._resolver = Resolver(experiment)
         self._agent = agent
@@ -104,6 +106,6 @@ class Session:
     def _measure(self, setup: Setup, name: str) -> Measured:
         measure = setup.measures[name]
         assert isinstance(measure, Stream), "planning leaves out measures that cannot be done yet"
-        measured = measure_stream(self._agent, measure, Topology(setup.lab))
+        measured = measure_stream(self._agent, measure, make_topology(setup.lab))
         self._folder.append_commands(measured.commands)
         return measured

@@ -21,9 +21,9 @@ from iolab.lab.resources import (
     Run,
     Setting,
     Write,
+    extract,
     filled,
     holds,
-    seen,
     undo_keys,
 )
 from iolab.trial.result import CommandRecord
@@ -55,11 +55,10 @@ class StandingLab:
             LabError: a command failed; everything is undone then.
         """
         change = difference(self._standing, wanted)
-        held = {resource.key for resource in self._standing} - {resource.key for resource in change.undo}
         try:
             self._undo(change.undo)
             for wave in _waves(change.do):
-                self._do_together(wave, held)
+                self._do_together(wave, change.in_place)
         except (LabError, Refused) as error:
             self.take_down()
             raise LabError(str(error)) from error
@@ -68,8 +67,8 @@ class StandingLab:
     def mismatches(self) -> list[str]:
         """Read every applied level back; return what is not as applied, a sentence each."""
         expectations = [expectation for resource in self._standing for expectation in resource.expect]
-        texts = self._read(expectation.probe.source for expectation in expectations)
-        found = (_mismatch(expectation, texts[expectation.probe.source]) for expectation in expectations)
+        texts = self._read(expectation.reading.source for expectation in expectations)
+        found = (_mismatch(expectation, texts[expectation.reading.source]) for expectation in expectations)
         return [sentence for sentence in found if sentence]
 
     def take_down(self) -> None:
@@ -97,13 +96,16 @@ class StandingLab:
         if report.failed:
             raise LabError(f"undoing {report.failed[0].undo_key}: {report.failed[0].reason}")
 
-    def _do_together(self, wave: Sequence[Resource], held: set[str]) -> None:
+    def _do_together(self, wave: Sequence[Resource], in_place: frozenset[str]) -> None:
         """Carry out resources that do not need each other: their first actions at once, then their second, ..."""
         records: list[CommandRecord] = []
         try:
             for index in range(max(len(resource.actions) for resource in wave)):
                 present = [resource for resource in wave if index < len(resource.actions)]
-                waiting = [self._begin(resource, resource.actions[index], resource.key in held) for resource in present]
+                waiting = [
+                    self._begin(resource, resource.actions[index], resource.key in in_place)
+                    for resource in present
+                ]
                 for resource, (record, pending) in zip(present, waiting, strict=True):
                     records.append(_finish(resource, resource.actions[index], record, pending))
         finally:
@@ -115,10 +117,12 @@ class StandingLab:
             case CreateNetns(name):
                 record = _record(resource, None, ("ip", "netns", "add", name), ("ip", "netns", "del", name))
                 return record, self._agent.begin("netns.create", {"name": name})
-            case Write(setting, value):
-                name = setting.path.removeprefix("/proc/sys/").replace("/", ".")
-                record = _record(resource, setting.netns, ("sysctl", "-w", f"{name}={value}"), None)
-                return record, self._agent.begin("setting.write", {"path": setting.path, "netns": setting.netns, "value": value})
+            case Write(path, netns, value):
+                name = path.removeprefix("/proc/sys/").replace("/", ".")
+                record = _record(resource, netns, ("sysctl", "-w", f"{name}={value}"), None)
+                return record, self._agent.begin(
+                    "setting.write", {"path": path, "netns": netns, "value": value}
+                )
             case Run(do):
                 undo = None if in_place else self._undo_command(action)
                 record = _record(resource, do.netns, do.argv, undo.argv if undo else None)
@@ -128,9 +132,11 @@ class StandingLab:
         if action.undo is None or action.original is None:
             return action.undo
         text = self._read([action.original.source])[action.original.source]
-        original = seen(Expectation(action.original, "", ""), text) if text is not None else None
+        original = None if text is None else extract(action.original, text)
         if original is None:
-            raise LabError(f"reading the original value before `{' '.join(action.do.argv)}`: nothing was found")
+            raise LabError(
+                f"reading the original value before `{' '.join(action.do.argv)}`: nothing was found"
+            )
         return filled(action.undo, original)
 
     # Reading ----------------------------------------------------------------------------------------------
@@ -145,12 +151,16 @@ class StandingLab:
             case Setting(path, netns):
                 return self._agent.begin("setting.read", {"path": path, "netns": netns})
             case Command(argv, netns):
-                params = {"argv": list(argv), "netns": netns, "timeout_ms": COMMAND_TIMEOUT_MS, "capture_bytes": 16 << 20}
+                params = {
+                    "argv": list(argv),
+                    "netns": netns,
+                    "timeout_ms": COMMAND_TIMEOUT_MS,
+                }
                 return self._agent.begin("command.run", params)
 
 
 def _waves(resources: Sequence[Resource]) -> list[list[Resource]]:
-    """Return the resources in groups that can be done together: each needs only what earlier groups or the standing lab have."""
+    """Return the resources in groups that can be done together: each needs only what stands before it."""
     depth: dict[str, int] = {}
     waves: list[list[Resource]] = []
     for resource in resources:
@@ -162,12 +172,18 @@ def _waves(resources: Sequence[Resource]) -> list[list[Resource]]:
     return waves
 
 
-def _record(resource: Resource, netns: str | None, argv: tuple[str, ...], undo: tuple[str, ...] | None) -> CommandRecord:
-    return CommandRecord(machine=resource.machine, netns=netns, argv=argv, undo=undo, exit_status=None, duration_ns=0)
+def _record(
+    resource: Resource, netns: str | None, argv: tuple[str, ...], undo: tuple[str, ...] | None
+) -> CommandRecord:
+    return CommandRecord(
+        machine=resource.machine, netns=netns, argv=argv, undo=undo, exit_status=None, duration_ns=0
+    )
 
 
 def _run_params(resource: Resource, do: Command, undo: Command | None) -> dict[str, Json]:
-    journalled: Json = None if undo is None else {"kind": "command", "argv": list(undo.argv), "netns": undo.netns}
+    journalled: Json = (
+        None if undo is None else {"kind": "command", "argv": list(undo.argv), "netns": undo.netns}
+    )
     return {
         "argv": list(do.argv),
         "netns": do.netns,
@@ -195,7 +211,9 @@ def _finish(resource: Resource, action: Action, record: CommandRecord, pending: 
     result = decode(CommandResult, reply, "command result")
     if not result.succeeded:
         said = (result.stderr or result.stdout).strip()[:500] or f"status {result.exit_status}"
-        raise LabError(f"making {resource.key} with `{' '.join(record.argv)}` in {record.netns or 'the host'}: {said}")
+        raise LabError(
+            f"making {resource.key} with `{' '.join(record.argv)}` in {record.netns or 'the host'}: {said}"
+        )
     return _ended(record, result.exit_status, result.end_ns - result.begin_ns)
 
 
@@ -215,7 +233,9 @@ def _text(source: Source, pending: Pending) -> str | None:
 
 
 def _mismatch(expectation: Expectation, text: str | None) -> str | None:
-    value = None if text is None else seen(expectation, text)
+    value = None if text is None else extract(expectation.reading, text)
     if holds(expectation, value):
         return None
-    return f"{expectation.what} was read back as {value or 'nothing'} where {expectation.expected} was applied"
+    return (
+        f"{expectation.what} was read back as {value or 'nothing'} where {expectation.expected} was applied"
+    )

@@ -23,7 +23,9 @@ def encode_trial(record: TrialRecord) -> str:
         "begin_ns": result.begin_ns,
         "end_ns": result.end_ns,
         "measured_ns": result.measured_ns,
-        "metrics": {name: {"value": metric.value, "unit": metric.unit} for name, metric in result.metrics.items()},
+        "metrics": {
+            name: {"value": metric.value, "unit": metric.unit} for name, metric in result.metrics.items()
+        },
         "warnings": [{"code": w.code, "text": w.text, "advice": w.advice} for w in result.warnings],
     }
     return json.dumps(document, separators=(",", ":"), allow_nan=False)
@@ -38,7 +40,10 @@ def decode_trial(line: str) -> TrialRecord:
     """
     row: dict[str, Any] = json.loads(line)
     if row["schema"] != TRIAL_SCHEMA:
-        raise StoreError(f"reading a trial: its schema is {row['schema']}, this iolab reads {TRIAL_SCHEMA}; use the iolab that wrote it")
+        raise StoreError(
+            f"reading a trial: its schema is {row['schema']}, this iolab reads {TRIAL_SCHEMA}; "
+            "use the iolab that wrote it"
+        )
     result = TrialResult(
         status=Status(row["status"]),
         reason=row["reason"],
@@ -49,7 +54,12 @@ def decode_trial(line: str) -> TrialRecord:
         measured_ns=row["measured_ns"],
     )
     return TrialRecord(
-        key=row["key"], measure=row["measure"], block=row["block"], cell=row["cell"], wall=row["wall"], result=result
+        key=row["key"],
+        measure=row["measure"],
+        block=row["block"],
+        cell=row["cell"],
+        wall=row["wall"],
+        result=result,
     )
 
 

@@ -1,4 +1,4 @@
-"""Writing a run folder. Every trial is on the disk before the next one begins; a full disk leaves what was written readable."""
+"""Writing a run folder: every trial is on the disk before the next begins; a full disk leaves the rest readable."""
 
 import errno
 import fcntl
@@ -37,7 +37,9 @@ def create_folder(parent: Path, title: str, wall: datetime) -> "RunFolder":
         except FileExistsError:
             continue
         except OSError as error:
-            raise StoreError(f"making the run folder {path}: {error.strerror}; choose another place with -o") from error
+            raise StoreError(
+                f"making the run folder {path}: {error.strerror}; choose another place with -o"
+            ) from error
         (path / SAMPLES).mkdir()
         return RunFolder(path)
     raise StoreError(f"making the run folder {parent / name}: a hundred of that name exist")
@@ -49,8 +51,8 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            self._trials = open(path / TRIALS, "ab", buffering=0)  # noqa: SIM115 - closed in close()
-            self._commands = open(path / COMMANDS, "ab", buffering=0)  # noqa: SIM115 - closed in close()
+            self._trials = (path / TRIALS).open("ab", buffering=0)
+            self._commands = (path / COMMANDS).open("ab", buffering=0)
         except OSError as error:
             raise StoreError(f"opening the run folder {path}: {error.strerror}") from error
         try:
@@ -100,7 +102,7 @@ class RunFolder:
         fresh = self.path / f".{name}.new"
 
         def write() -> None:
-            with open(fresh, "w", encoding="utf-8") as file:
+            with fresh.open("w", encoding="utf-8") as file:
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
@@ -133,5 +135,11 @@ class RunFolder:
             raise self._full(error) from error
 
     def _full(self, error: OSError) -> StoreError:
-        advice = "make room, then `iolab resume`" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "then `iolab resume`"
-        return StoreError(f"writing to {self.path}: {error.strerror}; everything before is stored and readable; {advice}")
+        advice = (
+            "make room, then `iolab resume`"
+            if error.errno in (errno.ENOSPC, errno.EDQUOT)
+            else "then `iolab resume`"
+        )
+        return StoreError(
+            f"writing to {self.path}: {error.strerror}; everything before is stored and readable; {advice}"
+        )

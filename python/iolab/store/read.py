@@ -63,7 +63,9 @@ def find_runs(parent: Path) -> list[Path]:
 def not_a_run(folder: Path) -> Problem:
     """Return the problem of a path that is no run folder."""
     seen = "no such folder" if not folder.exists() else f"no {PLAN} in it"
-    return Problem(str(folder), "reading a run", seen, "a run folder", "`iolab list` shows the runs there are")
+    return Problem(
+        str(folder), "reading a run", seen, "a run folder", "`iolab list` shows the runs there are"
+    )
 
 
 def _read_lines(path: Path, decode: Callable[[str], T], notes: list[str]) -> list[T]:
@@ -82,5 +84,7 @@ def _read_lines(path: Path, decode: Callable[[str], T], notes: list[str]) -> lis
         try:
             decoded.append(decode(line))
         except (ValueError, KeyError, TypeError) as error:
-            raise StoreError(f"reading {path}:{number}: not a record ({error}): {line[:80]!r}; restore the file from a copy") from error
+            raise StoreError(
+                f"reading {path}:{number}: not a record ({error}): {line[:80]!r}; restore the file from a copy"
+            ) from error
     return decoded

@@ -6,8 +6,9 @@ from enum import StrEnum
 from pathlib import Path
 
 from iolab.plan.types import Plan
-from iolab.trial.result import CommandRecord as CommandRecord
-from iolab.trial.result import TrialResult
+from iolab.trial.result import CommandRecord, TrialResult
+
+__all__ = ["TRIAL_SCHEMA", "CommandRecord", "RunStatus", "StoredRun", "TrialRecord"]
 
 TRIAL_SCHEMA = 1
 """Version of a line in trials.jsonl; a change of a metric's meaning raises it."""
@@ -56,5 +57,7 @@ class StoredRun:
     """What was run on the hosts, in order."""
     status: RunStatus
     """Complete when every step of the plan has a record."""
+    trial_schema: int = TRIAL_SCHEMA
+    """Version of its trials' lines."""
     notes: tuple[str, ...] = field(default=())
     """What reading found, e.g. a torn last line that was ignored."""

@@ -23,7 +23,10 @@ def cpu_metrics(before: Reading, after: Reading) -> Mapping[str, Metric]:
         steal += later.steal_ns - earlier.steal_ns
     if total <= 0:
         return {}
-    return {"host_cpu_ratio": Metric(busy / total, "ratio"), "host_steal_ratio": Metric(steal / total, "ratio")}
+    return {
+        "host_cpu_ratio": Metric(busy / total, "ratio"),
+        "host_steal_ratio": Metric(steal / total, "ratio"),
+    }
 
 
 def _spent(earlier: CpuTimes, later: CpuTimes) -> tuple[int, int]:
@@ -36,7 +39,7 @@ def _spent(earlier: CpuTimes, later: CpuTimes) -> tuple[int, int]:
 def disagreements(
     protocol: str, flows: Sequence[FlowReport], before: Reading, after: Reading
 ) -> tuple[Warning, ...]:
-    """Return a warning for every receiving interface whose byte count differs by more than 1 % from what its flows delivered."""
+    """Return a warning for every receiving interface that counted over 1 % more or less than its flows delivered."""
     arriving: dict[tuple[str | None, str], list[FlowReport]] = {}
     for flow in flows:
         arriving.setdefault((flow.dst.netns, flow.dst.interface), []).append(flow)

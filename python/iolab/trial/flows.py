@@ -10,12 +10,14 @@ FIRST_TCP_PORT = 5201
 
 def place_pairs(measure: Stream, topology: Topology) -> tuple[Pair, ...]:
     """Return the pairs that run at the same time, in the order of the flows."""
-    routes = [(flow.src, flow.dst) for flow in measure.flows] or [(measure.src or measure.on, measure.dst)]
+    routes: list[tuple[str | None, str | None]] = [(flow.src, flow.dst) for flow in measure.flows]
+    routes = routes or [(measure.src or measure.on, measure.dst)]
     if measure.direction == "dual":
         routes = [route for src, dst in routes for route in ((src, dst), (dst, src))]
     pairs = []
     for number, (src, dst) in enumerate(routes):
-        assert src is not None and dst is not None, "the experiment was checked to name both ends"
+        assert src is not None, "the experiment was checked to name the sender"
+        assert dst is not None, "the experiment was checked to name the receiver"
         pairs.append(
             Pair(
                 client=topology.endpoint(src, towards=dst),

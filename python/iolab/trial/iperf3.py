@@ -60,12 +60,29 @@ class FlowReport:
 
 def server_argv(pair: Pair) -> tuple[str, ...]:
     """Return the server's command: one client, then it ends by itself."""
-    return ("iperf3", "--server", "--one-off", "--json", "--port", str(pair.tcp_port), "--bind", pair.server.address)
+    return (
+        "iperf3",
+        "--server",
+        "--one-off",
+        "--json",
+        "--port",
+        str(pair.tcp_port),
+        "--bind",
+        pair.server.address,
+    )
 
 
 def client_argv(pair: Pair, measure: Stream) -> tuple[str, ...]:
     """Return the client's command for this measure."""
-    argv = ["iperf3", "--client", pair.server.address, "--port", str(pair.tcp_port), "--bind", pair.client.address]
+    argv = [
+        "iperf3",
+        "--client",
+        pair.server.address,
+        "--port",
+        str(pair.tcp_port),
+        "--bind",
+        pair.client.address,
+    ]
     argv += ["--json", "--time", str(measure.duration // NS_PER_S)]
     optional = (
         ("--omit", measure.warm_up // NS_PER_S or None),
@@ -109,7 +126,9 @@ def flow_reports(pair: Pair, client: Report, server: Report) -> list[FlowReport]
     return [there, _flow(pair.server, pair.client, server, client, client["end"], "_bidir_reverse")]
 
 
-def _flow(src: Endpoint, dst: Endpoint, sender: Report, receiver: Report, totals: Report, suffix: str) -> FlowReport:
+def _flow(
+    src: Endpoint, dst: Endpoint, sender: Report, receiver: Report, totals: Report, suffix: str
+) -> FlowReport:
     sent, received = totals[f"sum_sent{suffix}"], totals[f"sum_received{suffix}"]
     udp = "packets" in received
     connections = [stream["sender"] for stream in sender["end"]["streams"] if _sends(stream)]

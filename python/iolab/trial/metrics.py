@@ -30,7 +30,7 @@ def flow_metrics(protocol: str, flows: Sequence[FlowReport]) -> Mapping[str, Met
 
 
 def jain_index(rates: Sequence[float]) -> float:
-    """Return Jain's fairness index: 1 when all flows get the same, 1/n when one gets everything (Jain, Chiu, Hawe 1984)."""
+    """Return Jain's fairness index: 1 for equal shares, 1/n when one flow gets all (Jain, Chiu, Hawe 1984)."""
     squares = sum(rate * rate for rate in rates)
     return sum(rates) ** 2 / (len(rates) * squares) if squares else 1.0
 
@@ -38,7 +38,11 @@ def jain_index(rates: Sequence[float]) -> float:
 def _udp_metrics(flows: Sequence[FlowReport]) -> Mapping[str, Metric]:
     datagrams = sum(flow.datagrams for flow in flows)
     jitters = [flow.jitter_ns for flow in flows if flow.jitter_ns is not None]
-    metrics = {"loss_ratio": Metric(sum(flow.lost_datagrams for flow in flows) / datagrams if datagrams else 0.0, "ratio")}
+    metrics = {
+        "loss_ratio": Metric(
+            sum(flow.lost_datagrams for flow in flows) / datagrams if datagrams else 0.0, "ratio"
+        )
+    }
     if jitters:
         metrics["jitter_ns"] = Metric(sum(jitters) / len(jitters), "ns")
     return metrics

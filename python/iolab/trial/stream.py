@@ -61,7 +61,10 @@ def measure_stream(agent: Agent, measure: Stream, topology: Topology) -> Measure
             ready = {"kind": "listening", "protocol": "tcp", "port": pair.tcp_port}
             agent.start(name, server_argv(pair), netns=pair.server.netns, ready=ready)
         before = agent.read_samples(netns)
-        agent.call("sample.start", {"series": "trial", "period_ms": SERIES_PERIOD_MS, "samplers": ALL_SAMPLERS, "netns": netns})
+        agent.call(
+            "sample.start",
+            {"series": "trial", "period_ms": SERIES_PERIOD_MS, "samplers": ALL_SAMPLERS, "netns": netns},
+        )
         for name, pair in zip(clients, pairs, strict=True):
             agent.start(name, client_argv(pair, measure), netns=pair.client.netns)
         patience_ms = (measure.warm_up + measure.duration) // 1_000_000 + CLIENT_SLACK_MS
@@ -72,13 +75,19 @@ def measure_stream(agent: Agent, measure: Stream, topology: Topology) -> Measure
     except Refused as error:
         _abandon(agent, [*clients, *servers])
         raise TrialFailed(str(error)) from error
-    reports = [(_report(client, "client"), _report(server, "server")) for client, server in zip(ended, served, strict=True)]
+    reports = [
+        (_report(client, "client"), _report(server, "server"))
+        for client, server in zip(ended, served, strict=True)
+    ]
     return _reduce(measure, pairs, reports, ended, served, before, after, series)
 
 
 def _abandon(agent: Agent, processes: Sequence[str]) -> None:
     """Stop what a failed trial may have left running."""
-    for method, params in [("sample.stop", {"series": "trial"}), *(("process.stop", {"id": name}) for name in processes)]:
+    for method, params in [
+        ("sample.stop", {"series": "trial"}),
+        *(("process.stop", {"id": name}) for name in processes),
+    ]:
         try:
             agent.call(method, params)
         except Refused:
@@ -89,7 +98,9 @@ def _report(ended: ProcessEnded, role: str) -> Report:
     try:
         return parse_report(ended.stdout)
     except ValueError as error:
-        raise TrialFailed(f"the iperf3 {role} ended with status {ended.exit_status}: {error} {ended.stderr[:500]}".strip()) from error
+        raise TrialFailed(
+            f"the iperf3 {role} ended with status {ended.exit_status}: {error} {ended.stderr[:500]}".strip()
+        ) from error
 
 
 def _reduce(
@@ -145,7 +156,7 @@ def _short_senders(measure: Stream, flows: Sequence[FlowReport]) -> tuple[Warnin
     return tuple(
         Warning(
             "sender-short",
-            f"{flow.src.machine} sent {flow.sent_bps / 1e6:.1f} Mbit/s where {intended_bps / 1e6:.1f} Mbit/s were intended",
+            f"{flow.src.machine} sent {flow.sent_bps / 1e6:.1f} of {intended_bps / 1e6:.1f} Mbit/s intended",
             "the sender is the limit: lower the rate, or read the result as the sender's",
         )
         for flow in flows

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+
 from iolab.agent.client import Agent, Refused
 from iolab.agent.fake import FakeAgent, FakeHost, Outcome
 from iolab.errors import AgentError
@@ -25,24 +26,30 @@ class Greeting:
         """End."""
         return ""
 
+    def last_words(self) -> str:
+        """Leave a log."""
+        return "panicked"
+
 
 def test_a_command_gives_its_output_and_status() -> None:
     """What a program printed and how it ended come back as written."""
-    agent = Agent(FakeAgent(programs=lambda argv, netns: Outcome(stdout=f"{argv[1]} in {netns}", exit_status=3)))
+    agent = Agent(
+        FakeAgent(programs=lambda argv, netns: Outcome(stdout=f"{argv[1]} in {netns}", exit_status=3))
+    )
     result = agent.run(["say", "hello"], netns="near")
     assert (result.stdout, result.exit_status, result.succeeded) == ("hello in near", 3, False)
 
 
 def test_requests_sent_together_get_their_own_replies() -> None:
     """Replies are matched by id, in the order of the requests."""
-    agent = Agent(FakeAgent(programs=lambda argv, netns: Outcome(stdout=argv[0])))
+    agent = Agent(FakeAgent(programs=lambda argv, _: Outcome(stdout=argv[0])))
     results = agent.run_all([(("a",), None), (("b",), None), (("c",), None)])
     assert [result.stdout for result in results] == ["a", "b", "c"]
 
 
 def test_a_missing_program_is_refused_with_its_reason() -> None:
     """The agent's error keeps its code and its data."""
-    agent = Agent(FakeAgent(programs=lambda argv, netns: None))
+    agent = Agent(FakeAgent(programs=lambda *_: None))
     with pytest.raises(Refused, match="iperf4") as caught:
         agent.run(["iperf4"])
     assert caught.value.code == -32001
@@ -94,3 +101,9 @@ def test_closing_undoes_every_change_in_reverse() -> None:
     assert [argv for argv, _ in host.ran] == [("do", "1"), ("do", "2"), ("undo", "2"), ("undo", "1")]
     assert host.netns == set()
     assert host.settings[(None, "/proc/sys/a")] == "7"
+
+
+def test_what_a_lost_agent_wrote_last_is_in_the_message() -> None:
+    """An agent that dies before its greeting tells why."""
+    with pytest.raises(AgentError, match=r"gone \(panicked\)"):
+        Agent(Greeting())

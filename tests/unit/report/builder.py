@@ -1,25 +1,37 @@
 """Makes runs like those of labs/quickstart.yaml, with known effects, without any host."""
 
 import itertools
+import json
 import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from iolab.experiment.experiment import Experiment, Factor, Level
+from iolab.experiment import parse
+from iolab.experiment.experiment import Experiment
 from iolab.plan.types import Plan, PlannedFactor, Step
 from iolab.store.records import CommandRecord, RunStatus, StoredRun, TrialRecord
 from iolab.trial.result import Metric, Status, TrialResult, Warning
 
-TREE: Mapping[str, object] = {
-    "lab": {
-        "machines": {"near": {"kind": "netns"}, "far": {"kind": "netns"}, "idle": {"kind": "netns"}},
-        "links": {"lan": {"ends": ["near.eth0", "far.eth0", "idle.eth0"], "mtu": 1500}},
-    },
-    "measure": {
-        "tcp": {"kind": "stream", "protocol": "tcp", "from": "near", "to": "far", "duration": "2s"},
-        "udp": {"kind": "stream", "protocol": "udp", "from": "near", "to": "far", "rate": "1Gbit", "duration": "2s"},
-    },
-}
+FILE = """title: {title}
+lab:
+  machines:
+    near: {{kind: netns}}
+    far: {{kind: netns}}
+    idle: {{kind: netns}}
+  links:
+    lan: {{ends: [near.eth0, far.eth0, idle.eth0], offload: {{}}}}
+measure:
+  tcp: {{kind: stream, protocol: tcp, from: near, to: far, duration: 2s}}
+  udp: {{kind: stream, protocol: udp, from: near, to: far, rate: 1Gbit, duration: 2s}}
+factors:
+  "*.direction": [one-way, both-ways]
+  links.lan.mtu: [1500, 9000]
+  links.lan.offload:
+    "on": {{tx_checksum: on, tso: on, gso: on, gro: on}}
+    "off": {{tx_checksum: off, tso: off, gso: off, gro: off}}
+baseline: {{links.lan.mtu: 1500, links.lan.offload: "on"}}
+blocks: {blocks}
+"""
 FACTORS: Mapping[str, tuple[str, ...]] = {
     "*.direction": ("one-way", "both-ways"),
     "links.lan.mtu": ("1500", "9000"),
@@ -29,12 +41,18 @@ BASELINE = {"links.lan.mtu": "1500", "links.lan.offload": "on"}
 FACTS: Mapping[str, object] = {
     "hostname": "bench-3",
     "kernel": "6.1.0-28-amd64",
-    "cpu": {"model": "AMD EPYC 7543 32-Core Processor", "cpus": 2, "flags": ["aes", "avx2"]},
+    "architecture": "x86_64",
+    "os": "Debian GNU/Linux 12 (bookworm)",
+    "cpu_model": "AMD EPYC 7543 32-Core Processor",
+    "cpus": 2,
+    "memory_bytes": 25_276_502_016,
     "clocksource": "tsc",
-    "load": [0.12, 0.08, 0.05],
-    "versions": {"iolab": "0.1.0", "iperf3": "3.12", "iproute2": "6.1.0"},
-    "sysctls": {"net.core.rmem_max": "212992", "net.ipv4.tcp_congestion_control": "cubic"},
-    "nics": [{"name": "eth0", "driver": "virtio_net", "mtu": 1500}],
+    "virtualization": "kvm",
+    "load_1min_milli": 120,
+    "interfaces": [{"name": "eth0", "driver": "virtio_net", "mtu": 1500, "up": True}],
+    "programs": {"iperf3": "iperf 3.12", "ip": "iproute2-6.1.0"},
+    "features": {"link:vlan": True, "qdisc:htb": True, "qdisc:etf": None},
+    "settings": {"net.core.rmem_max": "212992", "net.ipv4.tcp_congestion_control": "cubic"},
 }
 
 
@@ -44,7 +62,7 @@ def quickstart(
     seed: int = 7,
     factors: Mapping[str, Sequence[str]] = FACTORS,
     baseline: Mapping[str, str] = BASELINE,
-    tree: Mapping[str, object] = TREE,
+    file: str = FILE,
     title: str = "Two namespaces on a bridge",
     measures: Sequence[str] = ("tcp", "udp"),
     outlier: bool = True,
@@ -68,31 +86,29 @@ def quickstart(
         commands=_commands(len(cells)),
         status=RunStatus.COMPLETE,
     )
-    experiment = Experiment(
-        title=title,
-        tree=tree,
-        factors=tuple(Factor(name, tuple(Level(label, {name: label}) for label in labels)) for name, labels in factors.items()),
-        baseline=baseline,
-        blocks=blocks,
-        seed=seed,
-        text=f"title: {title}\nlab:\n  machines: ...\n",
-        source="labs/quickstart.yaml",
-    )
+    experiment = parse(file.format(title=json.dumps(title), blocks=blocks), "labs/quickstart.yaml")
     return run, experiment
 
 
-def _trial(measure: str, cell: Mapping[str, str], block: int, chance: random.Random, *, outlier: bool) -> TrialRecord:
+def _trial(
+    measure: str, cell: Mapping[str, str], block: int, chance: random.Random, *, outlier: bool
+) -> TrialRecord:
     rate = _rate(measure, cell) * chance.gauss(1, 0.012)
     warnings: tuple[Warning, ...] = ()
     if outlier and measure == "tcp" and block == 2 and list(cell.values()) == ["one-way", "9000", "on"]:
         rate *= 0.55
-        warnings = (Warning("host-stolen-time", "the hypervisor withheld 31 % of the CPUs", "repeat on a quiet host"),)
+        warnings = (
+            Warning("host-stolen-time", "the hypervisor withheld 31 % of the CPUs", "repeat on a quiet host"),
+        )
     status, reason = Status.OK, None
     if measure == "udp" and block == 3 and list(cell.values())[-2:] == ["9000", "off"]:
         status, reason = Status.INVALID, "MTU of near.eth0 read back as 1500, applied was 9000"
     if measure == "udp" and not block % 2:
         text = "iperf3 counted 1.2 Gbit, the interface 1.3 Gbit"
-        warnings = (*warnings, Warning("counters-disagree", text, "look for other traffic on the lab's ports"))
+        warnings = (
+            *warnings,
+            Warning("counters-disagree", text, "look for other traffic on the lab's ports"),
+        )
     start = block * 10_000_000_000
     return TrialRecord(
         key=f"{measure}/{sorted(cell.items())}/{block}",
@@ -122,11 +138,12 @@ def _rate(measure: str, cell: Mapping[str, str]) -> float:
 
 
 def _metrics(measure: str, rate: float, chance: random.Random) -> dict[str, Metric]:
-    own = (
-        {"retransmits": Metric(float(chance.randrange(40)), "count"), "rtt_mean_ns": Metric(chance.gauss(48_000, 4000), "ns")}
-        if measure == "tcp"
-        else {"loss_ratio": Metric(abs(chance.gauss(0.004, 0.002)), "ratio"), "jitter_ns": Metric(chance.gauss(2300, 300), "ns")}
-    )
+    if measure == "tcp":
+        again, rtt_ns = float(chance.randrange(40)), chance.gauss(48_000, 4000)
+        own = {"retransmits": Metric(again, "count"), "rtt_mean_ns": Metric(rtt_ns, "ns")}
+    else:
+        loss, jitter_ns = abs(chance.gauss(0.004, 0.002)), chance.gauss(2300, 300)
+        own = {"loss_ratio": Metric(loss, "ratio"), "jitter_ns": Metric(jitter_ns, "ns")}
     return {
         "received_bps": Metric(rate, "bit/s"),
         "sent_bps": Metric(rate * 1.004, "bit/s"),
@@ -177,13 +194,24 @@ def _commands(times: int) -> tuple[CommandRecord, ...]:
     def command(machine: str, do: str, undo: str | None, netns: str | None = None) -> CommandRecord:
         back = tuple(undo.split()) if undo else None
         return CommandRecord(
-            machine=machine, netns=netns, argv=tuple(do.split()), undo=back, exit_status=0, duration_ns=4_000_000
+            machine=machine,
+            netns=netns,
+            argv=tuple(do.split()),
+            undo=back,
+            exit_status=0,
+            duration_ns=4_000_000,
         )
 
-    once = [command("localhost", f"ip netns add iolab-{name}", f"ip netns del iolab-{name}") for name in ("near", "far", "idle")]
+    machines = ("near", "far", "idle")
+    once = [
+        command("localhost", f"ip netns add iolab-{name}", f"ip netns del iolab-{name}") for name in machines
+    ]
+    off, on = (
+        f"ethtool -K eth0 tx {switch} tso {switch} gso {switch} gro {switch}" for switch in ("off", "on")
+    )
     again = [
         command("near", "ip link set dev eth0 mtu 9000", "ip link set dev eth0 mtu 1500", "iolab-near"),
-        command("near", "ethtool -K eth0 tx off tso off gso off gro off", "ethtool -K eth0 tx on tso on gso on gro on", "iolab-near"),
+        command("near", off, on, "iolab-near"),
         command("near", "iperf3 --client 198.18.0.2 --json --time 2", None, "iolab-near"),
     ]
     return (*once, *(each for _ in range(times) for each in again))

@@ -85,3 +85,11 @@ def test_one_version_is_wanted(tree: Path) -> None:
     status, lines = check(tree)
     assert status == 1
     assert "'Cargo.toml': '1.2.4'" in lines[0]
+
+
+def test_an_import_must_be_declared(tree: Path) -> None:
+    """What is here only because something else wanted it may be missing on the next machine."""
+    write(tree, "pyproject.toml", '[project]\nversion = "1.2.3"\ndependencies = ["numpy>=2"]\n')
+    write(tree, "python/iolab/a.py", "import re\nimport numpy\nfrom chance.of import luck\n")
+    complaint = "chance is no dependency of pyproject.toml: add it there, or do without"
+    assert check(tree) == (1, [f"python/iolab/a.py:3: {complaint}"])

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+
 from iolab.errors import InputError, StoreError
 from iolab.plan.types import Plan, PlannedFactor, Step
 from iolab.store.folder import RunFolder, create_folder
@@ -41,7 +42,9 @@ def record(key: str, *, status: Status = Status.OK) -> TrialRecord:
         end_ns=30,
         measured_ns=15,
     )
-    return TrialRecord(key=key, measure="tcp", block=1, cell={"links.lan.mtu": "1500"}, wall=WALL.isoformat(), result=result)
+    return TrialRecord(
+        key=key, measure="tcp", block=1, cell={"links.lan.mtu": "1500"}, wall=WALL.isoformat(), result=result
+    )
 
 
 @pytest.fixture
@@ -66,7 +69,9 @@ def test_a_second_run_in_the_same_second_gets_a_name_of_its_own(tmp_path: Path) 
 
 def test_what_was_appended_is_read_back_equal(folder: RunFolder) -> None:
     """Trials, commands, plan and facts survive the disk."""
-    command = CommandRecord(machine="near", netns="n", argv=("ip", "x"), undo=("ip", "y"), exit_status=0, duration_ns=5)
+    command = CommandRecord(
+        machine="near", netns="n", argv=("ip", "x"), undo=("ip", "y"), exit_status=0, duration_ns=5
+    )
     folder.append_commands([command])
     folder.append_trial(record("k0"), {"raw": [1, 2]})
     folder.append_trial(record("k1", status=Status.FAILED), None)
@@ -122,7 +127,9 @@ def test_two_writers_are_refused(folder: RunFolder) -> None:
         RunFolder(folder.path)
 
 
-def test_a_full_disk_stops_with_a_clear_error_and_keeps_what_was_written(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_stops_with_a_clear_error_and_keeps_what_was_written(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The line that does not fit is taken back whole."""
     folder.append_trial(record("k0"), None)
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from iolab.experiment.measures import Stream
 from iolab.lab.topology import Endpoint
 from iolab.trial.iperf3 import Pair, client_argv, flow_reports, parse_report, server_argv
@@ -52,7 +53,9 @@ def test_the_server_serves_one_client_at_its_address() -> None:
 def test_both_ways_gives_two_flows_with_the_receivers_own_figures() -> None:
     """Rates are the sums over parallel streams; the way back is reported by the other end."""
     there, back = flow_reports(
-        pair(bidir=True), parse_report(report("tcp-both-ways-client")), parse_report(report("tcp-both-ways-server"))
+        pair(bidir=True),
+        parse_report(report("tcp-both-ways-client")),
+        parse_report(report("tcp-both-ways-server")),
     )
     assert (there.src.machine, there.dst.machine) == ("near", "far")
     assert (back.src.machine, back.dst.machine) == ("far", "near")
@@ -60,7 +63,9 @@ def test_both_ways_gives_two_flows_with_the_receivers_own_figures() -> None:
     assert there.retransmits == 493 + 1062
     assert back.retransmits == 5839 + 6892
     assert there.rtt_mean_ns == pytest.approx((1411 + 1244) / 2 * 1000)
-    assert back.delivered_bytes > back.received_bps / 8 * 2, "the warm-up second is part of what the interface saw"
+    assert back.delivered_bytes > back.received_bps / 8 * 2, (
+        "the warm-up second is part of what the interface saw"
+    )
 
 
 def test_an_error_that_iperf3_reports_is_told_in_its_words() -> None:
@@ -79,7 +84,9 @@ def test_what_is_no_report_is_refused(text: str) -> None:
 def test_rates_of_several_flows_are_summed_and_shown_apart() -> None:
     """The total, each flow, and how fairly they shared."""
     flows = flow_reports(
-        pair(bidir=True), parse_report(report("tcp-both-ways-client")), parse_report(report("tcp-both-ways-server"))
+        pair(bidir=True),
+        parse_report(report("tcp-both-ways-client")),
+        parse_report(report("tcp-both-ways-server")),
     )
     metrics = flow_metrics("tcp", flows)
     there, back = metrics["received_bps[near->far]"].value, metrics["received_bps[far->near]"].value

@@ -38,6 +38,14 @@ EN = Words(
             "{level} makes no difference shown against {reference} for {measure}, {conditions}: {change}"
             " (smallest detectable: {detectable})."
         ),
+        chance=(
+            "{level} makes no difference shown against {reference} for {measure}: {change} is within what chance gives"
+            " among so many comparisons."
+        ),
+        chance_under=(
+            "{level} makes no difference shown against {reference} for {measure}, {conditions}: {change} is within what"
+            " chance gives among so many comparisons."
+        ),
         range="{measure} {metric}: from {low} ({low_cell}) to {high} ({high_cell}).",
         single="{measure} {metric}: {value}.",
         left_out="Further findings, not listed here: {count}. The table of effects has them.",
@@ -71,10 +79,16 @@ EN = Words(
         caption_baseline="{measure}: {metric}; baseline: {baseline}",
         all_metrics="{measure}: means of all metrics",
         outlier="{mark} {cell}, block {block}: {value}. {reason} Without it: {without}.",
+        outlier_reasons={
+            "far-from-median": "It is {z} robust standard deviations from the median of {median}.",
+            "host-stolen-time": "It is {z} robust standard deviations from the median of {median}; {cause}.",
+            "retransmits": "It is {z} robust standard deviations from the median of {median}; {cause}.",
+        },
         outliers_left_out="Further marked trials: {count}.",
         rows_left_out="Shown: {shown} of {total} cells, those that differ most. The CSV export has all of them.",
-        effect="change of",
+        effect="level",
         compared_with="compared with",
+        effect_change="change [95 % CI]",
         p_value="p (Holm)",
         interaction="{levels} together",
         effects_left_out="Shown: {shown} of {total} effects, those best supported.",
@@ -86,6 +100,7 @@ EN = Words(
     ),
     charts=ChartWords(
         alt="{measure}, {metric}. Means: {cells}.",
+        cell="{cell}: {mean}",
         left_out="Charted: {shown} of {total} cells, those that differ most.",
         block="block",
         trial="trial",
@@ -93,7 +108,6 @@ EN = Words(
         interval="95 % confidence interval of the mean",
         baseline="baseline",
         marked="marked trial (outlier)",
-        save="Save as SVG",
         no_script="The charts need JavaScript; the result table shows the same figures.",
         others="Charts of the other metrics of {measure}",
         everything="all cells",
@@ -147,12 +161,9 @@ EN = Words(
         repeat="How to repeat this",
         contents="Contents",
         commands_note="Commands run on the hosts: {total}; different ones: {distinct}.",
-        commands_left_out="Further commands, not listed here: {count}. commands.jsonl in the run folder has all of them.",
-        command="command",
-        times="times",
+        commands_left_out="Further commands, not listed here: {count}. commands.jsonl in the run folder has all.",
         undo="undone by",
         exit_status="exit status",
-        machine="machine",
         repeat_run="iolab run {source} --seed {seed} --blocks {blocks}",
         repeat_report="iolab report {run} --format html",
         repeat_trials="iolab report {run} --format csv",
@@ -165,8 +176,7 @@ EN = Words(
         grouping="changed slowest (split-plot)",
         notes="Notes on the stored run",
         footer="Made by iolab {version}. This file is complete in itself: it fetches nothing.",
-        method="Intervals: {methods}. The unit is the trial within its block; cells are in random order inside each block.",
-        facts_more="Further facts",
+        method="Intervals: {methods}. The unit is the trial within its block; cells are in random order in a block.",
         no_facts="No facts about the host were stored.",
     ),
     compare=CompareWords(
@@ -174,29 +184,46 @@ EN = Words(
         a="A",
         b="B",
         change="B against A",
-        verdict="verdict",
-        shown="differs",
-        not_shown="no difference shown",
-        unknown="too few blocks to tell",
+        verdict="difference",
+        overall_shown="{measure} {metric} over all cells compared ({cells}): B differs from A by {change}.",
+        overall_same="{measure} {metric} over all cells compared ({cells}): no difference shown, {change}.",
+        overall_unknown="{measure} {metric} over all cells compared ({cells}): {change}, with too few trials to judge.",
+        only="Only in {run}: cells without a counterpart: {count} ({cells}).",
+        shown="shown",
+        not_shown="none shown",
+        unknown="too few trials",
     ),
     metrics={
         "received_bps": MetricWords(
             "received rate", "Payload bits that the receiving program got per second, all flows together."
         ),
         "sent_bps": MetricWords(
-            "sent rate", "Payload bits that the sending program handed to its kernel per second, all flows together."
+            "sent rate",
+            "Payload bits that the sending program handed to its kernel per second, all flows together.",
         ),
-        "loss_ratio": MetricWords("loss", "Datagrams that were sent and did not arrive, as a share of those sent."),
-        "jitter_ns": MetricWords("jitter", "Smoothed variation of the datagrams' transit time (RFC 3550, 6.4.1)."),
+        "loss_ratio": MetricWords(
+            "loss", "Datagrams that were sent and did not arrive, as a share of those sent."
+        ),
+        "jitter_ns": MetricWords(
+            "jitter", "Smoothed variation of the datagrams' transit time (RFC 3550, 6.4.1)."
+        ),
         "retransmits": MetricWords("retransmits", "TCP segments that the sender's kernel sent again."),
         "rtt_mean_ns": MetricWords("mean RTT", "Mean of the sender's smoothed TCP round-trip time."),
-        "cpu_from_ratio": MetricWords("sender CPU", "CPU time of the sending program over elapsed time; 100 % is one CPU."),
-        "cpu_to_ratio": MetricWords("receiver CPU", "CPU time of the receiving program over elapsed time; 100 % is one CPU."),
-        "host_cpu_ratio": MetricWords("host CPU", "Busy time of all CPUs of the host, as a share of what they had."),
+        "cpu_from_ratio": MetricWords(
+            "sender CPU", "CPU time of the sending program over elapsed time; 100 % is one CPU."
+        ),
+        "cpu_to_ratio": MetricWords(
+            "receiver CPU", "CPU time of the receiving program over elapsed time; 100 % is one CPU."
+        ),
+        "host_cpu_ratio": MetricWords(
+            "host CPU", "Busy time of all CPUs of the host, as a share of what they had."
+        ),
         "host_steal_ratio": MetricWords(
             "stolen time", "Time in which a hypervisor withheld the host's CPUs, as a share of what they had."
         ),
-        "fairness": MetricWords("fairness", "Jain's index over the flows' received rates: 1 is an even share."),
+        "fairness": MetricWords(
+            "fairness", "Jain's index over the flows' received rates: 1 is an even share."
+        ),
     },
     factors={
         "mtu": "MTU",
@@ -216,24 +243,32 @@ EN = Words(
         "loss_ratio": "accepted loss",
     },
     speaking=frozenset({"direction", "nic", "flows", "program", "protocol", "engine"}),
+    plain_levels=frozenset({"one-way", "both-ways", "dual"}),
     measures={"tcp": "TCP", "udp": "UDP"},
     facts={
-        "kernel": "kernel",
-        "cpu": "CPU",
-        "nics": "NICs",
-        "offloads": "offloads",
-        "sysctls": "kernel settings",
-        "versions": "versions",
-        "clocksource": "clock source",
-        "load": "load",
         "hostname": "host",
-        "host": "host",
-        "memory": "memory",
-        "governor": "CPU governor",
+        "kernel": "kernel",
+        "architecture": "architecture",
+        "os": "system",
+        "cpu_model": "CPU",
+        "cpus": "CPUs online",
+        "memory_bytes": "memory",
+        "clocksource": "clock source",
+        "virtualization": "runs on",
+        "load_1min_milli": "load before the run",
+        "interfaces": "interfaces of the host",
+        "programs": "programs",
+        "features": "kernel features",
+        "settings": "kernel settings",
+        "rootless": "without root",
+        "uid": "user id",
+        "hello": "agent",
+        "accelerator": "accelerator",
     },
+    yes="yes",
+    no="no",
     level="{factor} {level}",
     comma=", ",
     interval="[{low}, {high}]",
-    range="{low}–{high}",
     none="–",
 )

@@ -43,6 +43,9 @@ class SummaryWords:
     same_detectable: str
     """With {detectable}."""
     same_under_detectable: str
+    chance: str
+    """Not shown although its own interval excludes none: one of many comparisons."""
+    chance_under: str
     range: str
     """{measure} {metric} {low} {high} {low_cell} {high_cell}"""
     single: str
@@ -89,12 +92,15 @@ class TableWords:
     """{measure}"""
     outlier: str
     """{mark} {cell} {block} {value} {reason} {without}"""
+    outlier_reasons: Mapping[str, str]
+    """Code to {median} {z} {cause}: `cause` is what the analysis says after its figures."""
     outliers_left_out: str
     """{count}"""
     rows_left_out: str
     """{shown} {total}"""
     effect: str
     compared_with: str
+    effect_change: str
     p_value: str
     interaction: str
     effects_left_out: str
@@ -109,6 +115,8 @@ class ChartWords:
 
     alt: str
     """{measure} {metric} {cells}"""
+    cell: str
+    """{cell} {mean}: one entry of {cells}."""
     left_out: str
     """{shown} {total}"""
     block: str
@@ -117,7 +125,6 @@ class ChartWords:
     interval: str
     baseline: str
     marked: str
-    save: str
     no_script: str
     others: str
     """{measure}"""
@@ -200,11 +207,8 @@ class PageWords:
     """{distinct} {total}"""
     commands_left_out: str
     """{count}"""
-    command: str
-    times: str
     undo: str
     exit_status: str
-    machine: str
     repeat_run: str
     repeat_report: str
     repeat_trials: str
@@ -219,8 +223,6 @@ class PageWords:
     footer: str
     """{version}"""
     method: str
-    facts_more: str
-    """{count}"""
     no_facts: str
 
 
@@ -234,6 +236,12 @@ class CompareWords:
     b: str
     change: str
     verdict: str
+    overall_shown: str
+    """{measure} {metric} {change} {cells}"""
+    overall_same: str
+    overall_unknown: str
+    only: str
+    """{run} {count} {cells}: the first few of them."""
     shown: str
     not_shown: str
     unknown: str
@@ -259,17 +267,19 @@ class Words:
     """Last part of a path to what it is called."""
     speaking: frozenset[str]
     """Last parts of paths whose levels say by themselves what they are."""
+    plain_levels: frozenset[str]
+    """Labels that are words of the language, not names."""
     measures: Mapping[str, str]
     """Names that have a customary spelling."""
     facts: Mapping[str, str]
     """Keys of facts.json to what they are called."""
+    yes: str
+    no: str
     level: str
     """{factor} {level}"""
     comma: str
     """Between items of a list."""
     interval: str
-    """{low} {high}"""
-    range: str
     """{low} {high}"""
     none: str
     """Where there is no value."""

@@ -1,0 +1,90 @@
+//! What the kernel can make, found by making it in a namespace that goes away with the program that tried.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::host::Host;
+use crate::launch::Place;
+use crate::spawn::Program;
+
+/// Each feature and the line for `ip -batch` that makes it.
+const LINKS: [(&str, &str); 5] = [
+    ("link:veth", "link add v0 type veth peer name v1"),
+    ("link:bridge", "link add b0 type bridge"),
+    ("link:vlan", "link add link b0 name b0.5 type vlan id 5"),
+    ("link:macvtap", "link add link v0 name m0 type macvtap"),
+    ("link:ifb", "link add i0 type ifb"),
+];
+
+/// Each feature and the line for `tc -batch` that makes it; the filter needs the htb before it, so it comes second.
+const QUEUES: [(&str, &str); 6] = [
+    ("qdisc:htb", "qdisc replace dev lo root handle 1: htb"),
+    ("filter:u32", "filter add dev lo parent 1: protocol ip u32 match ip dst 198.18.0.1/32 flowid 1:1"),
+    ("qdisc:tbf", "qdisc replace dev lo root handle 2: tbf rate 1mbit burst 10kb latency 10ms"),
+    ("qdisc:netem", "qdisc replace dev lo root handle 3: netem delay 1ms"),
+    ("qdisc:fq", "qdisc replace dev lo root handle 4: fq"),
+    ("qdisc:etf", "qdisc replace dev lo root handle 5: etf clockid CLOCK_TAI delta 100000"),
+];
+
+/// Needed by another feature: where it is missing, the other could not be tried.
+const NEEDS: [(&str, &str); 3] =
+    [("link:vlan", "link:bridge"), ("link:macvtap", "link:veth"), ("filter:u32", "qdisc:htb")];
+
+/// Try every feature.
+pub fn try_all(host: &Host) -> BTreeMap<String, Option<bool>> {
+    let (links, queues) = std::thread::scope(|scope| {
+        let links = scope.spawn(|| try_batch(host, "ip", &LINKS));
+        let queues = try_batch(host, "tc", &QUEUES);
+        (links.join().unwrap_or_default(), queues)
+    });
+    let made: BTreeMap<&str, Option<bool>> = links.into_iter().chain(queues).collect();
+    let tried = |feature: &str| {
+        let need = NEEDS.iter().find(|(each, _)| *each == feature).map(|(_, need)| *need);
+        let possible = need.is_none_or(|need| made.get(need) == Some(&Some(true)));
+        made.get(feature).copied().flatten().filter(|_| possible)
+    };
+    made.keys().map(|feature| ((*feature).to_owned(), tried(feature))).collect()
+}
+
+fn try_batch(
+    host: &Host,
+    program: &str,
+    lines: &[(&'static str, &str)],
+) -> Vec<(&'static str, Option<bool>)> {
+    let stdin = lines.iter().map(|(_, line)| format!("{line}\n")).collect();
+    let argv = [program, "-force", "-batch", "-"].map(str::to_owned).to_vec();
+    let program =
+        Program { argv, stdin, place: Place::Fresh, capture_bytes: 64 * 1024, ..Program::default() };
+    let ran =
+        host.run(program, LIMIT).ok().filter(|ran| ran.end.ending.exit_status.is_some() && !ran.timed_out);
+    let failed = ran.map(|ran| failed_lines(&ran.child.output().stderr));
+    let made = |number: usize| failed.as_ref().map(|failed| !failed.contains(&number));
+    (1..).zip(lines).map(|(number, (feature, _))| (*feature, made(number))).collect()
+}
+
+/// The numbers of the lines that failed, which both programs tell as `Command failed -:3`.
+fn failed_lines(errors: &str) -> Vec<usize> {
+    let numbers = errors.lines().filter_map(|line| line.strip_prefix("Command failed -:"));
+    numbers.filter_map(|number| number.trim().parse().ok()).collect()
+}
+
+const LIMIT: Duration = Duration::from_millis(450);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failed_lines_are_found_among_the_reasons() {
+        let errors =
+            "Error: Unknown device type.\nCommand failed -:3\nRTNETLINK answers: x\nCommand failed -:5\n";
+        assert_eq!(failed_lines(errors), [3, 5]);
+    }
+
+    #[test]
+    fn what_another_needs_comes_before_it() {
+        let order: Vec<&str> = LINKS.iter().chain(&QUEUES).map(|(feature, _)| *feature).collect();
+        let place = |feature: &str| order.iter().position(|each| *each == feature).unwrap();
+        assert!(NEEDS.iter().all(|(feature, need)| place(need) < place(feature)));
+    }
+}

@@ -1,0 +1,78 @@
+//! The first line: who this agent is, what it can do here, what it found.
+
+use std::fs;
+
+use iolab_protocol::{Hello, PROTOCOL_VERSION};
+use nix::unistd::Uid;
+use sha2::{Digest, Sha256};
+
+use crate::faults::Answer;
+use crate::host::Host;
+
+/// What was found out before the agent began to work.
+pub struct Beginning {
+    /// The user outside of any namespace of the agent's own.
+    pub user: Uid,
+    /// Why there are no namespaces of the agent's own, where they were tried.
+    pub refusal: Option<String>,
+}
+
+/// Compose the first line; takes the lock if it is free.
+pub fn greet(host: &Host, beginning: &Beginning) -> Answer<Hello> {
+    let busy_pid = host.claim()?.err();
+    let predecessors = host.predecessors()?;
+    let (capabilities, limits) = abilities(beginning);
+    Ok(Hello {
+        protocol: PROTOCOL_VERSION.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        build: build(),
+        pid: std::process::id(),
+        uid: beginning.user.as_raw(),
+        rootless: host.author.rootless,
+        state_dir: host.state.name.to_string_lossy().into_owned(),
+        capabilities,
+        limits,
+        busy_pid,
+        predecessors,
+    })
+}
+
+fn abilities(beginning: &Beginning) -> (Vec<String>, Vec<String>) {
+    let mut limits = Vec::new();
+    if let Some(refusal) = &beginning.refusal {
+        limits.push(format!("no network namespaces: {refusal}"));
+    } else if !has_capabilities(&[CAP_NET_ADMIN, CAP_SYS_ADMIN]) {
+        limits.push("no network namespaces: the agent lacks CAP_NET_ADMIN or CAP_SYS_ADMIN".to_owned());
+    } else if !is_installed("ip") {
+        limits.push("no network namespaces: the program 'ip' (package iproute2) is not installed".to_owned());
+    }
+    let mut capabilities = vec!["command", "process"];
+    if limits.is_empty() {
+        capabilities.push("netns");
+    }
+    capabilities.extend(["setting", "sample", "journal", "facts"]);
+    (capabilities.into_iter().map(str::to_owned).collect(), limits)
+}
+
+fn has_capabilities(wanted: &[u32]) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective =
+        status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("CapEff:")?.trim(), 16).ok());
+    wanted.iter().all(|capability| effective.unwrap_or(0) >> capability & 1 == 1)
+}
+
+fn is_installed(program: &str) -> bool {
+    let path = crate::spawn::search_path();
+    path.split(':').any(|folder| std::path::Path::new(folder).join(program).exists())
+}
+
+/// The digest of this binary, by which the controller knows whether it must copy a newer one.
+fn build() -> String {
+    let Ok(binary) = fs::read("/proc/self/exe") else { return String::new() };
+    let digest = Sha256::digest(binary);
+    digest.iter().fold("sha256:".to_owned(), |text, byte| text + &format!("{byte:02x}"))
+}
+
+// linux/capability.h
+const CAP_NET_ADMIN: u32 = 12;
+const CAP_SYS_ADMIN: u32 = 21;

@@ -1,0 +1,190 @@
+//! What the whole agent shares, and the rules for when a request may change the host.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};
+use std::time::{Duration, Instant};
+
+use iolab_protocol::facts::InterfaceFacts;
+use iolab_protocol::{ErrorCode, ErrorData, ErrorObject, Predecessor, Undo};
+
+use crate::child::{Child, Children, End, Kin};
+use crate::faults::{refused, Answer};
+use crate::journal::{Author, Journal};
+use crate::output::Output;
+use crate::series::SeriesTable;
+use crate::spawn::{Program, Spawner};
+use crate::state::{Claim, StateFolder};
+use crate::supervise::Processes;
+use crate::sync::lock;
+
+/// The agent's shared state.
+pub struct Host {
+    /// Where its lock and journals are.
+    pub state: StateFolder,
+    /// Its own journal.
+    pub journal: Mutex<Journal>,
+    /// Its journal's author: itself.
+    pub author: Author,
+    /// What waits to be written to the controller.
+    pub output: Arc<Output>,
+    /// All processes that run.
+    pub children: Arc<Children>,
+    /// Those the controller named.
+    pub processes: Processes,
+    /// Series of readings.
+    pub series: SeriesTable,
+    /// The host's interfaces, where the agent cannot see them from its own namespaces.
+    pub host_interfaces: Option<Vec<InterfaceFacts>>,
+    /// Held while changes are taken back: one undoing at a time.
+    pub undoing: Mutex<()>,
+    spawner: Spawner,
+    right: Mutex<Right>,
+    /// Read-held by requests that change the host, so that the end can wait for them.
+    changing: RwLock<()>,
+    /// Set once when the agent begins to end; no change begins afterwards.
+    ending: AtomicBool,
+}
+
+#[derive(Default)]
+struct Right {
+    claim: Option<Claim>,
+    clean: bool,
+}
+
+/// A program that ran to its end.
+pub struct Ran {
+    /// The process.
+    pub child: Arc<Child>,
+    /// How it ended.
+    pub end: End,
+    /// Whether it was killed because its time was over.
+    pub timed_out: bool,
+}
+
+impl Host {
+    /// An agent that has not claimed the host.
+    pub fn new(
+        state: StateFolder,
+        author: Author,
+        host_interfaces: Option<Vec<InterfaceFacts>>,
+    ) -> std::io::Result<Self> {
+        let children = Arc::new(Children::default());
+        Ok(Self {
+            journal: Mutex::new(Journal::new(&state.journals(), author.clone())),
+            spawner: Spawner::begin(author.journal(), Arc::clone(&children))?,
+            state,
+            author,
+            host_interfaces,
+            output: Arc::default(),
+            children,
+            processes: Processes::default(),
+            series: SeriesTable::default(),
+            undoing: Mutex::default(),
+            right: Mutex::default(),
+            changing: RwLock::default(),
+            ending: AtomicBool::new(false),
+        })
+    }
+
+    /// Try to become the agent that works here; the other's process if there is one.
+    pub fn claim(&self) -> Answer<Result<(), u32>> {
+        let mut right = lock(&self.right);
+        if right.claim.is_some() {
+            return Ok(Ok(()));
+        }
+        let claim = self.state.claim().map_err(|error| self.state_refused("locking", &error))?;
+        Ok(claim.map(|claim| right.claim = Some(claim)))
+    }
+
+    /// The journals that are to be undone before this agent may change anything.
+    pub fn predecessors(&self) -> Answer<Vec<Predecessor>> {
+        let tidy = lock(&self.right).claim.is_some();
+        self.state.predecessors(tidy).map_err(|error| self.state_refused("reading", &error))
+    }
+
+    /// The right to undo: nobody else works here.
+    pub fn may_undo(&self) -> Answer<RwLockReadGuard<'_, ()>> {
+        if let Err(busy_pid) = self.claim()? {
+            let message =
+                format!("another agent (process {busy_pid}) works on this host; end it or wait for it");
+            let data = ErrorData { busy_pid: Some(busy_pid), ..ErrorData::default() };
+            return Err(ErrorObject::new(ErrorCode::Busy, message).with(data));
+        }
+        self.begin_change()
+    }
+
+    /// The right to change this host: nobody else works here and nothing is left of dead agents.
+    pub fn may_change(&self) -> Answer<RwLockReadGuard<'_, ()>> {
+        let guard = self.may_undo()?;
+        if lock(&self.right).clean {
+            return Ok(guard);
+        }
+        let journals: Vec<String> = self.predecessors()?.into_iter().map(|each| each.journal).collect();
+        if journals.is_empty() {
+            lock(&self.right).clean = true;
+            return Ok(guard);
+        }
+        let message = format!(
+            "dead agents left changes on this host; undo their journals first: {}",
+            journals.join(", ")
+        );
+        let data = ErrorData { journals: Some(journals), ..ErrorData::default() };
+        Err(ErrorObject::new(ErrorCode::Busy, message).with(data))
+    }
+
+    fn begin_change(&self) -> Answer<RwLockReadGuard<'_, ()>> {
+        let guard = self.changing.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        // Acquire pairs with the Release in `end_changes`: who sees the flag unset holds the guard the end waits for.
+        if self.ending.load(Ordering::Acquire) {
+            return Err(ErrorObject::new(ErrorCode::Busy, "the agent ends and changes nothing more"));
+        }
+        Ok(guard)
+    }
+
+    /// Let no change begin any more, kill what runs, and wait (not for ever) until the changes in progress are over.
+    pub fn end_changes(&self) {
+        // Release pairs with the Acquire in `begin_change`.
+        self.ending.store(true, Ordering::Release);
+        self.children.close();
+        let deadline = Instant::now() + END_LIMIT;
+        while self.changing.try_write().is_err() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Journal how a change is taken back, before it is made. The entry's place; none when the same one is there already.
+    pub fn record(&self, undo_key: &str, undo: Undo) -> Answer<Option<u64>> {
+        lock(&self.journal)
+            .append(undo_key, undo)
+            .map_err(|error| self.state_refused("journalling a change in", &error))
+    }
+
+    /// Journal that a change is taken back; nothing to do where nothing was recorded.
+    pub fn mark_undone(&self, sequence: impl Into<Option<u64>>) -> Answer<()> {
+        let Some(sequence) = sequence.into() else { return Ok(()) };
+        lock(&self.journal)
+            .mark_undone(sequence)
+            .map_err(|error| self.state_refused("journalling an undo in", &error))
+    }
+
+    /// Start a program up to the point where it waits for permission.
+    pub fn start(&self, program: Program) -> Answer<crate::spawn::Held> {
+        self.spawner.start(program)
+    }
+
+    /// Run a program to its end, at most for `limit`.
+    pub fn run(&self, program: Program, limit: Duration) -> Answer<Ran> {
+        let deadline = Instant::now().checked_add(limit);
+        let (child, pipes) = self.start(program)?.begin()?;
+        let timed_out = child.tend(pipes, deadline, Kin::GoOn);
+        let end = child.end().ok_or_else(|| ErrorObject::new(ErrorCode::Internal, "a program was lost"))?;
+        Ok(Ran { child, end, timed_out })
+    }
+
+    fn state_refused(&self, doing: &str, error: &std::io::Error) -> ErrorObject {
+        refused(doing, &self.state.name.to_string_lossy(), error)
+    }
+}
+
+/// How long the end waits for changes in progress; their programs have been killed, so this is for a stuck kernel only.
+const END_LIMIT: Duration = Duration::from_secs(5);

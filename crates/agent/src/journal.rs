@@ -1,0 +1,290 @@
+//! The undo journal of one agent: a file of lines, one for each change before it is made, one for each that was taken back.
+//!
+//! What a file means is computed by [`replay`], which is pure; undoing is done elsewhere.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use iolab_protocol::results::JournalEntry;
+use iolab_protocol::Undo;
+use serde::{Deserialize, Serialize};
+
+/// Who wrote a journal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Author {
+    /// The agent's process.
+    pub pid: u32,
+    /// When the kernel started it [clock ticks].
+    pub start_ticks: u64,
+    /// When it began to work [ns].
+    pub started_ns: u64,
+    /// The boot it lived in.
+    pub boot_id: String,
+    /// Whether its changes were made in namespaces of its own, which died with it.
+    pub rootless: bool,
+}
+
+impl Author {
+    /// The journal's id, also its file's name.
+    pub fn journal(&self) -> String {
+        format!("{}-{}", self.pid, self.start_ticks)
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Line {
+    Author(Author),
+    Change(JournalEntry),
+    Undone(u64),
+}
+
+/// Read a journal's text: its author and the changes that are not undone, in the order of doing.
+///
+/// A last line without newline was being written when the agent died: its change was not made yet. Nothing at all can be read
+/// from a journal without an author, which was being made then.
+pub fn replay(text: &str) -> Option<(Author, Vec<JournalEntry>)> {
+    let whole = &text[..text.rfind('\n')?];
+    let (mut author, mut changes) = (None, Vec::<JournalEntry>::new());
+    for line in whole.lines() {
+        match serde_json::from_str(line) {
+            Ok(Line::Author(each)) => author = Some(each),
+            Ok(Line::Change(change)) => changes.push(change),
+            Ok(Line::Undone(sequence)) => changes.retain(|change| change.sequence != sequence),
+            // Only a damaged disk makes such a line; the others are still worth undoing.
+            Err(_) => {}
+        }
+    }
+    Some((author?, changes))
+}
+
+/// A journal that is written to: an agent's own, or a dead one's while it is being undone.
+#[derive(Debug)]
+pub struct Journal {
+    author: Author,
+    path: PathBuf,
+    file: Option<File>,
+    size_bytes: u64,
+    last_sequence: u64,
+    live: Vec<JournalEntry>,
+}
+
+impl Journal {
+    /// An empty journal in `folder`; the file is made with the first change.
+    pub fn new(folder: &Path, author: Author) -> Self {
+        let path = file_path(folder, &author.journal());
+        Self { author, path, file: None, size_bytes: 0, last_sequence: 0, live: Vec::new() }
+    }
+
+    /// Open the journal of a dead agent.
+    pub fn open(path: &Path) -> io::Result<Option<Self>> {
+        let text = String::from_utf8_lossy(&fs::read(path)?).into_owned();
+        let Some((author, live)) = replay(&text) else { return Ok(None) };
+        let mut file = OpenOptions::new().append(true).open(path)?;
+        if !text.ends_with('\n') {
+            file.write_all(b"\n")?;
+        }
+        let last_sequence = live.iter().map(|change| change.sequence).max().unwrap_or(0);
+        let size_bytes = text.len() as u64;
+        Ok(Some(Self { author, path: path.to_owned(), file: Some(file), size_bytes, last_sequence, live }))
+    }
+
+    /// Who wrote it.
+    pub fn author(&self) -> &Author {
+        &self.author
+    }
+
+    /// The changes that are not undone, in the order of doing.
+    pub fn live(&self) -> &[JournalEntry] {
+        &self.live
+    }
+
+    /// The first change of that name that is not undone.
+    pub fn find(&self, undo_key: &str) -> Option<&JournalEntry> {
+        self.live.iter().find(|change| change.undo_key == undo_key)
+    }
+
+    /// Write down how a change will be taken back, before it is made. The same undo under the same key is not written twice:
+    /// the first one, undone last, restores the original. Returns the new entry's place, if there is a new one.
+    pub fn append(&mut self, undo_key: &str, undo: Undo) -> io::Result<Option<u64>> {
+        if self.live.iter().any(|change| change.undo_key == undo_key && change.undo == undo) {
+            return Ok(None);
+        }
+        let change = JournalEntry { sequence: self.last_sequence + 1, undo_key: undo_key.to_owned(), undo };
+        self.write(&Line::Change(change.clone()))?;
+        self.last_sequence = change.sequence;
+        self.live.push(change);
+        Ok(Some(self.last_sequence))
+    }
+
+    /// Write down that a change is taken back.
+    pub fn mark_undone(&mut self, sequence: u64) -> io::Result<()> {
+        if self.live.iter().any(|change| change.sequence == sequence) {
+            self.write(&Line::Undone(sequence))?;
+            self.live.retain(|change| change.sequence != sequence);
+            self.compact_if_worth()?;
+        }
+        Ok(())
+    }
+
+    /// Remove the file if nothing is left to undo.
+    pub fn remove_if_empty(&mut self) -> io::Result<()> {
+        if self.live.is_empty() && self.file.take().is_some() {
+            fs::remove_file(&self.path)?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, line: &Line) -> io::Result<()> {
+        if self.file.is_none() {
+            self.create()?;
+        }
+        let text = encode(line)?;
+        let file = self.file.as_mut().ok_or(io::ErrorKind::NotFound)?;
+        let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_data());
+        match written {
+            Ok(()) => self.size_bytes += text.len() as u64,
+            // Part of a line may stand there now (a full disk): the next line begins with a new file.
+            Err(_) => self.file = None,
+        }
+        written
+    }
+
+    /// Make the file with its author and what is live, so that at no moment a half-made one stands under its name.
+    fn create(&mut self) -> io::Result<()> {
+        let mut text = encode(&Line::Author(self.author.clone()))?;
+        for change in &self.live {
+            text.push_str(&encode(&Line::Change(change.clone()))?);
+        }
+        let draft = self.path.with_extension("draft");
+        let mut file = OpenOptions::new().create(true).write(true).truncate(true).open(&draft)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&draft, &self.path)?;
+        File::open(self.path.parent().unwrap_or_else(|| Path::new("/")))?.sync_all()?;
+        self.file = Some(file);
+        self.size_bytes = text.len() as u64;
+        Ok(())
+    }
+
+    fn compact_if_worth(&mut self) -> io::Result<()> {
+        if self.size_bytes > COMPACT_BYTES && self.live.len() < COMPACT_ENTRIES {
+            self.create()?;
+        }
+        Ok(())
+    }
+}
+
+/// The file of the journal `id`.
+pub fn file_path(folder: &Path, id: &str) -> PathBuf {
+    folder.join(format!("{id}.jsonl"))
+}
+
+fn encode(line: &Line) -> io::Result<String> {
+    let mut text = serde_json::to_string(line)?;
+    text.push('\n');
+    Ok(text)
+}
+
+// Thousands of trials start and stop processes; a journal over this size with few live entries is mostly their history.
+const COMPACT_BYTES: u64 = 1 << 20;
+const COMPACT_ENTRIES: usize = 500;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn author() -> Author {
+        Author { pid: 4100, start_ticks: 771_234, started_ns: 5, boot_id: "b".to_owned(), rootless: false }
+    }
+
+    fn netns(name: &str) -> Undo {
+        Undo::Netns { name: name.to_owned() }
+    }
+
+    fn keys(changes: &[JournalEntry]) -> Vec<&str> {
+        changes.iter().map(|change| change.undo_key.as_str()).collect()
+    }
+
+    #[test]
+    fn what_was_not_undone_is_found_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut journal = Journal::new(folder.path(), author());
+        journal.append("a", netns("a")).unwrap();
+        let b = journal.append("b", netns("b")).unwrap().unwrap();
+        journal.append("c", netns("c")).unwrap();
+        journal.mark_undone(b).unwrap();
+        let text = fs::read_to_string(folder.path().join("4100-771234.jsonl")).unwrap();
+        let (seen, changes) = replay(&text).unwrap();
+        assert_eq!(seen, author());
+        assert_eq!(keys(&changes), ["a", "c"]);
+    }
+
+    #[test]
+    fn every_torn_ending_is_readable_and_loses_at_most_its_last_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut journal = Journal::new(folder.path(), author());
+        journal.append("a", netns("a")).unwrap();
+        journal.append("b", netns("ü")).unwrap();
+        let path = folder.path().join("4100-771234.jsonl");
+        let bytes = fs::read(&path).unwrap();
+        let ends: Vec<usize> = (0..bytes.len()).filter(|&at| bytes[at] == b'\n').collect();
+        for length in 0..bytes.len() {
+            fs::write(&path, &bytes[..length]).unwrap();
+            let whole_lines = ends.iter().filter(|&&end| end < length).count();
+            let seen = Journal::open(&path).unwrap().map(|journal| journal.live().len());
+            assert_eq!(seen, whole_lines.checked_sub(1), "cut at {length}");
+        }
+    }
+
+    #[test]
+    fn a_dead_agents_journal_with_a_torn_line_can_be_gone_on_with() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut journal = Journal::new(folder.path(), author());
+        let a = journal.append("a", netns("a")).unwrap().unwrap();
+        let path = folder.path().join("4100-771234.jsonl");
+        OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"change\":{\"seq").unwrap();
+        let mut found = Journal::open(&path).unwrap().unwrap();
+        assert_eq!(keys(found.live()), ["a"]);
+        found.mark_undone(a).unwrap();
+        assert_eq!(Journal::open(&path).unwrap().unwrap().live(), []);
+    }
+
+    #[test]
+    fn the_same_undo_under_the_same_key_is_kept_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut journal = Journal::new(folder.path(), author());
+        journal.append("mtu", netns("a")).unwrap();
+        journal.append("other", netns("b")).unwrap();
+        assert_eq!(journal.append("mtu", netns("a")).unwrap(), None);
+        assert_eq!(keys(journal.live()), ["mtu", "other"]);
+    }
+
+    #[test]
+    fn the_file_goes_when_nothing_is_left_to_undo() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut journal = Journal::new(folder.path(), author());
+        let a = journal.append("a", netns("a")).unwrap().unwrap();
+        journal.remove_if_empty().unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        journal.mark_undone(a).unwrap();
+        journal.remove_if_empty().unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_long_history_does_not_fill_the_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut journal = Journal::new(folder.path(), author());
+        journal.append("stays", netns("stays")).unwrap();
+        let long = "x".repeat(200_000);
+        for _ in 0..20 {
+            let sequence = journal.append("goes", netns(&long)).unwrap().unwrap();
+            journal.mark_undone(sequence).unwrap();
+        }
+        let path = folder.path().join("4100-771234.jsonl");
+        assert!(fs::metadata(&path).unwrap().len() < 1_500_000);
+        assert_eq!(keys(&replay(&fs::read_to_string(&path).unwrap()).unwrap().1), ["stays"]);
+    }
+}

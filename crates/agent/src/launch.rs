@@ -1,0 +1,140 @@
+//! The child's side of starting a program: this binary, started as `iolab-agent launch`, arranges its own process (parent-death
+//! signal, namespace, CPUs) with ordinary system calls and then becomes the program. It replaces code between fork and exec.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use nix::sched::{sched_setaffinity, setns, unshare, CloneFlags, CpuSet};
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::{SigSet, Signal};
+use nix::unistd::{close, getppid, Pid};
+use serde::{Deserialize, Serialize};
+
+use crate::netns;
+
+/// The launcher's settings, passed as one JSON argument.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Launch {
+    /// The agent; when it is not the parent any more, nothing is started.
+    pub parent: i32,
+    /// The descriptor on which a failure is told; it closes when the program has begun.
+    pub status: i32,
+    /// The descriptor on which to wait for a byte before the program begins.
+    pub go: i32,
+    /// Where the program runs.
+    pub place: Place,
+    /// The CPUs it may run on.
+    pub cpus: Option<Vec<usize>>,
+}
+
+/// The network namespace of a program.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Place {
+    /// The agent's own.
+    #[default]
+    Here,
+    /// The one of that name.
+    Named(String),
+    /// A new one that goes away with the program.
+    Fresh,
+}
+
+/// Why a program was not started.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct LaunchFailure {
+    /// What was being done.
+    pub doing: String,
+    /// The file or program.
+    pub path: String,
+    /// What the system said.
+    pub errno: i32,
+}
+
+impl LaunchFailure {
+    fn new(doing: &str, path: impl Into<String>, error: &io::Error) -> Self {
+        Self { doing: doing.to_owned(), path: path.into(), errno: error.raw_os_error().unwrap_or(0) }
+    }
+}
+
+/// Become the program in `arguments`: the settings, then the program's argv. Returns only when that failed.
+pub fn launch(mut arguments: impl Iterator<Item = OsString>) -> u8 {
+    let settings = arguments.next().and_then(|text| serde_json::from_str::<Launch>(text.to_str()?).ok());
+    let Some(settings) = settings else { return LAUNCH_FAILED };
+    let Ok(mut status) = own(settings.status, OpenOptions::new().write(true)) else { return LAUNCH_FAILED };
+    let Err(failure) = become_program(&settings, arguments.collect());
+    if let Ok(text) = serde_json::to_vec(&failure) {
+        // Nobody is left to tell when the agent has gone.
+        let _ = status.write_all(&text);
+    }
+    LAUNCH_FAILED
+}
+
+fn become_program(settings: &Launch, argv: Vec<OsString>) -> Result<std::convert::Infallible, LaunchFailure> {
+    let failed = |doing: &'static str| move |errno: nix::Error| LaunchFailure::new(doing, "", &errno.into());
+    set_pdeathsig(Signal::SIGKILL).map_err(failed("asking for the parent-death signal"))?;
+    if getppid() != Pid::from_raw(settings.parent) {
+        return Err(failed("looking for the agent")(nix::Error::ESRCH));
+    }
+    SigSet::empty().thread_set_mask().map_err(failed("unblocking signals"))?;
+    enter(&settings.place)?;
+    if let Some(cpus) = &settings.cpus {
+        pin(cpus)
+            .map_err(|errno| LaunchFailure::new("pinning to CPUs", format!("{cpus:?}"), &errno.into()))?;
+    }
+    let mut byte = [0];
+    let told = own(settings.go, OpenOptions::new().read(true)).and_then(|mut go| go.read_exact(&mut byte));
+    told.map_err(|error| LaunchFailure::new("waiting for the agent", "", &error))?;
+    let mut argv = argv.into_iter();
+    let program = argv.next().unwrap_or_default();
+    let mut error = Command::new(&program).args(argv).exec();
+    if error.kind() == io::ErrorKind::PermissionDenied && !is_found(&program) {
+        // A closed folder on the search path hides that the program is in none.
+        error = io::Error::from_raw_os_error(nix::libc::ENOENT);
+    }
+    Err(LaunchFailure::new("starting program", program.to_string_lossy(), &error))
+}
+
+fn is_found(program: &OsStr) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    program.as_encoded_bytes().contains(&b'/')
+        || std::env::split_paths(&path).any(|folder| folder.join(program).exists())
+}
+
+fn enter(place: &Place) -> Result<(), LaunchFailure> {
+    match place {
+        Place::Here => Ok(()),
+        Place::Fresh => unshare(CloneFlags::CLONE_NEWNET)
+            .map_err(|errno| LaunchFailure::new("making a network namespace", "", &errno.into())),
+        Place::Named(name) => {
+            let path = netns::path(name);
+            let failed = |error: &io::Error| LaunchFailure::new("entering namespace", &path, error);
+            let namespace = File::open(&path).map_err(|error| failed(&error))?;
+            setns(&namespace, CloneFlags::CLONE_NEWNET).map_err(|errno| failed(&errno.into()))?;
+            // As `ip netns exec`: programs find the namespace's interfaces below /sys. Where the system refuses, they
+            // see the agent's, which few of them look at.
+            let _ = netns::mount_own_sys();
+            Ok(())
+        }
+    }
+}
+
+fn pin(cpus: &[usize]) -> nix::Result<()> {
+    let mut set = CpuSet::new();
+    for &cpu in cpus {
+        set.set(cpu)?;
+    }
+    sched_setaffinity(Pid::from_raw(0), &set)
+}
+
+/// Take over an inherited pipe: opened anew it is closed on exec, which the inherited descriptor is not.
+fn own(descriptor: i32, options: &OpenOptions) -> io::Result<File> {
+    let file = options.open(format!("/proc/self/fd/{descriptor}"))?;
+    close(descriptor)?;
+    Ok(file)
+}
+
+/// The exit status of a launcher that did not become the program; the agent reads the reason on the status pipe.
+const LAUNCH_FAILED: u8 = 125;

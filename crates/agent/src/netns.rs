@@ -1,0 +1,72 @@
+//! Named network namespaces: where they are, how a thread enters one. Making and removing them is done with `ip`.
+
+use std::fs::File;
+use std::path::Path;
+
+use iolab_protocol::ErrorObject;
+use nix::mount::{mount, umount2, MntFlags, MsFlags};
+use nix::sched::{setns, unshare, CloneFlags};
+
+use crate::faults::{refused, refused_errno, Answer};
+
+/// The file of the namespace `name`, as iproute2 keeps it.
+pub fn path(name: &str) -> String {
+    format!("/run/netns/{name}")
+}
+
+/// Whether there is a namespace `name`.
+pub fn exists(name: &str) -> bool {
+    Path::new(&path(name)).exists()
+}
+
+/// Refuse what cannot be a namespace's name.
+pub fn check_name(name: &str) -> Answer<()> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let fits = (1..=255).contains(&name.len()) && name.bytes().all(plain);
+    if fits && !name.starts_with(['-', '.']) {
+        return Ok(());
+    }
+    let message = "a namespace's name is 1 to 255 letters, digits, '-', '_', '.', and begins with none of the marks '-' and '.'";
+    Err(ErrorObject::params(message, name))
+}
+
+/// Do `work` in the namespace `name`, on a thread of its own; in the agent's when there is no name.
+pub fn within<T: Send>(name: Option<&str>, work: impl FnOnce() -> Answer<T> + Send) -> Answer<T> {
+    let Some(name) = name else { return work() };
+    check_name(name)?;
+    on_thread(|| {
+        let path = path(name);
+        let namespace = File::open(&path).map_err(|error| refused("entering namespace", &path, &error))?;
+        setns(&namespace, CloneFlags::CLONE_NEWNET)
+            .map_err(|errno| refused_errno("entering namespace", &path, errno))?;
+        work()
+    })
+}
+
+/// The same with the namespace's own `/sys`.
+pub fn within_with_sys<T: Send>(name: Option<&str>, work: impl FnOnce() -> Answer<T> + Send) -> Answer<T> {
+    if name.is_none() {
+        return work();
+    }
+    within(name, || {
+        mount_own_sys().map_err(|errno| refused_errno("mounting the namespace's own", "/sys", errno))?;
+        work()
+    })
+}
+
+/// Show the calling thread, and only it, the `/sys` of its network namespace.
+pub fn mount_own_sys() -> nix::Result<()> {
+    const NOTHING: Option<&str> = None;
+    unshare(CloneFlags::CLONE_NEWNS)?;
+    mount(NOTHING, "/", NOTHING, MsFlags::MS_SLAVE | MsFlags::MS_REC, NOTHING)?;
+    umount2("/sys", MntFlags::MNT_DETACH)?;
+    mount(Some("sysfs"), "/sys", Some("sysfs"), MsFlags::empty(), NOTHING)
+}
+
+fn on_thread<T: Send>(work: impl FnOnce() -> Answer<T> + Send) -> Answer<T> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().spawn_scoped(scope, work);
+        let thread = thread.map_err(|error| refused("starting a thread in", "the agent", &error))?;
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}

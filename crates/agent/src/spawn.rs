@@ -1,0 +1,182 @@
+//! The agent's side of starting a program. One long-lived thread starts them all: the kernel sends the parent-death signal when
+//! the *thread* that started a process ends.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, Sender};
+use std::sync::Arc;
+use std::thread;
+
+use iolab_protocol::ErrorObject;
+use nix::fcntl::{fcntl, FcntlArg, FdFlag, OFlag};
+use nix::unistd::pipe2;
+
+use crate::child::{Child, Children, Kin, Pipes};
+use crate::clock::now_ns;
+use crate::faults::{describe, refused, Answer};
+use crate::launch::{Launch, LaunchFailure, Place};
+use crate::procfs::MARK;
+
+/// A program to start.
+#[derive(Debug, Clone, Default)]
+pub struct Program {
+    /// It and its arguments; not empty.
+    pub argv: Vec<String>,
+    /// Variables added to the agent's environment.
+    pub env: BTreeMap<String, String>,
+    /// Where it runs.
+    pub place: Place,
+    /// The CPUs it may run on.
+    pub cpus: Option<Vec<usize>>,
+    /// Its standard input.
+    pub stdin: String,
+    /// How much of each output is kept [bytes].
+    pub capture_bytes: usize,
+    /// A text to look for in its output.
+    pub search: Option<String>,
+    /// Whether it undoes something, which is allowed while the agent ends.
+    pub undoes: bool,
+}
+
+/// A program that waits for permission to begin.
+pub struct Held {
+    /// Its process.
+    pub child: Arc<Child>,
+    /// What it writes to and reads from.
+    pub pipes: Pipes,
+    status: File,
+    go: File,
+}
+
+impl Held {
+    /// Let the program begin; an error when it could not.
+    pub fn begin(self) -> Answer<(Arc<Child>, Pipes)> {
+        let Self { child, pipes, mut status, mut go } = self;
+        // A launcher that has failed reads nothing any more; the reason is on the status pipe.
+        let _ = go.write_all(b"g");
+        let mut told = Vec::new();
+        let read = status.read_to_end(&mut told);
+        read.map_err(|error| refused("starting program", "launcher", &error))?;
+        if told.is_empty() {
+            return Ok((child, pipes));
+        }
+        child.tend(pipes, None, Kin::End);
+        Err(failure(&told))
+    }
+
+    /// Give the program up before it began.
+    pub fn abandon(self) {
+        self.child.kill();
+        self.child.tend(self.pipes, None, Kin::End);
+    }
+}
+
+fn failure(told: &[u8]) -> ErrorObject {
+    match serde_json::from_slice::<LaunchFailure>(told) {
+        Ok(LaunchFailure { doing, path, errno }) => {
+            ErrorObject::refused(format!("{doing} '{path}': {}", describe(errno)), Some(errno), path)
+        }
+        Err(_) => ErrorObject::refused("starting program: the launcher was killed", None, ""),
+    }
+}
+
+type Order = (Program, Sender<Answer<Held>>);
+
+/// Starts programs.
+pub struct Spawner {
+    orders: Sender<Order>,
+}
+
+impl Spawner {
+    /// Begin the thread that starts programs for the agent with `journal` and enters them in `children`.
+    pub fn begin(journal: String, children: Arc<Children>) -> io::Result<Self> {
+        let (orders, received) = mpsc::channel::<Order>();
+        thread::Builder::new().name("spawner".to_owned()).spawn(move || {
+            for (program, answer) in received {
+                // A request that does not wait any more has ended the agent.
+                let _ = answer.send(start(&program, &journal, &children));
+            }
+        })?;
+        Ok(Self { orders })
+    }
+
+    /// Start a program up to the point where it waits for permission.
+    pub fn start(&self, program: Program) -> Answer<Held> {
+        let gone = || refused("starting program", "the agent ends", &io::ErrorKind::BrokenPipe.into());
+        check_words(&program.argv, &program.env)?;
+        let (answer, answered) = mpsc::channel();
+        self.orders.send((program, answer)).map_err(|_| gone())?;
+        answered.recv().map_err(|_| gone())?
+    }
+}
+
+/// Refuse what the system cannot pass to a program.
+pub fn check_words(argv: &[String], env: &BTreeMap<String, String>) -> Answer<()> {
+    if argv.first().is_none_or(String::is_empty) {
+        return Err(ErrorObject::params("'argv' needs a program", argv));
+    }
+    let mut words = argv.iter().chain(env.keys()).chain(env.values());
+    if let Some(word) = words.find(|word| word.contains('\0')) {
+        return Err(ErrorObject::params("'argv' and 'env' are texts without NUL", word.as_str()));
+    }
+    match env.keys().find(|name| name.is_empty() || name.contains('=')) {
+        Some(name) => {
+            Err(ErrorObject::params("a variable's name in 'env' is not empty and has no '='", name.as_str()))
+        }
+        None => Ok(()),
+    }
+}
+
+fn start(program: &Program, journal: &str, children: &Children) -> Answer<Held> {
+    let name = program.argv[0].clone();
+    try_start(program, journal, children).map_err(|error| refused("starting program", &name, &error))
+}
+
+fn try_start(program: &Program, journal: &str, children: &Children) -> io::Result<Held> {
+    let (status, status_of_child) = pipe2(OFlag::O_CLOEXEC)?;
+    let (go_of_child, go) = pipe2(OFlag::O_CLOEXEC)?;
+    inherit(&status_of_child)?;
+    inherit(&go_of_child)?;
+    let settings = Launch {
+        parent: i32::try_from(std::process::id()).unwrap_or(0),
+        status: status_of_child.as_raw_fd(),
+        go: go_of_child.as_raw_fd(),
+        place: program.place.clone(),
+        cpus: program.cpus.clone(),
+    };
+    let mut command = Command::new("/proc/self/exe");
+    command.arg("launch").arg(serde_json::to_string(&settings)?).args(&program.argv);
+    command.env("PATH", search_path()).envs(&program.env).env(MARK, journal).process_group(0);
+    let stdin = if program.stdin.is_empty() { Stdio::null() } else { Stdio::piped() };
+    command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let begin_ns = now_ns();
+    let (child, mut process) = children.admit(program.undoes, || {
+        let process = command.spawn()?;
+        let child = Child::new(process.id(), begin_ns, program.capture_bytes, program.search.as_deref())?;
+        Ok((Arc::new(child), process))
+    })?;
+    let pipes = Pipes {
+        stdin: process
+            .stdin
+            .take()
+            .map(|pipe| (File::from(OwnedFd::from(pipe)), program.stdin.clone().into_bytes())),
+        stdout: process.stdout.take().map(|pipe| File::from(OwnedFd::from(pipe))),
+        stderr: process.stderr.take().map(|pipe| File::from(OwnedFd::from(pipe))),
+    };
+    Ok(Held { child, pipes, status: status.into(), go: go.into() })
+}
+
+fn inherit(descriptor: &OwnedFd) -> io::Result<()> {
+    fcntl(descriptor, FcntlArg::F_SETFD(FdFlag::empty()))?;
+    Ok(())
+}
+
+/// The agent's PATH and the folders of system programs, which a plain user's PATH lacks.
+pub fn search_path() -> String {
+    let path = std::env::var("PATH").unwrap_or_else(|_| "/usr/local/bin:/usr/bin:/bin".to_owned());
+    format!("{path}:/usr/local/sbin:/usr/sbin:/sbin")
+}

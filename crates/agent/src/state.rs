@@ -1,0 +1,179 @@
+//! The state folder: the lock that lets one agent work at a time, and the journals of all.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{bail, Context};
+use iolab_protocol::Predecessor;
+use nix::fcntl::{Flock, FlockArg};
+use nix::unistd::Uid;
+
+use crate::journal::{replay, Author};
+use crate::procfs::{boot_id, stat};
+
+/// The state folder of this user on this host.
+pub struct StateFolder {
+    /// Its name.
+    pub name: PathBuf,
+    /// Kept open: in a rootless agent a new `/run` may hide the name.
+    handle: File,
+}
+
+/// The right to change this host; given up when the agent ends, however it ends.
+pub type Claim = Flock<File>;
+
+impl StateFolder {
+    /// Open the folder, making it if need be.
+    pub fn open() -> anyhow::Result<Self> {
+        let name = choose(
+            std::env::var_os("IOLAB_STATE_DIR"),
+            std::env::var_os("XDG_RUNTIME_DIR"),
+            Uid::effective(),
+        );
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(name.join("journal"));
+        made.with_context(|| format!("making the state folder '{}'", name.display()))?;
+        let seen = fs::symlink_metadata(&name)?;
+        // In /tmp anybody could have made it before.
+        if !seen.is_dir() || seen.uid() != Uid::effective().as_raw() || seen.mode() & 0o022 != 0 {
+            bail!(
+                "the state folder '{}' must be a folder that only this user can write to; remove it",
+                name.display()
+            );
+        }
+        let handle = File::open(&name)?;
+        Ok(Self { name, handle })
+    }
+
+    /// Where the journals are.
+    pub fn journals(&self) -> PathBuf {
+        self.path("journal")
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        Path::new("/proc/self/fd").join(self.handle.as_raw_fd().to_string()).join(name)
+    }
+
+    /// Take the lock; the other agent's process when one has it.
+    pub fn claim(&self) -> io::Result<Result<Claim, u32>> {
+        let mut options = OpenOptions::new();
+        let file = options
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(self.path("lock"))?;
+        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(mut claim) => {
+                claim.set_len(0)?;
+                claim.rewind()?;
+                write!(claim, "{}", std::process::id())?;
+                Ok(Ok(claim))
+            }
+            Err((file, nix::Error::EWOULDBLOCK)) => Ok(Err(holder(file)?)),
+            Err((_, errno)) => Err(errno.into()),
+        }
+    }
+
+    /// The journals of dead agents that are not undone. With `tidy` those that have nothing to undo are removed, for which the lock is needed.
+    pub fn predecessors(&self, tidy: bool) -> io::Result<Vec<Predecessor>> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(self.journals())? {
+            let path = entry?.path();
+            let Ok(bytes) = fs::read(&path) else { continue };
+            match judge(&String::from_utf8_lossy(&bytes)) {
+                Verdict::Alive => {}
+                Verdict::Dirty(predecessor) => found.push(predecessor),
+                Verdict::Clean => {
+                    if tidy {
+                        fs::remove_file(&path)?;
+                    }
+                }
+            }
+        }
+        found.sort_by_key(|each| (each.started_ns, each.pid));
+        Ok(found)
+    }
+}
+
+/// The process that has the lock, as it wrote it there just after taking it.
+fn holder(mut file: File) -> io::Result<u32> {
+    for _ in 0..HOLDER_TRIES {
+        let mut text = String::new();
+        file.rewind()?;
+        file.read_to_string(&mut text)?;
+        if let Ok(pid) = text.trim().parse() {
+            return Ok(pid);
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    Ok(0)
+}
+
+const HOLDER_TRIES: usize = 20;
+
+enum Verdict {
+    Alive,
+    Clean,
+    Dirty(Predecessor),
+}
+
+fn judge(text: &str) -> Verdict {
+    let Some((author, changes)) = replay(text) else { return Verdict::Clean };
+    if author.boot_id != boot_id() {
+        return Verdict::Clean;
+    }
+    if is_alive(&author) {
+        return Verdict::Alive;
+    }
+    let left = changes.iter().filter(|change| outlives(&author, &change.undo)).count();
+    if left == 0 {
+        return Verdict::Clean;
+    }
+    Verdict::Dirty(Predecessor {
+        journal: author.journal(),
+        pid: author.pid,
+        started_ns: author.started_ns,
+        entries: left,
+    })
+}
+
+/// Whether a change is still there after its agent has died: what a rootless agent made is gone, except processes.
+pub fn outlives(author: &Author, undo: &iolab_protocol::Undo) -> bool {
+    !author.rootless || matches!(undo, iolab_protocol::Undo::Process { .. })
+}
+
+fn is_alive(author: &Author) -> bool {
+    stat(author.pid).is_some_and(|seen| seen.start_ticks == author.start_ticks && !seen.ended)
+}
+
+fn choose(given: Option<std::ffi::OsString>, runtime: Option<std::ffi::OsString>, user: Uid) -> PathBuf {
+    if let Some(given) = given.filter(|given| !given.is_empty()) {
+        return given.into();
+    }
+    if user.is_root() {
+        return "/run/iolab".into();
+    }
+    match runtime.filter(|runtime| Path::new(runtime).is_dir()) {
+        Some(runtime) => Path::new(&runtime).join("iolab"),
+        None => format!("/tmp/iolab-{user}").into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_folder_is_the_given_one_else_the_systems_else_the_users() {
+        let (root, user) = (Uid::from_raw(0), Uid::from_raw(1000));
+        assert_eq!(choose(Some("/x".into()), Some("/tmp".into()), root), Path::new("/x"));
+        assert_eq!(choose(None, Some("/tmp".into()), root), Path::new("/run/iolab"));
+        assert_eq!(choose(None, Some("/tmp".into()), user), Path::new("/tmp/iolab"));
+        assert_eq!(choose(None, Some("/no/such/folder".into()), user), Path::new("/tmp/iolab-1000"));
+        assert_eq!(choose(None, None, user), Path::new("/tmp/iolab-1000"));
+    }
+}

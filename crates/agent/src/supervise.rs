@@ -1,0 +1,300 @@
+//! Processes the controller started and named: start until ready, wait, stop, collect.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use iolab_protocol::calls::{ProcessStart, ProcessStop, ProcessWait, Ready, StopSignal};
+use iolab_protocol::results::{ProcessEnded, ProcessStarted};
+use iolab_protocol::{ErrorCode, ErrorData, ErrorObject, Undo};
+use iolab_samplers::Supervised;
+use nix::sys::signal::Signal;
+
+use crate::child::{Child, End, Kin};
+use crate::clock::now_ns;
+use crate::commands::{check_capture, place};
+use crate::faults::{refused, Answer};
+use crate::host::Host;
+use crate::procfs::stat;
+use crate::ready::is_bound;
+use crate::spawn::Program;
+use crate::sync::lock;
+
+/// The processes that are not collected yet, by the controller's name.
+#[derive(Default)]
+pub struct Processes {
+    table: Mutex<HashMap<String, Entry>>,
+}
+
+#[derive(Clone)]
+enum Entry {
+    Starting,
+    Started(Started),
+}
+
+#[derive(Clone)]
+struct Started {
+    child: Arc<Child>,
+    netns: Option<String>,
+    sequence: Option<u64>,
+}
+
+impl Processes {
+    /// Those that run, for the samplers.
+    pub fn supervised(&self) -> Vec<Supervised> {
+        let table = lock(&self.table);
+        let running = table.iter().filter_map(|(name, entry)| match entry {
+            Entry::Started(started) if started.child.end().is_none() => {
+                Some(Supervised { name: name.clone(), pid: started.child.pid })
+            }
+            _ => None,
+        });
+        running.collect()
+    }
+
+    /// Kill those that run in the namespace `netns` and wait for their end.
+    pub fn kill_in(&self, netns: &str) {
+        let inside: Vec<Arc<Child>> = lock(&self.table)
+            .values()
+            .filter_map(|entry| match entry {
+                Entry::Started(started) if started.netns.as_deref() == Some(netns) => {
+                    Some(Arc::clone(&started.child))
+                }
+                _ => None,
+            })
+            .collect();
+        let deadline = Instant::now() + KILL_LIMIT;
+        inside.iter().for_each(|child| child.kill());
+        for child in &inside {
+            child.wait_for_end(deadline);
+        }
+    }
+
+    fn reserve(&self, id: &str) -> Answer<()> {
+        let mut table = lock(&self.table);
+        if table.contains_key(id) {
+            return Err(ErrorObject::params(
+                "a process of that id runs or was not collected; wait for it or stop it",
+                id,
+            ));
+        }
+        table.insert(id.to_owned(), Entry::Starting);
+        Ok(())
+    }
+
+    fn find(&self, id: &str) -> Answer<Started> {
+        match lock(&self.table).get(id) {
+            Some(Entry::Started(started)) => Ok(started.clone()),
+            _ => Err(ErrorObject::unknown(format!("there is no process '{id}'"), id)),
+        }
+    }
+
+    fn enter(&self, id: &str, started: Started) {
+        lock(&self.table).insert(id.to_owned(), Entry::Started(started));
+    }
+
+    fn forget(&self, id: &str) {
+        lock(&self.table).remove(id);
+    }
+}
+
+/// Answer `process.start`.
+pub fn start(host: &Host, params: ProcessStart) -> Answer<ProcessStarted> {
+    check_capture(params.capture_bytes)?;
+    if params.cpus.as_ref().is_some_and(Vec::is_empty) {
+        return Err(ErrorObject::params("'cpus' has at least one CPU, or is absent", Vec::<usize>::new()));
+    }
+    let _change = host.may_change()?;
+    host.processes.reserve(&params.id)?;
+    let id = params.id.clone();
+    start_reserved(host, params).inspect_err(|_| host.processes.forget(&id))
+}
+
+fn start_reserved(host: &Host, params: ProcessStart) -> Answer<ProcessStarted> {
+    let program_name = params.argv.first().cloned().unwrap_or_default();
+    let search = match &params.ready {
+        Some(Ready::Output { contains }) => Some(contains.clone()),
+        _ => None,
+    };
+    let program = Program {
+        argv: params.argv,
+        env: params.env,
+        place: place(params.netns.clone())?,
+        cpus: params.cpus,
+        capture_bytes: params.capture_bytes,
+        search,
+        ..Program::default()
+    };
+    let deadline = Instant::now().checked_add(Duration::from_millis(params.timeout_ms));
+    let started = begin(host, program, &params.id, params.netns)?;
+    let child = &started.child;
+    let ready_ns = wait_until_ready(child, params.ready.as_ref(), deadline);
+    let not_ready = match ready_ns {
+        NotReady::No(ready_ns) => {
+            host.processes.enter(&params.id, started.clone());
+            return Ok(ProcessStarted { pid: child.pid, begin_ns: child.begin_ns, ready_ns });
+        }
+        other => other,
+    };
+    child.kill();
+    let end = child.wait_for_end(Instant::now() + KILL_LIMIT);
+    host.mark_undone(started.sequence)?;
+    Err(tell_not_ready(&not_ready, child, end, &program_name, params.timeout_ms))
+}
+
+/// Start a program so that its undo is journalled before it does anything.
+fn begin(host: &Host, program: Program, id: &str, netns: Option<String>) -> Answer<Started> {
+    let held = host.start(program)?;
+    let child = Arc::clone(&held.child);
+    let recorded = match stat(child.pid) {
+        Some(seen) => host.record(
+            &format!("process:{id}"),
+            Undo::Process { pid: child.pid, start_ticks: seen.start_ticks },
+        ),
+        None => Err(refused("starting program", "launcher", &std::io::ErrorKind::NotFound.into())),
+    };
+    let sequence = match recorded {
+        Ok(sequence) => sequence,
+        Err(error) => {
+            held.abandon();
+            return Err(error);
+        }
+    };
+    let begun = held.begin().and_then(|(child, pipes)| {
+        let tender = Arc::clone(&child);
+        let thread = thread::Builder::new().name(format!("tend {}", child.pid));
+        let thread = thread.spawn(move || tender.tend(pipes, None, Kin::End));
+        thread.map(drop).map_err(|error| {
+            child.kill();
+            refused("starting a thread in", "the agent", &error)
+        })
+    });
+    if let Err(error) = begun {
+        host.mark_undone(sequence)?;
+        return Err(error);
+    }
+    Ok(Started { child, netns, sequence })
+}
+
+enum NotReady {
+    /// It is ready, since that time [ns].
+    No(u64),
+    Late,
+    Ended,
+}
+
+fn wait_until_ready(child: &Child, ready: Option<&Ready>, deadline: Option<Instant>) -> NotReady {
+    loop {
+        let is_ready = match ready {
+            None => true,
+            Some(Ready::Listening { protocol, port }) => is_bound(child.pid, *protocol, *port),
+            Some(Ready::Output { .. }) => child.search_found(),
+        };
+        if is_ready {
+            return NotReady::No(now_ns());
+        }
+        if child.end().is_some() {
+            return NotReady::Ended;
+        }
+        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            return NotReady::Late;
+        }
+        child.wait_for_change(LOOK_AGAIN);
+    }
+}
+
+fn tell_not_ready(
+    not_ready: &NotReady,
+    child: &Child,
+    end: Option<End>,
+    program: &str,
+    timeout_ms: u64,
+) -> ErrorObject {
+    let output = Some(child.output_beginning(OUTPUT_BYTES));
+    if matches!(not_ready, NotReady::Late) {
+        let data = ErrorData { timeout_ms: Some(timeout_ms), output, ..ErrorData::default() };
+        let message =
+            format!("waiting for '{program}' to become ready: {timeout_ms} ms have passed; it was stopped");
+        return ErrorObject::new(ErrorCode::Deadline, message).with(data);
+    }
+    let ending = end.map(|end| end.ending);
+    let (exit_status, signal) = (ending.and_then(|end| end.exit_status), ending.and_then(|end| end.signal));
+    let path = Some(program.to_owned());
+    let how = exit_status
+        .map_or_else(|| format!("signal {}", signal.unwrap_or(0)), |status| format!("status {status}"));
+    let message = format!("waiting for '{program}' to become ready: it ended with {how}");
+    let data = ErrorData { path, output, exit_status, signal, ..ErrorData::default() };
+    ErrorObject::new(ErrorCode::Refused, message).with(data)
+}
+
+/// Answer `process.wait`.
+pub fn wait(host: &Host, params: &ProcessWait) -> Answer<ProcessEnded> {
+    let started = host.processes.find(&params.id)?;
+    let limit = Duration::from_millis(params.timeout_ms).min(FOREVER);
+    match started.child.wait_for_end(Instant::now() + limit) {
+        Some(end) => collect(host, &params.id, &started, end),
+        None => {
+            let message = format!(
+                "waiting for process '{}': {} ms have passed; it goes on",
+                params.id, params.timeout_ms
+            );
+            Err(ErrorObject::deadline(message, params.timeout_ms))
+        }
+    }
+}
+
+/// Answer `process.stop`.
+pub fn stop(host: &Host, params: &ProcessStop) -> Answer<ProcessEnded> {
+    let started = host.processes.find(&params.id)?;
+    let child = &started.child;
+    child.signal(signal(params.signal));
+    let grace = Duration::from_millis(params.grace_ms).min(FOREVER);
+    let end = child.wait_for_end(Instant::now() + grace).or_else(|| {
+        child.kill();
+        child.wait_for_end(Instant::now() + KILL_LIMIT)
+    });
+    let Some(end) = end else {
+        let message = format!("stopping process '{}': it does not end although it was killed", params.id);
+        return Err(ErrorObject::deadline(message, params.grace_ms));
+    };
+    collect(host, &params.id, &started, end)
+}
+
+fn collect(host: &Host, id: &str, started: &Started, end: End) -> Answer<ProcessEnded> {
+    {
+        let mut table = lock(&host.processes.table);
+        if matches!(table.get(id), Some(Entry::Started(each)) if Arc::ptr_eq(&each.child, &started.child)) {
+            table.remove(id);
+        }
+    }
+    host.mark_undone(started.sequence)?;
+    Ok(ProcessEnded {
+        ending: end.ending,
+        output: started.child.output(),
+        begin_ns: started.child.begin_ns,
+        end_ns: end.end_ns,
+        cpu_user_ns: end.cpu_user_ns,
+        cpu_system_ns: end.cpu_system_ns,
+    })
+}
+
+fn signal(signal: StopSignal) -> Signal {
+    match signal {
+        StopSignal::Term => Signal::SIGTERM,
+        StopSignal::Int => Signal::SIGINT,
+        StopSignal::Hup => Signal::SIGHUP,
+        StopSignal::Quit => Signal::SIGQUIT,
+        StopSignal::Usr1 => Signal::SIGUSR1,
+        StopSignal::Usr2 => Signal::SIGUSR2,
+        StopSignal::Kill => Signal::SIGKILL,
+    }
+}
+
+/// How often to look whether a port is bound.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
+/// How long a killed process may take to end.
+const KILL_LIMIT: Duration = Duration::from_secs(5);
+/// Longer waits are as good as this, and can be added to the clock.
+const FOREVER: Duration = Duration::from_secs(10 * 365 * 86_400);
+const OUTPUT_BYTES: usize = 4096;

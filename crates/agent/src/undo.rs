@@ -1,0 +1,152 @@
+//! Take changes back, newest first, and mark them in their journal.
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use iolab_protocol::results::{JournalEntry, UndoFailure, UndoReport};
+use iolab_protocol::Undo;
+
+use crate::host::Host;
+use crate::journal::{Author, Journal};
+use crate::launch::Place;
+use crate::netns;
+use crate::procfs::{kill_remains, stat, Remains};
+use crate::setting;
+use crate::spawn::Program;
+use crate::state::outlives;
+use crate::sync::lock;
+
+/// Undo the changes in `journal` whose key is in `keys` (all when absent), newest first.
+pub fn undo_changes(host: &Host, journal: &Mutex<Journal>, keys: Option<&[String]>) -> UndoReport {
+    let _alone = lock(&host.undoing);
+    let (author, changes) = {
+        let journal = lock(journal);
+        (journal.author().clone(), journal.live().to_vec())
+    };
+    let wanted = |change: &JournalEntry| keys.is_none_or(|keys| keys.contains(&change.undo_key));
+    let mut report = UndoReport::default();
+    for change in changes.into_iter().rev().filter(wanted) {
+        let undone = undo(host, &author, &change.undo)
+            .and_then(|()| lock(journal).mark_undone(change.sequence).map_err(|error| error.to_string()));
+        match undone {
+            Ok(()) => report.undone += 1,
+            Err(reason) => report.failed.push(UndoFailure { entry: change, reason }),
+        }
+    }
+    report
+}
+
+fn undo(host: &Host, author: &Author, undo: &Undo) -> Result<(), String> {
+    let dead = author != &host.author;
+    if dead && !outlives(author, undo) {
+        return Ok(());
+    }
+    match undo {
+        Undo::Command { argv, netns } => undo_command(host, argv, netns.as_deref()),
+        Undo::Write { path, value, netns } => undo_write(path, value, netns.as_deref()),
+        Undo::Netns { name } => remove_netns(host, name),
+        Undo::Process { pid, start_ticks } => undo_process(*pid, *start_ticks, author),
+    }
+}
+
+fn undo_command(host: &Host, argv: &[String], netns: Option<&str>) -> Result<(), String> {
+    if netns.is_some_and(|name| !netns::exists(name)) {
+        return Ok(());
+    }
+    let place = netns.map_or(Place::Here, |name| Place::Named(name.to_owned()));
+    let failed = run(host, argv, place)?;
+    match failed {
+        Some(output) if ALREADY_GONE.iter().any(|phrase| output.contains(phrase)) => Ok(()),
+        Some(output) => Err(format!("running '{}': {output}", argv.join(" "))),
+        None => Ok(()),
+    }
+}
+
+/// Run a command; what it wrote when it failed.
+fn run(host: &Host, argv: &[String], place: Place) -> Result<Option<String>, String> {
+    let env = [("LC_ALL".to_owned(), "C".to_owned())].into();
+    let program =
+        Program { argv: argv.to_vec(), env, place, capture_bytes: 4096, undoes: true, ..Program::default() };
+    let ran = host.run(program, COMMAND_LIMIT).map_err(|error| error.message)?;
+    if ran.end.ending.exit_status == Some(0) {
+        return Ok(None);
+    }
+    let output = ran.child.output_beginning(4096).trim().to_owned();
+    Ok(Some(if output.is_empty() { format!("it ended with {:?}", ran.end.ending) } else { output }))
+}
+
+fn undo_write(path: &str, value: &str, netns: Option<&str>) -> Result<(), String> {
+    let namespace_gone = netns.is_some_and(|name| !netns::exists(name));
+    if namespace_gone || (netns.is_none() && !Path::new(path).exists()) {
+        return Ok(());
+    }
+    match setting::write_value(path, netns, value) {
+        // The device the setting belonged to has gone.
+        Err(error) if error.data.as_ref().is_some_and(|data| data.errno == Some(nix::libc::ENOENT)) => Ok(()),
+        other => other.map_err(|error| error.message),
+    }
+}
+
+/// Remove a namespace; one that is not there counts as removed.
+pub fn remove_netns(host: &Host, name: &str) -> Result<(), String> {
+    if !netns::exists(name) {
+        return Ok(());
+    }
+    host.processes.kill_in(name);
+    let argv = ["ip", "netns", "delete", name].map(str::to_owned);
+    match run(host, &argv, Place::Here)? {
+        Some(_) if !netns::exists(name) => Ok(()),
+        Some(output) => Err(format!("running '{}': {output}", argv.join(" "))),
+        None => Ok(()),
+    }
+}
+
+fn undo_process(pid: u32, start_ticks: u64, author: &Author) -> Result<(), String> {
+    let is_still_there = || stat(pid).is_some_and(|seen| seen.start_ticks == start_ticks && !seen.ended);
+    match stat(pid) {
+        Some(seen) if seen.start_ticks == start_ticks => {
+            let group = nix::unistd::Pid::from_raw(i32::try_from(pid).unwrap_or(i32::MAX));
+            let _ = nix::sys::signal::killpg(group, nix::sys::signal::Signal::SIGKILL);
+        }
+        // Another process has the number: the group is empty.
+        Some(_) => {}
+        // Its members may have outlived it. The number is not given away while there are any, but may have been before.
+        None => {
+            kill_remains(Remains { journal: &author.journal(), group: Some(pid), rootless: author.rootless })
+        }
+    }
+    let deadline = Instant::now() + KILL_LIMIT;
+    while is_still_there() {
+        if Instant::now() > deadline {
+            return Err(format!("process {pid} does not end although it was killed"));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+/// What commands say (in the C locale) when there is nothing to take back: the device, the namespace or what was made in it has gone.
+const ALREADY_GONE: [&str; 18] = [
+    "Cannot find device",
+    "No such device",
+    "no device matches name",
+    "does not exist",
+    "Cannot open network namespace",
+    "No such file or directory",
+    "No such process",
+    "Cannot assign requested address",
+    "Address not found",
+    "Cannot delete qdisc with handle of zero",
+    "Invalid handle",
+    "Cannot find specified qdisc",
+    "Failed to find qdisc with specified handle",
+    "Parent Qdisc doesn't exist",
+    "Specified class not found",
+    "Specified filter",
+    "Filter with specified priority/protocol not found",
+    "Cannot find specified filter",
+];
+
+const COMMAND_LIMIT: Duration = Duration::from_secs(10);
+const KILL_LIMIT: Duration = Duration::from_secs(2);

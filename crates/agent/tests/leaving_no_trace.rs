@@ -1,0 +1,364 @@
+//! However an agent ends, what it changed is taken back: by itself, or by the next one.
+
+#![allow(clippy::unwrap_used)] // a test that cannot go on must fail
+
+mod common;
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use common::{
+    eventually, is_root, netns_exists, netns_name, processes_with, sleep_mark, state_folder, Agent,
+};
+use nix::sys::signal::Signal;
+use serde_json::{json, Value};
+
+const FORWARD: &str = "/proc/sys/net/ipv4/ip_forward";
+
+fn ip(arguments: &[&str]) -> String {
+    let output = Command::new("ip").args(arguments).output().unwrap();
+    assert!(output.status.success(), "ip {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn forwarding_in(netns: &str) -> String {
+    ip(&["netns", "exec", netns, "cat", FORWARD]).trim().to_owned()
+}
+
+/// A namespace that is not the agent's.
+struct Netns(String);
+
+impl Netns {
+    fn make(what: &str) -> Self {
+        let name = netns_name(what);
+        ip(&["netns", "add", &name]);
+        Self(name)
+    }
+}
+
+impl Drop for Netns {
+    fn drop(&mut self) {
+        let _ = Command::new("ip").args(["netns", "delete", &self.0]).status();
+    }
+}
+
+/// A supervised shell with a child of its own.
+fn start_family(agent: &mut Agent, mark: &str, netns: Option<&str>) -> i32 {
+    let script = format!("sleep {mark} & echo started; sleep {mark}");
+    let ready = json!({"kind": "output", "contains": "started"});
+    let started = agent.call(
+        "process.start",
+        json!({"id": "family", "argv": ["sh", "-c", script], "netns": netns, "ready": ready}),
+    );
+    assert!(processes_with(mark).len() >= 2);
+    i32::try_from(started["pid"].as_i64().unwrap()).unwrap()
+}
+
+/// Make one change of every kind; `inside` is not the agent's own.
+fn change_everything(agent: &mut Agent, made: &str, inside: &str, mark: &str) {
+    agent.call("netns.create", json!({"name": made}));
+    agent.call("setting.write", json!({"path": FORWARD, "netns": inside, "value": "1"}));
+    let undo = json!({"kind": "command", "argv": ["ip", "link", "delete", "iolab-t0"], "netns": inside});
+    let argv = ["ip", "link", "add", "iolab-t0", "type", "bridge"];
+    agent.call(
+        "command.run",
+        json!({"argv": argv, "netns": inside, "undo": undo, "undo_key": "link:iolab-t0"}),
+    );
+    start_family(agent, mark, Some(made));
+    assert_eq!(forwarding_in(inside), "1");
+    assert!(netns_exists(made));
+}
+
+fn assert_all_gone(made: &str, inside: &str, mark: &str) {
+    eventually("all processes end", || processes_with(mark).is_empty());
+    assert!(!netns_exists(made));
+    assert_eq!(forwarding_in(inside), "0");
+    assert!(!ip(&["-netns", inside, "link"]).contains("iolab-t0"));
+}
+
+#[test]
+fn when_standard_input_closes_everything_is_undone() {
+    if !is_root("when_standard_input_closes_everything_is_undone") {
+        return;
+    }
+    let (state, inside, made, mark) =
+        (state_folder(), Netns::make("eof-in"), netns_name("eof"), sleep_mark(1));
+    let mut agent = Agent::start(state.path());
+    change_everything(&mut agent, &made, &inside.0, &mark);
+    agent.close_stdin();
+    assert_eq!(agent.wait().code(), Some(0));
+    assert_all_gone(&made, &inside.0, &mark);
+    assert_eq!(std::fs::read_dir(state.path().join("journal")).unwrap().count(), 0);
+}
+
+#[test]
+fn signals_that_end_a_program_undo_everything_but_ctrl_c_is_the_controllers() {
+    if !is_root("signals_that_end_a_program_undo_everything_but_ctrl_c_is_the_controllers") {
+        return;
+    }
+    for (number, signal) in [(2, Signal::SIGTERM), (3, Signal::SIGHUP)] {
+        let (state, inside, made, mark) =
+            (state_folder(), Netns::make("sig-in"), netns_name("sig"), sleep_mark(number));
+        let mut agent = Agent::start(state.path());
+        change_everything(&mut agent, &made, &inside.0, &mark);
+        agent.signal(Signal::SIGINT);
+        agent.call("agent.ping", json!({}));
+        agent.signal(signal);
+        assert_eq!(agent.wait().code(), Some(0));
+        assert_all_gone(&made, &inside.0, &mark);
+    }
+}
+
+#[test]
+fn agent_exit_undoes_everything_and_tells_what_it_did() {
+    if !is_root("agent_exit_undoes_everything_and_tells_what_it_did") {
+        return;
+    }
+    let (state, inside, made, mark) =
+        (state_folder(), Netns::make("exit-in"), netns_name("exit"), sleep_mark(4));
+    let mut agent = Agent::start(state.path());
+    change_everything(&mut agent, &made, &inside.0, &mark);
+    assert_eq!(agent.call("agent.exit", json!({})), json!({"undone": 4, "failed": []}));
+    assert_eq!(agent.wait().code(), Some(0));
+    assert_all_gone(&made, &inside.0, &mark);
+}
+
+#[test]
+fn after_a_crash_the_next_agent_refuses_changes_until_it_has_undone_the_dead_ones() {
+    if !is_root("after_a_crash_the_next_agent_refuses_changes_until_it_has_undone_the_dead_ones") {
+        return;
+    }
+    let (state, inside, made, mark) =
+        (state_folder(), Netns::make("kill-in"), netns_name("kill"), sleep_mark(5));
+    let mut agent = Agent::start(state.path());
+    change_everything(&mut agent, &made, &inside.0, &mark);
+    agent.crash();
+    assert_eq!(forwarding_in(&inside.0), "1");
+
+    let mut next = Agent::start(state.path());
+    let predecessor = next.hello["predecessors"][0].clone();
+    assert_eq!(predecessor["entries"], 4);
+    let journal = predecessor["journal"].clone();
+    for (method, params) in [
+        ("process.start", json!({"id": "p", "argv": ["true"]})),
+        ("netns.create", json!({"name": netns_name("refused")})),
+        ("setting.write", json!({"path": FORWARD, "netns": inside.0, "value": "1"})),
+    ] {
+        let refusal = next.refusal(method, params);
+        assert_eq!(refusal["code"], -32003);
+        assert_eq!(refusal["data"]["journals"], json!([journal]));
+    }
+    assert_eq!(next.run(&["echo", "reading is allowed"]), "reading is allowed\n");
+    assert_eq!(next.call("setting.read", json!({"path": FORWARD, "netns": inside.0})), json!({"value": "1"}));
+
+    let keys = json!([format!("setting:{}:{FORWARD}", inside.0)]);
+    let undone = next.call("journal.undo", json!({"journal": journal, "keys": keys}));
+    assert_eq!(undone, json!({"undone": 1, "failed": []}));
+    assert_eq!(forwarding_in(&inside.0), "0");
+    assert_eq!(
+        next.call("journal.list", json!({"journal": journal}))["entries"].as_array().unwrap().len(),
+        3
+    );
+    assert_eq!(next.call("journal.undo", json!({"journal": journal})), json!({"undone": 3, "failed": []}));
+    assert_all_gone(&made, &inside.0, &mark);
+    assert_eq!(next.refusal("journal.list", json!({"journal": journal}))["code"], -32004);
+    next.call("process.start", json!({"id": "p", "argv": ["true"]}));
+}
+
+#[test]
+fn a_crash_kills_supervised_programs_at_once_and_their_children_with_the_undo() {
+    let (state, mark) = (state_folder(), sleep_mark(6));
+    let mut agent = Agent::start(state.path());
+    if agent.hello["rootless"] == true {
+        return;
+    }
+    let leader = start_family(&mut agent, &mark, None);
+    agent.crash();
+    eventually("the leader ends", || !processes_with(&mark).contains(&leader));
+    eventually("the leader is collected", || !Path::new(&format!("/proc/{leader}")).exists());
+    let mut next = Agent::start(state.path());
+    let journal = next.hello["predecessors"][0]["journal"].clone();
+    next.call("journal.undo", json!({"journal": journal}));
+    eventually("its child ends", || processes_with(&mark).is_empty());
+}
+
+#[test]
+fn a_daemon_that_a_command_left_behind_ends_with_the_agent() {
+    let (state, mark) = (state_folder(), sleep_mark(7));
+    let mut agent = Agent::start(state.path());
+    let begin = Instant::now();
+    agent.run(&["sh", "-c", &format!("setsid sleep {mark} & sleep 0.02")]);
+    assert!(begin.elapsed().as_secs() < 5, "an output held open by a daemon must not hold the answer");
+    assert_eq!(processes_with(&mark).len(), 1);
+    agent.close_stdin();
+    assert_eq!(agent.wait().code(), Some(0));
+    eventually("the daemon ends", || processes_with(&mark).is_empty());
+}
+
+#[test]
+fn a_program_that_is_running_when_the_agent_ends_is_killed() {
+    let (state, mark) = (state_folder(), sleep_mark(8));
+    let mut agent = Agent::start(state.path());
+    agent.send("command.run", &json!({"argv": ["sleep", mark]}));
+    eventually("the program begins", || !processes_with(&mark).is_empty());
+    agent.close_stdin();
+    assert_eq!(agent.wait().code(), Some(0));
+    eventually("the program ends", || processes_with(&mark).is_empty());
+}
+
+#[test]
+fn what_cannot_be_undone_stays_in_the_journal_and_in_the_exit_status() {
+    let state = state_folder();
+    let mut agent = Agent::start(state.path());
+    if agent.hello["rootless"] == true {
+        return;
+    }
+    let flag = state.path().join("flag");
+    let undo = json!({"kind": "command", "argv": ["test", "-e", flag]});
+    agent.call("command.run", json!({"argv": ["true"], "undo": undo, "undo_key": "flag"}));
+    let failed = agent.call("agent.exit", json!({}));
+    assert_eq!(failed["undone"], 0);
+    assert_eq!(failed["failed"][0]["undo_key"], "flag");
+    assert_eq!(agent.wait().code(), Some(1));
+
+    let mut next = Agent::start(state.path());
+    let journal = next.hello["predecessors"][0]["journal"].clone();
+    assert_eq!(next.call("journal.undo", json!({"journal": journal}))["undone"], 0);
+    std::fs::write(&flag, "").unwrap();
+    assert_eq!(next.call("journal.undo", json!({"journal": journal}))["undone"], 1);
+}
+
+#[test]
+fn undoing_goes_backwards_and_only_where_it_is_asked() {
+    let state = state_folder();
+    let mut agent = Agent::start(state.path());
+    let log = state.path().join("log");
+    for word in ["one", "two", "three"] {
+        let argv = ["sh", "-c", &format!("echo {word} >> {}", log.display())];
+        let undo = json!({"kind": "command", "argv": argv});
+        agent.call("command.run", json!({"argv": ["true"], "undo": undo, "undo_key": word}));
+    }
+    let keys = |agent: &mut Agent| -> Vec<Value> {
+        let listed = agent.call("journal.list", json!({"journal": "self"}));
+        listed["entries"].as_array().unwrap().iter().map(|entry| entry["undo_key"].clone()).collect()
+    };
+    agent.call("journal.undo", json!({"journal": "self", "keys": ["two", "unknown"]}));
+    assert_eq!(keys(&mut agent), ["one", "three"]);
+    agent.call("journal.undo", json!({"journal": "self"}));
+    assert_eq!(std::fs::read_to_string(&log).unwrap(), "two\nthree\none\n");
+}
+
+#[test]
+fn a_change_that_was_never_started_leaves_nothing_to_undo() {
+    let state = state_folder();
+    let mut agent = Agent::start(state.path());
+    let undo = json!({"kind": "command", "argv": ["iolab-no-such-program"]});
+    let argv = ["iolab-no-such-program"];
+    let refusal = agent.refusal("command.run", json!({"argv": argv, "undo": undo, "undo_key": "x"}));
+    assert_eq!(refusal["code"], -32001);
+    assert_eq!(agent.call("agent.exit", json!({})), json!({"undone": 0, "failed": []}));
+}
+
+#[test]
+fn undoing_what_did_not_happen_is_harmless() {
+    if !is_root("undoing_what_did_not_happen_is_harmless") {
+        return;
+    }
+    let (state, inside) = (state_folder(), Netns::make("harmless"));
+    let mut agent = Agent::start(state.path());
+    for (key, argv) in [
+        ("device", vec!["ip", "link", "delete", "absent0"]),
+        ("qdisc", vec!["tc", "qdisc", "delete", "dev", "lo", "root"]),
+        ("class", vec!["tc", "class", "delete", "dev", "lo", "classid", "1:1"]),
+        ("filter", vec!["tc", "filter", "delete", "dev", "lo", "parent", "1:", "pref", "1", "u32"]),
+        ("address", vec!["ip", "address", "delete", "198.18.0.1/24", "dev", "lo"]),
+        ("route", vec!["ip", "route", "delete", "198.18.0.0/15"]),
+        ("offload", vec!["ethtool", "--offload", "absent0", "tso", "on"]),
+        ("elsewhere", vec!["ip", "-netns", "iolab-t-absent", "link", "delete", "x"]),
+    ] {
+        let undo = json!({"kind": "command", "argv": argv, "netns": inside.0});
+        agent.call("command.run", json!({"argv": ["false"], "undo": undo, "undo_key": key}));
+    }
+    let undo = json!({"kind": "command", "argv": ["false"], "netns": "iolab-t-absent"});
+    agent.call("command.run", json!({"argv": ["false"], "undo": undo, "undo_key": "netns"}));
+    assert_eq!(agent.call("agent.exit", json!({})), json!({"undone": 9, "failed": []}));
+}
+
+#[test]
+fn the_first_original_of_a_setting_is_the_one_restored() {
+    if !is_root("the_first_original_of_a_setting_is_the_one_restored") {
+        return;
+    }
+    let (state, inside) = (state_folder(), Netns::make("setting"));
+    let mut agent = Agent::start(state.path());
+    let path = "/proc/sys/net/ipv4/tcp_rmem";
+    let original = agent.call("setting.read", json!({"path": path, "netns": inside.0}))["value"].clone();
+    for value in ["4096\t65536\t131072", "4096\t65536\t262144"] {
+        let written = agent.call("setting.write", json!({"path": path, "netns": inside.0, "value": value}));
+        assert_eq!(written["original"], original);
+        assert_eq!(agent.call("setting.read", json!({"path": path, "netns": inside.0}))["value"], value);
+    }
+    let refusal =
+        agent.refusal("setting.write", json!({"path": path, "netns": inside.0, "value": "nonsense"}));
+    assert_eq!((&refusal["code"], &refusal["data"]["errno"]), (&json!(-32001), &json!(22)));
+    agent.call("journal.undo", json!({"journal": "self"}));
+    assert_eq!(agent.call("setting.read", json!({"path": path, "netns": inside.0}))["value"], original);
+}
+
+#[test]
+fn deleting_a_namespace_forgets_what_was_changed_inside() {
+    if !is_root("deleting_a_namespace_forgets_what_was_changed_inside") {
+        return;
+    }
+    let (state, name, mark) = (state_folder(), netns_name("moot"), sleep_mark(9));
+    let mut agent = Agent::start(state.path());
+    agent.call("netns.create", json!({"name": name}));
+    assert_eq!(agent.refusal("netns.create", json!({"name": name}))["data"]["errno"], 17);
+    agent.call("setting.write", json!({"path": FORWARD, "netns": name, "value": "1"}));
+    start_family(&mut agent, &mark, Some(&name));
+    agent.call("netns.delete", json!({"name": name}));
+    eventually("the processes end", || processes_with(&mark).is_empty());
+    assert!(!netns_exists(&name));
+    let ended = agent.call("process.wait", json!({"id": "family"}));
+    assert_eq!(ended["signal"], 9);
+    assert_eq!(agent.call("journal.list", json!({"journal": "self"})), json!({"entries": []}));
+    assert_eq!(agent.refusal("netns.delete", json!({"name": name}))["data"]["errno"], 2);
+}
+
+#[test]
+fn a_controller_that_stops_reading_cannot_keep_the_agent_from_ending() {
+    let (state, mark) = (state_folder(), sleep_mark(10));
+    let mut command = Command::new(common::BINARY);
+    let command = command.env("IOLAB_STATE_DIR", state.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut agent = command.spawn().unwrap();
+    let mut stdin = agent.stdin.take().unwrap();
+    for id in 0..60 {
+        let argv = if id == 0 { json!(["sleep", mark]) } else { json!(["seq", "50000"]) };
+        let request = json!({"jsonrpc": "2.0", "id": id, "method": "command.run", "params": {"argv": argv}});
+        stdin.write_all(format!("{request}\n").as_bytes()).unwrap();
+    }
+    eventually("the program begins", || !processes_with(&mark).is_empty());
+    drop(stdin);
+    let ended = agent.wait().unwrap();
+    assert_eq!(ended.code(), Some(0));
+    eventually("the program ends", || processes_with(&mark).is_empty());
+}
+
+#[test]
+fn a_controller_that_closes_its_reading_end_has_gone() {
+    let (state, mark) = (state_folder(), sleep_mark(11));
+    let mut command = Command::new(common::BINARY);
+    let command = command.env("IOLAB_STATE_DIR", state.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut agent = command.spawn().unwrap();
+    let mut stdin = agent.stdin.take().unwrap();
+    let start = json!({"jsonrpc": "2.0", "id": 1, "method": "process.start", "params": {"id": "p", "argv": ["sleep", mark]}});
+    stdin.write_all(format!("{start}\n").as_bytes()).unwrap();
+    eventually("the program begins", || !processes_with(&mark).is_empty());
+    drop(agent.stdout.take());
+    let ping = json!({"jsonrpc": "2.0", "id": 2, "method": "agent.ping", "params": {}});
+    stdin.write_all(format!("{ping}\n").as_bytes()).unwrap();
+    assert_eq!(agent.wait().unwrap().code(), Some(0));
+    eventually("the program ends", || processes_with(&mark).is_empty());
+}

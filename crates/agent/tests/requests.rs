@@ -1,0 +1,361 @@
+//! Commands, processes, samples and the protocol's limits, asked of the real binary.
+
+#![allow(clippy::unwrap_used)] // a test that cannot go on must fail
+
+mod common;
+
+use std::process::Command;
+use std::time::Instant;
+
+use common::{is_root, netns_name, state_folder, Agent, BINARY};
+use nix::sys::signal::Signal;
+use serde_json::{json, Value};
+
+#[test]
+fn a_command_tells_its_ending_and_its_outputs() {
+    let state = state_folder();
+    let mut agent = Agent::start(state.path());
+    let params = json!({"argv": ["sh", "-c", "cat; echo $WORD; echo oops >&2; exit 3"], "stdin": "in,", "env": {"WORD": "out"}});
+    let ran = agent.call("command.run", params);
+    assert_eq!(ran["exit_status"], 3);
+    assert_eq!((&ran["stdout"], &ran["stderr"]), (&json!("in,out\n"), &json!("oops\n")));
+    assert!(ran["begin_ns"].as_u64() < ran["end_ns"].as_u64());
+    let killed = agent.call("command.run", json!({"argv": ["sh", "-c", "kill -9 $$"]}));
+    assert_eq!((&killed["exit_status"], &killed["signal"]), (&Value::Null, &json!(9)));
+}
+
+#[test]
+fn programs_start_with_default_signals() {
+    let state = state_folder();
+    let mut agent = Agent::start(state.path());
+    let status = agent.run(&["cat", "/proc/self/status"]);
+    let set = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        u64::from_str_radix(line.trim(), 16).unwrap()
+    };
+    let bits = |signals: &[i32]| signals.iter().fold(0_u64, |bits, signal| bits | 1 << (signal - 1));
+    assert_eq!(set("SigBlk:"), 0);
+    let ends_a_program =
+        [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM, Signal::SIGPIPE].map(|signal| signal as i32);
+    assert_eq!(set("SigIgn:") & bits(&ends_a_program), 0);
+}
+
+#[test]
+fn a_program_that_cannot_be_started_is_an_error_with_its_reason() {
+    let state = state_folder();
+    let mut agent = Agent::start(state.path());
+    let missing = agent.refusal("command.run", json!({"argv": ["iperf4"]}));
+    assert_eq!(
+        missing,
+        json!({"code": -32001, "message": "starting program 'iperf4': no such file", "data": {"errno": 2, "path": "iperf4"}})
+    );
+    let folder = agent.refusal("command.run", json!({"argv": ["/tmp"]}));
+    assert_eq!(folder["data"]["errno"], 13);
+    for argv in [json!([]), json!([""]), json!(["a\u{0}b"])] {
+        assert_eq!(agent.refusal("command.run", json!({"argv": argv}))["code"], -32602);
+    }
+    let placed = agent.refusal("command.run", json!({"argv": ["true"], "netns": "iolab-t-absent"}));
+    assert_eq!(placed["data"], json!({"errno": 2, "path": "/run/netns/iolab-t-absent"}));
+    let supervised = agent.refusal("process.start", json!({"id": "p", "argv": ["iperf4"]}));
+    assert_eq!(supervised["data"]["errno"], 2);
+    assert_eq!(agent.refusal("process.wait", json!({"id": "p"}))["code"], -32004);
+}
+
+#[test]
+fn a_command_that_takes_too_long_is_killed_with_its_children() {
+    let state = state_folder();
+    let mut agent = Agent::start(state.path());
+    let begin = Instant::now();
+    let ran = agent.call(
+        "command.run",
+        json!({"argv": ["sh", "-c", "echo begun; sleep 60 & sleep 60"], "timeout_ms": 80}),
+    );
+    assert!(begin.elapsed().as_secs() < 10);
+    assert_eq!(ran["timed_out"], true);
+    assert_eq!((&ran["signal"], &ran["stdout"]), (&json!(9), &json!("begun\n")));
+}
+
+#[test]
+fn of_a_long_output_the_first_bytes_are_kept_and_the_rest_is_counted() {
+    let state = state_folder();
+    let mut agent = Agent::start(state.path());
+    let ran = agent.call("command.run", json!({"argv": ["seq", "100000"], "capture_bytes": 4}));
+    assert_eq!((&ran["stdout"], &ran["stdout_dropped_bytes"]), (&json!("1\n2\n"), &json!(588_891)));
+    let controls = "head -c 4000000 /dev/zero; head -c 4000000 /dev/zero >&2";
+    let ran = agent.call("command.run", json!({"argv": ["sh", "-c", controls], "capture_bytes": 4 << 20}));
+    let kept = ran["stdout"].as_str().unwrap().len() as u64;
+    assert_eq!(kept + ran["stdout_dropped_bytes"].as_u64().unwrap(), 4_000_000);
+    assert_eq!(
+        agent.refusal("command.run", json!({"argv": ["true"], "capture_bytes": (4 << 20) + 1}))["code"],
+        -32602
+    );
+}
+
+#[test]
+fn more_input_than_a_pipe_holds_reaches_the_program() {
+    let state = state_folder();
+    let mut agent = Agent::start(state.path());
+    let ran = agent.call("command.run", json!({"argv": ["wc", "-c"], "stdin": "x".repeat(3_000_000)}));
+    assert_eq!(ran["stdout"], "3000000\n");
+    let unread = agent.call("command.run", json!({"argv": ["true"], "stdin": "x".repeat(3_000_000)}));
+    assert_eq!(unread["exit_status"], 0);
+}
+
+#[test]
+fn a_hundred_requests_at_once_are_all_answered() {
+    let state = state_folder();
+    let mut agent = Agent::start(state.path());
+    let begin = Instant::now();
+    let ids: Vec<i64> = (0..100)
+        .map(|number| {
+            agent.send("command.run", &json!({"argv": ["sh", "-c", format!("sleep 0.2; echo {number}")]}))
+        })
+        .collect();
+    for (number, id) in ids.into_iter().enumerate() {
+        assert_eq!(agent.answer(id)["result"]["stdout"], format!("{number}\n"));
+    }
+    assert!(begin.elapsed().as_secs() < 15, "they do not run side by side");
+}
+
+#[test]
+fn garbage_is_refused_and_the_next_request_answered() {
+    let state = state_folder();
+    let mut agent = Agent::start(state.path());
+    let mut code = |line: &[u8]| {
+        agent.write(line);
+        agent.write(b"\n");
+        let answer = agent.receive();
+        (answer["id"].clone(), answer["error"]["code"].as_i64().unwrap())
+    };
+    assert_eq!(code(b"hello?"), (Value::Null, -32700));
+    assert_eq!(code(b""), (Value::Null, -32700));
+    assert_eq!(code(b"\xff\xfe\x00"), (Value::Null, -32700));
+    assert_eq!(code(b"[]"), (Value::Null, -32600));
+    assert_eq!(code(&vec![b'x'; 17 << 20]), (Value::Null, -32600));
+    assert_eq!(code(br#"{"jsonrpc":"2.0","id":9,"method":"no.such"}"#), (json!(9), -32601));
+    assert_eq!(
+        code(br#"{"jsonrpc":"2.0","id":9,"method":"agent.ping","params":{"a":1}}"#),
+        (json!(9), -32602)
+    );
+    agent.call("agent.ping", json!({}));
+}
+
+#[test]
+fn a_second_agent_refuses_changes_until_the_first_has_gone() {
+    let state = state_folder();
+    let mut first = Agent::start(state.path());
+    let mut second = Agent::start(state.path());
+    assert_eq!(first.hello["busy_pid"], Value::Null);
+    assert_eq!(second.hello["busy_pid"], first.hello["pid"]);
+    let start = json!({"id": "p", "argv": ["true"]});
+    let refusal = second.refusal("process.start", start.clone());
+    assert_eq!((&refusal["code"], &refusal["data"]["busy_pid"]), (&json!(-32003), &first.hello["pid"]));
+    assert_eq!(second.run(&["echo", "allowed"]), "allowed\n");
+    first.call("agent.exit", json!({}));
+    drop(first);
+    second.call("process.start", start);
+}
+
+#[test]
+fn a_process_is_ready_when_its_port_is_bound() {
+    let state = state_folder();
+    let mut agent = Agent::start(state.path());
+    for (kind, port, listen) in [("STREAM", 45_817, "s.listen()"), ("DGRAM", 45_818, "pass")] {
+        let script = format!(
+            "import socket,time;time.sleep(0.05);s=socket.socket(socket.AF_INET,socket.SOCK_{kind});s.bind(('127.0.0.1',{port}));{listen};time.sleep(60)"
+        );
+        let protocol = if kind == "STREAM" { "tcp" } else { "udp" };
+        let ready = json!({"kind": "listening", "protocol": protocol, "port": port});
+        let params =
+            json!({"id": kind, "argv": ["python3", "-c", script], "ready": ready, "timeout_ms": 15000});
+        let started = agent.call("process.start", params);
+        assert!(started["ready_ns"].as_u64().unwrap() - started["begin_ns"].as_u64().unwrap() > 50_000_000);
+        assert_eq!(agent.call("process.stop", json!({"id": kind}))["signal"], 15);
+    }
+}
+
+#[test]
+fn a_process_that_does_not_become_ready_is_stopped_and_forgotten() {
+    let state = state_folder();
+    let mut agent = Agent::start(state.path());
+    let ready = json!({"kind": "output", "contains": "never"});
+    let late =
+        json!({"id": "p", "argv": ["sh", "-c", "echo hm; sleep 60"], "ready": ready, "timeout_ms": 700});
+    let refusal = agent.refusal("process.start", late);
+    assert_eq!(
+        (&refusal["code"], &refusal["data"]),
+        (&json!(-32002), &json!({"timeout_ms": 700, "output": "hm\n"}))
+    );
+    let ends = json!({"id": "p", "argv": ["sh", "-c", "echo bad >&2; exit 4"], "ready": ready});
+    let refusal = agent.refusal("process.start", ends);
+    assert_eq!(refusal["code"], -32001);
+    assert_eq!(refusal["data"], json!({"path": "sh", "output": "bad\n", "exit_status": 4}));
+    assert_eq!(agent.call("journal.list", json!({"journal": "self"})), json!({"entries": []}));
+    agent.call("process.start", json!({"id": "p", "argv": ["true"]}));
+}
+
+#[test]
+fn a_process_can_be_waited_for_and_stopped() {
+    let state = state_folder();
+    let mut agent = Agent::start(state.path());
+    let burn = "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done; exit 5";
+    agent.call("process.start", json!({"id": "burn", "argv": ["sh", "-c", burn]}));
+    assert_eq!(agent.refusal("process.start", json!({"id": "burn", "argv": ["true"]}))["code"], -32602);
+    let ended = agent.call("process.wait", json!({"id": "burn"}));
+    assert_eq!(ended["exit_status"], 5);
+    let spent_ns = ended["cpu_user_ns"].as_u64().unwrap() + ended["cpu_system_ns"].as_u64().unwrap();
+    let lasted_ns = ended["end_ns"].as_u64().unwrap() - ended["begin_ns"].as_u64().unwrap();
+    assert!(spent_ns > 1_000_000 && spent_ns <= lasted_ns * 11 / 10, "{ended}");
+
+    agent.call(
+        "process.start",
+        json!({"id": "stubborn", "argv": ["sh", "-c", "trap '' TERM; echo set; while :; do sleep 0.1; done"],
+        "ready": {"kind": "output", "contains": "set"}}),
+    );
+    let late = agent.refusal("process.wait", json!({"id": "stubborn", "timeout_ms": 30}));
+    assert_eq!((&late["code"], &late["data"]["timeout_ms"]), (&json!(-32002), &json!(30)));
+    assert_eq!(agent.call("process.stop", json!({"id": "stubborn", "grace_ms": 50}))["signal"], 9);
+    assert_eq!(agent.refusal("process.stop", json!({"id": "stubborn"}))["code"], -32004);
+}
+
+#[test]
+fn a_process_runs_on_the_cpus_it_is_given() {
+    let state = state_folder();
+    let mut agent = Agent::start(state.path());
+    agent.call(
+        "process.start",
+        json!({"id": "p", "argv": ["grep", "Cpus_allowed_list", "/proc/self/status"], "cpus": [0]}),
+    );
+    assert_eq!(agent.call("process.wait", json!({"id": "p"}))["stdout"], "Cpus_allowed_list:\t0\n");
+    let refusal = agent.refusal("process.start", json!({"id": "p", "argv": ["true"], "cpus": [900]}));
+    assert_eq!((&refusal["code"], &refusal["data"]["errno"]), (&json!(-32001), &json!(22)));
+}
+
+#[test]
+fn every_sampler_reads_within_its_own_window() {
+    if !is_root("every_sampler_reads_within_its_own_window") {
+        return;
+    }
+    let (state, name) = (state_folder(), netns_name("sample"));
+    let mut agent = Agent::start(state.path());
+    agent.call("netns.create", json!({"name": name}));
+    agent.call(
+        "command.run",
+        json!({"argv": ["tc", "qdisc", "add", "dev", "lo", "root", "handle", "7:", "pfifo"], "netns": name}),
+    );
+    agent.call("process.start", json!({"id": "p", "argv": ["sleep", "60"], "netns": name}));
+    let samplers = json!(["cpu", "threads", "softirq", "softnet", "interfaces", "qdiscs"]);
+    let reading = agent.call("sample.read", json!({"samplers": samplers, "netns": [name, null]}));
+    let observations = reading["observations"].as_array().unwrap();
+    let names: Vec<_> = observations.iter().map(|each| each["sampler"].as_str().unwrap()).collect();
+    assert_eq!(
+        names,
+        ["cpu", "threads", "softirq", "softnet", "interfaces", "qdiscs", "interfaces", "qdiscs"]
+    );
+    assert!(observations.windows(2).all(|pair| pair[0]["end_ns"].as_u64() <= pair[1]["begin_ns"].as_u64()));
+    assert_eq!(observations[1]["threads"][0]["process"], "p");
+    assert_eq!(observations[1]["threads"][0]["name"], "sleep");
+    assert_eq!(
+        (&observations[4]["netns"], &observations[4]["interfaces"][0]["name"]),
+        (&json!(name), &json!("lo"))
+    );
+    let qdisc = &observations[5]["qdiscs"][0];
+    assert_eq!(
+        (&qdisc["interface"], &qdisc["kind"], &qdisc["handle"], &qdisc["parent"]),
+        (&json!("lo"), &json!("pfifo"), &json!("7:"), &json!("root"))
+    );
+    assert_eq!(observations[6]["netns"], Value::Null);
+}
+
+#[test]
+fn qdisc_counters_agree_with_those_of_tc() {
+    if !is_root("qdisc_counters_agree_with_those_of_tc") {
+        return;
+    }
+    let (state, name) = (state_folder(), netns_name("qdisc"));
+    let mut agent = Agent::start(state.path());
+    agent.call("netns.create", json!({"name": name}));
+    for argv in [
+        vec!["tc", "qdisc", "add", "dev", "lo", "root", "handle", "1:", "htb", "default", "1"],
+        vec!["tc", "class", "add", "dev", "lo", "parent", "1:", "classid", "1:1", "htb", "rate", "1mbit"],
+        vec!["tc", "qdisc", "add", "dev", "lo", "parent", "1:1", "handle", "2:", "pfifo", "limit", "5"],
+        vec!["python3", "-c", "import socket;s=socket.socket(socket.AF_INET,socket.SOCK_DGRAM);[s.sendto(b'x'*900,('127.0.0.1',9)) for _ in range(50)];import time;time.sleep(0.3)"],
+    ] {
+        let ran = agent.call("command.run", json!({"argv": argv, "netns": name}));
+        assert_eq!(ran["exit_status"], 0, "{ran}");
+    }
+    let told = agent.call("command.run", json!({"argv": ["tc", "-s", "-j", "qdisc", "show"], "netns": name}));
+    let told: Value = serde_json::from_str(told["stdout"].as_str().unwrap()).unwrap();
+    let reading = agent.call("sample.read", json!({"samplers": ["qdiscs"], "netns": [name]}));
+    let qdiscs = reading["observations"][0]["qdiscs"].as_array().unwrap();
+    assert_eq!(qdiscs.len(), 2);
+    for (ours, theirs) in qdiscs.iter().zip(told.as_array().unwrap()) {
+        for key in ["kind", "handle", "bytes", "packets", "drops", "overlimits", "requeues", "qlen"] {
+            assert_eq!(ours[key], theirs[key], "{key} of {theirs}");
+        }
+        assert_eq!(ours["backlog_bytes"], theirs["backlog"]);
+    }
+    assert!(qdiscs[1]["drops"].as_u64() > Some(0) && qdiscs[1]["packets"].as_u64() > Some(0));
+    assert_eq!((&qdiscs[0]["parent"], &qdiscs[1]["parent"]), (&json!("root"), &json!("1:1")));
+}
+
+#[test]
+fn a_series_is_read_on_schedule_and_says_what_it_lost() {
+    if !is_root("a_series_is_read_on_schedule_and_says_what_it_lost") {
+        return;
+    }
+    let (state, name) = (state_folder(), netns_name("series"));
+    let mut agent = Agent::start(state.path());
+    agent.call("netns.create", json!({"name": name}));
+    let start = json!({"series": "s", "period_ms": 10, "samplers": ["cpu", "interfaces"], "netns": [name], "keep": 5});
+    agent.call("sample.start", start.clone());
+    assert_eq!(agent.refusal("sample.start", start)["code"], -32602);
+    agent.run(&["sleep", "0.2"]);
+    agent.call("netns.delete", json!({"name": name}));
+    agent.run(&["sleep", "0.1"]);
+    let series = agent.call("sample.stop", json!({"series": "s"}));
+    let readings = series["readings"].as_array().unwrap();
+    assert_eq!(readings.len(), 5);
+    assert!(series["dropped"].as_u64() > Some(10));
+    let begins: Vec<u64> =
+        readings.iter().map(|reading| reading["observations"][0]["begin_ns"].as_u64().unwrap()).collect();
+    assert!(begins[4] - begins[0] > 20_000_000, "{begins:?}");
+    assert_eq!(readings[4]["failures"][0]["sampler"], "interfaces");
+    assert_eq!(agent.refusal("sample.stop", json!({"series": "s"}))["code"], -32004);
+    let absent = json!({"series": "s", "period_ms": 10, "samplers": ["interfaces"], "netns": [name]});
+    assert_eq!(agent.refusal("sample.start", absent)["data"]["errno"], 2);
+    let fast = json!({"series": "s", "period_ms": 9, "samplers": ["cpu"]});
+    assert_eq!(agent.refusal("sample.start", fast)["code"], -32602);
+}
+
+#[test]
+fn facts_are_read_quickly_and_leave_nothing_behind() {
+    let state = state_folder();
+    let mut agent = Agent::start(state.path());
+    let begin = Instant::now();
+    let params = json!({"programs": ["ip", "iolab-no-such-program"], "settings": ["/proc/sys/net/core/rmem_max", "/proc/sys/no"]});
+    let facts = agent.call("facts.read", params);
+    assert!(begin.elapsed().as_millis() < 2_000);
+    let links = agent.run(&["ip", "-brief", "link"]);
+    let mut names = links.lines().filter_map(|line| line.split([' ', '@']).next());
+    assert!(names.all(|name| !["v0", "v1", "b0", "m0", "i0"].contains(&name)), "{links}");
+    assert_eq!(facts["kernel"], agent.run(&["uname", "-r"]).trim());
+    assert!(facts["programs"]["ip"].as_str().unwrap().starts_with("ip utility"));
+    assert_eq!(facts["programs"]["iolab-no-such-program"], Value::Null);
+    assert!(facts["settings"]["/proc/sys/net/core/rmem_max"].is_string());
+    assert_eq!(facts["settings"]["/proc/sys/no"], Value::Null);
+    assert_eq!(facts["features"].as_object().unwrap().len(), 11);
+    assert!(facts["cpus"].as_u64() > Some(0) && facts["memory_bytes"].as_u64() > Some(1 << 20));
+}
+
+#[test]
+fn the_binary_tells_its_version_and_needs_no_library() {
+    let version = Command::new(BINARY).arg("--version").output().unwrap();
+    assert_eq!(
+        String::from_utf8(version.stdout).unwrap(),
+        format!("iolab-agent {}\n", env!("CARGO_PKG_VERSION"))
+    );
+    assert!(Command::new(BINARY).arg("--nonsense").output().unwrap().status.code() == Some(2));
+    let linked = Command::new("ldd").arg(BINARY).output().unwrap();
+    assert!(!String::from_utf8_lossy(&linked.stdout).contains(".so"));
+}

@@ -1,0 +1,103 @@
+//! Without root the agent works in namespaces of its own.
+
+#![allow(clippy::unwrap_used)] // a test that cannot go on must fail
+
+mod common;
+
+use std::os::unix::fs::{chown, PermissionsExt};
+use std::path::Path;
+use std::process::Command;
+
+use common::{eventually, is_root, processes_with, sleep_mark, state_folder, Agent, BINARY};
+use serde_json::json;
+
+const NOBODY: u32 = 65_534;
+
+/// An agent of a user who is nobody, if this kernel lets users make namespaces.
+fn start(folder: &Path, test: &str) -> Option<Agent> {
+    if !is_root(test) {
+        return None;
+    }
+    // The build folder may be closed to others.
+    let binary = folder.join("iolab-agent");
+    std::fs::copy(BINARY, &binary).unwrap();
+    std::fs::set_permissions(&binary, std::fs::Permissions::from_mode(0o755)).unwrap();
+    chown(folder, Some(NOBODY), Some(NOBODY)).unwrap();
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "env", "-u", "IOLAB_STATE_DIR"]);
+    command.arg(format!("XDG_RUNTIME_DIR={}", folder.display())).arg(binary);
+    let agent = Agent::start_by(&mut command, folder);
+    assert_eq!(agent.hello["uid"], NOBODY);
+    assert_eq!(agent.hello["state_dir"], folder.join("iolab").to_str().unwrap());
+    if agent.hello["rootless"] == false {
+        assert!(!agent.hello["capabilities"].as_array().unwrap().contains(&json!("netns")));
+        assert!(agent.hello["limits"][0].as_str().unwrap().contains("user namespace"));
+        return None;
+    }
+    Some(agent)
+}
+
+#[test]
+fn a_plain_user_has_namespaces_links_shaping_and_settings() {
+    let folder = state_folder();
+    let Some(mut agent) = start(folder.path(), "a_plain_user_has_namespaces_links_shaping_and_settings")
+    else {
+        return;
+    };
+    for name in ["iolab-t-a", "iolab-t-b"] {
+        agent.call("netns.create", json!({"name": name}));
+    }
+    for (netns, line) in [
+        ("iolab-t-a", "ip link add e0 type veth peer name e0 netns iolab-t-b"),
+        ("iolab-t-a", "ip address add 198.18.0.1/24 dev e0"),
+        ("iolab-t-b", "ip address add 198.18.0.2/24 dev e0"),
+        ("iolab-t-a", "ip link set e0 mtu 9000 up"),
+        ("iolab-t-b", "ip link set e0 mtu 9000 up"),
+        ("iolab-t-a", "tc qdisc add dev e0 root tbf rate 100mbit burst 100kb latency 10ms"),
+        ("iolab-t-a", "cat /sys/class/net/e0/mtu"),
+    ] {
+        let argv: Vec<&str> = line.split(' ').collect();
+        let ran = agent.call("command.run", json!({"argv": argv, "netns": netns}));
+        assert_eq!(ran["exit_status"], 0, "{line}: {ran}");
+    }
+    agent.call(
+        "setting.write",
+        json!({"path": "/proc/sys/net/ipv4/ip_forward", "netns": "iolab-t-a", "value": "1"}),
+    );
+    let reading =
+        agent.call("sample.read", json!({"samplers": ["interfaces", "qdiscs"], "netns": ["iolab-t-a"]}));
+    assert!(reading.to_string().contains("\"kind\":\"tbf\""));
+    let facts = agent.call("facts.read", json!({}));
+    assert_eq!(facts["features"]["link:veth"], true);
+    assert!(!Path::new("/run/netns/iolab-t-a").exists(), "nothing is seen outside");
+    agent.close_stdin();
+    assert_eq!(agent.wait().code(), Some(0));
+}
+
+#[test]
+fn after_a_crash_only_processes_are_left_to_undo() {
+    let folder = state_folder();
+    let mark = sleep_mark(20);
+    let Some(mut agent) = start(folder.path(), "after_a_crash_only_processes_are_left_to_undo") else {
+        return;
+    };
+    agent.call("netns.create", json!({"name": "iolab-t-a"}));
+    let ready = json!({"kind": "output", "contains": "started"});
+    let script = format!("sleep {mark} & echo started; sleep {mark}");
+    let started = agent.call(
+        "process.start",
+        json!({"id": "p", "argv": ["sh", "-c", script], "netns": "iolab-t-a", "ready": ready}),
+    );
+    agent.crash();
+    eventually("the leader is collected", || !Path::new(&format!("/proc/{}", started["pid"])).exists());
+    let Some(mut next) = start(folder.path(), "the next agent") else { return };
+    assert_eq!(next.hello["predecessors"][0]["entries"], 1);
+    let journal = next.hello["predecessors"][0]["journal"].clone();
+    assert_eq!(next.refusal("netns.create", json!({"name": "iolab-t-a"}))["code"], -32003);
+    assert_eq!(next.call("journal.undo", json!({"journal": journal}))["failed"], json!([]));
+    eventually("the processes end", || processes_with(&mark).is_empty());
+    next.call("netns.create", json!({"name": "iolab-t-a"}));
+    next.crash();
+    let Some(last) = start(folder.path(), "the last agent") else { return };
+    assert_eq!(last.hello["predecessors"], json!([]), "its namespaces died with it");
+}

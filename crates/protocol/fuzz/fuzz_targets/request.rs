@@ -1,0 +1,16 @@
+//! Any stream of bytes is cut into lines and each is read as a request or refused: `cargo +nightly fuzz run request`.
+#![no_main]
+
+use iolab_protocol::{parse_request, Frame, LineSplitter};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|stream: &[u8]| {
+    LineSplitter::new(4096).push(stream, |frame| {
+        if let Frame::Line(line) = frame {
+            if let Ok(request) = parse_request(&line) {
+                let written = serde_json::to_vec(&request).unwrap();
+                assert_eq!(parse_request(&written), Ok(request));
+            }
+        }
+    });
+});

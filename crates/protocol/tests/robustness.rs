@@ -1,0 +1,136 @@
+//! No bytes make the reader of requests panic, and what it reads it writes as the same request.
+//!
+//! `IOLAB_CASES=1000000 cargo test --release -p iolab-protocol --test robustness` runs a million cases of each property.
+
+#![allow(clippy::unwrap_used)] // a test that cannot go on must fail
+
+use iolab_protocol::calls::METHODS;
+use iolab_protocol::{parse_request, Frame, LineSplitter};
+use proptest::prelude::*;
+
+fn cases() -> ProptestConfig {
+    let cases = std::env::var("IOLAB_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(5_000);
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+/// Requests of the page, to be damaged.
+fn seeds() -> Vec<String> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../contract/agent-v1.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    page.lines().filter(|line| line.starts_with("{\"jsonrpc\"")).map(str::to_owned).collect()
+}
+
+#[derive(Debug, Clone)]
+enum Damage {
+    Replace(u8),
+    Insert(u8),
+    Remove,
+    Cut,
+    Double,
+}
+
+fn damage() -> impl Strategy<Value = Damage> {
+    let telling = prop::sample::select(b"{}[]\",:\\0-9.eE+ntf\x00\xff\xc3 ".to_vec());
+    let byte = prop_oneof![telling, any::<u8>()];
+    prop_oneof![
+        byte.clone().prop_map(Damage::Replace),
+        byte.prop_map(Damage::Insert),
+        Just(Damage::Remove),
+        Just(Damage::Cut),
+        Just(Damage::Double),
+    ]
+}
+
+fn apply(line: &mut Vec<u8>, at: prop::sample::Index, damage: &Damage) {
+    if line.is_empty() {
+        return;
+    }
+    let at = at.index(line.len());
+    match damage {
+        Damage::Replace(byte) => line[at] = *byte,
+        Damage::Insert(byte) => line.insert(at, *byte),
+        Damage::Remove => drop(line.remove(at)),
+        Damage::Cut => line.truncate(at),
+        Damage::Double => line.extend_from_within(at..),
+    }
+}
+
+fn json() -> impl Strategy<Value = String> {
+    let leaf = prop_oneof![
+        Just("null".to_owned()),
+        Just("-0".to_owned()),
+        Just("1e999".to_owned()),
+        any::<i64>().prop_map(|number| number.to_string()),
+        "[a-z_]{0,8}".prop_map(|text| format!("{text:?}")),
+        ".{0,6}".prop_map(|text| serde_json::to_string(&text).unwrap()),
+    ];
+    leaf.prop_recursive(4, 24, 5, |inner| {
+        let key = prop_oneof![
+            prop::sample::select(vec![
+                "argv", "id", "netns", "undo", "kind", "ready", "path", "samplers", "env"
+            ])
+            .prop_map(str::to_owned),
+            "[a-z]{1,6}",
+        ];
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..5).prop_map(|items| format!("[{}]", items.join(","))),
+            prop::collection::vec((key, inner), 0..5).prop_map(|members| {
+                let members: Vec<String> =
+                    members.iter().map(|(key, value)| format!("\"{key}\":{value}")).collect();
+                format!("{{{}}}", members.join(","))
+            }),
+        ]
+    })
+}
+
+/// A request that is read is written as a line that is read as the same request.
+fn reads_back(line: &[u8]) -> Result<(), TestCaseError> {
+    if let Ok(request) = parse_request(line) {
+        let written = serde_json::to_vec(&request).unwrap();
+        prop_assert_eq!(parse_request(&written), Ok(request));
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(cases())]
+
+    #[test]
+    fn any_bytes_are_read_or_refused(line in prop::collection::vec(any::<u8>(), 0..200)) {
+        reads_back(&line)?;
+    }
+
+    #[test]
+    fn damaged_requests_are_read_or_refused(
+        seed in prop::sample::select(seeds()),
+        damages in prop::collection::vec((any::<prop::sample::Index>(), damage()), 0..6),
+    ) {
+        let mut line = seed.into_bytes();
+        for (at, damage) in &damages {
+            apply(&mut line, *at, damage);
+        }
+        reads_back(&line)?;
+    }
+
+    #[test]
+    fn any_parameters_are_read_or_refused(method in prop::sample::select(METHODS.to_vec()), params in json()) {
+        reads_back(format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#).as_bytes())?;
+    }
+
+    #[test]
+    fn lines_do_not_depend_on_how_the_stream_is_cut(
+        stream in prop::collection::vec(prop_oneof![3 => 97_u8..100, 1 => Just(b'\n')], 0..60),
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
+    ) {
+        let frames = |parts: &[&[u8]]| {
+            let (mut splitter, mut frames) = (LineSplitter::new(5), Vec::<Frame>::new());
+            parts.iter().for_each(|part| splitter.push(part, |frame| frames.push(frame)));
+            frames
+        };
+        let mut ends: Vec<usize> = cuts.iter().map(|cut| cut.index(stream.len() + 1)).collect();
+        ends.extend([0, stream.len()]);
+        ends.sort_unstable();
+        let parts: Vec<&[u8]> = ends.windows(2).map(|pair| &stream[pair[0]..pair[1]]).collect();
+        prop_assert_eq!(frames(&parts), frames(&[&stream]));
+    }
+}

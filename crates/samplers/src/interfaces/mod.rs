@@ -1,0 +1,86 @@
+//! Counters of the network interfaces in the calling thread's namespace, from `/proc/net/dev`.
+
+use iolab_protocol::observations::InterfaceCounts;
+
+use crate::{read_text, SampleError};
+
+/// Read the counters of every interface.
+///
+/// # Errors
+/// When the file cannot be read or understood.
+pub fn read() -> Result<Vec<InterfaceCounts>, SampleError> {
+    parse(&read_text("/proc/thread-self/net/dev")?)
+}
+
+/// The counters in the text of `/proc/net/dev`.
+///
+/// # Errors
+/// When a line is not a name and its counters.
+pub fn parse(text: &str) -> Result<Vec<InterfaceCounts>, SampleError> {
+    text.lines().skip(HEADER_LINES).map(parse_line).collect()
+}
+
+fn parse_line(line: &str) -> Result<InterfaceCounts, SampleError> {
+    let wrong = || SampleError::format("/proc/net/dev", "a name and sixteen counters", line);
+    let (name, counters) = line.rsplit_once(':').ok_or_else(wrong)?;
+    let counters = counters.split_ascii_whitespace().map(|word| word.parse().map_err(|_| wrong()));
+    let counters = counters.collect::<Result<Vec<u64>, _>>()?;
+    let [rx_bytes, rx_packets, rx_errors, rx_dropped, _, _, _, _, tx_bytes, tx_packets, tx_errors, tx_dropped, ..] =
+        counters[..]
+    else {
+        return Err(wrong());
+    };
+    Ok(InterfaceCounts {
+        name: name.trim().to_owned(),
+        rx_bytes,
+        rx_packets,
+        rx_errors,
+        rx_dropped,
+        tx_bytes,
+        tx_packets,
+        tx_errors,
+        tx_dropped,
+    })
+}
+
+const HEADER_LINES: usize = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RECORDED: &str = "\
+Inter-|   Receive                                                |  Transmit
+ face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
+    lo:    3193      29    0    0    0     0          0         0     3193      29    0    0    0     0       0          0
+eth0.10: 1000 10 1 2 3 4 5 6 2000 20 7 8 9 10 11 12
+";
+
+    #[test]
+    fn each_interface_has_its_counters() {
+        let interfaces = parse(RECORDED).unwrap();
+        assert_eq!(interfaces[0].name, "lo");
+        let vlan = InterfaceCounts {
+            name: "eth0.10".to_owned(),
+            rx_bytes: 1000,
+            rx_packets: 10,
+            rx_errors: 1,
+            rx_dropped: 2,
+            tx_bytes: 2000,
+            tx_packets: 20,
+            tx_errors: 7,
+            tx_dropped: 8,
+        };
+        assert_eq!(interfaces[1], vlan);
+    }
+
+    #[test]
+    fn a_short_line_is_named() {
+        assert!(parse("\n\n lo: 1 2 3\n").unwrap_err().to_string().contains("lo: 1 2 3"));
+    }
+
+    #[test]
+    fn this_kernel_is_understood() {
+        assert!(read().unwrap().iter().any(|interface| interface.name == "lo"));
+    }
+}

@@ -1,0 +1,279 @@
+"""Two runs side by side: the same measure in the same cell, run b over run a. Refuses what means different
+things.
+
+The intervals cover the spread between trials, not what else changed between the two runs: they were not
+measured in turn. The warnings name the facts of the hosts that differ.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtr, stdtrit
+
+from iolab.analysis.analyse import leading_metric
+from iolab.analysis.comparison import CellComparison, Comparison, LoneCell, OverallComparison
+from iolab.analysis.correction import holm
+from iolab.analysis.table import Column, Table, tabulate
+from iolab.analysis.types import Interval
+from iolab.errors import InputError, Problem
+from iolab.store.records import StoredRun
+from iolab.trial.result import Warning
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+METHOD = "Welch's t on logs"
+FEWEST = 3
+"""Trials on each side below which a cell gets no interval: six in all, so that the rule of four is met with
+room."""
+FACTS = (
+    ("kernel", ("kernel",)),
+    ("CPU model", ("cpu_model",)),
+    ("number of CPUs", ("cpus",)),
+    ("iperf3", ("programs", "iperf3")),
+    ("accelerator", ("accelerator",)),
+    ("virtualization", ("virtualization",)),
+    ("clocksource", ("clocksource",)),
+    ("rootless", ("hello", "rootless")),
+    ("agent", ("hello", "version")),
+)
+"""Facts of the host that move results: words for people, and where facts.json keeps them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Welch:
+    """Per cell, on logarithms; NaN where there are too few trials or values that are not positive."""
+
+    value: Floats
+    """log of the ratio."""
+    variance: Floats
+    """Of value."""
+    freedom: Floats
+    """Welch-Satterthwaite degrees of freedom."""
+
+
+def compare(a: StoredRun, b: StoredRun) -> Comparison:
+    """Compare run b with run a.
+
+    Raises:
+        InputError: the runs have different versions of trials, or a metric has different units.
+    """
+    _refuse_versions(a, b)
+    tables_a, notes_a = tabulate(a.trials, a.plan)
+    tables_b, notes_b = tabulate(b.trials, b.plan)
+    by_name = {table.measure: table for table in tables_b}
+    pairs = [(table, by_name[table.measure]) for table in tables_a if table.measure in by_name]
+    _refuse_units(a, b, pairs)
+    cells: list[CellComparison] = []
+    overall: list[tuple[OverallComparison, float]] = []
+    leading = {}
+    for table, other in pairs:
+        common = [metric for metric in table.columns if metric in other.columns]
+        if not common:
+            continue
+        first = leading_metric(common)
+        leading[table.measure] = first
+        for metric in sorted(common, key=lambda name: name != first):
+            own, welch = _compare_metric(table, other, metric)
+            cells += own
+            found = _overall(table.measure, metric, welch) if metric == first else None
+            overall += [found] if found is not None else []
+    return Comparison(
+        run_a=a.name,
+        run_b=b.name,
+        cells=tuple(cells),
+        overall=_corrected(overall),
+        leading=leading,
+        only_a=_lone(tables_a, tables_b),
+        only_b=_lone(tables_b, tables_a),
+        warnings=(*differing_facts(a.facts, b.facts), *_named(a.name, notes_a), *_named(b.name, notes_b)),
+    )
+
+
+def _refuse_versions(a: StoredRun, b: StoredRun) -> None:
+    if a.trial_schema == b.trial_schema:
+        return
+    problem = Problem(
+        where=f"{a.name}, {b.name}",
+        doing="comparing two runs",
+        seen=f"trials of version {a.trial_schema} and of version {b.trial_schema}",
+        allowed="trials of one version",
+        advice="a metric changed its meaning between them; measure the older one again",
+    )
+    raise InputError([problem])
+
+
+def _refuse_units(a: StoredRun, b: StoredRun, pairs: list[tuple[Table, Table]]) -> None:
+    problems = [
+        Problem(
+            where=f"{a.name}, {b.name}",
+            doing=f"comparing {name} of {table.measure}",
+            seen=f"unit {column.unit!r} and unit {other.columns[name].unit!r}",
+            allowed="one unit",
+            advice="measure one of them again with the same version",
+        )
+        for table, other in pairs
+        for name, column in table.columns.items()
+        if name in other.columns and other.columns[name].unit != column.unit
+    ]
+    if problems:
+        raise InputError(problems)
+
+
+def differing_facts(a: Mapping[str, object], b: Mapping[str, object]) -> tuple[Warning, ...]:
+    """One warning per fact that moves results and is not the same on both hosts."""
+    found = []
+    for words, path in FACTS:
+        first, second = _fact(a, path), _fact(b, path)
+        if first != second:
+            code = "different-" + words.lower().replace(" ", "-")
+            text = f"{words}: {_said(first)} against {_said(second)}"
+            found.append(Warning(code, text, "a difference between the runs may come from this"))
+    return tuple(found)
+
+
+def _fact(facts: Mapping[str, object], path: tuple[str, ...]) -> object:
+    value: object = facts
+    for part in path:
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
+
+
+def _said(value: object) -> str:
+    return "unknown" if value is None else str(value)
+
+
+def _named(run: str, notes: tuple[Warning, ...]) -> list[Warning]:
+    return [Warning(note.code, f"{run}: {note.text}", note.advice) for note in notes]
+
+
+def _identity(cell: Mapping[str, str]) -> frozenset[tuple[str, str]]:
+    return frozenset(cell.items())
+
+
+def _measured(table: Table) -> dict[frozenset[tuple[str, str]], Mapping[str, str]]:
+    """Cells with at least one trial."""
+    return {_identity(cell): cell for cell, keys in zip(table.cells, table.keys, strict=True) if any(keys)}
+
+
+def _lone(tables: tuple[Table, ...], others: tuple[Table, ...]) -> tuple[LoneCell, ...]:
+    known = {table.measure: _measured(table) for table in others}
+    return tuple(
+        LoneCell(measure=table.measure, cell=cell)
+        for table in tables
+        for identity, cell in _measured(table).items()
+        if identity not in known.get(table.measure, {})
+    )
+
+
+def _compare_metric(a: Table, b: Table, metric: str) -> tuple[list[CellComparison], _Welch]:
+    first, second = a.columns[metric], b.columns[metric]
+    place = {_identity(b.cells[cell]): row for row, cell in enumerate(second.rows.tolist())}
+    found = [place.get(_identity(a.cells[cell]), -1) for cell in first.rows.tolist()]
+    rows_b = np.array(found, dtype=np.int64)
+    rows_a = np.flatnonzero(rows_b >= 0)
+    values_a, values_b = first.values[rows_a], second.values[rows_b[rows_a]]
+    welch = _welch(values_a, values_b)
+    cells = [a.cells[cell] for cell in first.rows[rows_a].tolist()]
+    return _cells(a.measure, first, cells, values_a, values_b, welch), welch
+
+
+def _count(values: Floats) -> Floats:
+    return np.asarray((~np.isnan(values)).sum(axis=1), dtype=np.float64)
+
+
+def _mean(values: Floats) -> Floats:
+    return np.asarray(np.nansum(values, axis=1) / np.maximum(_count(values), 1))
+
+
+def _logs(values: Floats) -> Floats:
+    """Logarithms; a row with a value that is not positive has none."""
+    usable = (np.isnan(values) | (values > 0)).all(axis=1, keepdims=True)
+    return np.log(np.where(usable & (values > 0), values, np.nan))
+
+
+def _share(logs: Floats) -> tuple[Floats, Floats]:
+    """Variance of each row's mean and its degrees of freedom; NaN with fewer than two values."""
+    n = _count(logs)
+    usable = n >= 2
+    squares = np.nansum((logs - _mean(logs)[:, None]) ** 2, axis=1)
+    variance = np.where(usable, squares / np.maximum(n - 1, 1) / np.maximum(n, 1), np.nan)
+    return variance, np.where(usable, n - 1, np.nan)
+
+
+def _welch(a: Floats, b: Floats) -> _Welch:
+    """Difference of the mean logarithms b - a, per row (Welch 1947)."""
+    logs_a, logs_b = _logs(a), _logs(b)
+    (part_a, free_a), (part_b, free_b) = _share(logs_a), _share(logs_b)
+    value = np.where((_count(logs_a) > 0) & (_count(logs_b) > 0), _mean(logs_b) - _mean(logs_a), np.nan)
+    variance = part_a + part_b
+    weight = part_a**2 / free_a + part_b**2 / free_b
+    freedom = np.where(weight > 0, variance**2 / np.where(weight > 0, weight, 1.0), free_a + free_b)
+    return _Welch(value=value, variance=variance, freedom=freedom)
+
+
+def _two_sided(value: Floats, variance: Floats, freedom: Floats) -> Floats:
+    """p-value of 'the value is 0'; without any spread 1 at 0 and 0 elsewhere."""
+    flat = variance == 0
+    t = np.abs(value) / np.sqrt(np.where(flat, 1.0, variance))
+    return np.where(flat, np.where(value == 0, 1.0, 0.0), 2.0 * stdtr(freedom, -t))
+
+
+def _cells(
+    measure: str, column: Column, cells: list[Mapping[str, str]], a: Floats, b: Floats, welch: _Welch
+) -> list[CellComparison]:
+    mean_a, mean_b = _mean(a), _mean(b)
+    enough = (np.minimum(_count(a), _count(b)) >= FEWEST) & ~np.isnan(welch.freedom)
+    p_values = np.where(enough, _two_sided(welch.value, welch.variance, welch.freedom), np.nan)
+    half = np.where(enough, stdtrit(welch.freedom, 0.975) * np.sqrt(welch.variance), np.nan)
+    plain = np.where(mean_a != 0, mean_b / np.where(mean_a != 0, mean_a, 1.0), np.nan)
+    ratio = np.where(np.isnan(welch.value), plain, np.exp(welch.value))
+    low, high, corrected = np.exp(welch.value - half), np.exp(welch.value + half), holm(p_values)
+    return [
+        CellComparison(
+            cell=cell,
+            measure=measure,
+            metric=column.metric,
+            unit=column.unit,
+            n_a=int(_count(a[row : row + 1])[0]),
+            n_b=int(_count(b[row : row + 1])[0]),
+            mean_a=float(mean_a[row]),
+            mean_b=float(mean_b[row]),
+            ratio=None if np.isnan(ratio[row]) else float(ratio[row]),
+            ci=Interval(float(low[row]), float(high[row]), METHOD) if enough[row] else None,
+            p_value=float(corrected[row]) if enough[row] else None,
+        )
+        for row, cell in enumerate(cells)
+    ]
+
+
+def _overall(measure: str, metric: str, welch: _Welch) -> tuple[OverallComparison, float] | None:
+    """Mean of the cells' logarithms with Satterthwaite's degrees of freedom, and its uncorrected p-value."""
+    known = ~np.isnan(welch.value)
+    if not known.any():
+        return None
+    variance, freedom = welch.variance[known], welch.freedom[known]
+    cells, value = len(variance), welch.value[known].mean(keepdims=True)
+    total = variance.sum(keepdims=True)
+    weight = (variance**2 / freedom).sum(keepdims=True)
+    free = np.where(weight > 0, total**2 / np.where(weight > 0, weight, 1.0), freedom.sum())
+    error = np.sqrt(total) / cells
+    ci, p_value = None, float("nan")
+    if free[0] >= FEWEST:  # NaN, a cell with a single trial, says no
+        half = stdtrit(free, 0.975) * error
+        ci = Interval(float(np.exp(value - half)[0]), float(np.exp(value + half)[0]), METHOD)
+        p_value = float(_two_sided(value, error**2, free)[0])
+    found = OverallComparison(
+        measure=measure, metric=metric, cells=cells, ratio=float(np.exp(value[0])), ci=ci, p_value=None
+    )
+    return found, p_value
+
+
+def _corrected(overall: list[tuple[OverallComparison, float]]) -> tuple[OverallComparison, ...]:
+    corrected = holm(np.array([p_value for _, p_value in overall])).tolist()
+    return tuple(
+        replace(found, p_value=None if np.isnan(p_value) else p_value)
+        for (found, _), p_value in zip(overall, corrected, strict=True)
+    )

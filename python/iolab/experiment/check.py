@@ -1,0 +1,231 @@
+"""An experiment file checked as a whole: text in, `Experiment` out, or every problem at once.
+
+Only `load` touches the disk.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from iolab.errors import InputError, Problem
+from iolab.experiment.document import MOST_BYTES, Table, line_of, read
+from iolab.experiment.experiment import Experiment, Factor
+from iolab.experiment.factors import check_size, possible_paths, read_factors
+from iolab.experiment.names import name_problem
+from iolab.experiment.paths import GROUPS, NoSuchItem, survey
+from iolab.experiment.problems import Problems, did_you_mean, listed
+from iolab.experiment.product import any_cell, sample
+from iolab.experiment.references import check_references
+from iolab.experiment.resolve import Resolver
+from iolab.experiment.sections import check, tables
+from iolab.experiment.selectors import SelectorReader
+
+TOP = ("title", "lab", "measure", "factors", "baseline", "blocks", "seed", "only", "except")
+"""Keys of the document."""
+MOST_BLOCKS = 10_000
+LARGEST_SEED = 2**63 - 1
+DEFAULT_SEED = 1
+MOST_VARIANTS = 20_000
+"""Section variants resolved while checking, all sections together; the rest is checked when a cell is resolved."""
+LEAST_VARIANTS = 10
+"""Variants of each section that are checked in any case."""
+
+
+def load(path: Path) -> Experiment:
+    """Read and check an experiment file.
+
+    Raises:
+        InputError: it cannot be read or something in it is wrong; all problems are told.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+    except (OSError, ValueError) as error:
+        seen = error.strerror or str(error) if isinstance(error, OSError) else str(error)
+        problem = Problem(
+            str(path),
+            "opening the experiment file",
+            seen,
+            "a readable file",
+            "check the name and its permissions",
+        )
+        raise InputError([problem]) from error
+    return _parsed(data, str(path))
+
+
+def parse(text: str, source: str) -> Experiment:
+    """Check the text of an experiment file; `source` names it in messages.
+
+    Raises:
+        InputError: something in it is wrong; all problems are told.
+    """
+    return _parsed(text.encode("utf-8", "surrogatepass"), source)
+
+
+def _parsed(data: bytes, source: str) -> Experiment:
+    problems = Problems(source)
+    document = read(data, problems)
+    if document is None:
+        raise problems.error()
+    experiment = _experiment(document, data.decode("utf-8-sig", "replace"), problems)
+    problems.stop_if_any()
+    return experiment
+
+
+def _experiment(document: Table, text: str, problems: Problems) -> Experiment:
+    _check_keys(document, problems)
+    tree = _tree(document, problems)
+    factors, walkable, selectors = _factors(document, tree, problems)
+    experiment = Experiment(
+        title=_title(document, problems),
+        tree=tree,
+        factors=factors,
+        only=selectors.read(document, "only"),
+        excluded=selectors.read(document, "except"),
+        baseline=selectors.baseline(document),
+        blocks=_number(document, "blocks", 1, 1, MOST_BLOCKS, problems),
+        seed=_number(document, "seed", DEFAULT_SEED, 0, LARGEST_SEED, problems),
+        text=text,
+        source=problems.source,
+    )
+    if walkable:
+        _check_sections(experiment, problems, partial=bool(problems))
+    if walkable and not problems:
+        _check_left(experiment, document, problems)
+        check_references(experiment, problems)
+    return experiment
+
+
+def _factors(
+    document: Table, tree: Mapping[str, Any], problems: Problems
+) -> tuple[tuple[Factor, ...], bool, SelectorReader]:
+    """Return the factors, whether they can be walked, and the reader of what names them.
+
+    A file without machines or measures has told so; that no path leads anywhere in it need not be told.
+    """
+    keys = frozenset(possible_paths(document.get("factors")))
+    if not tree["lab"].get("machines") or not tree["measure"]:
+        return (), True, SelectorReader((), keys, problems)
+    before, line = len(problems), line_of(document, "factors")
+    places = survey(tree, keys)
+    factors = read_factors(document.get("factors"), line, places, problems)
+    walkable = check_size(factors, line, places, problems)
+    told = keys if len(problems) > before else frozenset()
+    return factors, walkable, SelectorReader(factors, told, problems)
+
+
+def _check_keys(document: Table, problems: Problems) -> None:
+    for key in document:
+        if key not in TOP:
+            near = did_you_mean(key, TOP)
+            if not near and key in GROUPS:
+                near = f"'{key}' belongs under 'lab'"
+            problems.add(
+                document.lines[key], "reading the file", f"the key '{key}'", f"the keys {listed(TOP)}", near
+            )
+
+
+def _tree(document: Table, problems: Problems) -> dict[str, Any]:
+    """Return the base document, its names checked."""
+    lab = _table(document, "lab", "lab", problems)
+    for key in lab:
+        if key not in GROUPS:
+            near = did_you_mean(key, GROUPS)
+            problems.add(
+                lab.lines[key], "reading lab", f"the key '{key}'", f"the keys {listed(GROUPS)}", near
+            )
+    groups = {group: _table(lab, group, f"lab.{group}", problems) for group in GROUPS if group in lab}
+    if lab and "machines" not in lab:
+        problems.add(lab.line, "reading lab", "no machines", "machines: {NAME: {kind: ...}, ...}")
+    measure = _table(document, "measure", "measure", problems)
+    for group, content in {**groups, "measure": measure}.items():
+        _check_names(group, content, problems)
+    for name in measure:
+        for group, content in groups.items():
+            if name in content:
+                allowed = f"a name that none of the {group} has"
+                problems.add(measure.lines[name], f"reading measure.{name}", name, allowed)
+    held = Table(groups, line=lab.line)
+    held.lines = dict(lab.lines)
+    return {"lab": held, "measure": measure}
+
+
+def _table(holder: Table, key: str, place: str, problems: Problems) -> Table:
+    value = holder.get(key)
+    if isinstance(value, Table) and value:
+        return value
+    if key in ("links", "volumes") and not value and not isinstance(value, str | list | bool):
+        return Table()
+    if key in holder:
+        problems.add(line_of(holder, key), f"reading {place}", value or "nothing", "a mapping of names")
+    elif not any(did_you_mean(word, [key]) for word in holder if word not in TOP):
+        problems.add(holder.line, "reading the file", f"no {key}", f"the key {key}", f"add {key}:")
+    return Table()
+
+
+def _check_names(group: str, content: Table, problems: Problems) -> None:
+    place = group if group == "measure" else f"lab.{group}"
+    for name in content:
+        wrong = name_problem(name, short=group in ("machines", "links"))
+        if wrong:
+            problems.add(content.lines[name], f"reading {place}, a name", name, wrong)
+
+
+def _title(document: Table, problems: Problems) -> str:
+    value = document.get("title")
+    if value is None:
+        return Path(problems.source).stem or "experiment"
+    if isinstance(value, str) and 0 < len(value.strip()) <= 200 and value.strip().isprintable():
+        return value.strip()
+    problems.add(line_of(document, "title"), "reading title", value, "one line of at most 200 characters")
+    return ""
+
+
+def _number(document: Table, key: str, default: int, low: int, high: int, problems: Problems) -> int:
+    value = document.get(key, default)
+    if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
+        return value
+    problems.add(line_of(document, key), f"reading {key}", value, f"a whole number from {low} to {high}")
+    return default
+
+
+def _check_sections(experiment: Experiment, problems: Problems, *, partial: bool) -> None:
+    """Resolve every section in every combination of levels that changes it, within `MOST_VARIANTS`."""
+    resolver = Resolver(experiment)
+    base = tables(experiment.tree)
+    for section, data in base.items():
+        check(section, data, resolver.line(section), problems, partial=True)
+    left, walks = MOST_VARIANTS, {}
+    for after, section in zip(range(len(resolver.sections), 0, -1), resolver.sections, strict=True):
+        touching = resolver.factors_of(section)
+        if touching not in walks:
+            walks[touching] = tuple(
+                sample(experiment, touching, max(LEAST_VARIANTS, left - LEAST_VARIANTS * after))
+            )
+        left -= len(walks[touching])
+        for cell in walks[touching]:
+            try:
+                variant = resolver.variant(section, cell)
+            except NoSuchItem as error:
+                problems.add(
+                    error.line, f"resolving {section.place}", f"item {error.word}", "an item of the list"
+                )
+                continue
+            if variant.data is not None:
+                check(section, variant.data, variant.line, problems, partial=partial)
+
+
+def _check_left(experiment: Experiment, document: Table, problems: Problems) -> None:
+    """Note it when no cell is left, or none that has the baseline's levels."""
+    if not any_cell(experiment, {}):
+        problems.add(
+            line_of(document, "only"), "applying only and except", "no cell is left", "at least one cell"
+        )
+    elif not any_cell(experiment, {name: (label,) for name, label in experiment.baseline.items()}):
+        problems.add(
+            line_of(document, "baseline"),
+            "applying the baseline",
+            experiment.baseline,
+            "levels that some cell has together",
+            "only, except or a sub-factor's place exclude it",
+        )

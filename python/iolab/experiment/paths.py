@@ -1,0 +1,170 @@
+"""Dotted paths: which places they name, and how a level's value is put there. Data is never changed in place."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar, Union
+
+from iolab.experiment.document import Items, Table
+from iolab.experiment.grammar import MODELS, Lost, locate
+from iolab.experiment.sections import Section, model_of, tables
+
+Content = TypeVar("Content", Table, Items)
+
+GROUPS = ("machines", "links", "volumes")
+"""First words of paths into the lab."""
+
+
+class Target(NamedTuple):
+    """One place that a path names."""
+
+    section: Section
+    """In this section."""
+    words: tuple[str, ...]
+    """Keys from its top; `*` stands for every key there; empty: the whole section."""
+
+
+class Misled(NamedTuple):
+    """A path that names nothing."""
+
+    word: str
+    """The word that does not fit."""
+    known: tuple[str, ...]
+    """What could stand in its place."""
+    said: str
+    """What a path, or its next word, must be."""
+
+
+class NoSuchItem(LookupError):
+    """A path that goes beyond the end of a list."""
+
+    def __init__(self, word: str, line: int) -> None:
+        self.word = word
+        """The item's number."""
+        self.line = line
+        """Of the level that names it."""
+        super().__init__(word)
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """What paths can name in one experiment."""
+
+    sections: Mapping[Section, Any]
+    """Section to the pydantic annotation of its data; of every kind where the kind itself is varied."""
+    base: frozenset[Section]
+    """Those that the base document has; others are made by a level that sets them whole."""
+    known: dict[str, tuple[Target, ...] | Misled] = field(default_factory=dict, compare=False)
+    """What paths were found to name, remembered."""
+
+    def names(self, group: str) -> tuple[str, ...]:
+        """Return the names within a group."""
+        return tuple(section.name for section in self.sections if section.group == group)
+
+    def is_path(self, key: str) -> bool:
+        """Tell a path from the name of a named factor."""
+        head, dot, _ = key.partition(".")
+        return bool(dot) and (head in GROUPS or head == "*" or Section("measure", head) in self.sections)
+
+    def targets(self, path: str) -> tuple[Target, ...] | Misled:
+        """Return every place a path names. A `*` passes over sections that have no such place."""
+        if path not in self.known:
+            self.known[path] = self._targets(path)
+        return self.known[path]
+
+    def _targets(self, path: str) -> tuple[Target, ...] | Misled:
+        words = tuple(path.split("."))
+        group, name, rest = self._split(words)
+        known = self.names(group)
+        if not name or (group == "measure" and not rest):
+            return Misled(
+                path, known, f"{words[0]}.KEY" if group == "measure" else f"{group}.NAME or {group}.NAME.KEY"
+            )
+        if name != "*" and name not in known:
+            heads = (*GROUPS, *known) if group == "measure" else known
+            return Misled(
+                name,
+                (*heads, "*"),
+                "machines, links, volumes or a measure" if group == "measure" else f"one of the {group}",
+            )
+        sections = [Section(group, name)] if name != "*" else [Section(group, each) for each in known]
+        found: list[Target] = []
+        lost: list[Lost] = []
+        for section in sections:
+            place = locate(self.sections[section], rest)
+            if isinstance(place, Lost):
+                lost.append(place)
+            else:
+                found.append(Target(section, place))
+        if found:
+            return tuple(found)
+        if not lost:
+            return Misled(path, (), f"{group} that exist")
+        furthest = max(lost, key=lambda place: place.depth)
+        return Misled(furthest.word, furthest.known, "a key at this place")
+
+    @staticmethod
+    def _split(words: tuple[str, ...]) -> tuple[str, str, tuple[str, ...]]:
+        if words[0] in GROUPS:
+            return words[0], words[1] if len(words) > 1 else "", words[2:]
+        return "measure", words[0], words[1:]
+
+
+def survey(tree: Mapping[str, Any], paths: Iterable[str]) -> Places:
+    """Return the places of a base document, given every key that may be a path of a factor in it."""
+    base = tables(tree)
+    made: dict[Section, None] = {}
+    varied: set[tuple[str, str]] = set()
+    for path in paths:
+        words = path.split(".")
+        group, name, rest = Places._split(tuple(words))
+        if group in GROUPS and name and name != "*" and not rest:
+            made[Section(group, name)] = None
+            varied.add((group, name))
+        elif rest in (("kind",), ()) and name:
+            varied.add((group, name))
+    sections: dict[Section, Any] = {}
+    for section in (*base, *made):
+        model = model_of(section, base.get(section))
+        open_kind = model is None or (section.group, section.name) in varied or (section.group, "*") in varied
+        sections[section] = Union[tuple(MODELS[section.group].values())] if open_kind else model  # noqa: UP007
+    return Places(sections, frozenset(base))
+
+
+def put(data: Any, words: tuple[str, ...], value: Any, line: int, own: dict[int, Any]) -> Any:
+    """Return the data with the value at a place; mappings on the way are made where absent.
+
+    What is on the way is copied once: `own` holds the copies made so far, by identity.
+
+    Raises:
+        NoSuchItem: the place is in a list that is not that long.
+    """
+    if not words:
+        return value
+    first, rest = words[0], words[1:]
+    if isinstance(data, list):
+        content: Table | Items = _owned(data, Items, line, own)
+        if first != "*" and int(first) >= len(content):
+            raise NoSuchItem(first, line)
+        keys: Sequence[Any] = range(len(content)) if first == "*" else [int(first)]
+    else:
+        content = _owned(data if isinstance(data, Mapping) else {}, Table, line, own)
+        keys = list(content) if first == "*" else [first]
+    for key in keys:
+        if rest:
+            inner = content[key] if first == "*" or isinstance(content, list) else content.get(key)
+            content[key] = put(inner, rest, value, line, own)
+            content.lines.setdefault(key, line)
+        else:
+            content[key] = value
+            content.lines[key] = line
+    return content
+
+
+def _owned(data: Any, kind: type[Content], line: int, own: dict[int, Any]) -> Content:
+    """Return the data itself where it is a copy of ours, otherwise a new copy that knows its lines."""
+    if id(data) in own:
+        return own[id(data)]  # type: ignore[no-any-return]
+    copy = kind(data, line=getattr(data, "line", line))
+    copy.lines.update(getattr(data, "lines", {}))
+    own[id(copy)] = copy
+    return copy

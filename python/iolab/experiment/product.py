@@ -1,0 +1,164 @@
+"""The cells of an experiment: the product of its factors and sub-factors, less what `only` and `except` leave out."""
+
+from collections.abc import Collection, Iterator, Sequence
+from itertools import chain, islice
+from math import prod
+
+from iolab.experiment.experiment import Cell, Experiment, Factor, Level, Selector
+
+MOST_CELLS = 10_000_000
+"""More cells than anyone can measure: a year of one-second trials holds 31 million."""
+MOST_LOOKS = 100_000
+"""Cells looked at to find one that is left."""
+MOST_FACTORS = 100
+"""Factors that may exist in one cell."""
+
+
+def cells(experiment: Experiment) -> Iterator[Cell]:
+    """Yield every cell, the last factor changing fastest."""
+    return selected(expand(experiment.factors), experiment.only, experiment.excluded)
+
+
+def expand(factors: tuple[Factor, ...]) -> Iterator[dict[str, str]]:
+    """Yield every combination of levels."""
+    return _expand(factors, {})
+
+
+def _expand(factors: tuple[Factor, ...], chosen: dict[str, str]) -> Iterator[dict[str, str]]:
+    if not factors:
+        yield dict(chosen)
+        return
+    first, rest = factors[0], factors[1:]
+    for level in first.levels:
+        chosen[first.name] = level.label
+        yield from _expand((*level.factors, *rest), chosen)
+    chosen.pop(first.name, None)
+
+
+def count(factors: Sequence[Factor]) -> int:
+    """Return how many combinations `expand` yields, without walking them."""
+    return prod(sum(count(level.factors) for level in factor.levels) for factor in factors)
+
+
+def selected(
+    found: Iterator[dict[str, str]], only: Sequence[Selector], excluded: Sequence[Selector]
+) -> Iterator[dict[str, str]]:
+    """Yield the cells that `only` (where given) and `except` leave."""
+    if not only and not excluded:
+        return found
+    return (cell for cell in found if chosen(cell, only, excluded))
+
+
+def chosen(cell: Cell, only: Sequence[Selector], excluded: Sequence[Selector]) -> bool:
+    """Tell whether a cell is measured."""
+    if only and not any(matches(cell, selector) for selector in only):
+        return False
+    return not any(matches(cell, selector) for selector in excluded)
+
+
+def matches(cell: Cell, selector: Selector) -> bool:
+    """Tell whether a cell has one of the accepted labels for each factor named; an absent factor has none."""
+    return all(cell.get(name) in labels for name, labels in selector.items())
+
+
+def both(one: Selector, other: Selector) -> Selector:
+    """Return the selector that accepts what both accept."""
+    joined = dict(one)
+    for name, labels in other.items():
+        joined[name] = tuple(label for label in one.get(name, labels) if label in labels)
+    return joined
+
+
+def any_cell(experiment: Experiment, selector: Selector) -> bool:
+    """Tell whether some cell matches a selector; after `MOST_LOOKS` cells it is taken for granted."""
+    looks = 0
+    for only in experiment.only or ({},):
+        wanted = both(only, selector)
+        for cell in expand(_restricted(experiment.factors, wanted)):
+            if matches(cell, wanted) and chosen(cell, experiment.only, experiment.excluded):
+                return True
+            looks += 1
+            if looks > MOST_LOOKS:
+                return True
+    return False
+
+
+def _restricted(factors: Sequence[Factor], wanted: Selector) -> tuple[Factor, ...]:
+    """Return the factors with only the wanted levels."""
+    found = []
+    for factor in factors:
+        labels = wanted.get(factor.name)
+        levels = [level for level in factor.levels if labels is None or level.label in labels]
+        inner = (Level(level.label, level.sets, _restricted(level.factors, wanted)) for level in levels)
+        found.append(Factor(factor.name, tuple(inner)))
+    return tuple(found)
+
+
+def names(factors: Sequence[Factor]) -> dict[str, tuple[str, ...]]:
+    """Return every factor's name, sub-factors included, with its labels, in order of first appearance."""
+    found: dict[str, dict[str, None]] = {}
+    for factor in factors:
+        labels = found.setdefault(factor.name, {})
+        labels.update(dict.fromkeys(level.label for level in factor.levels))
+        for level in factor.levels:
+            for name, inner in names(level.factors).items():
+                found.setdefault(name, {}).update(dict.fromkeys(inner))
+    return {name: tuple(labels) for name, labels in found.items()}
+
+
+def prune(factors: Sequence[Factor], wanted: Collection[str]) -> tuple[Factor, ...]:
+    """Return only the wanted factors, and those under whose levels they exist."""
+    kept = []
+    for factor in factors:
+        levels = tuple(
+            Level(level.label, level.sets, prune(level.factors, wanted)) for level in factor.levels
+        )
+        if factor.name in wanted or any(level.factors for level in levels):
+            kept.append(Factor(factor.name, levels))
+    return tuple(kept)
+
+
+def sample(experiment: Experiment, wanted: Collection[str], limit: int) -> Iterator[dict[str, str]]:
+    """Yield the distinct combinations of the wanted factors among the cells, at most `limit`.
+
+    Where there are more: first every level once with the others at their first, then those that come first.
+    Factors that selectors name are walked along, so that what is left out stays out.
+    """
+    named = {name for selector in (*experiment.only, *experiment.excluded) for name in selector}
+    kept = prune(experiment.factors, {*wanted, *named})
+    found = expand(kept)
+    if count(kept) > limit:
+        found = chain(_one_at_a_time(Completion(kept), kept, {}), islice(found, 20 * limit))
+    return islice(selected(found, experiment.only, experiment.excluded), limit)
+
+
+class Completion:
+    """Completes cells of some factors to cells of all."""
+
+    def __init__(self, factors: Sequence[Factor]) -> None:
+        self._factors = [
+            (
+                factor.name,
+                factor.levels[0].label,
+                {level.label: Completion(level.factors) for level in factor.levels},
+            )
+            for factor in factors
+        ]
+
+    def __call__(self, cell: Cell) -> dict[str, str]:
+        """Return the cell with every absent factor at its first level."""
+        whole: dict[str, str] = {}
+        for name, first, levels in self._factors:
+            label = cell.get(name, first)
+            label = label if label in levels else first
+            whole[name] = label
+            whole |= levels[label](cell)
+        return whole
+
+
+def _one_at_a_time(complete: Completion, factors: Sequence[Factor], above: Cell) -> Iterator[dict[str, str]]:
+    for factor in factors:
+        for level in factor.levels:
+            here = {**above, factor.name: level.label}
+            yield complete(here)
+            yield from _one_at_a_time(complete, level.factors, here)

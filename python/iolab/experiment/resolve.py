@@ -1,0 +1,315 @@
+"""A cell's levels applied to the base document: typed models of one cell, and digests of what they say.
+
+Work is done section by section (one machine, link, volume or measure), once per distinct combination of the factors
+that touch that section, so that a walk over 100 000 cells resolves only what differs between them.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any, NamedTuple, cast
+
+from pydantic import BaseModel
+
+from iolab.errors import InputError
+from iolab.experiment.document import line_of
+from iolab.experiment.experiment import Cell, Experiment, Factor, Lab, Setup
+from iolab.experiment.links import Link, Volume
+from iolab.experiment.machines import Machine
+from iolab.experiment.measures import Measure
+from iolab.experiment.paths import Misled, NoSuchItem, Places, put, survey
+from iolab.experiment.problems import Problems
+from iolab.experiment.sections import Section, check, tables, validated
+
+DIGEST_BYTES = 16
+"""128 bits: a collision among 10^7 cells has a chance below 10^-24."""
+MOST_REMEMBERED = 250_000
+"""Digests kept per memo; beyond, it starts anew."""
+MOST_MODELS = 5_000
+"""Models kept; beyond, they start anew."""
+
+
+class Change(NamedTuple):
+    """What a level does to one section."""
+
+    order: tuple[int, int, int, int]
+    """Wider places first, then `*` before names, then as written: what is said more exactly holds."""
+    words: tuple[str, ...]
+    """Place within the section."""
+    value: Any
+    """Put there."""
+    line: int
+    """In the file."""
+
+
+class Branch(NamedTuple):
+    """A factor, as far as it concerns one section."""
+
+    name: str
+    """Of the factor."""
+    levels: Mapping[str, tuple[tuple[Change, ...], "tuple[Branch, ...]"]]
+    """Label to the changes it makes and the sub-factors under it."""
+
+
+class Variant(NamedTuple):
+    """One section in one cell."""
+
+    data: Any
+    """Plain data with all levels applied; None where the section is absent."""
+    line: int
+    """Where it begins in the file."""
+
+
+class Resolver:
+    """Resolves cells of one experiment; remembers what it resolved."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        base = tables(experiment.tree)
+        places = survey(experiment.tree, _paths(experiment.factors))
+        self._source = experiment.source
+        self._base = {section: base.get(section) for section in places.sections}
+        self._lines = {section: _line(experiment.tree, section) for section in places.sections}
+        self._branches = _programs(experiment.factors, places)
+        self._names = {section: _names(self._branches[section]) for section in places.sections}
+        self._lab = tuple(sorted(section for section in places.sections if section.group != "measure"))
+        self._varied = tuple(section for section in self._lab if self._names[section])
+        self._constants: tuple[str, ...] | None = None
+        self._lab_names = tuple(dict.fromkeys(name for section in self._lab for name in self._names[section]))
+        self._measures = tuple(section.name for section in places.sections if section.group == "measure")
+        self._touched = {
+            name: frozenset(section for section in places.sections if name in self._names[section])
+            for name in {name for names in self._names.values() for name in names}
+        }
+        self._models: dict[tuple[Section, tuple[str | None, ...]], BaseModel | None] = {}
+        self._digests: dict[tuple[Section, tuple[str | None, ...]], str] = {}
+        self._lab_keys: dict[tuple[str | None, ...], str] = {}
+
+    @property
+    def sections(self) -> tuple[Section, ...]:
+        """Every section that some cell has."""
+        return tuple(self._base)
+
+    def line(self, section: Section) -> int:
+        """Return the line at which the base document begins a section; 0 where only a level makes it."""
+        return self._lines[section]
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """Names of the measures, in the order written."""
+        return self._measures
+
+    def factors_of(self, section: Section, keys: frozenset[str] | None = None) -> tuple[str, ...]:
+        """Return the factors, and those above them, that change a section (`keys`: one of these of it)."""
+        return self._names[section] if keys is None else _names(_narrowed(self._branches[section], keys))
+
+    def touches(self, factor_name: str, measure_name: str) -> bool:
+        """Tell whether a factor changes the lab or this measure; one that has such a sub-factor does."""
+        return any(
+            section.group != "measure" or section.name == measure_name
+            for section in self._touched.get(factor_name, ())
+        )
+
+    def touches_lab(self, factor_name: str) -> bool:
+        """Tell whether a factor changes the lab, not only what is measured in it."""
+        return any(section.group != "measure" for section in self._touched.get(factor_name, ()))
+
+    def setup(self, cell: Cell) -> Setup:
+        """Return one cell's lab and measures.
+
+        A cell may lack the factors of a measure that is not meant; that measure is then left out where it needs them.
+
+        Raises:
+            InputError: these levels do not fit together.
+        """
+        found: dict[str, dict[str, BaseModel]] = {"machines": {}, "links": {}, "volumes": {}, "measure": {}}
+        for section in self._base:
+            try:
+                model = self.model(section, cell)
+            except InputError:
+                if section.group != "measure" or all(
+                    branch.name in cell for branch in self._branches[section]
+                ):
+                    raise
+                model = None
+            if model is not None:
+                found[section.group][section.name] = model
+        lab = Lab(
+            machines=cast("dict[str, Machine]", found["machines"]),
+            links=cast("dict[str, Link]", found["links"]),
+            volumes=cast("dict[str, Volume]", found["volumes"]),
+        )
+        return Setup(lab=lab, measures=cast("dict[str, Measure]", found["measure"]))
+
+    def lab_key(self, cell: Cell) -> str:
+        """Return the digest of the cell's resolved lab: same content, same key, whatever its labels."""
+        labels = tuple([cell.get(name) for name in self._lab_names])
+        key = self._lab_keys.get(labels)
+        if key is None:
+            if len(self._lab_keys) >= MOST_REMEMBERED:
+                self._lab_keys.clear()
+            parts = [
+                f"{section} {digest}" for section in self._varied if (digest := self._digest(section, cell))
+            ]
+            key = self._lab_keys[labels] = _hash("\n".join(sorted((*self._constant(), *parts))))
+        return key
+
+    def _constant(self) -> tuple[str, ...]:
+        """Return what `lab_key` says of the sections that no factor changes."""
+        if self._constants is None:
+            same = (section for section in self._lab if not self._names[section])
+            self._constants = tuple(f"{section} {self._digest(section, {})}" for section in same)
+        return self._constants
+
+    def measure_key(self, cell: Cell, measure: str) -> str:
+        """Return the digest of a measure's name and resolved content in a cell."""
+        return self._digest(Section("measure", measure), cell)
+
+    def model(self, section: Section, cell: Cell) -> BaseModel | None:
+        """Return a section's model in a cell; None where the cell does not have it. Raises InputError."""
+        at = (section, tuple([cell.get(name) for name in self._names[section]]))
+        if at in self._models:
+            return self._models[at]
+        if len(self._models) >= MOST_MODELS:
+            self._models.clear()
+        model = self._models[at] = self._resolved(section, cell)
+        return model
+
+    def variant(self, section: Section, cell: Cell) -> Variant:
+        """Return a section's data with the cell's levels applied. May raise NoSuchItem."""
+        changes = sorted(_active(self._branches[section], cell), key=lambda change: change.order)
+        data, line = self._base[section], self._lines[section]
+        own: dict[int, Any] = {}
+        for change in changes:
+            if not change.words:
+                data, line = change.value, change.line
+            elif data is not None and data != "none":
+                data = put(data, change.words, change.value, change.line, own)
+        return Variant(None if data == "none" else data, line)
+
+    def _resolved(self, section: Section, cell: Cell) -> BaseModel | None:
+        problems = Problems(self._source)
+        try:
+            data, line = self.variant(section, cell)
+        except NoSuchItem as error:
+            problems.add(
+                error.line, f"resolving {section.place}", f"item {error.word}", "an item of the list"
+            )
+            raise problems.error() from error
+        if data is None:
+            return None
+        model = validated(section, data)
+        if model is None:
+            check(section, data, line, problems)
+            raise problems.error()
+        return model
+
+    def _digest(self, section: Section, cell: Cell) -> str:
+        at = (section, tuple([cell.get(name) for name in self._names[section]]))
+        digest = self._digests.get(at)
+        if digest is None:
+            if len(self._digests) >= MOST_REMEMBERED:
+                self._digests.clear()
+            model = self._resolved(section, cell)
+            digest = self._digests[at] = "" if model is None else _hash(f"{section}\n{canonical(model)}")
+        return digest
+
+
+def canonical(model: BaseModel) -> str:
+    """Return a model's content as text that depends on nothing else: sorted keys, resolved units, no defaults."""
+    return _ENCODER.encode(model.model_dump(mode="json", by_alias=True, exclude_defaults=True))
+
+
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def _hash(text: str) -> str:
+    return blake2b(text.encode(), digest_size=DIGEST_BYTES).hexdigest()
+
+
+def _line(tree: Mapping[str, Any], section: Section) -> int:
+    holder = tree.get("measure") if section.group == "measure" else (tree.get("lab") or {}).get(section.group)
+    return line_of(holder, section.name)
+
+
+def _paths(factors: Iterable[Factor]) -> Iterable[str]:
+    for factor in factors:
+        for level in factor.levels:
+            yield from level.sets
+            yield from _paths(level.factors)
+
+
+def _names(branches: Iterable[Branch]) -> tuple[str, ...]:
+    found: dict[str, None] = {}
+    for branch in branches:
+        found[branch.name] = None
+        for _, inner in branch.levels.values():
+            found.update(dict.fromkeys(_names(inner)))
+    return tuple(found)
+
+
+def _narrowed(branches: Iterable[Branch], keys: frozenset[str]) -> Iterable[Branch]:
+    """Yield the branches that change one of these keys, or the section as a whole."""
+    for branch in branches:
+        levels = {
+            label: (changes, tuple(_narrowed(inner, keys)))
+            for label, (changes, inner) in branch.levels.items()
+        }
+        changed = (change.words[:1] for changes, _ in levels.values() for change in changes)
+        if any(not first or first[0] == "*" or first[0] in keys for first in changed) or any(
+            inner for _, inner in levels.values()
+        ):
+            yield Branch(branch.name, levels)
+
+
+def _active(branches: Sequence[Branch], cell: Cell) -> Iterable[Change]:
+    for branch in branches:
+        changes, inner = branch.levels.get(cell.get(branch.name, ""), ((), ()))
+        yield from changes
+        if inner:
+            yield from _active(inner, cell)
+
+
+def _programs(factors: Sequence[Factor], places: Places) -> dict[Section, tuple[Branch, ...]]:
+    """Return, for each section, the factors that change it."""
+    found: dict[Section, list[Branch]] = {section: [] for section in places.sections}
+    for number, factor in enumerate(factors):
+        levels: dict[Section, dict[str, tuple[tuple[Change, ...], tuple[Branch, ...]]]] = {}
+        for level in factor.levels:
+            changes = _changes(level.sets, number, places)
+            inner = (
+                {
+                    section: branches
+                    for section, branches in _programs(level.factors, places).items()
+                    if branches
+                }
+                if level.factors
+                else {}
+            )
+            for section in {**changes, **inner}:
+                levels.setdefault(section, {})[level.label] = (
+                    tuple(changes.get(section, ())),
+                    inner.get(section, ()),
+                )
+        for section, own in levels.items():
+            found[section].append(Branch(factor.name, own))
+    return {section: tuple(branches) for section, branches in found.items()}
+
+
+def _changes(sets: Mapping[str, object], number: int, places: Places) -> dict[Section, list[Change]]:
+    found: dict[Section, list[Change]] = {}
+    for path, value in sets.items():
+        targets = places.targets(path)
+        if isinstance(targets, Misled):
+            raise InputError(_misled(path, targets))
+        line = line_of(sets, path)
+        for target in targets:
+            words = target.words
+            order = (len(words), words[-1:] != ("kind",), 0 if "*" in path.split(".") else 1, number)
+            found.setdefault(target.section, []).append(Change(order, words, value, line))
+    return found
+
+
+def _misled(path: str, misled: Misled) -> Sequence[Any]:
+    problems = Problems("factors")
+    problems.add(0, f"resolving the path {path}", misled.word, misled.said)
+    return problems.error().problems

@@ -1,0 +1,138 @@
+"""The language as a JSON Schema (2020-12) for editors, made from the models; its copy is in contract/.
+
+A schema cannot follow references or paths; `iolab check` does. Keys that a factor may supply are not required by it.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import models_json_schema
+
+from iolab.experiment.check import LARGEST_SEED, MOST_BLOCKS
+from iolab.experiment.grammar import MODELS, default, models_within
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+NAME = "^[A-Za-z0-9][A-Za-z0-9_-]*$"
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the schema of an experiment file."""
+    models = [model for group in MODELS.values() for model in group.values()]
+    named, whole = models_json_schema([(model, "validation") for model in models], by_alias=True)
+    every = {model.__name__: model for top in models for model in (top, *models_within(top))}
+    found: dict[str, Any] = {name: _relaxed(part, every[name]) for name, part in whole["$defs"].items()}
+    refs = {
+        group: [named[model, "validation"] for model in kinds.values()] for group, kinds in MODELS.items()
+    }
+    found |= _factor_definitions()
+    return {
+        "$schema": DIALECT,
+        "title": "iolab experiment",
+        "description": "Machines, links and volumes, what to measure, and what to vary.",
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["lab", "measure"],
+        "properties": _top(refs),
+        "$defs": dict(sorted(found.items())),
+    }
+
+
+def _top(refs: Mapping[str, list[Any]]) -> dict[str, Any]:
+    groups = {
+        "machines": "Hosts, network namespaces and virtual machines, by name.",
+        "links": "What joins their ports, by name.",
+        "volumes": "Scratch files and LUNs that the lab makes, by name.",
+    }
+    return {
+        "title": {
+            "type": "string",
+            "maxLength": 200,
+            "description": "One line for people; absent: the file's name.",
+        },
+        "lab": {
+            "type": "object",
+            "description": "What must stand before anything is measured.",
+            "additionalProperties": False,
+            "required": ["machines"],
+            "properties": {group: _named(refs[group], text, 15) for group, text in groups.items()},
+        },
+        "measure": _named(refs["measure"], "What is measured in every cell that concerns it, by name.", 40),
+        "factors": {"$ref": "#/$defs/Factors"},
+        "baseline": {
+            "type": "object",
+            "description": "Factor to the label that the others are compared with.",
+            "additionalProperties": {"type": ["string", "number", "boolean"]},
+            "examples": [{"links.lan.mtu": 1500}],
+        },
+        "blocks": _whole("How often every cell is measured.", 1, MOST_BLOCKS, 1),
+        "seed": _whole("Of the random order.", 0, LARGEST_SEED, 1),
+        "only": {"$ref": "#/$defs/Selectors", "description": "Where given, a cell must match one of these."},
+        "except": {
+            "$ref": "#/$defs/Selectors",
+            "description": "A cell that matches one of these is left out.",
+        },
+    }
+
+
+def _factor_definitions() -> dict[str, Any]:
+    levels = {"type": "array", "minItems": 1, "description": "Values; each is its own label."}
+    labelled = {
+        "type": "object",
+        "minProperties": 1,
+        "description": "Label to value, or label to {path: value}.",
+    }
+    labels = {
+        "type": ["string", "number", "boolean", "array"],
+        "description": "A label, or a list of labels.",
+    }
+    one = {
+        "type": "object",
+        "additionalProperties": labels,
+        "description": "Factor to labels; all must hold.",
+    }
+    return {
+        "Factors": {
+            "type": ["object", "null"],
+            "description": (
+                "What is varied. A key is a dotted path (machines.NAME.KEY, links.NAME.KEY, volumes.NAME.KEY, "
+                "MEASURE.KEY; * stands for every key at its place) with a list of values or a mapping of label to "
+                "value, or any other name with a mapping of label to {path: value}. A level that owns sub-factors is "
+                "{value: ..., factors: {...}}, or {path: value, factors: {...}} under a name."
+            ),
+            "additionalProperties": {"anyOf": [levels, labelled]},
+            "examples": [
+                {"links.lan.mtu": [1500, 9000]},
+                {"network": {"plain": {}, "vlan": {"links.lan.vlan": 100}}},
+            ],
+        },
+        "Selectors": {"anyOf": [one, {"type": "array", "items": one}]},
+    }
+
+
+def _named(refs: list[Any], text: str, longest: int) -> dict[str, Any]:
+    item = refs[0] if len(refs) == 1 else {"oneOf": refs}
+    names = {"pattern": NAME, "maxLength": longest}
+    return {"type": "object", "description": text, "propertyNames": names, "additionalProperties": item}
+
+
+def _whole(text: str, low: int, high: int, default: int) -> dict[str, Any]:
+    return {"type": "integer", "minimum": low, "maximum": high, "default": default, "description": text}
+
+
+def _relaxed(part: Mapping[str, Any], model: type[BaseModel]) -> dict[str, Any]:
+    """Return a model's schema that requires only its kind (a factor may supply the rest)."""
+    relaxed = {key: value for key, value in part.items() if key != "required"}
+    infos = {info.alias or name: info for name, info in model.model_fields.items()}
+    relaxed["properties"] = {
+        key: _plain(value, infos[key]) for key, value in part.get("properties", {}).items()
+    }
+    return relaxed | ({"required": ["kind"]} if "kind" in part.get("required", ()) else {})
+
+
+def _plain(part: Mapping[str, Any], info: FieldInfo) -> dict[str, Any]:
+    """Return a key's schema without the title that repeats its name, its default as it would be written."""
+    plain = {key: value for key, value in part.items() if key not in ("title", "default")}
+    value = default(info)
+    return plain if value is None else plain | {"default": value}

@@ -1,0 +1,131 @@
+"""Lab -> resources in dependency order. Pure: nothing is executed, and no host is asked.
+
+Machines with a kernel of their own (vm, ssh) and cables are not built here; `needs` reports them.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from iolab.errors import InputError, Problem
+from iolab.experiment.experiment import Lab
+from iolab.experiment.machines import Machine
+from iolab.lab.links import for_new_interfaces, link_resources, netns_resource, place_of
+from iolab.lab.ports import bridge_resources, port_resources, route_resource
+from iolab.lab.resources import Expectation, Reading, Resource, Setting, Write
+from iolab.lab.shaping import shape_resource
+from iolab.lab.shown import Value
+from iolab.lab.topology import NAME_PREFIX, Topology, buildable, make_topology, netns_of
+
+
+def compose(lab: Lab, *, prefix: str = NAME_PREFIX) -> tuple[Resource, ...]:
+    """Return everything that must exist for a lab, each after what it needs; the same for equal labs.
+
+    Raises:
+        InputError: names or addresses clash.
+    """
+    topology = make_topology(lab, prefix=prefix)
+    resources = [*_machines(lab, topology, prefix), *_joins(lab, topology, prefix)]
+    keys = [resource.key for resource in resources]
+    if len(set(keys)) < len(keys):
+        clash = next(key for key in keys if keys.count(key) > 1)
+        allowed = "every machine, link and interface with a name of its own"
+        raise InputError([Problem("lab", "naming what the lab is made of", f"{clash} twice", allowed)])
+    return ordered(resources)
+
+
+def ordered(resources: list[Resource]) -> tuple[Resource, ...]:
+    """Return resources so that each comes after what it needs, otherwise in the order given."""
+    waiting = {resource.key: resource for resource in resources}
+    done: dict[str, Resource] = {}
+
+    def place(resource: Resource) -> None:
+        if resource.key in done:
+            return
+        for key in resource.needs:
+            place(waiting[key])
+        done[resource.key] = resource
+
+    for resource in resources:
+        place(resource)
+    return tuple(done.values())
+
+
+def _machines(lab: Lab, topology: Topology, prefix: str) -> Iterator[Resource]:
+    for name, machine in lab.machines.items():
+        if not buildable(machine):
+            continue
+        netns = netns_of(lab, name, prefix)
+        if netns is not None:
+            yield netns_resource(f"netns:{name}", name, netns)
+        for setting, value in _settings(machine).items():
+            yield _setting(lab, topology, name, setting, value, netns)
+
+
+def _settings(machine: Machine) -> Mapping[str, str]:
+    """Return a machine's settings; forwarding is said explicitly, for a namespace copies its parent's."""
+    if machine.kind == "host" and machine.forward != "route":
+        return machine.settings
+    return {IP_FORWARD: "1" if machine.forward == "route" else "0"} | dict(machine.settings)
+
+
+def _setting(
+    lab: Lab, topology: Topology, machine: str, name: str, value: str, netns: str | None
+) -> Resource:
+    path = setting_path(name)
+    own = (port for port in topology.ports() if port.machine == machine and port.link in _built(lab))
+    places = [place_of(lab, port) for port in own if port.interface in path.split("/")]
+    what = f"{name} of {machine}"
+    return Resource(
+        key=f"setting:{machine}:{name}",
+        machine=machine,
+        needs=((f"netns:{machine}",) if netns else ()) + tuple(places),
+        actions=(Write(path, netns, value),),
+        expect=(Expectation(Reading(Setting(path, netns), Value()), " ".join(value.split()), what),),
+        held=not for_new_interfaces(name),
+    )
+
+
+def setting_path(name: str) -> str:
+    """Return the file of a sysctl; as for sysctl(8), "/" in a name stands for a dot in a part: eth0/100.
+
+    Raises:
+        InputError: the name leads elsewhere.
+    """
+    parts = [part.replace("/", ".") for part in name.split(".")]
+    if any(part in ("", ".", "..") for part in parts):
+        allowed = "a name as sysctl shows it, such as net.ipv4.tcp_rmem"
+        raise InputError([Problem("lab.machines", "reading a setting's name", repr(name), allowed)])
+    return "/proc/sys/" + "/".join(parts)
+
+
+def _joins(lab: Lab, topology: Topology, prefix: str) -> Iterator[Resource]:
+    """Give what lies between machines: links, what their ports carry, bridges and routes."""
+    links = _built(lab)
+    for name in links:
+        yield from link_resources(lab, topology, name, prefix)
+        yield from port_resources(lab, topology, name, prefix)
+    yield from bridge_resources(lab, topology, links)
+    for name in links:
+        if lab.links[name].shape is not None:
+            yield shape_resource(lab, topology, name)
+    for route in topology.routes():
+        if buildable(lab.machines[route.machine]) and _stands(topology, route.via_port.ref, links):
+            yield route_resource(route)
+
+
+def _built(lab: Lab) -> list[str]:
+    """Return the links that are made here: no cable, and no end on another kernel."""
+    return [
+        name
+        for name, link in lab.links.items()
+        if not link.cable and all(buildable(lab.machines[end.partition(".")[0]]) for end in link.ends)
+    ]
+
+
+def _stands(topology: Topology, ref: str, links: list[str]) -> bool:
+    machine, _, name = ref.partition(".")
+    own = (port for port in topology.ports() if port.machine == machine and port.link in links)
+    return any(name in (port.name, port.bridge) for port in own)
+
+
+IP_FORWARD = "net.ipv4.ip_forward"
+"""Whether a kernel passes packets on (ip-sysctl)."""

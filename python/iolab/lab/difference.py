@@ -1,0 +1,69 @@
+"""What to undo and what to do so that one lab becomes another: only what changed, and what stands on it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from iolab.lab.resources import Resource
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The way from one lab to another."""
+
+    undo: tuple[Resource, ...]
+    """What goes first, each resource before what it needs."""
+    do: tuple[Resource, ...]
+    """What comes then, each after what it needs."""
+    in_place: frozenset[str] = frozenset()
+    """Keys in `do` that stand already: they keep the undo and the original of the first time."""
+
+    @property
+    def empty(self) -> bool:
+        """Tell whether nothing changes."""
+        return not self.undo and not self.do
+
+
+def difference(standing: Sequence[Resource], wanted: Sequence[Resource]) -> Change:
+    """Return how `standing` becomes `wanted`; both in dependency order, as `compose` gives them.
+
+    A resource is touched only where its actions differ or where something it needs goes away. What reading
+    back must show is always that of `wanted`.
+    """
+    before = {resource.key: resource for resource in standing}
+    after = {resource.key: resource for resource in wanted}
+    gone = _gone(standing, after)
+    undo = tuple(resource for resource in reversed(standing) if resource.key in gone)
+    do = tuple(
+        resource
+        for resource in wanted
+        if resource.key in gone
+        or resource.key not in before
+        or resource.actions != before[resource.key].actions
+        or resource.machine != before[resource.key].machine
+    )
+    in_place = frozenset(
+        resource.key for resource in do if resource.key in before and resource.key not in gone
+    )
+    return Change(undo, do, in_place)
+
+
+def _gone(standing: Sequence[Resource], after: Mapping[str, Resource]) -> set[str]:
+    """Return the keys that must be undone: absent or rebuilt ones, and all that needs one of them.
+
+    A resource that stands may come to need something new (a bridge its next member): that alone is no reason
+    to rebuild it, for its own actions say whether it changes.
+    """
+    gone: set[str] = set()
+    for resource in standing:
+        new = after.get(resource.key)
+        rebuilt = new is not None and not _stays(resource, new)
+        if new is None or rebuilt or any(key in gone for key in resource.needs):
+            gone.add(resource.key)
+    return gone
+
+
+def _stays(old: Resource, new: Resource) -> bool:
+    """Tell whether a resource need not be undone: nothing changes, or it can be changed in place."""
+    if old.machine != new.machine:
+        return False
+    return old.actions == new.actions or (old.held and new.held)

@@ -1,0 +1,89 @@
+"""What a host is and can do: the agent's `facts.read` and `hello` as one frozen value."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from iolab.errors import AgentError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InterfaceFact:
+    """A network interface that the host had before any lab."""
+
+    name: str
+    """Interface name."""
+    driver: str | None = None
+    """Kernel driver, where it tells."""
+    mtu: int
+    """Maximum transmission unit [bytes]."""
+    up: bool
+    """Whether it is administratively up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """One host, as its agent sees it."""
+
+    hostname: str
+    """The host's name."""
+    kernel: str
+    """Release, as uname -r."""
+    architecture: str
+    """As uname -m."""
+    os: str
+    """Distribution."""
+    cpu_model: str
+    """As the CPU calls itself."""
+    cpus: int
+    """CPUs online."""
+    memory_bytes: int
+    """RAM [bytes]."""
+    clocksource: str
+    """The kernel's clock source."""
+    virtualization: str | None = None
+    """The hypervisor below; None: none seen."""
+    load_1min_milli: int
+    """Load average over one minute, times 1000."""
+    interfaces: tuple[InterfaceFact, ...] = ()
+    """In the agent's own namespace."""
+    programs: Mapping[str, str | None] = field(default_factory=dict)
+    """Program to its version line; None: not installed."""
+    features: Mapping[str, bool | None] = field(default_factory=dict)
+    """Kernel feature (link:vlan, qdisc:htb, filter:u32) to whether it can be made; None: could not be tried."""
+    settings: Mapping[str, str | None] = field(default_factory=dict)
+    """Kernel setting to its value."""
+    rootless: bool = False
+    """The agent lives in user and network namespaces of its own."""
+    uid: int = 0
+    """User that the agent runs as."""
+
+
+def decode_facts(hello_params: Mapping[str, object], result: Mapping[str, object]) -> Facts:
+    """Return the facts from the agent's `hello` params and `facts.read` result; unknown fields are left out.
+
+    Raises:
+        AgentError: something is missing or of another type.
+    """
+    known = {name: value for name, value in result.items() if name in Facts.__dataclass_fields__}
+    about_agent = {name: hello_params[name] for name in ("rootless", "uid") if name in hello_params}
+    try:
+        return _ADAPTER.validate_python(known | about_agent)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise AgentError(
+            f"reading the host's facts: {place}: {first['msg'].lower()}; seen: {first['input']!r:.200}; "
+            "the agent and this program may be of different versions"
+        ) from None
+
+
+def encode_facts(facts: Facts) -> dict[str, Any]:
+    """Return the facts as plain JSON data; `decode_facts(encoded, encoded)` gives them back."""
+    encoded: dict[str, Any] = _ADAPTER.dump_python(facts, mode="json")
+    return encoded
+
+
+_ADAPTER = TypeAdapter(Facts)

@@ -1,0 +1,302 @@
+"""Who is joined to whom: the segments of a lab, their addresses, and the way from one machine to another."""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from iolab.errors import InputError, Problem
+from iolab.experiment.experiment import Lab
+from iolab.experiment.machines import Machine
+from iolab.lab.addresses import Wanted, assign
+
+NAME_PREFIX = "iolab-"
+"""Begins the name of everything that a lab makes on a host."""
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """An end of a link."""
+
+    machine: str
+    """The machine's name."""
+    name: str
+    """The port's name, which is the interface's."""
+    link: str
+    """The link's name."""
+    netns: str | None
+    """Network namespace it lives in; None: the kernel's own."""
+    interface: str
+    """The interface that carries its packets: the port itself, or its VLAN's sub-interface."""
+    bridge: str | None
+    """The bridge that its machine puts it on; None: the machine does not bridge."""
+
+    @property
+    def ref(self) -> str:
+        """Return machine.port."""
+        return f"{self.machine}.{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """An interface with an address: where packets of a machine begin and end."""
+
+    machine: str
+    """The machine's name."""
+    port: str
+    """The port's name; of a machine that bridges its ports: the bridge's name."""
+    netns: str | None
+    """Network namespace it lives in; None: the kernel's own."""
+    interface: str
+    """The interface's name."""
+    address: str
+    """IPv4 address."""
+    prefix_length: int
+    """Of its network [bit]."""
+
+    @property
+    def ref(self) -> str:
+        """Return machine.port."""
+        return f"{self.machine}.{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Links joined by bridging machines: what an Ethernet broadcast reaches."""
+
+    name: str
+    """Its first link."""
+    links: tuple[str, ...]
+    """In the order written."""
+    network: str
+    """IPv4 network with prefix length."""
+    ports: tuple[Port, ...]
+    """In the order written."""
+    endpoints: tuple[Endpoint, ...]
+    """One per port that is not bridged, and one per bridging machine."""
+
+    def has(self, ref: str) -> bool:
+        """Tell whether a machine, or machine.port, has an endpoint here."""
+        return any(_owns(self, point, ref) for point in self.endpoints)
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A static route."""
+
+    machine: str
+    """Where it is set."""
+    netns: str | None
+    """Network namespace it is set in."""
+    via_port: Endpoint
+    """The interface it leaves by."""
+    destination: str
+    """Network with prefix length."""
+    gateway: str
+    """Address of the next router."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """The segments of a lab and the machines that join them."""
+
+    machines: tuple[str, ...]
+    """In the order written."""
+    routers: frozenset[str]
+    """Machines that pass packets from one segment to another."""
+    segments: tuple[Segment, ...]
+    """In the order of their first links."""
+
+    def ports(self) -> tuple[Port, ...]:
+        """Return every port of the lab."""
+        return tuple(port for segment in self.segments for port in segment.ports)
+
+    def endpoint(self, ref: str, towards: str) -> Endpoint:
+        """Return where packets between `ref` and `towards` begin: the endpoint of `ref` on the way there.
+
+        Both are written as machine, or machine.port where a machine has several.
+
+        Raises:
+            InputError: one of them does not exist, or no way joins them.
+        """
+        machine, own_port = _parts(ref)
+        other, other_port = _parts(towards)
+        problem = self._unknown(ref) or self._unknown(towards)
+        if machine == other and (own_port == other_port or not own_port or not other_port):
+            seen, allowed = f"{machine} at both ends", "two machines, or two ports of one"
+            problem = Problem(ref, f"finding the way to {towards}", seen, allowed)
+        if problem:
+            raise InputError([problem])
+        goals = {segment.name for segment in self._at(towards)}
+        way = self._way(self._at(ref), goals)
+        if way is None:
+            raise InputError([self._unjoined(ref, towards)])
+        first, goal = way
+        endpoint = next(point for point in first.endpoints if _owns(first, point, ref))
+        taken, _ = self._way(self._at(machine), {goal.name}) or way
+        if machine != other and taken is not first:
+            port = next(point for point in taken.endpoints if point.machine == machine)
+            allowed = f"{machine} or {port.ref}, by which its packets go"
+            raise InputError([Problem(ref, f"finding the way to {towards}", ref, allowed)])
+        return endpoint
+
+    def endpoints(self, ref: str) -> tuple[Endpoint, ...]:
+        """Return every endpoint of a machine, or that of one port."""
+        return tuple(
+            point for segment in self.segments for point in segment.endpoints if _owns(segment, point, ref)
+        )
+
+    def routes(self) -> tuple[Route, ...]:
+        """Return the routes by which every machine reaches the segments that routers join to its own."""
+        return tuple(route for machine in self.machines for route in self._routes_of(machine))
+
+    def _routes_of(self, machine: str) -> Iterator[Route]:
+        own = self._at(machine)
+        ways: dict[str, tuple[Endpoint, Endpoint]] = {}
+        for segment, first, router in self._walk(own):
+            if router is not None:
+                gateway = next(point for point in first.endpoints if point.machine == router)
+                source = next(point for point in first.endpoints if point.machine == machine)
+                ways[segment.name] = (source, gateway)
+        for segment in self.segments:
+            if segment.name in ways:
+                source, gateway = ways[segment.name]
+                yield Route(machine, source.netns, source, segment.network, gateway.address)
+
+    def _at(self, ref: str) -> tuple[Segment, ...]:
+        return tuple(segment for segment in self.segments if segment.has(ref))
+
+    def _way(self, starts: tuple[Segment, ...], goals: set[str]) -> tuple[Segment, Segment] | None:
+        """Return where a shortest way from `starts` to `goals` begins and ends."""
+        return next(
+            ((first, segment) for segment, first, _ in self._walk(starts) if segment.name in goals), None
+        )
+
+    def _walk(self, starts: tuple[Segment, ...]) -> Iterator[tuple[Segment, Segment, str | None]]:
+        """Visit segments, nearest first, each with the segment and router by which the way there begins."""
+        queue: deque[tuple[Segment, Segment, str | None]] = deque((start, start, None) for start in starts)
+        visited = {start.name for start in starts}
+        while queue:
+            segment, first, router = queue.popleft()
+            yield segment, first, router
+            for machine in self.machines:
+                if machine not in self.routers or not segment.has(machine):
+                    continue
+                for onward in self._at(machine):
+                    if onward.name not in visited:
+                        visited.add(onward.name)
+                        queue.append((onward, first, router or machine))
+
+    def _unknown(self, ref: str) -> Problem | None:
+        if self._at(ref):
+            return None
+        machine, port_name = _parts(ref)
+        own = [port.ref for port in self.ports() if port.machine == machine]
+        allowed = ", ".join(own or self.machines) if port_name or not own else "a port of a link"
+        return Problem(ref, "finding an end of a measurement", ref, allowed)
+
+    def _unjoined(self, ref: str, towards: str) -> Problem:
+        seen = f"no link leads from {ref} to {towards}"
+        allowed = "machines on one segment, or joined by machines with `forward: route`"
+        advice = "add a link, or let a machine forward"
+        return Problem(ref, f"finding the way to {towards}", seen, allowed, advice)
+
+
+def _owns(segment: Segment, point: Endpoint, ref: str) -> bool:
+    """Tell whether `ref` (machine or machine.port) is at this endpoint; a bridged port is at its bridge's."""
+    machine, port = _parts(ref)
+    if point.machine != machine:
+        return False
+    bridged = any(own.ref == ref and own.bridge == point.interface for own in segment.ports)
+    return not port or point.port == port or bridged
+
+
+def _parts(ref: str) -> tuple[str, str]:
+    machine, _, port = ref.partition(".")
+    return machine, port
+
+
+def make_topology(lab: Lab, *, prefix: str = NAME_PREFIX) -> Topology:
+    """Find the segments of a lab and give them addresses.
+
+    Raises:
+        InputError: a port is used twice, or an address cannot be used.
+    """
+    ports = _ports(lab, prefix)
+    groups = _joined(lab, ports)
+    wanted: list[Wanted] = []
+    owners: list[list[Port]] = []
+    indices = {name: index for index, name in enumerate(lab.links)}
+    for links in groups:
+        slots, given = _slots([port for port in ports if port.link in links], lab)
+        owners.append(slots)
+        wanted.append(Wanted(links[0], indices[links[0]], given))
+    segments: list[Segment] = []
+    for links, slots, assigned in zip(groups, owners, assign(wanted), strict=True):
+        endpoints = tuple(
+            Endpoint(
+                port.machine,
+                port.bridge or port.name,
+                port.netns,
+                port.bridge or port.interface,
+                str(address.ip),
+                address.network.prefixlen,
+            )
+            for port, address in zip(slots, assigned.interfaces, strict=True)
+        )
+        own = tuple(port for port in ports if port.link in links)
+        segments.append(Segment(links[0], links, str(assigned.network), own, endpoints))
+    routers = frozenset(name for name, machine in lab.machines.items() if machine.forward == "route")
+    return Topology(tuple(lab.machines), routers, tuple(segments))
+
+
+def netns_of(lab: Lab, machine: str, prefix: str = NAME_PREFIX) -> str | None:
+    """Return the network namespace that a machine is; None where it is a whole kernel."""
+    return f"{prefix}{machine}" if lab.machines[machine].kind == "netns" else None
+
+
+def buildable(machine: Machine) -> bool:
+    """Tell whether a machine lives on this computer's own kernel."""
+    return machine.kind == "netns" or (machine.kind == "host" and machine.ssh is None)
+
+
+def _ports(lab: Lab, prefix: str) -> tuple[Port, ...]:
+    found: dict[str, Port] = {}
+    for name, link in lab.links.items():
+        for end in link.ends:
+            machine, _, port = end.partition(".")
+            if end in found or machine not in lab.machines or not port:
+                seen = f"{end}, also an end of {found[end].link}" if end in found else end
+                allowed = "machine.port, with a machine of the lab; each port once"
+                raise InputError([Problem(f"lab.links.{name}.ends", "joining ports", seen, allowed)])
+            netns = netns_of(lab, machine, prefix)
+            bridge = None
+            if lab.machines[machine].forward == "bridge":
+                bridge = f"{prefix}br0" if lab.machines[machine].kind == "host" else "br0"
+            interface = port if link.vlan is None else f"{port}.{link.vlan}"
+            found[end] = Port(machine, port, name, netns, interface, bridge)
+    return tuple(found.values())
+
+
+def _joined(lab: Lab, ports: tuple[Port, ...]) -> list[tuple[str, ...]]:
+    """Group links into segments: two links are one where a machine bridges its ports on both."""
+    group = {name: {name} for name in lab.links}
+    for machine in lab.machines:
+        bridged = [port.link for port in ports if port.machine == machine and port.bridge]
+        merged = {name for link in bridged for name in group[link]}
+        for name in merged:
+            group[name] = merged
+    order: dict[tuple[str, ...], None] = {}
+    for name in lab.links:
+        order.setdefault(tuple(link for link in lab.links if link in group[name]))
+    return list(order)
+
+
+def _slots(ports: list[Port], lab: Lab) -> tuple[list[Port], list[str | None]]:
+    """Return the ports that carry a segment's addresses, one per bridge, and what was written for them."""
+    slots: dict[tuple[str, str], Port] = {}
+    given: dict[tuple[str, str], str | None] = {}
+    for port in ports:
+        key = (port.machine, port.bridge or port.interface)
+        slots.setdefault(key, port)
+        given[key] = given.get(key) or lab.links[port.link].addresses.get(port.ref)
+    return list(slots.values()), list(given.values())

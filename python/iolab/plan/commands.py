@@ -1,0 +1,140 @@
+"""The commands of a plan, step by step: from the lab that stands to the one that is wanted, and the last teardown.
+
+Composed lazily, one lab at a time. What measures is decided in trial/ and is not shown here.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from shlex import join
+
+from iolab.experiment import Resolver
+from iolab.experiment.experiment import Experiment
+from iolab.lab.compose import compose
+from iolab.lab.difference import difference
+from iolab.lab.resources import ORIGINAL, Action, Command, CreateNetns, Resource, Run, Write
+from iolab.plan.types import Plan, Step
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCommand:
+    """A command as a person would type it."""
+
+    key: str
+    """The resource it belongs to."""
+    machine: str
+    """The machine it is run for."""
+    netns: str | None
+    """Network namespace it runs in; None: the computer's own."""
+    argv: tuple[str, ...]
+    """Program and arguments; "{original}" stands for what was there before."""
+    undo: Command | None
+    """What takes it back; None: nothing to take back, or this is itself an undo."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepCommands:
+    """What is done to the lab before a step, or after the last."""
+
+    step: Step | None
+    """The step; None: the end, when everything is taken back."""
+    cell: Mapping[str, str]
+    """Factor to label."""
+    undone: tuple[PlannedCommand, ...]
+    """What of the lab before is taken back, in order."""
+    done: tuple[PlannedCommand, ...]
+    """What is made or changed then, in order."""
+
+
+def commands(experiment: Experiment, plan: Plan) -> Iterator[StepCommands]:
+    """Yield, for each step in order, the way from the lab before to the lab of the step; then the teardown."""
+    resolver = Resolver(experiment)
+    standing: tuple[Resource, ...] = ()
+    key = ""
+    for step in plan.steps:
+        cell = plan.cell(step)
+        wanted = standing
+        if resolver.lab_key(cell) != key:
+            key = resolver.lab_key(cell)
+            wanted = compose(resolver.setup(cell).lab)
+        yield _transition(step, cell, standing, wanted)
+        standing = wanted
+    yield _transition(None, {}, standing, ())
+
+
+def render(step_commands: StepCommands) -> list[str]:
+    """Return a step's commands as lines to paste into a root shell, each with its undo as a comment."""
+    lines = [_heading(step_commands)]
+    lines += [typed(Command(one.argv, one.netns)) for one in step_commands.undone]
+    for one in step_commands.done:
+        undo = f"   # undo: {typed(one.undo)}" if one.undo else ""
+        lines.append(typed(Command(one.argv, one.netns)) + undo)
+    return lines
+
+
+def typed(command: Command) -> str:
+    """Return a command as a person would type it, quoted for a shell."""
+    if command.netns is None:
+        return join(command.argv)
+    if command.argv[0] == "ip":
+        return join(("ip", "-n", command.netns, *command.argv[1:]))
+    return join(("ip", "netns", "exec", command.netns, *command.argv))
+
+
+def _transition(
+    step: Step | None, cell: Mapping[str, str], standing: Sequence[Resource], wanted: Sequence[Resource]
+) -> StepCommands:
+    change = difference(standing, wanted)
+    undone = [one for resource in change.undo for one in _undoing(resource)]
+    done = [one for resource in change.do for one in _doing(resource, keep=resource.key in change.in_place)]
+    return StepCommands(step, cell, tuple(undone), tuple(done))
+
+
+def _doing(resource: Resource, *, keep: bool) -> Iterator[PlannedCommand]:
+    for action in resource.actions:
+        for command in _do(action):
+            undo = None if keep or command != _do(action)[0] else _undo(action)
+            yield PlannedCommand(resource.key, resource.machine, command.netns, command.argv, undo)
+
+
+def _undoing(resource: Resource) -> Iterator[PlannedCommand]:
+    for action in reversed(resource.actions):
+        undo = _undo(action)
+        if undo is not None:
+            yield PlannedCommand(resource.key, resource.machine, undo.netns, undo.argv, None)
+
+
+def _do(action: Action) -> list[Command]:
+    match action:
+        case CreateNetns(name):
+            return [
+                Command(("ip", "netns", "add", name)),
+                Command(("ip", "link", "set", "dev", "lo", "up"), name),
+            ]
+        case Write(path, netns, value):
+            return [_sysctl(path, netns, value)]
+        case Run(do):
+            return [do]
+
+
+def _undo(action: Action) -> Command | None:
+    match action:
+        case CreateNetns(name):
+            return Command(("ip", "netns", "del", name))
+        case Write(path, netns):
+            return _sysctl(path, netns, ORIGINAL)
+        case Run(undo=undo):
+            return undo
+
+
+def _sysctl(path: str, netns: str | None, value: str) -> Command:
+    name = path.removeprefix("/proc/sys/").translate(str.maketrans("/.", "./"))
+    return Command(("sysctl", "-w", f"{name}={value}"), netns)
+
+
+def _heading(step_commands: StepCommands) -> str:
+    step = step_commands.step
+    if step is None:
+        return "# end: everything is taken back"
+    levels = ", ".join(f"{name}={label}" for name, label in step_commands.cell.items())
+    same = "" if step_commands.undone or step_commands.done else "; the lab stands already"
+    return f"# block {step.block}, {step.measure}{': ' if levels else ''}{levels}{same}"

@@ -1,0 +1,65 @@
+"""The plan as the document that `iolab plan --json` prints; documented in docs/reference/plan-json.md."""
+
+from collections.abc import Iterable
+
+from iolab.experiment.experiment import Experiment
+from iolab.plan.commands import PlannedCommand, StepCommands, commands
+from iolab.plan.types import Plan
+
+DESCRIPTION_SCHEMA = 1
+"""Version of the document; a field that is removed or changes its meaning raises it."""
+
+Document = dict[str, object]
+"""Plain JSON data, on its way out."""
+
+
+def describe(plan: Plan, experiment: Experiment) -> Document:
+    """Return everything that was decided, with every command of every step."""
+    return {
+        "schema": DESCRIPTION_SCHEMA,
+        "title": plan.title,
+        "digest": plan.digest,
+        "seed": plan.seed,
+        "blocks": plan.blocks,
+        "only": [{name: list(labels) for name, labels in one.items()} for one in plan.only],
+        "grouping": list(plan.grouping),
+        "factors": [{"name": factor.name, "levels": list(factor.labels)} for factor in plan.factors],
+        "measures": list(plan.measures),
+        "baseline": dict(plan.baseline),
+        "steps": [
+            {
+                "key": step.key,
+                "measure": step.measure,
+                "block": step.block,
+                "plot": step.plot,
+                "cell": plan.cell(step),
+            }
+            for step in plan.steps
+        ],
+        "unsupported": [
+            {"measure": one.measure, "cell": dict(one.cell), "reason": one.reason} for one in plan.unsupported
+        ],
+        "estimate_s": round(plan.estimate_ns / 1e9, 3),
+        "commands": [_transition(one) for one in commands(experiment, plan)],
+    }
+
+
+def _transition(one: StepCommands) -> Document:
+    return {
+        "step": one.step.key if one.step else None,
+        "undone": _listed(one.undone),
+        "done": _listed(one.done),
+    }
+
+
+def _listed(found: Iterable[PlannedCommand]) -> list[Document]:
+    return [
+        {
+            "resource": one.key,
+            "machine": one.machine,
+            "netns": one.netns,
+            "argv": list(one.argv),
+            "undo": {"netns": one.undo.netns, "argv": list(one.undo.argv)} if one.undo else None,
+        }
+        for one in found
+    ]

@@ -1,0 +1,84 @@
+"""Plan <-> the text of plan.json: tables for what repeats, one short row per step."""
+
+import json
+from typing import Any
+
+from iolab.errors import StoreError
+from iolab.plan.types import PLAN_SCHEMA, Plan, PlannedFactor, Step, Unsupported
+
+
+def encode_plan(plan: Plan) -> str:
+    """Return the plan as JSON text."""
+    measures = {name: index for index, name in enumerate(plan.measures)}
+    levels: dict[tuple[int, ...], int] = {}
+    rows = [
+        (step.key, measures[step.measure], step.block, step.plot, levels.setdefault(step.levels, len(levels)))
+        for step in plan.steps
+    ]
+    document = {
+        "schema": PLAN_SCHEMA,
+        "title": plan.title,
+        "digest": plan.digest,
+        "seed": plan.seed,
+        "blocks": plan.blocks,
+        "only": plan.only,
+        "factors": [[factor.name, factor.labels] for factor in plan.factors],
+        "measures": plan.measures,
+        "baseline": plan.baseline,
+        "grouping": plan.grouping,
+        "estimate_ns": plan.estimate_ns,
+        "unsupported": [[one.measure, one.cell, one.reason] for one in plan.unsupported],
+        "levels": list(levels),
+        "steps": rows,
+    }
+    return json.dumps(document, separators=(",", ":")) + "\n"
+
+
+def decode_plan(text: str) -> Plan:
+    """Return the plan that `encode_plan` wrote.
+
+    Raises:
+        StoreError: the text is no plan, or one of another version.
+    """
+    try:
+        document = json.loads(text)
+        version = document["schema"]
+        if version != PLAN_SCHEMA:
+            raise StoreError(
+                f"reading plan.json: it has version {version!r}, this iolab reads version {PLAN_SCHEMA}; "
+                "use the iolab that wrote it"
+            )
+        return _decoded(document)
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        saw = (
+            f"{text[:60]!r}"
+            if isinstance(error, json.JSONDecodeError)
+            else f"{type(error).__name__} at {error}"
+        )
+        raise StoreError(
+            f"reading plan.json: saw {saw}; allowed: what iolab wrote there; restore the file from a copy"
+        ) from None
+
+
+def _decoded(document: dict[str, Any]) -> Plan:
+    measures = tuple(document["measures"])
+    levels = [tuple(row) for row in document["levels"]]
+    return Plan(
+        title=document["title"],
+        factors=tuple(PlannedFactor(name, tuple(labels)) for name, labels in document["factors"]),
+        measures=measures,
+        baseline=document["baseline"],
+        grouping=tuple(document["grouping"]),
+        seed=document["seed"],
+        blocks=document["blocks"],
+        only=tuple({name: tuple(labels) for name, labels in one.items()} for one in document["only"]),
+        steps=tuple(
+            [
+                Step(key, measures[measure], block, plot, levels[row])
+                for key, measure, block, plot, row in document["steps"]
+            ]
+        ),
+        unsupported=tuple(Unsupported(*one) for one in document["unsupported"]),
+        estimate_ns=document["estimate_ns"],
+        digest=document["digest"],
+    )

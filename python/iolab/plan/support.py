@@ -1,0 +1,128 @@
+"""Which measures of which cells this host can do: needs checked once per distinct part, not once per cell."""
+
+from collections.abc import Iterable
+from typing import cast
+
+from pydantic import BaseModel
+
+from iolab.experiment import Resolver
+from iolab.experiment.experiment import Cell
+from iolab.experiment.links import Link, Volume
+from iolab.experiment.machines import Host, Machine, Netns, Vm
+from iolab.experiment.measures import Measure, Stream
+from iolab.experiment.sections import Section
+from iolab.lab.facts import Facts
+from iolab.lab.needs import (
+    Need,
+    NeedKind,
+    check_ways,
+    joining_needs,
+    lacking,
+    lacking_of,
+    link_needs,
+    machine_needs,
+    measure_needs,
+    volume_need,
+)
+from iolab.lab.topology import Topology, make_topology
+from iolab.plan.estimate import measuring_ns
+
+
+class Support:
+    """Answers for one experiment on one host; remembers every part it looked at.
+
+    What the parts of a lab need together depends only on what joins them, its *shape*, not on MTU or offloads.
+    """
+
+    def __init__(self, resolver: Resolver, facts: Facts) -> None:
+        self._resolver = resolver
+        self._facts = facts
+        self._lab_sections = [section for section in resolver.sections if section.group != "measure"]
+        self._parts: dict[tuple[Section, tuple[str | None, ...]], tuple[tuple[Need, ...], int]] = {}
+        self._numbers: dict[str, int] = {}
+        self._labs: dict[tuple[int, ...], tuple[tuple[Need, ...], Topology | None]] = {}
+        self._durations: dict[tuple[str, tuple[str | None, ...]], int] = {}
+        self._ways: set[tuple[tuple[int, ...], int]] = set()
+
+    def reason(self, cell: Cell, measure: str) -> str | None:
+        """Return why a measure cannot be done in a cell; None where it can.
+
+        Raises:
+            InputError: the cell makes no sense: names or addresses clash, or no way joins the measure's ends.
+        """
+        found: list[Need] = []
+        shape: list[int] = []
+        for section in self._lab_sections:
+            own, number = self._part(section, cell)
+            found += own
+            shape.append(number)
+        key = tuple(shape)
+        built = not any(need.kind is NeedKind.BUILT for need in found)
+        joined, topology = self._joined(key, cell) if built else ((), None)
+        section = Section("measure", measure)
+        own, number = self._part(section, cell)
+        if topology is not None and (key, number) not in self._ways:
+            check_ways(cast("Measure", self._resolver.model(section, cell)), topology)
+            self._ways.add((key, number))
+        return lacking_of((*found, *joined, *own), self._facts)
+
+    def duration_ns(self, cell: Cell, measure: str) -> int:
+        """Return how long a measure takes in a cell [ns]."""
+        section = Section("measure", measure)
+        at = tuple([cell.get(name) for name in self._resolver.factors_of(section)])
+        if (measure, at) not in self._durations:
+            model = cast("Measure", self._resolver.model(section, cell))
+            self._durations[measure, at] = measuring_ns(model)
+        return self._durations[measure, at]
+
+    def _lacking(self, found: Iterable[Need]) -> tuple[Need, ...]:
+        return tuple(need for need in found if lacking(need, self._facts))
+
+    def _part(self, section: Section, cell: Cell) -> tuple[tuple[Need, ...], int]:
+        """Return what a section lacks by itself, and the number of its shape."""
+        at = (section, tuple([cell.get(name) for name in self._resolver.factors_of(section)]))
+        known = self._parts.get(at)
+        if known is None:
+            model = self._resolver.model(section, cell)
+            shape = f"{section} {_shape(model)!r}"
+            number = self._numbers.setdefault(shape, len(self._numbers))
+            known = self._parts[at] = (self._lacking(_own_needs(section, model)), number)
+        return known
+
+    def _joined(self, shape: tuple[int, ...], cell: Cell) -> tuple[tuple[Need, ...], Topology | None]:
+        """Return what the parts lack together, and how they are joined."""
+        if shape not in self._labs:
+            lab = self._resolver.setup(cell).lab
+            self._labs[shape] = (self._lacking(joining_needs(lab)), make_topology(lab))
+        return self._labs[shape]
+
+
+def _own_needs(section: Section, model: BaseModel | None) -> tuple[Need, ...]:
+    match section.group:
+        case _ if model is None:
+            return ()
+        case "machines":
+            return machine_needs(section.name, cast("Machine", model))
+        case "links":
+            return link_needs(section.name, cast("Link", model))
+        case "volumes":
+            return (volume_need(section.name),)
+        case _:
+            return measure_needs(section.name, cast("Measure", model))
+
+
+def _shape(model: BaseModel | None) -> tuple[object, ...]:
+    """Return what of a section decides how the parts of a lab are joined, or which ends a measure has."""
+    if model is None:
+        return ()
+    match model:
+        case Link():
+            return (model.ends, model.vlan, model.addresses, model.shape, model.cable)
+        case Volume():
+            return ()
+        case Stream():
+            return (model.src, model.dst, model.on, model.flows)
+        case Host() | Netns() | Vm():
+            return (model.kind, model.forward, sorted(model.settings))
+        case _:
+            return (type(model).__name__,)

@@ -1,0 +1,114 @@
+"""The measures of an experiment in each of their cells: what a block does once."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from iolab.errors import InputError, Problem
+from iolab.experiment import Resolver, cells
+from iolab.experiment.experiment import Cell, Experiment, Selector
+from iolab.experiment.product import matches
+from iolab.lab.facts import Facts
+from iolab.plan.support import Support
+from iolab.plan.types import PlannedFactor
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A measure in a projected cell: one step in every block."""
+
+    identity: str
+    """Digest of lab and measure, without their labels; of several with equal content each has its own."""
+    measure: str
+    """Name of the measure."""
+    levels: tuple[int, ...]
+    """As in `Step`."""
+    lab_key: str
+    """Digest of the lab it needs."""
+    plot: tuple[str, ...]
+    """The labels that are expensive to change."""
+    duration_ns: int
+    """Time that measuring takes [ns]."""
+    reason: str | None
+    """Why this host cannot do it."""
+
+
+def make_tasks(
+    experiment: Experiment,
+    resolver: Resolver,
+    facts: Facts,
+    factors: tuple[PlannedFactor, ...],
+    grouping: tuple[str, ...],
+    only: tuple[Selector, ...],
+) -> list[Task]:
+    """Return every measure in every cell that it distinguishes, in the order of the cells.
+
+    Raises:
+        InputError: no cell is left, the baseline is left out, or a cell makes no sense.
+    """
+    support = Support(resolver, facts)
+    masks = {
+        measure: tuple(resolver.touches(factor.name, measure) for factor in factors)
+        for measure in resolver.measures
+    }
+    indices = [(factor.name, {label: i for i, label in enumerate(factor.labels)}) for factor in factors]
+    seen: set[tuple[str, tuple[int, ...]]] = set()
+    content: Counter[str] = Counter()
+    tasks: list[Task] = []
+    for cell in _chosen_cells(experiment, only):
+        whole = tuple([index.get(cell.get(name, ""), -1) for name, index in indices])
+        for measure, mask in masks.items():
+            levels = tuple([level if touched else -1 for level, touched in zip(whole, mask, strict=True)])
+            if (measure, levels) in seen:
+                continue
+            seen.add((measure, levels))
+            measure_key = resolver.measure_key(cell, measure)
+            if not measure_key:
+                continue
+            lab_key = resolver.lab_key(cell)
+            same = f"{lab_key} {measure} {measure_key}"
+            content[same] += 1
+            tasks.append(
+                Task(
+                    identity=_digest(f"{same} {content[same]}"),
+                    measure=measure,
+                    levels=levels,
+                    lab_key=lab_key,
+                    plot=tuple([cell.get(name, "") for name in grouping]),
+                    duration_ns=support.duration_ns(cell, measure),
+                    reason=support.reason(cell, measure),
+                )
+            )
+    return tasks
+
+
+def _chosen_cells(experiment: Experiment, only: tuple[Selector, ...]) -> Iterator[Cell]:
+    """Yield the cells to be measured; complain at the end when none, or none of the baseline, was among them."""
+    found = baseline = False
+    for cell in cells(experiment):
+        if only and not any(matches(cell, selector) for selector in only):
+            continue
+        found = True
+        baseline = baseline or all(cell.get(name) == label for name, label in experiment.baseline.items())
+        yield cell
+    if not found:
+        seen = "no cell is left"
+        raise InputError(
+            [_problem(experiment, only, "choosing cells", seen, "a selection that some cell matches")]
+        )
+    if not baseline:
+        text = ", ".join(f"{name}={label}" for name, label in experiment.baseline.items())
+        seen = f"every cell of the baseline ({text}) is left out"
+        allowed = "a selection that holds the baseline, with which the others are compared"
+        raise InputError([_problem(experiment, only, "choosing cells", seen, allowed)])
+
+
+def _problem(
+    experiment: Experiment, only: tuple[Selector, ...], doing: str, seen: str, allowed: str
+) -> Problem:
+    return Problem("--only" if only else experiment.source, doing, seen, allowed)
+
+
+def _digest(text: str) -> str:
+    return blake2b(text.encode(), digest_size=16).hexdigest()

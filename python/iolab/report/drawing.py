@@ -1,0 +1,201 @@
+"""The lab's drawing: machines as boxes (children inside their parent), every link as a line below them with its ports.
+
+Knows only how to lay out and write SVG; what is drawn comes from `picture`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from iolab.report.names import Names
+from iolab.report.picture import Box, Line, Picture, Port
+
+MOST_MACHINES = 12
+"""Machines that still make a readable drawing."""
+CHARACTER = 7.2
+"""Width of a character at 12 px, generously [px]."""
+SLOT = 84
+GAP = 20
+PAD = 12
+HEAD = 46
+LANE = 52
+
+
+@dataclass(frozen=True, slots=True)
+class LabDrawing:
+    """The lab as picture and text."""
+
+    svg: str
+    """Empty where the lab is too large to draw."""
+    too_large: str
+    """Says so; empty where it is drawn."""
+    texts: tuple[str, ...]
+    """The same as sentences."""
+    alt: str
+    """What the picture shows."""
+
+
+def draw(seen: Picture, names: Names) -> LabDrawing:
+    """Draw the lab, and say the same in sentences."""
+    words = names.words.lab
+    listed = [_link_text(line, names) for line in seen.lines]
+    texts = (*(_machine_text(box, names) for box in seen.boxes), *listed)
+    alt = words.alt.format(
+        machines=names.words.comma.join(box.name for box in seen.boxes), links="; ".join(listed)
+    )
+    if len(seen.boxes) > MOST_MACHINES or len(seen.lines) > MOST_MACHINES * 2:
+        return LabDrawing("", words.too_many.format(count=len(seen.boxes)), texts, alt)
+    return LabDrawing(render(seen, alt) if seen.boxes else "", "", texts, alt)
+
+
+def _machine_text(box: Box, names: Names) -> str:
+    words = names.words.lab
+    if box.parent is None:
+        return words.machine.format(name=box.name, kind=box.kind)
+    return words.machine_on.format(name=box.name, kind=box.kind, parent=box.parent)
+
+
+def _link_text(line: Line, names: Names) -> str:
+    ends = " — ".join(" ".join(filter(None, (_end(port), port.address))) for port in line.ports)
+    return names.words.lab.link.format(
+        name=line.name, ends=ends, attributes=names.words.comma.join(line.attributes)
+    )
+
+
+def _end(port: Port) -> str:
+    return f"{port.machine}.{port.name}" if port.name else port.machine
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a machine's box lies [px]."""
+
+    box: Box
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+def render(seen: Picture, alt: str) -> str:
+    """Lay out the drawing and write it as SVG; colours are the page's CSS variables."""
+    places: list[_Place] = []
+    drops: dict[tuple[str, str], tuple[float, float]] = {}
+    x = 1.0
+    for box in _children(seen, None):
+        width, _ = _place(seen, box, x, 1.0, _height(seen), places, drops, frozenset())
+        x += width + GAP
+    bottom = max((place.y + place.height for place in places), default=0.0)
+    lanes = _lanes(seen.lines, drops)
+    texts = [_lane_label(line) for line in seen.lines]
+    begins = [min(_xs(line, drops), default=0.0) for line in seen.lines]
+    ends = [begin + len(text) * CHARACTER + 20 for begin, text in zip(begins, texts, strict=True)]
+    width = max([x - GAP + 1, *ends])
+    height = bottom + 34 + LANE * (max(lanes, default=-1) + 1)
+    parts = [_svg_box(place) for place in places]
+    for line, lane, text in zip(seen.lines, lanes, texts, strict=True):
+        parts += _svg_line(line, bottom + 30 + LANE * lane + 22, text, drops)
+    body = "".join(parts)
+    return (
+        f'<svg class="lab" role="img" aria-label="{escape(alt)}" viewBox="0 0 {width:.0f} {height:.0f}"'
+        f' style="width:{width:.0f}px" xmlns="http://www.w3.org/2000/svg">{body}</svg>'
+    )
+
+
+def _children(seen: Picture, parent: str | None) -> list[Box]:
+    known = {box.name for box in seen.boxes}
+    return [box for box in seen.boxes if (box.parent if box.parent in known else None) == parent]
+
+
+def _height(seen: Picture) -> float:
+    return HEAD + 28.0 if seen.boxes else 0.0
+
+
+def _place(
+    seen: Picture,
+    box: Box,
+    x: float,
+    y: float,
+    leaf: float,
+    places: list[_Place],
+    drops: dict[tuple[str, str], tuple[float, float]],
+    above: frozenset[str],
+) -> tuple[float, float]:
+    """Place a box and its children; return its width and height."""
+    index = len(places)
+    slots = [max(SLOT, (max(len(port.name), len(port.address)) + 2) * CHARACTER) for port in box.ports]
+    inner, tallest = x + PAD + sum(slots), 0.0
+    children = [] if box.name in above else _children(seen, box.name)
+    for child in children:
+        width, height = _place(seen, child, inner, y + HEAD, leaf, places, drops, above | {box.name})
+        inner, tallest = inner + width + PAD, max(tallest, height)
+    title = max(len(box.name) * CHARACTER * 1.15, len(box.kind) * CHARACTER) + 2 * PAD
+    width = max(title, inner - x + (0 if children else PAD), 110.0)
+    height = max(leaf, HEAD + tallest + 26) if children else leaf
+    left = x + PAD + (0 if children else (width - 2 * PAD - sum(slots)) / 2)
+    for port, slot in zip(box.ports, slots, strict=True):
+        drops[box.name, port.name] = (left + slot / 2, y + height)
+        left += slot
+    places.insert(index, _Place(box, x, y, width, height))
+    return width, height
+
+
+def _xs(line: Line, drops: Mapping[tuple[str, str], tuple[float, float]]) -> list[float]:
+    return [drops[port.machine, port.name][0] for port in line.ports if (port.machine, port.name) in drops]
+
+
+def _lanes(lines: Sequence[Line], drops: Mapping[tuple[str, str], tuple[float, float]]) -> list[int]:
+    """Give every link the highest lane that is free over its whole width."""
+    taken: list[list[tuple[float, float]]] = []
+    lanes = []
+    for line in lines:
+        xs = _xs(line, drops) or [0.0]
+        low, high = min(xs) - 10, max(*xs, min(xs) + len(_lane_label(line)) * CHARACTER) + 10
+        lane = next(
+            (i for i, used in enumerate(taken) if all(high < a or b < low for a, b in used)), len(taken)
+        )
+        if lane == len(taken):
+            taken.append([])
+        taken[lane].append((low, high))
+        lanes.append(lane)
+    return lanes
+
+
+def _lane_label(line: Line) -> str:
+    return " · ".join((line.name, *line.attributes))
+
+
+def _svg_box(place: _Place) -> str:
+    box, x, y = place.box, place.x, place.y
+    return (
+        f'<rect class="box" x="{x:.1f}" y="{y:.1f}" width="{place.width:.1f}" height="{place.height:.1f}" rx="6"/>'
+        f"{_text('name', x + PAD, y + 21, box.name)}{_text('kind', x + PAD, y + 37, box.kind)}"
+    )
+
+
+def _text(name: str, x: float, y: float, text: str, anchor: str = "start") -> str:
+    return f'<text class="{name}" text-anchor="{anchor}" x="{x:.1f}" y="{y:.1f}">{escape(text)}</text>'
+
+
+def _svg_line(
+    line: Line, y: float, label: str, drops: Mapping[tuple[str, str], tuple[float, float]]
+) -> list[str]:
+    xs = _xs(line, drops)
+    if not xs:
+        return []
+    parts = []
+    for port in line.ports:
+        place = drops.get((port.machine, port.name))
+        if place is None:
+            continue
+        x, top = place
+        parts.append(f'<line class="drop" x1="{x:.1f}" y1="{top:.1f}" x2="{x:.1f}" y2="{y:.1f}"/>')
+        parts.append(f'<rect class="port" x="{x - 4:.1f}" y="{top - 4:.1f}" width="8" height="8"/>')
+        parts.append(f'<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="3.5"/>')
+        parts.append(_text("label", x, top - 10, port.name, "middle"))
+        if port.address:
+            parts.append(_text("address", x, top + 17, port.address, "middle"))
+    wide = "lane bridge" if len(line.ports) > 2 else "lane"
+    parts.insert(0, f'<line class="{wide}" x1="{min(xs):.1f}" y1="{y:.1f}" x2="{max(xs):.1f}" y2="{y:.1f}"/>')
+    parts.append(_text("label", min(xs) + 8, y + 16, label))
+    return parts

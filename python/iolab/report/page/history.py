@@ -1,0 +1,130 @@
+"""What happened during the run, for the page: troubles, commands, and how to repeat it."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from iolab.analysis.types import Analysis
+from iolab.experiment.experiment import Experiment
+from iolab.report import sentences, troubles
+from iolab.report.names import Names
+from iolab.report.words import Words
+from iolab.store.folder import EXPERIMENT
+from iolab.store.records import CommandRecord, StoredRun, TrialRecord
+
+MOST_LOST = 100
+MOST_COMMANDS = 600
+"""Different commands that are listed."""
+MOST_TEXT = 200_000
+"""Characters of the experiment file that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command with everything that was equal merged."""
+
+    text: str
+    """As one would type it."""
+    undo: str
+    """What takes it back; empty where nothing has to."""
+    count: int
+    """How often it was run."""
+    failed: int
+    """The last exit status that was not 0; 0 if all were."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostCommands:
+    """Commands for one machine."""
+
+    name: str
+    """Machine, and the namespace where there is one."""
+    commands: tuple[Command, ...]
+    """In the order in which they were first run."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandsView:
+    """All commands."""
+
+    hosts: tuple[HostCommands, ...]
+    """Per machine."""
+    total: int
+    """How many were run."""
+    note: str
+    """Says how many, and how many different ones."""
+    left_out: str
+    """Says how many different ones are not listed; empty where all are."""
+
+
+def commands_view(commands: Sequence[CommandRecord], words: Words) -> CommandsView:
+    """Merge equal commands and group them by machine."""
+    merged: dict[tuple[str, tuple[str, ...], tuple[str, ...] | None], list[int]] = {}
+    for command in commands:
+        place = command.machine if command.netns is None else f"{command.machine} ({command.netns})"
+        tally = merged.setdefault((place, command.argv, command.undo), [0, 0])
+        tally[0] += 1
+        tally[1] = command.exit_status or tally[1]
+    hosts: dict[str, list[Command]] = {}
+    for (place, argv, undo), (count, failed) in list(merged.items())[:MOST_COMMANDS]:
+        hosts.setdefault(place, []).append(Command(shlex.join(argv), shlex.join(undo or ()), count, failed))
+    left_out = len(merged) - MOST_COMMANDS
+    return CommandsView(
+        hosts=tuple(HostCommands(place, tuple(each)) for place, each in hosts.items()),
+        total=len(commands),
+        note=words.page.commands_note.format(total=len(commands), distinct=len(merged)),
+        left_out=words.page.commands_left_out.format(count=left_out) if left_out > 0 else "",
+    )
+
+
+def troubles_view(
+    run: StoredRun, trials: Sequence[TrialRecord], analysis: Analysis, named: Names
+) -> Mapping[str, object]:
+    """Warnings, lost trials, unsupported cells and notes as rows of text."""
+    words = named.words.trouble
+    lost, comma = troubles.lost(trials), named.words.comma
+    left_out = len(lost) - MOST_LOST
+    return {
+        "warning_rows": [(each.code, str(each.count), each.text, each.advice) for each in troubles.warnings(trials)],
+        "lost_rows": [
+            (getattr(words, each.status.value), named.measure(each.measure), named.cell(each.cell),
+             troubles.block_list(each.blocks, comma), each.reason)
+            for each in lost[:MOST_LOST]
+        ],
+        "lost_left_out": words.left_out.format(count=left_out) if left_out > 0 else "",
+        "unsupported_rows": [
+            (named.measure(each.measure), named.cell(each.cell), str(each.count), each.reason)
+            for each in troubles.unsupported(run.plan)
+        ],
+        "stored_notes": [
+            *run.notes,
+            *(sentences.advised(note.text, note.advice, named.words) for note in analysis.notes),
+        ],
+    }  # fmt: skip
+
+
+def repeat_view(run: StoredRun, experiment: Experiment, version: str, words: Words) -> Mapping[str, object]:
+    """The command lines that make this run and this report again, and what identifies the run."""
+    page, plan = words.page, run.plan
+    lines = [
+        page.repeat_run.format(
+            source=shlex.quote(_source(run, experiment)), seed=plan.seed, blocks=plan.blocks
+        ),
+        page.repeat_report.format(run=shlex.quote(str(run.folder))),
+        page.repeat_trials.format(run=shlex.quote(str(run.folder))),
+    ]
+    named_grouping = words.comma.join(plan.grouping) or words.none
+    return {
+        "repeat_lines": lines,
+        "identity": [
+            (page.run, run.name), (page.seed, str(plan.seed)), (page.blocks, str(plan.blocks)),
+            (page.grouping, named_grouping), (page.digest, plan.digest), (page.version, version),
+        ],
+        "experiment_text": experiment.text[:MOST_TEXT],
+    }  # fmt: skip
+
+
+def _source(run: StoredRun, experiment: Experiment) -> str:
+    """The file as it was named, or the copy of it in the run folder."""
+    named = experiment.source.endswith((".yaml", ".yml"))
+    return experiment.source if named else str(run.folder / EXPERIMENT)

@@ -1,0 +1,168 @@
+"""What the lab's drawing shows: machines, links and addresses of one cell, and what varies from cell to cell."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+
+from pydantic import BaseModel
+
+from iolab.errors import IolabError
+from iolab.experiment import Resolver, cells
+from iolab.experiment.experiment import Experiment
+from iolab.experiment.links import Link, Offload, Shape, Wire
+from iolab.experiment.machines import Machine
+from iolab.lab.topology import make_topology
+from iolab.report import numbers
+from iolab.report.names import Names
+from iolab.report.words import Words
+
+MOST_CELLS = 2_000
+"""Cells among which the baseline's is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """One end of a link."""
+
+    machine: str
+    """Name of the machine."""
+    name: str
+    """Name of the port."""
+    link: str
+    """Name of the link."""
+    address: str
+    """With prefix length; empty where it has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A machine."""
+
+    name: str
+    """Its name."""
+    kind: str
+    """In words, with what else a reader wants to know, e.g. that it forwards."""
+    parent: str | None
+    """What it runs on."""
+    ports: tuple[Port, ...]
+    """In the order of the links."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A link."""
+
+    name: str
+    """Its name."""
+    ports: tuple[Port, ...]
+    """Its ends."""
+    attributes: tuple[str, ...]
+    """In words: bridge, MTU 1500 / 9000, ..."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """What is drawn."""
+
+    boxes: tuple[Box, ...]
+    """In the order written."""
+    lines: tuple[Line, ...]
+    """In the order written."""
+
+
+def picture(experiment: Experiment, names: Names) -> Picture:
+    """Take the baseline's lab (or the first cell's); empty where the experiment can no longer be resolved."""
+    try:
+        lab = Resolver(experiment).setup(_cell(experiment)).lab
+        addresses = {
+            f"{point.machine}.{point.port}": f"{point.address}/{point.prefix_length}"
+            for segment in make_topology(lab).segments
+            for point in segment.endpoints
+        }
+    except IolabError:
+        return Picture((), ())
+    lines = tuple(_line(name, link, addresses, experiment, names.words) for name, link in lab.links.items())
+    ports = [port for line in lines for port in line.ports]
+    return Picture(
+        tuple(_box(name, machine, ports, names.words) for name, machine in lab.machines.items()), lines
+    )
+
+
+def _cell(experiment: Experiment) -> Mapping[str, str]:
+    first: Mapping[str, str] = {}
+    for number, cell in enumerate(islice(cells(experiment), MOST_CELLS)):
+        first = first if number else cell
+        if all(cell.get(factor) == label for factor, label in experiment.baseline.items()):
+            return cell
+    return first
+
+
+def _box(name: str, machine: Machine, ports: list[Port], words: Words) -> Box:
+    own = {port.name: port for port in ports if port.machine == name}
+    kind = [words.lab.kinds.get(machine.kind, machine.kind)]
+    kind += [words.lab.forward.format(value=machine.forward)] if machine.forward != "none" else []
+    return Box(name, words.comma.join(kind), machine.on, tuple(own.values()))
+
+
+def _line(name: str, link: Link, addresses: Mapping[str, str], experiment: Experiment, words: Words) -> Line:
+    ports = []
+    for end in link.ends:
+        machine, _, port = end.partition(".")
+        ports.append(Port(machine, port, name, addresses.get(end, "")))
+    return Line(name, tuple(ports), tuple(_attributes(name, link, experiment, words)))
+
+
+def _attributes(name: str, link: Link, experiment: Experiment, words: Words) -> Iterator[str]:
+    lab = words.lab
+    if link.cable:
+        yield lab.cable
+    elif len(link.ends) > 2:
+        yield lab.bridge
+    templates = {
+        "mtu": lab.mtu,
+        "vlan": lab.vlan,
+        "offload": lab.offload,
+        "shape": lab.shape,
+        "wire": lab.wire,
+    }
+    values = {key: text for key in templates if (text := _brief(getattr(link, key), words))}
+    for key, text in (values | _levels(name, experiment)).items():
+        yield templates.get(key, lab.attribute).format(
+            name=key.replace("_", " ").replace(".", " "), value=text
+        )
+
+
+def _levels(link: str, experiment: Experiment) -> dict[str, str]:
+    """Attributes of this link that factors vary, with all their levels."""
+    found = {}
+    for factor in experiment.factors:
+        for prefix in (f"links.{link}.", "links.*."):
+            if factor.name.startswith(prefix):
+                found[factor.name.removeprefix(prefix)] = " / ".join(level.label for level in factor.levels)
+    return found
+
+
+def _brief(value: object, words: Words) -> str:
+    """Say the value of a link's attribute; nothing where the kernel is left alone."""
+    match value:
+        case Offload():
+            return words.comma.join(f"{key} {switch}" for key, switch in _given(value) if key and switch)
+        case Shape():
+            return f"{value.qdisc} {_shown(value.rate, 'bit/s', words)}"
+        case Wire():
+            units = {"delay": "ns", "jitter": "ns", "loss": "ratio", "rate": "bit/s", "queue": "byte"}
+            given = [(key, float(str(each))) for key, each in _given(value) if each]
+            return words.comma.join(f"{key} {_shown(each, units.get(key, ''), words)}" for key, each in given)
+        case None:
+            return ""
+        case _:
+            return str(value)
+
+
+def _given(model: BaseModel) -> list[tuple[str, object]]:
+    return [(key, getattr(model, key)) for key in type(model).model_fields]
+
+
+def _shown(value: float, unit: str, words: Words) -> str:
+    by = numbers.scale("", unit, [value])
+    return numbers.quantity(value, by, numbers.decimals_exact(value * by.factor), words)

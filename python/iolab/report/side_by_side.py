@@ -1,0 +1,160 @@
+"""Two runs compared: a table per measure and a sentence over all its cells, for a terminal and as Markdown."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from heapq import nlargest
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from iolab.analysis.comparison import CellComparison, Comparison, LoneCell, OverallComparison
+from iolab.report import numbers, sentences
+from iolab.report.names import Names, names
+from iolab.report.readme import escape, grid
+from iolab.report.tables import head
+from iolab.report.words import EN, Words
+
+SHOWN_P = 0.05
+"""Corrected p-value below which a difference counts as shown."""
+MOST_ROWS = 60
+MOST_LONE = 5
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One measure's table."""
+
+    caption: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    labels: int
+    """How many of the columns are factors."""
+    note: str
+    """What was left out; empty where nothing was."""
+
+
+def comparison(compared: Comparison, words: Words = EN) -> RenderableType:
+    """Render a comparison for the terminal."""
+    named = _names(compared, words)
+    parts: list[RenderableType] = [Text(_title(compared, words), style="bold")]
+    for part in _parts(compared, named):
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True)
+        for index, name in enumerate(part.heads):
+            figure = part.labels <= index < len(part.heads) - 1
+            table.add_column(Text(name), justify="right" if figure else "left", no_wrap=True)
+        for row in part.rows:
+            table.add_row(*map(Text, row))
+        parts += ["", Text(part.caption, style="bold"), table]
+        parts += [Text(part.note, style="dim")] if part.note else []
+    parts += ["", *(Text(line) for line in _overall(compared, named))]
+    parts += [Text(line, style="yellow") for line in _remarks(compared, named)]
+    return Group(*parts)
+
+
+def comparison_text(compared: Comparison, words: Words = EN) -> str:
+    """Render a comparison as Markdown."""
+    named = _names(compared, words)
+    blocks = [f"# {escape(_title(compared, words))}"]
+    overall = list(_overall(compared, named))
+    blocks += ["\n".join(f"- {escape(line)}" for line in overall)] if overall else []
+    for part in _parts(compared, named):
+        blocks += [f"**{escape(part.caption)}**", grid(part.heads, part.rows, part.labels)]
+        blocks += [escape(part.note)] if part.note else []
+    remarks = list(_remarks(compared, named))
+    blocks += ["\n".join(f"- {escape(line)}" for line in remarks)] if remarks else []
+    return "\n\n".join(blocks) + "\n"
+
+
+def _title(compared: Comparison, words: Words) -> str:
+    return words.compare.title.format(a=compared.run_a, b=compared.run_b)
+
+
+def _names(compared: Comparison, words: Words) -> Names:
+    lone = (each.cell for each in (*compared.only_a, *compared.only_b))
+    cells = (each.cell for each in compared.cells)
+    return names([factor for group in (cells, lone) for cell in group for factor in cell], words)
+
+
+def _parts(compared: Comparison, named: Names) -> Iterator[_Part]:
+    for measure, metric in compared.leading.items():
+        cells = [each for each in compared.cells if (each.measure, each.metric) == (measure, metric)]
+        if cells:
+            yield _part(cells, named)
+
+
+def _part(cells: Sequence[CellComparison], named: Names) -> _Part:
+    words = named.words
+    first, total = cells[0], len(cells)
+    if total > MOST_ROWS:
+        kept = set(nlargest(MOST_ROWS, range(total), key=lambda index: _distance(cells[index])))
+        cells = [cells[index] for index in sorted(kept)]
+    factors = tuple(dict.fromkeys(factor for each in cells for factor in each.cell))
+    by = numbers.scale(
+        first.metric, first.unit, [mean for each in cells for mean in (each.mean_a, each.mean_b)]
+    )
+    figures = [_figures(each, by, words) for each in cells]
+    text = words.compare
+    means = [numbers.align(column, " ", " ") for column in zip(*figures, strict=True)]
+    heads = [*map(named.factor, factors), text.a, text.b]
+    rows = [
+        (*(each.cell.get(factor, "") for factor in factors), *(column[index] for column in means),
+         numbers.change(each.ratio, each.ci, words), _verdict(each.p_value, words))
+        for index, each in enumerate(cells)
+    ]  # fmt: skip
+    metric = head(named.metric(first.metric), by.unit, words)
+    caption = words.table.caption.format(measure=named.measure(first.measure), metric=metric)
+    left_out = words.table.rows_left_out.format(shown=len(cells), total=total) if total > len(cells) else ""
+    return _Part(caption, (*heads, text.change, text.verdict), tuple(rows), len(factors), left_out)
+
+
+def _distance(cell: CellComparison) -> float:
+    return max(cell.ratio, 1 / cell.ratio) if cell.ratio is not None and cell.ratio > 0 else 0.0
+
+
+def _figures(cell: CellComparison, by: numbers.Scale, words: Words) -> tuple[str, str]:
+    """Both means, with the digits that the interval of their ratio supports."""
+    size = max(abs(cell.mean_a), abs(cell.mean_b)) * by.factor
+    relative = (cell.ci.high - cell.ci.low) / 2 if cell.ci is not None else 0.0
+    decimals = numbers.decimals_for(relative * size, size)
+    return numbers.figure(cell.mean_a, by, decimals, words), numbers.figure(cell.mean_b, by, decimals, words)
+
+
+def _verdict(p_value: float | None, words: Words) -> str:
+    if p_value is None:
+        return words.compare.unknown
+    return words.compare.shown if p_value < SHOWN_P else words.compare.not_shown
+
+
+def _overall(compared: Comparison, named: Names) -> Iterator[str]:
+    for each in compared.overall:
+        yield _overall_template(each, named.words).format(
+            measure=named.measure(each.measure),
+            metric=named.metric(each.metric),
+            change=numbers.change(each.ratio, each.ci, named.words),
+            cells=each.cells,
+        )
+
+
+def _overall_template(each: OverallComparison, words: Words) -> str:
+    if each.p_value is None:
+        return words.compare.overall_unknown
+    return words.compare.overall_shown if each.p_value < SHOWN_P else words.compare.overall_same
+
+
+def _remarks(compared: Comparison, named: Names) -> Iterator[str]:
+    words = named.words
+    yield from _lone(compared.only_a, words.compare.only, compared.run_a, named)
+    yield from _lone(compared.only_b, words.compare.only, compared.run_b, named)
+    for warning in compared.warnings:
+        yield sentences.advised(warning.text, warning.advice, words)
+
+
+def _lone(cells: Sequence[LoneCell], template: str, run: str, named: Names) -> Iterable[str]:
+    if not cells:
+        return ()
+    listed = "; ".join(
+        f"{named.measure(each.measure)}, {named.cell(each.cell)}" for each in cells[:MOST_LONE]
+    )
+    return (template.format(run=run, count=len(cells), cells=listed),)

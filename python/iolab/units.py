@@ -1,0 +1,262 @@
+"""Quantities as people write them, and back: "128K" is 131072 bytes, "1Gbit" is 10^9 bit/s, "12us" is 12000 ns.
+
+Parsing is exact (integers and `Decimal`, never a binary fraction). Sizes are binary (K = 1024 bytes), bit rates are
+decimal (k = 1000 bit/s), durations always carry a unit. Formatting rounds to a few digits, for readers only.
+"""
+
+import re
+from decimal import Context, Decimal
+
+LARGEST = 2**63 - 1
+"""The largest quantity: what a signed 64-bit integer holds, in every language that reads our files."""
+
+_EXACT = Context(prec=100)
+"""Enough digits for any product of an accepted number and a unit: 30 + 30 + 13."""
+
+_NUMBER = re.compile(r"(?P<number>\d{1,30}(?:\.\d{1,30})?)\s?(?P<unit>[^\d\s.,]*)", re.ASCII)
+
+_BYTES = {"": 1, "b": 1} | {
+    spelling: 1024**power
+    for power, letter in enumerate("kmgt", start=1)
+    for spelling in (letter, f"{letter}ib")
+}
+_BITS_PER_SECOND = {"": 1} | {
+    f"{letter}bit{per}": 1000**power
+    for power, letter in enumerate(("", "k", "m", "g", "t"))
+    for per in ("", "/s")
+}
+_NANOSECONDS = {
+    "ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 3600 * 10**9,
+}  # fmt: skip
+
+BYTES_ALLOWED = "a whole number of bytes, or with K, M, G, T (binary: 128K is 131072 bytes)"
+BITS_PER_SECOND_ALLOWED = "bit/s, plain or with kbit, Mbit, Gbit, Tbit (decimal: 1Gbit is 1000000000 bit/s)"
+NANOSECONDS_ALLOWED = "a duration with its unit: ns, us, ms, s, min, h (12us, 10s)"
+RATIO_ALLOWED = "a ratio from 0 to 1 (0.0001), or percent (0.01%)"
+
+
+class UnitError(ValueError):
+    """A quantity that cannot be read; says what is allowed and, where it can be guessed, what was meant."""
+
+    def __init__(self, seen: object, allowed: str, advice: str = "") -> None:
+        self.allowed = allowed
+        """What would have been accepted."""
+        self.advice = advice
+        """What to write instead; may be empty."""
+        text = str(seen)[:60] if isinstance(seen, str | int | float) else type(seen).__name__
+        super().__init__(f"saw {text!r}; allowed: {allowed}" + (f"; {advice}" if advice else ""))
+
+
+def parse_bytes(value: object) -> int:
+    """Return a size in bytes: 131072, "128K", "128KiB", "1.5G"."""
+    number, unit = _split(value, BYTES_ALLOWED)
+    if unit.lower() not in _BYTES:
+        raise UnitError(value, BYTES_ALLOWED, _bytes_advice(number, unit))
+    return _whole(value, _EXACT.multiply(number, _BYTES[unit.lower()]), BYTES_ALLOWED)
+
+
+def parse_bits_per_second(value: object) -> int:
+    """Return a bit rate in bit/s: 64000, "64kbit", "1000Mbit", "941 Mbit/s"."""
+    number, unit = _split(value, BITS_PER_SECOND_ALLOWED)
+    if unit.lower() not in _BITS_PER_SECOND:
+        raise UnitError(value, BITS_PER_SECOND_ALLOWED, _rate_advice(number, unit))
+    return _whole(value, _EXACT.multiply(number, _BITS_PER_SECOND[unit.lower()]), BITS_PER_SECOND_ALLOWED)
+
+
+def parse_nanoseconds(value: object) -> int:
+    """Return a duration in ns: "12us", "114.36ms", "10s", "1min". A bare number other than 0 is refused: of what?"""
+    number, unit = _split(value, NANOSECONDS_ALLOWED)
+    if not unit and not number:
+        return 0
+    if unit not in _NANOSECONDS:
+        guess = (
+            unit.lower()
+            if unit.lower() in _NANOSECONDS
+            else {"sec": "s", "m": "min", "hour": "h"}.get(unit, "")
+        )
+        advice = f"did you mean {_plain(number)}{guess or 's'}?" if guess or not unit else ""
+        raise UnitError(value, NANOSECONDS_ALLOWED, advice)
+    return _whole(value, _EXACT.multiply(number, _NANOSECONDS[unit]), NANOSECONDS_ALLOWED)
+
+
+def parse_ratio(value: object) -> float:
+    """Return a ratio from 0 to 1: 0.0001, "0.01%"."""
+    if isinstance(value, float) and value == value and 0 <= value <= 1:
+        return value
+    number, unit = _split(value, RATIO_ALLOWED)
+    if unit not in ("", "%"):
+        raise UnitError(value, RATIO_ALLOWED)
+    ratio = number / 100 if unit else number
+    if ratio > 1:
+        raise UnitError(
+            value, RATIO_ALLOWED, "" if unit else f"did you mean {_plain(number)}%?" if number <= 100 else ""
+        )
+    return float(ratio)
+
+
+def write_bytes(value: int) -> str:
+    """Return a size exactly, as the language takes it: 512M."""
+    return _written(value, {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40})
+
+
+def write_bits_per_second(value: int) -> str:
+    """Return a bit rate exactly, as the language takes it: 1Gbit."""
+    return _written(value, {"bit": 1, "kbit": 10**3, "Mbit": 10**6, "Gbit": 10**9, "Tbit": 10**12})
+
+
+def write_nanoseconds(value: int) -> str:
+    """Return a duration exactly, as the language takes it: 10s."""
+    return _written(value, {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9})
+
+
+def write_ratio(value: float) -> str:
+    """Return a ratio exactly, as the language takes it: 0.0001."""
+    return _plain(Decimal(repr(value))) if value else "0"
+
+
+def format_bits_per_second(value: float, digits: int = 3) -> str:
+    """Return a bit rate for readers: 941 Mbit/s."""
+    return _scaled(value, digits, 1000, ("bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"))
+
+
+def format_bytes(value: float, digits: int = 3) -> str:
+    """Return a size for readers: 128 KiB."""
+    return _scaled(value, digits, 1024, ("B", "KiB", "MiB", "GiB", "TiB"))
+
+
+def format_bytes_per_second(value: float, digits: int = 3) -> str:
+    """Return a data rate of storage for readers, decimal as disks are sold: 44.5 MB/s."""
+    return _scaled(value, digits, 1000, ("B/s", "kB/s", "MB/s", "GB/s", "TB/s"))
+
+
+def format_packets_per_second(value: float, digits: int = 3) -> str:
+    """Return a packet rate for readers: 1.49 Mpps."""
+    return _scaled(value, digits, 1000, ("pps", "kpps", "Mpps", "Gpps"))
+
+
+def format_nanoseconds(value: float, digits: int = 3) -> str:
+    """Return a measured time for readers: 12.3 µs."""
+    return _scaled(value, digits, 1000, ("ns", "µs", "ms", "s"))
+
+
+def format_duration(value_ns: int) -> str:
+    """Return a time to wait for: 0.4 s, 12 s, 3 min 5 s, 2 h 10 min."""
+    if value_ns < 10**10:
+        return f"{_rounded(value_ns / 1e9, 2)} s"
+    seconds = round(value_ns / 1e9)
+    if seconds < 60:
+        return f"{seconds} s"
+    if seconds < 3600:
+        return f"{seconds // 60} min {seconds % 60} s"
+    minutes = round(seconds / 60)
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def format_ratio(value: float, digits: int = 3) -> str:
+    """Return a ratio as percent for readers: 0.0123 is 1.23 %."""
+    return f"{_rounded(value * 100, digits)} %"
+
+
+def format_count(value: float, digits: int = 4) -> str:
+    """Return a count for readers: whole numbers in full with thin groups, others rounded."""
+    if value == int(value) and abs(value) < 1e15:
+        return f"{int(value):,}".replace(",", "\u202f")
+    return _rounded(value, digits)
+
+
+def format_quantity(value: float, unit: str, digits: int = 3) -> str:
+    """Return a metric for readers by the unit it is stored in (bit/s, B/s, B, pps, ns, s, ratio, count, ...)."""
+    match unit:
+        case "bit/s":
+            return format_bits_per_second(value, digits)
+        case "B/s":
+            return format_bytes_per_second(value, digits)
+        case "B" | "bytes":
+            return format_bytes(value, digits)
+        case "pps":
+            return format_packets_per_second(value, digits)
+        case "ns":
+            return format_nanoseconds(value, digits)
+        case "s":
+            return format_nanoseconds(value * 1e9, digits)
+        case "ratio":
+            return format_ratio(value, digits)
+        case "count":
+            return format_count(value)
+        case _:
+            return f"{_rounded(value, digits)} {unit}".rstrip()
+
+
+def _split(value: object, allowed: str) -> tuple[Decimal, str]:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise UnitError(value, allowed)
+    if isinstance(value, int):
+        if not 0 <= value <= LARGEST:  # before str(): Python refuses to print more than 4300 digits
+            raise UnitError("a number out of range", allowed, f"between 0 and {LARGEST}")
+        return Decimal(value), ""
+    if isinstance(value, float):
+        if not 0 <= value <= LARGEST:
+            raise UnitError(value, allowed)
+        return Decimal(repr(value)), ""
+    found = _NUMBER.fullmatch(value.strip()) if len(value) <= 80 else None
+    if found is None:
+        raise UnitError(value, allowed)
+    return Decimal(found["number"]), found["unit"]
+
+
+def _whole(value: object, amount: Decimal, allowed: str) -> int:
+    whole = int(amount)
+    if whole != amount:
+        raise UnitError(value, allowed, "this is no whole number of the smallest unit")
+    if whole > LARGEST:
+        raise UnitError(value, allowed, f"at most {LARGEST}")
+    return whole
+
+
+def _bytes_advice(number: Decimal, unit: str) -> str:
+    if unit.lower() in ("kb", "mb", "gb", "tb"):
+        return (
+            f"{unit} means 10^3 to some and 2^10 to others; write {_plain(number)}{unit[0].upper()} (binary)"
+        )
+    if "bit" in unit.lower():
+        return "this is a size, not a bit rate"
+    return ""
+
+
+def _rate_advice(number: Decimal, unit: str) -> str:
+    letter = unit[:1] if unit[:1].lower() in ("k", "m", "g", "t") else ""
+    if not (letter or unit.lower() in ("b", "bps", "b/s")):
+        return ""
+    letter = "k" if letter in ("k", "K") else letter.upper()
+    return f"did you mean {_plain(number)}{letter}bit?"
+
+
+def _written(value: int, table: dict[str, int]) -> str:
+    """Write with the largest unit that leaves a whole number."""
+    unit = (
+        max((unit for unit in table if value % table[unit] == 0), key=lambda unit: table[unit])
+        if value
+        else ""
+    )
+    return f"{value // table[unit]}{unit}" if value else "0"
+
+
+def _plain(number: Decimal) -> str:
+    return f"{number:f}"
+
+
+def _scaled(value: float, digits: int, base: int, units: tuple[str, ...]) -> str:
+    power = 0
+    while power + 1 < len(units) and float(_rounded(abs(value) / base**power, digits)) >= base:
+        power += 1
+    return f"{_rounded(value / base**power, digits)} {units[power]}"
+
+
+def _rounded(value: float, digits: int) -> str:
+    """Round to significant digits; never drop digits before the point, never show an exponent."""
+    if value == 0 or value != value or abs(value) == float("inf"):
+        return "0" if value == 0 else str(value)
+    exact = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+    places = max(0, digits - 1 - exact.adjusted())
+    text = f"{exact:.{places}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text

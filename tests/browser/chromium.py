@@ -1,0 +1,162 @@
+"""A headless Chromium of our own, spoken to over the DevTools protocol. It opens files and is given no network."""
+
+import itertools
+import json
+import shutil
+import subprocess
+import time
+from base64 import b64decode
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from websockets.sync.client import ClientConnection, connect
+
+START_S = 30.0
+"""A cold start on a busy machine took 6 s."""
+ANSWER_S = 60.0
+FLAGS = (
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--disable-extensions", "--disable-default-apps",
+    "--hide-scrollbars",
+    "--disable-features=OptimizationHints,MediaRouter,DialMediaRouteProvider,Translate", "--no-default-browser-check",
+    "--remote-debugging-port=0", "--remote-allow-origins=*", "--host-resolver-rules=MAP * ~NOTFOUND",
+)  # fmt: skip
+
+
+def executable() -> str | None:
+    """Find Chromium."""
+    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+class Page:
+    """One tab: commands out, events kept."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        self._socket = socket
+        self._ids = itertools.count(1)
+        self.events: list[Mapping[str, Any]] = []
+        for domain in ("Page", "Runtime", "Network", "Log"):
+            self.call(f"{domain}.enable")
+
+    def call(self, method: str, **params: Any) -> Mapping[str, Any]:
+        """Send a command and return its answer; events that come meanwhile are kept."""
+        number = next(self._ids)
+        self._socket.send(json.dumps({"id": number, "method": method, "params": params}))
+        while True:
+            message = json.loads(self._socket.recv(timeout=ANSWER_S))
+            if message.get("id") == number:
+                if "error" in message:
+                    raise RuntimeError(f"{method}: {message['error']}")
+                return dict(message["result"])
+            self.events.append(message)
+
+    def evaluate(self, script: str) -> Any:
+        """Evaluate JavaScript (a promise is awaited) and return its value."""
+        answer = self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
+        if "exceptionDetails" in answer:
+            raise RuntimeError(str(answer["exceptionDetails"]))
+        return answer["result"].get("value")
+
+    def resize(self, width: int, height: int = 900) -> None:
+        """Make the viewport so wide, below what a window can be made."""
+        self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
+
+    def prefer(self, scheme: str, media: str = "") -> None:
+        """Choose light or dark, and screen or print."""
+        wanted = [{"name": "prefers-color-scheme", "value": scheme}]
+        self.call("Emulation.setEmulatedMedia", media=media, features=wanted)
+
+    def open(self, path: Path) -> None:
+        """Open a file and wait until its charts are drawn, or could not be."""
+        self.call("Page.navigate", url=path.as_uri())
+        ready = "document.readyState === 'complete' && document.documentElement.dataset.charts"
+        deadline = time.monotonic() + ANSWER_S
+        while not self.evaluate(ready):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{path}: charts neither drawn nor failed after {ANSWER_S} s")
+            time.sleep(0.05)
+
+    def screenshot(self, path: Path) -> None:
+        """Write the whole page as PNG."""
+        size = self.call("Page.getLayoutMetrics")["cssContentSize"]
+        clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
+        image = self.call("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)
+        path.write_bytes(b64decode(image["data"]))
+
+    def requested(self) -> list[str]:
+        """Everything that the page asked for, itself included."""
+        self.evaluate("new Promise(done => setTimeout(done, 200))")
+        sent = [each["params"] for each in self.events if each["method"] == "Network.requestWillBeSent"]
+        return [each["request"]["url"] for each in sent]
+
+    def complaints(self) -> list[str]:
+        """Errors and warnings on the console, uncaught exceptions, and what the security policy blocked."""
+        found = []
+        for each in self.events:
+            params = each.get("params", {})
+            if each["method"] == "Runtime.exceptionThrown":
+                found.append(str(params["exceptionDetails"]))
+            elif each["method"] == "Runtime.consoleAPICalled" and params["type"] in (
+                "error",
+                "warning",
+                "assert",
+            ):
+                found.append(str(params["args"]))
+            elif each["method"] == "Log.entryAdded" and params["entry"]["level"] in ("error", "warning"):
+                found.append(str(params["entry"]))
+        return found
+
+
+@contextmanager
+def browser(profile: Path) -> Iterator[Page]:
+    """Start Chromium with an empty profile and stop it again."""
+    command = [str(executable()), *FLAGS, f"--user-data-dir={profile}", "about:blank"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        port, _ = _port(profile, process)
+        with connect(f"ws://127.0.0.1:{port}{_tab(port)}", max_size=None, proxy=None) as socket:
+            yield Page(socket)
+    finally:
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(10)
+
+
+def _port(profile: Path, process: subprocess.Popen[bytes]) -> tuple[int, str]:
+    """Read the port that Chromium chose from the file it writes."""
+    told = profile / "DevToolsActivePort"
+    deadline = time.monotonic() + START_S
+    while time.monotonic() < deadline and process.poll() is None:
+        lines = told.read_text().split("\n") if told.exists() else []
+        if len(lines) >= 2:
+            return int(lines[0]), lines[1]
+        time.sleep(0.05)
+    raise TimeoutError(f"Chromium (exit status {process.poll()}) told no DevTools port within {START_S} s")
+
+
+def _tab(port: int) -> str:
+    """Find the tab's address on the browser's own little server."""
+    from http.client import HTTPConnection
+
+    connection = HTTPConnection("127.0.0.1", port, timeout=START_S)
+    try:
+        connection.request("GET", "/json/list")
+        targets = json.loads(connection.getresponse().read())
+    finally:
+        connection.close()
+    address = next(target["webSocketDebuggerUrl"] for target in targets if target["type"] == "page")
+    return "/" + str(address).split("/", 3)[3]

@@ -1,0 +1,90 @@
+"""What tests on real namespaces share: the installed commands, a small experiment, and the state of the host."""
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+IOLAB = Path(sys.executable).with_name("iolab")
+
+SMALL = """
+title: Small
+lab:
+  machines:
+    near: {kind: netns}
+    far: {kind: netns}
+  links:
+    lan: {ends: [near.eth0, far.eth0]}
+measure:
+  tcp: {kind: stream, protocol: tcp, from: near, to: far, duration: 1s}
+factors:
+  links.lan.mtu: [1500, 9000]
+baseline: {links.lan.mtu: 1500}
+blocks: 2
+seed: 1
+"""
+
+
+@pytest.fixture(autouse=True)
+def _needs() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root to make namespaces and to look at what was left")
+    for program in ("ip", "iperf3", "ethtool"):
+        if shutil.which(program) is None:
+            pytest.skip(f"needs {program}; make setup installs it")
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """An experiment of four one-second trials."""
+    path = tmp_path / "small.yaml"
+    path.write_text(SMALL)
+    return path
+
+
+def host_state() -> dict[str, str]:
+    """Return what a lab could leave behind."""
+    texts = {}
+    for argv in (["ip", "netns"], ["ip", "-o", "link"], ["tc", "qdisc"], ["sysctl", "net.ipv4.ip_forward"]):
+        texts[" ".join(argv)] = subprocess.run(argv, capture_output=True, text=True).stdout
+    return texts
+
+
+def processes_with(setting: str) -> list[str]:
+    """Return the names of the processes that have this setting in their environment, this one left out."""
+    found = []
+    for environ in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if environ.parent.name != str(os.getpid()) and setting.encode() in environ.read_bytes().split(
+                b"\0"
+            ):
+                found.append((environ.parent / "comm").read_text().strip())
+    return found
+
+
+@pytest.fixture
+def unchanged_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """The host after the test is the host before it; the agent's journal is the test's own."""
+    monkeypatch.setenv("IOLAB_STATE_DIR", str(tmp_path / "state"))
+    before = host_state()
+    yield
+    after = host_state()
+    subprocess.run([IOLAB, "clean"], check=False)  # what one test leaves must not fail the next
+    assert after == before
+    assert processes_with(f"IOLAB_STATE_DIR={tmp_path / 'state'}") == []
+
+
+@pytest.fixture
+def iolab(unchanged_host: None, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run the installed command in the test's folder."""
+
+    def run(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
+        argv = [str(IOLAB), *map(str, arguments)]
+        return subprocess.run(argv, capture_output=True, text=True, timeout=120, cwd=tmp_path, **options)  # type: ignore[call-overload, no-any-return]
+
+    return run

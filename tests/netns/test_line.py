@@ -1,0 +1,209 @@
+"""The whole line on real namespaces: from a file to results, through interruption, and back to a clean host."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.netns.conftest import IOLAB, SMALL
+
+pytestmark = pytest.mark.netns
+NOBODY = 65534
+Iolab = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def wait_for_trials(parent: Path, count: int, deadline_s: float = 30) -> Path:
+    """Wait until a run below `parent` has stored that many trials; return its folder."""
+    end = time.monotonic() + deadline_s
+    while time.monotonic() < end:
+        for trials in parent.glob("*/trials.jsonl"):
+            if trials.read_text().count("\n") >= count:
+                return trials.parent
+        time.sleep(0.02)
+    raise AssertionError(f"no run with {count} trials after {deadline_s} s")
+
+
+def shown(iolab: Iolab, folder: Path) -> dict[str, Any]:
+    """Return `show --json` of a run."""
+    document = json.loads(iolab("show", folder, "--json").stdout)
+    assert isinstance(document, dict)
+    return document
+
+
+def test_a_run_ends_with_its_folder_and_every_trial_is_there(iolab: Iolab, small: Path) -> None:
+    """Exit code 0, the folder as last line, four trials with real rates and no warning about counters."""
+    done = iolab("run", small)
+    assert done.returncode == 0, done.stderr
+    folder = Path(done.stdout.splitlines()[-1])
+    document = shown(iolab, small.parent / folder)
+    assert document["status"] == "complete"
+    trials = document["trials"]
+    assert len(trials) == 4
+    assert {trial["status"] for trial in trials} == {"ok"}
+    assert min(trial["metrics"]["received_bps"]["value"] for trial in trials) > 1e8
+    assert {trial["block"] for trial in trials} == {1, 2}
+
+
+def test_interrupted_by_ctrl_c_it_says_how_to_resume_and_resume_finishes(
+    iolab: Iolab, small: Path, tmp_path: Path
+) -> None:
+    """Exit code 4, a clean host, and no trial measured twice."""
+    running = subprocess.Popen(
+        [IOLAB, "run", small],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    folder = wait_for_trials(tmp_path / "runs", 1)
+    os.killpg(running.pid, signal.SIGINT)
+    _, errors = running.communicate(timeout=30)
+    assert running.returncode == 4
+    assert f"iolab resume {folder.relative_to(tmp_path)}" in errors
+    stored = len((folder / "trials.jsonl").read_text().splitlines())
+    assert iolab("resume", folder).returncode == 0
+    keys = [json.loads(line)["key"] for line in (folder / "trials.jsonl").read_text().splitlines()]
+    assert len(keys) == len(set(keys)) == 4
+    assert stored < 4
+
+
+def test_a_killed_controller_leaves_nothing_behind(iolab: Iolab, small: Path, tmp_path: Path) -> None:
+    """The agent's dead-man's switch undoes the lab; the stored trials stay."""
+    running = subprocess.Popen(
+        [IOLAB, "run", small], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    folder = wait_for_trials(tmp_path / "runs", 1)
+    running.kill()
+    running.wait()
+    end = time.monotonic() + 10
+    while iolab("doctor", "--json").stdout.count("held by another lab") and time.monotonic() < end:
+        time.sleep(0.05)
+    assert "iolab-near" not in subprocess.run(["ip", "netns"], capture_output=True, text=True).stdout
+    assert iolab("resume", folder).returncode == 0
+
+
+def test_after_a_killed_agent_the_host_is_refused_until_it_is_clean(
+    iolab: Iolab, small: Path, tmp_path: Path
+) -> None:
+    """Exit code 3 and the advice; clean undoes the journal; resume goes on."""
+    running = subprocess.Popen(
+        [IOLAB, "run", small], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    folder = wait_for_trials(tmp_path / "runs", 1)
+    children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
+    for child in children:
+        os.kill(int(child), signal.SIGKILL)
+    _, errors = running.communicate(timeout=30)
+    assert running.returncode == 3
+    assert "iolab clean" in errors
+    refused = iolab("resume", folder)
+    assert (refused.returncode, "iolab clean" in refused.stderr) == (3, True)
+    cleaned = iolab("clean")
+    assert (cleaned.returncode, "changes undone" in cleaned.stdout) == (0, True)
+    assert iolab("resume", folder).returncode == 0
+
+
+def test_an_extended_run_measures_only_what_is_new(iolab: Iolab, small: Path) -> None:
+    """A third level adds two trials; the four before are kept as they were."""
+    folder = small.parent / Path(iolab("run", small).stdout.splitlines()[-1])
+    before = (folder / "trials.jsonl").read_text()
+    small.write_text(SMALL.replace("[1500, 9000]", "[1500, 4500, 9000]"))
+    assert iolab("extend", folder, small).returncode == 0
+    after = (folder / "trials.jsonl").read_text()
+    assert after.startswith(before)
+    added = [json.loads(line) for line in after[len(before) :].splitlines()]
+    assert [trial["cell"] for trial in added] == [{"links.lan.mtu": "4500"}] * 2
+    assert (folder / "revisions" / "001" / "plan.json").exists()
+
+
+def test_a_changed_folder_is_not_resumed_and_both_digests_are_named(iolab: Iolab, small: Path) -> None:
+    """Exit code 2; nothing is measured under a plan that is not the run's."""
+    folder = small.parent / Path(iolab("run", small, "--blocks", "1").stdout.splitlines()[-1])
+    stored = folder / "experiment.yaml"
+    stored.write_text(stored.read_text().replace("duration: 1s", "duration: 2s"))
+    refused = iolab("resume", folder)
+    assert refused.returncode == 2
+    digests = [word for word in refused.stderr.replace(",", " ").replace(";", " ").split() if len(word) == 64]
+    assert len(set(digests)) == 2
+
+
+def test_a_full_disk_stops_the_run_and_what_was_stored_is_readable(
+    iolab: Iolab, small: Path, tmp_path: Path
+) -> None:
+    """Exit code 3 with the reason; the trials before it are shown; after room is made, resume finishes."""
+    place = tmp_path / "small-disk"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", place], check=True)
+    try:
+        filler = place / "filler"
+        running = subprocess.Popen(
+            [IOLAB, "run", small, "-o", place], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        )
+        folder = wait_for_trials(place, 1)
+        with filler.open("wb", buffering=0) as file:
+            try:
+                while True:
+                    file.write(b"x" * 1024)
+            except OSError:
+                pass
+        _, errors = running.communicate(timeout=30)
+        assert running.returncode == 3
+        assert "No space left" in errors
+        assert len(shown(iolab, folder)["trials"]) >= 1
+        filler.unlink()
+        assert iolab("resume", folder).returncode == 0
+    finally:
+        subprocess.run(["umount", place], check=True)
+
+
+def test_a_level_that_did_not_take_effect_makes_the_trial_invalid(
+    iolab: Iolab, small: Path, tmp_path: Path
+) -> None:
+    """Somebody changes the MTU during a trial: it is stored as invalid, with what was seen, and the exit code is 1."""
+    running = subprocess.Popen(
+        [IOLAB, "run", small, "--blocks", "1"], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    )
+    wait_for_trials(tmp_path / "runs", 1)
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        client = subprocess.run(["ip", "netns", "pids", "iolab-near"], capture_output=True, text=True)
+        if client.stdout.strip():
+            break
+    subprocess.run(["ip", "-n", "iolab-near", "link", "set", "dev", "eth0", "mtu", "1400"], check=True)
+    output, _ = running.communicate(timeout=30)
+    assert running.returncode == 1
+    document = shown(iolab, tmp_path / output.splitlines()[-1])
+    invalid = [trial for trial in document["trials"] if trial["status"] == "invalid"]
+    assert len(invalid) == 1
+    assert "mtu of near.eth0 was read back as 1400" in invalid[0]["reason"]
+
+
+def test_an_ordinary_user_runs_the_same_experiment(unchanged_host: None) -> None:
+    """Without root the agent lives in namespaces of its own and the trials are as real."""
+    with tempfile.TemporaryDirectory() as folder:  # pytest's own folders are closed to other users
+        home = Path(folder)
+        (home / "small.yaml").write_text(SMALL)
+        shutil.chown(home, NOBODY, NOBODY)
+        environment = {"PATH": os.environ["PATH"], "HOME": folder, "IOLAB_STATE_DIR": f"{folder}/state"}
+        user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+        if subprocess.run([*user, IOLAB, "--version"], capture_output=True).returncode:
+            pytest.skip(
+                f"an ordinary user cannot read {sys.executable}: the Python of .venv lies in a closed folder"
+            )
+        argv = [*user, IOLAB, "run", "small.yaml", "--blocks", "1"]
+        done = subprocess.run(argv, cwd=home, env=environment, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        trials = (home / done.stdout.splitlines()[-1] / "trials.jsonl").read_text().splitlines()
+        assert [json.loads(line)["status"] for line in trials] == ["ok", "ok"]
+        assert json.loads((home / done.stdout.splitlines()[-1] / "facts.json").read_text())["hello"][
+            "rootless"
+        ]

@@ -1,0 +1,71 @@
+"""The fake agent on the contract's own examples and on recorded sessions of the real one."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from iolab.agent.fake import FakeAgent
+from iolab.agent.messages import (
+    CommandResult,
+    Hello,
+    ProcessEnded,
+    ProcessStarted,
+    Reading,
+    UndoReport,
+    decode,
+)
+
+CONTRACT = Path(__file__).parents[3] / "contract"
+EXAMPLES = [
+    json.loads(text)
+    for text in re.findall(r"```json\n(.*?)\n```", (CONTRACT / "agent-v1.md").read_text(), re.DOTALL)
+]
+REQUESTS = [example for example in EXAMPLES if "method" in example and "id" in example]
+RESULTS = {example["id"]: example["result"] for example in EXAMPLES if "result" in example}
+SHAPES = {
+    "command.run": CommandResult,
+    "process.start": ProcessStarted,
+    "process.wait": ProcessEnded,
+    "sample.read": Reading,
+    "journal.undo": UndoReport,
+}
+
+
+def test_the_contracts_hello_is_understood() -> None:
+    """The greeting on the page decodes, predecessors included."""
+    hello = next(example for example in EXAMPLES if example.get("method") == "hello")
+    assert decode(Hello, hello["params"], "hello").predecessors[0].entries == 12
+
+
+@pytest.mark.parametrize(
+    "request_", [r for r in REQUESTS if r["method"] in SHAPES], ids=lambda r: r["method"]
+)
+def test_every_result_on_the_page_is_understood(request_: dict[str, object]) -> None:
+    """What the contract shows is what the client decodes."""
+    result = RESULTS[request_["id"]]
+    assert decode(SHAPES[str(request_["method"])], result, "example") is not None
+
+
+@pytest.mark.parametrize("request_", REQUESTS, ids=lambda r: r["method"])
+def test_the_fake_answers_every_method_with_the_fields_on_the_page(request_: dict[str, object]) -> None:
+    """A fake that lacked a method or a field would let a controller pass that the real agent refuses."""
+    fake = FakeAgent()
+    fake.receive()
+    prepare = {
+        "process.wait": ("process.start", {"id": "server-1", "argv": ["x"]}),
+        "process.stop": ("process.start", {"id": "server-1", "argv": ["x"]}),
+        "netns.delete": ("netns.create", {"name": "iolab-near"}),
+        "sample.stop": ("sample.start", {"series": "s1"}),
+    }
+    if request_["method"] in prepare:
+        method, params = prepare[str(request_["method"])]
+        fake.send(json.dumps({"jsonrpc": "2.0", "id": 0, "method": method, "params": params}))
+        fake.receive()
+    fake.send(json.dumps(request_))
+    reply = json.loads(fake.receive() or "")
+    expected = RESULTS.get(request_["id"])
+    if expected is None:
+        expected = RESULTS[4]  # process.stop answers as process.wait does
+    assert set(reply["result"]) == set(expected)

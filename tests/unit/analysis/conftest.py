@@ -1,0 +1,81 @@
+"""Makes runs with known truth: a plan over any factors, and records whose metrics a function gives."""
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import pytest
+
+from iolab.plan.types import Plan, PlannedFactor, Step
+from iolab.store.records import TrialRecord
+from iolab.trial.result import Metric, Status, TrialResult
+
+Levels = tuple[int, ...]
+Values = Mapping[str, tuple[float, str]]
+
+
+def make_record(
+    key: str, measure: str, block: int, values: Values, status: Status = Status.OK
+) -> TrialRecord:
+    """One line of a run's record."""
+    metrics = {name: Metric(value, unit) for name, (value, unit) in values.items()}
+    result = TrialResult(status=status, metrics=metrics, begin_ns=0, end_ns=2, measured_ns=1)
+    return TrialRecord(
+        key=key, measure=measure, block=block, cell={}, wall="2026-01-01T00:00:00+00:00", result=result
+    )
+
+
+def make_run(
+    factors: Mapping[str, Sequence[str]],
+    blocks: int,
+    value: Callable[[str, Levels, int], Values],
+    *,
+    measures: Sequence[str] = ("tcp",),
+    baseline: Mapping[str, str] | None = None,
+    grouping: Sequence[str] = (),
+    exists: Callable[[Levels], bool] = lambda levels: True,
+    cells: Sequence[Levels] | None = None,
+) -> tuple[list[TrialRecord], Plan]:
+    """Every cell in every block; `value(measure, levels, block)` gives the metrics of a trial."""
+    planned = tuple(PlannedFactor(name, tuple(labels)) for name, labels in factors.items())
+    every = cells or [
+        own for own in itertools.product(*(range(len(f.labels)) for f in planned)) if exists(own)
+    ]
+    expensive = [index for index, factor in enumerate(planned) if factor.name in grouping]
+    plots: dict[Levels, int] = {}
+    steps, records = [], []
+    for block, measure, levels in itertools.product(range(1, blocks + 1), measures, every):
+        key = f"{measure}/{levels}/{block}"
+        plot = plots.setdefault(tuple(levels[index] for index in expensive), len(plots))
+        steps.append(Step(key, measure, block, plot, levels))
+        records.append(make_record(key, measure, block, value(measure, levels, block)))
+    plan = Plan(
+        title="simulated",
+        factors=planned,
+        measures=tuple(measures),
+        baseline=baseline or {},
+        grouping=tuple(grouping),
+        seed=1,
+        blocks=blocks,
+        steps=tuple(steps),
+        unsupported=(),
+        estimate_ns=0,
+        digest="",
+    )
+    return records, plan
+
+
+@pytest.fixture(name="make_run")
+def _make_run() -> Callable[..., tuple[list[TrialRecord], Plan]]:
+    return make_run
+
+
+@pytest.fixture(name="make_record")
+def _make_record() -> Callable[..., TrialRecord]:
+    return make_record
+
+
+@pytest.fixture
+def random() -> np.random.Generator:
+    """The same random numbers in every call of the tests."""
+    return np.random.default_rng(7)

@@ -1,0 +1,165 @@
+"""Which trials count, and what an analysis holds."""
+
+import random as plain_random
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from iolab.analysis import analyse
+from iolab.errors import InputError
+from iolab.plan.types import Plan
+from iolab.store.records import TrialRecord
+from iolab.trial.result import Status
+
+MakeRun = Callable[..., tuple[list[TrialRecord], Plan]]
+MakeRecord = Callable[..., TrialRecord]
+
+
+def steady(measure: str, levels: tuple[int, ...], block: int) -> dict[str, tuple[float, str]]:
+    """Two metrics; the first one listed does not lead."""
+    return {
+        "loss_ratio": (0.001 * block, "ratio"),
+        "received_bps": (100.0 * (1 + levels[0]) + block, "bit/s"),
+    }
+
+
+def test_estimates_hold_mean_least_most_and_median(make_run: MakeRun) -> None:
+    """The plain figures of one cell."""
+    rates = [5.0, 1.0, 9.0, 2.0]
+    records, plan = make_run(
+        {"a": "x"}, 4, lambda m, levels, block: {"received_bps": (rates[block - 1], "bit/s")}
+    )
+    (found,) = analyse(records, plan).estimates
+    assert (found.n, found.mean, found.min, found.max, found.median) == (4, 4.25, 1.0, 9.0, 3.5)
+    assert found.values == tuple(rates)
+    assert (found.unit, found.measure, dict(found.cell)) == ("bit/s", "tcp", {"a": "x"})
+
+
+def test_trials_that_failed_or_are_invalid_do_not_count(make_run: MakeRun, make_record: MakeRecord) -> None:
+    """Only status ok counts, and a note says how many were left out."""
+    records, plan = make_run({"a": "x"}, 3, steady)
+    bad = [
+        make_record(records[0].key, "tcp", 1, {"received_bps": (7.0, "bit/s")}, Status.INVALID),
+        make_record(records[1].key, "tcp", 2, {}, Status.FAILED),
+    ]
+    analysis = analyse([*records, *bad], plan)
+    assert {found.n for found in analysis.estimates} == {1}
+    assert [(note.code, note.text[:6]) for note in analysis.notes] == [("trials-not-ok", "2 of 3")]
+
+
+def test_the_last_record_of_a_trial_counts(make_run: MakeRun, make_record: MakeRecord) -> None:
+    """A repeated trial replaces the one before it."""
+    records, plan = make_run({"a": "x"}, 1, steady)
+    failed = make_record(records[0].key, "tcp", 1, {}, Status.FAILED)
+    again = make_record(records[0].key, "tcp", 1, {"received_bps": (7.0, "bit/s")})
+    (found,) = analyse([*records, failed, again], plan).estimates
+    assert found.values == (7.0,)
+
+
+def test_trials_outside_the_plan_are_left_out_and_counted(make_run: MakeRun, make_record: MakeRecord) -> None:
+    """A trial of a key that the plan does not know says nothing about its cells."""
+    records, plan = make_run({"a": "x"}, 2, steady)
+    stranger = make_record("other", "tcp", 1, {"received_bps": (1.0, "bit/s")})
+    analysis = analyse([*records, stranger], plan)
+    assert {found.n for found in analysis.estimates} == {2}
+    assert [(note.code, note.text[:6]) for note in analysis.notes] == [("trials-not-in-plan", "1 of 3")]
+
+
+def test_cells_come_in_the_order_of_the_plans_factors(make_run: MakeRun) -> None:
+    """Not in the order of the trials."""
+    records, plan = make_run({"a": "xy", "b": "pq"}, 2, steady, measures=["udp", "tcp"])
+    shuffled = list(records)
+    plain_random.Random(3).shuffle(shuffled)
+    found = analyse(shuffled, plan).estimates
+    assert [own.measure for own in found] == ["udp"] * 8 + ["tcp"] * 8
+    cells = [
+        tuple(own.cell.values()) for own in found if own.measure == "udp" and own.metric == "received_bps"
+    ]
+    assert cells == [("x", "p"), ("x", "q"), ("y", "p"), ("y", "q")]
+
+
+def test_the_order_of_the_records_changes_no_figure(make_run: MakeRun, random: np.random.Generator) -> None:
+    """Trials are placed by their key: any order of lines gives the same analysis."""
+    records, plan = make_run(
+        {"a": "xy", "b": "pq"}, 4, lambda *_: {"received_bps": (float(random.lognormal(20, 0.1)), "bit/s")},
+        baseline={"a": "x"},
+    )  # fmt: skip
+    assert analyse(records[::-1], plan) == analyse(records, plan)
+
+
+def test_received_rate_leads_then_forwarded_then_the_first(make_run: MakeRun) -> None:
+    """The metric that stands for a measure."""
+    metrics = {
+        "tcp": {"loss_ratio": (0.0, "ratio"), "received_bps": (1.0, "bit/s")},
+        "ndr": {"loss_ratio": (0.0, "ratio"), "forwarded_fps": (1.0, "frame/s")},
+        "disk": {"write_bps": (1.0, "bit/s"), "latency_ns": (1.0, "ns")},
+    }
+    run = make_run({"a": "x"}, 1, lambda measure, levels, block: metrics[measure], measures=list(metrics))
+    assert analyse(*run).leading == {"tcp": "received_bps", "ndr": "forwarded_fps", "disk": "write_bps"}
+
+
+def test_a_metric_of_some_cells_only_is_estimated_there(make_run: MakeRun) -> None:
+    """Per-flow metrics exist where the flow exists."""
+    run = make_run(
+        {"a": "xy"}, 2,
+        lambda m, levels, block: {"received_bps": (1.0, "bit/s"), f"received_bps[{levels[0]}]": (1.0, "bit/s")},
+    )  # fmt: skip
+    found = [(own.metric, own.cell["a"]) for own in analyse(*run).estimates]
+    assert found == [
+        ("received_bps", "x"), ("received_bps", "y"), ("received_bps[0]", "x"), ("received_bps[1]", "y"),
+    ]  # fmt: skip
+
+
+def test_two_units_for_one_metric_are_refused(make_run: MakeRun) -> None:
+    """Mixing units is an error of the input that names both."""
+    run = make_run(
+        {"a": "x"}, 2, lambda m, levels, block: {"received_bps": (1.0, ("bit/s", "byte/s")[block - 1])}
+    )
+    with pytest.raises(InputError, match=r"byte/s.*bit/s"):
+        analyse(*run)
+
+
+def test_values_that_are_no_numbers_are_left_out_and_told(make_run: MakeRun) -> None:
+    """NaN or infinity in a record is neither averaged nor hidden."""
+    run = make_run(
+        {"a": "x"}, 2, lambda m, levels, block: {"received_bps": ((1.0, float("nan"))[block - 1], "bit/s")}
+    )
+    analysis = analyse(*run)
+    assert [own.n for own in analysis.estimates] == [1]
+    assert [note.code for note in analysis.notes] == ["value-not-finite"]
+
+
+def test_a_run_without_any_trial_is_empty(make_run: MakeRun) -> None:
+    """Nothing measured gives nothing, and no error."""
+    _, plan = make_run({"a": "xy"}, 3, steady)
+    analysis = analyse([], plan)
+    assert (analysis.estimates, analysis.findings, dict(analysis.leading)) == ((), (), {})
+
+
+def test_a_run_without_factors_is_one_cell(make_run: MakeRun) -> None:
+    """An experiment that varies nothing still has an estimate with an interval."""
+    run = make_run({}, 5, lambda m, levels, block: {"received_bps": (100.0 + block, "bit/s")})
+    analysis = analyse(*run)
+    (found,) = analysis.estimates
+    assert (dict(found.cell), found.n, found.ci is not None) == ({}, 5, True)
+    assert (analysis.effects, analysis.findings) == ((), ())
+
+
+@pytest.mark.perf
+@pytest.mark.parametrize(("levels", "blocks"), [((33, 32, 32), 3), ((100, 100), 10)])
+def test_a_hundred_thousand_trials_take_eight_seconds_at_most(
+    make_run: MakeRun, random: np.random.Generator, levels: tuple[int, ...], blocks: int
+) -> None:
+    """12 metrics each; the time of the analysis alone."""
+    factors = {f"f{index}": [str(level) for level in range(count)] for index, count in enumerate(levels)}
+
+    def value(*_: object) -> dict[str, tuple[float, str]]:
+        return {f"m{index}": (own, "s") for index, own in enumerate(random.lognormal(20, 0.02, 12).tolist())}
+
+    records, plan = make_run(factors, blocks, value, baseline={"f0": "0"})
+    begin_ns = time.perf_counter_ns()
+    analysis = analyse(records, plan)
+    assert len(analysis.estimates) == 12 * int(np.prod(levels))
+    assert time.perf_counter_ns() - begin_ns <= 8e9

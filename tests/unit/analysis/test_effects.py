@@ -1,0 +1,293 @@
+"""The model of the factors against statsmodels, a published split-plot experiment, and known truth."""
+
+import itertools
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
+import pytest
+import statsmodels.formula.api as smf
+from statsmodels.stats.multitest import multipletests
+
+from iolab.analysis import analyse
+from iolab.analysis.effects import Model, joint_p_value, model_of
+from iolab.analysis.table import tabulate
+from iolab.analysis.types import Analysis, Effect
+from iolab.plan.types import Plan
+from iolab.store.records import TrialRecord
+from iolab.trial.result import Warning
+
+MakeRun = Callable[..., tuple[list[TrialRecord], Plan]]
+
+OATS = """111 130 157 174 117 114 161 141 105 140 118 156 61 91 97 100 70 108 126 149 96 124 121 144
+68 64 112 86 60 102 89 96 89 129 132 124 74 89 81 122 64 103 132 133 70 89 104 117
+62 90 100 116 80 82 94 126 63 70 109 99 53 74 118 113 89 82 86 104 97 99 119 121"""
+"""Yates (1935), Complex experiments: yield of oats, 6 blocks x 3 varieties (whole plots) x 4 doses of nitrogen."""
+
+
+def unbalanced(make_run: MakeRun, random: np.random.Generator) -> tuple[list[TrialRecord], Plan]:
+    """Three factors, blocks that drift, and a quarter of the trials missing."""
+    factors = {"mtu": ["1500", "4500", "9000"], "offload": ["on", "off"], "direction": ["one", "both"]}
+    records, plan = make_run(
+        factors,
+        4,
+        lambda measure, levels, block: {
+            "received_bps": (
+                float(np.exp(20 + 0.1 * sum(levels) + 0.05 * block + random.normal(0, 0.1))),
+                "bit/s",
+            )
+        },
+        baseline={"mtu": "4500", "offload": "on"},
+    )
+    return [record for record in records if random.random() > 0.25], plan
+
+
+def frame(records: list[TrialRecord], plan: Plan) -> pd.DataFrame:
+    """The trials as statsmodels wants them."""
+    steps = {step.key: step for step in plan.steps}
+    rows = [
+        {
+            **plan.cell(steps[r.key]),
+            "block": str(r.block),
+            "y": np.log(r.result.metrics["received_bps"].value),
+        }
+        for r in records
+    ]
+    return pd.DataFrame(rows)
+
+
+def fitted(records: list[TrialRecord], plan: Plan) -> Model:
+    """The model of the first measure."""
+    tables, _ = tabulate(records, plan)
+    model = model_of(tables[0], tables[0].columns["received_bps"], plan)
+    assert isinstance(model, Model)
+    return model
+
+
+def test_coefficients_and_errors_are_those_of_statsmodels(
+    make_run: MakeRun, random: np.random.Generator
+) -> None:
+    """Blocks, treatment-coded factors and two-way interactions of an unbalanced run agree to 1e-9."""
+    records, plan = unbalanced(make_run, random)
+    model = fitted(records, plan)
+    expected = smf.ols(
+        "y ~ block + (C(mtu, Treatment('4500')) + C(offload, Treatment('on')) + C(direction, Treatment('one')))**2",
+        frame(records, plan),
+    ).fit()
+    names = {
+        0: lambda at: f"C(mtu, Treatment('4500'))[T.{at}]",
+        1: lambda at: f"C(offload, Treatment('on'))[T.{at}]",
+        2: lambda at: f"C(direction, Treatment('one'))[T.{at}]",
+    }
+    terms = [
+        ":".join(names[f](model.table.labels[f][at]) for f, at in zip(term.factors, term.levels, strict=True))
+        for term in model.design.terms
+    ]
+    np.testing.assert_allclose(model.fit.coefficients, expected.params[terms], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(model.fit.standard_errors(), expected.bse[terms], rtol=1e-9)
+    assert model.fit.freedom == expected.df_resid
+
+
+def test_effects_have_the_intervals_and_p_values_of_statsmodels(
+    make_run: MakeRun, random: np.random.Generator
+) -> None:
+    """Interactions agree one by one; their p-values are Holm-corrected among themselves."""
+    records, plan = unbalanced(make_run, random)
+    found = [effect for effect in analyse(records, plan).effects if len(effect.levels) == 2]
+    expected = smf.ols(
+        "y ~ block + (C(mtu, Treatment('4500')) + C(offload, Treatment('on')) + C(direction, Treatment('one')))**2",
+        frame(records, plan),
+    ).fit()
+    rows = [name for name in expected.params.index if ":" in name]
+    assert sorted(np.log(effect.ratio) for effect in found) == pytest.approx(
+        sorted(expected.params[rows]), rel=1e-9
+    )
+    lows = sorted(float(np.log(effect.ci.low)) for effect in found if effect.ci)
+    assert lows == pytest.approx(sorted(expected.conf_int().loc[rows, 0]), rel=1e-9)
+    holm = multipletests(expected.pvalues[rows], method="holm")[1]
+    assert sorted(e.p_value or 0.0 for e in found) == pytest.approx(sorted(holm), rel=1e-9)
+
+
+def test_joint_test_of_an_interaction_is_the_f_test_of_statsmodels(
+    make_run: MakeRun, random: np.random.Generator
+) -> None:
+    """'mtu and offload do not interact' has the p-value of statsmodels' f_test."""
+    records, plan = unbalanced(make_run, random)
+    expected = smf.ols("y ~ block + (C(mtu) + C(offload) + C(direction))**2", frame(records, plan)).fit()
+    names = [name for name in expected.params.index if "mtu" in name and "offload" in name]
+    p_value = expected.f_test(", ".join(f"{name} = 0" for name in names)).pvalue
+    assert joint_p_value(fitted(records, plan), 0, 1) == pytest.approx(float(p_value), rel=1e-9)
+
+
+def only(analysis: Analysis, **levels: str) -> Effect:
+    """The effect of exactly these levels."""
+    (found,) = [effect for effect in analysis.effects if dict(effect.levels) == levels]
+    return found
+
+
+def test_main_effect_is_the_ratio_of_geometric_means_over_all_other_factors(
+    make_run: MakeRun, random: np.random.Generator
+) -> None:
+    """In a complete run the model's main effect is the plain ratio of what was measured at either level."""
+    values: dict[int, list[float]] = {0: [], 1: []}
+
+    def value(measure: str, levels: tuple[int, ...], block: int) -> dict[str, tuple[float, str]]:
+        rate = float(random.lognormal(20 + 0.3 * levels[0] * levels[1], 0.1))
+        values[levels[0]].append(np.log(rate))
+        return {"received_bps": (rate, "bit/s")}
+
+    records, plan = make_run({"a": "xy", "b": "pqr"}, 3, value)
+    expected = np.exp(np.mean(values[1]) - np.mean(values[0]))
+    assert only(analyse(records, plan), a="y").ratio == pytest.approx(expected, rel=1e-12)
+
+
+def test_split_plot_strata_are_the_published_ones(make_run: MakeRun) -> None:
+    """Yates' oats: variety is measured against 601.3 on 10 degrees of freedom, nitrogen against 177.1 on 45."""
+    yields = np.array(OATS.split(), dtype=float).reshape(6, 3, 4)
+    records, plan = make_run(
+        {"variety": ["Victory", "Golden Rain", "Marvellous"], "nitrogen": ["0", "0.2", "0.4", "0.6"]},
+        6,
+        lambda measure, levels, block: {
+            "received_bps": (float(np.exp(yields[block - 1, *levels] / 100)), "bit/s")
+        },
+        grouping=["variety"],
+    )
+    model = fitted(records, plan)
+    assert model.plot_spread is not None
+    assert model.plot_spread.variance * 1e4 == pytest.approx(6013.3 / 10, rel=1e-4)
+    assert model.plot_spread.freedom == 10
+    assert model.spread.variance * 1e4 == pytest.approx(7968.8 / 45, rel=1e-4)
+    assert model.spread.freedom == 45
+
+
+def test_drift_between_blocks_is_no_effect_and_no_spread(make_run: MakeRun) -> None:
+    """When all cells of a block are slower together, the factor's effect stays exact."""
+    records, plan = make_run(
+        {"a": "xy"},
+        5,
+        lambda m, levels, block: {"received_bps": (1e9 * 1.1 ** levels[0] * 0.8**block, "bit/s")},
+    )
+    effect = only(analyse(records, plan), a="y")
+    assert effect.ratio == pytest.approx(1.1, rel=1e-12)
+    assert effect.ci is not None
+    assert effect.ci.high - effect.ci.low < 1e-10
+
+
+def test_sub_factor_counts_within_its_parent_level(make_run: MakeRun, random: np.random.Generator) -> None:
+    """The queues of vhost are compared among themselves; vhost is compared with e1000 over all its queues."""
+    rates = {(0, -1): 1e9, (1, 0): 2e9, (1, 1): 4e9}
+    records, plan = make_run(
+        {"nic": ["e1000", "vhost"], "queues": ["1", "4"]},
+        4,
+        lambda m, levels, block: {
+            "received_bps": (rates[levels] * float(random.lognormal(0, 1e-6)), "bit/s")
+        },
+        cells=list(rates),
+        baseline={"nic": "e1000"},
+    )
+    analysis = analyse(records, plan)
+    assert only(analysis, queues="4").ratio == pytest.approx(2, rel=1e-4)
+    assert only(analysis, nic="vhost").ratio == pytest.approx(8**0.5, rel=1e-4)
+    assert {(f.factor, f.level) for f in analysis.findings} == {("nic", "vhost"), ("queues", "4")}
+
+
+def test_a_run_with_holes_says_which_interactions_it_cannot_tell(
+    make_run: MakeRun, random: np.random.Generator
+) -> None:
+    """A half fraction confuses each interaction with a main effect: it is fitted without them, and says so."""
+    records, plan = make_run(
+        {"a": "xy", "b": "xy", "c": "xy"},
+        4,
+        lambda m, levels, block: {
+            "received_bps": (1e9 * 1.5 ** levels[0] * float(random.lognormal(0, 0.01)), "bit/s")
+        },
+        exists=lambda levels: sum(levels) % 2 == 0,
+    )
+    analysis = analyse(records, plan)
+    assert "effects-aliased" in [note.code for note in analysis.notes]
+    assert all(len(effect.levels) == 1 for effect in analysis.effects)
+
+
+def test_a_metric_that_can_be_0_gets_no_ratio_effects(make_run: MakeRun) -> None:
+    """Where a trial received nothing, the note says why no effects are given, and nothing crashes."""
+    records, plan = make_run(
+        {"a": "xy"}, 4, lambda m, levels, block: {"received_bps": (float(levels[0] * block), "bit/s")}
+    )
+    analysis = analyse(records, plan)
+    assert analysis.effects == ()
+    assert [note.code for note in analysis.notes] == ["effects-not-fitted"]
+
+
+def test_one_block_still_gives_effects_from_the_other_cells(
+    make_run: MakeRun, random: np.random.Generator
+) -> None:
+    """With one block the higher interactions are the residual; a single factor has none, and no interval."""
+    big, plan = make_run(
+        dict.fromkeys("abcd", "xy"),
+        1,
+        lambda *_: {"received_bps": (float(random.lognormal(20, 0.02)), "bit/s")},
+    )
+    assert all(effect.ci is not None for effect in analyse(big, plan).effects)
+    small, plan = make_run(
+        {"a": "xyz"}, 1, lambda *_: {"received_bps": (float(random.lognormal(20, 0.02)), "bit/s")}
+    )
+    analysis = analyse(small, plan)
+    assert [effect.ci for effect in analysis.effects] == [None, None]
+    assert not any(finding.shown for finding in analysis.findings)
+    assert analysis.detectable == {}
+
+
+@pytest.mark.parametrize("drop", range(6))
+def test_any_pattern_of_missing_trials_is_survived(make_run: MakeRun, drop: int) -> None:
+    """Whatever is missing, analysis ends with finite figures."""
+    random = np.random.default_rng(drop)
+    records, plan = make_run(
+        {"a": "xyz", "b": "pq", "c": "st"},
+        3,
+        lambda m, levels, block: {"received_bps": (float(random.lognormal(20, 0.05)), "bit/s")},
+        baseline={"a": "y", "c": "t"},
+        grouping=["a"],
+    )
+    for share in (0.3, 0.6, 0.9):
+        analysis = analyse([record for record in records if random.random() > share], plan)
+        figures = [e.ratio for e in analysis.effects] + [f.ratio for f in analysis.findings]
+        assert np.isfinite(figures).all()
+
+
+def test_too_many_levels_are_told_and_not_fitted(make_run: MakeRun) -> None:
+    """A factor of 300 levels is left to the table."""
+    records, plan = make_run(
+        {"a": [str(i) for i in range(300)]},
+        1,
+        lambda m, levels, block: {"received_bps": (1.0 + levels[0], "bit/s")},
+    )
+    tables, _ = tabulate(records, plan)
+    assert isinstance(model_of(tables[0], tables[0].columns["received_bps"], plan), Warning)
+
+
+def test_interactions_beyond_the_bound_stay_out_and_are_named(
+    make_run: MakeRun, random: np.random.Generator
+) -> None:
+    """40 x 40 levels have 1521 interactions: the main effects are given, the note names the pair."""
+    records, plan = make_run(
+        {"a": [str(i) for i in range(40)], "b": [str(i) for i in range(40)]},
+        2,
+        lambda m, levels, block: {
+            "received_bps": (float(random.lognormal(20 + 0.01 * levels[0], 0.01)), "bit/s")
+        },
+    )
+    analysis = analyse(records, plan)
+    assert len(analysis.effects) == 78
+    assert "a x b" in next(note.text for note in analysis.notes if note.code == "effects-aliased")
+
+
+def test_pairs_of_factors_are_listed_once(make_run: MakeRun, random: np.random.Generator) -> None:
+    """A 2 x 2 x 2 run has three main effects and three interactions per measure."""
+    records, plan = make_run(
+        dict.fromkeys("abc", "xy"),
+        3,
+        lambda *_: {"received_bps": (float(random.lognormal(20, 0.02)), "bit/s")},
+        measures=["tcp", "udp"],
+    )
+    levels = [tuple(sorted(e.levels)) for e in analyse(records, plan).effects if e.measure == "udp"]
+    assert levels == [("a",), ("b",), ("c",), *itertools.combinations("abc", 2)]

@@ -1,0 +1,148 @@
+"""What the summary says, against simulated truth."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import pytest
+
+from iolab.analysis import analyse
+from iolab.analysis.types import Analysis
+from iolab.plan.types import Plan
+from iolab.store.records import TrialRecord
+
+MakeRun = Callable[..., tuple[list[TrialRecord], Plan]]
+Logs = Callable[[str, tuple[int, ...]], float]
+
+QUICKSTART: Mapping[str, Sequence[str]] = {
+    "mtu": ["1500", "9000"], "offload": ["on", "off"], "direction": ["one-way", "both-ways"],
+}  # fmt: skip
+
+
+def simulate(
+    make_run: MakeRun,
+    seed: int,
+    truth: Logs = lambda measure, levels: 0.0,
+    *,
+    factors: Mapping[str, Sequence[str]] = QUICKSTART,
+    blocks: int = 3,
+    plot_spread: float = 0.0,
+    grouping: Sequence[str] = (),
+) -> Analysis:
+    """A run at 2 % spread between trials, with blocks that drift by 5 % and, if wanted, plots that differ."""
+    random = np.random.default_rng(seed)
+    plots: dict[tuple[int, ...], float] = {}
+
+    def value(measure: str, levels: tuple[int, ...], block: int) -> dict[str, tuple[float, str]]:
+        expensive = [own for own, name in zip(levels, factors, strict=True) if name in grouping]
+        plot = plots.setdefault((block, *expensive), random.normal(0, 1) * plot_spread)
+        log = truth(measure, levels) + 0.05 * block + plot + random.normal(0, 0.02)
+        return {"received_bps": (float(np.exp(20 + log)), "bit/s")}
+
+    baseline = {name: labels[0] for name, labels in factors.items()}
+    return analyse(
+        *make_run(factors, blocks, value, measures=["tcp", "udp"], baseline=baseline, grouping=grouping)
+    )
+
+
+@pytest.mark.parametrize(
+    ("factors", "plot_spread", "grouping"),
+    [
+        (QUICKSTART, 0.0, ()),
+        ({"a": "1234"}, 0.0, ()),
+        (QUICKSTART, 0.02, ("mtu", "offload")),
+    ],
+    ids=["quickstart", "one factor", "split-plot"],
+)
+def test_a_run_without_any_effect_seldom_shows_one(
+    make_run: MakeRun, factors: Mapping[str, Sequence[str]], plot_spread: float, grouping: Sequence[str]
+) -> None:
+    """Of 400 A/A runs at most 5 % show anything (plus two standard errors of the simulation: 7.2 %)."""
+    runs = [
+        simulate(make_run, seed, factors=factors, plot_spread=plot_spread, grouping=grouping)
+        for seed in range(400)
+    ]
+    assert np.mean([any(finding.shown for finding in run.findings) for run in runs]) <= 0.072
+
+
+def test_five_percent_at_two_percent_spread_is_found_with_three_blocks(make_run: MakeRun) -> None:
+    """In at least 95 of 100 quickstart-like runs a true +5 % is shown, at its size."""
+    found = [
+        finding
+        for seed in range(100)
+        for finding in simulate(make_run, seed, lambda m, levels: np.log(1.05) * levels[1]).findings
+        if finding.factor == "offload" and finding.measure == "tcp"
+    ]
+    assert sum(finding.shown for finding in found) >= 95
+    assert np.mean([finding.ratio for finding in found]) == pytest.approx(1.05, abs=0.003)
+    covers = [finding.ci is not None and finding.ci.low <= 1.05 <= finding.ci.high for finding in found]
+    assert sum(covers) >= 88
+
+
+def test_a_change_of_the_detectable_size_is_found_four_times_in_five(make_run: MakeRun) -> None:
+    """At the stated detectable change, a plain two-sided 5 % test of the effect has power 80 % (to 6 %)."""
+    spread = 0.02 * (2 / 12) ** 0.5  # two means of 12 trials each
+    steps = [np.log1p(simulate(make_run, seed).detectable["tcp"]) for seed in range(100)]
+    step = float(np.sqrt(np.mean(np.square(steps))))
+    assert step == pytest.approx(3.0 * spread, rel=0.05)
+    hits = 0
+    for seed in range(400):
+        analysis = simulate(make_run, 1000 + seed, lambda m, levels: step * levels[1])
+        (effect,) = [e for e in analysis.effects if e.measure == "tcp" and list(e.levels) == ["offload"]]
+        hits += effect.ci is not None and not effect.ci.low <= 1 <= effect.ci.high
+    assert hits / 400 == pytest.approx(0.80, abs=0.06)
+
+
+def test_spread_is_the_coefficient_of_variation_between_blocks(make_run: MakeRun) -> None:
+    """Median over the cells of standard deviation over mean."""
+    run = make_run(
+        {"a": "xyz"}, 3, lambda m, levels, block: {"received_bps": (100 + (levels[0] + 1) * (block - 2), "x")}
+    )
+    assert analyse(*run).spread == {"tcp": pytest.approx(0.02)}
+
+
+def test_a_factor_that_acts_alike_everywhere_is_one_finding(make_run: MakeRun) -> None:
+    """Without an interaction the finding holds over all other factors, and the others show nothing."""
+    findings = simulate(make_run, 1, lambda m, levels: 0.3 * levels[0]).findings
+    shown = [finding for finding in findings if finding.shown]
+    assert [(f.factor, f.level, f.reference, dict(f.conditions)) for f in shown] == [
+        ("mtu", "9000", "1500", {})
+    ] * 2
+    rest = {(f.measure, f.factor) for f in findings if not f.shown}
+    assert rest == {(measure, factor) for measure in ("tcp", "udp") for factor in ("offload", "direction")}
+
+
+def test_a_factor_that_acts_under_one_condition_only_is_told_per_condition(make_run: MakeRun) -> None:
+    """MTU 9000 helps one-way traffic only: one finding says so, another that both-ways shows no difference."""
+    findings = simulate(make_run, 2, lambda m, levels: 0.34 if levels[0] and not levels[2] else 0.0).findings
+    mtu = {
+        tuple(finding.conditions.items()): finding
+        for finding in findings
+        if finding.factor == "mtu" and finding.measure == "tcp"
+    }
+    assert set(mtu) == {(("direction", "one-way"),), (("direction", "both-ways"),)}
+    assert mtu[("direction", "one-way"),].shown
+    assert mtu[("direction", "one-way"),].ratio == pytest.approx(np.exp(0.34), rel=0.03)
+    assert not mtu[("direction", "both-ways"),].shown
+
+
+def test_the_largest_differences_come_first_and_twelve_are_enough(make_run: MakeRun) -> None:
+    """Nine levels with effects and two quiet factors: 12 findings, the shown ones by size, the quiet ones kept."""
+    findings = simulate(
+        make_run,
+        3,
+        lambda m, levels: 0.1 * levels[0] + 0.05 * levels[1],
+        factors={"a": "0123456789", "b": "01", "c": "01", "d": "01"},
+    ).findings
+    shown = [abs(np.log(finding.ratio)) for finding in findings if finding.shown]
+    assert len(findings) <= 12
+    assert shown == sorted(shown, reverse=True)
+    assert {finding.factor for finding in findings} == {"a", "b", "c", "d"}
+
+
+def test_nothing_smaller_than_detectable_is_shown(make_run: MakeRun) -> None:
+    """Every shown finding is at least as large as the run's detectable change."""
+    for seed in range(30):
+        analysis = simulate(make_run, seed, lambda m, levels: 0.03 * levels[0])
+        for finding in analysis.findings:
+            size = np.expm1(abs(np.log(finding.ratio)))
+            assert not finding.shown or size >= analysis.detectable[finding.measure]

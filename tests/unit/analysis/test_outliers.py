@@ -1,0 +1,121 @@
+"""Outlier marks: a published example, the reasons, and that nothing is deleted."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from iolab.analysis import analyse
+from iolab.analysis.outliers import robust_z, stand
+from iolab.plan.types import Plan
+from iolab.store.records import TrialRecord
+
+MakeRun = Callable[..., tuple[list[TrialRecord], Plan]]
+
+URANIUM = [199.31, 199.53, 200.19, 200.82, 201.92, 201.95, 202.18, 245.57]
+"""Tietjen & Moore (1972), mass spectrometer readings; NIST e-Handbook 1.3.5.17.1: one outlier, 245.57."""
+
+
+def listed(values: list[float], **others: list[float]) -> Callable[..., dict[str, tuple[float, str]]]:
+    """Give the block's value of each metric."""
+    units = {"retransmits": "count", "host_steal_ratio": "ratio"}
+    return lambda measure, levels, block: {
+        "received_bps": (values[block - 1], "bit/s"),
+        **{name: (own[block - 1], units[name]) for name, own in others.items()},
+    }
+
+
+def test_the_published_outlier_is_marked_and_no_other() -> None:
+    """Of the eight uranium readings only the known one is marked."""
+    marked = stand(np.array([URANIUM]), "bit/s").marked[0]
+    assert marked.tolist() == [False] * 7 + [True]
+
+
+def test_robust_z_follows_its_formula() -> None:
+    """0.6745 (x - median) / MAD, worked by hand: median 201.37, MAD 0.995."""
+    z = robust_z(np.array([URANIUM]))[0]
+    assert z[-1] == pytest.approx(0.6745 * (245.57 - 201.37) / 0.995)
+    assert z[0] == pytest.approx(0.6745 * (199.31 - 201.37) / 0.995)
+
+
+def test_jitter_of_a_tenth_of_a_percent_is_never_marked() -> None:
+    """However equal the others are, 0.1 % off has no reader."""
+    assert not stand(np.array([[1e9, 1e9 + 1, 1e9 + 2, 1e9 + 1, 1.001e9]]), "bit/s").marked.any()
+
+
+def test_equal_trials_but_one_are_told_apart() -> None:
+    """Where the MAD is 0 the mean absolute deviation takes its place: the odd one of ten is marked."""
+    assert stand(np.array([[5.0] * 9 + [6.0]]), "s").marked[0].tolist() == [False] * 9 + [True]
+    assert not stand(np.array([[5.0] * 10]), "s").marked.any()
+
+
+def test_three_trials_are_too_few() -> None:
+    """Of three trials none can be called the odd one."""
+    assert not stand(np.array([[1.0, 1.0001, 2.0]]), "bit/s").marked.any()
+
+
+def test_a_single_retransmit_is_no_outlier_but_a_thousand_are() -> None:
+    """Counts scatter by their square root (Poisson)."""
+    assert not stand(np.array([[0.0, 0, 0, 0, 2]]), "count").marked.any()
+    assert stand(np.array([[0.0, 0, 0, 0, 1000]]), "count").marked[0, 4]
+
+
+def test_normal_trials_are_hardly_ever_marked(random: np.random.Generator) -> None:
+    """Of 2000 cells with 5 trials at 2 % spread, fewer than 3 % get a mark; the bare rule marks 20 %."""
+    standing = stand(random.normal(1e9, 2e7, size=(2000, 5)), "bit/s")
+    assert (np.abs(standing.robust_z) > 3.5).any(axis=1).mean() > 0.15
+    assert standing.marked.any(axis=1).mean() < 0.03
+
+
+def test_marked_trials_stay_and_the_result_is_given_with_and_without(make_run: MakeRun) -> None:
+    """The mean keeps every trial; mean_without leaves the marked one out."""
+    values = [100.0, 101.0, 102.0, 103.0, 40.0]
+    records, plan = make_run({"a": "x"}, 5, listed(values))
+    analysis = analyse(records, plan)
+    (found,) = analysis.estimates
+    assert found.values == tuple(values)
+    assert (found.n, found.outliers) == (5, (4,))
+    assert found.mean == pytest.approx(89.2)
+    assert found.mean_without == pytest.approx(101.5)
+    (mark,) = analysis.outliers
+    assert (mark.key, mark.block, mark.value, mark.code) == ("tcp/(0,)/5", 5, 40.0, "far-from-median")
+
+
+def test_an_index_counts_the_trials_that_exist(make_run: MakeRun) -> None:
+    """With block 2 missing, the mark of block 5 is the fourth value."""
+    records, plan = make_run({"a": "x"}, 6, listed([100.0, 0.0, 102.0, 103.0, 40.0, 101.0]))
+    (found,) = analyse([record for record in records if record.block != 2], plan).estimates
+    assert found.outliers == (3,)
+    assert found.values[3] == 40.0
+
+
+def test_a_marked_baseline_trial_leaves_its_pair_out_of_ratio_without(make_run: MakeRun) -> None:
+    """The cell itself has no mark, but one of its ratios is to a marked trial."""
+    base, other = [100.0, 101.0, 102.0, 103.0, 40.0], [200.0, 202.0, 204.0, 206.0, 201.0]
+    run = make_run(
+        {"a": "xy"}, 5,
+        lambda m, levels, block: {"received_bps": ((base, other)[levels[0]][block - 1], "bit/s")},
+        baseline={"a": "x"},
+    )  # fmt: skip
+    second = analyse(*run).estimates[1]
+    assert (second.outliers, second.mean_without) == ((), None)
+    assert second.ratio_without == pytest.approx(2.0)
+    assert second.ratio is not None
+    assert second.ratio > 2.1
+
+
+@pytest.mark.parametrize(
+    ("steal", "retransmits", "code"),
+    [
+        ([0.0, 0, 0, 0, 0.2], [0.0, 0, 0, 0, 500], "host-stolen-time"),
+        ([0.0, 0, 0, 0, 0.01], [3.0, 1, 4, 2, 500], "retransmits"),
+        ([0.0, 0, 0, 0, 0.01], [3.0, 1, 4, 2, 3], "far-from-median"),
+    ],
+)
+def test_the_reason_is_what_else_was_unusual_in_the_same_trial(
+    make_run: MakeRun, steal: list[float], retransmits: list[float], code: str
+) -> None:
+    """Stolen time first, then retransmits, else only that it lies apart."""
+    values = listed([100.0, 101, 102, 103, 40], host_steal_ratio=steal, retransmits=retransmits)
+    marks = analyse(*make_run({"a": "x"}, 5, values)).outliers
+    assert [mark.code for mark in marks if mark.metric == "received_bps"] == [code]

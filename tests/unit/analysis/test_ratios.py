@@ -1,0 +1,133 @@
+"""Ratios to the same-block baseline trial."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from iolab.analysis import analyse
+from iolab.analysis.types import Estimate
+from iolab.plan.types import Plan
+from iolab.store.records import TrialRecord
+
+MakeRun = Callable[..., tuple[list[TrialRecord], Plan]]
+Table = dict[tuple[int, ...], list[float]]
+
+
+def pick(estimates: tuple[Estimate, ...], **cell: str) -> Estimate:
+    """The estimate of the leading metric of exactly this cell."""
+    (found,) = [own for own in estimates if dict(own.cell) == cell and own.metric == "received_bps"]
+    return found
+
+
+def rates(table: Table) -> Callable[..., dict[str, tuple[float, str]]]:
+    """Give the listed value per cell and block."""
+    return lambda measure, levels, block: {"received_bps": (table[levels][block - 1], "bit/s")}
+
+
+def test_ratio_is_the_geometric_mean_of_same_block_ratios(make_run: MakeRun) -> None:
+    """Each trial is divided by its own block's baseline trial, so that drift of the host cancels."""
+    table: Table = {(0,): [100.0, 50.0, 200.0, 80.0], (1,): [110.0, 60.0, 220.0, 88.0]}
+    run = make_run({"mtu": ["1500", "9000"]}, 4, rates(table), baseline={"mtu": "1500"})
+    found = pick(analyse(*run).estimates, mtu="9000")
+    logs = np.log([1.1, 1.2, 1.1, 1.1])
+    low, high = stats.t.interval(0.95, 3, logs.mean(), stats.sem(logs))
+    assert found.ratio == pytest.approx(np.exp(logs.mean()), rel=1e-12)
+    assert found.ratio_ci is not None
+    assert (found.ratio_ci.low, found.ratio_ci.high) == pytest.approx((np.exp(low), np.exp(high)), rel=1e-9)
+    assert found.ratio_ci.method == "t on log ratios"
+    assert found.p_value == pytest.approx(stats.ttest_1samp(logs, 0).pvalue, rel=1e-9)
+
+
+def test_the_baseline_itself_is_1_without_interval(make_run: MakeRun) -> None:
+    """Its ratio is 1 by definition: no interval, no p-value."""
+    table: Table = {(0,): [100.0, 50.0, 200.0, 80.0], (1,): [110.0, 60.0, 220.0, 88.0]}
+    run = make_run({"mtu": ["1500", "9000"]}, 4, rates(table), baseline={"mtu": "1500"})
+    found = pick(analyse(*run).estimates, mtu="1500")
+    assert (found.ratio, found.ratio_ci, found.p_value) == (1.0, None, None)
+
+
+def test_three_blocks_give_a_ratio_but_no_interval(make_run: MakeRun) -> None:
+    """Below four pairs the ratio stands alone."""
+    table: Table = {(0,): [1.0, 1.0, 1.0], (1,): [2.0, 2.0, 2.1]}
+    found = pick(analyse(*make_run({"a": "xy"}, 3, rates(table), baseline={"a": "x"})).estimates, a="y")
+    assert found.ratio == pytest.approx((2 * 2 * 2.1) ** (1 / 3))
+    assert (found.ci, found.ratio_ci, found.p_value) == (None, None, None)
+
+
+def test_pairs_without_a_baseline_trial_are_left_out_and_counted(make_run: MakeRun) -> None:
+    """A missing or zero baseline trial costs a pair; ratio_n says how many are left."""
+    table: Table = {(0,): [1.0, 0.0, 1.0, 1.0, 1.0, 1.0], (1,): [2.0, 9.0, 2.0, 2.0, 2.0, 2.0]}
+    records, plan = make_run({"a": "xy"}, 6, rates(table), baseline={"a": "x"})
+    found = pick(analyse([r for r in records if r.key != "tcp/(0,)/6"], plan).estimates, a="y")
+    assert (found.n, found.ratio_n) == (6, 4)
+    assert found.ratio == pytest.approx(2.0)
+
+
+def test_other_factors_stay_as_they_are(make_run: MakeRun) -> None:
+    """The baseline of a cell is the cell that differs in the baseline's factors only."""
+    table: Table = {(0, 0): [10.0], (0, 1): [100.0], (1, 0): [20.0], (1, 1): [500.0]}
+    run = make_run(
+        {"mtu": ["1500", "9000"], "direction": ["one", "both"]}, 1, rates(table), baseline={"mtu": "1500"}
+    )
+    estimates = analyse(*run).estimates
+    assert pick(estimates, mtu="9000", direction="one").ratio == pytest.approx(2)
+    assert pick(estimates, mtu="9000", direction="both").ratio == pytest.approx(5)
+
+
+def test_sub_factors_that_the_baseline_lacks_are_dropped(make_run: MakeRun) -> None:
+    """Every number of queues of vhost is compared with the one e1000, which has none."""
+    table: Table = {(0, -1): [10.0], (1, 0): [20.0], (1, 1): [30.0]}
+    run = make_run(
+        {"nic": ["e1000", "vhost"], "queues": ["1", "4"]},
+        1,
+        rates(table),
+        baseline={"nic": "e1000"},
+        cells=list(table),
+    )
+    estimates = analyse(*run).estimates
+    assert [pick(estimates, nic="vhost", queues=n).ratio for n in "14"] == [
+        pytest.approx(2),
+        pytest.approx(3),
+    ]
+
+
+def test_a_measure_that_the_baselines_factor_does_not_touch_has_no_ratio(make_run: MakeRun) -> None:
+    """Without the factor there is nothing to compare with."""
+    run = make_run({"mtu": ["1500"], "a": "xy"}, 1, rates({(-1, 0): [1.0], (-1, 1): [2.0]}),
+                   baseline={"mtu": "1500"}, cells=[(-1, 0), (-1, 1)])  # fmt: skip
+    assert [own.ratio for own in analyse(*run).estimates] == [None, None]
+
+
+def test_ratios_that_reach_0_are_averaged_as_they_are(make_run: MakeRun) -> None:
+    """A logarithm of 0 does not exist: the arithmetic mean of the ratios and its interval, and no p-value."""
+    table: Table = {(0,): [1.0, 1.0, 1.0, 1.0], (1,): [0.0, 1.0, 0.5, 0.5]}
+    found = pick(analyse(*make_run({"a": "xy"}, 4, rates(table), baseline={"a": "x"})).estimates, a="y")
+    assert found.ratio == pytest.approx(0.5)
+    assert found.ratio_ci is not None
+    assert found.ratio_ci.method == "t on ratios"
+    assert found.p_value is None
+
+
+def test_p_values_are_corrected_over_the_cells_compared(
+    make_run: MakeRun, random: np.random.Generator
+) -> None:
+    """Three cells against one baseline: Holm over three, per metric."""
+    table: Table = {(level,): list(random.lognormal(0.02 * level, 0.02, size=5)) for level in range(4)}
+    estimates = analyse(*make_run({"a": "wxyz"}, 5, rates(table), baseline={"a": "w"})).estimates
+    raw = sorted(stats.ttest_1samp(np.log(table[(k,)]) - np.log(table[(0,)]), 0).pvalue for k in (1, 2, 3))
+    expected = np.maximum.accumulate(np.minimum(np.array([3, 2, 1]) * np.array(raw, dtype=float), 1))
+    found = sorted(own.p_value for own in estimates if own.p_value is not None)
+    assert found == pytest.approx(list(expected), rel=1e-9)
+
+
+def test_ten_blocks_get_the_bootstrap_of_log_ratios(make_run: MakeRun, random: np.random.Generator) -> None:
+    """The interval of the ratio follows the same rule as that of the mean, and holds the ratio."""
+    table: Table = {(0,): list(random.lognormal(20, 0.02, 10)), (1,): list(random.lognormal(20.1, 0.02, 10))}
+    found = pick(analyse(*make_run({"a": "xy"}, 10, rates(table), baseline={"a": "x"})).estimates, a="y")
+    assert found.ci is not None
+    assert found.ratio_ci is not None
+    assert (found.ci.method, found.ratio_ci.method) == ("BCa bootstrap", "BCa bootstrap on log ratios")
+    assert found.ratio is not None
+    assert found.ratio_ci.low < found.ratio < found.ratio_ci.high

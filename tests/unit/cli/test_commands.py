@@ -1,0 +1,156 @@
+"""The commands that need no lab: exit codes, messages for wrong input, and that nothing ends in a traceback."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from iolab.cli.main import run
+from iolab.errors import AgentError, ExitCode
+
+GOOD = """
+title: Two namespaces
+lab:
+  machines: {near: {kind: netns}, far: {kind: netns}}
+  links: {lan: {ends: [near.eth0, far.eth0]}}
+measure:
+  tcp: {kind: stream, from: near, to: far}
+factors:
+  links.lan.mtu: [1500, 9000]
+"""
+
+
+@pytest.fixture(autouse=True)
+def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work in a folder of the test's own."""
+    monkeypatch.chdir(tmp_path)
+
+
+def written(text: str, name: str = "lab.yaml") -> str:
+    """Write an experiment file; return its name."""
+    Path(name).write_text(text)
+    return name
+
+
+def test_check_says_what_a_correct_file_means(capsys: pytest.CaptureFixture[str]) -> None:
+    """Cells, blocks, factors, on standard output; exit code 0."""
+    assert run(["check", written(GOOD)]) == ExitCode.DONE
+    printed = capsys.readouterr().out
+    assert "links.lan.mtu: 1500, 9000" in printed
+    assert "2 cells" in printed
+
+
+def test_a_wrong_word_is_named_with_its_line_and_the_nearest_right_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Exit code 2; file, line, what was seen, what was probably meant."""
+    assert run(["check", written(GOOD.replace("kind: stream", "kind: steam"))]) == ExitCode.INPUT_WRONG
+    complaint = capsys.readouterr().err
+    assert "lab.yaml:7" in complaint
+    assert "steam" in complaint
+    assert "stream" in complaint
+
+
+def test_every_error_is_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """Three mistakes in one file are three lines."""
+    text = GOOD.replace("links: {lan", "lniks: {lan").replace("kind: netns}, far", "kind: netms}, far")
+    assert run(["check", written(text.replace("[1500, 9000]", "[1500, lots]"))]) == ExitCode.INPUT_WRONG
+    complaint = capsys.readouterr().err
+    assert all(word in complaint for word in ("lniks", "netms"))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["check", "absent.yaml"],
+        ["check", "."],
+        ["run", "absent.yaml"],
+        ["plan", "absent.yaml"],
+        ["show", "absent"],
+        ["report", "absent"],
+        ["compare", "absent", "absent"],
+        ["resume", "absent"],
+        ["extend", "absent", "absent.yaml"],
+        ["run"],
+        ["frobnicate"],
+        ["report", "absent", "--format", "pdf"],
+        ["run", "x.yaml", "--blocks", "0"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_input_ends_with_code_2_and_no_traceback(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever is missing or misspelt, the user is told in words."""
+    assert run(arguments) == ExitCode.INPUT_WRONG
+    captured = capsys.readouterr()
+    assert captured.err.strip()
+    assert "Traceback" not in captured.err + captured.out
+    assert "defect of iolab" not in captured.err
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\x00" * 1000,
+        b"\xff\xfe\xfa" * 400_000,
+        b"[" * 500_000,
+        b"a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n",
+        b"{" * 50_000,
+        b"x" * 1_000_000,
+        b"- " * 300_000,
+        b"",
+        b"%YAML 9.9\n---\n",
+    ],
+    ids=[
+        "nul",
+        "not utf-8",
+        "deep list",
+        "aliases",
+        "deep map",
+        "one word",
+        "dashes",
+        "empty",
+        "future yaml",
+    ],
+)
+def test_garbage_is_refused_in_words(content: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 2 for anything that is no experiment."""
+    Path("garbage.yaml").write_bytes(content)
+    assert run(["check", "garbage.yaml"]) == ExitCode.INPUT_WRONG
+    assert "garbage.yaml" in capsys.readouterr().err
+
+
+def test_the_schema_is_json_for_editors(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is a JSON Schema and knows the language's top keys."""
+    assert run(["schema"]) == ExitCode.DONE
+    assert {"title", "lab", "measure"} <= set(json.loads(capsys.readouterr().out)["properties"])
+
+
+def test_new_writes_a_correct_experiment_and_overwrites_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """What it writes passes check; a second time the file is refused."""
+    assert run(["new", "mine"]) == ExitCode.DONE
+    assert run(["check", "mine.yaml"]) == ExitCode.DONE
+    assert run(["new", "mine"]) == ExitCode.INPUT_WRONG
+    assert "exists" in capsys.readouterr().err
+
+
+def test_cleaning_another_host_is_not_yet_possible_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 3: the host cannot do it."""
+    assert run(["clean", "--host", "pc6"]) == ExitCode.HOST_CANNOT
+    assert "pc6" in capsys.readouterr().err
+
+
+def test_a_missing_agent_is_code_3_with_advice(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The message says where it was looked for and what to do."""
+    monkeypatch.setenv("IOLAB_AGENT", "/nowhere/iolab-agent")
+    assert run(["doctor"]) == AgentError.exit_code
+    assert "make setup" in capsys.readouterr().err
+
+
+def test_no_runs_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
+    """An empty folder lists nothing."""
+    assert run(["list"]) == ExitCode.DONE
+    assert "no runs" in capsys.readouterr().out

@@ -1,0 +1,408 @@
+"""Files that are YAML but wrong: every problem at once, each with its line, what was seen, what is allowed."""
+
+import json
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from iolab.errors import InputError
+from iolab.experiment import parse
+from iolab.experiment.grammar import MODELS, keys
+
+BASE = """\
+lab:
+  machines:
+    a: {kind: netns}
+    b: {kind: netns}
+    c: {kind: netns, on: none}
+  links:
+    lan: {ends: [a.eth0, b.eth0, c.eth0], mtu: 1500, offload: {tso: on}}
+measure:
+  tcp: {kind: stream, from: a, to: b, duration: 1s}
+  udp: {kind: stream, protocol: udp, rate: 1Gbit, from: a, to: b, duration: 1s}
+factors:
+  links.lan.mtu: [1500, 9000]
+  net:
+    plain: {}
+    vlan: {links.lan.vlan: 100}
+baseline: {net: plain}
+blocks: 3
+"""
+MTU = "links.lan.mtu: [1500, 9000]"
+TCP = "{kind: stream, from: a, to: b, duration: 1s}"
+C = "{kind: netns, on: none}"
+
+
+def changed(old: str, new: str) -> str:
+    """Return the base text with one part replaced."""
+    assert old in BASE
+    return BASE.replace(old, new)
+
+
+def problems(text: str) -> list[str]:
+    """Return what is told about a text."""
+    with pytest.raises(InputError) as caught:
+        parse(text, "f.yaml")
+    return [str(problem) for problem in caught.value.problems]
+
+
+def test_the_base_of_these_tests_is_right() -> None:
+    """What follows is wrong for one reason only."""
+    experiment = parse(BASE, "f.yaml")
+    assert (experiment.title, experiment.blocks, experiment.seed) == ("f", 3, 1)
+    assert experiment.baseline == {"net": "plain"}
+    assert experiment.text == BASE
+
+
+WRONG = [
+    # paths
+    (
+        MTU,
+        "links.lan.mut: [1]",
+        12,
+        "saw mut; allowed: a key at this place: ends, mtu",
+        "did you mean 'mtu'?",
+    ),
+    (MTU, "link.lan.mtu: [1]", 12, "saw link", "did you mean 'links'?"),
+    (MTU, "links.lon.mtu: [1]", 12, "saw lon", "did you mean 'lan'?"),
+    (MTU, "tpc.window: [1K]", 12, "saw tpc", "did you mean 'tcp'?"),
+    (MTU, "links.lan.offload.tos: [on]", 12, "saw tos", "did you mean 'tso'?"),
+    (MTU, '"*.form": [a]', 12, "saw form", "did you mean 'from'?"),
+    (MTU, "machines.*.nic: [e1000]", 12, "saw nic", "kind, on, forward"),
+    (MTU, "machines: [1]", 12, "'machines' is no path", ""),
+    (MTU, "machines.: [1]", 12, "machines.NAME", ""),
+    (MTU, "tcp: [1]", 12, "write tcp.KEY", ""),
+    (MTU, "tcp.: [1]", 12, "saw ; allowed: a key at this place", ""),
+    (MTU, "foo: [1]", 12, "'foo' is no path", ""),
+    ("vlan: {links.lan.vlan", "vlan: {links.lan.vlam", 15, "saw vlam", "did you mean 'vlan'?"),
+    # levels
+    (MTU, "links.lan.mtu: [1500, 90000]", 12, "saw 90000; allowed: a whole number from 68 to 65535", ""),
+    (MTU, "links.lan.mtu: [1500, 1500]", 12, "the label '1500' twice", ""),
+    (MTU, "links.lan.mtu: []", 12, "no levels", ""),
+    (MTU, "links.lan.mtu: 9000", 12, "saw 9000; allowed: a list of values, or a mapping", ""),
+    (
+        MTU,
+        "links.lan.mtu: {a: {value: 9000, factor: {}}}",
+        12,
+        "the key 'factor'",
+        "{value: ..., factors: {...}}",
+    ),
+    (MTU, "links.lan.mtu: {a: {factors: {}}}", 12, "no value", ""),
+    (MTU, "links.lan.ends.7: [c.eth0]", 12, "saw item 7", ""),
+    (MTU, "links.lan.shape.rate: [1Gbit]", 12, "saw no at", ""),
+    (MTU, "foo: {a: {}, b: {}}", 12, "levels that change nothing", ""),
+    (MTU, "foo: {a: 1}", 12, "saw 1; allowed: a mapping of path to value", ""),
+    (
+        MTU,
+        "links.lan.mtu: {a: {value: 1500, factors: {net: {x: {tcp.window: 1K}}}}}",
+        13,
+        "two places of one cell",
+        "",
+    ),
+    ("plain: {}", "plain: {links.lan.mtu: 1500}", 13, "a path that no other factor sets", ""),
+    (
+        MTU,
+        "links.lan.mtu: {a: {value: 1500, factors: {links.lan.mtu: [9000]}}}",
+        12,
+        "its own sub-factor",
+        "",
+    ),
+    (MTU, "machines.b: {none: none, one: {kind: netns}}", 7, "saw b; allowed: a machine: a, c", ""),
+    # machines
+    (C, "{kind: netn}", 5, "saw netn; allowed: host, netns, vm", "did you mean 'netns'?"),
+    (C, "{knid: netns}", 5, "no kind", "is 'knid' meant to be 'kind'?"),
+    (C, "{kind: netns, on: d}", 5, "saw d; allowed: a machine: a, b, c", ""),
+    (C, "{kind: netns, on: c}", 5, "c on c; allowed: machines that form a tree", ""),
+    (C, "{kind: host, on: a}", 5, "saw a; allowed: none", ""),
+    (C, "{kind: vm, nic: virtio_net}", 5, "saw virtio_net", "did you mean 'virtio-net'?"),
+    (C, "{kind: vm, memory: 1GB}", 5, "saw 1GB", "write 1G (binary)"),
+    (C, "{kind: vm, cpus: '2'}", 5, "saw 2; allowed: a whole number, 1 or more", ""),
+    (C, "{kind: vm, pin: [a]}", 5, "pin.0: saw a", ""),
+    (C, "{kind: netns, disks: [{volume: v}]}", 5, "disks.0.volume: saw v; allowed: a volume: nothing", ""),
+    ("    c:", "    abcdefghijklmnop:", 5, "at most 15", ""),
+    ("    c:", "    c.d:", 5, "letters, digits", ""),
+    ("    c:", "    none:", 5, "a name other than", ""),
+    # links
+    ("c.eth0]", "d.eth0]", 7, "ends.2: saw d; allowed: a machine: a, b, c", ""),
+    ("c.eth0]", "c]", 7, "saw c; allowed: machine.port", "did you mean 'c.eth0'?"),
+    ("c.eth0]", "c.a_far_too_long_name]", 7, "at most 15", ""),
+    ("c.eth0]", "a.eth0]", 7, "a.eth0 twice", ""),
+    ("\nmeasure", "\n    two: {ends: [a.eth0, c.eth1]}\nmeasure", 8, "already an end of 'lan'", ""),
+    ("tso: on", "tso: true", 7, "saw true; allowed: on, off or none", "did you mean 'on'?"),
+    ("tso: on", "tos: on", 7, "the key 'tos'", "did you mean 'tso'?"),
+    ("mtu: 1500", "mtu: '1500'", 7, "a whole number from 68", ""),
+    ("mtu: 1500", "mtu: true", 7, "saw true", ""),
+    ("mtu: 1500", "vlan: 4095", 7, "saw 4095; allowed: a whole number from 1 to 4094 or none", ""),
+    ("mtu: 1500", "wire: {delay: 5}", 7, "a duration with its unit", "did you mean 5s?"),
+    (
+        "mtu: 1500",
+        "shape: {at: a.eth1, qdisc: htb, rate: 1Gbit}",
+        7,
+        "saw a.eth1; allowed: an end of this link",
+        "",
+    ),
+    (
+        "mtu: 1500",
+        "shape: {at: a.eth0, qdisc: tbf, rate: 1Gbit, classes: {g: {rate: 1Mbit}}}",
+        7,
+        "htb or pacer",
+        "",
+    ),
+    (
+        "mtu: 1500",
+        "shape: {at: a.eth0, qdisc: htb, rate: 1Gbit, classes: {g: {rate: 1Mbit, from: d}}}",
+        7,
+        "saw d",
+        "",
+    ),
+    (
+        "mtu: 1500",
+        "shape: {at: a.eth0, qdisc: htb, rate: 1Gbit, default: x}",
+        7,
+        "saw x; allowed: a class",
+        "",
+    ),
+    (
+        "mtu: 1500",
+        "shape: {at: a.eth0, qdisc: pacer, rate: 1, classes: {g: {rate: 2, ceil: 1}}}",
+        7,
+        "ceil",
+        "",
+    ),
+    ("mtu: 1500", "addresses: {a.eth0: 198.18.0.1}", 7, "saw 198.18.0.1", "did you mean '198.18.0.1/24'?"),
+    ("mtu: 1500", "addresses: {a.eth1: 198.18.0.1/24}", 7, "saw a.eth1; allowed: an end of this link", ""),
+    ("mtu: 1500", "addresses: {a.eth0: 198.18.0.1/24, b.eth0: 198.18.0.1/24}", 7, "no other port has", ""),
+    ("\nmeasure", "\n  volumes: {v: {on: d, size: 1G}}\nmeasure", 8, "saw d; allowed: a machine", ""),
+    ("\nmeasure", "\n  volumes: {v: {on: a, size: 0}}\nmeasure", 8, "saw 0", ""),
+    # measures
+    (TCP, "{kind: steram}", 9, "saw steram", "did you mean 'stream'?"),
+    (TCP, "stream", 9, "a mapping, e.g. {kind: stream}", ""),
+    (TCP, "{kind: stream, src: a, to: b}", 9, "the key 'src'", ""),
+    (TCP, "{kind: stream, to: b}", 9, "no from", "add from"),
+    (TCP, "{kind: stream, from: a}", 9, "no to", "add to"),
+    (TCP, "{kind: stream}", 9, "no from and to", ""),
+    (TCP, "{kind: stream, from: a, to: d}", 9, "saw d; allowed: a machine", ""),
+    (
+        TCP,
+        "{kind: stream, from: a, to: b.eth9}",
+        9,
+        "saw b.eth9; allowed: a port that a link has: b.eth0",
+        "",
+    ),
+    (TCP, "{kind: stream, from: a, to: a}", 9, "'a' to itself", ""),
+    (TCP, "{kind: stream, from: a, flows: [{from: a, to: b}]}", 9, "both flows and from", ""),
+    (TCP, "{kind: stream, flows: [{from: a, to: d}]}", 9, "flows.0.to: saw d", ""),
+    (TCP, "{kind: stream, from: a, to: b, watch: [lam]}", 9, "watch.0: saw lam", "did you mean 'lan'?"),
+    (
+        TCP,
+        "{kind: stream, from: a, to: b, watch: [{at: a.eth1, window: 12us}]}",
+        9,
+        "watch.0.at: saw a.eth1",
+        "",
+    ),
+    (TCP, "{kind: stream, from: a, to: b, duration: 0s}", 9, "duration: saw 0s", ""),
+    (TCP, "{kind: forwarding, from: a.eth0, to: b.eth0, loss_ratio: 5}", 9, "saw 5", "did you mean 5%?"),
+    (TCP, "{kind: disk, program: fio, on: d}", 9, "saw d; allowed: a machine", ""),
+    ("  tcp: {", "  lan: {", 9, "a name that none of the links has", ""),
+    ("  tcp: {", "  links: {", 9, "a name other than", ""),
+    # the rest
+    (
+        "baseline: {net: plain}",
+        "baseline: {net: plian}",
+        16,
+        "a level of net: plain",
+        "did you mean 'plain'?",
+    ),
+    (
+        "baseline: {net: plain}",
+        "baseline: {nte: plain}",
+        16,
+        "saw nte; allowed: a factor",
+        "did you mean 'net'?",
+    ),
+    ("baseline: {net: plain}", "baseline: {net: [plain]}", 16, "one label", ""),
+    ("baseline: {net: plain}", "baseline: plain", 16, "a mapping of factor", ""),
+    (
+        "baseline: {net: plain}",
+        "baseline: {net: plain}\nexcept: {net: plain}",
+        16,
+        "levels that some cell has",
+        "",
+    ),
+    ("baseline: {net: plain}", "only: [{net: vlam}]", 16, "saw vlam", "did you mean 'vlan'?"),
+    ("baseline: {net: plain}", "only: [3]", 16, "a mapping of factor to label", ""),
+    ("baseline: {net: plain}", "only: {net: vlan}\nexcept: {net: vlan}", 16, "no cell is left", ""),
+    ("blocks: 3", "blocks: 0", 17, "saw 0; allowed: a whole number from 1", ""),
+    ("blocks: 3", "blocks: true", 17, "saw true", ""),
+    ("blocks: 3", "seed: x", 17, "saw x", ""),
+    ("blocks: 3", "title: [x]", 17, "one line", ""),
+    ("blocks: 3", "block: 3", 17, "the key 'block'", "did you mean 'blocks'?"),
+    ("blocks: 3", "machines: {}", 17, "the key 'machines'", "belongs under 'lab'"),
+    ("  machines:", "  machine:", 2, "the key 'machine'", "did you mean 'machines'?"),
+    ("lab:", "lap:", 1, "the key 'lap'", "did you mean 'lab'?"),
+    ("measure:\n", "measures:\n", 8, "the key 'measures'", "did you mean 'measure'?"),
+]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "words", "advice"), WRONG, ids=[case[1][:50] for case in WRONG]
+)
+def test_a_mistake_is_told_with_its_line(old: str, new: str, line: int, words: str, advice: str) -> None:
+    """Where, what was seen, what is allowed, and the nearest right word."""
+    told = problems(changed(old, new))
+    assert any(text.startswith(f"f.yaml:{line}: ") and words in text and advice in text for text in told), (
+        told
+    )
+
+
+def test_all_mistakes_are_told_at_once() -> None:
+    """Five mistakes in five places are five problems, in the order of their lines."""
+    text = (
+        BASE.replace("mtu: 1500", "mtu: 64")
+        .replace("rate: 1Gbit", "rate: 1Gbps")
+        .replace("lan.mtu:", "lan.mut:")
+    )
+    text = text.replace("{net: plain}", "{net: plian}").replace("blocks: 3", "blocks: x")
+    told = problems(text)
+    assert [text.split(":")[1] for text in told] == ["7", "10", "12", "16", "17"]
+
+
+def test_a_wrong_factor_is_told_once() -> None:
+    """What only follows from it (an unknown baseline) is not told beside it."""
+    assert (
+        len(problems(changed("vlan: {links.lan.vlan: 100}", "vlan: 3").replace("net: plain}", "net: vlan}")))
+        == 1
+    )
+
+
+def test_a_mistake_of_many_cells_is_told_once() -> None:
+    """However many combinations show it."""
+    text = changed("[1500, 9000]", str([*range(1000, 1200)])).replace("to: b, duration", "to: d, duration", 1)
+    assert len(problems(text)) == 1
+
+
+def test_many_mistakes_are_cut_off() -> None:
+    """A hundred are told and the others counted."""
+    lines = "\n".join(f"  links.lan.x{i}: [1]" for i in range(500))
+    told = problems(BASE.replace("factors:", f"factors:\n{lines}"))
+    assert len(told) == 101
+    assert "more problems" in told[-1]
+
+
+def test_cells_beyond_reason_are_refused_by_number() -> None:
+    """Twelve factors of ten levels are no experiment; the refusal comes at once."""
+    ten = ",".join(map(str, range(1, 11)))
+    paths = [
+        f"{measure}.{key}" for measure in ("tcp", "udp") for key in ("window", "length", "parallel", "rate")
+    ]
+    text = changed(MTU, "\n  ".join(f"{path}: [{ten}]" for path in paths))
+    assert any("200000000 cells" in told and "at most 10000000 cells" in told for told in problems(text))
+
+
+def test_places_set_beyond_reason_are_refused_by_number() -> None:
+    """A * over many measures times many levels is bounded too."""
+    measures = "\n".join(f"  t{i}: {TCP}" for i in range(400))
+    text = changed("  tcp: " + TCP, "  tcp: " + TCP + "\n" + measures).replace(
+        MTU, f'"*.window": {[*range(1, 200)]}'
+    )
+    assert any("places set by all levels" in told for told in problems(text))
+
+
+def test_what_is_excluded_need_not_make_sense() -> None:
+    """A combination that `except` leaves out is not held against the file."""
+    text = changed(MTU, '"*.from": [a, b]')
+    assert any("'b' to itself" in told for told in problems(text))
+    assert parse(text + 'except: {"*.from": b}\n', "f").excluded
+
+
+WORDS = sorted(
+    {key for group in MODELS.values() for model in group.values() for key in keys(model)}
+    | {
+        "lab",
+        "machines",
+        "links",
+        "volumes",
+        "measure",
+        "factors",
+        "baseline",
+        "only",
+        "except",
+        "blocks",
+        "title",
+    }
+    | {
+        "a",
+        "b",
+        "a.eth0",
+        "b.eth0",
+        "none",
+        "on",
+        "netns",
+        "vm",
+        "stream",
+        "forwarding",
+        "disk",
+        "64K",
+        "1s",
+        "1Gbit",
+    }
+    | {
+        "links.a.mtu",
+        "*.from",
+        "machines.*.on",
+        "a.flows.0.from",
+        "machines.c",
+        "*.*",
+        "links.*.*.*",
+        "a.",
+        ".",
+    }
+    | {"value", "factors"}
+)
+NUMBERS = st.integers(-2, 10_000) | st.floats(allow_nan=False, allow_infinity=False)
+SCALARS = st.one_of(st.sampled_from(WORDS), NUMBERS, st.booleans(), st.none())
+TOP = ("lab", "measure", "factors", "baseline", "only", "except", "blocks", "title", "seed")
+TREES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(WORDS), inner, max_size=5),
+    max_leaves=25,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.fixed_dictionaries({}, optional=dict.fromkeys(TOP, TREES)))
+def test_no_tree_of_our_own_words_makes_a_traceback(tree: dict[str, object]) -> None:
+    """Documents made of the language's words in wrong places are refused, not stumbled over."""
+    with pytest.raises(InputError):
+        parse(json.dumps(tree), "x.yaml")
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    section=st.sampled_from(["machines", "links", "measure", "factors", "baseline", "only"]),
+    key=st.sampled_from(WORDS),
+    inner=st.sampled_from(WORDS),
+    value=TREES,
+)
+def test_no_single_mistake_makes_a_traceback(section: str, key: str, inner: str, value: object) -> None:
+    """A right document with one strange part is an experiment or an InputError."""
+    tree: dict[str, Any] = {
+        "lab": {
+            "machines": {"a": {"kind": "netns"}, "b": {"kind": "vm"}},
+            "links": {"lan": {"ends": ["a.eth0", "b.eth0"]}},
+        },
+        "measure": {"tcp": {"kind": "stream", "from": "a", "to": "b"}},
+        "factors": {"links.lan.mtu": [1500, 9000]},
+    }
+    holder = tree["lab"] if section in ("machines", "links") else tree
+    holder.setdefault(section, {}).setdefault(key, {})
+    place = holder[section]
+    first = next(iter(place))
+    for name in {key, first}:
+        if isinstance(place[name], dict):
+            place[name][inner] = value
+    with suppress(InputError):
+        parse(json.dumps(tree), "x.yaml")

@@ -1,0 +1,196 @@
+"""Resolving cells: keys tell content, not labels; each factor touches what its paths name; work is done once."""
+
+import json
+import resource
+import subprocess
+import sys
+import time
+
+import pytest
+
+from iolab.errors import InputError
+from iolab.experiment import Resolver, cells, parse
+from iolab.experiment.experiment import Experiment, Factor, Level
+
+LAB = """\
+lab:
+  machines: {a: {kind: netns}, b: {kind: netns}, c: {kind: netns}}
+  links:
+    lan: {ends: [a.eth0, b.eth0]}
+    san: {ends: [a.eth1, c.eth0]}
+measure:
+  tcp: {kind: stream, from: a, to: b}
+  udp: {kind: stream, protocol: udp, rate: 1Gbit, from: a, to: b}
+"""
+
+
+def experiment(text: str, lab: str = LAB) -> Experiment:
+    """Return an experiment on the lab above."""
+    return parse(lab + text, "f.yaml")
+
+
+def keys(text: str, lab: str = LAB) -> list[tuple[str, str, str]]:
+    """Return the keys of every cell."""
+    found = experiment(text, lab)
+    resolver = Resolver(found)
+    return [
+        (resolver.lab_key(cell), resolver.measure_key(cell, "tcp"), resolver.measure_key(cell, "udp"))
+        for cell in cells(found)
+    ]
+
+
+def test_the_same_content_has_the_same_key() -> None:
+    """Whatever the labels, the spelling of a quantity, the order of keys, and whether a default is written."""
+    plain = keys("")
+    assert keys("factors: {links.lan.mtu: {x: 1500}}") == plain
+    assert keys("factors: {links.lan.vlan: [none]}") == plain
+    spelled = LAB.replace("{ends: [a.eth0, b.eth0]}", "{mtu: 1500, ends: [a.eth0, b.eth0], shape: none}")
+    assert (
+        keys(
+            "",
+            spelled.replace("1Gbit", "1000Mbit").replace("{kind: stream,", "{duration: 10s, kind: stream,"),
+        )
+        == plain
+    )
+    one, other = (
+        keys(f"factors: {{x: {{y: {{machines.a.settings: {value}}}}}}}")
+        for value in ("{p: 1, q: 2}", "{q: '2', p: '1'}")
+    )
+    assert one == other != plain
+
+
+def test_different_content_has_a_different_key() -> None:
+    """A factor changes the keys of what it touches, and no other."""
+    (lab_1, tcp_1, udp_1), (lab_2, tcp_2, udp_2) = keys("factors: {links.lan.mtu: [1500, 9000]}")
+    assert lab_1 != lab_2
+    assert (tcp_1, udp_1) == (tcp_2, udp_2)
+    (lab_1, tcp_1, udp_1), (lab_2, tcp_2, udp_2) = keys("factors: {tcp.window: [64K, 1M]}")
+    assert (lab_1, udp_1) == (lab_2, udp_2)
+    assert tcp_1 != tcp_2
+    assert len({key for cell in keys("") for key in cell}) == 3
+    one, other = keys("factors: {swap: {x: {links.lan.mtu: 9000}, y: {links.san.mtu: 9000}}}")
+    assert one[0] != other[0]
+
+
+def test_extending_an_experiment_keeps_the_keys_of_old_cells() -> None:
+    """A new level or a new factor adds cells; cells of the same content are found again."""
+    old = set(keys("factors: {links.lan.mtu: [1500, 9000]}"))
+    new = keys("""\
+factors:
+  links.lan.mtu: [1500, 9000, 3000]
+  links.san.vlan: [none, 7]
+  more: {no: {}, yes: {machines.d: {kind: netns}}}
+""")
+    assert old < set(new)
+    assert len(set(new)) == 12
+
+
+def test_keys_do_not_depend_on_the_process() -> None:
+    """A second interpreter with another hash seed computes the same ones."""
+    text = LAB + "factors: {links.lan.offload: [{tso: on}, {tso: off, gro: on}]}"
+    program = (
+        "import sys; from iolab.experiment import Resolver, cells, parse\n"
+        "e = parse(sys.stdin.read(), 'f'); r = Resolver(e)\n"
+        "print([(r.lab_key(c), r.measure_key(c, 'udp')) for c in cells(e)])"
+    )
+    seen = {
+        subprocess.run(
+            [sys.executable, "-c", program], input=text, env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
+            capture_output=True, text=True, check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }  # fmt: skip
+    assert len(seen) == 1
+
+
+def test_keys_are_stable_over_versions() -> None:
+    """A stored run is found again by these; a change here is a change of the format."""
+    assert keys("") == [
+        (
+            "dd5020ddb2c1502790542b9ddfe482e6",
+            "f6074f1cfed27fcecb1735a2e6059cb8",
+            "f9cd58d884a3ef57f76a07fd18cd890e",
+        ),
+    ]
+
+
+def test_touching_follows_the_paths() -> None:
+    """The lab concerns every measure; a measure's path only that one; a factor with such a sub-factor counts."""
+    found = experiment("""\
+factors:
+  links.lan.mtu: [1500]
+  tcp.window: [64K]
+  "*.direction": [one-way]
+  machines.*.forward: [none]
+  nested:
+    x: {factors: {udp.rate: [1Mbit, 2Mbit]}}
+    y: {}
+""")
+    resolver = Resolver(found)
+    factors = ("links.lan.mtu", "tcp.window", "*.direction", "machines.*.forward", "nested", "udp.rate", "?")
+    touched = {
+        factor: [measure for measure in resolver.measures if resolver.touches(factor, measure)]
+        for factor in factors
+    }
+    assert touched == {
+        "links.lan.mtu": ["tcp", "udp"],
+        "tcp.window": ["tcp"],
+        "*.direction": ["tcp", "udp"],
+        "machines.*.forward": ["tcp", "udp"],
+        "nested": ["udp"],
+        "udp.rate": ["udp"],
+        "?": [],
+    }
+    assert resolver.touches_lab("links.lan.mtu")
+    assert not resolver.touches_lab("*.direction")
+
+
+def test_a_cell_of_one_measure_resolves_without_the_others() -> None:
+    """A measure whose missing key only a factor gives is left out of a cell that lacks this factor."""
+    lab = LAB.replace("stream, protocol: udp, rate: 1Gbit, from: a, to: b}", "forwarding, from: a}")
+    found = experiment("factors: {udp.to: [b, c]}", lab)
+    resolver = Resolver(found)
+    assert list(resolver.setup({}).measures) == ["tcp"]
+    assert list(resolver.setup({"udp.to": "c"}).measures) == ["tcp", "udp"]
+
+
+def test_levels_that_do_not_fit_together_raise_an_input_error() -> None:
+    """Also for an experiment that was put together without the checks of a file."""
+    found = experiment("")
+    wrong = Experiment(
+        title="x", tree=found.tree, factors=(Factor("links.lan.mtu", (Level("x", {"links.lan.mtu": "big"}),)),),
+        baseline={}, blocks=1, seed=1, text="", source="made up",
+    )  # fmt: skip
+    with pytest.raises(InputError, match="saw big; allowed: a whole number from 68"):
+        Resolver(wrong).setup({"links.lan.mtu": "x"})
+    with pytest.raises(InputError, match="saw big"):
+        Resolver(wrong).lab_key({"links.lan.mtu": "x"})
+
+
+def test_resolving_leaves_the_experiment_as_it_was() -> None:
+    """Levels are put into copies."""
+    found = experiment(
+        "factors: {links.lan.offload.tso: [on, off], machines.a.settings.x: [1, 2], tcp.flows: {x: []}}"
+    )
+    before = json.dumps(found.tree)
+    resolver = Resolver(found)
+    assert {resolver.lab_key(cell) for cell in cells(found)} == {
+        Resolver(found).lab_key(cell) for cell in cells(found)
+    }
+    assert json.dumps(found.tree) == before
+
+
+def test_a_hundred_thousand_cells_are_walked_with_their_keys_in_seconds() -> None:
+    """Even when all five factors meet in one section, so that nothing can be remembered."""
+    levels = {
+        "links.lan.mtu": [*range(1000, 1010)], "links.lan.vlan": [*range(1, 11)],
+        "links.lan.wire.delay": [f"{n}ms" for n in range(10)], "links.lan.wire.jitter": [f"{n}us" for n in range(10)],
+        "links.lan.wire.queue": [f"{n}K" for n in range(1, 11)],
+    }  # fmt: skip
+    found = experiment("factors: " + json.dumps(levels))
+    begin, memory = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    resolver = Resolver(found)
+    seen = {(resolver.lab_key(cell), resolver.measure_key(cell, "tcp")) for cell in cells(found)}
+    assert len(seen) == 100_000
+    assert time.process_time() - begin < 8.0  # 2.9 s when the machine is idle
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 200 * 1024

@@ -1,0 +1,137 @@
+"""The JSON Schema for editors: current, valid, and of one mind with the checker."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+
+from iolab.errors import InputError
+from iolab.experiment import json_schema, parse, starter
+from iolab.experiment.document import read
+from iolab.experiment.grammar import MODELS, keys
+from iolab.experiment.problems import Problems
+from iolab.experiment.reference import with_tables
+
+ROOT = Path(__file__).parents[3]
+FILES = [*sorted((ROOT / "labs").glob("*.yaml")), *sorted((Path(__file__).parent / "studies").glob("*.yaml"))]
+GOOD = """\
+lab: {machines: {a: {kind: netns}, b: {kind: netns}}, links: {lan: {ends: [a.eth0, b.eth0]}}}
+measure: {tcp: {kind: stream, from: a, to: b}}
+"""
+
+
+def errors(text: str) -> list[str]:
+    """Return what the schema says about a text."""
+    document = read(text.encode(), Problems("x"))
+    return [error.message for error in Draft202012Validator(json_schema()).iter_errors(document)]
+
+
+def test_the_checked_in_schema_is_current() -> None:
+    """It is what `iolab schema` prints; write it anew after a change of the models."""
+    stored = (ROOT / "contract" / "experiment.schema.json").read_text()
+    assert stored == json.dumps(json_schema(), indent=2) + "\n"
+
+
+def test_it_is_a_json_schema() -> None:
+    """Valid by the 2020-12 meta-schema."""
+    Draft202012Validator.check_schema(json_schema())
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_it_accepts_what_the_checker_accepts(path: Path) -> None:
+    """Labs and studies."""
+    assert errors(path.read_text()) == []
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "blocks: 5\nseed: 0\ntitle: x", "factors:", "factors: {links.lan.mtu: [1]}", "factors: {x: {a: {}, b: }}",
+        "only: {x: [1, on]}", "except: [{x: a}, {y: 6.0}]", "baseline: {x: 1500}",
+    ],
+)  # fmt: skip
+def test_it_accepts_every_other_key(part: str) -> None:
+    """In the shapes that the language has."""
+    assert errors(GOOD + part) == []
+    assert errors(starter("x")) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("measure:", "measures:"),
+        ("lab:", "lap:"),
+        ("links:", "link:"),
+        ("kind: netns", "kind: netn"),
+        ("kind: netns", "knid: netns"),
+        ("kind: netns", "kind: vm, nic: virtio_net"),
+        ("kind: netns", "kind: vm, cpus: 0"),
+        ("kind: netns", "kind: vm, cpus: two"),
+        ("ends: [a.eth0, b.eth0]", "ends: [a.eth0]"),
+        ("ends: [a.eth0, b.eth0]", "ends: a.eth0"),
+        ("b.eth0]", "b.eth0], mtu: 10"),
+        ("b.eth0]", "b.eth0], offload: {tso: true}"),
+        ("b.eth0]", "b.eth0], vlan: 4095"),
+        ("b.eth0]", "b.eth0], shape: {at: a.eth0, qdisc: htbb}"),
+        ("kind: stream", "kind: stream, parallel: 0"),
+        ("kind: stream", "kind: stream, src: a"),
+        ("kind: stream", "kind: steram"),
+        ("measure:", "blocks: 0\nmeasure:"),
+        ("measure:", "blocks: x\nmeasure:"),
+        ("measure:", "baseline: [x]\nmeasure:"),
+        ("measure:", "factors: [x]\nmeasure:"),
+        ("measure:", "factors: {x: 1}\nmeasure:"),
+        ("measure:", "only: x\nmeasure:"),
+        ("measure:", "title: [x]\nmeasure:"),
+        ("machines: {a:", "machines: {a b:"),
+    ],
+)
+def test_it_rejects_what_the_checker_rejects(old: str, new: str) -> None:
+    """Whatever can be told without following references."""
+    text = GOOD.replace(old, new, 1)
+    assert text != GOOD
+    assert errors(text)
+    with pytest.raises(InputError):
+        parse(text, "x.yaml")
+
+
+def test_it_says_what_every_key_means() -> None:
+    """Each key of each model has a description."""
+    schema = json_schema()
+    silent = [
+        f"{name}.{key}" for name, part in schema["$defs"].items() for key, value in part.get("properties", {}).items()
+        if "description" not in value and "$ref" not in value
+    ]  # fmt: skip
+    assert silent == []
+
+
+def test_the_reference_lists_every_key() -> None:
+    """Its tables are those of the models; `python -m iolab.experiment.reference FILE` writes them anew."""
+    page = (ROOT / "docs" / "reference" / "experiment-language.md").read_text()
+    assert page == with_tables(page)
+    assert all(
+        f"`{key}`" in page for group in MODELS.values() for model in group.values() for key in keys(model)
+    )
+
+
+def test_every_example_of_the_reference_is_right() -> None:
+    """The first is a whole file; the others are its factors and selectors, which at least read as YAML."""
+    page = (ROOT / "docs" / "reference" / "experiment-language.md").read_text()
+    first, *others = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    assert parse(first, "reference").blocks == 4
+    for text in others:
+        if text.startswith("factors:"):
+            parse(GOOD + text, "reference")
+        else:
+            assert errors(GOOD + text) == []
+
+
+def test_its_defaults_are_written_as_the_language_takes_them() -> None:
+    """A duration with its unit, a size with its letter."""
+    defs = json_schema()["$defs"]
+    assert defs["Stream"]["properties"]["duration"]["default"] == "10s"
+    assert defs["Vm"]["properties"]["memory"]["default"] == "512M"
+    assert defs["Watch"]["properties"]["window"]["default"] == ["12us", "100us", "1ms", "10ms"]
+    assert defs["Forwarding"]["properties"]["loss_ratio"]["default"] == "0.0001"

@@ -1,0 +1,214 @@
+"""What a lab is made of: the commands, their undo, their order, and what must never be touched."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iolab.errors import InputError
+from iolab.experiment.experiment import Lab
+from iolab.lab.compose import compose, setting_path
+from iolab.lab.difference import difference
+from iolab.lab.resources import Command, CreateNetns, Resource, Run, Write, filled, undo_keys
+
+MakeLab = Callable[[Mapping[str, object], Mapping[str, object]], Lab]
+
+HTB = {
+    "at": "a.eth0", "qdisc": "htb", "rate": "600Mbit", "burst": "100K",
+    "classes": {"g": {"rate": "400Mbit", "ceil": "600Mbit", "burst": "100K", "from": "a", "to": "b"}},
+}  # fmt: skip
+
+
+def typed(lab: tuple[Resource, ...], key: str) -> list[str]:
+    """Return the commands of one resource."""
+    (resource,) = [one for one in lab if one.key == key]
+    return [" ".join(run.do.argv) for run in resource.actions if isinstance(run, Run)]
+
+
+def runs(lab: tuple[Resource, ...]) -> Iterator[Run]:
+    """Yield every command of a lab."""
+    for resource in lab:
+        for action in resource.actions:
+            if isinstance(action, Run):
+                yield action
+
+
+@pytest.fixture
+def pair(make_lab: MakeLab) -> Callable[..., tuple[Resource, ...]]:
+    """Give a maker of two machines with one link, whose other attributes are given."""
+
+    def make(**link: object) -> tuple[Resource, ...]:
+        return compose(make_lab({"a": "none", "b": "none"}, {"x": {"ends": ["a.eth0", "b.eth0"], **link}}))
+
+    return make
+
+
+def test_a_shaped_port_is_what_an_engineer_would_type(pair: Callable[..., tuple[Resource, ...]]) -> None:
+    """htb: root, root class, class, leaf and filter, with rates in bit/s and sizes in bytes."""
+    match = "match ip src 198.18.0.1/32 match ip dst 198.18.0.2/32"
+    assert typed(pair(shape=HTB), "qdisc:a.eth0") == [
+        "tc qdisc replace dev eth0 root handle 1: htb default 0",
+        "tc class add dev eth0 parent 1: classid 1:1 htb rate 600000000bit burst 102400b",
+        "tc class add dev eth0 parent 1:1 classid 1:10 htb rate 400000000bit ceil 600000000bit burst 102400b",
+        "tc qdisc add dev eth0 parent 1:10 pfifo limit 1000",
+        f"tc filter add dev eth0 parent 1: protocol ip pref 1 u32 {match} flowid 1:10",
+    ]
+
+
+def test_an_htb_without_classes_shapes_everything(pair: Callable[..., tuple[Resource, ...]]) -> None:
+    """Its one class is the default."""
+    commands = typed(pair(shape={"at": "b.eth0", "qdisc": "htb", "rate": "1Gbit"}), "qdisc:b.eth0")
+    assert commands[0].endswith("htb default 1")
+    assert commands[-1] == "tc qdisc add dev eth0 parent 1:1 pfifo limit 1000"
+
+
+def test_seventeen_classes_have_hexadecimal_numbers(pair: Callable[..., tuple[Resource, ...]]) -> None:
+    """tc reads class numbers as hexadecimal; the default is the class that was named."""
+    classes = {f"g{number}": {"rate": "1Mbit"} for number in range(17)}
+    shape = {"at": "a.eth0", "qdisc": "htb", "rate": "1Gbit", "classes": classes, "default": "g16"}
+    commands = typed(pair(shape=shape), "qdisc:a.eth0")
+    assert commands[0].endswith("htb default 20")
+    assert "classid 1:1a" in "\n".join(commands)
+
+
+def test_a_vlan_carries_address_and_shaping(pair: Callable[..., tuple[Resource, ...]]) -> None:
+    """Address, qdisc and the upper MTU are the sub-interface's; offloads are the port's."""
+    lab = pair(vlan=100, mtu=9000, shape=HTB, offload={"tso": "off"})
+    assert typed(lab, "vlan:a.eth0")[0] == "ip link add link eth0 name eth0.100 type vlan id 100"
+    assert typed(lab, "address:a.eth0") == ["ip addr add 198.18.0.1/24 dev eth0.100"]
+    assert typed(lab, "qdisc:a.eth0")[0].startswith("tc qdisc replace dev eth0.100 root")
+    assert typed(lab, "mtu:x")[:2] == [
+        "ip link set dev eth0 mtu 9000",
+        "ip link set dev eth0.100 mtu 9000",
+    ]
+    assert typed(lab, "offload:a.eth0:tso") == ["ethtool -K eth0 tso off"]
+
+
+def test_levels_that_can_be_changed_in_place_are(pair: Callable[..., tuple[Resource, ...]]) -> None:
+    """MTU and offloads are only set anew; a changed VLAN takes the address with it, and nothing below."""
+    small, large = pair(mtu=1500, offload={"tso": "on"}), pair(mtu=9000, offload={"tso": "off"})
+    change = difference(small, large)
+    assert change.undo == ()
+    assert change.in_place == {"mtu:x", "offload:a.eth0:tso", "offload:b.eth0:tso"}
+    change = difference(pair(vlan=100), pair(vlan=200))
+    assert [one.key for one in change.undo] == [
+        "address:b.eth0", "address:a.eth0", "mtu:x", "vlan:b.eth0", "vlan:a.eth0",
+    ]  # fmt: skip
+
+
+def test_other_offloads_are_restored_before_new_ones_are_set(
+    pair: Callable[..., tuple[Resource, ...]],
+) -> None:
+    """From {tso: off} to {gro: on}: tso gets its original back."""
+    change = difference(pair(offload={"tso": "off"}), pair(offload={"gro": "on"}))
+    assert [one.key for one in change.undo] == ["offload:b.eth0:tso", "offload:a.eth0:tso"]
+    assert [one.key for one in change.do] == ["offload:a.eth0:gro", "offload:b.eth0:gro"]
+    (undo,) = [action.undo for action in change.undo[0].actions if isinstance(action, Run)]
+    assert undo is not None
+    assert filled(undo, "tso on").argv == ("ethtool", "-K", "eth0", "tso", "on")
+
+
+def test_settings_are_written_in_place(make_lab: MakeLab) -> None:
+    """A machine's setting is one held write; a router forwards, others explicitly do not."""
+    one = {"kind": "netns", "settings": {"net.ipv4.tcp_rmem": "4096  131072 8388608"}}
+    lab = compose(make_lab({"a": one, "r": "route"}, {"x": ["a.eth0", "r.eth0"]}))
+    written = {one.key: one.actions[0] for one in lab if one.key.startswith("setting:")}
+    assert written["setting:a:net.ipv4.ip_forward"] == Write("/proc/sys/net/ipv4/ip_forward", "iolab-a", "0")
+    assert written["setting:r:net.ipv4.ip_forward"] == Write("/proc/sys/net/ipv4/ip_forward", "iolab-r", "1")
+    (tuning,) = [one for one in lab if one.key == "setting:a:net.ipv4.tcp_rmem"]
+    assert tuning.held
+    assert tuning.expect[0].expected == "4096 131072 8388608"
+    assert undo_keys(tuning) == ("setting:iolab-a:/proc/sys/net/ipv4/tcp_rmem",)
+
+
+def test_what_new_interfaces_begin_with_is_set_before_they_are_made(make_lab: MakeLab) -> None:
+    """`conf.default` reaches only later interfaces: when it changes, they are made anew."""
+
+    def with_filter(value: str) -> tuple[Resource, ...]:
+        one = {"kind": "netns", "settings": {"net.ipv4.conf.default.rp_filter": value}}
+        return compose(make_lab({"a": one, "b": "none"}, {"x": ["a.eth0", "b.eth0"]}))
+
+    change = difference(with_filter("0"), with_filter("1"))
+    done = [one.key for one in change.do]
+    assert done.index("setting:a:net.ipv4.conf.default.rp_filter") < done.index("veth:x")
+    assert "veth:x" in {one.key for one in change.undo}
+    assert "netns:a" not in done
+
+
+def test_a_settings_name_cannot_lead_out_of_the_settings() -> None:
+    """Dots separate, a slash stands for a dot in an interface's name, and there is no way up."""
+    assert setting_path("net.ipv4.conf.eth0/100.rp_filter") == "/proc/sys/net/ipv4/conf/eth0.100/rp_filter"
+    for name in ("", "net..ipv4", "net.//.x", "/.x"):
+        with pytest.raises(InputError, match="a name as sysctl shows it"):
+            setting_path(name)
+
+
+def test_names_that_the_kernel_would_refuse_are_refused_here(make_lab: MakeLab) -> None:
+    """An interface has at most 15 characters, its VLAN suffix included; no two things have one name."""
+    tagged = {"x": {"ends": ["a.longportname", "b.eth0"], "vlan": 100}}
+    long_name = make_lab({"a": "none", "b": "none"}, tagged)
+    with pytest.raises(InputError, match="at most 15 characters"):
+        compose(long_name)
+    ends = ["a.p0", "b.p0", "link-x.p0"]
+    clash = make_lab({"a": "none", "b": "none", "link-x": "none"}, {"x": ends})
+    with pytest.raises(InputError, match="netns:link-x twice"):
+        compose(clash)
+
+
+def test_this_computers_own_interfaces_are_never_deleted(make_lab: MakeLab) -> None:
+    """With `kind: host` every delete of an interface runs in a namespace of the lab: harmless if nothing was made."""
+    machines = {"pc": {"kind": "host"}, "a": "none", "b": "none"}
+    lab = compose(make_lab(machines, {"x": ["a.eth0", "pc.lab0"], "y": ["pc.lab1", "a.eth1", "b.eth0"]}))
+    deletes = [run.undo for run in runs(lab) if run.undo and "del" in run.undo.argv]
+    assert len(deletes) == 5
+    assert all(undo.netns is not None and undo.netns.startswith("iolab-") for undo in deletes)
+    assert not any(isinstance(a, Write) and a.path.endswith("ip_forward") and not a.netns
+                   for one in lab for a in one.actions)  # fmt: skip
+
+
+def test_cables_and_machines_of_other_kernels_are_left_out(make_lab: MakeLab) -> None:
+    """What cannot be built here is told by needs; the rest of the lab is composed."""
+    machines = {"a": "none", "b": "none", "g": {"kind": "vm"}}
+    lab = compose(make_lab(machines, {"x": ["a.eth0", "b.eth0"], "y": ["a.eth1", "g.eth0"]}))
+    keys = {resource.key for resource in lab}
+    assert {"netns:a", "netns:b", "veth:x"} <= keys
+    assert not any("g" in key.split(":")[1].split(".") or key == "veth:y" for key in keys)
+
+
+@given(data=st.data())
+def test_any_lab_is_ordered_equal_to_itself_and_free_of_prefix_words(
+    make_lab: MakeLab, data: st.DataObject
+) -> None:
+    """Needs come first, keys are unique, composing again gives the same, and names follow `dev` or `name`."""
+    forward = st.sampled_from(["none", "bridge", "route"])
+    machines = data.draw(st.dictionaries(st.sampled_from("abcd"), forward, min_size=2))
+    names = st.lists(st.sampled_from(sorted(machines)), min_size=2, max_size=4, unique=True)
+    links = {
+        f"l{number}": {
+            "ends": [f"{machine}.p{number}" for machine in ends],
+            "mtu": data.draw(st.sampled_from([1500, 9000])),
+            "vlan": data.draw(st.sampled_from([None, 7])),
+        }
+        for number, ends in enumerate(data.draw(st.lists(names, max_size=4)))
+    }
+    lab = compose(make_lab(machines, links))
+    done: set[str] = set()
+    for resource in lab:
+        assert set(resource.needs) <= done, resource.key
+        assert resource.key not in done
+        done.add(resource.key)
+    assert compose(make_lab(machines, links)) == lab
+    made = {action.name for one in lab for action in one.actions if isinstance(action, CreateNetns)}
+    for run in runs(lab):
+        for command in (run.do, run.undo):
+            if command is not None:
+                _check_command(command, made)
+
+
+def _check_command(command: Command, made: set[str]) -> None:
+    assert command.netns in made
+    if command.argv[:3] == ("ip", "link", "add"):
+        assert command.argv[3] in ("dev", "link")
+    if command.argv[:3] == ("ip", "link", "set"):
+        assert command.argv[3] == "dev"

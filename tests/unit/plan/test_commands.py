@@ -1,0 +1,89 @@
+"""The commands of a plan, as people see them and as JSON."""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+from iolab.experiment.experiment import Experiment
+from iolab.lab.facts import Facts
+from iolab.lab.resources import Command
+from iolab.plan.commands import StepCommands, commands, render, typed
+from iolab.plan.describe import describe
+from iolab.plan.make import make_plan
+
+REFERENCE = Path(__file__).parents[3] / "docs" / "reference" / "plan-json.md"
+
+
+def every(experiment: Experiment, facts: Facts) -> list[StepCommands]:
+    """Return all transitions of one block."""
+    return list(commands(experiment, make_plan(experiment, facts, blocks=1)))
+
+
+def test_each_step_has_its_transition_and_the_end_takes_all_back(
+    experiment: Experiment, facts: Facts
+) -> None:
+    """18 steps and the teardown; namespaces are made once and removed at the end, in reverse."""
+    found = every(experiment, facts)
+    assert len(found) == 19
+    assert found[-1].step is None
+    made = [one.argv[3] for step in found for one in step.done if one.argv[:3] == ("ip", "netns", "add")]
+    removed = [one.argv[3] for step in found for one in step.undone if one.argv[:3] == ("ip", "netns", "del")]
+    assert made == ["iolab-a", "iolab-b", "iolab-c"]
+    assert removed == made[::-1]
+    assert found[0].undone == ()
+    assert found[-1].done == ()
+
+
+def test_only_what_differs_is_changed_between_steps(experiment: Experiment, facts: Facts) -> None:
+    """Another MTU: its two commands. Another window only: none."""
+    found = every(experiment, facts)
+    met: set[str] = set()
+    for before, after in pairwise(found[:-1]):
+        changed = {name for name in after.cell if after.cell[name] != before.cell.get(name)}
+        argvs = [one.argv for one in after.done]
+        if changed == {"links.lan.mtu"}:
+            mtu = after.cell["links.lan.mtu"]
+            assert argvs == [("ip", "link", "set", "dev", "eth0", "mtu", mtu)] * 2
+            met.add("mtu")
+        if not changed & {"links.lan.mtu", "machines.b.forward"}:
+            assert (argvs, after.undone) == ([], ())
+            met.add("nothing")
+    assert met == {"mtu", "nothing"}
+
+
+def test_lines_can_be_pasted_and_name_their_undo(experiment: Experiment, facts: Facts) -> None:
+    """`ip -n` where ip has it, `ip netns exec` elsewhere, settings by sysctl."""
+    lines = render(every(experiment, facts)[0])
+    assert lines[0].startswith("# block 1, tcp: links.lan.mtu=9000, ")
+    assert "ip netns add iolab-a   # undo: ip netns del iolab-a" in lines
+    add = "ip -n iolab-a addr add 198.18.0.1/24 dev eth0"
+    assert f"{add}   # undo: ip -n iolab-a addr flush to 198.18.0.1/32 dev eth0" in lines
+    forward = "ip netns exec iolab-b sysctl -w net.ipv4.ip_forward=1"
+    undo = "ip netns exec iolab-b sysctl -w 'net.ipv4.ip_forward={original}'"
+    assert f"{forward}   # undo: {undo}" in lines
+    assert typed(Command(("tc", "qdisc", "show"))) == "tc qdisc show"
+    assert typed(Command(("echo", "a b"), "n")) == "ip netns exec n echo 'a b'"
+
+
+def test_the_teardown_is_headed_and_has_no_undo_of_its_own(experiment: Experiment, facts: Facts) -> None:
+    """After the last step everything is taken back."""
+    lines = render(every(experiment, facts)[-1])
+    assert lines[0] == "# end: everything is taken back"
+    assert "ip netns del iolab-a" in lines
+    assert not any("undo:" in line for line in lines)
+
+
+def test_the_json_form_has_exactly_the_documented_fields(experiment: Experiment, facts: Facts) -> None:
+    """The reference page names every field, and the document has no other."""
+    document = json.loads(json.dumps(describe(make_plan(experiment, facts, blocks=1), experiment)))
+    page = REFERENCE.read_text()
+    example = json.loads(page.split("```json\n")[1].split("```")[0])
+    assert set(document) == set(example)
+    for part in ("factors", "steps", "commands"):
+        assert set(document[part][0]) == set(example[part][0])
+    assert set(document["commands"][0]["done"][0]) == set(example["commands"][0]["done"][0])
+    assert set(example["unsupported"][0]) == {"measure", "cell", "reason"}
+    for field in document:
+        assert f"`{field}`" in page
+    assert len(document["steps"]) == 18
+    assert [one["step"] for one in document["commands"]] == [*(one["key"] for one in document["steps"]), None]

@@ -1,0 +1,42 @@
+"""Selecting cells on the command line."""
+
+import pytest
+
+from iolab.errors import InputError
+from iolab.experiment import parse
+from iolab.experiment.experiment import Experiment
+from iolab.lab.facts import Facts
+from iolab.plan.make import make_plan
+from iolab.plan.select import selector
+
+
+def test_a_selector_names_factors_and_their_levels(experiment: Experiment, facts: Facts) -> None:
+    """From an experiment or from a plan; spaces do not matter."""
+    wanted = {"links.lan.mtu": ("1500", "9000"), "tcp.window": ("64K",)}
+    for of in (experiment, make_plan(experiment, facts)):
+        assert selector("links.lan.mtu=1500|9000, tcp.window = 64K", of) == wanted
+
+
+def test_a_label_may_hold_a_comma(text: str) -> None:
+    """What follows a comma without an equals sign belongs to the label."""
+    factor = "network: {no vlan: {}, 'no vlan, tx checksum off': {links.lan.offload.tx_checksum: off}}"
+    experiment = parse(text.replace("tcp.window: [64K, 1M]", factor), "x.yaml")
+    found = selector("network=no vlan|no vlan, tx checksum off,links.lan.mtu=1500", experiment)
+    assert found == {"network": ("no vlan", "no vlan, tx checksum off"), "links.lan.mtu": ("1500",)}
+
+
+def test_every_unknown_word_is_told_with_the_nearest(experiment: Experiment) -> None:
+    """One message for a wrong factor and two wrong levels."""
+    with pytest.raises(InputError) as caught:
+        selector("links.lan.mut=1500,tcp.window=64k|2M", experiment)
+    told = [str(problem) for problem in caught.value.problems]
+    assert len(told) == 3
+    assert "did you mean links.lan.mtu?" in told[0]
+    assert "did you mean 64K?" in told[1]
+    assert "allowed: 64K, 1M" in told[2]
+
+
+def test_what_is_no_selection_is_told_with_its_form(experiment: Experiment) -> None:
+    """Without an equals sign there is nothing to select."""
+    with pytest.raises(InputError, match=r"factor=level\|level"):
+        selector("1500", experiment)

@@ -1,0 +1,229 @@
+"""What each format of a report says about one run."""
+
+import csv as reader
+import io
+import json
+import math
+import re
+from dataclasses import replace
+
+import pytest
+from rich.console import Console, RenderableType
+from tests.unit.report.builder import quickstart
+from tests.unit.report.conftest import Made
+
+from iolab import report
+from iolab.analysis import analyse, compare
+from iolab.store.records import RunStatus
+from iolab.trial.result import Metric, Warning
+
+
+def printed(shown: RenderableType, width: int) -> str:
+    """Print to a string."""
+    out = io.StringIO()
+    Console(file=out, width=width, color_system=None).print(shown)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("width", [80, 100, 200])
+def test_the_terminal_shows_every_cell_within_its_width(made: Made, width: int) -> None:
+    """Each cell has a line with its labels whole; no line is wider than the terminal; min and max come with room."""
+    run, analysis, _ = made
+    text = printed(report.terminal(run, analysis), width)
+    lines = text.split("\n")
+    assert max(map(len, lines)) <= width
+    assert sum(bool(re.match(r" ?(one-way|both-ways) +(1500|9000) +(on|off) ", line)) for line in lines) == 16
+    assert "Gbit/s]" in text
+    assert ("min" in text.split()) == (width > 80)
+
+
+def test_the_terminal_tells_of_outliers_warnings_and_invalid_trials(made: Made) -> None:
+    """The marked trial has its reason and the mean without it; a warning code has a count; a lost trial its reason."""
+    run, analysis, _ = made
+    text = " ".join(printed(report.terminal(run, analysis), 200).split())
+    assert "† one-way, MTU 9000, offload on, block 2:" in text
+    assert "Without it: 30" in text
+    assert "counters-disagree: 40 of 160 trials" in text
+    assert (
+        "invalid: UDP, one-way, MTU 9000, offload off, trials: 1: MTU of near.eth0 read back as 1500" in text
+    )
+
+
+def test_the_summary_cites_changes_with_their_intervals(made: Made) -> None:
+    """The known effects of the synthetic run are found in sentences with signs, intervals and the reference."""
+    run, analysis, experiment = made
+    text = report.markdown(run, analysis, experiment, "1.2.3").replace("\\", "").replace("\u00a0", " ")
+    assert re.search(r"MTU 9000 gives \+\d+ % \[\d+, \d+\] over 1500 for TCP\.", text)
+    assert re.search(r"Offload off gives −5\d\.\d % \[−5\d\.\d, −5\d\.\d\] against on for TCP\.", text)
+    assert re.search(r"MTU 9000 makes no difference shown against 1500 for UDP", text)
+
+
+def test_a_run_without_intervals_says_so(small: Made) -> None:
+    """With three blocks the table has no interval column and no empty brackets."""
+    run, analysis, experiment = small
+    text = report.markdown(run, analysis, experiment, "1.2.3")
+    head = next(line for line in text.split("\n") if line.startswith("| direction"))
+    assert "CI" not in head
+    assert "nan" not in text.lower()
+    assert "None" not in text
+
+
+def test_markdown_tables_are_whole(made: Made) -> None:
+    """Every row of a table has as many cells as its head, whatever the texts hold."""
+    run, analysis, experiment = made
+    lines = report.markdown(run, analysis, experiment, "1.2.3").split("\n")
+    widths: list[int] = []
+    for line in lines:
+        if not line.startswith("|"):
+            widths = []
+            continue
+        widths.append(len(re.findall(r"(?<!\\)\|", line)))
+        assert widths[0] == widths[-1], line
+
+
+def test_markdown_shows_markup_as_text() -> None:
+    """A title with HTML, a table bar, emphasis and a line break stays text on one line."""
+    run, experiment = quickstart(3)
+    run = replace(run, plan=replace(run.plan, title="<img src=x onerror=alert(1)> | *bold*\n# head"))
+    text = report.markdown(run, analyse(run.trials, run.plan), experiment, "1.2.3")
+    assert text.split("\n")[0] == r"# \<img src=x onerror=alert(1)\> \| \*bold\* \# head"
+
+
+def test_csv_has_a_row_per_estimate_with_full_precision(made: Made) -> None:
+    """All estimates are there, read back exactly, with CR LF line ends."""
+    run, analysis, experiment = made
+    text = report.csv(run, analysis, experiment, "1.2.3")
+    rows = list(reader.DictReader(io.StringIO(text, newline="")))
+    assert len(rows) == len(analysis.estimates)
+    assert [float(row["mean"]) for row in rows] == [estimate.mean for estimate in analysis.estimates]
+    assert rows[0]["links.lan.mtu"] == "1500"
+    assert rows[0]["is_baseline"] == "yes"
+    assert text.count("\r\n") == text.count("\n") == len(rows) + 1
+
+
+def test_csv_has_a_row_per_trial(made: Made) -> None:
+    """Every trial is there with its metrics; an invalid one has a reason and empty metrics."""
+    run, analysis, experiment = made
+    text = report.csv(run, analysis, experiment, "1.2.3", "trials")
+    rows = list(reader.DictReader(io.StringIO(text, newline="")))
+    assert len(rows) == 160
+    assert float(rows[0]["received_bps [bit/s]"]) == run.trials[0].result.metrics["received_bps"].value
+    invalid = [row for row in rows if row["status"] == "invalid"]
+    assert len(invalid) == 2
+    assert {row["received_bps [bit/s]"] for row in invalid} == {""}
+    assert all("read back" in row["reason"] for row in invalid)
+
+
+def test_csv_runs_no_formula() -> None:
+    """A level that a spreadsheet would run gets an apostrophe; a negative number stays a number."""
+    factors = {
+        "*.direction": ("=cmd|' /C calc'!A0", "-5"),
+        "links.lan.mtu": ("1500",),
+        "links.lan.offload": ("on",),
+    }
+    run, experiment = quickstart(3, factors=factors)
+    text = report.csv(run, analyse(run.trials, run.plan), experiment, "1.2.3", "trials")
+    labels = {
+        row["'*.direction" if "'*.direction" in row else "*.direction"]
+        for row in reader.DictReader(io.StringIO(text))
+    }
+    assert labels == {"'=cmd|' /C calc'!A0", "-5"}
+
+
+def test_json_has_exactly_the_documented_keys(made: Made) -> None:
+    """The format is the one in docs/reference/show-json.md; intervals are pairs or null."""
+    run, analysis, _ = made
+    document = json.loads(report.show_json(run, analysis))
+    assert list(document) == ["schema", "run", "status", "trials", "estimates"]
+    assert (document["schema"], document["run"], document["status"]) == (1, run.name, "complete")
+    assert {tuple(trial) for trial in document["trials"]} == {
+        ("cell", "block", "measure", "status", "reason", "metrics")
+    }
+    keys = (
+        "cell",
+        "measure",
+        "metric",
+        "unit",
+        "n",
+        "mean",
+        "min",
+        "max",
+        "median",
+        "ci",
+        "ratio",
+        "ratio_ci",
+    )
+    assert {tuple(estimate) for estimate in document["estimates"]} == {keys}
+    assert document["trials"][0]["metrics"]["received_bps"] == {
+        "value": run.trials[0].result.metrics["received_bps"].value,
+        "unit": "bit/s",
+    }
+    assert all(ci is None or len(ci) == 2 for ci in (estimate["ci"] for estimate in document["estimates"]))
+
+
+def test_json_stays_json_where_a_figure_is_no_number(made: Made) -> None:
+    """NaN and infinity, which JSON does not have, become null."""
+    run, analysis, _ = made
+    odd = replace(run.trials[0].result, metrics={"received_bps": Metric(math.nan, "bit/s")})
+    text = report.show_json(replace(run, trials=(replace(run.trials[0], result=odd),)), analysis)
+    assert json.loads(text)["trials"][0]["metrics"]["received_bps"]["value"] is None
+
+
+def test_a_repeated_trial_counts_once(made: Made) -> None:
+    """Of two records with one key only the last is shown."""
+    run, analysis, _ = made
+    again = replace(run.trials[0], wall="2026-08-01T00:00:00+00:00")
+    document = json.loads(report.show_json(replace(run, trials=(*run.trials, again)), analysis))
+    assert len(document["trials"]) == 160
+
+
+def test_a_partial_run_says_how_far_it_is(made: Made) -> None:
+    """Every format for people tells that figures are preliminary."""
+    run, _, experiment = made
+    partial = replace(run, trials=run.trials[:100], status=RunStatus.PARTIAL)
+    analysis = analyse(partial.trials, partial.plan)
+    for text in (
+        printed(report.terminal(partial, analysis), 200),
+        report.markdown(partial, analysis, experiment, "1.2.3"),
+        report.html(partial, analysis, experiment, "1.2.3"),
+    ):
+        assert "100 of 160 planned trials are recorded" in text
+
+
+def test_a_run_without_any_trial_can_be_reported(made: Made) -> None:
+    """Nothing measured yet is no error in any format."""
+    run, _, experiment = made
+    empty = replace(run, trials=(), commands=(), status=RunStatus.PARTIAL, facts={})
+    analysis = analyse((), empty.plan)
+    assert "No trial has ended well yet" in printed(report.terminal(empty, analysis), 80)
+    assert "No trial has ended well yet" in report.markdown(empty, analysis, experiment, "1.2.3")
+    page = report.html(empty, analysis, experiment, "1.2.3")
+    assert "No trial has ended well yet" in page
+    assert len(page) < 100_000, "the charts' library is left out where there are no charts"
+
+
+def test_emulated_results_are_marked_before_any_figure(made: Made) -> None:
+    """A run whose trials carry the warning functional-only opens with a mark in every format."""
+    run, _, experiment = made
+    mark = Warning("functional-only", "under TCG")
+    trials = tuple(replace(trial, result=replace(trial.result, warnings=(mark,))) for trial in run.trials)
+    emulated = replace(run, trials=trials)
+    analysis = analyse(emulated.trials, emulated.plan)
+    for text in (
+        printed(report.terminal(emulated, analysis), 200),
+        report.markdown(emulated, analysis, experiment, "1.2.3"),
+        report.html(emulated, analysis, experiment, "1.2.3"),
+    ):
+        assert "Functional, not performance" in text
+        assert text.index("Functional, not performance") < text.index("received rate")
+
+
+def test_a_comparison_names_both_runs_and_judges_each_cell() -> None:
+    """Two runs of the same truth: no cell differs; the table fits 80 columns."""
+    (a, _), (b, _) = quickstart(4, outlier=False), quickstart(4, seed=9, outlier=False)
+    compared = compare(replace(a, name="run-a"), replace(b, name="run-b"))
+    text = printed(report.comparison(compared), 80)
+    assert "run-a (A) against run-b (B)" in text
+    assert text.count("none shown") == 16
+    assert max(map(len, text.split("\n"))) <= 80
+    assert report.comparison_text(compared).count("none shown") == 16

@@ -1,0 +1,177 @@
+"""The HTML page as text; tests/browser looks at it in a browser."""
+
+import itertools
+import json
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+from tests.unit.report.builder import quickstart
+from tests.unit.report.conftest import Made
+
+from iolab import report
+from iolab.analysis import analyse
+from iolab.store.records import CommandRecord
+from iolab.trial.result import Status
+
+EVIL = '</script><img src=x onerror="alert(1)">'
+VOID = frozenset({"meta", "link", "br", "img"})
+
+
+class Elements(HTMLParser):
+    """Collects elements and checks that they nest."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self._open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note an element."""
+        self.found.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note an element without content."""
+        self.found.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        """Check that the innermost open element is closed."""
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        """Keep what is shown."""
+        self.texts.append(data)
+
+    def named(self, tag: str) -> Iterator[dict[str, str | None]]:
+        """Return the attributes of all elements of a name."""
+        return (attributes for found, attributes in self.found if found == tag)
+
+
+def parsed(text: str) -> Elements:
+    """Parse a page."""
+    elements = Elements()
+    elements.feed(text)
+    elements.close()
+    return elements
+
+
+@pytest.fixture(scope="module")
+def page(made: Made) -> str:
+    """The quickstart's page."""
+    run, analysis, experiment = made
+    return report.html(run, analysis, experiment, "1.2.3")
+
+
+def test_nothing_is_fetched(page: str) -> None:
+    """No element refers to anything but the page itself, and the policy forbids it."""
+    elements = parsed(page)
+    for _, attributes in elements.found:
+        for name in ("src", "href", "srcset", "action", "data"):
+            value = attributes.get(name) or "#"
+            assert value.startswith(("#", "data:,")), (name, value)
+    policy = next(each["content"] for each in elements.named("meta") if each.get("http-equiv"))
+    assert policy is not None
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe-eval" not in policy
+    style = page.split("<style>")[1].split("</style>", maxsplit=1)[0]
+    assert "url(" not in style
+    assert "@import" not in style
+
+
+def test_sections_come_in_the_reader_s_order(page: str) -> None:
+    """Summary first, the raw material last; every link of the contents has its target."""
+    ids = [each["id"] for each in parsed(page).named("section")]
+    assert ids == [
+        "summary", "results", "charts", "effects", "lab", "meanings", "troubles", "environment", "commands", "repeat",
+    ]  # fmt: skip
+    targets = {each["href"] for each in parsed(page).named("a")}
+    assert targets == {f"#{each}" for each in ids}
+
+
+def test_headings_descend_one_level_at_a_time(page: str) -> None:
+    """A screen reader can walk the headings: one h1, no level skipped."""
+    levels = [int(tag[1]) for tag, _ in parsed(page).found if re.fullmatch(r"h[1-6]", tag)]
+    assert levels.count(1) == 1
+    assert all(later <= earlier + 1 for earlier, later in itertools.pairwise(levels))
+
+
+def test_tables_and_pictures_say_what_they_are(page: str) -> None:
+    """Every head of a table has a scope, every table a caption, every picture an alternative text."""
+    elements = parsed(page)
+    assert all(each.get("scope") in ("col", "row") for each in elements.named("th"))
+    assert len(list(elements.named("caption"))) == len(list(elements.named("table")))
+    pictures = [attributes for _, attributes in elements.found if attributes.get("role") == "img"]
+    assert len(pictures) > 4
+    assert all(each.get("aria-label") for each in pictures)
+
+
+def test_every_trial_of_the_leading_metric_is_in_the_charts(page: str, made: Made) -> None:
+    """The charts' data hold one point per valid trial."""
+    _, analysis, _ = made
+    points = 0
+    for number in (1, 2):
+        data = json.loads(page.split(f'id="chart-{number}-spec">')[1].split("</script>", maxsplit=1)[0])
+        points += sum(len(panel["points"]) for panel in data["panels"])
+    assert points == sum(each.n for each in analysis.estimates if each.metric == "received_bps") == 158
+
+
+def test_what_a_user_wrote_is_only_text() -> None:
+    """A title, a level, a command, a reason and a fact that look like HTML are shown, not run."""
+    labels = ("one-way", EVIL)
+    factors = {"*.direction": labels, "links.lan.mtu": ("1500", "9000"), "links.lan.offload": ("on", "off")}
+    run, experiment = quickstart(4, factors=factors, title=EVIL)
+    command = CommandRecord(
+        machine=EVIL, netns=EVIL, argv=("echo", EVIL), undo=(EVIL,), exit_status=1, duration_ns=1
+    )
+    failed = replace(
+        run.trials[0], result=replace(run.trials[0].result, status=Status.FAILED, reason=EVIL, metrics={})
+    )
+    evil = replace(
+        run,
+        commands=(command,),
+        facts={EVIL: EVIL, "x": {EVIL: [EVIL]}},
+        notes=(EVIL,),
+        trials=(failed, *run.trials[1:]),
+    )
+    text = report.html(evil, analyse(evil.trials, evil.plan), experiment, EVIL)
+    elements = parsed(text)
+    assert not list(elements.named("img"))
+    assert not [name for _, attributes in elements.found for name in attributes if name.startswith("on")]
+    assert "".join(elements.texts).count(EVIL) >= 8
+    assert text.count("<script") == text.count("</script") == len(list(elements.named("script")))
+
+
+def test_equal_commands_are_merged_with_their_undo(page: str) -> None:
+    """A command that was run in eight cells is listed once, with its count and what takes it back."""
+    shown = " ".join("".join(parsed(page).texts).split())
+    assert "ip link set dev eth0 mtu 9000 ×8undone by ip link set dev eth0 mtu 1500" in shown
+
+
+def test_the_lab_is_drawn_with_ports_addresses_and_varied_attributes(page: str) -> None:
+    """The drawing has the machines, their ports and addresses, and the levels of what is varied."""
+    drawing = page.split('<svg class="lab"')[1].split("</svg>", maxsplit=1)[0]
+    for text in ("near", "far", "idle", "eth0", "198.18.0.1/24", "bridge", "MTU 1500 / 9000"):
+        assert text in drawing
+
+
+def test_a_large_run_is_bounded_and_says_so() -> None:
+    """Of 1 200 cells the page shows those that differ most, tells how many there are, and stays small and quick."""
+    factors = {
+        "*.direction": tuple(f"d{number}" for number in range(60)),
+        "links.lan.mtu": tuple(str(number) for number in range(1500, 1510)),
+        "links.lan.offload": ("on", "off"),
+    }
+    run, experiment = quickstart(3, factors=factors, outlier=False)
+    analysis = analyse(run.trials, run.plan)
+    begin = time.monotonic()
+    text = report.html(run, analysis, experiment, "1.2.3")
+    assert time.monotonic() - begin < 10
+    assert "Shown: 200 of 1200 cells" in text
+    assert "Charted: 96 of 1200 cells" in text
+    assert len(text) < 15_000_000

@@ -1,0 +1,113 @@
+"""Bringing a lab about on the fake agent: what is sent, what is read back, and what a failure leaves."""
+
+import pytest
+
+from iolab.agent.client import Agent
+from iolab.agent.fake import FakeAgent, FakeHost, Outcome
+from iolab.lab.resources import (
+    Command,
+    CreateNetns,
+    Expectation,
+    Reading,
+    Resource,
+    Run,
+    Setting,
+    Write,
+)
+from iolab.lab.shown import Value
+from iolab.run.standing import LabError, StandingLab
+from iolab.trial.result import CommandRecord
+
+NETNS = Resource(key="netns:a", machine="a", actions=(CreateNetns("iolab-a"),))
+
+
+def link(name: str, *, needs: tuple[str, ...] = ("netns:a",)) -> Resource:
+    """Return a resource made and undone by one command each."""
+    run = Run(Command(("make", name), "iolab-a"), Command(("unmake", name), "iolab-a"))
+    return Resource(key=f"link:{name}", machine="a", needs=needs, actions=(run,))
+
+
+def setting(value: str) -> Resource:
+    """Return a kernel setting that is read back."""
+    path = "/proc/sys/net/ipv4/ip_forward"
+    return Resource(
+        key="setting:a:ip_forward",
+        machine="a",
+        needs=("netns:a",),
+        actions=(Write(path, "iolab-a", value),),
+        expect=(Expectation(Reading(Setting(path, "iolab-a"), Value()), value, "ip_forward of a"),),
+        held=True,
+    )
+
+
+def standing(host: FakeHost, programs: object = None) -> tuple[StandingLab, list[CommandRecord]]:
+    """Return an empty lab on a fake host, and the log it writes."""
+    log: list[CommandRecord] = []
+    fake = FakeAgent(host, programs) if programs else FakeAgent(host)  # type: ignore[arg-type]
+    return StandingLab(Agent(fake), log.extend), log
+
+
+def test_a_lab_is_made_in_order_of_need_and_logged_as_typed() -> None:
+    """Namespaces first; the log shows what a person would type, with its undo."""
+    host = FakeHost()
+    lab, log = standing(host)
+    lab.change_to((NETNS, link("x"), link("y", needs=("link:x",))))
+    assert host.netns == {"iolab-a"}
+    assert [" ".join(record.argv) for record in log] == ["ip netns add iolab-a", "make x", "make y"]
+    assert log[2].undo == ("unmake", "y")
+
+
+def test_only_what_differs_is_touched() -> None:
+    """From one lab to the next the common part stands still."""
+    host = FakeHost()
+    lab, _ = standing(host)
+    lab.change_to((NETNS, link("x"), link("y")))
+    host.ran.clear()
+    lab.change_to((NETNS, link("x"), link("z")))
+    assert [argv for argv, _ in host.ran] == [("unmake", "y"), ("make", "z")]
+
+
+def test_a_setting_changed_in_place_goes_back_to_its_first_original() -> None:
+    """Changed twice, undone once: the value is the one from before the lab."""
+    key = ("iolab-a", "/proc/sys/net/ipv4/ip_forward")
+    host = FakeHost(settings={key: "7"})
+    lab, _ = standing(host)
+    lab.change_to((NETNS, setting("1")))
+    lab.change_to((NETNS, setting("0")))
+    assert host.settings[key] == "0"
+    lab.take_down()
+    assert host.settings[key] == "7"
+
+
+def test_what_reads_back_differently_is_told_in_a_sentence() -> None:
+    """Somebody else changed it: what was seen and what was applied."""
+    host = FakeHost()
+    lab, _ = standing(host)
+    lab.change_to((NETNS, setting("1")))
+    assert lab.mismatches() == []
+    host.settings[("iolab-a", "/proc/sys/net/ipv4/ip_forward")] = "0"
+    assert lab.mismatches() == ["ip_forward of a was read back as 0 where 1 was applied"]
+
+
+def test_a_command_that_fails_takes_the_lab_down_and_says_which() -> None:
+    """The message has the resource, the command and its own words; nothing is left standing."""
+    host = FakeHost()
+    lab, log = standing(
+        host, lambda argv, _: Outcome(exit_status=2, stderr="no room") if argv == ("make", "y") else Outcome()
+    )
+    with pytest.raises(LabError, match=r"making link:y with `make y` in iolab-a: no room"):
+        lab.change_to((NETNS, link("x"), link("y")))
+    assert host.netns == set()
+    assert ("unmake", "x") in [argv for argv, _ in host.ran]
+    assert [record.argv[0] for record in log] == ["ip", "make"]
+
+
+def test_the_original_read_before_a_change_fills_its_undo() -> None:
+    """An undo that cannot be known beforehand takes the words that were read."""
+    show = Reading(Command(("show", "tso"), None), Value())
+    change = Run(Command(("set", "tso", "off")), Command(("set", "{original}")), show)
+    host = FakeHost()
+    lab, _ = standing(host, lambda argv, _: Outcome(stdout="tso on\n" if argv[0] == "show" else ""))
+    lab.change_to((Resource(key="offload", machine="a", actions=(change,)),))
+    lab.take_down()
+    assert host.ran[-1] == (("set", "tso", "on"), None)

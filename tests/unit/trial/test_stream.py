@@ -1,0 +1,93 @@
+"""A stream trial on the fake agent, with reports that iperf3 really wrote."""
+
+from pathlib import Path
+
+import pytest
+
+from iolab.agent.client import Agent
+from iolab.agent.fake import FakeAgent, Outcome
+from iolab.experiment.experiment import Lab
+from iolab.experiment.links import Link
+from iolab.experiment.machines import Netns
+from iolab.experiment.measures import Stream
+from iolab.lab.topology import make_topology
+from iolab.trial.flows import place_pairs
+from iolab.trial.stream import TrialFailed, measure_stream
+
+DATA = Path(__file__).parent / "data"
+LAB = Lab(
+    {"near": Netns(kind="netns"), "far": Netns(kind="netns")},
+    {"lan": Link(ends=("near.eth0", "far.eth0"))},
+    {},
+)
+TOPOLOGY = make_topology(LAB)
+
+
+def stream(**keys: object) -> Stream:
+    """Return a stream measure from near to far."""
+    return Stream.model_validate({"kind": "stream", "from": "near", "to": "far", "duration": "2s", **keys})
+
+
+def recorded(argv: tuple[str, ...], _netns: str | None) -> Outcome:
+    """Programs that print the recorded reports of a both-ways TCP trial."""
+    role = "server" if "--server" in argv else "client"
+    return Outcome(stdout=(DATA / f"tcp-both-ways-{role}.json").read_text(), duration_ns=2_000_000_000)
+
+
+def test_a_trial_gives_metrics_commands_and_raw_reports() -> None:
+    """Rates, both programs as they were run, and everything needed to look again."""
+    measured = measure_stream(Agent(FakeAgent(programs=recorded)), stream(direction="both-ways"), TOPOLOGY)
+    assert measured.metrics["received_bps"].value > 1e9
+    assert [record.argv[1] for record in measured.commands] == ["--server", "--client"]
+    assert set(measured.raw) == {"iperf3", "before", "after", "series"}
+    assert measured.measured_ns == 2_000_000_000
+
+
+def test_a_sender_below_the_intended_rate_is_a_stored_warning() -> None:
+    """10 Gbit/s were asked for; the recorded sender did less."""
+    measure = stream(direction="both-ways", rate="10Gbit")
+    measured = measure_stream(Agent(FakeAgent(programs=recorded)), measure, TOPOLOGY)
+    assert "sender-short" in {warning.code for warning in measured.warnings}
+
+
+def test_counters_that_cannot_be_read_are_a_stored_warning() -> None:
+    """The fake host has no interface counters: the cross-check says that it could not be made."""
+    measured = measure_stream(Agent(FakeAgent(programs=recorded)), stream(direction="both-ways"), TOPOLOGY)
+    assert "counters-missing" in {warning.code for warning in measured.warnings}
+
+
+def test_an_iperf3_that_reports_an_error_fails_the_trial_with_its_words() -> None:
+    """The reason is iperf3's, not a parse error."""
+    refused = Outcome(
+        stdout='{"start":{},"intervals":[],"end":{},"error":"control socket has closed"}', exit_status=1
+    )
+    with pytest.raises(TrialFailed, match="control socket has closed"):
+        measure_stream(Agent(FakeAgent(programs=lambda *_: refused)), stream(), TOPOLOGY)
+
+
+def test_a_missing_iperf3_fails_the_trial_and_stops_what_ran() -> None:
+    """Nothing of a failed trial goes on running: its names can be used again."""
+    agent = Agent(FakeAgent(programs=lambda argv, _: Outcome() if "--server" in argv else None))
+    for _ in range(2):
+        with pytest.raises(TrialFailed, match="no such file"):
+            measure_stream(agent, stream(), TOPOLOGY)
+
+
+def test_dual_means_two_pairs_and_both_ways_one() -> None:
+    """Dual has processes of its own for each direction, as iperf 2's dual test."""
+    both = place_pairs(stream(direction="both-ways"), TOPOLOGY)
+    dual = place_pairs(stream(direction="dual"), TOPOLOGY)
+    assert [(pair.client.machine, pair.server.machine, pair.bidir) for pair in both] == [
+        ("near", "far", True)
+    ]
+    assert [(pair.client.machine, pair.server.machine, pair.tcp_port) for pair in dual] == [
+        ("near", "far", 5201),
+        ("far", "near", 5202),
+    ]
+
+
+def test_flows_run_at_the_same_time_on_ports_of_their_own() -> None:
+    """Two flows between the same machines do not share a server."""
+    flows = [{"from": "near", "to": "far"}, {"from": "far", "to": "near"}]
+    measure = Stream.model_validate({"kind": "stream", "flows": flows})
+    assert [pair.tcp_port for pair in place_pairs(measure, TOPOLOGY)] == [5201, 5202]
