@@ -4,9 +4,12 @@
 //! `blast INTERFACE [xdp|ring|messages|bare] [size=60] [frames=N] [seconds=2] [rate=PPS] [cpu=N] [batch=64]`
 
 use std::error::Error;
+use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-use iolab_port::{clock, reserve, AfPacket, AfXdp, Direction, Interface, TxPort};
+use iolab_port::clock::{self, StampClock};
+use iolab_port::{reserve, AfPacket, AfXdp, Direction, Interface, TxPort};
+use iolab_wire::{FlowList, FrameTemplate, MacAddress, SizeMix, TemplateConfig, FCS_BYTES};
 
 /// What the command line asks for.
 struct Options {
@@ -51,28 +54,31 @@ fn options() -> Result<Options, Box<dyn Error>> {
     Ok(options)
 }
 
-/// Ethernet, IPv4 and UDP headers of a frame to 198.18.0.2, port 9, no checksum in UDP.
-fn template(options: &Options, source: [u8; 6]) -> Vec<u8> {
-    let mut frame = vec![0; options.frame_bytes];
-    frame[..6].copy_from_slice(&[2, 0, 0, 0, 0, 2]);
-    frame[6..12].copy_from_slice(&source);
-    frame[12..16].copy_from_slice(&[8, 0, 0x45, 0]);
-    let length = |bytes: usize| u16::try_from(bytes).unwrap_or(u16::MAX).to_be_bytes();
-    frame[16..18].copy_from_slice(&length(options.frame_bytes - 14));
-    frame[22..24].copy_from_slice(&[64, 17]);
-    frame[26..34].copy_from_slice(&[198, 18, 0, 1, 198, 18, 0, 2]);
-    let sum: u32 = frame[14..34].chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
-    let folded = (sum & 0xffff) + (sum >> 16);
-    frame[24..26].copy_from_slice(&length(usize::from(!u16::try_from(folded & 0xffff).unwrap_or(0))));
-    frame[34..38].copy_from_slice(&[0x10, 0, 0, 9]);
-    frame[38..40].copy_from_slice(&length(options.frame_bytes - 34));
-    frame
+/// Frames of one flow, 198.18.0.1 to 198.18.0.2, port 9.
+fn template(options: &Options, source: [u8; 6]) -> Result<FrameTemplate, Box<dyn Error>> {
+    let (from, to) = (Ipv4Addr::new(198, 18, 0, 1), Ipv4Addr::new(198, 18, 0, 2));
+    let config = TemplateConfig {
+        sizes: SizeMix::single(u16::try_from(options.frame_bytes)? + FCS_BYTES)?,
+        source_mac: MacAddress(source),
+        destination_mac: MacAddress([2, 0, 0, 0, 0, 2]),
+        vlans: Vec::new(),
+        flows: FlowList::one_v4((from, 4096), (to, 9)),
+        traffic_class: 0,
+        hop_limit: 64,
+        tag: 1,
+    };
+    Ok(FrameTemplate::new(&config)?)
 }
 
-/// Every frame is written as a whole and gets its own number and time: what a measuring sender has to do.
+/// Gives every frame its own headers, number, time and CRC, as a measuring sender has to; or, bare, sends what was once
+/// put into the buffers.
 fn blast<P: TxPort>(mut port: P, options: &Options, stamped: bool) -> Result<(), Box<dyn Error>> {
     let interface = Interface::find(&options.interface)?;
-    let frame = template(options, interface.address);
+    let template = template(options, interface.address)?;
+    let mut refused = None;
+    port.prime(&mut |bytes| refused = refused.take().or(template.emit(0, 0, 0, 0, bytes).err()));
+    refused.map_or(Ok(()), Err)?;
+    let mut clock = StampClock::new();
     let (started, mut sequence) = (Instant::now(), 0u64);
     let limit = Duration::from_secs_f64(options.seconds);
     while sequence < options.frames && started.elapsed() < limit {
@@ -84,26 +90,26 @@ fn blast<P: TxPort>(mut port: P, options: &Options, stamped: bool) -> Result<(),
         let mut batch = reserve(&mut port, due);
         let granted = batch.granted();
         for index in 0..granted {
-            let bytes = batch.frame(index, frame.len());
-            if stamped || sequence < 4096 {
-                bytes.copy_from_slice(&frame);
-            }
+            let bytes = batch.frame(index, options.frame_bytes);
             if stamped {
-                bytes[42..50].copy_from_slice(&sequence.to_be_bytes());
-                bytes[50..58].copy_from_slice(&clock::now_ns().to_be_bytes());
+                template.emit_primed(0, 0, sequence, clock.now_ns(), bytes)?;
             }
             sequence += 1;
         }
         batch.commit(granted);
         port.flush()?;
     }
-    let seconds = started.elapsed().as_secs_f64();
+    conclude(&mut port, &interface, started.elapsed().as_secs_f64())
+}
+
+/// Waits until nothing is pending, and prints what became of the frames.
+fn conclude<P: TxPort>(port: &mut P, interface: &Interface, seconds: f64) -> Result<(), Box<dyn Error>> {
     let drained = Instant::now();
     while port.stats()?.pending_frames > 0 && drained.elapsed() < Duration::from_millis(200) {
         port.flush()?;
     }
-    let (stats, after) = (port.stats()?, interface.counters_now()?);
-    let (sent, dropped) = (after.tx_frames - interface.counters.tx_frames, after.tx_dropped - interface.counters.tx_dropped);
+    let (stats, before, after) = (port.stats()?, interface.counters, interface.counters_now()?);
+    let (sent, dropped) = (after.tx_frames - before.tx_frames, after.tx_dropped - before.tx_dropped);
     #[allow(clippy::cast_precision_loss)] // for reading
     let mpps = sent as f64 / seconds / 1e6;
     report(&format!(

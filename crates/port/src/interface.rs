@@ -249,7 +249,7 @@ fn program(value: &[u8]) -> Option<AttachedProgram> {
     Some(AttachedProgram { program_id, mode })
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

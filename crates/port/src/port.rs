@@ -107,6 +107,10 @@ pub trait TxPort: Send {
     /// The largest frame it carries. [bytes, without FCS]
     fn most_bytes(&self) -> usize;
 
+    /// Shows every buffer that is not in use, at its full length, to be filled with what all frames have in common. Done
+    /// once before sending it lets callers write only what differs: buffers keep their bytes.
+    fn prime(&mut self, fill: &mut dyn FnMut(&mut [u8]));
+
     /// Claims up to `frames` buffers and says how many; replaces an earlier claim that was not published.
     fn claim(&mut self, frames: usize) -> usize;
 

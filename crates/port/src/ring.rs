@@ -2,22 +2,44 @@
 //! Only the index protocol is here; where the memory comes from is `Memory`'s business, so that a model checker can
 //! run both sides. Wakeups and frames are the socket's.
 
-#[cfg(not(loom))]
 use std::sync::atomic::{AtomicU32, Ordering};
 
-#[cfg(loom)]
-use loom::sync::atomic::{AtomicU32, Ordering};
+/// A free-running index that one side writes and the other reads. A model checker has its own.
+pub(crate) trait Index {
+    /// Reads the other side's index; what it did before its `publish` has happened.
+    fn observe(&self) -> u32;
+
+    /// Shows the own index; what was done before is seen by who observes it.
+    fn publish(&self, index: u32);
+}
+
+impl Index for AtomicU32 {
+    #[inline]
+    fn observe(&self) -> u32 {
+        // Acquire: pairs with the release of the other side's `publish`.
+        self.load(Ordering::Acquire)
+    }
+
+    #[inline]
+    fn publish(&self, index: u32) {
+        // Release: pairs with the acquire of the other side's `observe`.
+        self.store(index, Ordering::Release);
+    }
+}
 
 /// Memory that two sides share: two free-running indices and a power of two of slots.
 pub(crate) trait Memory {
     /// what a slot holds
     type Item: Copy;
 
+    /// what the indices are
+    type Index: Index;
+
     /// The index one past the newest submitted slot; written by the producer only.
-    fn producer(&self) -> &AtomicU32;
+    fn producer(&self) -> &Self::Index;
 
     /// The index of the oldest slot not yet released; written by the consumer only.
-    fn consumer(&self) -> &AtomicU32;
+    fn consumer(&self) -> &Self::Index;
 
     /// How many slots there are: a power of two.
     fn slots(&self) -> u32;
@@ -54,16 +76,15 @@ impl<M: Memory> Producer<M> {
     pub(crate) fn free(&mut self, wanted: u32) -> u32 {
         let slots = self.memory.slots();
         if slots - self.next.wrapping_sub(self.consumed) < wanted {
-            // Acquire: pairs with the consumer's release in `Consumer::release`; its reads of the slots are over.
-            self.consumed = self.memory.consumer().load(Ordering::Acquire);
+            // Pairs with `Filled::release`: the other side's reads of the slots are over.
+            self.consumed = self.memory.consumer().observe();
         }
         slots - self.next.wrapping_sub(self.consumed)
     }
 
     /// How many submitted slots the other side has not released.
     pub(crate) fn outstanding(&self) -> u32 {
-        // Acquire: as in `free`.
-        self.next.wrapping_sub(self.memory.consumer().load(Ordering::Acquire))
+        self.next.wrapping_sub(self.memory.consumer().observe())
     }
 
     /// Reserves up to `wanted` slots. Nothing is visible to the other side before `Slots::submit`.
@@ -109,8 +130,8 @@ impl<M: Memory> Slots<'_, M> {
     /// Shows the filled slots to the other side.
     pub(crate) fn submit(self) -> u32 {
         self.ring.next = self.ring.next.wrapping_add(self.written);
-        // Release: pairs with the consumer's acquire in `Consumer::ready`; the slots are written before it sees them.
-        self.ring.memory.producer().store(self.ring.next, Ordering::Release);
+        // Pairs with `Consumer::ready`: the slots are written before the other side sees them.
+        self.ring.memory.producer().publish(self.ring.next);
         self.written
     }
 }
@@ -133,8 +154,8 @@ impl<M: Memory> Consumer<M> {
     /// How many slots are filled, at least up to `wanted`; looks at the other side only when fewer are known.
     pub(crate) fn ready(&mut self, wanted: u32) -> u32 {
         if self.produced.wrapping_sub(self.next) < wanted {
-            // Acquire: pairs with the producer's release in `Slots::submit`; the slots it counts are written.
-            self.produced = self.memory.producer().load(Ordering::Acquire);
+            // Pairs with `Slots::submit`: the slots it counts are written.
+            self.produced = self.memory.producer().observe();
         }
         self.produced.wrapping_sub(self.next)
     }
@@ -164,8 +185,8 @@ impl<M: Memory> Filled<'_, M> {
     /// Gives the slots that were read back to the other side.
     pub(crate) fn release(self) -> u32 {
         self.ring.next = self.ring.next.wrapping_add(self.read);
-        // Release: pairs with the producer's acquire in `Producer::free`; our reads are over before it writes anew.
-        self.ring.memory.consumer().store(self.ring.next, Ordering::Release);
+        // Pairs with `Producer::free`: our reads are over before the other side writes anew.
+        self.ring.memory.consumer().publish(self.ring.next);
         self.read
     }
 }

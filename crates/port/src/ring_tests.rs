@@ -1,82 +1,17 @@
-//! Both sides of a ring in ordinary memory: sequences, wrap-around, roll-back; under `--cfg loom` every interleaving.
-
-use super::{Consumer, Memory, Producer};
-
-#[cfg(loom)]
-use loom::{cell::UnsafeCell, sync::atomic::AtomicU32, sync::Arc};
-
-#[cfg(not(loom))]
-use std::sync::{atomic::AtomicU32, Arc};
-
-#[cfg(not(loom))]
-struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
-
-#[cfg(not(loom))]
-impl<T> UnsafeCell<T> {
-    fn new(value: T) -> Self {
-        Self(std::cell::UnsafeCell::new(value))
-    }
-
-    fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
-        read(self.0.get())
-    }
-
-    fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
-        write(self.0.get())
-    }
-}
-
-struct Shared {
-    producer: AtomicU32,
-    consumer: AtomicU32,
-    cells: Vec<UnsafeCell<u64>>,
-}
-
-// SAFETY: the cells are reached through the ring protocol only, which is what the tests check.
-unsafe impl Sync for Shared {}
-
-#[derive(Clone)]
-struct HeapRing(Arc<Shared>);
-
-impl Memory for HeapRing {
-    type Item = u64;
-
-    fn producer(&self) -> &AtomicU32 {
-        &self.0.producer
-    }
-
-    fn consumer(&self) -> &AtomicU32 {
-        &self.0.consumer
-    }
-
-    #[allow(clippy::cast_possible_truncation)] // a test's ring is small
-    fn slots(&self) -> u32 {
-        self.0.cells.len() as u32
-    }
-
-    unsafe fn read(&self, slot: u32) -> u64 {
-        // SAFETY: the consumer alone reads this filled slot, so nobody writes it now.
-        self.0.cells[slot as usize].with(|cell| unsafe { *cell })
-    }
-
-    unsafe fn write(&self, slot: u32, item: u64) {
-        // SAFETY: the producer alone writes this free slot, so nobody reads it now.
-        self.0.cells[slot as usize].with_mut(|cell| unsafe { *cell = item });
-    }
-}
-
-fn pair(slots: usize) -> (Producer<HeapRing>, Consumer<HeapRing>) {
-    let cells = (0..slots).map(|_| UnsafeCell::new(0)).collect();
-    let shared = Shared { producer: AtomicU32::new(0), consumer: AtomicU32::new(0), cells };
-    let ring = HeapRing(Arc::new(shared));
-    (Producer::new(ring.clone()), Consumer::new(ring))
-}
+//! Both sides of a ring: sequences, wrap-around, roll-back; under `--cfg loom` every interleaving of two threads.
 
 #[cfg(not(loom))]
 mod sequential {
-    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
 
-    fn submit(producer: &mut Producer<HeapRing>, items: std::ops::Range<u64>) -> u32 {
+    use super::super::{Consumer, Memory, Producer};
+    use crate::loopback::{heap_ring, HeapRing};
+
+    fn pair(slots: usize) -> (Producer<HeapRing<u64>>, Consumer<HeapRing<u64>>) {
+        heap_ring(vec![0; slots])
+    }
+
+    fn submit(producer: &mut Producer<HeapRing<u64>>, items: std::ops::Range<u64>) -> u32 {
         let mut slots = producer.reserve((items.end - items.start) as u32);
         for item in items {
             slots.push(item);
@@ -137,9 +72,9 @@ mod sequential {
         let (mut producer, mut consumer) = pair(4);
         let start = u32::MAX - 1;
         (producer.next, producer.consumed, consumer.next, consumer.produced) = (start, start, start, start);
-        let ordering = std::sync::atomic::Ordering::Relaxed;
-        producer.memory().producer().store(start, ordering);
-        consumer.memory().consumer().store(start, ordering);
+        let set = |index: &AtomicU32| index.store(start, Ordering::Relaxed);
+        set(producer.memory().producer());
+        set(consumer.memory().consumer());
         for turn in 0..4u64 {
             assert_eq!(submit(&mut producer, turn * 3..turn * 3 + 3), 3);
             let mut filled = consumer.take(3);
@@ -174,34 +109,94 @@ mod sequential {
     }
 }
 
-/// In every interleaving of both sides, items arrive once, in order, and no slot is read while it is written.
 #[cfg(loom)]
-#[test]
-fn every_interleaving_keeps_order() {
-    loom::model(|| {
-        let (mut producer, mut consumer) = pair(2);
-        let sender = loom::thread::spawn(move || {
-            let mut next = 0;
-            for _ in 0..3 {
-                let mut slots = producer.reserve(2);
-                while slots.push(next) {
-                    next += 1;
+mod interleaved {
+    use loom::cell::UnsafeCell;
+    use loom::sync::atomic::{AtomicU32, Ordering};
+    use loom::sync::Arc;
+
+    use super::super::{Consumer, Index, Memory, Producer};
+
+    impl Index for AtomicU32 {
+        fn observe(&self) -> u32 {
+            self.load(Ordering::Acquire)
+        }
+
+        fn publish(&self, index: u32) {
+            self.store(index, Ordering::Release);
+        }
+    }
+
+    struct Shared {
+        producer: AtomicU32,
+        consumer: AtomicU32,
+        cells: [UnsafeCell<u64>; 2],
+    }
+
+    #[derive(Clone)]
+    struct ModelRing(Arc<Shared>);
+
+    impl Memory for ModelRing {
+        type Item = u64;
+        type Index = AtomicU32;
+
+        fn producer(&self) -> &AtomicU32 {
+            &self.0.producer
+        }
+
+        fn consumer(&self) -> &AtomicU32 {
+            &self.0.consumer
+        }
+
+        fn slots(&self) -> u32 {
+            2
+        }
+
+        unsafe fn read(&self, slot: u32) -> u64 {
+            // SAFETY: loom itself reports a read of a cell that is being written.
+            self.0.cells[slot as usize].with(|cell| unsafe { *cell })
+        }
+
+        unsafe fn write(&self, slot: u32, item: u64) {
+            // SAFETY: loom itself reports a write of a cell that is being used.
+            self.0.cells[slot as usize].with_mut(|cell| unsafe { *cell = item });
+        }
+    }
+
+    /// In every interleaving of both sides, items arrive once, in order, and no slot is read while it is written.
+    #[test]
+    fn every_interleaving_keeps_order() {
+        loom::model(|| {
+            let (producer, consumer) = (AtomicU32::new(0), AtomicU32::new(0));
+            let cells = [UnsafeCell::new(0), UnsafeCell::new(0)];
+            let ring = ModelRing(Arc::new(Shared { producer, consumer, cells }));
+            let (mut producer, mut consumer) = (Producer::new(ring.clone()), Consumer::new(ring));
+            let sender = loom::thread::spawn(move || {
+                let mut next = 0;
+                for _ in 0..3 {
+                    let mut slots = producer.reserve(2);
+                    while slots.push(next) {
+                        next += 1;
+                    }
+                    slots.submit();
                 }
-                slots.submit();
+                next
+            });
+            let mut expected = 0;
+            for _ in 0..3 {
+                let mut filled = consumer.take(2);
+                for item in filled.by_ref() {
+                    assert_eq!(item, expected);
+                    expected += 1;
+                }
+                filled.release();
             }
-            next
-        });
-        let mut expected = 0;
-        for _ in 0..3 {
-            let mut filled = consumer.take(2);
-            for item in filled.by_ref() {
+            let sent = sender.join().unwrap();
+            for item in consumer.take(2) {
                 assert_eq!(item, expected);
                 expected += 1;
             }
-            filled.release();
-        }
-        let sent = sender.join().unwrap();
-        expected += consumer.take(2).count() as u64;
-        assert_eq!(expected, sent);
-    });
+            assert_eq!(expected, sent);
+        });
+    }
 }

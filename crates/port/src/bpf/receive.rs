@@ -118,7 +118,7 @@ fn instructions(sockets: RawFd, foreign: RawFd, only: Option<&FrameMatch>) -> Ve
     program.finish()
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

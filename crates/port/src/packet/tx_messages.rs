@@ -96,6 +96,13 @@ impl TxPort for PacketMessagesTx {
         self.most_bytes
     }
 
+    fn prime(&mut self, fill: &mut dyn FnMut(&mut [u8])) {
+        for index in 0..self.claim(usize::MAX) {
+            fill(self.slot(index, self.most_bytes));
+        }
+        self.claimed = 0;
+    }
+
     #[inline]
     fn claim(&mut self, frames: usize) -> usize {
         self.claimed = frames.min(self.messages.len() - self.waiting);

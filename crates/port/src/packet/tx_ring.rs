@@ -107,6 +107,13 @@ impl TxPort for PacketRingTx {
         self.most_bytes
     }
 
+    fn prime(&mut self, fill: &mut dyn FnMut(&mut [u8])) {
+        for index in 0..self.claim(self.slots) {
+            fill(self.slot(index, self.most_bytes));
+        }
+        self.claimed = 0;
+    }
+
     #[inline]
     fn claim(&mut self, frames: usize) -> usize {
         let room = self.slots - self.waiting;

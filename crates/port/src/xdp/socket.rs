@@ -95,6 +95,7 @@ impl<T: Plain> MappedRing<T> {
 
 impl<T: Plain> Memory for MappedRing<T> {
     type Item = T;
+    type Index = AtomicU32;
 
     #[inline]
     fn producer(&self) -> &AtomicU32 {

@@ -89,6 +89,15 @@ impl TxPort for AfXdpTx {
         self.most_bytes
     }
 
+    fn prime(&mut self, fill: &mut dyn FnMut(&mut [u8])) {
+        self.reap();
+        self.claimed = self.free.len();
+        for index in 0..self.claimed {
+            fill(self.slot(index, self.most_bytes));
+        }
+        self.claimed = 0;
+    }
+
     #[inline]
     fn claim(&mut self, frames: usize) -> usize {
         if self.free.len() < frames {
