@@ -1,7 +1,7 @@
 //! Sends numbered, time-stamped frames as fast as a port takes them, or at a rate, and says what the port and the
 //! interface counted. The rate is kept on average only; exact pacing is the engine's.
 //!
-//! `blast INTERFACE [xdp|ring|messages|bare] [size=60] [frames=N] [seconds=2] [rate=PPS] [cpu=N] [batch=64]`
+//! `blast INTERFACE [xdp|ring|messages|bare] [size=60] [frames=N] [seconds=2] [rate=PPS] [cpu=N] [batch=256] [slots=N]`
 
 use std::error::Error;
 use std::net::Ipv4Addr;
@@ -35,7 +35,7 @@ fn options() -> Result<Options, Box<dyn Error>> {
         seconds: 2.0,
         rate_pps: 0,
         cpu: None,
-        batch: 64,
+        batch: 256,
         slots: 0,
     };
     for word in words {
@@ -76,7 +76,7 @@ fn blast<P: TxPort>(mut port: P, options: &Options, stamped: bool) -> Result<(),
     let interface = Interface::find(&options.interface)?;
     let template = template(options, interface.address)?;
     let mut refused = None;
-    port.prime(&mut |bytes| refused = refused.take().or(template.emit(0, 0, 0, 0, bytes).err()));
+    port.prime(&mut |bytes| refused = refused.take().or_else(|| template.emit(0, 0, 0, 0, bytes).err()));
     refused.map_or(Ok(()), Err)?;
     let mut clock = StampClock::new();
     let (started, mut sequence) = (Instant::now(), 0u64);
@@ -85,7 +85,9 @@ fn blast<P: TxPort>(mut port: P, options: &Options, stamped: bool) -> Result<(),
         let mut due = usize::try_from(options.frames - sequence)?.min(options.batch);
         if options.rate_pps > 0 {
             let elapsed_ns = u64::try_from(started.elapsed().as_nanos())?;
-            due = due.min(usize::try_from((options.rate_pps * elapsed_ns / 1_000_000_000).saturating_sub(sequence))?);
+            due = due.min(usize::try_from(
+                (options.rate_pps * elapsed_ns / 1_000_000_000).saturating_sub(sequence),
+            )?);
         }
         let mut batch = reserve(&mut port, due);
         let granted = batch.granted();
@@ -133,7 +135,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut packet = AfPacket { frame_bytes, ..AfPacket::new(&options.interface) };
     let mut xdp = AfXdp { frame_bytes, ..AfXdp::new(&options.interface, Direction::Send) };
     if options.slots > 0 {
-        (packet.ring_frames, xdp.ring_frames) = (options.slots, options.slots);
+        (packet.ring_frames, xdp.send_frames) = (options.slots, options.slots);
     }
     match options.path.as_str() {
         "xdp" => blast(xdp.open_tx()?, &options, true),

@@ -33,7 +33,8 @@ const CALIBRATION_NS: u64 = 2_000_000;
 impl StampClock {
     /// Calibrates for two milliseconds.
     pub fn new() -> Self {
-        let source = std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+        let source =
+            std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource");
         let mut this = Self { ticks: false, anchor_ticks: 0, anchor_ns: 0, slope: 0, last_ns: 0 };
         if !cfg!(target_arch = "x86_64") || !source.is_ok_and(|source| source.trim() == "tsc") {
             return this;
@@ -135,7 +136,10 @@ impl RealtimeOffset {
         let realtime = sys::clock_ns(libc::CLOCK_REALTIME);
         let after = now_ns();
         let middle = before + (after - before) / 2;
-        Self { offset_ns: realtime.wrapping_sub(middle).cast_signed(), error_ns: (after - before).div_ceil(2) }
+        Self {
+            offset_ns: i64::from_ne_bytes(realtime.wrapping_sub(middle).to_ne_bytes()),
+            error_ns: (after - before).div_ceil(2),
+        }
     }
 
     /// Turns a CLOCK_REALTIME stamp into CLOCK_MONOTONIC. [ns]

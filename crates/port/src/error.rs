@@ -143,7 +143,14 @@ impl PortError {
             Self::NotPermitted { .. } | Self::FrameOverPath { .. } | Self::ProgramRefused { .. } => true,
             Self::System { errno, .. } => matches!(
                 errno.raw_os_error(),
-                Some(libc::EOPNOTSUPP | libc::EAFNOSUPPORT | libc::ENOSYS | libc::EINVAL | libc::ENOMEM | libc::ENOBUFS)
+                Some(
+                    libc::EOPNOTSUPP
+                        | libc::EAFNOSUPPORT
+                        | libc::ENOSYS
+                        | libc::EINVAL
+                        | libc::ENOMEM
+                        | libc::ENOBUFS
+                )
             ),
             _ => false,
         }

@@ -72,7 +72,8 @@ impl Interface {
             Some(libc::ENODEV | libc::EINVAL) => PortError::NoInterface { name: name.to_owned() },
             _ => PortError::System { doing: "looking at an interface", syscall: "netlink", errno: seen },
         })?;
-        let mut found = parse(name, &reply).ok_or_else(|| PortError::NoInterface { name: name.to_owned() })?;
+        let mut found =
+            parse(name, &reply).ok_or_else(|| PortError::NoInterface { name: name.to_owned() })?;
         if let Ok(socket) = sys::socket(libc::AF_INET, libc::SOCK_DGRAM, 0) {
             found.queues = sys::receive_queues(&socket, name);
         }
@@ -182,14 +183,14 @@ pub(crate) fn set_program(index: u32, program: i32, flags: u32) -> std::io::Resu
 
 fn parse(name: &str, reply: &[u8]) -> Option<Interface> {
     let link = reply.get(HEADER..HEADER + LINK)?;
-    let index = sys::read_head::<i32>(&link[4..])?.cast_unsigned();
+    let index = sys::read_head::<u32>(&link[4..])?;
     let flags = sys::read_head::<u32>(&link[8..])?;
     let mut found = Interface {
         name: name.to_owned(),
         index,
         mtu_bytes: 0,
         address: [0; 6],
-        up: flags & libc::IFF_UP.cast_unsigned() != 0,
+        up: flags & sys::unsigned(libc::IFF_UP) != 0,
         queues: 1,
         program: None,
         counters: InterfaceCounters::default(),

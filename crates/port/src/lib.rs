@@ -5,6 +5,9 @@
 //! receiving AF_XDP port does) or `ethtool -K DEV gro on` with `tso off` at the sender. Frames redirected by XDP to a
 //! veth vanish without an error when the other end has neither.
 
+#[cfg(test)]
+extern crate self as iolab_port; // what tests share names the crate as its users do
+
 mod bpf;
 pub mod clock;
 mod error;
@@ -24,6 +27,8 @@ pub use interface::{AttachedProgram, Interface, InterfaceCounters};
 pub use loopback::{loopback, LoopbackRx, LoopbackTx};
 pub use packet::{AfPacket, PacketMessagesTx, PacketRingTx, PacketRx};
 pub use pcapng::PcapngWriter;
-pub use port::{receive, reserve, Batch, Path, Reservation, RxFrame, RxPort, RxStats, StampedBy, TxPort, TxStats};
+pub use port::{
+    receive, reserve, Batch, Path, Reservation, RxFrame, RxPort, RxStats, StampedBy, TxPort, TxStats,
+};
 pub use tap::{Counts, Observe, Tap, Way};
 pub use xdp::{AfXdp, AfXdpRx, AfXdpTx, Direction, ZeroCopy};

@@ -213,7 +213,11 @@ impl RxPort for LoopbackRx {
     fn frame(&self, index: usize) -> RxFrame<'_> {
         // SAFETY: the number is in our batch, so the frame is ours until `release`, which needs `&mut self`.
         let frame = unsafe { &*self.pool.place(self.batch[index]) };
-        RxFrame { bytes: &frame.bytes[..frame.length], stamp_ns: frame.stamp_ns, stamped_by: StampedBy::Stack }
+        RxFrame {
+            bytes: &frame.bytes[..frame.length],
+            stamp_ns: frame.stamp_ns,
+            stamped_by: StampedBy::Stack,
+        }
     }
 
     fn release(&mut self) {

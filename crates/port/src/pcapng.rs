@@ -131,13 +131,19 @@ mod tests {
         writer.write(Way::Out, b"abcde", 42).unwrap();
         let (bytes, frames) = writer.finish().unwrap();
         let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
-        assert_eq!((frames, word(0), word(4), word(8), word(24)), (1, SECTION_HEADER, 28, BYTE_ORDER_MAGIC, 28));
+        assert_eq!(
+            (frames, word(0), word(4), word(8), word(24)),
+            (1, SECTION_HEADER, 28, BYTE_ORDER_MAGIC, 28)
+        );
         assert_eq!((word(28), word(32), word(36), word(40)), (1, 40, 1, 0));
         let packet = &bytes[head..];
         assert_eq!((word(head), word(head + 4), packet.len()), (6, 52, 52));
         let time = u64::from(word(head + 12)) << 32 | u64::from(word(head + 16));
         assert_eq!((time, word(head + 20), word(head + 24)), (1_700_000_000_000_000_042, 5, 5));
         assert_eq!(&packet[28..36], b"abcde\0\0\0");
-        assert_eq!((word(head + 36), word(head + 40), word(head + 44), word(head + 48)), (0x0004_0002, 2, 0, 52));
+        assert_eq!(
+            (word(head + 36), word(head + 40), word(head + 44), word(head + 48)),
+            (0x0004_0002, 2, 0, 52)
+        );
     }
 }

@@ -1,5 +1,7 @@
 //! Both sides of a ring: sequences, wrap-around, roll-back; under `--cfg loom` every interleaving of two threads.
 
+#![allow(clippy::cast_possible_truncation)] // small numbers of a check
+
 #[cfg(not(loom))]
 mod sequential {
     use std::sync::atomic::{AtomicU32, Ordering};

@@ -21,8 +21,24 @@ macro_rules! plain {
 pub(crate) use plain;
 
 plain!(u8, u16, u32, u64, i32, i64);
-plain!(libc::sockaddr_xdp, libc::sockaddr_ll, libc::xdp_mmap_offsets, libc::xdp_umem_reg, libc::xdp_statistics);
+plain!(
+    libc::sockaddr_xdp,
+    libc::sockaddr_ll,
+    libc::xdp_mmap_offsets,
+    libc::xdp_umem_reg,
+    libc::xdp_statistics
+);
 plain!(libc::tpacket_req, libc::tpacket_req3, libc::tpacket_stats, libc::tpacket_stats_v3, libc::xdp_desc);
+
+/// The same 32 bits as a signed number.
+pub(crate) const fn signed(bits: u32) -> i32 {
+    i32::from_ne_bytes(bits.to_ne_bytes())
+}
+
+/// The same 32 bits as an unsigned number.
+pub(crate) const fn unsigned(bits: i32) -> u32 {
+    u32::from_ne_bytes(bits.to_ne_bytes())
+}
 
 /// A value whose every byte is zero.
 pub(crate) fn zeroed<T: Plain>() -> T {

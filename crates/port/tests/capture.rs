@@ -1,5 +1,7 @@
 //! Captures written by a tapped port, read by programs that others wrote. Left out, with the reason, without them.
 
+#![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::unwrap_used)] // small numbers of a check
+
 use std::process::Command;
 
 use iolab_port::clock::RealtimeOffset;
@@ -47,8 +49,13 @@ fn read_by(program: &str, options: &[&str]) -> Option<String> {
 #[test]
 fn capinfos_reads_the_capture() {
     let Some(said) = read_by("capinfos", &["-M"]) else { return };
-    for fact in ["pcapng", "Number of packets:   20", "Name = east", "Time resolution = 0x09", "Encapsulation = Ethernet"]
-    {
+    for fact in [
+        "pcapng",
+        "Number of packets:   20",
+        "Name = east",
+        "Time resolution = 0x09",
+        "Encapsulation = Ethernet",
+    ] {
         assert!(said.contains(fact), "{fact}: {said}");
     }
 }
@@ -56,7 +63,8 @@ fn capinfos_reads_the_capture() {
 /// tshark reads each frame whole, with its direction and its time to the nanosecond, and finds nothing malformed.
 #[test]
 fn tshark_reads_each_frame() {
-    let fields = ["-T", "fields", "-e", "frame.time_epoch", "-e", "frame.len", "-e", "frame.packet_flags_direction"];
+    let fields =
+        ["-T", "fields", "-e", "frame.time_epoch", "-e", "frame.len", "-e", "frame.packet_flags_direction"];
     let options = [&fields[..], &["-e", "eth.src", "-e", "_ws.malformed", "-r"]].concat();
     let Some(said) = read_by("tshark", &options) else { return };
     let now_s = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64();

@@ -1,6 +1,8 @@
 //! Ports on real interfaces: a veth pair between two namespaces. Every path sends to every path; refusals change
 //! nothing. Left out, with the reason, without root.
 
+#![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::unwrap_used)] // small numbers of a check
+
 mod lab;
 
 use iolab_port::{clock, receive, AfPacket, AfXdp, Attach, Direction, Interface, PortError, RxPort, TxPort};
@@ -43,11 +45,18 @@ fn exchange(tx: &mut dyn TxPort, rx: &mut dyn RxPort) {
     for (number, (bytes, stamp_ns)) in (0u64..).zip(&seen) {
         assert_eq!(bytes, &frame(number, size(number)), "{pair}: frame {number}");
         // Half a millisecond: the error of the wall clock's offset on a busy machine.
-        assert!(*stamp_ns + 500_000 >= last_ns && *stamp_ns <= ended_ns + 500_000, "{pair}: stamp of frame {number}");
+        assert!(
+            *stamp_ns + 500_000 >= last_ns && *stamp_ns <= ended_ns + 500_000,
+            "{pair}: stamp of frame {number}"
+        );
         last_ns = *stamp_ns;
     }
     let (sent, got) = (tx.stats().unwrap(), rx.stats().unwrap());
-    assert_eq!((sent.committed_frames, sent.accepted_frames, sent.pending_frames), (FRAMES, FRAMES, 0), "{pair}");
+    assert_eq!(
+        (sent.committed_frames, sent.accepted_frames, sent.pending_frames),
+        (FRAMES, FRAMES, 0),
+        "{pair}"
+    );
     assert_eq!((got.received_frames, got.dropped_frames, got.truncated_frames), (FRAMES, 0, 0), "{pair}");
     assert_eq!((got.foreign_frames, got.poll_stamped_frames), (0, 0), "{pair}");
 }
@@ -70,8 +79,10 @@ fn every_path_reaches_every_path() {
 #[test]
 fn both_halves_share_a_port() {
     let Some(lab) = Lab::new() else { return };
-    let (mut west_tx, mut west_rx) = inside(&lab.tx, || AfXdp::new("west", Direction::Both).open_both().unwrap());
-    let (mut east_tx, mut east_rx) = inside(&lab.rx, || AfXdp::new("east", Direction::Both).open_both().unwrap());
+    let (mut west_tx, mut west_rx) =
+        inside(&lab.tx, || AfXdp::new("west", Direction::Both).open_both().unwrap());
+    let (mut east_tx, mut east_rx) =
+        inside(&lab.rx, || AfXdp::new("east", Direction::Both).open_both().unwrap());
     std::thread::scope(|scope| {
         scope.spawn(|| send(&mut west_tx, 0..1500, |_| 100));
         scope.spawn(|| send(&mut east_tx, 0..1500, |_| 200));
@@ -113,7 +124,10 @@ fn foreign_frames_are_left_to_the_host() {
     send(&mut tx, 0..100, |_| 60);
     let numbers = |seen: Vec<lab::Seen>| seen.iter().map(|(bytes, _)| bytes[21]).collect::<Vec<_>>();
     assert_eq!(numbers(collect(&mut odd, 50)), (0..100).filter(|number| number % 2 == 1).collect::<Vec<_>>());
-    assert_eq!(numbers(collect(&mut host, 50)), (0..100).filter(|number| number % 2 == 0).collect::<Vec<_>>());
+    assert_eq!(
+        numbers(collect(&mut host, 50)),
+        (0..100).filter(|number| number % 2 == 0).collect::<Vec<_>>()
+    );
     assert_eq!(odd.stats().unwrap().foreign_frames, 50);
 }
 
@@ -138,14 +152,15 @@ fn tags_are_received_whole() {
 #[test]
 fn own_loss_is_counted() {
     let Some(lab) = Lab::new() else { return };
-    for kind in ["native", "generic"] {
-        let mut rx = inside(&lab.rx, || receiver("east", kind));
+    for (kind, attach) in [("native", Attach::Native), ("generic", Attach::Generic)] {
+        let port = AfXdp { attach, receive_frames: 2048, ..AfXdp::new("east", Direction::Receive) };
+        let mut rx = inside(&lab.rx, || port.open_rx().unwrap());
         let mut tx = inside(&lab.tx, || AfPacket::new("west").open_tx().unwrap());
         for first in (0..6000).step_by(50) {
             send(&mut tx, first..first + 50, |_| 60);
             std::thread::sleep(std::time::Duration::from_micros(200));
         }
-        let seen = collect(&mut *rx, 6000).len() as u64;
+        let seen = collect(&mut rx, 6000).len() as u64;
         let stats = rx.stats().unwrap();
         assert_eq!((stats.received_frames, stats.dropped_frames), (seen, 6000 - seen), "{kind}: {stats:?}");
         assert!(stats.dropped_frames > 3000);
@@ -169,10 +184,13 @@ fn refusals_name_the_cause() {
             let seen = open(AfXdp::new("idle0", direction));
             assert!(matches!(&seen, PortError::Down { name } if name == "idle0"), "{seen:?}");
             let seen = open(AfXdp { frame_bytes: 1515, ..AfXdp::new("west", direction) });
-            assert!(matches!(seen, PortError::FrameOverMtu { frame_bytes: 1515, most_bytes: 1514, .. }), "{seen:?}");
+            assert!(
+                matches!(seen, PortError::FrameOverMtu { frame_bytes: 1515, most_bytes: 1514, .. }),
+                "{seen:?}"
+            );
             let seen = open(AfXdp { queues: 3..4, ..AfXdp::new("west", direction) });
             assert!(matches!(seen, PortError::NoQueue { queue: 3, .. }), "{seen:?}");
-            let seen = open(AfXdp { ring_frames: 100, ..AfXdp::new("west", direction) });
+            let seen = open(AfXdp { send_frames: 100, ..AfXdp::new("west", direction) });
             assert!(matches!(seen, PortError::BadValue { seen: 100, .. }), "{seen:?}");
         }
         let seen = AfPacket { frame_bytes: 9000, ..AfPacket::new("west") }.open_tx().map(drop).unwrap_err();
@@ -189,13 +207,21 @@ fn jumbo_frames_take_the_other_path() {
     run(&format!("ip -n {} link set west mtu 9216", lab.tx));
     run(&format!("ip -n {} link set east mtu 9216", lab.rx));
     inside(&lab.tx, || {
-        let seen = AfXdp { frame_bytes: 9212, ..AfXdp::new("west", Direction::Send) }.open_tx().map(drop).unwrap_err();
-        assert!(matches!(seen, PortError::FrameOverPath { most_bytes: 4096, .. }) && seen.may_fall_back(), "{seen:?}");
+        let seen = AfXdp { frame_bytes: 9212, ..AfXdp::new("west", Direction::Send) }
+            .open_tx()
+            .map(drop)
+            .unwrap_err();
+        assert!(
+            matches!(seen, PortError::FrameOverPath { most_bytes: 4096, .. }) && seen.may_fall_back(),
+            "{seen:?}"
+        );
     });
     let port = AfPacket { frame_bytes: 9212, ..AfPacket::new("west") };
-    let mut rx = inside(&lab.rx, || AfPacket { frame_bytes: 9212, ..AfPacket::new("east") }.open_rx().unwrap());
-    let ports: [Box<dyn TxPort>; 2] =
-        inside(&lab.tx, || [Box::new(port.open_tx().unwrap()) as _, Box::new(port.open_tx_ring().unwrap()) as _]);
+    let mut rx =
+        inside(&lab.rx, || AfPacket { frame_bytes: 9212, ..AfPacket::new("east") }.open_rx().unwrap());
+    let ports: [Box<dyn TxPort>; 2] = inside(&lab.tx, || {
+        [Box::new(port.open_tx().unwrap()) as _, Box::new(port.open_tx_ring().unwrap()) as _]
+    });
     for mut tx in ports {
         send(&mut *tx, 0..20, |_| 9212);
         let seen = collect(&mut rx, 20);
@@ -213,8 +239,11 @@ fn programs_of_others_stay() {
         let theirs = Interface::find("east").unwrap().program.unwrap();
         for force in [false, true] {
             // This one hangs on a link, which only its owner can take off: not even by force.
-            let seen = AfXdp { force, ..AfXdp::new("east", Direction::Receive) }.open_rx().map(drop).unwrap_err();
-            assert!(matches!(seen, PortError::ProgramPresent { program_id, .. } if program_id == theirs.program_id));
+            let seen =
+                AfXdp { force, ..AfXdp::new("east", Direction::Receive) }.open_rx().map(drop).unwrap_err();
+            assert!(
+                matches!(seen, PortError::ProgramPresent { program_id, .. } if program_id == theirs.program_id)
+            );
         }
         assert_eq!(Interface::find("east").unwrap().program, Some(theirs));
         drop(first);
@@ -243,4 +272,42 @@ fn reservations_roll_back() {
         assert_eq!(tx.stats().unwrap().committed_frames, 3);
     }
     assert!(receive(&mut *rx, 8).unwrap().is_empty());
+}
+
+/// Without root, in a user namespace: frames are sent by every path and received by AF_PACKET; receiving by AF_XDP is
+/// refused with what is missing, so that a caller can fall back.
+#[test]
+#[allow(clippy::print_stderr)] // why a check was left out belongs on the screen
+fn ports_work_without_root() {
+    let this = std::env::current_exe().unwrap();
+    let mut command = std::process::Command::new("unshare");
+    command
+        .args(["--user", "--map-root-user", "--net"])
+        .arg(this)
+        .args(["--exact", "inside_a_user_namespace"]);
+    let done = command.args(["--ignored", "--nocapture"]).output().unwrap();
+    let said = String::from_utf8_lossy(&done.stderr);
+    if said.starts_with("unshare:") {
+        return eprintln!("left out: {said}");
+    }
+    let said = format!("{}{said}", String::from_utf8_lossy(&done.stdout));
+    assert!(done.status.success() && said.contains("1 passed"), "{said}");
+}
+
+/// What the check above runs in its namespace.
+#[test]
+#[ignore = "run by ports_work_without_root"]
+fn inside_a_user_namespace() {
+    run("ip link add west type veth peer name east");
+    for command in ["ip link set west up", "ip link set east up"] {
+        run(command);
+    }
+    for name in ["all", "default", "west", "east"] {
+        std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1").unwrap();
+    }
+    let seen = AfXdp::new("east", Direction::Receive).open_rx().map(drop).unwrap_err();
+    assert!(matches!(seen, PortError::NotPermitted { .. }) && seen.may_fall_back(), "{seen:?}");
+    for mut tx in senders("west") {
+        exchange(&mut *tx, &mut *receiver("east", "packet"));
+    }
 }

@@ -1,5 +1,7 @@
 //! Writes BPF instructions with labels. Only what the programs of this crate need; the kernel's verifier checks them.
 
+use crate::sys::signed;
+
 /// A register of the BPF machine: R0 results, R1-R5 arguments (lost by calls), R6-R9 kept, R10 the stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
@@ -119,7 +121,7 @@ impl Assembler {
     /// `to = value`, 64 bits wide
     #[allow(clippy::cast_possible_truncation)] // the two halves of the value
     pub(crate) fn set(&mut self, to: Register, value: u64) {
-        self.wide(to, 0, (value as u32).cast_signed(), ((value >> 32) as u32).cast_signed());
+        self.wide(to, 0, signed(value as u32), signed((value >> 32) as u32));
     }
 
     /// `to = map`
@@ -170,7 +172,13 @@ impl Assembler {
     }
 
     /// `if left condition right goto label`
-    pub(crate) fn jump_compare(&mut self, left: Register, condition: Condition, right: Register, label: Label) {
+    pub(crate) fn jump_compare(
+        &mut self,
+        left: Register,
+        condition: Condition,
+        right: Register,
+        label: Label,
+    ) {
         self.jumps.push((self.code.len(), label));
         self.emit(JUMP_REGISTER | condition as u8, left as u8, right as u8, 0, 0);
     }

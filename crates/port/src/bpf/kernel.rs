@@ -107,7 +107,8 @@ impl Map {
     pub(super) fn new(kind: MapKind, value_bytes: u32, entries: u32) -> Result<Self, PortError> {
         let mut spec = MapSpec { kind: kind as u32, key_bytes: 4, value_bytes, entries, flags: 0 };
         // SAFETY: the attributes hold no addresses.
-        let fd = unsafe { sys::bpf(MAP_CREATE, &mut spec) }.map_err(PortError::of("making a BPF map", "bpf"))?;
+        let fd =
+            unsafe { sys::bpf(MAP_CREATE, &mut spec) }.map_err(PortError::of("making a BPF map", "bpf"))?;
         // SAFETY: the call returned a new descriptor.
         Ok(Self(unsafe { sys::own(fd) }))
     }
@@ -134,7 +135,7 @@ impl Map {
     }
 
     fn entry(&self, command: u32, key: &u32, value: u64) -> Result<(), PortError> {
-        let map = self.0.as_raw_fd().cast_unsigned();
+        let map = sys::unsigned(self.0.as_raw_fd());
         let mut entry = MapEntry { map, unused: 0, key: std::ptr::from_ref(key) as u64, value, flags: 0 };
         // SAFETY: `key` is 4 bytes as every map here has; `value` is a live place of the map's value size: the three
         // callers pass a word to a map of sockets, or N words to an array made with 8 N bytes.
@@ -150,16 +151,16 @@ pub(super) struct Program(OwnedFd);
 impl Program {
     /// Loads instructions; `name` is for people who list programs.
     pub(super) fn load(name: &'static str, code: &[[u8; 8]]) -> Result<Self, PortError> {
-        Self::try_load(name, code, &mut []).or_else(|errno| {
+        Self::try_load(name, code, &mut []).map_err(|errno| {
             if matches!(errno.raw_os_error(), Some(libc::EPERM)) {
-                return Err(PortError::of("loading an XDP program", "bpf")(errno));
+                return PortError::of("loading an XDP program", "bpf")(errno);
             }
             let mut log = vec![0; 65536];
             let errno = Self::try_load(name, code, &mut log).err().unwrap_or(errno);
             let text = String::from_utf8_lossy(&log);
             let lines: Vec<_> = text.trim_end_matches('\0').lines().collect();
             let log = lines[lines.len().saturating_sub(6)..].join(" | ");
-            Err(PortError::ProgramRefused { program: name, errno, log })
+            PortError::ProgramRefused { program: name, errno, log }
         })
     }
 
@@ -246,7 +247,8 @@ impl Attachment {
                 Err(errno) => this.fallback = Some(format!("native XDP refused: {errno}")),
             }
         }
-        this.link = Some(link(program, interface.index, XDP_FLAGS_SKB_MODE).map_err(PortError::of(doing, "bpf"))?);
+        this.link =
+            Some(link(program, interface.index, XDP_FLAGS_SKB_MODE).map_err(PortError::of(doing, "bpf"))?);
         this.mode = "generic";
         Ok(this)
     }
@@ -255,7 +257,7 @@ impl Attachment {
 impl Drop for Attachment {
     fn drop(&mut self) {
         if let Some(link) = self.link.take() {
-            let mut spec = LinkId { link: link.as_raw_fd().cast_unsigned() };
+            let mut spec = LinkId { link: sys::unsigned(link.as_raw_fd()) };
             // Closing is not enough at once: a process being started holds a copy of the descriptor for a moment.
             // SAFETY: the attributes hold no addresses. A failure leaves what closing does.
             let _ = unsafe { sys::bpf(LINK_DETACH, &mut spec) };
@@ -277,10 +279,65 @@ impl Replaced {
 }
 
 fn link(program: &Program, interface: u32, flags: u32) -> io::Result<OwnedFd> {
-    let program = program.0.as_raw_fd().cast_unsigned();
+    let program = sys::unsigned(program.0.as_raw_fd());
     let mut spec = LinkSpec { program, interface, attach_type: ATTACH_TYPE_XDP, flags };
     // SAFETY: the attributes hold no addresses.
     let fd = unsafe { sys::bpf(LINK_CREATE, &mut spec) }?;
     // SAFETY: the call returned a new descriptor.
     Ok(unsafe { sys::own(fd) })
+}
+
+#[cfg(test)]
+#[allow(dead_code, clippy::unwrap_used, clippy::cast_possible_truncation)] // only the namespaces are used here
+#[path = "../../tests/lab/mod.rs"]
+mod lab;
+
+#[cfg(test)]
+mod tests {
+    use super::super::assembler::Assembler;
+    use super::*;
+    use crate::port::RxPort;
+    use crate::xdp::{AfXdp, Direction};
+
+    /// A program put there by `ip link` is refused, replaced only by force, and back when the port closes.
+    #[test]
+    fn a_replaced_program_comes_back() {
+        let Some(lab) = lab::Lab::new() else { return };
+        lab::inside(&lab.rx, || {
+            let mut pass = Assembler::default();
+            pass.exit_with(super::super::XDP_PASS);
+            let theirs = Program::load("theirs", &pass.finish()).unwrap();
+            let index = Interface::find("east").unwrap().index;
+            interface::set_program(index, theirs.0.as_raw_fd(), XDP_FLAGS_DRV_MODE).unwrap();
+            let before = Interface::find("east").unwrap().program;
+            assert_eq!(before.unwrap().mode, "native");
+            let port = AfXdp::new("east", Direction::Receive);
+            let seen = port.open_rx().map(drop).unwrap_err();
+            assert!(matches!(seen, PortError::ProgramPresent { mode: "native", .. }), "{seen:?}");
+            assert_eq!(Interface::find("east").unwrap().program, before);
+            let ours = AfXdp { force: true, ..port }.open_rx().unwrap();
+            assert_ne!(Interface::find("east").unwrap().program, before);
+            assert_eq!(ours.path().name, "AF_XDP native copy");
+            drop(ours);
+            assert_eq!(Interface::find("east").unwrap().program, before);
+        });
+    }
+
+    /// What the verifier says of a wrong program reaches the error.
+    #[test]
+    fn the_verifier_is_quoted() {
+        // SAFETY: takes nothing and always succeeds.
+        if unsafe { libc::geteuid() } != 0 {
+            return;
+        }
+        let seen = Program::load("wrong", &Assembler::default().finish()).map(drop).unwrap_err();
+        assert!(matches!(seen, PortError::ProgramRefused { program: "wrong", .. }), "{seen:?}");
+        let mut endless = Assembler::default();
+        endless.compute(super::super::assembler::Operation::Move, super::super::assembler::Register::R0, 1);
+        let seen = Program::load("wrong", &endless.finish()).map(drop).unwrap_err();
+        assert!(
+            matches!(&seen, PortError::ProgramRefused { log, .. } if log.contains("last insn")),
+            "{seen:?}"
+        );
+    }
 }

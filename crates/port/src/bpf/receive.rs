@@ -7,6 +7,7 @@ use super::kernel::{Attachment, Map, MapKind, Program};
 use super::{context, XDP_PASS};
 use crate::error::PortError;
 use crate::interface::Interface;
+use crate::sys;
 use crate::xdp::AfXdp;
 
 /// Four bytes that a frame must have at a place.
@@ -49,7 +50,7 @@ impl ReceiveProgram {
 
     /// Gives the frames of a queue to a bound socket.
     pub(crate) fn feed(&self, queue: u32, socket: RawFd) -> Result<(), PortError> {
-        self.sockets.set_u32(queue, socket.cast_unsigned())
+        self.sockets.set_u32(queue, sys::unsigned(socket))
     }
 
     /// native or generic
@@ -87,7 +88,7 @@ fn instructions(sockets: RawFd, foreign: RawFd, only: Option<&FrameMatch>) -> Ve
         program.load(Width::Word, R5, R2, offset);
         program.compute(Operation::And, R5, i32::from_le_bytes(word.mask));
         let wanted = u32::from_le_bytes(word.value) & u32::from_le_bytes(word.mask);
-        program.jump_if_word(R5, Condition::NotEqual, wanted.cast_signed(), other);
+        program.jump_if_word(R5, Condition::NotEqual, sys::signed(wanted), other);
     }
     // The stamp goes into the eight bytes before the frame, where the driver allows metadata.
     program.combine(Operation::Move, R1, R6);
@@ -129,6 +130,9 @@ mod tests {
         let one = FrameMatch { words: vec![word] };
         let two = FrameMatch { words: vec![word; 2] };
         let plain = instructions(3, 4, None).len();
-        assert_eq!((plain, instructions(3, 4, Some(&one)).len(), instructions(3, 4, Some(&two)).len()), (18, 32, 35));
+        assert_eq!(
+            (plain, instructions(3, 4, Some(&one)).len(), instructions(3, 4, Some(&two)).len()),
+            (18, 32, 35)
+        );
     }
 }

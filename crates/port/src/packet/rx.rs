@@ -188,8 +188,9 @@ impl RxPort for PacketRx {
 
     fn stats(&mut self) -> Result<RxStats, PortError> {
         // Reading sets the kernel's counters back to zero.
-        let (new, _) = sys::option::<libc::tpacket_stats_v3>(&self.fd, libc::SOL_PACKET, libc::PACKET_STATISTICS)
-            .map_err(PortError::of("reading AF_PACKET counters", "getsockopt"))?;
+        let (new, _) =
+            sys::option::<libc::tpacket_stats_v3>(&self.fd, libc::SOL_PACKET, libc::PACKET_STATISTICS)
+                .map_err(PortError::of("reading AF_PACKET counters", "getsockopt"))?;
         self.stats.ring_full_frames += u64::from(new.tp_drops);
         self.stats.dropped_frames = self.stats.ring_full_frames;
         Ok(self.stats)

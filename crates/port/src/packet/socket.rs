@@ -25,7 +25,7 @@ pub(super) fn bind(fd: &OwnedFd, interface: &Interface, protocol: u16) -> Result
     let mut address: libc::sockaddr_ll = sys::zeroed();
     address.sll_family = u16::try_from(libc::AF_PACKET).unwrap_or_default();
     address.sll_protocol = protocol.to_be();
-    address.sll_ifindex = interface.index.cast_signed();
+    address.sll_ifindex = sys::signed(interface.index);
     sys::bind(fd, &address).map_err(PortError::of(OPENING, "bind"))
 }
 

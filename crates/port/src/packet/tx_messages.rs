@@ -75,12 +75,14 @@ impl PacketMessagesTx {
     /// Sends what waits up to the end of the memory; true when all of it went.
     fn send_stretch(&mut self) -> std::io::Result<bool> {
         let slots = self.messages.len();
-        let oldest = (self.next + slots - self.waiting) % slots;
+        // A power of two, as `AfPacket` makes sure.
+        let oldest = (self.next + slots - self.waiting) & (slots - 1);
         let wanted = self.waiting.min(slots - oldest);
         self.stats.kicks += 1;
         // SAFETY: each message points to its part and this to `memory`, all owned by `self`; lengths were set by
         // `slot`, which keeps them within a slot.
-        let sent = unsafe { sys::send_many(self.fd.as_raw_fd(), &mut self.messages[oldest..oldest + wanted]) }?;
+        let sent =
+            unsafe { sys::send_many(self.fd.as_raw_fd(), &mut self.messages[oldest..oldest + wanted]) }?;
         self.waiting -= sent;
         self.stats.accepted_frames += sent as u64;
         Ok(sent == wanted)
@@ -113,7 +115,7 @@ impl TxPort for PacketMessagesTx {
     fn slot(&mut self, index: usize, frame_bytes: usize) -> &mut [u8] {
         assert!(index < self.claimed, "frame {index} of a claim of {}", self.claimed);
         assert!(frame_bytes <= self.most_bytes, "a frame of {frame_bytes} B, at most {}", self.most_bytes);
-        let slot = (self.next + index) % self.messages.len();
+        let slot = (self.next + index) & (self.messages.len() - 1);
         self.parts[slot].iov_len = frame_bytes;
         // SAFETY: `slot` is below the number of slots, so the place lies inside of the mapping.
         let place = unsafe { self.memory.start().add(slot * self.slot_bytes) };
@@ -124,7 +126,7 @@ impl TxPort for PacketMessagesTx {
     #[inline]
     fn publish(&mut self, frames: usize) {
         let frames = frames.min(self.claimed);
-        self.next = (self.next + frames) % self.messages.len();
+        self.next = (self.next + frames) & (self.messages.len() - 1);
         self.claimed = 0;
         self.waiting += frames;
         self.stats.committed_frames += frames as u64;

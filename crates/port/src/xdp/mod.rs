@@ -50,8 +50,11 @@ pub struct AfXdp {
     pub frame_bytes: usize,
     /// VLAN tags in the longest frame
     pub vlan_tags: u8,
-    /// slots of each ring, a power of two [frames]
-    pub ring_frames: u32,
+    /// buffers for sending, a power of two; few stay in the cache [frames]
+    pub send_frames: u32,
+    /// buffers for receiving on each queue, a power of two; many outlast a stop of the receiving thread: 16384 are 8 ms
+    /// at 2 Mpps [frames]
+    pub receive_frames: u32,
     /// copy or zero-copy
     pub zero_copy: ZeroCopy,
     /// how the receiving program is attached
@@ -63,7 +66,7 @@ pub struct AfXdp {
 }
 
 impl AfXdp {
-    /// The usual port: all queues, 1518 B frames, rings of 2048, native program first.
+    /// The usual port: all queues, 1518 B frames, 2048 buffers to send and 16384 to receive, native program first.
     pub fn new(interface: &str, direction: Direction) -> Self {
         Self {
             interface: interface.to_owned(),
@@ -71,7 +74,8 @@ impl AfXdp {
             queues: 0..0,
             frame_bytes: 1514,
             vlan_tags: 0,
-            ring_frames: 2048,
+            send_frames: 2048,
+            receive_frames: 16384,
             zero_copy: ZeroCopy::No,
             attach: Attach::NativeFirst,
             only: None,
@@ -114,20 +118,22 @@ impl AfXdp {
         let last = if receives { queues.end } else { queues.start + 1 };
         let (mut tx, mut receiving, mut mode, mut reason) = (None, Vec::new(), "copy", None);
         // The program first: a refusal leaves no socket behind, and drivers want it before zero-copy.
-        let program = if receives { Some(ReceiveProgram::attach(&interface, self, queues.end)?) } else { None };
+        let program =
+            if receives { Some(ReceiveProgram::attach(&interface, self, queues.end)?) } else { None };
         for queue in queues.start..last {
-            let sends = sends && queue == queues.start;
-            let shape = Shape { chunk_bytes, ring_frames: self.ring_frames, sends, receives };
+            let send_frames = if sends && queue == queues.start { self.send_frames } else { 0 };
+            let receive_frames = if receives { self.receive_frames } else { 0 };
+            let shape = Shape { chunk_bytes, send_frames, receive_frames };
             let (socket, tx_rings, mut rx_rings) = Socket::new(shape)?;
             if let Some(rings) = &mut rx_rings {
-                fill(rings, &socket, if sends { self.ring_frames } else { 0 });
+                fill(rings, &socket, send_frames);
             }
             (mode, reason) = socket.bind(&interface, queue, self.zero_copy == ZeroCopy::IfPossible)?;
             if let Some(program) = &program {
                 program.feed(queue, socket.raw_fd())?;
             }
             let socket = Arc::new(socket);
-            tx = tx.or(tx_rings.map(|rings| (socket.clone(), rings)));
+            tx = tx.or_else(|| tx_rings.map(|rings| (socket.clone(), rings)));
             receiving.extend(rx_rings.map(|rings| rx::Queue { socket, rings }));
         }
         let tx = tx.map(|(socket, rings)| self.sender(socket, rings, mode, reason.clone()));
@@ -138,7 +144,7 @@ impl AfXdp {
     fn sender(&self, socket: Arc<Socket>, rings: TxRings, mode: &str, reason: Option<String>) -> AfXdpTx {
         let mut path = Path::new(format!("AF_XDP {mode}"));
         path.fallbacks.extend(reason);
-        AfXdpTx::new(socket, rings, self.ring_frames, self.frame_bytes, path)
+        AfXdpTx::new(socket, rings, self.send_frames, self.frame_bytes, path)
     }
 
     fn receiver(
@@ -151,15 +157,17 @@ impl AfXdp {
         let mut path = Path::new(format!("AF_XDP {} {mode}", program.mode()));
         path.fallbacks.extend(program.fallback().map(str::to_owned));
         path.fallbacks.extend(reason);
-        AfXdpRx::new(program, queues, path, self.ring_frames)
+        AfXdpRx::new(program, queues, path, self.receive_frames)
     }
 
     fn check(&self) -> Result<(Interface, usize), PortError> {
         let interface = Interface::find(&self.interface)?;
         interface.check(self.frame_bytes, self.vlan_tags)?;
-        let (what, allowed) = ("the ring's size in frames", "a power of two from 64 to 32768");
-        if !self.ring_frames.is_power_of_two() || !(64..=32768).contains(&self.ring_frames) {
-            return Err(PortError::BadValue { what, seen: u64::from(self.ring_frames), allowed });
+        for (what, frames) in [("send_frames", self.send_frames), ("receive_frames", self.receive_frames)] {
+            if !frames.is_power_of_two() || !(64..=65536).contains(&frames) {
+                let (seen, allowed) = (u64::from(frames), "a power of two from 64 to 65536");
+                return Err(PortError::BadValue { what, seen, allowed });
+            }
         }
         let last = if self.queues.is_empty() { 0 } else { self.queues.end - 1 };
         if last >= interface.queues {

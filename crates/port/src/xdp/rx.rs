@@ -40,8 +40,8 @@ pub struct AfXdpRx {
 }
 
 impl AfXdpRx {
-    pub(super) fn new(program: ReceiveProgram, queues: Vec<Queue>, path: Path, ring_frames: u32) -> Self {
-        let batch = Vec::with_capacity(queues.len() * ring_frames as usize);
+    pub(super) fn new(program: ReceiveProgram, queues: Vec<Queue>, path: Path, frames: u32) -> Self {
+        let batch = Vec::with_capacity(queues.len() * frames as usize);
         Self { program, queues, path, batch, polled_ns: 0, turn: 0, stats: RxStats::default() }
     }
 
@@ -54,7 +54,12 @@ impl AfXdpRx {
             // SAFETY: inside of the UMEM (checked by `place`); the chunk is ours since its descriptor was taken.
             let stamp_ns = unsafe { stamp.cast::<u64>().read_unaligned() };
             #[allow(clippy::cast_possible_truncation)] // a handful of queues
-            self.batch.push(Arrived { queue: index as u32, frame_bytes: desc.len, address: desc.addr, stamp_ns });
+            self.batch.push(Arrived {
+                queue: index as u32,
+                frame_bytes: desc.len,
+                address: desc.addr,
+                stamp_ns,
+            });
             self.stats.received_bytes += u64::from(desc.len);
             self.stats.poll_stamped_frames += u64::from(stamp_ns == 0);
         }

@@ -33,7 +33,8 @@ pub(super) struct Umem {
 
 impl Umem {
     fn new(chunk_bytes: usize, chunks: u32) -> Result<Self, PortError> {
-        let memory = Mapping::anonymous(chunk_bytes * chunks as usize).map_err(PortError::of(OPENING, "mmap"))?;
+        let memory =
+            Mapping::anonymous(chunk_bytes * chunks as usize).map_err(PortError::of(OPENING, "mmap"))?;
         Ok(Self { memory, chunk_bytes, chunks })
     }
 
@@ -43,7 +44,10 @@ impl Umem {
     /// When they are not inside of the memory.
     #[inline]
     pub(super) fn place(&self, offset: usize, bytes: usize) -> *mut u8 {
-        assert!(offset <= self.memory.len() && bytes <= self.memory.len() - offset, "frame outside of the UMEM");
+        assert!(
+            offset <= self.memory.len() && bytes <= self.memory.len() - offset,
+            "frame outside of the UMEM"
+        );
         // SAFETY: just checked to lie inside of one mapping, or one past its end when `bytes` is 0.
         unsafe { self.memory.start().add(offset) }
     }
@@ -133,11 +137,14 @@ impl<T: Plain> Memory for MappedRing<T> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
     pub(super) chunk_bytes: usize,
-    /// slots of each ring that is used
-    pub(super) ring_frames: u32,
-    pub(super) sends: bool,
-    pub(super) receives: bool,
+    /// frames for sending, and slots of the rings they pass; 0 when the socket does not send
+    pub(super) send_frames: u32,
+    /// frames for receiving, and slots of the rings they pass; 0 when the socket does not receive
+    pub(super) receive_frames: u32,
 }
+
+/// A ring that must exist and is not used.
+const UNUSED_SLOTS: u32 = 64;
 
 /// The rings of a sending socket.
 #[derive(Debug)]
@@ -165,8 +172,7 @@ impl Socket {
     /// Makes the socket and its rings; frames flow after `bind`.
     pub(super) fn new(shape: Shape) -> Result<(Self, Option<TxRings>, Option<RxRings>), PortError> {
         let fd = sys::socket(libc::AF_XDP, libc::SOCK_RAW, 0).map_err(PortError::of(OPENING, "socket"))?;
-        let users = u32::from(shape.sends) + u32::from(shape.receives);
-        let umem = Umem::new(shape.chunk_bytes, users * shape.ring_frames)?;
+        let umem = Umem::new(shape.chunk_bytes, shape.send_frames + shape.receive_frames)?;
         let set = |name, value: u32| {
             sys::set_option(&fd, libc::SOL_XDP, name, &value).map_err(PortError::of(OPENING, "setsockopt"))
         };
@@ -177,16 +183,16 @@ impl Socket {
         // Until 6.8 the structure had no last field; its older size is understood by every kernel.
         register(&fd, &area)?;
         // Both must exist, even for one direction.
-        set(libc::XDP_UMEM_FILL_RING, shape.ring_frames)?;
-        set(libc::XDP_UMEM_COMPLETION_RING, shape.ring_frames)?;
-        if shape.sends {
-            set(libc::XDP_TX_RING, shape.ring_frames)?;
+        set(libc::XDP_UMEM_FILL_RING, shape.receive_frames.max(UNUSED_SLOTS))?;
+        set(libc::XDP_UMEM_COMPLETION_RING, shape.send_frames.max(UNUSED_SLOTS))?;
+        if shape.send_frames > 0 {
+            set(libc::XDP_TX_RING, shape.send_frames)?;
             // Fewer calls for the same frames where the kernel has it; elsewhere 32 a call.
-            let _ = set(XDP_MAX_TX_SKB_BUDGET, shape.ring_frames);
+            let _ = set(XDP_MAX_TX_SKB_BUDGET, shape.send_frames);
             let _ = sys::set_option(&fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &(64i32 << 20));
         }
-        if shape.receives {
-            set(libc::XDP_RX_RING, shape.ring_frames)?;
+        if shape.receive_frames > 0 {
+            set(libc::XDP_RX_RING, shape.receive_frames)?;
         }
         let rings = map_rings(&fd, shape)?;
         Ok((Self { fd, umem }, rings.0, rings.1))
@@ -260,16 +266,17 @@ sys::plain!([u64; 4]);
 fn map_rings(fd: &OwnedFd, shape: Shape) -> Result<(Option<TxRings>, Option<RxRings>), PortError> {
     let (at, _) = sys::option::<libc::xdp_mmap_offsets>(fd, libc::SOL_XDP, libc::XDP_MMAP_OFFSETS)
         .map_err(PortError::of(OPENING, "getsockopt"))?;
-    let slots = shape.ring_frames;
     let page = |offset: u64| i64::try_from(offset).unwrap_or_default();
-    let tx = if shape.sends {
+    let slots = shape.send_frames;
+    let tx = if slots > 0 {
         let tx = MappedRing::map(fd, slots, &at.tx, libc::XDP_PGOFF_TX_RING)?;
         let completion = MappedRing::map(fd, slots, &at.cr, page(libc::XDP_UMEM_PGOFF_COMPLETION_RING))?;
         Some(TxRings { tx: Producer::new(tx), completion: Consumer::new(completion) })
     } else {
         None
     };
-    let rx = if shape.receives {
+    let slots = shape.receive_frames;
+    let rx = if slots > 0 {
         let rx = MappedRing::map(fd, slots, &at.rx, libc::XDP_PGOFF_RX_RING)?;
         let fill = MappedRing::map(fd, slots, &at.fr, page(libc::XDP_UMEM_PGOFF_FILL_RING))?;
         Some(RxRings { rx: Consumer::new(rx), fill: Producer::new(fill) })

@@ -30,7 +30,13 @@ pub struct AfXdpTx {
 }
 
 impl AfXdpTx {
-    pub(super) fn new(socket: Arc<Socket>, rings: TxRings, chunks: u32, most_bytes: usize, path: Path) -> Self {
+    pub(super) fn new(
+        socket: Arc<Socket>,
+        rings: TxRings,
+        chunks: u32,
+        most_bytes: usize,
+        path: Path,
+    ) -> Self {
         let chunk_bytes = socket.umem.chunk_bytes;
         let colours = (chunk_bytes - most_bytes) / COLOUR_BYTES + 1;
         let start = |chunk: u32| chunk as usize * chunk_bytes + (chunk as usize % colours) * COLOUR_BYTES;
@@ -164,7 +170,8 @@ impl TxPort for AfXdpTx {
         let mut now = self.stats;
         now.invalid_frames = kernel.tx_invalid_descs;
         now.accepted_frames -= now.refused_frames;
-        now.pending_frames = now.committed_frames - now.accepted_frames - now.refused_frames - now.invalid_frames;
+        now.pending_frames =
+            now.committed_frames - now.accepted_frames - now.refused_frames - now.invalid_frames;
         Ok(now)
     }
 }
