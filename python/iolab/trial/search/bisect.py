@@ -46,7 +46,9 @@ class Bisect:
     def __post_init__(self) -> None:
         """Settle the first load."""
         if self.trials < 1 or self.searches < 1:
-            raise ValueError(f"bisection: {self.trials} trials per load, {self.searches} searches; allowed: 1 or more")
+            raise ValueError(
+                f"bisection: {self.trials} trials per load, {self.searches} searches; allowed: 1 or more"
+            )
         first = self.goal.max_fps if self.start_fps is None else self.start_fps
         object.__setattr__(self, "_first", min(max(first, self.goal.min_fps), self.goal.max_fps))
 
@@ -71,7 +73,11 @@ class Bisect:
         lower, upper = min(lowers, default=None), max(uppers, default=None)
         rate = statistics.mean(rates) if rates else lower
         following = self.propose(results)
-        stop = following if isinstance(following, Stop) else Stop(StopReason.UNFINISHED, "more trials are wanted")
+        stop = (
+            following
+            if isinstance(following, Stop)
+            else Stop(StopReason.UNFINISHED, "more trials are wanted")
+        )
         return Found(
             lower_fps=lower,
             upper_fps=upper,
@@ -113,7 +119,9 @@ class Bisect:
         if loss >= self.goal.loss_ratio and loss > 0:
             upper = load
         elif unsent > self.goal.unsent_ratio:
-            return Bracket(statistics.fmean(result.offered_fps for result in results), upper, None, limited=True)
+            return Bracket(
+                statistics.fmean(result.offered_fps for result in results), upper, None, limited=True
+            )
         else:
             lower = load
         return Bracket(lower, upper, self._next(lower, upper))
@@ -144,7 +152,10 @@ class Bisect:
         if last.upper_fps is None:
             return Stop(StopReason.LINE, f"{text}; the highest load allowed passes")
         if last.lower_fps is None:
-            return Stop(StopReason.NOTHING_PASSES, f"{text}; the lowest load allowed, {self.goal.min_fps:.0f}, loses too much")
+            return Stop(
+                StopReason.NOTHING_PASSES,
+                f"{text}; the lowest load allowed, {self.goal.min_fps:.0f}, loses too much",
+            )
         return Stop(StopReason.NARROW, f"{text}, each within {self.goal.relative_width:.2%}")
 
     def _interval(

@@ -15,13 +15,17 @@ from scipy.special import ndtr
 Floats = NDArray[np.float64]
 
 OUTLIER_SHARE = 0.03
-"""Prior share of trials with a disturbance that the stall log missed; 0.2 stalls/s of which 5 % are missed give 0.002."""
+"""Prior share of trials disturbed unseen; 0.2 stalls/s of which 5 % are missed give 0.002 of short trials [ratio]."""
 OUTLIER_DEPTH = 0.5
 """How much of the frames such a disturbance takes at most [ratio]."""
 LARGEST_NOISE = 0.06
 """Highest noise of the capacity considered [ratio]."""
-QUEUES: Floats = np.array([0.0, *(2.0**power for power in range(5, 13))])
-"""Queues considered [frames]: none to 4096; a veth ring has 256, a qdisc 1000."""
+QUEUES: Floats = np.array(
+    [0, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 4096], dtype=np.float64
+)
+"""Queues considered [frames]; a veth ring has 256, a qdisc 1000."""
+MEAN_QUEUE = 300.0
+"""Of the prior, which is exponential [frames]."""
 GRID = 81
 NOISES = 8
 PASSES = 5
@@ -31,6 +35,8 @@ PASSES = 5
 class Observation:
     """What one trial tells of the capacity."""
 
+    offered_fps: float
+    """Load [frames/s]."""
     forwarded_frames: int
     """Frames that came out."""
     duration_s: float
@@ -53,6 +59,13 @@ class Capacity:
     """Posterior mean of the standard deviation from trial to trial, per capacity [ratio]."""
     queue_frames: float
     """Posterior mean of the queue [frames]."""
+    known_queue_ratio: float
+    """Width that the interval would have if the queue were known, per capacity [ratio]: what more trials can narrow."""
+
+    @property
+    def width_ratio(self) -> float:
+        """Width of the interval, per its upper end [ratio]."""
+        return (self.high_fps - self.low_fps) / self.high_fps
 
 
 def estimate(observations: Sequence[Observation], finest_ratio: float) -> Capacity:
@@ -81,21 +94,51 @@ def estimate(observations: Sequence[Observation], finest_ratio: float) -> Capaci
     low, median, high = np.interp([0.025, 0.5, 0.975], cumulated - by_capacity / 2, grid)
     return Capacity(
         median_fps=float(median),
-        low_fps=float(low),
-        high_fps=float(high),
+        low_fps=float(low) * (1 - finest_ratio),
+        high_fps=float(high) * (1 + finest_ratio),
         noise_ratio=float(weights.sum(axis=(0, 1)) @ noises),
         queue_frames=float(weights.sum(axis=(0, 2)) @ QUEUES),
+        known_queue_ratio=known_queue_width(weights.sum(axis=2), grid) / float(high),
     )
+
+
+def falls_with_load(observations: Sequence[Observation], queue_frames: float) -> bool:
+    """Return whether overload itself lowers what is forwarded: then the forwarded rate is not the capacity.
+
+    Nine tenths of the variance must be explained by the load, in five trials or more; noise does that in 1 % of cases.
+    """
+    points = [
+        (each.offered_fps, (each.forwarded_frames - queue_frames) / each.duration_s)
+        for each in observations
+        if each.saturated
+    ]
+    if len(points) < 5:
+        return False
+    loads, rates = np.array(points).T
+    if np.ptp(loads) == 0 or np.ptp(rates) <= 1e-3 * rates.mean():
+        return False
+    correlation = float(np.corrcoef(loads, rates)[0, 1])
+    return correlation**2 > 0.9 and correlation < 0
+
+
+def known_queue_width(weights: Floats, grid: Floats) -> float:
+    """Return the mean width of the 95 % intervals that the queues by themselves give, shape (capacity, queue)."""
+    by_queue = weights.sum(axis=0)
+    widths = np.zeros(len(by_queue))
+    for at in np.flatnonzero(by_queue > 1e-3):
+        cumulated = (np.cumsum(weights[:, at]) - weights[:, at] / 2) / by_queue[at]
+        low, high = np.interp([0.025, 0.975], cumulated, grid)
+        widths[at] = high - low
+    return float(widths @ by_queue)
 
 
 def posterior(observations: Sequence[Observation], capacities: Floats, noises: Floats) -> Floats:
     """Return the probability of each (capacity, queue, noise), shape (capacity, queue, noise), summing to 1.
 
-    Prior: flat in the capacity, flat in the logarithm of the noise, falling with the queue beyond 256 frames.
+    Prior: flat in the capacity, flat in the logarithm of the noise, falling with the queue.
     """
-    log_weights = np.broadcast_to(
-        -np.log1p(QUEUES / 256.0)[None, :, None], (len(capacities), len(QUEUES), len(noises))
-    ).copy()
+    queue_prior = np.log(np.gradient(QUEUES)) - QUEUES / MEAN_QUEUE
+    log_weights = np.zeros((len(capacities), len(QUEUES), len(noises))) + queue_prior[None, :, None]
     for each in observations:
         served = capacities * each.duration_s
         expected = (served[:, None] + QUEUES[None, :])[:, :, None]
@@ -109,5 +152,6 @@ def posterior(observations: Sequence[Observation], capacities: Floats, noises: F
             calm = ndtr(short)
             missed = np.clip(depth, 0.0, 1.0)
         log_weights += np.log((1 - OUTLIER_SHARE) * calm + OUTLIER_SHARE * missed + 1e-300)
-    weights = np.exp(log_weights - log_weights.max())
-    return weights / weights.sum()
+    weights: Floats = np.exp(log_weights - log_weights.max())
+    weights /= weights.sum()
+    return weights

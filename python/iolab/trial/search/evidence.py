@@ -65,10 +65,10 @@ def out_of_time(results: Sequence[LoadResult], goal: Goal, next_trial: LoadTrial
     spent = spent_ns(results)
     if spent + next_trial.duration_ns <= goal.limit_ns:
         return None
-    text = (
-        f"after {spent / NS_PER_S:.1f} s and {len(results)} trials, another of {next_trial.duration_ns / NS_PER_S:.1f} s "
-        f"would exceed the limit of {goal.limit_ns / NS_PER_S:.0f} s; the bounds are what is known so far"
+    longer = (
+        f"another of {next_trial.duration_ns / NS_PER_S:.1f} s would exceed {goal.limit_ns / NS_PER_S:.0f} s"
     )
+    text = f"after {spent / NS_PER_S:.1f} s and {len(results)} trials, {longer}; the bounds are what is known so far"
     return Stop(StopReason.TIME, text)
 
 
@@ -76,13 +76,17 @@ def strict_fps(results: Sequence[LoadResult], goal: Goal) -> float | None:
     """Return the highest load below every load at which any trial failed, perturbed ones included [frames/s]."""
     failed = [result.intended_fps for result in results if not meets(result, goal)]
     ceiling = min(failed, default=float("inf"))
-    passed = [result.intended_fps for result in results if meets(result, goal) and result.intended_fps < ceiling]
+    passed = [
+        result.intended_fps for result in results if meets(result, goal) and result.intended_fps < ceiling
+    ]
     return max(passed, default=None)
 
 
 def places_at(results: Sequence[LoadResult], fps: float | None) -> tuple[int, ...]:
     """Return the places of the trials at one load."""
-    return tuple(place for place, result in enumerate(results) if fps is not None and result.intended_fps == fps)
+    return tuple(
+        place for place, result in enumerate(results) if fps is not None and result.intended_fps == fps
+    )
 
 
 def run(

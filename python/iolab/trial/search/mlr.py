@@ -153,7 +153,9 @@ class Mlr:
             text = f"the lowest load allowed, {self.goal.min_fps:.0f} frames/s, loses too much"
             return Stop(StopReason.NOTHING_PASSES, text)
         if stop.reason is StopReason.NARROW and upper is None:
-            return Stop(StopReason.LINE, f"the highest load allowed, {self.goal.max_fps:.0f} frames/s, passes")
+            return Stop(
+                StopReason.LINE, f"the highest load allowed, {self.goal.max_fps:.0f} frames/s, passes"
+            )
         return stop
 
     def _config(self) -> Config:

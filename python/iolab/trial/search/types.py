@@ -105,8 +105,14 @@ class Goal:
             text
             for bad, text in (
                 (not 0 <= self.loss_ratio < 1, f"loss_ratio {self.loss_ratio}: allowed are 0 up to below 1"),
-                (not 0 < self.relative_width < 1, f"relative_width {self.relative_width}: allowed are values between 0 and 1"),
-                (not 0 < self.min_fps < self.max_fps, f"loads from {self.min_fps} to {self.max_fps} frames/s: the lowest must be above 0 and below the highest"),
+                (
+                    not 0 < self.relative_width < 1,
+                    f"relative_width {self.relative_width}: allowed are values between 0 and 1",
+                ),
+                (
+                    not 0 < self.min_fps < self.max_fps,
+                    f"loads {self.min_fps} to {self.max_fps} frames/s: the lowest must be above 0, below the highest",
+                ),
                 (self.trial_ns <= 0, f"trial {self.trial_ns} ns: it must last"),
                 (self.reruns < 0, f"reruns {self.reruns}: 0 or more are allowed"),
             )

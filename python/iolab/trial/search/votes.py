@@ -23,6 +23,9 @@ class Votes:
     fail_s: float
     """The same of trials that did not [s]."""
 
+    longest_s: float
+    """The longest of them [s]."""
+
     @property
     def count(self) -> int:
         """Trials that decided."""
@@ -39,10 +42,10 @@ class Votes:
         expected = good == (self.load_fps <= rate_fps)
         return good if expected or self.count >= 2 else None
 
-    def against_surprise(self, rate_fps: float, relative_width: float) -> bool:
-        """Return whether the load is decided against what the estimate lets expect, beyond the width's quarter."""
+    def contradicts(self, rate_fps: float, leeway_ratio: float) -> bool:
+        """Return whether the load is decided against what the estimate lets expect, and not by a hair."""
         verdict = self.verdict(rate_fps)
-        if verdict is None or abs(self.load_fps - rate_fps) <= 0.25 * relative_width * rate_fps:
+        if verdict is None or abs(self.load_fps - rate_fps) <= leeway_ratio * rate_fps:
             return False
         return verdict != (self.load_fps <= rate_fps)
 
@@ -53,7 +56,7 @@ def count_votes(results: Sequence[LoadResult], goal: Goal, deciding_frames: int)
     To pass, a trial must have offered `deciding_frames`. To fail, it must have lost more than a trial of so many frames
     may lose: then that trial would have failed as well, whatever came after.
     """
-    sums: dict[float, tuple[int, int, float, float]] = {}
+    sums: dict[float, tuple[int, int, float, float, float]] = {}
     for result in results:
         limit = goal.loss_ratio * max(deciding_frames, result.offered_frames)
         passed = meets(result, goal) and result.offered_frames >= deciding_frames
@@ -62,9 +65,15 @@ def count_votes(results: Sequence[LoadResult], goal: Goal, deciding_frames: int)
             continue
         unsent = result.unsent_ratio > goal.unsent_ratio
         load = float(round(result.offered_fps)) if unsent else result.intended_fps
-        passes, fails, pass_s, fail_s = sums.get(load, (0, 0, 0.0, 0.0))
+        passes, fails, pass_s, fail_s, longest_s = sums.get(load, (0, 0, 0.0, 0.0, 0.0))
         seconds = result.duration_ns / NS_PER_S
-        sums[load] = (passes + passed, fails + failed, pass_s + passed * seconds, fail_s + failed * seconds)
+        sums[load] = (
+            passes + passed,
+            fails + failed,
+            pass_s + passed * seconds,
+            fail_s + failed * seconds,
+            max(longest_s, seconds),
+        )
     return tuple(Votes(load, *sums[load]) for load in sorted(sums))
 
 
