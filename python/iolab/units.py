@@ -31,7 +31,7 @@ _NANOSECONDS = {
 
 _FRAME_RATES = {
     **{f"{letter}pps": (1000**power, "pps") for power, letter in enumerate(("", "k", "M", "G"))},
-    **{f"{letter}bit{per}": (1000**power, "bit") for power, letter in enumerate(("", "k", "M", "G", "T")) for per in ("", "/s")},
+    **{unit: (factor, "bit") for unit, factor in _BITS_PER_SECOND.items() if unit},
     "%": (1, "%"),
 }  # fmt: skip
 
@@ -40,7 +40,9 @@ BITS_PER_SECOND_ALLOWED = "bit/s, plain or with kbit, Mbit, Gbit, Tbit (decimal:
 NANOSECONDS_ALLOWED = "a duration with its unit: ns, us, ms, s, min, h (12us, 10s)"
 RATIO_ALLOWED = "a ratio from 0 to 1 (0.0001), or percent (0.01%)"
 SHARE_ALLOWED = "a share from 0 to 2 (0.5, 1.2), or percent (50%, 120%)"
-FRAME_RATE_ALLOWED = "frames/s with pps, kpps, Mpps (100kpps); bit/s of frames with kbit, Mbit, Gbit; or percent of line_rate (10%)"
+FRAME_RATE_ALLOWED = (
+    "frames/s with pps, kpps, Mpps (100kpps); bit/s of frames with kbit, Mbit, Gbit; or percent of line_rate"
+)
 
 
 class UnitError(ValueError):
