@@ -14,6 +14,7 @@ from iolab.analysis.effects import (
 )
 from iolab.analysis.estimates import estimate
 from iolab.analysis.findings import findings_of
+from iolab.analysis.forwarding import Reader, forwarding_of
 from iolab.analysis.outliers import describe, stand
 from iolab.analysis.ratios import baseline_cells
 from iolab.analysis.table import Column, Table, tabulate
@@ -22,12 +23,19 @@ from iolab.plan.types import Plan
 from iolab.store.records import TrialRecord
 from iolab.trial.result import Warning
 
-LEADING = ("received_bps", "forwarded_fps")
+LEADING = ("received_bps", "latency_p50_ns", "forwarded_fps")
 """Metrics that stand for a measure, the first one it has; without any, the first in its records."""
 
 
-def analyse(trials: Sequence[TrialRecord], plan: Plan) -> Analysis:
-    """Conclude from the trials that count: status ok, the last record of each key, and a step of the plan."""
+def _no_samples(key: str) -> object | None:  # noqa: ARG001
+    return None
+
+
+def analyse(trials: Sequence[TrialRecord], plan: Plan, samples: Reader = _no_samples) -> Analysis:
+    """Conclude from the trials that count: status ok, the last record of each key, and a step of the plan.
+
+    `samples` gives the raw samples of a trial by its key; without it there are no verdicts and no balance sheets.
+    """
     tables, notes = tabulate(trials, plan)
     estimates: list[Estimate] = []
     outliers: list[Outlier] = []
@@ -52,6 +60,7 @@ def analyse(trials: Sequence[TrialRecord], plan: Plan) -> Analysis:
         detectable=known,
         spread=_spreads(tables, leading),
         notes=(*notes, *more),
+        forwarding=forwarding_of(trials, estimates, samples),
     )
 
 

@@ -1,5 +1,6 @@
 """English."""
 
+from iolab.report.words.en_packets import METRICS, PACKETS
 from iolab.report.words.words import (
     ChartWords,
     CompareWords,
@@ -101,6 +102,7 @@ EN = Words(
     charts=ChartWords(
         alt="{measure}, {metric}. Means: {cells}.",
         cell="{cell}: {mean}",
+        line="{line}: {first} at {at_first} to {last} at {at_last}",
         left_out="Charted: {shown} of {total} cells, those that differ most.",
         block="block",
         trial="trial",
@@ -111,6 +113,9 @@ EN = Words(
         no_script="The charts need JavaScript; the result table shows the same figures.",
         others="Charts of the other metrics of {measure}",
         everything="all cells",
+        save="save as SVG",
+        lines_note="symbols: every trial; lines: their means, in load curves their medians",
+        limit="line rate",
     ),
     lab=LabWords(
         alt="Drawing of the lab: {machines}; {links}.",
@@ -193,7 +198,9 @@ EN = Words(
         not_shown="none shown",
         unknown="too few trials",
     ),
+    packets=PACKETS,
     metrics={
+        **METRICS,
         "received_bps": MetricWords(
             "received rate", "Payload bits that the receiving program got per second, all flows together."
         ),
@@ -202,7 +209,7 @@ EN = Words(
             "Payload bits that the sending program handed to its kernel per second, all flows together.",
         ),
         "loss_ratio": MetricWords(
-            "loss", "Datagrams that were sent and did not arrive, as a share of those sent."
+            "loss", "Datagrams or frames that were sent and did not arrive, as a share of those sent."
         ),
         "jitter_ns": MetricWords(
             "jitter", "Smoothed variation of the datagrams' transit time (RFC 3550, 6.4.1)."

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from iolab.report.words.packets import PacketWords
+
 
 @dataclass(frozen=True, slots=True)
 class MetricWords:
@@ -117,6 +119,8 @@ class ChartWords:
     """{measure} {metric} {cells}"""
     cell: str
     """{cell} {mean}: one entry of {cells}."""
+    line: str
+    """{line} {first} {at_first} {last} {at_last}: one entry of {cells}."""
     left_out: str
     """{shown} {total}"""
     block: str
@@ -130,6 +134,12 @@ class ChartWords:
     """{measure}"""
     everything: str
     """The one panel without conditions."""
+    save: str
+    """Button: the drawing as a file."""
+    lines_note: str
+    """What lines and symbols are."""
+    limit: str
+    """A known limit that is drawn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,6 +271,7 @@ class Words:
     trouble: TroubleWords
     page: PageWords
     compare: CompareWords
+    packets: PacketWords
     metrics: Mapping[str, MetricWords]
     """By metric."""
     factors: Mapping[str, str]
