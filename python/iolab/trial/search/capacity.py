@@ -105,7 +105,8 @@ def estimate(observations: Sequence[Observation], finest_ratio: float) -> Capaci
 def falls_with_load(observations: Sequence[Observation], queue_frames: float) -> bool:
     """Return whether overload itself lowers what is forwarded: then the forwarded rate is not the capacity.
 
-    Nine tenths of the variance must be explained by the load, in five trials or more; noise does that in 1 % of cases.
+    A straight line must fit very well (Student's t of its slope beyond 12, five trials or more): noise does that in one
+    of 1500 looks, and there are several looks in a search.
     """
     points = [
         (each.offered_fps, (each.forwarded_frames - queue_frames) / each.duration_s)
@@ -118,7 +119,8 @@ def falls_with_load(observations: Sequence[Observation], queue_frames: float) ->
     if np.ptp(loads) == 0 or np.ptp(rates) <= 1e-3 * rates.mean():
         return False
     correlation = float(np.corrcoef(loads, rates)[0, 1])
-    return correlation**2 > 0.9 and correlation < 0
+    scatter = max(1e-12, 1 - correlation**2)
+    return correlation * float(np.sqrt((len(points) - 2) / scatter)) < -12
 
 
 def known_queue_width(weights: Floats, grid: Floats) -> float:

@@ -18,6 +18,9 @@ from .types import Goal, LoadTrial, Stop, StopReason
 from .view import View
 from .votes import Votes
 
+MORE_IF_NOISY = 4
+"""Further overloaded trials of a noisy device: six may agree by chance, ten hardly."""
+
 
 def follow(view: View, goal: Goal, fewest_saturated: int) -> LoadTrial | Stop:
     """Return the next step."""
@@ -76,7 +79,8 @@ def confirm(view: View, capacity: Capacity, goal: Goal, fewest_saturated: int) -
     above, below = min(rate * (1 + margin), view.top_fps), max(rate * (1 - margin), goal.min_fps)
     overload = trial_at(above, overload_s(above, rate, capacity.queue_frames, goal), goal)
     lower, upper = view.lower_fps, view.upper_fps
-    if view.saturated < fewest_saturated:
+    enough = fewest_saturated + (MORE_IF_NOISY if is_noisy(capacity, goal) else 0)
+    if view.saturated < enough:
         return overload
     if lower is None or lower < rate * (1 - 1.6 * margin):
         return trial_at(below, deciding_s(below, goal), goal)
@@ -102,8 +106,13 @@ def is_vague(capacity: Capacity, goal: Goal) -> bool:
     Where the capacity is noisy, no affordable number of trials tells how long the queue is: its share stays in the
     interval and is not waited for.
     """
-    noisy = capacity.noise_ratio > goal.relative_width / 8
-    return (capacity.known_queue_ratio if noisy else capacity.width_ratio) > goal.relative_width
+    width = capacity.known_queue_ratio if is_noisy(capacity, goal) else capacity.width_ratio
+    return width > goal.relative_width
+
+
+def is_noisy(capacity: Capacity, goal: Goal) -> bool:
+    """Return whether the capacity differs from trial to trial by more than an eighth of the width."""
+    return capacity.noise_ratio > goal.relative_width / 8
 
 
 def narrow(view: View, goal: Goal) -> LoadTrial | Stop:

@@ -99,7 +99,8 @@ def surprises(votes: Votes, results: Sequence[LoadResult], goal: Goal) -> bool:
     Trials beyond it are left out too: loss that begins early would else drag the estimate down with it.
     """
     load = votes.load_fps
-    if votes.pass_s > votes.fail_s:
+    passes = votes.pass_s > votes.fail_s
+    if passes:
         others = [each for each in results if each.offered_fps < load or not meets(each, goal)]
     else:
         others = [each for each in results if each.offered_fps > load]
@@ -107,7 +108,8 @@ def surprises(votes: Votes, results: Sequence[LoadResult], goal: Goal) -> bool:
     if not any(each.saturated for each in seen):
         return False
     capacity = estimate(seen, finest(goal))
-    leeway_ratio = max(goal.relative_width / 4, capacity.noise_ratio)
+    # Overloads are run at two standard deviations, often: that two in a row pass is no wonder before three.
+    leeway_ratio = max(goal.relative_width / 4, (3 if passes else 1) * capacity.noise_ratio)
     return votes.contradicts(load_of(capacity.median_fps, goal), leeway_ratio)
 
 
