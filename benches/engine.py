@@ -1,10 +1,11 @@
 """Packets per second of iolab's ports and of other generators, from one core, alternating within one run.
 
-Usage: python benches/engine.py [ROUNDS] [none|gro|threaded|drop|receive ...]. Needs root, two CPUs, cargo, and the packages
+Usage: python benches/engine.py [ROUNDS] [none|foreign|gro|threaded|drop|receive ...]. Needs root, two CPUs, cargo, and the packages
 netsniff-ng, dpdk-dev, librte-net-af-xdp23, librte-net-af-packet23, librte-mempool-ring23; what is missing is left out and
 said. A generator runs in a namespace of its own on CPU 0, before everything that is not real-time, and never stops by
 itself; frames are counted by the *interface* over a window, and by the time its busiest thread was on the CPU: where both
-rates differ, something else ran there. 64 B on a line are 60 B in memory. `receive` sends stamped frames at 1.0 Mpps and
+rates differ, something else ran there. The far end's work is on the sender's CPU but for `threaded`, and least for
+`foreign`: frames to an address that is not its own. 64 B on a line are 60 B in memory. `receive` sends stamped frames at 1.0 Mpps and
 checks each: what arrived, and what the receiving port itself lost.
 """
 
@@ -67,7 +68,15 @@ def testpmd(vdev: str, driver: str) -> tuple[str, ...]:
     before = f"dpdk-testpmd --lcores 0@1,1@0 --no-huge -m 512 --no-pci --no-telemetry -d {folder}/librte_mempool_ring.so.23"
     after = "--forward-mode=txonly --txpkts=60 --tx-ip=198.18.0.1,198.18.0.2 --eth-peer=0,02:00:00:00:00:02"
     more = "--auto-start --total-num-mbufs=8192 --nb-cores=1 --stats-period 1"
-    return (*before.split(), "-d", f"{folder}/{driver}", f"--vdev={vdev}", "--", *after.split(), *more.split())
+    return (
+        *before.split(),
+        "-d",
+        f"{folder}/{driver}",
+        f"--vdev={vdev}",
+        "--",
+        *after.split(),
+        *more.split(),
+    )
 
 
 def generators(programs: Path, config: Path) -> list[Generator]:
@@ -76,12 +85,16 @@ def generators(programs: Path, config: Path) -> list[Generator]:
     ours = [("iolab AF_XDP", "af_xdp", "xdp"), ("iolab AF_PACKET ring", "af_packet", "ring")]
     ours += [("iolab AF_PACKET sendmmsg", "af_packet", "messages")]
     pmd = "librte_net_af_xdp.so.23", "librte_net_af_packet.so.23"
-    mausezahn = "mausezahn ibt0 -c 0 -d 0 -a 02:00:00:00:00:01 -b 02:00:00:00:00:02 -A 198.18.0.1 -B 198.18.0.2"
+    mausezahn = (
+        "mausezahn ibt0 -c 0 -d 0 -a 02:00:00:00:00:01 -b 02:00:00:00:00:02 -A 198.18.0.1 -B 198.18.0.2"
+    )
     listed = [
         *(Generator(n, f, (blast, "ibt0", p, "cpu=0", "seconds=60"), ours=True) for n, f, p in ours),
         Generator("bare AF_XDP loop", "bare", (blast, "ibt0", "bare", "cpu=0", "seconds=60")),
         Generator("trafgen", "af_packet", ("trafgen", "-o", "ibt0", "-c", str(config), "-P", "1", "-n", "0")),
-        Generator("mausezahn", "af_packet", (*mausezahn.split(), "-t", "udp", "sp=4096,dp=9", "-p", "18", "-q")),
+        Generator(
+            "mausezahn", "af_packet", (*mausezahn.split(), "-t", "udp", "sp=4096,dp=9", "-p", "18", "-q")
+        ),
         Generator(
             "testpmd net_af_xdp",
             "af_xdp",
@@ -132,7 +145,9 @@ def receiver(kind: str, programs: Path) -> Iterator[None]:
             yield
             device.stdin.close()
         return
-    state = "off" if kind == "none" else "on"
+    state = "on" if kind in ("gro", "threaded") else "off"
+    address = "02:00:00:00:00:99" if kind == "foreign" else "02:00:00:00:00:02"
+    subprocess.run(["ip", "-n", FAR, "link", "set", "ibr0", "address", address], check=True)
     subprocess.run([*exec_far, "ethtool", "-K", "ibr0", "gro", state], check=True)
     near = ["ip", "netns", "exec", NEAR, "ethtool", "-K", "ibt0", "tso", "off", "gso", "off"]
     subprocess.run(near, check=True, capture_output=True)
@@ -199,7 +214,9 @@ def stop(running: "subprocess.Popen[bytes]") -> None:
     """End a generator and what it started."""
     children = []
     with suppress(OSError):
-        children = [int(pid) for pid in Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()]
+        children = [
+            int(pid) for pid in Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
+        ]
     for pid in (*children, running.pid):
         with suppress(OSError):
             os.kill(pid, 15)
@@ -238,27 +255,54 @@ def print_table(kind: str, table: dict[Generator, Rates]) -> None:
 def print_received(path: str, programs: Path, rounds: int) -> None:
     """Print what one receiving path made of a million stamped frames per second."""
     field = re.compile(r"(mpps=|received_frames: |dropped_frames: |interface_frames=)([\d.]+)")
-    far = ["ip", "netns", "exec", FAR, *REALTIME, str(programs / "sink"), "ibr0", path, "cpu=1", f"seconds={RECEIVE_S}"]
-    near = ["ip", "netns", "exec", NEAR, *REALTIME, str(programs / "blast"), "ibt0", "xdp", "cpu=0", "seconds=0.6"]
+    far = [
+        "ip",
+        "netns",
+        "exec",
+        FAR,
+        *REALTIME,
+        str(programs / "sink"),
+        "ibr0",
+        path,
+        "cpu=1",
+        f"seconds={RECEIVE_S}",
+    ]
+    near = [
+        "ip",
+        "netns",
+        "exec",
+        NEAR,
+        *REALTIME,
+        str(programs / "blast"),
+        "ibt0",
+        "xdp",
+        "cpu=0",
+        "seconds=0.6",
+    ]
     rates, lost, unexplained = [], [], []
     for _ in range(rounds):
         with subprocess.Popen(far, stdout=subprocess.PIPE, text=True) as sink:
             assert sink.stdout is not None
             sink.stdout.readline()
-            done = subprocess.run([*near, f"rate={RECEIVED_PPS}", "batch=32"], capture_output=True, check=True, text=True)
+            done = subprocess.run(
+                [*near, f"rate={RECEIVED_PPS}", "batch=32"], capture_output=True, check=True, text=True
+            )
             seen = dict(field.findall(sink.stdout.read()))
         sent = dict(field.findall(done.stdout))
         rates.append(float(seen["mpps="]))
         lost.append(int(seen["dropped_frames: "]))
         unexplained.append(int(sent["interface_frames="]) - int(seen["received_frames: "]) - lost[-1])
-    print(f"{path:10} {statistics.median(rates):6.3f} Mpps received with every check; lost by itself, by round: {lost}; ", end="")
+    print(
+        f"{path:10} {statistics.median(rates):6.3f} Mpps received with every check; lost by itself, by round: {lost}; ",
+        end="",
+    )
     print(f"unexplained: {unexplained} frames")
 
 
 def main() -> None:
     """Build, arrange, measure in alternating order, print."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
-    kinds = sys.argv[2:] or ["none", "gro", "threaded", "drop", "receive"]
+    kinds = sys.argv[2:] or ["none", "foreign", "gro", "threaded", "drop", "receive"]
     subprocess.run(["cargo", "build", "--release", "--quiet", "-p", "iolab-port", "--examples"], check=True)
     programs = Path(os.environ.get("CARGO_TARGET_DIR", "target")).resolve() / "release" / "examples"
     with tempfile.TemporaryDirectory() as folder, namespaces():

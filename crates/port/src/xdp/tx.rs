@@ -7,9 +7,9 @@ use crate::error::PortError;
 use crate::port::{Path, TxPort, TxStats};
 use crate::sys;
 
-/// Frames of one chunk size start at the same bits of their address and would share few cache sets; each start is
-/// moved by this much more, as far as the chunk has room. Measured with 60 B frames: see docs of the bench.
-const COLOUR_BYTES: usize = 64;
+/// Frames begin at cache lines, and small ones share a chunk, so that a batch touches few pages; a difference in rate was
+/// not measured at 60 B. [bytes]
+const LINE_BYTES: usize = 64;
 
 /// The sending half of an AF_XDP port.
 #[derive(Debug)]
@@ -19,10 +19,8 @@ pub struct AfXdpTx {
     path: Path,
     most_bytes: usize,
     zero_copy: bool,
-    /// chunks that neither the kernel nor a claim has, the warmest last
+    /// where the frames begin that the kernel does not have, the warmest last [bytes from the start of the UMEM]
     free: Vec<u32>,
-    /// start of each chunk's frame [bytes from the start of the UMEM]
-    starts: Vec<u32>,
     /// lengths asked for in the current claim [bytes]
     lengths: Vec<u32>,
     claimed: usize,
@@ -33,14 +31,15 @@ impl AfXdpTx {
     pub(super) fn new(
         socket: Arc<Socket>,
         rings: TxRings,
-        chunks: u32,
+        frames: u32,
         most_bytes: usize,
         path: Path,
     ) -> Self {
         let chunk_bytes = socket.umem.chunk_bytes;
-        let colours = (chunk_bytes - most_bytes) / COLOUR_BYTES + 1;
-        let start = |chunk: u32| chunk as usize * chunk_bytes + (chunk as usize % colours) * COLOUR_BYTES;
-        let starts = (0..chunks).map(|chunk| u32::try_from(start(chunk)).unwrap_or(u32::MAX)).collect();
+        let stride = most_bytes.max(1).next_multiple_of(LINE_BYTES);
+        let per_chunk = (chunk_bytes / stride).max(1);
+        let start = |frame: usize| frame / per_chunk * chunk_bytes + frame % per_chunk * stride;
+        let starts = (0..frames as usize).rev().map(|frame| u32::try_from(start(frame)).unwrap_or(u32::MAX));
         let zero_copy = path.name.ends_with("zero-copy");
         Self {
             rings,
@@ -48,22 +47,21 @@ impl AfXdpTx {
             path,
             most_bytes,
             zero_copy,
-            free: (0..chunks).rev().collect(),
-            starts,
-            lengths: vec![0; chunks as usize],
+            free: starts.collect(),
+            lengths: vec![0; frames as usize],
             claimed: 0,
             stats: TxStats::default(),
         }
     }
 
-    /// Takes back the chunks the kernel is done with.
+    /// Takes back the frames the kernel is done with.
     #[inline]
     fn reap(&mut self) {
-        let chunk_bytes = self.socket.umem.chunk_bytes as u64;
         let mut done = self.rings.completion.take(u32::MAX);
         for address in done.by_ref() {
-            #[allow(clippy::cast_possible_truncation)] // a UMEM has fewer than 2^32 chunks
-            self.free.push((address / chunk_bytes) as u32);
+            // The kernel gives back what it was given, and that was a `u32`.
+            #[allow(clippy::cast_possible_truncation)]
+            self.free.push(address as u32);
         }
         self.stats.accepted_frames += u64::from(done.release());
     }
@@ -118,14 +116,14 @@ impl TxPort for AfXdpTx {
     fn slot(&mut self, index: usize, frame_bytes: usize) -> &mut [u8] {
         assert!(index < self.claimed, "frame {index} of a claim of {}", self.claimed);
         assert!(frame_bytes <= self.most_bytes, "a frame of {frame_bytes} B, at most {}", self.most_bytes);
-        let chunk = self.free[self.free.len() - 1 - index] as usize;
+        let start = self.free[self.free.len() - 1 - index] as usize;
         #[allow(clippy::cast_possible_truncation)] // at most a chunk
         {
             self.lengths[index] = frame_bytes as u32;
         }
-        let place = self.socket.umem.place(self.starts[chunk] as usize, frame_bytes);
-        // SAFETY: inside of the UMEM (checked by `place`); the chunk is in `free`, so neither the kernel nor another
-        // slice has it, and `&mut self` keeps the slice the only one.
+        let place = self.socket.umem.place(start, frame_bytes);
+        // SAFETY: inside of the UMEM (checked by `place`); the frame is in `free`, so neither the kernel nor another
+        // slice has it, its neighbours are `most_bytes` away, and `&mut self` keeps the slice the only one.
         unsafe { std::slice::from_raw_parts_mut(place, frame_bytes) }
     }
 
@@ -138,8 +136,8 @@ impl TxPort for AfXdpTx {
         }
         let mut slots = self.rings.tx.reserve(u32::try_from(frames).unwrap_or(u32::MAX));
         for &len in &self.lengths[..frames] {
-            let Some(chunk) = self.free.pop() else { break };
-            slots.push(libc::xdp_desc { addr: u64::from(self.starts[chunk as usize]), len, options: 0 });
+            let Some(start) = self.free.pop() else { break };
+            slots.push(libc::xdp_desc { addr: u64::from(start), len, options: 0 });
         }
         self.stats.committed_frames += u64::from(slots.submit());
     }
