@@ -18,6 +18,8 @@ LOG_RANGE = 30
 """Values that differ by more than this factor get a logarithmic axis."""
 COLOURS = 6
 """How many the style sheet has."""
+MOST_TICKS = 1000
+"""More than there are levels: a logarithmic axis would drop some otherwise."""
 DASHES = ("", "7 3", "2 3", "9 3 2 3", "4 2", "1 4")
 SHAPES = (
     "M1,0A1,1,0,1,1,-1,0A1,1,0,1,1,1,0Z",  # circle
@@ -70,11 +72,12 @@ def spec(across: Across, upward: Up, lines: Sequence[Line], words: Words) -> str
     """Write the specification for panels with the data sets `points`, `means` and `reference`."""
     names = [str(index) for index in range(len(lines))]
     places = across.positions.values()
-    x = alt.X("x:Q", scale=_scale([min(places), max(places)], 10, log=across.log), axis=_ticks(across), title=across.title)
+    ends = (min(places), max(places))
+    x = alt.X("x:Q", scale=_scale(ends, 10, log=across.log), axis=_ticks(across), title=across.title)
 
     def y(field: str) -> alt.Y:
         scale = _scale(upward.domain, 0, log=upward.log)
-        axis = alt.Axis(grid=True, gridOpacity=0.6, tickCount=5, format="~g", titlePadding=8)
+        axis = alt.Axis(grid=True, gridOpacity=0.6, tickCount=5, titlePadding=8)
         return alt.Y(f"{field}:Q", scale=scale, axis=axis, title=upward.title)
 
     colour = alt.Stroke(
@@ -125,8 +128,8 @@ def _ticks(across: Across) -> alt.Axis:
     """Ticks at the levels, with their labels: both were read as quantities, so nothing in them is an expression."""
     written = ", ".join(f"'{place:.17g}': '{label}'" for label, place in across.positions.items())
     return alt.Axis(
-        values=list(across.positions.values()), labelExpr=f"({{{written}}})[datum.value]", labelOverlap="greedy",
-        labelSeparation=3, grid=False, domain=True, ticks=True, titlePadding=6,
+        values=list(across.positions.values()), tickCount=MOST_TICKS, labelExpr=f"({{{written}}})[datum.value]",
+        labelOverlap="greedy", labelSeparation=3, grid=False, domain=True, ticks=True, titlePadding=6,
     )  # fmt: skip
 
 

@@ -59,7 +59,8 @@ def chart(
     title = head(names.metric(shown.metric), by.unit, names.words)
     values = [value * by.factor for each in estimates for value in (*each.values, *ends(each))]
     upward = axes.up(title, values, _room(values, [limit * by.factor for limit in (limits or {}).values()]))
-    across = axes.Across(names.factor(sweep.factor), sweep.positions, sweep.log)
+    axis = names.words.charts.axes.get(sweep.factor.rpartition(".")[2]) or names.factor(sweep.factor)
+    across = axes.Across(axis, sweep.positions, sweep.log)
     drawn = tuple(
         _panel(group, layout, keys, lines, sweep, trials, by, names, limits or {})
         for group in _grouped(estimates, layout.outer).values()

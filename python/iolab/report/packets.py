@@ -1,5 +1,6 @@
 """Measures that send frames, as text: ratios of directions, bounds, latency, CPU, verdicts, balance sheets."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from iolab.analysis.forwarding_types import CellTruth, DirectionRatio, Drop, Forwarding, PacketKind
@@ -20,6 +21,10 @@ LATENCIES = ("latency_p50_ns[", "latency_p99_ns[")
 CPUS = ("thread_cpu_ratio[", "cpu_busy_ratio[", "host_cpu_ratio")
 MOST_COLUMNS = 14
 """Figures of one table; CSV has the others."""
+MOST_OPEN = 16
+"""Rows of a table of sentences that a page shows at once."""
+MOST_CAUSES = 6
+"""Different causes that are told in sentences."""
 MOST_DROPS = 4
 """Named drops of one cell that are listed one by one."""
 
@@ -123,6 +128,26 @@ def _column(
     return head(names.metric(metric), by.unit, words), numbers.align(texts)
 
 
+def limit_lines(analysis: Analysis, names: Names) -> list[str]:
+    """A sentence per cause: how many cells of a measure it limited."""
+    text = names.words.packets
+    lines = []
+    for found in analysis.forwarding:
+        causes = Counter((each.verdict.limit, each.verdict.place) for each in found.cells)
+        for (limit, place), count in causes.most_common(MOST_CAUSES):
+            cause = text.limit_names.get(limit, limit)
+            cause = text.limit_at.format(limit=cause, place=place) if place else cause
+            measure = names.measure(found.measure)
+            lines.append(text.limited.format(measure=measure, count=count, total=len(found.cells), limit=cause))
+        open_cells = sum(each.balance.closed_trials < each.balance.load_trials for each in found.cells)
+        if found.cells:
+            sheet = text.balance_open if open_cells else text.balance_closed
+            lines.append(
+                sheet.format(measure=names.measure(found.measure), count=open_cells, total=len(found.cells))
+            )
+    return lines
+
+
 def verdict_grid(found: Forwarding, run: StoredRun, names: Names, most: int) -> Grid:
     """A sentence per cell: what limited it, with the figures that say so."""
     text = names.words.packets
@@ -134,6 +159,7 @@ def verdict_grid(found: Forwarding, run: StoredRun, names: Names, most: int) -> 
         rows=rows,
         labels=len(factors) + 3,
         prose=True,
+        folded=len(rows) > MOST_OPEN,
         notes=(*_left_out(len(rows), len(found.cells), names), *_unread(found, names)),
     )
 
@@ -185,6 +211,7 @@ def balance_grid(found: Forwarding, run: StoredRun, names: Names, most: int) -> 
         rows=rows,
         labels=len(factors) + 1,
         prose=True,
+        folded=len(rows) > MOST_OPEN,
         notes=(text.balance_note, *_left_out(len(rows), len(found.cells), names)),
     )  # fmt: skip
 
@@ -239,11 +266,12 @@ def instrument_lines(analysis: Analysis, names: Names) -> list[str]:
     """Sentences about the instrument: shared CPUs, and how much equal cells scatter."""
     text = names.words.packets
     found = analysis.forwarding
-    shared = [
-        text.shared_some.format(text=_capital(each.text), count=each.count) for one in found for each in one.shared
+    lines = [
+        text.shared_some.format(measure=names.measure(one.measure), text=each.text, count=each.count)
+        for one in found
+        for each in one.shared
     ]
-    lines = list(dict.fromkeys(shared))
-    if not shared and any(each.samples_read for each in found):
+    if not lines and any(each.samples_read for each in found):
         lines.append(text.shared_none)
     lines += [
         text.spread.format(
@@ -255,7 +283,3 @@ def instrument_lines(analysis: Analysis, names: Names) -> list[str]:
         if each.measure in analysis.spread and each.measure in analysis.detectable
     ]
     return lines
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]

@@ -71,7 +71,7 @@ def leading(analysis: Analysis, measures: Sequence[str], most: int) -> tuple[Sho
 
 
 def side_metrics(metrics: Sequence[str], first: str, packets: bool) -> tuple[list[str], list[str]]:
-    """Metrics to draw openly and folded; of measures that send frames, those per CPU and load have tables and curves."""
+    """Metrics to draw openly and folded; of measures that send frames, those per CPU and load have their own places."""
     others = [metric for metric in metrics if metric != first]
     if not packets:
         return [first], others

@@ -89,7 +89,7 @@ class Grid:
     labels: int
     """How many of the columns are words; the others are figures."""
     prose: bool = False
-    """Some words are sentences, which may be broken into lines."""
+    """Its last column of words holds sentences, which may be broken into lines."""
     folded: bool = False
     """Details, which a page need not show at once."""
     notes: tuple[str, ...] = ()

@@ -39,6 +39,7 @@ FACTORS: Mapping[str, tuple[str, ...]] = {
     "ndr.frame_size": SIZES,
     "*.direction": ("one-way", "both-ways"),
 }
+FALLBACK = "AF_XDP: BPF is not allowed in a rootless lab"
 STEPS = (10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110, 120)
 CALIBRATION: Mapping[str, object] = {
     "generator_ceiling_pps": {"64": 2_410_000, "512": 2_180_000, "1518": 1_620_000},
@@ -162,10 +163,10 @@ def _curve_metrics(rate: float, chance: random.Random) -> dict[str, tuple[float,
 def _cpu(share: float, chance: random.Random, step: str) -> dict[str, tuple[float, str]]:
     busy = {"cpu0": 0.55, "cpu1": 0.99, "cpu2": 0.31, "cpu3": 0.05}
     threads = {"generator": 0.55, "receiver": 0.3, "dut.eth0": 0.98}
-    host = step.strip() and f"host_cpu_ratio[{step.strip()}]" or "host_cpu_ratio"
+    host = f"host_cpu_ratio[{step.strip()}]" if step else "host_cpu_ratio"
     return {
-        **{f"cpu_busy_ratio[{step}{cpu}]": (_part(value, share, chance), "ratio") for cpu, value in busy.items()},
-        **{f"thread_cpu_ratio[{step}{name}]": (_part(value, share, chance), "ratio") for name, value in threads.items()},
+        **{f"cpu_busy_ratio[{step}{cpu}]": (_part(most, share, chance), "ratio") for cpu, most in busy.items()},
+        **{f"thread_cpu_ratio[{step}{of}]": (_part(most, share, chance), "ratio") for of, most in threads.items()},
         host: (_part(0.62, share, chance), "ratio"),
     }  # fmt: skip
 
@@ -184,7 +185,7 @@ def _sample(measure: str, cell: Mapping[str, str], rate: float, chance: random.R
         "placement": {"generator_cpus": [0], "receiver_cpus": [1], "threads": [], "shared": shared},
         "ports": [
             {"port": "tester.p0", "path": "AF_XDP native copy", "fallbacks": []},
-            {"port": "tester.p1", "path": "AF_PACKET ring", "fallbacks": ["AF_XDP: BPF is not allowed in a rootless lab"]},
+            {"port": "tester.p1", "path": "AF_PACKET ring", "fallbacks": [FALLBACK]},
         ],
         "rate_fps": rate,
         "load_trials": [_load_trial(measure, load, rate, chance) for load in loads],

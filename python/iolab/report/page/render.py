@@ -115,17 +115,19 @@ def _key(found: Sequence[Result]) -> Mapping[str, bool]:
 def _limits(run: StoredRun, analysis: Analysis, named: Names) -> dict[str, object]:
     """Verdicts and balance sheets, and the instrument that measured."""
     text = named.words.packets
-    verdicts = [
-        (packets.verdict_grid(each, run, named, MOST_ROWS), packets.balance_grid(each, run, named, MOST_ROWS))
+    grids = [
+        grid(each, run, named, MOST_ROWS)
         for each in analysis.forwarding
         if each.cells
+        for grid in (packets.verdict_grid, packets.balance_grid)
     ]
     silent = [each for each in analysis.forwarding if not each.cells]
     calibration = run.facts.get(CALIBRATION)
     known = environment.entries(calibration, named.words) if isinstance(calibration, Mapping) else ()
     return {
         "packets": bool(analysis.forwarding),
-        "limits": verdicts,
+        "limits": grids,
+        "limit_lines": packets.limit_lines(analysis, named),
         "limit_notes": [text.no_samples.format(measure=named.measure(each.measure)) for each in silent],
         "paths": packets.path_grid(analysis.forwarding, named, MOST_PATHS),
         "instrument_lines": packets.instrument_lines(analysis, named),

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from iolab.analysis.forwarding_types import Forwarding
+from iolab.analysis.forwarding_types import Forwarding, PacketKind
 from iolab.analysis.line_rate import line_limits
 from iolab.analysis.types import Analysis, Estimate
 from iolab.experiment.experiment import Experiment
@@ -50,6 +50,8 @@ class Result:
     """The other metrics, drawn."""
     curves: tuple[tuple[str, tuple[panels.Chart, ...]], ...]
     """Per cell, its figures against load."""
+    curves_folded: bool
+    """They stand beside a search, not in its place."""
     curves_left_out: str
     """Says how many cells have curves that are not drawn; empty where all are."""
 
@@ -130,6 +132,7 @@ def _result(
         charts=drawn[0],
         others=drawn[1],
         curves=curves.charts(found, named) if found else (),
+        curves_folded=found is not None and found.kind is not PacketKind.LOAD_CURVE,
         curves_left_out=_curves_left_out(found, words) if found else "",
     )
 

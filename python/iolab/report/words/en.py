@@ -114,6 +114,10 @@ EN = Words(
         others="Charts of the other metrics of {measure}",
         everything="all cells",
         save="save as SVG",
+        axes={
+            "frame_size": "frame size [bytes]", "mtu": "MTU [bytes]", "window": "window [bytes]",
+            "length": "length of a write [bytes]",
+        },
         lines_note="symbols: every trial; lines: their means, in load curves their medians",
         limit="line rate",
     ),
@@ -249,7 +253,7 @@ EN = Words(
         "pin": "pinning",
         "loss_ratio": "accepted loss",
     },
-    speaking=frozenset({"direction", "nic", "flows", "program", "protocol", "engine"}),
+    speaking=frozenset({"direction", "forward", "nic", "flows", "program", "protocol", "engine"}),
     plain_levels=frozenset({"one-way", "both-ways", "dual"}),
     measures={"tcp": "TCP", "udp": "UDP"},
     facts={

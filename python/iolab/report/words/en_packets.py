@@ -30,6 +30,9 @@ PACKETS = PacketWords(
         "none": "nothing: no loss beyond the goal",
         "unexplained": "unexplained",
     },
+    limited="{measure}: {count} of {total} cells were limited by {limit}.",
+    balance_closed="{measure}: every frame of all {total} cells is accounted for.",
+    balance_open="{measure}: in {count} of {total} cells some frames are unexplained.",
     busy="CPU {cpu} was {busy} busy while {idle} of the host was idle.",
     balance="{measure}: balance sheet, frames of all load trials",
     balance_note=(
@@ -62,7 +65,7 @@ PACKETS = PacketWords(
     reasons="why not a faster one",
     trials="trials",
     as_wanted="–",
-    shared_some="{text} in {count} trials: what one of them takes, the other lacks.",
+    shared_some="{measure}: {text} in {count} trials; what one of them takes, the other lacks.",
     shared_none="Generator, receiver and device had CPUs of their own.",
     calibration="Calibration of this host",
     no_calibration=(

@@ -34,6 +34,12 @@ class PacketWords:
     """{limit} {place}"""
     limit_names: Mapping[str, str]
     """Verdict code to what limited."""
+    limited: str
+    """{measure} {count} {total} {limit}"""
+    balance_closed: str
+    """{measure} {total}"""
+    balance_open: str
+    """{measure} {count} {total}"""
     busy: str
     """{cpu} {busy} {idle}"""
     balance: str
@@ -74,7 +80,7 @@ class PacketWords:
     trials: str
     as_wanted: str
     shared_some: str
-    """{text} {count}"""
+    """{measure} {text} {count}"""
     shared_none: str
     calibration: str
     no_calibration: str

@@ -136,6 +136,8 @@ class ChartWords:
     """The one panel without conditions."""
     save: str
     """Button: the drawing as a file."""
+    axes: Mapping[str, str]
+    """Last part of a factor's path to the title of its axis, with the unit."""
     lines_note: str
     """What lines and symbols are."""
     limit: str
