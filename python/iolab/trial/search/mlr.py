@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from MLRsearch import AbstractMeasurer, Config, MeasurementResult, MultipleLossRatioSearch, SearchGoal
+from MLRsearch.measurement_database import MeasurementDatabase
+from MLRsearch.target_spec import TargetSpec
 
-from .evidence import Ledger, out_of_time, places_at, settle, spent_ns, strict_fps
+from .evidence import Ledger, meets, out_of_time, places_at, settle, spent_ns, strict_fps
 from .types import NS_PER_S, Found, Goal, LoadResult, LoadTrial, Stop, StopReason
 
 FOREVER_S = 1e12
@@ -66,6 +68,10 @@ class _State:
     """Its relevant upper bound [frames/s]."""
     conditional_fps: float | None
     """Its conditional throughput: the rate forwarded at the lower bound [frames/s]."""
+    coarse_lower_fps: float | None = None
+    """The lower bound, or where there is none yet that of a coarser target [frames/s]."""
+    coarse_upper_fps: float | None = None
+    """The upper bound, likewise [frames/s]."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,21 +105,36 @@ class Mlr:
         if isinstance(stop, LoadTrial):
             unfinished = Stop(StopReason.UNFINISHED, "more trials are wanted")
             stop = out_of_time(results, self.goal, stop) or unfinished
-        both = state.lower_fps is not None and state.upper_fps is not None
+        if stop.reason is StopReason.NARROW and self._limited(results, state.upper_fps):
+            stop = Stop(StopReason.GENERATOR, "the generator could not send the load of the upper bound")
+        lower, upper = state.coarse_lower_fps, state.coarse_upper_fps
+        final = (lower, upper) == (state.lower_fps, state.upper_fps)
         return Found(
-            lower_fps=state.lower_fps,
-            upper_fps=state.upper_fps,
-            lower_trials=places_at(results, state.lower_fps),
-            upper_trials=places_at(results, state.upper_fps),
-            robust_fps=state.conditional_fps,
-            interval_fps=(state.lower_fps or 0.0, state.upper_fps or 0.0) if both else None,
-            method="mlrsearch-bounds",
+            lower_fps=lower,
+            upper_fps=upper,
+            lower_trials=places_at(results, lower),
+            upper_trials=places_at(results, upper),
+            robust_fps=lower if state.conditional_fps is None else state.conditional_fps,
+            interval_fps=None if lower is None or upper is None else (lower, upper),
+            method="mlrsearch-bounds" if final else "mlrsearch-coarse-bounds",
             strict_fps=strict_fps(results, self.goal),
             trials=len(results),
             perturbed_trials=sum(result.perturbed for result in results),
             spent_ns=spent_ns(results),
             reason=stop.reason,
             text=stop.text,
+        )
+
+    def relevant_bounds(self, results: Sequence[LoadResult]) -> tuple[float | None, float | None]:
+        """Return the relevant lower and upper bound of the goal itself, as the library classifies them."""
+        state = self._replay(settle(results, self.goal))
+        return state.lower_fps, state.upper_fps
+
+    def _limited(self, results: Sequence[LoadResult], upper_fps: float | None) -> bool:
+        """Return whether the upper bound is one because frames were not sent: the library calls them lost."""
+        above = [result for result in results if result.intended_fps == upper_fps]
+        return bool(above) and all(
+            meets(result, self.goal) and result.unsent_ratio > self.goal.unsent_ratio for result in above
         )
 
     def _replay(self, ledger: Ledger) -> _State:
@@ -145,7 +166,7 @@ class Mlr:
             conditional = float(bounds.clo) * (1.0 - float(stat.pessimistic_loss_ratio))
         if isinstance(following, Stop):
             following = self._explain(following, lower, upper)
-        return _State(following, lower, upper, conditional)
+        return _State(following, lower, upper, conditional, *_coarse_bounds(search.database, target))
 
     def _explain(self, stop: Stop, lower: float | None, upper: float | None) -> Stop:
         """Return the stop with its true reason."""
@@ -180,6 +201,20 @@ class Mlr:
         config.search_duration_max = FOREVER_S
         config.warmup_duration = self.warm_up_ns / NS_PER_S
         return config
+
+
+def _coarse_bounds(database: MeasurementDatabase, target: TargetSpec) -> tuple[float | None, float | None]:
+    """Return the bounds of the finest target that has them, each side by itself but never crossed."""
+    lower: float | None = None
+    upper: float | None = None
+    while target is not None:
+        bounds = database.get_relevant_bounds(target)
+        if lower is None and bounds.clo is not None and (upper is None or float(bounds.clo) < upper):
+            lower = float(bounds.clo)
+        if upper is None and bounds.chi is not None and (lower is None or float(bounds.chi) > lower):
+            upper = float(bounds.chi)
+        target = target.preceding
+    return lower, upper
 
 
 def _ignore(_: str) -> None:
