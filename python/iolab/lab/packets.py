@@ -1,8 +1,8 @@
 """What packet trials need of a lab beside what streams need: NAPI where frames arrive, known neighbours, devices.
 
 A veth pair hands frames to the far stack on the *sender's* CPU, and loses none, unless the far end has NAPI on: that
-takes GRO there and TSO and GSO off here (drivers/net/veth.c, veth_xmit). So every end gets them, and where frames arrive
-a thread of its own.
+takes GRO there and TSO and GSO off here (drivers/net/veth.c, veth_xmit). So every end gets them, and where frames
+arrive a thread of its own.
 """
 
 from collections.abc import Iterator

@@ -5,29 +5,13 @@ known by having appeared when its interface was told to have one. Nothing here f
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from iolab.agent.client import Agent, Pending, Refused
 from iolab.trial.result import CommandRecord
+from iolab.trial.site import ArrivalThread
 
 LIST = ("ps", "-e", "-o", "pid=,comm=")
 TIMEOUT_MS = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class ArrivalThread:
-    """One such thread."""
-
-    pid: int
-    """Process id."""
-    name: str
-    """As the kernel calls it."""
-    interface: str
-    """The interface."""
-    netns: str | None
-    """Network namespace of the interface."""
-    cpu: int | None
-    """The CPU it is kept on; None: it may not be moved, and runs anywhere."""
 
 
 class ArrivalThreads:
@@ -49,19 +33,14 @@ class ArrivalThreads:
         """Give an interface its thread, unless it has one, and begin to put that on a CPU."""
         alive = self._threads()
         known = self._found.get((netns, interface))
-        pid = known.pid if known is not None and known.pid in alive else None
-        if pid is None:
-            pid = self._make(interface, netns, alive)
-        if pid is None:
-            self._found.pop((netns, interface), None)
-            argv: tuple[str, ...] = ("true",)
-        else:
-            argv = ("taskset", "-c", "-p", str(cpu), str(pid))
+        pid = known.pid if known is not None and known.pid in alive else self._make(interface, netns, alive)
         self._note(interface, netns, pid, cpu)
+        argv = ("taskset", "-c", "-p", str(cpu), str(pid)) if pid is not None else ("true",)
         record = CommandRecord(machine="", netns=None, argv=argv, undo=None, exit_status=None, duration_ns=0)
         return record, self._agent.begin("command.run", {"argv": list(argv), "timeout_ms": TIMEOUT_MS})
 
     def _note(self, interface: str, netns: str | None, pid: int | None, cpu: int) -> None:
+        self._found.pop((netns, interface), None)
         if pid is None:
             return
         name = self._threads().get(pid, f"napi/{interface}")

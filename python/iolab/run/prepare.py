@@ -11,7 +11,7 @@ from iolab.agent.transport import LocalTransport, find_agent
 from iolab.errors import AgentError, UnsupportedError
 from iolab.lab.facts import Facts, decode_facts
 
-PROGRAMS = ("iperf3", "ip", "tc", "ethtool", "sysctl")
+PROGRAMS = ("iperf3", "ip", "tc", "ethtool", "sysctl", "taskset", "ps")
 """Whose versions matter for a result."""
 SETTINGS = (
     "/proc/sys/net/ipv4/tcp_congestion_control",
