@@ -1,11 +1,13 @@
 """Packets per second of iolab's ports and of other generators, from one core, alternating within one run.
 
-Usage: python benches/engine.py [ROUNDS] [none|foreign|gro|threaded|drop|receive ...]. Needs root, two CPUs, cargo, and the packages
-netsniff-ng, dpdk-dev, librte-net-af-xdp23, librte-net-af-packet23, librte-mempool-ring23; what is missing is left out and
-said. A generator runs in a namespace of its own on CPU 0, before everything that is not real-time, and never stops by
-itself; frames are counted by the *interface* over a window, and by the time its busiest thread was on the CPU: where both
-rates differ, something else ran there. The far end's work is on the sender's CPU but for `threaded`, and least for
-`foreign`: frames to an address that is not its own. 64 B on a line are 60 B in memory. `receive` sends stamped frames at 1.0 Mpps and
+Usage: python benches/engine.py [ROUNDS] [none|foreign|gro|threaded|drop|receive ...]. Needs root, two CPUs, cargo, and
+the packages netsniff-ng, dpdk-dev, librte-net-af-xdp23, librte-net-af-packet23, librte-mempool-ring23; what is missing
+is left out and said. A generator runs in a namespace of its own on CPU 0, before everything that is not real-time, and
+never stops by itself; frames are counted by the *interface* over a window, and by the time its busiest thread was on
+the CPU: where both rates differ, something else ran there. 64 B on a line are 60 B in memory.
+
+The words name the far end. Its work is done on the sender's CPU but for `threaded`: there its NAPI has a thread on CPU
+1. It is least for `foreign`: frames to an address that is not its own. `receive` sends stamped frames at 1.0 Mpps and
 checks each: what arrived, and what the receiving port itself lost.
 """
 
@@ -26,7 +28,7 @@ NEAR, FAR = "iolab-b-near", "iolab-b-far"
 WARM_S, WINDOW_S = 0.4, 0.6
 TESTPMD_WARM_S = 2.5
 REALTIME = ("chrt", "--fifo", "10")
-RECEIVED_PPS, RECEIVE_S = 1_000_000, 0.9  # real-time threads are stopped after 0.95 s of each second
+RECEIVED_PPS, RECEIVE_S = 1_000_000, 0.6  # real-time threads are stopped after 0.95 s of each second
 TRAFGEN_FRAME = """{
   0x02, 0x00, 0x00, 0x00, 0x00, 0x02, 0x02, 0x00, 0x00, 0x00, 0x00, 0x01, 0x08, 0x00,
   0x45, 0x00, c16(46), c16(0), c16(0), 64, 17, csumip(14, 33), 198, 18, 0, 1, 198, 18, 0, 2,
@@ -65,11 +67,13 @@ def testpmd(vdev: str, driver: str) -> tuple[str, ...]:
     """Return the command of a sending testpmd with its worker on CPU 0."""
     found = sorted(Path("/usr/lib/x86_64-linux-gnu").glob("dpdk/pmds-*"))
     folder = found[-1] if found else Path("/nonexistent")
-    before = f"dpdk-testpmd --lcores 0@1,1@0 --no-huge -m 512 --no-pci --no-telemetry -d {folder}/librte_mempool_ring.so.23"
+    before = "dpdk-testpmd --lcores 0@1,1@0 --no-huge -m 512 --no-pci --no-telemetry"
+    mempool = ("-d", f"{folder}/librte_mempool_ring.so.23")
     after = "--forward-mode=txonly --txpkts=60 --tx-ip=198.18.0.1,198.18.0.2 --eth-peer=0,02:00:00:00:00:02"
     more = "--auto-start --total-num-mbufs=8192 --nb-cores=1 --stats-period 1"
     return (
         *before.split(),
+        *mempool,
         "-d",
         f"{folder}/{driver}",
         f"--vdev={vdev}",
@@ -189,11 +193,13 @@ def on_cpu_ns(pid: int) -> dict[str, int]:
 
 
 def measure(generator: Generator) -> tuple[float, float] | None:
-    """Run a generator for one window; return frames/s by wall and by CPU time, or nothing when it ended early."""
+    """Run a generator for a window; return frames/s by wall and by CPU time, or nothing if it ended early."""
     pinned = () if "dpdk-testpmd" in generator.command else ("taskset", "-c", "0")
-    command = ["ip", "netns", "exec", NEAR, *REALTIME, *pinned, *generator.command]
-    log = tempfile.TemporaryFile()
-    with log, subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log) as running:
+    command = [*REALTIME, "ip", "netns", "exec", NEAR, *pinned, *generator.command]
+    with (
+        tempfile.TemporaryFile() as log,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log) as running,
+    ):
         try:
             time.sleep(generator.warm_s)
             began, frames, cpu = time.perf_counter(), sent_frames(running.pid), on_cpu_ns(running.pid)
@@ -255,48 +261,22 @@ def print_table(kind: str, table: dict[Generator, Rates]) -> None:
 def print_received(path: str, programs: Path, rounds: int) -> None:
     """Print what one receiving path made of a million stamped frames per second."""
     field = re.compile(r"(mpps=|received_frames: |dropped_frames: |interface_frames=)([\d.]+)")
-    far = [
-        "ip",
-        "netns",
-        "exec",
-        FAR,
-        *REALTIME,
-        str(programs / "sink"),
-        "ibr0",
-        path,
-        "cpu=1",
-        f"seconds={RECEIVE_S}",
-    ]
-    near = [
-        "ip",
-        "netns",
-        "exec",
-        NEAR,
-        *REALTIME,
-        str(programs / "blast"),
-        "ibt0",
-        "xdp",
-        "cpu=0",
-        "seconds=0.6",
-    ]
+    far = [*REALTIME, "ip", "netns", "exec", FAR, str(programs / "sink"), "ibr0", path, "cpu=1", "seconds=5"]
+    near = [*REALTIME, "ip", "netns", "exec", NEAR, str(programs / "blast"), "ibt0", "xdp", "cpu=0"]
+    near += [f"seconds={RECEIVE_S}", f"rate={RECEIVED_PPS}", "batch=32"]
     rates, lost, unexplained = [], [], []
     for _ in range(rounds):
         with subprocess.Popen(far, stdout=subprocess.PIPE, text=True) as sink:
             assert sink.stdout is not None
             sink.stdout.readline()
-            done = subprocess.run(
-                [*near, f"rate={RECEIVED_PPS}", "batch=32"], capture_output=True, check=True, text=True
-            )
+            done = subprocess.run(near, capture_output=True, check=True, text=True)
             seen = dict(field.findall(sink.stdout.read()))
         sent = dict(field.findall(done.stdout))
         rates.append(float(seen["mpps="]))
         lost.append(int(seen["dropped_frames: "]))
         unexplained.append(int(sent["interface_frames="]) - int(seen["received_frames: "]) - lost[-1])
-    print(
-        f"{path:10} {statistics.median(rates):6.3f} Mpps received with every check; lost by itself, by round: {lost}; ",
-        end="",
-    )
-    print(f"unexplained: {unexplained} frames")
+    rate = f"{path:10} {statistics.median(rates):6.3f} Mpps received with every check"
+    print(f"{rate}; lost by itself, by round: {lost}; unexplained: {unexplained} frames")
 
 
 def main() -> None:

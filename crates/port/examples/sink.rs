@@ -1,4 +1,4 @@
-//! Receives stamped frames with the full check of each, and says what it saw and what it lost itself.
+//! Waits up to 10 s for stamped frames, checks each in full until they end, and says what it saw and what it lost itself.
 //!
 //! `sink INTERFACE [native|generic|packet] [seconds=2] [cpu=N] [batch=64]`
 
@@ -8,6 +8,9 @@ use std::time::{Duration, Instant};
 use iolab_engine::{Nanos, Receiver, ReceiverConfig};
 use iolab_port::{clock, receive, AfPacket, AfXdp, Attach, Direction, RxPort};
 use iolab_wire::{Check, Inspector};
+
+/// The sender has ended when nothing came for this long.
+const IDLE: Duration = Duration::from_millis(150);
 
 #[allow(clippy::print_stdout)] // a program's result
 fn report(line: &str) {
@@ -20,8 +23,9 @@ fn watch<P: RxPort>(mut port: P, seconds: f64, batch: usize) -> Result<(), Box<d
     let mut receiver = Receiver::new(ReceiverConfig::of_flows(1))?;
     let (mut empty, limit) = (0u64, Duration::from_secs_f64(seconds));
     report(&format!("ready path=\"{}\"", port.path()));
+    port.wait(10_000)?;
     let (mut first, mut last, begun) = (None, Instant::now(), Instant::now());
-    while begun.elapsed() < limit {
+    while begun.elapsed() < limit && last.elapsed() < IDLE {
         let mut frames = receive(&mut port, batch)?;
         if frames.is_empty() {
             empty += 1;
