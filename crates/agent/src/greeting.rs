@@ -57,7 +57,10 @@ fn abilities(beginning: &Beginning) -> (Vec<String>, Vec<String>) {
         if beginning.user.is_root() {
             capabilities.push("device");
         } else {
-            limits.push("no devices under test, and no reception by AF_XDP: only root may load BPF programs".to_owned());
+            limits.push(
+                "no devices under test, and no reception by AF_XDP: only root may load BPF programs"
+                    .to_owned(),
+            );
         }
     } else {
         limits.push("no generated traffic: the agent lacks CAP_NET_ADMIN or CAP_NET_RAW".to_owned());

@@ -55,8 +55,8 @@ pub struct PortParams {
     /// The CPU of the receiving thread; absent means any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receive_cpu: Option<usize>,
-    /// The largest frame that will be sent or received, with FCS [bytes]; absent means 1518, or what the MTU allows if
-    /// that is less.
+    /// The largest frame that will be sent or received, with FCS [bytes]; absent means 1522 (1518 and a tag), or what
+    /// the MTU allows if that is less.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frame_bytes: Option<u16>,
     /// Replace an XDP program that is attached, and put it back on close.

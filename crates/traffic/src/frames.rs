@@ -72,6 +72,11 @@ impl Plan {
         self.pacing.max_burst as usize
     }
 
+    /// From which lateness on a stall is logged.
+    pub const fn stall_threshold(&self) -> Nanos {
+        self.pacing.stall_threshold
+    }
+
     /// The number of its flows.
     pub fn flow_count(&self) -> u32 {
         u32::try_from(self.template.flow_count()).unwrap_or(u32::MAX)

@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod cast;
 mod device;
 mod faults;
 mod frames;

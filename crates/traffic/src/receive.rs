@@ -144,6 +144,7 @@ impl<'a> Listener<'a> {
     /// Receive until the trial is over and nothing arrives any more.
     pub fn run(mut self, phase: &Phase) -> Result<Received, PortError> {
         let mut drain = None;
+        self.looked_ns = self.clock.now_ns();
         let drained = loop {
             let arrived = self.take()?;
             let now = Nanos(self.clock.now_ns());

@@ -8,11 +8,12 @@ use iolab_protocol::traffic::{
 };
 use iolab_protocol::ErrorObject;
 
+use crate::cast::{Cast, ReceiverRole};
 use crate::faults::bad_params;
 use crate::observe::{Moment, StealLog};
 use crate::receive::{Lapse, Received};
 use crate::send::Sent;
-use crate::trial::{Books, Cast, ReceiverRole};
+use crate::trial::Books;
 
 /// How many flows are told one by one.
 const WORST_FLOWS: usize = 16;

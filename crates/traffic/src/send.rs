@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use iolab_engine::{Decision, Generator, GeneratorReport, Nanos, STALL_LOG_ENTRIES};
+use iolab_engine::{Decision, Generator, GeneratorReport, Nanos, StallCause, StallEntry, STALL_LOG_ENTRIES};
 use iolab_port::clock::{self, StampClock};
 use iolab_port::{reserve, PortError, TxPort, TxStats};
 
@@ -85,6 +85,7 @@ impl<'a> Sender<'a> {
     pub fn run(mut self, mut generator: Generator) -> Result<Sent, PortError> {
         let (begin, first) = (generator.pacer().due(), self.last);
         let mut now = Nanos(self.clock.now_ns());
+        let mut looked = now;
         // Relaxed: only a flag, nothing is published through it.
         while !self.stop.load(Ordering::Relaxed) {
             let (decision, granted) = self.burst(&mut generator, now)?;
@@ -95,7 +96,10 @@ impl<'a> Sender<'a> {
                     self.port.flush()?;
                     now = Nanos(self.clock.now_ns());
                 }
-                Decision::Wait(until) => now = self.wait(until),
+                Decision::Wait(until) => {
+                    looked = now;
+                    now = self.wait(until);
+                }
                 Decision::Done => break,
             }
             let stall_count = generator.pacer().stats().stall_count;
@@ -107,8 +111,8 @@ impl<'a> Sender<'a> {
         let port = self.settle()?;
         self.note_stall();
         let used = self.last.since(first);
-        let Self { handed_bytes, in_stalls, .. } = self;
-        let books = generator.finish();
+        let Self { plan, handed_bytes, in_stalls, .. } = self;
+        let books = finish(generator, plan, looked, now);
         Ok(Sent { books, handed_bytes, port, begin_ns: begin.0, end_ns: clock::now_ns(), used, in_stalls })
     }
 
@@ -182,4 +186,33 @@ impl<'a> Sender<'a> {
             }
         }
     }
+}
+
+/// Close the books. A stall that lasted over the trial's end is in no log of the pacer, which is asked nothing any more:
+/// it is added here, so that the shifts in the log account for all frames that did not leave.
+fn finish(generator: Generator, plan: &Plan, looked: Nanos, now: Nanos) -> GeneratorReport {
+    let (due, end) = (generator.pacer().due(), generator.pacer().end());
+    let mut books = generator.finish();
+    let pacing = &mut books.pacing;
+    let cut = end.since(due);
+    if cut == Nanos::ZERO || now < end || pacing.sent_frames >= pacing.intended_frames {
+        return books;
+    }
+    pacing.slipped = pacing.slipped.plus(cut);
+    match pacing.stalls.last_mut().filter(|last| last.end == now) {
+        Some(last) => {
+            last.slipped = last.slipped.plus(cut);
+            last.late = last.late.max(now.since(due));
+        }
+        None if now.since(due) > plan.stall_threshold() => {
+            let late = now.since(due);
+            let cause = StallCause::NotAsked;
+            pacing.stall_count += 1;
+            if pacing.stalls.len() < STALL_LOG_ENTRIES {
+                pacing.stalls.push(StallEntry { begin: looked, end: now, late, slipped: cut, cause });
+            }
+        }
+        None => {}
+    }
+    books
 }
