@@ -32,8 +32,13 @@ def scout_s(load_fps: float, goal: Goal) -> float:
 def overload_s(load_fps: float, rate_fps: float, queue_frames: float, goal: Goal) -> float:
     """Return how long an overload must last until it has outlasted the queue and shown itself [s]."""
     excess_fps = max(load_fps - rate_fps, goal.relative_width / 10 * rate_fps)
-    outlast_s = (1.5 * queue_frames + 3 * EXPECTED_LOSSES) / excess_fps
+    outlast_s = outlast_frames(queue_frames) / excess_fps
     return min(max(scout_s(load_fps, goal), outlast_s), 4 * deciding_s(load_fps, goal))
+
+
+def outlast_frames(queue_frames: float) -> float:
+    """Return how many frames too many fill a queue of this estimated length, and show a loss [frames]."""
+    return 1.5 * queue_frames + 3 * EXPECTED_LOSSES
 
 
 def trial_at(load_fps: float, duration_s: float, goal: Goal) -> LoadTrial:

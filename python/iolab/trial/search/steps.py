@@ -8,6 +8,7 @@ from .durations import (
     SHORTEST_S,
     deciding_s,
     load_of,
+    outlast_frames,
     overload_s,
     round_load,
     scout_s,
@@ -18,6 +19,8 @@ from .types import Goal, LoadTrial, Stop, StopReason
 from .view import View
 from .votes import Votes
 
+BELOW, ABOVE = 0.2, 0.6
+"""Where the bounds of a calm device are tried [per width]: a pass costs the same anywhere, a failure less higher up."""
 MORE_IF_NOISY = 4
 """Further overloaded trials of a noisy device: six may agree by chance, ten hardly."""
 
@@ -73,18 +76,24 @@ def scout(view: View, goal: Goal) -> LoadTrial:
 def confirm(view: View, capacity: Capacity, goal: Goal, fewest_saturated: int) -> LoadTrial | Stop:
     """Show that the estimate holds on either side, then narrow its interval."""
     rate = load_of(capacity.median_fps, goal)
-    margin = max(0.45 * goal.relative_width, min(2 * capacity.noise_ratio, 0.03))
+    spread = min(2 * capacity.noise_ratio, 0.03)
+    margin, leeway = max(BELOW * goal.relative_width, spread), max(ABOVE * goal.relative_width, spread)
     if repeat := repeat_surprise(view, rate, goal):
         return repeat
-    above, below = min(rate * (1 + margin), view.top_fps), max(rate * (1 - margin), goal.min_fps)
+    above, below = min(rate * (1 + leeway), view.top_fps), max(rate * (1 - margin), goal.min_fps)
     overload = trial_at(above, overload_s(above, rate, capacity.queue_frames, goal), goal)
     lower, upper = view.lower_fps, view.upper_fps
     enough = fewest_saturated + (MORE_IF_NOISY if is_noisy(capacity, goal) else 0)
     if view.saturated < enough:
+        # As near as a trial of scouting length allows: the nearer, the longer until the queue has overflowed.
+        quick = outlast_frames(capacity.queue_frames) / (scout_s(rate, goal) * rate)
+        load = min(rate * (1 + max(leeway, min(quick, 0.02))), view.top_fps)
+        return trial_at(load, overload_s(load, rate, capacity.queue_frames, goal), goal)
+    if is_vague(capacity, goal):
         return overload
-    if lower is None or lower < rate * (1 - 1.6 * margin):
+    if lower is None or lower < rate * (1 - 1.5 * margin):
         return trial_at(below, deciding_s(below, goal), goal)
-    if upper is None or upper > rate * (1 + 1.6 * margin) or is_vague(capacity, goal):
+    if upper is None or upper > rate * (1 + 1.1 * leeway):
         return overload
     shown = f"shown by trials at {lower:.0f} and {upper:.0f}"
     text = f"95 % interval of {capacity.width_ratio:.2%} around {rate:.0f} frames/s, {shown}"
