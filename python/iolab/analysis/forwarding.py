@@ -21,11 +21,12 @@ from iolab.analysis.forwarding_types import (
 )
 from iolab.analysis.load_trials import LoadTrial, Sample, decode
 from iolab.analysis.types import Estimate
+from iolab.errors import StoreError
 from iolab.store.records import TrialRecord
-from iolab.trial.result import Status
+from iolab.trial.result import Status, Warning
 
 Reader = Callable[[str], object | None]
-"""A trial's key to its raw samples."""
+"""A trial's key to its raw samples; may raise StoreError."""
 CellKey = frozenset[tuple[str, str]]
 
 MOST_SAMPLES = 600
@@ -46,19 +47,35 @@ _STEP = re.compile(r"([a-z0-9_]+)\[([0-9.]+) ?%(?: (.+))?\]")
 
 def forwarding_of(
     trials: Sequence[TrialRecord], estimates: Sequence[Estimate], samples: Reader
-) -> tuple[Forwarding, ...]:
-    """Conclude about every measure that sends frames."""
+) -> tuple[tuple[Forwarding, ...], tuple[Warning, ...]]:
+    """Conclude about every measure that sends frames; the warnings say which samples could not be read."""
     by_measure: dict[str, list[Estimate]] = {}
     for estimate in estimates:
         by_measure.setdefault(estimate.measure, []).append(estimate)
     found = []
+    damaged: list[str] = []
+
+    def reader(key: str) -> object | None:
+        try:
+            return samples(key)
+        except StoreError as error:
+            damaged.append(str(error))
+            return None
+
     for measure, own in by_measure.items():
         metrics = {estimate.metric for estimate in own}
         kind = next((kind for metric, kind in _KINDS if metric in metrics), None)
         if kind is not None:
             cells = {_key(estimate.cell): estimate.cell for estimate in own}
-            found.append(_conclude(measure, kind, own, _counted(trials, measure, cells), cells, samples))
-    return tuple(found)
+            found.append(_conclude(measure, kind, own, _counted(trials, measure, cells), cells, reader))
+    return tuple(found), _unreadable(damaged)
+
+
+def _unreadable(damaged: Sequence[str]) -> tuple[Warning, ...]:
+    if not damaged:
+        return ()
+    text = f"the raw samples of {len(damaged)} trials are left out, the first: {damaged[0]}"
+    return (Warning("samples-unreadable", text, "verdicts and balance sheets are of the other trials"),)
 
 
 def _conclude(

@@ -11,7 +11,7 @@ class Port:
     """How a port reached its interface."""
 
     port: str
-    """machine.port."""
+    """machine.port, and which half of it."""
     path: str
     """AF_XDP or AF_PACKET, and how."""
     fallbacks: tuple[str, ...]
@@ -80,7 +80,9 @@ def decode(raw: object) -> Sample | None:
 
 
 def _port(row: Mapping[str, object]) -> Port:
-    return Port(str(row["port"]), str(row["path"]), _texts(row.get("fallbacks")))
+    half = row.get("half")
+    name = f"{row['port']}, {half}" if half else str(row["port"])
+    return Port(name, str(row["path"]), _texts(row.get("fallbacks")))
 
 
 def _load_trial(row: Mapping[str, object]) -> LoadTrial:

@@ -1,6 +1,7 @@
 """list, show, report, compare: what is in run folders."""
 
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -11,10 +12,13 @@ import iolab
 from iolab import report as reports
 from iolab.analysis import analyse
 from iolab.analysis import compare as compare_runs
+from iolab.analysis.types import Analysis
 from iolab.cli.console import console, say
 from iolab.errors import InputError, StoreError
 from iolab.experiment import parse
 from iolab.store.read import experiment_text, find_runs, load_run, not_a_run
+from iolab.store.records import StoredRun
+from iolab.store.samples import read_samples
 
 RUNS = Path("runs")
 RunName = Annotated[
@@ -27,6 +31,9 @@ class Rows(StrEnum):
 
     ESTIMATES = "estimates"
     TRIALS = "trials"
+    RATIOS = "ratios"
+    LIMITS = "limits"
+    DROPS = "drops"
 
 
 class Format(StrEnum):
@@ -60,7 +67,12 @@ def locate(name: str) -> Path:
 def print_results(path: Path, screen: Console) -> None:
     """Print the result table of a run."""
     run = load_run(path)
-    screen.print(reports.terminal(run, analyse(run.trials, run.plan)))
+    screen.print(reports.terminal(run, _analysed(run)))
+
+
+def _analysed(run: StoredRun) -> Analysis:
+    """Conclude from a run; raw samples are read from its folder when they are wanted."""
+    return analyse(run.trials, run.plan, partial(read_samples, run.folder))
 
 
 def list_runs(
@@ -90,7 +102,7 @@ def show(
     path = locate(run)
     if as_json:
         stored = load_run(path)
-        say(reports.show_json(stored, analyse(stored.trials, stored.plan)))
+        say(reports.show_json(stored, _analysed(stored)))
     else:
         print_results(path, console())
 
@@ -107,13 +119,13 @@ def report(
         Path | None, typer.Option("-o", "--output", metavar="PATH", help="File to write; - prints it.")
     ] = None,
     rows: Annotated[
-        Rows, typer.Option("--rows", help="csv: a row per estimate or per trial.")
+        Rows, typer.Option("--rows", help="csv: a row per estimate, trial, ratio of directions, verdict or drop.")
     ] = Rows.ESTIMATES,
 ) -> None:
     """Write the report of a run; prints where."""
     path = locate(run)
     stored = load_run(path)
-    analysis = analyse(stored.trials, stored.plan)
+    analysis = _analysed(stored)
     experiment = parse(experiment_text(path), str(path))
     match form:
         case Format.HTML:

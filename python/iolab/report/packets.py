@@ -6,17 +6,22 @@ from collections.abc import Mapping, Sequence
 from iolab.analysis.forwarding_types import CellTruth, DirectionRatio, Drop, Forwarding, PacketKind
 from iolab.analysis.types import Analysis, Estimate
 from iolab.report import numbers
+from iolab.report.environment import Fact, entries
 from iolab.report.names import Names
 from iolab.report.numbers import NBSP
 from iolab.report.selection import CellKey, cell_key
 from iolab.report.tables import Grid, columns, head
+from iolab.report.words import Words
 from iolab.store.records import StoredRun
 
+CALIBRATION = "calibration"
+"""Key of facts.json under which the instrument's own limits are stored."""
 BOUNDS = (
     "forwarded_fps", "forwarded_strict_fps", "lower_fps", "upper_fps", "ci_low_fps", "ci_high_fps", "search_min_fps",
     "search_mean_fps", "search_max_fps", "forwarded_bps_l1", "forwarded_bps_l2", "loss_ratio", "search_seconds",
     "load_trials", "perturbed_trials",
 )  # fmt: skip
+SHORT_BOUNDS = ("forwarded_strict_fps", "lower_fps", "upper_fps", "forwarded_bps_l2")
 LATENCIES = ("latency_p50_ns[", "latency_p99_ns[")
 CPUS = ("thread_cpu_ratio[", "cpu_busy_ratio[", "host_cpu_ratio")
 MOST_COLUMNS = 14
@@ -45,6 +50,19 @@ def result_grids(found: Forwarding, run: StoredRun, analysis: Analysis, names: N
         cpus = {metric: each for metric, each in own.items() if metric.startswith(CPUS)}
         grids += [_metrics(text.latency, latencies, found, run, names, most)] if latencies else []
         grids += [_metrics(text.cpu, cpus, found, run, names, most)] if cpus else []
+    return grids
+
+
+def short_grids(found: Forwarding, run: StoredRun, analysis: Analysis, names: Names, most: int) -> list[Grid]:
+    """What a terminal has room for: ratios and the main bounds."""
+    own = {
+        metric: [each for each in analysis.estimates if (each.measure, each.metric) == (found.measure, metric)]
+        for metric in SHORT_BOUNDS
+    }
+    wanted = {metric: estimates for metric, estimates in own.items() if estimates}
+    grids = [direction_grid(found, run, names, most)] if found.ratios else []
+    if wanted and found.kind is PacketKind.FORWARDING:
+        grids.append(_metrics(names.words.packets.short_bounds, wanted, found, run, names, most))
     return grids
 
 
@@ -162,6 +180,23 @@ def verdict_grid(found: Forwarding, run: StoredRun, names: Names, most: int) -> 
         folded=len(rows) > MOST_OPEN,
         notes=(*_left_out(len(rows), len(found.cells), names), *_unread(found, names)),
     )
+
+
+def cell_lines(found: Forwarding, names: Names, most: int) -> list[str]:
+    """Verdict and balance sheet of each cell as sentences, for places too narrow for tables."""
+    text = names.words.packets
+    lines = []
+    for each in found.cells[:most]:
+        cell = names.cell(each.cell) or names.measure(found.measure)
+        limit, _, seen = _verdict(each, names)
+        lines.append(text.verdict_line.format(cell=cell, limit=limit, seen=seen))
+        drops, offered, forwarded, unexplained, closed = _sheet(each, names)
+        lines.append(
+            text.balance_line.format(
+                offered=offered, forwarded=forwarded, drops=drops, unexplained=unexplained, closed=closed
+            )
+        )
+    return [*lines, *_left_out(min(most, len(found.cells)), len(found.cells), names)]
 
 
 def _levels(each: CellTruth, factors: Sequence[str]) -> list[str]:
@@ -283,3 +318,14 @@ def instrument_lines(analysis: Analysis, names: Names) -> list[str]:
         if each.measure in analysis.spread and each.measure in analysis.detectable
     ]
     return lines
+
+
+def calibration(run: StoredRun, words: Words) -> tuple[Fact, ...]:
+    """What the instrument itself can do on this host, as stored with the run; empty where it is not known."""
+    known = run.facts.get(CALIBRATION)
+    return entries(known, words) if isinstance(known, Mapping) else ()
+
+
+def other_facts(run: StoredRun, words: Words) -> tuple[Fact, ...]:
+    """The host's facts without what is shown as the instrument's."""
+    return entries({name: fact for name, fact in run.facts.items() if name != CALIBRATION}, words)

@@ -184,8 +184,8 @@ def _sample(measure: str, cell: Mapping[str, str], rate: float, chance: random.R
         "directions": ["tester.p0->tester.p1"],
         "placement": {"generator_cpus": [0], "receiver_cpus": [1], "threads": [], "shared": shared},
         "ports": [
-            {"port": "tester.p0", "path": "AF_XDP native copy", "fallbacks": []},
-            {"port": "tester.p1", "path": "AF_PACKET ring", "fallbacks": [FALLBACK]},
+            {"port": "tester.p0", "half": "send", "path": "AF_XDP native copy", "fallbacks": []},
+            {"port": "tester.p1", "half": "receive", "path": "AF_PACKET ring", "fallbacks": [FALLBACK]},
         ],
         "rate_fps": rate,
         "load_trials": [_load_trial(measure, load, rate, chance) for load in loads],

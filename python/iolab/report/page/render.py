@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from iolab.analysis.types import Analysis
 from iolab.experiment.experiment import Experiment
-from iolab.report import drawing, environment, packets, panels, picture, sentences, tables
+from iolab.report import drawing, packets, panels, picture, sentences, tables
 from iolab.report.names import Names, names
 from iolab.report.page import history
 from iolab.report.page.results import Result, results
@@ -24,8 +24,6 @@ MOST_ROWS = 400
 """Cells in a table of verdicts or balance sheets."""
 MOST_PATHS = 40
 """Ports and their paths."""
-CALIBRATION = "calibration"
-"""Key of facts.json under which the instrument's own limits are stored."""
 _SNIPPET = "window.vegaEmbed = vegaEmbed;"
 """What the bundle of Vega, Vega-Lite and Vega-Embed leaves for the page's script."""
 
@@ -58,9 +56,7 @@ def page(run: StoredRun, analysis: Analysis, experiment: Experiment, version: st
         **_effects(analysis, named),
         **_definitions(analysis, named),
         **history.troubles_view(run, trials, analysis, named),
-        "environment": environment.entries(
-            {name: fact for name, fact in run.facts.items() if name != CALIBRATION}, words
-        ),
+        "environment": packets.other_facts(run, words),
         "commands": history.commands_view(run.commands, words),
         **history.repeat_view(run, experiment, version, words),
     }
@@ -122,8 +118,6 @@ def _limits(run: StoredRun, analysis: Analysis, named: Names) -> dict[str, objec
         for grid in (packets.verdict_grid, packets.balance_grid)
     ]
     silent = [each for each in analysis.forwarding if not each.cells]
-    calibration = run.facts.get(CALIBRATION)
-    known = environment.entries(calibration, named.words) if isinstance(calibration, Mapping) else ()
     return {
         "packets": bool(analysis.forwarding),
         "limits": grids,
@@ -131,7 +125,7 @@ def _limits(run: StoredRun, analysis: Analysis, named: Names) -> dict[str, objec
         "limit_notes": [text.no_samples.format(measure=named.measure(each.measure)) for each in silent],
         "paths": packets.path_grid(analysis.forwarding, named, MOST_PATHS),
         "instrument_lines": packets.instrument_lines(analysis, named),
-        "calibration": known,
+        "calibration": packets.calibration(run, named.words),
     }
 
 

@@ -11,6 +11,7 @@ PACKETS = PacketWords(
     ),
     ratio_of="{figure}, both / one",
     bounds="{measure}: strict and robust rate, bounds, and what the search cost (means over trials)",
+    short_bounds="{measure}: strict rate and bounds (means over trials)",
     latency="{measure}: one-way latency at shares of the found rate (means over trials)",
     latency_head="{metric}, {load}",
     cpu="{measure}: CPU at the found rate (means over trials)",
@@ -26,6 +27,7 @@ PACKETS = PacketWords(
         "generator": "the generator",
         "receiver": "the receiver",
         "thread": "one thread of the device",
+        "cpu": "the CPU of one thread of the device",
         "hop": "one place on the way",
         "none": "nothing: no loss beyond the goal",
         "unexplained": "unexplained",
@@ -34,6 +36,10 @@ PACKETS = PacketWords(
     balance_closed="{measure}: every frame of all {total} cells is accounted for.",
     balance_open="{measure}: in {count} of {total} cells some frames are unexplained.",
     busy="CPU {cpu} was {busy} busy while {idle} of the host was idle.",
+    verdict_line="{cell}: limited by {limit}. {seen}",
+    balance_line=(
+        "  offered {offered} = forwarded {forwarded} + drops ({drops}) + unexplained {unexplained}; closed: {closed}"
+    ),
     balance="{measure}: balance sheet, frames of all load trials",
     balance_note=(
         "Offered = forwarded + named drops + unexplained. Unexplained below zero: counters told of more drops than"
@@ -65,7 +71,7 @@ PACKETS = PacketWords(
     reasons="why not a faster one",
     trials="trials",
     as_wanted="–",
-    shared_some="{measure}: {text} in {count} trials; what one of them takes, the other lacks.",
+    shared_some="{measure}, {count} trials: {text}.",
     shared_none="Generator, receiver and device had CPUs of their own.",
     calibration="Calibration of this host",
     no_calibration=(

@@ -15,6 +15,8 @@ class PacketWords:
     """{figure}: head of a ratio, with the table's word for mean, min or max."""
     bounds: str
     """{measure}"""
+    short_bounds: str
+    """{measure}"""
     latency: str
     """{measure}"""
     latency_head: str
@@ -42,6 +44,10 @@ class PacketWords:
     """{measure} {count} {total}"""
     busy: str
     """{cpu} {busy} {idle}"""
+    verdict_line: str
+    """{cell} {limit} {seen}"""
+    balance_line: str
+    """{offered} {forwarded} {drops} {unexplained} {closed}"""
     balance: str
     """{measure}"""
     balance_note: str
