@@ -6,7 +6,8 @@ use nix::errno::Errno;
 
 /// The interface could not be used while `doing`.
 pub fn port_refused(doing: &str, interface: &str, error: &PortError) -> ErrorObject {
-    let message = format!("{doing}: {error}");
+    let text = error.to_string();
+    let message = format!("{doing}: {}", text.strip_prefix("opening a port: ").unwrap_or(&text));
     if let PortError::BadName { name } = error {
         return ErrorObject::params(message, name.as_str());
     }

@@ -188,27 +188,27 @@ impl<'a> Sender<'a> {
     }
 }
 
-/// Close the books. A stall that lasted over the trial's end is in no log of the pacer, which is asked nothing any more:
-/// it is added here, so that the shifts in the log account for all frames that did not leave.
+/// Close the books. The pacer is asked nothing any more when a stall lasts over the trial's end, and does not know of that
+/// end when it shifts its schedule: its shifts are made to account for exactly the frames that did not leave.
 fn finish(generator: Generator, plan: &Plan, looked: Nanos, now: Nanos) -> GeneratorReport {
     let (due, end) = (generator.pacer().due(), generator.pacer().end());
     let mut books = generator.finish();
     let pacing = &mut books.pacing;
-    let cut = end.since(due);
-    if cut == Nanos::ZERO || now < end || pacing.sent_frames >= pacing.intended_frames {
+    let (cut, over) = (end.since(due), due.since(end).min(pacing.slipped));
+    if now < end || pacing.unsent_frames == 0 {
         return books;
     }
-    pacing.slipped = pacing.slipped.plus(cut);
+    pacing.slipped = pacing.slipped.plus(cut).since(over);
+    let late = now.since(due);
     match pacing.stalls.last_mut().filter(|last| last.end == now) {
         Some(last) => {
-            last.slipped = last.slipped.plus(cut);
-            last.late = last.late.max(now.since(due));
+            last.slipped = last.slipped.plus(cut).since(over);
+            last.late = last.late.max(late);
         }
-        None if now.since(due) > plan.stall_threshold() => {
-            let late = now.since(due);
-            let cause = StallCause::NotAsked;
+        None if late > plan.stall_threshold() && cut > Nanos::ZERO => {
             pacing.stall_count += 1;
             if pacing.stalls.len() < STALL_LOG_ENTRIES {
+                let cause = StallCause::NotAsked;
                 pacing.stalls.push(StallEntry { begin: looked, end: now, late, slipped: cut, cause });
             }
         }
