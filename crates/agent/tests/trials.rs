@@ -405,5 +405,10 @@ fn drops_are_told_by_place() {
         found.unwrap_or_else(|| panic!("no {place} {name}: {read}"))["counters"].clone()
     };
     assert_eq!(find("interface", "right")["tx_dropped"], 0);
+    let driver = find("driver", "right");
+    assert!(
+        driver.as_object().unwrap().iter().any(|(name, count)| name.ends_with("drops") && count == 0),
+        "{driver}"
+    );
     assert_eq!(find("protocol", "Udp")["RcvbufErrors"], 0);
 }

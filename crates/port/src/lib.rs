@@ -17,6 +17,7 @@ mod packet;
 mod pcapng;
 mod port;
 mod ring;
+mod statistics;
 mod sys;
 mod tap;
 mod xdp;
@@ -30,5 +31,6 @@ pub use pcapng::PcapngWriter;
 pub use port::{
     receive, reserve, Batch, Path, Reservation, RxFrame, RxPort, RxStats, StampedBy, TxPort, TxStats,
 };
+pub use statistics::driver_statistics;
 pub use tap::{Counts, Observe, Tap, Way};
 pub use xdp::{AfXdp, AfXdpRx, AfXdpTx, Direction, ZeroCopy};

@@ -218,6 +218,21 @@ pub(crate) fn receive_queues(fd: &OwnedFd, name: &str) -> u32 {
     (channels[5] + channels[8]).max(1)
 }
 
+/// Asks an interface's driver; the answer is written over the question in `words`.
+///
+/// # Safety
+/// `words` has room for all that the kernel answers to that question.
+pub(crate) unsafe fn ethtool(fd: &OwnedFd, name: &str, words: &mut [u32]) -> io::Result<()> {
+    let mut request = request_for(name).ok_or(io::ErrorKind::InvalidInput)?;
+    request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
+    // SAFETY: the request names an interface and points to `words`, which lives and is large enough (the caller's promise).
+    let result = unsafe { libc::ioctl(fd.as_raw_fd(), libc::SIOCETHTOOL as _, &mut request) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
 fn request_for(name: &str) -> Option<libc::ifreq> {
     // SAFETY: an ifreq is made of integers and a pointer; zeros (a null pointer) are valid.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };

@@ -1,5 +1,5 @@
 //! Every counter of the kernel that tells of lost frames in the calling thread's namespace, under the kernel's names.
-//! Interfaces' own statistics (`ethtool -S`) need a system call that only the port crate may make; they are handed in.
+//! Interfaces' own statistics (`ethtool -S`) need a system call that only the port crate may make.
 
 use std::collections::BTreeMap;
 
