@@ -157,7 +157,7 @@ def descend(view: View, upper: float, goal: Goal) -> LoadTrial:
     if steps >= 3 and min(losses) > 0.5 * min(highest):
         load = goal.min_fps  # the loss does not fall with the load: ask at once whether anything passes
     load = round_load(load, goal)
-    if any(each.intended_fps == load and meets(each, goal) for each in view.results):
+    if any(each.intended_fps == load for each in view.results):  # and was not decided by so short a trial
         return trial_at(load, 2 * deciding_s(load, goal), goal)
     enough_s = 1.5 * EXPECTED_LOSSES / max(min(losses), goal.loss_ratio) / load
     return trial_at(load, min(deciding_s(load, goal), max(SHORTEST_S, enough_s)), goal)
