@@ -104,7 +104,9 @@ def _balance(row: Mapping[str, object]) -> DirectionBalance:
     return DirectionBalance(
         offered_frames=int(_number(row["offered_frames"])),
         forwarded_frames=int(_number(row["forwarded_frames"])),
-        drops=tuple((str(each["place"]), str(each["reason"]), int(_number(each["frames"]))) for each in drops),
+        drops=tuple(
+            (str(each["place"]), str(each["reason"]), int(_number(each["frames"]))) for each in drops
+        ),
         unexplained_frames=int(_number(row["unexplained_frames"])),
     )
 

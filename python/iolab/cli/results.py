@@ -119,7 +119,8 @@ def report(
         Path | None, typer.Option("-o", "--output", metavar="PATH", help="File to write; - prints it.")
     ] = None,
     rows: Annotated[
-        Rows, typer.Option("--rows", help="csv: a row per estimate, trial, ratio of directions, verdict or drop.")
+        Rows,
+        typer.Option("--rows", help="csv: a row per estimate, trial, ratio of directions, verdict or drop."),
     ] = Rows.ESTIMATES,
 ) -> None:
     """Write the report of a run; prints where."""

@@ -102,7 +102,9 @@ def spec(across: Across, upward: Up, lines: Sequence[Line], words: Words) -> str
     )
     joined = alt.Chart(means).mark_line(strokeWidth=1.8, strokeJoin="round")
     vertex = alt.Chart(means).mark_point(size=60, opacity=0)
-    every = alt.Chart(points).transform_filter("!datum.marked").mark_point(size=34, filled=False, strokeWidth=1.3)
+    every = (
+        alt.Chart(points).transform_filter("!datum.marked").mark_point(size=34, filled=False, strokeWidth=1.3)
+    )
     marked = alt.Chart(points).transform_filter("datum.marked").mark_point(
         size=46, shape=CROSS, stroke="var(--ink)", strokeWidth=1.6
     )  # fmt: skip
@@ -135,6 +137,9 @@ def _ticks(across: Across) -> alt.Axis:
 
 def _tooltips(title: str, words: Words) -> tuple[list[alt.Tooltip], list[alt.Tooltip]]:
     common = [alt.Tooltip("name:N", title=" "), alt.Tooltip("at:N", title=title)]
-    trial = [alt.Tooltip("text:N", title=words.charts.trial), alt.Tooltip("block:Q", title=words.charts.block)]
+    trial = [
+        alt.Tooltip("text:N", title=words.charts.trial),
+        alt.Tooltip("block:Q", title=words.charts.block),
+    ]
     mean = [alt.Tooltip("text:N", title=words.charts.mean), alt.Tooltip("interval:N", title="95 %")]
     return [*common, *trial], [*common, *mean]

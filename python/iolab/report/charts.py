@@ -19,6 +19,7 @@ MOST_ROWS = 16
 ROW_HEIGHT = 40
 """Of a cell in a panel [px]."""
 
+
 def chart(shown: Shown, run: StoredRun, trials: Trials, names: Names) -> Chart:
     """Draw one metric of one measure."""
     estimates = shown.estimates
@@ -47,7 +48,9 @@ def chart(shown: Shown, run: StoredRun, trials: Trials, names: Names) -> Chart:
         shown=len(estimates),
         total=shown.total,
         with_ci=any(estimate.ci is not None for estimate in estimates),
-        with_baseline=any(row["baseline"] is not None for panel in drawn_panels for row in panel.data["means"]),
+        with_baseline=any(
+            row["baseline"] is not None for panel in drawn_panels for row in panel.data["means"]
+        ),
         with_marks=any(estimate.outliers for estimate in estimates),
     )
 

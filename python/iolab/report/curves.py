@@ -27,7 +27,8 @@ def charts(found: Forwarding, names: Names) -> tuple[tuple[str, tuple[Chart, ...
     for curve in found.curves:
         cells.setdefault(cell_key(curve.cell), []).append(curve)
     return tuple(
-        (names.cell(own[0].cell), tuple(_charts(own, found, names))) for own in list(cells.values())[:MOST_CELLS]
+        (names.cell(own[0].cell), tuple(_charts(own, found, names)))
+        for own in list(cells.values())[:MOST_CELLS]
     )
 
 

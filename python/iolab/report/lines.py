@@ -119,7 +119,8 @@ def _lines(
     """Colour and symbol follow the first factor, the dash the second, or also the first where there is no second."""
     places = {
         factor: {
-            label: index for index, label in enumerate(dict.fromkeys(each.cell.get(factor) for each in estimates))
+            label: index
+            for index, label in enumerate(dict.fromkeys(each.cell.get(factor) for each in estimates))
         }
         for factor in layout.series
     }
@@ -175,9 +176,7 @@ def _mean(estimate: Estimate, by: numbers.Scale, names: Names) -> Row:
     }
 
 
-def _described(
-    group: Sequence[Estimate], means: Sequence[Row], lines: Sequence[Line], names: Names
-) -> str:
+def _described(group: Sequence[Estimate], means: Sequence[Row], lines: Sequence[Line], names: Names) -> str:
     """Each line by its ends."""
     words = names.words.charts
     listed = []

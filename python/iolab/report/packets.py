@@ -34,7 +34,9 @@ MOST_DROPS = 4
 """Named drops of one cell that are listed one by one."""
 
 
-def result_grids(found: Forwarding, run: StoredRun, analysis: Analysis, names: Names, most: int) -> list[Grid]:
+def result_grids(
+    found: Forwarding, run: StoredRun, analysis: Analysis, names: Names, most: int
+) -> list[Grid]:
     """Tables that belong to the results: ratios of directions, bounds, latency and CPU at the found rate."""
     text = names.words.packets
     own: dict[str, list[Estimate]] = {}
@@ -56,7 +58,9 @@ def result_grids(found: Forwarding, run: StoredRun, analysis: Analysis, names: N
 def short_grids(found: Forwarding, run: StoredRun, analysis: Analysis, names: Names, most: int) -> list[Grid]:
     """What a terminal has room for: ratios and the main bounds."""
     own = {
-        metric: [each for each in analysis.estimates if (each.measure, each.metric) == (found.measure, metric)]
+        metric: [
+            each for each in analysis.estimates if (each.measure, each.metric) == (found.measure, metric)
+        ]
         for metric in SHORT_BOUNDS
     }
     wanted = {metric: estimates for metric, estimates in own.items() if estimates}
@@ -86,7 +90,8 @@ def direction_grid(found: Forwarding, run: StoredRun, names: Names, most: int) -
 
 def _ratio(each: DirectionRatio, names: Names) -> list[str]:
     return [
-        names.words.none if ratio is None else numbers.fixed(ratio, 2) for ratio in (each.mean, each.min, each.max)
+        names.words.none if ratio is None else numbers.fixed(ratio, 2)
+        for ratio in (each.mean, each.min, each.max)
     ]
 
 
@@ -117,7 +122,9 @@ def _metrics(
             cells.setdefault(cell_key(estimate.cell), estimate)
     factors = columns(list(cells.values()), run)
     shown = list(cells.items())[:most]
-    written = [_column(metric, estimates, [key for key, _ in shown], names) for metric, estimates in kept.items()]
+    written = [
+        _column(metric, estimates, [key for key, _ in shown], names) for metric, estimates in kept.items()
+    ]
     rows = tuple(
         (*(each.cell.get(factor, "") for factor in factors), *(column[index] for _, column in written))
         for index, (_, each) in enumerate(shown)
@@ -156,7 +163,9 @@ def limit_lines(analysis: Analysis, names: Names) -> list[str]:
             cause = text.limit_names.get(limit, limit)
             cause = text.limit_at.format(limit=cause, place=place) if place else cause
             measure = names.measure(found.measure)
-            lines.append(text.limited.format(measure=measure, count=count, total=len(found.cells), limit=cause))
+            lines.append(
+                text.limited.format(measure=measure, count=count, total=len(found.cells), limit=cause)
+            )
         open_cells = sum(each.balance.closed_trials < each.balance.load_trials for each in found.cells)
         if found.cells:
             sheet = text.balance_open if open_cells else text.balance_closed
@@ -266,7 +275,9 @@ def _drops(drops: Sequence[Drop], names: Names) -> str:
     ]
     rest = drops[MOST_DROPS:]
     if rest:
-        listed.append(text.more_drops.format(count=len(rest), frames=count(sum(each.frames for each in rest))))
+        listed.append(
+            text.more_drops.format(count=len(rest), frames=count(sum(each.frames for each in rest)))
+        )
     return "; ".join(listed) or names.words.none
 
 

@@ -12,6 +12,7 @@ from iolab.store.records import StoredRun
 
 FEWEST_LEVELS = 3
 """Two levels are a comparison, not a sweep."""
+DECADE = 10
 _QUANTITY = re.compile(r"[0-9][0-9.]*\s?[A-Za-zµμ/%]{0,6}")
 """What may stand on an axis; anything else is not a quantity, whatever a parser makes of it."""
 
@@ -65,8 +66,8 @@ def positions(labels: Sequence[str]) -> dict[str, float] | None:
 
 
 def logarithmic(places: Sequence[float]) -> bool:
-    """Tell whether the closest neighbours are further apart on a logarithmic axis than on a plain one."""
-    if min(places) <= 0:
+    """Tell whether places span a decade and the closest neighbours are further apart on a logarithmic axis."""
+    if min(places) <= 0 or max(places) < DECADE * min(places):
         return False
     return _closest([math.log(place) for place in places]) > _closest(places)
 

@@ -31,5 +31,7 @@ def read_samples(folder: Path, key: str) -> object | None:
             raise StoreError(f"reading {path}: more than {MOST_BYTES // 2**20} MiB unpacked; allowed is less")
         found: object = json.loads(data)
     except (OSError, EOFError, ValueError, zlib.error) as error:
-        raise StoreError(f"reading {path}: {error}; restore the file from a copy, or measure again") from error
+        raise StoreError(
+            f"reading {path}: {error}; restore the file from a copy, or measure again"
+        ) from error
     return found

@@ -88,7 +88,9 @@ def forwarding(
 
 
 def _cells(measure: str) -> list[dict[str, str]]:
-    factors = {name: labels for name, labels in FACTORS.items() if measure == "ndr" or not name.startswith("ndr.")}
+    factors = {
+        name: labels for name, labels in FACTORS.items() if measure == "ndr" or not name.startswith("ndr.")
+    }
     return [dict(zip(factors, labels, strict=True)) for labels in itertools.product(*factors.values())]
 
 

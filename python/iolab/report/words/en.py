@@ -115,7 +115,9 @@ EN = Words(
         everything="all cells",
         save="save as SVG",
         axes={
-            "frame_size": "frame size [bytes]", "mtu": "MTU [bytes]", "window": "window [bytes]",
+            "frame_size": "frame size [bytes]",
+            "mtu": "MTU [bytes]",
+            "window": "window [bytes]",
             "length": "length of a write [bytes]",
         },
         lines_note="symbols: every trial; lines: their means, in load curves their medians",

@@ -92,7 +92,8 @@ METRICS = {
         " no more than accepted.",
     ),
     "forwarded_strict_fps": MetricWords(
-        "strict rate", "Highest load up to which every single trial, disturbed ones too, lost no more than accepted."
+        "strict rate",
+        "Highest load up to which every single trial, disturbed ones too, lost no more than accepted.",
     ),
     "lower_fps": MetricWords("lower bound", "Highest load that met the goal, below all loads that did not."),
     "upper_fps": MetricWords("upper bound", "Lowest load that did not meet the goal."),
@@ -103,21 +104,28 @@ METRICS = {
     "search_max_fps": MetricWords("largest search", "Largest rate of whole searches within a trial."),
     "rate_fps": MetricWords("rate at 100 %", "The rate that a load of 100 % stands for."),
     "forwarded_bps_l1": MetricWords(
-        "rate on the line", "Forwarded rate with preamble and smallest gap: 20 bytes more per frame (layer 1)."
+        "rate on the line",
+        "Forwarded rate with preamble and smallest gap: 20 bytes more per frame (layer 1).",
     ),
     "forwarded_bps_l2": MetricWords(
         "rate of frames", "Forwarded rate times the frame with its checksum (layer 2)."
     ),
     "offered_fps": MetricWords("offered rate", "Frames per second that the interface accepted."),
-    "unsent_ratio": MetricWords("unsent", "Frames of the schedule that no interface accepted, as a share of it."),
+    "unsent_ratio": MetricWords(
+        "unsent", "Frames of the schedule that no interface accepted, as a share of it."
+    ),
     "search_seconds": MetricWords("search time", "Time of the whole search."),
     "load_trials": MetricWords("load trials", "Trials at one load that the search ran."),
     "perturbed_trials": MetricWords("disturbed", "Load trials that the host disturbed."),
-    "unexplained_frames": MetricWords("unexplained", "Frames that no counter accounts for, absolute values summed."),
+    "unexplained_frames": MetricWords(
+        "unexplained", "Frames that no counter accounts for, absolute values summed."
+    ),
     "balanced_ratio": MetricWords("balanced", "Share of load trials without an unexplained frame."),
     "latency_p50_ns": MetricWords("median latency", "One-way latency that half of the frames do not exceed."),
     "latency_p99_ns": MetricWords("99 % latency", "One-way latency that 99 % of the frames do not exceed."),
-    "latency_p999_ns": MetricWords("99.9 % latency", "One-way latency that 99.9 % of the frames do not exceed."),
+    "latency_p999_ns": MetricWords(
+        "99.9 % latency", "One-way latency that 99.9 % of the frames do not exceed."
+    ),
     "latency_max_ns": MetricWords("largest latency", "One-way latency of the slowest frame."),
     "latency_min_ns": MetricWords("least latency", "One-way latency of the fastest frame."),
     "latency_mean_ns": MetricWords("mean latency", "Mean one-way latency of all frames."),
