@@ -10,6 +10,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use common::{eventually, is_root, netns_exists, netns_name, start_as_nobody, state_folder, Agent};
+use nix::sys::signal::Signal;
 use serde_json::{json, Value};
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -324,6 +325,29 @@ fn closing_a_set_ends_its_trial_at_once_and_the_trial_is_answered() {
     let ran = lab.agent.answer(trial);
     assert_eq!(ran["result"]["ended_early"], true, "{ran}");
     assert!(begun.elapsed() < Duration::from_secs(10));
+}
+
+#[test]
+fn a_stop_of_the_agent_is_in_the_stall_log() {
+    if !is_root("a_stop_of_the_agent_is_in_the_stall_log") {
+        return;
+    }
+    let state = state_folder();
+    let mut lab = Lab::new(Agent::start(state.path()), "stop", 2);
+    let opened = lab.open("auto");
+    let senders = [sender("near", 1, &opened["ports"][1], 10_000)];
+    let params = json!({"id": "set", "duration_ns": SECOND_NS, "senders": senders});
+    let trial = lab.agent.send("traffic.run", &params);
+    std::thread::sleep(Duration::from_millis(300));
+    lab.agent.signal(Signal::SIGSTOP);
+    std::thread::sleep(Duration::from_millis(30));
+    lab.agent.signal(Signal::SIGCONT);
+    let ran = lab.agent.answer(trial);
+    let sent = &ran["result"]["senders"][0];
+    let longest = sent["stalls"].as_array().unwrap().iter().map(|stall| number(&stall["late_ns"])).max();
+    assert!(longest > Some(25_000_000), "{}", sent["stalls"]);
+    assert_exact(sent, 10_000, SECOND_NS);
+    assert!(number(&sent["slipped_ns"]) > 25_000_000);
 }
 
 #[test]

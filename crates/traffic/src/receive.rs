@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use iolab_engine::{Drain, DrainState, Nanos, Receiver, STALL_LOG_ENTRIES};
 use iolab_port::clock::{self, StampClock};
-use iolab_port::{receive, PortError, RxPort, RxStats};
+use iolab_port::{receive, PortError, RxPort, RxStats, StampedBy};
 use iolab_protocol::traffic::Waiting;
 use iolab_wire::Inspector;
 
@@ -13,10 +13,9 @@ use crate::observe::{Moment, ThreadEye};
 
 /// As many frames are taken at once.
 const BATCH: usize = 256;
-/// Smaller batches are not worth another look at once: when it may sleep, the thread lets more come. Frames are
-/// stamped on their way, so this costs no accuracy.
-const WORTHWHILE: usize = 64;
-const NAP: Duration = Duration::from_micros(100);
+/// When it may sleep and a batch was not full, the thread lets more come: every time it wakes it takes a CPU from a sender
+/// or the system under test. A port buffers for many milliseconds.
+const NAP: Duration = Duration::from_micros(500);
 /// How long it sleeps in the kernel before it looks whether the trial goes on.
 const WAIT_MS: i32 = 2;
 /// From this on, not looking is a stall.
@@ -105,6 +104,7 @@ pub struct Listener<'a> {
     last: Moment,
     begin_ns: u64,
     looked_ns: u64,
+    stamps_itself: bool,
     lapses: Vec<Lapse>,
     lapse_count: u64,
 }
@@ -136,6 +136,7 @@ impl<'a> Listener<'a> {
             last: first,
             begin_ns,
             looked_ns: begin_ns,
+            stamps_itself: false,
             lapses,
             lapse_count: 0,
         })
@@ -178,6 +179,8 @@ impl<'a> Listener<'a> {
         let mut batch = receive(self.port, BATCH)?;
         let arrived = batch.len();
         while let Some(frame) = batch.next() {
+            // Then frames must be looked at as soon as they arrive.
+            self.stamps_itself = frame.stamped_by == StampedBy::Poll;
             self.account.receive(&self.manner.inspector, frame.bytes, Nanos(frame.stamp_ns));
         }
         Ok(arrived)
@@ -193,7 +196,7 @@ impl<'a> Listener<'a> {
     fn rest(&mut self, arrived: usize) -> Result<(), PortError> {
         if arrived == 0 {
             self.port.wait(WAIT_MS)?;
-        } else if arrived < WORTHWHILE {
+        } else if arrived < BATCH && !self.stamps_itself {
             std::thread::sleep(NAP);
         } else {
             return Ok(());
