@@ -40,6 +40,8 @@ class Stall:
     """Its end [ns, monotonic]."""
     late_ns: int
     """The largest lateness [ns]."""
+    slipped_ns: int
+    """By how much the schedule was shifted [ns]."""
     cause: str
     """not_asked or no_room."""
     steal_ns: int | None

@@ -128,10 +128,12 @@ class Packets(BaseModel):
     """Of the line, preamble and gaps included: no load is above it, and percents of a rate are of it."""
     max_burst: Count = Field(default=1, ge=1, le=64)
     """Most frames that leave at once [frames]."""
-    catch_up: Count = Field(default=0, ge=0, le=1_000_000)
-    """Most frames sent late after a stall of the sender; 0: they stay unsent [frames]."""
+    catch_up: Count = Field(default=64, ge=0, le=1_000_000)
+    """Most frames sent late after a stall of the sender, at up to twice the rate; the rest stays unsent [frames]."""
     path: Literal["auto", "af_xdp", "af_packet"] = "auto"
     """How frames reach the interface."""
+    scheduling: Literal["realtime", "normal"] = "realtime"
+    """Of the instrument's threads and of those that take frames in; an ordinary user's are normal."""
     watch: Watches = ()
     """Wire monitors."""
 

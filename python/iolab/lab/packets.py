@@ -45,7 +45,7 @@ def packet_resources(
                     lab, port, link_netns(name, prefix), peer_name(index), f"the bridge's side of {port.ref}"
                 )
             if port.ref in placement.arrivals:
-                yield _arrivals(lab, port, placement.arrivals[port.ref])
+                yield _arrivals(lab, port, placement)
     yield from _neighbours(lab, topology, links)
 
 
@@ -115,12 +115,14 @@ def _napi(lab: Lab, port: Port, netns: str | None, interface: str, what: str) ->
     )
 
 
-def _arrivals(lab: Lab, port: Port, cpu: int) -> Resource:
+def _arrivals(lab: Lab, port: Port, placement: Placement) -> Resource:
     return Resource(
         key=f"arrivals:{port.ref}",
         machine=port.machine,
         needs=(base_of(lab, port), f"napi:{port.ref}"),
-        actions=(PinArrivals(port.name, port.netns, cpu),),
+        actions=(
+            PinArrivals(port.name, port.netns, placement.arrivals[port.ref], placement.priority(port.ref)),
+        ),
         held=True,
     )
 

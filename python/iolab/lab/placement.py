@@ -9,6 +9,9 @@ from iolab.experiment.experiment import Lab, Setup
 from iolab.experiment.measures import Packets
 from iolab.lab.topology import Endpoint, Topology, make_topology
 
+DEVICE_PRIORITY, FAR_PRIORITY, INSTRUMENT_PRIORITY = 10, 11, 12
+"""SCHED_FIFO priorities: of what takes frames in for the device, for the receiver, and of the instrument's threads."""
+
 
 @dataclass(frozen=True, slots=True)
 class Way:
@@ -42,6 +45,17 @@ class Placement:
     """Port to the CPU of its receiving thread."""
     arrivals: Mapping[str, int]
     """Port to the CPU of the kernel thread that takes frames in there (threaded NAPI)."""
+    realtime: bool = False
+    """Whether all of them run before other work of the host (SCHED_FIFO)."""
+
+    def priority(self, port: str) -> int | None:
+        """Return the realtime priority of the thread that takes frames in at a port; None: a normal one.
+
+        What is nearer to the end of the way runs first, so that an overload shows where frames enter the device.
+        """
+        if not self.realtime:
+            return None
+        return FAR_PRIORITY if port in self.receivers else DEVICE_PRIORITY
 
     def shared(self) -> tuple[str, ...]:
         """Return what shares a CPU with something that it must not share with, a sentence each."""
@@ -68,7 +82,7 @@ def ways(lab: Lab, topology: Topology, measure: Packets) -> tuple[Way, ...]:
     return (there, _way(lab, topology, measure.dst, measure.src))
 
 
-def place(directions: tuple[Way, ...], cpus: int) -> Placement:
+def place(directions: tuple[Way, ...], cpus: int, *, realtime: bool = False) -> Placement:
     """Return the CPUs of a trial: those of the device under test are nobody else's where there are enough.
 
     A direction needs three: sender, device, receiver. With fewer, devices share one, then receivers do; on two CPUs
@@ -90,7 +104,10 @@ def place(directions: tuple[Way, ...], cpus: int) -> Placement:
         for port in way.arrivals[:-1]:
             arrivals.setdefault(port, cpu["device", index])
         arrivals.setdefault(way.target.ref, cpu["receive", index])
+    busy = {cpu["send", index] for index in range(count)}
+    others = {*arrivals.values(), *(cpu["receive", index] for index in range(count))}
     return Placement(
+        realtime=realtime and not busy & others,  # a sender never sleeps: nothing else would run beside it
         senders={way.source.ref: cpu["send", index] for index, way in enumerate(directions)},
         receivers={way.target.ref: cpu["receive", index] for index, way in enumerate(directions)},
         arrivals=arrivals,
@@ -102,7 +119,8 @@ def placement_of(setup: Setup, measure: str, cpus: int) -> Placement | None:
     wanted = setup.measures[measure]
     if not isinstance(wanted, Packets):
         return None
-    return place(ways(setup.lab, make_topology(setup.lab), wanted), cpus)
+    directions = ways(setup.lab, make_topology(setup.lab), wanted)
+    return place(directions, cpus, realtime=wanted.scheduling == "realtime")
 
 
 def next_hop(lab: Lab, way: Way) -> str:

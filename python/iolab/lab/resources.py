@@ -101,6 +101,8 @@ class PinArrivals:
     """Network namespace it lives in."""
     cpu: int
     """Where the thread runs."""
+    priority: int | None = None
+    """SCHED_FIFO priority; None: as other threads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +181,15 @@ def filled(command: Command, words: str, place: str = ORIGINAL) -> Command:
     for word in command.argv:
         argv.extend(words.split() if word == place else [word])
     return Command(tuple(argv), command.netns)
+
+
+def scheduled(priority: int | None, pid: str) -> tuple[str, ...]:
+    """Return the command that gives a thread a SCHED_FIFO priority, or makes it one as others."""
+    return (
+        ("chrt", "--other", "-p", "0", pid)
+        if priority is None
+        else ("chrt", "--fifo", "-p", str(priority), pid)
+    )
 
 
 def devices(resource: Resource) -> tuple[str, ...]:

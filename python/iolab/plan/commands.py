@@ -24,6 +24,7 @@ from iolab.lab.resources import (
     Run,
     StartDevice,
     Write,
+    scheduled,
 )
 from iolab.plan.types import Plan, Step
 
@@ -135,10 +136,14 @@ def _do(action: Action) -> list[Command]:
             return [_sysctl(path, netns, value)]
         case Run(do):
             return [do]
-        case PinArrivals(interface, netns, cpu):
+        case PinArrivals(interface, netns, cpu, priority):
             path = f"/sys/class/net/{interface}/threaded"
             thread = f"PID-OF-napi/{interface}"
-            return [_sysctl(path, netns, "1"), Command(("taskset", "-c", "-p", str(cpu), thread))]
+            return [
+                _sysctl(path, netns, "1"),
+                Command(("taskset", "-c", "-p", str(cpu), thread)),
+                Command(scheduled(priority, thread)),
+            ]
         case StartDevice(_, netns, interface, towards, rule):
             words = [f"{name}={value}" for name, value in rule]
             return [Command(("iolab-agent", "device.start", interface, towards, *words), netns)]

@@ -7,6 +7,7 @@ known by having appeared when its interface was told to have one. Nothing here f
 from collections.abc import Mapping
 
 from iolab.agent.client import Agent, Pending, Refused
+from iolab.lab.resources import PinArrivals, scheduled
 from iolab.trial.result import CommandRecord
 from iolab.trial.site import ArrivalThread
 
@@ -29,13 +30,16 @@ class ArrivalThreads:
         """Return the thread of an interface; None where it has none."""
         return self._found.get((netns, interface))
 
-    def pin(self, interface: str, netns: str | None, cpu: int) -> tuple[CommandRecord, Pending]:
-        """Give an interface its thread, unless it has one, and begin to put that on a CPU."""
+    def pin(self, wanted: PinArrivals) -> tuple[CommandRecord, Pending]:
+        """Give an interface its thread, unless it has one, and begin to put that where it is wanted."""
+        interface, netns, cpu = wanted.interface, wanted.netns, wanted.cpu
         alive = self._threads()
         known = self._found.get((netns, interface))
         pid = known.pid if known is not None and known.pid in alive else self._make(interface, netns, alive)
         self._note(interface, netns, pid, cpu)
         argv = ("taskset", "-c", "-p", str(cpu), str(pid)) if pid is not None else ("true",)
+        if pid is not None:
+            self._agent.run(scheduled(wanted.priority, str(pid)))
         record = CommandRecord(machine="", netns=None, argv=argv, undo=None, exit_status=None, duration_ns=0)
         return record, self._agent.begin("command.run", {"argv": list(argv), "timeout_ms": TIMEOUT_MS})
 

@@ -146,8 +146,8 @@ class StandingLab:
                 return record, self._agent.begin(
                     "setting.write", {"path": path, "netns": netns, "value": value}
                 )
-            case PinArrivals(interface, netns, cpu):
-                record, pending = self.arrivals.pin(interface, netns, cpu)
+            case PinArrivals():
+                record, pending = self.arrivals.pin(action)
                 return replace(record, machine=resource.machine), pending
             case StartDevice():
                 return self._begin_device(resource, action)

@@ -76,6 +76,17 @@ def offered_frames(sender: SenderReport) -> int:
     return sender.offered_frames + sender.refused_frames
 
 
+def due_frames(sender: SenderReport) -> int:
+    """Return the frames of the schedule that the sender could have sent: without those due while the host held it up.
+
+    A schedule that was shifted by a logged stall is that much shorter, and its rate is as intended otherwise.
+    """
+    held_ns = sum(stall.slipped_ns for stall in sender.stalls if stall.cause == "not_asked")
+    span_ns = max(1, sender.end_ns - sender.begin_ns)
+    held = round(sender.intended_frames * min(1.0, held_ns / span_ns))
+    return max(offered_frames(sender), sender.intended_frames - held)
+
+
 def balances(
     directions: Sequence[Way],
     ports: Mapping[str, Port],

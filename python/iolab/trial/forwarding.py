@@ -34,6 +34,8 @@ LOWEST_FPS = 1000.0
 """Lowest load of a search: below it a trial of 10/loss_ratio frames takes minutes [frames/s]."""
 UNKNOWN_CEILING_FPS = 5e6
 """Highest load where neither a line nor a calibration sets one: more than one CPU sends through a kernel [frames/s]."""
+CURVE_LIMIT_NS = 20 * NS_PER_S
+"""Longest search for what 100 % of a load curve is: twice what one takes on a calm host [ns]."""
 CEILING_SLACK = 1.1
 """A calibrated ceiling is where the generator may be the limit, not where it must be."""
 
@@ -118,6 +120,7 @@ def searched_rate(bench: LoadBench, measure: LoadCurve) -> tuple[list[LoadRecord
         relative_width=0.01,
         min_fps=LOWEST_FPS,
         max_fps=highest_fps(measure, bench.site),
+        limit_ns=CURVE_LIMIT_NS,
     )
     strategy = Fast(goal)
     return (*search(bench, strategy), strategy)

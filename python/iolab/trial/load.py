@@ -13,9 +13,10 @@ from iolab.agent.messages import Json, Reading, decode
 from iolab.agent.traffic import DeviceCounts, PortOpened, TrafficRan, open_ports, run_traffic
 from iolab.experiment.measures import Packets
 from iolab.lab.packets import device_id
-from iolab.lab.placement import Way, next_hop, ways
+from iolab.lab.placement import INSTRUMENT_PRIORITY, Way, next_hop, ways
+from iolab.lab.resources import scheduled
 from iolab.lab.shown import Interface, value_shown
-from iolab.trial.balance import Balance, Port, Snapshot, balances, offered_frames
+from iolab.trial.balance import Balance, Port, Snapshot, balances, due_frames, offered_frames
 from iolab.trial.histograms import Summary, merged, summary
 from iolab.trial.measured import TrialFailed
 from iolab.trial.packets import SET, open_params, run_params
@@ -99,6 +100,7 @@ class LoadBench:
         try:
             params = open_params(self.measure, self.directions, self.site.placement)
             self.ports = open_ports(self.site.agent, params)
+            self._schedule(INSTRUMENT_PRIORITY if self.site.placement.realtime else None)
             self._macs = {way.name: self._mac(next_hop(self.site.lab, way)) for way in self.directions}
         except Refused as error:
             self.__exit__(None, None, None)
@@ -109,6 +111,7 @@ class LoadBench:
         self, _type: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
     ) -> None:
         """Close the ports, if they are open."""
+        self._schedule(None)
         try:
             self.site.agent.call("traffic.close", {"id": SET})
         except Refused:
@@ -144,6 +147,12 @@ class LoadBench:
         uses = thread_uses(self.site, self.directions, ran, threads_before, threads_after)
         return self._record(trial, purpose, share_ratio, ran, before, after, uses)
 
+    def _schedule(self, priority: int | None) -> None:
+        """Give the agent's threads a priority; those that it starts for a trial inherit it."""
+        agent = self.site.agent
+        program, *words = scheduled(priority, str(agent.hello.pid))
+        agent.run((program, "--all-tasks", *words))  # an ordinary user may not: then all are normal
+
     def _record(
         self,
         trial: LoadTrial,
@@ -158,7 +167,7 @@ class LoadBench:
         result = LoadResult(
             intended_fps=trial.intended_fps,
             duration_ns=trial.duration_ns,
-            intended_frames=sum(sender.intended_frames for sender in ran.senders),
+            intended_frames=sum(due_frames(sender) for sender in ran.senders),
             offered_frames=sum(offered_frames(sender) for sender in ran.senders),
             forwarded_frames=sum(receiver.received_frames for receiver in ran.receivers),
             perturbations=perturbations(ran.senders, ran.receivers, steal_ns(before.reading, after.reading)),

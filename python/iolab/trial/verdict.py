@@ -158,11 +158,17 @@ def _hop(result: LoadResult, worst: Drop, cpus: Sequence[CpuUse], threads: Seque
         ]
         if cpu is not None and cpu.busy_ratio >= BUSY_RATIO and others:
             figures["cpu_busy_ratio"] = cpu.busy_ratio
+            beside = [
+                one for one in threads if one.cpu == thread.cpu and one.role in ("arrivals", "receiver")
+            ]
+            ours = sum(one.busy_ratio for one in beside)
             text = (
                 f"CPU {cpu.cpu} was {cpu.busy_ratio:.0%} busy, {thread.name} having {thread.busy_ratio:.0%} of it "
                 f"beside {', '.join(others)}; {lost}"
             )
-            return Verdict(Limit.CPU, text, worst.place, figures)
+            return Verdict(
+                Limit.RECEIVER if ours > thread.busy_ratio else Limit.CPU, text, worst.place, figures
+            )
     return Verdict(Limit.HOP, lost, worst.place, figures)
 
 
