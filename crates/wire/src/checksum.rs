@@ -19,6 +19,14 @@ impl OnesComplementSum {
         Self(self.0 + word as u64)
     }
 
+    /// Add the four words of `long`.
+    #[must_use]
+    #[inline]
+    pub const fn add_long(self, long: u64) -> Self {
+        // Two words side by side: what the upper one carries is folded in at the end.
+        Self(self.0 + (long >> 32) + (long & 0xffff_ffff))
+    }
+
     /// Add bytes that start at an even offset of what is summed; an odd last byte is padded with zero.
     #[must_use]
     #[inline]

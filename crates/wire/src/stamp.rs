@@ -15,7 +15,8 @@
 //! The CRC begins with a magic that is not sent: a frame of anybody else passes it once in 2^32 and has our tag once in
 //! 2^16 of those; damage of up to seven bits within the stamp is always found.
 
-use crate::crc::{register_of_14, step};
+use crate::checksum::OnesComplementSum;
+use crate::crc::{after_zeros, share, step};
 use crate::error::WireError;
 
 /// The length of a stamp [bytes].
@@ -26,7 +27,7 @@ pub const TX_TIME_WRAP_NS: u64 = 1 << 40;
 const MAGIC: [u8; 4] = *b"iolb";
 const START: u32 = {
     let register = step(step(!0, MAGIC[0]), MAGIC[1]);
-    step(step(register, MAGIC[2]), MAGIC[3])
+    after_zeros(step(step(register, MAGIC[2]), MAGIC[3]))
 };
 const LOW_40: u64 = TX_TIME_WRAP_NS - 1;
 
@@ -47,26 +48,16 @@ impl Stamp {
     /// The bytes of this stamp.
     #[inline]
     pub fn to_bytes(self) -> [u8; STAMP_BYTES] {
-        let sequence = (self.sequence & LOW_40).to_be_bytes();
-        let time = (self.tx_time_ns & LOW_40).to_be_bytes();
-        let [tag_high, tag_low] = self.tag.to_be_bytes();
-        let [flow_high, flow_low] = self.flow.to_be_bytes();
-        let head =
-            [tag_high, tag_low, flow_high, flow_low, sequence[3], sequence[4], sequence[5], sequence[6]];
-        let tail = [sequence[7], time[3], time[4], time[5], time[6], time[7]];
-        let mut bytes = [0; STAMP_BYTES];
-        bytes[..8].copy_from_slice(&head);
-        bytes[8..14].copy_from_slice(&tail);
-        bytes[14..].copy_from_slice(&(!register_of_14(START, head, tail)).to_be_bytes());
-        bytes
+        StampFront::new(self.tag, self.flow).complete(self.sequence, self.tx_time_ns).to_bytes()
     }
 
     /// Read the stamp at the start of `payload`; none when the CRC does not hold.
     #[inline]
     pub fn from_bytes(payload: &[u8]) -> Option<Self> {
         let bytes = payload.first_chunk::<STAMP_BYTES>()?;
-        let &[a, b, c, d, e, f, g, h, i, j, k, l, m, n, crc @ ..] = bytes;
-        let register = register_of_14(START, [a, b, c, d, e, f, g, h], [i, j, k, l, m, n]);
+        let &[a, b, c, d, rest @ ..] = bytes;
+        let [e, f, g, h, i, j, k, l, m, n, crc @ ..] = rest;
+        let register = START ^ share([a, b, c, d], 10) ^ share([e, f, g, h, i, j, k, l, m, n], 0);
         (!register == u32::from_be_bytes(crc)).then(|| Self {
             tag: u16::from_be_bytes([a, b]),
             flow: u16::from_be_bytes([c, d]),
@@ -85,6 +76,59 @@ impl Stamp {
         })?;
         *place = self.to_bytes();
         Ok(STAMP_BYTES)
+    }
+}
+
+/// What is the same in all stamps of a flow.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StampFront {
+    /// Tag and flow.
+    word: u32,
+    /// The register of the CRC, but for sequence and time.
+    register: u32,
+}
+
+impl StampFront {
+    #[inline]
+    pub(crate) fn new(tag: u16, flow: u16) -> Self {
+        let word = u32::from(tag) << 16 | u32::from(flow);
+        Self { word, register: START ^ share(word.to_be_bytes(), 10) }
+    }
+
+    /// The stamp of one frame.
+    #[inline]
+    pub(crate) fn complete(self, sequence: u64, tx_time_ns: u64) -> StampWords {
+        let [_, _, _, e, f, g, h, i] = sequence.to_be_bytes();
+        let [_, _, _, j, k, l, m, n] = tx_time_ns.to_be_bytes();
+        let crc = !(self.register ^ share([e, f, g, h, i, j, k, l, m, n], 0));
+        let front = u64::from(self.word) << 32 | u64::from(u32::from_be_bytes([e, f, g, h]));
+        let middle = u64::from(i) << 56 | (tx_time_ns & LOW_40) << 16 | u64::from(crc >> 16);
+        StampWords { front, middle, back: (crc & 0xffff) as u16 }
+    }
+}
+
+/// The bytes of a stamp as numbers, most significant byte first: summed and written without going through memory.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StampWords {
+    front: u64,
+    middle: u64,
+    back: u16,
+}
+
+impl StampWords {
+    #[inline]
+    pub(crate) fn to_bytes(self) -> [u8; STAMP_BYTES] {
+        let mut bytes = [0; STAMP_BYTES];
+        bytes[..8].copy_from_slice(&self.front.to_be_bytes());
+        bytes[8..16].copy_from_slice(&self.middle.to_be_bytes());
+        bytes[16..].copy_from_slice(&self.back.to_be_bytes());
+        bytes
+    }
+
+    /// `sum` with the stamp added.
+    #[inline]
+    pub(crate) const fn add_to(self, sum: OnesComplementSum) -> OnesComplementSum {
+        sum.add_long(self.front).add_long(self.middle).add_word(self.back)
     }
 }
 

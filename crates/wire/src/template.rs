@@ -14,12 +14,14 @@ use crate::ipv4::Ipv4Repr;
 use crate::ipv6::Ipv6Repr;
 use crate::locate::IpVersion;
 use crate::sizes::{SizeMix, FCS_BYTES};
-use crate::stamp::{Stamp, STAMP_BYTES};
+use crate::stamp::{StampFront, StampWords, STAMP_BYTES};
 use crate::udp::{written, Pseudo, UdpRepr};
 use crate::vlan::{VlanRepr, VlanTag};
 
 /// Ethernet, two tags, IPv6, UDP and stamp: the most that is patched [bytes].
 const LONGEST_HEAD_BYTES: usize = 14 + 8 + 40 + 8 + STAMP_BYTES;
+/// Ethernet, IPv4 and UDP: what every frame has at least before the stamp [bytes].
+const LEAST_HEADER_BYTES: usize = 14 + 20 + 8;
 
 /// What the frames of a template look like.
 #[derive(Debug, Clone)]
@@ -73,6 +75,7 @@ struct Flow {
     fields: FlowFields,
     address_sum: u16,
     port_sum: u16,
+    stamp: StampFront,
 }
 
 /// Frames of one stream, ready to be written to buffers.
@@ -120,7 +123,10 @@ impl FrameTemplate {
             .collect::<Result<_, _>>()
             .map_err(|error| TemplateError::SizeMix { seen: error.to_string() })?;
         let prefixes = prefix_sum(config.flows.addresses);
-        let flows = flows.iter().map(|&fields| Flow::new(fields, prefixes)).collect();
+        let numbered = (0..=u16::MAX).zip(flows.iter());
+        let flows =
+            numbered.map(|(flow, &fields)| Flow::new(fields, prefixes, StampFront::new(config.tag, flow)));
+        let flows = flows.collect();
         Ok(Self { heads, flows, filler, version, ip_offset, stamp_offset, tag: config.tag })
     }
 
@@ -218,15 +224,19 @@ impl FrameTemplate {
             needed_bytes: head.memory_bytes,
             seen_bytes,
         })?;
-        let head_bytes = self.stamp_offset + STAMP_BYTES;
-        frame[..head_bytes].copy_from_slice(&head.bytes[..head_bytes]);
-        let stamp = Stamp { tag: self.tag, flow, sequence, tx_time_ns }.to_bytes();
-        self.patch(head, fields, &stamp, frame);
+        // The shortest headers are copied without a call; others have a rest.
+        frame[..LEAST_HEADER_BYTES].copy_from_slice(&head.bytes[..LEAST_HEADER_BYTES]);
+        if self.stamp_offset > LEAST_HEADER_BYTES {
+            let rest = LEAST_HEADER_BYTES..self.stamp_offset;
+            frame[rest.clone()].copy_from_slice(&head.bytes[rest]);
+        }
+        let stamp = fields.stamp.complete(sequence, tx_time_ns);
+        self.patch(head, fields, stamp, frame);
         Ok(head.memory_bytes)
     }
 
     #[inline]
-    fn patch(&self, head: &Head, flow: &Flow, stamp: &[u8; STAMP_BYTES], frame: &mut [u8]) {
+    fn patch(&self, head: &Head, flow: &Flow, stamp: StampWords, frame: &mut [u8]) {
         let packet = &mut frame[self.ip_offset..];
         let datagram = match self.version {
             IpVersion::V4 => {
@@ -242,20 +252,20 @@ impl FrameTemplate {
                 &mut packet[Ipv6Repr::BYTES..]
             }
         };
-        let sum = head.udp_sum.add_word(flow.address_sum).add_word(flow.port_sum).add_bytes(stamp);
+        let sum = stamp.add_to(head.udp_sum.add_word(flow.address_sum).add_word(flow.port_sum));
         datagram[..4].copy_from_slice(&flow.fields.ports.to_be_bytes());
         datagram[6..8].copy_from_slice(&written(sum.checksum()).to_be_bytes());
-        datagram[8..8 + STAMP_BYTES].copy_from_slice(stamp);
+        datagram[8..8 + STAMP_BYTES].copy_from_slice(&stamp.to_bytes());
     }
 }
 
 impl Flow {
-    fn new(fields: FlowFields, prefixes: OnesComplementSum) -> Self {
+    fn new(fields: FlowFields, prefixes: OnesComplementSum, stamp: StampFront) -> Self {
         let sum = |bytes: &[u8]| OnesComplementSum::new().add_bytes(bytes).folded();
         let addresses = prefixes
             .add_word(sum(&fields.source.to_be_bytes()))
             .add_word(sum(&fields.destination.to_be_bytes()));
-        Self { fields, address_sum: addresses.folded(), port_sum: sum(&fields.ports.to_be_bytes()) }
+        Self { fields, address_sum: addresses.folded(), port_sum: sum(&fields.ports.to_be_bytes()), stamp }
     }
 }
 
