@@ -73,7 +73,7 @@ def spec(across: Across, upward: Up, lines: Sequence[Line], words: Words) -> str
     names = [str(index) for index in range(len(lines))]
     places = across.positions.values()
     ends = (min(places), max(places))
-    x = alt.X("x:Q", scale=_scale(ends, 10, log=across.log), axis=_ticks(across), title=across.title)
+    x = alt.X("x:Q", scale=_scale(ends, 18, log=across.log), axis=_ticks(across), title=across.title)
 
     def y(field: str) -> alt.Y:
         scale = _scale(upward.domain, 0, log=upward.log)

@@ -151,15 +151,17 @@ def _panel(
     for estimate in sorted(group, key=lambda each: sweep.positions[each.cell[sweep.factor]]):
         series = keys.index(_part(estimate.cell, layout.series))
         at = estimate.cell[sweep.factor]
-        place: Row = {
-            "x": sweep.positions[at], "series": str(series), "name": lines[series].name, "at": at,
-        }  # fmt: skip
+        # Beside a limit every place must be exact: on a slope, one that is moved would seem to exceed it.
+        x = sweep.positions[at] if limits else sweep.beside(at, series, len(keys))
+        place: Row = {"x": finite(x), "series": str(series), "name": lines[series].name, "at": at}
         means.append({**place, **_mean(estimate, by, names)})
         own = trials.get((estimate.measure, cell_key(estimate.cell)), ())
         points += panels.points(place, estimate, own, by, names.words)
         known = limits.get(cell_key(estimate.cell))
         if known is not None:
-            reference.append({"x": place["x"], "value": finite(known * by.factor), "series": place["series"]})
+            reference.append(
+                {"x": sweep.positions[at], "value": finite(known * by.factor), "series": place["series"]}
+            )
     title = names.cell({factor: label for factor, label in group[0].cell.items() if factor in layout.outer})
     data = {"points": points, "means": means, "reference": reference}
     return Panel(title, data, axes.HEIGHT, "", _described(group, means, lines, names))

@@ -12,6 +12,8 @@ from iolab.store.records import StoredRun
 
 FEWEST_LEVELS = 3
 """Two levels are a comparison, not a sweep."""
+MOST_APART = 0.007
+"""Between two lines at one level, as a share of the axis: some pixels."""
 DECADE = 10
 _QUANTITY = re.compile(r"[0-9][0-9.]*\s?[A-Za-zµμ/%]{0,6}")
 """What may stand on an axis; anything else is not a quantity, whatever a parser makes of it."""
@@ -38,6 +40,15 @@ class Sweep:
     """Label to its place."""
     log: bool
     """Drawn on a logarithmic axis, because its levels are spread more evenly there."""
+
+    def beside(self, label: str, line: int, lines: int) -> float:
+        """The place of one of several lines at a level: a little apart, so that equal values do not hide each other."""
+        places = list(self.positions.values())
+        low, high, place = min(places), max(places), self.positions[label]
+        spread = places if not self.log else [math.log(each) for each in places]
+        apart = min(MOST_APART, _closest(spread) / (2 * lines))
+        share = (line - (lines - 1) / 2) * apart
+        return place * (high / low) ** share if self.log else place + share * (high - low)
 
 
 def sweep_of(estimates: Sequence[Estimate], run: StoredRun) -> Sweep | None:

@@ -84,7 +84,8 @@ def test_every_trial_is_a_point_and_every_cell_a_vertex() -> None:
     assert len(chart.panels) == 1
     data = chart.panels[0].data
     assert (len(data["points"]), len(data["means"])) == (4 * 4 * 3, 4 * 4)
-    assert [row["x"] for row in data["means"] if row["series"] == "0"] == [1500, 3000, 4500, 9000]
+    places = [row["x"] for row in data["means"] if row["series"] == "0"]
+    assert places == pytest.approx([1500, 3000, 4500, 9000], abs=7500 * 0.0105 + 1)
     assert chart.panels[0].alt.count(" at 1500 to ") == 4
 
 
@@ -94,6 +95,17 @@ def drawn(run: StoredRun, estimates: Sequence[Estimate], most: int = 480) -> pan
     assert sweep is not None
     shown = lines.choose(estimates, sweep, run, most)
     return lines.chart(shown, sweep, run, {}, names([each.name for each in run.plan.factors], EN))
+
+
+def test_lines_of_equal_values_stand_beside_each_other_but_not_in_the_next_level() -> None:
+    """Each line has a place of its own; all of a level are closer to it than to any other level."""
+    for labels in (("64", "1280", "1518"), ("1500", "3000", "4500", "9000")):
+        places = positions(labels)
+        assert places is not None
+        sweep = Sweep("x", places, logarithmic(list(places.values())))
+        across = [sweep.beside(label, line, 6) for label in places for line in range(6)]
+        assert across == sorted(set(across))
+    assert sweep.beside("3000", 0, 1) == 3000
 
 
 def test_lines_are_told_apart_without_colour() -> None:

@@ -120,7 +120,10 @@ EN = Words(
             "window": "window [bytes]",
             "length": "length of a write [bytes]",
         },
-        lines_note="symbols: every trial; lines: their means, in load curves their medians",
+        lines_note=(
+            "symbols: every trial; lines: their means, in load curves their medians; lines may stand a little apart"
+            " so that none hides another"
+        ),
         limit="line rate",
     ),
     lab=LabWords(
