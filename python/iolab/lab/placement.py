@@ -46,7 +46,7 @@ class Placement:
     arrivals: Mapping[str, int]
     """Port to the CPU of the kernel thread that takes frames in there (threaded NAPI)."""
     realtime: bool = False
-    """Whether all of them run before other work of the host (SCHED_FIFO)."""
+    """Whether what takes frames in runs before other work of the host (SCHED_FIFO)."""
 
     def priority(self, port: str) -> int | None:
         """Return the realtime priority of the thread that takes frames in at a port; None: a normal one.
@@ -56,6 +56,18 @@ class Placement:
         if not self.realtime:
             return None
         return FAR_PRIORITY if port in self.receivers else DEVICE_PRIORITY
+
+    @property
+    def instrument_priority(self) -> int | None:
+        """Return the realtime priority of the instrument's threads; None: they run as others do.
+
+        A sender never sleeps, so it must not have one where anything else of the trial needs its CPU.
+        """
+        others = {*self.arrivals.values(), *self.receivers.values()}
+        alone = len(set(self.senders.values())) == len(self.senders) and not others & set(
+            self.senders.values()
+        )
+        return INSTRUMENT_PRIORITY if self.realtime and alone else None
 
     def shared(self) -> tuple[str, ...]:
         """Return what shares a CPU with something that it must not share with, a sentence each."""
@@ -104,10 +116,8 @@ def place(directions: tuple[Way, ...], cpus: int, *, realtime: bool = False) -> 
         for port in way.arrivals[:-1]:
             arrivals.setdefault(port, cpu["device", index])
         arrivals.setdefault(way.target.ref, cpu["receive", index])
-    busy = {cpu["send", index] for index in range(count)}
-    others = {*arrivals.values(), *(cpu["receive", index] for index in range(count))}
     return Placement(
-        realtime=realtime and not busy & others,  # a sender never sleeps: nothing else would run beside it
+        realtime=realtime,
         senders={way.source.ref: cpu["send", index] for index, way in enumerate(directions)},
         receivers={way.target.ref: cpu["receive", index] for index, way in enumerate(directions)},
         arrivals=arrivals,

@@ -123,14 +123,13 @@ def _on_the_way(
     own = receiver.socket.dropped_frames  # the kernel counts these at the interface as well
     for out, into in way.hops:
         leaving, arriving = ports[out], ports[into]
-        full = _interface(leaving, before, after, "tx_dropped") + _xdp_losses(leaving, before, after)
-        found.append(Drop(into, RING_FULL, full))
+        redirected = _xdp_losses(leaving, before, after)  # veth counts these at both ends
+        found.append(Drop(into, RING_FULL, _interface(leaving, before, after, "tx_dropped") + redirected))
         found.append(Drop(out, QDISC, _qdisc(leaving, before, after)))
         found.append(Drop(out, "tx_errors", _interface(leaving, before, after, "tx_errors")))
+        twice = redirected + (own if into == way.target.ref else 0)
         dropped = _interface(arriving, before, after, "rx_dropped")
-        if into == way.target.ref:
-            dropped = max(0, dropped - own)
-        found.append(Drop(into, "rx_dropped", dropped))
+        found.append(Drop(into, "rx_dropped", max(0, dropped - twice)))
         found.append(Drop(into, "rx_errors", _interface(arriving, before, after, "rx_errors")))
         if into in after.devices and into in before.devices:
             ruled = after.devices[into].dropped_frames - before.devices[into].dropped_frames

@@ -136,10 +136,11 @@ def _metrics(
 ) -> dict[str, Metric]:
     sizes, rate_fps = sizes_of(measure), (found.robust_fps or 0.0) * directions
     at_lower = [records[place] for place in found.lower_trials]
+    unknown = 0.0 if found.reason is StopReason.NOTHING_PASSES else None  # what was not found is no zero
     rates = {
-        "forwarded_fps": found.robust_fps or 0.0,
-        "forwarded_strict_fps": found.strict_fps or 0.0,
-        "lower_fps": found.lower_fps or 0.0,
+        "forwarded_fps": found.robust_fps or unknown,
+        "forwarded_strict_fps": found.strict_fps or unknown,
+        "lower_fps": found.lower_fps or unknown,
         "upper_fps": found.upper_fps,
         "ci_low_fps": None if found.interval_fps is None else found.interval_fps[0],
         "ci_high_fps": None if found.interval_fps is None else found.interval_fps[1],
@@ -149,8 +150,9 @@ def _metrics(
         rates["search_mean_fps"] = sum(found.searches_fps) / len(found.searches_fps)
         rates["search_max_fps"] = max(found.searches_fps)
     metrics = {name: Metric(fps * directions, "pps") for name, fps in rates.items() if fps is not None}
-    metrics["forwarded_bps_l1"] = Metric(bps_l1(rate_fps, sizes), "bit/s")
-    metrics["forwarded_bps_l2"] = Metric(bps_l2(rate_fps, sizes), "bit/s")
+    if "forwarded_fps" in metrics:
+        metrics["forwarded_bps_l1"] = Metric(bps_l1(rate_fps, sizes), "bit/s")
+        metrics["forwarded_bps_l2"] = Metric(bps_l2(rate_fps, sizes), "bit/s")
     metrics["search_seconds"] = Metric(seconds, "s")
     metrics["load_trials"] = Metric(float(found.trials), "count")
     metrics["perturbed_trials"] = Metric(float(found.perturbed_trials), "count")

@@ -13,7 +13,7 @@ from iolab.agent.messages import Json, Reading, decode
 from iolab.agent.traffic import DeviceCounts, PortOpened, TrafficRan, open_ports, run_traffic
 from iolab.experiment.measures import Packets
 from iolab.lab.packets import device_id
-from iolab.lab.placement import INSTRUMENT_PRIORITY, Way, next_hop, ways
+from iolab.lab.placement import Way, next_hop, ways
 from iolab.lab.resources import scheduled
 from iolab.lab.shown import Interface, value_shown
 from iolab.trial.balance import Balance, Port, Snapshot, balances, due_frames, offered_frames
@@ -100,7 +100,7 @@ class LoadBench:
         try:
             params = open_params(self.measure, self.directions, self.site.placement)
             self.ports = open_ports(self.site.agent, params)
-            self._schedule(INSTRUMENT_PRIORITY if self.site.placement.realtime else None)
+            self._schedule(self.site.placement.instrument_priority)
             self._macs = {way.name: self._mac(next_hop(self.site.lab, way)) for way in self.directions}
         except Refused as error:
             self.__exit__(None, None, None)

@@ -29,14 +29,18 @@ def measure_load_curve(site: Site, measure: LoadCurve) -> Measured:
     with LoadBench(site, measure, measure.loss_ratio) as bench:
         found: list[LoadRecord] = []
         searched: Json = None
+        notes: tuple[Warning, ...] = ()
         if measure.rate is not None:
             rate_fps = fps_of(measure.rate, measure, "rate")
         else:
             found, result, strategy = searched_rate(bench, measure)
             searched = raw_search("fast", strategy.goal, result)
-            if not result.robust_fps:
+            rate_fps = result.robust_fps or max(record.forwarded_fps for record in found) / len(
+                bench.directions
+            )
+            if not rate_fps:
                 raise TrialFailed(f"looking for the rate of the load curve: {result.text}")
-            rate_fps = result.robust_fps
+            notes += () if result.robust_fps else (_unfound(result.text),)
         steps = [bench.run(_trial(measure, rate_fps * share), "curve", share) for share in measure.steps]
         everything = [*found, *steps]
         total_fps = rate_fps * len(bench.directions)
@@ -49,11 +53,16 @@ def measure_load_curve(site: Site, measure: LoadCurve) -> Measured:
             metrics |= _step(step)
         return Measured(
             metrics=metrics,
-            warnings=(*_above_line(measure, rate_fps), *common_warnings(bench, everything)),
+            warnings=(*notes, *_above_line(measure, rate_fps), *common_warnings(bench, everything)),
             measured_ns=sum(record.result.duration_ns for record in everything),
             commands=(),
             raw=raw_samples(bench, everything, search=searched, rate_fps=total_fps),
         )
+
+
+def _unfound(text: str) -> Warning:
+    advice = "give the measure a rate, or let other work of the host end first"
+    return Warning("search-partial", f"100 % is the highest rate forwarded with any loss: {text}", advice)
 
 
 def _trial(measure: LoadCurve, fps: float) -> LoadTrial:
