@@ -12,9 +12,10 @@ from iolab.experiment.experiment import Experiment
 from iolab.lab.facts import Facts
 from iolab.plan.make import make_plan
 from iolab.plan.types import Plan
+from iolab.run.calibrate import decode_calibration
 from iolab.run.observer import Observer
 from iolab.run.prepare import changed_facts
-from iolab.run.session import Session, Tally
+from iolab.run.session import Host, Session, Tally
 from iolab.store.folder import EXPERIMENT, RunFolder, create_folder
 from iolab.store.read import experiment_text, load_run
 from iolab.store.records import StoredRun
@@ -95,9 +96,19 @@ def work_on(
     folder = RunFolder(path)
     try:
         missing = [step for step in run.plan.steps if step.key not in done]
-        return Session(experiment, run.plan, agent, folder, clock).walk(missing, observer)
+        return Session(experiment, run.plan, agent, folder, clock, _host(run)).walk(missing, observer)
     finally:
         folder.close()
+
+
+def _host(run: StoredRun) -> Host:
+    """Return what a session must know of the host that the run began on."""
+    facts = run.facts
+    cpus, calibration = facts.get("cpus"), facts.get("calibration")
+    return Host(
+        cpus=cpus if isinstance(cpus, int) else Host().cpus,
+        calibration=decode_calibration(calibration) if isinstance(calibration, dict) else None,
+    )
 
 
 def _unsuitable(run: StoredRun, doing: str, seen: str, allowed: str, advice: str) -> InputError:

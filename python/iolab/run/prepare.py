@@ -10,6 +10,7 @@ from iolab.agent.messages import Json
 from iolab.agent.transport import LocalTransport, find_agent
 from iolab.errors import AgentError, UnsupportedError
 from iolab.lab.facts import Facts, decode_facts
+from iolab.run.calibrate import stored_calibration
 
 PROGRAMS = ("iperf3", "ip", "tc", "ethtool", "sysctl", "taskset", "ps")
 """Whose versions matter for a result."""
@@ -68,7 +69,9 @@ def read_facts(agent: Agent) -> tuple[Facts, dict[str, Json]]:
     """Return this host's facts, decoded and as stored in facts.json."""
     raw = agent.call("facts.read", {"programs": list(PROGRAMS), "settings": list(SETTINGS)}, FACTS_DEADLINE_S)
     hello = json.loads(json.dumps(asdict(agent.hello)))
-    return decode_facts(hello, raw), {**raw, "hello": hello}
+    calibration = stored_calibration(raw)
+    known = {} if calibration is None else {"calibration": calibration}
+    return decode_facts(hello, raw), {**raw, "hello": hello, **known}
 
 
 def changed_facts(stored: Mapping[str, object], now: Mapping[str, object]) -> list[str]:

@@ -67,14 +67,14 @@ class Session:
         agent: Agent,
         folder: RunFolder,
         clock: Clock,
-        host: Host = Host(),
+        host: Host | None = None,
     ) -> None:
         self._plan = plan
         self._resolver = Resolver(experiment)
         self._agent = agent
         self._folder = folder
         self._clock = clock
-        self._host = host
+        self._host = host or Host()
         self._lab = StandingLab(agent, folder.append_commands)
 
     def walk(self, steps: Sequence[Step], observer: Observer) -> Tally:
