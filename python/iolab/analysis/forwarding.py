@@ -29,8 +29,8 @@ Reader = Callable[[str], object | None]
 """A trial's key to its raw samples; may raise StoreError."""
 CellKey = frozenset[tuple[str, str]]
 
-MOST_SAMPLES = 600
-"""Trials whose samples are read for one measure; of more, the first blocks of every cell."""
+MOST_SAMPLES = 250
+"""Trials whose samples are read for one measure, some 30 ms each; of more, the first blocks of every cell."""
 NEAR_RATIO = 1.25
 """Losses up to this multiple of the lowest load that lost count for the verdict: far above, anything may break."""
 ONE_WAY, BOTH_WAYS = "one-way", "both-ways"
@@ -41,6 +41,12 @@ _KINDS = (
     ("lower_fps", PacketKind.FORWARDING),
 )
 """The metric that tells a kind from the others."""
+_JUDGED = {
+    PacketKind.FORWARDING: "search",
+    PacketKind.LOAD_CURVE: "curve",
+    PacketKind.LATENCY: "latency",
+}
+"""Purpose of the load trials that a verdict is about."""
 _STEP = re.compile(r"([a-z0-9_]+)\[([0-9.]+) ?%(?: (.+))?\]")
 """A metric at one step: cpu_busy_ratio[110 % cpu1]."""
 
@@ -97,7 +103,7 @@ def _conclude(
         kind=kind,
         ratios=direction_ratios([each for each in estimates if each.metric == "forwarded_fps"]),
         curves=curves(estimates),
-        cells=tuple(_truth(cell, read[key]) for key, cell in cells.items() if key in read),
+        cells=tuple(_truth(kind, cell, read[key]) for key, cell in cells.items() if key in read),
         paths=_observed(
             (port.port, port.path, port.fallbacks) for sample in everything for port in set(sample.ports)
         ),
@@ -167,9 +173,11 @@ def curves(estimates: Sequence[Estimate]) -> tuple[Curve, ...]:
     )
 
 
-def _truth(cell: Mapping[str, str], samples: Sequence[Sample]) -> CellTruth:
+def _truth(kind: PacketKind, cell: Mapping[str, str], samples: Sequence[Sample]) -> CellTruth:
+    """A curve may have searched for its rate first: that search counts for the balance, not for the verdict."""
     load_trials = [trial for sample in samples for trial in sample.load_trials]
-    return CellTruth(cell, len(samples), verdict(load_trials), balance_sheet(load_trials))
+    judged = [trial for trial in load_trials if trial.purpose == _JUDGED[kind]]
+    return CellTruth(cell, len(samples), verdict(judged or load_trials), balance_sheet(load_trials))
 
 
 def verdict(load_trials: Sequence[LoadTrial]) -> Verdict:

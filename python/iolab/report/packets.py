@@ -160,8 +160,7 @@ def limit_lines(analysis: Analysis, names: Names) -> list[str]:
     for found in analysis.forwarding:
         causes = Counter((each.verdict.limit, each.verdict.place) for each in found.cells)
         for (limit, place), count in causes.most_common(MOST_CAUSES):
-            cause = text.limit_names.get(limit, limit)
-            cause = text.limit_at.format(limit=cause, place=place) if place else cause
+            cause = _cause(limit, place, names)
             measure = names.measure(found.measure)
             lines.append(
                 text.limited.format(measure=measure, count=count, total=len(found.cells), limit=cause)
@@ -214,11 +213,16 @@ def _levels(each: CellTruth, factors: Sequence[str]) -> list[str]:
 
 def _verdict(each: CellTruth, names: Names) -> tuple[str, str, str]:
     text, verdict = names.words.packets, each.verdict
-    limit = text.limit_names.get(verdict.limit, verdict.limit)
-    if verdict.place:
-        limit = text.limit_at.format(limit=limit, place=verdict.place)
+    limit = _cause(verdict.limit, verdict.place, names)
     count = text.of.format(count=verdict.count, total=verdict.total) if verdict.total else names.words.none
     return limit, count, verdict_sentence(each, names)
+
+
+def _cause(limit: str, place: str, names: Names) -> str:
+    """What limited, and where, unless that says the same."""
+    text = names.words.packets
+    name = text.limit_names.get(limit, limit)
+    return text.limit_at.format(limit=name, place=place) if place and place != limit else name
 
 
 def verdict_sentence(each: CellTruth, names: Names) -> str:

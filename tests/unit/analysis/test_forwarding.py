@@ -99,6 +99,34 @@ def test_a_disturbed_host_is_the_verdict_only_where_there_is_no_other() -> None:
     assert verdict([]).cpu is None
 
 
+def test_a_curve_is_not_judged_by_the_search_before_it() -> None:
+    """Losses of the search for 100 % are in the balance sheet, the verdict is of the curve's own steps."""
+    run, _, _ = forwarding(1, measures=("curve",))
+    row = {"intended_fps": 1.0, "cpus": [], "balance": []}
+    load_trials = [
+        *({**row, "purpose": "search", "verdict": {"limit": "generator", "text": "a"}} for _ in range(9)),
+        {**row, "purpose": "curve", "verdict": {"limit": "thread", "place": "dut.eth0", "text": "b"}},
+    ]
+    found = analyse(run.trials, run.plan, lambda key: {"schema": 1, "load_trials": load_trials})
+    cell = found.forwarding[0].cells[0]
+    assert (cell.verdict.limit, cell.verdict.total, cell.balance.load_trials) == ("thread", 1, 10)
+
+
+def test_of_very_many_trials_the_first_blocks_are_read() -> None:
+    """What is read is bounded; every cell keeps some; the report can say how many."""
+    run, _, _ = forwarding(8, measures=("ndr",))
+    asked: list[str] = []
+
+    def samples(key: str) -> object | None:
+        asked.append(key)
+        return {"schema": 1, "load_trials": []}
+
+    found = analyse(run.trials, run.plan, samples).forwarding[0]
+    assert (len(asked), found.samples_read, found.samples_total) == (250, 250, 336)
+    assert len(found.cells) == 42
+    assert max(each.trials for each in found.cells) - min(each.trials for each in found.cells) == 1
+
+
 def test_a_balance_sheet_adds_up_over_trials_and_directions() -> None:
     """Equal places are one line, most frames first; opposite signs do not close a trial."""
     trials = [

@@ -101,6 +101,16 @@ def test_the_balance_sheet_shows_unexplained_frames_always(made: Made) -> None:
     )
 
 
+def test_a_cause_that_is_its_own_place_is_said_once(made: Made) -> None:
+    """'the generator', not 'the generator: generator'."""
+    run, analysis, _ = made
+    found = analysis.forwarding[1]
+    judged = replace(found.cells[0].verdict, limit="generator", place="generator")
+    found = replace(found, cells=(replace(found.cells[0], verdict=judged),))
+    lines = packets.limit_lines(replace(analysis, forwarding=(found,)), names([], EN))
+    assert lines[0] == "curve: 1 of 1 cells were limited by the generator."
+
+
 def test_rates_are_in_frames_and_bits_with_the_line_rate(page: str) -> None:
     """Two open charts of the search, against frame size, with a key of six lines and the limit."""
     text = shown(page)
