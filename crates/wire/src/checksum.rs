@@ -63,14 +63,12 @@ pub const fn update_checksum(checksum: u16, old: u16, new: u16) -> u16 {
     !fold(!checksum as u64 + !old as u64 + new as u64)
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "the carries are folded in before the cut")]
+#[expect(clippy::cast_possible_truncation, reason = "the upper half was shifted down before the cut")]
 #[inline]
 const fn fold(sum: u64) -> u16 {
-    let sum = (sum >> 32) + (sum & 0xffff_ffff);
-    let sum = (sum >> 16) + (sum & 0xffff);
-    let sum = (sum >> 16) + (sum & 0xffff);
-    let sum = (sum >> 16) + (sum & 0xffff);
-    sum as u16
+    // Added to itself with its halves swapped, a number has both halves' sum, carry included, in its upper half.
+    let sum = (sum.wrapping_add(sum.rotate_left(32)) >> 32) as u32;
+    (sum.wrapping_add(sum.rotate_left(16)) >> 16) as u16
 }
 
 #[cfg(test)]

@@ -74,7 +74,8 @@ struct Head {
 struct Flow {
     fields: FlowFields,
     address_sum: u16,
-    port_sum: u16,
+    /// addresses and ports
+    constant_sum: u16,
     stamp: StampFront,
 }
 
@@ -231,32 +232,40 @@ impl FrameTemplate {
             frame[rest.clone()].copy_from_slice(&head.bytes[rest]);
         }
         let stamp = fields.stamp.complete(sequence, tx_time_ns);
-        self.patch(head, fields, stamp, frame);
+        let packet = &mut frame[self.ip_offset..];
+        match self.version {
+            IpVersion::V4 => patch_v4(head, fields, stamp, packet),
+            IpVersion::V6 => patch_v6(head, fields, stamp, packet),
+        }
         Ok(head.memory_bytes)
     }
+}
 
-    #[inline]
-    fn patch(&self, head: &Head, flow: &Flow, stamp: StampWords, frame: &mut [u8]) {
-        let packet = &mut frame[self.ip_offset..];
-        let datagram = match self.version {
-            IpVersion::V4 => {
-                let checksum = head.ip_sum.add_word(flow.address_sum).checksum();
-                packet[10..12].copy_from_slice(&checksum.to_be_bytes());
-                packet[12..16].copy_from_slice(&flow.fields.source.to_be_bytes()[4..]);
-                packet[16..20].copy_from_slice(&flow.fields.destination.to_be_bytes()[4..]);
-                &mut packet[Ipv4Repr::BYTES..]
-            }
-            IpVersion::V6 => {
-                packet[16..24].copy_from_slice(&flow.fields.source.to_be_bytes());
-                packet[32..40].copy_from_slice(&flow.fields.destination.to_be_bytes());
-                &mut packet[Ipv6Repr::BYTES..]
-            }
-        };
-        let sum = stamp.add_to(head.udp_sum.add_word(flow.address_sum).add_word(flow.port_sum));
-        datagram[..4].copy_from_slice(&flow.fields.ports.to_be_bytes());
-        datagram[6..8].copy_from_slice(&written(sum.checksum()).to_be_bytes());
-        datagram[8..8 + STAMP_BYTES].copy_from_slice(&stamp.to_bytes());
-    }
+#[inline]
+fn patch_v4(head: &Head, flow: &Flow, stamp: StampWords, packet: &mut [u8]) {
+    let (ip, datagram) = packet.split_at_mut(Ipv4Repr::BYTES);
+    let checksum = head.ip_sum.add_word(flow.address_sum).checksum();
+    ip[10..12].copy_from_slice(&checksum.to_be_bytes());
+    ip[12..16].copy_from_slice(&flow.fields.source.to_be_bytes()[4..]);
+    ip[16..20].copy_from_slice(&flow.fields.destination.to_be_bytes()[4..]);
+    patch_datagram(head, flow, stamp, datagram);
+}
+
+#[inline]
+fn patch_v6(head: &Head, flow: &Flow, stamp: StampWords, packet: &mut [u8]) {
+    let (ip, datagram) = packet.split_at_mut(Ipv6Repr::BYTES);
+    ip[16..24].copy_from_slice(&flow.fields.source.to_be_bytes());
+    ip[32..40].copy_from_slice(&flow.fields.destination.to_be_bytes());
+    patch_datagram(head, flow, stamp, datagram);
+}
+
+#[inline]
+fn patch_datagram(head: &Head, flow: &Flow, stamp: StampWords, datagram: &mut [u8]) {
+    let datagram = &mut datagram[..UdpRepr::BYTES + STAMP_BYTES];
+    let sum = stamp.add_to(head.udp_sum.add_word(flow.constant_sum));
+    datagram[..4].copy_from_slice(&flow.fields.ports.to_be_bytes());
+    datagram[6..8].copy_from_slice(&written(sum.checksum()).to_be_bytes());
+    datagram[8..].copy_from_slice(&stamp.to_bytes());
 }
 
 impl Flow {
@@ -265,7 +274,8 @@ impl Flow {
         let addresses = prefixes
             .add_word(sum(&fields.source.to_be_bytes()))
             .add_word(sum(&fields.destination.to_be_bytes()));
-        Self { fields, address_sum: addresses.folded(), port_sum: sum(&fields.ports.to_be_bytes()), stamp }
+        let constants = addresses.add_word(sum(&fields.ports.to_be_bytes()));
+        Self { fields, address_sum: addresses.folded(), constant_sum: constants.folded(), stamp }
     }
 }
 
