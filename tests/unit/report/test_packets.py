@@ -103,7 +103,7 @@ def test_the_balance_sheet_shows_unexplained_frames_always(made: Made) -> None:
 
 def test_a_cause_that_is_its_own_place_is_said_once(made: Made) -> None:
     """'the generator', not 'the generator: generator'."""
-    run, analysis, _ = made
+    _, analysis, _ = made
     found = analysis.forwarding[1]
     judged = replace(found.cells[0].verdict, limit="generator", place="generator")
     found = replace(found, cells=(replace(found.cells[0], verdict=judged),))
