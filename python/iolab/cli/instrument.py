@@ -41,7 +41,11 @@ def calibrate(as_json: Annotated[bool, typer.Option("--json", help="Print JSON."
 def _print_path(name: str, one: Mapping[str, Json]) -> None:
     say(f"{name}:")
     for figure in figures(one):
-        value = "unknown" if figure.value is None else format_count(round(figure.value) if abs(figure.value) >= 100 else figure.value)
+        value = (
+            "unknown"
+            if figure.value is None
+            else format_count(round(figure.value) if abs(figure.value) >= 100 else figure.value)
+        )
         say(f"  {figure.name}: {value}")
 
 

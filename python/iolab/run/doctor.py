@@ -129,9 +129,13 @@ def _packet_path(agent: Agent) -> Finding:
 
 def _placing(facts: Facts) -> Finding:
     if facts.cpus >= PACKET_CPUS:
-        return Finding("CPUs for packets", Grade.GOOD, f"{facts.cpus}: sender, device and receiver have one each")
+        return Finding(
+            "CPUs for packets", Grade.GOOD, f"{facts.cpus}: sender, device and receiver have one each"
+        )
     seen = f"{facts.cpus}: sender, device under test and receiver must share"
-    return Finding("CPUs for packets", Grade.LIMITED, seen, f"{PACKET_CPUS} per direction are needed for one each")
+    return Finding(
+        "CPUs for packets", Grade.LIMITED, seen, f"{PACKET_CPUS} per direction are needed for one each"
+    )
 
 
 def _program(facts: Facts, name: str, package: str) -> Finding:
