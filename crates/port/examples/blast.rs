@@ -1,7 +1,10 @@
 //! Sends numbered, time-stamped frames as fast as a port takes them, or at a rate, and says what the port and the
 //! interface counted. The rate is kept on average only; exact pacing is the engine's.
 //!
-//! `blast INTERFACE [xdp|ring|messages|bare] [size=60] [frames=N] [seconds=2] [rate=PPS] [cpu=N] [batch=256] [slots=N]`
+//! `blast INTERFACE [xdp|ring|messages|bare] [size=60] [frames=N] [seconds=2] [rate=PPS] [cpu=N] [batch=256] [slots=N]
+//! [burst=1]`
+//!
+//! `burst` frames share one reading of the clock, as those that are due together do in the engine (1 to 64).
 
 use std::error::Error;
 use std::net::Ipv4Addr;
@@ -22,6 +25,7 @@ struct Options {
     cpu: Option<usize>,
     batch: usize,
     slots: u32,
+    burst: usize,
 }
 
 fn options() -> Result<Options, Box<dyn Error>> {
@@ -37,6 +41,7 @@ fn options() -> Result<Options, Box<dyn Error>> {
         cpu: None,
         batch: 256,
         slots: 0,
+        burst: 1,
     };
     for word in words {
         match word.split_once('=') {
@@ -48,6 +53,7 @@ fn options() -> Result<Options, Box<dyn Error>> {
             Some(("cpu", value)) => options.cpu = Some(value.parse()?),
             Some(("batch", value)) => options.batch = value.parse()?,
             Some(("slots", value)) => options.slots = value.parse()?,
+            Some(("burst", value)) => options.burst = value.parse::<usize>()?.max(1),
             Some((key, _)) => return Err(format!("{key}: unknown; see the head of this file").into()),
         }
     }
@@ -91,12 +97,15 @@ fn blast<P: TxPort>(mut port: P, options: &Options, stamped: bool) -> Result<(),
         }
         let mut batch = reserve(&mut port, due);
         let granted = batch.granted();
-        for index in 0..granted {
-            let bytes = batch.frame(index, options.frame_bytes);
-            if stamped {
-                template.emit_primed(0, 0, sequence, clock.now_ns(), bytes)?;
+        for first in (0..granted).step_by(options.burst) {
+            let tx_time_ns = if stamped { clock.now_ns() } else { 0 };
+            for index in first..granted.min(first + options.burst) {
+                let bytes = batch.frame(index, options.frame_bytes);
+                if stamped {
+                    template.emit_primed(0, 0, sequence, tx_time_ns, bytes)?;
+                }
+                sequence += 1;
             }
-            sequence += 1;
         }
         batch.commit(granted);
         port.flush()?;

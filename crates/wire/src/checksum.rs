@@ -63,7 +63,6 @@ pub const fn update_checksum(checksum: u16, old: u16, new: u16) -> u16 {
     !fold(!checksum as u64 + !old as u64 + new as u64)
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "the upper half was shifted down before the cut")]
 #[inline]
 const fn fold(sum: u64) -> u16 {
     // Added to itself with its halves swapped, a number has both halves' sum, carry included, in its upper half.
