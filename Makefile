@@ -12,7 +12,7 @@ RUST := $(wildcard Cargo.toml Cargo.lock .cargo/config.toml) $(shell find crates
 # A .venv cannot be moved, and dies with its Python: then it is made anew.
 $(shell { [ -x $(BIN)/python ] && grep -qs '$(CURDIR)/.venv/bin/python' $(BIN)/pip $(BIN)/iolab; } || rm -rf .venv)
 
-.PHONY: help setup demo test lint bench wheel requirements clean packages packages-test
+.PHONY: help setup demo demo-forwarding test lint bench wheel requirements clean packages packages-test
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -21,6 +21,9 @@ setup: packages $(BIN)/iolab-agent  ## everything that .venv/bin/iolab needs
 
 demo: setup  ## run labs/quickstart.yaml and print its result table and report
 	@scripts/demo.sh
+
+demo-forwarding: setup  ## run labs/forwarding.yaml: frames per second through a namespace (5 minutes)
+	@scripts/demo.sh labs/forwarding.yaml
 
 test: packages-test setup $(BIN)/.iolab-dev  ## every check and test
 	@scripts/test.sh

@@ -29,10 +29,20 @@ _NANOSECONDS = {
     "ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 3600 * 10**9,
 }  # fmt: skip
 
+_FRAME_RATES = {
+    **{f"{letter}pps": (1000**power, "pps") for power, letter in enumerate(("", "k", "M", "G"))},
+    **{unit: (factor, "bit") for unit, factor in _BITS_PER_SECOND.items() if unit},
+    "%": (1, "%"),
+}  # fmt: skip
+
 BYTES_ALLOWED = "a whole number of bytes, or with K, M, G, T (binary: 128K is 131072 bytes)"
 BITS_PER_SECOND_ALLOWED = "bit/s, plain or with kbit, Mbit, Gbit, Tbit (decimal: 1Gbit is 1000000000 bit/s)"
 NANOSECONDS_ALLOWED = "a duration with its unit: ns, us, ms, s, min, h (12us, 10s)"
 RATIO_ALLOWED = "a ratio from 0 to 1 (0.0001), or percent (0.01%)"
+SHARE_ALLOWED = "a share from 0 to 2 (0.5, 1.2), or percent (50%, 120%)"
+FRAME_RATE_ALLOWED = (
+    "frames/s with pps, kpps, Mpps (100kpps); bit/s of frames with kbit, Mbit, Gbit; or percent of line_rate"
+)
 
 
 class UnitError(ValueError):
@@ -92,6 +102,36 @@ def parse_ratio(value: object) -> float:
             value, RATIO_ALLOWED, "" if unit else f"did you mean {_plain(number)}%?" if number <= 100 else ""
         )
     return float(ratio)
+
+
+def parse_share(value: object) -> float:
+    """Return a share of a rate: 0.5, "50%", "120%"."""
+    if isinstance(value, float) and value == value and 0 <= value <= 2:
+        return value
+    number, unit = _split(value, SHARE_ALLOWED)
+    share = number / 100 if unit else number
+    if unit not in ("", "%") or share > 2:
+        raise UnitError(value, SHARE_ALLOWED)
+    return float(share)
+
+
+def parse_frame_rate(value: object) -> str:
+    """Return a load in its plainest spelling: "100kpps" as "100000pps", "1Gbit" as "1000000000bit", "10%" as it is."""
+    number, unit = _split(value, FRAME_RATE_ALLOWED)
+    if not number or unit not in _FRAME_RATES:
+        advice = f"did you mean {_plain(number)}pps?" if not unit else ""
+        raise UnitError(value, FRAME_RATE_ALLOWED, advice)
+    factor, plain = _FRAME_RATES[unit]
+    amount = _EXACT.multiply(number, factor)
+    if amount > LARGEST:
+        raise UnitError(value, FRAME_RATE_ALLOWED, f"at most {LARGEST}")
+    return f"{_plain(amount.normalize() + 0)}{plain}"
+
+
+def split_frame_rate(text: str) -> tuple[float, str]:
+    """Return the number and the unit ("pps", "bit" or "%") of a load as `parse_frame_rate` gives it."""
+    number, unit = _split(text, FRAME_RATE_ALLOWED)
+    return float(number), unit
 
 
 def write_bytes(value: int) -> str:

@@ -20,6 +20,7 @@ from iolab.lab.difference import difference
 from iolab.lab.resources import (
     Command,
     CreateNetns,
+    DeviceState,
     Expectation,
     Resource,
     Run,
@@ -158,6 +159,7 @@ class Computer:
         found = []
         for expectation in self.expectations():
             source = expectation.reading.source
+            assert not isinstance(source, DeviceState), "this computer has no agent"
             if source not in texts:
                 texts[source] = self.read(source)
             value = extract(expectation.reading, texts[source])

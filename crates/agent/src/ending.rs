@@ -13,6 +13,8 @@ use crate::undo::undo_changes;
 pub fn end(host: &Host, report: impl FnOnce(&UndoReport)) -> ! {
     let _once = lock(&ENDING);
     host.end_changes();
+    host.traffic.close_all();
+    host.devices.stop_all();
     let outcome = undo_changes(host, &host.journal, None);
     if host.children.any_started() {
         kill_remains(Remains { journal: &host.author.journal(), group: None, rootless: false });

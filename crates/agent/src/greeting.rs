@@ -51,6 +51,20 @@ fn abilities(beginning: &Beginning) -> (Vec<String>, Vec<String>) {
         capabilities.push("netns");
     }
     capabilities.extend(["setting", "sample", "journal", "facts"]);
+    // Ports need the same rights as namespaces do, and no program.
+    if has_capabilities(&[CAP_NET_ADMIN, CAP_NET_RAW]) {
+        capabilities.push("traffic");
+        if beginning.user.is_root() {
+            capabilities.push("device");
+        } else {
+            limits.push(
+                "no devices under test, and no reception by AF_XDP: only root may load BPF programs"
+                    .to_owned(),
+            );
+        }
+    } else {
+        limits.push("no generated traffic: the agent lacks CAP_NET_ADMIN or CAP_NET_RAW".to_owned());
+    }
     (capabilities.into_iter().map(str::to_owned).collect(), limits)
 }
 
@@ -75,4 +89,5 @@ fn build() -> String {
 
 // linux/capability.h
 const CAP_NET_ADMIN: u32 = 12;
+const CAP_NET_RAW: u32 = 13;
 const CAP_SYS_ADMIN: u32 = 21;

@@ -8,6 +8,7 @@ use iolab_protocol::facts::InterfaceFacts;
 use iolab_protocol::{ErrorCode, ErrorData, ErrorObject, Predecessor, Undo};
 
 use crate::child::{Child, Children, End, Kin};
+use crate::devices::Devices;
 use crate::faults::{refused, Answer};
 use crate::journal::{Author, Journal};
 use crate::output::Output;
@@ -16,6 +17,7 @@ use crate::spawn::{Program, Spawner};
 use crate::state::{Claim, StateFolder};
 use crate::supervise::Processes;
 use crate::sync::lock;
+use crate::traffic::PortSets;
 
 /// The agent's shared state.
 pub struct Host {
@@ -33,6 +35,10 @@ pub struct Host {
     pub processes: Processes,
     /// Series of readings.
     pub series: SeriesTable,
+    /// Sets of ports.
+    pub traffic: PortSets,
+    /// Devices under test.
+    pub devices: Devices,
     /// The host's interfaces, where the agent cannot see them from its own namespaces.
     pub host_interfaces: Option<Vec<InterfaceFacts>>,
     /// Held while changes are taken back: one undoing at a time.
@@ -79,6 +85,8 @@ impl Host {
             children,
             processes: Processes::default(),
             series: SeriesTable::default(),
+            traffic: PortSets::default(),
+            devices: Devices::default(),
             undoing: Mutex::default(),
             right: Mutex::default(),
             changing: RwLock::default(),

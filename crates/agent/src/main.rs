@@ -6,6 +6,7 @@ mod capture;
 mod child;
 mod clock;
 mod commands;
+mod devices;
 mod ending;
 mod facts;
 mod faults;
@@ -26,6 +27,7 @@ mod spawn;
 mod state;
 mod supervise;
 mod sync;
+mod traffic;
 mod undo;
 
 use std::io::{self, IsTerminal, Write};

@@ -18,7 +18,7 @@ use crate::clock::now_ns;
 use crate::ending::end;
 use crate::faults::Answer;
 use crate::host::Host;
-use crate::{commands, facts, journals, series, setting, supervise};
+use crate::{commands, devices, facts, journals, series, setting, supervise, traffic};
 
 /// Serve requests until standard input ends, then undo everything and exit.
 pub fn serve(host: &Arc<Host>) -> ! {
@@ -89,6 +89,12 @@ fn work(host: &Arc<Host>, request: Request) {
         Call::SampleRead(params) => answer(host, id, series::read(host, &params)),
         Call::SampleStart(params) => answer(host, id, series::start(host, params)),
         Call::SampleStop(params) => answer(host, id, series::stop(host, &params)),
+        Call::TrafficOpen(params) => answer(host, id, traffic::open(host, &params)),
+        Call::TrafficRun(params) => answer(host, id, traffic::run(host, &params)),
+        Call::TrafficClose(params) => answer(host, id, traffic::close(host, &params)),
+        Call::DeviceStart(params) => answer(host, id, devices::start(host, &params)),
+        Call::DeviceRead(params) => answer(host, id, devices::read(host, &params)),
+        Call::DeviceStop(params) => answer(host, id, devices::stop(host, &params)),
         Call::FactsRead(params) => answer(host, id, facts::read(host, &params)),
         Call::JournalList(params) => answer(host, id, journals::list(host, &params)),
         Call::JournalUndo(params) => answer(host, id, journals::undo(host, &params)),

@@ -4,43 +4,16 @@
 
 mod common;
 
-use std::os::unix::fs::{chown, PermissionsExt};
 use std::path::Path;
-use std::process::Command;
 
-use common::{eventually, is_root, processes_with, sleep_mark, state_folder, Agent, BINARY};
+use common::{eventually, processes_with, sleep_mark, start_as_nobody, state_folder};
 use serde_json::json;
-
-const NOBODY: u32 = 65_534;
-
-/// An agent of a user who is nobody, if this kernel lets users make namespaces.
-fn start(folder: &Path, test: &str) -> Option<Agent> {
-    if !is_root(test) {
-        return None;
-    }
-    // The build folder may be closed to others.
-    let binary = folder.join("iolab-agent");
-    std::fs::copy(BINARY, &binary).unwrap();
-    std::fs::set_permissions(&binary, std::fs::Permissions::from_mode(0o755)).unwrap();
-    chown(folder, Some(NOBODY), Some(NOBODY)).unwrap();
-    let mut command = Command::new("setpriv");
-    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "env", "-u", "IOLAB_STATE_DIR"]);
-    command.arg(format!("XDG_RUNTIME_DIR={}", folder.display())).arg(binary);
-    let agent = Agent::start_by(&mut command, folder);
-    assert_eq!(agent.hello["uid"], NOBODY);
-    assert_eq!(agent.hello["state_dir"], folder.join("iolab").to_str().unwrap());
-    if agent.hello["rootless"] == false {
-        assert!(!agent.hello["capabilities"].as_array().unwrap().contains(&json!("netns")));
-        assert!(agent.hello["limits"][0].as_str().unwrap().contains("user namespace"));
-        return None;
-    }
-    Some(agent)
-}
 
 #[test]
 fn a_plain_user_has_namespaces_links_shaping_and_settings() {
     let folder = state_folder();
-    let Some(mut agent) = start(folder.path(), "a_plain_user_has_namespaces_links_shaping_and_settings")
+    let Some(mut agent) =
+        start_as_nobody(folder.path(), "a_plain_user_has_namespaces_links_shaping_and_settings")
     else {
         return;
     };
@@ -78,7 +51,8 @@ fn a_plain_user_has_namespaces_links_shaping_and_settings() {
 fn after_a_crash_only_processes_are_left_to_undo() {
     let folder = state_folder();
     let mark = sleep_mark(20);
-    let Some(mut agent) = start(folder.path(), "after_a_crash_only_processes_are_left_to_undo") else {
+    let Some(mut agent) = start_as_nobody(folder.path(), "after_a_crash_only_processes_are_left_to_undo")
+    else {
         return;
     };
     agent.call("netns.create", json!({"name": "iolab-t-a"}));
@@ -90,7 +64,7 @@ fn after_a_crash_only_processes_are_left_to_undo() {
     );
     agent.crash();
     eventually("the leader is collected", || !Path::new(&format!("/proc/{}", started["pid"])).exists());
-    let Some(mut next) = start(folder.path(), "the next agent") else { return };
+    let Some(mut next) = start_as_nobody(folder.path(), "the next agent") else { return };
     assert_eq!(next.hello["predecessors"][0]["entries"], 1);
     let journal = next.hello["predecessors"][0]["journal"].clone();
     assert_eq!(next.refusal("netns.create", json!({"name": "iolab-t-a"}))["code"], -32003);
@@ -98,6 +72,6 @@ fn after_a_crash_only_processes_are_left_to_undo() {
     eventually("the processes end", || processes_with(&mark).is_empty());
     next.call("netns.create", json!({"name": "iolab-t-a"}));
     next.crash();
-    let Some(last) = start(folder.path(), "the last agent") else { return };
+    let Some(last) = start_as_nobody(folder.path(), "the last agent") else { return };
     assert_eq!(last.hello["predecessors"], json!([]), "its namespaces died with it");
 }

@@ -16,7 +16,7 @@ use serde_json::{json, Value};
 const NETNS: &str = "iolab-t-transcript";
 
 /// Keys whose values differ from session to session; with those that end in `_ns` or `_ticks` they are compared by type.
-const VOLATILE: [&str; 14] = [
+const VOLATILE: [&str; 25] = [
     "version",
     "build",
     "pid",
@@ -31,6 +31,17 @@ const VOLATILE: [&str; 14] = [
     "seen",
     "observations",
     "readings",
+    "mac",
+    "waiting",
+    "kicks",
+    "busy_answers",
+    "blocked_polls",
+    "bursts",
+    "stalls",
+    "stall_count",
+    "thread",
+    "socket",
+    "foreign_frames",
 ];
 
 fn folder() -> PathBuf {

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::device::{DeviceName, DeviceStart};
 use crate::observations::Sampler;
+use crate::traffic::{TrafficClose, TrafficOpen, TrafficRun};
 use crate::undo::Undo;
 
 /// No parameters.
@@ -266,6 +268,18 @@ pub enum Call {
     SampleStart(SampleStart),
     #[serde(rename = "sample.stop")]
     SampleStop(SampleStop),
+    #[serde(rename = "traffic.open")]
+    TrafficOpen(TrafficOpen),
+    #[serde(rename = "traffic.run")]
+    TrafficRun(TrafficRun),
+    #[serde(rename = "traffic.close")]
+    TrafficClose(TrafficClose),
+    #[serde(rename = "device.start")]
+    DeviceStart(DeviceStart),
+    #[serde(rename = "device.read")]
+    DeviceRead(DeviceName),
+    #[serde(rename = "device.stop")]
+    DeviceStop(DeviceName),
     #[serde(rename = "facts.read")]
     FactsRead(FactsRead),
     #[serde(rename = "journal.list")]
@@ -277,7 +291,7 @@ pub enum Call {
 }
 
 /// The names of all methods.
-pub const METHODS: [&str; 16] = [
+pub const METHODS: [&str; 22] = [
     "agent.ping",
     "command.run",
     "process.start",
@@ -290,6 +304,12 @@ pub const METHODS: [&str; 16] = [
     "sample.read",
     "sample.start",
     "sample.stop",
+    "traffic.open",
+    "traffic.run",
+    "traffic.close",
+    "device.start",
+    "device.read",
+    "device.stop",
     "facts.read",
     "journal.list",
     "journal.undo",
@@ -315,6 +335,12 @@ impl Call {
             "sample.read" => read(params, Self::SampleRead),
             "sample.start" => read(params, Self::SampleStart),
             "sample.stop" => read(params, Self::SampleStop),
+            "traffic.open" => read(params, Self::TrafficOpen),
+            "traffic.run" => read(params, Self::TrafficRun),
+            "traffic.close" => read(params, Self::TrafficClose),
+            "device.start" => read(params, Self::DeviceStart),
+            "device.read" => read(params, Self::DeviceRead),
+            "device.stop" => read(params, Self::DeviceStop),
             "facts.read" => read(params, Self::FactsRead),
             "journal.list" => read(params, Self::JournalList),
             "journal.undo" => read(params, Self::JournalUndo),

@@ -100,6 +100,9 @@ pub struct ErrorData {
     /// The process, journal or series that is not there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
+    /// The XDP program that an interface carries.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub program_id: Option<u32>,
     /// How many are allowed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,

@@ -3,14 +3,17 @@
 //! The page `contract/agent-v1.md` is the definition; this crate is its Rust form. No I/O and no clock.
 
 pub mod calls;
+pub mod device;
 pub mod errors;
 pub mod facts;
 pub mod framing;
 pub mod hello;
+pub mod histogram;
 pub mod observations;
 pub mod requests;
 pub mod responses;
 pub mod results;
+pub mod traffic;
 pub mod undo;
 
 pub use calls::Call;
@@ -22,4 +25,4 @@ pub use responses::Response;
 pub use undo::Undo;
 
 /// The version of the protocol this crate speaks.
-pub const PROTOCOL_VERSION: &str = "1.0";
+pub const PROTOCOL_VERSION: &str = "1.1";

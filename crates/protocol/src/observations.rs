@@ -1,5 +1,7 @@
 //! Counters of the kernel as they were read. Reading them is the samplers' business.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// The samplers by name.
@@ -18,6 +20,8 @@ pub enum Sampler {
     Interfaces,
     /// Queueing disciplines.
     Qdiscs,
+    /// Frames dropped anywhere on their way, by place.
+    Drops,
 }
 
 impl Sampler {
@@ -30,12 +34,13 @@ impl Sampler {
             Self::Softnet => "softnet",
             Self::Interfaces => "interfaces",
             Self::Qdiscs => "qdiscs",
+            Self::Drops => "drops",
         }
     }
 
     /// Whether each network namespace has counters of its own.
     pub fn is_per_netns(self) -> bool {
-        matches!(self, Self::Interfaces | Self::Qdiscs)
+        matches!(self, Self::Interfaces | Self::Qdiscs | Self::Drops)
     }
 }
 
@@ -155,6 +160,18 @@ pub struct QdiscCounts {
     pub qlen: u64,
 }
 
+/// What one place dropped since it was made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DropCounts {
+    /// Where: `interface`, `driver` (an interface's own statistics) or `protocol`.
+    pub place: String,
+    /// Which one: an interface's or a protocol's name.
+    pub name: String,
+    /// The kernel's names of the counters that tell of drops, and their values.
+    pub counters: BTreeMap<String, u64>,
+}
+
 /// What one sampler read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "sampler", rename_all = "lowercase")]
@@ -166,6 +183,7 @@ pub enum Counters {
     Softnet { cpus: Vec<SoftnetCounts> },
     Interfaces { interfaces: Vec<InterfaceCounts> },
     Qdiscs { qdiscs: Vec<QdiscCounts> },
+    Drops { drops: Vec<DropCounts> },
 }
 
 /// What one sampler read, where, and within which time.

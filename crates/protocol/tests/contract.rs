@@ -5,12 +5,14 @@
 use std::collections::HashMap;
 
 use iolab_protocol::calls::METHODS;
+use iolab_protocol::device::{DeviceCounts, DeviceStarted};
 use iolab_protocol::facts::Facts;
 use iolab_protocol::hello::NotificationLine;
 use iolab_protocol::results::{
     CommandEnded, Done, JournalEntries, Pong, ProcessEnded, ProcessStarted, Reading, Series, SettingOriginal,
     SettingValue, UndoReport,
 };
+use iolab_protocol::traffic::{TrafficOpened, TrafficRan};
 use iolab_protocol::{parse_request, Notification, Response, Undo, PROTOCOL_VERSION};
 use serde::de::DeserializeOwned;
 use serde::Serialize;
@@ -43,6 +45,10 @@ fn rewritten_response(method: &str, example: &str) -> Value {
         "setting.write" => rewritten::<Response<SettingOriginal>>,
         "sample.read" => rewritten::<Response<Reading>>,
         "sample.stop" => rewritten::<Response<Series<Reading>>>,
+        "traffic.open" => rewritten::<Response<TrafficOpened>>,
+        "traffic.run" => rewritten::<Response<TrafficRan>>,
+        "device.start" => rewritten::<Response<DeviceStarted>>,
+        "device.read" | "device.stop" => rewritten::<Response<DeviceCounts>>,
         "facts.read" => rewritten::<Response<Facts>>,
         "journal.list" => rewritten::<Response<JournalEntries>>,
         "journal.undo" | "agent.exit" => rewritten::<Response<UndoReport>>,
@@ -80,6 +86,7 @@ fn every_method_has_an_example_and_every_example_a_method() {
         seen.extend(plain["method"].as_str().filter(|_| plain["id"].is_i64()).map(str::to_owned));
     }
     seen.sort_unstable();
+    seen.dedup();
     let mut methods = METHODS.map(str::to_owned).to_vec();
     methods.sort_unstable();
     assert_eq!(seen, methods);

@@ -4,6 +4,7 @@
 //! What belongs to a network namespace is read in the namespace of the calling thread.
 
 pub mod cpu;
+pub mod drops;
 pub mod interfaces;
 pub mod qdiscs;
 pub mod softirq;
@@ -79,6 +80,7 @@ pub fn observe(
         Sampler::Softirq => Counters::Softirq { kinds: softirq::read()? },
         Sampler::Softnet => Counters::Softnet { cpus: softnet::read()? },
         Sampler::Interfaces => Counters::Interfaces { interfaces: interfaces::read()? },
+        Sampler::Drops => Counters::Drops { drops: drops::read(iolab_port::driver_statistics)? },
         Sampler::Qdiscs => Counters::Qdiscs { qdiscs: qdiscs::read()? },
     };
     Ok(Observation { netns: netns.map(str::to_owned), begin_ns, end_ns: clock(), counters })

@@ -9,6 +9,7 @@ import queue
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from iolab.agent.fake_traffic import FakeTraffic, Forwards, TrafficRefusal, forwards_all
 from iolab.agent.messages import Json
 from iolab.clock import VirtualClock
 from iolab.errors import AgentError
@@ -66,10 +67,13 @@ class FakeAgent:
         host: FakeHost | None = None,
         programs: Programs = no_programs,
         clock: VirtualClock | None = None,
+        forwards: Forwards = forwards_all,
     ) -> None:
         self.host = host or FakeHost()
         self._programs = programs
         self._clock = clock or VirtualClock(now=1)
+        self.traffic = FakeTraffic(self._clock, forwards)
+        """Its ports and devices."""
         self._lines: queue.Queue[str | None] = queue.Queue()
         self._journal: list[dict[str, Json]] = []
         self._sequence = 0
@@ -99,6 +103,8 @@ class FakeAgent:
             reply = {"result": self._answer(request["method"], request.get("params", {}))}
         except _Refusal as refusal:
             reply = {"error": refusal.reply}
+        except TrafficRefusal as refusal:
+            reply = {"error": {"code": refusal.code, "message": refusal.message, "data": refusal.data}}
         self._emit({"jsonrpc": "2.0", "id": request["id"], **reply})
 
     def receive(self) -> str | None:
@@ -139,6 +145,7 @@ class FakeAgent:
             "sample.start": self._series_start,
             "sample.stop": self._series_stop,
             "facts.read": self._facts,
+            **self.traffic.handlers(),
             "journal.list": lambda _: {"entries": list(self._journal)},
             "journal.undo": lambda p: self._undo(p.get("keys")),
         }
@@ -206,8 +213,10 @@ class FakeAgent:
         window = {"begin_ns": now_ns, "end_ns": now_ns}
         observations = []
         for sampler in params["samplers"]:
-            places = params["netns"] if sampler in ("interfaces", "qdiscs") else [None]
-            observations += [{"sampler": sampler, "netns": place, **window} for place in places]
+            places = params["netns"] if sampler in ("interfaces", "qdiscs", "drops") else [None]
+            for place in places:
+                rows = {"interfaces": self.traffic.interfaces(place)} if sampler == "interfaces" else {}
+                observations.append({"sampler": sampler, "netns": place, **window, **rows})
         return {"observations": observations}
 
     def _series_start(self, params: dict[str, Json]) -> Json:
@@ -272,7 +281,7 @@ class FakeAgent:
         return outcome
 
     def _greeting(self) -> Json:
-        groups = ["command", "process", "netns", "setting", "sample", "journal", "facts"]
+        groups = ["command", "process", "netns", "setting", "sample", "traffic", "device", "journal", "facts"]
         return {
             "protocol": "1.0",
             "version": "0.1.0",

@@ -201,6 +201,32 @@ class InterfaceCounters:
     """Dropped on sending."""
 
 
+@dataclass(frozen=True, slots=True)
+class QdiscCounters:
+    """Counters of one queueing discipline."""
+
+    interface: str
+    """Its interface."""
+    handle: str
+    """Its handle; of nested ones each has its own."""
+    parent: str
+    """root, or its parent's handle."""
+    drops: int
+    """Frames it dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class DropCounters:
+    """What one place dropped since it was made."""
+
+    place: str
+    """interface, driver, protocol or packet_socket."""
+    name: str
+    """Which one."""
+    counters: dict[str, int]
+    """The kernel's names and values."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
     """What one sampler read; only the fields that this side uses are typed, the raw reading is stored whole."""
@@ -217,6 +243,10 @@ class Observation:
     """Rows of `cpu` and `softnet`."""
     interfaces: tuple[InterfaceCounters, ...] = ()
     """Rows of `interfaces`."""
+    qdiscs: tuple[QdiscCounters, ...] = ()
+    """Rows of `qdiscs`."""
+    drops: tuple[DropCounters, ...] = ()
+    """Rows of `drops`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from iolab.analysis.effects import (
 )
 from iolab.analysis.estimates import estimate
 from iolab.analysis.findings import findings_of
+from iolab.analysis.forwarding import Reader, forwarding_of
 from iolab.analysis.outliers import describe, stand
 from iolab.analysis.ratios import baseline_cells
 from iolab.analysis.table import Column, Table, tabulate
@@ -22,12 +23,19 @@ from iolab.plan.types import Plan
 from iolab.store.records import TrialRecord
 from iolab.trial.result import Warning
 
-LEADING = ("received_bps", "forwarded_fps")
+LEADING = ("received_bps", "latency_p50_ns", "forwarded_fps")
 """Metrics that stand for a measure, the first one it has; without any, the first in its records."""
 
 
-def analyse(trials: Sequence[TrialRecord], plan: Plan) -> Analysis:
-    """Conclude from the trials that count: status ok, the last record of each key, and a step of the plan."""
+def _no_samples(key: str) -> object | None:  # noqa: ARG001
+    return None
+
+
+def analyse(trials: Sequence[TrialRecord], plan: Plan, samples: Reader = _no_samples) -> Analysis:
+    """Conclude from the trials that count: status ok, the last record of each key, and a step of the plan.
+
+    `samples` gives the raw samples of a trial by its key; without it there are no verdicts and no balance sheets.
+    """
     tables, notes = tabulate(trials, plan)
     estimates: list[Estimate] = []
     outliers: list[Outlier] = []
@@ -41,6 +49,7 @@ def analyse(trials: Sequence[TrialRecord], plan: Plan) -> Analysis:
     effects: list[Effect] = []
     for model in models:
         effects += effects_of(model, mains[model.table.measure])
+    forwarding, unread = forwarding_of(trials, estimates, samples)
     detectable = {measure: detectable_ratio(main) for measure, main in mains.items()}
     known = {measure: ratio for measure, ratio in detectable.items() if ratio is not None}
     return Analysis(
@@ -51,7 +60,8 @@ def analyse(trials: Sequence[TrialRecord], plan: Plan) -> Analysis:
         outliers=tuple(outliers),
         detectable=known,
         spread=_spreads(tables, leading),
-        notes=(*notes, *more),
+        notes=(*notes, *more, *unread),
+        forwarding=forwarding,
     )
 
 

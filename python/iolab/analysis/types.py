@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from iolab.analysis.forwarding_types import Forwarding
 from iolab.trial.result import Warning
 
 
@@ -157,3 +158,5 @@ class Analysis:
     """Measure name to the median over cells of the coefficient of variation between blocks [ratio]."""
     notes: tuple[Warning, ...] = ()
     """What the reader must know about the analysis itself: what was left out, and why."""
+    forwarding: tuple[Forwarding, ...] = ()
+    """Per measure that sends frames."""

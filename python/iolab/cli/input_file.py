@@ -80,7 +80,7 @@ def plan(
         say("")
         return
     _print_plan(decided, all_commands)
-    for number, step_commands in enumerate(commands(experiment, decided)):
+    for number, step_commands in enumerate(commands(experiment, decided, facts.cpus)):
         if number == STEPS_SHOWN and not all_commands:
             say(f"... and {len(decided.steps) - number} more steps; --all prints the commands of every one")
             return

@@ -1,8 +1,9 @@
 """list, show, report, compare: what is in run folders."""
 
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -13,6 +14,11 @@ from iolab.errors import InputError, Problem, StoreError
 from iolab.experiment import parse
 from iolab.store.folder import EXPERIMENT
 from iolab.store.read import experiment_text, find_runs, load_run, not_a_run
+from iolab.store.records import StoredRun
+from iolab.store.samples import read_samples
+
+if TYPE_CHECKING:
+    from iolab.analysis.types import Analysis
 
 RUNS = Path("runs")
 RunName = Annotated[
@@ -25,6 +31,9 @@ class Rows(StrEnum):
 
     ESTIMATES = "estimates"
     TRIALS = "trials"
+    RATIOS = "ratios"
+    LIMITS = "limits"
+    DROPS = "drops"
 
 
 class Format(StrEnum):
@@ -57,13 +66,17 @@ def locate(name: str) -> Path:
 
 def print_results(path: Path, screen: Console) -> None:
     """Print the result table of a run."""
-    from iolab import (
-        report as reports,
-    )  # with numpy and scipy: too slow to load for commands that need neither
-    from iolab.analysis import analyse
+    from iolab import report as reports  # numpy and scipy are slow to load
 
     run = load_run(path)
-    screen.print(reports.terminal(run, analyse(run.trials, run.plan)))
+    screen.print(reports.terminal(run, _analysed(run)))
+
+
+def _analysed(run: StoredRun) -> "Analysis":
+    """Conclude from a run; raw samples are read from its folder when they are wanted."""
+    from iolab.analysis import analyse
+
+    return analyse(run.trials, run.plan, partial(read_samples, run.folder))
 
 
 def list_runs(
@@ -90,15 +103,12 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="Print the documented JSON form.")] = False,
 ) -> None:
     """Show the results of a run."""
-    from iolab import (
-        report as reports,
-    )  # with numpy and scipy: too slow to load for commands that need neither
-    from iolab.analysis import analyse
+    from iolab import report as reports  # numpy and scipy are slow to load
 
     path = locate(run)
     if as_json:
         stored = load_run(path)
-        say(reports.show_json(stored, analyse(stored.trials, stored.plan)))
+        say(reports.show_json(stored, _analysed(stored)))
     else:
         print_results(path, console())
 
@@ -115,18 +125,16 @@ def report(
         Path | None, typer.Option("-o", "--output", metavar="PATH", help="File to write; - prints it.")
     ] = None,
     rows: Annotated[
-        Rows, typer.Option("--rows", help="csv: a row per estimate or per trial.")
+        Rows,
+        typer.Option("--rows", help="csv: a row per estimate, trial, ratio of directions, verdict or drop."),
     ] = Rows.ESTIMATES,
 ) -> None:
     """Write the report of a run; prints where."""
-    from iolab import (
-        report as reports,
-    )  # with numpy and scipy: too slow to load for commands that need neither
-    from iolab.analysis import analyse
+    from iolab import report as reports  # numpy and scipy are slow to load
 
     path = locate(run)
     stored = load_run(path)
-    analysis = analyse(stored.trials, stored.plan)
+    analysis = _analysed(stored)
     experiment = parse(experiment_text(path), str(path / EXPERIMENT))
     match form:
         case Format.HTML:

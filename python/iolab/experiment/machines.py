@@ -4,9 +4,11 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from iolab.experiment.quantities import FROZEN, Count, Maybe, Setting, SomeBytes
+from iolab.experiment.quantities import FROZEN, Count, Maybe, Ratio, Setting, SomeBytes
 
 Forward = Literal["none", "bridge", "route"]
+NetnsForward = Literal["none", "bridge", "route", "xdp"]
+"""xdp: one XDP program per port sends every frame out of the other port, without the kernel's stack."""
 Cpu = Annotated[int, Field(ge=0, strict=True)]
 """Number of a CPU, from 0."""
 
@@ -23,6 +25,22 @@ class Disk(BaseModel):
     """How a guest sees it."""
 
 
+class Device(BaseModel):
+    """What a reference device does to the frames of each direction: at most one of the three."""
+
+    model_config = FROZEN
+    rate: Maybe[Annotated[int, Field(ge=1, le=100_000_000, strict=True)]] = None
+    """It forwards so many and drops the rest [frames/s]."""
+    burst: Count = Field(default=64, ge=1, le=1_000_000)
+    """With `rate`: what it forwards at once after a pause [frames]."""
+    loss_ratio: Maybe[Ratio] = None
+    """It drops this share of the frames, at random from `seed`."""
+    seed: Count = Field(default=1, ge=1)
+    """Of the random loss."""
+    lose_every: Maybe[Annotated[int, Field(ge=1, le=2**31, strict=True)]] = None
+    """It drops frames n, 2n, 3n, ..."""
+
+
 class Netns(BaseModel):
     """A machine that is a network namespace of its parent."""
 
@@ -31,8 +49,10 @@ class Netns(BaseModel):
     """A network namespace."""
     on: Maybe[str] = None
     """Parent machine; absent: this computer."""
-    forward: Forward = "none"
+    forward: NetnsForward = "none"
     """What it does with frames between its ports."""
+    device: Maybe[Device] = None
+    """With `forward: xdp`: a reference device of known capacity or loss."""
     settings: dict[str, Setting] = Field(default_factory=dict)
     """Kernel settings by sysctl name, e.g. net.ipv4.tcp_rmem."""
     disks: tuple[Disk, ...] = ()

@@ -9,8 +9,10 @@ from iolab.experiment.quantities import (
     FROZEN,
     BitsPerSecond,
     Count,
+    FrameRate,
     Maybe,
     Ratio,
+    Share,
     Shorthand,
     SomeBytes,
     SomeNanoseconds,
@@ -19,6 +21,7 @@ from iolab.experiment.quantities import (
     WriteLength,
 )
 
+PacketDirection = Literal["one-way", "both-ways"]
 Direction = Literal["one-way", "both-ways", "dual"]
 """both-ways: both directions at once through one iperf3 pair (--bidir); dual: two independent pairs at once."""
 
@@ -99,68 +102,95 @@ class Stream(BaseModel):
     """Wire monitors."""
 
 
-class Forwarding(BaseModel):
-    """Highest rate with loss within `loss_ratio` (RFC 2544)."""
+FrameSize = Annotated[int, Field(ge=64, le=9216, strict=True)]
+"""An Ethernet frame with its checksum (RFC 2544) [bytes]."""
+
+
+class Packets(BaseModel):
+    """What all measures have in common that send frames of our own."""
 
     model_config = FROZEN
-    kind: Literal["forwarding"]
+    kind: str
     """What is measured."""
     src: str = Field(alias="from")
-    """Sender."""
+    """Sender: a machine, or machine.port."""
     dst: str = Field(alias="to")
-    """Receiver."""
-    frame_size: Count = Field(default=64, ge=64, le=9216)
-    """Ethernet frame with its checksum (RFC 2544) [bytes]."""
-    direction: Direction = "one-way"
-    """Who sends."""
+    """Receiver: a machine, or machine.port."""
+    frame_size: FrameSize | Literal["imix"] = 64
+    """Ethernet frame with its checksum (RFC 2544) [bytes]; imix: 7 of 64, 4 of 594, 1 of 1518 in turn."""
+    direction: PacketDirection = "one-way"
+    """Who sends; both-ways: both at once, each at half of the rate that is told."""
+    flows: Count = Field(default=1, ge=1, le=65_000)
+    """Different UDP source ports, one after the other."""
+    ip: Literal[4, 6] = 4
+    """Version of the Internet protocol inside."""
+    vlan: Maybe[Annotated[int, Field(ge=0, le=4094, strict=True)]] = None
+    """Tag of the frames; absent: that of the link."""
+    line_rate: Maybe[BitsPerSecond] = None
+    """Of the line, preamble and gaps included: no load is above it, and percents of a rate are of it."""
+    max_burst: Count = Field(default=1, ge=1, le=64)
+    """Most frames that leave at once [frames]."""
+    catch_up: Count = Field(default=64, ge=0, le=1_000_000)
+    """Most frames sent late after a stall of the sender, at up to twice the rate; the rest stays unsent [frames]."""
+    path: Literal["auto", "af_xdp", "af_packet"] = "auto"
+    """How frames reach the interface."""
+    scheduling: Literal["realtime", "normal"] = "realtime"
+    """Of the instrument's threads and of those that take frames in; an ordinary user's are normal."""
+    watch: Watches = ()
+    """Wire monitors."""
+
+
+class Forwarding(Packets):
+    """Highest rate with loss within `loss_ratio` (RFC 2544)."""
+
+    kind: Literal["forwarding"]
+    """What is measured."""
     search: Literal["bisect", "mlr", "fast"] = "fast"
     """How the highest rate is looked for: RFC 2544 bisection, MLRsearch, or iolab's own."""
     loss_ratio: Ratio = 0.0001
     """Acceptable loss."""
+    width: Annotated[Ratio, Field(gt=0, lt=1)] = 0.01
+    """How far apart the bounds may stay, of the upper one."""
     trial: SomeNanoseconds = 1_000_000_000
-    """Length of one trial of the search."""
-    watch: Watches = ()
-    """Wire monitors."""
+    """Length of one trial of the search; `fast` chooses its own."""
+    trials: Count = Field(default=1, ge=1, le=100)
+    """Whole searches by `bisect`: mean, least and largest are told; the others run one."""
+    start: Maybe[FrameRate] = None
+    """First load by `bisect`; absent: the highest that is possible."""
+    reruns: Count = Field(default=2, ge=0, le=10)
+    """How often a trial that lost frames is run again because the host was disturbed."""
+    limit: SomeNanoseconds = 600_000_000_000
+    """Longest time of a search; what is known then is told."""
+    latency_at: tuple[Share, ...] = (0.0, 0.1, 0.5, 0.9)
+    """Shares of the found rate at which latency is measured; 0: idle, 1000 frames/s. Empty: not at all."""
 
 
-class LoadCurve(BaseModel):
+class LoadCurve(Packets):
     """Forwarded rate, loss, latency and CPU against offered load."""
 
-    model_config = FROZEN
     kind: Literal["load-curve"]
     """What is measured."""
-    src: str = Field(alias="from")
-    """Sender."""
-    dst: str = Field(alias="to")
-    """Receiver."""
-    frame_size: Count = Field(default=64, ge=64, le=9216)
-    """Ethernet frame with its checksum (RFC 2544) [bytes]."""
-    direction: Direction = "one-way"
-    """Who sends."""
+    rate: Maybe[FrameRate] = None
+    """What 100 % is; absent: the highest rate with loss within `loss_ratio`, looked for first."""
+    loss_ratio: Ratio = 0.0001
+    """Acceptable loss, where the rate is looked for."""
+    steps: Annotated[tuple[Share, ...], Field(min_length=1)] = (
+        0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2,
+    )  # fmt: skip
+    """Loads, as shares of the rate."""
     trial: SomeNanoseconds = 1_000_000_000
-    """Length of one trial of the search."""
-    watch: Watches = ()
-    """Wire monitors."""
+    """Length of one step."""
 
 
-class Latency(BaseModel):
+class Latency(Packets):
     """One-way latency at a given rate."""
 
-    model_config = FROZEN
     kind: Literal["latency"]
     """What is measured."""
-    src: str = Field(alias="from")
-    """Sender."""
-    dst: str = Field(alias="to")
-    """Receiver."""
-    frame_size: Count = Field(default=64, ge=64, le=9216)
-    """Ethernet frame with its checksum (RFC 2544) [bytes]."""
-    rate: BitsPerSecond
+    rate: FrameRate
     """Intended rate."""
     duration: SomeNanoseconds = 10_000_000_000
     """Of the measurement."""
-    watch: Watches = ()
-    """Wire monitors."""
 
 
 class DiskMeasure(BaseModel):

@@ -28,8 +28,8 @@ MOST_REMEMBERED = 4096
 class Quantity:
     """Marks a field that is written with a unit and kept as a plain number."""
 
-    parse: Callable[[object], float]
-    """Text or number to the number kept; raises `units.UnitError`."""
+    parse: Callable[[object], float | str]
+    """Text or number to what is kept; raises `units.UnitError`."""
     noun: str
     """What it is, in two words."""
     allowed: str
@@ -75,11 +75,11 @@ def _text(value: object) -> object:
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
-def _remembered(parse: Callable[[object], float]) -> Callable[[object], float]:
+def _remembered(parse: Callable[[object], T]) -> Callable[[object], T]:
     """Return the parser with a memory for text: levels are resolved again and again."""
-    known: dict[str, float] = {}
+    known: dict[str, T] = {}
 
-    def remembering(value: object) -> float:
+    def remembering(value: object) -> T:
         if not isinstance(value, str):
             return parse(value)
         if value not in known:
@@ -125,6 +125,10 @@ _TIME = Quantity(
 )
 _SECONDS = Quantity(_whole_seconds, "whole seconds", SECONDS_ALLOWED, units.write_nanoseconds, ("10s",))
 _LENGTH = Quantity(_write_length, "a write length", LENGTH_ALLOWED, units.write_bytes, ("8K", "1400"))
+_SHARE = Quantity(units.parse_share, "a share", units.SHARE_ALLOWED, units.write_ratio, ("50%", "1.2"))
+_LOAD = Quantity(
+    units.parse_frame_rate, "a frame rate", units.FRAME_RATE_ALLOWED, str, ("100kpps", "500Mbit", "10%")
+)
 _RATIO = Quantity(units.parse_ratio, "a ratio", units.RATIO_ALLOWED, units.write_ratio, ("0.01%", "0.0001"))
 
 Bytes = Annotated[int, _SIZE]
@@ -145,6 +149,10 @@ SomeNanoseconds = Annotated[int, Field(gt=0), _TIME]
 """A duration that is not 0 [ns]."""
 Ratio = Annotated[float, _RATIO]
 """A part of the whole [ratio]."""
+Share = Annotated[float, Field(ge=0, le=2), _SHARE]
+"""A part of a rate; above 1 is more than it [ratio]."""
+FrameRate = Annotated[str, _LOAD]
+"""A load in its plainest spelling: "100000pps", "500000000bit", "10%"; `units.split_frame_rate` reads it."""
 Count = Annotated[int, Field(strict=True)]
 """A whole number; text and booleans are refused."""
 Flag = Annotated[bool, Field(strict=True)]

@@ -9,6 +9,8 @@ from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import Machine
 from iolab.lab.links import for_new_interfaces, link_resources, netns_resource, place_of
+from iolab.lab.packets import device_resources, packet_resources
+from iolab.lab.placement import Placement
 from iolab.lab.ports import bridge_resources, port_resources, route_resource
 from iolab.lab.resources import Expectation, Reading, Resource, Setting, Write
 from iolab.lab.shaping import shape_resource
@@ -16,14 +18,21 @@ from iolab.lab.shown import Value
 from iolab.lab.topology import NAME_PREFIX, Topology, buildable, make_topology, netns_of
 
 
-def compose(lab: Lab, *, prefix: str = NAME_PREFIX) -> tuple[Resource, ...]:
+def compose(
+    lab: Lab, *, placement: Placement | None = None, prefix: str = NAME_PREFIX
+) -> tuple[Resource, ...]:
     """Return everything that must exist for a lab, each after what it needs; the same for equal labs.
+
+    With a placement also what packet trials need.
 
     Raises:
         InputError: names or addresses clash.
     """
     topology = make_topology(lab, prefix=prefix)
     resources = [*_machines(lab, topology, prefix), *_joins(lab, topology, prefix)]
+    resources += device_resources(lab, topology, _built(lab))
+    if placement is not None:
+        resources += packet_resources(lab, topology, _built(lab), prefix, placement)
     keys = [resource.key for resource in resources]
     if len(set(keys)) < len(keys):
         clash = next(key for key in keys if keys.count(key) > 1)

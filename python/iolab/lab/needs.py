@@ -4,12 +4,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab, Setup
 from iolab.experiment.links import Link, Shape
 from iolab.experiment.machines import Machine
-from iolab.experiment.measures import Measure, Stream
+from iolab.experiment.measures import Forwarding, Latency, LoadCurve, Measure, Packets, Stream
 from iolab.lab.compose import compose
 from iolab.lab.facts import Facts
+from iolab.lab.frames import fps_of
+from iolab.lab.placement import Way, next_hop, ways
 from iolab.lab.ports import offload_switches
 from iolab.lab.topology import Topology, buildable, make_topology
 
@@ -63,7 +66,7 @@ def needs(setup: Setup) -> tuple[Need, ...]:
     for name, measure in setup.measures.items():
         found += measure_needs(name, measure)
         if topology is not None:
-            check_ways(measure, topology)
+            check_ways(measure, setup.lab, topology)
     return tuple(dict.fromkeys(found))
 
 
@@ -85,9 +88,14 @@ def volume_need(name: str) -> Need:
 def measure_needs(name: str, measure: Measure) -> tuple[Need, ...]:
     """Return what a measure needs beside the lab."""
     what = f"measure {name}"
+    watch = (Need(NeedKind.BUILT, "watch", what),) if measure.watch else ()
+    if isinstance(measure, Packets):
+        return (
+            *watch,
+            *(Need(NeedKind.PROGRAM, program, what) for program in ("ip", "ethtool", "taskset", "ps")),
+        )
     if not isinstance(measure, Stream):
         return (Need(NeedKind.BUILT, f"measures of kind {measure.kind}", what),)
-    watch = (Need(NeedKind.BUILT, "watch", what),) if measure.watch else ()
     return (*watch, Need(NeedKind.PROGRAM, "iperf3", what))
 
 
@@ -111,7 +119,7 @@ def joining_needs(lab: Lab) -> tuple[Need, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def check_ways(measure: Measure, topology: Topology) -> None:
+def check_ways(measure: Measure, lab: Lab, topology: Topology) -> None:
     """Check that the measure's ends are joined.
 
     Raises:
@@ -121,6 +129,36 @@ def check_ways(measure: Measure, topology: Topology) -> None:
         for source, target in _ends(measure):
             topology.endpoint(source, towards=target)
             topology.endpoint(target, towards=source)
+    if isinstance(measure, Packets):
+        check_packets(measure, lab, ways(lab, topology, measure))
+
+
+def check_packets(measure: Packets, lab: Lab, directions: tuple[Way, ...]) -> None:
+    """Check that frames of a measure can go its ways, at the rates that are asked for.
+
+    Raises:
+        InputError: they cannot.
+    """
+    if isinstance(measure, Forwarding) and measure.search == "fast" and measure.loss_ratio == 0:
+        seen, allowed = (
+            "loss_ratio 0 with search: fast",
+            "above 0 with fast, which needs 10/loss_ratio frames",
+        )
+        advice = (
+            "take search: mlr or bisect for zero loss; forwarded_strict_fps of any search tells it as well"
+        )
+        raise InputError([Problem("measure", "planning a search", seen, allowed, advice)])
+    if isinstance(measure, Forwarding) and measure.start is not None:
+        fps_of(measure.start, measure, "start")
+    if isinstance(measure, LoadCurve | Latency) and measure.rate is not None:
+        fps_of(measure.rate, measure, "rate")
+    routed = any(next_hop(lab, way) != way.target.ref for way in directions)
+    if measure.ip == 6 and routed:
+        seen, allowed = (
+            "ip: 6 through a router",
+            "ip: 4, or machines that bridge: a lab has IPv4 addresses only",
+        )
+        raise InputError([Problem("measure", "finding the way of frames", seen, allowed)])
 
 
 def lacking_of(found: Iterable[Need], facts: Facts) -> str | None:
@@ -154,6 +192,8 @@ def _machine(what: str, machine: Machine) -> Iterator[Need]:
         yield Need(NeedKind.BUILT, "hosts reached by ssh", what)
     if machine.disks:
         yield Need(NeedKind.BUILT, "disks", what)
+    if machine.forward == "xdp":
+        yield Need(NeedKind.ROOT, "XDP programs", f"forward: xdp of {what}")
     if machine.forward == "bridge":
         yield Need(NeedKind.FEATURE, "link:bridge", f"forward: bridge of {what}")
     for setting in machine.settings:
@@ -229,7 +269,7 @@ PER_NETNS = tuple(
                  "xfrm_aevent_etime", "xfrm_aevent_rseqth", "xfrm_larval_drop")
 )  # fmt: skip
 """Settings of net.core that a namespace may write (Linux 6.18; the others are read-only there, or absent)."""
-PACKAGES = {"ip": "iproute2", "tc": "iproute2"}
+PACKAGES = {"ip": "iproute2", "tc": "iproute2", "taskset": "util-linux", "ps": "procps"}
 """Debian package of a program, where it has another name."""
 MODULES = {
     "link:veth": "veth",

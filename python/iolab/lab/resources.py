@@ -9,6 +9,8 @@ from iolab.lab.shown import How, value_shown
 
 ORIGINAL = "{original}"
 """Stands in an undo's argv for the words that `Run.original` read before the change."""
+FOUND = "{found}"
+"""Stands in a change's argv for the words that `Run.find` read before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +34,19 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceState:
+    """A reference device that the agent runs."""
+
+    device: str
+    """Its id."""
+
+
+@dataclass(frozen=True, slots=True)
 class Reading:
     """What to read on a host, and what to look for in it. Equal `source`s are read only once."""
 
-    source: Command | Setting
-    """What gives the text: the standard output of a command, or the value of a setting."""
+    source: Command | Setting | DeviceState
+    """What gives the text: the standard output of a command, the value of a setting, or a device's counters."""
     how: How
     """What to take from the text."""
 
@@ -59,6 +69,8 @@ class Run:
     """Takes it back, harmless where the change did not happen; None: undoing what it needs takes it away."""
     original: Reading | None = None
     """What to read before the change; its words replace "{original}" in the undo."""
+    find: Reading | None = None
+    """What to read before the change; its words replace "{found}" in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +87,41 @@ class Write:
     """True: where this kernel has no such file, there is nothing to do."""
 
 
-Action = CreateNetns | Run | Write
+@dataclass(frozen=True, slots=True)
+class PinArrivals:
+    """Let a kernel thread of its own take in the frames of an interface, on one CPU (threaded NAPI).
+
+    Undone with the interface. Where the kernel has no such threads, or an ordinary user may not move them, the trial
+    says so: it is no failure.
+    """
+
+    interface: str
+    """The interface."""
+    netns: str | None
+    """Network namespace it lives in."""
+    cpu: int
+    """Where the thread runs."""
+    priority: int | None = None
+    """SCHED_FIFO priority; None: as other threads."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartDevice:
+    """Put an XDP program on an interface that sends frames out of another one; undone by stopping it."""
+
+    device: str
+    """Its id."""
+    netns: str | None
+    """Network namespace of both interfaces."""
+    interface: str
+    """Where frames come in."""
+    towards: str
+    """The interface they leave by."""
+    rule: tuple[tuple[str, str | int], ...] = (("kind", "all"),)
+    """Which frames go through, as the agent's `rule` (contract, device.start)."""
+
+
+Action = CreateNetns | Run | Write | PinArrivals | StartDevice
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,17 +170,31 @@ def undo_keys(resource: Resource) -> tuple[str, ...]:
                 keys.append(f"setting:{netns or ''}:{path}")
             case Run(undo=Command()):
                 keys.append(resource.key)
-            case Run():
+            case Run() | PinArrivals() | StartDevice():
                 pass
     return tuple(dict.fromkeys(keys))
 
 
-def filled(undo: Command, original: str) -> Command:
-    """Return the undo with the words of `original` in place of "{original}"."""
+def filled(command: Command, words: str, place: str = ORIGINAL) -> Command:
+    """Return the command with `words` in place of "{original}", or of `place`."""
     argv: list[str] = []
-    for word in undo.argv:
-        argv.extend(original.split() if word == ORIGINAL else [word])
-    return Command(tuple(argv), undo.netns)
+    for word in command.argv:
+        argv.extend(words.split() if word == place else [word])
+    return Command(tuple(argv), command.netns)
+
+
+def scheduled(priority: int | None, pid: str) -> tuple[str, ...]:
+    """Return the command that gives a thread a SCHED_FIFO priority, or makes it one as others."""
+    return (
+        ("chrt", "--other", "-p", "0", pid)
+        if priority is None
+        else ("chrt", "--fifo", "-p", str(priority), pid)
+    )
+
+
+def devices(resource: Resource) -> tuple[str, ...]:
+    """Return the reference devices that a resource starts."""
+    return tuple(action.device for action in resource.actions if isinstance(action, StartDevice))
 
 
 def extract(reading: Reading, text: str) -> str | None:

@@ -19,7 +19,7 @@ class Interface:
 
     name: str
     """Interface name."""
-    attribute: Literal["mtu", "carrier", "master", "bridging", "kind", "vlan", "address"]
+    attribute: Literal["mtu", "carrier", "master", "bridging", "kind", "vlan", "address", "mac"]
     """carrier: up or down; bridging: forwarding, disabled, ...; address: IPv4 with prefix length, by commas."""
 
 
@@ -67,11 +67,24 @@ class Filters:
 
 
 @dataclass(frozen=True, slots=True)
+class Neighbour:
+    """State of a neighbour entry, from `ip -j neigh show`: permanent, reachable, ..."""
+
+    address: str
+    """Of the neighbour."""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """Whether a reference device runs: "running"."""
+
+
+@dataclass(frozen=True, slots=True)
 class Value:
     """A kernel setting's value, white space made single."""
 
 
-How = Interface | Features | Gateway | Qdisc | ShaperClass | Filters | Value
+How = Interface | Features | Gateway | Qdisc | ShaperClass | Filters | Neighbour | Running | Value
 """What to take from a text."""
 
 
@@ -91,8 +104,8 @@ def value_shown(how: How, text: str) -> str | None:
                 return _shaper_class(how, text)
             case Filters():
                 return _filters(json.loads(text, object_pairs_hook=_pairs))
-            case Value():
-                return " ".join(text.split())
+            case Neighbour() | Running() | Value():
+                return _simple(how, text)
     except (ValueError, KeyError, TypeError, AttributeError, IndexError):
         return None
 
@@ -116,6 +129,8 @@ def _interface(how: Interface, rows: Rows) -> str | None:
             return str(row["linkinfo"]["info_slave_data"]["state"])
         case "carrier":
             return "up" if {"UP", "LOWER_UP"} <= set(row["flags"]) else "down"
+        case "mac":
+            return str(row["address"])
         case "master":
             return str(row.get("master", ""))
         case "kind":
@@ -180,6 +195,17 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if "match" in found:
         found["match"] = [value for key, value in pairs if key == "match"]
     return found
+
+
+def _simple(how: Neighbour | Running | Value, text: str) -> str | None:
+    match how:
+        case Neighbour():
+            row = _row(json.loads(text), "dst", how.address)
+            return None if row is None else " ".join(row["state"]).lower()
+        case Running():
+            return "running" if "passed_frames" in json.loads(text) else None
+        case Value():
+            return " ".join(text.split())
 
 
 def _filters(rows: Rows) -> str:

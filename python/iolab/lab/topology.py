@@ -278,10 +278,12 @@ def _ports(lab: Lab, prefix: str) -> tuple[Port, ...]:
 
 
 def _joined(lab: Lab, ports: tuple[Port, ...]) -> list[tuple[str, ...]]:
-    """Group links into segments: two links are one where a machine bridges its ports on both."""
+    """Group links into segments: two links are one where a machine sends frames from one to the other as they are."""
     group = {name: {name} for name in lab.links}
-    for machine in lab.machines:
-        bridged = [port.link for port in ports if port.machine == machine and port.bridge]
+    for machine, made in lab.machines.items():
+        bridged = [
+            port.link for port in ports if port.machine == machine and (port.bridge or made.forward == "xdp")
+        ]
         merged = {name for link in bridged for name in group[link]}
         for name in merged:
             group[name] = merged
@@ -296,6 +298,8 @@ def _slots(ports: list[Port], lab: Lab) -> tuple[list[Port], list[str | None]]:
     slots: dict[tuple[str, str], Port] = {}
     given: dict[tuple[str, str], str | None] = {}
     for port in ports:
+        if lab.machines[port.machine].forward == "xdp":
+            continue  # its frames never reach a stack that could have an address
         key = (port.machine, port.bridge or port.interface)
         slots.setdefault(key, port)
         given[key] = given.get(key) or lab.links[port.link].addresses.get(port.ref)

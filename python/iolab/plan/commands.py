@@ -9,10 +9,27 @@ from shlex import join
 
 from iolab.experiment import Resolver
 from iolab.experiment.experiment import Experiment
+from iolab.experiment.measures import Packets
+from iolab.experiment.sections import Section
 from iolab.lab.compose import compose
 from iolab.lab.difference import difference
-from iolab.lab.resources import ORIGINAL, Action, Command, CreateNetns, Resource, Run, Write
+from iolab.lab.placement import placement_of
+from iolab.lab.resources import (
+    ORIGINAL,
+    Action,
+    Command,
+    CreateNetns,
+    PinArrivals,
+    Resource,
+    Run,
+    StartDevice,
+    Write,
+    scheduled,
+)
 from iolab.plan.types import Plan, Step
+
+USUAL_CPUS = 2
+"""Where nobody says how many CPUs the host has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +62,22 @@ class StepCommands:
     """What is made or changed then, in order."""
 
 
-def commands(experiment: Experiment, plan: Plan) -> Iterator[StepCommands]:
-    """Yield, for each step in order, the way from the lab before to the lab of the step; then the teardown."""
+def commands(experiment: Experiment, plan: Plan, cpus: int = USUAL_CPUS) -> Iterator[StepCommands]:
+    """Yield, for each step in order, the way from the lab before to the lab of the step; then the teardown.
+
+    `cpus` is how many CPUs the host has: where the parts of packet trials are placed.
+    """
     resolver = Resolver(experiment)
     standing: tuple[Resource, ...] = ()
-    key = ""
+    key = ("", "")
     for step in plan.steps:
         cell = plan.cell(step)
         wanted = standing
-        if resolver.lab_key(cell) != key:
-            key = resolver.lab_key(cell)
-            wanted = compose(resolver.setup(cell).lab)
+        sends = isinstance(resolver.model(Section("measure", step.measure), cell), Packets)
+        needed = (resolver.lab_key(cell), resolver.measure_key(cell, step.measure) if sends else "")
+        if needed != key:
+            key, setup = needed, resolver.setup(cell)
+            wanted = compose(setup.lab, placement=placement_of(setup, step.measure, cpus))
         yield _transition(step, cell, standing, wanted)
         standing = wanted
     yield _transition(None, {}, standing, ())
@@ -114,6 +136,17 @@ def _do(action: Action) -> list[Command]:
             return [_sysctl(path, netns, value)]
         case Run(do):
             return [do]
+        case PinArrivals(interface, netns, cpu, priority):
+            path = f"/sys/class/net/{interface}/threaded"
+            thread = f"PID-OF-napi/{interface}"
+            return [
+                _sysctl(path, netns, "1"),
+                Command(("taskset", "-c", "-p", str(cpu), thread)),
+                Command(scheduled(priority, thread)),
+            ]
+        case StartDevice(_, netns, interface, towards, rule):
+            words = [f"{name}={value}" for name, value in rule]
+            return [Command(("iolab-agent", "device.start", interface, towards, *words), netns)]
 
 
 def _undo(action: Action) -> Command | None:
@@ -124,9 +157,15 @@ def _undo(action: Action) -> Command | None:
             return _sysctl(path, netns, ORIGINAL)
         case Run(undo=undo):
             return undo
+        case PinArrivals():
+            return None
+        case StartDevice(_, netns, interface):
+            return Command(("iolab-agent", "device.stop", interface), netns)
 
 
 def _sysctl(path: str, netns: str | None, value: str) -> Command:
+    if not path.startswith("/proc/sys/"):
+        return Command(("sh", "-c", f"echo {value} > {path}"), netns)
     name = path.removeprefix("/proc/sys/").translate(str.maketrans("/.", "./"))
     return Command(("sysctl", "-w", f"{name}={value}"), netns)
 

@@ -5,10 +5,14 @@ from iolab.lab.cost import LAB_CHANGE_NS, PLOT_CHANGE_NS
 
 TRIAL_OVERHEAD_NS = 150_000_000
 """A trial beside its measuring [ns]: read-back twice, two programs started, one record synced."""
-SEARCH_TRIALS = 12
-"""Trials of a search for a rate: 10 Mpps down to 0.1 % by halving, and a few more (RFC 2544, section 26.1)."""
-CURVE_POINTS = 10
-"""Points of a load curve."""
+LOAD_OVERHEAD_NS = 50_000_000
+"""A load trial beside its sending [ns]: counters twice, threads started, the drained barrier."""
+BISECT_TRIALS = 9
+"""Load trials of one bisection: from 5 Mpps to a width of 1 % near 500 kpps (RFC 2544, section 26.1)."""
+MLR_TRIALS = 14
+"""Load trials of MLRsearch at its usual goal, 1 s each: median of 40 searches in simulation."""
+FAST_NS = 7_000_000_000
+"""A search by `fast` at 1 % width and 1e-4 loss [ns]: it takes longer the slower the device is."""
 DISK_NS = 60_000_000_000
 """A disk program [ns]: hdparm's and bonnie++'s order of magnitude."""
 
@@ -40,8 +44,20 @@ def measuring_ns(measure: Measure) -> int:
         case Latency():
             return measure.duration
         case Forwarding():
-            return SEARCH_TRIALS * measure.trial
+            return _search_ns(measure) + len(measure.latency_at) * (measure.trial + LOAD_OVERHEAD_NS)
         case LoadCurve():
-            return CURVE_POINTS * measure.trial
+            found_ns = FAST_NS if measure.rate is None else 0
+            return found_ns + len(measure.steps) * (measure.trial + LOAD_OVERHEAD_NS)
         case DiskMeasure():
             return DISK_NS
+
+
+def _search_ns(measure: Forwarding) -> int:
+    match measure.search:
+        case "fast":
+            return min(FAST_NS, measure.limit)
+        case "mlr":
+            return min(MLR_TRIALS * (measure.trial + LOAD_OVERHEAD_NS), measure.limit)
+        case "bisect":
+            trials = BISECT_TRIALS * measure.trials
+            return min(trials * (measure.trial + LOAD_OVERHEAD_NS), measure.limit)

@@ -6,10 +6,10 @@ from typing import cast
 from pydantic import BaseModel
 
 from iolab.experiment import Resolver
-from iolab.experiment.experiment import Cell
+from iolab.experiment.experiment import Cell, Lab
 from iolab.experiment.links import Link, Volume
 from iolab.experiment.machines import Host, Machine, Netns, Vm
-from iolab.experiment.measures import Measure, Stream
+from iolab.experiment.measures import Measure, Packets, Stream
 from iolab.experiment.sections import Section
 from iolab.lab.facts import Facts
 from iolab.lab.needs import (
@@ -40,7 +40,7 @@ class Support:
         self._lab_sections = [section for section in resolver.sections if section.group != "measure"]
         self._parts: dict[tuple[Section, tuple[str | None, ...]], tuple[tuple[Need, ...], int]] = {}
         self._numbers: dict[str, int] = {}
-        self._labs: dict[tuple[int, ...], tuple[tuple[Need, ...], Topology | None]] = {}
+        self._labs: dict[tuple[int, ...], tuple[tuple[Need, ...], tuple[Lab, Topology] | None]] = {}
         self._durations: dict[tuple[str, tuple[str | None, ...]], int] = {}
         self._ways: set[tuple[tuple[int, ...], int]] = set()
 
@@ -58,11 +58,11 @@ class Support:
             shape.append(number)
         key = tuple(shape)
         built = not any(need.kind is NeedKind.BUILT for need in found)
-        joined, topology = self._joined(key, cell) if built else ((), None)
+        joined, shape_lab = self._joined(key, cell) if built else ((), None)
         section = Section("measure", measure)
         own, number = self._part(section, cell)
-        if topology is not None and (key, number) not in self._ways:
-            check_ways(cast("Measure", self._resolver.model(section, cell)), topology)
+        if shape_lab is not None and (key, number) not in self._ways:
+            check_ways(cast("Measure", self._resolver.model(section, cell)), *shape_lab)
             self._ways.add((key, number))
         return lacking_of((*found, *joined, *own), self._facts)
 
@@ -89,11 +89,13 @@ class Support:
             known = self._parts[at] = (self._lacking(_own_needs(section, model)), number)
         return known
 
-    def _joined(self, shape: tuple[int, ...], cell: Cell) -> tuple[tuple[Need, ...], Topology | None]:
+    def _joined(
+        self, shape: tuple[int, ...], cell: Cell
+    ) -> tuple[tuple[Need, ...], tuple[Lab, Topology] | None]:
         """Return what the parts lack together, and how they are joined."""
         if shape not in self._labs:
             lab = self._resolver.setup(cell).lab
-            self._labs[shape] = (self._lacking(joining_needs(lab)), make_topology(lab))
+            self._labs[shape] = (self._lacking(joining_needs(lab)), (lab, make_topology(lab)))
         return self._labs[shape]
 
 
@@ -122,6 +124,8 @@ def _shape(model: BaseModel | None) -> tuple[object, ...]:
             return ()
         case Stream():
             return (model.src, model.dst, model.on, model.flows)
+        case Packets():
+            return (model,)
         case Host() | Netns() | Vm():
             return (model.kind, model.forward, sorted(model.settings))
         case _:

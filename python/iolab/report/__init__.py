@@ -30,5 +30,5 @@ def csv(
     version: str,  # noqa: ARG001
     rows: spreadsheet.Rows = "estimates",
 ) -> str:
-    """Render a run as CSV: a row per estimate, or a row per trial."""
+    """Render a run as CSV: a row per estimate, trial, ratio of directions, verdict or drop."""
     return spreadsheet.table(run, analysis, rows)

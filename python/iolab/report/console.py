@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from iolab.analysis.types import Analysis
-from iolab.report import numbers, sentences, tables, troubles
+from iolab.report import numbers, packets, sentences, tables, troubles
 from iolab.report.names import Names, names
 from iolab.report.selection import leading
 from iolab.report.words import EN, Words
@@ -18,6 +18,10 @@ from iolab.store.records import StoredRun
 
 MOST_ROWS = 60
 """Cells that still fit into a scrolled screen or two."""
+MOST_PACKET_ROWS = 24
+"""Rows of each further table of a measure that sends frames."""
+MOST_CELLS = 8
+"""Cells whose verdict and balance sheet are told in sentences."""
 MOST_LOST = 10
 
 
@@ -32,11 +36,55 @@ def terminal(run: StoredRun, analysis: Analysis, words: Words = EN) -> Renderabl
         written = tables.results(shown, run, analysis, named)
         parts += ["", Text(written.caption, style="bold"), _Fitting(written, words)]
         parts += [*(Text(note, style="dim") for note in written.notes)]
+    for found in analysis.forwarding:
+        for grid in packets.short_grids(found, run, analysis, named, MOST_PACKET_ROWS):
+            parts += _grid(grid)
+    for found in analysis.forwarding:
+        if found.cells:
+            caption = words.packets.verdicts.format(measure=named.measure(found.measure))
+            parts += ["", Text(caption, style="bold")]
+            parts += [Text(line) for line in packets.cell_lines(found, named, MOST_CELLS)]
     parts += ["", *(Text(line) for line in sentences.summary(analysis, run.plan.measures, named))]
+    parts += [Text(line) for line in packets.limit_lines(analysis, named)]
     legend = sentences.legend(analysis, run.plan.measures, named)
     parts += [Text(legend, style="dim")] if legend else []
+    instrument = packets.instrument_lines(analysis, named) if analysis.forwarding else []
+    parts += [Text(line, style="dim") for line in instrument]
     parts += _troubles(run, named)
     return Group(*parts)
+
+
+def _grid(grid: tables.Grid) -> list[RenderableType]:
+    notes = (Text(note, style="dim") for note in grid.notes)
+    return ["", Text(grid.caption, style="bold"), _FittingGrid(grid), *notes]
+
+
+@dataclass(frozen=True, slots=True)
+class _FittingGrid:
+    """Any table: the last columns of figures are left out where the terminal is too narrow."""
+
+    grid: tables.Grid
+    """Its rows."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        wide = options.update(max_width=10_000)
+        columns = len(self.grid.heads)
+        while columns > self.grid.labels + 1:
+            if Measurement.get(console, wide, self._table(columns)).maximum <= options.max_width:
+                break
+            columns -= 1
+        yield self._table(columns)
+
+    def _table(self, columns: int) -> Table:
+        """Units stand below their heads."""
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True)
+        for index, name in enumerate(self.grid.heads[:columns]):
+            figure = index >= self.grid.labels
+            head = Text(name.replace(" [", "\n["))
+            table.add_column(head, justify="right" if figure else "left", no_wrap=figure, overflow="fold")
+        for row in self.grid.rows:
+            table.add_row(*map(Text, row[:columns]))
+        return table
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,10 @@ from iolab.report.words import Words
 MOST_CHILDREN = 200
 """Entries of one fact that are listed; facts.json in the run folder has all of them."""
 MOST_DEPTH = 4
-_UNITS = {"_bytes": ("byte", 1.0), "_ns": ("ns", 1.0), "_milli": ("", 1e-3)}
+_UNITS = {
+    "_bytes": ("byte", 1.0), "_ns": ("ns", 1.0), "_milli": ("", 1e-3), "_pps": ("pps", 1.0), "_fps": ("pps", 1.0),
+    "_bps": ("bit/s", 1.0), "_ratio": ("ratio", 1.0),
+}  # fmt: skip
 """Ending of a fact's name to its unit, and what makes it that unit."""
 
 
@@ -35,11 +38,14 @@ def entries(facts: Mapping[str, object], words: Words) -> tuple[Fact, ...]:
 
 
 def _fact(key: str, value: object, words: Words, depth: int) -> Fact:
-    name = words.facts.get(key, key.replace("_", " ") if depth == 0 else key)
+    ending = next((each for each in _UNITS if key.endswith(each)), "")
+    plain = key.removesuffix(ending)
+    name = words.facts.get(key, plain.replace("_", " ") if depth == 0 else plain)
     inner = list(islice(_inner(value), MOST_CHILDREN)) if depth < MOST_DEPTH else []
     if not inner:
         return Fact(name, _measured(key, value, words) or _text(value, words))
-    parts = [_fact(each, part, words, depth + 1) for each, part in inner]
+    # The unit of a mapping's name is that of its numbers.
+    parts = [_fact(each + ending, part, words, depth + 1) for each, part in inner]
     return Fact(name, "", tuple(part for part in parts if part.text or part.parts))
 
 
@@ -58,9 +64,9 @@ def _measured(key: str, value: object, words: Words) -> str:
         return ""
     unit, factor = _UNITS[found]
     by = numbers.scale(key, unit, [value * factor])
-    return numbers.quantity(
-        value * factor, by, min(numbers.decimals_exact(value * factor * by.factor), 2), words
-    )
+    shown = value * factor * by.factor
+    decimals = min(numbers.decimals_exact(shown), 2 if abs(shown) >= 1 else 4)
+    return numbers.quantity(value * factor, by, decimals, words)
 
 
 def _label(value: object, index: int) -> str:

@@ -8,6 +8,8 @@ from iolab.report.words import Words
 
 _ABSTRACT = re.compile(r"none|on|off|yes|no|auto|default|[\d.,]+ *[A-Za-z/%]*")
 """Levels that say nothing without their factor's name: MTU 9000, but not 'iSCSI in VM'."""
+_PER_LOAD = re.compile(r"([a-z0-9_]+)\[([0-9.]+ ?%)(?: (.+))?\]")
+"""A metric at one step of load: latency_p99_ns[50 %], cpu_busy_ratio[110 % cpu1]."""
 _PER_FLOW = re.compile(r"([a-z0-9_]+)\[(.*)\]")
 """A metric of one flow: received_bps[near->far]."""
 
@@ -47,10 +49,14 @@ class Names:
         return self.words.measures.get(name, name)
 
     def metric(self, name: str) -> str:
-        """Name a metric; of one flow, with the flow."""
+        """Name a metric; of one flow, with the flow; at one load, with the load."""
         known = self.words.metrics.get(name)
         if known is not None:
             return known.name
+        step = _PER_LOAD.fullmatch(name)
+        if step is not None:
+            text = self.words.packets.at_load_of if step[3] else self.words.packets.at_load
+            return text.format(metric=self.metric(step[1]), load=step[2], component=step[3])
         flow = _PER_FLOW.fullmatch(name)
         if flow is not None and flow[1] in self.words.metrics:
             return f"{self.words.metrics[flow[1]].name} {flow[2].replace('->', ' → ')}"

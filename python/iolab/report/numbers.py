@@ -42,7 +42,7 @@ _STEPS: dict[str, tuple[tuple[float, str], ...]] = {
 }
 _SPELLINGS = {
     "bps": "bit/s", "B/s": "byte/s", "bytes/s": "byte/s", "bytes": "byte", "B": "byte", "frames/s": "frame/s",
-    "fps": "frame/s", "pps": "packet/s", "packets/s": "packet/s",
+    "fps": "frame/s", "pps": "frame/s", "packets/s": "packet/s",
 }  # fmt: skip
 _PLAIN = frozenset({"", "1", "count", "index", "number"})
 _UNITLESS_METRICS = frozenset({"fairness"})

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from iolab.analysis.types import Analysis
-from iolab.report import environment, sentences, tables, troubles
+from iolab.report import environment, packets, sentences, tables, troubles
 from iolab.report.names import Names, names
 from iolab.report.selection import leading
 from iolab.report.words import EN, Words
@@ -26,6 +26,11 @@ def text(run: StoredRun, analysis: Analysis, version: str, words: Words = EN) ->
     blocks.append(f"## {words.page.results}")
     for shown in leading(analysis, run.plan.measures, MOST_ROWS):
         blocks += _results(tables.results(shown, run, analysis, named), words)
+        for found in analysis.forwarding:
+            if found.measure == shown.measure:
+                grids = packets.result_grids(found, run, analysis, named, MOST_ROWS)
+                blocks += [block for each in grids for block in _grid(each)]
+    blocks += _packets(run, analysis, named) if analysis.forwarding else []
     blocks += [f"## {words.page.troubles}", *_troubles(run, named)]
     blocks += [f"## {words.page.environment}", *_environment(run, words)]
     blocks += [f"## {words.page.repeat}", _repeat(run, version, words)]
@@ -59,6 +64,39 @@ def _results(written: tables.ResultTable, words: Words) -> list[str]:
         rows.append([*row.levels, mean, row.min, row.max, *ci, row.n, *change])
     notes = ["\n".join(f"- {escape(note)}" for note in written.notes)] if written.notes else []
     return [f"**{escape(written.caption)}**", grid(heads, rows, len(written.factors)), *notes]
+
+
+def _grid(written: tables.Grid) -> list[str]:
+    notes = ["\n".join(f"- {escape(note)}" for note in written.notes)] if written.notes else []
+    return [f"**{escape(written.caption)}**", grid(written.heads, written.rows, written.labels), *notes]
+
+
+def _packets(run: StoredRun, analysis: Analysis, named: Names) -> list[str]:
+    """What limited the rates, and the instrument."""
+    text = named.words.packets
+    blocks = [f"## {text.limits}"]
+    lines = packets.limit_lines(analysis, named)
+    blocks += ["\n".join(f"- {escape(line)}" for line in lines)] if lines else []
+    for found in analysis.forwarding:
+        if found.cells:
+            blocks += _grid(packets.verdict_grid(found, run, named, MOST_ROWS))
+            blocks += _grid(packets.balance_grid(found, run, named, MOST_ROWS))
+        else:
+            blocks.append(escape(text.no_samples.format(measure=named.measure(found.measure))))
+    blocks.append(f"## {text.instrument}")
+    lines = packets.instrument_lines(analysis, named)
+    blocks += ["\n".join(f"- {escape(line)}" for line in lines)] if lines else []
+    paths = packets.path_grid(analysis.forwarding, named, MOST_ROWS)
+    blocks += _grid(paths) if paths is not None else []
+    known = packets.calibration(run, named.words)
+    facts = "\n".join(_facts(known, 0)) if known else escape(text.no_calibration)
+    return [*blocks, f"**{escape(text.calibration)}**", facts]
+
+
+def _facts(entries: Sequence[environment.Fact], depth: int) -> Iterable[str]:
+    for fact in entries:
+        yield f"{'  ' * depth}- {escape(fact.name)}" + (f": {escape(fact.text)}" if fact.text else "")
+        yield from _facts(fact.parts, depth + 1)
 
 
 def grid(heads: Sequence[str], rows: Iterable[Sequence[str]], labels: int) -> str:
@@ -95,7 +133,7 @@ def _troubles(run: StoredRun, named: Names) -> list[str]:
 
 
 def _environment(run: StoredRun, words: Words) -> list[str]:
-    facts = environment.entries(run.facts, words)
+    facts = packets.other_facts(run, words)
     if not facts:
         return [words.page.no_facts]
     return ["\n".join(f"- {escape(fact.name)}: {escape(fact.text)}" for fact in facts if fact.text)]

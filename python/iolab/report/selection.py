@@ -6,6 +6,9 @@ from heapq import nlargest
 
 from iolab.analysis.types import Analysis, Estimate
 
+OPENLY = ("forwarded_bps_l2",)
+"""Metrics that stand beside the leading one of their measure: frames/s without bit/s is half the answer."""
+
 CellKey = frozenset[tuple[str, str]]
 """A cell as something that can be looked up."""
 
@@ -47,11 +50,12 @@ def choose(measure: str, metric: str, estimates: Sequence[Estimate], most: int) 
     """Keep the cells that are furthest from their baseline (or simply the largest), in their order."""
     if len(estimates) <= most:
         return Shown(measure, metric, tuple(estimates), len(estimates))
-    kept = set(nlargest(most, range(len(estimates)), key=lambda index: _weight(estimates[index], index)))
+    kept = set(nlargest(most, range(len(estimates)), key=lambda index: weight(estimates[index], index)))
     return Shown(measure, metric, tuple(estimates[index] for index in sorted(kept)), len(estimates))
 
 
-def _weight(estimate: Estimate, index: int) -> tuple[float, float, int]:
+def weight(estimate: Estimate, index: int) -> tuple[float, float, int]:
+    """How much a cell differs: from its baseline, else by its size."""
     ratio = estimate.ratio
     distance = 0.0 if ratio is None or ratio <= 0 else max(ratio, 1 / ratio)
     return (distance, abs(estimate.mean), -index)
@@ -64,3 +68,12 @@ def leading(analysis: Analysis, measures: Sequence[str], most: int) -> tuple[Sho
     keys = [key for key in keys if key in groups]
     share = max(4, most // max(1, len(keys)))
     return tuple(choose(*key, groups[key], share) for key in keys)
+
+
+def side_metrics(metrics: Sequence[str], first: str, packets: bool) -> tuple[list[str], list[str]]:
+    """Metrics to draw openly and folded; of measures that send frames, those per CPU and load have their own places."""
+    others = [metric for metric in metrics if metric != first]
+    if not packets:
+        return [first], others
+    openly = [first, *(metric for metric in OPENLY if metric in others)]
+    return openly, [metric for metric in others if metric not in openly and "[" not in metric]

@@ -1,4 +1,4 @@
-"""CSV for spreadsheets (RFC 4180): one row per estimate, or one row per trial; stored units, full precision."""
+"""CSV for spreadsheets (RFC 4180): a row per estimate, trial, ratio, verdict or drop; stored units, full precision."""
 
 import csv
 import io
@@ -12,26 +12,77 @@ from iolab.report.selection import is_baseline
 from iolab.report.sentences import counted
 from iolab.store.records import StoredRun, TrialRecord
 
-Rows = Literal["estimates", "trials"]
+Rows = Literal["estimates", "trials", "ratios", "limits", "drops"]
 
 _ESTIMATE_HEAD = (
     "metric", "unit", "n", "mean", "min", "max", "median", "ci_low", "ci_high", "ci_method", "is_baseline", "ratio",
     "ratio_ci_low", "ratio_ci_high", "p_value", "outliers", "mean_without_outliers", "ratio_without_outliers",
 )  # fmt: skip
 _TRIAL_HEAD = ("block", "began", "status", "reason", "warnings")
+_LIMIT_HEAD = (
+    "limit", "place", "text", "busiest_cpu", "busiest_cpu_ratio", "idle_ratio", "limited_load_trials",
+    "judged_load_trials", "offered_frames", "forwarded_frames", "dropped_frames", "unexplained_frames", "load_trials",
+    "closed_load_trials",
+)  # fmt: skip
 _FORMULA = re.compile(r"\s*[=+\-@\t\r]")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
 
 
 def table(run: StoredRun, analysis: Analysis, rows: Rows = "estimates") -> str:
-    """Render all estimates or all trials of a run; nothing is left out."""
+    """Render one kind of rows of a run; nothing is left out."""
     factors = [factor.name for factor in run.plan.factors]
     out = io.StringIO(newline="")
     writer = csv.writer(out)
-    writer.writerows(
-        _trial_rows(run, factors) if rows == "trials" else _estimate_rows(run, analysis, factors)
-    )
+    match rows:
+        case "estimates":
+            writer.writerows(_estimate_rows(run, analysis, factors))
+        case "trials":
+            writer.writerows(_trial_rows(run, factors))
+        case "ratios":
+            writer.writerows(_ratio_rows(analysis, factors))
+        case "limits":
+            writer.writerows(_limit_rows(analysis, factors))
+        case "drops":
+            writer.writerows(_drop_rows(analysis, factors))
     return out.getvalue()
+
+
+def _ratio_rows(analysis: Analysis, factors: Sequence[str]) -> Iterable[Sequence[str]]:
+    """Both ways over one way."""
+    yield ("measure", *map(_safe, factors), "n", "mean_ratio", "min_ratio", "max_ratio")
+    for found in analysis.forwarding:
+        for each in found.ratios:
+            ratios = map(_number, (each.mean, each.min, each.max))
+            yield (_safe(found.measure), *_levels(each.cell, factors), str(each.n), *ratios)
+
+
+def _limit_rows(analysis: Analysis, factors: Sequence[str]) -> Iterable[Sequence[str]]:
+    """Verdict and balance sheet of every cell whose samples were read."""
+    yield ("measure", *map(_safe, factors), *_LIMIT_HEAD)
+    for found in analysis.forwarding:
+        for each in found.cells:
+            verdict, sheet = each.verdict, each.balance
+            said = (verdict.limit, _safe(verdict.place), _safe(verdict.text))
+            busy = ("" if verdict.cpu is None else str(verdict.cpu), _number(verdict.cpu_busy_ratio))
+            counts = (
+                verdict.count, verdict.total, sheet.offered_frames, sheet.forwarded_frames,
+                sum(drop.frames for drop in sheet.drops), sheet.unexplained_frames, sheet.load_trials,
+                sheet.closed_trials,
+            )  # fmt: skip
+            yield (
+                _safe(found.measure), *_levels(each.cell, factors), *said, *busy, _number(verdict.idle_ratio),
+                *map(str, counts),
+            )  # fmt: skip
+
+
+def _drop_rows(analysis: Analysis, factors: Sequence[str]) -> Iterable[Sequence[str]]:
+    """Every named drop of every cell."""
+    yield ("measure", *map(_safe, factors), "place", "reason", "frames")
+    for found in analysis.forwarding:
+        for each in found.cells:
+            for drop in each.balance.drops:
+                where = (_safe(drop.place), _safe(drop.reason), str(drop.frames))
+                yield (_safe(found.measure), *_levels(each.cell, factors), *where)
 
 
 def _estimate_rows(run: StoredRun, analysis: Analysis, factors: Sequence[str]) -> Iterable[Sequence[str]]:

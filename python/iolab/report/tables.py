@@ -14,6 +14,10 @@ MARK = "†"
 """Stands beside a figure that has marked trials."""
 
 
+MOST_METRICS = 24
+"""Columns of a table of metrics, beyond which those per flow are left out."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultRow:
     """One cell."""
@@ -70,6 +74,26 @@ class MetricsTable:
     """Per cell."""
     labels: int
     """How many of the columns are factors."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """Any other table."""
+
+    caption: str
+    """What it is."""
+    heads: tuple[str, ...]
+    """With units."""
+    rows: tuple[tuple[str, ...], ...]
+    """As wide as the heads."""
+    labels: int
+    """How many of the columns are words; the others are figures."""
+    prose: bool = False
+    """Its last column of words holds sentences, which may be broken into lines."""
+    folded: bool = False
+    """Details, which a page need not show at once."""
+    notes: tuple[str, ...] = ()
+    """What must be read with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +178,12 @@ def _row(
 def all_metrics(table: ResultTable, analysis: Analysis, names: Names) -> MetricsTable | None:
     """Write the means of all metrics for the cells of a table; None where there is only the one."""
     words = names.words
+    packets = any(each.measure == table.shown.measure for each in analysis.forwarding)
     cells = [cell_key(row.cell) for row in table.rows]
     wanted = set(cells)
     found: dict[str, dict[frozenset[tuple[str, str]], Estimate]] = {}
     for (measure, metric), estimates in by_metric(analysis).items():
-        if measure == table.shown.measure:
+        if measure == table.shown.measure and not ("[" in metric and (packets or len(found) >= MOST_METRICS)):
             found[metric] = {key: each for each in estimates if (key := cell_key(each.cell)) in wanted}
     if len(found) < 2:
         return None

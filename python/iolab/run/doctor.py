@@ -19,7 +19,16 @@ FEATURES = {
 }
 """Kernel features and what they are for."""
 NEEDED_FEATURES = ("link:veth", "link:bridge")
-PACKAGES = {"iperf3": "iperf3", "ip": "iproute2", "tc": "iproute2", "ethtool": "ethtool"}
+PACKAGES = {
+    "iperf3": "iperf3",
+    "ip": "iproute2",
+    "tc": "iproute2",
+    "ethtool": "ethtool",
+    "taskset": "util-linux",
+    "ps": "procps",
+}
+PACKET_CPUS = 3
+"""Sender, device under test, receiver."""
 BUSY_LOAD_PER_CPU = 0.5
 """Above this load average per CPU other work disturbs the measurement."""
 
@@ -59,6 +68,7 @@ def examine(agent: Agent, facts: Facts) -> list[Finding]:
         _free(agent),
         *(_program(facts, name, package) for name, package in PACKAGES.items()),
         *(_feature(facts, feature, purpose) for feature, purpose in FEATURES.items()),
+        *_packets(agent, facts),
         _load(facts),
         _clock(facts),
     ]
@@ -93,6 +103,39 @@ def _free(agent: Agent) -> Finding:
             "host", Grade.LIMITED, f"{left} changes of a killed agent are not undone", "run `iolab clean`"
         )
     return Finding("host", Grade.GOOD, "free and clean")
+
+
+def _packets(agent: Agent, facts: Facts) -> list[Finding]:
+    """Return what packet trials will find here; nothing where this agent has no engine."""
+    found = [_packet_path(agent), _placing(facts)]
+    if not agent.hello.rootless:
+        found.append(
+            Finding(
+                "NAPI",
+                Grade.GOOD,
+                "packet trials put GRO on and TSO and GSO off at both ends of a link: only then does a veth pair take "
+                "frames in on the receiver's CPU, and lose some when it is too slow",
+            )
+        )
+    return found
+
+
+def _packet_path(agent: Agent) -> Finding:
+    if agent.hello.rootless:
+        seen = "frames are received by AF_PACKET: an ordinary user may load no XDP program"
+        return Finding("packet path", Grade.LIMITED, seen, "run as root for AF_XDP and for forward: xdp")
+    return Finding("packet path", Grade.GOOD, "AF_XDP, else AF_PACKET; `iolab calibrate` measures both")
+
+
+def _placing(facts: Facts) -> Finding:
+    if facts.cpus >= PACKET_CPUS:
+        return Finding(
+            "CPUs for packets", Grade.GOOD, f"{facts.cpus}: sender, device and receiver have one each"
+        )
+    seen = f"{facts.cpus}: sender, device under test and receiver must share"
+    return Finding(
+        "CPUs for packets", Grade.LIMITED, seen, f"{PACKET_CPUS} per direction are needed for one each"
+    )
 
 
 def _program(facts: Facts, name: str, package: str) -> Finding:

@@ -12,9 +12,10 @@ from iolab.experiment.experiment import Experiment
 from iolab.lab.facts import Facts
 from iolab.plan.make import make_plan, missing_steps
 from iolab.plan.types import Plan
+from iolab.run.calibrate import decode_calibration
 from iolab.run.observer import Observer
 from iolab.run.prepare import changed_facts
-from iolab.run.session import Session
+from iolab.run.session import Host, Session
 from iolab.store.folder import EXPERIMENT, RunFolder, create_folder
 from iolab.store.read import experiment_text, load_run
 from iolab.store.records import StoredRun
@@ -113,9 +114,20 @@ def work_on(
     done = {key for key, status in kept.items() if status is Status.OK or not again}
     folder = RunFolder(path)
     try:
-        Session(experiment, run.plan, agent, folder, clock).walk(missing_steps(run.plan, done), observer)
+        session = Session(experiment, run.plan, agent, folder, clock, _host(run))
+        session.walk(missing_steps(run.plan, done), observer)
     finally:
         folder.close()
+
+
+def _host(run: StoredRun) -> Host:
+    """Return what a session must know of the host that the run began on."""
+    facts = run.facts
+    cpus, calibration = facts.get("cpus"), facts.get("calibration")
+    return Host(
+        cpus=cpus if isinstance(cpus, int) else Host().cpus,
+        calibration=decode_calibration(calibration) if isinstance(calibration, dict) else None,
+    )
 
 
 def _unsuitable(run: StoredRun, doing: str, seen: str, allowed: str, advice: str) -> InputError:

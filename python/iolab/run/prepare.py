@@ -10,10 +10,11 @@ from iolab.agent.messages import Json
 from iolab.agent.transport import LocalTransport, find_agent
 from iolab.errors import AgentError, UnsupportedError
 from iolab.lab.facts import Facts, decode_facts
+from iolab.run.calibrate import stored_calibration
 
 FACTS_SCHEMA = 1
 """Version of facts.json."""
-PROGRAMS = ("iperf3", "ip", "tc", "ethtool", "sysctl")
+PROGRAMS = ("iperf3", "ip", "tc", "ethtool", "sysctl", "taskset", "ps")
 """Whose versions matter for a result."""
 SETTINGS = (
     "/proc/sys/net/ipv4/tcp_congestion_control",
@@ -76,7 +77,9 @@ def read_facts(agent: Agent) -> tuple[Facts, dict[str, Json]]:
     """Return this host's facts, decoded and as stored in facts.json."""
     raw = agent.call("facts.read", {"programs": list(PROGRAMS), "settings": list(SETTINGS)}, FACTS_DEADLINE_S)
     hello = json.loads(json.dumps(asdict(agent.hello)))
-    return decode_facts(hello, raw), {"schema": FACTS_SCHEMA, **raw, "hello": hello}
+    calibration = stored_calibration(raw)
+    known = {} if calibration is None else {"calibration": calibration}
+    return decode_facts(hello, raw), {"schema": FACTS_SCHEMA, **raw, "hello": hello, **known}
 
 
 def changed_facts(stored: Mapping[str, object], now: Mapping[str, object]) -> list[str]:

@@ -1,22 +1,49 @@
 """Walk the steps of a plan: lab, read-back, trial, read-back, append. One trial at a time, each stored at once."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from iolab.agent.client import Agent
 from iolab.clock import Clock
 from iolab.errors import InputError
 from iolab.experiment import Resolver
 from iolab.experiment.experiment import Experiment, Setup
-from iolab.experiment.measures import Stream
+from iolab.experiment.measures import Forwarding, Latency, LoadCurve, Measure, Stream
 from iolab.lab.compose import compose
-from iolab.lab.topology import make_topology
+from iolab.lab.placement import Placement, placement_of
+from iolab.lab.topology import Topology, make_topology
 from iolab.plan.types import Plan, Step
 from iolab.run.observer import Observer
 from iolab.run.standing import LabError, StandingLab
 from iolab.store.folder import RunFolder
 from iolab.store.records import TrialRecord
+from iolab.trial.forwarding import measure_forwarding
+from iolab.trial.latency import measure_latency
+from iolab.trial.load_curve import measure_load_curve
+from iolab.trial.measured import Measured, TrialFailed
 from iolab.trial.result import Status, TrialResult
-from iolab.trial.stream import Measured, TrialFailed, measure_stream
+from iolab.trial.site import ArrivalThread, Calibration, Site
+from iolab.trial.stream import measure_stream
+
+MEASURING: Mapping[type[object], Callable[[Site, Any], Measured]] = {
+    Stream: lambda site, measure: measure_stream(site.agent, measure, site.topology),
+    Forwarding: measure_forwarding,
+    LoadCurve: measure_load_curve,
+    Latency: measure_latency,
+}
+"""Kind of measure to what measures it; planning leaves out kinds that are not here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What a session must know of the host it works on."""
+
+    cpus: int = 2
+    """CPUs online."""
+    calibration: Calibration | None = None
+    """What the instrument can do there; None: it was not measured."""
+
 
 SETTLE_NS = 2_000_000_000
 """Linux 6.1 may take a second until a bridge port forwards after its carrier came up."""
@@ -26,13 +53,20 @@ class Session:
     """One execution of (the rest of) a plan on one agent."""
 
     def __init__(
-        self, experiment: Experiment, plan: Plan, agent: Agent, folder: RunFolder, clock: Clock
+        self,
+        experiment: Experiment,
+        plan: Plan,
+        agent: Agent,
+        folder: RunFolder,
+        clock: Clock,
+        host: Host | None = None,
     ) -> None:
         self._plan = plan
         self._resolver = Resolver(experiment)
         self._agent = agent
         self._folder = folder
         self._clock = clock
+        self._host = host or Host()
         self._lab = StandingLab(agent, folder.append_commands)
 
     def walk(self, steps: Sequence[Step], observer: Observer) -> None:
@@ -67,12 +101,13 @@ class Session:
         measured: Measured | None = None
         status, reason = Status.OK, None
         try:
-            self._lab.change_to(compose(setup.lab))
+            placement = placement_of(setup, name, self._host.cpus)
+            self._lab.change_to(compose(setup.lab, placement=placement))
             wrong = self._settled_mismatches()
             if wrong:
                 status, reason = Status.INVALID, f"before the trial, {'; '.join(wrong)}"
             else:
-                measured = self._measure(setup, name)
+                measured = self._measure(setup, name, placement)
                 wrong = self._lab.mismatches()
                 if wrong:
                     status, reason = Status.INVALID, f"after the trial, {'; '.join(wrong)}"
@@ -98,9 +133,25 @@ class Session:
             continue
         return wrong
 
-    def _measure(self, setup: Setup, name: str) -> Measured:
-        measure = setup.measures[name]
-        assert isinstance(measure, Stream), "planning leaves out measures that cannot be done yet"
-        measured = measure_stream(self._agent, measure, make_topology(setup.lab))
+    def _measure(self, setup: Setup, name: str, placement: Placement | None) -> Measured:
+        measure: Measure = setup.measures[name]
+        topology = make_topology(setup.lab)
+        site = Site(
+            agent=self._agent,
+            lab=setup.lab,
+            topology=topology,
+            placement=placement,
+            threads=self._threads(topology, placement),
+            calibration=self._host.calibration,
+        )
+        measured = MEASURING[type(measure)](site, measure)
         self._folder.append_commands(measured.commands)
         return measured
+
+    def _threads(self, topology: Topology, placement: Placement | None) -> dict[str, ArrivalThread]:
+        """Return the threads that take frames in, by port."""
+        if placement is None:
+            return {}
+        ports = [port for port in topology.ports() if port.ref in placement.arrivals]
+        found = {port.ref: self._lab.arrivals.at(port.netns, port.name) for port in ports}
+        return {ref: thread for ref, thread in found.items() if thread is not None}

@@ -6,6 +6,7 @@ by the agent before it is made, so undoing is a matter of naming journal keys.
 
 import contextlib
 import errno
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
@@ -14,19 +15,26 @@ from iolab.agent.messages import CommandResult, Json, decode
 from iolab.errors import IolabError
 from iolab.lab.difference import difference
 from iolab.lab.resources import (
+    FOUND,
     Action,
     Command,
     CreateNetns,
+    DeviceState,
     Expectation,
+    PinArrivals,
+    Reading,
     Resource,
     Run,
     Setting,
+    StartDevice,
     Write,
+    devices,
     extract,
     filled,
     holds,
     undo_keys,
 )
+from iolab.run.arrivals import ArrivalThreads
 from iolab.trial.result import CommandRecord
 
 COMMAND_TIMEOUT_MS = 10_000
@@ -34,7 +42,7 @@ COMMAND_TIMEOUT_MS = 10_000
 REPLY_DEADLINE_S = COMMAND_TIMEOUT_MS / 1000 + 10
 
 Log = Callable[[Sequence[CommandRecord]], None]
-Source = Command | Setting
+Source = Command | Setting | DeviceState
 
 
 class LabError(IolabError):
@@ -48,6 +56,9 @@ class StandingLab:
         self._agent = agent
         self._log = log
         self._standing: tuple[Resource, ...] = ()
+        self._devices: list[str] = []
+        self.arrivals = ArrivalThreads(agent)
+        """The kernel threads that take frames in."""
 
     def change_to(self, wanted: tuple[Resource, ...]) -> None:
         """Bring the wanted lab about, touching only what differs.
@@ -80,6 +91,8 @@ class StandingLab:
         """
         actions = [action for resource in reversed(self._standing) for action in resource.actions]
         self._standing = ()
+        self._stop(list(self._devices))
+        self.arrivals.forget()
         names = [action.name for action in actions if isinstance(action, CreateNetns)]
         for pending in [self._agent.begin("netns.delete", {"name": name}) for name in names]:
             with contextlib.suppress(Refused):  # one that is not to be had so is undone, or told of, below
@@ -95,12 +108,22 @@ class StandingLab:
     # Undoing and doing ------------------------------------------------------------------------------------
 
     def _undo(self, resources: Sequence[Resource]) -> None:
+        self._stop([device for resource in resources for device in devices(resource)])
         keys = [key for resource in resources for key in undo_keys(resource)]
         if not keys:
             return
         report = self._agent.undo(keys=keys)
         if report.failed:
             raise LabError(f"undoing {report.failed[0].undo_key}: {report.failed[0].reason}")
+
+    def _stop(self, wanted: Sequence[str]) -> None:
+        """Stop those of the devices that run."""
+        for device in [name for name in wanted if name in self._devices]:
+            self._devices.remove(device)
+            try:
+                self._agent.call("device.stop", {"id": device})
+            except Refused as error:
+                raise LabError(f"stopping {device}: {error}") from error
 
     def _do_together(self, wave: Sequence[Resource], in_place: frozenset[str]) -> None:
         """Carry out resources that do not need each other: their first actions at once, then their second, ..."""
@@ -129,21 +152,43 @@ class StandingLab:
                 return record, self._agent.begin(
                     "setting.write", {"path": path, "netns": netns, "value": value}
                 )
+            case PinArrivals():
+                record, pending = self.arrivals.pin(action)
+                return replace(record, machine=resource.machine), pending
+            case StartDevice():
+                return self._begin_device(resource, action)
             case Run(do):
                 undo = None if in_place else self._undo_command(action)
+                do = do if action.find is None else filled(do, self._found(action.find, do), FOUND)
                 record = _record(resource, do.netns, do.argv, undo.argv if undo else None)
                 return record, self._agent.begin("command.run", _run_params(resource, do, undo))
+
+    def _begin_device(self, resource: Resource, action: StartDevice) -> tuple[CommandRecord, Pending]:
+        words = (f"{name}={value}" for name, value in action.rule)
+        argv = ("iolab-agent", "device.start", action.interface, action.towards, *words)
+        undo = ("iolab-agent", "device.stop", action.interface)
+        params = {
+            "id": action.device,
+            "netns": action.netns,
+            "interface": action.interface,
+            "rule": dict(action.rule),
+            "action": {"kind": "forward", "interface": action.towards},
+        }
+        self._devices.append(action.device)
+        return _record(resource, action.netns, argv, undo), self._agent.begin("device.start", params)
 
     def _undo_command(self, action: Run) -> Command | None:
         if action.undo is None or action.original is None:
             return action.undo
-        text = self._read([action.original.source])[action.original.source]
-        original = None if text is None else extract(action.original, text)
-        if original is None:
-            raise LabError(
-                f"reading the original value before `{' '.join(action.do.argv)}`: nothing was found"
-            )
-        return filled(action.undo, original)
+        return filled(action.undo, self._found(action.original, action.do))
+
+    def _found(self, reading: Reading, before: Command) -> str:
+        """Return what must be known before a command is run."""
+        text = self._read([reading.source])[reading.source]
+        value = None if text is None else extract(reading, text)
+        if value is None:
+            raise LabError(f"reading the original value before `{' '.join(before.argv)}`: nothing was found")
+        return value
 
     # Reading ----------------------------------------------------------------------------------------------
 
@@ -154,6 +199,8 @@ class StandingLab:
 
     def _begin_reading(self, source: Source) -> Pending:
         match source:
+            case DeviceState(device):
+                return self._agent.begin("device.read", {"id": device})
             case Setting(path, netns):
                 return self._agent.begin("setting.read", {"path": path, "netns": netns})
             case Command(argv, netns):
@@ -212,6 +259,9 @@ def _finish(resource: Resource, action: Action, record: CommandRecord, pending: 
         if isinstance(action, Write) and action.absent_ok and absent:
             return record
         raise LabError(f"making {resource.key} with `{' '.join(record.argv)}`: {error}") from error
+    if isinstance(action, PinArrivals):
+        pinned = decode(CommandResult, reply, "command result")
+        return _ended(record, pinned.exit_status, pinned.end_ns - pinned.begin_ns)
     if not isinstance(action, Run):
         return _ended(record, 0, 0)
     result = decode(CommandResult, reply, "command result")
@@ -234,6 +284,8 @@ def _text(source: Source, pending: Pending) -> str | None:
         return None
     if isinstance(source, Setting):
         return str(reply["value"])
+    if isinstance(source, DeviceState):
+        return json.dumps(reply)
     result = decode(CommandResult, reply, "command result")
     return result.stdout if result.succeeded else None
 

@@ -3,8 +3,7 @@
 It needs a lab that stands; it neither builds nor checks it. Its time comes from the agent's answers.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from iolab.agent.client import ALL_SAMPLERS, Agent, Refused
 from iolab.agent.messages import Json, ProcessEnded, Reading
@@ -13,8 +12,9 @@ from iolab.lab.topology import Endpoint, Topology
 from iolab.trial.counters import cpu_metrics, disagreements
 from iolab.trial.flows import place_pairs
 from iolab.trial.iperf3 import FlowReport, Pair, Report, client_argv, flow_reports, parse_report, server_argv
+from iolab.trial.measured import Measured, TrialFailed
 from iolab.trial.metrics import flow_metrics
-from iolab.trial.result import CommandRecord, Metric, Warning
+from iolab.trial.result import CommandRecord, Warning
 
 SAMPLES_SCHEMA = 1
 """Version of the raw samples of a stream trial."""
@@ -25,26 +25,6 @@ SERVER_END_MS = 5_000
 SERIES_PERIOD_MS = 1_000
 OFFER_SHORT_RATIO = 0.01
 """A sender more than this below the intended rate is told to the reader."""
-
-
-class TrialFailed(Exception):
-    """The trial could not be carried out; the message is the reason that is recorded."""
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """What one stream measurement gave."""
-
-    metrics: Mapping[str, Metric]
-    """By name."""
-    warnings: tuple[Warning, ...]
-    """What to know about them."""
-    measured_ns: int
-    """Time from the first client's start to the last one's end [ns]."""
-    commands: tuple[CommandRecord, ...]
-    """The programs that measured."""
-    raw: Json
-    """Reports and counter readings, for the samples folder."""
 
 
 def measure_stream(agent: Agent, measure: Stream, topology: Topology) -> Measured:

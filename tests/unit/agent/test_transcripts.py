@@ -22,6 +22,7 @@ EXAMPLES = [
     json.loads(text)
     for text in re.findall(r"```json\n(.*?)\n```", (CONTRACT / "agent-v1.md").read_text(), re.DOTALL)
 ]
+PORTS = {"id": "t1", "ports": [{"name": "near", "interface": "a"}, {"name": "far", "interface": "b"}]}
 REQUESTS = [example for example in EXAMPLES if "method" in example and "id" in example]
 RESULTS = {example["id"]: example["result"] for example in EXAMPLES if "result" in example}
 SHAPES = {
@@ -58,6 +59,8 @@ def test_the_fake_answers_every_method_with_the_fields_on_the_page(request_: dic
         "process.stop": ("process.start", {"id": "server-1", "argv": ["x"]}),
         "netns.delete": ("netns.create", {"name": "iolab-near"}),
         "sample.stop": ("sample.start", {"series": "s1"}),
+        **dict.fromkeys(("traffic.close", "traffic.run"), ("traffic.open", PORTS)),
+        **dict.fromkeys(("device.read", "device.stop"), ("device.start", {"id": "dut"})),
     }
     if request_["method"] in prepare:
         method, params = prepare[str(request_["method"])]

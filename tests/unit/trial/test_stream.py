@@ -12,7 +12,8 @@ from iolab.experiment.machines import Netns
 from iolab.experiment.measures import Stream
 from iolab.lab.topology import make_topology
 from iolab.trial.flows import place_pairs
-from iolab.trial.stream import TrialFailed, measure_stream
+from iolab.trial.measured import TrialFailed
+from iolab.trial.stream import measure_stream
 
 DATA = Path(__file__).parent / "data"
 LAB = Lab(

@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::{chown, PermissionsExt};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -202,4 +203,31 @@ pub fn is_root(test: &str) -> bool {
         );
     }
     root
+}
+
+/// The user who is nobody.
+pub const NOBODY: u32 = 65_534;
+
+/// An agent of a user who is nobody, if this kernel lets users make namespaces.
+pub fn start_as_nobody(folder: &Path, test: &str) -> Option<Agent> {
+    if !is_root(test) {
+        return None;
+    }
+    // The build folder may be closed to others.
+    let binary = folder.join("iolab-agent");
+    std::fs::copy(BINARY, &binary).unwrap();
+    std::fs::set_permissions(&binary, std::fs::Permissions::from_mode(0o755)).unwrap();
+    chown(folder, Some(NOBODY), Some(NOBODY)).unwrap();
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "env", "-u", "IOLAB_STATE_DIR"]);
+    command.arg(format!("XDG_RUNTIME_DIR={}", folder.display())).arg(binary);
+    let agent = Agent::start_by(&mut command, folder);
+    assert_eq!(agent.hello["uid"], NOBODY);
+    assert_eq!(agent.hello["state_dir"], folder.join("iolab").to_str().unwrap());
+    if agent.hello["rootless"] == false {
+        assert!(!agent.hello["capabilities"].as_array().unwrap().contains(&json!("netns")));
+        assert!(agent.hello["limits"][0].as_str().unwrap().contains("user namespace"));
+        return None;
+    }
+    Some(agent)
 }

@@ -4,7 +4,6 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
@@ -13,55 +12,29 @@ from markupsafe import Markup
 
 from iolab.analysis.types import Analysis
 from iolab.experiment.experiment import Experiment
-from iolab.report import charts, drawing, environment, numbers, picture, sentences, tables
+from iolab.report import drawing, packets, panels, picture, sentences, tables
 from iolab.report.names import Names, names
 from iolab.report.page import history
-from iolab.report.selection import Shown, by_metric, choose, leading
+from iolab.report.page.results import Result, results
 from iolab.report.words import EN, Words
-from iolab.store.records import StoredRun, TrialRecord
+from iolab.store.records import StoredRun
 
-MOST_ROWS = 400
-"""Cells in all result tables together."""
-MOST_CHARTED = 96
-"""Cells in the charts of one metric."""
 MOST_EFFECTS = 60
-MOST_OTHERS = 12
-"""Metrics beside the leading one that get charts."""
+MOST_ROWS = 400
+"""Cells in a table of verdicts or balance sheets."""
+MOST_PATHS = 40
+"""Ports and their paths."""
 _SNIPPET = "window.vegaEmbed = vegaEmbed;"
 """What the bundle of Vega, Vega-Lite and Vega-Embed leaves for the page's script."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
-    """One measure on the page."""
-
-    measure: str
-    """As it is called."""
-    key: str
-    """Identity of its charts in the page."""
-    head: str
-    """Of the column of means."""
-    table: tables.ResultTable
-    """Its leading metric."""
-    rows: tuple[Mapping[str, object], ...]
-    """The table's rows, decimal points aligned."""
-    metrics: tables.MetricsTable | None
-    """Means of all metrics."""
-    chart: charts.Chart
-    """Its leading metric, drawn."""
-    charted: int
-    """Cells in the chart."""
-    others: tuple[charts.Chart, ...]
-    """The other metrics, drawn."""
 
 
 def page(run: StoredRun, analysis: Analysis, experiment: Experiment, version: str, words: Words = EN) -> str:
     """Fill the template."""
     named = names([factor.name for factor in run.plan.factors], words)
     trials = sentences.counted(run.trials)
-    results = _results(run, analysis, trials, named)
+    found = results(run, analysis, experiment, trials, named)
     lab = drawing.draw(picture.picture(experiment, named), named)
-    library, script = (_library(), _asset("charts.js")) if results else ("", "")
+    library, script = (_library(), _asset("charts.js")) if found else ("", "")
     fills: dict[str, object] = {
         "words": words,
         "version": version,
@@ -74,15 +47,16 @@ def page(run: StoredRun, analysis: Analysis, experiment: Experiment, version: st
         "script": Markup(script),
         "script_sources": " ".join(_hash(each) for each in (library, script) if each) or "'none'",
         "chart_json": _chart_json,
-        "results": results,
-        "key": _key(results),
+        "results": found,
+        "key": _key(found),
         "lab": lab,
         "lab_svg": Markup(lab.svg),
         **_summary(run, analysis, named),
+        **_limits(run, analysis, named),
         **_effects(analysis, named),
         **_definitions(analysis, named),
         **history.troubles_view(run, trials, analysis, named),
-        "environment": environment.entries(run.facts, words),
+        "environment": packets.other_facts(run, words),
         "commands": history.commands_view(run.commands, words),
         **history.repeat_view(run, experiment, version, words),
     }
@@ -115,80 +89,43 @@ def _hash(script: str) -> str:
     return f"'sha256-{digest}'"
 
 
-def _results(run: StoredRun, analysis: Analysis, trials: Sequence[TrialRecord], named: Names) -> list[Result]:
-    groups = by_metric(analysis)
-    shown = leading(analysis, run.plan.measures, MOST_ROWS)
-    charted = [
-        choose(each.measure, each.metric, groups[each.measure, each.metric], MOST_CHARTED) for each in shown
-    ]
-    others = [
-        [choose(measure, metric, groups[measure, metric], MOST_CHARTED // 4) for measure, metric in groups
-         if measure == each.measure and metric != each.metric][:MOST_OTHERS]
-        for each in shown
-    ]  # fmt: skip
-    found = charts.trials_by_cell(trials, [*charted, *(other for each in others for other in each)])
-    return [
-        _result(index, run, analysis, named, shown[index], charted[index], others[index], found)
-        for index in range(len(shown))
-    ]
-
-
-def _result(
-    index: int,
-    run: StoredRun,
-    analysis: Analysis,
-    named: Names,
-    shown: Shown,
-    charted: Shown,
-    others: Sequence[Shown],
-    found: Mapping[tuple[str, frozenset[tuple[str, str]]], Sequence[TrialRecord]],
-) -> Result:
-    words = named.words
-    table = tables.results(shown, run, analysis, named)
-    return Result(
-        measure=named.measure(shown.measure),
-        key=f"chart-{index + 1}",
-        head=tables.head(words.table.mean, table.unit, words),
-        table=table,
-        rows=_aligned(table, words),
-        metrics=tables.all_metrics(table, analysis, named),
-        chart=charts.chart(charted, run, found, named),
-        charted=len(charted.estimates),
-        others=tuple(charts.chart(other, run, found, named) for other in others),
-    )
-
-
-def _aligned(table: tables.ResultTable, words: Words) -> tuple[Mapping[str, object], ...]:
-    columns = {
-        name: numbers.align([getattr(row, name) for row in table.rows]) for name in ("mean", "min", "max")
-    }
-    return tuple(
-        {
-            "levels": row.levels,
-            "reference": row.reference,
-            "marked": row.marked,
-            "marked_text": words.table.marked.format(count=row.marked),
-            "ci": row.ci,
-            "n": row.n,
-            "change": row.change,
-            **{name: column[index] for name, column in columns.items()},
-        }
-        for index, row in enumerate(table.rows)
-    )
-
-
-def _chart_json(chart: charts.Chart) -> Markup:
+def _chart_json(chart: panels.Chart) -> Markup:
     """A chart's data inside a script element: no character can end it or begin a comment."""
-    panels = [{"points": panel.points, "means": panel.means} for panel in chart.panels]
-    text = f'{{"spec":{chart.spec},"panels":{json.dumps(panels, allow_nan=False, separators=(",", ":"))}}}'
+    data = [{"height": panel.height, "data": panel.data} for panel in chart.panels]
+    text = f'{{"spec":{chart.spec},"panels":{json.dumps(data, allow_nan=False, separators=(",", ":"))}}}'
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
-def _key(results: Sequence[Result]) -> Mapping[str, bool]:
+def _key(found: Sequence[Result]) -> Mapping[str, bool]:
+    shown = [chart for result in found for chart in result.charts]
     return {
-        "ci": any(result.chart.with_ci for result in results),
-        "baseline": any(result.chart.with_baseline for result in results),
-        "marks": any(result.chart.with_marks for result in results),
+        "rows": any(not chart.with_lines for chart in shown),
+        "lines": any(chart.with_lines for chart in shown) or any(result.curves for result in found),
+        "ci": any(chart.with_ci for chart in shown),
+        "baseline": any(chart.with_baseline for chart in shown),
+        "marks": any(chart.with_marks for chart in shown),
+        "limit": any(chart.with_limit for chart in shown),
+    }
+
+
+def _limits(run: StoredRun, analysis: Analysis, named: Names) -> dict[str, object]:
+    """Verdicts and balance sheets, and the instrument that measured."""
+    text = named.words.packets
+    grids = [
+        grid(each, run, named, MOST_ROWS)
+        for each in analysis.forwarding
+        if each.cells
+        for grid in (packets.verdict_grid, packets.balance_grid)
+    ]
+    silent = [each for each in analysis.forwarding if not each.cells]
+    return {
+        "packets": bool(analysis.forwarding),
+        "limits": grids,
+        "limit_lines": packets.limit_lines(analysis, named),
+        "limit_notes": [text.no_samples.format(measure=named.measure(each.measure)) for each in silent],
+        "paths": packets.path_grid(analysis.forwarding, named, MOST_PATHS),
+        "instrument_lines": packets.instrument_lines(analysis, named),
+        "calibration": packets.calibration(run, named.words),
     }
 
 
@@ -214,7 +151,7 @@ def _effects(analysis: Analysis, named: Names) -> dict[str, object]:
 
 
 def _definitions(analysis: Analysis, named: Names) -> dict[str, object]:
-    metrics = dict.fromkeys(estimate.metric for estimate in analysis.estimates)
+    metrics = dict.fromkeys(estimate.metric.partition("[")[0] for estimate in analysis.estimates)
     known = [
         (named.metric(metric), definition) for metric in metrics if (definition := named.definition(metric))
     ]
@@ -231,6 +168,8 @@ def _contents(fills: Mapping[str, object], words: Words) -> list[tuple[str, str]
     present = [
         ("summary", page.summary, True), ("results", page.results, bool(fills["results"])),
         ("charts", page.charts, bool(fills["results"])),
+        ("limits", words.packets.limits, bool(fills["packets"])),
+        ("instrument", words.packets.instrument, bool(fills["packets"])),
         ("effects", page.effects, isinstance(effects, tables.EffectTable) and bool(effects.rows)),
         ("lab", page.lab, isinstance(lab, drawing.LabDrawing) and bool(lab.texts)),
         ("meanings", page.meanings, bool(fills["definitions"])), ("troubles", page.troubles, True),

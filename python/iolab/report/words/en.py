@@ -1,5 +1,6 @@
 """English."""
 
+from iolab.report.words.en_packets import METRICS, PACKETS
 from iolab.report.words.words import (
     ChartWords,
     CompareWords,
@@ -105,6 +106,7 @@ EN = Words(
     charts=ChartWords(
         alt="{measure}, {metric}. Means: {cells}.",
         cell="{cell}: {mean}",
+        line="{line}: {first} at {at_first} to {last} at {at_last}",
         left_out="Charted: {shown} of {total} cells, those that differ most.",
         block="block",
         trial="trial",
@@ -115,6 +117,18 @@ EN = Words(
         no_script="The charts need JavaScript; the result table shows the same figures.",
         others="Charts of the other metrics of {measure}",
         everything="all cells",
+        save="save as SVG",
+        axes={
+            "frame_size": "frame size [bytes]",
+            "mtu": "MTU [bytes]",
+            "window": "window [bytes]",
+            "length": "length of a write [bytes]",
+        },
+        lines_note=(
+            "symbols: every trial; lines: their means, in load curves their medians; lines may stand a little apart"
+            " so that none hides another"
+        ),
+        limit="line rate",
     ),
     lab=LabWords(
         alt="Drawing of the lab: {machines}; {links}.",
@@ -197,7 +211,9 @@ EN = Words(
         not_shown="none shown",
         unknown="too few trials",
     ),
+    packets=PACKETS,
     metrics={
+        **METRICS,
         "received_bps": MetricWords(
             "received rate", "Payload bits that the receiving program got per second, all flows together."
         ),
@@ -206,7 +222,7 @@ EN = Words(
             "Payload bits that the sending program handed to its kernel per second, all flows together.",
         ),
         "loss_ratio": MetricWords(
-            "loss", "Datagrams that were sent and did not arrive, as a share of those sent."
+            "loss", "Datagrams or frames that were sent and did not arrive, as a share of those sent."
         ),
         "jitter_ns": MetricWords(
             "jitter", "Smoothed variation of the datagrams' transit time (RFC 3550, 6.4.1)."
@@ -246,7 +262,7 @@ EN = Words(
         "pin": "pinning",
         "loss_ratio": "accepted loss",
     },
-    speaking=frozenset({"direction", "nic", "flows", "program", "protocol", "engine"}),
+    speaking=frozenset({"direction", "forward", "nic", "flows", "program", "protocol", "engine"}),
     plain_levels=frozenset({"one-way", "both-ways", "dual"}),
     measures={"tcp": "TCP", "udp": "UDP"},
     facts={

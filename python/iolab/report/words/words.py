@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from iolab.report.words.packets import PacketWords
+
 
 @dataclass(frozen=True, slots=True)
 class MetricWords:
@@ -119,6 +121,8 @@ class ChartWords:
     """{measure} {metric} {cells}"""
     cell: str
     """{cell} {mean}: one entry of {cells}."""
+    line: str
+    """{line} {first} {at_first} {last} {at_last}: one entry of {cells}."""
     left_out: str
     """{shown} {total}"""
     block: str
@@ -132,6 +136,14 @@ class ChartWords:
     """{measure}"""
     everything: str
     """The one panel without conditions."""
+    save: str
+    """Button: the drawing as a file."""
+    axes: Mapping[str, str]
+    """Last part of a factor's path to the title of its axis, with the unit."""
+    lines_note: str
+    """What lines and symbols are."""
+    limit: str
+    """A known limit that is drawn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,6 +275,7 @@ class Words:
     trouble: TroubleWords
     page: PageWords
     compare: CompareWords
+    packets: PacketWords
     metrics: Mapping[str, MetricWords]
     """By metric."""
     factors: Mapping[str, str]

@@ -1,0 +1,137 @@
+//! Answer `traffic.open`, `traffic.run` and `traffic.close`: which sets of ports there are, and in which namespaces. What a
+//! trial does is told in the traffic crate.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use iolab_protocol::results::Done;
+use iolab_protocol::traffic::{PortParams, TrafficClose, TrafficOpen, TrafficOpened, TrafficRan, TrafficRun};
+use iolab_protocol::ErrorObject;
+use iolab_traffic::{OpenPort, PortSet};
+
+use crate::clock::now_ns;
+use crate::faults::Answer;
+use crate::host::Host;
+use crate::netns;
+use crate::sync::lock;
+
+/// The sets of ports that are open, by the controller's name; none while a set is being opened.
+#[derive(Default)]
+pub struct PortSets {
+    table: Mutex<HashMap<String, Option<Arc<PortSet>>>>,
+}
+
+impl PortSets {
+    fn find(&self, id: &str) -> Answer<Arc<PortSet>> {
+        lock(&self.table).get(id).cloned().flatten().ok_or_else(|| unknown(id))
+    }
+
+    /// Close everything, as the agent ends.
+    pub fn close_all(&self) {
+        let sets: Vec<_> = lock(&self.table).drain().filter_map(|(_, set)| set).collect();
+        sets.iter().for_each(|set| close_set(set));
+    }
+}
+
+fn unknown(id: &str) -> ErrorObject {
+    ErrorObject::unknown(format!("there is no set of ports '{id}'"), id)
+}
+
+/// Answer `traffic.open`.
+pub fn open(host: &Host, params: &TrafficOpen) -> Answer<TrafficOpened> {
+    check(params)?;
+    let _change = host.may_change()?;
+    let begin_ns = now_ns();
+    {
+        let mut table = lock(&host.traffic.table);
+        if table.contains_key(&params.id) {
+            return Err(ErrorObject::params("a set of that id is open; close it first", params.id.as_str()));
+        }
+        table.insert(params.id.clone(), None);
+    }
+    let opened = open_all(&params.ports).map(PortSet::new).map(Arc::new);
+    let mut table = lock(&host.traffic.table);
+    match opened {
+        Ok(set) => {
+            let ports = set.ports.iter().map(OpenPort::describe).collect();
+            table.insert(params.id.clone(), Some(set));
+            Ok(TrafficOpened { ports, begin_ns, end_ns: now_ns() })
+        }
+        Err(error) => {
+            table.remove(&params.id);
+            Err(error)
+        }
+    }
+}
+
+fn check(params: &TrafficOpen) -> Answer<()> {
+    if params.ports.is_empty() || params.ports.len() > MOST_PORTS {
+        return Err(ErrorObject::params(format!("'ports' has 1 to {MOST_PORTS} ports"), params.ports.len()));
+    }
+    for (place, port) in params.ports.iter().enumerate() {
+        let before = &params.ports[..place];
+        if before.iter().any(|other| other.name == port.name) {
+            return Err(ErrorObject::params("each port of a set has a name of its own", port.name.as_str()));
+        }
+        let same = |other: &PortParams| other.interface == port.interface && other.netns == port.netns;
+        if before.iter().any(same) {
+            return Err(ErrorObject::params(
+                "each port of a set has an interface of its own; one port both sends and receives",
+                port.interface.as_str(),
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn open_all(ports: &[PortParams]) -> Answer<Vec<OpenPort>> {
+    let mut opened = Vec::with_capacity(ports.len());
+    for params in ports {
+        match netns::within(params.netns.as_deref(), || OpenPort::open(params)) {
+            Ok(port) => opened.push(port),
+            Err(error) => {
+                opened.iter().for_each(close_port);
+                return Err(error);
+            }
+        }
+    }
+    Ok(opened)
+}
+
+/// What replaced a program puts it back in the interface's namespace.
+fn close_port(port: &OpenPort) {
+    let closed = netns::within(port.params.netns.as_deref(), || {
+        port.close();
+        Ok(())
+    });
+    if closed.is_err() {
+        // The namespace's name has gone; the descriptors must go too.
+        port.close();
+    }
+}
+
+fn close_set(set: &PortSet) {
+    set.stop();
+    set.ports.iter().for_each(close_port);
+}
+
+/// Answer `traffic.run`.
+pub fn run(host: &Host, params: &TrafficRun) -> Answer<TrafficRan> {
+    host.traffic.find(&params.id)?.run(params)
+}
+
+/// Answer `traffic.close`.
+pub fn close(host: &Host, params: &TrafficClose) -> Answer<Done> {
+    let set = {
+        let mut table = lock(&host.traffic.table);
+        match table.get(&params.id) {
+            Some(Some(_)) => table.remove(&params.id).flatten(),
+            _ => None,
+        }
+    };
+    let set = set.ok_or_else(|| unknown(&params.id))?;
+    close_set(&set);
+    Ok(Done {})
+}
+
+const MOST_PORTS: usize = 64;

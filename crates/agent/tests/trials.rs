@@ -1,0 +1,438 @@
+//! Trials and devices through the real binary, over veth pairs in namespaces of the agent's own.
+//!
+//! What a busy machine takes from the sender is in its stall log; the assertions hold outside of it.
+
+#![allow(clippy::unwrap_used)] // a test that cannot go on must fail
+
+mod common;
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use common::{eventually, is_root, netns_exists, netns_name, start_as_nobody, state_folder, Agent};
+use nix::sys::signal::Signal;
+use serde_json::{json, Value};
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// A chain of namespaces, each linked to the next by a veth pair: `right` of one to `left` of the next.
+struct Lab {
+    agent: Agent,
+    netns: Vec<String>,
+}
+
+impl Lab {
+    fn new(mut agent: Agent, what: &str, length: usize) -> Self {
+        let netns: Vec<String> = (0..length).map(|place| netns_name(&format!("{what}{place}"))).collect();
+        for name in &netns {
+            agent.call("netns.create", json!({"name": name}));
+        }
+        for pair in netns.windows(2) {
+            let [one, other] = [&pair[0], &pair[1]];
+            let line = format!(
+                "ip link add right netns {one} mtu 2000 type veth peer name left mtu 2000 netns {other}"
+            );
+            agent.run(&line.split(' ').collect::<Vec<_>>());
+            for (name, interface) in [(one, "right"), (other, "left")] {
+                let line = format!("ip -n {name} link set {interface} addrgenmode none up");
+                agent.run(&line.split(' ').collect::<Vec<_>>());
+            }
+        }
+        Self { agent, netns }
+    }
+
+    /// Open a set of two ports: the first namespace's and the last one's.
+    fn open(&mut self, path: &str) -> Value {
+        let (first, last) = (&self.netns[0], self.netns.last().unwrap());
+        let ports = json!([
+            {"name": "near", "netns": first, "interface": "right", "path": path, "send_cpu": 0},
+            {"name": "far", "netns": last, "interface": "left", "path": path},
+        ]);
+        self.agent.call("traffic.open", json!({"id": "set", "ports": ports}))
+    }
+
+    fn link(&mut self, place: usize, interface: &str) -> String {
+        let netns = self.netns[place].clone();
+        self.agent.run(&["ip", "-d", "-n", &netns, "link", "show", interface])
+    }
+}
+
+fn sender(port: &str, tag: u16, to: &Value, frames_per_second: u64) -> Value {
+    let flows = json!({
+        "count": 16,
+        "source_address": {"first": "198.18.0.1"}, "destination_address": {"first": "198.19.0.1", "count": 16},
+        "source_port": {"first": 4096}, "destination_port": {"first": 9},
+    });
+    json!({
+        "port": port, "tag": tag,
+        "frames": {"sizes": [[64, 1]], "destination_mac": to["mac"], "flows": flows},
+        "rate": {"frames": frames_per_second, "per_ns": SECOND_NS},
+    })
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("no number: {value}"))
+}
+
+/// Every frame of a sender is accounted for, and the rate was exact outside the shifts that its stalls made.
+fn assert_exact(sent: &Value, frames_per_second: u64, duration_ns: u64) {
+    let [intended, offered, unsent] =
+        ["intended_frames", "offered_frames", "unsent_frames"].map(|key| number(&sent[key]));
+    assert_eq!(intended, frames_per_second * duration_ns / SECOND_NS);
+    assert_eq!(intended, offered + unsent);
+    let sum: u64 = ["refused_frames", "invalid_frames", "dropped_by_us_frames"]
+        .iter()
+        .map(|key| number(&sent[*key]))
+        .sum();
+    assert_eq!(unsent, sum);
+    let steady_ns = duration_ns - number(&sent["slipped_ns"]);
+    let wanted = u128::from(frames_per_second) * u128::from(steady_ns) / u128::from(SECOND_NS);
+    let off = u128::from(offered).abs_diff(wanted);
+    assert!(off <= 2 + wanted / 10_000, "offered {offered}, wanted {wanted} in {steady_ns} ns");
+    assert_eq!(sent["gap_ns"]["count"], offered - 1);
+}
+
+/// Nothing is lost but what the receiving socket says it lost itself.
+fn assert_received(sent: &Value, received: &Value) {
+    let [lost, surplus, duplicates, reordered, dropped] = [
+        &received["lost_frames"],
+        &received["surplus_frames"],
+        &received["duplicate_frames"],
+        &received["reordered_frames"],
+        &received["socket"]["dropped_frames"],
+    ]
+    .map(number);
+    assert_eq!((lost, surplus, duplicates, reordered), (dropped, 0, 0, 0), "{}", received["socket"]);
+    assert_eq!(number(&received["received_frames"]) + lost, number(&sent["offered_frames"]));
+    assert_eq!(received["latency_ns"]["count"], received["received_frames"]);
+    assert_eq!(received["drained"], true);
+    assert_eq!(received["flows"]["count"], 16);
+    // Only a receiver that did not run long enough for its buffers to overflow may lose.
+    assert!(lost == 0 || number(&received["thread"]["wait_ns"]) > 5_000_000, "{}", received["thread"]);
+}
+
+fn run_both_ways(agent: &mut Agent, opened: &Value, frames_per_second: u64) {
+    let [near, far] = [&opened["ports"][0], &opened["ports"][1]];
+    let params = json!({
+        "id": "set", "duration_ns": SECOND_NS,
+        "senders": [sender("near", 1, far, frames_per_second), sender("far", 2, near, frames_per_second)],
+        "receivers": [{"port": "far", "of": 0}, {"port": "near", "of": 1}],
+    });
+    let begun = Instant::now();
+    let trial = agent.send("traffic.run", &params);
+    agent.call("agent.ping", json!({}));
+    assert!(begun.elapsed() < Duration::from_millis(900), "a ping during a trial is answered at once");
+    let ran = agent.answer(trial);
+    let ran = &ran["result"];
+    for way in [0, 1] {
+        assert_exact(&ran["senders"][way], frames_per_second, SECOND_NS);
+        assert_received(&ran["senders"][way], &ran["receivers"][way]);
+    }
+    assert_eq!(ran["ended_early"], false);
+    assert_eq!(ran["shared_cpus"], json!([]));
+}
+
+#[test]
+fn every_frame_of_both_directions_is_accounted_for_on_either_path() {
+    if !is_root("every_frame_of_both_directions_is_accounted_for_on_either_path") {
+        return;
+    }
+    let state = state_folder();
+    let mut lab = Lab::new(Agent::start(state.path()), "both", 2);
+    for (path, send, receive) in [
+        ("auto", "AF_XDP copy", "AF_XDP native copy"),
+        ("af_packet", "AF_PACKET sendmmsg qdisc-bypass", "AF_PACKET rx-ring"),
+    ] {
+        let opened = lab.open(path);
+        for port in opened["ports"].as_array().unwrap() {
+            assert_eq!(port["send"], json!({"name": send, "fallbacks": []}));
+            assert_eq!(port["receive"], json!({"name": receive, "fallbacks": []}));
+            assert_eq!((&port["mtu_bytes"], &port["frame_bytes"]), (&json!(2000), &json!(1522)));
+        }
+        run_both_ways(&mut lab.agent, &opened, 50_000);
+        lab.agent.call("traffic.close", json!({"id": "set"}));
+        assert!(!lab.link(0, "right").contains("prog/xdp"), "nothing stays attached");
+    }
+}
+
+#[test]
+fn a_hundred_thousand_frames_a_second_go_through_many_trials_of_one_set() {
+    if !is_root("a_hundred_thousand_frames_a_second_go_through_many_trials_of_one_set") {
+        return;
+    }
+    let state = state_folder();
+    let mut lab = Lab::new(Agent::start(state.path()), "many", 2);
+    let opened = lab.open("auto");
+    for tag in 1..=3 {
+        let senders = [sender("near", tag, &opened["ports"][1], 100_000)];
+        let receivers = [json!({"port": "far", "of": 0})];
+        let params =
+            json!({"id": "set", "duration_ns": SECOND_NS, "senders": senders, "receivers": receivers});
+        let ran = lab.agent.call("traffic.run", params);
+        assert_exact(&ran["senders"][0], 100_000, SECOND_NS);
+        assert_received(&ran["senders"][0], &ran["receivers"][0]);
+        assert_eq!(ran["receivers"][0]["other_tag_frames"], 0);
+    }
+}
+
+#[test]
+fn without_root_frames_are_received_by_af_packet_and_the_reason_is_told() {
+    let folder = state_folder();
+    let test = "without_root_frames_are_received_by_af_packet_and_the_reason_is_told";
+    let Some(agent) = start_as_nobody(folder.path(), test) else { return };
+    let capabilities = agent.hello["capabilities"].as_array().unwrap().clone();
+    assert!(capabilities.contains(&json!("traffic")) && !capabilities.contains(&json!("device")));
+    let mut lab = Lab::new(agent, "plain", 2);
+    let opened = lab.open("auto");
+    for port in opened["ports"].as_array().unwrap() {
+        assert_eq!(port["receive"]["name"], "AF_PACKET rx-ring");
+        assert!(port["receive"]["fallbacks"][0].as_str().unwrap().contains("not permitted"), "{port}");
+    }
+    run_both_ways(&mut lab.agent, &opened, 20_000);
+    let params =
+        json!({"id": "dut", "netns": lab.netns[0], "interface": "right", "action": {"kind": "drop"}});
+    assert_eq!(lab.agent.refusal("device.start", params)["data"]["errno"], 1);
+}
+
+#[test]
+fn interfaces_that_cannot_be_used_are_refused_and_stay_as_they_were() {
+    if !is_root("interfaces_that_cannot_be_used_are_refused_and_stay_as_they_were") {
+        return;
+    }
+    let state = state_folder();
+    let mut lab = Lab::new(Agent::start(state.path()), "bad", 2);
+    let (near, far) = (lab.netns[0].clone(), lab.netns[1].clone());
+    lab.agent.run(&["ip", "-n", &near, "link", "add", "idle", "type", "veth", "peer", "name", "idle1"]);
+    let port = |name: &str, interface: &str, more: Value| {
+        let mut port = json!({"name": name, "netns": near, "interface": interface});
+        port.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        port
+    };
+    let before = lab.agent.run(&["ip", "-d", "-n", &near, "link"]);
+    for (bad, code, errno, path) in [
+        (port("p", "nothing", json!({})), -32001, 19, "nothing"),
+        (port("p", "idle", json!({})), -32001, 100, "idle"),
+        (port("p", "right", json!({"frame_bytes": 9000})), -32001, 90, "right"),
+        (
+            json!({"name": "p", "netns": "iolab-t-none", "interface": "right"}),
+            -32001,
+            2,
+            "/run/netns/iolab-t-none",
+        ),
+    ] {
+        // The port before it is closed again.
+        let ports = json!([{"name": "ok", "netns": far, "interface": "left"}, bad]);
+        let refusal = lab.agent.refusal("traffic.open", json!({"id": "set", "ports": ports}));
+        assert_eq!((&refusal["code"], &refusal["data"]["errno"]), (&json!(code), &json!(errno)), "{refusal}");
+        assert_eq!(refusal["data"]["path"], path);
+    }
+    assert_eq!(lab.agent.run(&["ip", "-d", "-n", &near, "link"]), before);
+    assert!(!lab.link(1, "left").contains("prog/xdp"));
+    for (params, seen) in [
+        (json!({"id": "set", "ports": []}), json!(0)),
+        (
+            json!({"id": "set", "ports": [port("p", "right", json!({})), port("p", "idle", json!({}))]}),
+            json!("p"),
+        ),
+        (
+            json!({"id": "set", "ports": [port("p", "right", json!({})), port("q", "right", json!({}))]}),
+            json!("right"),
+        ),
+    ] {
+        let refusal = lab.agent.refusal("traffic.open", params);
+        assert_eq!((&refusal["code"], &refusal["data"]["seen"]), (&json!(-32602), &seen));
+    }
+    for method in ["traffic.close", "device.stop"] {
+        assert_eq!(lab.agent.refusal(method, json!({"id": "none"}))["code"], -32004);
+    }
+}
+
+#[test]
+fn a_program_that_an_interface_carries_is_never_replaced_unasked() {
+    if !is_root("a_program_that_an_interface_carries_is_never_replaced_unasked") {
+        return;
+    }
+    let state = state_folder();
+    let mut lab = Lab::new(Agent::start(state.path()), "xdp", 2);
+    let device =
+        json!({"id": "theirs", "netns": lab.netns[1], "interface": "left", "action": {"kind": "pass"}});
+    lab.agent.call("device.start", device);
+    let before = lab.link(1, "left");
+    assert!(before.contains("prog/xdp"), "{before}");
+    let ports = json!([{"name": "far", "netns": lab.netns[1], "interface": "left", "path": "auto"}]);
+    let refusal = lab.agent.refusal("traffic.open", json!({"id": "set", "ports": ports}));
+    assert_eq!((&refusal["code"], &refusal["data"]["errno"]), (&json!(-32001), &json!(16)));
+    assert!(before.contains(&format!("id {}", refusal["data"]["program_id"])), "{refusal} {before}");
+    assert_eq!(lab.link(1, "left"), before);
+    lab.agent.call("device.stop", json!({"id": "theirs"}));
+    assert!(!lab.link(1, "left").contains("prog/xdp"));
+}
+
+#[test]
+fn trials_that_cannot_be_are_refused_before_anything_is_sent() {
+    if !is_root("trials_that_cannot_be_are_refused_before_anything_is_sent") {
+        return;
+    }
+    let state = state_folder();
+    let mut lab = Lab::new(Agent::start(state.path()), "refuse", 2);
+    let opened = lab.open("af_packet");
+    let good = sender("near", 1, &opened["ports"][1], 1000);
+    let with = |path: &str, value: Value| {
+        let mut changed = good.clone();
+        *changed.pointer_mut(path).unwrap() = value;
+        changed
+    };
+    for (senders, receivers, code) in [
+        (vec![], vec![], -32602),
+        (vec![with("/port", json!("nowhere"))], vec![], -32602),
+        (vec![with("/rate/frames", json!(0))], vec![], -32602),
+        (vec![with("/rate/per_ns", json!(0))], vec![], -32602),
+        (vec![with("/frames/sizes", json!([[63, 1]]))], vec![], -32602),
+        (vec![with("/frames/sizes", json!([[1600, 1]]))], vec![], -32001),
+        (vec![with("/frames/sizes", json!([[2100, 1]]))], vec![], -32001),
+        (vec![with("/frames/destination_mac", json!("2:0"))], vec![], -32602),
+        (vec![with("/frames/flows/source_address/first", json!("fd00::1"))], vec![], -32602),
+        (vec![good.clone(), good.clone()], vec![], -32602),
+        (vec![good.clone()], vec![json!({"port": "far", "of": 1})], -32602),
+    ] {
+        let params =
+            json!({"id": "set", "duration_ns": SECOND_NS, "senders": senders, "receivers": receivers});
+        let refusal = lab.agent.refusal("traffic.run", params);
+        assert_eq!(refusal["code"], code, "{refusal}");
+    }
+    let drops = lab.agent.call("sample.read", json!({"samplers": ["interfaces"], "netns": [lab.netns[0]]}));
+    let interfaces = drops["observations"][0]["interfaces"].as_array().unwrap().clone();
+    assert_eq!(interfaces.iter().find(|each| each["name"] == "right").unwrap()["tx_packets"], 0);
+}
+
+#[test]
+fn closing_a_set_ends_its_trial_at_once_and_the_trial_is_answered() {
+    if !is_root("closing_a_set_ends_its_trial_at_once_and_the_trial_is_answered") {
+        return;
+    }
+    let state = state_folder();
+    let mut lab = Lab::new(Agent::start(state.path()), "close", 2);
+    let opened = lab.open("auto");
+    let senders = [sender("near", 1, &opened["ports"][1], 10_000)];
+    let receivers = [json!({"port": "far", "of": 0})];
+    let params =
+        json!({"id": "set", "duration_ns": 60 * SECOND_NS, "senders": senders, "receivers": receivers});
+    let begun = Instant::now();
+    let trial = lab.agent.send("traffic.run", &params);
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(lab.agent.refusal("traffic.run", params)["code"], -32003);
+    lab.agent.call("traffic.close", json!({"id": "set"}));
+    let ran = lab.agent.answer(trial);
+    assert_eq!(ran["result"]["ended_early"], true, "{ran}");
+    assert!(begun.elapsed() < Duration::from_secs(10));
+}
+
+#[test]
+fn a_stop_of_the_agent_is_in_the_stall_log() {
+    if !is_root("a_stop_of_the_agent_is_in_the_stall_log") {
+        return;
+    }
+    let state = state_folder();
+    let mut lab = Lab::new(Agent::start(state.path()), "stop", 2);
+    let opened = lab.open("auto");
+    let senders = [sender("near", 1, &opened["ports"][1], 10_000)];
+    let params = json!({"id": "set", "duration_ns": SECOND_NS, "senders": senders});
+    let trial = lab.agent.send("traffic.run", &params);
+    std::thread::sleep(Duration::from_millis(300));
+    lab.agent.signal(Signal::SIGSTOP);
+    std::thread::sleep(Duration::from_millis(30));
+    lab.agent.signal(Signal::SIGCONT);
+    let ran = lab.agent.answer(trial);
+    let sent = &ran["result"]["senders"][0];
+    let longest = sent["stalls"].as_array().unwrap().iter().map(|stall| number(&stall["late_ns"])).max();
+    assert!(longest > Some(25_000_000), "{}", sent["stalls"]);
+    assert_exact(sent, 10_000, SECOND_NS);
+    assert!(number(&sent["slipped_ns"]) > 25_000_000);
+}
+
+#[test]
+fn a_crash_in_a_trial_leaves_no_program_and_the_next_agent_removes_the_rest() {
+    if !is_root("a_crash_in_a_trial_leaves_no_program_and_the_next_agent_removes_the_rest") {
+        return;
+    }
+    let state = state_folder();
+    let mut lab = Lab::new(Agent::start(state.path()), "crash", 2);
+    let opened = lab.open("auto");
+    let params = json!({
+        "id": "set", "duration_ns": 60 * SECOND_NS,
+        "senders": [sender("near", 1, &opened["ports"][1], 10_000)], "receivers": [{"port": "far", "of": 0}],
+    });
+    lab.agent.send("traffic.run", &params);
+    std::thread::sleep(Duration::from_millis(200));
+    let Lab { agent, netns } = lab;
+    let link = || {
+        let output =
+            Command::new("ip").args(["-d", "-n", &netns[1], "link", "show", "left"]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(link().contains("prog/xdp"));
+    agent.crash();
+    eventually("the program goes", || !link().contains("prog/xdp"));
+    let mut next = Agent::start(state.path());
+    let journal = next.hello["predecessors"][0]["journal"].clone();
+    assert_eq!(next.call("journal.undo", json!({"journal": journal}))["failed"], json!([]));
+    assert!(netns.iter().all(|name| !netns_exists(name)));
+}
+
+#[test]
+fn a_token_bucket_lets_through_what_it_says() {
+    if !is_root("a_token_bucket_lets_through_what_it_says") {
+        return;
+    }
+    let state = state_folder();
+    let mut lab = Lab::new(Agent::start(state.path()), "bucket", 3);
+    let opened = lab.open("auto");
+    let rule = json!({"kind": "token_bucket", "frames": 50_000, "per_ns": SECOND_NS, "burst_frames": 100});
+    let action = json!({"kind": "forward", "interface": "right"});
+    let device =
+        json!({"id": "dut", "netns": lab.netns[1], "interface": "left", "rule": rule, "action": action});
+    assert_eq!(lab.agent.call("device.start", device)["mode"], "native");
+    let senders = [sender("near", 1, &opened["ports"][1], 80_000)];
+    let receivers = [json!({"port": "far", "of": 0})];
+    let params =
+        json!({"id": "set", "duration_ns": 2 * SECOND_NS, "senders": senders, "receivers": receivers});
+    let ran = lab.agent.call("traffic.run", params);
+    let counts = lab.agent.call("device.stop", json!({"id": "dut"}));
+    let (sent, received) = (&ran["senders"][0], &ran["receivers"][0]);
+    let [offered, passed, dropped] =
+        [&sent["offered_frames"], &counts["passed_frames"], &counts["dropped_frames"]].map(number);
+    assert_eq!(offered, passed + dropped, "{counts}");
+    assert_eq!(passed, number(&received["received_frames"]) + number(&received["socket"]["dropped_frames"]));
+    // While the sender stalled, the bucket had nothing to let through.
+    let stalled_ns: u64 = sent["stalls"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|stall| number(&stall["end_ns"]) - number(&stall["begin_ns"]))
+        .sum();
+    let (most, least) = (100_000 + 100, 100_000 - stalled_ns / 20_000);
+    assert!(passed <= most + 500 && passed + 500 >= least, "{passed} of {least} to {most}");
+    assert_eq!(received["lost_frames"], offered - number(&received["received_frames"]));
+}
+
+#[test]
+fn drops_are_told_by_place() {
+    if !is_root("drops_are_told_by_place") {
+        return;
+    }
+    let state = state_folder();
+    let mut lab = Lab::new(Agent::start(state.path()), "drops", 2);
+    let read = lab.agent.call("sample.read", json!({"samplers": ["drops"], "netns": [lab.netns[0]]}));
+    let drops = read["observations"][0]["drops"].as_array().unwrap().clone();
+    let find = |place: &str, name: &str| {
+        let found = drops.iter().find(|each| each["place"] == place && each["name"] == name);
+        found.unwrap_or_else(|| panic!("no {place} {name}: {read}"))["counters"].clone()
+    };
+    assert_eq!(find("interface", "right")["tx_dropped"], 0);
+    let driver = find("driver", "right");
+    assert!(
+        driver.as_object().unwrap().iter().any(|(name, count)| name.ends_with("drops") && count == 0),
+        "{driver}"
+    );
+    assert_eq!(find("protocol", "Udp")["RcvbufErrors"], 0);
+}

@@ -1,0 +1,224 @@
+//! One flow: what each arriving sequence number means.
+
+use super::report::FlowReport;
+use super::window::Windows;
+
+/// Holes remembered per flow, to tell how far a late frame was overtaken.
+const HOLES: usize = 16;
+
+/// What an arrival turned out to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// The first copy, newer than all before.
+    InOrder,
+    /// The first copy, after newer ones (type-P-reordered: RFC 4737 section 3).
+    Reordered {
+        /// How many first copies arrived since the earliest newer one (RFC 4737 section 4.2.1) [frames].
+        extent: u64,
+    },
+    /// A further copy.
+    Duplicate,
+    /// So old that copies can no longer be told apart.
+    TooLate,
+}
+
+/// State and counters of a flow.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Flow {
+    /// The sequence number that would be in order: one above the newest.
+    next: u64,
+    unique_frames: u64,
+    duplicate_frames: u64,
+    reordered_frames: u64,
+    too_late_frames: u64,
+    pub negative_latency_frames: u64,
+    latency_sum_ns: u64,
+    latency_min_ns: u64,
+    latency_max_ns: u64,
+    extent_max_frames: u64,
+    hole_count: u64,
+}
+
+impl Flow {
+    pub const fn new() -> Self {
+        Self {
+            next: 0,
+            unique_frames: 0,
+            duplicate_frames: 0,
+            reordered_frames: 0,
+            too_late_frames: 0,
+            negative_latency_frames: 0,
+            latency_sum_ns: 0,
+            latency_min_ns: u64::MAX,
+            latency_max_ns: 0,
+            extent_max_frames: 0,
+            hole_count: 0,
+        }
+    }
+
+    /// Account for `sequence` on this flow, whose number is `index`.
+    #[inline]
+    pub fn arrive(
+        &mut self,
+        sequence: u64,
+        index: usize,
+        windows: &mut Windows,
+        jumps: &mut Jumps,
+    ) -> Arrival {
+        if sequence >= self.next {
+            if sequence > self.next {
+                windows.unmark(index, self.next, sequence);
+                jumps.note(index, self.hole_count, Jump { from: self.next, arrival: self.unique_frames });
+                self.hole_count += 1;
+            }
+            windows.mark(index, sequence);
+            self.next = sequence.saturating_add(1);
+            self.unique_frames += 1;
+            return Arrival::InOrder;
+        }
+        self.arrive_late(sequence, index, windows, jumps)
+    }
+
+    fn arrive_late(&mut self, sequence: u64, index: usize, windows: &mut Windows, jumps: &Jumps) -> Arrival {
+        if self.next - sequence > windows.frames() {
+            self.too_late_frames += 1;
+            return Arrival::TooLate;
+        }
+        if windows.mark(index, sequence) {
+            self.duplicate_frames += 1;
+            return Arrival::Duplicate;
+        }
+        let overtaken_at = jumps.overtaken_at(index, self.hole_count, sequence);
+        let extent = self.unique_frames - overtaken_at;
+        self.unique_frames += 1;
+        self.reordered_frames += 1;
+        self.extent_max_frames = self.extent_max_frames.max(extent);
+        Arrival::Reordered { extent }
+    }
+
+    #[inline]
+    pub fn note_latency(&mut self, latency_ns: u64) {
+        self.latency_sum_ns = self.latency_sum_ns.saturating_add(latency_ns);
+        self.latency_min_ns = self.latency_min_ns.min(latency_ns);
+        self.latency_max_ns = self.latency_max_ns.max(latency_ns);
+    }
+
+    /// The flow's counters against the number of frames sent on it.
+    pub fn report(&self, sent_frames: u64) -> FlowReport {
+        let timed = self.unique_frames > self.negative_latency_frames;
+        FlowReport {
+            sent_frames,
+            received_frames: self.unique_frames,
+            lost_frames: sent_frames.saturating_sub(self.unique_frames),
+            surplus_frames: self.unique_frames.saturating_sub(sent_frames),
+            duplicate_frames: self.duplicate_frames,
+            reordered_frames: self.reordered_frames,
+            too_late_frames: self.too_late_frames,
+            negative_latency_frames: self.negative_latency_frames,
+            reorder_extent_max_frames: self.extent_max_frames,
+            latency_sum_ns: self.latency_sum_ns,
+            latency_min_ns: timed.then_some(self.latency_min_ns),
+            latency_max_ns: timed.then_some(self.latency_max_ns),
+        }
+    }
+}
+
+/// A frame that came before others of lower number: from then on those are late.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Jump {
+    /// The first sequence number that it left out.
+    pub from: u64,
+    /// How many first copies had arrived before it.
+    pub arrival: u64,
+}
+
+/// The newest jumps of all flows.
+#[derive(Debug, Clone)]
+pub(super) struct Jumps(Box<[[Jump; HOLES]]>);
+
+impl Jumps {
+    pub fn new(flows: usize) -> Self {
+        Self(vec![[Jump::default(); HOLES]; flows].into())
+    }
+
+    /// Keep the jump number `count` of a flow in place of its oldest.
+    #[inline]
+    pub fn note(&mut self, flow: usize, count: u64, jump: Jump) {
+        self.0[flow][slot(count)] = jump;
+    }
+
+    /// How many first copies had arrived before the one that first overtook `sequence`. When that is forgotten: before
+    /// the oldest jump still known, so that the extent is a lower bound.
+    pub fn overtaken_at(&self, flow: usize, count: u64, sequence: u64) -> u64 {
+        let known = (count.saturating_sub(HOLES as u64)..count).rev().map(|jump| self.0[flow][slot(jump)]);
+        let mut oldest = 0;
+        for jump in known {
+            oldest = jump.arrival;
+            if jump.from <= sequence {
+                break;
+            }
+        }
+        oldest
+    }
+}
+
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "a remainder below 16")]
+const fn slot(count: u64) -> usize {
+    (count % HOLES as u64) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The extents by the definition of RFC 4737 section 4.2.1, looking at every pair.
+    fn extents_by_definition(arrivals: &[u64]) -> Vec<Option<u64>> {
+        let extent = |i: usize| {
+            let overtaken = arrivals[..i].iter().position(|&earlier| earlier > arrivals[i]);
+            overtaken.map(|j| (i - j) as u64)
+        };
+        (0..arrivals.len()).map(extent).collect()
+    }
+
+    fn arrivals_of(sequences: &[u64]) -> Vec<Arrival> {
+        let (mut flow, mut windows, mut jumps) = (Flow::new(), Windows::new(1, 64), Jumps::new(1));
+        sequences.iter().map(|&sequence| flow.arrive(sequence, 0, &mut windows, &mut jumps)).collect()
+    }
+
+    #[test]
+    fn extents_are_those_of_rfc_4737() {
+        for sequences in [
+            vec![0, 1, 3, 4, 2, 5],
+            vec![0, 3, 1, 4, 2, 6, 7, 8, 5],
+            vec![5, 4, 3, 2, 1, 0],
+            vec![0, 8, 1, 16, 2, 24, 9, 3, 17],
+        ] {
+            let seen: Vec<_> = arrivals_of(&sequences)
+                .into_iter()
+                .map(|arrival| match arrival {
+                    Arrival::Reordered { extent } => Some(extent),
+                    _ => None,
+                })
+                .collect();
+            assert_eq!(seen, extents_by_definition(&sequences), "{sequences:?}");
+        }
+    }
+
+    #[test]
+    fn copies_are_duplicates_and_old_frames_are_too_late() {
+        assert_eq!(
+            arrivals_of(&[0, 0, 70, 5, 70, 6, 7, 7]),
+            [
+                Arrival::InOrder,
+                Arrival::Duplicate,
+                Arrival::InOrder,
+                Arrival::TooLate,
+                Arrival::Duplicate,
+                Arrival::TooLate,
+                Arrival::Reordered { extent: 1 },
+                Arrival::Duplicate,
+            ]
+        );
+    }
+}

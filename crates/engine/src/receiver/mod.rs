@@ -1,0 +1,216 @@
+//! What became of the frames: loss, duplicates, reordering and one-way latency, per flow, on every frame.
+//!
+//! One receiver per direction. Memory is taken when it is made; receiving a frame is O(1) apart from holes, whose
+//! clearing is paid for by the frames that are missing, up to one window.
+
+mod flow;
+mod report;
+mod window;
+
+use iolab_wire::{latency_ns, Corruption, Inspection, Inspector, Stamp};
+
+use crate::error::EngineError;
+use crate::histogram::Histogram;
+use crate::time::Nanos;
+
+use flow::{Arrival, Flow, Jumps};
+pub use report::{FlowReport, ReceiverReport, ReceiverTotals};
+use window::Windows;
+
+const FLOW_LIMIT: u32 = 1 << 16;
+/// More than this is refused: 65536 flows with windows of 65536 frames [bytes].
+const MEMORY_LIMIT_BYTES: u64 = 512 << 20;
+const PER_FLOW_HISTOGRAM_LIMIT: usize = 256;
+
+/// How much a receiver remembers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReceiverConfig {
+    /// The number of flows, 1 to 65536.
+    pub flow_count: u32,
+    /// How far behind the newest frame of a flow an older one is still recognised: a power of two [frames].
+    pub window_frames: u32,
+}
+
+impl ReceiverConfig {
+    /// `flow_count` flows with windows of 65536 frames.
+    pub const fn of_flows(flow_count: u32) -> Self {
+        Self { flow_count, window_frames: 65_536 }
+    }
+}
+
+/// Frames that did not count towards a flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+#[non_exhaustive]
+pub struct StrayCounts {
+    /// Frames that are not the engine's.
+    pub foreign_frames: u64,
+    /// Whole frames of the engine, of another trial or direction.
+    pub other_tag_frames: u64,
+    /// Whole frames of this trial, of a flow that it does not have.
+    pub unknown_flow_frames: u64,
+    /// Frames of this trial whose stamp was damaged.
+    pub corrupted_stamp_frames: u64,
+    /// Frames of this trial whose headers were damaged, or that were cut short.
+    pub corrupted_header_frames: u64,
+    /// Frames of this trial whose payload was damaged.
+    pub corrupted_payload_frames: u64,
+}
+
+impl StrayCounts {
+    /// Damaged frames of this trial.
+    pub const fn corrupted_frames(&self) -> u64 {
+        self.corrupted_stamp_frames + self.corrupted_header_frames + self.corrupted_payload_frames
+    }
+
+    /// All of them.
+    pub const fn frames(&self) -> u64 {
+        self.corrupted_frames() + self.foreign_frames + self.other_tag_frames + self.unknown_flow_frames
+    }
+}
+
+/// Accounts for every frame that arrives in one direction.
+#[derive(Debug, Clone)]
+pub struct Receiver {
+    flows: Box<[Flow]>,
+    jumps: Jumps,
+    windows: Windows,
+    stray: StrayCounts,
+    latency: Histogram,
+    flow_latency: Box<[Histogram]>,
+    extents: Histogram,
+    arrived_frames: u64,
+    arrived_bytes: u64,
+    first_at: Option<Nanos>,
+    last_at: Option<Nanos>,
+}
+
+impl Receiver {
+    /// An empty account. Up to 256 flows get a latency histogram each (32 KiB).
+    pub fn new(config: ReceiverConfig) -> Result<Self, EngineError> {
+        let ReceiverConfig { flow_count, window_frames } = config;
+        if !(1..=FLOW_LIMIT).contains(&flow_count) {
+            return Err(EngineError::FlowCount { seen: flow_count });
+        }
+        if !window_frames.is_power_of_two() || !(64..=1 << 24).contains(&window_frames) {
+            return Err(EngineError::Window { seen: window_frames });
+        }
+        let needed_bytes = u64::from(flow_count) * u64::from(window_frames) / 8;
+        if needed_bytes > MEMORY_LIMIT_BYTES {
+            let limit_bytes = MEMORY_LIMIT_BYTES;
+            return Err(EngineError::Memory { flows: flow_count, window_frames, needed_bytes, limit_bytes });
+        }
+        let flows = flow_count as usize;
+        let histograms = if flows <= PER_FLOW_HISTOGRAM_LIMIT { flows } else { 0 };
+        Ok(Self {
+            flows: vec![Flow::new(); flows].into(),
+            jumps: Jumps::new(flows),
+            windows: Windows::new(flows, window_frames),
+            stray: StrayCounts::default(),
+            latency: Histogram::new(),
+            flow_latency: vec![Histogram::new(); histograms].into(),
+            extents: Histogram::new(),
+            arrived_frames: 0,
+            arrived_bytes: 0,
+            first_at: None,
+            last_at: None,
+        })
+    }
+
+    /// Recognise `frame` (without FCS) and account for it, arrived at `now` on the clock of the stamps.
+    #[inline]
+    pub fn receive(&mut self, inspector: &Inspector, frame: &[u8], now: Nanos) -> Inspection {
+        let inspection = inspector.inspect(frame);
+        self.account(inspection, frame.len(), now);
+        inspection
+    }
+
+    /// Account for a frame of `memory_bytes` (without FCS) that was recognised as `inspection`.
+    #[inline]
+    pub fn account(&mut self, inspection: Inspection, memory_bytes: usize, now: Nanos) {
+        self.arrived_frames += 1;
+        match inspection {
+            Inspection::Ours(stamp) => {
+                self.arrived_bytes += memory_bytes as u64 + u64::from(iolab_wire::FCS_BYTES);
+                self.first_at.get_or_insert(now);
+                self.last_at = Some(now);
+                self.account_stamp(stamp, now);
+            }
+            Inspection::Corrupted(Corruption::Stamp) => self.stray.corrupted_stamp_frames += 1,
+            Inspection::Corrupted(Corruption::Headers) => self.stray.corrupted_header_frames += 1,
+            Inspection::Corrupted(Corruption::Payload) => self.stray.corrupted_payload_frames += 1,
+            Inspection::OtherTag(_) => self.stray.other_tag_frames += 1,
+            Inspection::Foreign => self.stray.foreign_frames += 1,
+        }
+    }
+
+    /// All frames that were handed in: at a drained barrier this no longer changes.
+    pub const fn arrived_frames(&self) -> u64 {
+        self.arrived_frames
+    }
+
+    /// Frames that did not count towards a flow.
+    pub const fn stray(&self) -> StrayCounts {
+        self.stray
+    }
+
+    /// One-way latency of first copies, all flows [ns].
+    pub const fn latency(&self) -> &Histogram {
+        &self.latency
+    }
+
+    /// The counts so far; what was lost is known only by [`Self::finish`].
+    pub fn totals(&self) -> ReceiverTotals {
+        let mut totals = ReceiverTotals::default();
+        self.flows.iter().for_each(|flow| totals.add(&flow.report(0)));
+        totals.lost_frames = 0;
+        totals.surplus_frames = 0;
+        totals
+    }
+
+    /// Close the balance against what was sent on each flow.
+    pub fn finish(self, sent_per_flow: &[u64]) -> Result<ReceiverReport, EngineError> {
+        if sent_per_flow.len() != self.flows.len() {
+            return Err(EngineError::SentCounts { seen: sent_per_flow.len(), count: self.flows.len() });
+        }
+        let reports = self.flows.iter().zip(sent_per_flow).map(|(flow, &sent)| flow.report(sent));
+        let flows: Box<[FlowReport]> = reports.collect();
+        let mut totals = ReceiverTotals::default();
+        flows.iter().for_each(|flow| totals.add(flow));
+        Ok(ReceiverReport {
+            totals,
+            stray: self.stray,
+            arrived_frames: self.arrived_frames,
+            arrived_bytes: self.arrived_bytes,
+            first_at: self.first_at,
+            last_at: self.last_at,
+            latency: self.latency,
+            reorder_extent: self.extents,
+            flow_latency: self.flow_latency,
+            flows,
+        })
+    }
+
+    #[inline]
+    fn account_stamp(&mut self, stamp: Stamp, now: Nanos) {
+        let index = usize::from(stamp.flow);
+        let Some(flow) = self.flows.get_mut(index) else {
+            self.stray.unknown_flow_frames += 1;
+            return;
+        };
+        match flow.arrive(stamp.sequence, index, &mut self.windows, &mut self.jumps) {
+            Arrival::InOrder => {}
+            Arrival::Reordered { extent } => self.extents.record(extent),
+            Arrival::Duplicate | Arrival::TooLate => return,
+        }
+        let latency = latency_ns(stamp.tx_time_ns, now.0);
+        if let Ok(latency) = u64::try_from(latency) {
+            flow.note_latency(latency);
+            self.latency.record(latency);
+            if let Some(histogram) = self.flow_latency.get_mut(index) {
+                histogram.record(latency);
+            }
+        } else {
+            flow.negative_latency_frames += 1;
+        }
+    }
+}

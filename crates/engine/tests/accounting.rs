@@ -1,0 +1,243 @@
+//! The receiver against a plain model that remembers everything, and against real bytes.
+
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+
+use iolab_engine::{EngineError, Nanos, Random, Receiver, ReceiverConfig};
+use iolab_wire::{
+    Addresses, Check, FlowList, FrameTemplate, Inspection, Inspector, MacAddress, SizeMix, Stamp, Sweep,
+    TemplateConfig,
+};
+use proptest::prelude::*;
+
+const FLOWS: u16 = 3;
+const WINDOW: u64 = 256;
+
+fn receiver(flow_count: u32, window_frames: u64) -> Receiver {
+    let window_frames = u32::try_from(window_frames).expect("a window");
+    Receiver::new(ReceiverConfig { flow_count, window_frames }).expect("a receiver")
+}
+
+fn ours(flow: u16, sequence: u64, tx_time_ns: u64) -> Inspection {
+    Inspection::Ours(Stamp { tag: 0, flow, sequence, tx_time_ns })
+}
+
+/// What a flow should count, worked out from all arrivals.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Model {
+    received: Vec<u64>,
+    duplicates: u64,
+    reordered: u64,
+    too_late: u64,
+    extent_max: u64,
+}
+
+impl Model {
+    fn arrive(&mut self, sequence: u64) {
+        let newest = self.received.iter().max().copied();
+        match newest {
+            Some(newest) if sequence <= newest && newest + 1 - sequence > WINDOW => self.too_late += 1,
+            _ if self.received.contains(&sequence) => self.duplicates += 1,
+            _ => {
+                if let Some(overtaken) = self.received.iter().position(|&earlier| earlier > sequence) {
+                    self.reordered += 1;
+                    self.extent_max = self.extent_max.max((self.received.len() - overtaken) as u64);
+                }
+                self.received.push(sequence);
+            }
+        }
+    }
+}
+
+/// Sequence numbers around a slowly rising one, so that all kinds of arrivals occur.
+fn arrivals() -> impl Strategy<Value = Vec<(u16, u64)>> {
+    let step = (0..FLOWS, prop_oneof![8 => 0..3u64, 2 => 3..20u64, 1 => 200..300u64], 0..2 * WINDOW, 0..10u8);
+    proptest::collection::vec(step, 1..300).prop_map(|steps| {
+        let mut next: HashMap<u16, u64> = HashMap::new();
+        let arrival = |(flow, jump, back, kind): (u16, u64, u64, u8)| {
+            let next = next.entry(flow).or_default();
+            if kind < 3 {
+                return (flow, next.saturating_sub(if kind == 0 { back } else { back % 12 }));
+            }
+            *next += 1 + jump;
+            (flow, *next)
+        };
+        steps.into_iter().map(arrival).collect()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_arrival_is_counted_as_the_model_counts_it(arrivals in arrivals()) {
+        let mut receiver = receiver(FLOWS.into(), WINDOW);
+        let mut models: Vec<Model> = (0..FLOWS).map(|_| Model::default()).collect();
+        for &(flow, sequence) in &arrivals {
+            receiver.account(ours(flow, sequence, 0), 60, Nanos(1));
+            models[usize::from(flow)].arrive(sequence);
+        }
+        let report = receiver.finish(&[1_000_000; 3]).expect("as many flows");
+        for (flow, model) in report.flows.iter().zip(&models) {
+            prop_assert_eq!(flow.received_frames, model.received.len() as u64);
+            prop_assert_eq!(flow.lost_frames, 1_000_000 - flow.received_frames);
+            prop_assert_eq!(flow.duplicate_frames, model.duplicates);
+            prop_assert_eq!(flow.reordered_frames, model.reordered);
+            prop_assert_eq!(flow.too_late_frames, model.too_late);
+            // Exact while the hole is among the newest 16, a lower bound beyond.
+            prop_assert!(flow.reorder_extent_max_frames <= model.extent_max);
+        }
+        prop_assert_eq!(report.totals.arrived_frames(), arrivals.len() as u64);
+    }
+
+    #[test]
+    fn no_stamp_makes_the_receiver_panic(stamps in proptest::collection::vec(any::<(u16, u64, u64, u64)>(), 1..50)) {
+        let mut receiver = receiver(FLOWS.into(), WINDOW);
+        for (flow, sequence, sent, now) in stamps {
+            receiver.account(ours(flow % 4, sequence, sent), 60, Nanos(now));
+        }
+        prop_assert!(receiver.finish(&[0; 3]).is_ok());
+    }
+}
+
+#[test]
+fn the_default_window_reaches_64_k_frames_back() {
+    let mut receiver = Receiver::new(ReceiverConfig::of_flows(10_000)).expect("a receiver");
+    for sequence in [65_536, 1, 1, 0] {
+        receiver.account(ours(9_999, sequence, 0), 60, Nanos(0));
+    }
+    let totals = receiver.totals();
+    assert_eq!((totals.received_frames, totals.reordered_frames), (2, 1));
+    assert_eq!((totals.duplicate_frames, totals.too_late_frames), (1, 1));
+}
+
+#[test]
+fn more_frames_than_were_sent_are_a_surplus_and_not_a_negative_loss() {
+    let mut receiver = receiver(1, WINDOW);
+    (0..10).for_each(|sequence| receiver.account(ours(0, sequence, 0), 60, Nanos(0)));
+    let totals = receiver.finish(&[8]).expect("one flow").totals;
+    assert_eq!((totals.lost_frames, totals.surplus_frames), (0, 2));
+}
+
+#[test]
+fn frames_that_the_interface_refused_are_not_lost() {
+    let mut receiver = receiver(1, WINDOW);
+    (0..7).for_each(|sequence| receiver.account(ours(0, sequence, 0), 60, Nanos(0)));
+    let totals = receiver.finish(&[10]).expect("one flow").totals;
+    let offered = totals.without_refused(2);
+    assert_eq!((totals.lost_frames, offered.lost_frames, offered.sent_frames), (3, 1, 8));
+    assert_eq!(
+        totals.without_refused(4).surplus_frames,
+        1,
+        "more was refused than is missing: a count is wrong"
+    );
+}
+
+#[test]
+fn a_clock_behind_the_senders_is_noticed() {
+    let mut receiver = receiver(1, WINDOW);
+    receiver.account(ours(0, 0, 1_000), 60, Nanos(999));
+    receiver.account(ours(0, 1, 1_000), 60, Nanos(1_000));
+    let report = receiver.finish(&[2]).expect("one flow");
+    assert_eq!((report.totals.negative_latency_frames, report.latency.count()), (1, 1));
+}
+
+#[test]
+fn real_frames_are_told_apart_and_the_balance_closes() {
+    let template = FrameTemplate::new(&config()).expect("a template");
+    let inspector = Inspector::new(7, template.stamp_offset(), Check::Whole);
+    let mut receiver = receiver(500, 1024);
+    let mut random = Random::new(6);
+    let mut sent = vec![0u64; 500];
+    let (mut lost, mut damaged, mut foreign, mut copies) = (0, 0, 0, 0);
+    for i in 0..20_000u64 {
+        let flow = (i % 500) as u16;
+        let mut frame = [0; 124];
+        let sequence = sent[usize::from(flow)];
+        template.emit(0, flow, sequence, i * 1_000, &mut frame).expect("a frame");
+        sent[usize::from(flow)] += 1;
+        let now = Nanos(i * 1_000 + 777);
+        match random.below(20) {
+            0 => {
+                lost += 1;
+                continue;
+            }
+            1 => {
+                // Behind the Ethernet addresses every byte is covered by a check.
+                frame[12 + random.below(112) as usize] ^= 1 << random.below(8);
+                damaged += 1;
+            }
+            2 => {
+                receiver.receive(&inspector, &[0xff; 60], now);
+                foreign += 1;
+            }
+            3 => {
+                receiver.receive(&inspector, &frame, now);
+                copies += 1;
+            }
+            _ => {}
+        }
+        receiver.receive(&inspector, &frame, now);
+    }
+    let report = receiver.finish(&sent).expect("as many flows");
+    assert_eq!(report.stray.corrupted_frames(), damaged);
+    assert_eq!(report.stray.foreign_frames, foreign);
+    assert_eq!(report.totals.lost_frames, lost + damaged);
+    assert_eq!(report.totals.duplicate_frames, copies);
+    assert_eq!((report.latency.min(), report.latency.max()), (Some(777), Some(777)));
+    assert_eq!(report.arrived_frames, 20_000 - lost + foreign + copies);
+    assert_eq!(report.arrived_bytes, 128 * report.totals.arrived_frames());
+}
+
+#[test]
+fn frames_of_other_trials_and_unknown_flows_are_strays() {
+    let template = FrameTemplate::new(&config()).expect("a template");
+    let mut frame = [0; 124];
+    template.emit(0, 499, 0, 0, &mut frame).expect("a frame");
+    let mut receiver = receiver(499, 1024);
+    receiver.receive(&Inspector::new(8, template.stamp_offset(), Check::Whole), &frame, Nanos(0));
+    receiver.receive(&Inspector::new(7, template.stamp_offset(), Check::Whole), &frame, Nanos(0));
+    let stray = receiver.stray();
+    assert_eq!((stray.other_tag_frames, stray.unknown_flow_frames, stray.frames()), (1, 1, 2));
+}
+
+#[test]
+fn a_report_is_stored_as_json_with_its_units() {
+    let mut receiver = receiver(1, WINDOW);
+    receiver.account(ours(0, 1, 0), 60, Nanos(5));
+    let report = serde_json::to_value(receiver.finish(&[2]).expect("one flow")).expect("JSON");
+    assert_eq!(report["totals"]["lost_frames"], 1);
+    assert_eq!(report["latency"]["buckets"], serde_json::json!([[5, 1]]));
+    assert_eq!(report["flows"][0]["latency_min_ns"], 5);
+}
+
+#[test]
+fn what_a_receiver_cannot_hold_is_refused() {
+    let refused = |flow_count, window_frames| {
+        Receiver::new(ReceiverConfig { flow_count, window_frames }).map(|_| ()).expect_err("refused")
+    };
+    assert!(matches!(refused(0, 64), EngineError::FlowCount { .. }));
+    assert!(matches!(refused(65_537, 64), EngineError::FlowCount { .. }));
+    assert!(matches!(refused(1, 65_000), EngineError::Window { .. }));
+    assert!(matches!(refused(65_536, 1 << 17), EngineError::Memory { .. }));
+    assert!(receiver(2, 64).finish(&[1]).is_err());
+}
+
+fn config() -> TemplateConfig {
+    let [source, destination] = [[198, 18, 0, 1], [198, 19, 0, 1]].map(Ipv4Addr::from);
+    TemplateConfig {
+        sizes: SizeMix::single(128).expect("a size"),
+        source_mac: MacAddress([2, 0, 0, 0, 0, 1]),
+        destination_mac: MacAddress([2, 0, 0, 0, 0, 2]),
+        vlans: Vec::new(),
+        flows: FlowList {
+            addresses: Addresses::V4(Sweep::fixed(source), Sweep::rising(destination, 500)),
+            source_ports: Sweep::fixed(1024),
+            destination_ports: Sweep::fixed(9),
+            count: 500,
+        },
+        traffic_class: 0,
+        hop_limit: 64,
+        tag: 7,
+    }
+}

@@ -1,0 +1,170 @@
+//! Whole trials in virtual time against devices of known behaviour: nothing is unaccounted for, nothing is random.
+
+use iolab_engine::{
+    simulate, Device, Fate, FixedDelay, FramePlan, Generator, GeneratorReport, Host, Limit, Nanos, Order,
+    PacerConfig, RandomDuplicate, RandomExtraDelay, RandomLoss, Rate, Receiver, ReceiverConfig,
+    ReceiverReport, Schedule, StallPolicy, Stalls, TokenBucket, Wire, WireCounts,
+};
+use iolab_wire::SizeMix;
+
+const START: Nanos = Nanos::from_secs(1_000);
+
+struct Trial {
+    rate: u64,
+    frames: u64,
+    flows: u32,
+    host: Host,
+}
+
+struct Outcome {
+    sent: GeneratorReport,
+    received: ReceiverReport,
+    wire: WireCounts,
+    plans: Vec<FramePlan>,
+}
+
+impl Trial {
+    fn of(rate: u64, frames: u64) -> Self {
+        Self { rate, frames, flows: 100, host: Host { turn: Nanos(200), stalls: Vec::new() } }
+    }
+
+    fn run(&self, mut device: impl Device) -> Outcome {
+        let sizes = SizeMix::simple_imix();
+        let config = PacerConfig {
+            start: START,
+            rate: Rate::frames_per_second(self.rate, 1).expect("a rate"),
+            max_burst: 8,
+            stall: StallPolicy::CatchUp { max_frames: 1 << 20 },
+            limit: Limit { frames: Some(self.frames), duration: None },
+            stall_threshold: Nanos::from_micros(100),
+        };
+        let schedule = Schedule::new(&sizes, Order::Turns, self.flows, Order::Seeded(5)).expect("a schedule");
+        let mut generator = Generator::new(&config, &sizes, schedule).expect("a generator");
+        let mut receiver = Receiver::new(ReceiverConfig::of_flows(self.flows)).expect("a receiver");
+        let mut plans = Vec::new();
+        let observe = |plan: &FramePlan| plans.push(*plan);
+        let wire = simulate(&mut generator, &sizes, &mut device, &mut receiver, START, &self.host, observe);
+        let sent = generator.finish();
+        let received = receiver.finish(&sent.sent_per_flow).expect("as many flows");
+        Outcome { sent, received, wire, plans }
+    }
+}
+
+/// Every frame sent is received, or lost where the device says so; every copy is a duplicate; flow by flow.
+fn assert_balance(outcome: &Outcome) {
+    let totals = outcome.received.totals;
+    assert_eq!(totals.sent_frames, outcome.sent.pacing.sent_frames);
+    assert_eq!(totals.sent_frames, outcome.plans.len() as u64);
+    assert_eq!(totals.sent_frames, totals.received_frames + totals.lost_frames);
+    assert_eq!(totals.lost_frames, outcome.wire.dropped_frames);
+    assert_eq!(totals.duplicate_frames, outcome.wire.copied_frames);
+    assert_eq!((totals.surplus_frames, totals.too_late_frames), (0, 0));
+    assert_eq!(outcome.received.arrived_frames, totals.arrived_frames() + outcome.received.stray.frames());
+    assert_eq!(outcome.received.latency.count(), totals.received_frames);
+    for (flow, &sent) in outcome.received.flows.iter().zip(&outcome.sent.sent_per_flow) {
+        assert_eq!((flow.sent_frames, flow.received_frames + flow.lost_frames), (sent, sent));
+    }
+}
+
+#[test]
+fn a_wire_loses_and_delays_nothing() {
+    let outcome = Trial::of(1_000_000, 1_000_000).run(Wire);
+    assert_balance(&outcome);
+    assert_eq!(outcome.received.totals.lost_frames, 0);
+    assert_eq!((outcome.received.latency.min(), outcome.received.latency.max()), (Some(0), Some(0)));
+}
+
+#[test]
+fn a_loss_of_one_in_a_thousand_is_measured_within_its_binomial_interval() {
+    let outcome = Trial::of(500_000, 1_000_000).run(RandomLoss::new(1_000_000, 11).expect("a ratio"));
+    assert_balance(&outcome);
+    // 1000 +- 2.576 standard deviations of 31.6.
+    let lost = outcome.received.totals.lost_frames;
+    assert!((919..=1081).contains(&lost), "{lost} lost");
+}
+
+#[test]
+fn a_fixed_delay_is_measured_exactly() {
+    let delay = Nanos(123_457);
+    let outcome = Trial::of(100_000, 100_000).run(FixedDelay(delay));
+    assert_balance(&outcome);
+    let latency = &outcome.received.latency;
+    assert_eq!((latency.min(), latency.max()), (Some(delay.0), Some(delay.0)));
+    assert_eq!(latency.sum(), delay.0 * 100_000);
+    let median = latency.quantile(500_000).expect("a median");
+    assert!(median.abs_diff(delay.0) * 100 <= delay.0, "{median} ns");
+}
+
+#[test]
+fn copies_and_late_frames_are_told_from_losses() {
+    let device = RandomLoss::new(5_000_000, 1)
+        .expect("a ratio")
+        .then(RandomDuplicate::new(2_000_000, 2).expect("a ratio"))
+        .then(RandomExtraDelay::new(3_000_000, Nanos::from_millis(7), 3).expect("a ratio"));
+    let outcome = Trial::of(500_000, 1_000_000).run(device);
+    assert_balance(&outcome);
+    let totals = outcome.received.totals;
+    assert!(totals.lost_frames > 4_500 && totals.duplicate_frames > 1_800, "{totals:?}");
+    // 0.3 % of the frames come 7 ms late; 34 others of their flow come meanwhile.
+    assert!((2_700..3_300).contains(&totals.reordered_frames), "{totals:?}");
+    let extent = outcome.received.reorder_extent.quantile(500_000).expect("reordered frames");
+    assert!((25..45).contains(&extent), "median extent {extent}");
+}
+
+#[test]
+fn a_token_bucket_forwards_its_rate_and_not_a_frame_more() {
+    let trial = Trial::of(400_000, 400_000);
+    let outcome = trial.run(TokenBucket::new(300_000, 1, 1, 64).expect("a bucket"));
+    assert_balance(&outcome);
+    let received = outcome.received.totals.received_frames;
+    assert!((300_000..=300_065).contains(&received), "{received} in one second and the queue's rest");
+    let queue = outcome.received.latency.max().expect("received frames");
+    assert!(queue <= 64 * 3_334, "no frame waited longer than the queue: {queue} ns");
+}
+
+#[test]
+fn a_stall_of_the_device_delays_the_frames_it_held() {
+    let stalls = Stalls::new(&[(START.plus(Nanos::from_millis(500)), Nanos::from_millis(5))], 1_000);
+    let outcome = Trial::of(100_000, 100_000).run(stalls);
+    assert_balance(&outcome);
+    assert_eq!(outcome.received.totals.lost_frames, 0);
+    assert_eq!(outcome.received.latency.max(), Some(5_000_000));
+}
+
+#[test]
+fn stalls_of_the_host_are_logged_and_lose_nothing() {
+    let stall = |at| (START.plus(Nanos::from_millis(at)), Nanos::from_millis(2));
+    let mut trial = Trial::of(200_000, 200_000);
+    trial.host.stalls = [100, 300, 301, 900].map(stall).to_vec();
+    let outcome = trial.run(RandomLoss::new(1_000_000, 7).expect("a ratio"));
+    assert_balance(&outcome);
+    // The third begins within the second, so that it passes as one with it.
+    assert_eq!(outcome.sent.pacing.stall_count, 3);
+    for (entry, &(begin, length)) in
+        outcome.sent.pacing.stalls.iter().zip(&[stall(100), stall(300), stall(900)])
+    {
+        assert!(entry.begin <= begin && entry.end >= begin.plus(length), "{entry:?}");
+        assert!(entry.late.0 >= 1_900_000, "{entry:?}");
+    }
+}
+
+#[test]
+fn the_same_seeds_give_the_same_trial_frame_by_frame() {
+    let run = |seed| {
+        let mut trial = Trial::of(700_000, 100_000);
+        trial.host.stalls = vec![(START.plus(Nanos::from_millis(20)), Nanos::from_millis(1))];
+        let device = RandomLoss::new(1_000_000, seed).expect("a ratio").then(FixedDelay(Nanos(77)));
+        trial.run(device)
+    };
+    let (one, two, other) = (run(1), run(1), run(2));
+    assert_eq!(one.plans, two.plans);
+    assert_eq!(one.received.flows, two.received.flows);
+    assert_eq!(one.plans, other.plans, "the device's seed does not reach the generator");
+    assert_ne!(one.received.flows, other.received.flows);
+}
+
+#[test]
+fn a_chain_with_a_copying_device_keeps_both_copies_apart() {
+    let mut chain = RandomDuplicate::new(1_000_000_000, 1).expect("a ratio").then(FixedDelay(Nanos(5)));
+    assert_eq!(chain.push(64, Nanos(10)), Fate::Duplicated(Nanos(15), Nanos(15)));
+}

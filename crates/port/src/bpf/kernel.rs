@@ -1,0 +1,343 @@
+//! bpf(2): makes maps, loads programs, attaches them to interfaces. What programs do is said elsewhere.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+use crate::error::PortError;
+use crate::interface::{self, Interface};
+use crate::sys::{self, plain};
+
+const MAP_CREATE: u32 = 0;
+const MAP_LOOKUP: u32 = 1;
+const MAP_UPDATE: u32 = 2;
+const PROG_LOAD: u32 = 5;
+const PROG_GET_FD_BY_ID: u32 = 13;
+const LINK_CREATE: u32 = 28;
+const LINK_DETACH: u32 = 34;
+const PROG_TYPE_XDP: u32 = 6;
+const ATTACH_TYPE_XDP: u32 = 37;
+const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
+const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
+
+/// How an XDP program is put on an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Attach {
+    /// in the driver, or else in the stack with the reason stated
+    NativeFirst,
+    /// in the driver only
+    Native,
+    /// in the stack only: later and slower, but every interface has it
+    Generic,
+}
+
+/// Kinds of maps.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum MapKind {
+    Array = 2,
+    Sockets = 17,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct MapSpec {
+    kind: u32,
+    key_bytes: u32,
+    value_bytes: u32,
+    entries: u32,
+    flags: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct MapEntry {
+    map: u32,
+    unused: u32,
+    key: u64,
+    value: u64,
+    flags: u64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct ProgramSpec {
+    kind: u32,
+    instructions: u32,
+    code: u64,
+    license: u64,
+    log_level: u32,
+    log_bytes: u32,
+    log: u64,
+    kernel_version: u32,
+    flags: u32,
+    name: [u8; 16],
+    interface: u32,
+    attach_type: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct LinkSpec {
+    program: u32,
+    interface: u32,
+    attach_type: u32,
+    flags: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct LinkId {
+    link: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct ById {
+    id: u32,
+    next_id: u32,
+    flags: u32,
+}
+
+plain!(MapSpec, MapEntry, ProgramSpec, LinkSpec, LinkId, ById);
+
+/// A map of the kernel, alive as long as it or a program that uses it is.
+#[derive(Debug)]
+pub(super) struct Map(OwnedFd);
+
+impl Map {
+    pub(super) fn new(kind: MapKind, value_bytes: u32, entries: u32) -> Result<Self, PortError> {
+        let mut spec = MapSpec { kind: kind as u32, key_bytes: 4, value_bytes, entries, flags: 0 };
+        // SAFETY: the attributes hold no addresses.
+        let fd =
+            unsafe { sys::bpf(MAP_CREATE, &mut spec) }.map_err(PortError::of("making a BPF map", "bpf"))?;
+        // SAFETY: the call returned a new descriptor.
+        Ok(Self(unsafe { sys::own(fd) }))
+    }
+
+    pub(super) fn fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+
+    /// Sets entry `key` to four bytes.
+    pub(super) fn set_u32(&self, key: u32, value: u32) -> Result<(), PortError> {
+        self.entry(MAP_UPDATE, &key, std::ptr::from_ref(&value) as u64)
+    }
+
+    /// Sets the first entry to words.
+    pub(super) fn set_words<const N: usize>(&self, value: &[u64; N]) -> Result<(), PortError> {
+        self.entry(MAP_UPDATE, &0, value.as_ptr() as u64)
+    }
+
+    /// Reads the first entry, made as `N` words.
+    pub(super) fn words<const N: usize>(&self) -> Result<[u64; N], PortError> {
+        let mut value = [0u64; N];
+        self.entry(MAP_LOOKUP, &0, value.as_mut_ptr() as u64)?;
+        Ok(value)
+    }
+
+    fn entry(&self, command: u32, key: &u32, value: u64) -> Result<(), PortError> {
+        let map = sys::unsigned(self.0.as_raw_fd());
+        let mut entry = MapEntry { map, unused: 0, key: std::ptr::from_ref(key) as u64, value, flags: 0 };
+        // SAFETY: `key` is 4 bytes as every map here has; `value` is a live place of the map's value size: the three
+        // callers pass a word to a map of sockets, or N words to an array made with 8 N bytes.
+        unsafe { sys::bpf(command, &mut entry) }.map_err(PortError::of("using a BPF map", "bpf"))?;
+        Ok(())
+    }
+}
+
+/// A loaded XDP program.
+#[derive(Debug)]
+pub(super) struct Program(OwnedFd);
+
+impl Program {
+    /// Loads instructions; `name` is for people who list programs.
+    pub(super) fn load(name: &'static str, code: &[[u8; 8]]) -> Result<Self, PortError> {
+        Self::try_load(name, code, &mut []).map_err(|errno| {
+            if matches!(errno.raw_os_error(), Some(libc::EPERM)) {
+                return PortError::of("loading an XDP program", "bpf")(errno);
+            }
+            let mut log = vec![0; 65536];
+            let errno = Self::try_load(name, code, &mut log).err().unwrap_or(errno);
+            let text = String::from_utf8_lossy(&log);
+            let lines: Vec<_> = text.trim_end_matches('\0').lines().collect();
+            let log = lines[lines.len().saturating_sub(6)..].join(" | ");
+            PortError::ProgramRefused { program: name, errno, log }
+        })
+    }
+
+    fn try_load(name: &str, code: &[[u8; 8]], log: &mut [u8]) -> io::Result<Self> {
+        let license = c"Apache-2.0";
+        let mut spec = ProgramSpec {
+            kind: PROG_TYPE_XDP,
+            instructions: u32::try_from(code.len()).unwrap_or(u32::MAX),
+            code: code.as_ptr() as u64,
+            license: license.as_ptr() as u64,
+            log_level: u32::from(!log.is_empty()),
+            log_bytes: u32::try_from(log.len()).unwrap_or_default(),
+            log: if log.is_empty() { 0 } else { log.as_mut_ptr() as u64 },
+            kernel_version: 0,
+            flags: 0,
+            name: [0; 16],
+            interface: 0,
+            attach_type: ATTACH_TYPE_XDP,
+        };
+        for (place, byte) in spec.name[..15].iter_mut().zip(name.bytes()) {
+            *place = byte;
+        }
+        // SAFETY: code, licence and log outlive the call and are as long as stated; the kernel writes the log only.
+        let fd = unsafe { sys::bpf(PROG_LOAD, &mut spec) }?;
+        // SAFETY: the call returned a new descriptor.
+        Ok(Self(unsafe { sys::own(fd) }))
+    }
+
+    fn by_id(id: u32) -> io::Result<Self> {
+        let mut spec = ById { id, next_id: 0, flags: 0 };
+        // SAFETY: the attributes hold no addresses.
+        let fd = unsafe { sys::bpf(PROG_GET_FD_BY_ID, &mut spec) }?;
+        // SAFETY: the call returned a new descriptor.
+        Ok(Self(unsafe { sys::own(fd) }))
+    }
+}
+
+/// A program on an interface, until dropped; gone with the process in any case.
+#[derive(Debug)]
+pub(super) struct Attachment {
+    // The link goes before the program that it replaced comes back.
+    link: Option<OwnedFd>,
+    pub(super) mode: &'static str,
+    pub(super) fallback: Option<String>,
+    replaced: Option<Replaced>,
+}
+
+#[derive(Debug)]
+struct Replaced {
+    program: Program,
+    index: u32,
+    flags: u32,
+}
+
+impl Attachment {
+    /// Attaches; an interface that carries a program already is refused unless `force`.
+    pub(super) fn new(
+        program: &Program,
+        interface: &Interface,
+        attach: Attach,
+        force: bool,
+    ) -> Result<Self, PortError> {
+        let mut this = Self { link: None, mode: "native", fallback: None, replaced: None };
+        if let Some(present) = interface.program {
+            let refusal = || PortError::ProgramPresent {
+                name: interface.name.clone(),
+                program_id: present.program_id,
+                mode: present.mode,
+            };
+            if !force {
+                return Err(refusal());
+            }
+            // A program that hangs on somebody's link can be removed by its owner only.
+            this.replaced = Some(Replaced::remove(interface.index, present).map_err(|_| refusal())?);
+        }
+        let doing = "attaching an XDP program";
+        if attach != Attach::Generic {
+            match link(program, interface.index, XDP_FLAGS_DRV_MODE) {
+                Ok(link) => {
+                    this.link = Some(link);
+                    return Ok(this);
+                }
+                Err(errno) if attach == Attach::Native => return Err(PortError::of(doing, "bpf")(errno)),
+                Err(errno) => this.fallback = Some(format!("native XDP refused: {errno}")),
+            }
+        }
+        this.link =
+            Some(link(program, interface.index, XDP_FLAGS_SKB_MODE).map_err(PortError::of(doing, "bpf"))?);
+        this.mode = "generic";
+        Ok(this)
+    }
+}
+
+impl Drop for Attachment {
+    fn drop(&mut self) {
+        if let Some(link) = self.link.take() {
+            let mut spec = LinkId { link: sys::unsigned(link.as_raw_fd()) };
+            // Closing is not enough at once: a process being started holds a copy of the descriptor for a moment.
+            // SAFETY: the attributes hold no addresses. A failure leaves what closing does.
+            let _ = unsafe { sys::bpf(LINK_DETACH, &mut spec) };
+        }
+        if let Some(replaced) = self.replaced.take() {
+            // Nobody is left to tell when this fails; the interface is then without a program, as `ip link` shows.
+            let _ = interface::set_program(replaced.index, replaced.program.0.as_raw_fd(), replaced.flags);
+        }
+    }
+}
+
+impl Replaced {
+    fn remove(index: u32, present: interface::AttachedProgram) -> io::Result<Self> {
+        let program = Program::by_id(present.program_id)?;
+        let flags = if present.mode == "native" { XDP_FLAGS_DRV_MODE } else { XDP_FLAGS_SKB_MODE };
+        interface::set_program(index, -1, flags)?;
+        Ok(Self { program, index, flags })
+    }
+}
+
+fn link(program: &Program, interface: u32, flags: u32) -> io::Result<OwnedFd> {
+    let program = sys::unsigned(program.0.as_raw_fd());
+    let mut spec = LinkSpec { program, interface, attach_type: ATTACH_TYPE_XDP, flags };
+    // SAFETY: the attributes hold no addresses.
+    let fd = unsafe { sys::bpf(LINK_CREATE, &mut spec) }?;
+    // SAFETY: the call returned a new descriptor.
+    Ok(unsafe { sys::own(fd) })
+}
+
+#[cfg(test)]
+#[allow(dead_code, clippy::unwrap_used, clippy::cast_possible_truncation)] // only the namespaces are used here
+#[path = "../../tests/lab/mod.rs"]
+mod lab;
+
+#[cfg(test)]
+mod tests {
+    use super::super::assembler::Assembler;
+    use super::*;
+    use crate::port::RxPort;
+    use crate::xdp::{AfXdp, Direction};
+
+    /// A program put there by `ip link` is refused, replaced only by force, and back when the port closes.
+    #[test]
+    fn a_replaced_program_comes_back() {
+        let Some(lab) = lab::Lab::new() else { return };
+        lab::inside(&lab.rx, || {
+            let mut pass = Assembler::default();
+            pass.exit_with(super::super::XDP_PASS);
+            let theirs = Program::load("theirs", &pass.finish()).unwrap();
+            let index = Interface::find("east").unwrap().index;
+            interface::set_program(index, theirs.0.as_raw_fd(), XDP_FLAGS_DRV_MODE).unwrap();
+            let before = Interface::find("east").unwrap().program;
+            assert_eq!(before.unwrap().mode, "native");
+            let port = AfXdp::new("east", Direction::Receive);
+            let seen = port.open_rx().map(drop).unwrap_err();
+            assert!(matches!(seen, PortError::ProgramPresent { mode: "native", .. }), "{seen:?}");
+            assert_eq!(Interface::find("east").unwrap().program, before);
+            let ours = AfXdp { force: true, ..port }.open_rx().unwrap();
+            assert_ne!(Interface::find("east").unwrap().program, before);
+            assert_eq!(ours.path().name, "AF_XDP native copy");
+            drop(ours);
+            assert_eq!(Interface::find("east").unwrap().program, before);
+        });
+    }
+
+    /// What the verifier says of a wrong program reaches the error.
+    #[test]
+    fn the_verifier_is_quoted() {
+        // SAFETY: takes nothing and always succeeds.
+        if unsafe { libc::geteuid() } != 0 {
+            return;
+        }
+        let seen = Program::load("wrong", &Assembler::default().finish()).map(drop).unwrap_err();
+        assert!(matches!(seen, PortError::ProgramRefused { program: "wrong", .. }), "{seen:?}");
+        let mut endless = Assembler::default();
+        endless.compute(super::super::assembler::Operation::Move, super::super::assembler::Register::R0, 1);
+        let seen = Program::load("wrong", &endless.finish()).map(drop).unwrap_err();
+        assert!(
+            matches!(&seen, PortError::ProgramRefused { log, .. } if log.contains("last insn")),
+            "{seen:?}"
+        );
+    }
+}

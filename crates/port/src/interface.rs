@@ -1,0 +1,287 @@
+//! One interface as the kernel describes it over route netlink: index, MTU, address, counters, XDP program. It reads
+//! in the network namespace of the calling thread and changes nothing.
+
+use std::os::fd::OwnedFd;
+
+use crate::error::PortError;
+use crate::sys;
+
+/// What the interface itself has counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct InterfaceCounters {
+    /// received [frames]
+    pub rx_frames: u64,
+    /// sent [frames]
+    pub tx_frames: u64,
+    /// received [bytes]
+    pub rx_bytes: u64,
+    /// sent [bytes]
+    pub tx_bytes: u64,
+    /// receive errors [frames]
+    pub rx_errors: u64,
+    /// transmit errors [frames]
+    pub tx_errors: u64,
+    /// dropped on receipt [frames]
+    pub rx_dropped: u64,
+    /// dropped when given to it [frames]
+    pub tx_dropped: u64,
+}
+
+/// An XDP program that an interface carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AttachedProgram {
+    /// the kernel's number of the program
+    pub program_id: u32,
+    /// native, generic or offloaded
+    pub mode: &'static str,
+}
+
+/// One interface of this network namespace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Interface {
+    /// its name
+    pub name: String,
+    /// its index
+    pub index: u32,
+    /// its largest payload [bytes]
+    pub mtu_bytes: usize,
+    /// its hardware address
+    pub address: [u8; 6],
+    /// administratively up
+    pub up: bool,
+    /// how many receive queues it uses
+    pub queues: u32,
+    /// the XDP program it carries
+    pub program: Option<AttachedProgram>,
+    /// its counters when it was looked at
+    pub counters: InterfaceCounters,
+}
+
+impl Interface {
+    /// Looks an interface up by name.
+    ///
+    /// # Errors
+    /// When the name is none, nothing has it, or the kernel cannot be asked.
+    pub fn find(name: &str) -> Result<Self, PortError> {
+        if name.is_empty() || name.len() > 15 || name.bytes().any(|byte| byte == b'/' || byte <= b' ') {
+            return Err(PortError::BadName { name: name.to_owned() });
+        }
+        let reply = ask(name).map_err(|seen| match seen.raw_os_error() {
+            Some(libc::ENODEV | libc::EINVAL) => PortError::NoInterface { name: name.to_owned() },
+            _ => PortError::System { doing: "looking at an interface", syscall: "netlink", errno: seen },
+        })?;
+        let mut found =
+            parse(name, &reply).ok_or_else(|| PortError::NoInterface { name: name.to_owned() })?;
+        if let Ok(socket) = sys::socket(libc::AF_INET, libc::SOCK_DGRAM, 0) {
+            found.queues = sys::receive_queues(&socket, name);
+        }
+        Ok(found)
+    }
+
+    /// The largest frame it carries with `vlan_tags` tags; the kernel pardons the first. [bytes, without FCS]
+    pub fn most_bytes(&self, vlan_tags: u8) -> usize {
+        self.mtu_bytes + 14 + if vlan_tags > 0 { 4 } else { 0 }
+    }
+
+    /// Makes sure that frames can be sent and received there.
+    ///
+    /// # Errors
+    /// When it is down, or the frame does not fit its MTU.
+    pub fn check(&self, frame_bytes: usize, vlan_tags: u8) -> Result<(), PortError> {
+        if !self.up {
+            return Err(PortError::Down { name: self.name.clone() });
+        }
+        let most_bytes = self.most_bytes(vlan_tags);
+        if frame_bytes > most_bytes {
+            let (name, mtu_bytes) = (self.name.clone(), self.mtu_bytes);
+            return Err(PortError::FrameOverMtu { name, frame_bytes, mtu_bytes, most_bytes });
+        }
+        Ok(())
+    }
+
+    /// Reads the counters of now.
+    ///
+    /// # Errors
+    /// When the interface went away.
+    pub fn counters_now(&self) -> Result<InterfaceCounters, PortError> {
+        Self::find(&self.name).map(|found| found.counters)
+    }
+}
+
+const HEADER: usize = 16; // struct nlmsghdr
+const LINK: usize = 16; // struct ifinfomsg
+const IFLA_ADDRESS: u16 = 1;
+const IFLA_IFNAME: u16 = 3;
+const IFLA_MTU: u16 = 4;
+const IFLA_STATS64: u16 = 23;
+const IFLA_XDP: u16 = 43;
+const IFLA_XDP_ATTACHED: u16 = 2;
+const IFLA_XDP_FD: u16 = 1;
+const IFLA_XDP_FLAGS: u16 = 3;
+const IFLA_XDP_PROG_ID: u16 = 4;
+const NLA_F_NESTED: u16 = 0x8000;
+
+/// Builds one netlink request about a link.
+struct Request(Vec<u8>);
+
+impl Request {
+    fn new(kind: u16, flags: u16, index: u32) -> Self {
+        let mut bytes = vec![0; HEADER + LINK];
+        bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
+        bytes[6..8].copy_from_slice(&flags.to_ne_bytes());
+        bytes[HEADER + 4..HEADER + 8].copy_from_slice(&index.to_ne_bytes());
+        Self(bytes)
+    }
+
+    #[allow(clippy::cast_possible_truncation)] // requests are some tens of bytes
+    fn attribute(mut self, kind: u16, value: &[u8]) -> Self {
+        self.0.extend_from_slice(&(4 + value.len() as u16).to_ne_bytes());
+        self.0.extend_from_slice(&kind.to_ne_bytes());
+        self.0.extend_from_slice(value);
+        self.0.resize(self.0.len().next_multiple_of(4), 0);
+        self
+    }
+
+    #[allow(clippy::cast_possible_truncation)] // as above
+    fn exchange(mut self) -> std::io::Result<Vec<u8>> {
+        let length = self.0.len() as u32;
+        self.0[..4].copy_from_slice(&length.to_ne_bytes());
+        let socket: OwnedFd = sys::socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE)?;
+        sys::send(&socket, &self.0)?;
+        let mut reply = vec![0; 32768];
+        let bytes = sys::receive(&socket, &mut reply)?;
+        reply.truncate(bytes);
+        let kind = sys::read_head::<u16>(reply.get(4..).unwrap_or_default()).map_or(0, i32::from);
+        if kind == libc::NLMSG_ERROR {
+            let code = sys::read_head::<i32>(reply.get(HEADER..).unwrap_or_default()).unwrap_or(-libc::EIO);
+            if code != 0 {
+                return Err(std::io::Error::from_raw_os_error(-code));
+            }
+        }
+        Ok(reply)
+    }
+}
+
+fn ask(name: &str) -> std::io::Result<Vec<u8>> {
+    let mut terminated = name.as_bytes().to_vec();
+    terminated.push(0);
+    let flags = u16::try_from(libc::NLM_F_REQUEST).unwrap_or_default();
+    Request::new(libc::RTM_GETLINK, flags, 0).attribute(IFLA_IFNAME, &terminated).exchange()
+}
+
+/// Sets (a program's descriptor) or removes (-1) the XDP program that is attached by netlink.
+pub(crate) fn set_program(index: u32, program: i32, flags: u32) -> std::io::Result<()> {
+    let nested = Request(Vec::new())
+        .attribute(IFLA_XDP_FD, &program.to_ne_bytes())
+        .attribute(IFLA_XDP_FLAGS, &flags.to_ne_bytes());
+    let wanted = u16::try_from(libc::NLM_F_REQUEST | libc::NLM_F_ACK).unwrap_or_default();
+    let request = Request::new(libc::RTM_SETLINK, wanted, index);
+    request.attribute(IFLA_XDP | NLA_F_NESTED, &nested.0).exchange().map(drop)
+}
+
+fn parse(name: &str, reply: &[u8]) -> Option<Interface> {
+    let link = reply.get(HEADER..HEADER + LINK)?;
+    let index = sys::read_head::<u32>(&link[4..])?;
+    let flags = sys::read_head::<u32>(&link[8..])?;
+    let mut found = Interface {
+        name: name.to_owned(),
+        index,
+        mtu_bytes: 0,
+        address: [0; 6],
+        up: flags & sys::unsigned(libc::IFF_UP) != 0,
+        queues: 1,
+        program: None,
+        counters: InterfaceCounters::default(),
+    };
+    for (kind, value) in attributes(reply.get(HEADER + LINK..)?) {
+        match kind {
+            IFLA_MTU => found.mtu_bytes = sys::read_head::<u32>(value)? as usize,
+            IFLA_ADDRESS if value.len() == 6 => found.address.copy_from_slice(value),
+            IFLA_STATS64 => found.counters = counters(value)?,
+            IFLA_XDP => found.program = program(value),
+            _ => {}
+        }
+    }
+    Some(found)
+}
+
+fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let length = usize::from(sys::read_head::<u16>(bytes)?);
+        let kind = sys::read_head::<u16>(bytes.get(2..)?)? & !(0x8000 | 0x4000);
+        let value = bytes.get(4..length)?;
+        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some((kind, value))
+    })
+}
+
+fn counters(value: &[u8]) -> Option<InterfaceCounters> {
+    let field = |index: usize| sys::read_head::<u64>(value.get(8 * index..)?);
+    Some(InterfaceCounters {
+        rx_frames: field(0)?,
+        tx_frames: field(1)?,
+        rx_bytes: field(2)?,
+        tx_bytes: field(3)?,
+        rx_errors: field(4)?,
+        tx_errors: field(5)?,
+        rx_dropped: field(6)?,
+        tx_dropped: field(7)?,
+    })
+}
+
+fn program(value: &[u8]) -> Option<AttachedProgram> {
+    let (mut attached, mut program_id) = (0, 0);
+    for (kind, value) in attributes(value) {
+        match kind {
+            IFLA_XDP_ATTACHED => attached = sys::read_head::<u8>(value)?,
+            IFLA_XDP_PROG_ID => program_id = sys::read_head::<u32>(value)?,
+            _ => {}
+        }
+    }
+    let mode = match attached {
+        0 => return None,
+        1 => "native",
+        2 => "generic",
+        3 => "offloaded",
+        _ => "several modes",
+    };
+    Some(AttachedProgram { program_id, mode })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The loopback interface is found with the MTU the kernel gives it, and counters only grow.
+    #[test]
+    fn loopback_is_found() {
+        let first = Interface::find("lo").unwrap();
+        assert_eq!((first.index, first.address, first.program), (1, [0; 6], None));
+        assert!(first.mtu_bytes >= 1500);
+        assert!(first.counters_now().unwrap().tx_frames >= first.counters.tx_frames);
+    }
+
+    /// Names that cannot exist and names that do not exist are told apart.
+    #[test]
+    fn wrong_names_are_refused() {
+        for name in ["", "a-name-of-sixteen", "a b", "a/b"] {
+            assert!(matches!(Interface::find(name), Err(PortError::BadName { .. })), "{name:?}");
+        }
+        let seen = Interface::find("iolab-b-none").unwrap_err();
+        assert!(matches!(&seen, PortError::NoInterface { name } if name == "iolab-b-none"), "{seen:?}");
+    }
+
+    /// A cut or absurd reply gives nothing instead of a panic.
+    #[test]
+    fn cut_replies_give_nothing() {
+        let reply = ask("lo").unwrap();
+        for length in 0..HEADER + LINK {
+            assert_eq!(parse("lo", &reply[..length]), None);
+        }
+        for length in HEADER + LINK..reply.len() {
+            let _ = parse("lo", &reply[..length]);
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Receives through an AF_PACKET ring (TPACKET_V3) with the kernel's time stamps. Works in a rootless user namespace.
+//! The kernel shows frames by blocks, at most a millisecond late: stamps are exact, delivery is not prompt.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::socket::{self, OPENING};
+use super::AfPacket;
+use crate::clock::{self, RealtimeOffset};
+use crate::error::PortError;
+use crate::port::{Path, RxFrame, RxPort, RxStats, StampedBy};
+use crate::sys::{self, Mapping};
+
+/// Large enough that a block lasts for hundreds of frames, small enough to stay in the cache. [bytes]
+const BLOCK_BYTES: usize = 256 << 10;
+const BLOCKS: usize = 128;
+/// The shortest the kernel can: a block is shown after this time even if it is not full. [ms]
+const RETIRE_MS: u32 = 1;
+/// The wall clock's offset changes only when somebody sets the clock. [ns]
+const OFFSET_AGE_NS: u64 = 100_000_000;
+const VLAN_TAG_BYTES: usize = 4;
+
+#[derive(Debug, Clone, Copy)]
+struct Arrived {
+    /// where the frame begins [bytes from the start of the ring]
+    start: usize,
+    frame_bytes: usize,
+    stamp_ns: u64,
+}
+
+/// A receiving port over a shared ring.
+#[derive(Debug)]
+pub struct PacketRx {
+    fd: OwnedFd,
+    ring: Mapping,
+    path: Path,
+    block: usize,
+    /// frames of the block not yet looked at, and where the next is
+    left: u32,
+    next: usize,
+    open: bool,
+    batch: Vec<Arrived>,
+    offset: RealtimeOffset,
+    offset_measured_ns: u64,
+    stats: RxStats,
+}
+
+impl PacketRx {
+    pub(super) fn open(port: &AfPacket) -> Result<Self, PortError> {
+        let interface = port.check()?;
+        let fd = socket::raw()?;
+        let v3 = libc::tpacket_versions::TPACKET_V3 as i32;
+        socket::set(&fd, libc::PACKET_VERSION, &v3)?;
+        // Copies of what this host sends are not received frames.
+        socket::set(&fd, libc::PACKET_IGNORE_OUTGOING, &1i32)?;
+        // Room before each frame to put a VLAN tag back that the kernel took out.
+        socket::set(&fd, libc::PACKET_RESERVE, &8u32)?;
+        sys::set_option(&fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1i32)
+            .map_err(PortError::of(OPENING, "setsockopt"))?;
+        let mut request: libc::tpacket_req3 = sys::zeroed();
+        request.tp_block_size = u32::try_from(BLOCK_BYTES).unwrap_or(u32::MAX);
+        request.tp_block_nr = u32::try_from(BLOCKS).unwrap_or(u32::MAX);
+        request.tp_frame_size = 2048;
+        request.tp_frame_nr = u32::try_from(BLOCK_BYTES / 2048 * BLOCKS).unwrap_or(u32::MAX);
+        request.tp_retire_blk_tov = RETIRE_MS;
+        socket::set(&fd, libc::PACKET_RX_RING, &request)?;
+        let ring = Mapping::shared(&fd, BLOCK_BYTES * BLOCKS, 0).map_err(PortError::of(OPENING, "mmap"))?;
+        socket::bind(&fd, &interface, u16::try_from(libc::ETH_P_ALL).unwrap_or_default())?;
+        Ok(Self {
+            fd,
+            ring,
+            path: Path::new("AF_PACKET rx-ring"),
+            block: 0,
+            left: 0,
+            next: 0,
+            open: false,
+            batch: Vec::with_capacity(BLOCK_BYTES / 64),
+            offset: RealtimeOffset::measure(),
+            offset_measured_ns: clock::now_ns(),
+            stats: RxStats::default(),
+        })
+    }
+
+    fn place<T>(&self, start: usize) -> *mut T {
+        assert!(start + size_of::<T>() <= self.ring.len(), "frame outside of the ring");
+        // SAFETY: just checked to lie inside of the mapping.
+        unsafe { self.ring.start().add(start).cast() }
+    }
+
+    fn block_status(&self) -> &AtomicU32 {
+        let block: *mut libc::tpacket_block_desc = self.place(self.block * BLOCK_BYTES);
+        // SAFETY: a block's head, inside of the mapping and aligned; both sides use the word atomically.
+        unsafe { AtomicU32::from_ptr(&raw mut (*block).hdr.bh1.block_status) }
+    }
+
+    /// Opens the next block when the kernel has shown it.
+    fn open_block(&mut self) -> bool {
+        // Acquire: pairs with the kernel's barrier before it shows the block; the frames are written.
+        if self.block_status().load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
+            return false;
+        }
+        let start = self.block * BLOCK_BYTES;
+        let block: *const libc::tpacket_block_desc = self.place(start);
+        // SAFETY: inside of the mapping, aligned, and ours since the status says so.
+        let head = unsafe { (*block).hdr.bh1 };
+        (self.open, self.left, self.next) = (true, head.num_pkts, start + head.offset_to_first_pkt as usize);
+        let now_ns = clock::now_ns();
+        if now_ns - self.offset_measured_ns > OFFSET_AGE_NS {
+            (self.offset, self.offset_measured_ns) = (RealtimeOffset::measure(), now_ns);
+        }
+        true
+    }
+
+    fn take_one(&mut self) {
+        let header: *const libc::tpacket3_hdr = self.place(self.next);
+        // SAFETY: inside of the mapping; the kernel aligns headers, and the block is ours.
+        let header = unsafe { header.read() };
+        let mut start = self.next + usize::from(header.tp_mac);
+        let mut frame_bytes = header.tp_snaplen as usize;
+        if header.tp_status & libc::TP_STATUS_VLAN_VALID != 0 && frame_bytes >= 14 {
+            start -= VLAN_TAG_BYTES;
+            frame_bytes += VLAN_TAG_BYTES;
+            self.put_tag_back(start, header.hv1);
+        }
+        let realtime_ns = u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec);
+        let stamp_ns = self.offset.to_monotonic(realtime_ns);
+        self.batch.push(Arrived { start, frame_bytes, stamp_ns });
+        self.stats.received_bytes += frame_bytes as u64;
+        self.stats.truncated_frames += u64::from(header.tp_len > header.tp_snaplen);
+        self.left -= 1;
+        self.next += header.tp_next_offset as usize;
+    }
+
+    /// Makes the frame what it was on the wire: addresses, tag, the rest.
+    fn put_tag_back(&self, start: usize, tag: libc::tpacket_hdr_variant1) {
+        let place: *mut [u8; 16] = self.place(start);
+        // SAFETY: inside of the mapping (the reserve before the frame and its addresses); the block is ours and no
+        // slice of it lives, as a batch is made before frames are lent.
+        let bytes = unsafe { &mut *place };
+        bytes.copy_within(VLAN_TAG_BYTES..16, 0);
+        bytes[12..14].copy_from_slice(&tag.tp_vlan_tpid.to_be_bytes());
+        bytes[14..16].copy_from_slice(&tag.tp_vlan_tci.to_be_bytes()[2..]);
+    }
+}
+
+impl RxPort for PacketRx {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    #[inline]
+    fn poll(&mut self, frames: usize) -> Result<usize, PortError> {
+        self.release();
+        if self.open || self.open_block() {
+            while self.left > 0 && self.batch.len() < frames.min(self.batch.capacity()) {
+                self.take_one();
+            }
+            self.stats.received_frames += self.batch.len() as u64;
+        }
+        Ok(self.batch.len())
+    }
+
+    #[inline]
+    fn frame(&self, index: usize) -> RxFrame<'_> {
+        let Arrived { start, frame_bytes, stamp_ns } = self.batch[index];
+        assert!(start + frame_bytes <= self.ring.len(), "frame outside of the ring");
+        let place = self.place::<u8>(start);
+        // SAFETY: inside of the mapping (checked above); the block is ours until `release`, which needs `&mut self`.
+        let bytes = unsafe { std::slice::from_raw_parts(place, frame_bytes) };
+        RxFrame { bytes, stamp_ns, stamped_by: StampedBy::Stack }
+    }
+
+    #[inline]
+    fn release(&mut self) {
+        self.batch.clear();
+        if self.open && self.left == 0 {
+            // Release: pairs with the kernel's read of the status; our reads of the block are over.
+            self.block_status().store(libc::TP_STATUS_KERNEL, Ordering::Release);
+            self.block = (self.block + 1) % BLOCKS;
+            self.open = false;
+        }
+    }
+
+    fn wait(&mut self, timeout_ms: i32) -> Result<bool, PortError> {
+        let fds = [self.fd.as_raw_fd()];
+        sys::wait_readable(&fds, timeout_ms).map_err(PortError::of("waiting for frames", "poll"))
+    }
+
+    fn stats(&mut self) -> Result<RxStats, PortError> {
+        // Reading sets the kernel's counters back to zero.
+        let (new, _) =
+            sys::option::<libc::tpacket_stats_v3>(&self.fd, libc::SOL_PACKET, libc::PACKET_STATISTICS)
+                .map_err(PortError::of("reading AF_PACKET counters", "getsockopt"))?;
+        self.stats.ring_full_frames += u64::from(new.tp_drops);
+        self.stats.dropped_frames = self.stats.ring_full_frames;
+        Ok(self.stats)
+    }
+}

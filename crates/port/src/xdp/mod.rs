@@ -1,0 +1,202 @@
+//! Opens AF_XDP ports: checks the interface, makes a socket per queue, attaches the receiving program. Changes nothing
+//! on the interface when anything is refused.
+
+mod rx;
+mod socket;
+mod tx;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+pub use crate::bpf::Attach;
+use crate::bpf::{FrameMatch, ReceiveProgram};
+use crate::error::PortError;
+use crate::interface::Interface;
+use crate::port::Path;
+pub use rx::AfXdpRx;
+use socket::{RxRings, Shape, Socket, TxRings, HEADROOM_BYTES};
+pub use tx::AfXdpTx;
+
+/// Which halves of a port are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// frames go out only: needs no XDP program
+    Send,
+    /// frames come in only
+    Receive,
+    /// both, for two threads or one
+    Both,
+}
+
+/// Whether the driver may be asked to use our memory directly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ZeroCopy {
+    /// copy mode: works with every driver
+    No,
+    /// zero-copy where the driver has it, else copy mode with the reason stated
+    IfPossible,
+}
+
+/// What an AF_XDP port is to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AfXdp {
+    /// the interface's name
+    pub interface: String,
+    /// which halves
+    pub direction: Direction,
+    /// the queues received from; frames are sent through the first. An empty range means all.
+    pub queues: Range<u32>,
+    /// the longest frame [bytes, without FCS]
+    pub frame_bytes: usize,
+    /// VLAN tags in the longest frame
+    pub vlan_tags: u8,
+    /// buffers for sending, a power of two; few stay in the cache [frames]
+    pub send_frames: u32,
+    /// buffers for receiving on each queue, a power of two; many outlast a stop of the receiving thread: 16384 are 8 ms
+    /// at 2 Mpps [frames]
+    pub receive_frames: u32,
+    /// copy or zero-copy
+    pub zero_copy: ZeroCopy,
+    /// how the receiving program is attached
+    pub attach: Attach,
+    /// which frames are received; all when absent. Others go to the host and are counted as foreign.
+    pub only: Option<FrameMatch>,
+    /// replace an XDP program that the interface carries, and put it back when the port is closed
+    pub force: bool,
+}
+
+impl AfXdp {
+    /// The usual port: all queues, 1518 B frames, 2048 buffers to send and 16384 to receive, native program first.
+    pub fn new(interface: &str, direction: Direction) -> Self {
+        Self {
+            interface: interface.to_owned(),
+            direction,
+            queues: 0..0,
+            frame_bytes: 1514,
+            vlan_tags: 0,
+            send_frames: 2048,
+            receive_frames: 16384,
+            zero_copy: ZeroCopy::No,
+            attach: Attach::NativeFirst,
+            only: None,
+            force: false,
+        }
+    }
+
+    /// Opens a port that sends.
+    ///
+    /// # Errors
+    /// When the interface cannot carry the frames, or the kernel refuses.
+    pub fn open_tx(&self) -> Result<AfXdpTx, PortError> {
+        let this = Self { direction: Direction::Send, ..self.clone() };
+        this.open()?.0.ok_or(MISSING)
+    }
+
+    /// Opens a port that receives.
+    ///
+    /// # Errors
+    /// When the interface cannot carry the frames, carries another program, or the kernel refuses.
+    pub fn open_rx(&self) -> Result<AfXdpRx, PortError> {
+        let this = Self { direction: Direction::Receive, ..self.clone() };
+        this.open()?.1.ok_or(MISSING)
+    }
+
+    /// Opens both halves; they share one socket on the first queue and may live in different threads.
+    ///
+    /// # Errors
+    /// As [`AfXdp::open_rx`].
+    pub fn open_both(&self) -> Result<(AfXdpTx, AfXdpRx), PortError> {
+        let this = Self { direction: Direction::Both, ..self.clone() };
+        let (tx, rx) = this.open()?;
+        tx.zip(rx).ok_or(MISSING)
+    }
+
+    fn open(&self) -> Result<(Option<AfXdpTx>, Option<AfXdpRx>), PortError> {
+        let (interface, chunk_bytes) = self.check()?;
+        let queues = if self.queues.is_empty() { 0..interface.queues } else { self.queues.clone() };
+        let (sends, receives) = (self.direction != Direction::Receive, self.direction != Direction::Send);
+        let last = if receives { queues.end } else { queues.start + 1 };
+        let (mut tx, mut receiving, mut mode, mut reason) = (None, Vec::new(), "copy", None);
+        // The program first: a refusal leaves no socket behind, and drivers want it before zero-copy.
+        let program =
+            if receives { Some(ReceiveProgram::attach(&interface, self, queues.end)?) } else { None };
+        for queue in queues.start..last {
+            let send_frames = if sends && queue == queues.start { self.send_frames } else { 0 };
+            let receive_frames = if receives { self.receive_frames } else { 0 };
+            let shape = Shape { chunk_bytes, send_frames, receive_frames };
+            let (socket, tx_rings, mut rx_rings) = Socket::new(shape)?;
+            if let Some(rings) = &mut rx_rings {
+                fill(rings, &socket, send_frames);
+            }
+            (mode, reason) = socket.bind(&interface, queue, self.zero_copy == ZeroCopy::IfPossible)?;
+            if let Some(program) = &program {
+                program.feed(queue, socket.raw_fd())?;
+            }
+            let socket = Arc::new(socket);
+            tx = tx.or_else(|| tx_rings.map(|rings| (socket.clone(), rings)));
+            receiving.extend(rx_rings.map(|rings| rx::Queue { socket, rings }));
+        }
+        let tx = tx.map(|(socket, rings)| self.sender(socket, rings, mode, reason.clone()));
+        let rx = program.map(|program| self.receiver(program, receiving, mode, reason));
+        Ok((tx, rx))
+    }
+
+    fn sender(&self, socket: Arc<Socket>, rings: TxRings, mode: &str, reason: Option<String>) -> AfXdpTx {
+        let mut path = Path::new(format!("AF_XDP {mode}"));
+        path.fallbacks.extend(reason);
+        AfXdpTx::new(socket, rings, self.send_frames, self.frame_bytes, path)
+    }
+
+    fn receiver(
+        &self,
+        program: ReceiveProgram,
+        queues: Vec<rx::Queue>,
+        mode: &str,
+        reason: Option<String>,
+    ) -> AfXdpRx {
+        let mut path = Path::new(format!("AF_XDP {} {mode}", program.mode()));
+        path.fallbacks.extend(program.fallback().map(str::to_owned));
+        path.fallbacks.extend(reason);
+        AfXdpRx::new(program, queues, path, self.receive_frames)
+    }
+
+    fn check(&self) -> Result<(Interface, usize), PortError> {
+        let interface = Interface::find(&self.interface)?;
+        interface.check(self.frame_bytes, self.vlan_tags)?;
+        for (what, frames) in [("send_frames", self.send_frames), ("receive_frames", self.receive_frames)] {
+            if !frames.is_power_of_two() || !(64..=65536).contains(&frames) {
+                let (seen, allowed) = (u64::from(frames), "a power of two from 64 to 65536");
+                return Err(PortError::BadValue { what, seen, allowed });
+            }
+        }
+        let last = if self.queues.is_empty() { 0 } else { self.queues.end - 1 };
+        if last >= interface.queues {
+            let (name, queues) = (interface.name, interface.queues);
+            return Err(PortError::NoQueue { name, queue: last, queues });
+        }
+        let needed = self.frame_bytes + if self.direction == Direction::Send { 0 } else { HEADROOM_BYTES };
+        // A chunk is 2048 B or a page, for the kernel's sake.
+        match [2048, 4096].into_iter().find(|&chunk_bytes| needed <= chunk_bytes) {
+            Some(chunk_bytes) => Ok((interface, chunk_bytes)),
+            None => Err(PortError::FrameOverPath {
+                name: interface.name,
+                path: "AF_XDP",
+                frame_bytes: self.frame_bytes,
+                most_bytes: 4096 - (needed - self.frame_bytes),
+            }),
+        }
+    }
+}
+
+const MISSING: PortError =
+    PortError::BadValue { what: "the number of queues", seen: 0, allowed: "at least one queue" };
+
+/// Gives the kernel every chunk that is not for sending.
+fn fill(rings: &mut RxRings, socket: &Socket, first_chunk: u32) {
+    let chunk_bytes = socket.umem.chunk_bytes as u64;
+    let mut slots = rings.fill.reserve(socket.umem.chunks - first_chunk);
+    for chunk in first_chunk..socket.umem.chunks {
+        slots.push(u64::from(chunk) * chunk_bytes);
+    }
+    slots.submit();
+}

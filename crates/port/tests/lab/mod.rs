@@ -1,0 +1,116 @@
+//! A pair of namespaces joined by a veth pair, for one trial; gone when dropped. Needs root; says so when it is not.
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use iolab_port::{receive, reserve, RxPort, TxPort};
+
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
+/// Two namespaces: `tx` has interface `west`, `rx` has interface `east`.
+pub struct Lab {
+    pub tx: String,
+    pub rx: String,
+}
+
+/// Runs a command and insists that it works.
+pub fn run(command: &str) -> String {
+    let words: Vec<_> = command.split_whitespace().collect();
+    let done = Command::new(words[0]).args(&words[1..]).output().unwrap();
+    assert!(done.status.success(), "{command}: {}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8_lossy(&done.stdout).into_owned()
+}
+
+impl Lab {
+    /// Makes the namespaces; nothing, with the reason printed, where that is not allowed.
+    #[allow(clippy::print_stderr)] // why a check was left out belongs on the screen
+    pub fn new() -> Option<Self> {
+        // SAFETY: takes nothing and always succeeds.
+        if unsafe { libc::geteuid() } != 0 {
+            eprintln!("left out: network namespaces need root");
+            return None;
+        }
+        // Relaxed: only uniqueness matters.
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = |end| format!("iolab-b-{}-{number}{end}", std::process::id());
+        let lab = Self { tx: name("t"), rx: name("r") };
+        run(&format!("ip netns add {}", lab.tx));
+        run(&format!("ip netns add {}", lab.rx));
+        for namespace in [&lab.tx, &lab.rx] {
+            run(&format!("ip netns exec {namespace} sysctl -qw net.ipv6.conf.all.disable_ipv6=1"));
+            run(&format!("ip netns exec {namespace} sysctl -qw net.ipv6.conf.default.disable_ipv6=1"));
+        }
+        let (tx, rx) = (&lab.tx, &lab.rx);
+        run(&format!("ip -n {tx} link add west address 02:00:00:00:00:01 type veth peer name east address 02:00:00:00:00:02 netns {rx}"));
+        run(&format!("ip -n {tx} link set west up"));
+        run(&format!("ip -n {rx} link set east up"));
+        Some(lab)
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        for namespace in [&self.tx, &self.rx] {
+            let _ = Command::new("ip").args(["netns", "del", namespace]).output();
+        }
+    }
+}
+
+/// Does something inside of a namespace: descriptors opened there stay there.
+pub fn inside<R: Send>(namespace: &str, work: impl FnOnce() -> R + Send) -> R {
+    let file = File::open(format!("/run/netns/{namespace}")).unwrap();
+    std::thread::scope(|scope| {
+        let inner = scope.spawn(|| {
+            // SAFETY: takes a descriptor and a flag; moves this new thread only.
+            assert_eq!(unsafe { libc::setns(file.as_raw_fd(), libc::CLONE_NEWNET) }, 0);
+            work()
+        });
+        inner.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// Frame `number` of a trial: addresses, an experimental type, the number, and bytes that depend on it.
+pub fn frame(number: u64, bytes: usize) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5];
+    frame.extend_from_slice(&number.to_be_bytes());
+    frame.extend((frame.len()..bytes).map(|place| (number as usize * 31 + place) as u8));
+    frame
+}
+
+/// Sends `range` of numbered frames of mixed sizes; all of them are committed and flushed, as fast as the port takes
+/// them.
+pub fn send(tx: &mut dyn TxPort, range: std::ops::Range<u64>, size: impl Fn(u64) -> usize) {
+    let mut number = range.start;
+    let started = std::time::Instant::now();
+    while number < range.end {
+        assert!(started.elapsed().as_secs() < 10, "frame {number} could not be sent");
+        let mut batch = reserve(tx, (range.end - number) as usize);
+        let granted = batch.granted();
+        for index in 0..granted {
+            let bytes = frame(number, size(number));
+            batch.frame(index, bytes.len()).copy_from_slice(&bytes);
+            number += 1;
+        }
+        batch.commit(granted);
+        tx.flush().unwrap();
+    }
+}
+
+/// One received frame: its bytes and its stamp.
+pub type Seen = (Vec<u8>, u64);
+
+/// Receives until `frames` have come or nothing came for half a second.
+pub fn collect(rx: &mut dyn RxPort, frames: usize) -> Vec<Seen> {
+    let mut seen = Vec::new();
+    let mut last = std::time::Instant::now();
+    while seen.len() < frames && last.elapsed().as_millis() < 500 {
+        let mut batch = receive(rx, 64).unwrap();
+        while let Some(frame) = batch.next() {
+            seen.push((frame.bytes.to_vec(), frame.stamp_ns));
+            last = std::time::Instant::now();
+        }
+    }
+    seen
+}

@@ -1,0 +1,126 @@
+//! The parameters and results of `device.*`: systems under test made of one XDP program.
+
+use serde::{Deserialize, Serialize};
+
+/// Which frames a device lets through.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum DeviceRule {
+    /// Every frame.
+    #[default]
+    All,
+    /// In any time at most `frames` in every `per_ns`, and `burst_frames` more.
+    TokenBucket {
+        /// Tokens that come in.
+        frames: u64,
+        /// In how long [ns]; a whole number of frames per second must result.
+        per_ns: u64,
+        /// What it holds when full.
+        burst_frames: u32,
+    },
+    /// All but frames n, 2n, 3n, and so on.
+    LoseEvery {
+        /// The n.
+        frames: u32,
+    },
+    /// Each frame is lost with the same probability, drawn from a seed.
+    Lose {
+        /// The probability, in millionths.
+        frames_per_million: u32,
+        /// The seed, not 0.
+        seed: u64,
+    },
+}
+
+/// What a device does with frames that it lets through.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum DeviceAction {
+    /// They leave by another interface of the same namespace.
+    Forward {
+        /// That interface.
+        interface: String,
+        /// A new source address, given with the next or not at all.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        source_mac: Option<String>,
+        /// A new destination address.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        destination_mac: Option<String>,
+    },
+    /// They go back where they came from, MAC addresses exchanged.
+    Reflect,
+    /// They are counted and dropped.
+    Drop,
+    /// They go to the host.
+    Pass,
+}
+
+/// Where the program is put.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeviceMode {
+    /// In the driver, or else in the stack.
+    #[default]
+    Auto,
+    /// In the driver.
+    Native,
+    /// In the stack.
+    Generic,
+}
+
+/// Of `device.start`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceStart {
+    /// The controller's name for it.
+    pub id: String,
+    /// The namespace of its interfaces.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub netns: Option<String>,
+    /// The interface where frames come in.
+    pub interface: String,
+    /// Which frames it lets through.
+    #[serde(default)]
+    pub rule: DeviceRule,
+    /// What it does with them.
+    pub action: DeviceAction,
+    /// Where the program is put.
+    #[serde(default)]
+    pub mode: DeviceMode,
+}
+
+/// Result of `device.start`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceStarted {
+    /// `native` or `generic`.
+    pub mode: String,
+    /// Why it is not native.
+    pub fallbacks: Vec<String>,
+    /// How many instructions the program has.
+    pub instructions: u32,
+    /// When it was in place [ns].
+    pub begin_ns: u64,
+}
+
+/// Of `device.read` and `device.stop`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceName {
+    /// The device.
+    pub id: String,
+}
+
+/// Result of `device.read` and `device.stop`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceCounts {
+    /// Frames that the rule let through.
+    pub passed_frames: u64,
+    /// Frames that the rule dropped.
+    pub dropped_frames: u64,
+    /// Before the counters were read [ns].
+    pub begin_ns: u64,
+    /// After the counters were read [ns].
+    pub end_ns: u64,
+}

@@ -1,0 +1,17 @@
+//! The parameters and results of `traffic.*`: ports that stay open, and trials through them.
+
+mod ports;
+mod reports;
+mod trials;
+
+pub use ports::{
+    Halves, PathChoice, PathUsed, PortOpened, PortParams, TrafficClose, TrafficOpen, TrafficOpened,
+};
+pub use reports::{
+    FlowReport, FlowSummary, ReceiverReport, SenderReport, SharedCpu, SocketCounts, Stall, StallCause,
+    ThreadUse, TrafficRan,
+};
+pub use trials::{
+    Checking, DrainParams, Flows, FrameParams, FrameRate, Order, Range, ReceiverParams, SenderParams,
+    StallRule, TrafficRun, Vlan, Waiting,
+};

@@ -1,0 +1,182 @@
+//! From the parameters of a sender to what the engine and the wire need; refuses what cannot be, before anything runs.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use iolab_engine::{Generator, Limit, Nanos, Order, PacerConfig, Rate, Schedule, StallPolicy};
+use iolab_protocol::traffic::{self, FrameParams, SenderParams, StallRule};
+use iolab_protocol::ErrorObject;
+use iolab_wire::{
+    Addresses, FlowList, FrameTemplate, MacAddress, SizeMix, SizeShare, Sweep, TemplateConfig, VlanTag,
+};
+
+use crate::faults::bad_params;
+
+/// Longer trials are refused.
+const LONGEST: Nanos = Nanos::from_secs(3600);
+
+/// What one sender will do, checked.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Its frames.
+    pub template: FrameTemplate,
+    /// Their sizes, in the order of the mix [bytes, without FCS].
+    pub sizes_bytes: Box<[usize]>,
+    /// How many tags they carry.
+    pub vlan_tags: u8,
+    mix: SizeMix,
+    pacing: PacerConfig,
+    size_order: Order,
+    flow_order: Order,
+}
+
+impl Plan {
+    /// Check the parameters of sender `place` of a trial of `duration_ns`; `own_mac` is its interface's address.
+    pub fn new(
+        place: usize,
+        params: &SenderParams,
+        duration_ns: u64,
+        own_mac: [u8; 6],
+    ) -> Result<Self, ErrorObject> {
+        let name = format!("senders[{place}]");
+        let frames = &params.frames;
+        let shares = frames.sizes.iter().map(|&(frame_bytes, weight)| SizeShare { frame_bytes, weight });
+        let mix = SizeMix::new(&shares.collect::<Vec<_>>())
+            .map_err(|error| bad_params(&format!("{name}.frames.sizes"), &error))?;
+        let config = template_config(&name, frames, mix.clone(), own_mac, params.tag)?;
+        let template =
+            FrameTemplate::new(&config).map_err(|error| bad_params(&format!("{name}.frames"), &error))?;
+        let sizes_bytes = (0..frames.sizes.len()).filter_map(|size| template.memory_bytes(size)).collect();
+        let plan = Self {
+            sizes_bytes,
+            vlan_tags: u8::try_from(config.vlans.len()).unwrap_or(u8::MAX),
+            pacing: pacing(&name, params, duration_ns)?,
+            size_order: order(frames.size_order),
+            flow_order: order(frames.flow_order),
+            template,
+            mix,
+        };
+        // What the engine refuses is refused here, not in the middle of a trial.
+        plan.generator(Nanos::ZERO).map_err(|error| bad_params(&name, &error))?;
+        Ok(plan)
+    }
+
+    /// The decisions of this sender when its first frame is due at `start`.
+    pub fn generator(&self, start: Nanos) -> Result<Generator, iolab_engine::EngineError> {
+        let flows = u32::try_from(self.template.flow_count()).unwrap_or(u32::MAX);
+        let schedule = Schedule::new(&self.mix, self.size_order, flows, self.flow_order)?;
+        Generator::new(&PacerConfig { start, ..self.pacing }, &self.mix, schedule)
+    }
+
+    /// The most frames that leave at once.
+    pub const fn max_burst(&self) -> usize {
+        self.pacing.max_burst as usize
+    }
+
+    /// From which lateness on a stall is logged.
+    pub const fn stall_threshold(&self) -> Nanos {
+        self.pacing.stall_threshold
+    }
+
+    /// The number of its flows.
+    pub fn flow_count(&self) -> u32 {
+        u32::try_from(self.template.flow_count()).unwrap_or(u32::MAX)
+    }
+}
+
+fn template_config(
+    name: &str,
+    frames: &FrameParams,
+    sizes: SizeMix,
+    own_mac: [u8; 6],
+    tag: u16,
+) -> Result<TemplateConfig, ErrorObject> {
+    let mac = |field: &str, text: &str| {
+        text.parse::<MacAddress>().map_err(|error| bad_params(&format!("{name}.frames.{field}"), &error))
+    };
+    let source = frames.source_mac.as_deref().map(|text| mac("source_mac", text)).transpose()?;
+    let vlans = frames.vlans.iter().map(|tag| VlanTag {
+        id: tag.id,
+        priority: tag.priority,
+        drop_eligible: tag.drop_eligible,
+    });
+    Ok(TemplateConfig {
+        sizes,
+        source_mac: source.unwrap_or(MacAddress(own_mac)),
+        destination_mac: mac("destination_mac", &frames.destination_mac)?,
+        vlans: vlans.collect(),
+        flows: flow_list(name, &frames.flows)?,
+        traffic_class: frames.traffic_class,
+        hop_limit: frames.hop_limit,
+        tag,
+    })
+}
+
+fn flow_list(name: &str, flows: &traffic::Flows) -> Result<FlowList, ErrorObject> {
+    let (source, destination) = (flows.source_address, flows.destination_address);
+    let addresses = match (source.first, destination.first) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => {
+            Addresses::V4(sweep::<Ipv4Addr, _>(from, source), sweep(to, destination))
+        }
+        (IpAddr::V6(from), IpAddr::V6(to)) => {
+            Addresses::V6(sweep::<Ipv6Addr, _>(from, source), sweep(to, destination))
+        }
+        _ => {
+            let error = "source and destination are of one family, IPv4 or IPv6";
+            return Err(bad_params(&format!("{name}.frames.flows"), &error));
+        }
+    };
+    Ok(FlowList {
+        addresses,
+        source_ports: sweep(flows.source_port.first, flows.source_port),
+        destination_ports: sweep(flows.destination_port.first, flows.destination_port),
+        count: flows.count,
+    })
+}
+
+const fn sweep<A: Copy, B: Copy>(first: A, range: traffic::Range<B>) -> Sweep<A> {
+    Sweep { first, count: range.count, step: range.step }
+}
+
+const fn order(order: traffic::Order) -> Order {
+    match order {
+        traffic::Order::Turns => Order::Turns,
+        traffic::Order::Seeded { seed } => Order::Seeded(seed),
+    }
+}
+
+fn pacing(name: &str, params: &SenderParams, duration_ns: u64) -> Result<PacerConfig, ErrorObject> {
+    if duration_ns == 0 || duration_ns > LONGEST.0 {
+        let message = format!("'duration_ns' is from 1 to {}", LONGEST.0);
+        return Err(ErrorObject::params(message, duration_ns));
+    }
+    Ok(PacerConfig {
+        start: Nanos::ZERO,
+        rate: rate(name, params.rate)?,
+        max_burst: params.max_burst,
+        stall: match params.stall {
+            StallRule::Slip => StallPolicy::Slip,
+            StallRule::CatchUp { max_frames } => StallPolicy::CatchUp { max_frames },
+        },
+        limit: Limit { frames: params.limit_frames, duration: Some(Nanos(duration_ns)) },
+        stall_threshold: Nanos(params.stall_threshold_ns),
+    })
+}
+
+/// `frames` in `per_ns` as an exact fraction per second.
+fn rate(name: &str, rate: traffic::FrameRate) -> Result<Rate, ErrorObject> {
+    let refused = |error: &dyn std::fmt::Display| bad_params(&format!("{name}.rate"), &error);
+    let divisor = common_divisor(u128::from(rate.frames) * 1_000_000_000, u128::from(rate.per_ns)).max(1);
+    let part = |value: u128| {
+        u64::try_from(value / divisor).map_err(|_| refused(&"too many frames, or too long a time for them"))
+    };
+    let (frames, seconds) = (part(u128::from(rate.frames) * 1_000_000_000)?, part(u128::from(rate.per_ns))?);
+    Rate::frames_per_second(frames, seconds).map_err(|error| refused(&error))
+}
+
+fn common_divisor(one: u128, other: u128) -> u128 {
+    if other == 0 {
+        one
+    } else {
+        common_divisor(other, one % other)
+    }
+}

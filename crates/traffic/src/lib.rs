@@ -1,0 +1,19 @@
+//! Trials in real time: threads that send by the engine's schedule and account for what arrives, over ports that stay
+//! open between trials. What is to be sent and how results look is the protocol's; when each frame leaves is the
+//! engine's; how it leaves is the port's. Knows nothing of namespaces: ports open in that of the calling thread.
+
+#![forbid(unsafe_code)]
+
+mod cast;
+mod device;
+mod faults;
+mod frames;
+mod observe;
+mod ports;
+mod receive;
+mod report;
+mod send;
+mod trial;
+
+pub use device::RunningDevice;
+pub use ports::{OpenPort, PortSet};

@@ -1,0 +1,197 @@
+//! Ports that stay open between trials, and how each found its path.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use iolab_port::clock::StampClock;
+use iolab_port::{AfPacket, AfXdp, Direction, Interface, PortError, RxPort, TxPort};
+use iolab_protocol::traffic::{Halves, PathChoice, PathUsed, PortOpened, PortParams, TrafficRan, TrafficRun};
+use iolab_protocol::{ErrorCode, ErrorData, ErrorObject};
+use iolab_wire::{FCS_BYTES, LARGEST_FRAME_BYTES, SMALLEST_FRAME_BYTES};
+
+use crate::faults::port_refused;
+use crate::trial;
+
+/// The usual largest frame and a VLAN tag, with FCS [bytes].
+const USUAL_BYTES: usize = 1522;
+
+type Tx = Box<dyn TxPort>;
+type Rx = Box<dyn RxPort>;
+
+/// One port: its halves are used by one trial at a time, each by a thread.
+pub struct OpenPort {
+    /// What was asked for.
+    pub params: PortParams,
+    pub(crate) interface: Interface,
+    pub(crate) frame_bytes: u16,
+    send: Option<PathUsed>,
+    receive: Option<PathUsed>,
+    pub(crate) tx: Mutex<Option<Tx>>,
+    pub(crate) rx: Mutex<Option<Rx>>,
+}
+
+impl OpenPort {
+    /// Open a port on an interface of the calling thread's namespace.
+    ///
+    /// # Errors
+    /// The error of a reply; nothing is changed then.
+    pub fn open(params: &PortParams) -> Result<Self, ErrorObject> {
+        let doing = format!("opening port '{}'", params.name);
+        let refused = |error: PortError| port_refused(&doing, &params.interface, &error);
+        let interface = Interface::find(&params.interface).map_err(refused)?;
+        let frame_bytes = frame_bytes(params, &interface)?;
+        interface.check(usize::from(frame_bytes - FCS_BYTES), 1).map_err(refused)?;
+        let opened = open_halves(params, usize::from(frame_bytes - FCS_BYTES)).map_err(refused)?;
+        Ok(Self {
+            params: params.clone(),
+            interface,
+            frame_bytes,
+            send: opened.tx.as_ref().map(|tx| used(tx.path(), opened.send_reasons)),
+            receive: opened.rx.as_ref().map(|rx| used(rx.path(), opened.receive_reasons)),
+            tx: Mutex::new(opened.tx),
+            rx: Mutex::new(opened.rx),
+        })
+    }
+
+    /// What to tell of it.
+    pub fn describe(&self) -> PortOpened {
+        let [a, b, c, d, e, f] = self.interface.address;
+        PortOpened {
+            name: self.params.name.clone(),
+            mac: format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}"),
+            mtu_bytes: u32::try_from(self.interface.mtu_bytes).unwrap_or(u32::MAX),
+            frame_bytes: self.frame_bytes,
+            queues: self.interface.queues,
+            send: self.send.clone(),
+            receive: self.receive.clone(),
+        }
+    }
+
+    /// Close it; called in the namespace of its interface.
+    pub fn close(&self) {
+        drop(lock(&self.tx).take());
+        drop(lock(&self.rx).take());
+    }
+}
+
+fn used(path: &iolab_port::Path, mut fallbacks: Vec<String>) -> PathUsed {
+    fallbacks.extend(path.fallbacks.iter().cloned());
+    PathUsed { name: path.name.clone(), fallbacks }
+}
+
+fn frame_bytes(params: &PortParams, interface: &Interface) -> Result<u16, ErrorObject> {
+    if let Some(asked) = params.frame_bytes {
+        if !(SMALLEST_FRAME_BYTES..=LARGEST_FRAME_BYTES).contains(&asked) {
+            let message = format!("'frame_bytes' is from {SMALLEST_FRAME_BYTES} to {LARGEST_FRAME_BYTES}");
+            return Err(ErrorObject::params(message, asked));
+        }
+        return Ok(asked);
+    }
+    let most = interface.most_bytes(1) + usize::from(FCS_BYTES);
+    Ok(u16::try_from(most.min(USUAL_BYTES)).unwrap_or(SMALLEST_FRAME_BYTES))
+}
+
+/// Both halves, and why their paths are not better ones.
+#[derive(Default)]
+struct Opened {
+    tx: Option<Tx>,
+    rx: Option<Rx>,
+    send_reasons: Vec<String>,
+    receive_reasons: Vec<String>,
+}
+
+fn open_halves(params: &PortParams, frame_bytes: usize) -> Result<Opened, PortError> {
+    if params.path == PathChoice::AfPacket {
+        return open_packet(params, frame_bytes, params.halves);
+    }
+    match open_xdp(params, frame_bytes, params.halves) {
+        Err(error) if params.path == PathChoice::Auto && error.may_fall_back() => {
+            open_what_works(params, frame_bytes, vec![format!("AF_XDP refused: {error}")])
+        }
+        other => other,
+    }
+}
+
+fn open_what_works(
+    params: &PortParams,
+    frame_bytes: usize,
+    reasons: Vec<String>,
+) -> Result<Opened, PortError> {
+    // Sending by AF_XDP needs fewer rights than receiving: no program.
+    if params.halves == Halves::Both {
+        if let Ok(sending) = open_xdp(params, frame_bytes, Halves::Send) {
+            let receiving = open_packet(params, frame_bytes, Halves::Receive)?;
+            return Ok(Opened { rx: receiving.rx, receive_reasons: reasons, ..sending });
+        }
+    }
+    let opened = open_packet(params, frame_bytes, params.halves)?;
+    Ok(Opened { send_reasons: reasons.clone(), receive_reasons: reasons, ..opened })
+}
+
+fn open_xdp(params: &PortParams, frame_bytes: usize, halves: Halves) -> Result<Opened, PortError> {
+    let usual = AfXdp::new(&params.interface, Direction::Both);
+    let port = AfXdp { frame_bytes, vlan_tags: 1, force: params.force, ..usual };
+    let mut opened = Opened::default();
+    match halves {
+        Halves::Both => {
+            let (tx, rx) = port.open_both()?;
+            opened.tx = Some(Box::new(tx));
+            opened.rx = Some(Box::new(rx));
+        }
+        Halves::Send => opened.tx = Some(Box::new(port.open_tx()?)),
+        Halves::Receive => opened.rx = Some(Box::new(port.open_rx()?)),
+    }
+    Ok(opened)
+}
+
+fn open_packet(params: &PortParams, frame_bytes: usize, halves: Halves) -> Result<Opened, PortError> {
+    let port = AfPacket { frame_bytes, vlan_tags: 1, ..AfPacket::new(&params.interface) };
+    let mut opened = Opened::default();
+    if halves != Halves::Receive {
+        opened.tx = Some(Box::new(port.open_tx()?));
+    }
+    if halves != Halves::Send {
+        opened.rx = Some(Box::new(port.open_rx()?));
+    }
+    Ok(opened)
+}
+
+/// The ports of one set.
+pub struct PortSet {
+    /// In the order asked for.
+    pub ports: Vec<OpenPort>,
+    clock: StampClock,
+    stop: AtomicBool,
+    running: Mutex<()>,
+}
+
+impl PortSet {
+    /// A set of `ports`; calibrates its clock for some milliseconds.
+    pub fn new(ports: Vec<OpenPort>) -> Self {
+        Self { ports, clock: StampClock::new(), stop: AtomicBool::new(false), running: Mutex::default() }
+    }
+
+    /// Run one trial to its end.
+    ///
+    /// # Errors
+    /// The error of a reply: the set is busy, the parameters do not fit it, or an interface failed.
+    pub fn run(&self, params: &TrafficRun) -> Result<TrafficRan, ErrorObject> {
+        let Ok(_running) = self.running.try_lock() else {
+            let message = format!("set '{}' runs a trial already; wait for it or close the set", params.id);
+            let data = ErrorData { limit: Some(1), ..ErrorData::default() };
+            return Err(ErrorObject::new(ErrorCode::Busy, message).with(data));
+        };
+        trial::run(&self.ports, params, &self.clock, &self.stop)
+    }
+
+    /// End a trial that runs, and wait for its threads; none begins afterwards.
+    pub fn stop(&self) {
+        // Relaxed: only a flag; the lock below orders the rest.
+        self.stop.store(true, Ordering::Relaxed);
+        drop(lock(&self.running));
+    }
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,214 @@
+//! From the books of the threads to the answer: closes the balances and joins stalls with what the kernel says of them.
+
+use iolab_engine as engine;
+use iolab_port::TxStats;
+use iolab_protocol::histogram::Histogram;
+use iolab_protocol::traffic::{
+    FlowReport, FlowSummary, ReceiverReport, SenderReport, SocketCounts, Stall, StallCause, TrafficRun,
+};
+use iolab_protocol::ErrorObject;
+
+use crate::cast::{Cast, ReceiverRole};
+use crate::faults::bad_params;
+use crate::observe::{Moment, StealLog};
+use crate::receive::{Lapse, Received};
+use crate::send::Sent;
+use crate::trial::Books;
+
+/// How many flows are told one by one.
+const WORST_FLOWS: usize = 16;
+
+/// What one sender's books say to its receivers.
+struct Balance {
+    sent_per_flow: Box<[u64]>,
+    /// Handed over, but not accepted by the interface.
+    refused_frames: u64,
+}
+
+/// The reports of all senders and receivers.
+pub fn assemble(
+    cast: &Cast<'_>,
+    params: &TrafficRun,
+    books: Books,
+) -> Result<(Vec<SenderReport>, Vec<ReceiverReport>), ErrorObject> {
+    let Books { sent, received, steal } = books;
+    let mut balances = Vec::new();
+    let mut senders = Vec::new();
+    for ((role, asked), sent) in cast.senders.iter().zip(&params.senders).zip(sent) {
+        let port = &role.port.params;
+        let (report, balance) = sender(port.name.clone(), asked.tag, port.send_cpu, sent, &steal);
+        senders.push(report);
+        balances.push(balance);
+    }
+    let receivers = (cast.receivers.iter().zip(received))
+        .map(|(role, received)| receiver(role, received, &balances[role.of], &steal))
+        .collect::<Result<_, _>>()?;
+    Ok((senders, receivers))
+}
+
+fn sender(
+    port: String,
+    tag: u16,
+    cpu: Option<usize>,
+    sent: Sent,
+    steal: &StealLog,
+) -> (SenderReport, Balance) {
+    let Sent { books, handed_bytes, port: counts, begin_ns, end_ns, used, in_stalls } = sent;
+    let TxStats { refused_frames, invalid_frames, pending_frames, busy_answers, kicks, .. } = counts;
+    let pacing = books.pacing;
+    let lost_frames = (refused_frames + invalid_frames + pending_frames).min(pacing.sent_frames);
+    let offered_frames = pacing.sent_frames - lost_frames;
+    let unsent_frames = pacing.intended_frames.saturating_sub(offered_frames);
+    let dropped_by_us_frames = unsent_frames.saturating_sub(refused_frames + invalid_frames);
+    let stalls = pacing.stalls.iter().enumerate().map(|(place, entry)| {
+        let used = in_stalls.get(place).copied().unwrap_or_default();
+        stall(*entry, used, cpu, steal)
+    });
+    let report = SenderReport {
+        port,
+        tag,
+        begin_ns,
+        end_ns,
+        intended_frames: pacing.intended_frames,
+        offered_frames,
+        offered_bytes: share(handed_bytes, offered_frames, pacing.sent_frames),
+        unsent_frames,
+        refused_frames,
+        invalid_frames,
+        dropped_by_us_frames,
+        busy_answers,
+        blocked_polls: pacing.blocked_polls,
+        kicks,
+        slipped_ns: pacing.slipped.0,
+        gap_ns: histogram(&pacing.gaps),
+        lateness_ns: histogram(&pacing.lateness),
+        bursts: (0..).zip(pacing.bursts.iter().copied()).filter(|&(_, times)| times > 0).collect(),
+        stalls: stalls.collect(),
+        stall_count: pacing.stall_count,
+        thread: used.used(cpu),
+    };
+    (report, Balance { sent_per_flow: books.sent_per_flow, refused_frames: lost_frames })
+}
+
+/// The interface does not say which frames it refused: of mixed sizes their mean is taken.
+fn share(bytes: u64, part: u64, whole: u64) -> u64 {
+    let product = u128::from(bytes) * u128::from(part);
+    u64::try_from(product / u128::from(whole.max(1))).unwrap_or(u64::MAX)
+}
+
+fn receiver(
+    role: &ReceiverRole<'_>,
+    received: Received,
+    balance: &Balance,
+    steal: &StealLog,
+) -> Result<ReceiverReport, ErrorObject> {
+    let Received { account, port, drained, begin_ns, end_ns, used, lapses, lapse_count } = received;
+    let books = account.finish(&balance.sent_per_flow).map_err(|error| bad_params("receivers", &error))?;
+    let totals = books.totals.without_refused(balance.refused_frames);
+    let cpu = role.port.params.receive_cpu;
+    Ok(ReceiverReport {
+        port: role.port.params.name.clone(),
+        of: role.of,
+        waiting: role.manner.waiting,
+        drained,
+        begin_ns,
+        end_ns,
+        first_ns: books.first_at.map(|at| at.0),
+        last_ns: books.last_at.map(|at| at.0),
+        received_frames: totals.received_frames,
+        received_bytes: books.arrived_bytes,
+        lost_frames: totals.lost_frames,
+        surplus_frames: totals.surplus_frames,
+        duplicate_frames: totals.duplicate_frames,
+        reordered_frames: totals.reordered_frames,
+        late_frames: totals.too_late_frames,
+        negative_latency_frames: totals.negative_latency_frames,
+        corrupted_frames: books.stray.corrupted_frames(),
+        foreign_frames: books.stray.foreign_frames,
+        other_tag_frames: books.stray.other_tag_frames,
+        unknown_flow_frames: books.stray.unknown_flow_frames,
+        latency_ns: histogram(&books.latency),
+        reorder_extent_frames: histogram(&books.reorder_extent),
+        flows: flows(&books.flows),
+        socket: SocketCounts {
+            received_frames: port.received_frames,
+            filtered_frames: port.foreign_frames,
+            dropped_frames: port.dropped_frames,
+            ring_full_frames: port.ring_full_frames,
+            no_buffer_frames: port.no_buffer_frames,
+            truncated_frames: port.truncated_frames,
+            poll_stamped_frames: port.poll_stamped_frames,
+        },
+        stalls: lapses.iter().map(|lapse| lapse_stall(lapse, cpu, steal)).collect(),
+        stall_count: lapse_count,
+        thread: used.used(cpu),
+    })
+}
+
+fn stall(entry: engine::StallEntry, used: Moment, cpu: Option<usize>, steal: &StealLog) -> Stall {
+    let (begin_ns, end_ns) = (entry.begin.0, entry.end.0);
+    Stall {
+        begin_ns,
+        end_ns,
+        late_ns: entry.late.0,
+        slipped_ns: entry.slipped.0,
+        cause: match entry.cause {
+            engine::StallCause::NotAsked => StallCause::NotAsked,
+            engine::StallCause::NoRoom => StallCause::NoRoom,
+        },
+        steal_ns: cpu.and_then(|cpu| steal.between(cpu, begin_ns, end_ns)),
+        wait_ns: used.wait_ns,
+        involuntary_switches: used.involuntary_switches,
+    }
+}
+
+fn lapse_stall(lapse: &Lapse, cpu: Option<usize>, steal: &StealLog) -> Stall {
+    let Lapse { begin_ns, end_ns, used } = *lapse;
+    Stall {
+        begin_ns,
+        end_ns,
+        late_ns: end_ns - begin_ns,
+        slipped_ns: 0,
+        cause: StallCause::NotAsked,
+        steal_ns: cpu.and_then(|cpu| steal.between(cpu, begin_ns, end_ns)),
+        wait_ns: used.wait_ns,
+        involuntary_switches: used.involuntary_switches,
+    }
+}
+
+fn flows(reports: &[engine::FlowReport]) -> FlowSummary {
+    let mut lossy: Vec<_> = (0..).zip(reports).filter(|(_, report)| report.lost_frames > 0).collect();
+    let with_loss = lossy.len();
+    lossy.sort_by_key(|&(flow, report)| (std::cmp::Reverse(report.lost_frames), flow));
+    lossy.truncate(WORST_FLOWS);
+    let worst = lossy.into_iter().map(|(flow, report)| FlowReport {
+        flow,
+        sent_frames: report.sent_frames,
+        received_frames: report.received_frames,
+        lost_frames: report.lost_frames,
+        duplicate_frames: report.duplicate_frames,
+        reordered_frames: report.reordered_frames,
+        latency_min_ns: report.latency_min_ns,
+        latency_max_ns: report.latency_max_ns,
+    });
+    FlowSummary {
+        count: u32::try_from(reports.len()).unwrap_or(u32::MAX),
+        with_loss: u32::try_from(with_loss).unwrap_or(u32::MAX),
+        worst: worst.collect(),
+    }
+}
+
+fn histogram(of: &engine::Histogram) -> Histogram {
+    Histogram {
+        count: of.count(),
+        sum: of.sum(),
+        min: of.min(),
+        max: of.max(),
+        above: of.above(),
+        buckets: of
+            .buckets()
+            .filter(|bucket| bucket.count > 0)
+            .map(|bucket| (bucket.low, bucket.count))
+            .collect(),
+    }
+}

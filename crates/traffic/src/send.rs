@@ -1,0 +1,218 @@
+//! The sending loop: asks the generator, fills buffers of the port, waits for the next frame's time.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use iolab_engine::{Decision, Generator, GeneratorReport, Nanos, StallCause, StallEntry, STALL_LOG_ENTRIES};
+use iolab_port::clock::{self, StampClock};
+use iolab_port::{reserve, PortError, TxPort, TxStats};
+
+use crate::frames::Plan;
+use crate::observe::{Moment, ThreadEye};
+
+/// How long frames that were handed over may wait for the interface at the end.
+const SETTLE_NS: u64 = 200_000_000;
+/// Only longer waits are slept through, and only to so much before their end.
+const SLEEP_FROM_NS: u64 = 2_000_000;
+const SLEEP_MARGIN_NS: u64 = 1_000_000;
+
+/// What one sender did.
+#[derive(Debug)]
+pub struct Sent {
+    /// The engine's books.
+    pub books: GeneratorReport,
+    /// Bytes of all frames handed over, with FCS.
+    pub handed_bytes: u64,
+    /// What the port counted in this trial.
+    pub port: TxStats,
+    /// When the first frame was due [ns].
+    pub begin_ns: u64,
+    /// When it ended [ns].
+    pub end_ns: u64,
+    /// What its thread used.
+    pub used: Moment,
+    /// What its thread used in each stall.
+    pub in_stalls: Vec<Moment>,
+}
+
+/// One sender at work.
+pub struct Sender<'a> {
+    port: &'a mut dyn TxPort,
+    plan: &'a Plan,
+    clock: StampClock,
+    stop: &'a AtomicBool,
+    stalled: &'a AtomicBool,
+    eye: ThreadEye,
+    before: TxStats,
+    handed_bytes: u64,
+    in_stalls: Vec<Moment>,
+    noted_stalls: u64,
+    last: Moment,
+}
+
+impl<'a> Sender<'a> {
+    /// Prepare: write into the port's buffers what all frames have in common. `stalled` is set at each stall.
+    pub fn new(
+        port: &'a mut dyn TxPort,
+        plan: &'a Plan,
+        clock: StampClock,
+        stop: &'a AtomicBool,
+        stalled: &'a AtomicBool,
+    ) -> Result<Self, PortError> {
+        // A buffer as long as the port's longest frame holds every frame of the plan: the trial checked that.
+        port.prime(&mut |buffer| {
+            let _ = plan.template.prime(buffer);
+        });
+        let before = port.stats()?;
+        let eye = ThreadEye::of_this_thread();
+        let last = eye.look();
+        let (handed_bytes, noted_stalls, in_stalls) = (0, 0, Vec::with_capacity(64));
+        Ok(Self {
+            port,
+            plan,
+            clock,
+            stop,
+            stalled,
+            eye,
+            before,
+            handed_bytes,
+            in_stalls,
+            noted_stalls,
+            last,
+        })
+    }
+
+    /// Send until the generator has nothing left or `stop` is set.
+    pub fn run(mut self, mut generator: Generator) -> Result<Sent, PortError> {
+        let (begin, first) = (generator.pacer().due(), self.last);
+        let mut now = Nanos(self.clock.now_ns());
+        let mut looked = now;
+        // Relaxed: only a flag, nothing is published through it.
+        while !self.stop.load(Ordering::Relaxed) {
+            let (decision, granted) = self.burst(&mut generator, now)?;
+            match decision {
+                Decision::Send if granted > 0 => {}
+                Decision::Send => {
+                    generator.note_blocked();
+                    self.port.flush()?;
+                    now = Nanos(self.clock.now_ns());
+                }
+                Decision::Wait(until) => {
+                    looked = now;
+                    now = self.wait(until);
+                }
+                Decision::Done => break,
+            }
+            let stall_count = generator.pacer().stats().stall_count;
+            if stall_count > self.noted_stalls {
+                self.noted_stalls = stall_count;
+                self.note_stall();
+            }
+        }
+        let port = self.settle()?;
+        self.note_stall();
+        let used = self.last.since(first);
+        let Self { plan, handed_bytes, in_stalls, .. } = self;
+        let books = finish(generator, plan, looked, now);
+        Ok(Sent { books, handed_bytes, port, begin_ns: begin.0, end_ns: clock::now_ns(), used, in_stalls })
+    }
+
+    /// Hand over what is due at `now`, as far as there is room; how many buffers there were, and what is to be done next.
+    #[inline]
+    fn burst(&mut self, generator: &mut Generator, now: Nanos) -> Result<(Decision, usize), PortError> {
+        let mut batch = reserve(self.port, self.plan.max_burst());
+        let (granted, mut taken) = (batch.granted(), 0);
+        let decision = loop {
+            let decision = generator.poll(now);
+            if decision != Decision::Send || taken == granted {
+                break decision;
+            }
+            let plan = generator.take(now);
+            let bytes = self.plan.sizes_bytes[plan.size];
+            let buffer = batch.frame(taken, bytes);
+            // Sizes and flows of the plan are those of its template, and buffers are as long as asked: it cannot fail.
+            let _ =
+                self.plan.template.emit_primed(plan.size, plan.flow, plan.sequence, plan.tx_time.0, buffer);
+            self.handed_bytes += bytes as u64 + u64::from(iolab_wire::FCS_BYTES);
+            taken += 1;
+        };
+        if taken > 0 {
+            batch.commit(taken);
+            self.port.flush()?;
+        }
+        Ok((decision, granted))
+    }
+
+    /// Wait until `until`, awake but for long times.
+    fn wait(&mut self, until: Nanos) -> Nanos {
+        let mut now_ns = self.clock.now_ns();
+        if until.0 > now_ns + SLEEP_FROM_NS {
+            // Never for long at a time: `stop` must be seen.
+            let nap_ns = (until.0 - now_ns - SLEEP_MARGIN_NS).min(10_000_000);
+            std::thread::sleep(std::time::Duration::from_nanos(nap_ns));
+            return Nanos(self.clock.now_ns());
+        }
+        while now_ns < until.0 && !self.stop.load(Ordering::Relaxed) {
+            std::hint::spin_loop();
+            now_ns = self.clock.now_ns();
+        }
+        Nanos(now_ns)
+    }
+
+    #[cold]
+    fn note_stall(&mut self) {
+        let now = self.eye.look();
+        if self.in_stalls.len() < STALL_LOG_ENTRIES {
+            self.in_stalls.push(now.since(self.last));
+        }
+        self.last = now;
+        self.stalled.store(true, Ordering::Relaxed);
+    }
+
+    /// Wait until the interface has taken what it will take; the counters of this trial.
+    fn settle(&mut self) -> Result<TxStats, PortError> {
+        let deadline_ns = clock::now_ns() + SETTLE_NS;
+        loop {
+            self.port.flush()?;
+            let mut now = self.port.stats()?;
+            if now.pending_frames == 0 || clock::now_ns() > deadline_ns {
+                let before = self.before;
+                now.committed_frames = now.committed_frames.saturating_sub(before.committed_frames);
+                now.accepted_frames = now.accepted_frames.saturating_sub(before.accepted_frames);
+                now.refused_frames = now.refused_frames.saturating_sub(before.refused_frames);
+                now.invalid_frames = now.invalid_frames.saturating_sub(before.invalid_frames);
+                now.busy_answers = now.busy_answers.saturating_sub(before.busy_answers);
+                now.kicks = now.kicks.saturating_sub(before.kicks);
+                return Ok(now);
+            }
+        }
+    }
+}
+
+/// Close the books. The pacer is asked nothing any more when a stall lasts over the trial's end, and does not know of that
+/// end when it shifts its schedule: its shifts are made to account for exactly the frames that did not leave.
+fn finish(generator: Generator, plan: &Plan, looked: Nanos, now: Nanos) -> GeneratorReport {
+    let (due, end) = (generator.pacer().due(), generator.pacer().end());
+    let mut books = generator.finish();
+    let pacing = &mut books.pacing;
+    let (cut, over) = (end.since(due), due.since(end).min(pacing.slipped));
+    if now < end || pacing.unsent_frames == 0 {
+        return books;
+    }
+    pacing.slipped = pacing.slipped.plus(cut).since(over);
+    let late = now.since(due);
+    match pacing.stalls.last_mut().filter(|last| last.end == now) {
+        Some(last) => {
+            last.slipped = last.slipped.plus(cut).since(over);
+            last.late = last.late.max(late);
+        }
+        None if late > plan.stall_threshold() && cut > Nanos::ZERO => {
+            pacing.stall_count += 1;
+            if pacing.stalls.len() < STALL_LOG_ENTRIES {
+                let cause = StallCause::NotAsked;
+                pacing.stalls.push(StallEntry { begin: looked, end: now, late, slipped: cut, cause });
+            }
+        }
+        None => {}
+    }
+    books
+}

@@ -1,0 +1,264 @@
+//! One trial: checks it, starts its threads together, watches them, and puts their books together.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::thread::{self, Scope, ScopedJoinHandle};
+use std::time::Duration;
+
+use iolab_engine::{Nanos, Receiver};
+use iolab_port::clock::{self, StampClock};
+use iolab_port::PortError;
+use iolab_protocol::traffic::{TrafficRan, TrafficRun};
+use iolab_protocol::{ErrorCode, ErrorObject};
+
+use crate::cast::{Cast, ReceiverRole, SenderRole};
+use crate::faults::port_refused;
+use crate::observe::StealLog;
+use crate::ports::{lock, OpenPort};
+use crate::receive::{Listener, Phase, Received};
+use crate::report;
+use crate::send::{Sender, Sent};
+
+/// From the moment all threads are ready to the first frame.
+const LEAD_NS: u64 = 1_000_000;
+/// How often the trial is looked after, and how often stolen time is read even if nothing stalls.
+const LOOK: Duration = Duration::from_millis(50);
+const LOOKS_PER_READING: u32 = 10;
+
+/// What the threads of a trial brought back.
+pub struct Books {
+    pub sent: Vec<Sent>,
+    pub received: Vec<Received>,
+    pub steal: StealLog,
+}
+
+/// Run the trial `params` through `ports`; `stop` ends it at once.
+pub fn run(
+    ports: &[OpenPort],
+    params: &TrafficRun,
+    clock: &StampClock,
+    stop: &AtomicBool,
+) -> Result<TrafficRan, ErrorObject> {
+    let begin_ns = clock::now_ns();
+    let cast = Cast::new(ports, params)?;
+    let books = perform(&cast, clock, stop)?;
+    let (senders, receivers) = report::assemble(&cast, params, books)?;
+    // Relaxed: only a flag.
+    let ended_early = stop.load(Ordering::Relaxed);
+    let shared_cpus = cast.shared_cpus();
+    Ok(TrafficRan { begin_ns, end_ns: clock::now_ns(), ended_early, senders, receivers, shared_cpus })
+}
+
+/// Start all threads, let them begin together, wait for them.
+fn perform(cast: &Cast<'_>, clock: &StampClock, stop: &AtomicBool) -> Result<Books, ErrorObject> {
+    let accounts = cast.receivers.iter().map(ReceiverRole::account).collect::<Result<Vec<_>, _>>()?;
+    let stage = Stage::new();
+    let mut steal = StealLog::default();
+    steal.read();
+    thread::scope(|scope| {
+        let stage = &stage;
+        let receiving: Vec<_> = (cast.receivers.iter().zip(accounts))
+            .map(|(role, account)| {
+                let work = move || listen(role, account, clock.clone(), stage);
+                spawn(scope, (stage, &stage.listeners_ended), role.port, work)
+            })
+            .collect();
+        let sending: Vec<_> = (cast.senders.iter())
+            .map(|role| {
+                let work = move || send(role, clock.clone(), stage);
+                spawn(scope, (stage, &stage.senders_ended), role.port, work)
+            })
+            .collect();
+        stage.begin(sending.len() + receiving.len());
+        stage.look_after(&stage.senders_ended, sending.len(), stop, &mut steal);
+        stage.phase.drain();
+        stage.look_after(&stage.listeners_ended, receiving.len(), stop, &mut steal);
+        let sent: Result<Vec<_>, _> = sending.into_iter().map(Thread::end).collect();
+        let received: Result<Vec<_>, _> = receiving.into_iter().map(Thread::end).collect();
+        steal.read();
+        Ok(Books { sent: sent?, received: received?, steal })
+    })
+}
+
+/// Where threads wait for each other.
+struct Stage {
+    ready: AtomicUsize,
+    senders_ended: AtomicUsize,
+    listeners_ended: AtomicUsize,
+    /// When the first frame is due; 0 until that is known.
+    start_ns: AtomicU64,
+    /// Senders end now, or never begin.
+    halt: AtomicBool,
+    stalled: AtomicBool,
+    phase: Phase,
+    director: thread::Thread,
+}
+
+impl Stage {
+    fn new() -> Self {
+        Self {
+            ready: AtomicUsize::new(0),
+            senders_ended: AtomicUsize::new(0),
+            listeners_ended: AtomicUsize::new(0),
+            start_ns: AtomicU64::new(0),
+            halt: AtomicBool::new(false),
+            stalled: AtomicBool::new(false),
+            phase: Phase::default(),
+            director: thread::current(),
+        }
+    }
+
+    // All flags are relaxed: they say only that it is time; what threads found out is read after they were joined.
+
+    /// End everything now.
+    fn halt(&self) {
+        self.halt.store(true, Ordering::Relaxed);
+        self.phase.stop();
+    }
+
+    /// Called by the threads: be ready, and wait for the start; none when the trial is off.
+    fn wait_for_start(&self) -> Option<Nanos> {
+        self.ready.fetch_add(1, Ordering::Relaxed);
+        self.director.unpark();
+        while !self.halt.load(Ordering::Relaxed) {
+            match self.start_ns.load(Ordering::Relaxed) {
+                0 => thread::sleep(Duration::from_micros(50)),
+                start_ns => return Some(Nanos(start_ns)),
+            }
+        }
+        None
+    }
+
+    /// Set the start as soon as all `threads` are ready.
+    fn begin(&self, threads: usize) {
+        while self.ready.load(Ordering::Relaxed) < threads && !self.halt.load(Ordering::Relaxed) {
+            thread::park_timeout(LOOK);
+        }
+        self.start_ns.store(clock::now_ns() + LEAD_NS, Ordering::Relaxed);
+    }
+
+    /// Wait until `all` have `ended`; meanwhile read stolen time, often where threads stall and seldom where they do not, because
+    /// a reading takes a CPU from them for a moment.
+    fn look_after(&self, ended: &AtomicUsize, all: usize, stop: &AtomicBool, steal: &mut StealLog) {
+        let mut looks = 0;
+        while ended.load(Ordering::Relaxed) < all {
+            thread::park_timeout(LOOK);
+            if stop.load(Ordering::Relaxed) {
+                self.halt();
+            }
+            looks += 1;
+            if self.stalled.swap(false, Ordering::Relaxed) || looks % LOOKS_PER_READING == 0 {
+                steal.read();
+            }
+        }
+    }
+}
+
+/// Why a thread brought nothing back.
+enum Failure {
+    Off,
+    Pin(usize, std::io::Error),
+    Start(std::io::Error),
+    Port(PortError),
+}
+
+impl From<PortError> for Failure {
+    fn from(error: PortError) -> Self {
+        Self::Port(error)
+    }
+}
+
+/// A thread of a trial.
+struct Thread<'scope, T> {
+    handle: Result<ScopedJoinHandle<'scope, Result<T, Failure>>, std::io::Error>,
+    interface: &'scope str,
+}
+
+fn spawn<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    (stage, ended): (&'scope Stage, &'scope AtomicUsize),
+    port: &'scope OpenPort,
+    work: impl FnOnce() -> Result<T, Failure> + Send + 'scope,
+) -> Thread<'scope, T> {
+    let handle = thread::Builder::new().spawn_scoped(scope, move || {
+        // Also when the work panics.
+        let _end = End { stage, ended };
+        let outcome = work();
+        if outcome.is_err() {
+            stage.halt();
+        }
+        outcome
+    });
+    if handle.is_err() {
+        drop(End { stage, ended });
+        stage.halt();
+    }
+    Thread { handle, interface: &port.params.interface }
+}
+
+/// Tells the director that a thread has ended.
+struct End<'scope> {
+    stage: &'scope Stage,
+    ended: &'scope AtomicUsize,
+}
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.stage.halt();
+        }
+        self.ended.fetch_add(1, Ordering::Relaxed);
+        self.stage.director.unpark();
+    }
+}
+
+impl<T> Thread<'_, T> {
+    fn end(self) -> Result<T, ErrorObject> {
+        let outcome = match self.handle {
+            Ok(handle) => handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            Err(error) => Err(Failure::Start(error)),
+        };
+        outcome.map_err(|failure| match failure {
+            Failure::Port(error) => port_refused("running a trial", self.interface, &error),
+            Failure::Pin(cpu, error) => {
+                let message = format!("running a trial: keeping a thread on CPU {cpu}: {error}");
+                ErrorObject::refused(message, error.raw_os_error(), self.interface)
+            }
+            Failure::Start(error) => {
+                let message = format!("running a trial: starting a thread: {error}");
+                ErrorObject::refused(message, error.raw_os_error(), self.interface)
+            }
+            Failure::Off => {
+                ErrorObject::new(ErrorCode::Busy, "running a trial: it was ended before it began")
+            }
+        })
+    }
+}
+
+fn pin(cpu: Option<usize>) -> Result<(), Failure> {
+    cpu.map_or(Ok(()), |cpu| clock::pin_thread(cpu).map_err(|error| Failure::Pin(cpu, error)))
+}
+
+fn send(role: &SenderRole<'_>, clock: StampClock, stage: &Stage) -> Result<Sent, Failure> {
+    pin(role.port.params.send_cpu)?;
+    let mut half = lock(&role.port.tx);
+    let port = half.as_deref_mut().ok_or(Failure::Off)?;
+    let sender = Sender::new(port, &role.plan, clock, &stage.halt, &stage.stalled)?;
+    let start = stage.wait_for_start().ok_or(Failure::Off)?;
+    // The plan made one like it when it was checked.
+    let generator = role.plan.generator(start).map_err(|_| Failure::Off)?;
+    Ok(sender.run(generator)?)
+}
+
+fn listen(
+    role: &ReceiverRole<'_>,
+    account: Receiver,
+    clock: StampClock,
+    stage: &Stage,
+) -> Result<Received, Failure> {
+    pin(role.port.params.receive_cpu)?;
+    let mut half = lock(&role.port.rx);
+    let port = half.as_deref_mut().ok_or(Failure::Off)?;
+    let listener = Listener::new(port, account, role.manner, clock)?;
+    stage.wait_for_start().ok_or(Failure::Off)?;
+    Ok(listener.run(&stage.phase)?)
+}

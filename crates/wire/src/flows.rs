@@ -1,0 +1,253 @@
+//! Lists of flows: ranges of addresses and ports that are walked together, value by value.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use crate::error::TemplateError;
+
+/// The most flows a stamp can name.
+pub const FLOW_LIMIT: u32 = 65_536;
+
+/// A range of values: flow `f` has `first + step * (f mod count)`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sweep<A> {
+    /// The value of flow 0.
+    pub first: A,
+    /// After how many flows the values begin anew, from 1.
+    pub count: u32,
+    /// The distance between neighbours.
+    pub step: u32,
+}
+
+impl<A> Sweep<A> {
+    /// The same value for every flow.
+    pub const fn fixed(first: A) -> Self {
+        Self { first, count: 1, step: 0 }
+    }
+
+    /// `count` values from `first`, each one more than the one before.
+    pub const fn rising(first: A, count: u32) -> Self {
+        Self { first, count, step: 1 }
+    }
+}
+
+/// The addresses of the flows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Addresses {
+    /// Source and destination over IPv4.
+    V4(Sweep<Ipv4Addr>, Sweep<Ipv4Addr>),
+    /// Source and destination over IPv6; a range stays within one /64.
+    V6(Sweep<Ipv6Addr>, Sweep<Ipv6Addr>),
+}
+
+/// All flows of a template. The ranges are walked together; for flows to differ in number, give ranges whose lengths
+/// have no common factor, or one range that is long enough.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlowList {
+    /// Source and destination addresses.
+    pub addresses: Addresses,
+    /// UDP source ports.
+    pub source_ports: Sweep<u16>,
+    /// UDP destination ports.
+    pub destination_ports: Sweep<u16>,
+    /// The number of flows, 1 to [`FLOW_LIMIT`].
+    pub count: u32,
+}
+
+impl FlowList {
+    /// One flow between two IPv4 sockets.
+    pub const fn one_v4(source: (Ipv4Addr, u16), destination: (Ipv4Addr, u16)) -> Self {
+        Self {
+            addresses: Addresses::V4(Sweep::fixed(source.0), Sweep::fixed(destination.0)),
+            source_ports: Sweep::fixed(source.1),
+            destination_ports: Sweep::fixed(destination.1),
+            count: 1,
+        }
+    }
+
+    /// The same flows in the other direction.
+    #[must_use]
+    pub const fn reversed(&self) -> Self {
+        let addresses = match self.addresses {
+            Addresses::V4(source, destination) => Addresses::V4(destination, source),
+            Addresses::V6(source, destination) => Addresses::V6(destination, source),
+        };
+        Self {
+            addresses,
+            source_ports: self.destination_ports,
+            destination_ports: self.source_ports,
+            count: self.count,
+        }
+    }
+
+    /// Check the list and work out the fields of each flow.
+    pub(crate) fn fields(&self) -> Result<Box<[FlowFields]>, TemplateError> {
+        if self.count == 0 || self.count > FLOW_LIMIT {
+            return Err(TemplateError::FlowCount { seen: self.count, limit: FLOW_LIMIT });
+        }
+        let (sources, destinations) = match self.addresses {
+            Addresses::V4(source, destination) => {
+                (range("source address", source)?, range("destination address", destination)?)
+            }
+            Addresses::V6(source, destination) => {
+                (range("source address", source)?, range("destination address", destination)?)
+            }
+        };
+        let source_ports = range("source port", self.source_ports)?;
+        let destination_ports = range("destination port", self.destination_ports)?;
+        let ranges = [sources, destinations, source_ports, destination_ports];
+        let distinct = ranges.iter().fold(1, |flows, range| least_common_multiple(flows, range.period()));
+        if distinct < u64::from(self.count) {
+            return Err(TemplateError::FlowsRepeat { seen: self.count, distinct });
+        }
+        let fields = (0..u64::from(self.count)).map(|flow| {
+            let [source, destination, source_port, destination_port] = ranges.map(|range| range.value(flow));
+            FlowFields { source, destination, ports: to_u32(source_port << 16 | destination_port) }
+        });
+        Ok(fields.collect())
+    }
+}
+
+/// What tells a flow's frames from another's: the low 64 bits of its addresses (all of an IPv4 address) and its ports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FlowFields {
+    /// Source address.
+    pub source: u64,
+    /// Destination address.
+    pub destination: u64,
+    /// Source port in the high half, destination port in the low half.
+    pub ports: u32,
+}
+
+/// A range as plain numbers.
+#[derive(Debug, Clone, Copy)]
+struct Range {
+    first: u64,
+    count: u64,
+    step: u64,
+}
+
+impl Range {
+    const fn value(&self, flow: u64) -> u64 {
+        self.first + self.step * (flow % self.count)
+    }
+
+    const fn period(&self) -> u64 {
+        if self.step == 0 {
+            1
+        } else {
+            self.count
+        }
+    }
+}
+
+/// A value whose low bits can be walked.
+trait Walked: Copy {
+    const ALLOWED: &'static str;
+    const LARGEST: u64;
+    fn low_bits(self) -> u64;
+    fn words(self) -> String;
+}
+
+impl Walked for Ipv4Addr {
+    const ALLOWED: &'static str = "IPv4 addresses";
+    const LARGEST: u64 = u32::MAX as u64;
+    fn low_bits(self) -> u64 {
+        u64::from(u32::from(self))
+    }
+    fn words(self) -> String {
+        self.to_string()
+    }
+}
+
+impl Walked for Ipv6Addr {
+    const ALLOWED: &'static str = "one /64";
+    const LARGEST: u64 = u64::MAX;
+    fn low_bits(self) -> u64 {
+        let [.., a, b, c, d, e, f, g, h] = self.octets();
+        u64::from_be_bytes([a, b, c, d, e, f, g, h])
+    }
+    fn words(self) -> String {
+        self.to_string()
+    }
+}
+
+impl Walked for u16 {
+    const ALLOWED: &'static str = "ports up to 65535";
+    const LARGEST: u64 = Self::MAX as u64;
+    fn low_bits(self) -> u64 {
+        u64::from(self)
+    }
+    fn words(self) -> String {
+        self.to_string()
+    }
+}
+
+fn range<A: Walked>(field: &'static str, sweep: Sweep<A>) -> Result<Range, TemplateError> {
+    let range =
+        Range { first: sweep.first.low_bits(), count: u64::from(sweep.count), step: u64::from(sweep.step) };
+    let last = range.count.checked_sub(1).and_then(|steps| range.first.checked_add(range.step * steps));
+    if last.is_none_or(|last| last > A::LARGEST) {
+        return Err(TemplateError::Range {
+            field,
+            first: sweep.first.words(),
+            count: sweep.count,
+            step: sweep.step,
+            allowed: A::ALLOWED,
+        });
+    }
+    Ok(range)
+}
+
+const fn least_common_multiple(a: u64, b: u64) -> u64 {
+    let (mut x, mut y) = (a, b);
+    while y != 0 {
+        (x, y) = (y, x % y);
+    }
+    (a / x).saturating_mul(b)
+}
+
+fn to_u32(value: u64) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOURCE: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
+    const DESTINATION: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 1);
+
+    fn list(sources: u32, ports: u32, count: u32) -> FlowList {
+        FlowList {
+            addresses: Addresses::V4(Sweep::rising(SOURCE, sources), Sweep::fixed(DESTINATION)),
+            source_ports: Sweep::rising(1024, ports),
+            destination_ports: Sweep::fixed(9),
+            count,
+        }
+    }
+
+    #[test]
+    fn ranges_without_a_common_factor_make_the_product_of_flows() {
+        let fields = list(100, 101, 10_100).fields().expect("10 100 flows");
+        let distinct: std::collections::HashSet<_> =
+            fields.iter().map(|flow| (flow.source, flow.destination, flow.ports)).collect();
+        assert_eq!(distinct.len(), 10_100);
+    }
+
+    #[test]
+    fn flows_that_would_repeat_are_refused_with_the_number_that_differ() {
+        let error = list(100, 100, 101).fields().expect_err("repeats");
+        assert_eq!(error, TemplateError::FlowsRepeat { seen: 101, distinct: 100 });
+    }
+
+    #[test]
+    fn a_range_that_leaves_the_ports_is_refused() {
+        let error = list(1, 64_513, 1).fields().expect_err("past 65535").to_string();
+        assert!(error.contains("source port") && error.contains("64513 values from 1024"), "{error}");
+    }
+
+    #[test]
+    fn an_empty_range_is_refused() {
+        assert!(list(0, 1, 1).fields().is_err());
+    }
+}

@@ -1,0 +1,203 @@
+//! The IPv4 header (RFC 791). Options are skipped when read and never written; fragments are refused.
+
+use std::net::Ipv4Addr;
+
+use crate::checksum::OnesComplementSum;
+use crate::error::WireError;
+
+const HEADER: &str = "IPv4";
+
+/// Bytes read as an IPv4 packet.
+#[derive(Debug, Clone, Copy)]
+pub struct Ipv4View<'a>(&'a [u8]);
+
+impl<'a> Ipv4View<'a> {
+    /// Take `bytes` as a packet, if they hold a header without options.
+    #[inline]
+    pub const fn new(bytes: &'a [u8]) -> Result<Self, WireError> {
+        if bytes.len() < Ipv4Repr::BYTES {
+            return Err(WireError::Short {
+                header: HEADER,
+                needed_bytes: Ipv4Repr::BYTES,
+                seen_bytes: bytes.len(),
+            });
+        }
+        Ok(Self(bytes))
+    }
+
+    /// The version, 4 when it is IPv4.
+    #[inline]
+    pub const fn version(&self) -> u8 {
+        self.0[0] >> 4
+    }
+
+    /// The length of the header with its options, as it says itself [bytes].
+    #[inline]
+    pub const fn header_bytes(&self) -> usize {
+        (self.0[0] & 0x0f) as usize * 4
+    }
+
+    /// DSCP and ECN.
+    pub const fn traffic_class(&self) -> u8 {
+        self.0[1]
+    }
+
+    /// The length of the packet, as it says itself [bytes].
+    #[inline]
+    pub const fn total_bytes(&self) -> usize {
+        u16::from_be_bytes([self.0[2], self.0[3]]) as usize
+    }
+
+    /// The identification.
+    pub const fn identification(&self) -> u16 {
+        u16::from_be_bytes([self.0[4], self.0[5]])
+    }
+
+    /// Whether routers may not fragment it.
+    pub const fn dont_fragment(&self) -> bool {
+        self.0[6] & 0x40 != 0
+    }
+
+    /// Whether it is a part of a packet.
+    #[inline]
+    pub const fn is_fragment(&self) -> bool {
+        u16::from_be_bytes([self.0[6], self.0[7]]) & 0x3fff != 0
+    }
+
+    /// The time to live [hops].
+    pub const fn ttl(&self) -> u8 {
+        self.0[8]
+    }
+
+    /// The protocol number of what follows.
+    #[inline]
+    pub const fn protocol(&self) -> u8 {
+        self.0[9]
+    }
+
+    /// The header checksum as written.
+    pub const fn checksum(&self) -> u16 {
+        u16::from_be_bytes([self.0[10], self.0[11]])
+    }
+
+    /// The sender.
+    #[inline]
+    pub const fn source(&self) -> Ipv4Addr {
+        Ipv4Addr::new(self.0[12], self.0[13], self.0[14], self.0[15])
+    }
+
+    /// The receiver.
+    #[inline]
+    pub const fn destination(&self) -> Ipv4Addr {
+        Ipv4Addr::new(self.0[16], self.0[17], self.0[18], self.0[19])
+    }
+
+    /// The bytes between header and end of packet; none where the lengths are nonsense.
+    #[inline]
+    pub fn payload(&self) -> &'a [u8] {
+        self.0.get(self.header_bytes()..self.total_bytes()).unwrap_or_default()
+    }
+
+    /// Refuse what is not one whole, intact IPv4 packet.
+    #[inline]
+    pub fn check(&self) -> Result<(), WireError> {
+        let (header_bytes, total_bytes) = (self.header_bytes(), self.total_bytes());
+        if self.version() != 4 {
+            return Err(WireError::Field {
+                header: HEADER,
+                field: "version",
+                seen: u32::from(self.version()),
+            });
+        }
+        if header_bytes < Ipv4Repr::BYTES {
+            return Err(WireError::Field { header: HEADER, field: "IHL", seen: u32::from(self.0[0] & 0x0f) });
+        }
+        if total_bytes < header_bytes {
+            let seen = u32::from(u16::from_be_bytes([self.0[2], self.0[3]]));
+            return Err(WireError::Field { header: HEADER, field: "total length", seen });
+        }
+        if self.0.len() < total_bytes {
+            return Err(WireError::Short {
+                header: HEADER,
+                needed_bytes: total_bytes,
+                seen_bytes: self.0.len(),
+            });
+        }
+        if OnesComplementSum::new().add_bytes(&self.0[..header_bytes]).folded() != 0xffff {
+            return Err(WireError::Checksum { header: HEADER });
+        }
+        if self.is_fragment() {
+            return Err(WireError::Fragment);
+        }
+        Ok(())
+    }
+}
+
+/// A meaningful IPv4 header without options.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ipv4Repr {
+    /// The sender.
+    pub source: Ipv4Addr,
+    /// The receiver.
+    pub destination: Ipv4Addr,
+    /// The protocol number of what follows.
+    pub protocol: u8,
+    /// DSCP and ECN.
+    pub traffic_class: u8,
+    /// The identification; 0 in packets that may not be fragmented (RFC 6864).
+    pub identification: u16,
+    /// Whether routers may not fragment it.
+    pub dont_fragment: bool,
+    /// The time to live [hops].
+    pub ttl: u8,
+    /// The length of what follows, at most 65515 [bytes].
+    pub payload_bytes: u16,
+}
+
+impl Ipv4Repr {
+    /// The length of the header without options [bytes].
+    pub const BYTES: usize = 20;
+
+    /// The meaning of `view`: version, lengths and checksum are right, and it is no fragment.
+    pub fn parse(view: &Ipv4View<'_>) -> Result<Self, WireError> {
+        view.check()?;
+        Ok(Self {
+            source: view.source(),
+            destination: view.destination(),
+            protocol: view.protocol(),
+            traffic_class: view.traffic_class(),
+            identification: view.identification(),
+            dont_fragment: view.dont_fragment(),
+            ttl: view.ttl(),
+            payload_bytes: u16::try_from(view.payload().len()).unwrap_or(u16::MAX),
+        })
+    }
+
+    /// Write the header with its checksum to the start of `buffer`; returns its length [bytes].
+    pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, WireError> {
+        let seen_bytes = buffer.len();
+        let header = buffer.first_chunk_mut::<{ Self::BYTES }>().ok_or(WireError::Short {
+            header: HEADER,
+            needed_bytes: Self::BYTES,
+            seen_bytes,
+        })?;
+        let total = self.payload_bytes.checked_add(20).ok_or_else(|| WireError::Field {
+            header: HEADER,
+            field: "total length",
+            seen: u32::from(self.payload_bytes) + 20,
+        })?;
+        header[0] = 0x45;
+        header[1] = self.traffic_class;
+        header[2..4].copy_from_slice(&total.to_be_bytes());
+        header[4..6].copy_from_slice(&self.identification.to_be_bytes());
+        header[6..8].copy_from_slice(&(u16::from(self.dont_fragment) << 14).to_be_bytes());
+        header[8] = self.ttl;
+        header[9] = self.protocol;
+        header[10..12].fill(0);
+        header[12..16].copy_from_slice(&self.source.octets());
+        header[16..20].copy_from_slice(&self.destination.octets());
+        let checksum = OnesComplementSum::new().add_bytes(header).checksum();
+        header[10..12].copy_from_slice(&checksum.to_be_bytes());
+        Ok(Self::BYTES)
+    }
+}

@@ -1,0 +1,37 @@
+//! Frames as bytes: header views, checksums, the measurement stamp and frame templates.
+//!
+//! Does no I/O, reads no clock and allocates only while something is built from its configuration.
+//! Each header has a *view* over bytes (checked for length only: what it says may be nonsense) and a
+//! *repr* (always meaningful: what `parse` accepts and `emit` writes).
+
+mod checksum;
+mod crc;
+mod error;
+mod ethernet;
+mod flows;
+mod inspect;
+mod ipv4;
+mod ipv6;
+mod locate;
+mod sizes;
+mod stamp;
+mod template;
+mod udp;
+mod vlan;
+
+pub use checksum::{update_checksum, OnesComplementSum};
+pub use crc::crc32c;
+pub use error::{TemplateError, WireError};
+pub use ethernet::{EtherType, EthernetRepr, EthernetView, MacAddress};
+pub use flows::{Addresses, FlowList, Sweep, FLOW_LIMIT};
+pub use inspect::{Check, Corruption, Inspection, Inspector};
+pub use ipv4::{Ipv4Repr, Ipv4View};
+pub use ipv6::{Ipv6Repr, Ipv6View};
+pub use locate::{locate, IpVersion, Located};
+pub use sizes::{
+    SizeMix, SizeShare, FCS_BYTES, LARGEST_FRAME_BYTES, LINE_OVERHEAD_BYTES, SMALLEST_FRAME_BYTES,
+};
+pub use stamp::{latency_ns, Stamp, STAMP_BYTES, TX_TIME_WRAP_NS};
+pub use template::{FrameTemplate, TemplateConfig};
+pub use udp::{udp_checksum, Pseudo, UdpRepr, UdpView};
+pub use vlan::{VlanRepr, VlanTag, VlanView};

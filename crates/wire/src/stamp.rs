@@ -1,0 +1,209 @@
+//! The measurement stamp: the first 18 bytes of the UDP payload of every frame that the engine sends.
+//!
+//! | bytes | bits    | field | meaning |
+//! |-------|---------|-------|---------|
+//! | 0-1   | 0-15    | tag   | which trial and direction sent the frame; chosen anew for each |
+//! | 2-3   | 16-31   | flow  | number of the flow, 0 to 65535 |
+//! | 4-8   | 32-71   | sequence | number of the frame within its flow, from 0; 2^40 frames last 8.5 days at 1.488 Mpps |
+//! | 9-13  | 72-111  | time  | sending time modulo 2^40 ns; latencies from -9.1 to +9.1 minutes are told apart |
+//! | 14-17 | 112-143 | CRC   | CRC-32C over the four bytes `iolb` (not sent) and bytes 0-13 |
+//!
+//! All fields are in network order, most significant bit first; no bit is spare. Ethernet (14), IPv4 (20), UDP (8),
+//! the stamp (18) and the FCS (4) make exactly the smallest Ethernet frame of 64 bytes. Each VLAN tag adds 4 bytes and
+//! IPv6 adds 20, so the smallest stamped frame is 68 B with one tag, 72 B with two, and 84, 88 and 92 B over IPv6.
+//!
+//! The CRC begins with a magic that is not sent: a frame of anybody else passes it once in 2^32 and has our tag once in
+//! 2^16 of those; damage of up to seven bits within the stamp is always found.
+
+use crate::checksum::OnesComplementSum;
+use crate::crc::{after_zeros, share, step};
+use crate::error::WireError;
+
+/// The length of a stamp [bytes].
+pub const STAMP_BYTES: usize = 18;
+/// After this time the sending time in a stamp starts anew [ns].
+pub const TX_TIME_WRAP_NS: u64 = 1 << 40;
+
+const MAGIC: [u8; 4] = *b"iolb";
+const START: u32 = {
+    let register = step(step(!0, MAGIC[0]), MAGIC[1]);
+    after_zeros(step(step(register, MAGIC[2]), MAGIC[3]))
+};
+const LOW_40: u64 = TX_TIME_WRAP_NS - 1;
+
+/// What a frame says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp {
+    /// The trial and direction that sent the frame.
+    pub tag: u16,
+    /// The flow's number.
+    pub flow: u16,
+    /// The frame's number within its flow; the low 40 bits are sent.
+    pub sequence: u64,
+    /// When the frame was sent, on the sender's monotonic clock; the low 40 bits are sent [ns].
+    pub tx_time_ns: u64,
+}
+
+impl Stamp {
+    /// The bytes of this stamp.
+    #[inline]
+    pub fn to_bytes(self) -> [u8; STAMP_BYTES] {
+        StampFront::new(self.tag, self.flow).complete(self.sequence, self.tx_time_ns).to_bytes()
+    }
+
+    /// Read the stamp at the start of `payload`; none when the CRC does not hold.
+    #[inline]
+    pub fn from_bytes(payload: &[u8]) -> Option<Self> {
+        let bytes = payload.first_chunk::<STAMP_BYTES>()?;
+        let &[a, b, c, d, rest @ ..] = bytes;
+        let [e, f, g, h, i, j, k, l, m, n, crc @ ..] = rest;
+        let register = START ^ share([a, b, c, d], 10) ^ share([e, f, g, h, i, j, k, l, m, n], 0);
+        (!register == u32::from_be_bytes(crc)).then(|| Self {
+            tag: u16::from_be_bytes([a, b]),
+            flow: u16::from_be_bytes([c, d]),
+            sequence: u64::from_be_bytes([0, 0, 0, e, f, g, h, i]),
+            tx_time_ns: u64::from_be_bytes([0, 0, 0, j, k, l, m, n]),
+        })
+    }
+
+    /// Write the stamp to the start of `payload`; returns its length [bytes].
+    pub fn emit(self, payload: &mut [u8]) -> Result<usize, WireError> {
+        let seen_bytes = payload.len();
+        let place = payload.first_chunk_mut::<STAMP_BYTES>().ok_or(WireError::Short {
+            header: "stamp",
+            needed_bytes: STAMP_BYTES,
+            seen_bytes,
+        })?;
+        *place = self.to_bytes();
+        Ok(STAMP_BYTES)
+    }
+}
+
+/// What is the same in all stamps of a flow.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StampFront {
+    /// Tag and flow.
+    word: u32,
+    /// The register of the CRC, but for sequence and time.
+    register: u32,
+}
+
+impl StampFront {
+    #[inline]
+    pub(crate) fn new(tag: u16, flow: u16) -> Self {
+        let word = u32::from(tag) << 16 | u32::from(flow);
+        Self { word, register: START ^ share(word.to_be_bytes(), 10) }
+    }
+
+    /// The stamp of one frame.
+    #[inline]
+    pub(crate) fn complete(self, sequence: u64, tx_time_ns: u64) -> StampWords {
+        let [_, _, _, e, f, g, h, i] = sequence.to_be_bytes();
+        let [_, _, _, j, k, l, m, n] = tx_time_ns.to_be_bytes();
+        let crc = !(self.register ^ share([e, f, g, h, i, j, k, l, m, n], 0));
+        let front = u64::from(self.word) << 32 | u64::from(u32::from_be_bytes([e, f, g, h]));
+        let middle = u64::from(i) << 56 | (tx_time_ns & LOW_40) << 16 | u64::from(crc >> 16);
+        StampWords { front, middle, back: (crc & 0xffff) as u16 }
+    }
+}
+
+/// The bytes of a stamp as numbers, most significant byte first: summed and written without going through memory.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StampWords {
+    front: u64,
+    middle: u64,
+    back: u16,
+}
+
+impl StampWords {
+    #[inline]
+    pub(crate) fn to_bytes(self) -> [u8; STAMP_BYTES] {
+        let mut bytes = [0; STAMP_BYTES];
+        bytes[..8].copy_from_slice(&self.front.to_be_bytes());
+        bytes[8..16].copy_from_slice(&self.middle.to_be_bytes());
+        bytes[16..].copy_from_slice(&self.back.to_be_bytes());
+        bytes
+    }
+
+    /// `sum` with the stamp added.
+    #[inline]
+    pub(crate) const fn add_to(self, sum: OnesComplementSum) -> OnesComplementSum {
+        sum.add_long(self.front).add_long(self.middle).add_word(self.back)
+    }
+}
+
+/// The time from a stamp's `tx_time_ns` (its low 40 bits) to `rx_time_ns` on the same clock [ns].
+///
+/// Right between -2^39 and 2^39 ns (9.1 minutes); below zero when the receiver's clock is behind.
+#[inline]
+pub const fn latency_ns(tx_time_ns: u64, rx_time_ns: u64) -> i64 {
+    (rx_time_ns.wrapping_sub(tx_time_ns) << 24) as i64 >> 24
+}
+
+/// The tag written at the start of `payload`, which need not be a stamp.
+pub(crate) fn written_tag(payload: &[u8]) -> Option<u16> {
+    payload.first_chunk::<2>().map(|&bytes| u16::from_be_bytes(bytes))
+}
+
+/// Whether `payload` starts with a stamp whose tag alone was damaged and had been `tag`.
+pub(crate) fn only_tag_is_damaged(payload: &[u8], tag: u16) -> bool {
+    payload.first_chunk::<STAMP_BYTES>().is_some_and(|bytes| {
+        let mut mended = *bytes;
+        mended[..2].copy_from_slice(&tag.to_be_bytes());
+        Stamp::from_bytes(&mended).is_some()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crc::crc32c;
+
+    const STAMP: Stamp =
+        Stamp { tag: 0xa55a, flow: 0x1234, sequence: 0x56_789a_bcde, tx_time_ns: 0xf0_1122_3344 };
+
+    #[test]
+    fn every_field_is_where_the_table_says() {
+        let bytes = STAMP.to_bytes();
+        assert_eq!(
+            bytes[..14],
+            [0xa5, 0x5a, 0x12, 0x34, 0x56, 0x78, 0x9a, 0xbc, 0xde, 0xf0, 0x11, 0x22, 0x33, 0x44]
+        );
+        let mut covered = b"iolb".to_vec();
+        covered.extend(&bytes[..14]);
+        assert_eq!(bytes[14..], crc32c(&covered).to_be_bytes());
+        assert_eq!(Stamp::from_bytes(&bytes), Some(STAMP));
+    }
+
+    #[test]
+    fn every_damage_of_one_or_two_bits_is_found() {
+        let flip = |bytes: &mut [u8; STAMP_BYTES], bit: usize| bytes[bit / 8] ^= 0x80 >> (bit % 8);
+        for first in 0..STAMP_BYTES * 8 {
+            for second in first..STAMP_BYTES * 8 {
+                let mut bytes = STAMP.to_bytes();
+                flip(&mut bytes, first);
+                if second != first {
+                    flip(&mut bytes, second);
+                }
+                assert_eq!(Stamp::from_bytes(&bytes), None, "bits {first} and {second}");
+            }
+        }
+    }
+
+    #[test]
+    fn constant_bytes_and_short_bytes_are_no_stamp() {
+        for byte in 0..=255 {
+            assert_eq!(Stamp::from_bytes(&[byte; STAMP_BYTES]), None);
+        }
+        assert_eq!(Stamp::from_bytes(&STAMP.to_bytes()[..17]), None);
+    }
+
+    #[test]
+    fn latency_is_right_across_the_wrap_and_below_zero() {
+        let sent = 5 * TX_TIME_WRAP_NS - 10;
+        assert_eq!(latency_ns(sent & LOW_40, sent + 25), 25);
+        assert_eq!(latency_ns(sent & LOW_40, sent - 25), -25);
+        assert_eq!(latency_ns(sent & LOW_40, sent + (1 << 39) - 1), (1 << 39) - 1);
+        assert_eq!(latency_ns(7, 7), 0);
+    }
+}

@@ -1,0 +1,133 @@
+//! tshark, which we did not write, reads what a template emits: addresses, tags, lengths and checksums.
+
+mod common;
+
+use std::io::Write as _;
+use std::process::Command;
+
+use common::{v4, v6};
+use iolab_wire::{FrameTemplate, SizeMix, SizeShare, TemplateConfig};
+
+const FIELDS: [&str; 13] = [
+    "frame.len",
+    "eth.src",
+    "eth.dst",
+    "vlan.id",
+    "ip.src",
+    "ip.dst",
+    "ip.checksum.status",
+    "ip.len",
+    "ipv6.src",
+    "udp.srcport",
+    "udp.length",
+    "udp.checksum.status",
+    "ieee8021ad.id",
+];
+const GOOD: &str = "1";
+
+#[derive(Debug, PartialEq, Eq)]
+struct Row(Vec<String>);
+
+/// Run tshark on `frames`; none when it is not installed.
+fn dissect(frames: &[Vec<u8>]) -> Option<Vec<Row>> {
+    let mut file = tempfile::NamedTempFile::new().expect("a file");
+    file.write_all(&pcap(frames)).expect("written");
+    let mut command = Command::new("tshark");
+    command.args(["-n", "-r"]).arg(file.path());
+    command.args(["-o", "ip.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE"]);
+    command.args(["-T", "fields", "-E", "separator=;", "-E", "occurrence=a"]);
+    for field in FIELDS {
+        command.args(["-e", field]);
+    }
+    let output = match command.output() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let _ = writeln!(std::io::stderr(), "skipped: tshark is not installed (apt-get install tshark)");
+            return None;
+        }
+        output => output.expect("tshark runs"),
+    };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).expect("text");
+    Some(text.lines().map(|line| Row(line.split(';').map(String::from).collect())).collect())
+}
+
+/// A capture file of `frames`, one microsecond apart.
+fn pcap(frames: &[Vec<u8>]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for word in [0xa1b2_c3d4u32, 2 | 4 << 16, 0, 0, 65_535, 1] {
+        bytes.extend(word.to_le_bytes());
+    }
+    for (time, frame) in frames.iter().enumerate() {
+        let length = u32::try_from(frame.len()).expect("short");
+        for word in [0, u32::try_from(time).expect("few"), length, length] {
+            bytes.extend(word.to_le_bytes());
+        }
+        bytes.extend(frame);
+    }
+    bytes
+}
+
+fn frames(config: &TemplateConfig, flows: &[u16]) -> Vec<Vec<u8>> {
+    let template = FrameTemplate::new(config).expect("a template");
+    let sizes = config.sizes.shares().len();
+    let emit = |flow: u16, size: usize| {
+        let mut buffer = vec![0; template.largest_bytes()];
+        let sequence = u64::from(flow) * 0x0101_0101;
+        let length = template.emit(size, flow, sequence, sequence << 7, &mut buffer).expect("a frame");
+        buffer.truncate(length);
+        buffer
+    };
+    flows.iter().flat_map(|&flow| (0..sizes).map(move |size| (flow, size))).map(|(f, s)| emit(f, s)).collect()
+}
+
+fn sizes() -> SizeMix {
+    SizeMix::new(&[92, 128, 1518, 9216].map(|frame_bytes| SizeShare { frame_bytes, weight: 1 }))
+        .expect("a mix")
+}
+
+#[test]
+fn the_smallest_frame_dissects_as_meant() {
+    let config = v4(SizeMix::single(64).expect("a size"), 0);
+    let Some(rows) = dissect(&frames(&config, &[0, 250])) else { return };
+    let meant = |source: &str, destination: &str, port: &str| {
+        let fields = [
+            "60",
+            "02:00:00:00:00:01",
+            "02:00:00:00:00:fe",
+            "",
+            source,
+            destination,
+            GOOD,
+            "46",
+            "",
+            port,
+            "26",
+            GOOD,
+            "",
+        ];
+        Row(fields.map(String::from).to_vec())
+    };
+    assert_eq!(
+        rows,
+        [meant("198.18.0.1", "198.19.0.1", "49152"), meant("198.18.0.51", "198.19.48.1", "49202")]
+    );
+}
+
+#[test]
+fn every_combination_of_headers_has_good_checksums_and_lengths() {
+    for tags in 0..=2u16 {
+        for (config, ip_bytes) in [(v4(sizes(), tags), 20), (v6(sizes(), tags), 40)] {
+            let Some(rows) = dissect(&frames(&config, &[0, 1, 99, 5000, 10_099])) else { return };
+            assert_eq!(rows.len(), 20);
+            for (Row(row), frame_bytes) in rows.iter().zip([92u16, 128, 1518, 9216].into_iter().cycle()) {
+                assert_eq!(row[0], (frame_bytes - 4).to_string());
+                let (outer, inner) = [("", ""), ("", "100"), ("100", "101")][usize::from(tags)];
+                assert_eq!((&*row[12], &*row[3]), (outer, inner));
+                assert_eq!(row[6], if ip_bytes == 20 { GOOD } else { "" }, "{row:?}");
+                assert_eq!(row[8].is_empty(), ip_bytes == 20);
+                assert_eq!(row[10], (frame_bytes - 4 - 14 - 4 * tags - ip_bytes).to_string());
+                assert_eq!(row[11], GOOD, "{row:?}");
+            }
+        }
+    }
+}

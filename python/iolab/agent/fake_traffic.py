@@ -1,0 +1,223 @@
+"""Ports and devices in memory, for a fake agent: frames that exist only as counts, in virtual time.
+
+What becomes of a load is told by the `Forwards` function it is given; everything else follows the contract's rules.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from iolab.agent.messages import Json
+from iolab.clock import VirtualClock
+
+NS_PER_S = 1_000_000_000
+QUIET_NS = 10_000_000
+"""The drained barrier after the last frame [ns]."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """What became of a load in one direction."""
+
+    intended_frames: int
+    """Frames of the schedule."""
+    offered_frames: int
+    """Frames that were sent."""
+    forwarded_frames: int
+    """Frames that arrived."""
+    held_ns: int = 0
+    """A time for which the host held the sender up [ns]; 0: none."""
+
+
+Forwards = Callable[[float, int], Passed]
+"""Rate [frames/s] and duration [ns] to what becomes of it."""
+
+
+def forwards_all(fps: float, duration_ns: int) -> Passed:
+    """Pass every frame on."""
+    frames = round(fps * duration_ns / NS_PER_S)
+    return Passed(frames, frames, frames)
+
+
+class TrafficRefusal(Exception):
+    """A request that cannot be met: code, message, data."""
+
+    def __init__(self, code: int, message: str, data: Json) -> None:
+        super().__init__(message)
+        self.code, self.message, self.data = code, message, data
+
+
+@dataclass
+class FakeTraffic:
+    """Sets of ports, and devices."""
+
+    clock: VirtualClock
+    """Moves on while frames are sent."""
+    forwards: Forwards = forwards_all
+    """What becomes of a load."""
+    broken: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """Interface to errno and reason for which it cannot be opened."""
+    latency_ns: int = 20_000
+    """Of every frame."""
+    dropped: dict[tuple[str | None, str], int] = field(default_factory=dict)
+    """Namespace and interface to the frames that found the far end's ring full."""
+    _sets: dict[str, dict[str, dict[str, Json]]] = field(default_factory=dict)
+    _devices: dict[str, dict[str, Json]] = field(default_factory=dict)
+
+    def handlers(self) -> dict[str, Callable[[dict[str, Json]], Json]]:
+        """Return the methods of traffic and devices."""
+        return {
+            "traffic.open": self._open,
+            "traffic.run": self._run,
+            "traffic.close": self._close,
+            "device.start": self._start,
+            "device.read": self._read,
+            "device.stop": self._stop,
+        }
+
+    def interfaces(self, netns: str | None) -> list[dict[str, Json]]:
+        """Return the counters of the interfaces that were ever opened in a namespace."""
+        zero = dict.fromkeys(
+            ("rx_bytes", "rx_packets", "rx_errors", "rx_dropped", "tx_bytes", "tx_packets", "tx_errors"), 0
+        )
+        return [
+            {"name": name, **zero, "tx_dropped": frames}
+            for (place, name), frames in self.dropped.items()
+            if place == netns
+        ]
+
+    def _open(self, params: dict[str, Json]) -> Json:
+        if params["id"] in self._sets:
+            raise TrafficRefusal(-32602, f"a set of ports {params['id']!r} is open already", {})
+        for port in params["ports"]:
+            if port["interface"] in self.broken:
+                errno, reason = self.broken[port["interface"]]
+                message = f"opening port {port['name']!r}: interface {port['interface']} {reason}"
+                raise TrafficRefusal(-32001, message, {"errno": errno, "path": port["interface"]})
+        self._sets[params["id"]] = {port["name"]: port for port in params["ports"]}
+        for port in params["ports"]:
+            self.dropped.setdefault((port.get("netns"), port["interface"]), 0)
+        now_ns = self.clock.now_ns()
+        used = {"name": "simulated", "fallbacks": []}
+        ports = [
+            {
+                "name": port["name"],
+                "mac": f"02:00:00:00:00:{number:02x}",
+                "mtu_bytes": 1500,
+                "frame_bytes": port.get("frame_bytes", 1518),
+                "queues": 1,
+                "send": None if port.get("halves") == "receive" else used,
+                "receive": None if port.get("halves") == "send" else used,
+            }
+            for number, port in enumerate(params["ports"], start=1)
+        ]
+        return {"ports": ports, "begin_ns": now_ns, "end_ns": now_ns}
+
+    def _close(self, params: dict[str, Json]) -> Json:
+        if self._sets.pop(params["id"], None) is None:
+            raise TrafficRefusal(-32004, f"no set of ports {params['id']!r}", {"id": params["id"]})
+        return {}
+
+    def _run(self, params: dict[str, Json]) -> Json:
+        if params["id"] not in self._sets:
+            raise TrafficRefusal(-32004, f"no set of ports {params['id']!r}", {"id": params["id"]})
+        begin_ns, duration_ns = self.clock.now_ns(), params["duration_ns"]
+        passed = [
+            self.forwards(sender["rate"]["frames"] * NS_PER_S / sender["rate"]["per_ns"], duration_ns)
+            for sender in params["senders"]
+        ]
+        ports = self._sets[params["id"]]
+        for sender, one in zip(params["senders"], passed, strict=True):
+            port = ports[sender["port"]]
+            self.dropped[port.get("netns"), port["interface"]] += one.offered_frames - one.forwarded_frames
+        self.clock.advance(duration_ns + QUIET_NS)
+        senders = [
+            self._sent(sender, one, begin_ns, duration_ns)
+            for sender, one in zip(params["senders"], passed, strict=True)
+        ]
+        receivers = [self._received(receiver, passed[receiver["of"]]) for receiver in params["receivers"]]
+        return {
+            "begin_ns": begin_ns,
+            "end_ns": self.clock.now_ns(),
+            "ended_early": False,
+            "senders": senders,
+            "receivers": receivers,
+            "shared_cpus": [],
+        }
+
+    def _sent(self, sender: dict[str, Json], one: Passed, begin_ns: int, duration_ns: int) -> Json:
+        unsent = one.intended_frames - one.forwarded_frames
+        refused = one.offered_frames - one.forwarded_frames
+        stall = {
+            "begin_ns": begin_ns,
+            "end_ns": begin_ns + one.held_ns,
+            "late_ns": one.held_ns,
+            "slipped_ns": 0,
+            "cause": "not_asked",
+            "steal_ns": None,
+            "wait_ns": one.held_ns,
+            "involuntary_switches": 1,
+        }
+        return {
+            "port": sender["port"],
+            "tag": sender["tag"],
+            "begin_ns": begin_ns,
+            "end_ns": begin_ns + duration_ns,
+            "intended_frames": one.intended_frames,
+            "offered_frames": one.forwarded_frames,
+            "unsent_frames": unsent,
+            "refused_frames": refused,
+            "dropped_by_us_frames": unsent - refused,
+            "gap_ns": _histogram(0, 0),
+            "bursts": [[1, one.forwarded_frames]],
+            "stalls": [stall] if one.held_ns else [],
+            "stall_count": 1 if one.held_ns else 0,
+            "thread": {"cpu": 0, "run_ns": duration_ns, "wait_ns": 0},
+        }
+
+    def _received(self, receiver: dict[str, Json], one: Passed) -> Json:
+        counts = dict.fromkeys(
+            ("duplicate_frames", "reordered_frames", "late_frames", "corrupted_frames", "foreign_frames"), 0
+        )
+        return {
+            "port": receiver["port"],
+            "of": receiver["of"],
+            "drained": True,
+            "received_frames": one.forwarded_frames,
+            **counts,
+            "latency_ns": _histogram(self.latency_ns, one.forwarded_frames),
+            "socket": {"dropped_frames": 0, "ring_full_frames": 0, "no_buffer_frames": 0},
+            "stalls": [],
+            "thread": {"cpu": 1, "run_ns": 0, "wait_ns": 0},
+        }
+
+    # Devices ----------------------------------------------------------------------------------------------
+
+    def _start(self, params: dict[str, Json]) -> Json:
+        if params["id"] in self._devices:
+            raise TrafficRefusal(-32602, f"a device {params['id']!r} runs already", {"seen": params["id"]})
+        self._devices[params["id"]] = params
+        return {"mode": "native", "fallbacks": [], "instructions": 1, "begin_ns": self.clock.now_ns()}
+
+    def _read(self, params: dict[str, Json]) -> Json:
+        if params["id"] not in self._devices:
+            raise TrafficRefusal(-32004, f"no device {params['id']!r}", {"id": params["id"]})
+        now_ns = self.clock.now_ns()
+        return {"passed_frames": 0, "dropped_frames": 0, "begin_ns": now_ns, "end_ns": now_ns}
+
+    def _stop(self, params: dict[str, Json]) -> Json:
+        counts = self._read(params)
+        del self._devices[params["id"]]
+        return counts
+
+
+def _histogram(value: int, count: int) -> dict[str, Json]:
+    """Return a histogram in which every value is the same."""
+    power = max(0, value.bit_length() - 8)
+    return {
+        "count": count,
+        "sum": value * count,
+        "min": value if count else None,
+        "max": value if count else None,
+        "above": 0,
+        "buckets": [[value >> power << power, count]] if count else [],
+    }

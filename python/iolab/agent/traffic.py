@@ -1,0 +1,202 @@
+"""The answers to traffic.open, traffic.run and device.* as frozen types (contract/agent-v1.md), and the calls.
+
+Only what this side computes with is typed; answers are stored whole.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from iolab.agent.client import REPLY_SLACK_S, Agent
+from iolab.agent.messages import Json, decode
+
+NS_PER_S = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Histogram:
+    """Counts of whole numbers, raw."""
+
+    count: int
+    """Values."""
+    sum: int
+    """Their sum."""
+    min: int | None
+    """The smallest."""
+    max: int | None
+    """The largest."""
+    above: int
+    """Values of 2^37 and more; in no bucket."""
+    buckets: tuple[tuple[int, int], ...]
+    """Smallest value and count of each bucket that is not empty, rising."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stall:
+    """A time during which a thread did not do its work."""
+
+    begin_ns: int
+    """Its begin [ns, monotonic]."""
+    end_ns: int
+    """Its end [ns, monotonic]."""
+    late_ns: int
+    """The largest lateness [ns]."""
+    slipped_ns: int
+    """By how much the schedule was shifted [ns]."""
+    cause: str
+    """not_asked or no_room."""
+    steal_ns: int | None
+    """Time stolen from its CPU [ns]; None: not known."""
+    wait_ns: int
+    """Time the thread was ready but had no CPU [ns]."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadUse:
+    """What a thread used in a trial."""
+
+    run_ns: int
+    """Time on a CPU [ns]."""
+    wait_ns: int
+    """Time ready but waiting for a CPU [ns]."""
+    cpu: int | None = None
+    """Where it was kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SenderReport:
+    """What one sender did."""
+
+    port: str
+    """Its port."""
+    begin_ns: int
+    """When its first frame was due [ns, monotonic]."""
+    end_ns: int
+    """When it ended [ns, monotonic]."""
+    intended_frames: int
+    """Frames that the rate asks for."""
+    offered_frames: int
+    """Frames that the interface accepted."""
+    refused_frames: int
+    """Frames that the interface dropped when it was given them."""
+    dropped_by_us_frames: int
+    """Frames never given to the interface."""
+    stalls: tuple[Stall, ...]
+    """The first stalls."""
+    stall_count: int
+    """All of them."""
+    thread: ThreadUse
+    """What its thread used."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SocketCounts:
+    """What the receiving port itself lost."""
+
+    dropped_frames: int
+    """The sum of the two below."""
+    ring_full_frames: int
+    """The ring to the agent was full."""
+    no_buffer_frames: int
+    """No buffer was free."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiverReport:
+    """What one receiver saw."""
+
+    port: str
+    """Its port."""
+    of: int
+    """Place of its sender among the senders."""
+    drained: bool
+    """Whether nothing arrived any more at the end."""
+    received_frames: int
+    """First copies that arrived whole."""
+    duplicate_frames: int
+    """Further copies."""
+    reordered_frames: int
+    """First copies that arrived after a newer frame of their flow."""
+    late_frames: int
+    """Frames too far behind the newest; among the lost."""
+    corrupted_frames: int
+    """Damaged frames of the sender."""
+    latency_ns: Histogram
+    """One-way latency of first copies."""
+    socket: SocketCounts
+    """What the port itself lost."""
+    stalls: tuple[Stall, ...]
+    """When it did not look in time."""
+    thread: ThreadUse
+    """What its thread used."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrafficRan:
+    """A trial that was run."""
+
+    begin_ns: int
+    """Before the first thread was started [ns, monotonic]."""
+    end_ns: int
+    """After the last had ended [ns, monotonic]."""
+    senders: tuple[SenderReport, ...]
+    """What each sender did."""
+    receivers: tuple[ReceiverReport, ...]
+    """What each receiver saw."""
+    raw: Json = field(default=None, compare=False)
+    """The answer, whole."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathUsed:
+    """How frames reach an interface, or come from it."""
+
+    name: str
+    """Mechanism and mode."""
+    fallbacks: tuple[str, ...] = ()
+    """Why a better way was not taken."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortOpened:
+    """A port that is open."""
+
+    name: str
+    """As asked for."""
+    mac: str
+    """Its interface's address."""
+    mtu_bytes: int
+    """Its interface's MTU [bytes]."""
+    send: PathUsed | None = None
+    """The way out."""
+    receive: PathUsed | None = None
+    """The way in."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceCounts:
+    """What a reference device did so far."""
+
+    passed_frames: int
+    """Frames let through."""
+    dropped_frames: int
+    """Frames dropped by its rule."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Opened:
+    ports: tuple[PortOpened, ...]
+
+
+def open_ports(agent: Agent, params: Mapping[str, Json]) -> tuple[PortOpened, ...]:
+    """Open a set of ports."""
+    return decode(_Opened, agent.call("traffic.open", params), "traffic.open result").ports
+
+
+def run_traffic(agent: Agent, params: Mapping[str, Json]) -> TrafficRan:
+    """Run one trial to its drained barrier."""
+    patience_s = (params["duration_ns"] + params["drain"]["timeout_ns"]) / NS_PER_S + REPLY_SLACK_S
+    raw = agent.call("traffic.run", params, patience_s)
+    ran = decode(TrafficRan, raw, "traffic.run result")
+    return TrafficRan(
+        begin_ns=ran.begin_ns, end_ns=ran.end_ns, senders=ran.senders, receivers=ran.receivers, raw=raw
+    )

@@ -1,0 +1,161 @@
+"""What is concluded about packet forwarding beyond estimates: what limited it, where frames went, curves, ratios."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class PacketKind(StrEnum):
+    """Kinds of measures that send frames."""
+
+    FORWARDING = "forwarding"
+    LOAD_CURVE = "load-curve"
+    LATENCY = "latency"
+
+
+@dataclass(frozen=True, slots=True)
+class DirectionRatio:
+    """Both ways over one way in one configuration; rates are sums over the directions."""
+
+    cell: Mapping[str, str]
+    """Factor to label, without the direction."""
+    n: int
+    """Trials of the direction that has fewer."""
+    mean: float | None
+    """Mean over mean [ratio]; None where one way is 0."""
+    min: float | None
+    """Smallest over smallest [ratio]."""
+    max: float | None
+    """Largest over largest [ratio]."""
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """One step of a curve."""
+
+    share_percent: float
+    """Load, of the found or given rate [%]."""
+    median: float
+    """Middle trial, in the curve's unit."""
+    values: tuple[float, ...]
+    """The trials."""
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One figure of one cell against load."""
+
+    cell: Mapping[str, str]
+    """Factor to label."""
+    metric: str
+    """Name without its step."""
+    component: str
+    """CPU or thread; empty for the whole."""
+    unit: str
+    """Of the points."""
+    points: tuple[CurvePoint, ...]
+    """By rising load."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What limited one cell: the commonest cause of the losses closest above the rate."""
+
+    limit: str
+    """Code: host, generator, receiver, thread, hop, none, unexplained."""
+    place: str
+    """Where; may be empty."""
+    text: str
+    """The figures of the trial that stands for it."""
+    count: int
+    """Load trials with this cause."""
+    total: int
+    """Load trials close above the rate that had any."""
+    cpu: int | None
+    """The busiest CPU then; None where none was counted."""
+    cpu_busy_ratio: float
+    """How busy it was."""
+    idle_ratio: float
+    """Share of all CPUs' time that was idle then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Frames that a counter names."""
+
+    place: str
+    """Where they were dropped."""
+    reason: str
+    """Why, in the counter's words."""
+    frames: int
+    """How many."""
+
+
+@dataclass(frozen=True, slots=True)
+class BalanceSheet:
+    """Where the frames of one cell went, all load trials together: offered = forwarded + drops + unexplained."""
+
+    offered_frames: int
+    """What interfaces accepted."""
+    forwarded_frames: int
+    """What arrived."""
+    drops: tuple[Drop, ...]
+    """Most frames first."""
+    unexplained_frames: int
+    """The rest; below zero: counters told of more drops than frames are missing."""
+    load_trials: int
+    """Load trials in the sums."""
+    closed_trials: int
+    """Load trials without an unexplained frame in any direction."""
+
+
+@dataclass(frozen=True, slots=True)
+class CellTruth:
+    """What stands behind the figures of one cell."""
+
+    cell: Mapping[str, str]
+    """Factor to label."""
+    trials: int
+    """Trials whose samples were read."""
+    verdict: Verdict
+    """What limited it."""
+    balance: BalanceSheet
+    """Where the frames went."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """Something about the instrument, and in how many trials it was seen."""
+
+    subject: str
+    """A port; empty for the whole."""
+    text: str
+    """What was seen."""
+    reasons: tuple[str, ...]
+    """Why; empty where it is as wanted."""
+    count: int
+    """Trials."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forwarding:
+    """Everything beyond estimates about one measure that sends frames."""
+
+    measure: str
+    """Name of the measure."""
+    kind: PacketKind
+    """What it is."""
+    ratios: tuple[DirectionRatio, ...] = ()
+    """Both ways over one way, where both were measured."""
+    curves: tuple[Curve, ...] = ()
+    """Figures against load."""
+    cells: tuple[CellTruth, ...] = ()
+    """In the plan's order; only cells whose samples were read."""
+    paths: tuple[Observed, ...] = ()
+    """How each port reached its interface."""
+    shared: tuple[Observed, ...] = ()
+    """Where generator, receiver and device shared a CPU; empty: nowhere."""
+    samples_read: int = 0
+    """Trials whose samples were read."""
+    samples_total: int = 0
+    """Trials that count."""

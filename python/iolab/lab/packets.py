@@ -1,0 +1,169 @@
+"""What packet trials need of a lab beside what streams need: NAPI where frames arrive, known neighbours, devices.
+
+A veth pair hands frames to the far stack on the *sender's* CPU, and loses none, unless the far end has NAPI on: that
+takes GRO there and TSO and GSO off here (drivers/net/veth.c, veth_xmit). So every end gets them, and where frames
+arrive a thread of its own.
+"""
+
+from collections.abc import Iterator
+
+from iolab.errors import InputError, Problem
+from iolab.experiment.experiment import Lab
+from iolab.experiment.machines import Device, Netns
+from iolab.lab.links import base_of, link_netns, peer_name, place_of, ports_of, show_interfaces
+from iolab.lab.placement import Placement
+from iolab.lab.resources import (
+    FOUND,
+    ORIGINAL,
+    Command,
+    DeviceState,
+    Expectation,
+    PinArrivals,
+    Reading,
+    Resource,
+    Run,
+    StartDevice,
+)
+from iolab.lab.shown import Features, Interface, Neighbour, Running
+from iolab.lab.topology import Port, Topology
+
+NAPI = {"tso": "off", "gso": "off", "gro": "on"}
+"""Offloads that put a veth's NAPI on, by their short `ethtool -K` names."""
+MICRO = 1_000_000
+
+
+def packet_resources(
+    lab: Lab, topology: Topology, links: list[str], prefix: str, placement: Placement
+) -> Iterator[Resource]:
+    """Return what frames need on every link."""
+    for name in links:
+        ports = ports_of(lab, topology, name)
+        for index, port in enumerate(ports):
+            yield _napi(lab, port, port.netns, port.name, port.ref)
+            if len(ports) > 2:
+                yield _napi(
+                    lab, port, link_netns(name, prefix), peer_name(index), f"the bridge's side of {port.ref}"
+                )
+            if port.ref in placement.arrivals:
+                yield _arrivals(lab, port, placement)
+    yield from _neighbours(lab, topology, links)
+
+
+def device_resources(lab: Lab, topology: Topology, links: list[str]) -> Iterator[Resource]:
+    """Return the XDP programs of machines with `forward: xdp`: one for each direction.
+
+    Raises:
+        InputError: such a machine has other than two ports.
+    """
+    for name, machine in lab.machines.items():
+        if not isinstance(machine, Netns) or machine.forward != "xdp":
+            continue
+        ports = [port for port in topology.ports() if port.machine == name]
+        if len(ports) != 2:
+            seen = f"{len(ports)} ports: {', '.join(port.name for port in ports) or 'none'}"
+            raise InputError([Problem(f"lab.machines.{name}", "forwarding by XDP", seen, "two ports")])
+        if all(port.link in links for port in ports):
+            here, there = ports
+            yield _device(lab, here, there, machine.device)
+            yield _device(lab, there, here, machine.device)
+
+
+def device_id(port: str) -> str:
+    """Return the id of the device where frames come in at a port."""
+    return f"device:{port}"
+
+
+def rule_of(device: Device | None) -> tuple[tuple[str, str | int], ...]:
+    """Return what a reference device does, as the agent's rule."""
+    if device is not None and device.rate is not None:
+        return (
+            ("kind", "token_bucket"), ("frames", device.rate), ("per_ns", 1_000_000_000),
+            ("burst_frames", device.burst),
+        )  # fmt: skip
+    if device is not None and device.loss_ratio is not None:
+        return (
+            ("kind", "lose"),
+            ("frames_per_million", round(device.loss_ratio * MICRO)),
+            ("seed", device.seed),
+        )
+    if device is not None and device.lose_every is not None:
+        return (("kind", "lose_every"), ("frames", device.lose_every))
+    return (("kind", "all"),)
+
+
+def _napi(lab: Lab, port: Port, netns: str | None, interface: str, what: str) -> Resource:
+    """Return the offloads that put NAPI on at one end; what the file says of an offload stands."""
+    asked = lab.links[port.link].offload
+    switches = {name: switch for name, switch in NAPI.items() if getattr(asked, name) is None}
+    words = tuple(word for pair in switches.items() for word in pair)
+    show = Command(("ethtool", "--json", "-k", interface), netns)
+    change = Run(
+        Command(("ethtool", "-K", interface, *words), netns),
+        Command(("ethtool", "-K", interface, ORIGINAL), netns),
+        Reading(show, Features(interface, tuple(switches))),
+    )
+    return Resource(
+        key=f"napi:{port.ref}" if interface == port.name else f"napi:{port.ref}:bridge",
+        machine=port.machine,
+        needs=(base_of(lab, port),),
+        actions=(change,) if switches else (),
+        expect=tuple(
+            Expectation(Reading(show, Features(interface, (name,))), f"{name} {switch}", f"{name} of {what}")
+            for name, switch in switches.items()
+        ),
+        held=True,
+    )
+
+
+def _arrivals(lab: Lab, port: Port, placement: Placement) -> Resource:
+    return Resource(
+        key=f"arrivals:{port.ref}",
+        machine=port.machine,
+        needs=(base_of(lab, port), f"napi:{port.ref}"),
+        actions=(
+            PinArrivals(port.name, port.netns, placement.arrivals[port.ref], placement.priority(port.ref)),
+        ),
+        held=True,
+    )
+
+
+def _neighbours(lab: Lab, topology: Topology, links: list[str]) -> Iterator[Resource]:
+    """Return an entry at every router for every other endpoint of its segments: nobody waits for ARP."""
+    for segment in topology.segments:
+        for point in segment.endpoints:
+            owners = [
+                p for p in segment.ports if p.machine == point.machine and p.interface == point.interface
+            ]
+            if lab.machines[point.machine].forward != "route" or not owners or owners[0].link not in links:
+                continue
+            for other in segment.endpoints:
+                theirs = [
+                    p for p in segment.ports if p.machine == other.machine and p.interface == other.interface
+                ]
+                if other is point or not theirs or theirs[0].link not in links:
+                    continue
+                entry = ("lladdr", FOUND, "nud", "permanent", "dev", point.interface)
+                add = Command(("ip", "neigh", "replace", other.address, *entry), point.netns)
+                delete = Command(("ip", "neigh", "del", other.address, "dev", point.interface), point.netns)
+                mac = Reading(show_interfaces(other.netns), Interface(other.interface, "mac"))
+                show = Reading(Command(("ip", "-j", "neigh", "show"), point.netns), Neighbour(other.address))
+                yield Resource(
+                    key=f"neighbour:{point.ref}:{other.ref}",
+                    machine=point.machine,
+                    needs=(place_of(lab, owners[0]), place_of(lab, theirs[0]), f"address:{point.ref}"),
+                    actions=(Run(add, delete, find=mac),),
+                    expect=(Expectation(show, "permanent", f"neighbour {other.ref} of {point.machine}"),),
+                )
+
+
+def _device(lab: Lab, here: Port, there: Port, device: Device | None) -> Resource:
+    name = device_id(here.ref)
+    return Resource(
+        key=name,
+        machine=here.machine,
+        needs=(base_of(lab, here), base_of(lab, there)),
+        actions=(StartDevice(name, here.netns, here.name, there.name, rule_of(device)),),
+        expect=(
+            Expectation(Reading(DeviceState(name), Running()), "running", f"the XDP program at {here.ref}"),
+        ),
+    )

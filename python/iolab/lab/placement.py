@@ -1,0 +1,181 @@
+"""Which way frames go through a lab, and on which CPU each part of a packet trial runs. Pure: nothing is pinned."""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from iolab.errors import InputError, Problem
+from iolab.experiment.experiment import Lab, Setup
+from iolab.experiment.measures import Packets
+from iolab.lab.topology import Endpoint, Topology, make_topology
+
+DEVICE_PRIORITY, FAR_PRIORITY, INSTRUMENT_PRIORITY = 10, 11, 12
+"""SCHED_FIFO priorities: of what takes frames in for the device, for the receiver, and of the instrument's threads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How frames go in one direction."""
+
+    source: Endpoint
+    """Where they are sent."""
+    target: Endpoint
+    """Where they are received."""
+    hops: tuple[tuple[str, str], ...]
+    """Sending and receiving port of each link on the way, as machine.port."""
+
+    @property
+    def name(self) -> str:
+        """Return the direction in words."""
+        return f"{self.source.ref}->{self.target.ref}"
+
+    @property
+    def arrivals(self) -> tuple[str, ...]:
+        """Return the ports at which frames arrive, in order; the last is the target's."""
+        return tuple(there for _, there in self.hops)
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where each part of a packet trial runs."""
+
+    senders: Mapping[str, int]
+    """Port to the CPU of its sending thread."""
+    receivers: Mapping[str, int]
+    """Port to the CPU of its receiving thread."""
+    arrivals: Mapping[str, int]
+    """Port to the CPU of the kernel thread that takes frames in there (threaded NAPI)."""
+    realtime: bool = False
+    """Whether what takes frames in runs before other work of the host (SCHED_FIFO)."""
+
+    def priority(self, port: str) -> int | None:
+        """Return the realtime priority of the thread that takes frames in at a port; None: a normal one.
+
+        What is nearer to the end of the way runs first, so that an overload shows where frames enter the device.
+        """
+        if not self.realtime:
+            return None
+        return FAR_PRIORITY if port in self.receivers else DEVICE_PRIORITY
+
+    @property
+    def instrument_priority(self) -> int | None:
+        """Return the realtime priority of the instrument's threads; None: they run as others do.
+
+        A sender never sleeps, so it must not have one where anything else of the trial needs its CPU.
+        """
+        others = {*self.arrivals.values(), *self.receivers.values()}
+        alone = len(set(self.senders.values())) == len(self.senders) and not others & set(
+            self.senders.values()
+        )
+        return INSTRUMENT_PRIORITY if self.realtime and alone else None
+
+    def shared(self) -> tuple[str, ...]:
+        """Return what shares a CPU with something that it must not share with, a sentence each."""
+        parts = [(f"generator at {port}", cpu) for port, cpu in self.senders.items()]
+        parts += [(f"receiver at {port}", cpu) for port, cpu in self.receivers.items()]
+        parts += [(port, cpu) for port, cpu in self.arrivals.items() if port not in self.receivers]
+        by_cpu: dict[int, list[str]] = {}
+        for name, cpu in parts:
+            by_cpu.setdefault(cpu, []).append(name)
+        return tuple(
+            f"{', '.join(names)} share CPU {cpu}" for cpu, names in sorted(by_cpu.items()) if len(names) > 1
+        )
+
+
+def ways(lab: Lab, topology: Topology, measure: Packets) -> tuple[Way, ...]:
+    """Return the directions of a measure: one, or two.
+
+    Raises:
+        InputError: an end does not exist, or frames cannot come from one to the other.
+    """
+    there = _way(lab, topology, measure.src, measure.dst)
+    if measure.direction == "one-way":
+        return (there,)
+    return (there, _way(lab, topology, measure.dst, measure.src))
+
+
+def place(directions: tuple[Way, ...], cpus: int, *, realtime: bool = False) -> Placement:
+    """Return the CPUs of a trial: those of the device under test are nobody else's where there are enough.
+
+    A direction needs three: sender, device, receiver. With fewer, devices share one, then receivers do; on two CPUs
+    the sender of each direction is kept from its own device and receiver at least.
+    """
+    count = len(directions)
+    roles = [(role, index) for role in ("send", "device", "receive") for index in range(count)]
+    if cpus >= len(roles):
+        cpu = {role: number for number, role in enumerate(roles)}
+    elif cpus > count:
+        rest = cpus - count
+        cpu = {(role, index): index for role, index in roles if role == "send"}
+        cpu |= {("device", index): count + index % max(1, rest - 1) for index in range(count)}
+        cpu |= {("receive", index): cpus - 1 for index in range(count)}
+    else:
+        cpu = {(role, index): (index + (role != "send")) % cpus for role, index in roles}
+    arrivals: dict[str, int] = {}
+    for index, way in enumerate(directions):
+        for port in way.arrivals[:-1]:
+            arrivals.setdefault(port, cpu["device", index])
+        arrivals.setdefault(way.target.ref, cpu["receive", index])
+    return Placement(
+        realtime=realtime,
+        senders={way.source.ref: cpu["send", index] for index, way in enumerate(directions)},
+        receivers={way.target.ref: cpu["receive", index] for index, way in enumerate(directions)},
+        arrivals=arrivals,
+    )
+
+
+def placement_of(setup: Setup, measure: str, cpus: int) -> Placement | None:
+    """Return where the parts of a measure run on a host with so many CPUs; None where it sends no frames of our own."""
+    wanted = setup.measures[measure]
+    if not isinstance(wanted, Packets):
+        return None
+    directions = ways(setup.lab, make_topology(setup.lab), wanted)
+    return place(directions, cpus, realtime=wanted.scheduling == "realtime")
+
+
+def next_hop(lab: Lab, way: Way) -> str:
+    """Return the port whose MAC address frames of a direction are sent to: the first router's, or the target."""
+    routed = (port for port in way.arrivals[:-1] if lab.machines[port.partition(".")[0]].forward == "route")
+    return next(routed, way.target.ref)
+
+
+def _way(lab: Lab, topology: Topology, src: str, dst: str) -> Way:
+    source, target = topology.endpoint(src, towards=dst), topology.endpoint(dst, towards=src)
+    ports = {port.ref for port in topology.ports()}
+    for point in (source, target):
+        if point.ref not in ports:
+            seen = f"{point.ref}, the bridge of a machine that forwards"
+            allowed = "a port of a machine that does not bridge"
+            raise InputError([Problem(point.ref, "finding where frames are sent", seen, allowed)])
+    hops = _hops(lab, source.ref, target.ref)
+    if hops is None:
+        seen, allowed = (
+            f"no way from {source.ref} to {target.ref}",
+            "links and machines that forward between them",
+        )
+        raise InputError([Problem(src, "finding the way of frames", seen, allowed)])
+    return Way(source, target, hops)
+
+
+def _hops(lab: Lab, start: str, goal: str) -> tuple[tuple[str, str], ...] | None:
+    """Return the links of a shortest way, breadth first over ports."""
+    ends = [link.ends for link in lab.links.values()]
+    queue: deque[tuple[str, tuple[tuple[str, str], ...]]] = deque([(start, ())])
+    seen = {start}
+    while queue:
+        port, hops = queue.popleft()
+        for there in (end for link in ends if port in link for end in link if end not in seen):
+            seen.add(there)
+            crossed = (*hops, (port, there))
+            if there == goal:
+                return crossed
+            machine = there.partition(".")[0]
+            if lab.machines[machine].forward == "none":
+                continue
+            onward = [
+                end for link in ends for end in link if end.startswith(f"{machine}.") and end not in seen
+            ]
+            for out in onward:
+                seen.add(out)
+                queue.append((out, crossed))
+    return None

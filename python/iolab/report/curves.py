@@ -1,0 +1,136 @@
+"""Load curves as charts: offered and forwarded, loss, latency and CPU against load, four panels per cell."""
+
+from collections.abc import Sequence
+
+from iolab.analysis.forwarding_types import Curve, Forwarding
+from iolab.report import axes, numbers
+from iolab.report.names import Names
+from iolab.report.panels import Chart, Line, Panel, Row, domain, finite
+from iolab.report.selection import CellKey, cell_key
+from iolab.report.tables import head
+
+MOST_CELLS = 12
+"""Cells whose curves are drawn; the tables and CSV have all."""
+MOST_COMPONENTS = 6
+"""CPUs and threads in one panel, the busiest."""
+MOST_POINTS = 20
+"""Trials of one step that are drawn."""
+RATES = ("offered_fps", "forwarded_fps")
+LOSSES = ("loss_ratio", "unsent_ratio")
+LATENCIES = ("latency_p50_ns", "latency_p99_ns", "latency_p999_ns", "latency_max_ns")
+CPUS = ("thread_cpu_ratio", "cpu_busy_ratio", "host_cpu_ratio")
+
+
+def charts(found: Forwarding, names: Names) -> tuple[tuple[str, tuple[Chart, ...]], ...]:
+    """Draw every cell: its name, and its four charts."""
+    cells: dict[CellKey, list[Curve]] = {}
+    for curve in found.curves:
+        cells.setdefault(cell_key(curve.cell), []).append(curve)
+    return tuple(
+        (names.cell(own[0].cell), tuple(_charts(own, found, names)))
+        for own in list(cells.values())[:MOST_CELLS]
+    )
+
+
+def cell_count(found: Forwarding) -> int:
+    """How many cells have curves."""
+    return len({cell_key(curve.cell) for curve in found.curves})
+
+
+def _charts(curves: Sequence[Curve], found: Forwarding, names: Names) -> list[Chart]:
+    text = names.words.packets
+    wanted = (
+        (text.curve_rates, _named(curves, RATES)),
+        (text.curve_loss, _named(curves, LOSSES)),
+        (text.curve_cpu, _busiest(curves)),
+        (text.curve_latency, _named(curves, LATENCIES)),
+    )
+    return [_chart(title, own, found, names) for title, own in wanted if own]
+
+
+def _named(curves: Sequence[Curve], metrics: Sequence[str]) -> list[Curve]:
+    """The curves of some metrics, in that order."""
+    return [curve for metric in metrics for curve in curves if curve.metric == metric and not curve.component]
+
+
+def _busiest(curves: Sequence[Curve]) -> list[Curve]:
+    """The threads and CPUs that reach most, and the whole host last."""
+    parts = [curve for curve in curves if curve.metric in CPUS and curve.component]
+    parts.sort(key=lambda curve: max(point.median for point in curve.points), reverse=True)
+    kept = {id(curve) for curve in parts[: MOST_COMPONENTS - 1]}
+    return [curve for curve in curves if id(curve) in kept] + _named(curves, ("host_cpu_ratio",))
+
+
+def _chart(title: str, curves: Sequence[Curve], found: Forwarding, names: Names) -> Chart:
+    text = names.words.packets
+    by = numbers.scale(
+        curves[0].metric, curves[0].unit, [point.median for curve in curves for point in curve.points]
+    )
+    lines = tuple(axes.line(_name(curve, names), index, index) for index, curve in enumerate(curves))
+    shares = sorted({point.share_percent for curve in curves for point in curve.points})
+    across = axes.Across(text.load_axis, {f"{share:g}": share for share in shares}, log=False)
+    values = [value * by.factor for curve in curves for point in curve.points for value in point.values]
+    latency = curves[0].metric.startswith("latency")
+    bounds = domain(values) if latency else (0.0, max([*values, 1e-9]) * 1.06)
+    upward = axes.up(head(title, by.unit, names.words), values if latency else (), bounds)
+    cell = names.cell(curves[0].cell) or names.measure(found.measure)
+    ends = "; ".join(_ends(line, curve, by, names) for line, curve in zip(lines, curves, strict=True))
+    means, points = _rows(curves, lines, by, names)
+    data = {"points": points, "means": means, "reference": []}
+    alt = text.curve_alt.format(title=title, cell=cell, lines=ends)
+    return Chart(
+        title=head(title, by.unit, names.words),
+        spec=axes.spec(across, upward, lines, names.words),
+        panels=(Panel("", data, axes.HEIGHT - 50, "", alt),),
+        lines=lines,
+        shown=1,
+        total=1,
+        with_ci=False,
+        with_baseline=False,
+        with_marks=False,
+        with_lines=True,
+    )
+
+
+def _name(curve: Curve, names: Names) -> str:
+    if curve.metric == "host_cpu_ratio":
+        return names.words.packets.whole_host
+    return curve.component or names.metric(curve.metric)
+
+
+def _rows(
+    curves: Sequence[Curve], lines: Sequence[Line], by: numbers.Scale, names: Names
+) -> tuple[list[Row], list[Row]]:
+    means: list[Row] = []
+    points: list[Row] = []
+    for index, (curve, line) in enumerate(zip(curves, lines, strict=True)):
+        for point in curve.points:
+            at = f"{point.share_percent:g} %"
+            place: Row = {"x": point.share_percent, "series": str(index), "name": line.name, "at": at}
+            text = _quantity(point.median, by, names)
+            means.append(
+                {**place, "mean": finite(point.median * by.factor), "low": None, "high": None, "text": text,
+                 "interval": ""}
+            )  # fmt: skip
+            points += [
+                {**place, "value": finite(value * by.factor), "block": block, "marked": False,
+                 "text": _quantity(value, by, names)}
+                for block, value in enumerate(point.values[:MOST_POINTS], start=1)
+            ]  # fmt: skip
+    return means, points
+
+
+def _quantity(value: float, by: numbers.Scale, names: Names) -> str:
+    decimals = numbers.decimals_for(0.0, value * by.factor)
+    return numbers.quantity(value, by, decimals, names.words)
+
+
+def _ends(line: Line, curve: Curve, by: numbers.Scale, names: Names) -> str:
+    first, last = curve.points[0], curve.points[-1]
+    return names.words.charts.line.format(
+        line=line.name,
+        first=_quantity(first.median, by, names),
+        at_first=f"{first.share_percent:g} %",
+        last=_quantity(last.median, by, names),
+        at_last=f"{last.share_percent:g} %",
+    )

@@ -1,0 +1,195 @@
+"""Sweeps of a number (frame size, MTU, window) as line charts: a line per level of the other factors, in few panels."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from iolab.analysis.types import Estimate
+from iolab.report import axes, numbers, panels
+from iolab.report.names import Names
+from iolab.report.panels import Chart, Line, Panel, Row, Trials, domain, ends, finite
+from iolab.report.selection import CellKey, Shown, cell_key, weight
+from iolab.report.sweeps import Sweep
+from iolab.report.tables import head
+from iolab.store.records import StoredRun
+
+MOST_LINES = 6
+"""Lines of one panel that an eye can follow."""
+NEAR_RATIO = 1.15
+"""How far above the largest value a limit is still shown."""
+
+References = Mapping[CellKey, float]
+"""A known limit per cell, in the metric's stored unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """Which factor does what."""
+
+    series: tuple[str, ...]
+    """One or two factors whose levels are lines: the first by colour, the second by dash."""
+    outer: tuple[str, ...]
+    """Factors whose levels are panels."""
+
+
+def choose(estimates: Sequence[Estimate], sweep: Sweep, run: StoredRun, most: int) -> Shown:
+    """Keep whole panels, those with the cells that differ most, in the plan's order."""
+    first = estimates[0]
+    groups = _grouped(estimates, _layout(estimates, sweep, run).outer)
+    order = sorted(groups, key=lambda key: max(weight(each, 0) for each in groups[key]), reverse=True)
+    kept: set[CellKey] = set()
+    room = most
+    for key in order:
+        if not kept or len(groups[key]) <= room:
+            kept.add(key)
+            room -= len(groups[key])
+    chosen = [each for key, group in groups.items() if key in kept for each in group]
+    return Shown(first.measure, first.metric, tuple(chosen), len(estimates))
+
+
+def chart(
+    shown: Shown, sweep: Sweep, run: StoredRun, trials: Trials, names: Names, limits: References | None = None
+) -> Chart:
+    """Draw one metric of one measure along a sweep."""
+    estimates = shown.estimates
+    by = numbers.scale(shown.metric, estimates[0].unit, [estimate.mean for estimate in estimates])
+    layout = _layout(estimates, sweep, run)
+    keys = list(dict.fromkeys(_part(each.cell, layout.series) for each in estimates))
+    lines = _lines(estimates, layout, keys, names)
+    title = head(names.metric(shown.metric), by.unit, names.words)
+    values = [value * by.factor for each in estimates for value in (*each.values, *ends(each))]
+    upward = axes.up(title, values, _room(values, [limit * by.factor for limit in (limits or {}).values()]))
+    axis = names.words.charts.axes.get(sweep.factor.rpartition(".")[2]) or names.factor(sweep.factor)
+    across = axes.Across(axis, sweep.positions, sweep.log)
+    drawn = tuple(
+        _panel(group, layout, keys, lines, sweep, trials, by, names, limits or {})
+        for group in _grouped(estimates, layout.outer).values()
+    )
+    return Chart(
+        title=title,
+        spec=axes.spec(across, upward, lines, names.words),
+        panels=drawn,
+        lines=lines if len(lines) > 1 else (),
+        shown=len(estimates),
+        total=shown.total,
+        with_ci=any(estimate.ci is not None for estimate in estimates),
+        with_baseline=False,
+        with_marks=any(estimate.outliers for estimate in estimates),
+        with_lines=True,
+        with_limit=any(panel.data["reference"] for panel in drawn),
+    )
+
+
+def _room(values: Sequence[float], limits: Sequence[float]) -> tuple[float, float]:
+    """What the axis shows: the values, and of a limit above them only what is near, lest it flatten them."""
+    low, high = domain(values)
+    above = [limit for limit in limits if limit > high]
+    return low, min(max(above, default=high), high * NEAR_RATIO)
+
+
+def _layout(estimates: Sequence[Estimate], sweep: Sweep, run: StoredRun) -> _Layout:
+    """As many lines as fit into a panel; of equal choices the factors written last."""
+    others = [factor for factor in panels.varied(estimates, run) if factor != sweep.factor]
+    best: tuple[str, ...] = ()
+    most = 1
+    for count in (1, 2):
+        for wanted in combinations(others, count):
+            found = len({_part(each.cell, wanted) for each in estimates})
+            if most <= found <= MOST_LINES:
+                best, most = wanted, found
+    levels = {factor: len({each.cell.get(factor) for each in estimates}) for factor in best}
+    series = tuple(sorted(best, key=lambda factor: -levels[factor]))
+    return _Layout(series, tuple(factor for factor in others if factor not in best))
+
+
+def _part(cell: Mapping[str, str], factors: Sequence[str]) -> CellKey:
+    return cell_key({factor: cell[factor] for factor in factors if factor in cell})
+
+
+def _grouped(estimates: Sequence[Estimate], outer: Sequence[str]) -> dict[CellKey, list[Estimate]]:
+    groups: dict[CellKey, list[Estimate]] = {}
+    for estimate in estimates:
+        groups.setdefault(_part(estimate.cell, outer), []).append(estimate)
+    return groups
+
+
+def _lines(
+    estimates: Sequence[Estimate], layout: _Layout, keys: Sequence[CellKey], names: Names
+) -> tuple[Line, ...]:
+    """Colour and symbol follow the first factor, the dash the second, or also the first where there is no second."""
+    places = {
+        factor: {
+            label: index
+            for index, label in enumerate(dict.fromkeys(each.cell.get(factor) for each in estimates))
+        }
+        for factor in layout.series
+    }
+    lines = []
+    for key in keys:
+        cell = dict(key)
+        levels = [places[factor][cell.get(factor)] for factor in layout.series]
+        ordered = {factor: cell[factor] for factor in layout.series if factor in cell}
+        name = names.cell(ordered) or names.words.charts.everything
+        lines.append(axes.line(name, levels[0] if levels else 0, levels[-1] if levels else 0))
+    return tuple(lines)
+
+
+def _panel(
+    group: Sequence[Estimate],
+    layout: _Layout,
+    keys: Sequence[CellKey],
+    lines: Sequence[Line],
+    sweep: Sweep,
+    trials: Trials,
+    by: numbers.Scale,
+    names: Names,
+    limits: References,
+) -> Panel:
+    points: list[Row] = []
+    means: list[Row] = []
+    reference: list[Row] = []
+    for estimate in sorted(group, key=lambda each: sweep.positions[each.cell[sweep.factor]]):
+        series = keys.index(_part(estimate.cell, layout.series))
+        at = estimate.cell[sweep.factor]
+        # Beside a limit every place must be exact: on a slope, one that is moved would seem to exceed it.
+        x = sweep.positions[at] if limits else sweep.beside(at, series, len(keys))
+        place: Row = {"x": finite(x), "series": str(series), "name": lines[series].name, "at": at}
+        means.append({**place, **_mean(estimate, by, names)})
+        own = trials.get((estimate.measure, cell_key(estimate.cell)), ())
+        points += panels.points(place, estimate, own, by, names.words)
+        known = limits.get(cell_key(estimate.cell))
+        if known is not None:
+            reference.append(
+                {"x": sweep.positions[at], "value": finite(known * by.factor), "series": place["series"]}
+            )
+    title = names.cell({factor: label for factor, label in group[0].cell.items() if factor in layout.outer})
+    data = {"points": points, "means": means, "reference": reference}
+    return Panel(title, data, axes.HEIGHT, "", _described(group, means, lines, names))
+
+
+def _mean(estimate: Estimate, by: numbers.Scale, names: Names) -> Row:
+    decimals = numbers.estimate_decimals(estimate, by)
+    return {
+        "mean": finite(estimate.mean * by.factor),
+        "low": finite(estimate.ci.low * by.factor) if estimate.ci else None,
+        "high": finite(estimate.ci.high * by.factor) if estimate.ci else None,
+        "text": numbers.quantity(estimate.mean, by, decimals, names.words),
+        "interval": numbers.interval(estimate.ci, by, decimals, names.words),
+    }
+
+
+def _described(group: Sequence[Estimate], means: Sequence[Row], lines: Sequence[Line], names: Names) -> str:
+    """Each line by its ends."""
+    words = names.words.charts
+    listed = []
+    for index, each in enumerate(lines):
+        own = [row for row in means if row["series"] == str(index)]
+        if own:
+            listed.append(
+                words.line.format(
+                    line=each.name, first=own[0]["text"], at_first=own[0]["at"], last=own[-1]["text"],
+                    at_last=own[-1]["at"],
+                )
+            )  # fmt: skip
+    measure, metric = names.measure(group[0].measure), names.metric(group[0].metric)
+    return words.alt.format(measure=measure, metric=metric, cells="; ".join(listed))

@@ -1,0 +1,346 @@
+"""Measures that send frames, as text: ratios of directions, bounds, latency, CPU, verdicts, balance sheets."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from iolab.analysis.forwarding_types import CellTruth, DirectionRatio, Drop, Forwarding, PacketKind
+from iolab.analysis.types import Analysis, Estimate
+from iolab.report import numbers
+from iolab.report.environment import Fact, entries
+from iolab.report.names import Names
+from iolab.report.numbers import NBSP
+from iolab.report.selection import CellKey, cell_key
+from iolab.report.tables import Grid, columns, head
+from iolab.report.words import Words
+from iolab.store.records import StoredRun
+
+CALIBRATION = "calibration"
+"""Key of facts.json under which the instrument's own limits are stored."""
+BOUNDS = (
+    "forwarded_fps", "forwarded_strict_fps", "lower_fps", "upper_fps", "ci_low_fps", "ci_high_fps", "search_min_fps",
+    "search_mean_fps", "search_max_fps", "forwarded_bps_l1", "forwarded_bps_l2", "loss_ratio", "search_seconds",
+    "load_trials", "perturbed_trials",
+)  # fmt: skip
+SHORT_BOUNDS = ("forwarded_strict_fps", "lower_fps", "upper_fps", "forwarded_bps_l2")
+LATENCIES = ("latency_p50_ns[", "latency_p99_ns[")
+CPUS = ("thread_cpu_ratio[", "cpu_busy_ratio[", "host_cpu_ratio")
+MOST_COLUMNS = 14
+"""Figures of one table; CSV has the others."""
+MOST_OPEN = 16
+"""Rows of a table of sentences that a page shows at once."""
+MOST_CAUSES = 6
+"""Different causes that are told in sentences."""
+MOST_DROPS = 4
+"""Named drops of one cell that are listed one by one."""
+
+
+def result_grids(
+    found: Forwarding, run: StoredRun, analysis: Analysis, names: Names, most: int
+) -> list[Grid]:
+    """Tables that belong to the results: ratios of directions, bounds, latency and CPU at the found rate."""
+    text = names.words.packets
+    own: dict[str, list[Estimate]] = {}
+    for estimate in analysis.estimates:
+        if estimate.measure == found.measure:
+            own.setdefault(estimate.metric, []).append(estimate)
+    grids = [direction_grid(found, run, names, most)] if found.ratios else []
+    if found.kind is PacketKind.FORWARDING:
+        wanted = {metric: own[metric] for metric in BOUNDS if metric in own}
+        grids += [_metrics(text.bounds, wanted, found, run, names, most)]
+    if found.kind is not PacketKind.LOAD_CURVE:
+        latencies = {metric: each for metric, each in own.items() if metric.startswith(LATENCIES)}
+        cpus = {metric: each for metric, each in own.items() if metric.startswith(CPUS)}
+        grids += [_metrics(text.latency, latencies, found, run, names, most)] if latencies else []
+        grids += [_metrics(text.cpu, cpus, found, run, names, most)] if cpus else []
+    return grids
+
+
+def short_grids(found: Forwarding, run: StoredRun, analysis: Analysis, names: Names, most: int) -> list[Grid]:
+    """What a terminal has room for: ratios and the main bounds."""
+    own = {
+        metric: [
+            each for each in analysis.estimates if (each.measure, each.metric) == (found.measure, metric)
+        ]
+        for metric in SHORT_BOUNDS
+    }
+    wanted = {metric: estimates for metric, estimates in own.items() if estimates}
+    grids = [direction_grid(found, run, names, most)] if found.ratios else []
+    if wanted and found.kind is PacketKind.FORWARDING:
+        grids.append(_metrics(names.words.packets.short_bounds, wanted, found, run, names, most))
+    return grids
+
+
+def direction_grid(found: Forwarding, run: StoredRun, names: Names, most: int) -> Grid:
+    """Both ways over one way of mean, min and max, per configuration."""
+    text, table = names.words.packets, names.words.table
+    factors = _factors([each.cell for each in found.ratios], run)
+    rows = [
+        (*(each.cell.get(factor, "") for factor in factors), *_ratio(each, names), str(each.n))
+        for each in found.ratios[:most]
+    ]
+    heads = (text.ratio_of.format(figure=figure) for figure in (table.mean, table.min, table.max))
+    return Grid(
+        caption=text.ratios.format(measure=names.measure(found.measure)),
+        heads=(*map(names.factor, factors), *heads, table.n),
+        rows=tuple(rows),
+        labels=len(factors),
+        notes=(text.ratios_note, *_left_out(len(rows), len(found.ratios), names)),
+    )
+
+
+def _ratio(each: DirectionRatio, names: Names) -> list[str]:
+    return [
+        names.words.none if ratio is None else numbers.fixed(ratio, 2)
+        for ratio in (each.mean, each.min, each.max)
+    ]
+
+
+def _factors(cells: Sequence[Mapping[str, str]], run: StoredRun) -> tuple[str, ...]:
+    """Factors that the cells have, in the plan's order."""
+    used = {factor for cell in cells for factor in cell}
+    return tuple(factor.name for factor in run.plan.factors if factor.name in used)
+
+
+def _left_out(shown: int, total: int, names: Names) -> tuple[str, ...]:
+    text = names.words.packets.cells_left_out
+    return (text.format(shown=shown, total=total),) if shown < total else ()
+
+
+def _metrics(
+    caption: str,
+    wanted: Mapping[str, Sequence[Estimate]],
+    found: Forwarding,
+    run: StoredRun,
+    names: Names,
+    most: int,
+) -> Grid:
+    """Means of some metrics, a row per cell."""
+    kept = dict(list(wanted.items())[:MOST_COLUMNS])
+    cells: dict[CellKey, Estimate] = {}
+    for estimates in kept.values():
+        for estimate in estimates:
+            cells.setdefault(cell_key(estimate.cell), estimate)
+    factors = columns(list(cells.values()), run)
+    shown = list(cells.items())[:most]
+    written = [
+        _column(metric, estimates, [key for key, _ in shown], names) for metric, estimates in kept.items()
+    ]
+    rows = tuple(
+        (*(each.cell.get(factor, "") for factor in factors), *(column[index] for _, column in written))
+        for index, (_, each) in enumerate(shown)
+    )
+    return Grid(
+        caption=caption.format(measure=names.measure(found.measure)),
+        heads=(*map(names.factor, factors), *(name for name, _ in written)),
+        rows=rows,
+        labels=len(factors),
+        folded=True,
+        notes=_left_out(len(rows), len(cells), names),
+    )
+
+
+def _column(
+    metric: str, estimates: Sequence[Estimate], cells: Sequence[CellKey], names: Names
+) -> tuple[str, list[str]]:
+    words = names.words
+    by = numbers.scale(metric, estimates[0].unit, [estimate.mean for estimate in estimates])
+    known = {cell_key(estimate.cell): estimate for estimate in estimates}
+    texts = []
+    for cell in cells:
+        each = known.get(cell)
+        decimals = numbers.estimate_decimals(each, by) if each is not None else 0
+        texts.append(words.none if each is None else numbers.figure(each.mean, by, decimals, words))
+    return head(names.metric(metric), by.unit, words), numbers.align(texts)
+
+
+def limit_lines(analysis: Analysis, names: Names) -> list[str]:
+    """A sentence per cause: how many cells of a measure it limited."""
+    text = names.words.packets
+    lines = []
+    for found in analysis.forwarding:
+        causes = Counter((each.verdict.limit, each.verdict.place) for each in found.cells)
+        for (limit, place), count in causes.most_common(MOST_CAUSES):
+            cause = _cause(limit, place, names)
+            measure = names.measure(found.measure)
+            lines.append(
+                text.limited.format(measure=measure, count=count, total=len(found.cells), limit=cause)
+            )
+        open_cells = sum(each.balance.closed_trials < each.balance.load_trials for each in found.cells)
+        if found.cells:
+            sheet = text.balance_open if open_cells else text.balance_closed
+            lines.append(
+                sheet.format(measure=names.measure(found.measure), count=open_cells, total=len(found.cells))
+            )
+    return lines
+
+
+def verdict_grid(found: Forwarding, run: StoredRun, names: Names, most: int) -> Grid:
+    """A sentence per cell: what limited it, with the figures that say so."""
+    text = names.words.packets
+    factors = _factors([each.cell for each in found.cells], run)
+    rows = tuple((*_levels(each, factors), *_verdict(each, names)) for each in found.cells[:most])
+    return Grid(
+        caption=text.verdicts.format(measure=names.measure(found.measure)),
+        heads=(*map(names.factor, factors), text.limited_by, text.load_trials, text.seen),
+        rows=rows,
+        labels=len(factors) + 3,
+        prose=True,
+        folded=len(rows) > MOST_OPEN,
+        notes=(*_left_out(len(rows), len(found.cells), names), *_unread(found, names)),
+    )
+
+
+def cell_lines(found: Forwarding, names: Names, most: int) -> list[str]:
+    """Verdict and balance sheet of each cell as sentences, for places too narrow for tables."""
+    text = names.words.packets
+    lines = []
+    for each in found.cells[:most]:
+        cell = names.cell(each.cell) or names.measure(found.measure)
+        limit, _, seen = _verdict(each, names)
+        lines.append(text.verdict_line.format(cell=cell, limit=limit, seen=seen))
+        drops, offered, forwarded, unexplained, closed = _sheet(each, names)
+        lines.append(
+            text.balance_line.format(
+                offered=offered, forwarded=forwarded, drops=drops, unexplained=unexplained, closed=closed
+            )
+        )
+    return [*lines, *_left_out(min(most, len(found.cells)), len(found.cells), names)]
+
+
+def _levels(each: CellTruth, factors: Sequence[str]) -> list[str]:
+    return [each.cell.get(factor, "") for factor in factors]
+
+
+def _verdict(each: CellTruth, names: Names) -> tuple[str, str, str]:
+    text, verdict = names.words.packets, each.verdict
+    limit = _cause(verdict.limit, verdict.place, names)
+    count = text.of.format(count=verdict.count, total=verdict.total) if verdict.total else names.words.none
+    return limit, count, verdict_sentence(each, names)
+
+
+def _cause(limit: str, place: str, names: Names) -> str:
+    """What limited, and where, unless that says the same."""
+    text = names.words.packets
+    name = text.limit_names.get(limit, limit)
+    return text.limit_at.format(limit=name, place=place) if place and place != limit else name
+
+
+def verdict_sentence(each: CellTruth, names: Names) -> str:
+    """What was seen, and how busy the host was then."""
+    verdict = each.verdict
+    seen = [_sentence(verdict.text)] if verdict.text else []
+    if verdict.cpu is not None:
+        busy, idle = numbers.percent(verdict.cpu_busy_ratio, 0), numbers.percent(verdict.idle_ratio, 0)
+        seen.append(names.words.packets.busy.format(cpu=verdict.cpu, busy=busy, idle=idle))
+    return " ".join(seen) or names.words.none
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def _unread(found: Forwarding, names: Names) -> tuple[str, ...]:
+    if found.samples_read >= found.samples_total:
+        return ()
+    text = names.words.packets.samples_left_out
+    return (text.format(read=found.samples_read, total=found.samples_total),)
+
+
+def balance_grid(found: Forwarding, run: StoredRun, names: Names, most: int) -> Grid:
+    """Offered = forwarded + named drops + unexplained, per cell."""
+    text = names.words.packets
+    factors = _factors([each.cell for each in found.cells], run)
+    rows = tuple((*_levels(each, factors), *_sheet(each, names)) for each in found.cells[:most])
+    return Grid(
+        caption=text.balance.format(measure=names.measure(found.measure)),
+        heads=(
+            *map(names.factor, factors), text.drops, text.offered, text.forwarded, text.unexplained, text.closed,
+        ),
+        rows=rows,
+        labels=len(factors) + 1,
+        prose=True,
+        folded=len(rows) > MOST_OPEN,
+        notes=(text.balance_note, *_left_out(len(rows), len(found.cells), names)),
+    )  # fmt: skip
+
+
+def _sheet(each: CellTruth, names: Names) -> tuple[str, ...]:
+    text, sheet = names.words.packets, each.balance
+    closed = text.of.format(count=sheet.closed_trials, total=sheet.load_trials)
+    counts = (sheet.offered_frames, sheet.forwarded_frames, sheet.unexplained_frames)
+    return (_drops(sheet.drops, names), *map(count, counts), closed)
+
+
+def _drops(drops: Sequence[Drop], names: Names) -> str:
+    text = names.words.packets
+    listed = [
+        text.drop.format(place=each.place, reason=each.reason, frames=count(each.frames))
+        for each in drops[:MOST_DROPS]
+    ]
+    rest = drops[MOST_DROPS:]
+    if rest:
+        listed.append(
+            text.more_drops.format(count=len(rest), frames=count(sum(each.frames for each in rest)))
+        )
+    return "; ".join(listed) or names.words.none
+
+
+def count(frames: int) -> str:
+    """A number of frames, its digits in threes."""
+    return f"{frames:,}".replace(",", NBSP).replace("-", numbers.MINUS)
+
+
+def path_grid(found: Sequence[Forwarding], names: Names, most: int) -> Grid | None:
+    """How each port reached its interface, and why not by a faster path; None where no samples tell."""
+    text = names.words.packets
+    rows = [
+        (names.measure(each.measure), path.subject, path.text, "; ".join(path.reasons) or text.as_wanted,
+         str(path.count))
+        for each in found
+        for path in each.paths
+    ]  # fmt: skip
+    if not rows:
+        return None
+    heads = (names.words.table.measure, text.port, text.path, text.reasons, text.trials)
+    return Grid(
+        caption=text.paths,
+        heads=heads,
+        rows=tuple(rows[:most]),
+        labels=4,
+        prose=True,
+        notes=_left_out(min(most, len(rows)), len(rows), names),
+    )
+
+
+def instrument_lines(analysis: Analysis, names: Names) -> list[str]:
+    """Sentences about the instrument: shared CPUs, and how much equal cells scatter."""
+    text = names.words.packets
+    found = analysis.forwarding
+    lines = [
+        text.shared_some.format(measure=names.measure(one.measure), text=each.text, count=each.count)
+        for one in found
+        for each in one.shared
+    ]
+    if not lines and any(each.samples_read for each in found):
+        lines.append(text.shared_none)
+    lines += [
+        text.spread.format(
+            measure=names.measure(each.measure),
+            spread=numbers.percent(analysis.spread[each.measure]),
+            detectable=numbers.percent(analysis.detectable[each.measure]),
+        )
+        for each in found
+        if each.measure in analysis.spread and each.measure in analysis.detectable
+    ]
+    return lines
+
+
+def calibration(run: StoredRun, words: Words) -> tuple[Fact, ...]:
+    """What the instrument itself can do on this host, as stored with the run; empty where it is not known."""
+    known = run.facts.get(CALIBRATION)
+    return entries(known, words) if isinstance(known, Mapping) else ()
+
+
+def other_facts(run: StoredRun, words: Words) -> tuple[Fact, ...]:
+    """The host's facts without what is shown as the instrument's."""
+    return entries({name: fact for name, fact in run.facts.items() if name != CALIBRATION}, words)

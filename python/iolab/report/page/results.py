@@ -1,0 +1,172 @@
+"""Results and charts of the page, one part per measure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from iolab.analysis.forwarding_types import Forwarding, PacketKind
+from iolab.analysis.line_rate import line_limits
+from iolab.analysis.types import Analysis, Estimate
+from iolab.experiment.experiment import Experiment
+from iolab.report import charts, curves, lines, numbers, packets, panels, tables
+from iolab.report.names import Names
+from iolab.report.selection import Shown, by_metric, choose, leading, side_metrics
+from iolab.report.sweeps import Sweep, sweep_of
+from iolab.report.words import Words
+from iolab.store.records import StoredRun, TrialRecord
+
+MOST_ROWS = 400
+"""Cells in all result tables together."""
+MOST_CHARTED = 96
+"""Cells in the charts of one metric, a row each."""
+MOST_SWEPT = 480
+"""Cells in the line charts of one metric."""
+MOST_OTHERS = 12
+"""Metrics beside the leading one that get charts."""
+SIDE_SHARE = 4
+"""The charts of other metrics have room for one cell in so many."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """One measure on the page."""
+
+    measure: str
+    """As it is called."""
+    key: str
+    """Identity of its charts in the page."""
+    head: str
+    """Of the column of means."""
+    table: tables.ResultTable
+    """Its leading metric."""
+    rows: tuple[Mapping[str, object], ...]
+    """The table's rows, decimal points aligned."""
+    metrics: tables.MetricsTable | None
+    """Means of all metrics."""
+    grids: tuple[tables.Grid, ...]
+    """Further tables of a measure that sends frames."""
+    charts: tuple[panels.Chart, ...]
+    """What is seen first."""
+    others: tuple[panels.Chart, ...]
+    """The other metrics, drawn."""
+    curves: tuple[tuple[str, tuple[panels.Chart, ...]], ...]
+    """Per cell, its figures against load."""
+    curves_folded: bool
+    """They stand beside a search, not in its place."""
+    curves_left_out: str
+    """Says how many cells have curves that are not drawn; empty where all are."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """A metric that is to be drawn."""
+
+    shown: Shown
+    """Its cells."""
+    sweep: Sweep | None
+    """The factor that is an axis; None: a row per cell."""
+
+
+def results(
+    run: StoredRun, analysis: Analysis, experiment: Experiment, trials: Sequence[TrialRecord], named: Names
+) -> list[Result]:
+    """Write and draw every measure."""
+    groups = by_metric(analysis)
+    shown = leading(analysis, run.plan.measures, MOST_ROWS)
+    plans = [_planned(each, groups, run, analysis) for each in shown]
+    every = [drawn.shown for first, others in plans for drawn in (*first, *others)]
+    found = panels.trials_by_cell(trials, every)
+    return [
+        _result(f"chart-{index + 1}", shown[index], plans[index], run, analysis, experiment, found, named)
+        for index in range(len(shown))
+    ]
+
+
+def _planned(
+    shown: Shown, groups: Mapping[tuple[str, str], Sequence[Estimate]], run: StoredRun, analysis: Analysis
+) -> tuple[list[_Drawn], list[_Drawn]]:
+    """What is drawn first, and what is folded."""
+    own = {metric: estimates for (measure, metric), estimates in groups.items() if measure == shown.measure}
+    first, others = side_metrics(list(own), shown.metric, _packets(shown.measure, analysis) is not None)
+    return (
+        [_drawn(own[metric], run, 1) for metric in first],
+        [_drawn(own[metric], run, SIDE_SHARE) for metric in others[:MOST_OTHERS]],
+    )
+
+
+def _packets(measure: str, analysis: Analysis) -> Forwarding | None:
+    return next((each for each in analysis.forwarding if each.measure == measure), None)
+
+
+def _drawn(estimates: Sequence[Estimate], run: StoredRun, share: int) -> _Drawn:
+    sweep = sweep_of(estimates, run)
+    if sweep is not None:
+        return _Drawn(lines.choose(estimates, sweep, run, MOST_SWEPT // share), sweep)
+    first = estimates[0]
+    return _Drawn(choose(first.measure, first.metric, estimates, MOST_CHARTED // share), None)
+
+
+def _result(
+    key: str,
+    shown: Shown,
+    planned: tuple[Sequence[_Drawn], Sequence[_Drawn]],
+    run: StoredRun,
+    analysis: Analysis,
+    experiment: Experiment,
+    trials: panels.Trials,
+    named: Names,
+) -> Result:
+    words = named.words
+    table = tables.results(shown, run, analysis, named)
+    found = _packets(shown.measure, analysis)
+    drawn = [
+        tuple(_chart(each, run, experiment, trials, named) for each in part) for part in planned
+    ]  # fmt: skip
+    return Result(
+        measure=named.measure(shown.measure),
+        key=key,
+        head=tables.head(words.table.mean, table.unit, words),
+        table=table,
+        rows=_aligned(table, words),
+        metrics=tables.all_metrics(table, analysis, named),
+        grids=tuple(packets.result_grids(found, run, analysis, named, MOST_ROWS)) if found else (),
+        charts=drawn[0],
+        others=drawn[1],
+        curves=curves.charts(found, named) if found else (),
+        curves_folded=found is not None and found.kind is not PacketKind.LOAD_CURVE,
+        curves_left_out=_curves_left_out(found, words) if found else "",
+    )
+
+
+def _chart(
+    drawn: _Drawn, run: StoredRun, experiment: Experiment, trials: panels.Trials, named: Names
+) -> panels.Chart:
+    if drawn.sweep is None:
+        return charts.chart(drawn.shown, run, trials, named)
+    limits = line_limits(drawn.shown.estimates, experiment)
+    return lines.chart(drawn.shown, drawn.sweep, run, trials, named, limits)
+
+
+def _curves_left_out(found: Forwarding, words: Words) -> str:
+    total = curves.cell_count(found)
+    if total <= curves.MOST_CELLS:
+        return ""
+    return words.packets.cells_left_out.format(shown=curves.MOST_CELLS, total=total)
+
+
+def _aligned(table: tables.ResultTable, words: Words) -> tuple[Mapping[str, object], ...]:
+    columns = {
+        name: numbers.align([getattr(row, name) for row in table.rows]) for name in ("mean", "min", "max")
+    }
+    return tuple(
+        {
+            "levels": row.levels,
+            "reference": row.reference,
+            "marked": row.marked,
+            "marked_text": words.table.marked.format(count=row.marked),
+            "ci": row.ci,
+            "n": row.n,
+            "change": row.change,
+            **{name: column[index] for name, column in columns.items()},
+        }
+        for index, row in enumerate(table.rows)
+    )

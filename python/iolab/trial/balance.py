@@ -1,0 +1,203 @@
+"""The balance sheet of a load trial: offered = forwarded + named drops per hop + unexplained. Pure.
+
+Counters are differences between two readings, one before the first frame and one behind the drained barrier. A drop is
+named once, where the frame was lost: what a port refuses because the far end's ring is full is told of the far end.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from iolab.agent.messages import Reading
+from iolab.agent.traffic import DeviceCounts, ReceiverReport, SenderReport, TrafficRan
+from iolab.lab.placement import Way
+
+RING_FULL, NO_BUFFER, RULE, QDISC, BACKLOG = "ring full", "no buffer", "rule", "qdisc", "backlog"
+RECEIVER = "receiver"
+XDP_LOSSES = ("xdp_xmit_errors", "xdp_tx_errors")
+"""Ends of the names of veth's own counters (ethtool -S) for frames that an XDP program sent and no ring took."""
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """Where an end of a link is found in readings."""
+
+    ref: str
+    """As machine.port."""
+    netns: str | None
+    """Network namespace."""
+    interface: str
+    """Interface."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything that is counted, at one time."""
+
+    reading: Reading
+    """The kernel's counters."""
+    devices: Mapping[str, DeviceCounts]
+    """Of reference devices, by the port where frames come in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Frames lost at one place for one reason."""
+
+    place: str
+    """machine.port, cpuN, device machine.port, or receiver."""
+    reason: str
+    """Why, in one or two words."""
+    frames: int
+    """How many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """One direction's balance."""
+
+    direction: str
+    """From->to."""
+    offered_frames: int
+    """Frames that left the sender."""
+    forwarded_frames: int
+    """First copies that arrived whole."""
+    drops: tuple[Drop, ...]
+    """Named losses, in the order of the way."""
+    unexplained_frames: int
+    """What no counter tells of; below zero: counters tell of more than is missing."""
+
+
+def offered_frames(sender: SenderReport) -> int:
+    """Return the frames that left the sender: accepted by its interface, or refused because the far ring was full.
+
+    The ends of a veth pair are a sender and somebody else's receive ring. A frame that does not fit there was sent, and
+    lost at the far end, as on a cable.
+    """
+    return sender.offered_frames + sender.refused_frames
+
+
+def due_frames(sender: SenderReport) -> int:
+    """Return the frames of the schedule that the sender could have sent: without those due while the host held it up.
+
+    A schedule that was shifted by a logged stall is that much shorter, and its rate is as intended otherwise.
+    """
+    held_ns = sum(stall.slipped_ns for stall in sender.stalls if stall.cause == "not_asked")
+    span_ns = max(1, sender.end_ns - sender.begin_ns)
+    held = round(sender.intended_frames * min(1.0, held_ns / span_ns))
+    return max(offered_frames(sender), sender.intended_frames - held)
+
+
+def balances(
+    directions: Sequence[Way],
+    ports: Mapping[str, Port],
+    ran: TrafficRan,
+    before: Snapshot,
+    after: Snapshot,
+) -> tuple[Balance, ...]:
+    """Return the balance of each direction; senders are in the order of the directions."""
+    missing: list[int] = []
+    named: list[list[Drop]] = []
+    for index, way in enumerate(directions):
+        receiver = next(one for one in ran.receivers if one.of == index)
+        drops = [*_on_the_way(way, ports, receiver, before, after), *_in_the_receiver(receiver)]
+        lost = offered_frames(ran.senders[index]) - receiver.received_frames
+        missing.append(lost - sum(drop.frames for drop in drops))
+        named.append(drops)
+    _share_backlogs(named, missing, before.reading, after.reading)
+    return tuple(
+        Balance(
+            direction=way.name,
+            offered_frames=offered_frames(ran.senders[index]),
+            forwarded_frames=next(one for one in ran.receivers if one.of == index).received_frames,
+            drops=tuple(named[index]),
+            unexplained_frames=missing[index],
+        )
+        for index, way in enumerate(directions)
+    )
+
+
+def _on_the_way(
+    way: Way, ports: Mapping[str, Port], receiver: ReceiverReport, before: Snapshot, after: Snapshot
+) -> list[Drop]:
+    found: list[Drop] = []
+    own = receiver.socket.dropped_frames  # the kernel counts these at the interface as well
+    for out, into in way.hops:
+        leaving, arriving = ports[out], ports[into]
+        redirected = _xdp_losses(leaving, before, after)  # veth counts these at both ends
+        found.append(Drop(into, RING_FULL, _interface(leaving, before, after, "tx_dropped") + redirected))
+        found.append(Drop(out, QDISC, _qdisc(leaving, before, after)))
+        found.append(Drop(out, "tx_errors", _interface(leaving, before, after, "tx_errors")))
+        twice = redirected + (own if into == way.target.ref else 0)
+        dropped = _interface(arriving, before, after, "rx_dropped")
+        found.append(Drop(into, "rx_dropped", max(0, dropped - twice)))
+        found.append(Drop(into, "rx_errors", _interface(arriving, before, after, "rx_errors")))
+        if into in after.devices and into in before.devices:
+            ruled = after.devices[into].dropped_frames - before.devices[into].dropped_frames
+            found.append(Drop(f"device {into}", RULE, ruled))
+    return [drop for drop in found if drop.frames > 0]
+
+
+def _in_the_receiver(receiver: ReceiverReport) -> list[Drop]:
+    socket = receiver.socket
+    pairs = ((RING_FULL, socket.ring_full_frames), (NO_BUFFER, socket.no_buffer_frames))
+    found = [Drop(RECEIVER, reason, frames) for reason, frames in pairs if frames > 0]
+    if receiver.late_frames or receiver.corrupted_frames:
+        found.append(Drop(RECEIVER, "late or damaged", receiver.late_frames + receiver.corrupted_frames))
+    return found
+
+
+def _share_backlogs(named: list[list[Drop]], missing: list[int], before: Reading, after: Reading) -> None:
+    """Give each CPU's backlog drops to the directions that miss frames: the counter does not say whose they were."""
+    for cpu, frames in _backlogs(before, after).items():
+        left = frames
+        for index, drops in enumerate(named):
+            taken = min(left, max(0, missing[index]))
+            if taken:
+                drops.append(Drop(f"cpu{cpu}", BACKLOG, taken))
+                missing[index] -= taken
+                left -= taken
+
+
+def _backlogs(before: Reading, after: Reading) -> dict[int, int]:
+    def counted(reading: Reading) -> dict[int, int]:
+        rows = (row for seen in reading.observations if seen.sampler == "softnet" for row in seen.cpus)
+        return {row["cpu"]: row["dropped"] for row in rows}
+
+    earlier = counted(before)
+    return {cpu: count - earlier.get(cpu, count) for cpu, count in counted(after).items()}
+
+
+def _interface(port: Port, before: Snapshot, after: Snapshot, counter: str) -> int:
+    earlier = before.reading.interface(port.netns, port.interface)
+    later = after.reading.interface(port.netns, port.interface)
+    if earlier is None or later is None:
+        return 0
+    return int(getattr(later, counter) - getattr(earlier, counter))
+
+
+def _qdisc(port: Port, before: Snapshot, after: Snapshot) -> int:
+    def counted(reading: Reading) -> int:
+        return sum(
+            row.drops
+            for seen in reading.observations
+            if seen.sampler == "qdiscs" and seen.netns == port.netns
+            for row in seen.qdiscs
+            if row.interface == port.interface and row.parent == "root"
+        )
+
+    return counted(after.reading) - counted(before.reading)
+
+
+def _xdp_losses(port: Port, before: Snapshot, after: Snapshot) -> int:
+    def counted(reading: Reading) -> int:
+        return sum(
+            value
+            for seen in reading.observations
+            if seen.sampler == "drops" and seen.netns == port.netns
+            for row in seen.drops
+            if row.place == "driver" and row.name == port.interface
+            for name, value in row.counters.items()
+            if name.endswith(XDP_LOSSES)
+        )
+
+    return counted(after.reading) - counted(before.reading)

@@ -1,0 +1,179 @@
+"""The highest rate with acceptable loss: a strategy asks for load trials until it knows; then latency at shares of it.
+
+How loads are chosen is in trial/search; what one load trial is, in trial/load.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from iolab.agent.messages import Json
+from iolab.experiment.measures import Forwarding, LoadCurve, Packets
+from iolab.lab.frames import bps_l1, bps_l2, fps_of, line_fps, mean_bytes, sizes_of
+from iolab.trial.load import LoadBench, LoadRecord
+from iolab.trial.measured import Measured
+from iolab.trial.packet_figures import (
+    balance_metrics,
+    common_warnings,
+    latency_metrics,
+    mean_loss,
+    percent,
+    raw_samples,
+    use_metrics,
+)
+from iolab.trial.result import Metric, Warning
+from iolab.trial.search.bisect import Bisect
+from iolab.trial.search.fast import Fast
+from iolab.trial.search.mlr import Mlr
+from iolab.trial.search.types import Found, Goal, LoadTrial, StopReason, Strategy
+from iolab.trial.site import Site
+
+NS_PER_S = 1_000_000_000
+IDLE_FPS = 1000.0
+"""Load at which latency is that of an idle device: a frame each millisecond [frames/s]."""
+LOWEST_FPS = 1000.0
+"""Lowest load of a search: below it a trial of 10/loss_ratio frames takes minutes [frames/s]."""
+UNKNOWN_CEILING_FPS = 5e6
+"""Highest load where neither a line nor a calibration sets one: more than one CPU sends through a kernel [frames/s]."""
+CURVE_LIMIT_NS = 20 * NS_PER_S
+"""Longest search for what 100 % of a load curve is: twice what one takes on a calm host [ns]."""
+CEILING_SLACK = 1.1
+"""A calibrated ceiling is where the generator may be the limit, not where it must be."""
+
+
+def measure_forwarding(site: Site, measure: Forwarding) -> Measured:
+    """Find the rate, then measure latency at shares of it.
+
+    Raises:
+        TrialFailed: the ports could not be opened, or a load trial could not be run.
+        AgentError: the agent is gone.
+    """
+    strategy = make_strategy(measure, site)
+    with LoadBench(site, measure, measure.loss_ratio) as bench:
+        records, found = search(bench, strategy)
+        begin_ns = records[0].begin_ns
+        end_ns = records[-1].begin_ns + records[-1].result.duration_ns
+        rate_fps = found.robust_fps or 0.0
+        at_rate: list[LoadRecord] = []
+        if rate_fps:
+            for share in measure.latency_at:
+                fps = max(IDLE_FPS, rate_fps * share)
+                trial = LoadTrial(intended_fps=fps, duration_ns=measure.trial)
+                at_rate.append(bench.run(trial, "at-rate", share))
+        everything = [*records, *at_rate]
+        metrics = _metrics(measure, found, records, len(bench.directions), (end_ns - begin_ns) / NS_PER_S)
+        for record in at_rate:
+            metrics |= latency_metrics([record], percent(record.share_ratio or 0.0))
+        return Measured(
+            metrics=metrics,
+            warnings=(*_warnings(found), *common_warnings(bench, everything)),
+            measured_ns=sum(record.result.duration_ns for record in everything),
+            commands=(),
+            raw=raw_samples(
+                bench, everything, search=raw_search(measure.search, strategy.goal, found),
+                rate_fps=rate_fps * len(bench.directions),
+            ),
+        )  # fmt: skip
+
+
+def make_strategy(measure: Forwarding, site: Site) -> Strategy:
+    """Return the search of a measure."""
+    goal = Goal(
+        loss_ratio=measure.loss_ratio,
+        relative_width=measure.width,
+        min_fps=LOWEST_FPS,
+        max_fps=highest_fps(measure, site),
+        trial_ns=measure.trial,
+        reruns=measure.reruns,
+        limit_ns=measure.limit,
+    )
+    match measure.search:
+        case "fast":
+            return Fast(goal)
+        case "mlr":
+            return Mlr(goal=goal)
+        case "bisect":
+            start = None if measure.start is None else fps_of(measure.start, measure, "start")
+            return Bisect(goal, start_fps=start, searches=measure.trials)
+
+
+def highest_fps(measure: Packets, site: Site) -> float:
+    """Return the highest load that makes sense in one direction: the line, or what the generator can do."""
+    size = int(mean_bytes(sizes_of(measure)))
+    ceiling = site.calibration.ceiling_fps(measure.path, size) if site.calibration is not None else None
+    known = UNKNOWN_CEILING_FPS if ceiling is None else ceiling * CEILING_SLACK
+    line = line_fps(measure)
+    return max(LOWEST_FPS * 2, min(known, line if line is not None else known))
+
+
+def search(bench: LoadBench, strategy: Strategy) -> tuple[list[LoadRecord], Found]:
+    """Run load trials as a strategy wants them; return them and what they say."""
+    records: list[LoadRecord] = []
+    while isinstance(trial := strategy.propose([record.result for record in records]), LoadTrial):
+        records.append(bench.run(trial, "search"))
+    return records, strategy.conclude([record.result for record in records])
+
+
+def searched_rate(bench: LoadBench, measure: LoadCurve) -> tuple[list[LoadRecord], Found, Strategy]:
+    """Find the rate that a load curve refers to."""
+    goal = Goal(
+        loss_ratio=measure.loss_ratio,
+        relative_width=0.01,
+        min_fps=LOWEST_FPS,
+        max_fps=highest_fps(measure, bench.site),
+        limit_ns=CURVE_LIMIT_NS,
+    )
+    strategy = Fast(goal)
+    return (*search(bench, strategy), strategy)
+
+
+def raw_search(name: str, goal: Goal, found: Found) -> Json:
+    """Return a search for the samples folder."""
+    return {"strategy": name, "goal": asdict(goal), "found": {**asdict(found), "reason": str(found.reason)}}
+
+
+def _metrics(
+    measure: Forwarding, found: Found, records: Sequence[LoadRecord], directions: int, seconds: float
+) -> dict[str, Metric]:
+    sizes, rate_fps = sizes_of(measure), (found.robust_fps or 0.0) * directions
+    at_lower = [records[place] for place in found.lower_trials]
+    unknown = 0.0 if found.reason is StopReason.NOTHING_PASSES else None  # what was not found is no zero
+    rates = {
+        "forwarded_fps": found.robust_fps or unknown,
+        "forwarded_strict_fps": found.strict_fps or unknown,
+        "lower_fps": found.lower_fps or unknown,
+        "upper_fps": found.upper_fps,
+        "ci_low_fps": None if found.interval_fps is None else found.interval_fps[0],
+        "ci_high_fps": None if found.interval_fps is None else found.interval_fps[1],
+    }
+    if len(found.searches_fps) > 1:
+        rates["search_min_fps"] = min(found.searches_fps)
+        rates["search_mean_fps"] = sum(found.searches_fps) / len(found.searches_fps)
+        rates["search_max_fps"] = max(found.searches_fps)
+    metrics = {name: Metric(fps * directions, "pps") for name, fps in rates.items() if fps is not None}
+    if "forwarded_fps" in metrics:
+        metrics["forwarded_bps_l1"] = Metric(bps_l1(rate_fps, sizes), "bit/s")
+        metrics["forwarded_bps_l2"] = Metric(bps_l2(rate_fps, sizes), "bit/s")
+    metrics["search_seconds"] = Metric(seconds, "s")
+    metrics["load_trials"] = Metric(float(found.trials), "count")
+    metrics["perturbed_trials"] = Metric(float(found.perturbed_trials), "count")
+    loss = mean_loss(at_lower)
+    if loss is not None:
+        metrics["loss_ratio"] = Metric(loss, "ratio")
+    return {**metrics, **balance_metrics(records), **use_metrics(at_lower)}
+
+
+def _warnings(found: Found) -> tuple[Warning, ...]:
+    match found.reason:
+        case StopReason.NARROW:
+            return ()
+        case StopReason.GENERATOR:
+            advice = "the device can do at least this; a host with more CPUs can ask for more"
+            return (Warning("generator-limited", found.text, advice),)
+        case StopReason.LINE:
+            return (Warning("line-limited", found.text, "the device can do at least this"),)
+        case StopReason.NOTHING_PASSES:
+            advice = "look at the verdicts and balance sheets in the samples, and at the load curve"
+            return (Warning("nothing-passed", found.text, advice),)
+        case _:
+            advice = "the bounds are what is known; allow more time with limit, or more loss with loss_ratio"
+            return (Warning("search-partial", found.text, advice),)

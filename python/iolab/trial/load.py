@@ -1,0 +1,238 @@
+"""One load trial: ports that stand open, counters before, frames, the drained barrier, counters after.
+
+It chooses no load: searches, curves and latency ask for one and get a record of all that was seen.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from iolab.agent.client import Refused
+from iolab.agent.messages import Json, Reading, decode
+from iolab.agent.traffic import DeviceCounts, PortOpened, TrafficRan, open_ports, run_traffic
+from iolab.experiment.measures import Packets
+from iolab.lab.packets import device_id
+from iolab.lab.placement import Way, next_hop, ways
+from iolab.lab.resources import scheduled
+from iolab.lab.shown import Interface, value_shown
+from iolab.trial.balance import Balance, Port, Snapshot, balances, due_frames, offered_frames
+from iolab.trial.histograms import Summary, merged, summary
+from iolab.trial.measured import TrialFailed
+from iolab.trial.packets import SET, open_params, run_params
+from iolab.trial.search.types import LoadResult, LoadTrial
+from iolab.trial.site import Site
+from iolab.trial.use import cpu_uses, steal_ns, thread_uses, threads_argv, threads_read
+from iolab.trial.verdict import CpuUse, Thread, Verdict, judge, perturbations
+
+SAMPLERS = ("cpu", "softnet", "interfaces", "qdiscs", "drops")
+PATIENCE_S = 10.0
+NS_PER_S = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadRecord:
+    """Everything about one load trial."""
+
+    purpose: str
+    """search, at-rate, curve or latency."""
+    share_ratio: float | None
+    """Of the found rate; None in a search."""
+    begin_ns: int
+    """When the first frame was due [ns, monotonic]."""
+    result: LoadResult
+    """What the search needs of it; sums over directions, but `intended_fps` is per direction."""
+    directions: int
+    """Directions sent at once."""
+    balances: tuple[Balance, ...]
+    """Per direction."""
+    verdict: Verdict
+    """What limited it."""
+    latency: Summary | None
+    """Over all directions [ns]; None where no frame arrived."""
+    disorder: tuple[int, int]
+    """Reordered and duplicate frames."""
+    cpus: tuple[CpuUse, ...]
+    """Of the host."""
+    threads: tuple[Thread, ...]
+    """Of the instrument and of the system under test."""
+    traffic: Json
+    """The agent's answer, whole."""
+
+    @property
+    def offered_fps(self) -> float:
+        """Return the sum over directions [frames/s]."""
+        return self.result.offered_frames * NS_PER_S / self.result.duration_ns
+
+    @property
+    def forwarded_fps(self) -> float:
+        """Return the sum over directions [frames/s]."""
+        return self.result.forwarded_frames * NS_PER_S / self.result.duration_ns
+
+    @property
+    def unexplained_frames(self) -> int:
+        """Return the frames that no counter accounts for, both signs counted."""
+        return sum(abs(balance.unexplained_frames) for balance in self.balances)
+
+
+class LoadBench:
+    """Ports of a standing lab, open for load trials. Use as a context manager: leaving closes them."""
+
+    def __init__(self, site: Site, measure: Packets, loss_ratio: float) -> None:
+        if site.placement is None:
+            raise TrialFailed("sending frames: the lab was not arranged for packets")
+        self.site = site
+        self.measure = measure
+        self.directions = ways(site.lab, site.topology, measure)
+        self.ports: tuple[PortOpened, ...] = ()
+        self._loss_ratio = loss_ratio
+        self._places = _places(site, self.directions)
+        self._macs: Mapping[str, str] = {}
+        self._number = 0
+
+    def __enter__(self) -> Self:
+        """Open the ports.
+
+        Raises:
+            TrialFailed: an interface is missing, down, too small for the frames, or carries a program.
+        """
+        assert self.site.placement is not None
+        try:
+            params = open_params(self.measure, self.directions, self.site.placement)
+            self.ports = open_ports(self.site.agent, params)
+            self._schedule(self.site.placement.instrument_priority)
+            self._macs = {way.name: self._mac(next_hop(self.site.lab, way)) for way in self.directions}
+        except Refused as error:
+            self.__exit__(None, None, None)
+            raise TrialFailed(str(error)) from error
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        """Close the ports, if they are open."""
+        self._schedule(None)
+        try:
+            self.site.agent.call("traffic.close", {"id": SET})
+        except Refused:
+            self.ports = ()  # there was no set: it could not be opened
+
+    def run(self, trial: LoadTrial, purpose: str, share_ratio: float | None = None) -> LoadRecord:
+        """Run one load trial.
+
+        Raises:
+            TrialFailed: the agent could not run it.
+        """
+        self._number += 1
+        params = run_params(
+            self.measure,
+            self.site.lab,
+            self.directions,
+            self._macs,
+            fps=trial.intended_fps,
+            duration_ns=trial.duration_ns,
+            number=self._number,
+        )
+        try:
+            before, threads_before = self._count()
+            ran = run_traffic(self.site.agent, params)
+            after, threads_after = self._count()
+        except Refused as error:
+            raise TrialFailed(f"sending at {trial.intended_fps:.0f} frames/s: {error}") from error
+        if any(not receiver.drained for receiver in ran.receivers):
+            raise TrialFailed(
+                f"sending at {trial.intended_fps:.0f} frames/s: frames still arrived a second after the last was sent; "
+                "is something else sending on this link?"
+            )
+        uses = thread_uses(self.site, self.directions, ran, threads_before, threads_after)
+        return self._record(trial, purpose, share_ratio, ran, before, after, uses)
+
+    def _schedule(self, priority: int | None) -> None:
+        """Give the agent's threads a priority; those that it starts for a trial inherit it."""
+        agent = self.site.agent
+        program, *words = scheduled(priority, str(agent.hello.pid))
+        agent.run((program, "--all-tasks", *words))  # an ordinary user may not: then all are normal
+
+    def _record(
+        self,
+        trial: LoadTrial,
+        purpose: str,
+        share_ratio: float | None,
+        ran: TrafficRan,
+        before: Snapshot,
+        after: Snapshot,
+        threads: tuple[Thread, ...],
+    ) -> LoadRecord:
+        sheet = balances(self.directions, self._places, ran, before, after)
+        result = LoadResult(
+            intended_fps=trial.intended_fps,
+            duration_ns=trial.duration_ns,
+            intended_frames=sum(due_frames(sender) for sender in ran.senders),
+            offered_frames=sum(offered_frames(sender) for sender in ran.senders),
+            forwarded_frames=sum(receiver.received_frames for receiver in ran.receivers),
+            perturbations=perturbations(ran.senders, ran.receivers, steal_ns(before.reading, after.reading)),
+            overhead_ns=_span_ns(before.reading, after.reading) - trial.duration_ns,
+        )
+        cpus = cpu_uses(before.reading, after.reading)
+        return LoadRecord(
+            purpose=purpose,
+            share_ratio=share_ratio,
+            begin_ns=min(sender.begin_ns for sender in ran.senders),
+            result=result,
+            directions=len(self.directions),
+            balances=sheet,
+            verdict=judge(result, self._loss_ratio, sheet, cpus, threads),
+            latency=summary(merged([receiver.latency_ns for receiver in ran.receivers])),
+            disorder=(
+                sum(receiver.reordered_frames for receiver in ran.receivers),
+                sum(receiver.duplicate_frames for receiver in ran.receivers),
+            ),
+            cpus=cpus,
+            threads=threads,
+            traffic=ran.raw,
+        )
+
+    def _count(self) -> tuple[Snapshot, Mapping[int, int]]:
+        """Read every counter; return them, and the time that each thread has run [ns] by process id."""
+        agent = self.site.agent
+        netns = list(dict.fromkeys(port.netns for port in self._places.values()))
+        running = [ref for ref in self._places if self._is_device(ref)]
+        argv = threads_argv(self.site.threads.values())
+        asked = agent.begin("command.run", {"argv": list(argv)})
+        devices = {ref: agent.begin("device.read", {"id": device_id(ref)}) for ref in running}
+        reading = agent.read_samples(netns, SAMPLERS)
+        counts = {
+            ref: decode(DeviceCounts, pending.result(PATIENCE_S), "device.read result")
+            for ref, pending in devices.items()
+        }
+        return Snapshot(reading, counts), threads_read(asked.result(PATIENCE_S)["stdout"])
+
+    def _is_device(self, ref: str) -> bool:
+        return self.site.lab.machines[ref.partition(".")[0]].forward == "xdp"
+
+    def _mac(self, ref: str) -> str:
+        """Return the MAC address of a port of the lab."""
+        opened = next((port for port in self.ports if port.name == ref), None)
+        if opened is not None:
+            return opened.mac
+        port = self._places[ref]
+        shown = self.site.agent.run(
+            ("ip", "-j", "-d", "addr", "show", "dev", port.interface), netns=port.netns
+        )
+        mac = value_shown(Interface(port.interface, "mac"), shown.stdout)
+        if mac is None:
+            raise TrialFailed(f"finding the MAC address of {ref}: {shown.stderr.strip() or 'not shown'}")
+        return mac
+
+
+def _places(site: Site, directions: Sequence[Way]) -> dict[str, Port]:
+    """Return where every port on the way is found, in the order of the ways."""
+    ports = {port.ref: port for port in site.topology.ports()}
+    refs = dict.fromkeys(ref for way in directions for hop in way.hops for ref in hop)
+    return {ref: Port(ref, ports[ref].netns, ports[ref].name) for ref in refs}
+
+
+def _span_ns(before: Reading, after: Reading) -> int:
+    """Return the time from the first counter before to the last counter after a trial [ns]."""
+    begin = min(seen.begin_ns for seen in before.observations)
+    return max(seen.end_ns for seen in after.observations) - begin

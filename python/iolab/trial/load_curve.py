@@ -1,0 +1,93 @@
+"""Forwarded rate, loss, latency and CPU against offered load: one load trial per step of a known rate."""
+
+from iolab.agent.messages import Json
+from iolab.experiment.measures import LoadCurve
+from iolab.lab.frames import fps_of, line_fps
+from iolab.trial.forwarding import raw_search, searched_rate
+from iolab.trial.load import LoadBench, LoadRecord
+from iolab.trial.measured import Measured, TrialFailed
+from iolab.trial.packet_figures import (
+    balance_metrics,
+    common_warnings,
+    latency_metrics,
+    percent,
+    raw_samples,
+    use_metrics,
+)
+from iolab.trial.result import Metric, Warning
+from iolab.trial.search.types import LoadTrial
+from iolab.trial.site import Site
+
+
+def measure_load_curve(site: Site, measure: LoadCurve) -> Measured:
+    """Measure every step.
+
+    Raises:
+        TrialFailed: the ports could not be opened, a load trial could not be run, or no rate was found.
+        AgentError: the agent is gone.
+    """
+    with LoadBench(site, measure, measure.loss_ratio) as bench:
+        found: list[LoadRecord] = []
+        searched: Json = None
+        notes: tuple[Warning, ...] = ()
+        if measure.rate is not None:
+            rate_fps = fps_of(measure.rate, measure, "rate")
+        else:
+            found, result, strategy = searched_rate(bench, measure)
+            searched = raw_search("fast", strategy.goal, result)
+            rate_fps = result.robust_fps or max(record.forwarded_fps for record in found) / len(
+                bench.directions
+            )
+            if not rate_fps:
+                raise TrialFailed(f"looking for the rate of the load curve: {result.text}")
+            notes += () if result.robust_fps else (_unfound(result.text),)
+        steps = [bench.run(_trial(measure, rate_fps * share), "curve", share) for share in measure.steps]
+        everything = [*found, *steps]
+        total_fps = rate_fps * len(bench.directions)
+        metrics = {
+            "forwarded_fps": Metric(max(step.forwarded_fps for step in steps), "pps"),
+            "rate_fps": Metric(total_fps, "pps"),
+            **balance_metrics(everything),
+        }
+        for step in steps:
+            metrics |= _step(step)
+        return Measured(
+            metrics=metrics,
+            warnings=(*notes, *_above_line(measure, rate_fps), *common_warnings(bench, everything)),
+            measured_ns=sum(record.result.duration_ns for record in everything),
+            commands=(),
+            raw=raw_samples(bench, everything, search=searched, rate_fps=total_fps),
+        )
+
+
+def _unfound(text: str) -> Warning:
+    advice = "give the measure a rate, or let other work of the host end first"
+    return Warning("search-partial", f"100 % is the highest rate forwarded with any loss: {text}", advice)
+
+
+def _trial(measure: LoadCurve, fps: float) -> LoadTrial:
+    line = line_fps(measure)
+    return LoadTrial(
+        intended_fps=max(1.0, fps if line is None else min(fps, line)), duration_ns=measure.trial
+    )
+
+
+def _step(record: LoadRecord) -> dict[str, Metric]:
+    label = percent(record.share_ratio or 0.0)
+    return {
+        f"offered_fps[{label}]": Metric(record.offered_fps, "pps"),
+        f"forwarded_fps[{label}]": Metric(record.forwarded_fps, "pps"),
+        f"loss_ratio[{label}]": Metric(record.result.loss_ratio, "ratio"),
+        f"unsent_ratio[{label}]": Metric(record.result.unsent_ratio, "ratio"),
+        **latency_metrics([record], label),
+        **use_metrics([record], label),
+    }
+
+
+def _above_line(measure: LoadCurve, rate_fps: float) -> tuple[Warning, ...]:
+    line = line_fps(measure)
+    beyond = [share for share in measure.steps if line is not None and rate_fps * share > line]
+    if not beyond:
+        return ()
+    text = f"{len(beyond)} steps, from {percent(min(beyond))} on, are above the line and were run at the line's rate"
+    return (Warning("line-limited", text, "the device can do more than the line can carry"),)

@@ -1,0 +1,27 @@
+"""What every measurement gives back, and how it fails."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from iolab.agent.messages import Json
+from iolab.trial.result import CommandRecord, Metric, Warning
+
+
+class TrialFailed(Exception):
+    """The trial could not be carried out; the message is the reason that is recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What one measurement gave."""
+
+    metrics: Mapping[str, Metric]
+    """By name."""
+    warnings: tuple[Warning, ...]
+    """What to know about them."""
+    measured_ns: int
+    """Time that frames or programs ran [ns]."""
+    commands: tuple[CommandRecord, ...]
+    """The programs that measured."""
+    raw: Json
+    """Reports and counter readings, for the samples folder."""

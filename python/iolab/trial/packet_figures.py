@@ -1,0 +1,206 @@
+"""Metrics and raw samples of packet trials, from load records. Pure; defined in docs/method/forwarding.md."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from statistics import fmean
+
+from iolab.agent.messages import Json
+from iolab.lab.frames import sizes_of
+from iolab.lab.placement import Way
+from iolab.trial.load import LoadBench, LoadRecord
+from iolab.trial.result import Metric, Warning
+from iolab.trial.verdict import Limit
+
+RAW_SCHEMA = 1
+"""Version of the raw samples of packet trials."""
+
+
+def percent(share: float) -> str:
+    """Return a share as metrics name it: 50 %."""
+    return f"{share * 100:.6g} %"
+
+
+def labelled(name: str, label: str) -> str:
+    """Return the name of a metric with a label: loss_ratio[50 %]."""
+    return f"{name}[{label}]" if label else name
+
+
+def latency_metrics(records: Sequence[LoadRecord], label: str = "") -> dict[str, Metric]:
+    """Return the percentiles of one load."""
+    shown = [record.latency for record in records if record.latency is not None]
+    if not shown:
+        return {}
+    one = shown[-1]
+    values = {"p50": one.p50, "p99": one.p99, "p999": one.p999, "max": one.max}
+    return {
+        labelled(f"latency_{name}_ns", label): Metric(float(value), "ns") for name, value in values.items()
+    }
+
+
+def use_metrics(records: Sequence[LoadRecord], label: str = "") -> dict[str, Metric]:
+    """Return what CPUs and threads did, on average over records."""
+    if not records:
+        return {}
+    before = f"{label} " if label else ""
+    busy: dict[int, list[float]] = {}
+    steal: list[float] = []
+    threads: dict[str, list[float]] = {}
+    for record in records:
+        for cpu in record.cpus:
+            busy.setdefault(cpu.cpu, []).append(cpu.busy_ratio)
+            steal.append(cpu.steal_ratio)
+        for thread in record.threads:
+            name = thread.place if thread.role == "device" else thread.role
+            if record.directions > 1 and thread.role != "device":
+                name = f"{thread.role} {thread.place}"
+            threads.setdefault(name, []).append(thread.busy_ratio)
+    metrics = {f"thread_cpu_ratio[{before}{name}]": _ratio(values) for name, values in threads.items()}
+    metrics |= {f"cpu_busy_ratio[{before}cpu{cpu}]": _ratio(values) for cpu, values in busy.items()}
+    if busy:
+        metrics[labelled("host_cpu_ratio", label)] = _ratio(
+            [value for values in busy.values() for value in values]
+        )
+        metrics[labelled("host_steal_ratio", label)] = _ratio(steal)
+    return metrics
+
+
+def balance_metrics(records: Sequence[LoadRecord]) -> dict[str, Metric]:
+    """Return how well the balance sheets close."""
+    unexplained = sum(record.unexplained_frames for record in records)
+    balanced = sum(record.unexplained_frames == 0 for record in records)
+    return {
+        "unexplained_frames": Metric(float(unexplained), "count"),
+        "balanced_ratio": Metric(balanced / len(records), "ratio"),
+    }
+
+
+def common_warnings(bench: LoadBench, records: Sequence[LoadRecord]) -> tuple[Warning, ...]:
+    """Return what the reader must know of the instrument, whatever was measured."""
+    found: list[Warning] = []
+    assert bench.site.placement is not None
+    shared = _shared(bench)
+    if shared:
+        text = "; ".join(shared)
+        found.append(
+            Warning("cpu-shared", text, "the rate is of all of them together: use a host with more CPUs")
+        )
+    slow = sorted({f"{port}: {'; '.join(why)}" for port, why in _fallbacks(bench) if why})
+    if slow:
+        found.append(Warning("slower-path", ". ".join(slow), "iolab doctor says what the faster way needs"))
+    open_sheets = [record for record in records if record.unexplained_frames]
+    if open_sheets:
+        frames = sum(record.unexplained_frames for record in open_sheets)
+        text = f"{frames} frames are unexplained in {len(open_sheets)} of {len(records)} load trials"
+        found.append(Warning("unexplained-frames", text, "the balance sheets in the samples show where"))
+    held = [record for record in records if record.verdict.limit is Limit.HOST]
+    if held:
+        text = f"{len(held)} of {len(records)} load trials lost frames while the host was disturbed"
+        found.append(
+            Warning("host-perturbed", f"{text}: {held[-1].verdict.text}", "let other work end first")
+        )
+    return tuple(found)
+
+
+def raw_samples(
+    bench: LoadBench,
+    records: Sequence[LoadRecord],
+    *,
+    search: Json = None,
+    rate_fps: float | None = None,
+) -> Json:
+    """Return everything for the samples folder."""
+    placement = bench.site.placement
+    assert placement is not None
+    return {
+        "schema": RAW_SCHEMA,
+        "kind": bench.measure.kind,
+        "directions": [way.name for way in bench.directions],
+        "sizes": [{"frame_bytes": size, "weight": weight} for size, weight in sizes_of(bench.measure)],
+        "placement": {
+            "generator_cpus": list(placement.senders.values()),
+            "receiver_cpus": list(placement.receivers.values()),
+            "threads": [
+                {"name": thread.name, "pid": thread.pid, "place": ref, "cpu": thread.cpu}
+                for ref, thread in bench.site.threads.items()
+            ],
+            "shared": list(_shared(bench)),
+        },
+        "ports": [
+            {"port": port.name, "half": half, "path": used.name, "fallbacks": list(used.fallbacks)}
+            for port in bench.ports
+            for half, used in (("send", port.send), ("receive", port.receive))
+            if used is not None
+        ],
+        "search": search,
+        "rate_fps": rate_fps,
+        "load_trials": [_raw(record) for record in records],
+    }
+
+
+def mean_loss(records: Sequence[LoadRecord]) -> float | None:
+    """Return lost / offered over records."""
+    offered = sum(record.result.offered_frames for record in records)
+    return sum(record.result.lost_frames for record in records) / offered if offered else None
+
+
+def _raw(record: LoadRecord) -> Json:
+    result = record.result
+    return {
+        "purpose": record.purpose,
+        "share_ratio": record.share_ratio,
+        "begin_ns": record.begin_ns,
+        "duration_ns": result.duration_ns,
+        "overhead_ns": result.overhead_ns,
+        "intended_fps": result.intended_fps * record.directions,
+        "offered_fps": record.offered_fps,
+        "forwarded_fps": record.forwarded_fps,
+        "intended_frames": result.intended_frames,
+        "offered_frames": result.offered_frames,
+        "unsent_frames": result.unsent_frames,
+        "forwarded_frames": result.forwarded_frames,
+        "lost_frames": result.lost_frames,
+        "loss_ratio": result.loss_ratio,
+        "perturbations": list(result.perturbations),
+        "verdict": _plain(asdict(record.verdict)),
+        "balance": [_plain(asdict(balance)) for balance in record.balances],
+        "latency_ns": None if record.latency is None else asdict(record.latency),
+        "cpus": [asdict(cpu) for cpu in record.cpus],
+        "threads": [asdict(thread) for thread in record.threads],
+        "traffic": record.traffic,
+    }
+
+
+def _plain(value: Mapping[str, Json]) -> Json:
+    return {name: str(one) if isinstance(one, Limit) else one for name, one in value.items()}
+
+
+def _ratio(values: Sequence[float]) -> Metric:
+    return Metric(fmean(values), "ratio")
+
+
+def _shared(bench: LoadBench) -> tuple[str, ...]:
+    """Return what shares a CPU; threads that could not be placed are said to run anywhere."""
+    placement, threads = bench.site.placement, bench.site.threads
+    assert placement is not None
+    loose = [ref for ref in placement.arrivals if ref not in threads]
+    free = [ref for ref, thread in threads.items() if thread.cpu is None]
+    found = list(placement.shared())
+    if loose:
+        found.append(
+            f"{', '.join(loose)} have no thread of their own: their work is done on the sender's CPU"
+        )
+    if free:
+        found.append(f"the threads of {', '.join(free)} run on any CPU: an ordinary user may not place them")
+    return tuple(found)
+
+
+def _fallbacks(bench: LoadBench) -> Iterable[tuple[str, tuple[str, ...]]]:
+    for port in bench.ports:
+        for used in (port.send, port.receive):
+            if used is not None:
+                yield f"{port.name} uses {used.name}", used.fallbacks
+
+
+def directions_text(directions: Sequence[Way]) -> str:
+    """Return the directions for messages."""
+    return " and ".join(way.name for way in directions)

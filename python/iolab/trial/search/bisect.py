@@ -1,0 +1,170 @@
+"""Plain bisection, as the studies and RFC 2544 testers do it: halve on loss, else go half-way up, until narrow.
+
+Whole searches can be repeated; mean, least and largest of them are then the result. No model, no memory between
+searches. See docs/method/search.md.
+"""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from .evidence import Reading, out_of_time, places_at, settle, spent_ns, strict_fps
+from .types import Found, Goal, LoadResult, LoadTrial, Stop, StopReason
+
+T_95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
+"""Student's t, 97.5 %, for 1 to 9 degrees of freedom."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bracket:
+    """How far one search has come."""
+
+    lower_fps: float | None = None
+    """Highest load that met the goal [frames/s]."""
+    upper_fps: float | None = None
+    """Lowest load that did not [frames/s]."""
+    next_fps: float | None = None
+    """Load to try next [frames/s]; None: the search is at its end."""
+    limited: bool = False
+    """The generator could not send the load of the lower bound's successor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bisect:
+    """Bisection with acceptable loss."""
+
+    goal: Goal
+    """What is looked for."""
+    start_fps: float | None = None
+    """First load [frames/s]; none: the highest allowed."""
+    trials: int = 1
+    """Trials per load; their mean loss decides."""
+    searches: int = 3
+    """Whole searches, each starting anew."""
+    _first: float = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Settle the first load."""
+        if self.trials < 1 or self.searches < 1:
+            raise ValueError(
+                f"bisection: {self.trials} trials per load, {self.searches} searches; allowed: 1 or more"
+            )
+        first = self.goal.max_fps if self.start_fps is None else self.start_fps
+        object.__setattr__(self, "_first", min(max(first, self.goal.min_fps), self.goal.max_fps))
+
+    def propose(self, results: Sequence[LoadResult]) -> LoadTrial | Stop:
+        """Return the next trial, or why there is none."""
+        ledger = settle(results, self.goal)
+        brackets = self._walk(ledger.readings)
+        load = brackets[-1].next_fps
+        if load is None:
+            return self._end(brackets)
+        trial = ledger.rerun or LoadTrial(intended_fps=load, duration_ns=self.goal.trial_ns)
+        return out_of_time(results, self.goal, trial) or trial
+
+    def conclude(self, results: Sequence[LoadResult]) -> Found:
+        """Return the bounds so far: of all searches together the highest that passed in each, and the spread."""
+        brackets = self._walk(settle(results, self.goal).readings)
+        done = [bracket for bracket in brackets if bracket.next_fps is None]
+        shown = done or brackets
+        lowers = [bracket.lower_fps for bracket in shown if bracket.lower_fps is not None]
+        uppers = [bracket.upper_fps for bracket in shown if bracket.upper_fps is not None]
+        rates = tuple(bracket.lower_fps or 0.0 for bracket in done)
+        lower, upper = min(lowers, default=None), max(uppers, default=None)
+        rate = statistics.mean(rates) if rates else lower
+        following = self.propose(results)
+        stop = (
+            following
+            if isinstance(following, Stop)
+            else Stop(StopReason.UNFINISHED, "more trials are wanted")
+        )
+        return Found(
+            lower_fps=lower,
+            upper_fps=upper,
+            lower_trials=places_at(results, lower),
+            upper_trials=places_at(results, upper),
+            robust_fps=rate or None,
+            interval_fps=self._interval(rates, lower, upper),
+            method="t-of-searches" if len(rates) > 1 else "bracket",
+            strict_fps=strict_fps(results, self.goal),
+            searches_fps=rates,
+            trials=len(results),
+            perturbed_trials=sum(result.perturbed for result in results),
+            spent_ns=spent_ns(results),
+            reason=stop.reason,
+            text=stop.text,
+        )
+
+    def _walk(self, readings: Sequence[Reading]) -> list[Bracket]:
+        """Return where each search stands; the last one is the current."""
+        brackets = [Bracket(next_fps=self._first)]
+        for begin in range(0, len(readings), self.trials):
+            load = readings[begin : begin + self.trials]
+            if len(load) < self.trials:
+                break
+            if brackets[-1].next_fps is None:
+                brackets.append(Bracket(next_fps=self._first))
+            brackets[-1] = self._step(brackets[-1], [reading.result for reading in load])
+        if brackets[-1].next_fps is None and len(brackets) < self.searches:
+            brackets.append(Bracket(next_fps=self._first))
+        return brackets
+
+    def _step(self, bracket: Bracket, results: Sequence[LoadResult]) -> Bracket:
+        """Return the bracket after the trials of one load."""
+        loss = statistics.fmean(result.loss_ratio for result in results)
+        unsent = statistics.fmean(result.unsent_ratio for result in results)
+        load = results[0].intended_fps
+        lower, upper = bracket.lower_fps, bracket.upper_fps
+        # The study's rule: a loss equal to the goal is one too many, but no loss is never too much.
+        if loss >= self.goal.loss_ratio and loss > 0:
+            upper = load
+        elif unsent > self.goal.unsent_ratio:
+            return Bracket(
+                statistics.fmean(result.offered_fps for result in results), upper, None, limited=True
+            )
+        else:
+            lower = load
+        return Bracket(lower, upper, self._next(lower, upper))
+
+    def _next(self, lower: float | None, upper: float | None) -> float | None:
+        """Return the load half-way up or down, or None when the bracket is narrow or at a limit."""
+        goal = self.goal
+        if lower is None and upper is not None:
+            return None if upper <= goal.min_fps else max(upper / 2, goal.min_fps)
+        if lower is not None and upper is None:
+            return None if lower >= goal.max_fps else self._up(lower)
+        if lower is None or upper is None or upper - lower <= goal.relative_width * upper:
+            return None
+        return (lower + upper) / 2
+
+    def _up(self, lower: float) -> float:
+        """Return the load half-way to the highest, or the highest when that is near."""
+        highest = self.goal.max_fps
+        return highest if highest - lower <= self.goal.relative_width * highest else (lower + highest) / 2
+
+    def _end(self, brackets: Sequence[Bracket]) -> Stop:
+        """Return why the last search ended."""
+        rates = ", ".join(f"{bracket.lower_fps or 0.0:.0f}" for bracket in brackets)
+        last = brackets[-1]
+        text = f"{len(brackets)} searches ended at {rates} frames/s"
+        if last.limited:
+            return Stop(StopReason.GENERATOR, f"{text}; the generator cannot send more")
+        if last.upper_fps is None:
+            return Stop(StopReason.LINE, f"{text}; the highest load allowed passes")
+        if last.lower_fps is None:
+            return Stop(
+                StopReason.NOTHING_PASSES,
+                f"{text}; the lowest load allowed, {self.goal.min_fps:.0f}, loses too much",
+            )
+        return Stop(StopReason.NARROW, f"{text}, each within {self.goal.relative_width:.2%}")
+
+    def _interval(
+        self, rates: Sequence[float], lower: float | None, upper: float | None
+    ) -> tuple[float, float] | None:
+        """Return the 95 % interval over whole searches, or the bracket of a single one."""
+        if len(rates) > 1:
+            t = T_95[len(rates) - 2] if len(rates) - 2 < len(T_95) else 1.96
+            half = t * statistics.stdev(rates) / len(rates) ** 0.5
+            mean = statistics.mean(rates)
+            return max(0.0, mean - half), mean + half
+        return None if lower is None or upper is None else (lower, upper)

@@ -1,0 +1,159 @@
+"""The probability of a device's capacity, given trials in which it forwarded what it could.
+
+A trial of duration d above capacity C forwards C (1 + noise) d + Q frames, Q being the queue that it fills; one below
+capacity only says that C d + Q was no less than what it forwarded. Now and then a stall that nobody saw takes some
+away. The posterior is summed on a grid that closes in on its bulk. No randomness. Called by fast.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+Floats = NDArray[np.float64]
+
+OUTLIER_SHARE = 0.03
+"""Prior share of trials disturbed unseen; 0.2 stalls/s of which 5 % are missed give 0.002 of short trials [ratio]."""
+OUTLIER_DEPTH = 0.5
+"""How much of the frames such a disturbance takes at most [ratio]."""
+LARGEST_NOISE = 0.06
+"""Highest noise of the capacity considered [ratio]."""
+QUEUES: Floats = np.array(
+    [0, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 4096], dtype=np.float64
+)
+"""Queues considered [frames]; a veth ring has 256, a qdisc 1000."""
+MEAN_QUEUE = 300.0
+"""Of the prior, which is exponential [frames]."""
+GRID = 81
+NOISES = 8
+PASSES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What one trial tells of the capacity."""
+
+    offered_fps: float
+    """Load [frames/s]."""
+    forwarded_frames: int
+    """Frames that came out."""
+    duration_s: float
+    """Time that frames were sent [s]."""
+    saturated: bool
+    """More was offered than forwarded; otherwise the capacity may be any higher."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """The posterior, reduced."""
+
+    median_fps: float
+    """As likely too high as too low [frames/s]."""
+    low_fps: float
+    """2.5 % quantile [frames/s]."""
+    high_fps: float
+    """97.5 % quantile [frames/s]."""
+    noise_ratio: float
+    """Posterior mean of the standard deviation from trial to trial, per capacity [ratio]."""
+    queue_frames: float
+    """Posterior mean of the queue [frames]."""
+    known_queue_ratio: float
+    """Width that the interval would have if the queue were known, per capacity [ratio]: what more trials can narrow."""
+
+    @property
+    def width_ratio(self) -> float:
+        """Width of the interval, per its upper end [ratio]."""
+        return (self.high_fps - self.low_fps) / self.high_fps
+
+
+def estimate(observations: Sequence[Observation], finest_ratio: float) -> Capacity:
+    """Return the posterior of the capacity; `finest_ratio` is how fine it is looked at, per capacity.
+
+    At least one observation must be saturated.
+    """
+    rates = sorted(each.forwarded_frames / each.duration_s for each in observations if each.saturated)
+    centre = max(rates[len(rates) // 2], 1e-9)
+    low, high = centre * 0.75, centre * 1.08
+    for _ in range(PASSES):
+        grid = np.linspace(low, high, GRID)
+        spacing = (high - low) / (GRID - 1) / centre
+        noises = np.geomspace(max(finest_ratio, spacing), LARGEST_NOISE, NOISES)
+        weights = posterior(observations, grid, noises)
+        by_capacity = weights.sum(axis=(1, 2))
+        if spacing <= finest_ratio:
+            break
+        cumulated = np.cumsum(by_capacity)
+        inner = grid[(cumulated > 1e-4) & (cumulated < 1 - 1e-4)]
+        low, high = (float(inner[0]), float(inner[-1])) if len(inner) else (centre, centre)
+        low, high = low - 2 * spacing * centre, high + 2 * spacing * centre
+        if (high - low) / (GRID - 1) / centre > 0.8 * spacing:
+            break
+    cumulated = np.cumsum(by_capacity)
+    low, median, high = np.interp([0.025, 0.5, 0.975], cumulated - by_capacity / 2, grid)
+    return Capacity(
+        median_fps=float(median),
+        low_fps=float(low) * (1 - finest_ratio),
+        high_fps=float(high) * (1 + finest_ratio),
+        noise_ratio=float(weights.sum(axis=(0, 1)) @ noises),
+        queue_frames=float(weights.sum(axis=(0, 2)) @ QUEUES),
+        known_queue_ratio=known_queue_width(weights.sum(axis=2), grid) / float(high),
+    )
+
+
+def falls_with_load(observations: Sequence[Observation], queue_frames: float) -> bool:
+    """Return whether overload itself lowers what is forwarded: then the forwarded rate is not the capacity.
+
+    A straight line must fit very well (Student's t of its slope beyond 12, five trials or more): noise does that in one
+    of 1500 looks, and there are several looks in a search.
+    """
+    points = [
+        (each.offered_fps, (each.forwarded_frames - queue_frames) / each.duration_s)
+        for each in observations
+        if each.saturated
+    ]
+    if len(points) < 5:
+        return False
+    loads, rates = np.array(points).T
+    if np.ptp(loads) == 0 or np.ptp(rates) <= 1e-3 * rates.mean():
+        return False
+    correlation = float(np.corrcoef(loads, rates)[0, 1])
+    scatter = max(1e-12, 1 - correlation**2)
+    return correlation * float(np.sqrt((len(points) - 2) / scatter)) < -12
+
+
+def known_queue_width(weights: Floats, grid: Floats) -> float:
+    """Return the mean width of the 95 % intervals that the queues by themselves give, shape (capacity, queue)."""
+    by_queue = weights.sum(axis=0)
+    widths = np.zeros(len(by_queue))
+    for at in np.flatnonzero(by_queue > 1e-3):
+        cumulated = (np.cumsum(weights[:, at]) - weights[:, at] / 2) / by_queue[at]
+        low, high = np.interp([0.025, 0.975], cumulated, grid)
+        widths[at] = high - low
+    return float(widths @ by_queue)
+
+
+def posterior(observations: Sequence[Observation], capacities: Floats, noises: Floats) -> Floats:
+    """Return the probability of each (capacity, queue, noise), shape (capacity, queue, noise), summing to 1.
+
+    Prior: flat in the capacity, flat in the logarithm of the noise, falling with the queue.
+    """
+    queue_prior = np.log(np.gradient(QUEUES)) - QUEUES / MEAN_QUEUE
+    log_weights = np.zeros((len(capacities), len(QUEUES), len(noises))) + queue_prior[None, :, None]
+    for each in observations:
+        served = capacities * each.duration_s
+        expected = (served[:, None] + QUEUES[None, :])[:, :, None]
+        spread = served[:, None, None] * noises[None, None, :] + 1.0
+        short = (expected - each.forwarded_frames) / spread
+        depth = (expected - each.forwarded_frames) / (OUTLIER_DEPTH * expected)
+        if each.saturated:
+            calm = np.exp(-0.5 * short**2) / (spread * np.sqrt(2 * np.pi))
+            missed = np.where((depth > 0) & (depth < 1), 1 / (OUTLIER_DEPTH * expected), 0.0)
+        else:
+            calm = ndtr(short)
+            missed = np.clip(depth, 0.0, 1.0)
+        log_weights += np.log((1 - OUTLIER_SHARE) * calm + OUTLIER_SHARE * missed + 1e-300)
+    weights: Floats = np.exp(log_weights - log_weights.max())
+    weights /= weights.sum()
+    return weights

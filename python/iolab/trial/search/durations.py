@@ -1,0 +1,58 @@
+"""How long a trial of `fast` lasts, and at which exact load. Called by fast, view and steps."""
+
+import math
+
+from .types import NS_PER_S, Goal, LoadTrial
+
+EXPECTED_LOSSES = 10
+"""Frames that may be lost in a trial that decides: with fewer, one stray frame would decide."""
+SHORTEST_S = 0.05
+"""No trial is shorter: its start and end would weigh [s]."""
+SCOUT_FRAMES = 5_000
+"""Frames of a trial that only estimates: a queue of 256 is then no more than 5 % of them."""
+SCOUT_S = 0.5
+"""From which duration on it is worth while to estimate in less than a deciding trial [s]."""
+
+
+def deciding_frames(goal: Goal) -> int:
+    """Return the frames that a trial needs to pass a load."""
+    return math.ceil(EXPECTED_LOSSES / goal.loss_ratio)
+
+
+def deciding_s(load_fps: float, goal: Goal) -> float:
+    """Return how long a trial that can pass must be [s]."""
+    return max(SHORTEST_S, (deciding_frames(goal) + 1) / load_fps)
+
+
+def scout_s(load_fps: float, goal: Goal) -> float:
+    """Return how long a trial that estimates must be [s]."""
+    return min(deciding_s(load_fps, goal), max(SCOUT_S, SCOUT_FRAMES / load_fps))
+
+
+def overload_s(load_fps: float, rate_fps: float, queue_frames: float, goal: Goal) -> float:
+    """Return how long an overload must last until it has outlasted the queue and shown itself [s]."""
+    excess_fps = max(load_fps - rate_fps, goal.relative_width / 10 * rate_fps)
+    outlast_s = outlast_frames(queue_frames) / excess_fps
+    return min(max(scout_s(load_fps, goal), outlast_s), 4 * deciding_s(load_fps, goal))
+
+
+def outlast_frames(queue_frames: float) -> float:
+    """Return how many frames too many fill a queue of this estimated length, and show a loss [frames]."""
+    return 1.5 * queue_frames + 3 * EXPECTED_LOSSES
+
+
+def trial_at(load_fps: float, duration_s: float, goal: Goal) -> LoadTrial:
+    """Return a trial within the loads allowed, of whole microseconds."""
+    load = round_load(min(max(load_fps, goal.min_fps), goal.max_fps), goal)
+    return LoadTrial(intended_fps=load, duration_ns=math.ceil(duration_s * 1e6) * (NS_PER_S // 1_000_000))
+
+
+def round_load(load_fps: float, goal: Goal) -> float:
+    """Return whole frames/s where that is fine enough; the ends of the loads allowed stay as they are."""
+    whole = load_fps * goal.relative_width >= 100 and load_fps not in (goal.min_fps, goal.max_fps)
+    return float(round(load_fps)) if whole else load_fps
+
+
+def load_of(capacity_fps: float, goal: Goal) -> float:
+    """Return the load at which a device of this capacity loses just what the goal allows [frames/s]."""
+    return capacity_fps / (1 - goal.loss_ratio)

@@ -1,0 +1,163 @@
+"""The next trial of `fast`, given its view of the results: scout, confirm, or narrow the bracket."""
+
+import math
+
+from .capacity import Capacity
+from .durations import (
+    EXPECTED_LOSSES,
+    SHORTEST_S,
+    deciding_s,
+    load_of,
+    outlast_frames,
+    overload_s,
+    round_load,
+    scout_s,
+    trial_at,
+)
+from .evidence import meets
+from .types import Goal, LoadTrial, Stop, StopReason
+from .view import View
+from .votes import Votes
+
+BELOW, ABOVE = 0.2, 0.6
+"""Where the bounds of a calm device are tried [per width]: a pass costs the same anywhere, a failure less higher up."""
+MORE_IF_NOISY = 4
+"""Further overloaded trials of a noisy device: six may agree by chance, ten hardly."""
+
+
+def follow(view: View, goal: Goal, fewest_saturated: int) -> LoadTrial | Stop:
+    """Return the next step."""
+    if not view.results:
+        return trial_at(goal.max_fps, scout_s(goal.max_fps, goal), goal)
+    if limit := reach_limit(view, goal):
+        return limit
+    if view.capacity is None:
+        return scout(view, goal)
+    if view.contradicted:
+        return narrow(view, goal)
+    return confirm(view, view.capacity, goal, fewest_saturated)
+
+
+def reach_limit(view: View, goal: Goal) -> LoadTrial | Stop | None:
+    """Return the stop at either end of the loads allowed; the upper one must have outlasted any queue."""
+    if view.lower_fps is not None and view.lower_fps >= view.top_fps:
+        outlasted_s = sum(each.pass_s for each in view.votes if each.load_fps >= view.top_fps)
+        wanted_s = 4 * deciding_s(view.top_fps, goal)
+        if outlasted_s < wanted_s:
+            return trial_at(view.top_fps, wanted_s, goal)
+        if view.generator_limited:
+            text = f"the generator sends no more than {view.top_fps:.0f} frames/s, and all of it is forwarded"
+            return Stop(StopReason.GENERATOR, text)
+        return Stop(StopReason.LINE, f"the highest load allowed, {goal.max_fps:.0f} frames/s, is forwarded")
+    lowest = next((each for each in view.votes if each.load_fps <= goal.min_fps), None)
+    if lowest and lowest.fails >= 2 and lowest.fail_s > lowest.pass_s:
+        text = f"the lowest load allowed, {goal.min_fps:.0f} frames/s, loses too much"
+        return Stop(StopReason.NOTHING_PASSES, text)
+    return None
+
+
+def scout(view: View, goal: Goal) -> LoadTrial:
+    """Look for a load just above capacity: where forwarding leads, or half-way when it misleads."""
+    passed = max((each.offered_fps for each in view.results if meets(each, goal)), default=None)
+    failed = [each for each in view.results if not meets(each, goal)]
+    if not failed or (passed is not None and passed >= view.top_fps):
+        return trial_at(view.top_fps, deciding_s(view.top_fps, goal), goal)
+    lowest = min(failed, key=lambda each: each.offered_fps)
+    ceiling, load = lowest.offered_fps, 1.02 * lowest.forwarded_fps
+    floor = goal.min_fps if passed is None else passed
+    if passed is None and (load <= goal.min_fps or ceiling <= 1.02 * goal.min_fps):
+        load = goal.min_fps
+    elif len(failed) > 4 or not floor * (1 + goal.relative_width / 2) < load < ceiling:
+        load = math.sqrt(floor * ceiling)
+    # A third of the usual length: two lengths tell the queue from the capacity.
+    return trial_at(load, max(SHORTEST_S, scout_s(load, goal) / 3), goal)
+
+
+def confirm(view: View, capacity: Capacity, goal: Goal, fewest_saturated: int) -> LoadTrial | Stop:
+    """Show that the estimate holds on either side, then narrow its interval."""
+    rate = load_of(capacity.median_fps, goal)
+    spread = min(2 * capacity.noise_ratio, 0.03)
+    margin, leeway = max(BELOW * goal.relative_width, spread), max(ABOVE * goal.relative_width, spread)
+    if repeat := repeat_surprise(view, rate, goal):
+        return repeat
+    above, below = min(rate * (1 + leeway), view.top_fps), max(rate * (1 - margin), goal.min_fps)
+    overload = trial_at(above, overload_s(above, rate, capacity.queue_frames, goal), goal)
+    lower, upper = view.lower_fps, view.upper_fps
+    enough = fewest_saturated + (MORE_IF_NOISY if is_noisy(capacity, goal) else 0)
+    if view.saturated < enough:
+        # As near as a trial of scouting length allows: the nearer, the longer until the queue has overflowed.
+        quick = outlast_frames(capacity.queue_frames) / (scout_s(rate, goal) * rate)
+        load = min(rate * (1 + max(leeway, min(quick, 0.02))), view.top_fps)
+        return trial_at(load, overload_s(load, rate, capacity.queue_frames, goal), goal)
+    if is_vague(capacity, goal):
+        return overload
+    if lower is None or lower < rate * (1 - 1.5 * margin):
+        return trial_at(below, deciding_s(below, goal), goal)
+    if upper is None or upper > rate * (1 + 1.1 * leeway):
+        return overload
+    shown = f"shown by trials at {lower:.0f} and {upper:.0f}"
+    text = f"95 % interval of {capacity.width_ratio:.2%} around {rate:.0f} frames/s, {shown}"
+    return Stop(StopReason.NARROW, text)
+
+
+def repeat_surprise(view: View, rate_fps: float, goal: Goal) -> LoadTrial | None:
+    """Return the last load again if it surprised; three times as long where a queue may have hidden the loss."""
+    last = view.results[-1].intended_fps
+    votes = next((each for each in view.votes if each.load_fps == last), None)
+    if votes is None or votes.verdict(rate_fps) is not None or votes.count >= 3:
+        return None
+    return trial_at(last, (3 if last > rate_fps else 1) * votes.longest_s, goal)
+
+
+def is_vague(capacity: Capacity, goal: Goal) -> bool:
+    """Return whether more trials can and must narrow the interval.
+
+    Where the capacity is noisy, no affordable number of trials tells how long the queue is: its share stays in the
+    interval and is not waited for.
+    """
+    width = capacity.known_queue_ratio if is_noisy(capacity, goal) else capacity.width_ratio
+    return width > goal.relative_width
+
+
+def is_noisy(capacity: Capacity, goal: Goal) -> bool:
+    """Return whether the capacity differs from trial to trial by more than an eighth of the width."""
+    return capacity.noise_ratio > goal.relative_width / 8
+
+
+def narrow(view: View, goal: Goal) -> LoadTrial | Stop:
+    """Narrow the bracket of decided loads; each failure is seen twice, each pass outlasts a queue."""
+    lower, upper = view.lower_fps, view.upper_fps
+    if hanging := next((each for each in view.votes if hangs(each, lower, upper)), None):
+        return trial_at(hanging.load_fps, hanging.longest_s, goal)
+    if lower is not None and upper is not None:
+        if upper - lower <= goal.relative_width * upper:
+            shown = f"decided at {lower:.0f} and {upper:.0f} frames/s"
+            return Stop(StopReason.NARROW, f"{shown}; the forwarding rate under overload is not the limit")
+        load = math.sqrt(lower * upper)
+    elif upper is not None:
+        return descend(view, upper, goal)
+    else:
+        steps = sum(each.passes > 0 for each in view.votes)
+        load = min((lower or goal.min_fps) * (1 + goal.relative_width * 2**steps), view.top_fps)
+    return trial_at(load, 2 * deciding_s(load, goal), goal)
+
+
+def hangs(votes: Votes, lower: float | None, upper: float | None) -> bool:
+    """Return whether a load between the bounds is undecided, and may be decided by one more trial."""
+    between = (upper is None or votes.load_fps < upper) and (lower is None or votes.load_fps > lower)
+    return between and votes.verdict(math.inf) is None and votes.count < 3
+
+
+def descend(view: View, upper: float, goal: Goal) -> LoadTrial:
+    """Go down in growing steps, in trials just long enough to see the loss that was seen above."""
+    steps = sum(each.load_fps >= upper and each.fails >= 2 for each in view.votes)
+    load = max(upper * (1 - min(0.5, goal.relative_width * 2**steps)), goal.min_fps)
+    losses = [each.loss_ratio for each in view.results if each.intended_fps == upper] or [1.0]
+    highest = [each.loss_ratio for each in view.results if upper < each.intended_fps <= 1.2 * upper] or [1.0]
+    if steps >= 3 and min(losses) > 0.5 * min(highest):
+        load = goal.min_fps  # the loss does not fall with the load: ask at once whether anything passes
+    load = round_load(load, goal)
+    if any(each.intended_fps == load for each in view.results):  # and was not decided by so short a trial
+        return trial_at(load, 2 * deciding_s(load, goal), goal)
+    enough_s = 1.5 * EXPECTED_LOSSES / max(min(losses), goal.loss_ratio) / load
+    return trial_at(load, min(deciding_s(load, goal), max(SHORTEST_S, enough_s)), goal)

@@ -1,0 +1,59 @@
+"""What a measurement finds standing: the lab, the agent, and what runs where."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from iolab.agent.client import Agent
+from iolab.experiment.experiment import Lab
+from iolab.lab.placement import Placement
+from iolab.lab.topology import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class ArrivalThread:
+    """A kernel thread that takes in the frames of an interface (threaded NAPI)."""
+
+    pid: int
+    """Process id."""
+    name: str
+    """As the kernel calls it."""
+    interface: str
+    """The interface."""
+    netns: str | None
+    """Network namespace of the interface."""
+    cpu: int | None
+    """The CPU it is kept on; None: it may not be moved, and runs anywhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What the instrument itself can do on this host, as `iolab calibrate` measured it."""
+
+    generator_fps: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    """Path ("af_xdp", "af_packet") and frame size [bytes] to the most that one sender sends [frames/s]."""
+    receiver_fps: Mapping[str, float] = field(default_factory=dict)
+    """Path to the most that one receiver takes without losing any itself, 64-byte frames [frames/s]."""
+
+    def ceiling_fps(self, path: str, frame_bytes: int) -> float | None:
+        """Return the generator's ceiling for frames of at least this size; None: it was not measured."""
+        ceilings = self.generator_fps.get("af_xdp" if path == "auto" else path, {})
+        smaller = [size for size in ceilings if size <= frame_bytes]
+        return ceilings[max(smaller)] if smaller else None
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A standing lab, ready to be measured."""
+
+    agent: Agent
+    """Of the host."""
+    lab: Lab
+    """As resolved for the cell."""
+    topology: Topology
+    """Of the lab."""
+    placement: Placement | None = None
+    """Where the parts of a packet trial run; None for other measures."""
+    threads: Mapping[str, ArrivalThread] = field(default_factory=dict)
+    """The thread that takes frames in, by port (machine.port)."""
+    calibration: Calibration | None = None
+    """Of this host, where there is one."""

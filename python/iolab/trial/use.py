@@ -1,0 +1,83 @@
+"""What CPUs and threads did during a load trial, from readings before and after. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from iolab.agent.messages import CpuTimes, Reading
+from iolab.agent.traffic import ThreadUse, TrafficRan
+from iolab.lab.placement import Way
+from iolab.trial.site import ArrivalThread, Site
+from iolab.trial.verdict import CpuUse, Thread
+
+CLASSES = ("user_ns", "nice_ns", "system_ns", "irq_ns", "softirq_ns", "steal_ns", "idle_ns", "iowait_ns")
+
+
+def threads_argv(threads: Iterable[ArrivalThread]) -> tuple[str, ...]:
+    """Return the command that shows how long threads have run: one line each, "FILE:RUN_NS WAIT_NS SLICES"."""
+    return ("grep", "-H", "-s", ".", "/dev/null", *(f"/proc/{thread.pid}/schedstat" for thread in threads))
+
+
+def threads_read(text: str) -> dict[int, int]:
+    """Return the time that each thread has run [ns], by process id."""
+    found: dict[int, int] = {}
+    for line in text.splitlines():
+        path, _, values = line.partition(":")
+        found[int(path.split("/")[2])] = int(values.split()[0])
+    return found
+
+
+def thread_uses(
+    site: Site,
+    directions: Sequence[Way],
+    ran: TrafficRan,
+    before: Mapping[int, int],
+    after: Mapping[int, int],
+) -> tuple[Thread, ...]:
+    """Return every thread that frames pass, in the order of the way."""
+    span_ns = max(1, *(sender.end_ns - sender.begin_ns for sender in ran.senders))
+    found: list[Thread] = []
+    for index, way in enumerate(directions):
+        sender = ran.senders[index]
+        found.append(_own("generator", way.source.ref, sender.thread, span_ns))
+        for ref in way.arrivals:
+            thread = site.threads.get(ref)
+            if thread is None or thread.pid not in before or thread.pid not in after:
+                continue
+            role = "arrivals" if ref == way.target.ref else "device"
+            busy = min(1.0, (after[thread.pid] - before[thread.pid]) / span_ns)
+            found.append(Thread(thread.name, role, ref, thread.cpu, busy))
+        receiver = next(one for one in ran.receivers if one.of == index)
+        found.append(_own("receiver", way.target.ref, receiver.thread, span_ns))
+    return tuple(found)
+
+
+def _own(role: str, place: str, use: ThreadUse, span_ns: int) -> Thread:
+    return Thread(role, role, place, use.cpu, min(1.0, use.run_ns / span_ns))
+
+
+def cpu_uses(before: Reading, after: Reading) -> tuple[CpuUse, ...]:
+    """Return what every CPU did; the kernel counts in ticks of 10 ms."""
+    found: list[CpuUse] = []
+    for earlier, later in zip(before.cpu_times(), after.cpu_times(), strict=True):
+        spent = _spent(earlier, later)
+        total = sum(spent.values())
+        if total:
+            idle = spent["idle_ns"] + spent["iowait_ns"]
+            found.append(
+                CpuUse(
+                    cpu=later.cpu,
+                    busy_ratio=(total - idle) / total,
+                    softirq_ratio=spent["softirq_ns"] / total,
+                    steal_ratio=spent["steal_ns"] / total,
+                )
+            )
+    return tuple(found)
+
+
+def steal_ns(before: Reading, after: Reading) -> int:
+    """Return what the hypervisor took from all CPUs [ns]."""
+    pairs = zip(before.cpu_times(), after.cpu_times(), strict=True)
+    return sum(max(0, later.steal_ns - earlier.steal_ns) for earlier, later in pairs)
+
+
+def _spent(earlier: CpuTimes, later: CpuTimes) -> dict[str, int]:
+    return {name: max(0, getattr(later, name) - getattr(earlier, name)) for name in CLASSES}

@@ -1,0 +1,202 @@
+"""What limited a load trial, by the figures that show it; where none does, "unexplained" and never a guess. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from iolab.agent.traffic import ReceiverReport, SenderReport, Stall
+from iolab.trial.balance import RECEIVER, Balance, Drop
+from iolab.trial.search.types import LoadResult
+
+BUSY_RATIO = 0.95
+"""A thread, or a CPU, that ran so much of the time had no time left: 5 % are sleeps too short to be used."""
+UNSENT_RATIO = 1e-3
+"""From which share of unsent frames on the generator is the limit (trial/search Goal.unsent_ratio)."""
+STALL_NS = 1_000_000
+"""A thread that is so late was not run by the host: a hundred times what a calm one is late [ns]."""
+STEAL_NS = 10_000_000
+"""One tick of the kernel's clock: the least steal that /proc/stat shows [ns]."""
+
+
+class Limit(StrEnum):
+    """What limited a trial."""
+
+    NONE = "none"
+    """Nothing was lost beyond the goal."""
+    HOST = "host"
+    """The host was disturbed."""
+    GENERATOR = "generator"
+    """The sender could not send more."""
+    RECEIVER = "receiver"
+    """The receiving port itself lost the frames."""
+    THREAD = "thread"
+    """A thread of the system under test had no time left."""
+    CPU = "cpu"
+    """The CPU of a thread of the system under test had no time left; others used it too."""
+    HOP = "hop"
+    """Most frames were lost at one place."""
+    UNEXPLAINED = "unexplained"
+    """Frames were lost, and no figure says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What limited a trial, and what shows it."""
+
+    limit: Limit
+    """What."""
+    text: str
+    """In words, with figures."""
+    place: str = ""
+    """Where: machine.port, cpuN or the like; empty: nowhere in particular."""
+    figures: dict[str, float] = field(default_factory=dict)
+    """By name, with the unit in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CpuUse:
+    """One CPU during a trial."""
+
+    cpu: int
+    """Its number."""
+    busy_ratio: float
+    """Time that it was not idle, of all."""
+    softirq_ratio: float
+    """Time in soft interrupts."""
+    steal_ratio: float
+    """Time that the hypervisor took."""
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """One thread during a trial."""
+
+    name: str
+    """As the kernel calls it; of ours: generator, receiver."""
+    role: str
+    """device, generator, receiver or arrivals (taking frames in for the receiver)."""
+    place: str
+    """The port it works for."""
+    cpu: int | None
+    """The CPU it is kept on."""
+    busy_ratio: float
+    """Time that it ran, of one CPU."""
+
+
+def perturbations(
+    senders: Sequence[SenderReport], receivers: Sequence[ReceiverReport], steal_ns: int
+) -> tuple[str, ...]:
+    """Return what disturbed the host during a trial, a sentence each; nothing: it was calm."""
+    found: list[str] = []
+    for what, reports in (("sender", senders), ("receiver", receivers)):
+        for report in reports:
+            long = [stall for stall in report.stalls if _disturbed(stall)]
+            if long:
+                worst = max(long, key=lambda stall: stall.late_ns)
+                found.append(
+                    f"the {what} at {report.port} was held up {len(long)} times by 1 ms or more, "
+                    f"the longest by {worst.late_ns / 1e6:.1f} ms"
+                )
+    if steal_ns >= STEAL_NS:
+        found.append(f"the hypervisor took {steal_ns / 1e6:.0f} ms of CPU time")
+    return tuple(found)
+
+
+def judge(
+    result: LoadResult,
+    goal_ratio: float,
+    balances: Sequence[Balance],
+    cpus: Sequence[CpuUse],
+    threads: Sequence[Thread],
+) -> Verdict:
+    """Return what limited a trial whose loss should be at most `goal_ratio`."""
+    if result.unsent_ratio > UNSENT_RATIO and not result.perturbed:
+        return _generator(result)
+    if result.offered_frames and result.loss_ratio <= goal_ratio:
+        return Verdict(
+            Limit.NONE, f"{result.lost_frames} of {result.offered_frames} frames lost: within the goal"
+        )
+    if result.perturbed:
+        return Verdict(Limit.HOST, "; ".join(result.perturbations), figures={"loss_ratio": result.loss_ratio})
+    worst = _worst(balances)
+    if worst is None or worst.frames * 2 < result.lost_frames:
+        return _unexplained(result, balances)
+    if worst.place == RECEIVER:
+        text = f"the receiving port lost {worst.frames} of {result.lost_frames} frames itself: {worst.reason}"
+        return Verdict(Limit.RECEIVER, text, RECEIVER, {"dropped_frames": float(worst.frames)})
+    return _hop(result, worst, cpus, threads)
+
+
+def _generator(result: LoadResult) -> Verdict:
+    text = (
+        f"{result.unsent_frames} of {result.intended_frames} frames could not be sent: "
+        f"{result.offered_fps:.0f} of {result.intended_fps:.0f} frames/s"
+    )
+    figures = {"unsent_ratio": result.unsent_ratio, "offered_fps": result.offered_fps}
+    return Verdict(Limit.GENERATOR, text, "generator", figures)
+
+
+def _hop(result: LoadResult, worst: Drop, cpus: Sequence[CpuUse], threads: Sequence[Thread]) -> Verdict:
+    """Return the verdict where most frames were lost at one place: its thread, its CPU, or the place alone."""
+    lost = (
+        f"{worst.frames} of {result.lost_frames} lost frames were dropped at {worst.place} ({worst.reason})"
+    )
+    figures = {"dropped_frames": float(worst.frames), "lost_frames": float(result.lost_frames)}
+    thread = next((one for one in threads if one.place == worst.place and one.role != "generator"), None)
+    if thread is not None and thread.role in ("arrivals", "receiver"):
+        return _far_end(thread, lost, figures)
+    if thread is not None:
+        figures["thread_busy_ratio"] = thread.busy_ratio
+        if thread.busy_ratio >= BUSY_RATIO:
+            text = f"{thread.name} ran {thread.busy_ratio:.0%} of the time; {lost}"
+            return Verdict(Limit.THREAD, text, worst.place, figures)
+        cpu = next((one for one in cpus if one.cpu == thread.cpu), None)
+        others = [
+            one.name
+            for one in threads
+            if one.cpu == thread.cpu and one is not thread and one.busy_ratio > 0.02
+        ]
+        if cpu is not None and cpu.busy_ratio >= BUSY_RATIO and others:
+            figures["cpu_busy_ratio"] = cpu.busy_ratio
+            beside = [
+                one for one in threads if one.cpu == thread.cpu and one.role in ("arrivals", "receiver")
+            ]
+            ours = sum(one.busy_ratio for one in beside)
+            text = (
+                f"CPU {cpu.cpu} was {cpu.busy_ratio:.0%} busy, {thread.name} having {thread.busy_ratio:.0%} of it "
+                f"beside {', '.join(others)}; {lost}"
+            )
+            return Verdict(
+                Limit.RECEIVER if ours > thread.busy_ratio else Limit.CPU, text, worst.place, figures
+            )
+    return Verdict(Limit.HOP, lost, worst.place, figures)
+
+
+def _far_end(thread: Thread, lost: str, figures: dict[str, float]) -> Verdict:
+    """Return the verdict where frames were lost at the ring of the receiving port: the instrument's side."""
+    figures["thread_busy_ratio"] = thread.busy_ratio
+    return Verdict(Limit.RECEIVER, f"{lost}, which is where they are received", thread.place, figures)
+
+
+def _worst(balances: Sequence[Balance]) -> Drop | None:
+    """Return the place and reason with most drops over all directions."""
+    sums: dict[tuple[str, str], int] = {}
+    for balance in balances:
+        for drop in balance.drops:
+            sums[drop.place, drop.reason] = sums.get((drop.place, drop.reason), 0) + drop.frames
+    if not sums:
+        return None
+    (place, reason), frames = max(sums.items(), key=lambda item: item[1])
+    return Drop(place, reason, frames)
+
+
+def _unexplained(result: LoadResult, balances: Sequence[Balance]) -> Verdict:
+    missing = sum(balance.unexplained_frames for balance in balances)
+    text = (
+        f"{result.lost_frames} frames were lost; no counter tells of {missing} of them, and no place of most"
+    )
+    return Verdict(Limit.UNEXPLAINED, text, figures={"unexplained_frames": float(missing)})
+
+
+def _disturbed(stall: Stall) -> bool:
+    return stall.cause == "not_asked" and stall.late_ns >= STALL_NS

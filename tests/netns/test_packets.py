@@ -1,0 +1,120 @@
+"""Packet trials on real namespaces: known devices, every way of forwarding, and input that cannot work."""
+
+import gzip
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.netns, pytest.mark.timeout(180)]
+Iolab = Callable[..., subprocess.CompletedProcess[str]]
+
+LAB = """
+title: Packets
+lab:
+  machines:
+    tester: {kind: netns}
+    dut: {kind: netns, forward: FORWARD}
+  links:
+    west: {ends: [tester.p0, dut.eth0]}
+    east: {ends: [tester.p1, dut.eth1]}
+measure:
+  it: {MEASURE, from: tester.p0, to: tester.p1}
+blocks: 1
+"""
+
+
+def experiment(path: Path, measure: str, forward: str = "bridge") -> Path:
+    """Write an experiment with one measure."""
+    path.write_text(LAB.replace("FORWARD", forward).replace("MEASURE", measure))
+    return path
+
+
+def trial(done: subprocess.CompletedProcess[str], parent: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the only trial of a run, and its raw samples."""
+    folder = parent / done.stdout.splitlines()[-1]
+    record = json.loads((folder / "trials.jsonl").read_text())
+    path = folder / "samples" / f"{record['key']}.json.gz"
+    return record, json.loads(gzip.decompress(path.read_bytes())) if path.exists() else {}
+
+
+@pytest.mark.parametrize("forward", ["bridge", "route", "xdp"])
+@pytest.mark.parametrize("direction", ["one-way", "both-ways"])
+def test_every_way_of_forwarding_passes_every_frame_of_a_low_load(
+    iolab: Iolab, tmp_path: Path, forward: str, direction: str
+) -> None:
+    """2000 frames/s in each direction arrive, with a latency, and the balance closes."""
+    measure = (
+        f"kind: latency, rate: 2kpps, duration: 500ms, frame_size: imix, flows: 10, direction: {direction}"
+    )
+    done = iolab("run", experiment(tmp_path / "x.yaml", measure, forward))
+    assert done.returncode == 0, done.stderr + done.stdout
+    record, raw = trial(done, tmp_path)
+    metrics = {name: metric["value"] for name, metric in record["metrics"].items()}
+    sheets = raw["load_trials"][0]["balance"]
+    assert len(sheets) == (2 if direction == "both-ways" else 1)
+    for sheet in sheets:
+        named = sum(drop["frames"] for drop in sheet["drops"])
+        assert sheet["unexplained_frames"] == 0
+        assert sheet["offered_frames"] == sheet["forwarded_frames"] + named
+        assert sheet["forwarded_frames"] > 500
+    assert 0 < metrics["latency_min_ns"] <= metrics["latency_p50_ns"] <= metrics["latency_max_ns"]
+
+
+def test_the_capacity_of_a_token_bucket_is_found(iolab: Iolab, tmp_path: Path) -> None:
+    """20 000 frames/s, told by a device that drops everything above it; its drops are named."""
+    measure = "kind: forwarding, width: 1%, limit: 60s, latency_at: []"
+    done = iolab("run", experiment(tmp_path / "x.yaml", measure, "xdp, device: {rate: 20000, burst: 32}"))
+    assert done.returncode == 0, done.stderr + done.stdout
+    record, raw = trial(done, tmp_path)
+    assert record["metrics"]["forwarded_fps"]["value"] == pytest.approx(20_000, rel=0.01)
+    reasons = {
+        (drop["place"], drop["reason"])
+        for load in raw["load_trials"]
+        for sheet in load["balance"]
+        for drop in sheet["drops"]
+    }
+    assert ("device dut.eth0", "rule") in reasons
+
+
+def test_the_loss_of_a_device_is_measured(iolab: Iolab, tmp_path: Path) -> None:
+    """Every tenth frame is dropped, and all of them are the device's."""
+    measure = "kind: latency, rate: 5kpps, duration: 1s"
+    done = iolab("run", experiment(tmp_path / "x.yaml", measure, "xdp, device: {lose_every: 10}"))
+    record, _ = trial(done, tmp_path)
+    assert record["metrics"]["loss_ratio"]["value"] == pytest.approx(0.1, abs=0.01)
+    assert record["metrics"]["unexplained_frames"]["value"] == 0
+
+
+def test_frames_above_the_mtu_fail_the_trial_with_the_reason(iolab: Iolab, tmp_path: Path) -> None:
+    """4000-byte frames on links of 1500: the reason names interface and MTU; the lab is gone afterwards."""
+    measure = "kind: latency, rate: 2kpps, duration: 500ms, frame_size: 4000"
+    done = iolab("run", experiment(tmp_path / "x.yaml", measure))
+    record, _ = trial(done, tmp_path)
+    assert done.returncode == 1
+    assert record["status"] == "failed"
+    assert "p0" in record["reason"]
+    assert "1500" in record["reason"]
+
+
+@pytest.mark.parametrize(
+    ("measure", "words"),
+    [
+        ("kind: latency, rate: 200kpps, line_rate: 100Mbit", "at most 148810 frames/s"),
+        ("kind: latency, rate: 50%", "add line_rate"),
+        ("kind: forwarding, loss_ratio: 0", "above 0 with fast"),
+        ("kind: latency, rate: 100", "did you mean 100pps?"),
+    ],
+)
+def test_rates_that_cannot_be_are_refused_before_anything_is_made(
+    iolab: Iolab, tmp_path: Path, measure: str, words: str
+) -> None:
+    """Exit code 2, what is allowed, no traceback; `unchanged_host` sees that nothing was made."""
+    done = iolab("run", experiment(tmp_path / "x.yaml", measure))
+    assert done.returncode == 2, done.stderr
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "runs").exists()

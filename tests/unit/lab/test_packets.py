@@ -1,0 +1,92 @@
+"""What packet trials need of a lab: NAPI at every end, threads where frames arrive, neighbours of routers, devices."""
+
+import pytest
+from tests.unit.lab.test_placement import measure
+from tests.unit.trial.packets import lab
+
+from iolab.errors import InputError
+from iolab.experiment.experiment import Lab
+from iolab.experiment.links import Link
+from iolab.experiment.machines import Netns
+from iolab.lab.compose import compose
+from iolab.lab.difference import difference
+from iolab.lab.placement import place, ways
+from iolab.lab.resources import PinArrivals, Resource, Run, StartDevice
+from iolab.lab.topology import make_topology
+
+
+def arranged(made: Lab, cpus: int = 4, **keys: object) -> dict[str, Resource]:
+    """Return what a lab needs for packets, by key."""
+    directions = ways(made, make_topology(made), measure(**keys))
+    placement = place(directions, cpus, realtime=True)
+    return {resource.key: resource for resource in compose(made, placement=placement)}
+
+
+def test_every_end_gets_what_puts_napi_on_and_is_read_back() -> None:
+    """GRO on, TSO and GSO off, at both ends of both links; what the file asks for stands."""
+    found = arranged(lab())
+    for ref in ("tester.p0", "tester.p1", "dut.eth0", "dut.eth1"):
+        change = found[f"napi:{ref}"].actions[0]
+        assert isinstance(change, Run)
+        assert change.do.argv[3:] == ("tso", "off", "gso", "off", "gro", "on")
+        assert {e.expected for e in found[f"napi:{ref}"].expect} == {"tso off", "gso off", "gro on"}
+    links = {name: link.model_copy(update={"offload": link.offload.model_copy(update={"gro": "off"})})
+             for name, link in lab().links.items()}  # fmt: skip
+    change = arranged(Lab(lab().machines, links, {}))["napi:dut.eth0"].actions[0]
+    assert isinstance(change, Run)
+    assert change.do.argv[3:] == ("tso", "off", "gso", "off")
+
+
+def test_only_where_frames_arrive_there_is_a_thread() -> None:
+    """One-way: the device's first port and the far one; both ways: all four."""
+    for direction, expected in (("one-way", 2), ("both-ways", 4)):
+        found = arranged(lab(), direction=direction)
+        pins = [a for r in found.values() for a in r.actions if isinstance(a, PinArrivals)]
+        assert len(pins) == expected
+
+
+def test_streams_get_none_of_it() -> None:
+    """A lab without packet trials is as the file says."""
+    keys = {resource.key.partition(":")[0] for resource in compose(lab())}
+    assert not keys & {"napi", "arrivals", "neighbour"}
+
+
+def test_from_streams_to_packets_only_offloads_threads_and_neighbours_change() -> None:
+    """No namespace, link or address is made anew."""
+    made = lab(forward="route")
+    change = difference(compose(made), tuple(arranged(made).values()))
+    assert change.undo == ()
+    assert {resource.key.partition(":")[0] for resource in change.do} == {"napi", "arrivals", "neighbour"}
+
+
+def test_a_router_knows_its_neighbours_for_good() -> None:
+    """One entry for each port of the tester, with the address that is found when the lab is made."""
+    found = arranged(lab(forward="route"))
+    entries = [r for key, r in found.items() if key.startswith("neighbour:")]
+    assert len(entries) == 2
+    for entry in entries:
+        action = entry.actions[0]
+        assert isinstance(action, Run)
+        assert action.find is not None
+        assert "permanent" in action.do.argv
+
+
+def test_a_device_is_one_program_for_each_direction_with_its_rule() -> None:
+    """A token bucket of 20 000 frames/s."""
+    found = arranged(lab(forward="xdp", device={"rate": 20_000, "burst": 32}))
+    started = {a.interface: a for r in found.values() for a in r.actions if isinstance(a, StartDevice)}
+    assert {name: one.towards for name, one in started.items()} == {"eth0": "eth1", "eth1": "eth0"}
+    assert dict(started["eth0"].rule) == {
+        "kind": "token_bucket",
+        "frames": 20_000,
+        "per_ns": 1_000_000_000,
+        "burst_frames": 32,
+    }
+
+
+def test_a_device_needs_two_ports() -> None:
+    """Three are told."""
+    machines = {"d": Netns(kind="netns", forward="xdp"), "a": Netns(kind="netns")}
+    links = {f"l{i}": Link(ends=(f"a.p{i}", f"d.e{i}")) for i in range(3)}
+    with pytest.raises(InputError, match="3 ports"):
+        compose(Lab(machines, links, {}))

@@ -1,0 +1,98 @@
+"""Which way frames go, and where each part of a packet trial runs."""
+
+import pytest
+from tests.unit.trial.packets import ENDS, lab
+
+from iolab.errors import InputError
+from iolab.experiment.experiment import Lab
+from iolab.experiment.links import Link
+from iolab.experiment.machines import Netns
+from iolab.experiment.measures import Latency
+from iolab.lab.placement import next_hop, place, ways
+from iolab.lab.topology import make_topology
+
+
+def measure(**keys: object) -> Latency:
+    """Return a measure through the device under test."""
+    return Latency.model_validate({"kind": "latency", **ENDS, "rate": "1kpps", **keys})
+
+
+def chain(*forwards: str) -> Lab:
+    """Return a tester with several devices in a row."""
+    machines = {"tester": Netns(kind="netns")}
+    machines |= {
+        f"d{i}": Netns.model_validate({"kind": "netns", "forward": f}) for i, f in enumerate(forwards)
+    }
+    ends = [
+        "tester.p0",
+        *(f"d{i}.{side}" for i in range(len(forwards)) for side in ("in", "out")),
+        "tester.p1",
+    ]
+    links = {f"l{i}": Link(ends=(ends[2 * i], ends[2 * i + 1])) for i in range(len(forwards) + 1)}
+    return Lab(machines, links, {})
+
+
+@pytest.mark.parametrize("forward", ["bridge", "route", "xdp"])
+def test_frames_go_through_the_device_and_back(forward: str) -> None:
+    """Two links, and the other direction the other way round."""
+    made = lab(forward=forward)
+    there, back = ways(made, make_topology(made), measure(direction="both-ways"))
+    assert there.hops == (("tester.p0", "dut.eth0"), ("dut.eth1", "tester.p1"))
+    assert back.hops == (("tester.p1", "dut.eth1"), ("dut.eth0", "tester.p0"))
+    assert there.name == "tester.p0->tester.p1"
+
+
+def test_frames_are_addressed_to_the_first_router_or_the_far_port() -> None:
+    """Bridges and XDP programs pass frames on as they are; a router is who takes them in."""
+    for forwards, port in (
+        (("bridge", "xdp"), "tester.p1"),
+        (("bridge", "route", "route"), "d1.in"),
+        (("route",), "d0.in"),
+    ):
+        made = chain(*forwards)
+        (way,) = ways(made, make_topology(made), measure())
+        assert next_hop(made, way) == port
+        assert len(way.hops) == len(forwards) + 1
+
+
+def test_no_way_is_told_with_what_is_allowed() -> None:
+    """The device between the ports does not forward."""
+    made = lab(forward="none")
+    with pytest.raises(InputError, match="let a machine forward"):
+        ways(made, make_topology(made), measure())
+
+
+@pytest.mark.parametrize("direction", ["one-way", "both-ways"])
+def test_with_enough_cpus_nothing_shares_one(direction: str) -> None:
+    """Three for each direction: sender, device, receiver."""
+    made = lab()
+    directions = ways(made, make_topology(made), measure(direction=direction))
+    found = place(directions, 3 * len(directions), realtime=True)
+    assert found.shared() == ()
+    assert found.instrument_priority is not None
+    device, far = (found.priority(ref) or 0 for ref in ("dut.eth0", "tester.p1"))
+    assert device < far < found.instrument_priority
+
+
+@pytest.mark.parametrize("cpus", range(1, 9))
+@pytest.mark.parametrize("direction", ["one-way", "both-ways"])
+def test_on_any_host_every_part_has_a_cpu_and_sharing_is_told(cpus: int, direction: str) -> None:
+    """Whatever shares a CPU is in the text; from two CPUs on a sender is kept from its own device."""
+    made = lab()
+    directions = ways(made, make_topology(made), measure(direction=direction))
+    found = place(directions, cpus, realtime=True)
+    used = {**found.senders, **found.receivers, **found.arrivals}
+    assert set(used.values()) <= set(range(cpus))
+    assert bool(found.shared()) == (cpus < 3 * len(directions))
+    if cpus > 1:
+        for way in directions:
+            assert found.arrivals[way.arrivals[0]] != found.senders[way.source.ref]
+
+
+def test_a_sender_has_no_realtime_priority_where_others_need_its_cpu() -> None:
+    """Both directions on two CPUs: it would never let the device run."""
+    made = lab()
+    directions = ways(made, make_topology(made), measure(direction="both-ways"))
+    assert place(directions, 2, realtime=True).instrument_priority is None
+    assert place(directions, 2, realtime=True).priority("dut.eth0") is not None
+    assert place(directions, 2).priority("dut.eth0") is None

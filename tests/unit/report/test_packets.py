@@ -1,0 +1,250 @@
+"""What a report says of measures that send frames, in every format."""
+
+import csv as reader
+import io
+import re
+import time
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+from tests.unit.report.forwarding_run import FALLBACK, forwarding
+from tests.unit.report.test_page import parsed
+
+from iolab import report
+from iolab.analysis.types import Analysis
+from iolab.experiment.experiment import Experiment
+from iolab.report import curves, packets
+from iolab.report.names import names
+from iolab.report.words import EN
+from iolab.store.records import StoredRun
+
+Made = tuple[StoredRun, Analysis, Experiment]
+EVIL = '</script><img src=x onerror="alert(1)">'
+
+
+@pytest.fixture(scope="module")
+def made() -> Made:
+    """The study with three blocks."""
+    return forwarding()
+
+
+@pytest.fixture(scope="module")
+def page(made: Made) -> str:
+    """Its page."""
+    return report.html(*made, "1.2.3")
+
+
+def plain(text: str) -> str:
+    """Text without special spaces and escapes, on one line."""
+    return " ".join(text.replace("\\", "").split())
+
+
+def shown(page: str) -> str:
+    """What a reader of the page sees, on one line."""
+    return plain(" ".join(parsed(page).texts))
+
+
+def test_the_limits_and_the_instrument_stand_right_after_the_charts(page: str) -> None:
+    """A figure, what limited it and what measured it are neighbours."""
+    ids = [each["id"] for each in parsed(page).named("section")]
+    assert ids[:6] == ["summary", "results", "charts", "limits", "instrument", "effects"]
+
+
+def test_every_format_tells_what_limited_and_how_idle_the_host_was(made: Made, page: str) -> None:
+    """The verdict's sentence, the busiest CPU and the idle share are in the page, the Markdown and the terminal."""
+    run, analysis, experiment = made
+    out = io.StringIO()
+    Console(file=out, width=100, color_system=None).print(report.terminal(run, analysis))
+    for text in (shown(page), plain(report.markdown(run, analysis, experiment, "1")), plain(out.getvalue())):
+        assert "ndr: 42 of 42 cells were limited by one thread of the device: dut.eth0." in text
+        assert "napi/eth0-8193 ran 99 % of the time; its queue dropped" in text
+        assert "CPU 1 was 100 % busy while 38 % of the host was idle." in text
+        assert "every frame of all 42 cells is accounted for" in text
+        assert "receiver and dut.eth0 share CPU 1" in text
+    assert FALLBACK in shown(page)
+    assert "AF_XDP native copy" in shown(page)
+
+
+def test_the_ratio_table_has_mean_min_and_max_per_configuration(made: Made) -> None:
+    """21 configurations; XDP's directions hardly hinder each other, the bridge's share one thread."""
+    run, analysis, _ = made
+    grid = packets.direction_grid(
+        analysis.forwarding[0], run, names([each.name for each in run.plan.factors], EN), 400
+    )
+    assert grid.heads == (
+        "forward",
+        "frame size",
+        "mean, both / one",
+        "min, both / one",
+        "max, both / one",
+        "n",
+    )
+    assert len(grid.rows) == 21
+    cells = {row[:2]: [float(text) for text in row[2:5]] for row in grid.rows}
+    assert cells["bridge", "64"] == pytest.approx([1.06] * 3, abs=0.05)
+    assert cells["xdp", "64"] == pytest.approx([1.71] * 3, abs=0.08)
+
+
+def test_the_balance_sheet_shows_unexplained_frames_always(made: Made) -> None:
+    """Every row has the column, zero or not; a minus sign is a minus sign."""
+    run, analysis, _ = made
+    found = analysis.forwarding[0]
+    open_sheet = replace(found.cells[0].balance, unexplained_frames=-1234, closed_trials=20)
+    found = replace(found, cells=(replace(found.cells[0], balance=open_sheet), *found.cells[1:]))
+    named = names([each.name for each in run.plan.factors], EN)
+    grid = packets.balance_grid(found, run, named, 400)
+    column = grid.heads.index("unexplained")
+    assert [row[column] for row in grid.rows][:2] == ["−1\u00a0234", "0"]
+    assert "ndr: in 1 of 42 cells some frames are unexplained." in packets.limit_lines(
+        replace(analysis, forwarding=(found,)), named
+    )
+
+
+def test_a_cause_that_is_its_own_place_is_said_once(made: Made) -> None:
+    """'the generator', not 'the generator: generator'."""
+    _, analysis, _ = made
+    found = analysis.forwarding[1]
+    judged = replace(found.cells[0].verdict, limit="generator", place="generator")
+    found = replace(found, cells=(replace(found.cells[0], verdict=judged),))
+    lines = packets.limit_lines(replace(analysis, forwarding=(found,)), names([], EN))
+    assert lines[0] == "curve: 1 of 1 cells were limited by the generator."
+
+
+def test_rates_are_in_frames_and_bits_with_the_line_rate(page: str) -> None:
+    """Two open charts of the search, against frame size, with a key of six lines and the limit."""
+    text = shown(page)
+    assert "kframe/s" in text
+    assert "line rate" in text
+    titles = [each.get("data-title") for each in parsed(page).named("div") if each.get("data-title")]
+    assert titles[:2] == ["forwarded rate [kframe/s]", "rate of frames [Mbit/s]"]
+    assert page.count('class="key lines"') >= 2
+
+
+def test_curves_have_rates_loss_cpu_and_latency_for_every_cell(made: Made) -> None:
+    """Four charts per cell, twelve steps, medians; of many components the busiest."""
+    run, analysis, _ = made
+    named = names([each.name for each in run.plan.factors], EN)
+    drawn = curves.charts(analysis.forwarding[1], named)
+    assert len(drawn) == 6
+    for _, charts in drawn:
+        assert [chart.title.partition(" [")[0] for chart in charts] == [
+            "offered and forwarded", "loss and unsent", "CPU time, of one CPU", "one-way latency",
+        ]  # fmt: skip
+        assert all(len(chart.panels[0].data["means"]) == 12 * len(chart.lines) for chart in charts)
+        cpu = [line.name for line in charts[2].lines]
+        assert len(cpu) <= curves.MOST_COMPONENTS
+        assert {"cpu1", "dut.eth0", "host, all CPUs"} <= set(cpu)
+
+
+def test_metrics_at_a_load_are_named_with_it() -> None:
+    """A reader sees words, not the stored name; and its definition is listed once."""
+    named = names([], EN)
+    assert named.metric("latency_p99_ns[50 %]") == "99 % latency at 50 %"
+    assert named.metric("cpu_busy_ratio[110 % cpu1]") == "CPU busy at 110 %, cpu1"
+    assert named.metric("thread_cpu_ratio[dut.eth0]") == "thread dut.eth0"
+
+
+def test_csv_has_ratios_verdicts_and_drops(made: Made) -> None:
+    """Each as rows of its own, unrounded; the sheet of every row closes."""
+    run, analysis, experiment = made
+    rows = {
+        kind: list(
+            reader.DictReader(io.StringIO(report.csv(run, analysis, experiment, "1", kind), newline=""))
+        )
+        for kind in ("ratios", "limits", "drops")
+    }
+    assert [len(rows[kind]) for kind in ("ratios", "limits", "drops")] == [24, 48, 96]
+    assert [float(row["mean_ratio"]) for row in rows["ratios"]][:21] == [
+        each.mean for each in analysis.forwarding[0].ratios
+    ]
+    for row in rows["limits"]:
+        counts = (int(row[f"{name}_frames"]) for name in ("offered", "forwarded", "dropped", "unexplained"))
+        offered, forwarded, dropped, unexplained = counts
+        assert offered == forwarded + dropped + unexplained
+        assert row["limit"] == "thread"
+
+
+def test_without_samples_the_report_says_so(made: Made) -> None:
+    """No verdict is invented; rates, ratios and curves stay."""
+    run, analysis, experiment = made
+    silent = tuple(
+        replace(each, cells=(), paths=(), shared=(), samples_read=0) for each in analysis.forwarding
+    )
+    run = replace(run, facts={})
+    text = shown(report.html(run, replace(analysis, forwarding=silent), experiment, "1"))
+    assert "ndr: no raw samples are stored, so there is no verdict and no balance sheet." in text
+    assert "No calibration of this host is stored" in text
+    assert "had CPUs of their own" not in text
+    assert "both ways over one way" in text
+
+
+def test_calibration_stands_beside_the_results_with_its_units(page: str) -> None:
+    """The generator's ceiling per frame size, the receiver's, pacing, stamps and the A/A spread."""
+    part = shown(page.split('<section id="instrument"')[1].split("</section>", maxsplit=1)[0])
+    for text in (
+        "generator ceiling 64 2.41 Mframe/s",
+        "receive ceiling 1.46 Mframe/s",
+        "0.004 %",
+        "210 ns",
+        "0.4 %",
+    ):
+        assert text in part
+
+
+def test_what_was_seen_is_only_text(made: Made) -> None:
+    """A verdict, a place, a port and a fallback that look like HTML are shown, not run."""
+    run, analysis, experiment = made
+    found = analysis.forwarding[0]
+    cell = found.cells[0]
+    evil = replace(
+        found,
+        cells=(replace(cell, verdict=replace(cell.verdict, text=EVIL, place=EVIL, limit=EVIL)),),
+        paths=(replace(found.paths[0], subject=EVIL, text=EVIL, reasons=(EVIL,)),),
+        shared=(replace(found.shared[0], text=EVIL),),
+        curves=tuple(replace(curve, component=EVIL) for curve in analysis.forwarding[1].curves),
+    )
+    text = report.html(run, replace(analysis, forwarding=(evil,)), experiment, "1")
+    elements = parsed(text)
+    assert not list(elements.named("img"))
+    assert "".join(elements.texts).count(EVIL) >= 6
+    assert "<img" not in report.markdown(run, replace(analysis, forwarding=(evil,)), experiment, "1").replace(
+        r"\<", ""
+    )
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_terminal_keeps_to_its_width(made: Made, width: int) -> None:
+    """No line is wider; no figure is cut; bounds that do not fit are left out, not squeezed."""
+    run, analysis, _ = made
+    out = io.StringIO()
+    Console(file=out, width=width, color_system=None).print(report.terminal(run, analysis))
+    assert max(map(len, out.getvalue().split("\n"))) <= width
+    assert "…" not in out.getvalue()
+    assert bool(re.search(r"rate of frames", out.getvalue())) == (width > 80)
+
+
+def test_markdown_tables_are_whole(made: Made) -> None:
+    """Every row of a table has as many cells as its head."""
+    run, analysis, experiment = made
+    widths: list[int] = []
+    for line in report.markdown(run, analysis, experiment, "1").split("\n"):
+        widths = [*widths, len(re.findall(r"(?<!\\)\|", line))] if line.startswith("|") else []
+        assert len(set(widths)) <= 1, line
+
+
+def test_a_large_study_is_bounded(made: Made) -> None:
+    """Of 5 000 cells a page shows some hundred, says so, and is written in seconds."""
+    run, analysis, experiment = made
+    found = analysis.forwarding[0]
+    many = replace(found, cells=found.cells * 120, ratios=found.ratios * 240)
+    crowd = replace(analysis.forwarding[1], curves=tuple(
+        replace(curve, cell={**curve.cell, "machines.dut.forward": f"f{number}"})
+        for number in range(200) for curve in analysis.forwarding[1].curves
+    ))  # fmt: skip
+    begin = time.monotonic()
+    text = report.html(run, replace(analysis, forwarding=(many, crowd)), experiment, "1")
+    assert time.monotonic() - begin < 20
+    assert len(text) < 8_000_000
+    assert "Shown: 400 of 5040 cells" in text
+    assert "Shown: 12 of 400 cells" in text

@@ -1,0 +1,50 @@
+"""A lab, an agent and simulated devices for tests of packet trials; no kernel, no real time."""
+
+from iolab.agent.client import Agent
+from iolab.agent.fake import FakeAgent
+from iolab.agent.fake_traffic import Forwards, Passed
+from iolab.clock import VirtualClock
+from iolab.experiment.experiment import Lab
+from iolab.experiment.links import Link
+from iolab.experiment.machines import Netns
+from iolab.experiment.measures import Packets
+from iolab.lab.placement import place, ways
+from iolab.lab.topology import make_topology
+from iolab.trial.search.simulated import Bench, Device
+from iolab.trial.search.types import LoadTrial
+from iolab.trial.site import Site
+
+ENDS = {"from": "tester.p0", "to": "tester.p1"}
+
+
+def lab(**dut: object) -> Lab:
+    """Return a tester with a device under test between its ports."""
+    machines = {
+        "tester": Netns(kind="netns"),
+        "dut": Netns.model_validate({"kind": "netns", "forward": "bridge"} | dut),
+    }
+    links = {"west": Link(ends=("tester.p0", "dut.eth0")), "east": Link(ends=("tester.p1", "dut.eth1"))}
+    return Lab(machines, links, {})
+
+
+def simulated(device: Device, seed: int = 1) -> Forwards:
+    """Return what a simulated device does to a load."""
+    bench = Bench(device, seed)
+
+    def forwards(fps: float, duration_ns: int) -> Passed:
+        result = bench.measure(LoadTrial(intended_fps=fps, duration_ns=duration_ns))
+        held_ns = device.stall_ns if result.perturbed else 0
+        return Passed(result.intended_frames, result.offered_frames, result.forwarded_frames, held_ns)
+
+    return forwards
+
+
+def site(measure: Packets, forwards: Forwards, *, cpus: int = 4, broken: str = "") -> Site:
+    """Return a standing lab whose device does that; `broken` is an interface that is down."""
+    transport = FakeAgent(forwards=forwards, clock=VirtualClock(now=1))
+    if broken:
+        transport.traffic.broken[broken] = (100, "is down")
+    made = lab()
+    topology = make_topology(made)
+    placement = place(ways(made, topology, measure), cpus)
+    return Site(agent=Agent(transport), lab=made, topology=topology, placement=placement)

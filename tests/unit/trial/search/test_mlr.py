@@ -1,0 +1,163 @@
+"""MLRsearch behind our interface, against the library itself run the way its authors mean it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from MLRsearch import AbstractMeasurer, Config, MeasurementResult, MultipleLossRatioSearch, SearchGoal
+from tests.unit.trial.search.conftest import (
+    CAPACITY_FPS,
+    CLEAN,
+    LINE_FPS,
+    NOISY,
+    STALLING,
+    results_of,
+    search,
+)
+
+from iolab.trial.search.mlr import Mlr
+from iolab.trial.search.simulated import Bench, Device
+from iolab.trial.search.types import NS_PER_S, Goal, LoadResult, LoadTrial, StopReason
+
+RECORDED = Path(__file__).parent / "data" / "mlr-trials.json"
+GOAL = Goal(
+    loss_ratio=1e-4, relative_width=0.01, min_fps=9001.0, max_fps=LINE_FPS, trial_ns=NS_PER_S // 2, reruns=0
+)
+
+
+class Direct(AbstractMeasurer):  # type: ignore[misc]  # the library publishes no types
+    """A measurer as the library wants it: it blocks until the trial is done."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.results: list[LoadResult] = []
+
+    def measure(self, intended_duration: float, intended_load: float) -> MeasurementResult:
+        """Measure at once."""
+        trial = LoadTrial(intended_fps=intended_load, duration_ns=round(intended_duration * NS_PER_S))
+        result = self.bench.measure(trial)
+        self.results.append(result)
+        return MeasurementResult(
+            intended_duration=intended_duration,
+            intended_load=intended_load,
+            intended_count=result.intended_frames,
+            offered_count=result.offered_frames,
+            forwarding_count=result.forwarded_frames,
+        )
+
+
+def run_directly(device: Device, seed: int) -> tuple[list[LoadResult], float, float, float]:
+    """Return trials, lower and upper bound and conditional throughput of the library's own blocking search."""
+    goal = SearchGoal(
+        loss_ratio=1e-4,
+        exceed_ratio=0.5,
+        relative_width=0.01,
+        initial_trial_duration=0.5,
+        final_trial_duration=0.5,
+        duration_sum=5.0,
+    )
+    config = Config()
+    config.goals = [goal]
+    config.max_load, config.min_load, config.warmup_duration = LINE_FPS, 9001.0, 0.0
+    measurer = Direct(Bench(device, seed))
+    result = MultipleLossRatioSearch(config).search(measurer, debug=lambda _: None)[goal]
+    lower, upper = result.relevant_lower_bound, result.relevant_upper_bound
+    return measurer.results, float(lower), float(upper), float(result.conditional_throughput)
+
+
+@pytest.mark.parametrize("device", [CLEAN, NOISY, STALLING], ids=["clean", "noisy", "stalling"])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_it_runs_the_same_trials_as_the_library_and_finds_the_same(device: Device, seed: int) -> None:
+    """Every load, every duration, both relevant bounds and the conditional throughput are the library's."""
+    trials, lower, upper, conditional = run_directly(device, seed)
+    results = results_of(Mlr(goal=GOAL), device, seed)
+    found = Mlr(goal=GOAL).conclude(results)
+    assert results == trials
+    assert (found.lower_fps, found.upper_fps) == (lower, upper)
+    assert found.robust_fps == pytest.approx(conditional, rel=1e-12)
+    assert found.reason is StopReason.NARROW
+
+
+def classify(results: list[LoadResult], load_fps: float) -> str:
+    """Return the class of a load by the words of draft-15: half of 5 s of full trials, short ones set aside."""
+    exceeding = sum(each.loss_ratio > 1e-4 for each in results if each.intended_fps == load_fps) * 0.5
+    good = sum(each.loss_ratio <= 1e-4 for each in results if each.intended_fps == load_fps) * 0.5
+    whole = max(5.0, good + exceeding)
+    if exceeding > 0.5 * whole:
+        return "upper bound"
+    return "lower bound" if whole - good <= 0.5 * whole else "undecided"
+
+
+def recorded() -> list[list[LoadResult]]:
+    """Return the recorded searches: trials that the library ran on noisy and stalling devices."""
+    return [
+        [
+            LoadResult(
+                intended_fps=load,
+                duration_ns=NS_PER_S // 2,
+                intended_frames=intended,
+                offered_frames=offered,
+                forwarded_frames=forwarded,
+                overhead_ns=50_000_000,
+            )
+            for load, intended, offered, forwarded in trials
+        ]
+        for trials in json.loads(RECORDED.read_text())
+    ]
+
+
+@pytest.mark.parametrize("at", range(6))
+def test_recorded_trials_are_classified_as_the_draft_says(at: int) -> None:
+    """After each recorded trial the bounds are the highest lower bound below the lowest upper bound, by hand."""
+    results = recorded()[at]
+    for count in range(1, len(results) + 1):
+        seen = results[:count]
+        classes = {load: classify(seen, load) for load in sorted({each.intended_fps for each in seen})}
+        upper = min((load for load, kind in classes.items() if kind == "upper bound"), default=None)
+        lowers = [load for load, kind in classes.items() if kind == "lower bound"]
+        lower = max((load for load in lowers if upper is None or load < upper), default=None)
+        assert Mlr(goal=GOAL).relevant_bounds(seen) == (lower, upper)
+
+
+def test_when_nothing_passes_the_bounds_survive_the_librarys_error() -> None:
+    """The library raises and returns nothing; the upper bound at the lowest load is kept."""
+    device = Device(capacity_fps=CAPACITY_FPS, loss_ratio=0.01)
+    with pytest.raises(RuntimeError, match="No lower bound"):
+        run_directly(device, 1)
+    found = search(Mlr(goal=GOAL), device, 1)
+    assert (found.reason, found.lower_fps, found.upper_fps) == (StopReason.NOTHING_PASSES, None, 9001.0)
+    assert found.upper_trials
+
+
+def test_a_time_limit_keeps_the_bounds_so_far() -> None:
+    """Bounds that the full duration sum has not decided yet are those of the coarser targets, and are called so."""
+    goal = Goal(
+        loss_ratio=1e-4,
+        relative_width=0.01,
+        min_fps=9001.0,
+        max_fps=LINE_FPS,
+        trial_ns=NS_PER_S // 2,
+        limit_ns=9 * NS_PER_S,
+    )
+    found = search(Mlr(goal=goal), NOISY, 1)
+    assert (found.reason, found.complete) == (StopReason.TIME, False)
+    assert found.lower_fps is not None
+    assert found.upper_fps is not None
+    assert found.lower_fps < CAPACITY_FPS < found.upper_fps
+    assert found.method == "mlrsearch-coarse-bounds"
+    assert "would exceed 9 s" in found.text
+
+
+def test_unsent_frames_are_told_from_lost_ones() -> None:
+    """The library counts both as loss; the reason says that the generator is the limit."""
+    found = search(Mlr(goal=GOAL), Device(capacity_fps=CAPACITY_FPS, generator_fps=4e5), 1)
+    assert found.reason is StopReason.GENERATOR
+    assert found.lower_fps == pytest.approx(4e5, rel=0.02)
+
+
+def test_results_of_another_goal_are_refused() -> None:
+    """Replaying them would decide on loads that were never asked for."""
+    results = results_of(Mlr(goal=GOAL), CLEAN, 1)
+    other = Goal(loss_ratio=1e-4, relative_width=0.01, min_fps=9001.0, max_fps=1e6, trial_ns=NS_PER_S // 2)
+    with pytest.raises(ValueError, match="start the search anew"):
+        Mlr(goal=other).propose(results)

@@ -1,0 +1,112 @@
+"""What holds for every load search: known devices, partial results, resuming, sameness."""
+
+from dataclasses import replace
+
+import pytest
+from tests.unit.trial.search.conftest import CAPACITY_FPS, NOISY, STALLING, goal_for, results_of, search
+
+from iolab.trial.search.bisect import Bisect
+from iolab.trial.search.evidence import meets, strict_fps
+from iolab.trial.search.fast import Fast
+from iolab.trial.search.mlr import Mlr
+from iolab.trial.search.simulated import Bench, Device
+from iolab.trial.search.types import Goal, LoadResult, LoadTrial, StopReason, Strategy
+
+
+def strategies(goal: Goal) -> dict[str, Strategy]:
+    """Return every search for this goal."""
+    return {"bisect": Bisect(goal), "mlr": Mlr(goal=goal), "fast": Fast(goal)}
+
+
+NAMES = sorted(strategies(goal_for(1e5)))
+
+
+@pytest.mark.parametrize("capacity_fps", [20_000, 100_000, 300_000])
+@pytest.mark.parametrize("name", NAMES)
+def test_token_buckets_are_found_within_half_a_percent(name: str, capacity_fps: int) -> None:
+    """Known capacities, burst of 64 frames, bounds asked for within half a percent."""
+    strategy = strategies(goal_for(capacity_fps, width=0.005))[name]
+    found = search(strategy, Device(capacity_fps=capacity_fps, queue_frames=64), 1)
+    assert found.complete
+    assert found.robust_fps == pytest.approx(capacity_fps, rel=0.005)
+    assert found.lower_fps is not None
+    assert found.upper_fps is not None
+    assert found.lower_fps <= capacity_fps * 1.002
+    assert found.upper_fps >= capacity_fps
+
+
+@pytest.mark.parametrize("device", [NOISY, STALLING], ids=["noisy", "stalling"])
+@pytest.mark.parametrize("name", NAMES)
+def test_same_seed_and_results_give_identical_decisions(name: str, device: Device) -> None:
+    """Two searches by two objects never differ, in any trial."""
+    goal = goal_for(CAPACITY_FPS)
+    first, second = (results_of(strategies(goal)[name], device, 11) for _ in range(2))
+    assert first == second
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_interrupting_after_any_trial_leaves_valid_bounds(name: str) -> None:
+    """Lower below upper, both at loads that were run, and incomplete until the end."""
+    goal = goal_for(CAPACITY_FPS)
+    strategy = strategies(goal)[name]
+    results = results_of(strategy, NOISY, 12)
+    for count in range(len(results)):
+        found = strategy.conclude(results[:count])
+        assert (found.trials, found.complete, found.reason) == (count, False, StopReason.UNFINISHED)
+        loads = {result.intended_fps for result in results[:count]}
+        assert {found.lower_fps, found.upper_fps} <= loads | {None}
+        assert (found.lower_fps or 0) < (found.upper_fps or float("inf"))
+    assert strategy.conclude(results).complete
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_resuming_from_stored_results_goes_on_identically(name: str) -> None:
+    """At every place: the proposal from the stored results is the trial that was run next."""
+    goal = goal_for(CAPACITY_FPS)
+    results = results_of(strategies(goal)[name], STALLING, 13)
+    for count, result in enumerate(results):
+        trial = strategies(goal)[name].propose(results[:count])
+        assert trial == LoadTrial(intended_fps=result.intended_fps, duration_ns=result.duration_ns)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_strict_figure_counts_every_trial(name: str) -> None:
+    """It is the highest load below the lowest at which any trial failed, perturbed ones included."""
+    goal = goal_for(CAPACITY_FPS)
+    results = results_of(strategies(goal)[name], STALLING, 14)
+    strict = strategies(goal)[name].conclude(results).strict_fps
+    lowest_failed = min(result.intended_fps for result in results if not meets(result, goal))
+    below = [result.intended_fps for result in results if result.intended_fps < lowest_failed]
+    assert strict == max(below, default=None)
+
+
+def test_one_perturbed_failure_lowers_the_strict_figure_but_not_the_bounds() -> None:
+    """A stall at half of the capacity: the strict figure falls below it, the robust one stays."""
+    goal = goal_for(CAPACITY_FPS)
+    results = results_of(Fast(goal), Device(capacity_fps=CAPACITY_FPS), 15)
+    calm = Fast(goal).conclude(results)
+    low = Bench(Device(capacity_fps=CAPACITY_FPS), 1).measure(
+        LoadTrial(intended_fps=300_000.0, duration_ns=400_000_000)
+    )
+    stalled = replace(low, forwarded_frames=low.forwarded_frames - 1500, perturbations=("stall of 5 ms",))
+    seen = [*results, stalled]
+    assert calm.strict_fps == calm.lower_fps
+    assert strict_fps(seen, goal) is None
+    assert Fast(goal).conclude(seen).lower_fps == calm.lower_fps
+
+
+def test_frames_are_lost_unsent_or_forwarded() -> None:
+    """The ratios of a trial: unsent of intended, lost of offered."""
+    result = LoadResult(
+        intended_fps=1000.0, duration_ns=10**9, intended_frames=1000, offered_frames=800, forwarded_frames=600
+    )
+    assert (result.lost_frames, result.unsent_frames) == (200, 200)
+    assert (result.loss_ratio, result.unsent_ratio) == (0.25, 0.2)
+    assert (result.offered_fps, result.forwarded_fps) == (800.0, 600.0)
+
+
+def test_every_wrong_word_of_a_goal_is_told_at_once() -> None:
+    """Loss, width, loads, duration and re-runs, in one message."""
+    with pytest.raises(ValueError, match="loss_ratio 2") as caught:
+        Goal(loss_ratio=2, relative_width=0, min_fps=5, max_fps=4, trial_ns=0, reruns=-1)
+    assert str(caught.value).count(";") == 4

@@ -1,0 +1,158 @@
+"""Forwarding, load curve and latency on a fake agent whose devices are simulated: known capacity, noise, stalls."""
+
+import json
+
+import pytest
+from tests.unit.trial.packets import ENDS, simulated, site
+
+from iolab.experiment.measures import Forwarding, Latency, LoadCurve
+from iolab.trial.forwarding import measure_forwarding
+from iolab.trial.latency import measure_latency
+from iolab.trial.load_curve import measure_load_curve
+from iolab.trial.measured import TrialFailed
+from iolab.trial.search.simulated import Device
+
+
+def forwarding(**keys: object) -> Forwarding:
+    """Return a measure with short trials."""
+    return Forwarding.model_validate({"kind": "forwarding", **ENDS, "trial": "200ms", **keys})
+
+
+@pytest.mark.parametrize("search", ["fast", "mlr", "bisect"])
+@pytest.mark.parametrize("capacity_fps", [100_000, 300_000])
+def test_every_search_finds_a_known_capacity(search: str, capacity_fps: int) -> None:
+    """Within 1 %: the width that was asked for."""
+    measure = forwarding(search=search, trial="1s")
+    measured = measure_forwarding(site(measure, simulated(Device(capacity_fps=capacity_fps))), measure)
+    assert measured.metrics["forwarded_fps"].value == pytest.approx(capacity_fps, rel=0.011)
+    assert measured.metrics["unexplained_frames"].value == 0
+    assert measured.metrics["balanced_ratio"].value == 1
+
+
+def test_rates_are_sums_over_directions() -> None:
+    """Two directions through devices of 100 kpps each are 200 kpps, and twice the bits."""
+    one, both = forwarding(), forwarding(direction="both-ways")
+    rates = [
+        measure_forwarding(site(measure, simulated(Device(capacity_fps=1e5))), measure).metrics
+        for measure in (one, both)
+    ]
+    for name in ("forwarded_fps", "lower_fps", "forwarded_bps_l1", "forwarded_bps_l2"):
+        assert rates[1][name].value == pytest.approx(2 * rates[0][name].value, rel=0.02)
+
+
+def test_bits_are_those_of_frames_with_and_without_what_the_line_adds() -> None:
+    """1518-byte frames: 1538 byte times on the line, 1518 with their checksum."""
+    measure = forwarding(frame_size=1518)
+    metrics = measure_forwarding(site(measure, simulated(Device(capacity_fps=50_000))), measure).metrics
+    fps = metrics["forwarded_fps"].value
+    assert metrics["forwarded_bps_l1"].value == pytest.approx(fps * 1538 * 8)
+    assert metrics["forwarded_bps_l2"].value == pytest.approx(fps * 1518 * 8)
+
+
+def test_latency_is_measured_at_the_shares_that_were_asked_for() -> None:
+    """Idle, half and nine tenths; the raw samples say at which load."""
+    measure = forwarding(latency_at=[0, "50%", "90%"])
+    measured = measure_forwarding(site(measure, simulated(Device(capacity_fps=1e5))), measure)
+    rate = measured.raw["rate_fps"]
+    loads = {
+        t["share_ratio"]: t["intended_fps"] for t in measured.raw["load_trials"] if t["purpose"] == "at-rate"
+    }
+    assert loads == {0.0: 1000, 0.5: pytest.approx(rate / 2), 0.9: pytest.approx(rate * 0.9)}
+    assert measured.metrics["latency_p99_ns[50 %]"].value == 20_000
+    assert "latency_p50_ns[10 %]" not in measured.metrics
+
+
+def test_a_device_faster_than_the_line_is_told_as_limited_by_the_line() -> None:
+    """100 Mbit/s carry 148 810 frames of 64 bytes; the device could do a million."""
+    measure = forwarding(line_rate="100Mbit")
+    measured = measure_forwarding(site(measure, simulated(Device(capacity_fps=1e6))), measure)
+    assert "line-limited" in {warning.code for warning in measured.warnings}
+    assert measured.metrics["forwarded_fps"].value == pytest.approx(148_810, rel=0.01)
+
+
+def test_a_generator_that_is_too_slow_is_told() -> None:
+    """It sends 200 kpps at most, and the device forwards them all."""
+    measure = forwarding()
+    device = Device(capacity_fps=1e6, generator_fps=2e5)
+    measured = measure_forwarding(site(measure, simulated(device)), measure)
+    assert "generator-limited" in {warning.code for warning in measured.warnings}
+    limits = {trial["verdict"]["limit"] for trial in measured.raw["load_trials"]}
+    assert limits <= {"generator", "none"}
+
+
+def test_a_device_that_loses_at_any_load_is_a_result_and_not_a_failure() -> None:
+    """1 % is lost always: 0 frames/s, with the lowest load that was tried."""
+    measure = forwarding(limit="300s")
+    measured = measure_forwarding(
+        site(measure, simulated(Device(capacity_fps=1e5, loss_ratio=0.01))), measure
+    )
+    assert measured.metrics["forwarded_fps"].value == 0
+    assert "nothing-passed" in {warning.code for warning in measured.warnings}
+    assert not any(name.startswith("latency") for name in measured.metrics)
+
+
+def test_what_the_host_disturbed_is_told_and_does_not_decide() -> None:
+    """Stalls of 5 ms, once per 5 s: the rate is that of the device, and the strict figure is no higher."""
+    measure = forwarding()
+    device = Device(capacity_fps=2e5, stalls_per_s=0.2)
+    measured = measure_forwarding(site(measure, simulated(device, seed=7)), measure)
+    metrics = measured.metrics
+    assert metrics["forwarded_fps"].value == pytest.approx(2e5, rel=0.01)
+    assert metrics["forwarded_strict_fps"].value <= metrics["forwarded_fps"].value * 1.01
+
+
+def test_raw_samples_close_the_balance_of_every_load_trial_and_are_plain_json() -> None:
+    """Offered = forwarded + named drops, the drops at the device's ring."""
+    measure = forwarding()
+    measured = measure_forwarding(site(measure, simulated(Device(capacity_fps=1e5))), measure)
+    raw = json.loads(json.dumps(measured.raw, allow_nan=False))
+    lossy = 0
+    for trial in raw["load_trials"]:
+        for sheet in trial["balance"]:
+            dropped = sum(drop["frames"] for drop in sheet["drops"])
+            assert (
+                sheet["offered_frames"] == sheet["forwarded_frames"] + dropped + sheet["unexplained_frames"]
+            )
+            assert {drop["place"] for drop in sheet["drops"]} <= {"dut.eth0"}
+            lossy += bool(dropped)
+    assert lossy
+    assert raw["search"]["found"]["trials"] == len(
+        [t for t in raw["load_trials"] if t["purpose"] == "search"]
+    )
+
+
+def test_ports_that_cannot_be_opened_fail_the_trial_with_the_agents_words() -> None:
+    """The reason names the interface; no set of ports is left open."""
+    measure = forwarding()
+    standing = site(measure, simulated(Device(capacity_fps=1e5)), broken="p1")
+    for _ in range(2):
+        with pytest.raises(TrialFailed, match="interface p1 is down"):
+            measure_forwarding(standing, measure)
+
+
+def test_a_load_curve_shows_loss_where_the_device_is_full() -> None:
+    """None at half of the rate, a sixth at 120 %."""
+    measure = LoadCurve.model_validate({"kind": "load-curve", **ENDS, "rate": "100kpps", "trial": "1s"})
+    measured = measure_load_curve(site(measure, simulated(Device(capacity_fps=1e5))), measure)
+    assert measured.metrics["loss_ratio[50 %]"].value == 0
+    assert measured.metrics["loss_ratio[120 %]"].value == pytest.approx(1 / 6, rel=0.02)
+    assert measured.metrics["offered_fps[120 %]"].value == pytest.approx(120_000)
+    assert measured.metrics["forwarded_fps"].value == pytest.approx(100_000, rel=0.01)
+
+
+def test_a_load_curve_without_a_rate_finds_it_first() -> None:
+    """100 % is the highest rate within the acceptable loss."""
+    measure = LoadCurve.model_validate({"kind": "load-curve", **ENDS, "steps": ["50%", "100%"]})
+    measured = measure_load_curve(site(measure, simulated(Device(capacity_fps=80_000))), measure)
+    assert measured.metrics["rate_fps"].value == pytest.approx(80_000, rel=0.011)
+    assert [t["share_ratio"] for t in measured.raw["load_trials"] if t["purpose"] == "curve"] == [0.5, 1.0]
+
+
+def test_latency_at_a_rate() -> None:
+    """Every frame of the simulated device takes 20 us."""
+    measure = Latency.model_validate(
+        {"kind": "latency", **ENDS, "rate": "50%", "line_rate": "10Mbit", "duration": "1s"}
+    )
+    measured = measure_latency(site(measure, simulated(Device(capacity_fps=1e5))), measure)
+    assert measured.metrics["latency_p50_ns"].value == 20_000
+    assert measured.metrics["offered_fps"].value == pytest.approx(7440, abs=1)
