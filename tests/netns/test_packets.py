@@ -60,7 +60,7 @@ def trial(done: subprocess.CompletedProcess[str], parent: Path) -> Trial:
 def test_every_way_of_forwarding_passes_every_frame_of_a_low_load(
     iolab: Iolab, tmp_path: Path, forward: str, direction: str
 ) -> None:
-    """2000 frames/s in each direction arrive, with a latency; where the host was calm the balance closes to the frame."""
+    """2000 frames/s in each direction arrive, with a latency; on a calm host the balance closes to the frame."""
     measure = (
         f"kind: latency, rate: 2kpps, duration: 500ms, frame_size: imix, flows: 10, direction: {direction}"
     )
