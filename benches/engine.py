@@ -4,7 +4,8 @@ Usage: python benches/engine.py [ROUNDS] [none|foreign|gro|threaded|drop|receive
 the packages netsniff-ng, dpdk-dev, librte-net-af-xdp23, librte-net-af-packet23, librte-mempool-ring23; what is missing
 is left out and said. A generator runs in a namespace of its own on CPU 0, before everything that is not real-time, and
 never stops by itself; frames are counted by the *interface* over a window, and by the time its busiest thread was on
-the CPU: where both rates differ, something else ran there. 64 B on a line are 60 B in memory.
+the CPU: where both rates differ, something else ran there. 64 B on a line are 60 B in memory. Every frame of ours has
+its own number, CRC and checksum; 64 share one reading of the clock, as in the engine, but where `each timed` is said.
 
 The words name the far end. Its work is done on the sender's CPU but for `threaded`: there its NAPI has a thread on CPU
 1. It is least for `foreign`: frames to an address that is not its own. `receive` sends stamped frames at 1.0 Mpps and
@@ -86,14 +87,18 @@ def testpmd(vdev: str, driver: str) -> tuple[str, ...]:
 def generators(programs: Path, config: Path) -> list[Generator]:
     """Return every generator whose program is installed; name those that are not."""
     blast = str(programs / "blast")
-    ours = [("iolab AF_XDP", "af_xdp", "xdp"), ("iolab AF_PACKET ring", "af_packet", "ring")]
-    ours += [("iolab AF_PACKET sendmmsg", "af_packet", "messages")]
+    ours = [("iolab AF_XDP", "af_xdp", "xdp", 64), ("iolab AF_XDP, each timed", "af_xdp", "xdp", 1)]
+    ours += [("iolab AF_PACKET ring", "af_packet", "ring", 64)]
+    ours += [("iolab AF_PACKET sendmmsg", "af_packet", "messages", 64)]
     pmd = "librte_net_af_xdp.so.23", "librte_net_af_packet.so.23"
     mausezahn = (
         "mausezahn ibt0 -c 0 -d 0 -a 02:00:00:00:00:01 -b 02:00:00:00:00:02 -A 198.18.0.1 -B 198.18.0.2"
     )
     listed = [
-        *(Generator(n, f, (blast, "ibt0", p, "cpu=0", "seconds=60"), ours=True) for n, f, p in ours),
+        *(
+            Generator(name, family, (blast, "ibt0", path, "cpu=0", "seconds=60", f"burst={burst}"), ours=True)
+            for name, family, path, burst in ours
+        ),
         Generator("bare AF_XDP loop", "bare", (blast, "ibt0", "bare", "cpu=0", "seconds=60")),
         Generator("trafgen", "af_packet", ("trafgen", "-o", "ibt0", "-c", str(config), "-P", "1", "-n", "0")),
         Generator(

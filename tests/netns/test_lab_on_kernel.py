@@ -147,19 +147,19 @@ class Computer:
             else:
                 self.run(undo)
 
-    def read(self, source: Command | Setting) -> str:
+    def read(self, source: Command | Setting | DeviceState) -> str:
         """Read what an expectation looks at."""
+        assert not isinstance(source, DeviceState), "devices need an agent"
         return self.run(
             Command(("cat", source.path), source.netns) if isinstance(source, Setting) else source
         )
 
     def misses(self) -> list[str]:
         """Return every expectation that does not hold, in words; each distinct command is run once."""
-        texts: dict[Command | Setting, str] = {}
+        texts: dict[Command | Setting | DeviceState, str] = {}
         found = []
         for expectation in self.expectations():
             source = expectation.reading.source
-            assert not isinstance(source, DeviceState), "this computer has no agent"
             if source not in texts:
                 texts[source] = self.read(source)
             value = extract(expectation.reading, texts[source])

@@ -168,6 +168,7 @@ class FakeTraffic:
             "refused_frames": refused,
             "dropped_by_us_frames": unsent - refused,
             "gap_ns": _histogram(0, 0),
+            "lateness_ns": _histogram(100, one.forwarded_frames),
             "bursts": [[1, one.forwarded_frames]],
             "stalls": [stall] if one.held_ns else [],
             "stall_count": 1 if one.held_ns else 0,

@@ -40,7 +40,7 @@ def entries(facts: Mapping[str, object], words: Words) -> tuple[Fact, ...]:
 def _fact(key: str, value: object, words: Words, depth: int) -> Fact:
     ending = next((each for each in _UNITS if key.endswith(each)), "")
     plain = key.removesuffix(ending)
-    name = words.facts.get(key, plain.replace("_", " ") if depth == 0 else plain)
+    name = words.facts.get(key, plain.replace("_", " ") if depth == 0 or ending else plain)
     inner = list(islice(_inner(value), MOST_CHILDREN)) if depth < MOST_DEPTH else []
     if not inner:
         return Fact(name, _measured(key, value, words) or _text(value, words))

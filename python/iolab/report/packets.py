@@ -338,7 +338,8 @@ def instrument_lines(analysis: Analysis, names: Names) -> list[str]:
 def calibration(run: StoredRun, words: Words) -> tuple[Fact, ...]:
     """What the instrument itself can do on this host, as stored with the run; empty where it is not known."""
     known = run.facts.get(CALIBRATION)
-    return entries(known, words) if isinstance(known, Mapping) else ()
+    paths = known.get("paths") if isinstance(known, Mapping) else None
+    return entries(paths, words) if isinstance(paths, Mapping) else ()
 
 
 def other_facts(run: StoredRun, words: Words) -> tuple[Fact, ...]:

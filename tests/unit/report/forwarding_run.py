@@ -42,12 +42,21 @@ FACTORS: Mapping[str, tuple[str, ...]] = {
 FALLBACK = "AF_XDP: BPF is not allowed in a rootless lab"
 STEPS = (10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110, 120)
 CALIBRATION: Mapping[str, object] = {
-    "generator_ceiling_pps": {"64": 2_410_000, "512": 2_180_000, "1518": 1_620_000},
-    "receive_ceiling_pps": 1_460_000,
-    "pacing_error_ratio": 0.00004,
-    "stamp_noise_ns": 210,
-    "aa_spread_ratio": 0.004,
+    "schema": 1,
+    "host": {"kernel": "6.1.0-28-amd64"},
+    "paths": {
+        "af_xdp": {
+            "generator_fps": {"64": 2_410_000.0, "512": 2_180_000.0, "1518": 1_620_000.0},
+            "receiver_fps": 1_460_000.0,
+            "pacing_error_ratio": 0.00004,
+            "lateness_p99_ns": 2100,
+            "latency_p50_ns": 9300.0,
+            "latency_spread_ns": 210.0,
+            "aa_spread_ratio": 0.004,
+        }
+    },
 }
+"""As `iolab calibrate` stores it."""
 CAPACITY_FPS = {"bridge": 410_000.0, "route": 365_000.0, "xdp": 980_000.0}
 BOTH_RATIO = {"bridge": 1.06, "route": 1.02, "xdp": 1.71}
 """Both ways over one way: known, so that the ratio table can be checked."""
