@@ -178,6 +178,18 @@ fn a_process_is_ready_when_its_port_is_bound() {
 }
 
 #[test]
+fn a_port_that_another_process_has_bound_makes_nobody_ready_but_a_childs_does() {
+    let state = state_folder();
+    let mut agent = Agent::start(state.path());
+    let serve = "import socket,time;s=socket.socket();s.bind(('127.0.0.1',45819));s.listen();time.sleep(60)";
+    let ready = json!({"kind": "listening", "protocol": "tcp", "port": 45_819});
+    let parent = ["sh", "-c", &format!("python3 -c \"{serve}\"; true")];
+    agent.call("process.start", json!({"id": "server", "argv": parent, "ready": ready, "timeout_ms": 15000}));
+    let other = json!({"id": "other", "argv": ["sleep", "60"], "ready": ready, "timeout_ms": 200});
+    assert_eq!(agent.refusal("process.start", other)["code"], -32002);
+}
+
+#[test]
 fn a_process_that_does_not_become_ready_is_stopped_and_forgotten() {
     let state = state_folder();
     let mut agent = Agent::start(state.path());
