@@ -363,6 +363,31 @@ fn facts_are_read_quickly_and_leave_nothing_behind() {
     assert!(facts["cpus"].as_u64() > Some(0) && facts["memory_bytes"].as_u64() > Some(1 << 20));
 }
 
+#[test]
+fn offloads_are_those_ethtool_shows_and_told_in_time() {
+    let state = state_folder();
+    let mut agent = Agent::start(state.path());
+    let begin = Instant::now();
+    let facts = agent.call("facts.read", json!({}));
+    assert!(begin.elapsed().as_millis() < 2_000);
+    for interface in facts["interfaces"].as_array().unwrap() {
+        let name = interface["name"].as_str().unwrap();
+        let offloads = interface["offloads"].as_object().unwrap();
+        let is_real = Path::new("/sys/class/net").join(name).join("device").exists();
+        let shown = Command::new("ethtool").args(["-k", name]).output();
+        let Some(shown) = shown.ok().filter(|_| is_real && agent.hello["uid"] == 0) else {
+            assert!(offloads.is_empty(), "{interface}");
+            continue;
+        };
+        let shown = String::from_utf8(shown.stdout).unwrap();
+        let lines = shown.lines().filter_map(|line| line.trim().split_once(": "));
+        let lines: Vec<_> =
+            lines.map(|(name, value)| (name.to_owned(), json!(value.starts_with("on")))).collect();
+        assert!(!lines.is_empty());
+        assert_eq!(offloads, &lines.into_iter().collect());
+    }
+}
+
 /// What an agent that does not begin says.
 fn last_words(state: &Path) -> String {
     let output = Command::new(BINARY).env("IOLAB_STATE_DIR", state).stdin(Stdio::null()).output().unwrap();
