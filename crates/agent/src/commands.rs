@@ -44,12 +44,12 @@ pub fn run(host: &Host, params: CommandRun) -> Answer<CommandEnded> {
         capture_bytes: params.capture_bytes,
         ..Program::default()
     };
-    let ran = host.run(program, Duration::from_millis(params.timeout_ms));
-    if let (Err(_), Some((_, sequence))) = (&ran, &change) {
+    let begun = host.begin(program);
+    if let (Err(_), Some((_, sequence))) = (&begun, &change) {
         // It was never started, so it changed nothing.
         host.mark_undone(*sequence)?;
     }
-    let ran = ran?;
+    let ran = begun?.finish(Duration::from_millis(params.timeout_ms))?;
     Ok(CommandEnded {
         ending: ran.end.ending,
         timed_out: ran.timed_out,
@@ -90,21 +90,33 @@ pub fn create_netns(host: &Host, params: &NetnsName) -> Answer<Done> {
     let name = params.name.as_str();
     netns::check_name(name)?;
     let _change = host.may_change()?;
-    if netns::exists(name) {
-        let exists = Some(nix::libc::EEXIST);
-        return Err(ErrorObject::refused(
-            format!("making namespace '{name}': it exists already"),
-            exists,
-            netns::path(name),
-        ));
+    // Two requests for one name would take the entry for each other's.
+    if netns::exists(name) || !lock(&host.making).insert(name.to_owned()) {
+        return Err(exists_already(name));
     }
+    let made = make_netns(host, name);
+    lock(&host.making).remove(name);
+    made.map(|()| Done {})
+}
+
+fn make_netns(host: &Host, name: &str) -> Answer<()> {
     let sequence = host.record(&format!("netns:{name}"), Undo::Netns { name: name.to_owned() })?;
-    let made = run_ip(host, &["ip", "netns", "add", name], name)
-        .and_then(|()| run_ip(host, &["ip", "-netns", name, "link", "set", "lo", "up"], name));
+    let added = run_ip(host, &["ip", "netns", "add", name], name);
+    if added.as_ref().is_err_and(|error| error.message.contains("File exists")) {
+        // Somebody else made it since we looked; it is theirs.
+        host.mark_undone(sequence)?;
+        return Err(exists_already(name));
+    }
+    let made = added.and_then(|()| run_ip(host, &["ip", "-netns", name, "link", "set", "lo", "up"], name));
     if made.is_err() && remove_netns(host, name).is_ok() {
         host.mark_undone(sequence)?;
     }
-    made.map(|()| Done {})
+    made
+}
+
+fn exists_already(name: &str) -> ErrorObject {
+    let message = format!("making namespace '{name}': it exists already");
+    ErrorObject::refused(message, Some(nix::libc::EEXIST), netns::path(name))
 }
 
 /// Answer `netns.delete`.
@@ -117,11 +129,16 @@ pub fn delete_netns(host: &Host, params: &NetnsName) -> Answer<Done> {
         let message = format!("removing namespace '{name}': there is none of that name");
         return Err(ErrorObject::refused(message, Some(nix::libc::ENOENT), path));
     }
+    let is_itself = |undo: &Undo| matches!(undo, Undo::Netns { name: each } if each == name);
+    if !lock(&host.journal).live().iter().any(|change| is_itself(&change.undo)) {
+        let message = format!(
+            "removing namespace '{name}': this agent did not make it, and removes only those it made"
+        );
+        return Err(ErrorObject::unknown(message, name));
+    }
     remove_netns(host, name).map_err(|reason| ErrorObject::refused(reason, None, netns::path(name)))?;
     // What was changed inside has gone with it.
-    let moot = |undo: &Undo| {
-        undo.inside() == Some(name) || matches!(undo, Undo::Netns { name: each } if each == name)
-    };
+    let moot = |undo: &Undo| undo.inside() == Some(name) || is_itself(undo);
     let changes = lock(&host.journal).live().to_vec();
     for change in changes.iter().filter(|change| moot(&change.undo)) {
         host.mark_undone(change.sequence)?;
@@ -137,7 +154,8 @@ pub fn bring_up_loopback(host: &Host) {
 
 fn run_ip(host: &Host, argv: &[&str], name: &str) -> Answer<()> {
     let argv: Vec<String> = argv.iter().map(|&word| word.to_owned()).collect();
-    let program = Program { argv: argv.clone(), capture_bytes: 4096, ..Program::default() };
+    let env = [("LC_ALL".to_owned(), "C".to_owned())].into();
+    let program = Program { argv: argv.clone(), env, capture_bytes: 4096, ..Program::default() };
     let ran = host.run(program, Duration::from_secs(10))?;
     if ran.end.ending.exit_status == Some(0) {
         return Ok(());

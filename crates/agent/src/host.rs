@@ -1,5 +1,6 @@
 //! What the whole agent shares, and the rules for when a request may change the host.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
@@ -7,7 +8,7 @@ use std::time::{Duration, Instant};
 use iolab_protocol::facts::InterfaceFacts;
 use iolab_protocol::{ErrorCode, ErrorData, ErrorObject, Predecessor, Undo};
 
-use crate::child::{Child, Children, End, Kin};
+use crate::child::{Child, Children, End, Kin, Pipes};
 use crate::devices::Devices;
 use crate::faults::{refused, Answer};
 use crate::journal::{Author, Journal};
@@ -43,6 +44,8 @@ pub struct Host {
     pub host_interfaces: Option<Vec<InterfaceFacts>>,
     /// Held while changes are taken back: one undoing at a time.
     pub undoing: Mutex<()>,
+    /// The names of the namespaces that are being made.
+    pub making: Mutex<BTreeSet<String>>,
     spawner: Spawner,
     right: Mutex<Right>,
     /// Read-held by requests that change the host, so that undoing and the end can wait for them; write-held while undoing.
@@ -67,6 +70,24 @@ pub struct Ran {
     pub timed_out: bool,
 }
 
+/// A program that runs and is not tended yet.
+pub struct Begun {
+    child: Arc<Child>,
+    pipes: Pipes,
+    /// When it was asked for.
+    ordered: Instant,
+}
+
+impl Begun {
+    /// Tend the program to its end, at most for `limit` from when it was asked for.
+    pub fn finish(self, limit: Duration) -> Answer<Ran> {
+        let Self { child, pipes, ordered } = self;
+        let timed_out = child.tend(pipes, ordered.checked_add(limit), Kin::GoOn);
+        let end = child.end().ok_or_else(|| ErrorObject::new(ErrorCode::Internal, "a program was lost"))?;
+        Ok(Ran { child, end, timed_out })
+    }
+}
+
 impl Host {
     /// An agent that has not claimed the host.
     pub fn new(
@@ -88,6 +109,7 @@ impl Host {
             traffic: PortSets::default(),
             devices: Devices::default(),
             undoing: Mutex::default(),
+            making: Mutex::default(),
             right: Mutex::default(),
             changing: RwLock::default(),
             ending: AtomicBool::new(false),
@@ -197,11 +219,14 @@ impl Host {
 
     /// Run a program to its end, at most for `limit`.
     pub fn run(&self, program: Program, limit: Duration) -> Answer<Ran> {
-        let deadline = Instant::now().checked_add(limit);
+        self.begin(program)?.finish(limit)
+    }
+
+    /// Let a program begin; after an error it has done nothing.
+    pub fn begin(&self, program: Program) -> Answer<Begun> {
+        let ordered = Instant::now();
         let (child, pipes) = self.start(program)?.begin()?;
-        let timed_out = child.tend(pipes, deadline, Kin::GoOn);
-        let end = child.end().ok_or_else(|| ErrorObject::new(ErrorCode::Internal, "a program was lost"))?;
-        Ok(Ran { child, end, timed_out })
+        Ok(Begun { child, pipes, ordered })
     }
 
     fn state_refused(&self, doing: &str, error: &std::io::Error) -> ErrorObject {

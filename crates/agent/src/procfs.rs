@@ -76,7 +76,8 @@ fn is_alone_in_user_namespace(pid: u32) -> bool {
     map.lines().count() == 1 && map.split_ascii_whitespace().nth(2) == Some("1")
 }
 
-fn pids() -> impl Iterator<Item = u32> {
+/// All processes.
+pub fn pids() -> impl Iterator<Item = u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }

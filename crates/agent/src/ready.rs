@@ -1,29 +1,62 @@
-//! Whether a port is bound in a process's namespace, from its `/proc/PID/net`. Nothing is connected to.
+//! Whether a process's group has bound a port, from `/proc/PID/net` and `/proc/PID/fd`. Nothing is connected to.
 
 use std::fs;
+use std::io::{self, ErrorKind};
 
 use iolab_protocol::calls::Transport;
 
-/// Whether `port` is bound in the namespace of process `pid`.
+use crate::procfs::{pids, stat};
+
+/// Whether the group of process `pid` has `port` bound in the namespace of `pid`. Where the sockets of a member cannot be seen,
+/// anybody's in that namespace counts.
 pub fn is_bound(pid: u32, transport: Transport, port: u16) -> bool {
     let tables = match transport {
         Transport::Tcp => ["tcp", "tcp6"],
         Transport::Udp => ["udp", "udp6"],
     };
-    tables.iter().any(|table| {
-        let text = fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default();
-        table_has(&text, transport, port)
-    })
+    let bound: Vec<u64> = tables
+        .iter()
+        .flat_map(|table| {
+            let text = fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default();
+            bound_inodes(&text, transport, port)
+        })
+        .collect();
+    // Looking at a whole group takes time: it is done only when there is something to find.
+    !bound.is_empty()
+        && group_sockets(pid).is_none_or(|sockets| bound.iter().any(|inode| sockets.contains(inode)))
 }
 
-/// Whether the text of a socket table, as in proc_net_tcp, has `port` bound (and listening, for TCP).
-fn table_has(text: &str, transport: Transport, port: u16) -> bool {
-    text.lines().skip(1).any(|line| {
-        let mut words = line.split_ascii_whitespace().skip(1);
-        let (local, state) = (words.next(), words.nth(1));
-        let bound = local.and_then(|local| u16::from_str_radix(local.rsplit(':').next()?, 16).ok());
-        bound == Some(port) && (transport == Transport::Udp || state == Some(TCP_LISTEN))
-    })
+/// The sockets that have `port` bound (and listen, for TCP) in the text of a socket table, as in proc_net_tcp.
+fn bound_inodes(text: &str, transport: Transport, port: u16) -> Vec<u64> {
+    let bound = |line: &str| {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let local = u16::from_str_radix(words.get(1)?.rsplit(':').next()?, 16).ok()?;
+        let counts = local == port && (transport == Transport::Udp || words.get(3) == Some(&TCP_LISTEN));
+        counts.then(|| words.get(9)?.parse().ok())?
+    };
+    text.lines().skip(1).filter_map(bound).collect()
+}
+
+/// The sockets that members of the group have open; `None` where one of them cannot be looked at.
+fn group_sockets(group: u32) -> Option<Vec<u64>> {
+    let mut sockets = Vec::new();
+    for pid in pids().filter(|&pid| stat(pid).is_some_and(|seen| seen.group == group && !seen.ended)) {
+        match sockets_of(pid) {
+            Ok(open) => sockets.extend(open),
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => return None,
+            // It ended meanwhile.
+            Err(_) => {}
+        }
+    }
+    Some(sockets)
+}
+
+fn sockets_of(pid: u32) -> io::Result<Vec<u64>> {
+    let inode = |descriptor: fs::DirEntry| {
+        let target = fs::read_link(descriptor.path()).ok()?;
+        target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+    };
+    Ok(fs::read_dir(format!("/proc/{pid}/fd"))?.flatten().filter_map(inode).collect())
 }
 
 const TCP_LISTEN: &str = "0A";
@@ -37,28 +70,28 @@ mod tests {
    1: 0100007F:1452 0100007F:9C40 01 00000000:00000000 00:00000000 00000000     0        0 8438 1 0 20 4 30 10 -1
 ";
     const UDP6: &str =
-        "  sl  local_address                         remote_address                        st tx_queue
-  12: 00000000000000000000000000000000:1451 00000000000000000000000000000000:0000 07 00000000:00000000
+        "  sl  local_address                         remote_address                        st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops
+  12: 00000000000000000000000000000000:1451 00000000000000000000000000000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 9001 2 0 0
 ";
 
     #[test]
     fn a_listening_tcp_port_is_bound() {
-        assert!(table_has(TCP, Transport::Tcp, 0x1451));
+        assert_eq!(bound_inodes(TCP, Transport::Tcp, 0x1451), [8437]);
     }
 
     #[test]
     fn a_connection_is_not_a_listener() {
-        assert!(!table_has(TCP, Transport::Tcp, 0x1452));
+        assert_eq!(bound_inodes(TCP, Transport::Tcp, 0x1452), [0; 0]);
     }
 
     #[test]
     fn a_bound_udp_port_counts_whatever_its_state() {
-        assert!(table_has(UDP6, Transport::Udp, 0x1451));
-        assert!(!table_has(UDP6, Transport::Udp, 0x1450));
+        assert_eq!(bound_inodes(UDP6, Transport::Udp, 0x1451), [9001]);
+        assert_eq!(bound_inodes(UDP6, Transport::Udp, 0x1450), [0; 0]);
     }
 
     #[test]
     fn nothing_is_bound_in_an_empty_table() {
-        assert!(!table_has("", Transport::Tcp, 1));
+        assert_eq!(bound_inodes("", Transport::Tcp, 1), [0; 0]);
     }
 }

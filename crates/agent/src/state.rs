@@ -33,17 +33,21 @@ impl StateFolder {
             std::env::var_os("XDG_RUNTIME_DIR"),
             Uid::effective(),
         );
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(name.join("journal"));
-        made.with_context(|| format!("making the state folder '{}'", name.display()))?;
-        let seen = fs::symlink_metadata(&name)?;
-        // In /tmp anybody could have made it before.
-        if !seen.is_dir() || seen.uid() != Uid::effective().as_raw() || seen.mode() & 0o022 != 0 {
-            bail!(
-                "the state folder '{}' must be a folder that only this user can write to; remove it",
-                name.display()
-            );
-        }
-        let handle = File::open(&name)?;
+        make_private(&name).with_context(|| format!("making the state folder '{}'", name.display()))?;
+        // Opened, then judged: no other folder can take its place between the two.
+        let handle = File::options()
+            .read(true)
+            .custom_flags(nix::libc::O_DIRECTORY | nix::libc::O_NOFOLLOW)
+            .open(&name)
+            .with_context(|| {
+                format!(
+                    "opening the state folder '{}', which must be a folder and no symbolic link",
+                    name.display()
+                )
+            })?;
+        check_private(&handle.metadata()?, &name)?;
+        let journals = Path::new("/proc/self/fd").join(handle.as_raw_fd().to_string()).join("journal");
+        make_private(&journals).with_context(|| format!("making '{}/journal'", name.display()))?;
         Ok(Self { name, handle })
     }
 
@@ -101,6 +105,28 @@ impl StateFolder {
         found.sort_by_key(|each| (each.started_ns, each.pid));
         Ok(found)
     }
+}
+
+/// Make one folder for this user alone; its parent must be there. One that exists is left as it is.
+fn make_private(folder: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(folder) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    }
+}
+
+/// Refuse a folder that others can use: in /tmp anybody could have made it before.
+fn check_private(seen: &fs::Metadata, name: &Path) -> anyhow::Result<()> {
+    let (name, user) = (name.display(), Uid::effective());
+    if seen.uid() != user.as_raw() {
+        let owner = seen.uid();
+        bail!("the state folder '{name}' belongs to user {owner}; it must belong to user {user}: remove it or set IOLAB_STATE_DIR to another");
+    }
+    if seen.mode() & 0o077 != 0 {
+        let mode = seen.mode() & 0o7777;
+        bail!("the state folder '{name}' is open to other users (mode {mode:04o}); close it with: chmod 700 '{name}'");
+    }
+    Ok(())
 }
 
 /// The process that has the lock, as it wrote it there just after taking it.

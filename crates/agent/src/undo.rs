@@ -57,7 +57,7 @@ fn undo_command(host: &Host, argv: &[String], netns: Option<&str>) -> Result<(),
     let place = netns.map_or(Place::Here, |name| Place::Named(name.to_owned()));
     let failed = run(host, argv, place)?;
     match failed {
-        Some(output) if ALREADY_GONE.iter().any(|phrase| output.contains(phrase)) => Ok(()),
+        Some(output) if tells_gone(argv, &output) => Ok(()),
         Some(output) => Err(format!("running '{}': {output}", argv.join(" "))),
         None => Ok(()),
     }
@@ -126,27 +126,76 @@ fn undo_process(pid: u32, start_ticks: u64, author: &Author) -> Result<(), Strin
     Ok(())
 }
 
-/// What commands say (in the C locale) when there is nothing to take back: the device, the namespace or what was made in it has gone.
-const ALREADY_GONE: [&str; 18] = [
-    "Cannot find device",
-    "No such device",
-    "no device matches name",
-    "does not exist",
-    "Cannot open network namespace",
-    "No such file or directory",
-    "No such process",
-    "Cannot assign requested address",
-    "Address not found",
-    "Cannot delete qdisc with handle of zero",
-    "Invalid handle",
-    "Cannot find specified qdisc",
-    "Failed to find qdisc with specified handle",
-    "Parent Qdisc doesn't exist",
-    "Specified class not found",
-    "Specified filter",
-    "Filter with specified priority/protocol not found",
-    "Cannot find specified filter",
+/// Whether a command that failed with `output` says that there is nothing to take back.
+fn tells_gone(argv: &[String], output: &str) -> bool {
+    let program = argv.first().and_then(|path| path.rsplit('/').next());
+    let phrases =
+        ALREADY_GONE.iter().filter(|(each, _)| program == Some(each)).flat_map(|(_, phrases)| *phrases);
+    phrases.into_iter().any(|phrase| output.contains(phrase))
+}
+
+/// What each program says (in the C locale) when the device, the namespace or what was made in it has gone. The same words from
+/// another program can mean anything.
+const ALREADY_GONE: [(&str, &[&str]); 4] = [
+    (
+        "ip",
+        &[
+            "Cannot find device",
+            "No such device",
+            "does not exist",
+            "Cannot open network namespace",
+            "No such file or directory",
+            "No such process",
+            "Cannot assign requested address",
+            "Address not found",
+        ],
+    ),
+    (
+        "tc",
+        &[
+            "Cannot find device",
+            "No such device",
+            "does not exist",
+            "Cannot open network namespace",
+            "No such file or directory",
+            "Cannot delete qdisc with handle of zero",
+            "Invalid handle",
+            "Cannot find specified qdisc",
+            "Failed to find qdisc with specified handle",
+            "Parent Qdisc doesn't exist",
+            "Specified class not found",
+            "Specified filter",
+            "Filter with specified priority/protocol not found",
+            "Cannot find specified filter",
+        ],
+    ),
+    ("ethtool", &["No such device", "no device matches name"]),
+    (
+        "bridge",
+        &[
+            "Cannot find device",
+            "No such device",
+            "does not exist",
+            "Cannot open network namespace",
+            "No such file or directory",
+        ],
+    ),
 ];
 
 const COMMAND_LIMIT: Duration = Duration::from_secs(10);
 const KILL_LIMIT: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_for_gone_count_only_from_the_program_they_are_known_of() {
+        let tells = |program: &str, output: &str| tells_gone(&[program.to_owned()], output);
+        assert!(tells("/usr/sbin/ip", "Cannot find device \"absent0\""));
+        assert!(tells("tc", "Error: Invalid handle."));
+        assert!(!tells("ip", "Error: Invalid handle."));
+        assert!(!tells("sh", "sh: 1: cannot open x: No such file or directory"));
+        assert!(!tells("ethtool", "Operation not permitted"));
+    }
+}

@@ -5,6 +5,7 @@
 mod common;
 
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -383,6 +384,54 @@ fn deleting_a_namespace_forgets_what_was_changed_inside() {
     assert_eq!(ended["signal"], 9);
     assert_eq!(agent.call("journal.list", json!({"journal": "self"})), json!({"entries": []}));
     assert_eq!(agent.refusal("netns.delete", json!({"name": name}))["data"]["errno"], 2);
+}
+
+#[test]
+fn a_namespace_that_somebody_else_made_is_left_alone() {
+    if !is_root("a_namespace_that_somebody_else_made_is_left_alone") {
+        return;
+    }
+    let (state, theirs) = (state_folder(), Netns::make("theirs"));
+    let mut agent = Agent::start(state.path());
+    let refusal = agent.refusal("netns.delete", json!({"name": theirs.0}));
+    assert_eq!((&refusal["code"], &refusal["data"]["id"]), (&json!(-32004), &json!(theirs.0)));
+    assert_eq!(agent.refusal("netns.create", json!({"name": theirs.0}))["data"]["errno"], 17);
+    agent.call("agent.exit", json!({}));
+    assert!(netns_exists(&theirs.0));
+}
+
+#[test]
+fn a_namespace_that_appears_while_it_is_being_made_belongs_to_who_made_it() {
+    if !is_root("a_namespace_that_appears_while_it_is_being_made_belongs_to_who_made_it") {
+        return;
+    }
+    let (state, name) = (state_folder(), netns_name("raced"));
+    // An `ip` that lets somebody else be first.
+    let first = state.path().join("ip");
+    let script = "#!/bin/sh\nPATH=${PATH#*:}\n[ \"$1 $2\" = \"netns add\" ] && ip \"$@\"\nexec ip \"$@\"\n";
+    std::fs::write(&first, script).unwrap();
+    std::fs::set_permissions(&first, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", state.path().display(), std::env::var("PATH").unwrap());
+    let mut agent = Agent::start_by(Command::new(common::BINARY).env("PATH", path), state.path());
+    assert_eq!(agent.refusal("netns.create", json!({"name": name}))["data"]["errno"], 17);
+    assert_eq!(agent.call("journal.list", json!({"journal": "self"})), json!({"entries": []}));
+    assert!(netns_exists(&name));
+    ip(&["netns", "delete", &name]);
+}
+
+#[test]
+fn a_name_asked_for_twice_at_once_is_made_once() {
+    if !is_root("a_name_asked_for_twice_at_once_is_made_once") {
+        return;
+    }
+    let (state, name) = (state_folder(), netns_name("twice"));
+    let mut agent = Agent::start(state.path());
+    let ids = [(); 4].map(|()| agent.send("netns.create", &json!({"name": name})));
+    let refused = ids.into_iter().filter(|&id| agent.answer(id)["error"]["data"]["errno"] == 17).count();
+    assert_eq!(refused, 3);
+    assert!(netns_exists(&name));
+    assert_eq!(agent.call("agent.exit", json!({})), json!({"undone": 1, "failed": []}));
+    assert!(!netns_exists(&name));
 }
 
 #[test]

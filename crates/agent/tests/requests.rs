@@ -4,7 +4,10 @@
 
 mod common;
 
-use std::process::Command;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{chown, symlink, PermissionsExt};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use common::{is_root, netns_name, state_folder, Agent, BINARY};
@@ -172,6 +175,18 @@ fn a_process_is_ready_when_its_port_is_bound() {
         assert!(started["ready_ns"].as_u64().unwrap() - started["begin_ns"].as_u64().unwrap() > 50_000_000);
         assert_eq!(agent.call("process.stop", json!({"id": kind}))["signal"], 15);
     }
+}
+
+#[test]
+fn a_port_that_another_process_has_bound_makes_nobody_ready_but_a_childs_does() {
+    let state = state_folder();
+    let mut agent = Agent::start(state.path());
+    let serve = "import socket,time;s=socket.socket();s.bind(('127.0.0.1',45819));s.listen();time.sleep(60)";
+    let ready = json!({"kind": "listening", "protocol": "tcp", "port": 45_819});
+    let parent = ["sh", "-c", &format!("python3 -c \"{serve}\"; true")];
+    agent.call("process.start", json!({"id": "server", "argv": parent, "ready": ready, "timeout_ms": 15000}));
+    let other = json!({"id": "other", "argv": ["sleep", "60"], "ready": ready, "timeout_ms": 200});
+    assert_eq!(agent.refusal("process.start", other)["code"], -32002);
 }
 
 #[test]
@@ -346,6 +361,72 @@ fn facts_are_read_quickly_and_leave_nothing_behind() {
     assert_eq!(facts["settings"]["/proc/sys/no"], Value::Null);
     assert_eq!(facts["features"].as_object().unwrap().len(), 11);
     assert!(facts["cpus"].as_u64() > Some(0) && facts["memory_bytes"].as_u64() > Some(1 << 20));
+}
+
+#[test]
+fn offloads_are_those_ethtool_shows_and_told_in_time() {
+    let state = state_folder();
+    let mut agent = Agent::start(state.path());
+    let begin = Instant::now();
+    let facts = agent.call("facts.read", json!({}));
+    assert!(begin.elapsed().as_millis() < 2_000);
+    for interface in facts["interfaces"].as_array().unwrap() {
+        let name = interface["name"].as_str().unwrap();
+        let offloads = interface["offloads"].as_object().unwrap();
+        let is_real = Path::new("/sys/class/net").join(name).join("device").exists();
+        let shown = Command::new("ethtool").args(["-k", name]).output();
+        let Some(shown) = shown.ok().filter(|_| is_real && agent.hello["uid"] == 0) else {
+            assert!(offloads.is_empty(), "{interface}");
+            continue;
+        };
+        let shown = String::from_utf8(shown.stdout).unwrap();
+        let lines = shown.lines().filter_map(|line| line.trim().split_once(": "));
+        let lines: Vec<_> =
+            lines.map(|(name, value)| (name.to_owned(), json!(value.starts_with("on")))).collect();
+        assert!(!lines.is_empty());
+        assert_eq!(offloads, &lines.into_iter().collect());
+    }
+}
+
+/// What an agent that does not begin says.
+fn last_words(state: &Path) -> String {
+    let output = Command::new(BINARY).env("IOLAB_STATE_DIR", state).stdin(Stdio::null()).output().unwrap();
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0));
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn a_state_folder_that_is_not_this_users_alone_is_refused_and_left_as_it_was() {
+    let folder = state_folder();
+    let (target, link) = (folder.path().join("target"), folder.path().join("link"));
+    fs::create_dir(&target).unwrap();
+    symlink(&target, &link).unwrap();
+    assert!(last_words(&link).contains("no symbolic link"));
+    fs::set_permissions(&target, Permissions::from_mode(0o755)).unwrap();
+    assert!(last_words(&target).contains("open to other users (mode 0755)"));
+    if is_root("a_state_folder_that_is_not_this_users_alone_is_refused_and_left_as_it_was: the owner's part")
+    {
+        fs::set_permissions(&target, Permissions::from_mode(0o700)).unwrap();
+        chown(&target, Some(12_345), None).unwrap();
+        assert!(last_words(&target).contains("belongs to user 12345"));
+    }
+    assert_eq!(fs::read_dir(&target).unwrap().count(), 0);
+    assert!(last_words(&folder.path().join("no/parent")).contains("no/parent"));
+}
+
+#[test]
+fn state_is_for_this_user_alone() {
+    let folder = state_folder();
+    let state = folder.path().join("state");
+    let mut agent = Agent::start(&state);
+    agent.call("process.start", json!({"id": "p", "argv": ["sleep", "60"]}));
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+    assert_eq!(
+        (mode(&state), mode(&state.join("journal")), mode(&state.join("lock"))),
+        (0o700, 0o700, 0o600)
+    );
+    let journals = fs::read_dir(state.join("journal")).unwrap();
+    assert_eq!(journals.map(|file| mode(&file.unwrap().path())).collect::<Vec<_>>(), [0o600]);
 }
 
 #[test]

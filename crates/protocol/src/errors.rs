@@ -23,7 +23,7 @@ pub enum ErrorCode {
     Deadline,
     /// Another agent works here, or a dead one left changes behind.
     Busy,
-    /// No such process, journal or series.
+    /// No such process, journal or series, or a namespace the agent did not make.
     Unknown,
 }
 
@@ -97,7 +97,7 @@ pub struct ErrorData {
     /// Journals that are to be undone first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub journals: Option<Vec<String>>,
-    /// The process, journal or series that is not there.
+    /// The process, journal, series or own namespace that is not there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// The XDP program that an interface carries.
@@ -152,7 +152,7 @@ impl ErrorObject {
         Self::new(ErrorCode::Deadline, message).with(data)
     }
 
-    /// There is no process, journal or series `id`.
+    /// There is no process, journal, series or namespace of the agent's own `id`.
     pub fn unknown(message: impl Into<String>, id: impl Into<String>) -> Self {
         let data = ErrorData { id: Some(id.into()), ..ErrorData::default() };
         Self::new(ErrorCode::Unknown, message).with(data)

@@ -16,6 +16,9 @@ pub struct InterfaceFacts {
     pub mtu: u32,
     /// Whether it is up.
     pub up: bool,
+    /// Whether each feature is active, by the names `ethtool -k` prints; empty where nothing tells.
+    #[serde(default)]
+    pub offloads: BTreeMap<String, bool>,
 }
 
 /// What the host is; `null` where the host does not tell.

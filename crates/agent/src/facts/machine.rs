@@ -59,6 +59,7 @@ fn interface(folder: &Path) -> Option<InterfaceFacts> {
         driver: driver.or(kind),
         mtu: read("mtu")?.trim().parse().ok()?,
         up: flags & IFF_UP != 0,
+        offloads: Default::default(),
     })
 }
 

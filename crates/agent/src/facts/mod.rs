@@ -2,13 +2,14 @@
 
 mod features;
 mod machine;
+mod offloads;
 mod programs;
 
 use std::collections::BTreeMap;
 use std::thread;
 
 use iolab_protocol::calls::FactsRead;
-use iolab_protocol::facts::Facts;
+use iolab_protocol::facts::{Facts, InterfaceFacts};
 
 pub use machine::interfaces;
 
@@ -26,12 +27,24 @@ pub fn read(host: &Host, params: &FactsRead) -> Answer<Facts> {
             .map(|name| (name.clone(), scope.spawn(|| programs::version(host, name))))
             .collect();
         let mut facts = machine::read(host.host_interfaces.clone())?;
+        // Interfaces seen before the agent entered namespaces of its own cannot be asked any more.
+        if host.host_interfaces.is_none() {
+            read_offloads(host, &mut facts.interfaces);
+        }
         facts.settings = read_settings(&params.settings);
         facts.programs =
             programs.into_iter().map(|(name, thread)| (name, thread.join().unwrap_or(None))).collect();
         facts.features = features.join().unwrap_or_default();
         Ok(facts)
     })
+}
+
+fn read_offloads(host: &Host, interfaces: &mut [InterfaceFacts]) {
+    thread::scope(|scope| {
+        for each in interfaces.iter_mut().filter(|each| offloads::has_device(&each.name)) {
+            scope.spawn(|| each.offloads = offloads::read(host, &each.name));
+        }
+    });
 }
 
 fn read_settings(paths: &[String]) -> BTreeMap<String, Option<String>> {

@@ -152,9 +152,10 @@ impl Drop for Agent {
     }
 }
 
-/// A state folder that goes away with the test.
+/// A state folder, for this user alone, that goes away with the test.
 pub fn state_folder() -> tempfile::TempDir {
-    tempfile::Builder::new().prefix("iolab-t-").tempdir().unwrap()
+    let private = std::fs::Permissions::from_mode(0o700);
+    tempfile::Builder::new().prefix("iolab-t-").permissions(private).tempdir().unwrap()
 }
 
 /// A namespace's name that no other test uses.
