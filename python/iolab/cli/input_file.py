@@ -9,14 +9,19 @@ import typer
 
 from iolab.cli.console import say
 from iolab.errors import InputError, Problem
-from iolab.experiment import cells, json_schema, load, starter
+from iolab.experiment import Resolver, cells, json_schema, load, starter
+from iolab.experiment.measures import Stream
 from iolab.experiment.product import names
-from iolab.plan.commands import commands, render
+from iolab.lab.resources import Command
+from iolab.lab.topology import make_topology
+from iolab.plan.commands import StepCommands, commands, render, typed
 from iolab.plan.describe import describe
 from iolab.plan.make import make_plan
 from iolab.plan.select import selector
 from iolab.plan.types import Plan
 from iolab.run.prepare import open_agent, read_facts
+from iolab.trial.flows import place_pairs
+from iolab.trial.iperf3 import client_argv, server_argv
 from iolab.units import format_nanoseconds
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="Experiment file (YAML).", show_default=False)]
@@ -80,12 +85,28 @@ def plan(
         say("")
         return
     _print_plan(decided, all_commands)
+    resolver = Resolver(experiment)
     for number, step_commands in enumerate(commands(experiment, decided, facts.cpus)):
         if number == STEPS_SHOWN and not all_commands:
             say(f"... and {len(decided.steps) - number} more steps; --all prints the commands of every one")
             return
-        for line in render(step_commands):
+        for line in [*render(step_commands), *_measuring(resolver, step_commands)]:
             say(line)
+
+
+def _measuring(resolver: Resolver, step_commands: StepCommands) -> list[str]:
+    """Return the programs that measure in a step, as a person would type them."""
+    if step_commands.step is None:
+        return []
+    setup = resolver.setup(step_commands.cell)
+    measure = setup.measures[step_commands.step.measure]
+    if not isinstance(measure, Stream):
+        return ["# measured by frames of the agent itself"]
+    lines = []
+    for pair in place_pairs(measure, make_topology(setup.lab)):
+        lines.append(f"{typed(Command(server_argv(pair), pair.server.netns))} &")
+        lines.append(typed(Command(client_argv(pair, measure), pair.client.netns)))
+    return lines
 
 
 def _print_plan(decided: Plan, all_commands: bool) -> None:

@@ -126,8 +126,12 @@ class StandingLab:
                 raise LabError(f"stopping {device}: {error}") from error
 
     def _do_together(self, wave: Sequence[Resource], in_place: frozenset[str]) -> None:
-        """Carry out resources that do not need each other: their first actions at once, then their second, ..."""
+        """Carry out resources that do not need each other: their first actions at once, then their second, ...
+
+        When one fails the others under way are waited for: nothing may be made after undoing has begun.
+        """
         records: list[CommandRecord] = []
+        failures: list[LabError] = []
         try:
             for index in range(max(len(resource.actions) for resource in wave)):
                 present = [resource for resource in wave if index < len(resource.actions)]
@@ -136,7 +140,12 @@ class StandingLab:
                     for resource in present
                 ]
                 for resource, (record, pending) in zip(present, waiting, strict=True):
-                    records.append(_finish(resource, resource.actions[index], record, pending))
+                    try:
+                        records.append(_finish(resource, resource.actions[index], record, pending))
+                    except LabError as error:
+                        failures.append(error)
+                if failures:
+                    raise failures[0]
         finally:
             self._log(records)
 

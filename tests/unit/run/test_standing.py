@@ -111,3 +111,15 @@ def test_the_original_read_before_a_change_fills_its_undo() -> None:
     lab.change_to((Resource(key="offload", machine="a", actions=(change,)),))
     lab.take_down()
     assert host.ran[-1] == (("set", "tso", "on"), None)
+
+
+def test_when_one_of_several_fails_the_others_are_waited_for_before_undoing() -> None:
+    """A namespace whose making was under way is not left behind."""
+    host = FakeHost(netns={"iolab-a"})
+    others = tuple(
+        Resource(key=f"netns:{name}", machine=name, actions=(CreateNetns(f"iolab-{name}"),)) for name in "bcd"
+    )
+    lab, _ = standing(host)
+    with pytest.raises(LabError, match=r"making netns:a .*exists"):
+        lab.change_to((NETNS, *others))
+    assert host.netns == {"iolab-a"}
