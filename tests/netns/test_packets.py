@@ -82,7 +82,7 @@ def test_every_way_of_forwarding_passes_every_frame_of_a_low_load(
 def test_the_capacity_of_a_token_bucket_is_found(iolab: Iolab, tmp_path: Path) -> None:
     """50 000 frames/s, told by a device that drops everything above it; its drops are named."""
     measure = "kind: forwarding, width: 1%, limit: 40s, latency_at: []"
-    done = iolab("run", experiment(tmp_path / "x.yaml", measure, "xdp, device: {rate: 50000, burst: 32}"))
+    done = iolab("run", experiment(tmp_path / "x.yaml", measure, "xdp, device: {rate: 50000, burst: 256}"))
     record, raw = trial(done, tmp_path)
     assert record["status"] == "ok", record["reason"]
     reasons = {

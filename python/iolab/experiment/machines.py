@@ -31,8 +31,8 @@ class Device(BaseModel):
     model_config = FROZEN
     rate: Maybe[Annotated[int, Field(ge=1, le=100_000_000, strict=True)]] = None
     """It forwards so many and drops the rest [frames/s]."""
-    burst: Count = Field(default=64, ge=1, le=1_000_000)
-    """With `rate`: what it forwards at once after a pause [frames]."""
+    burst: Count = Field(default=256, ge=1, le=1_000_000)
+    """With `rate`: what it forwards at once after a pause; 256 is what a veth holds [frames]."""
     loss_ratio: Maybe[Ratio] = None
     """It drops this share of the frames, at random from `seed`."""
     seed: Count = Field(default=1, ge=1)
