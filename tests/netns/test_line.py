@@ -57,7 +57,7 @@ def test_interrupted_by_ctrl_c_it_says_how_to_resume_and_resume_finishes(
 ) -> None:
     """Exit code 4, a clean host, and no trial measured twice."""
     running = subprocess.Popen(
-        [IOLAB, "run", small],
+        ["env", "--default-signal=INT", IOLAB, "run", small],  # a script's background ignores it
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
