@@ -164,7 +164,7 @@ pub struct QdiscCounts {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DropCounts {
-    /// Where: `interface`, `driver` (an interface's own statistics) or `protocol`.
+    /// Where: `interface`, `driver` (an interface's own statistics), `protocol` or `reason` (of the whole kernel).
     pub place: String,
     /// Which one: an interface's or a protocol's name.
     pub name: String,

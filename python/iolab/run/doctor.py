@@ -16,8 +16,12 @@ FEATURES = {
     "qdisc:fq": "shape with fq",
     "qdisc:netem": "the kernel's own path emulation",
     "filter:u32": "shape classes",
+    "trace:drop-reasons": "why the kernel drops packets, in balance sheets",
 }
 """Kernel features and what they are for."""
+MODULE_ADVICE = "load the kernel's module, or use a kernel that has it"
+ADVICE = {"trace:drop-reasons": "run as root on Linux 5.17 or later; without it hops are counted as before"}
+"""What to do where a feature is no module."""
 NEEDED_FEATURES = ("link:veth", "link:bridge")
 PACKAGES = {
     "iperf3": "iperf3",
@@ -153,9 +157,7 @@ def _feature(facts: Facts, feature: str, purpose: str) -> Finding:
         return Finding(feature, Grade.GOOD, purpose)
     grade = Grade.LACKING if feature in NEEDED_FEATURES else Grade.LIMITED
     seen = "could not be tried" if state is None else "this kernel has it not"
-    return Finding(
-        feature, grade, f"{seen}: {purpose}", "load the kernel's module, or use a kernel that has it"
-    )
+    return Finding(feature, grade, f"{seen}: {purpose}", ADVICE.get(feature, MODULE_ADVICE))
 
 
 def _load(facts: Facts) -> Finding:

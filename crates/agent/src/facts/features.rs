@@ -26,6 +26,9 @@ const QUEUES: [(&str, &str); 6] = [
     ("qdisc:etf", "qdisc replace dev lo root handle 5: etf clockid CLOCK_TAI delta 100000"),
 ];
 
+/// Whether the kernel tells this process why it drops packets.
+const DROP_REASONS: &str = "trace:drop-reasons";
+
 /// Needed by another feature: where it is missing, the other could not be tried.
 const NEEDS: [(&str, &str); 3] =
     [("link:vlan", "link:bridge"), ("link:macvtap", "link:veth"), ("filter:u32", "qdisc:htb")];
@@ -43,7 +46,8 @@ pub fn try_all(host: &Host) -> BTreeMap<String, Option<bool>> {
         let possible = need.is_none_or(|need| made.get(need) == Some(&Some(true)));
         made.get(feature).copied().flatten().filter(|_| possible)
     };
-    made.keys().map(|feature| ((*feature).to_owned(), tried(feature))).collect()
+    let reasons = (DROP_REASONS.to_owned(), Some(iolab_samplers::drops::reasons::available()));
+    made.keys().map(|feature| ((*feature).to_owned(), tried(feature))).chain([reasons]).collect()
 }
 
 fn try_batch(

@@ -15,7 +15,6 @@ pub(crate) enum Register {
     R6,
     R7,
     R8,
-    #[allow(dead_code)] // the machine has it
     R9,
 }
 
@@ -61,6 +60,8 @@ pub(crate) enum Helper {
     Redirect = 23,
     RedirectMap = 51,
     XdpAdjustMeta = 54,
+    XdpAdjustTail = 65,
+    XdpStoreBytes = 190,
 }
 
 /// A place in the program, bound once and jumped to from before.

@@ -1,21 +1,24 @@
 //! bpf(2): makes maps, loads programs, attaches them to interfaces. What programs do is said elsewhere.
 
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use crate::error::PortError;
 use crate::interface::{self, Interface};
-use crate::sys::{self, plain};
+use crate::sys::{self, plain, Mapping};
 
 const MAP_CREATE: u32 = 0;
 const MAP_LOOKUP: u32 = 1;
 const MAP_UPDATE: u32 = 2;
 const PROG_LOAD: u32 = 5;
 const PROG_GET_FD_BY_ID: u32 = 13;
+const RAW_TRACEPOINT_OPEN: u32 = 17;
 const LINK_CREATE: u32 = 28;
 const LINK_DETACH: u32 = 34;
-const PROG_TYPE_XDP: u32 = 6;
 const ATTACH_TYPE_XDP: u32 = 37;
+/// The map's values can be mapped into a process (BPF_F_MMAPABLE).
+const MMAPABLE: u32 = 1 << 10;
 const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
 const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
 
@@ -30,10 +33,18 @@ pub enum Attach {
     Generic,
 }
 
+/// Kinds of programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ProgramKind {
+    Xdp = 6,
+    RawTracepoint = 17,
+}
+
 /// Kinds of maps.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum MapKind {
     Array = 2,
+    Devices = 14,
     Sockets = 17,
 }
 
@@ -85,6 +96,14 @@ struct LinkSpec {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
+struct TracepointSpec {
+    name: u64,
+    program: u32,
+    unused: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
 struct LinkId {
     link: u32,
 }
@@ -97,7 +116,7 @@ struct ById {
     flags: u32,
 }
 
-plain!(MapSpec, MapEntry, ProgramSpec, LinkSpec, LinkId, ById);
+plain!(MapSpec, MapEntry, ProgramSpec, LinkSpec, TracepointSpec, LinkId, ById);
 
 /// A map of the kernel, alive as long as it or a program that uses it is.
 #[derive(Debug)]
@@ -105,7 +124,20 @@ pub(super) struct Map(OwnedFd);
 
 impl Map {
     pub(super) fn new(kind: MapKind, value_bytes: u32, entries: u32) -> Result<Self, PortError> {
-        let mut spec = MapSpec { kind: kind as u32, key_bytes: 4, value_bytes, entries, flags: 0 };
+        Self::make(MapSpec { kind: kind as u32, key_bytes: 4, value_bytes, entries, flags: 0 })
+    }
+
+    /// An array of one value that this process can map into its memory.
+    pub(super) fn shared_with_us(value_bytes: u32) -> Result<Self, PortError> {
+        Self::make(MapSpec { kind: MapKind::Array as u32, key_bytes: 4, value_bytes, entries: 1, flags: MMAPABLE })
+    }
+
+    /// The memory of a map that is shared with us.
+    pub(super) fn map_memory(&self, bytes: usize) -> Result<Mapping, PortError> {
+        Mapping::shared(&self.0, bytes, 0).map_err(PortError::of("mapping a BPF map", "mmap"))
+    }
+
+    fn make(mut spec: MapSpec) -> Result<Self, PortError> {
         // SAFETY: the attributes hold no addresses.
         let fd =
             unsafe { sys::bpf(MAP_CREATE, &mut spec) }.map_err(PortError::of("making a BPF map", "bpf"))?;
@@ -137,26 +169,40 @@ impl Map {
     fn entry(&self, command: u32, key: &u32, value: u64) -> Result<(), PortError> {
         let map = sys::unsigned(self.0.as_raw_fd());
         let mut entry = MapEntry { map, unused: 0, key: std::ptr::from_ref(key) as u64, value, flags: 0 };
-        // SAFETY: `key` is 4 bytes as every map here has; `value` is a live place of the map's value size: the three
+        // SAFETY: `key` is 4 bytes as every map here has; `value` is a live place of the map's value size: the
         // callers pass a word to a map of sockets, or N words to an array made with 8 N bytes.
         unsafe { sys::bpf(command, &mut entry) }.map_err(PortError::of("using a BPF map", "bpf"))?;
         Ok(())
     }
 }
 
-/// A loaded XDP program.
+/// A loaded program.
 #[derive(Debug)]
 pub(super) struct Program(OwnedFd);
 
 impl Program {
-    /// Loads instructions; `name` is for people who list programs.
+    /// Loads instructions for an interface; `name` is for people who list programs.
     pub(super) fn load(name: &'static str, code: &[[u8; 8]]) -> Result<Self, PortError> {
-        Self::try_load(name, code, &mut []).map_err(|errno| {
+        Self::load_kind(ProgramKind::Xdp, "loading an XDP program", name, code)
+    }
+
+    /// Loads instructions for a tracepoint of the kernel.
+    pub(super) fn load_tracing(name: &'static str, code: &[[u8; 8]]) -> Result<Self, PortError> {
+        Self::load_kind(ProgramKind::RawTracepoint, "loading a tracing program", name, code)
+    }
+
+    fn load_kind(
+        kind: ProgramKind,
+        doing: &'static str,
+        name: &'static str,
+        code: &[[u8; 8]],
+    ) -> Result<Self, PortError> {
+        Self::try_load(kind, name, code, &mut []).map_err(|errno| {
             if matches!(errno.raw_os_error(), Some(libc::EPERM)) {
-                return PortError::of("loading an XDP program", "bpf")(errno);
+                return PortError::of(doing, "bpf")(errno);
             }
             let mut log = vec![0; 65536];
-            let errno = Self::try_load(name, code, &mut log).err().unwrap_or(errno);
+            let errno = Self::try_load(kind, name, code, &mut log).err().unwrap_or(errno);
             let text = String::from_utf8_lossy(&log);
             let lines: Vec<_> = text.trim_end_matches('\0').lines().collect();
             let log = lines[lines.len().saturating_sub(6)..].join(" | ");
@@ -164,10 +210,10 @@ impl Program {
         })
     }
 
-    fn try_load(name: &str, code: &[[u8; 8]], log: &mut [u8]) -> io::Result<Self> {
+    fn try_load(kind: ProgramKind, name: &str, code: &[[u8; 8]], log: &mut [u8]) -> io::Result<Self> {
         let license = c"Apache-2.0";
         let mut spec = ProgramSpec {
-            kind: PROG_TYPE_XDP,
+            kind: kind as u32,
             instructions: u32::try_from(code.len()).unwrap_or(u32::MAX),
             code: code.as_ptr() as u64,
             license: license.as_ptr() as u64,
@@ -178,7 +224,7 @@ impl Program {
             flags: 0,
             name: [0; 16],
             interface: 0,
-            attach_type: ATTACH_TYPE_XDP,
+            attach_type: if kind == ProgramKind::Xdp { ATTACH_TYPE_XDP } else { 0 },
         };
         for (place, byte) in spec.name[..15].iter_mut().zip(name.bytes()) {
             *place = byte;
@@ -187,6 +233,21 @@ impl Program {
         let fd = unsafe { sys::bpf(PROG_LOAD, &mut spec) }?;
         // SAFETY: the call returned a new descriptor.
         Ok(Self(unsafe { sys::own(fd) }))
+    }
+
+    /// Hangs the program on a raw tracepoint for as long as the descriptor is open.
+    pub(super) fn trace(&self, tracepoint: &CStr) -> Result<OwnedFd, PortError> {
+        let program = sys::unsigned(self.0.as_raw_fd());
+        let mut spec = TracepointSpec { name: tracepoint.as_ptr() as u64, program, unused: 0 };
+        // SAFETY: the name ends with a zero and outlives the call; the kernel reads it only.
+        let fd = unsafe { sys::bpf(RAW_TRACEPOINT_OPEN, &mut spec) }
+            .map_err(PortError::of("attaching to a tracepoint", "bpf"))?;
+        // SAFETY: the call returned a new descriptor.
+        Ok(unsafe { sys::own(fd) })
+    }
+
+    pub(super) fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
     }
 
     fn by_id(id: u32) -> io::Result<Self> {

@@ -2,11 +2,15 @@
 
 mod assembler;
 mod device;
+mod drop_reasons;
 mod kernel;
+mod live;
 mod receive;
 
 pub use device::{lost_randomly, Device, DeviceStats, Rule, Then};
+pub use drop_reasons::DropReasons;
 pub use kernel::Attach;
+pub(crate) use live::LiveProgram;
 pub(crate) use receive::ReceiveProgram;
 pub use receive::{FrameMatch, WordMatch};
 

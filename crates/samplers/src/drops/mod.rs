@@ -7,6 +7,8 @@ use iolab_protocol::observations::DropCounts;
 
 use crate::{read_text, SampleError};
 
+pub mod reasons;
+
 /// An interface's own statistics: their names and values.
 pub type DriverCounters = Vec<(String, u64)>;
 
@@ -27,6 +29,7 @@ pub fn read(driver: impl Fn(&str) -> DriverCounters) -> Result<Vec<DropCounts>, 
     drops.extend(protocols(&read_text("/proc/thread-self/net/snmp")?)?);
     // Where IPv6 is off there is no such file.
     drops.extend(read_text("/proc/thread-self/net/snmp6").map(|text| protocols6(&text)).unwrap_or_default());
+    drops.extend(reasons::read());
     Ok(drops)
 }
 

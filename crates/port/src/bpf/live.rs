@@ -1,0 +1,188 @@
+//! The program of a port that sends by live frames: the kernel runs it once for each frame to be sent, and it fills the
+//! frame from memory that it shares with this process. What a frame contains is decided there and not here.
+
+use std::os::fd::{AsRawFd, RawFd};
+
+use super::assembler::{Assembler, Condition, Helper, Operation, Register, Width};
+use super::kernel::{Map, MapKind, Program};
+use super::XDP_DROP;
+use crate::error::PortError;
+use crate::sys::{self, plain, Mapping};
+
+const PROG_TEST_RUN: u32 = 10;
+const LIVE_FRAMES: u32 = 1 << 1;
+
+/// So many frames are gone through before those redirected are shown to the interface, as many as a NAPI poll takes.
+const KERNEL_BATCH: u32 = 64;
+
+/// What is before the slots: the number of the next frame, and how long a frame is before the program cuts it.
+const HEAD_BYTES: usize = 64;
+const FULL_BYTES: i16 = 8;
+
+/// What is before each frame in its slot: its length.
+const SLOT_HEAD_BYTES: usize = 8;
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct RunSpec {
+    program: u32,
+    answer: u32,
+    in_bytes: u32,
+    out_bytes: u32,
+    data_in: u64,
+    data_out: u64,
+    repeat: u32,
+    duration_ns: u32,
+    context_in_bytes: u32,
+    context_out_bytes: u32,
+    context_in: u64,
+    context_out: u64,
+    flags: u32,
+    cpu: u32,
+    batch: u32,
+    unused: u32,
+}
+
+plain!(RunSpec);
+
+/// The program and the memory that frames are taken from.
+#[derive(Debug)]
+pub(crate) struct LiveProgram {
+    program: Program,
+    memory: Mapping,
+    slots: usize,
+    slot_bytes: usize,
+    most_bytes: usize,
+    full_bytes: usize,
+    /// what the kernel makes frames of before the program fills them
+    blank: Vec<u8>,
+    _maps: [Map; 2],
+}
+
+impl LiveProgram {
+    /// Loads a program that sends frames of up to `most_bytes` through interface `index` of the calling thread's namespace;
+    /// `slots`, a power of two, may wait.
+    pub(crate) fn new(index: u32, slots: usize, most_bytes: usize) -> Result<Self, PortError> {
+        let slot_bytes = (SLOT_HEAD_BYTES + most_bytes).next_power_of_two().max(128);
+        let value_bytes = HEAD_BYTES + slots * slot_bytes;
+        let frames = Map::shared_with_us(u32::try_from(value_bytes).unwrap_or(u32::MAX))?;
+        let devices = Map::new(MapKind::Devices, 4, 1)?;
+        // From here on the interface is known whichever namespace a sending thread is in.
+        devices.set_u32(0, index)?;
+        let code = instructions(frames.fd(), devices.fd(), slots, slot_bytes, most_bytes);
+        let program = Program::load("iolab_live", &code)?;
+        let memory = frames.map_memory(value_bytes)?;
+        let blank = vec![0; most_bytes];
+        let _maps = [frames, devices];
+        Ok(Self { program, memory, slots, slot_bytes, most_bytes, full_bytes: 0, blank, _maps })
+    }
+
+    /// Where the frame in a slot begins; its length is noted.
+    ///
+    /// # Panics
+    /// When there is no such slot, or the frame is too long.
+    #[inline]
+    pub(crate) fn place(&mut self, slot: usize, frame_bytes: usize) -> *mut u8 {
+        assert!(slot < self.slots && frame_bytes <= self.most_bytes, "frame of {frame_bytes} B in slot {slot}");
+        // SAFETY: the slot was checked; all slots lie inside of the mapping.
+        let start = unsafe { self.memory.start().add(HEAD_BYTES + slot * self.slot_bytes) };
+        // SAFETY: 8 bytes at the head of the slot, which is aligned to 64; the kernel reads only within `run`, which needs
+        // `&mut self`.
+        unsafe { start.cast::<u64>().write(frame_bytes as u64) };
+        // SAFETY: a slot is that long.
+        unsafe { start.add(SLOT_HEAD_BYTES) }
+    }
+
+    /// Sends up to `frames` from the next slot on, none of them longer than `full_bytes`; gives how many were gone through.
+    pub(crate) fn run(&mut self, frames: usize, full_bytes: usize) -> (usize, std::io::Result<()>) {
+        if full_bytes != self.full_bytes {
+            self.full_bytes = full_bytes;
+            self.word(FULL_BYTES as usize / 8, Some(full_bytes as u64));
+        }
+        let before = self.word(0, None);
+        let mut spec = RunSpec {
+            program: sys::unsigned(self.program.as_raw_fd()),
+            answer: 0,
+            in_bytes: u32::try_from(full_bytes).unwrap_or(u32::MAX),
+            out_bytes: 0,
+            data_in: self.blank.as_ptr() as u64,
+            data_out: 0,
+            repeat: u32::try_from(frames).unwrap_or(u32::MAX),
+            duration_ns: 0,
+            context_in_bytes: 0,
+            context_out_bytes: 0,
+            context_in: 0,
+            context_out: 0,
+            flags: LIVE_FRAMES,
+            cpu: 0,
+            batch: KERNEL_BATCH,
+            unused: 0,
+        };
+        // SAFETY: the kernel reads `in_bytes` bytes of `blank`, which has as many or more (`place` refuses longer frames), and
+        // writes into `spec` only.
+        let ran = unsafe { sys::bpf(PROG_TEST_RUN, &mut spec) };
+        let done = usize::try_from(self.word(0, None).wrapping_sub(before)).unwrap_or(usize::MAX);
+        (done, ran.map(drop))
+    }
+
+    /// Word `index` of the head, written first if asked.
+    fn word(&self, index: usize, value: Option<u64>) -> u64 {
+        // SAFETY: the head has 8 words.
+        let place = unsafe { self.memory.start().cast::<u64>().add(index % 8) };
+        if let Some(value) = value {
+            // SAFETY: aligned, inside of the mapping; the program runs only within `run`.
+            unsafe { place.write_volatile(value) };
+        }
+        // SAFETY: as above. Volatile: the program has changed it during a call.
+        unsafe { place.read_volatile() }
+    }
+}
+
+/// Copies the next slot into the frame, cuts it to its length and sends it.
+fn instructions(
+    frames: RawFd,
+    devices: RawFd,
+    slots: usize,
+    slot_bytes: usize,
+    most_bytes: usize,
+) -> Vec<[u8; 8]> {
+    use Register::{R1, R2, R3, R4, R6, R7, R8, R9};
+    let small = |value: usize| i32::try_from(value).unwrap_or(i32::MAX);
+    let mut program = Assembler::default();
+    let (whole, drop) = (program.label(), program.label());
+    program.combine(Operation::Move, R6, R1);
+    program.set_map_value(R8, frames);
+    // One CPU at a time runs it: the caller has the port to itself.
+    program.load(Width::Double, R7, R8, 0);
+    program.combine(Operation::Move, R1, R7);
+    program.compute(Operation::Add, R1, 1);
+    program.store(Width::Double, R8, 0, R1);
+    program.load(Width::Double, R2, R8, FULL_BYTES);
+    program.compute(Operation::And, R7, small(slots - 1));
+    program.compute(Operation::ShiftLeft, R7, small(slot_bytes.ilog2() as usize));
+    program.combine(Operation::Add, R8, R7);
+    program.load(Width::Double, R9, R8, HEAD_BYTES as i16);
+    program.jump_if(R9, Condition::Above, small(most_bytes), drop);
+    program.jump_if(R9, Condition::Below, 14, drop);
+    program.combine(Operation::Move, R1, R9);
+    program.combine(Operation::Subtract, R1, R2);
+    program.jump_if(R1, Condition::Equal, 0, whole);
+    program.combine(Operation::Move, R2, R1);
+    program.combine(Operation::Move, R1, R6);
+    program.call(Helper::XdpAdjustTail);
+    program.bind(whole);
+    program.combine(Operation::Move, R1, R6);
+    program.compute(Operation::Move, R2, 0);
+    program.combine(Operation::Move, R3, R8);
+    program.compute(Operation::Add, R3, small(HEAD_BYTES + SLOT_HEAD_BYTES));
+    program.combine(Operation::Move, R4, R9);
+    program.call(Helper::XdpStoreBytes);
+    program.set_map(R1, devices);
+    program.compute(Operation::Move, R2, 0);
+    program.compute(Operation::Move, R3, 0);
+    program.call(Helper::RedirectMap);
+    program.exit();
+    program.bind(drop);
+    program.exit_with(XDP_DROP);
+    program.finish()
+}
