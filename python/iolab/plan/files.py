@@ -50,14 +50,22 @@ def decode_plan(text: str) -> Plan:
             )
         return _decoded(document)
     except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
-        saw = (
-            f"{text[:60]!r}"
-            if isinstance(error, json.JSONDecodeError)
-            else f"{type(error).__name__} at {error}"
-        )
         raise StoreError(
-            f"reading plan.json: saw {saw}; allowed: what iolab wrote there; restore the file from a copy"
+            f"reading plan.json: saw {_seen(error, text)}; allowed: what iolab wrote there; "
+            "restore the file from a copy"
         ) from None
+
+
+def _seen(error: Exception, text: str) -> str:
+    """Say what is wrong with a plan in words of its file."""
+    match error:
+        case json.JSONDecodeError():
+            rest = text[error.pos : error.pos + 40]
+            return f"no JSON at line {error.lineno}: {rest!r}" if rest else "a file that ends too early"
+        case KeyError():
+            return f"a plan without {error}"
+        case _:
+            return f"a part of another shape ({error})"
 
 
 def _decoded(document: dict[str, Any]) -> Plan:

@@ -1,4 +1,8 @@
-"""Writing a run folder: every trial is on the disk before the next begins; a full disk leaves the rest readable."""
+"""Writing a run folder: every trial is on the disk before the next begins; a full disk leaves the rest readable.
+
+A decision (experiment, plan, facts) takes effect at once: it is written beside the old one, and one rename makes it
+count. Moving its files to their places comes after, and is made up for by whoever opens the folder next.
+"""
 
 import errno
 import fcntl
@@ -6,6 +10,7 @@ import gzip
 import json
 import os
 import re
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from io import FileIO
@@ -19,6 +24,8 @@ from iolab.store.records import CommandRecord, TrialRecord
 
 EXPERIMENT, PLAN, FACTS = "experiment.yaml", "plan.json", "facts.json"
 TRIALS, COMMANDS, SAMPLES, REVISIONS = "trials.jsonl", "commands.jsonl", "samples", "revisions"
+DECIDED = "decided"
+"""Folder of a decision that counts and whose files are not all in their places yet."""
 SLUG_LENGTH = 40
 
 
@@ -41,8 +48,26 @@ def create_folder(parent: Path, title: str, wall: datetime) -> "RunFolder":
                 f"making the run folder {path}: {error.strerror}; choose another place with -o"
             ) from error
         (path / SAMPLES).mkdir()
-        return RunFolder(path)
+        made = RunFolder(path)
+        sync_folder(path)
+        sync_folder(parent)
+        return made
     raise StoreError(f"making the run folder {parent / name}: a hundred of that name exist")
+
+
+def decided_file(folder: Path, name: str) -> Path:
+    """Return where a part of the run's decision lies: in its place, or still on its way there."""
+    waiting = folder / DECIDED / name
+    return waiting if waiting.is_file() else folder / name
+
+
+def sync_folder(path: Path) -> None:
+    """Make a folder's entries durable: a file that was synced is lost when its name is."""
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 class RunFolder:
@@ -60,6 +85,7 @@ class RunFolder:
         except BlockingIOError as error:
             raise StoreError(f"opening the run folder {path}: another iolab is writing to it") from error
         self._drop_torn_line()
+        self._guard(self._settle)
 
     def close(self) -> None:
         """Give the folder free."""
@@ -67,18 +93,27 @@ class RunFolder:
         self._commands.close()
 
     def write_decision(self, experiment_text: str, plan: Plan, facts: Mapping[str, object]) -> None:
-        """Write what was decided; an earlier plan is kept under revisions/."""
-        if (self.path / PLAN).exists():
-            self._keep_revision()
-        self._replace(EXPERIMENT, experiment_text)
-        self._replace(PLAN, encode_plan(plan))
-        self._replace(FACTS, json.dumps(facts, indent=1))
+        """Write what was decided, all of it or nothing; an earlier decision is kept under revisions/."""
+        parts = {EXPERIMENT: experiment_text, PLAN: encode_plan(plan), FACTS: json.dumps(facts, indent=1)}
+
+        def write() -> None:
+            if (self.path / PLAN).exists():
+                self._keep_revision()
+            fresh = self._fresh(DECIDED)
+            for name, text in parts.items():
+                _write(fresh / name, text.encode())
+            sync_folder(fresh)
+            fresh.rename(self.path / DECIDED)  # from here on it counts
+            sync_folder(self.path)
+            self._settle()
+
+        self._guard(write)
 
     def append_trial(self, record: TrialRecord, raw: object) -> None:
         """Append one trial and its raw samples, durably: samples first, then the line that counts."""
         if raw is not None:
             data = gzip.compress(json.dumps(raw, separators=(",", ":")).encode(), compresslevel=3, mtime=0)
-            self._guard(lambda: (self.path / SAMPLES / f"{record.key}.json.gz").write_bytes(data))
+            self._guard(lambda: self._write_samples(record.key, data))
         self._append(self._trials, [encode_trial(record)])
         self._guard(lambda: os.fsync(self._trials.fileno()))
 
@@ -98,26 +133,43 @@ class RunFolder:
             os.ftruncate(file.fileno(), size)
             raise self._full(error) from error
 
-    def _replace(self, name: str, text: str) -> None:
-        fresh = self.path / f".{name}.new"
+    def _write_samples(self, key: str, data: bytes) -> None:
+        folder = self.path / SAMPLES
+        fresh = folder / f".{key}.new"
+        _write(fresh, data)
+        fresh.replace(folder / f"{key}.json.gz")
+        sync_folder(folder)
 
-        def write() -> None:
-            with fresh.open("w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            fresh.replace(self.path / name)
-
-        self._guard(write)
+    def _settle(self) -> None:
+        """Move a decision that counts to its place: the rest of what a killed predecessor began, or of our own."""
+        waiting = self.path / DECIDED
+        if not waiting.is_dir():
+            return
+        for name in (EXPERIMENT, PLAN, FACTS):
+            if (waiting / name).exists():
+                (waiting / name).replace(self.path / name)
+        sync_folder(self.path)
+        waiting.rmdir()
 
     def _keep_revision(self) -> None:
+        """Keep the decision that is to be replaced, unless a predecessor came as far as that."""
         kept = self.path / REVISIONS
         kept.mkdir(exist_ok=True)
-        number = 1 + sum(1 for _ in kept.iterdir())
-        target = kept / f"{number:03d}"
-        target.mkdir()
+        before = sorted(kept.iterdir())
+        if before and (before[-1] / PLAN).samefile(self.path / PLAN):
+            return
+        fresh = self._fresh(REVISIONS)
         for name in (EXPERIMENT, PLAN, FACTS):
-            os.link(self.path / name, target / name)
+            os.link(self.path / name, fresh / name)
+        fresh.rename(kept / f"{len(before) + 1:03d}")
+        sync_folder(kept)
+
+    def _fresh(self, name: str) -> Path:
+        """Return an empty folder to be renamed when it is whole."""
+        fresh = self.path / f".{name}.new"
+        shutil.rmtree(fresh, ignore_errors=True)
+        fresh.mkdir()
+        return fresh
 
     def _drop_torn_line(self) -> None:
         """Cut off a last line without its end: the trial in flight when a predecessor was killed."""
@@ -143,3 +195,11 @@ class RunFolder:
         return StoreError(
             f"writing to {self.path}: {error.strerror}; everything before is stored and readable; {advice}"
         )
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Write a file and wait until it is on the disk."""
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())

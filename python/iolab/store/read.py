@@ -1,15 +1,15 @@
 """Reading a run folder back, whole or torn."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 from iolab.errors import InputError, Problem, StoreError
 from iolab.plan.files import decode_plan
 from iolab.store.codec import decode_command, decode_trial
-from iolab.store.folder import COMMANDS, EXPERIMENT, FACTS, PLAN, TRIALS
-from iolab.store.records import RunStatus, StoredRun
+from iolab.store.folder import COMMANDS, EXPERIMENT, FACTS, PLAN, REVISIONS, TRIALS, decided_file
+from iolab.store.records import RunStatus, StoredRun, TrialRecord
 from iolab.trial.result import Status
 
 T = TypeVar("T")
@@ -22,11 +22,11 @@ def load_run(folder: Path) -> StoredRun:
         InputError: it is not a run folder.
         StoreError: a file in it is damaged or of another version.
     """
-    if not (folder / PLAN).is_file():
+    if not decided_file(folder, PLAN).is_file():
         raise InputError([not_a_run(folder)])
     try:
-        plan = decode_plan((folder / PLAN).read_text(encoding="utf-8"))
-        facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
+        plan = decode_plan(decided_file(folder, PLAN).read_text(encoding="utf-8"))
+        facts = json.loads(decided_file(folder, FACTS).read_text(encoding="utf-8"))
         if not isinstance(facts, dict):
             raise ValueError(f"{FACTS} is no JSON object")
     except (OSError, ValueError) as error:
@@ -44,8 +44,22 @@ def load_run(folder: Path) -> StoredRun:
         trials=tuple(trials),
         commands=tuple(commands),
         status=RunStatus.COMPLETE if complete else RunStatus.PARTIAL,
+        joined_late=_joined_late(folder, trials),
         notes=tuple(notes),
     )
+
+
+def _joined_late(folder: Path, trials: Sequence[TrialRecord]) -> int:
+    """Count the trials of a block that an earlier plan had already, but without them: they were not done in turn."""
+    late: set[str] = set()
+    for kept in sorted((folder / REVISIONS).glob("*/" + PLAN)):
+        try:
+            earlier = decode_plan(kept.read_text(encoding="utf-8"))
+        except (OSError, StoreError):
+            continue  # what was is of interest, what is counts
+        known = {step.key for step in earlier.steps}
+        late |= {record.key for record in trials if record.block <= earlier.blocks} - known
+    return len(late)
 
 
 def all_ok(run: StoredRun) -> bool:
@@ -57,7 +71,7 @@ def all_ok(run: StoredRun) -> bool:
 def experiment_text(folder: Path) -> str:
     """Return the experiment file as the run stored it."""
     try:
-        return (folder / EXPERIMENT).read_text(encoding="utf-8")
+        return decided_file(folder, EXPERIMENT).read_text(encoding="utf-8")
     except OSError as error:
         raise StoreError(f"reading {folder / EXPERIMENT}: {error.strerror}") from error
 
@@ -66,7 +80,7 @@ def find_runs(parent: Path) -> list[Path]:
     """Return the run folders below `parent`, oldest first."""
     if not parent.is_dir():
         return []
-    return sorted(path for path in parent.iterdir() if (path / PLAN).is_file())
+    return sorted(path for path in parent.iterdir() if decided_file(path, PLAN).is_file())
 
 
 def not_a_run(folder: Path) -> Problem:

@@ -59,5 +59,7 @@ class StoredRun:
     """Complete when every step of the plan has a record."""
     trial_schema: int = TRIAL_SCHEMA
     """Version of its trials' lines."""
+    joined_late: int = 0
+    """Trials that `iolab extend` added to blocks which had been measured before: not done in turn with the others."""
     notes: tuple[str, ...] = field(default=())
     """What reading found, e.g. a torn last line that was ignored."""

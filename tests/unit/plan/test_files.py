@@ -63,9 +63,10 @@ def test_another_version_is_refused_and_both_are_named(experiment: Experiment, f
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "7", "{}", '{"schema": 1}', '{"schema": 1, "measures": 3}'])
 def test_what_is_no_plan_is_refused_without_a_traceback(text: str) -> None:
-    """Torn and foreign files end in one sentence."""
-    with pytest.raises(StoreError, match=r"reading plan\.json"):
+    """Torn and foreign files end in one sentence, without the words of a programming language."""
+    with pytest.raises(StoreError, match=r"reading plan\.json") as caught:
         decode_plan(text)
+    assert "Error" not in str(caught.value)
 
 
 @given(st.data())

@@ -1,16 +1,19 @@
 """The run folder: durable appends, torn lines, locks, a full disk."""
 
 import os
+import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from iolab.errors import InputError, StoreError
 from iolab.plan.types import Plan, PlannedFactor, Step
 from iolab.store.folder import RunFolder, create_folder
-from iolab.store.read import find_runs, load_run
+from iolab.store.read import experiment_text, find_runs, load_run
 from iolab.store.records import RunStatus, TrialRecord
 from iolab.trial.result import CommandRecord, Metric, Status, TrialResult, Warning
 
@@ -148,6 +151,91 @@ def test_a_new_decision_keeps_the_earlier_one(folder: RunFolder) -> None:
     folder.write_decision("title: Larger\n", PLAN, {"kernel": "6.1"})
     assert (folder.path / "revisions" / "001" / "experiment.yaml").read_text() == "title: A plan\n"
     assert (folder.path / "experiment.yaml").read_text() == "title: Larger\n"
+
+
+class Killed(BaseException):
+    """What stands for SIGKILL: nothing catches it."""
+
+
+TOUCHES = (
+    "os.fsync",
+    "os.link",
+    "pathlib.Path.rename",
+    "pathlib.Path.replace",
+    "pathlib.Path.mkdir",
+    "pathlib.Path.rmdir",
+)
+
+
+def die_at(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """Make the process die at its n-th touch of the disk."""
+    left = [number]
+    for name in TOUCHES:
+        module, _, attribute = name.rpartition(".")
+        owner = Path if module.endswith("Path") else os
+        real = getattr(owner, attribute)
+
+        def touch(*args: Any, real: Any = real, **options: Any) -> Any:
+            left[0] -= 1
+            if left[0] == 0:
+                raise Killed
+            return real(*args, **options)
+
+        monkeypatch.setattr(owner, attribute, touch)
+
+
+def decision(path: Path) -> tuple[str, str, object]:
+    """Read back what counts."""
+    run = load_run(path)
+    return experiment_text(path), run.plan.digest, run.facts["kernel"]
+
+
+def test_a_kill_at_any_moment_leaves_the_old_decision_or_the_new_one(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Never a mixture; whoever opens the folder next can go on, and the same extension can be asked for again."""
+    old, new = ("title: A plan\n", "d" * 64, "6.1"), ("title: B\n", "e" * 64, "6.2")
+    larger = replace(PLAN, digest="e" * 64)
+    folder.append_trial(record("k0"), None)
+    folder.close()
+    seen = set()
+    for number in range(1, 40):
+        path = folder.path.with_name(f"copy-{number}")
+        shutil.copytree(folder.path, path)
+        writer = RunFolder(path)
+        with monkeypatch.context() as patch:
+            die_at(patch, number)
+            try:
+                writer.write_decision("title: B\n", larger, {"kernel": "6.2"})
+                done = True
+            except Killed:
+                done = False
+        writer.close()
+        assert decision(path) in (old, new)
+        seen.add(decision(path))
+        before = decision(path)
+        again = RunFolder(path)
+        assert decision(path) == before
+        again.write_decision("title: B\n", larger, {"kernel": "6.2"})
+        again.close()
+        assert decision(path) == new
+        first = path / "revisions" / "001" / "experiment.yaml"
+        assert first.read_text() == "title: A plan\n"
+        assert load_run(path).trials == (record("k0"),)
+        if done:
+            break
+    assert done
+    assert seen == {old, new}
+
+
+def test_trials_that_joined_a_block_later_are_counted(folder: RunFolder) -> None:
+    """A block that an earlier plan had measured already; a block of its own is measured in turn."""
+    folder.append_trial(record("k0"), None)
+    late, new_block = replace(STEPS[0], key="k7"), replace(STEPS[0], key="k8", block=2)
+    folder.write_decision("title: B\n", replace(PLAN, steps=(*STEPS, late, new_block), blocks=2), {})
+    folder.append_trial(record("k7"), None)
+    folder.append_trial(replace(record("k8"), block=2), None)
+    assert load_run(folder.path).joined_late == 1
 
 
 def test_what_is_no_run_is_said_so(tmp_path: Path) -> None:
