@@ -220,7 +220,7 @@ class DropCounters:
     """What one place dropped since it was made."""
 
     place: str
-    """interface, driver, protocol or packet_socket."""
+    """interface, driver, protocol, or reason (of the whole kernel)."""
     name: str
     """Which one."""
     counters: dict[str, int]

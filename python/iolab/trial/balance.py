@@ -12,7 +12,7 @@ from iolab.agent.traffic import DeviceCounts, ReceiverReport, SenderReport, Traf
 from iolab.lab.placement import Way
 
 RING_FULL, NO_BUFFER, RULE, QDISC, BACKLOG = "ring full", "no buffer", "rule", "qdisc", "backlog"
-RECEIVER = "receiver"
+RECEIVER, KERNEL = "receiver", "kernel"
 XDP_LOSSES = ("xdp_xmit_errors", "xdp_tx_errors")
 """Ends of the names of veth's own counters (ethtool -S) for frames that an XDP program sent and no ring took."""
 
@@ -44,7 +44,7 @@ class Drop:
     """Frames lost at one place for one reason."""
 
     place: str
-    """machine.port, cpuN, device machine.port, or receiver."""
+    """machine.port, cpuN, device machine.port, kernel (somewhere in it), or receiver."""
     reason: str
     """Why, in one or two words."""
     frames: int
@@ -103,7 +103,10 @@ def balances(
         lost = offered_frames(ran.senders[index]) - receiver.received_frames
         missing.append(lost - sum(drop.frames for drop in drops))
         named.append(drops)
-    _share_backlogs(named, missing, before.reading, after.reading)
+    backlogs = _backlogs(before.reading, after.reading)
+    _share(named, missing, {(f"cpu{cpu}", BACKLOG): frames for cpu, frames in backlogs.items()})
+    spare = _beyond(drop_reasons(before.reading, after.reading), named)
+    _share(named, missing, {(KERNEL, reason): frames for reason, frames in spare.items()})
     return tuple(
         Balance(
             direction=way.name,
@@ -123,8 +126,9 @@ def _on_the_way(
     own = receiver.socket.dropped_frames  # the kernel counts these at the interface as well
     for out, into in way.hops:
         leaving, arriving = ports[out], ports[into]
-        redirected = _xdp_losses(leaving, before, after)  # veth counts these at both ends
-        found.append(Drop(into, RING_FULL, _interface(leaving, before, after, "tx_dropped") + redirected))
+        redirected = _xdp_losses(leaving, before, after)  # veth counts these at both ends of the link
+        full = max(redirected, _interface(leaving, before, after, "tx_dropped"))  # and here among the others
+        found.append(Drop(into, RING_FULL, full))
         found.append(Drop(out, QDISC, _qdisc(leaving, before, after)))
         found.append(Drop(out, "tx_errors", _interface(leaving, before, after, "tx_errors")))
         twice = redirected + (own if into == way.target.ref else 0)
@@ -146,14 +150,37 @@ def _in_the_receiver(receiver: ReceiverReport) -> list[Drop]:
     return found
 
 
-def _share_backlogs(named: list[list[Drop]], missing: list[int], before: Reading, after: Reading) -> None:
-    """Give each CPU's backlog drops to the directions that miss frames: the counter does not say whose they were."""
-    for cpu, frames in _backlogs(before, after).items():
+def drop_reasons(before: Reading, after: Reading) -> dict[str, int]:
+    """Return the packets that the whole kernel dropped between two readings, by its name of the reason."""
+
+    def counted(reading: Reading) -> dict[str, int]:
+        rows = (row for seen in reading.observations if seen.sampler == "drops" for row in seen.drops)
+        return dict(next((row.counters for row in rows if row.place == "reason"), {}))
+
+    earlier = counted(before)
+    changes = {reason: count - earlier.get(reason, 0) for reason, count in counted(after).items()}
+    return {reason: frames for reason, frames in changes.items() if frames > 0}
+
+
+def _beyond(reasons: Mapping[str, int], named: Sequence[Sequence[Drop]]) -> dict[str, int]:
+    """Return what the reasons tell beyond drops that have a place: those are taken for the most frequent reasons."""
+    known = sum(drop.frames for drops in named for drop in drops if drop.reason != RULE)
+    left: dict[str, int] = {}
+    for reason, frames in sorted(reasons.items(), key=lambda item: -item[1]):
+        taken = min(known, frames)
+        known -= taken
+        left[reason] = frames - taken
+    return left
+
+
+def _share(named: list[list[Drop]], missing: list[int], counted: Mapping[tuple[str, str], int]) -> None:
+    """Give drops to the directions that miss frames: these counters do not say whose they were."""
+    for (place, reason), frames in counted.items():
         left = frames
         for index, drops in enumerate(named):
             taken = min(left, max(0, missing[index]))
-            if taken:
-                drops.append(Drop(f"cpu{cpu}", BACKLOG, taken))
+            if taken > 0:
+                drops.append(Drop(place, reason, taken))
                 missing[index] -= taken
                 left -= taken
 

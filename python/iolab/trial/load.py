@@ -4,7 +4,7 @@ It chooses no load: searches, curves and latency ask for one and get a record of
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
@@ -12,16 +12,17 @@ from iolab.agent.client import Refused
 from iolab.agent.messages import Json, Reading, decode
 from iolab.agent.traffic import DeviceCounts, PortOpened, TrafficRan, open_ports, run_traffic
 from iolab.experiment.measures import Packets
+from iolab.lab.frames import mean_bytes, sizes_of
 from iolab.lab.packets import device_id
 from iolab.lab.placement import Way, next_hop, ways
 from iolab.lab.resources import scheduled
 from iolab.lab.shown import Interface, value_shown
-from iolab.trial.balance import Balance, Port, Snapshot, balances, due_frames, offered_frames
+from iolab.trial.balance import Balance, Port, Snapshot, balances, drop_reasons, due_frames, offered_frames
 from iolab.trial.histograms import Summary, merged, summary
 from iolab.trial.measured import TrialFailed
 from iolab.trial.packets import SET, open_params, run_params
 from iolab.trial.search.types import LoadResult, LoadTrial
-from iolab.trial.site import Site
+from iolab.trial.site import Ceilings, Site
 from iolab.trial.use import cpu_uses, steal_ns, thread_uses, threads_argv, threads_read
 from iolab.trial.verdict import CpuUse, Thread, Verdict, judge, perturbations
 
@@ -58,6 +59,8 @@ class LoadRecord:
     """Of the instrument and of the system under test."""
     traffic: Json
     """The agent's answer, whole."""
+    drop_reasons: Mapping[str, int] = field(default_factory=dict)
+    """Packets that the whole kernel dropped meanwhile, by its name of the reason; empty where it does not tell."""
 
     @property
     def offered_fps(self) -> float:
@@ -181,7 +184,7 @@ class LoadBench:
             result=result,
             directions=len(self.directions),
             balances=sheet,
-            verdict=judge(result, self._loss_ratio, sheet, cpus, threads),
+            verdict=judge(result, self._loss_ratio, sheet, cpus, threads, self._ceilings()),
             latency=summary(merged([receiver.latency_ns for receiver in ran.receivers])),
             disorder=(
                 sum(receiver.reordered_frames for receiver in ran.receivers),
@@ -190,7 +193,18 @@ class LoadBench:
             cpus=cpus,
             threads=threads,
             traffic=ran.raw,
+            drop_reasons=drop_reasons(before.reading, after.reading),
         )
+
+    def _ceilings(self) -> Ceilings:
+        """Return what the instrument can do in one direction, as calibrated for the paths in use."""
+        used = {port.name: port for port in self.ports}
+        way = self.directions[0]
+        send, receive = used[way.source.ref].send, used[way.target.ref].receive
+        if self.site.calibration is None or send is None or receive is None:
+            return Ceilings()
+        size = int(mean_bytes(sizes_of(self.measure)))
+        return self.site.calibration.ceilings(send.name, receive.name, size)
 
     def _count(self) -> tuple[Snapshot, Mapping[int, int]]:
         """Read every counter; return them, and the time that each thread has run [ns] by process id."""

@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from iolab.agent.messages import Json
+from iolab.errors import TrialFailed
 from iolab.trial.result import CommandRecord, Metric, Warning
 
-
-class TrialFailed(Exception):
-    """The trial could not be carried out; the message is the reason that is recorded."""
+__all__ = ["Measured", "TrialFailed"]
 
 
 @dataclass(frozen=True, slots=True)

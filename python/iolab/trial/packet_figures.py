@@ -163,6 +163,7 @@ def _raw(record: LoadRecord) -> Json:
         "perturbations": list(result.perturbations),
         "verdict": _plain(asdict(record.verdict)),
         "balance": [_plain(asdict(balance)) for balance in record.balances],
+        "drop_reasons": dict(record.drop_reasons),
         "latency_ns": None if record.latency is None else asdict(record.latency),
         "cpus": [asdict(cpu) for cpu in record.cpus],
         "threads": [asdict(thread) for thread in record.threads],

@@ -40,6 +40,25 @@ class Calibration:
         smaller = [size for size in ceilings if size <= frame_bytes]
         return ceilings[max(smaller)] if smaller else None
 
+    def ceilings(self, send_path: str, receive_path: str, frame_bytes: int) -> "Ceilings":
+        """Return what holds for one direction; paths are as ports name the ones in use: "AF_XDP native copy"."""
+        send, receive = (PATHS.get(path.split()[0], path) for path in (send_path, receive_path))
+        return Ceilings(self.ceiling_fps(send, frame_bytes), self.receiver_fps.get(receive))
+
+
+@dataclass(frozen=True, slots=True)
+class Ceilings:
+    """What the instrument can do in one direction; None: it was not measured."""
+
+    generator_fps: float | None = None
+    """The most that is sent [frames/s]."""
+    receiver_fps: float | None = None
+    """The most that is received without losing any there [frames/s]; 64-byte frames, so no more of larger ones."""
+
+
+PATHS = {"AF_XDP": "af_xdp", "AF_PACKET": "af_packet"}
+"""First word of a path as a port names it, and its name in measures and calibrations."""
+
 
 @dataclass(frozen=True, slots=True)
 class Site:

@@ -7,11 +7,15 @@ from enum import StrEnum
 from iolab.agent.traffic import ReceiverReport, SenderReport, Stall
 from iolab.trial.balance import RECEIVER, Balance, Drop
 from iolab.trial.search.types import LoadResult
+from iolab.trial.site import Ceilings
 
+UNKNOWN = Ceilings()
 BUSY_RATIO = 0.95
 """A thread, or a CPU, that ran so much of the time had no time left: 5 % are sleeps too short to be used."""
 UNSENT_RATIO = 1e-3
 """From which share of unsent frames on the generator is the limit (trial/search Goal.unsent_ratio)."""
+AT_CEILING_RATIO = 0.98
+"""From which share of a calibrated ceiling on the instrument is at it: calibrations differ by as much."""
 STALL_NS = 1_000_000
 """A thread that is so late was not run by the host: a hundred times what a calm one is late [ns]."""
 STEAL_NS = 10_000_000
@@ -108,10 +112,16 @@ def judge(
     balances: Sequence[Balance],
     cpus: Sequence[CpuUse],
     threads: Sequence[Thread],
+    ceilings: Ceilings = UNKNOWN,
 ) -> Verdict:
-    """Return what limited a trial whose loss should be at most `goal_ratio`."""
-    if result.unsent_ratio > UNSENT_RATIO and not result.perturbed:
-        return _generator(result)
+    """Return what limited a trial whose loss should be at most `goal_ratio`.
+
+    The ceilings are those of one direction, as calibrated: a load above the generator's cannot be sent, whatever
+    disturbed the host meanwhile, and a receiver that takes all it can may be why frames were lost before it.
+    """
+    beyond = ceilings.generator_fps is not None and result.intended_fps > ceilings.generator_fps
+    if result.unsent_ratio > UNSENT_RATIO and (beyond or not result.perturbed):
+        return _generator(result, ceilings)
     if result.offered_frames and result.loss_ratio <= goal_ratio:
         return Verdict(
             Limit.NONE, f"{result.lost_frames} of {result.offered_frames} frames lost: within the goal"
@@ -119,21 +129,38 @@ def judge(
     if result.perturbed:
         return Verdict(Limit.HOST, "; ".join(result.perturbations), figures={"loss_ratio": result.loss_ratio})
     worst = _worst(balances)
-    if worst is None or worst.frames * 2 < result.lost_frames:
-        return _unexplained(result, balances)
-    if worst.place == RECEIVER:
-        text = f"the receiving port lost {worst.frames} of {result.lost_frames} frames itself: {worst.reason}"
-        return Verdict(Limit.RECEIVER, text, RECEIVER, {"dropped_frames": float(worst.frames)})
-    return _hop(result, worst, cpus, threads)
+    if worst is not None and worst.frames * 2 >= result.lost_frames:
+        if worst.place == RECEIVER:
+            text = f"the receiving port lost {worst.frames} of {result.lost_frames} frames itself: {worst.reason}"
+            return Verdict(Limit.RECEIVER, text, RECEIVER, {"dropped_frames": float(worst.frames)})
+        found = _hop(result, worst, cpus, threads)
+    else:
+        found = _unexplained(result, balances)
+    if found.limit in (Limit.CPU, Limit.HOP, Limit.UNEXPLAINED):
+        return _at_receivers_ceiling(result, ceilings, found) or found
+    return found
 
 
-def _generator(result: LoadResult) -> Verdict:
+def _generator(result: LoadResult, ceilings: Ceilings) -> Verdict:
     text = (
         f"{result.unsent_frames} of {result.intended_frames} frames could not be sent: "
         f"{result.offered_fps:.0f} of {result.intended_fps:.0f} frames/s"
     )
     figures = {"unsent_ratio": result.unsent_ratio, "offered_fps": result.offered_fps}
+    if ceilings.generator_fps is not None:
+        text += f"; the calibrated ceiling is {ceilings.generator_fps:.0f}"
+        figures["ceiling_fps"] = ceilings.generator_fps
     return Verdict(Limit.GENERATOR, text, "generator", figures)
+
+
+def _at_receivers_ceiling(result: LoadResult, ceilings: Ceilings, found: Verdict) -> Verdict | None:
+    """Return the verdict where as much arrived as the receiver can take; None: it could have taken more."""
+    ceiling = ceilings.receiver_fps
+    if ceiling is None or result.forwarded_fps < AT_CEILING_RATIO * ceiling:
+        return None
+    text = f"{result.forwarded_fps:.0f} frames/s arrived, and the receiver takes {ceiling:.0f} by calibration"
+    figures = {**found.figures, "forwarded_fps": result.forwarded_fps, "ceiling_fps": ceiling}
+    return Verdict(Limit.RECEIVER, f"{text}; {found.text}", RECEIVER, figures)
 
 
 def _hop(result: LoadResult, worst: Drop, cpus: Sequence[CpuUse], threads: Sequence[Thread]) -> Verdict:

@@ -25,6 +25,7 @@ from iolab.lab.topology import make_topology
 from iolab.trial.balance import Balance, Drop, Port, Snapshot, balances, due_frames
 from iolab.trial.histograms import last_of, merged, quantile, summary
 from iolab.trial.search.types import LoadResult
+from iolab.trial.site import Calibration, Ceilings
 from iolab.trial.verdict import CpuUse, Limit, Thread, judge, perturbations
 
 NOTHING = Histogram(count=0, sum=0, min=None, max=None, above=0, buckets=())
@@ -109,6 +110,47 @@ def test_a_loss_that_two_counters_tell_is_named_once() -> None:
         snapshot({"tester.p1": {"rx_dropped": 10}}, {"dut.eth1": {"tx_queue_0_xdp_xmit_errors": 10}}),
     )
     assert found.drops == (Drop("tester.p1", "ring full", 10),)
+    assert found.unexplained_frames == 0
+
+
+def test_what_xdp_could_not_pass_on_is_in_the_interfaces_drops_already() -> None:
+    """Linux 6.18 adds a veth's xdp_xmit_errors to the tx_dropped of the same end."""
+    found = sheet(
+        SENT,
+        replace(RECEIVED, received_frames=990),
+        snapshot(
+            {"dut.eth1": {"tx_dropped": 10}, "tester.p1": {"rx_dropped": 10}},
+            {"dut.eth1": {"tx_queue_0_xdp_xmit_errors": 10}},
+        ),
+    )
+    assert found.drops == (Drop("tester.p1", "ring full", 10),)
+    assert found.unexplained_frames == 0
+
+
+def with_reasons(after: Snapshot, reasons: dict[str, int]) -> Snapshot:
+    """Return a reading in which the kernel also tells why it dropped packets."""
+    row = DropCounters("reason", "kernel", reasons)
+    seen = Observation(sampler="drops", netns="iolab-dut", begin_ns=0, end_ns=0, drops=(row,))
+    return replace(after, reading=Reading((*after.reading.observations, seen)))
+
+
+def test_the_kernels_reasons_name_what_no_hop_tells() -> None:
+    """The hop's twenty are those of the most frequent reason; only the seven that are missing get another name."""
+    after = snapshot({"tester.p0": {"tx_dropped": 20}})
+    sent = replace(SENT, offered_frames=980, refused_frames=20)
+    found = sheet(
+        sent,
+        replace(RECEIVED, received_frames=973),
+        with_reasons(after, {"FULL_RING": 20, "QDISC_DROP": 9}),
+    )
+    assert found.drops == (Drop("dut.eth0", "ring full", 20), Drop("kernel", "QDISC_DROP", 7))
+    assert found.unexplained_frames == 0
+
+
+def test_the_kernels_reasons_name_nothing_where_nothing_is_missing() -> None:
+    """They count for the whole kernel: other work drops packets too."""
+    found = sheet(SENT, RECEIVED, with_reasons(snapshot(), {"NO_SOCKET": 50}))
+    assert found.drops == ()
     assert found.unexplained_frames == 0
 
 
@@ -212,6 +254,44 @@ def test_the_verdict_is_what_the_figures_show(
     found = judge(trial, 1e-4, sheets, cpus, threads)
     assert found.limit is limit
     assert any(character.isdigit() for character in found.text)
+
+
+HELD_UP = ("held up",)
+
+
+@pytest.mark.parametrize(
+    ("trial", "sheets", "ceilings", "limit"),
+    [
+        (result(unsent=500, perturbed=HELD_UP), [], Ceilings(9_000, None), Limit.GENERATOR),
+        (result(unsent=500, perturbed=HELD_UP), [], Ceilings(11_000, None), Limit.HOST),
+        (result(unsent=5, perturbed=HELD_UP), [], Ceilings(9_000, None), Limit.HOST),
+        (result(lost=0), [], Ceilings(9_000, 9_000), Limit.NONE),
+        (result(), dropped("dut.eth0", 100), Ceilings(None, 10_000), Limit.RECEIVER),
+        (result(), dropped("dut.eth0", 100), Ceilings(None, 11_000), Limit.HOP),
+        (result(), [], Ceilings(None, 9_900), Limit.RECEIVER),
+        (result(), [], Ceilings(None, 20_000), Limit.UNEXPLAINED),
+    ],
+)
+def test_the_verdict_knows_what_the_instrument_can_do(
+    trial: LoadResult, sheets: list[Balance], ceilings: Ceilings, limit: Limit
+) -> None:
+    """A load above the ceiling is the generator's limit also on a disturbed host; a receiver at its own is the limit."""
+    found = judge(trial, 1e-4, sheets, [CALM], [], ceilings)
+    assert found.limit is limit
+    assert ("calibrat" in found.text) == (limit in (Limit.GENERATOR, Limit.RECEIVER))
+
+
+def test_a_thread_that_ran_all_the_time_is_the_limit_whatever_the_receiver_can_do() -> None:
+    """Its own CPU had no time left: that is seen, and the ceiling is only known."""
+    found = judge(result(), 1e-4, dropped("dut.eth0", 100), [BUSY], [DEVICE], Ceilings(None, 9_000))
+    assert found.limit is Limit.THREAD
+
+
+def test_ceilings_are_those_of_the_paths_in_use() -> None:
+    """Ports say what they use in words; sizes between two that were measured have the ceiling of the smaller."""
+    known = Calibration({"af_xdp": {64: 2e6, 512: 1e6}, "af_packet": {64: 5e5}}, {"af_packet": 4e5})
+    assert known.ceilings("AF_XDP native copy", "AF_PACKET rx-ring", 600) == Ceilings(1e6, 4e5)
+    assert known.ceilings("AF_PACKET tx-ring", "AF_XDP native copy", 64) == Ceilings(5e5, None)
 
 
 def test_only_what_held_a_thread_up_for_a_millisecond_is_a_disturbance() -> None:
