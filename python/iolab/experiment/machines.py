@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from iolab.experiment.quantities import FROZEN, Count, Maybe, Ratio, Setting, SomeBytes
+from iolab.experiment.quantities import FROZEN, Count, Maybe, Ratio, Setting, SomeBytes, SomeNanoseconds
 
 Forward = Literal["none", "bridge", "route"]
 NetnsForward = Literal["none", "bridge", "route", "xdp"]
@@ -25,8 +25,18 @@ class Disk(BaseModel):
     """How a guest sees it."""
 
 
+class Stall(BaseModel):
+    """When a reference device stands still; frames that come meanwhile wait, as far as they have room."""
+
+    model_config = FROZEN
+    length: SomeNanoseconds
+    """How long it forwards nothing."""
+    every: SomeNanoseconds
+    """From the beginning of one stall to that of the next."""
+
+
 class Device(BaseModel):
-    """What a reference device does to the frames of each direction: at most one of the three."""
+    """What a reference device does to the frames of each direction: at most one thing."""
 
     model_config = FROZEN
     rate: Maybe[Annotated[int, Field(ge=1, le=100_000_000, strict=True)]] = None
@@ -39,6 +49,10 @@ class Device(BaseModel):
     """Of the random loss."""
     lose_every: Maybe[Annotated[int, Field(ge=1, le=2**31, strict=True)]] = None
     """It drops frames n, 2n, 3n, ..."""
+    delay: Maybe[SomeNanoseconds] = None
+    """It holds each frame so long, and loses none."""
+    stall: Maybe[Stall] = None
+    """It stands still now and then."""
 
 
 class Netns(BaseModel):
@@ -52,7 +66,7 @@ class Netns(BaseModel):
     forward: NetnsForward = "none"
     """What it does with frames between its ports."""
     device: Maybe[Device] = None
-    """With `forward: xdp`: a reference device of known capacity or loss."""
+    """With `forward: xdp`: a reference device of known capacity, loss, delay or stalls."""
     settings: dict[str, Setting] = Field(default_factory=dict)
     """Kernel settings by sysctl name, e.g. net.ipv4.tcp_rmem."""
     disks: tuple[Disk, ...] = ()

@@ -13,6 +13,7 @@ from iolab.errors import InputError
 from iolab.experiment.document import line_of
 from iolab.experiment.experiment import Cell, Experiment, Lab
 from iolab.experiment.links import Link, Shape
+from iolab.experiment.machines import Device, Netns
 from iolab.experiment.measures import DiskMeasure, Forwarding, Latency, LoadCurve, Measure, Stream
 from iolab.experiment.names import PORT_ALLOWED, is_port
 from iolab.experiment.problems import Problems, did_you_mean, listed
@@ -143,6 +144,20 @@ def _check_machines(view: _View) -> None:
         for index, disk in enumerate(machine.disks):
             if disk.volume not in view.lab.volumes:
                 view.add(section, ("disks", index, "volume"), disk.volume, view.lab.volumes, "a volume")
+        if machine.kind == "netns" and machine.device is not None:
+            _check_device(view, section, machine, machine.device)
+
+
+def _check_device(view: _View, section: Section, machine: Netns, device: Device) -> None:
+    keys = ("rate", "loss_ratio", "lose_every", "delay", "stall")
+    given = [key for key in keys if getattr(device, key) is not None]
+    if len(given) > 1:
+        view.say(section, ("device", given[1]), " and ".join(given), "one of them: a device does one thing")
+    if machine.forward != "xdp":
+        view.say(section, ("device",), f"a device with forward: {machine.forward}", "forward: xdp")
+    if device.stall is not None and device.stall.length >= device.stall.every:
+        seen = f"stalls of {device.stall.length} ns every {device.stall.every} ns"
+        view.say(section, ("device", "stall"), seen, "a length below every: it must forward at times")
 
 
 def _check_tree(view: _View) -> None:

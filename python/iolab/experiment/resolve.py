@@ -109,10 +109,6 @@ class Resolver:
             for section in self._touched.get(factor_name, ())
         )
 
-    def touches_lab(self, factor_name: str) -> bool:
-        """Tell whether a factor changes the lab, not only what is measured in it."""
-        return any(section.group != "measure" for section in self._touched.get(factor_name, ()))
-
     def setup(self, cell: Cell) -> Setup:
         """Return one cell's lab and measures.
 

@@ -88,6 +88,10 @@ def rule_of(device: Device | None) -> tuple[tuple[str, str | int], ...]:
         )
     if device is not None and device.lose_every is not None:
         return (("kind", "lose_every"), ("frames", device.lose_every))
+    if device is not None and device.delay is not None:
+        return (("kind", "delay"), ("delay_ns", device.delay))
+    if device is not None and device.stall is not None:
+        return (("kind", "stall"), ("length_ns", device.stall.length), ("every_ns", device.stall.every))
     return (("kind", "all"),)
 
 

@@ -406,3 +406,19 @@ def test_no_single_mistake_makes_a_traceback(section: str, key: str, inner: str,
             place[name][inner] = value
     with suppress(InputError):
         parse(json.dumps(tree), "x.yaml")
+
+
+@pytest.mark.parametrize(
+    ("machine", "words"),
+    [
+        ("{kind: netns, forward: xdp, device: {rate: 1000, delay: 1ms}}", "rate and delay"),
+        ("{kind: netns, forward: bridge, device: {delay: 1ms}}", "a device with forward: bridge"),
+        ("{kind: netns, forward: xdp, device: {stall: {length: 2s, every: 1s}}}", "a length below every"),
+        ("{kind: netns, forward: xdp, device: {delay: 0s}}", "delay"),
+    ],
+)
+def test_a_device_does_one_thing_and_does_it(machine: str, words: str) -> None:
+    """What would be ignored is told."""
+    (problem,) = problems(changed(C, machine))
+    assert words in problem
+    assert "f.yaml:5" in problem

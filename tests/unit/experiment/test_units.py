@@ -185,33 +185,6 @@ def test_what_is_shown_can_be_read_back_within_its_digits(value: int) -> None:
     assert units.parse_nanoseconds(units.format_nanoseconds(value)) == pytest.approx(value, rel=0.0051, abs=1)
 
 
-@pytest.mark.parametrize(
-    ("value", "unit", "expected"),
-    [
-        (941_234_567, "bit/s", "941 Mbit/s"),
-        (999_999, "bit/s", "1 Mbit/s"),
-        (23_456_000_000, "bit/s", "23.5 Gbit/s"),
-        (0, "bit/s", "0 bit/s"),
-        (-1500, "bit/s", "-1.5 kbit/s"),
-        (131072, "B", "128 KiB"),
-        (44_540_000, "B/s", "44.5 MB/s"),
-        (1_488_095, "pps", "1.49 Mpps"),
-        (12_345, "ns", "12.3 µs"),
-        (0.0000125, "s", "12.5 µs"),
-        (0.0123, "ratio", "1.23 %"),
-        (12_345, "count", "12\u202f345"),
-        (1.5, "count", "1.5"),
-        (1.0, "", "1"),
-        (1.2345, "Hz", "1.23 Hz"),
-        (float("nan"), "bit/s", "nan bit/s"),
-        (float("inf"), "ratio", "inf %"),
-    ],
-)
-def test_a_metric_is_shown_in_its_unit(value: float, unit: str, expected: str) -> None:
-    """Readers get three significant digits and a fitting prefix."""
-    assert units.format_quantity(value, unit) == expected
-
-
 def test_times_to_wait_for_are_shown_in_two_parts() -> None:
     """Seconds, minutes or hours, never a fraction of a minute."""
     shown = [units.format_duration(seconds * 10**9) for seconds in (0, 12, 185, 7800)]

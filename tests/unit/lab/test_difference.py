@@ -79,7 +79,7 @@ def test_undoing_is_the_reverse_of_doing(lab: tuple[Resource, ...]) -> None:
 @given(labs())
 def test_an_equal_lab_changes_nothing(lab: tuple[Resource, ...]) -> None:
     """No command is run where nothing differs."""
-    assert difference(lab, lab).empty
+    assert difference(lab, lab) == Change((), ())
 
 
 @given(labs(), labs())

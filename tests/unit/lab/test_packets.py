@@ -90,3 +90,25 @@ def test_a_device_needs_two_ports() -> None:
     links = {f"l{i}": Link(ends=(f"a.p{i}", f"d.e{i}")) for i in range(3)}
     with pytest.raises(InputError, match="3 ports"):
         compose(Lab(machines, links, {}))
+
+
+@pytest.mark.parametrize(
+    ("device", "rule"),
+    [
+        ({"delay": "1ms"}, {"kind": "delay", "delay_ns": 1_000_000}),
+        (
+            {"stall": {"length": "2ms", "every": "5s"}},
+            {"kind": "stall", "length_ns": 2_000_000, "every_ns": 5_000_000_000},
+        ),
+        ({"loss_ratio": 0.001, "seed": 7}, {"kind": "lose", "frames_per_million": 1000, "seed": 7}),
+        ({"lose_every": 10}, {"kind": "lose_every", "frames": 10}),
+        ({}, {"kind": "all"}),
+    ],
+)
+def test_what_a_device_does_is_told_as_the_agents_rule(
+    device: dict[str, object], rule: dict[str, object]
+) -> None:
+    """Times in nanoseconds, shares in frames of a million."""
+    found = arranged(lab(forward="xdp", device=device))
+    started = [a for r in found.values() for a in r.actions if isinstance(a, StartDevice)]
+    assert [dict(one.rule) for one in started] == [rule, rule]

@@ -275,7 +275,7 @@ HELD_UP = ("held up",)
 def test_the_verdict_knows_what_the_instrument_can_do(
     trial: LoadResult, sheets: list[Balance], ceilings: Ceilings, limit: Limit
 ) -> None:
-    """A load above the ceiling is the generator's limit also on a disturbed host; a receiver at its own is the limit."""
+    """A load above its ceiling limits the generator, disturbed host or not; at its own the receiver is the limit."""
     found = judge(trial, 1e-4, sheets, [CALM], [], ceilings)
     assert found.limit is limit
     assert ("calibrat" in found.text) == (limit in (Limit.GENERATOR, Limit.RECEIVER))
