@@ -3,7 +3,10 @@
 IolabError
 |-- InputError         2  what the user wrote is wrong (carries every problem found)
 |-- UnsupportedError   3  this host cannot do what is asked
-|-- AgentError         3  an agent is missing, refused or broke off
+|-- AgentError         3  an agent is missing or broke off
+|   `-- Refused        3  an agent answered with an error
+|-- LabError           3  the lab could not be brought about or taken down
+|-- TrialFailed        1  a trial could not be carried out; the run records it and goes on
 |-- StoreError         3  the run folder cannot be read or written
 `-- InterruptedRun     4  stopped before the end; the run can be resumed
 """
@@ -65,6 +68,26 @@ class UnsupportedError(IolabError):
 
 class AgentError(IolabError):
     """An agent could not be started, refused a request, or went away."""
+
+
+class Refused(AgentError):
+    """The agent answered with an error."""
+
+    def __init__(self, method: str, code: int, message: str, data: object) -> None:
+        super().__init__(message or f"{method}: error {code}")
+        self.method = method
+        self.code = code
+        self.data = data
+
+
+class LabError(IolabError):
+    """The lab could not be brought about or taken down; the message names the command and what it said."""
+
+
+class TrialFailed(IolabError):
+    """The trial could not be carried out; the message is the reason that is recorded."""
+
+    exit_code = ExitCode.TRIALS_FAILED
 
 
 class StoreError(IolabError):

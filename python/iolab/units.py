@@ -204,29 +204,6 @@ def format_count(value: float, digits: int = 4) -> str:
     return _rounded(value, digits)
 
 
-def format_quantity(value: float, unit: str, digits: int = 3) -> str:
-    """Return a metric for readers by the unit it is stored in (bit/s, B/s, B, pps, ns, s, ratio, count, ...)."""
-    match unit:
-        case "bit/s":
-            return format_bits_per_second(value, digits)
-        case "B/s":
-            return format_bytes_per_second(value, digits)
-        case "B" | "bytes":
-            return format_bytes(value, digits)
-        case "pps":
-            return format_packets_per_second(value, digits)
-        case "ns":
-            return format_nanoseconds(value, digits)
-        case "s":
-            return format_nanoseconds(value * 1e9, digits)
-        case "ratio":
-            return format_ratio(value, digits)
-        case "count":
-            return format_count(value)
-        case _:
-            return f"{_rounded(value, digits)} {unit}".rstrip()
-
-
 def _split(value: object, allowed: str) -> tuple[Decimal, str]:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise UnitError(value, allowed)

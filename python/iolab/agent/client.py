@@ -17,7 +17,9 @@ from iolab.agent.messages import (
     decode,
 )
 from iolab.agent.transport import Transport
-from iolab.errors import AgentError
+from iolab.errors import AgentError, Refused
+
+__all__ = ["ALL_SAMPLERS", "UNDO_DEADLINE_S", "Agent", "Pending", "Refused"]
 
 HELLO_DEADLINE_S = 10.0
 """The agent says hello within milliseconds; a loaded machine may take seconds."""
@@ -26,16 +28,6 @@ REPLY_SLACK_S = 10.0
 UNDO_DEADLINE_S = 60.0
 """Undoing a large lab takes about a second; this bounds a kernel that hangs."""
 ALL_SAMPLERS = ("cpu", "threads", "softirq", "softnet", "interfaces", "qdiscs")
-
-
-class Refused(AgentError):
-    """The agent answered with an error."""
-
-    def __init__(self, method: str, code: int, message: str, data: Json) -> None:
-        super().__init__(f"{message}" if message else f"{method}: error {code}")
-        self.method = method
-        self.code = code
-        self.data = data
 
 
 class Pending:

@@ -44,12 +44,6 @@ class Fit:
         """Of the residual; NaN without degrees of freedom."""
         return self.squares / self.freedom if self.freedom > 0 else float("nan")
 
-    def standard_errors(self) -> Floats:
-        """Of the coefficients; 0 where dropped."""
-        errors = np.zeros(len(self.coefficients))
-        errors[self.kept] = np.sqrt(self.variance * (self.root**2).sum(axis=1))
-        return errors
-
 
 @dataclass(frozen=True, slots=True)
 class Contrast:

@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from iolab.cli.console import say
-from iolab.errors import InputError, Problem
+from iolab.errors import InputError, Problem, UnsupportedError
 from iolab.experiment import Resolver, cells, json_schema, load, starter
+from iolab.experiment.experiment import Experiment
 from iolab.experiment.measures import Stream
 from iolab.experiment.product import names
 from iolab.lab.resources import Command
@@ -22,7 +23,7 @@ from iolab.plan.types import Plan
 from iolab.run.prepare import open_agent, read_facts
 from iolab.trial.flows import place_pairs
 from iolab.trial.iperf3 import client_argv, server_argv
-from iolab.units import format_nanoseconds
+from iolab.units import format_duration
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="Experiment file (YAML).", show_default=False)]
 STEPS_SHOWN = 12
@@ -83,10 +84,18 @@ def plan(
     if as_json:
         json.dump(describe(decided, experiment), sys.stdout, indent=1)
         say("")
-        return
-    _print_plan(decided, all_commands)
+    else:
+        _print_plan(decided, all_commands)
+        _print_steps(experiment, decided, facts.cpus, all_commands)
+    if not decided.steps:
+        count = _counted(len(decided.unsupported), "cell")
+        raise UnsupportedError(f"planning: nothing of {count} can run on this host: {decided.unsupported[0]}")
+
+
+def _print_steps(experiment: Experiment, decided: Plan, cpus: int, all_commands: bool) -> None:
+    """Print the commands of the first steps, or of all."""
     resolver = Resolver(experiment)
-    for number, step_commands in enumerate(commands(experiment, decided, facts.cpus)):
+    for number, step_commands in enumerate(commands(experiment, decided, cpus)):
         if number == STEPS_SHOWN and not all_commands:
             say(f"... and {len(decided.steps) - number} more steps; --all prints the commands of every one")
             return
@@ -110,15 +119,14 @@ def _measuring(resolver: Resolver, step_commands: StepCommands) -> list[str]:
 
 
 def _print_plan(decided: Plan, all_commands: bool) -> None:
-    duration = format_nanoseconds(decided.estimate_ns)
+    duration = format_duration(decided.estimate_ns)
     say(f"{decided.title}: {len(decided.steps)} trials in {decided.blocks} blocks, about {duration}")
     say(f"seed {decided.seed}, plan {decided.digest}")
     for factor in decided.factors:
         note = " (changes slowest)" if factor.name in decided.grouping else ""
         say(f"  {factor.name}: {', '.join(factor.labels)}{note}")
     for lacking in decided.unsupported if all_commands else decided.unsupported[:STEPS_SHOWN]:
-        levels = ", ".join(f"{name}={label}" for name, label in lacking.cell.items())
-        say(f"  cannot run here: {lacking.measure} {levels}: {lacking.reason}")
+        say(f"  cannot run here: {lacking}")
     if not all_commands and len(decided.unsupported) > STEPS_SHOWN:
         say(f"  ... and {len(decided.unsupported) - STEPS_SHOWN} more that cannot run here")
 

@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from iolab.plan.types import Plan, Step
 from iolab.store.records import TrialRecord
 from iolab.trial.result import Status
-from iolab.units import format_bits_per_second, format_nanoseconds
+from iolab.units import format_bits_per_second, format_duration, format_packets_per_second
 
 
 class LiveProgress:
@@ -43,7 +43,7 @@ class LiveProgress:
 
     def trial_begins(self, step: Step, cell: Mapping[str, str], left_ns: int) -> None:
         """See Observer."""
-        self._bar.update(self._task, description=describe_step(step, cell), left=format_nanoseconds(left_ns))
+        self._bar.update(self._task, description=describe_step(step, cell), left=format_duration(left_ns))
 
     def trial_ended(self, record: TrialRecord, left_ns: int) -> None:
         """See Observer."""
@@ -79,9 +79,7 @@ class PlainProgress:
     def trial_ended(self, record: TrialRecord, left_ns: int) -> None:
         """See Observer."""
         self._done += 1
-        self._say(
-            f"[{self._done}/{self._total}, {format_nanoseconds(left_ns)} left] {describe_record(record)}"
-        )
+        self._say(f"[{self._done}/{self._total}, {format_duration(left_ns)} left] {describe_record(record)}")
 
     def _say(self, text: str) -> None:
         self._console.print(escape(text), highlight=False, soft_wrap=True)
@@ -99,5 +97,9 @@ def describe_record(record: TrialRecord) -> str:
     name = f"block {record.block} {record.measure} {levels}".rstrip()
     if record.result.status is not Status.OK:
         return f"{name}: {record.result.status.value}: {record.result.reason}"
-    received = record.result.metrics.get("received_bps")
-    return f"{name}: {format_bits_per_second(received.value)} received" if received else f"{name}: ok"
+    received, forwarded = map(record.result.metrics.get, ("received_bps", "forwarded_fps"))
+    if received is not None:
+        return f"{name}: {format_bits_per_second(received.value)} received"
+    if forwarded is not None:
+        return f"{name}: {format_packets_per_second(forwarded.value)} forwarded"
+    return f"{name}: ok"

@@ -132,10 +132,7 @@ def _refuse_unsupported(plan: Plan, skip: bool) -> None:
     """Raise when cells cannot run here, unless they are to be skipped and others remain."""
     if not plan.unsupported or (skip and plan.steps):
         return
-    lines = [
-        f"  {lacking.measure} {', '.join(f'{name}={label}' for name, label in lacking.cell.items())}: {lacking.reason}"
-        for lacking in plan.unsupported[:REASONS_SHOWN]
-    ]
+    lines = [f"  {lacking}" for lacking in plan.unsupported[:REASONS_SHOWN]]
     if len(plan.unsupported) > REASONS_SHOWN:
         lines.append(
             f"  ... and {len(plan.unsupported) - REASONS_SHOWN} more; `iolab plan FILE --all` lists them"

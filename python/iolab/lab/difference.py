@@ -17,11 +17,6 @@ class Change:
     in_place: frozenset[str] = frozenset()
     """Keys in `do` that stand already: they keep the undo and the original of the first time."""
 
-    @property
-    def empty(self) -> bool:
-        """Tell whether nothing changes."""
-        return not self.undo and not self.do
-
 
 def difference(standing: Sequence[Resource], wanted: Sequence[Resource]) -> Change:
     """Return how `standing` becomes `wanted`; both in dependency order, as `compose` gives them.

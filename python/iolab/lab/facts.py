@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -78,12 +77,6 @@ def decode_facts(hello_params: Mapping[str, object], result: Mapping[str, object
             f"reading the host's facts: {place}: {first['msg'].lower()}; seen: {first['input']!r:.200}; "
             "the agent and this program may be of different versions"
         ) from None
-
-
-def encode_facts(facts: Facts) -> dict[str, Any]:
-    """Return the facts as plain JSON data; `decode_facts(encoded, encoded)` gives them back."""
-    encoded: dict[str, Any] = _ADAPTER.dump_python(facts, mode="json")
-    return encoded
 
 
 _ADAPTER = TypeAdapter(Facts)

@@ -44,6 +44,10 @@ class Unsupported:
     reason: str
     """What is lacking and what to do about it."""
 
+    def __str__(self) -> str:
+        levels = ", ".join(f"{name}={label}" for name, label in self.cell.items())
+        return f"{' '.join(filter(None, (self.measure, levels)))}: {self.reason}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:

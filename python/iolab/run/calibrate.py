@@ -14,7 +14,7 @@ from statistics import fmean, median, stdev
 from iolab.agent.client import Agent
 from iolab.agent.messages import Json, decode
 from iolab.agent.traffic import Histogram
-from iolab.errors import StoreError
+from iolab.errors import LabError, StoreError, TrialFailed
 from iolab.experiment.experiment import Lab, Setup
 from iolab.experiment.links import Link
 from iolab.experiment.machines import Netns
@@ -22,10 +22,9 @@ from iolab.experiment.measures import Latency
 from iolab.lab.compose import compose
 from iolab.lab.placement import placement_of
 from iolab.lab.topology import make_topology
-from iolab.run.standing import LabError, StandingLab
+from iolab.run.standing import StandingLab
 from iolab.trial.histograms import quantile
 from iolab.trial.load import LoadBench, LoadRecord
-from iolab.trial.measured import TrialFailed
 from iolab.trial.search.types import LoadTrial
 from iolab.trial.site import Calibration, Site
 
@@ -138,7 +137,7 @@ def figures(one: Mapping[str, Json]) -> Iterator[Figure]:
     yield Figure(f"pacing: error of the mean rate at {PACED_FPS} frames/s [ratio]", one["pacing_error_ratio"])
     yield Figure("pacing: 99 of 100 frames are late by at most [ns]", one["lateness_p99_ns"])
     yield Figure("time stamps: median latency of the bare pair [ns]", one["latency_p50_ns"])
-    yield Figure("time stamps: 1st to 99th of 100 [ns]", one["latency_spread_ns"])
+    yield Figure("time stamps: 99th of 100 less the least [ns]", one["latency_spread_ns"])
     yield Figure("A/A: scatter of the same measurement [ratio]", one["aa_spread_ratio"])
 
 

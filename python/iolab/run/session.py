@@ -6,7 +6,7 @@ from typing import Any
 
 from iolab.agent.client import Agent
 from iolab.clock import Clock
-from iolab.errors import InputError
+from iolab.errors import InputError, LabError, TrialFailed
 from iolab.experiment import Resolver
 from iolab.experiment.experiment import Experiment, Setup
 from iolab.experiment.measures import Forwarding, Latency, LoadCurve, Measure, Stream
@@ -15,13 +15,13 @@ from iolab.lab.placement import Placement, placement_of
 from iolab.lab.topology import Topology, make_topology
 from iolab.plan.types import Plan, Step
 from iolab.run.observer import Observer
-from iolab.run.standing import LabError, StandingLab
+from iolab.run.standing import StandingLab
 from iolab.store.folder import RunFolder
 from iolab.store.records import TrialRecord
 from iolab.trial.forwarding import measure_forwarding
 from iolab.trial.latency import measure_latency
 from iolab.trial.load_curve import measure_load_curve
-from iolab.trial.measured import Measured, TrialFailed
+from iolab.trial.measured import Measured
 from iolab.trial.result import Status, TrialResult
 from iolab.trial.site import ArrivalThread, Calibration, Site
 from iolab.trial.stream import measure_stream

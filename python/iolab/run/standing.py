@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from iolab.agent.client import UNDO_DEADLINE_S, Agent, Pending, Refused
 from iolab.agent.messages import CommandResult, Json, decode
-from iolab.errors import IolabError
+from iolab.errors import LabError
 from iolab.lab.difference import difference
 from iolab.lab.resources import (
     FOUND,
@@ -43,10 +43,6 @@ REPLY_DEADLINE_S = COMMAND_TIMEOUT_MS / 1000 + 10
 
 Log = Callable[[Sequence[CommandRecord]], None]
 Source = Command | Setting | DeviceState
-
-
-class LabError(IolabError):
-    """The lab could not be brought about or taken down; the message names the command and what it said."""
 
 
 class StandingLab:

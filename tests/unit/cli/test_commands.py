@@ -1,12 +1,14 @@
 """The commands that need no lab: exit codes, messages for wrong input, and that nothing ends in a traceback."""
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from iolab.cli.main import run
 from iolab.errors import AgentError, ExitCode
+from iolab.lab.facts import Facts
 
 GOOD = """
 title: Two namespaces
@@ -154,3 +156,46 @@ def test_no_runs_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
     """An empty folder lists nothing."""
     assert run(["list"]) == ExitCode.DONE
     assert "no runs" in capsys.readouterr().out
+
+
+FACTS = Facts(
+    hostname="pc6",
+    kernel="6.1.0",
+    architecture="x86_64",
+    os="Debian GNU/Linux 12 (bookworm)",
+    cpu_model="any",
+    cpus=2,
+    memory_bytes=8 << 30,
+    clocksource="tsc",
+    load_1min_milli=0,
+)
+VM = GOOD.replace("near: {kind: netns}", "near: {kind: vm, engine: qemu}")
+
+
+def test_a_plan_of_which_nothing_can_run_ends_with_code_3_and_says_why(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A script must not take it for a plan; `--json` prints the document all the same."""
+    monkeypatch.setattr("iolab.cli.input_file.open_agent", lambda: nullcontext(None))
+    monkeypatch.setattr("iolab.cli.input_file.read_facts", lambda _agent: (FACTS, {}))
+    assert run(["plan", written(VM)]) == ExitCode.HOST_CANNOT
+    printed = capsys.readouterr()
+    assert "nothing of 2 cells can run on this host: tcp links.lan.mtu=1500: " in printed.err
+    assert "cannot run here: tcp links.lan.mtu=9000: " in printed.out
+    assert run(["plan", written(VM), "--json"]) == ExitCode.HOST_CANNOT
+    assert json.loads(capsys.readouterr().out)["steps"] == []
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", '{"schema": 1}'])
+def test_a_damaged_plan_is_told_in_words(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """list goes on with the other runs, show ends with code 3; neither speaks of exceptions."""
+    folder = Path("runs/20260101T000000-x")
+    folder.mkdir(parents=True)
+    (folder / "plan.json").write_text(text)
+    (folder / "facts.json").write_text("{}")
+    assert run(["list"]) == ExitCode.DONE
+    assert run(["show", str(folder)]) == ExitCode.HOST_CANNOT
+    printed = capsys.readouterr()
+    for said in (printed.out, printed.err):
+        assert "reading plan.json: saw" in said
+        assert "Error" not in said

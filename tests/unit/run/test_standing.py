@@ -4,6 +4,7 @@ import pytest
 
 from iolab.agent.client import Agent
 from iolab.agent.fake import FakeAgent, FakeHost, Outcome
+from iolab.errors import LabError
 from iolab.lab.resources import (
     Command,
     CreateNetns,
@@ -15,7 +16,7 @@ from iolab.lab.resources import (
     Write,
 )
 from iolab.lab.shown import Value
-from iolab.run.standing import LabError, StandingLab
+from iolab.run.standing import StandingLab
 from iolab.trial.result import CommandRecord
 
 NETNS = Resource(key="netns:a", machine="a", actions=(CreateNetns("iolab-a"),))

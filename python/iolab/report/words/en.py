@@ -291,7 +291,7 @@ EN = Words(
         "pacing_error_ratio": "pacing: error of the mean rate",
         "lateness_p99_ns": "pacing: 99 % of frames late by at most",
         "latency_p50_ns": "time stamps: median latency of a bare pair",
-        "latency_spread_ns": "time stamps: least to 99th percentile",
+        "latency_spread_ns": "time stamps: 99th percentile less the least",
         "aa_spread_ratio": "A/A: scatter of the same measurement",
     },
     yes="yes",
