@@ -1,7 +1,7 @@
 //! Sends numbered, time-stamped frames as fast as a port takes them, or at a rate, and says what the port and the
 //! interface counted. The rate is kept on average only; exact pacing is the engine's.
 //!
-//! `blast INTERFACE [xdp|ring|messages|bare] [size=60] [frames=N] [seconds=2] [rate=PPS] [cpu=N] [batch=256] [slots=N]
+//! `blast INTERFACE [xdp|live|ring|messages|bare] [size=60] [frames=N] [seconds=2] [rate=PPS] [cpu=N] [batch=256] [slots=N]
 //! [burst=1]`
 //!
 //! `burst` frames share one reading of the clock, as those that are due together do in the engine (1 to 64).
@@ -11,7 +11,7 @@ use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use iolab_port::clock::{self, StampClock};
-use iolab_port::{reserve, AfPacket, AfXdp, Direction, Interface, TxPort};
+use iolab_port::{reserve, AfPacket, AfXdp, BpfLive, Direction, Interface, TxPort};
 use iolab_wire::{FlowList, FrameTemplate, MacAddress, SizeMix, TemplateConfig, FCS_BYTES};
 
 /// What the command line asks for.
@@ -148,9 +148,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     match options.path.as_str() {
         "xdp" => blast(xdp.open_tx()?, &options, true),
+        "live" => {
+            let usual = BpfLive::new(&options.interface);
+            blast(BpfLive { frame_bytes, ..usual }.open_tx()?, &options, true)
+        }
         "bare" => blast(xdp.open_tx()?, &options, false),
         "ring" => blast(packet.open_tx_ring()?, &options, true),
         "messages" => blast(packet.open_tx()?, &options, true),
-        other => Err(format!("{other}: no such path; xdp, bare, ring or messages").into()),
+        other => Err(format!("{other}: no such path; xdp, live, bare, ring or messages").into()),
     }
 }

@@ -6,6 +6,8 @@ use std::os::fd::OwnedFd;
 use crate::error::PortError;
 use crate::sys;
 
+const LOOKING: &str = "looking at an interface";
+
 /// What the interface itself has counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -68,16 +70,20 @@ impl Interface {
         if name.is_empty() || name.len() > 15 || name.bytes().any(|byte| byte == b'/' || byte <= b' ') {
             return Err(PortError::BadName { name: name.to_owned() });
         }
-        let reply = ask(name).map_err(|seen| match seen.raw_os_error() {
-            Some(libc::ENODEV | libc::EINVAL) => PortError::NoInterface { name: name.to_owned() },
-            _ => PortError::System { doing: "looking at an interface", syscall: "netlink", errno: seen },
-        })?;
+        let reply = ask(name).map_err(|seen| Self::not_found(name, seen))?;
         let mut found =
             parse(name, &reply).ok_or_else(|| PortError::NoInterface { name: name.to_owned() })?;
         if let Ok(socket) = sys::socket(libc::AF_INET, libc::SOCK_DGRAM, 0) {
             found.queues = sys::receive_queues(&socket, name);
         }
         Ok(found)
+    }
+
+    fn not_found(name: &str, seen: std::io::Error) -> PortError {
+        match seen.raw_os_error() {
+            Some(libc::ENODEV | libc::EINVAL) => PortError::NoInterface { name: name.to_owned() },
+            _ => PortError::System { doing: LOOKING, syscall: "netlink", errno: seen },
+        }
     }
 
     /// The largest frame it carries with `vlan_tags` tags; the kernel pardons the first. [bytes, without FCS]
@@ -145,13 +151,12 @@ impl Request {
     }
 
     #[allow(clippy::cast_possible_truncation)] // as above
-    fn exchange(mut self) -> std::io::Result<Vec<u8>> {
+    fn exchange(mut self, socket: &OwnedFd) -> std::io::Result<Vec<u8>> {
         let length = self.0.len() as u32;
         self.0[..4].copy_from_slice(&length.to_ne_bytes());
-        let socket: OwnedFd = sys::socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE)?;
-        sys::send(&socket, &self.0)?;
+        sys::send(socket, &self.0)?;
         let mut reply = vec![0; 32768];
-        let bytes = sys::receive(&socket, &mut reply)?;
+        let bytes = sys::receive(socket, &mut reply)?;
         reply.truncate(bytes);
         let kind = sys::read_head::<u16>(reply.get(4..).unwrap_or_default()).map_or(0, i32::from);
         if kind == libc::NLMSG_ERROR {
@@ -164,11 +169,20 @@ impl Request {
     }
 }
 
+/// A socket that asks about the calling thread's namespace from whichever other.
+fn route_socket() -> std::io::Result<OwnedFd> {
+    sys::socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE)
+}
+
 fn ask(name: &str) -> std::io::Result<Vec<u8>> {
+    ask_through(&route_socket()?, name)
+}
+
+fn ask_through(socket: &OwnedFd, name: &str) -> std::io::Result<Vec<u8>> {
     let mut terminated = name.as_bytes().to_vec();
     terminated.push(0);
     let flags = u16::try_from(libc::NLM_F_REQUEST).unwrap_or_default();
-    Request::new(libc::RTM_GETLINK, flags, 0).attribute(IFLA_IFNAME, &terminated).exchange()
+    Request::new(libc::RTM_GETLINK, flags, 0).attribute(IFLA_IFNAME, &terminated).exchange(socket)
 }
 
 /// Sets (a program's descriptor) or removes (-1) the XDP program that is attached by netlink.
@@ -178,7 +192,29 @@ pub(crate) fn set_program(index: u32, program: i32, flags: u32) -> std::io::Resu
         .attribute(IFLA_XDP_FLAGS, &flags.to_ne_bytes());
     let wanted = u16::try_from(libc::NLM_F_REQUEST | libc::NLM_F_ACK).unwrap_or_default();
     let request = Request::new(libc::RTM_SETLINK, wanted, index);
-    request.attribute(IFLA_XDP | NLA_F_NESTED, &nested.0).exchange().map(drop)
+    request.attribute(IFLA_XDP | NLA_F_NESTED, &nested.0).exchange(&route_socket()?).map(drop)
+}
+
+/// Looks at one interface again and again, from whichever namespace.
+#[derive(Debug)]
+pub(crate) struct InterfaceEye {
+    socket: OwnedFd,
+    name: String,
+}
+
+impl InterfaceEye {
+    /// Of an interface of the calling thread's namespace.
+    pub(crate) fn new(name: &str) -> Result<Self, PortError> {
+        let socket = route_socket().map_err(PortError::of(LOOKING, "socket"))?;
+        Ok(Self { socket, name: name.to_owned() })
+    }
+
+    /// The interface as it is now; the number of its queues is not looked at.
+    pub(crate) fn look(&self) -> Result<Interface, PortError> {
+        let reply =
+            ask_through(&self.socket, &self.name).map_err(|seen| Interface::not_found(&self.name, seen))?;
+        parse(&self.name, &reply).ok_or_else(|| PortError::NoInterface { name: self.name.clone() })
+    }
 }
 
 fn parse(name: &str, reply: &[u8]) -> Option<Interface> {

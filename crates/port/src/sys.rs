@@ -202,6 +202,13 @@ pub(crate) fn pin_to(cpu: usize) -> io::Result<()> {
     Ok(())
 }
 
+/// Moves the calling thread to a new network namespace.
+pub(crate) fn leave_network() -> io::Result<()> {
+    // SAFETY: takes a flag and changes nothing but this thread's namespace.
+    check(unsafe { libc::unshare(libc::CLONE_NEWNET) })?;
+    Ok(())
+}
+
 /// How many receive queues an interface uses (ETHTOOL_GCHANNELS); 1 when its driver does not say.
 pub(crate) fn receive_queues(fd: &OwnedFd, name: &str) -> u32 {
     const ETHTOOL_GCHANNELS: u32 = 0x3c;

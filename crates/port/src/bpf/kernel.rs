@@ -129,7 +129,13 @@ impl Map {
 
     /// An array of one value that this process can map into its memory.
     pub(super) fn shared_with_us(value_bytes: u32) -> Result<Self, PortError> {
-        Self::make(MapSpec { kind: MapKind::Array as u32, key_bytes: 4, value_bytes, entries: 1, flags: MMAPABLE })
+        Self::make(MapSpec {
+            kind: MapKind::Array as u32,
+            key_bytes: 4,
+            value_bytes,
+            entries: 1,
+            flags: MMAPABLE,
+        })
     }
 
     /// The memory of a map that is shared with us.
@@ -248,6 +254,11 @@ impl Program {
 
     pub(super) fn as_raw_fd(&self) -> RawFd {
         self.0.as_raw_fd()
+    }
+
+    /// Hangs the program on an interface in the stack, for as long as the descriptor is open.
+    pub(super) fn link_generic(&self, interface: u32) -> io::Result<OwnedFd> {
+        link(self, interface, XDP_FLAGS_SKB_MODE)
     }
 
     fn by_id(id: u32) -> io::Result<Self> {

@@ -1,7 +1,8 @@
 //! The program of a port that sends by live frames: the kernel runs it once for each frame to be sent, and it fills the
 //! frame from memory that it shares with this process. What a frame contains is decided there and not here.
 
-use std::os::fd::{AsRawFd, RawFd};
+use std::fs::File;
+use std::os::fd::{OwnedFd, RawFd};
 
 use super::assembler::{Assembler, Condition, Helper, Operation, Register, Width};
 use super::kernel::{Map, MapKind, Program};
@@ -12,11 +13,14 @@ use crate::sys::{self, plain, Mapping};
 const PROG_TEST_RUN: u32 = 10;
 const LIVE_FRAMES: u32 = 1 << 1;
 
+/// Every namespace's first interface.
+const LOOPBACK_INDEX: u32 = 1;
+
 /// So many frames are gone through before those redirected are shown to the interface, as many as a NAPI poll takes.
 const KERNEL_BATCH: u32 = 64;
 
 /// What is before the slots: the number of the next frame, and how long a frame is before the program cuts it.
-const HEAD_BYTES: usize = 64;
+const HEAD_BYTES: u8 = 64;
 const FULL_BYTES: i16 = 8;
 
 /// What is before each frame in its slot: its length.
@@ -56,7 +60,32 @@ pub(crate) struct LiveProgram {
     full_bytes: usize,
     /// what the kernel makes frames of before the program fills them
     blank: Vec<u8>,
+    _kept: Kept,
     _maps: [Map; 2],
+}
+
+/// Keeps the program among those that the kernel calls directly: each change of that list takes it tens of milliseconds, and
+/// a run of a program that is not on it is two changes. On the list is what hangs on an interface; this one's is the loopback
+/// of a namespace that nobody is in, where no frame ever comes.
+#[derive(Debug)]
+struct Kept {
+    _link: OwnedFd,
+    _namespace: File,
+}
+
+impl Kept {
+    fn new(program: &Program) -> Result<Self, PortError> {
+        let keep = || {
+            sys::leave_network()?;
+            let _namespace = File::open("/proc/thread-self/ns/net")?;
+            Ok(Self { _link: program.link_generic(LOOPBACK_INDEX)?, _namespace })
+        };
+        // In a thread of its own, which ends with the namespace it was moved to.
+        let kept = std::thread::scope(|scope| {
+            scope.spawn(keep).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        kept.map_err(PortError::of("keeping a program ready", "bpf"))
+    }
 }
 
 impl LiveProgram {
@@ -64,17 +93,18 @@ impl LiveProgram {
     /// `slots`, a power of two, may wait.
     pub(crate) fn new(index: u32, slots: usize, most_bytes: usize) -> Result<Self, PortError> {
         let slot_bytes = (SLOT_HEAD_BYTES + most_bytes).next_power_of_two().max(128);
-        let value_bytes = HEAD_BYTES + slots * slot_bytes;
+        let value_bytes = usize::from(HEAD_BYTES) + slots * slot_bytes;
         let frames = Map::shared_with_us(u32::try_from(value_bytes).unwrap_or(u32::MAX))?;
         let devices = Map::new(MapKind::Devices, 4, 1)?;
         // From here on the interface is known whichever namespace a sending thread is in.
         devices.set_u32(0, index)?;
         let code = instructions(frames.fd(), devices.fd(), slots, slot_bytes, most_bytes);
         let program = Program::load("iolab_live", &code)?;
+        let _kept = Kept::new(&program)?;
         let memory = frames.map_memory(value_bytes)?;
         let blank = vec![0; most_bytes];
         let _maps = [frames, devices];
-        Ok(Self { program, memory, slots, slot_bytes, most_bytes, full_bytes: 0, blank, _maps })
+        Ok(Self { program, memory, slots, slot_bytes, most_bytes, full_bytes: 0, blank, _kept, _maps })
     }
 
     /// Where the frame in a slot begins; its length is noted.
@@ -83,9 +113,12 @@ impl LiveProgram {
     /// When there is no such slot, or the frame is too long.
     #[inline]
     pub(crate) fn place(&mut self, slot: usize, frame_bytes: usize) -> *mut u8 {
-        assert!(slot < self.slots && frame_bytes <= self.most_bytes, "frame of {frame_bytes} B in slot {slot}");
+        assert!(
+            slot < self.slots && frame_bytes <= self.most_bytes,
+            "frame of {frame_bytes} B in slot {slot}"
+        );
         // SAFETY: the slot was checked; all slots lie inside of the mapping.
-        let start = unsafe { self.memory.start().add(HEAD_BYTES + slot * self.slot_bytes) };
+        let start = unsafe { self.memory.start().add(usize::from(HEAD_BYTES) + slot * self.slot_bytes) };
         // SAFETY: 8 bytes at the head of the slot, which is aligned to 64; the kernel reads only within `run`, which needs
         // `&mut self`.
         unsafe { start.cast::<u64>().write(frame_bytes as u64) };
@@ -161,7 +194,7 @@ fn instructions(
     program.compute(Operation::And, R7, small(slots - 1));
     program.compute(Operation::ShiftLeft, R7, small(slot_bytes.ilog2() as usize));
     program.combine(Operation::Add, R8, R7);
-    program.load(Width::Double, R9, R8, HEAD_BYTES as i16);
+    program.load(Width::Double, R9, R8, i16::from(HEAD_BYTES));
     program.jump_if(R9, Condition::Above, small(most_bytes), drop);
     program.jump_if(R9, Condition::Below, 14, drop);
     program.combine(Operation::Move, R1, R9);
@@ -174,7 +207,7 @@ fn instructions(
     program.combine(Operation::Move, R1, R6);
     program.compute(Operation::Move, R2, 0);
     program.combine(Operation::Move, R3, R8);
-    program.compute(Operation::Add, R3, small(HEAD_BYTES + SLOT_HEAD_BYTES));
+    program.compute(Operation::Add, R3, small(usize::from(HEAD_BYTES) + SLOT_HEAD_BYTES));
     program.combine(Operation::Move, R4, R9);
     program.call(Helper::XdpStoreBytes);
     program.set_map(R1, devices);

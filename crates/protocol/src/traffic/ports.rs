@@ -13,6 +13,8 @@ pub enum PathChoice {
     AfXdp,
     /// AF_PACKET.
     AfPacket,
+    /// Sending by live frames of a BPF program, receiving by AF_XDP; or nothing.
+    BpfLive,
 }
 
 /// Which halves of a port are opened.

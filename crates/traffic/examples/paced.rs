@@ -1,0 +1,106 @@
+//! Sends as a trial does - a schedule, a stamp in every frame, all statistics kept - and says what it offered.
+//!
+//! `paced INTERFACE [af_xdp|bpf_live|af_packet] [rate=40000000] [seconds=60] [cpu=N] [burst=64] [size=64] [catch_up=64]`
+
+use std::error::Error;
+
+use iolab_protocol::traffic::{
+    Flows, FrameParams, FrameRate, Halves, Order, PathChoice, PortParams, Range, SenderParams, StallRule,
+    TrafficRun,
+};
+use iolab_traffic::{OpenPort, PortSet};
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+#[allow(clippy::print_stdout)] // a program's result
+fn report(line: &str) {
+    println!("{line}");
+}
+
+fn range<A>(first: A) -> Range<A> {
+    Range { first, count: 1, step: 1 }
+}
+
+fn frames(frame_bytes: u16) -> Result<FrameParams, Box<dyn Error>> {
+    Ok(FrameParams {
+        sizes: vec![(frame_bytes, 1)],
+        source_mac: None,
+        destination_mac: "02:00:00:00:00:02".to_owned(),
+        vlans: Vec::new(),
+        flows: Flows {
+            count: 1,
+            source_address: range("198.18.0.1".parse()?),
+            destination_address: range("198.18.0.2".parse()?),
+            source_port: range(4096),
+            destination_port: range(9),
+        },
+        traffic_class: 0,
+        hop_limit: 64,
+        size_order: Order::Turns,
+        flow_order: Order::Turns,
+    })
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut words = std::env::args().skip(1);
+    let interface = words.next().ok_or("which interface? see the head of this file")?;
+    let mut path = PathChoice::AfXdp;
+    let (mut rate, mut seconds, mut burst, mut size, mut catch_up, mut cpu) =
+        (40_000_000, 60, 64, 64, 64, None);
+    for word in words {
+        match word.split_once('=') {
+            None => path = serde_json::from_value(word.into())?,
+            Some(("rate", value)) => rate = value.parse()?,
+            Some(("seconds", value)) => seconds = value.parse()?,
+            Some(("cpu", value)) => cpu = Some(value.parse()?),
+            Some(("burst", value)) => burst = value.parse()?,
+            Some(("size", value)) => size = value.parse()?,
+            Some(("catch_up", value)) => catch_up = value.parse()?,
+            Some((key, _)) => return Err(format!("{key}: unknown; see the head of this file").into()),
+        }
+    }
+    let port = PortParams {
+        name: "out".to_owned(),
+        netns: None,
+        interface,
+        path,
+        halves: Halves::Send,
+        send_cpu: cpu,
+        receive_cpu: None,
+        frame_bytes: None,
+        force: false,
+    };
+    let sender = SenderParams {
+        port: "out".to_owned(),
+        tag: 1,
+        frames: frames(size)?,
+        rate: FrameRate { frames: rate, per_ns: SECOND_NS },
+        max_burst: burst,
+        stall: StallRule::CatchUp { max_frames: catch_up },
+        stall_threshold_ns: 100_000,
+        limit_frames: None,
+    };
+    let said = |error: iolab_protocol::ErrorObject| error.message;
+    let set = PortSet::new(vec![OpenPort::open(&port).map_err(said)?]);
+    let run = TrafficRun {
+        id: "set".to_owned(),
+        duration_ns: seconds * SECOND_NS,
+        senders: vec![sender],
+        receivers: Vec::new(),
+        drain: iolab_protocol::traffic::DrainParams::default(),
+    };
+    let ran = set.run(&run).map_err(said)?;
+    let sent = &ran.senders[0];
+    #[allow(clippy::cast_precision_loss)] // for reading
+    let mpps = sent.offered_frames as f64 / seconds as f64 / 1e6;
+    report(&format!(
+        "mpps={mpps:.3} offered_frames={} unsent_frames={} refused_frames={} kicks={} stalls={} run_ns={}",
+        sent.offered_frames,
+        sent.unsent_frames,
+        sent.refused_frames,
+        sent.kicks,
+        sent.stall_count,
+        sent.thread.run_ns
+    ));
+    Ok(())
+}
