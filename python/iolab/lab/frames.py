@@ -1,13 +1,17 @@
-"""Frame sizes, and what a rate of them is in frames and bits. Pure."""
+"""Frame sizes, what links carry, and what a rate is in frames and bits. Pure."""
 
 from iolab.errors import InputError, Problem
+from iolab.experiment.experiment import Lab
 from iolab.experiment.measures import Packets
+from iolab.lab.placement import Way
 from iolab.units import split_frame_rate
 
 IMIX = ((64, 7), (594, 4), (1518, 1))
 """The common simple mix: frame size [bytes], weight."""
 LINE_OVERHEAD_BYTES = 20
 """Preamble with delimiter (8) and the smallest gap between frames (12) on the line (IEEE 802.3)."""
+FRAME_BYTES, TAG_BYTES = 14 + 4, 4
+"""What a frame has beyond the MTU: header and checksum, and a VLAN tag, which Linux does not count as a part of it."""
 
 Sizes = tuple[tuple[int, int], ...]
 """Frame size with checksum [bytes], weight."""
@@ -65,3 +69,25 @@ def fps_of(rate: str, measure: Packets, key: str) -> float:
         allowed = f"at most {line:.0f} frames/s: line_rate {measure.line_rate} bit/s with this frame_size"
         raise InputError([Problem("measure", doing, seen, allowed, "lower the rate, or raise line_rate")])
     return fps
+
+
+def check_fit(measure: Packets, lab: Lab, directions: tuple[Way, ...]) -> None:
+    """Check that the largest frame fits every link on its way.
+
+    Raises:
+        InputError: a link's MTU is too small; every such link at once.
+    """
+    largest = max(size for size, _ in sizes_of(measure))
+    crossed = {end for way in directions for hop in way.hops for end in hop}
+    problems = []
+    for name, link in lab.links.items():
+        tagged = measure.vlan is not None or link.vlan is not None
+        beyond = FRAME_BYTES + (TAG_BYTES if tagged else 0)
+        if crossed.isdisjoint(link.ends) or largest <= link.mtu + beyond:
+            continue
+        seen = f"frames of {largest} bytes, on link {name} with an mtu of {link.mtu}"
+        allowed = f"at most {link.mtu + beyond} bytes: the mtu, header and checksum"
+        advice = f"lower frame_size, or give links.{name} an mtu of {largest - beyond} or more"
+        problems.append(Problem("measure", "fitting frames to their links", seen, allowed, advice))
+    if problems:
+        raise InputError(problems)

@@ -11,7 +11,7 @@ from iolab.experiment.machines import Machine
 from iolab.experiment.measures import Forwarding, Latency, LoadCurve, Measure, Packets, Stream
 from iolab.lab.compose import compose
 from iolab.lab.facts import Facts
-from iolab.lab.frames import fps_of
+from iolab.lab.frames import check_fit, fps_of
 from iolab.lab.placement import Way, next_hop, ways
 from iolab.lab.ports import offload_switches
 from iolab.lab.topology import Topology, buildable, make_topology
@@ -139,6 +139,7 @@ def check_packets(measure: Packets, lab: Lab, directions: tuple[Way, ...]) -> No
     Raises:
         InputError: they cannot.
     """
+    check_fit(measure, lab, directions)
     if isinstance(measure, Forwarding) and measure.search == "fast" and measure.loss_ratio == 0:
         seen, allowed = (
             "loss_ratio 0 with search: fast",

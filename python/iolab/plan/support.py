@@ -31,7 +31,7 @@ from iolab.plan.estimate import measuring_ns
 class Support:
     """Answers for one experiment on one host; remembers every part it looked at.
 
-    What the parts of a lab need together depends only on what joins them, its *shape*, not on MTU or offloads.
+    What the parts of a lab need together depends only on what joins them, its *shape*, not on offloads or delays.
     """
 
     def __init__(self, resolver: Resolver, facts: Facts) -> None:
@@ -119,7 +119,7 @@ def _shape(model: BaseModel | None) -> tuple[object, ...]:
         return ()
     match model:
         case Link():
-            return (model.ends, model.vlan, model.addresses, model.shape, model.cable)
+            return (model.ends, model.mtu, model.vlan, model.addresses, model.shape, model.cable)
         case Volume():
             return ()
         case Stream():
