@@ -15,7 +15,8 @@ use crate::observe::{Moment, ThreadEye};
 const BATCH: usize = 256;
 /// When it may sleep and a batch was not full, the thread lets more come: every time it wakes it takes a CPU from a sender
 /// or the system under test. A port buffers for many milliseconds.
-const NAP: Duration = Duration::from_micros(500);
+const NAP: Duration = Duration::from_nanos(NAP_NS);
+const NAP_NS: u64 = 500_000;
 /// How long it sleeps in the kernel before it looks whether the trial goes on.
 const WAIT_MS: i32 = 2;
 /// From this on, not looking is a stall.
@@ -192,16 +193,19 @@ impl<'a> Listener<'a> {
         self.account.arrived_frames() - stray.foreign_frames - stray.other_tag_frames
     }
 
-    /// Sleep when there is not much to do.
+    /// Sleep when there is not much to do. Not looking is then meant, but not for longer than that.
     fn rest(&mut self, arrived: usize) -> Result<(), PortError> {
+        let begin_ns = self.looked_ns;
         if arrived == 0 {
+            // A frame ends the sleep sooner, and only the kernel knows how long the thread was ready by then.
+            let before = self.eye.look();
             self.port.wait(WAIT_MS)?;
+            let ready_ns = self.eye.look().since(before).wait_ns;
+            self.looked_ns = self.clock.now_ns().saturating_sub(ready_ns).max(begin_ns);
         } else if arrived < BATCH && !self.stamps_itself {
             std::thread::sleep(NAP);
-        } else {
-            return Ok(());
+            self.looked_ns = self.clock.now_ns().min(begin_ns + NAP_NS);
         }
-        self.looked_ns = self.clock.now_ns();
         Ok(())
     }
 
