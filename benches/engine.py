@@ -6,6 +6,8 @@ is left out and said. A generator runs in a namespace of its own on CPU 0, befor
 never stops by itself; frames are counted by the *interface* over a window, and by the time its busiest thread was on
 the CPU: where both rates differ, something else ran there. 64 B on a line are 60 B in memory. Every frame of ours has
 its own number, CRC and checksum; 64 share one reading of the clock, as in the engine, but where `each timed` is said.
+`paced` is the sender of a trial: as the ones above, but by a schedule (for more than can leave), its statistics kept.
+Live frames need NAPI at the far end, so they are left out for `none` and `foreign`.
 
 The words name the far end. Its work is done on the sender's CPU but for `threaded`: there its NAPI has a thread on CPU
 1. It is least for `foreign`: frames to an address that is not its own. `receive` sends stamped frames at 1.0 Mpps and
@@ -52,6 +54,8 @@ class Generator:
     """whether this is a path of iolab"""
     warm_s: float = WARM_S
     """how long it needs before it sends [s]"""
+    needs_napi: bool = False
+    """whether its frames vanish where the far end has no NAPI"""
 
 
 @dataclass(slots=True)
@@ -90,14 +94,36 @@ def generators(programs: Path, config: Path) -> list[Generator]:
     ours = [("iolab AF_XDP", "af_xdp", "xdp", 64), ("iolab AF_XDP, each timed", "af_xdp", "xdp", 1)]
     ours += [("iolab AF_PACKET ring", "af_packet", "ring", 64)]
     ours += [("iolab AF_PACKET sendmmsg", "af_packet", "messages", 64)]
+    ours += [("iolab BPF live", "af_xdp", "live", 64)]
+    paced = [
+        ("AF_XDP", "af_xdp", "af_xdp"),
+        ("BPF live", "af_xdp", "bpf_live"),
+        ("AF_PACKET", "af_packet", "af_packet"),
+    ]
     pmd = "librte_net_af_xdp.so.23", "librte_net_af_packet.so.23"
     mausezahn = (
         "mausezahn ibt0 -c 0 -d 0 -a 02:00:00:00:00:01 -b 02:00:00:00:00:02 -A 198.18.0.1 -B 198.18.0.2"
     )
     listed = [
         *(
-            Generator(name, family, (blast, "ibt0", path, "cpu=0", "seconds=60", f"burst={burst}"), ours=True)
+            Generator(
+                name,
+                family,
+                (blast, "ibt0", path, "cpu=0", "seconds=60", f"burst={burst}"),
+                ours=True,
+                needs_napi=path == "live",
+            )
             for name, family, path, burst in ours
+        ),
+        *(
+            Generator(
+                f"iolab {name}, paced",
+                family,
+                (str(programs / "paced"), "ibt0", path, "cpu=0"),
+                ours=True,
+                needs_napi=path == "bpf_live",
+            )
+            for name, family, path in paced
         ),
         Generator("bare AF_XDP loop", "bare", (blast, "ibt0", "bare", "cpu=0", "seconds=60")),
         Generator("trafgen", "af_packet", ("trafgen", "-o", "ibt0", "-c", str(config), "-P", "1", "-n", "0")),
@@ -288,7 +314,10 @@ def main() -> None:
     """Build, arrange, measure in alternating order, print."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
     kinds = sys.argv[2:] or ["none", "foreign", "gro", "threaded", "drop", "receive"]
-    subprocess.run(["cargo", "build", "--release", "--quiet", "-p", "iolab-port", "--examples"], check=True)
+    subprocess.run(
+        ["cargo", "build", "--release", "--quiet", "-p", "iolab-port", "-p", "iolab-traffic", "--examples"],
+        check=True,
+    )
     programs = Path(os.environ.get("CARGO_TARGET_DIR", "target")).resolve() / "release" / "examples"
     with tempfile.TemporaryDirectory() as folder, namespaces():
         config = Path(folder) / "udp64.cfg"
@@ -298,10 +327,11 @@ def main() -> None:
             for path in ("native", "generic", "packet"):
                 print_received(path, programs, rounds)
         for kind in (one for one in kinds if one != "receive"):
-            table = {one: Rates() for one in listed}
+            sending = [one for one in listed if kind not in ("none", "foreign") or not one.needs_napi]
+            table = {one: Rates() for one in sending}
             with receiver(kind, programs):
                 for number in range(rounds):
-                    for one in listed if number % 2 else reversed(listed):
+                    for one in sending if number % 2 else reversed(sending):
                         found = measure(one)
                         if found is not None:
                             table[one].wall_pps.append(found[0])

@@ -133,8 +133,8 @@ fn run_both_ways(agent: &mut Agent, opened: &Value, frames_per_second: u64) {
 }
 
 #[test]
-fn every_frame_of_both_directions_is_accounted_for_on_either_path() {
-    if !is_root("every_frame_of_both_directions_is_accounted_for_on_either_path") {
+fn every_frame_of_both_directions_is_accounted_for_on_every_path() {
+    if !is_root("every_frame_of_both_directions_is_accounted_for_on_every_path") {
         return;
     }
     let state = state_folder();
@@ -142,6 +142,7 @@ fn every_frame_of_both_directions_is_accounted_for_on_either_path() {
     for (path, send, receive) in [
         ("auto", "AF_XDP copy", "AF_XDP native copy"),
         ("af_packet", "AF_PACKET sendmmsg qdisc-bypass", "AF_PACKET rx-ring"),
+        ("bpf_live", "BPF live frames", "AF_XDP native copy"),
     ] {
         let opened = lab.open(path);
         for port in opened["ports"].as_array().unwrap() {
@@ -153,6 +154,39 @@ fn every_frame_of_both_directions_is_accounted_for_on_either_path() {
         lab.agent.call("traffic.close", json!({"id": "set"}));
         assert!(!lab.link(0, "right").contains("prog/xdp"), "nothing stays attached");
     }
+}
+
+#[test]
+fn a_thread_with_a_priority_of_its_own_is_real_time_and_no_other_priority_is_taken() {
+    let test = "a_thread_with_a_priority_of_its_own_is_real_time_and_no_other_priority_is_taken";
+    if !is_root(test) {
+        return;
+    }
+    let state = state_folder();
+    let mut lab = Lab::new(Agent::start(state.path()), "first", 2);
+    let run = |lab: &mut Lab, priority: u8| {
+        let ports = json!([
+            {"name": "near", "netns": lab.netns[0], "interface": "right", "halves": "send", "send_priority": priority},
+        ]);
+        lab.agent.call("traffic.open", json!({"id": "set", "ports": ports}));
+        let to = json!({"mac": "02:00:00:00:00:02"});
+        let params =
+            json!({"id": "set", "duration_ns": SECOND_NS / 2, "senders": [sender("near", 1, &to, 1000)]});
+        lab.agent.send("traffic.run", &params)
+    };
+    let trial = run(&mut lab, 7);
+    let tasks = format!("/proc/{}/task", lab.agent.pid());
+    eventually("a thread of that priority", || {
+        let threads = std::fs::read_dir(&tasks).unwrap().flatten();
+        // Field 40 of /proc/PID/stat is the real-time priority; the name before has no blanks here.
+        let real_time = |stat: String| stat.split(' ').nth(39) == Some("7");
+        threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("stat")).ok()).any(real_time)
+    });
+    assert!(lab.agent.answer(trial)["result"].is_object());
+    lab.agent.call("traffic.close", json!({"id": "set"}));
+    let trial = run(&mut lab, 100);
+    let refused = &lab.agent.answer(trial)["error"];
+    assert_eq!((&refused["code"], &refused["data"]["errno"]), (&json!(-32001), &json!(22)), "{refused}");
 }
 
 #[test]

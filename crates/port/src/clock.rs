@@ -1,4 +1,5 @@
-//! Reads the kernel's clocks, measures the offset between two of them, and pins threads. Decides nothing.
+//! Reads the kernel's clocks, measures the offset between two of them, and pins threads and gives them
+//! priority. Decides nothing.
 
 use std::io;
 
@@ -106,6 +107,14 @@ fn slope(ticks: u64, ns: u64) -> u64 {
 /// When there is no such CPU, or it is not allowed to this process.
 pub fn pin_thread(cpu: usize) -> io::Result<()> {
     sys::pin_to(cpu)
+}
+
+/// Gives the calling thread a real-time priority (SCHED_FIFO), 1 to 99.
+///
+/// # Errors
+/// When the priority is none, or real-time threads are not allowed to this process.
+pub fn prioritise_thread(priority: u8) -> io::Result<()> {
+    sys::run_first(i32::from(priority))
 }
 
 /// What to take from CLOCK_REALTIME to get CLOCK_MONOTONIC, as measured by a tight bracket of readings.

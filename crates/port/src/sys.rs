@@ -202,6 +202,14 @@ pub(crate) fn pin_to(cpu: usize) -> io::Result<()> {
     Ok(())
 }
 
+/// Lets the calling thread run before every other that is not real-time, or of less priority.
+pub(crate) fn run_first(priority: i32) -> io::Result<()> {
+    let order = libc::sched_param { sched_priority: priority };
+    // SAFETY: `order` outlives the call, which reads it only; 0 means the calling thread.
+    check(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &order) })?;
+    Ok(())
+}
+
 /// Moves the calling thread to a new network namespace.
 pub(crate) fn leave_network() -> io::Result<()> {
     // SAFETY: takes a flag and changes nothing but this thread's namespace.

@@ -81,6 +81,10 @@ impl<P: TxPort, O: Observe> TxPort for Tap<P, O> {
         self.port.publish(frames);
     }
 
+    fn call_frames(&self) -> usize {
+        self.port.call_frames()
+    }
+
     fn flush(&mut self) -> Result<(), PortError> {
         self.port.flush()
     }

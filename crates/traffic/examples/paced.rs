@@ -67,6 +67,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         halves: Halves::Send,
         send_cpu: cpu,
         receive_cpu: None,
+        send_priority: None,
+        receive_priority: None,
         frame_bytes: None,
         force: false,
     };

@@ -14,9 +14,6 @@ const SETTLE_NS: u64 = 200_000_000;
 /// Only longer waits are slept through, and only to so much before their end.
 const SLEEP_FROM_NS: u64 = 2_000_000;
 const SLEEP_MARGIN_NS: u64 = 1_000_000;
-/// So many frames may wait for one call of the kernel while the schedule is behind: it costs a few hundred ns, however many
-/// it is for; 3 % more frames left at saturation than with a call for every burst of 64.
-const HELD_FRAMES: usize = 256;
 
 /// What one sender did.
 #[derive(Debug)]
@@ -48,6 +45,8 @@ pub struct Sender<'a> {
     before: TxStats,
     /// Committed, and not yet shown to the kernel.
     held: usize,
+    /// So many may be held back while the schedule is behind anyway.
+    call_frames: usize,
     handed_bytes: u64,
     in_stalls: Vec<Moment>,
     noted_stalls: u64,
@@ -67,7 +66,7 @@ impl<'a> Sender<'a> {
         port.prime(&mut |buffer| {
             let _ = plan.template.prime(buffer);
         });
-        let before = port.stats()?;
+        let (before, call_frames) = (port.stats()?, port.call_frames());
         let eye = ThreadEye::of_this_thread();
         let last = eye.look();
         let (handed_bytes, noted_stalls, in_stalls) = (0, 0, Vec::with_capacity(64));
@@ -80,6 +79,7 @@ impl<'a> Sender<'a> {
             eye,
             before,
             held: 0,
+            call_frames,
             handed_bytes,
             in_stalls,
             noted_stalls,
@@ -144,7 +144,7 @@ impl<'a> Sender<'a> {
         if taken > 0 {
             batch.commit(taken);
             self.held += taken;
-            if self.held >= HELD_FRAMES {
+            if self.held >= self.call_frames {
                 self.release()?;
             }
         }

@@ -157,6 +157,7 @@ impl Stage {
 enum Failure {
     Off,
     Pin(usize, std::io::Error),
+    Priority(u8, std::io::Error),
     Start(std::io::Error),
     Port(PortError),
 }
@@ -223,6 +224,12 @@ impl<T> Thread<'_, T> {
                 let message = format!("running a trial: keeping a thread on CPU {cpu}: {error}");
                 ErrorObject::refused(message, error.raw_os_error(), self.interface)
             }
+            Failure::Priority(priority, error) => {
+                let message = format!(
+                    "running a trial: giving a thread real-time priority {priority} (1 to 99 are allowed): {error}"
+                );
+                ErrorObject::refused(message, error.raw_os_error(), self.interface)
+            }
             Failure::Start(error) => {
                 let message = format!("running a trial: starting a thread: {error}");
                 ErrorObject::refused(message, error.raw_os_error(), self.interface)
@@ -234,12 +241,17 @@ impl<T> Thread<'_, T> {
     }
 }
 
-fn pin(cpu: Option<usize>) -> Result<(), Failure> {
-    cpu.map_or(Ok(()), |cpu| clock::pin_thread(cpu).map_err(|error| Failure::Pin(cpu, error)))
+/// Put the calling thread where it was asked to run, before whom.
+fn place(cpu: Option<usize>, priority: Option<u8>) -> Result<(), Failure> {
+    cpu.map_or(Ok(()), |cpu| clock::pin_thread(cpu).map_err(|error| Failure::Pin(cpu, error)))?;
+    priority.map_or(Ok(()), |priority| {
+        clock::prioritise_thread(priority).map_err(|error| Failure::Priority(priority, error))
+    })
 }
 
 fn send(role: &SenderRole<'_>, clock: StampClock, stage: &Stage) -> Result<Sent, Failure> {
-    pin(role.port.params.send_cpu)?;
+    let params = &role.port.params;
+    place(params.send_cpu, params.send_priority)?;
     let mut half = lock(&role.port.tx);
     let port = half.as_deref_mut().ok_or(Failure::Off)?;
     let sender = Sender::new(port, &role.plan, clock, &stage.halt, &stage.stalled)?;
@@ -255,7 +267,8 @@ fn listen(
     clock: StampClock,
     stage: &Stage,
 ) -> Result<Received, Failure> {
-    pin(role.port.params.receive_cpu)?;
+    let params = &role.port.params;
+    place(params.receive_cpu, params.receive_priority)?;
     let mut half = lock(&role.port.rx);
     let port = half.as_deref_mut().ok_or(Failure::Off)?;
     let listener = Listener::new(port, account, role.manner, clock)?;

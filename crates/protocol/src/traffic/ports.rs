@@ -53,6 +53,12 @@ pub struct PortParams {
     /// The CPU of the receiving thread; absent means any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receive_cpu: Option<usize>,
+    /// The real-time priority (SCHED_FIFO) of the sending thread, 1 to 99; absent means that of the agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub send_priority: Option<u8>,
+    /// The real-time priority of the receiving thread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receive_priority: Option<u8>,
     /// The largest frame that will be sent or received, with FCS [bytes]; absent means 1522 (1518 and a tag), or what
     /// the MTU allows if that is less.
     #[serde(default, skip_serializing_if = "Option::is_none")]
