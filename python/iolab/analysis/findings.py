@@ -24,6 +24,11 @@ STRONG_P = 0.001
 """An interaction counts as strong only below this (Holm-corrected over the pairs of the measure) ..."""
 STRONG_SHARE = 0.25
 """... and when it changes the factor's largest effect by at least this share of it."""
+SIZES = frozenset({"frame_size"})
+"""Last parts of factors that set how much a frame carries: that larger frames change a rate is arithmetic, not news.
+How other factors act at each size is told where they act differently, and the charts have sizes as their axis."""
+RATES = ("_fps", "_bps")
+"""Endings of metrics that are rates."""
 MOST_CONDITIONS = 12
 """Levels of the other factor up to which a factor is told apart by them."""
 
@@ -63,6 +68,8 @@ def _candidates(model: Model, main: MainDifferences, detectable: Mapping[str, fl
     found = []
     partners = {factor: _partner(model, factor, main, detectable) for factor in model.design.references}
     for (factor, level), over_all in main.items():
+        if model.metric.endswith(RATES) and model.table.factors[factor].rpartition(".")[2] in SIZES:
+            continue
         partner = partners[factor]
         if partner is None:
             found.append(_Candidate(model, factor, level, {}, over_all))

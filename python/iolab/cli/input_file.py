@@ -120,7 +120,8 @@ def _measuring(resolver: Resolver, step_commands: StepCommands) -> list[str]:
 
 def _print_plan(decided: Plan, all_commands: bool) -> None:
     duration = format_duration(decided.estimate_ns)
-    say(f"{decided.title}: {len(decided.steps)} trials in {decided.blocks} blocks, about {duration}")
+    trials, blocks = _counted(len(decided.steps), "trial"), _counted(decided.blocks, "block")
+    say(f"{decided.title}: {trials} in {blocks}, about {duration}")
     say(f"seed {decided.seed}, plan {decided.digest}")
     for factor in decided.factors:
         note = " (changes slowest)" if factor.name in decided.grouping else ""

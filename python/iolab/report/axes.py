@@ -4,6 +4,7 @@ Series differ by colour, by dash and by symbol, so that a print in black and whi
 """
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +17,8 @@ HEIGHT = 250
 """Of a panel's plot [px]."""
 LOG_RANGE = 30
 """Values that differ by more than this factor get a logarithmic axis."""
+LEAST_SHARE = 1e-4
+"""Where an axis of losses ends at the latest: one frame in a million [%]."""
 COLOURS = 6
 """How many the style sheet has."""
 MOST_TICKS = 1000
@@ -53,6 +56,8 @@ class Up:
     """What it shows [shown unit]."""
     log: bool
     """Logarithmic."""
+    floor: float = 0.0
+    """Logarithmic above this and linear below, so that zero has a place; 0: not so [shown unit]."""
 
 
 def line(name: str, colour: int, dash: int) -> Line:
@@ -68,6 +73,14 @@ def up(title: str, values: Sequence[float], domain: tuple[float, float]) -> Up:
     return Up(title, domain, log=False)
 
 
+def up_from_zero(title: str, values: Sequence[float]) -> Up:
+    """Shares from a frame in a million to all of them: decades, with zero below the least of them."""
+    positive = [value for value in values if value > 0]
+    least = max(min(positive, default=LEAST_SHARE), LEAST_SHARE)
+    floor = 10.0 ** math.floor(math.log10(least))
+    return Up(title, (0.0, max([*positive, floor * 10]) * 1.5), log=True, floor=floor)
+
+
 def spec(across: Across, upward: Up, lines: Sequence[Line], words: Words) -> str:
     """Write the specification for panels with the data sets `points`, `means` and `reference`."""
     names = [str(index) for index in range(len(lines))]
@@ -76,8 +89,14 @@ def spec(across: Across, upward: Up, lines: Sequence[Line], words: Words) -> str
     x = alt.X("x:Q", scale=_scale(ends, 18, log=across.log), axis=_ticks(across), title=across.title)
 
     def y(field: str) -> alt.Y:
-        scale = _scale(upward.domain, 0, log=upward.log)
-        axis = alt.Axis(grid=True, gridOpacity=0.6, tickCount=5, titlePadding=8)
+        if upward.floor:
+            scale = alt.Scale(
+                type="symlog", constant=upward.floor, domain=list(upward.domain), nice=False, padding=0
+            )
+            axis = alt.Axis(grid=True, gridOpacity=0.6, values=_decades(upward), format="~g", titlePadding=8)
+        else:
+            scale = _scale(upward.domain, 0, log=upward.log)
+            axis = alt.Axis(grid=True, gridOpacity=0.6, tickCount=5, titlePadding=8)
         return alt.Y(f"{field}:Q", scale=scale, axis=axis, title=upward.title)
 
     colour = alt.Stroke(
@@ -124,6 +143,12 @@ def _scale(ends: Sequence[float], padding: int, *, log: bool) -> alt.Scale:
     if log:
         return alt.Scale(type="log", domain=list(ends), nice=False, padding=padding)
     return alt.Scale(type="linear", domain=list(ends), nice=False, zero=False, padding=padding)
+
+
+def _decades(upward: Up) -> list[float]:
+    """Zero, and powers of ten from the floor to the top."""
+    first, last = (math.floor(math.log10(end)) for end in (upward.floor * 1.01, upward.domain[1]))
+    return [0.0, *(float(f"1e{power}") for power in range(first, last + 1))]
 
 
 def _ticks(across: Across) -> alt.Axis:

@@ -1,6 +1,6 @@
 """The result in a terminal, 80 columns and up, as rich renderables; printing is the command line's business."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rich import box
@@ -20,6 +20,8 @@ MOST_ROWS = 60
 """Cells that still fit into a scrolled screen or two."""
 MOST_PACKET_ROWS = 24
 """Rows of each further table of a measure that sends frames."""
+MOST_FLOW_ROWS = 24
+"""Cells whose flows are told apart."""
 MOST_CELLS = 8
 """Cells whose verdict and balance sheet are told in sentences."""
 MOST_LOST = 10
@@ -36,6 +38,8 @@ def terminal(run: StoredRun, analysis: Analysis, words: Words = EN) -> Renderabl
         written = tables.results(shown, run, analysis, named)
         parts += ["", Text(written.caption, style="bold"), _Fitting(written, words)]
         parts += [*(Text(note, style="dim") for note in written.notes)]
+        flows = tables.flows(shown, run, analysis, named, MOST_FLOW_ROWS)
+        parts += _grid(flows) if flows is not None else []
     for found in analysis.forwarding:
         for grid in packets.short_grids(found, run, analysis, named, MOST_PACKET_ROWS):
             parts += _grid(grid)
@@ -89,7 +93,7 @@ class _FittingGrid:
 
 @dataclass(frozen=True, slots=True)
 class _Fitting:
-    """A result table that leaves out min and max where the terminal is too narrow for them."""
+    """A result table that leaves out columns where the terminal is too narrow for them."""
 
     written: tables.ResultTable
     """Its rows."""
@@ -97,35 +101,53 @@ class _Fitting:
     """The language."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        full = _table(self.written, self.words, extremes=True)
-        fits = Measurement.get(console, options.update(max_width=10_000), full).maximum <= options.max_width
-        yield full if fits else _table(self.written, self.words, extremes=False)
+        wide = options.update(max_width=10_000)
+        for shown in (_Parts(), _Parts(extremes=False), _Parts(False, ci=False), _Parts(False, False, False)):
+            table = _table(self.written, self.words, shown)
+            if Measurement.get(console, wide, table).maximum <= options.max_width:
+                break
+        yield table
 
 
-def _table(written: tables.ResultTable, words: Words, *, extremes: bool) -> Table:
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """Which columns of a result table are shown; the first to go is named first."""
+
+    extremes: bool = True
+    """min and max."""
+    ci: bool = True
+    """Interval of the mean: that of the change stays."""
+    side: bool = True
+    """Loss and fairness."""
+
+
+def _table(written: tables.ResultTable, words: Words, parts: _Parts) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True)
     for factor in written.factors:
         table.add_column(Text(factor), overflow="fold")
-    for name, _ in _columns(written, words, extremes=extremes):
+    shown = list(_columns(written, words, parts))
+    for name, _ in shown:
         table.add_column(Text(name), justify="right", no_wrap=True)
-    figures = [column for _, column in _columns(written, words, extremes=extremes)]
+    figures = [column for _, column in shown]
     for index, row in enumerate(written.rows):
         texts = [*row.levels, *(column[index] for column in figures)]
         table.add_row(*map(Text, texts), style="dim" if row.reference else "")
     return table
 
 
-def _columns(written: tables.ResultTable, words: Words, *, extremes: bool) -> Iterator[tuple[str, list[str]]]:
+def _columns(written: tables.ResultTable, words: Words, parts: _Parts) -> Iterator[tuple[str, Sequence[str]]]:
     text, rows = words.table, written.rows
     room = "  " if any(row.marked for row in rows) else ""
     means = _aligned([row.mean for row in rows])
     marks = [f" {tables.MARK}" if row.marked else room for row in rows]
     yield _head(text.mean, written.unit), [mean + mark for mean, mark in zip(means, marks, strict=True)]
-    if extremes:
+    if parts.extremes:
         yield text.min, _aligned([row.min for row in rows])
         yield text.max, _aligned([row.max for row in rows])
-    if written.with_ci:
+    if written.with_ci and parts.ci:
         yield text.interval, [row.ci for row in rows]
+    if parts.side:
+        yield from ((name.replace(" [", "\n["), column) for name, column in written.side)
     yield text.n, [row.n for row in rows]
     if written.with_change:
         yield text.change, [row.change for row in rows]

@@ -72,7 +72,11 @@ def _chart(title: str, curves: Sequence[Curve], found: Forwarding, names: Names)
     values = [value * by.factor for curve in curves for point in curve.points for value in point.values]
     latency = curves[0].metric.startswith("latency")
     bounds = domain(values) if latency else (0.0, max([*values, 1e-9]) * 1.06)
-    upward = axes.up(head(title, by.unit, names.words), values if latency else (), bounds)
+    upward = (
+        axes.up_from_zero(head(title, by.unit, names.words), values)
+        if curves[0].metric in LOSSES
+        else axes.up(head(title, by.unit, names.words), values if latency else (), bounds)
+    )
     cell = names.cell(curves[0].cell) or names.measure(found.measure)
     ends = "; ".join(_ends(line, curve, by, names) for line, curve in zip(lines, curves, strict=True))
     means, points = _rows(curves, lines, by, names)

@@ -1,10 +1,11 @@
 """`iolab show RUN --json`: a documented, versioned format for programs (docs/reference/show-json.md)."""
 
 import json
-import math
 from collections.abc import Mapping
 
 from iolab.analysis.types import Analysis, Estimate, Interval
+from iolab.report import interchange_packets
+from iolab.report.interchange_packets import finite
 from iolab.report.sentences import counted
 from iolab.store.records import StoredRun, TrialRecord
 
@@ -18,8 +19,11 @@ def show_json(run: StoredRun, analysis: Analysis) -> str:
         "schema": SHOW_SCHEMA,
         "run": run.name,
         "status": run.status.value,
+        "notes": list(run.notes),
+        "joined_late": run.joined_late,
         "trials": [_trial(trial) for trial in counted(run.trials)],
         "estimates": [_estimate(estimate) for estimate in analysis.estimates],
+        "forwarding": [interchange_packets.measure(found, analysis) for found in analysis.forwarding],
     }
     return json.dumps(document, ensure_ascii=False, allow_nan=False)
 
@@ -32,7 +36,7 @@ def _trial(trial: TrialRecord) -> Mapping[str, object]:
         "status": trial.result.status.value,
         "reason": trial.result.reason,
         "metrics": {
-            name: {"value": _finite(metric.value), "unit": metric.unit}
+            name: {"value": finite(metric.value), "unit": metric.unit}
             for name, metric in trial.result.metrics.items()
         },
     }
@@ -45,20 +49,15 @@ def _estimate(estimate: Estimate) -> Mapping[str, object]:
         "metric": estimate.metric,
         "unit": estimate.unit,
         "n": estimate.n,
-        "mean": _finite(estimate.mean),
-        "min": _finite(estimate.min),
-        "max": _finite(estimate.max),
-        "median": _finite(estimate.median),
+        "mean": finite(estimate.mean),
+        "min": finite(estimate.min),
+        "max": finite(estimate.max),
+        "median": finite(estimate.median),
         "ci": _ends(estimate.ci),
-        "ratio": _finite(estimate.ratio),
+        "ratio": finite(estimate.ratio),
         "ratio_ci": _ends(estimate.ratio_ci),
     }
 
 
 def _ends(interval: Interval | None) -> list[float | None] | None:
-    return None if interval is None else [_finite(interval.low), _finite(interval.high)]
-
-
-def _finite(value: float | None) -> float | None:
-    """JSON has no infinity and no NaN."""
-    return value if value is not None and math.isfinite(value) else None
+    return None if interval is None else [finite(interval.low), finite(interval.high)]

@@ -34,6 +34,11 @@ class Names:
             return label
         return self.words.level.format(factor=self.factor(factor), level=label)
 
+    def subject(self, factor: str, label: str) -> str:
+        """Name a level where nothing around it says what it is about: 'pairs second', but 'virtio-net'."""
+        speaks = "." in factor and self.level(factor, label) == label
+        return label if speaks else self.words.level.format(factor=self.factor(factor), level=label)
+
     def cell(self, cell: Mapping[str, str], without: Collection[str] = ()) -> str:
         """Name a cell by its levels."""
         return self.words.comma.join(
@@ -61,6 +66,10 @@ class Names:
         if flow is not None and flow[1] in self.words.metrics:
             return f"{self.words.metrics[flow[1]].name} {flow[2].replace('->', ' → ')}"
         return name
+
+    def flow(self, metric: str) -> str:
+        """Name the flow of a metric: near → far."""
+        return metric.partition("[")[2].removesuffix("]").replace("->", " → ")
 
     def definition(self, name: str) -> str | None:
         """Say in one line what a metric means; None where it is not known here."""

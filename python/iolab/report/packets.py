@@ -9,7 +9,8 @@ from iolab.report import numbers
 from iolab.report.environment import Fact, entries
 from iolab.report.names import Names
 from iolab.report.numbers import NBSP
-from iolab.report.selection import CellKey, cell_key
+from iolab.report.selection import CellKey, cell_key, in_plan_order
+from iolab.report.sentences import capital
 from iolab.report.tables import Grid, columns, head
 from iolab.report.words import Words
 from iolab.store.records import StoredRun
@@ -26,8 +27,10 @@ LATENCIES = ("latency_p50_ns[", "latency_p99_ns[")
 CPUS = ("thread_cpu_ratio[", "cpu_busy_ratio[", "host_cpu_ratio")
 MOST_COLUMNS = 14
 """Figures of one table; CSV has the others."""
-MOST_OPEN = 16
+MOST_OPEN = 24
 """Rows of a table of sentences that a page shows at once."""
+MOST_CLAUSES = 3
+"""Clauses of one verdict where there is little room."""
 MOST_CAUSES = 6
 """Different causes that are told in sentences."""
 MOST_DROPS = 4
@@ -116,18 +119,16 @@ def _metrics(
 ) -> Grid:
     """Means of some metrics, a row per cell."""
     kept = dict(list(wanted.items())[:MOST_COLUMNS])
-    cells: dict[CellKey, Estimate] = {}
-    for estimates in kept.values():
-        for estimate in estimates:
-            cells.setdefault(cell_key(estimate.cell), estimate)
-    factors = columns(list(cells.values()), run)
-    shown = list(cells.items())[:most]
+    cells = {cell_key(each.cell): each.cell for estimates in kept.values() for each in estimates}
+    factors = columns([each for estimates in kept.values() for each in estimates], run)
+    shown = in_plan_order(cells.values(), run)[:most]
     written = [
-        _column(metric, estimates, [key for key, _ in shown], names) for metric, estimates in kept.items()
+        _column(metric, estimates, [cell_key(cell) for cell in shown], names)
+        for metric, estimates in kept.items()
     ]
     rows = tuple(
-        (*(each.cell.get(factor, "") for factor in factors), *(column[index] for _, column in written))
-        for index, (_, each) in enumerate(shown)
+        (*(cell.get(factor, "") for factor in factors), *(column[index] for _, column in written))
+        for index, cell in enumerate(shown)
     )
     return Grid(
         caption=caption.format(measure=names.measure(found.measure)),
@@ -190,6 +191,13 @@ def verdict_grid(found: Forwarding, run: StoredRun, names: Names, most: int) -> 
     )
 
 
+def _brief(seen: str) -> str:
+    """The first clauses of a sentence that has many, e.g. one per thread that was held up."""
+    clauses = seen.split("; ")
+    kept = clauses if len(clauses) <= MOST_CLAUSES else [*clauses[: MOST_CLAUSES - 1], "…"]
+    return capital("; ".join(kept))
+
+
 def cell_lines(found: Forwarding, names: Names, most: int) -> list[str]:
     """Verdict and balance sheet of each cell as sentences, for places too narrow for tables."""
     text = names.words.packets
@@ -197,7 +205,7 @@ def cell_lines(found: Forwarding, names: Names, most: int) -> list[str]:
     for each in found.cells[:most]:
         cell = names.cell(each.cell) or names.measure(found.measure)
         limit, _, seen = _verdict(each, names)
-        lines.append(text.verdict_line.format(cell=cell, limit=limit, seen=seen))
+        lines.append(text.verdict_line.format(cell=cell, limit=limit, seen=_brief(seen)))
         drops, offered, forwarded, unexplained, closed = _sheet(each, names)
         lines.append(
             text.balance_line.format(

@@ -26,6 +26,8 @@ def text(run: StoredRun, analysis: Analysis, version: str, words: Words = EN) ->
     blocks.append(f"## {words.page.results}")
     for shown in leading(analysis, run.plan.measures, MOST_ROWS):
         blocks += _results(tables.results(shown, run, analysis, named), words)
+        flows = tables.flows(shown, run, analysis, named, MOST_ROWS)
+        blocks += _grid(flows) if flows is not None else []
         for found in analysis.forwarding:
             if found.measure == shown.measure:
                 grids = packets.result_grids(found, run, analysis, named, MOST_ROWS)
@@ -54,14 +56,16 @@ def _results(written: tables.ResultTable, words: Words) -> list[str]:
     heads = [*written.factors, tables.head(text.mean, written.unit, words), text.min, text.max]
     heads += [
         *([text.interval] if written.with_ci else []),
+        *(name for name, _ in written.side),
         text.n,
         *([text.change] if written.with_change else []),
     ]
     rows = []
-    for row in written.rows:
+    for index, row in enumerate(written.rows):
         mean = f"{row.mean} {tables.MARK}" if row.marked else row.mean
+        side = [column[index] for _, column in written.side]
         ci, change = ([row.ci] if written.with_ci else []), ([row.change] if written.with_change else [])
-        rows.append([*row.levels, mean, row.min, row.max, *ci, row.n, *change])
+        rows.append([*row.levels, mean, row.min, row.max, *ci, *side, row.n, *change])
     notes = ["\n".join(f"- {escape(note)}" for note in written.notes)] if written.notes else []
     return [f"**{escape(written.caption)}**", grid(heads, rows, len(written.factors)), *notes]
 

@@ -47,7 +47,11 @@ def progress(run: StoredRun, trials: Sequence[TrialRecord], words: Words) -> str
 
 def banners(run: StoredRun, trials: Sequence[TrialRecord], names: Names) -> list[str]:
     """What a reader must know before any figure."""
-    return [line for line in (progress(run, trials, names.words), functional(trials, names)) if line]
+    words = names.words
+    late = words.state.joined_late.format(count=run.joined_late) if run.joined_late else None
+    return [
+        line for line in (progress(run, trials, words), functional(trials, names), late, *run.notes) if line
+    ]
 
 
 def _date(trials: Sequence[TrialRecord]) -> str:
@@ -111,15 +115,15 @@ def finding(found: Finding, analysis: Analysis, names: Names) -> str:
 
 
 def _subject(found: Finding, names: Names) -> str:
-    """Begin the sentence; a label that the user wrote stays as it is."""
-    level = names.level(found.factor, found.level)
+    """Begin the sentence: with the factor, or as it was written where the level says by itself what it is."""
+    level = names.subject(found.factor, found.level)
     own = level == found.level and found.level not in names.words.plain_levels
     return level if own else capital(level)
 
 
 def _reference(found: Finding, names: Names) -> str:
     """The level alone where the sentence has just named its factor, e.g. 'MTU 9000 ... over 1500'."""
-    named = names.level(found.factor, found.level) != found.level
+    named = names.subject(found.factor, found.level) != found.level
     return found.reference if named else names.level(found.factor, found.reference)
 
 
@@ -158,6 +162,9 @@ def _extent(estimates: Sequence[Estimate], names: Names) -> str:
     places = {"measure": names.measure(low.measure), "metric": names.metric(low.metric)}
     if len(estimates) == 1:
         return words.summary.single.format(value=with_interval(low, by, words), **places)
+    low_text, high_text = (_mean(estimate, by, words) for estimate in (low, high))
+    if low_text == high_text:
+        return words.summary.alike.format(value=low_text, count=len(estimates), **places)
     return words.summary.range.format(
         low=with_interval(low, by, words),
         high=with_interval(high, by, words),
@@ -169,9 +176,13 @@ def _extent(estimates: Sequence[Estimate], names: Names) -> str:
 
 def with_interval(estimate: Estimate, by: numbers.Scale, words: Words) -> str:
     """A mean with its unit and, where there is one, its interval."""
+    mean = _mean(estimate, by, words)
     decimals = numbers.estimate_decimals(estimate, by)
-    mean = numbers.quantity(estimate.mean, by, decimals, words)
     return mean if estimate.ci is None else f"{mean} {numbers.interval(estimate.ci, by, decimals, words)}"
+
+
+def _mean(estimate: Estimate, by: numbers.Scale, words: Words) -> str:
+    return numbers.quantity(estimate.mean, by, numbers.estimate_decimals(estimate, by), words)
 
 
 def legend(analysis: Analysis, measures: Sequence[str], names: Names) -> str | None:

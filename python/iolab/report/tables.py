@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from iolab.analysis.types import Analysis, Effect, Estimate
 from iolab.report import numbers, sentences
 from iolab.report.names import Names
-from iolab.report.selection import Shown, by_metric, cell_key, choose, is_baseline
+from iolab.report.selection import CellKey, Shown, by_metric, cell_key, choose, in_plan_order, is_baseline
 from iolab.report.words import Words
 from iolab.store.records import StoredRun
 
@@ -14,6 +14,10 @@ MARK = "†"
 """Stands beside a figure that has marked trials."""
 
 
+SIDE = ("loss_ratio", "fairness")
+"""Metrics of a stream without which its rate may mislead: they stand in its table."""
+MOST_FLOWS = 8
+"""Columns of a table of flows; CSV has the others."""
 MOST_METRICS = 24
 """Columns of a table of metrics, beyond which those per flow are left out."""
 
@@ -58,6 +62,8 @@ class ResultTable:
     """Some row has an interval."""
     with_change: bool
     """Some row has a baseline."""
+    side: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Further figures that must be read with the rate: head, and a text per row."""
     notes: tuple[str, ...]
     """Marked trials, and what was left out."""
 
@@ -130,7 +136,15 @@ def results(shown: Shown, run: StoredRun, analysis: Analysis, names: Names) -> R
     estimates = shown.estimates
     by = numbers.scale(shown.metric, estimates[0].unit, [estimate.mean for estimate in estimates])
     factors = columns(estimates, run)
+    silent = _silent(shown, analysis)
+    rows = {cell_key(each.cell): _row(each, factors, by, run, words) for each in estimates}
+    rows |= {cell_key(cell): _empty_row(cell, factors, run, words) for cell in silent}
+    order = [cell_key(cell) for cell in in_plan_order([row.cell for row in rows.values()], run)]
     notes = sentences.outliers(shown, analysis, by, MARK, names)
+    notes += (
+        [words.table.no_figure.format(count=len(silent), metric=names.metric(shown.metric))] if silent else []
+    )
+    notes += _without_baseline(shown, run, names)
     if shown.total > len(estimates):
         notes.append(words.table.rows_left_out.format(shown=len(estimates), total=shown.total))
     return ResultTable(
@@ -138,10 +152,89 @@ def results(shown: Shown, run: StoredRun, analysis: Analysis, names: Names) -> R
         caption=_caption(shown, run, names),
         unit=by.unit,
         factors=tuple(names.factor(factor) for factor in factors),
-        rows=tuple(_row(estimate, factors, by, run, words) for estimate in estimates),
+        rows=tuple(rows[key] for key in order) if silent else tuple(rows.values()),
+        side=_side(shown, list(rows) if not silent else order, analysis, names),
         with_ci=any(estimate.ci is not None for estimate in estimates),
         with_change=any(estimate.ratio is not None for estimate in estimates),
         notes=tuple(notes),
+    )
+
+
+def _silent(shown: Shown, analysis: Analysis) -> list[Mapping[str, str]]:
+    """Cells whose trials ended well and told other things, but not this figure; none where not all cells are shown."""
+    if shown.total > len(shown.estimates):
+        return []
+    known = {cell_key(each.cell) for each in shown.estimates}
+    others = {cell_key(each.cell): each.cell for each in analysis.estimates if each.measure == shown.measure}
+    return [cell for key, cell in others.items() if key not in known]
+
+
+def _empty_row(cell: Mapping[str, str], factors: Sequence[str], run: StoredRun, words: Words) -> ResultRow:
+    none = words.none
+    return ResultRow(
+        cell=cell, levels=tuple(cell.get(factor, "") for factor in factors), mean=none, min=none, max=none, ci=none,
+        n="0", change=none, marked=0, reference=is_baseline(cell, run.plan.baseline),
+    )  # fmt: skip
+
+
+def _without_baseline(shown: Shown, run: StoredRun, names: Names) -> list[str]:
+    """Say why a percentage is missing: a column that is not there explains nothing."""
+    used = {factor for each in shown.estimates for factor in each.cell}
+    baseline = {factor: label for factor, label in run.plan.baseline.items() if factor in used}
+    lacking = sum(each.ratio is None for each in shown.estimates)
+    if not baseline or not lacking:
+        return []
+    text = names.words.table.no_baseline
+    return [text.format(count=lacking, total=len(shown.estimates), baseline=names.cell(baseline))]
+
+
+def _side(
+    shown: Shown, cells: Sequence[CellKey], analysis: Analysis, names: Names
+) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    if any(each.measure == shown.measure for each in analysis.forwarding):
+        return ()
+    groups = by_metric(analysis)
+    found = []
+    for metric in SIDE:
+        own = {cell_key(each.cell): each for each in groups.get((shown.measure, metric), ())}
+        if own and metric != shown.metric:
+            name, texts = _metric_column(metric, own, cells, names)
+            found.append((name, tuple(texts)))
+    return tuple(found)
+
+
+def flows(shown: Shown, run: StoredRun, analysis: Analysis, names: Names, most: int) -> Grid | None:
+    """Write the rates of single flows, for the cells that have several; None where none has."""
+    if any(each.measure == shown.measure for each in analysis.forwarding):
+        return None
+    words = names.words
+    begin = f"{shown.metric}["
+    found = {
+        metric: {cell_key(each.cell): each for each in estimates}
+        for (measure, metric), estimates in by_metric(analysis).items()
+        if measure == shown.measure and metric.startswith(begin)
+    }
+    if not found:
+        return None
+    every = [each for own in found.values() for each in own.values()]
+    cells = in_plan_order({cell_key(each.cell): each.cell for each in every}.values(), run)
+    by = numbers.scale(shown.metric, every[0].unit, [each.mean for each in every])
+    factors = columns(every, run)
+    kept = list(found.items())[:MOST_FLOWS]
+    texts = [_means(own, [cell_key(cell) for cell in cells[:most]], by, words) for _, own in kept]
+    text = words.table.flows_left_out.format(shown=len(kept), total=len(found))
+    return Grid(
+        caption=words.table.flows.format(
+            measure=names.measure(shown.measure), metric=head(names.metric(shown.metric), by.unit, words)
+        ),
+        heads=(*map(names.factor, factors), *(names.flow(metric) for metric, _ in kept)),
+        rows=tuple(
+            (*(cell.get(factor, "") for factor in factors), *(column[index] for column in texts))
+            for index, cell in enumerate(cells[:most])
+        ),
+        labels=len(factors),
+        folded=True,
+        notes=(text,) if len(kept) < len(found) else (),
     )
 
 
@@ -181,7 +274,7 @@ def all_metrics(table: ResultTable, analysis: Analysis, names: Names) -> Metrics
     packets = any(each.measure == table.shown.measure for each in analysis.forwarding)
     cells = [cell_key(row.cell) for row in table.rows]
     wanted = set(cells)
-    found: dict[str, dict[frozenset[tuple[str, str]], Estimate]] = {}
+    found: dict[str, dict[CellKey, Estimate]] = {}
     for (measure, metric), estimates in by_metric(analysis).items():
         if measure == table.shown.measure and not ("[" in metric and (packets or len(found) >= MOST_METRICS)):
             found[metric] = {key: each for each in estimates if (key := cell_key(each.cell)) in wanted}
@@ -200,13 +293,19 @@ def all_metrics(table: ResultTable, analysis: Analysis, names: Names) -> Metrics
 
 def _metric_column(
     metric: str,
-    estimates: Mapping[frozenset[tuple[str, str]], Estimate],
-    cells: Sequence[frozenset[tuple[str, str]]],
+    estimates: Mapping[CellKey, Estimate],
+    cells: Sequence[CellKey],
     names: Names,
 ) -> tuple[str, list[str]]:
-    words = names.words
     unit = next((estimate.unit for estimate in estimates.values()), "")
     by = numbers.scale(metric, unit, [estimate.mean for estimate in estimates.values()])
+    return head(names.metric(metric), by.unit, names.words), _means(estimates, cells, by, names.words)
+
+
+def _means(
+    estimates: Mapping[CellKey, Estimate], cells: Sequence[CellKey], by: numbers.Scale, words: Words
+) -> list[str]:
+    """Write one figure per cell, decimal points under each other."""
     texts = []
     for cell in cells:
         estimate = estimates.get(cell)
@@ -214,7 +313,7 @@ def _metric_column(
             texts.append(words.none)
         else:
             texts.append(numbers.figure(estimate.mean, by, numbers.estimate_decimals(estimate, by), words))
-    return head(names.metric(metric), by.unit, words), numbers.align(texts)
+    return numbers.align(texts)
 
 
 def head(name: str, unit: str, words: Words) -> str:

@@ -146,3 +146,19 @@ def test_nothing_smaller_than_detectable_is_shown(make_run: MakeRun) -> None:
         for finding in analysis.findings:
             size = np.expm1(abs(np.log(finding.ratio)))
             assert not finding.shown or size >= analysis.detectable[finding.measure]
+
+
+def test_the_size_of_a_frame_is_no_finding_about_a_rate(make_run: MakeRun) -> None:
+    """That larger frames are fewer is arithmetic; what another factor does is told, at each size where that differs."""
+    random = np.random.default_rng(3)
+    factors = {"ndr.frame_size": ["64", "1518"], "machines.dut.forward": ["bridge", "xdp"]}
+
+    def value(measure: str, levels: tuple[int, ...], block: int) -> dict[str, tuple[float, str]]:
+        size, forward = levels
+        log = -0.9 * size + (0.1 if size else 0.5) * forward + random.normal(0, 0.01)
+        return {"forwarded_fps": (float(np.exp(13 + log)), "pps"), "lower_fps": (1.0, "pps")}
+
+    baseline = {"ndr.frame_size": "64", "machines.dut.forward": "bridge"}
+    found = analyse(*make_run(factors, 5, value, measures=["ndr"], baseline=baseline)).findings
+    assert {each.factor for each in found} == {"machines.dut.forward"}
+    assert [dict(each.conditions) for each in found] == [{"ndr.frame_size": "64"}, {"ndr.frame_size": "1518"}]

@@ -9,13 +9,16 @@ from dataclasses import replace
 
 import pytest
 from rich.console import Console, RenderableType
-from tests.unit.report.builder import quickstart
+from tests.unit.report.builder import FACTORS, quickstart
 from tests.unit.report.conftest import Made
 
 from iolab import report
 from iolab.analysis import analyse, compare
+from iolab.report import sentences
+from iolab.report.names import names
+from iolab.report.words import EN
 from iolab.store.records import RunStatus
-from iolab.trial.result import Metric, Warning
+from iolab.trial.result import Metric, Status, Warning
 
 
 def printed(shown: RenderableType, width: int) -> str:
@@ -27,14 +30,15 @@ def printed(shown: RenderableType, width: int) -> str:
 
 @pytest.mark.parametrize("width", [80, 100, 200])
 def test_the_terminal_shows_every_cell_within_its_width(made: Made, width: int) -> None:
-    """Each cell has a line with its labels whole; no line is wider than the terminal; min and max come with room."""
+    """Each cell has a line with its labels whole; no line is wider than the terminal; min and max go first."""
     run, analysis, _ = made
     text = printed(report.terminal(run, analysis), width)
     lines = text.split("\n")
     assert max(map(len, lines)) <= width
     assert sum(bool(re.match(r" ?(one-way|both-ways) +(1500|9000) +(on|off) ", line)) for line in lines) == 16
     assert "Gbit/s]" in text
-    assert ("min" in text.split()) == (width > 80)
+    assert ("min" in text.split()) == (width > 100)
+    assert "loss" in text.split()
 
 
 def test_the_terminal_tells_of_outliers_warnings_and_invalid_trials(made: Made) -> None:
@@ -134,7 +138,9 @@ def test_json_has_exactly_the_documented_keys(made: Made) -> None:
     """The format is the one in docs/reference/show-json.md; intervals are pairs or null."""
     run, analysis, _ = made
     document = json.loads(report.show_json(run, analysis))
-    assert list(document) == ["schema", "run", "status", "trials", "estimates"]
+    assert list(document) == [
+        "schema", "run", "status", "notes", "joined_late", "trials", "estimates", "forwarding",
+    ]  # fmt: skip
     assert (document["schema"], document["run"], document["status"]) == (1, run.name, "complete")
     assert {tuple(trial) for trial in document["trials"]} == {
         ("cell", "block", "measure", "status", "reason", "metrics")
@@ -158,6 +164,7 @@ def test_json_has_exactly_the_documented_keys(made: Made) -> None:
         "value": run.trials[0].result.metrics["received_bps"].value,
         "unit": "bit/s",
     }
+    assert document["forwarding"] == []
     assert all(ci is None or len(ci) == 2 for ci in (estimate["ci"] for estimate in document["estimates"]))
 
 
@@ -216,6 +223,90 @@ def test_emulated_results_are_marked_before_any_figure(made: Made) -> None:
     ):
         assert "Functional, not performance" in text
         assert text.index("Functional, not performance") < text.index("received rate")
+
+
+def test_a_lost_baseline_is_told_instead_of_a_column_that_is_gone(made: Made) -> None:
+    """Where the baseline's trials failed, percentages cannot be given: a sentence says why, in every format."""
+    run, _, experiment = made
+    failed = [
+        replace(trial, result=replace(trial.result, status=Status.FAILED, reason="no", metrics={}))
+        if trial.measure == "tcp"
+        and trial.cell["links.lan.mtu"] == "1500"
+        and trial.cell["links.lan.offload"] == "on"
+        else trial
+        for trial in run.trials
+    ]
+    lost = replace(run, trials=tuple(failed))
+    analysis = analyse(lost.trials, lost.plan)
+    said = "No change is given for 6 of 6 cells: their baseline (MTU 1500, offload on) has no figure"
+    assert said in " ".join(printed(report.terminal(lost, analysis), 200).split())
+    assert said in report.markdown(lost, analysis, experiment, "1")
+    assert said in report.html(lost, analysis, experiment, "1")
+
+
+def test_flows_and_what_was_lost_stand_beside_the_rate(made: Made) -> None:
+    """UDP's loss, the fairness of several flows, and each flow's own rate, which a sum hides."""
+    run, _, _ = made
+    both = [
+        replace(trial, result=replace(trial.result, metrics={
+            **trial.result.metrics,
+            "received_bps[near->far]": Metric(trial.result.metrics["received_bps"].value * 0.75, "bit/s"),
+            "received_bps[far->near]": Metric(trial.result.metrics["received_bps"].value * 0.25, "bit/s"),
+        }))
+        if trial.cell["*.direction"] == "both-ways" and trial.result.metrics else trial
+        for trial in run.trials
+    ]  # fmt: skip
+    double = replace(run, trials=tuple(both))
+    lines = printed(report.terminal(double, analyse(double.trials, double.plan)), 120).split("\n")
+    (begin,) = [
+        index for index, line in enumerate(lines) if line.startswith("UDP, per flow: received rate [")
+    ]
+    assert "near → far" in lines[begin + 2]
+    assert sum("both-ways" in line for line in lines[begin : begin + 8]) == 4
+    assert not any("one-way" in line for line in lines[begin : begin + 8])
+    assert any("loss" in line and "fairness" in line for line in lines)
+
+
+def test_notes_on_the_run_come_before_any_figure(made: Made) -> None:
+    """Trials that joined later, and whatever reading found, are told in every format."""
+    run, analysis, experiment = made
+    told = replace(run, joined_late=7, notes=("trials.jsonl: the last line was cut off",))
+    for text in (
+        printed(report.terminal(told, analysis), 400),
+        report.markdown(told, analysis, experiment, "1"),
+        report.html(told, analysis, experiment, "1"),
+    ):
+        assert "by `iolab extend`: 7." in text.replace("\\`", "`")
+        assert "the last line was cut off" in text
+
+
+def test_a_summary_cites_a_number_once() -> None:
+    """Cells that read the same are not 'from 12 to 12'."""
+    run, _ = quickstart(1, outlier=False)
+    same = [
+        replace(trial, result=replace(trial.result, metrics={"received_bps": Metric(12e9, "bit/s")}))
+        for trial in run.trials
+    ]
+    analysis = analyse(same, run.plan)
+    lines = sentences.summary(analysis, run.plan.measures, names(FACTORS, EN))
+    assert lines[0].replace("\u00a0", " ") == "TCP received rate: 12.0 Gbit/s in each of 8 cells."
+
+
+@pytest.mark.parametrize(
+    ("factor", "level", "begin"),
+    [
+        ("pairs.flows", "second", "Flows second "),
+        ("pair", "second", "Pair second "),
+        ("machines.dut.nic", "e1000", "e1000 "),
+        ("*.direction", "both-ways", "Both-ways "),
+        ("links.lan.mtu", "9000", "MTU 9000 "),
+    ],
+)
+def test_a_finding_names_what_was_changed(made: Made, factor: str, level: str, begin: str) -> None:
+    """'second gives −46 %' tells nothing."""
+    _, analysis, _ = made
+    found = replace(analysis.findings[0], factor=factor, level=level, reference="other", conditions={})
+    assert sentences.finding(found, analysis, names([factor], EN)).startswith(begin)
 
 
 def test_a_comparison_names_both_runs_and_judges_each_cell() -> None:

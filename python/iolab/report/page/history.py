@@ -97,8 +97,7 @@ def troubles_view(
             for each in troubles.unsupported(run.plan)
         ],
         "stored_notes": [
-            *run.notes,
-            *(sentences.advised(note.text, note.advice, named.words) for note in analysis.notes),
+            sentences.advised(note.text, note.advice, named.words) for note in analysis.notes
         ],
     }  # fmt: skip
 

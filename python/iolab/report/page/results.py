@@ -43,7 +43,7 @@ class Result:
     metrics: tables.MetricsTable | None
     """Means of all metrics."""
     grids: tuple[tables.Grid, ...]
-    """Further tables of a measure that sends frames."""
+    """Further tables: of frames, or of flows."""
     charts: tuple[panels.Chart, ...]
     """What is seen first."""
     others: tuple[panels.Chart, ...]
@@ -128,13 +128,22 @@ def _result(
         table=table,
         rows=_aligned(table, words),
         metrics=tables.all_metrics(table, analysis, named),
-        grids=tuple(packets.result_grids(found, run, analysis, named, MOST_ROWS)) if found else (),
+        grids=_grids(shown, found, run, analysis, named),
         charts=drawn[0],
         others=drawn[1],
         curves=curves.charts(found, named) if found else (),
         curves_folded=found is not None and found.kind is not PacketKind.LOAD_CURVE,
         curves_left_out=_curves_left_out(found, words) if found else "",
     )
+
+
+def _grids(
+    shown: Shown, found: Forwarding | None, run: StoredRun, analysis: Analysis, named: Names
+) -> tuple[tables.Grid, ...]:
+    if found is not None:
+        return tuple(packets.result_grids(found, run, analysis, named, MOST_ROWS))
+    flows = tables.flows(shown, run, analysis, named, MOST_ROWS)
+    return () if flows is None else (flows,)
 
 
 def _chart(

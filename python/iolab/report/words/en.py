@@ -21,6 +21,11 @@ EN = Words(
         partial="Partial",
         line="{state} · trials: {ok} ok, {failed} failed, {invalid} invalid · blocks: {blocks} · {date} · {host}",
         progress="{done} of {planned} planned trials are recorded; the figures below are preliminary.",
+        joined_late=(
+            "Trials that were added to blocks measured before, by `iolab extend`: {count}. They are compared with the"
+            " earlier baseline of their block, not measured in turn with it: what changed on the host in between counts"
+            " as their effect."
+        ),
         unknown_host="host not recorded",
         no_trials="not started",
     ),
@@ -53,6 +58,7 @@ EN = Words(
         ),
         range="{measure} {metric}: from {low} ({low_cell}) to {high} ({high_cell}).",
         single="{measure} {metric}: {value}.",
+        alike="{measure} {metric}: {value} in each of {count} cells.",
         left_out="Further findings, not listed here: {count}. The table of effects has them.",
         legend="Percentages are changes of {metrics}. Square brackets: {level_percent} confidence interval.",
         leading="the {metric} ({measure})",
@@ -91,6 +97,16 @@ EN = Words(
         },
         outliers_left_out="Further marked trials: {count}.",
         rows_left_out="Shown: {shown} of {total} cells, those that differ most. The CSV export has all of them.",
+        no_figure=(
+            "Cells whose trials ended well but gave no {metric}: {count}. The bounds say what is known of them, the"
+            " warnings why it is no more."
+        ),
+        no_baseline=(
+            "No change is given for {count} of {total} cells: their baseline ({baseline}) has no figure in the same"
+            " block. It failed, is invalid or was not measured."
+        ),
+        flows="{measure}, per flow: {metric}, means",
+        flows_left_out="Shown: {shown} of {total} flows. The CSV export has all of them.",
         effect="level",
         compared_with="compared with",
         effect_change="change [95 % CI]",
@@ -262,7 +278,7 @@ EN = Words(
         "pin": "pinning",
         "loss_ratio": "accepted loss",
     },
-    speaking=frozenset({"direction", "forward", "nic", "flows", "program", "protocol", "engine"}),
+    speaking=frozenset({"direction", "forward", "nic", "program", "protocol", "engine"}),
     plain_levels=frozenset({"one-way", "both-ways", "dual"}),
     measures={"tcp": "TCP", "udp": "UDP"},
     facts={

@@ -26,6 +26,8 @@ class StateWords:
     """{state} {ok} {failed} {invalid} {blocks} {date} {host}"""
     progress: str
     """{done} {planned}"""
+    joined_late: str
+    """{count}: trials that `iolab extend` added to blocks measured before."""
     unknown_host: str
     no_trials: str
     """In place of the date."""
@@ -54,6 +56,8 @@ class SummaryWords:
     """{measure} {metric} {low} {high} {low_cell} {high_cell}"""
     single: str
     """{measure} {metric} {value} {n}"""
+    alike: str
+    """{measure} {metric} {value} {count}: all cells read the same."""
     left_out: str
     """{count} further findings."""
     legend: str
@@ -101,6 +105,14 @@ class TableWords:
     outliers_left_out: str
     """{count}"""
     rows_left_out: str
+    """{shown} {total}"""
+    no_figure: str
+    """{count} {metric}: cells whose trials ended well without this figure."""
+    no_baseline: str
+    """{count} {total} {baseline}: cells that have nothing to be compared with."""
+    flows: str
+    """{measure} {metric}: caption of the table of flows."""
+    flows_left_out: str
     """{shown} {total}"""
     effect: str
     compared_with: str

@@ -1,0 +1,121 @@
+"""The part of `iolab show RUN --json` about measures that send frames (docs/reference/show-json.md)."""
+
+import math
+from collections.abc import Iterable, Mapping
+
+from iolab.analysis.forwarding_types import (
+    BalanceSheet,
+    CellTruth,
+    Curve,
+    DirectionRatio,
+    Forwarding,
+    Observed,
+    Verdict,
+)
+from iolab.analysis.types import Analysis, Estimate
+from iolab.report.selection import CellKey, cell_key
+
+Document = Mapping[str, object]
+"""Plain JSON data, on its way out."""
+RATES = (
+    "forwarded_fps", "forwarded_strict_fps", "lower_fps", "upper_fps", "ci_low_fps", "ci_high_fps", "rate_fps",
+    "forwarded_bps_l1", "forwarded_bps_l2", "loss_ratio",
+)  # fmt: skip
+"""Metrics of a whole cell whose means stand here together."""
+
+
+def measure(found: Forwarding, analysis: Analysis) -> Document:
+    """Render everything that is known of one measure, cell by cell."""
+    own: dict[CellKey, dict[str, Estimate]] = {}
+    for estimate in analysis.estimates:
+        if estimate.measure == found.measure:
+            own.setdefault(cell_key(estimate.cell), {})[estimate.metric] = estimate
+    truths = {cell_key(each.cell): each for each in found.cells}
+    curves: dict[CellKey, list[Curve]] = {}
+    for curve in found.curves:
+        curves.setdefault(cell_key(curve.cell), []).append(curve)
+    return {
+        "measure": found.measure,
+        "kind": found.kind.value,
+        "cells": [_cell(metrics, truths.get(key), curves.get(key, ())) for key, metrics in own.items()],
+        "ratios": [_ratio(each) for each in found.ratios],
+        "paths": [_observed(each) for each in found.paths],
+        "shared": [_observed(each) for each in found.shared],
+        "samples_read": found.samples_read,
+        "samples_total": found.samples_total,
+    }
+
+
+def finite(value: float | None) -> float | None:
+    """JSON has no infinity and no NaN."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _cell(metrics: Mapping[str, Estimate], truth: CellTruth | None, curves: Iterable[Curve]) -> Document:
+    return {
+        "cell": dict(next(iter(metrics.values())).cell),
+        "rates": {metric: finite(metrics[metric].mean) for metric in RATES if metric in metrics},
+        "loads": _loads(curves),
+        "verdict": None if truth is None else _verdict(truth.verdict),
+        "balance": None if truth is None else _balance(truth.balance),
+    }
+
+
+def _loads(curves: Iterable[Curve]) -> list[Document]:
+    """Everything that was measured at shares of the rate, by rising load."""
+    found: dict[float, dict[str, float | None | dict[str, float | None]]] = {}
+    for curve in curves:
+        for point in curve.points:
+            at = found.setdefault(point.share_percent, {})
+            if curve.component:
+                parts = at.setdefault(curve.metric, {})
+                if isinstance(parts, dict):
+                    parts[curve.component] = finite(point.median)
+            else:
+                at[curve.metric] = finite(point.median)
+    return [{"load_percent": share, **found[share]} for share in sorted(found)]
+
+
+def _ratio(each: DirectionRatio) -> Document:
+    return {
+        "cell": dict(each.cell),
+        "n": each.n,
+        "mean": finite(each.mean),
+        "min": finite(each.min),
+        "max": finite(each.max),
+    }
+
+
+def _verdict(verdict: Verdict) -> Document:
+    return {
+        "limit": verdict.limit,
+        "place": verdict.place,
+        "text": verdict.text,
+        "count": verdict.count,
+        "total": verdict.total,
+        "cpu": verdict.cpu,
+        "cpu_busy_ratio": verdict.cpu_busy_ratio,
+        "idle_ratio": verdict.idle_ratio,
+    }
+
+
+def _balance(sheet: BalanceSheet) -> Document:
+    return {
+        "offered_frames": sheet.offered_frames,
+        "forwarded_frames": sheet.forwarded_frames,
+        "drops": [
+            {"place": each.place, "reason": each.reason, "frames": each.frames} for each in sheet.drops
+        ],
+        "unexplained_frames": sheet.unexplained_frames,
+        "load_trials": sheet.load_trials,
+        "closed_trials": sheet.closed_trials,
+    }
+
+
+def _observed(each: Observed) -> Document:
+    return {
+        "subject": each.subject,
+        "text": each.text,
+        "reasons": list(each.reasons),
+        "count": each.count,
+    }
