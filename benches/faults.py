@@ -1,4 +1,4 @@
-"""Does the verdict name the right place? Faults are injected behind iolab's back, one at a time, into a lab of two hops.
+"""Does the verdict name the right place? Faults are injected behind iolab's back, one by one, into a lab of two hops.
 
 Usage: python benches/faults.py [NAME ...]. Needs root; a few seconds for each fault. Prints what was injected, what was
 concluded from the counters of one load trial, and whether that is right, silent (unexplained, or only the host was
@@ -42,9 +42,11 @@ lab:
 measure:
   load: {{kind: latency, from: tester.p0, to: tester.p1, frame_size: 512, rate: 20kpps, duration: 1s{more}}}
 """
-HOG = "import os,time\nos.sched_setaffinity(0,{{{cpu}}})\nos.sched_setscheduler(0,os.SCHED_FIFO,os.sched_param(90))\n" \
-      "end=time.monotonic()+{seconds}\nwhile time.monotonic()<end:\n b=time.monotonic()+{on}\n" \
-      " while time.monotonic()<b: pass\n time.sleep({off})\n"
+HOG = (
+    "import os,time\nos.sched_setaffinity(0,{{{cpu}}})\nos.sched_setscheduler(0,os.SCHED_FIFO,os.sched_param(90))\n"
+    "end=time.monotonic()+{seconds}\nwhile time.monotonic()<end:\n b=time.monotonic()+{on}\n"
+    " while time.monotonic()<b: pass\n time.sleep({off})\n"
+)
 """Takes a CPU from everything of lower priority, for part of the time."""
 
 
@@ -67,26 +69,32 @@ class Fault:
 
 
 FAULTS = (
-    Fault("a slow hop: tbf at a.eth1", ("a.eth1",), (("a", "tc qdisc add dev eth1 root tbf rate 30mbit burst 4k limit 8k"),)),
+    Fault("a slow hop: tbf at a.eth1", ("a.eth1",), (
+        ("a", "tc qdisc add dev eth1 root tbf rate 30mbit burst 4k limit 8k"),)),
     Fault("a slow hop: htb at b.eth1", ("b.eth1",), (
         ("b", "tc qdisc add dev eth1 root handle 1: htb default 1"),
-        ("b", "tc class add dev eth1 parent 1: classid 1:1 htb rate 20mbit burst 4k"),
+        ("b", "tc class add dev eth1 parent 1: classid 1:1 htb rate 20mbit burst 4k quantum 1514"),
         ("b", "tc qdisc add dev eth1 parent 1:1 pfifo limit 20"))),
-    Fault("a qdisc that drops everything at b.eth1", ("b.eth1",), (("b", "tc qdisc add dev eth1 root bfifo limit 100"),)),
-    Fault("a short queue: tbf with room for two frames at a.eth1", ("a.eth1",),
-          (("a", "tc qdisc add dev eth1 root tbf rate 70mbit burst 1600 limit 1600"),)),
-    Fault("a wrong MTU at b.eth1", ("b.eth1", "mtu"), (("b", "ip link set eth1 mtu 300"),)),
-    Fault("a wrong MTU at a.eth1", ("a.eth1", "mtu"), (("a", "ip link set eth1 mtu 400"),)),
-    Fault("a port that is down: a.eth1", ("a.eth1", "mid"), (("a", "ip link set eth1 down"),)),
+    Fault("a qdisc that drops everything at b.eth1", ("b.eth1",), (
+        ("b", "tc qdisc add dev eth1 root bfifo limit 100"),)),
+    Fault("a short queue: tbf with room for two frames at a.eth1", ("a.eth1",), (
+        ("a", "tc qdisc add dev eth1 root tbf rate 70mbit burst 1600 limit 1600"),)),
+    Fault("a wrong MTU at b.eth1", ("b.eth1",), (("b", "ip link set eth1 mtu 300"),)),
+    Fault("a wrong MTU at a.eth1", ("a.eth1",), (("a", "ip link set eth1 mtu 400"),)),
+    Fault("a port that is down: a.eth1", ("a.eth1",), (("a", "ip link set eth1 down"),)),
     Fault("a port outside the bridge: b.eth0", ("b.eth0",), (("b", "ip link set eth0 nomaster"),)),
-    Fault("forwarding switched off in router a", ("ip_forward of a",), (("a", "sysctl -q -w net.ipv4.ip_forward=0"),), {"a": "route"}),
-    Fault("no route in router a", ("from a to", "a to"), (("a", "ip route flush table main"),), {"a": "route"}),
-    Fault("a device that forwards 5 000 frames/s", ("b.eth0",), (), {"b": "xdp", "device": ", device: {rate: 5000, burst: 32}"}),
-    Fault("a device that loses 1 frame in 100", ("b.eth0",), (), {"b": "xdp", "device": ", device: {lose_every: 100}"}),
-    Fault("more than the generator can send", ("generator",), (), fps=30_000_000.0),
+    Fault("forwarding switched off in router a", ("a.eth0",), (
+        ("a", "sysctl -q -w net.ipv4.ip_forward=0"),), {"a": "route"}),
+    Fault("no route in router a", ("a.eth0",), (("a", "ip route flush table main"),), {"a": "route"}),
+    Fault("a device that forwards 5 000 frames/s", ("b.eth0",),
+          lab={"b": "xdp", "device": ", device: {rate: 5000, burst: 32}"}),
+    Fault("a device that loses 1 frame in 100", ("b.eth0",),
+          lab={"b": "xdp", "device": ", device: {lose_every: 100}"}),
+    Fault("more than the generator can send", ("generator",), fps=30_000_000.0),
     Fault("a busy CPU under the device", ("a.eth0", "b.eth0", "CPU"), hog=("device", 0.5, 0.02), fps=100_000.0),
-    Fault("a slow receiver", ("receiver", "tester.p1"), (), {"more": ", path: af_packet, scheduling: normal"}, hog=("receive", 0.08, 0.02), fps=100_000.0),
-    Fault("a busy CPU under the sender", ("sender", "generator", "held up"), hog=("send", 0.02, 0.1), fps=50_000.0),
+    Fault("a slow receiver", ("receiver", "tester.p1"), lab={"more": ", path: af_packet, scheduling: normal"},
+          hog=("receive", 0.08, 0.02), fps=100_000.0),
+    Fault("a busy CPU under the sender", ("sender", "generator"), hog=("send", 0.02, 0.1), fps=50_000.0),
 )  # fmt: skip
 
 
@@ -108,7 +116,9 @@ class Concluded:
 
 def main() -> None:
     """Inject every fault, or those named."""
-    wanted = [fault for fault in FAULTS if not sys.argv[1:] or any(word in fault.name for word in sys.argv[1:])]
+    wanted = [
+        fault for fault in FAULTS if not sys.argv[1:] or any(word in fault.name for word in sys.argv[1:])
+    ]
     right = wrong = 0
     with open_agent() as agent:
         facts, _ = read_facts(agent)
@@ -143,9 +153,10 @@ def conclude(agent: Agent, fault: Fault, cpus: int) -> Concluded:
         site = Site(agent=agent, lab=setup.lab, topology=topology, placement=placement, threads=threads)
         used = {"send": placement.senders, "receive": placement.receivers, "device": placement.arrivals}
         for _ in range(TRIES):
-            with hogged(fault, lambda part: next(iter(used[part].values()))), LoadBench(
-                site, setup.measures["load"], USUAL_LOSS_RATIO
-            ) as bench:
+            with (
+                hogged(fault, lambda part: next(iter(used[part].values()))),
+                LoadBench(site, setup.measures["load"], USUAL_LOSS_RATIO) as bench,
+            ):
                 record = bench.run(LoadTrial(intended_fps=fault.fps, duration_ns=1_000_000_000), "fault")
             verdict = record.verdict
             if verdict.limit is not Limit.HOST or fault.hog is not None:

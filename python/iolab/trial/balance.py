@@ -4,14 +4,17 @@ Counters are differences between two readings, one before the first frame and on
 named once, where the frame was lost: what a port refuses because the far end's ring is full is told of the far end.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from iolab.agent.messages import Reading
 from iolab.agent.traffic import DeviceCounts, ReceiverReport, SenderReport, TrafficRan
 from iolab.lab.placement import Way
 
 RING_FULL, NO_BUFFER, RULE, QDISC, BACKLOG = "ring full", "no buffer", "rule", "qdisc", "backlog"
+OVERRUNS = frozenset({RING_FULL, NO_BUFFER, BACKLOG, "rx_dropped", "rx_errors"})
+"""Reasons of a place that had no time left for what came; others are decisions, however busy it was."""
 RECEIVER, KERNEL = "receiver", "kernel"
 XDP_LOSSES = ("xdp_xmit_errors", "xdp_tx_errors")
 """Ends of the names of veth's own counters (ethtool -S) for frames that an XDP program sent and no ring took."""
@@ -106,6 +109,11 @@ def balances(
     backlogs = _backlogs(before.reading, after.reading)
     _share(named, missing, {(f"cpu{cpu}", BACKLOG): frames for cpu, frames in backlogs.items()})
     spare = _beyond(drop_reasons(before.reading, after.reading), named)
+    for index, way in enumerate(directions):
+        for into, out, vanished in _vanished(way, ports, before, after):
+            found = _reasoned(into, out, min(vanished, missing[index]), spare)
+            named[index] += found
+            missing[index] -= sum(drop.frames for drop in found)
     _share(named, missing, {(KERNEL, reason): frames for reason, frames in spare.items()})
     return tuple(
         Balance(
@@ -139,6 +147,36 @@ def _on_the_way(
             ruled = after.devices[into].dropped_frames - before.devices[into].dropped_frames
             found.append(Drop(f"device {into}", RULE, ruled))
     return [drop for drop in found if drop.frames > 0]
+
+
+def _vanished(
+    way: Way, ports: Mapping[str, Port], before: Snapshot, after: Snapshot
+) -> Iterator[tuple[str, str, int]]:
+    """Yield the ports by which frames enter and should leave each machine on the way, and how many did not leave.
+
+    What the port they should leave by refused is told of it, and is not meant here.
+    """
+    for (_, into), (out, _) in pairwise(way.hops):
+        if into in after.devices:
+            continue  # an XDP program passes frames on before they are counted here
+        entered = _interface(ports[into], before, after, "rx_packets")
+        left = sum(
+            _interface(ports[out], before, after, counter)
+            for counter in ("tx_packets", "tx_dropped", "tx_errors")
+        )
+        yield into, out, entered - left - _qdisc(ports[out], before, after)
+
+
+def _reasoned(into: str, out: str, frames: int, spare: dict[str, int]) -> list[Drop]:
+    """Return frames that a machine did not pass on, by the kernel's reasons as far as these reach; takes them."""
+    found: list[Drop] = []
+    for reason, known in sorted(spare.items(), key=lambda item: -item[1]):
+        taken = min(known, frames)
+        if taken > 0:
+            found.append(Drop(into, f"{reason}, not passed on to {out}", taken))
+            spare[reason] -= taken
+            frames -= taken
+    return [*found, Drop(into, f"not passed on to {out}", frames)] if frames > 0 else found
 
 
 def _in_the_receiver(receiver: ReceiverReport) -> list[Drop]:

@@ -24,7 +24,7 @@ from iolab.trial.packets import SET, open_params, run_params
 from iolab.trial.search.types import LoadResult, LoadTrial
 from iolab.trial.site import Ceilings, Site
 from iolab.trial.use import cpu_uses, steal_ns, thread_uses, threads_argv, threads_read
-from iolab.trial.verdict import CpuUse, Thread, Verdict, judge, perturbations
+from iolab.trial.verdict import CpuUse, Thread, Verdict, held_up_ns, judge, perturbations
 
 SAMPLERS = ("cpu", "softnet", "interfaces", "qdiscs", "drops")
 PATIENCE_S = 10.0
@@ -167,13 +167,15 @@ class LoadBench:
         threads: tuple[Thread, ...],
     ) -> LoadRecord:
         sheet = balances(self.directions, self._places, ran, before, after)
+        stolen_ns = steal_ns(before.reading, after.reading)
+        held_ns = held_up_ns(ran.senders, ran.receivers, stolen_ns)
         result = LoadResult(
             intended_fps=trial.intended_fps,
             duration_ns=trial.duration_ns,
             intended_frames=sum(due_frames(sender) for sender in ran.senders),
             offered_frames=sum(offered_frames(sender) for sender in ran.senders),
             forwarded_frames=sum(receiver.received_frames for receiver in ran.receivers),
-            perturbations=perturbations(ran.senders, ran.receivers, steal_ns(before.reading, after.reading)),
+            perturbations=perturbations(ran.senders, ran.receivers, stolen_ns),
             overhead_ns=_span_ns(before.reading, after.reading) - trial.duration_ns,
         )
         cpus = cpu_uses(before.reading, after.reading)
@@ -184,7 +186,7 @@ class LoadBench:
             result=result,
             directions=len(self.directions),
             balances=sheet,
-            verdict=judge(result, self._loss_ratio, sheet, cpus, threads, self._ceilings()),
+            verdict=judge(result, self._loss_ratio, sheet, cpus, threads, self._ceilings(), held_ns),
             latency=summary(merged([receiver.latency_ns for receiver in ran.receivers])),
             disorder=(
                 sum(receiver.reordered_frames for receiver in ran.receivers),

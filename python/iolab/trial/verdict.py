@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from iolab.agent.traffic import ReceiverReport, SenderReport, Stall
-from iolab.trial.balance import RECEIVER, Balance, Drop
+from iolab.trial.balance import OVERRUNS, RECEIVER, Balance, Drop
 from iolab.trial.search.types import LoadResult
 from iolab.trial.site import Ceilings
 
@@ -18,6 +18,7 @@ AT_CEILING_RATIO = 0.98
 """From which share of a calibrated ceiling on the instrument is at it: calibrations differ by as much."""
 STALL_NS = 1_000_000
 """A thread that is so late was not run by the host: a hundred times what a calm one is late [ns]."""
+NS_PER_S = 1_000_000_000
 STEAL_NS = 10_000_000
 """One tick of the kernel's clock: the least steal that /proc/stat shows [ns]."""
 
@@ -106,6 +107,12 @@ def perturbations(
     return tuple(found)
 
 
+def held_up_ns(senders: Sequence[SenderReport], receivers: Sequence[ReceiverReport], steal_ns: int) -> int:
+    """Return for how long the host kept threads of the instrument from running [ns]: stalls and stolen time."""
+    logs = [report.stalls for report in senders] + [report.stalls for report in receivers]
+    return steal_ns + sum(stall.late_ns for log in logs for stall in log if _disturbed(stall))
+
+
 def judge(
     result: LoadResult,
     goal_ratio: float,
@@ -113,20 +120,23 @@ def judge(
     cpus: Sequence[CpuUse],
     threads: Sequence[Thread],
     ceilings: Ceilings = UNKNOWN,
+    held_ns: int = 0,
 ) -> Verdict:
-    """Return what limited a trial whose loss should be at most `goal_ratio`.
+    """Return what limited a trial whose loss should be at most `goal_ratio`; `held_ns` is from `held_up_ns`.
 
-    The ceilings are those of one direction, as calibrated: a load above the generator's cannot be sent, whatever
-    disturbed the host meanwhile, and a receiver that takes all it can may be why frames were lost before it.
+    A host that held threads up explains as many frames as were due meanwhile, and as many again that came in one
+    burst afterwards; beyond that the cause is looked for where the frames were lost. The ceilings are those of one
+    direction, as calibrated: a load above the generator's cannot be sent, whatever disturbed the host meanwhile, and a
+    receiver that takes all it can may be why frames were lost before it.
     """
     beyond = ceilings.generator_fps is not None and result.intended_fps > ceilings.generator_fps
-    if result.unsent_ratio > UNSENT_RATIO and (beyond or not result.perturbed):
+    by_host = 2 * held_ns * result.intended_fps / NS_PER_S if result.perturbed else 0.0
+    if result.unsent_ratio > UNSENT_RATIO and (beyond or result.unsent_frames > by_host):
         return _generator(result, ceilings)
     if result.offered_frames and result.loss_ratio <= goal_ratio:
-        return Verdict(
-            Limit.NONE, f"{result.lost_frames} of {result.offered_frames} frames lost: within the goal"
-        )
-    if result.perturbed:
+        text = f"{result.lost_frames} of {result.offered_frames} frames lost: within the goal"
+        return Verdict(Limit.NONE, "; ".join((text, *result.perturbations)))
+    if result.perturbed and result.lost_frames <= by_host:
         return Verdict(Limit.HOST, "; ".join(result.perturbations), figures={"loss_ratio": result.loss_ratio})
     worst = _worst(balances)
     if worst is not None and worst.frames * 2 >= result.lost_frames:
@@ -170,6 +180,8 @@ def _hop(result: LoadResult, worst: Drop, cpus: Sequence[CpuUse], threads: Seque
     )
     figures = {"dropped_frames": float(worst.frames), "lost_frames": float(result.lost_frames)}
     thread = next((one for one in threads if one.place == worst.place and one.role != "generator"), None)
+    if worst.reason not in OVERRUNS:
+        return Verdict(Limit.HOP, lost, worst.place, figures)
     if thread is not None and thread.role in ("arrivals", "receiver"):
         return _far_end(thread, lost, figures)
     if thread is not None:

@@ -134,6 +134,18 @@ def with_reasons(after: Snapshot, reasons: dict[str, int]) -> Snapshot:
     return replace(after, reading=Reading((*after.reading.observations, seen)))
 
 
+def test_what_enters_a_machine_and_does_not_leave_it_is_named_there_with_the_kernels_reason() -> None:
+    """Of 30 frames that the device took in and did not send, the kernel says why of 20."""
+    after = snapshot({"dut.eth0": {"rx_packets": 1000}, "dut.eth1": {"tx_packets": 970}})
+    lost = with_reasons(replace(after, devices={}), {"IP_INNOROUTES": 20})
+    found = sheet(SENT, replace(RECEIVED, received_frames=970), lost)
+    assert found.drops == (
+        Drop("dut.eth0", "IP_INNOROUTES, not passed on to dut.eth1", 20),
+        Drop("dut.eth0", "not passed on to dut.eth1", 10),
+    )
+    assert found.unexplained_frames == 0
+
+
 def test_the_kernels_reasons_name_what_no_hop_tells() -> None:
     """The hop's twenty are those of the most frequent reason; only the seven that are missing get another name."""
     after = snapshot({"tester.p0": {"tx_dropped": 20}})
@@ -215,6 +227,8 @@ def dropped(place: str, frames: int, unexplained: int = 0) -> list[Balance]:
     return [Balance("a->b", 10_000, 10_000 - frames, (Drop(place, "ring full", frames),), unexplained)]
 
 
+HELD_NS = 50_000_000
+"""What a disturbed host held threads up for, here [ns]: 500 frames of a trial's 10 000."""
 DEVICE = Thread("napi/eth0-1", "device", "dut.eth0", 1, 0.99)
 BUSY, CALM = CpuUse(1, 1.0, 0.5, 0.0), CpuUse(1, 0.4, 0.2, 0.0)
 
@@ -251,12 +265,20 @@ def test_the_verdict_is_what_the_figures_show(
     trial: LoadResult, sheets: list[Balance], cpus: list[CpuUse], threads: list[Thread], limit: Limit
 ) -> None:
     """Each cause with its figures; without any it is unexplained, however busy a CPU was."""
-    found = judge(trial, 1e-4, sheets, cpus, threads)
+    found = judge(trial, 1e-4, sheets, cpus, threads, held_ns=HELD_NS)
     assert found.limit is limit
     assert any(character.isdigit() for character in found.text)
 
 
 HELD_UP = ("held up",)
+
+
+@pytest.mark.parametrize(("held_ms", "limit"), [(50, Limit.HOST), (4, Limit.HOP)])
+def test_a_disturbed_host_is_blamed_only_for_what_it_can_have_lost(held_ms: int, limit: Limit) -> None:
+    """100 frames of 10 000/s take 10 ms, or 5 when they come in a burst; 4 ms do not explain them."""
+    trial = result(perturbed=HELD_UP)
+    found = judge(trial, 1e-4, dropped("dut.eth0", 100), [CALM], [], held_ns=held_ms * 1_000_000)
+    assert found.limit is limit
 
 
 @pytest.mark.parametrize(
@@ -276,7 +298,7 @@ def test_the_verdict_knows_what_the_instrument_can_do(
     trial: LoadResult, sheets: list[Balance], ceilings: Ceilings, limit: Limit
 ) -> None:
     """A load above its ceiling limits the generator, disturbed host or not; at its own the receiver is the limit."""
-    found = judge(trial, 1e-4, sheets, [CALM], [], ceilings)
+    found = judge(trial, 1e-4, sheets, [CALM], [], ceilings, HELD_NS)
     assert found.limit is limit
     assert ("calibrat" in found.text) == (limit in (Limit.GENERATOR, Limit.RECEIVER))
 
