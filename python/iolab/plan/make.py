@@ -6,14 +6,15 @@ decided by hashing (`rank`), so it is the same everywhere, and cells that are ad
 """
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from hashlib import blake2b, sha256
 
+from iolab.errors import AgentError, InputError
 from iolab.experiment import Resolver
 from iolab.experiment.experiment import Experiment, Factor, Selector
 from iolab.experiment.product import names
 from iolab.lab.cost import grouping
-from iolab.lab.facts import Facts
+from iolab.lab.facts import Facts, decode_facts
 from iolab.plan.estimate import Estimate
 from iolab.plan.tasks import Task, make_tasks
 from iolab.plan.types import PLAN_SCHEMA, Plan, PlannedFactor, Step, Unsupported
@@ -65,6 +66,20 @@ def make_plan(
         estimate_ns=estimate.total_ns,
         digest=digest.hexdigest(),
     )
+
+
+def gives_plan(experiment: Experiment, plan: Plan, facts: Mapping[str, object]) -> bool:
+    """Tell whether an experiment gives this plan, as far as the stored facts allow to tell."""
+    hello = facts.get("hello")
+    try:
+        known = decode_facts(hello if isinstance(hello, Mapping) else {}, facts)
+    except AgentError:
+        return True  # facts of another version: nothing is known against it
+    try:
+        again = make_plan(experiment, known, seed=plan.seed, blocks=plan.blocks, only=plan.only)
+    except InputError:  # its parts no longer fit together
+        return False
+    return again.digest == plan.digest
 
 
 def missing_steps(plan: Plan, done_keys: Collection[str]) -> tuple[Step, ...]:

@@ -5,8 +5,10 @@ Knows only how to lay out and write SVG; what is drawn comes from `picture`.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from html import escape
 
+from iolab.report import ladder
 from iolab.report.names import Names
 from iolab.report.picture import Box, Line, Picture, Port
 
@@ -14,6 +16,8 @@ MOST_MACHINES = 12
 """Machines that still make a readable drawing."""
 CHARACTER = 7.2
 """Width of a character at 12 px, generously [px]."""
+WIDEST = 940
+"""What a page of 1280 px has beside its table of contents; a wider lab is drawn as a ladder [px]."""
 SLOT = 84
 GAP = 20
 PAD = 12
@@ -91,6 +95,8 @@ def render(seen: Picture, alt: str) -> str:
     begins = [min(_xs(line, drops), default=0.0) for line in seen.lines]
     ends = [begin + len(text) * CHARACTER + 20 for begin, text in zip(begins, texts, strict=True)]
     width = max([x - GAP + 1, *ends])
+    if width > WIDEST:
+        return ladder.render(seen, partial(_children, seen), alt)
     height = bottom + 34 + LANE * (max(lanes, default=-1) + 1)
     parts = [_svg_box(place) for place in places]
     for line, lane, text in zip(seen.lines, lanes, texts, strict=True):

@@ -63,7 +63,7 @@ def _cell(metrics: Mapping[str, Estimate], truth: CellTruth | None, curves: Iter
 
 def _loads(curves: Iterable[Curve]) -> list[Document]:
     """Everything that was measured at shares of the rate, by rising load."""
-    found: dict[float, dict[str, float | None | dict[str, float | None]]] = {}
+    found: dict[float, dict[str, float | dict[str, float | None] | None]] = {}
     for curve in curves:
         for point in curve.points:
             at = found.setdefault(point.share_percent, {})

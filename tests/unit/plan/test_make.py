@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import groupby
 
 import pytest
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from iolab.errors import InputError
 from iolab.experiment.experiment import Experiment
 from iolab.lab.facts import Facts
-from iolab.plan.make import make_plan, missing_steps, rank
+from iolab.plan.make import gives_plan, make_plan, missing_steps, rank
 from iolab.plan.types import Plan, Step
 
 Read = Callable[..., Experiment]
@@ -160,3 +160,13 @@ def test_rank_depends_on_seed_and_name_only(seed: int, name: str) -> None:
     """Equal inputs, equal rank; another seed, another rank."""
     assert rank(seed, name) == rank(seed, name)
     assert rank(seed, name) != rank(seed + 1, name)
+
+
+def test_an_edited_experiment_no_longer_gives_the_plan(
+    experiment: Experiment, read: Read, facts: Facts
+) -> None:
+    """A comment changes nothing; another level does; facts that cannot be read are no evidence."""
+    plan, stored = make_plan(experiment, facts), asdict(facts)
+    assert gives_plan(experiment, plan, stored)
+    assert not gives_plan(read("4500", "4600"), plan, stored)
+    assert gives_plan(read("4500", "4600"), plan, {"kernel": "6.1"})

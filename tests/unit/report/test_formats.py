@@ -264,7 +264,8 @@ def test_flows_and_what_was_lost_stand_beside_the_rate(made: Made) -> None:
     assert "near → far" in lines[begin + 2]
     assert sum("both-ways" in line for line in lines[begin : begin + 8]) == 4
     assert not any("one-way" in line for line in lines[begin : begin + 8])
-    assert any("loss" in line and "fairness" in line for line in lines)
+    assert any(line.split() == ["mean", "loss"] for line in lines)
+    assert any(" fairness " in line for line in lines)
 
 
 def test_notes_on_the_run_come_before_any_figure(made: Made) -> None:

@@ -4,9 +4,11 @@ import itertools
 import json
 import re
 import time
+import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 from tests.unit.report.builder import quickstart
@@ -14,6 +16,10 @@ from tests.unit.report.conftest import Made
 
 from iolab import report
 from iolab.analysis import analyse
+from iolab.experiment import load
+from iolab.report import drawing, picture
+from iolab.report.names import names
+from iolab.report.words import EN
 from iolab.store.records import CommandRecord
 from iolab.trial.result import Status
 
@@ -175,3 +181,23 @@ def test_a_large_run_is_bounded_and_says_so() -> None:
     assert "Shown: 200 of 1200 cells" in text
     assert "Charted: 480 of 1200 cells" in text
     assert len(text) < 15_000_000
+
+
+def test_a_wide_lab_is_drawn_so_that_a_page_holds_it() -> None:
+    """Six machines side by side would be cut at 1280 px: they stand below each other, every port joined to its link."""
+    experiment = load(Path(__file__).parents[3] / "labs" / "rate-control.yaml")
+    named = names([factor.name for factor in experiment.factors], EN)
+    seen = picture.picture(experiment, named)
+    drawn = drawing.draw(seen, named).svg
+    root = ET.fromstring(drawn)
+    width = float(root.attrib["viewBox"].split()[2])
+    assert width <= drawing.WIDEST
+    tag = "{http://www.w3.org/2000/svg}"
+    rights = [float(each.attrib["x2"]) for each in root.iter(f"{tag}line")]
+    boxes = [each for each in root.iter(f"{tag}rect") if each.attrib["class"] == "box"]
+    tops = [float(each.attrib["y"]) for each in boxes]
+    ends = [top + float(each.attrib["height"]) for top, each in zip(tops, boxes, strict=True)]
+    assert len(boxes) == 6
+    assert all(end < top for end, top in zip(ends, tops[1:], strict=False))
+    assert sum(each.attrib["class"] == "dot" for each in root.iter(f"{tag}circle")) == 10
+    assert max(rights) <= width
