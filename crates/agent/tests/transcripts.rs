@@ -9,14 +9,14 @@ mod common;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{netns_name, state_folder, Agent};
+use common::{is_root, netns_name, state_folder, Agent};
 use serde_json::{json, Value};
 
 /// The namespace in the files; each replay has one of its own.
 const NETNS: &str = "iolab-t-transcript";
 
 /// Keys whose values differ from session to session; with those that end in `_ns` or `_ticks` they are compared by type.
-const VOLATILE: [&str; 25] = [
+const VOLATILE: [&str; 26] = [
     "version",
     "build",
     "pid",
@@ -42,6 +42,7 @@ const VOLATILE: [&str; 25] = [
     "thread",
     "socket",
     "foreign_frames",
+    "program_id",
 ];
 
 fn folder() -> PathBuf {
@@ -52,6 +53,9 @@ fn sessions() -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> =
         fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
+    if !is_root("the session with devices") {
+        paths.retain(|path| path.file_stem().is_none_or(|stem| stem != "device"));
+    }
     paths.sort();
     paths
 }

@@ -449,6 +449,110 @@ fn a_token_bucket_lets_through_what_it_says() {
     assert_eq!(received["lost_frames"], offered - number(&received["received_frames"]));
 }
 
+/// The value below which half of a raw histogram lies, as exactly as its buckets tell.
+fn median(histogram: &Value) -> u64 {
+    let (mut left, buckets) = (number(&histogram["count"]) / 2, histogram["buckets"].as_array().unwrap());
+    let bucket = buckets.iter().find(|bucket| match left.checked_sub(number(&bucket[1])) {
+        Some(rest) if rest > 0 => {
+            left = rest;
+            false
+        }
+        _ => true,
+    });
+    number(&bucket.unwrap()[0])
+}
+
+/// One trial at `frames_per_second` through a device in the middle that forwards by `rule` both ways.
+fn run_through(lab: &mut Lab, rule: &Value, frames_per_second: u64) -> (Value, Value) {
+    for (id, from, to) in [("there", "left", "right"), ("back", "right", "left")] {
+        let action = json!({"kind": "forward", "interface": to});
+        let device =
+            json!({"id": id, "netns": lab.netns[1], "interface": from, "rule": rule, "action": action});
+        let started = lab.agent.call("device.start", device);
+        assert_eq!((&started["mode"], &started["instructions"]), (&json!("user"), &json!(0)));
+    }
+    let opened = lab.open("auto");
+    let senders = [sender("near", 1, &opened["ports"][1], frames_per_second)];
+    let drain = json!({"quiet_ns": SECOND_NS / 10});
+    let receivers = [json!({"port": "far", "of": 0})];
+    let params = json!({
+        "id": "set", "duration_ns": SECOND_NS, "senders": senders, "receivers": receivers, "drain": drain,
+    });
+    let ran = lab.agent.call("traffic.run", params);
+    lab.agent.call("traffic.close", json!({"id": "set"}));
+    let counts = lab.agent.call("device.stop", json!({"id": "there"}));
+    lab.agent.call("device.stop", json!({"id": "back"}));
+    let offered = &ran["senders"][0]["offered_frames"];
+    assert_eq!((&counts["passed_frames"], &counts["dropped_frames"]), (offered, &json!(0)));
+    (ran["receivers"][0].clone(), counts)
+}
+
+#[test]
+fn a_delaying_device_holds_every_frame_for_its_delay() {
+    if !is_root("a_delaying_device_holds_every_frame_for_its_delay") {
+        return;
+    }
+    let state = state_folder();
+    let mut lab = Lab::new(Agent::start(state.path()), "delay", 3);
+    for delay_ns in [0, 1_000_000, 20_000_000] {
+        let rule = json!({"kind": "delay", "delay_ns": delay_ns});
+        let (received, _) = run_through(&mut lab, &rule, 5_000);
+        assert_eq!((&received["lost_frames"], &received["reordered_frames"]), (&json!(0), &json!(0)));
+        // No frame is early; how late the median is depends on what else this machine does.
+        let (least, middle) = (number(&received["latency_ns"]["min"]), median(&received["latency_ns"]));
+        assert!(least >= delay_ns && middle < delay_ns + 1_000_000, "{delay_ns}: {least}, {middle}");
+    }
+}
+
+#[test]
+fn a_stalling_device_holds_what_arrives_until_the_stall_is_over() {
+    if !is_root("a_stalling_device_holds_what_arrives_until_the_stall_is_over") {
+        return;
+    }
+    let state = state_folder();
+    let mut lab = Lab::new(Agent::start(state.path()), "stall", 3);
+    let rule = json!({"kind": "stall", "length_ns": SECOND_NS / 50, "every_ns": SECOND_NS / 5});
+    let (received, _) = run_through(&mut lab, &rule, 5_000);
+    assert_eq!((&received["lost_frames"], &received["reordered_frames"]), (&json!(0), &json!(0)));
+    let (latency, most) = (&received["latency_ns"], number(&received["latency_ns"]["max"]));
+    assert!((19_500_000..40_000_000).contains(&most), "{most}");
+    // A tenth of the time is stalls, in which frames wait for half of it on average.
+    let mean = number(&latency["sum"]) / number(&latency["count"]);
+    assert!((700_000..2_500_000).contains(&mean) && median(latency) < 1_000_000, "{mean} {latency}");
+}
+
+#[test]
+fn devices_that_cannot_be_are_refused() {
+    if !is_root("devices_that_cannot_be_are_refused") {
+        return;
+    }
+    let state = state_folder();
+    let mut lab = Lab::new(Agent::start(state.path()), "never", 2);
+    let forward = json!({"kind": "forward", "interface": "lo"});
+    let delay = json!({"kind": "delay", "delay_ns": 5});
+    for (rule, action, more) in [
+        (&json!({"kind": "delay", "delay_ns": 11 * SECOND_NS}), &forward, json!({})),
+        (&json!({"kind": "stall", "length_ns": 5, "every_ns": 4}), &forward, json!({})),
+        (&json!({"kind": "stall", "length_ns": 0, "every_ns": 0}), &forward, json!({})),
+        (&delay, &json!({"kind": "reflect"}), json!({})),
+        (&json!({"kind": "all"}), &forward, json!({"cpu": 0})),
+    ] {
+        let mut device =
+            json!({"id": "dut", "netns": lab.netns[0], "interface": "right", "rule": rule, "action": action});
+        device.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        assert_eq!(lab.agent.refusal("device.start", device)["code"], -32602, "{rule} {action}");
+    }
+    let delayed = |more: Value| {
+        let mut device = json!({"id": "dut", "netns": lab.netns[0], "interface": "right", "rule": delay, "action": forward});
+        device.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        device
+    };
+    for more in [json!({"cpu": 100_000}), json!({"priority": 100}), json!({"interface": "none"})] {
+        assert_eq!(lab.agent.refusal("device.start", delayed(more))["code"], -32001);
+    }
+    assert!(!lab.link(0, "right").contains("prog/xdp"), "nothing stays attached");
+}
+
 #[test]
 fn drops_are_told_by_place() {
     if !is_root("drops_are_told_by_place") {

@@ -37,8 +37,8 @@ mod simulation;
 mod time;
 
 pub use device::{
-    Chain, Device, Fate, FixedDelay, RandomDuplicate, RandomExtraDelay, RandomLoss, Stalls, TokenBucket,
-    Wire, PARTS,
+    Chain, Device, EndlessStalls, Fate, FixedDelay, RandomDuplicate, RandomExtraDelay, RandomLoss, Stalls,
+    TokenBucket, Wire, PARTS,
 };
 pub use drain::{Drain, DrainState};
 pub use error::EngineError;

@@ -1,4 +1,5 @@
-//! The parameters and results of `device.*`: systems under test made of one XDP program.
+//! The parameters and results of `device.*`: systems under test made of one XDP program, or of
+//! a thread that forwards.
 
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +30,18 @@ pub enum DeviceRule {
         frames_per_million: u32,
         /// The seed, not 0.
         seed: u64,
+    },
+    /// Each frame leaves so long after it arrived; in user space.
+    Delay {
+        /// How long [ns].
+        delay_ns: u64,
+    },
+    /// Frames that arrive in a stall leave at its end; in user space.
+    Stall {
+        /// How long each stall lasts [ns].
+        length_ns: u64,
+        /// From the begin of one stall to the begin of the next [ns].
+        every_ns: u64,
     },
 }
 
@@ -87,17 +100,23 @@ pub struct DeviceStart {
     /// Where the program is put.
     #[serde(default)]
     pub mode: DeviceMode,
+    /// The CPU of a device in user space; absent means any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<usize>,
+    /// The real-time priority (SCHED_FIFO) of a device in user space, 1 to 99; absent means that of the agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<u8>,
 }
 
 /// Result of `device.start`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceStarted {
-    /// `native` or `generic`.
+    /// `native`, `generic` or `user`.
     pub mode: String,
     /// Why it is not native.
     pub fallbacks: Vec<String>,
-    /// How many instructions the program has.
+    /// How many instructions the program has; 0 in user space.
     pub instructions: u32,
     /// When it was in place [ns].
     pub begin_ns: u64,

@@ -1,6 +1,7 @@
-//! Systems under test made of one XDP program, by the parameters of `device.start`.
+//! Systems under test made of one XDP program or of a forwarding thread, by the parameters of `device.start`.
 
-use iolab_port::{clock, Attach, Device, Interface, Rule, Then};
+use iolab_engine::{self as engine, EndlessStalls, FixedDelay, Nanos};
+use iolab_port::{clock, Attach, Device, Interface, PortError, Rule, Then};
 use iolab_protocol::device::{
     DeviceAction, DeviceCounts, DeviceMode, DeviceRule, DeviceStart, DeviceStarted,
 };
@@ -8,13 +9,24 @@ use iolab_protocol::ErrorObject;
 use iolab_wire::MacAddress;
 
 use crate::faults::{bad_params, port_refused};
+use crate::forwarder::{Addresses, Forwarder, Seat, Towards};
+
+/// Longer delays, and stalls further apart, are refused.
+const LONGEST_NS: u64 = 10_000_000_000;
 
 /// A device in place, until dropped.
 #[derive(Debug)]
 pub struct RunningDevice {
-    device: Device,
+    works: Works,
     interface: String,
     begin_ns: u64,
+}
+
+/// What does the work.
+#[derive(Debug)]
+enum Works {
+    Program(Device),
+    Thread(Forwarder),
 }
 
 impl RunningDevice {
@@ -23,44 +35,99 @@ impl RunningDevice {
     /// # Errors
     /// The error of a reply; nothing is changed then.
     pub fn start(params: &DeviceStart) -> Result<Self, ErrorObject> {
-        let (rule, then) = (rule(params.rule)?, then(&params.action)?);
-        let attach = match params.mode {
-            DeviceMode::Auto => Attach::NativeFirst,
-            DeviceMode::Native => Attach::Native,
-            DeviceMode::Generic => Attach::Generic,
-        };
         let interface = params.interface.clone();
-        let device = Device::attach(&interface, rule, then, attach).map_err(|error| {
-            let doing = format!("starting device '{}'", params.id);
-            match error {
-                iolab_port::PortError::BadValue { .. } => bad_params("rule", &error),
-                other => port_refused(&doing, &interface, &other),
-            }
-        })?;
-        Ok(Self { device, interface, begin_ns: clock::now_ns() })
+        let works = match in_user_space(params.rule)? {
+            Some(rule) => forwarder(params, rule).map(Works::Thread)?,
+            None => program(params).map(Works::Program)?,
+        };
+        Ok(Self { works, interface, begin_ns: clock::now_ns() })
     }
 
     /// What to tell of it.
     pub fn describe(&self) -> DeviceStarted {
-        let (mode, fallback) = self.device.mode();
-        DeviceStarted {
-            mode: mode.to_owned(),
-            fallbacks: fallback.map(str::to_owned).into_iter().collect(),
-            instructions: u32::try_from(self.device.instructions()).unwrap_or(u32::MAX),
-            begin_ns: self.begin_ns,
-        }
+        let (mode, fallbacks, instructions) = match &self.works {
+            Works::Program(device) => {
+                let (mode, fallback) = device.mode();
+                let instructions = u32::try_from(device.instructions()).unwrap_or(u32::MAX);
+                (mode, fallback.map(str::to_owned).into_iter().collect(), instructions)
+            }
+            Works::Thread(forwarder) => ("user", forwarder.fallbacks.clone(), 0),
+        };
+        DeviceStarted { mode: mode.to_owned(), fallbacks, instructions, begin_ns: self.begin_ns }
     }
 
     /// Its counters.
     ///
     /// # Errors
-    /// When the kernel refuses them.
+    /// When the kernel refuses them, or a device in user space ended because an interface did.
     pub fn read(&self) -> Result<DeviceCounts, ErrorObject> {
         let begin_ns = clock::now_ns();
-        let stats = self.device.stats();
-        let stats = stats.map_err(|error| port_refused("reading a device", &self.interface, &error))?;
-        let (passed_frames, dropped_frames) = (stats.passed_frames, stats.dropped_frames);
+        let counts = match &self.works {
+            Works::Program(device) => device.stats().map(|stats| (stats.passed_frames, stats.dropped_frames)),
+            Works::Thread(forwarder) => forwarder.counts(),
+        };
+        let (passed_frames, dropped_frames) =
+            counts.map_err(|error| port_refused("reading a device", &self.interface, &error))?;
         Ok(DeviceCounts { passed_frames, dropped_frames, begin_ns, end_ns: clock::now_ns() })
+    }
+}
+
+fn program(params: &DeviceStart) -> Result<Device, ErrorObject> {
+    if params.cpu.is_some() || params.priority.is_some() {
+        let error =
+            "an XDP program runs where its frames arrive: 'cpu' and 'priority' are for 'delay' and 'stall'";
+        return Err(bad_params("rule", &error));
+    }
+    let (rule, then) = (rule(params.rule)?, then(&params.action)?);
+    Device::attach(&params.interface, rule, then, attach(params.mode))
+        .map_err(|error| refused(params, &error))
+}
+
+fn forwarder(params: &DeviceStart, rule: Box<dyn engine::Device + Send>) -> Result<Forwarder, ErrorObject> {
+    let DeviceAction::Forward { interface, source_mac, destination_mac } = &params.action else {
+        return Err(bad_params("action", &"a device in user space forwards to another interface"));
+    };
+    let addresses = addresses(source_mac.as_deref(), destination_mac.as_deref())?;
+    let towards = Towards { interface: interface.clone(), addresses };
+    let seat = Seat { cpu: params.cpu, priority: params.priority };
+    Forwarder::start(&params.interface, &towards, rule, attach(params.mode), seat)
+        .map_err(|error| refused(params, &error))
+}
+
+const fn attach(mode: DeviceMode) -> Attach {
+    match mode {
+        DeviceMode::Auto => Attach::NativeFirst,
+        DeviceMode::Native => Attach::Native,
+        DeviceMode::Generic => Attach::Generic,
+    }
+}
+
+fn refused(params: &DeviceStart, error: &PortError) -> ErrorObject {
+    match error {
+        PortError::BadValue { .. } => bad_params("rule", error),
+        other => port_refused(&format!("starting device '{}'", params.id), &params.interface, other),
+    }
+}
+
+/// The rule of a device that no XDP program can be; none where one can.
+fn in_user_space(rule: DeviceRule) -> Result<Option<Box<dyn engine::Device + Send>>, ErrorObject> {
+    match rule {
+        DeviceRule::Delay { delay_ns } if delay_ns <= LONGEST_NS => {
+            Ok(Some(Box::new(FixedDelay(Nanos(delay_ns)))))
+        }
+        DeviceRule::Stall { length_ns, every_ns }
+            if length_ns <= every_ns && (1..=LONGEST_NS).contains(&every_ns) =>
+        {
+            let (period, length) = (Nanos(every_ns), Nanos(length_ns));
+            let first = Nanos(clock::now_ns().saturating_add(every_ns));
+            Ok(Some(Box::new(EndlessStalls { first, period, length })))
+        }
+        DeviceRule::Delay { .. } => Err(bad_params("rule", &format!("'delay_ns' is at most {LONGEST_NS}"))),
+        DeviceRule::Stall { .. } => {
+            let error = format!("'every_ns' is from 1 to {LONGEST_NS}, and 'length_ns' no more than it");
+            Err(bad_params("rule", &error))
+        }
+        _ => Ok(None),
     }
 }
 
@@ -86,6 +153,9 @@ fn rule(rule: DeviceRule) -> Result<Rule, ErrorObject> {
             let threshold = (u64::from(frames_per_million) << 32) / 1_000_000;
             Rule::LoseRandomly { threshold: u32::try_from(threshold).unwrap_or(u32::MAX), seed }
         }
+        DeviceRule::Delay { .. } | DeviceRule::Stall { .. } => {
+            return Err(bad_params("rule", &"no XDP program delays frames"));
+        }
     })
 }
 
@@ -95,18 +165,20 @@ fn then(action: &DeviceAction) -> Result<Then, ErrorObject> {
         DeviceAction::Drop => Then::Drop,
         DeviceAction::Pass => Then::Pass,
         DeviceAction::Forward { interface, source_mac, destination_mac } => {
-            let mac = |text: &str| text.parse::<MacAddress>().map_err(|error| bad_params("action", &error));
-            let addresses = match (source_mac, destination_mac) {
-                (None, None) => None,
-                (Some(source), Some(destination)) => Some((mac(source)?.0, mac(destination)?.0)),
-                _ => {
-                    let error = "'source_mac' and 'destination_mac' are given both or not at all";
-                    return Err(bad_params("action", &error));
-                }
-            };
+            let addresses = addresses(source_mac.as_deref(), destination_mac.as_deref())?;
             let found = Interface::find(interface)
                 .map_err(|error| port_refused("starting a device that forwards", interface, &error))?;
             Then::Redirect { index: found.index, addresses }
         }
     })
+}
+
+/// A new source and destination address, given both or not at all.
+fn addresses(source: Option<&str>, destination: Option<&str>) -> Result<Option<Addresses>, ErrorObject> {
+    let mac = |text: &str| text.parse::<MacAddress>().map_err(|error| bad_params("action", &error));
+    match (source, destination) {
+        (None, None) => Ok(None),
+        (Some(source), Some(destination)) => Ok(Some((mac(source)?.0, mac(destination)?.0))),
+        _ => Err(bad_params("action", &"'source_mac' and 'destination_mac' are given both or not at all")),
+    }
 }

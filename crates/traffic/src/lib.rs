@@ -7,7 +7,9 @@
 mod cast;
 mod device;
 mod faults;
+mod forwarder;
 mod frames;
+mod held;
 mod observe;
 mod ports;
 mod receive;

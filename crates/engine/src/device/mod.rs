@@ -10,7 +10,7 @@ use crate::time::Nanos;
 
 pub use bucket::TokenBucket;
 pub use chance::{RandomDuplicate, RandomExtraDelay, RandomLoss, PARTS};
-pub use stall::Stalls;
+pub use stall::{EndlessStalls, Stalls};
 
 /// What becomes of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

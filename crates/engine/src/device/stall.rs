@@ -47,6 +47,27 @@ impl Device for Stalls {
     }
 }
 
+/// A stall of the same length in every period, for ever; nothing is dropped.
+#[derive(Debug, Clone, Copy)]
+pub struct EndlessStalls {
+    /// When the first begins.
+    pub first: Nanos,
+    /// From the begin of one to the begin of the next; above zero.
+    pub period: Nanos,
+    /// How long each lasts, at most the period.
+    pub length: Nanos,
+}
+
+impl Device for EndlessStalls {
+    fn push(&mut self, _frame_bytes: u16, now: Nanos) -> Fate {
+        if now < self.first {
+            return Fate::Forwarded(now);
+        }
+        let into = now.since(self.first).0 % self.period.0;
+        Fate::Forwarded(now.plus(Nanos(self.length.0.saturating_sub(into))))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,5 +82,14 @@ mod tests {
             fates,
             [at(0), at(99), at(150), at(150), Fate::Dropped, at(150), at(1150), at(1150), at(2100)]
         );
+    }
+
+    #[test]
+    fn endless_stalls_hold_each_frame_to_the_end_of_its_own() {
+        let mut stalls = EndlessStalls { first: Nanos(100), period: Nanos(1000), length: Nanos(50) };
+        let at = [0, 99, 100, 149, 150, 1099, 1100, 9_000_149, 9_000_150];
+        let fates = at.map(|at| stalls.push(64, Nanos(at)));
+        let left = [0, 99, 150, 150, 150, 1099, 1150, 9_000_150, 9_000_150];
+        assert_eq!(fates, left.map(|ns| Fate::Forwarded(Nanos(ns))));
     }
 }

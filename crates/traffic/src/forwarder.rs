@@ -1,0 +1,234 @@
+//! A device in user space: takes frames from one interface and gives each to another when its rule says, by a thread of its
+//! own. For delays and stalls, which no XDP program can make. It forwards one way; two make both.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use iolab_engine::{Device, Fate, Nanos};
+use iolab_port::clock::{self, StampClock};
+use iolab_port::{
+    receive, reserve, AfPacket, AfXdp, Attach, Direction, Interface, PortError, RxPort, TxPort,
+};
+
+use crate::held::Held;
+use crate::ports::lock;
+
+/// Two seconds at 65 000 frames/s; of 1514 B, 42 ms of a 10 Gbit/s line [frames, bytes].
+const MOST_HELD_FRAMES: usize = 1 << 17;
+const MOST_HELD_BYTES: usize = 64 << 20;
+/// As many are taken or given at once.
+const BATCH: usize = 64;
+/// A receiving AF_XDP port carries no longer frames [bytes, without FCS].
+const MOST_BYTES: usize = 4096 - 256;
+/// It sleeps only through longer times without a frame, and only to so much before the next is due: a thread is woken late.
+const SLEEP_FROM_NS: u64 = 1_000_000;
+const SLEEP_MARGIN_NS: u64 = 200_000;
+/// How long it sleeps before it looks whether it is still needed.
+const WAIT_MS: i32 = 2;
+
+/// Where frames go, and as what.
+#[derive(Debug, Clone)]
+pub struct Towards {
+    /// The interface they leave by.
+    pub interface: String,
+    /// New addresses; none where frames keep theirs.
+    pub addresses: Option<Addresses>,
+}
+
+/// A source and a destination address.
+pub type Addresses = ([u8; 6], [u8; 6]);
+
+/// Where the thread runs.
+#[derive(Debug, Clone, Copy)]
+pub struct Seat {
+    /// The CPU it is kept on.
+    pub cpu: Option<usize>,
+    /// Its real-time priority.
+    pub priority: Option<u8>,
+}
+
+/// What the thread counts; it is the only one that writes.
+#[derive(Debug, Default)]
+struct Counters {
+    passed_frames: AtomicU64,
+    dropped_frames: AtomicU64,
+}
+
+/// A forwarding thread, until dropped.
+#[derive(Debug)]
+pub struct Forwarder {
+    thread: Option<JoinHandle<()>>,
+    stop: Arc<AtomicBool>,
+    counters: Arc<Counters>,
+    failure: Arc<Mutex<Option<PortError>>>,
+    /// Why its port is not a better one.
+    pub fallbacks: Vec<String>,
+}
+
+impl Forwarder {
+    /// Put a device with `rule` between two interfaces of the calling thread's namespace.
+    pub fn start(
+        from: &str,
+        towards: &Towards,
+        rule: Box<dyn Device + Send>,
+        attach: Attach,
+        seat: Seat,
+    ) -> Result<Self, PortError> {
+        let most_bytes = |name: &str| Ok(Interface::find(name)?.most_bytes(1).min(MOST_BYTES));
+        let frame_bytes = most_bytes(from)?.min(most_bytes(&towards.interface)?);
+        // The way back may receive by AF_XDP where this one sends: a queue has one socket of that kind only.
+        let port = AfPacket { frame_bytes, vlan_tags: 1, ..AfPacket::new(&towards.interface) };
+        let tx = port.open_tx()?;
+        let port = AfXdp { frame_bytes, vlan_tags: 1, attach, ..AfXdp::new(from, Direction::Receive) };
+        let rx = port.open_rx()?;
+        let fallbacks = rx.path().fallbacks.clone();
+        let (stop, counters, failure) = (Arc::default(), Arc::default(), Arc::default());
+        let work = Work {
+            rx: Box::new(rx),
+            tx: Box::new(tx),
+            rule,
+            addresses: towards.addresses,
+            held: Held::new(MOST_HELD_FRAMES, MOST_HELD_BYTES),
+            clock: StampClock::new(),
+            counters: Arc::clone(&counters),
+        };
+        let (stopped, failed) = (Arc::clone(&stop), Arc::clone(&failure));
+        let (seated, whether) = std::sync::mpsc::channel();
+        let run = move || {
+            let outcome = seat.take();
+            let taken = outcome.is_ok();
+            let _ = seated.send(outcome);
+            if taken {
+                *lock(&failed) = work.run(&stopped).err();
+            }
+        };
+        let starting =
+            |errno| PortError::System { doing: "starting a forwarding thread", syscall: "clone", errno };
+        let thread =
+            std::thread::Builder::new().name("iolab-device".to_owned()).spawn(run).map_err(starting)?;
+        let this = Self { thread: Some(thread), stop, counters, failure, fallbacks };
+        match whether.recv() {
+            Ok(Err(errno)) => {
+                let doing = "keeping a forwarding thread on a CPU and giving it a priority";
+                Err(PortError::System { doing, syscall: "sched_setaffinity", errno })
+            }
+            _ => Ok(this),
+        }
+    }
+
+    /// Frames that went through, and frames that it had no room for; or why it ended by itself.
+    pub fn counts(&self) -> Result<(u64, u64), PortError> {
+        if let Some(failure) = lock(&self.failure).take() {
+            return Err(failure);
+        }
+        // Relaxed: two counters that are read for themselves.
+        let Counters { passed_frames, dropped_frames } = &*self.counters;
+        Ok((passed_frames.load(Ordering::Relaxed), dropped_frames.load(Ordering::Relaxed)))
+    }
+}
+
+impl Drop for Forwarder {
+    fn drop(&mut self) {
+        // Relaxed: only a flag; joining orders the rest.
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Seat {
+    fn take(self) -> std::io::Result<()> {
+        self.cpu.map_or(Ok(()), clock::pin_thread)?;
+        self.priority.map_or(Ok(()), clock::prioritise_thread)
+    }
+}
+
+/// What the thread works with.
+struct Work {
+    rx: Box<dyn RxPort>,
+    tx: Box<dyn TxPort>,
+    rule: Box<dyn Device + Send>,
+    addresses: Option<Addresses>,
+    held: Held,
+    clock: StampClock,
+    counters: Arc<Counters>,
+}
+
+impl Work {
+    fn run(mut self, stop: &AtomicBool) -> Result<(), PortError> {
+        let mut idle_since_ns = self.clock.now_ns();
+        while !stop.load(Ordering::Relaxed) {
+            let arrived = self.take()?;
+            let left = self.give()?;
+            let now_ns = self.clock.now_ns();
+            if arrived + left > 0 {
+                idle_since_ns = now_ns;
+            } else if now_ns > idle_since_ns + SLEEP_FROM_NS {
+                self.rest(now_ns)?;
+            } else {
+                std::hint::spin_loop();
+            }
+        }
+        Ok(())
+    }
+
+    /// Hold what has arrived.
+    fn take(&mut self) -> Result<usize, PortError> {
+        let mut batch = receive(&mut *self.rx, BATCH)?;
+        let arrived = batch.len();
+        while let Some(frame) = batch.next() {
+            let with_fcs =
+                u16::try_from(frame.bytes.len() + usize::from(iolab_wire::FCS_BYTES)).unwrap_or(u16::MAX);
+            let fits = match self.rule.push(with_fcs, Nanos(frame.stamp_ns)) {
+                Fate::Forwarded(due) => self.held.push(due, frame.bytes),
+                Fate::Duplicated(due, copy_due) => {
+                    self.held.push(due, frame.bytes) && self.held.push(copy_due, frame.bytes)
+                }
+                Fate::Dropped => false,
+            };
+            if !fits {
+                self.counters.dropped_frames.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        Ok(arrived)
+    }
+
+    /// Send what is due.
+    fn give(&mut self) -> Result<usize, PortError> {
+        let ready = self.held.ready(Nanos(self.clock.now_ns()), BATCH);
+        if ready == 0 {
+            return Ok(0);
+        }
+        let mut batch = reserve(&mut *self.tx, ready);
+        let granted = batch.granted();
+        for index in 0..granted {
+            let frame = self.held.frame(index);
+            let place = batch.frame(index, frame.len());
+            place.copy_from_slice(frame);
+            if let Some((source, destination)) = self.addresses {
+                place[..6].copy_from_slice(&destination);
+                place[6..12].copy_from_slice(&source);
+            }
+        }
+        batch.commit(granted);
+        self.held.release(granted);
+        self.tx.flush()?;
+        self.counters.passed_frames.fetch_add(granted as u64, Ordering::Relaxed);
+        Ok(ready)
+    }
+
+    /// Nothing has come for long: sleep until a frame comes or the next is nearly due.
+    fn rest(&mut self, now_ns: u64) -> Result<(), PortError> {
+        match self.held.due() {
+            None => self.rx.wait(WAIT_MS).map(drop),
+            Some(due) if due.0 > now_ns + 2 * SLEEP_MARGIN_NS => {
+                let nap_ns = (due.0 - now_ns - SLEEP_MARGIN_NS).min(SLEEP_FROM_NS);
+                std::thread::sleep(std::time::Duration::from_nanos(nap_ns));
+                Ok(())
+            }
+            Some(_) => Ok(()),
+        }
+    }
+}
