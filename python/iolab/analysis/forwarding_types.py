@@ -62,7 +62,7 @@ class Verdict:
     """What limited one cell: the commonest cause of the losses closest above the rate."""
 
     limit: str
-    """Code: host, generator, receiver, thread, hop, none, unexplained."""
+    """Code: host, generator, receiver, thread, cpu, hop, none, unexplained."""
     place: str
     """Where; may be empty."""
     text: str
