@@ -41,12 +41,26 @@ def _fact(key: str, value: object, words: Words, depth: int) -> Fact:
     ending = next((each for each in _UNITS if key.endswith(each)), "")
     plain = key.removesuffix(ending)
     name = words.facts.get(key, plain.replace("_", " ") if depth == 0 or ending else plain)
+    if (
+        depth
+        and isinstance(value, Mapping)
+        and value
+        and all(isinstance(each, bool) for each in value.values())
+    ):
+        return Fact(name, "", _switches(value, words))
     inner = list(islice(_inner(value), MOST_CHILDREN)) if depth < MOST_DEPTH else []
     if not inner:
         return Fact(name, _measured(key, value, words) or _text(value, words))
     # The unit of a mapping's name is that of its numbers.
     parts = [_fact(each + ending, part, words, depth + 1) for each, part in inner]
     return Fact(name, "", tuple(part for part in parts if part.text or part.parts))
+
+
+def _switches(value: Mapping[str, object], words: Words) -> tuple[Fact, ...]:
+    """Which of many switches are on and which off, e.g. an interface's offloads: two lines instead of fifty."""
+    states = ((words.on, True), (words.off, False))
+    found = [(name, [key for key, each in value.items() if each is state]) for name, state in states]
+    return tuple(Fact(name, words.comma.join(keys)) for name, keys in found if keys)
 
 
 def _inner(value: object) -> Iterator[tuple[str, object]]:
@@ -80,6 +94,8 @@ def _label(value: object, index: int) -> str:
 def _text(value: object, words: Words) -> str:
     match value:
         case None:
+            return ""
+        case Mapping() if not value:
             return ""
         case bool():
             return words.yes if value else words.no

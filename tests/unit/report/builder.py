@@ -49,7 +49,15 @@ FACTS: Mapping[str, object] = {
     "clocksource": "tsc",
     "virtualization": "kvm",
     "load_1min_milli": 120,
-    "interfaces": [{"name": "eth0", "driver": "virtio_net", "mtu": 1500, "up": True}],
+    "interfaces": [
+        {
+            "name": "eth0",
+            "driver": "virtio_net",
+            "mtu": 1500,
+            "up": True,
+            "offloads": {"tso": True, "gro": False},
+        }
+    ],
     "programs": {"iperf3": "iperf 3.12", "ip": "iproute2-6.1.0"},
     "features": {"link:vlan": True, "qdisc:htb": True, "qdisc:etf": None},
     "settings": {"net.core.rmem_max": "212992", "net.ipv4.tcp_congestion_control": "cubic"},

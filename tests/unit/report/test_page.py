@@ -17,7 +17,7 @@ from tests.unit.report.conftest import Made
 from iolab import report
 from iolab.analysis import analyse
 from iolab.experiment import load
-from iolab.report import drawing, picture
+from iolab.report import drawing, environment, picture
 from iolab.report.names import names
 from iolab.report.words import EN
 from iolab.store.records import CommandRecord
@@ -201,3 +201,14 @@ def test_a_wide_lab_is_drawn_so_that_a_page_holds_it() -> None:
     assert all(end < top for end, top in zip(ends, tops[1:], strict=False))
     assert sum(each.attrib["class"] == "dot" for each in root.iter(f"{tag}circle")) == 10
     assert max(rights) <= width
+
+
+def test_the_offloads_of_interfaces_are_in_the_environment() -> None:
+    """On and off in a line each: an interface has fifty."""
+    facts = {"interfaces": [{"name": "eth0", "mtu": 1500, "offloads": {"tso": True, "gro": False, "gso": True}},
+                            {"name": "lo", "offloads": {}}]}  # fmt: skip
+    (interfaces,) = environment.entries(facts, EN)
+    eth0, lo = interfaces.parts
+    told = {part.name: part for part in eth0.parts}
+    assert [(each.name, each.text) for each in told["offloads"].parts] == [("on", "tso, gso"), ("off", "gro")]
+    assert "offloads" not in {part.name for part in lo.parts}

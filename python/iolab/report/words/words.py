@@ -302,6 +302,8 @@ class Words:
     """Keys of facts.json to what they are called."""
     yes: str
     no: str
+    on: str
+    off: str
     level: str
     """{factor} {level}"""
     comma: str
