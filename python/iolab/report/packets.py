@@ -11,6 +11,7 @@ from iolab.report.names import Names
 from iolab.report.numbers import NBSP
 from iolab.report.selection import CellKey, cell_key, in_plan_order
 from iolab.report.sentences import capital
+from iolab.report.steps import curve_grid
 from iolab.report.tables import Grid, columns, head
 from iolab.report.words import Words
 from iolab.store.records import StoredRun
@@ -31,6 +32,8 @@ MOST_OPEN = 24
 """Rows of a table of sentences that a page shows at once."""
 MOST_CLAUSES = 3
 """Clauses of one verdict where there is little room."""
+MOST_STEPS = 36
+"""Steps of load curves in a terminal: three curves of twelve."""
 MOST_CAUSES = 6
 """Different causes that are told in sentences."""
 MOST_DROPS = 4
@@ -50,6 +53,8 @@ def result_grids(
     if found.kind is PacketKind.FORWARDING:
         wanted = {metric: own[metric] for metric in BOUNDS if metric in own}
         grids += [_metrics(text.bounds, wanted, found, run, names, most)]
+    if found.kind is PacketKind.LOAD_CURVE and found.curves:
+        grids.append(curve_grid(found, run, names, most))
     if found.kind is not PacketKind.LOAD_CURVE:
         latencies = {metric: each for metric, each in own.items() if metric.startswith(LATENCIES)}
         cpus = {metric: each for metric, each in own.items() if metric.startswith(CPUS)}
@@ -70,6 +75,8 @@ def short_grids(found: Forwarding, run: StoredRun, analysis: Analysis, names: Na
     grids = [direction_grid(found, run, names, most)] if found.ratios else []
     if wanted and found.kind is PacketKind.FORWARDING:
         grids.append(_metrics(names.words.packets.short_bounds, wanted, found, run, names, most))
+    if found.kind is PacketKind.LOAD_CURVE and found.curves:
+        grids.append(curve_grid(found, run, names, MOST_STEPS))
     return grids
 
 

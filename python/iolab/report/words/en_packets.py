@@ -56,6 +56,7 @@ PACKETS = PacketWords(
     samples_left_out="Read: the raw samples of {read} of {total} trials, the first blocks of every cell.",
     no_samples="{measure}: no raw samples are stored, so there is no verdict and no balance sheet.",
     curve="{measure}: against load",
+    steps="{measure}: load, loss, latency and CPU at each step (medians over trials)",
     load="load",
     load_axis="load [% of the found rate]",
     curve_alt="{title} against load, {cell}: {lines}.",

@@ -68,6 +68,8 @@ class PacketWords:
     """{measure}"""
     curve: str
     """{measure}"""
+    steps: str
+    """{measure}: caption of the table of a load curve."""
     load: str
     load_axis: str
     curve_alt: str
