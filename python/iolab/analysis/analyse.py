@@ -49,7 +49,7 @@ def analyse(trials: Sequence[TrialRecord], plan: Plan, samples: Reader = _no_sam
     effects: list[Effect] = []
     for model in models:
         effects += effects_of(model, mains[model.table.measure])
-    forwarding, unread = forwarding_of(trials, estimates, samples)
+    forwarding, unread = forwarding_of(trials, plan, estimates, samples)
     detectable = {measure: detectable_ratio(main) for measure, main in mains.items()}
     known = {measure: ratio for measure, ratio in detectable.items() if ratio is not None}
     return Analysis(

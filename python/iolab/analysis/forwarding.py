@@ -22,6 +22,7 @@ from iolab.analysis.forwarding_types import (
 from iolab.analysis.load_trials import LoadTrial, Sample, decode
 from iolab.analysis.types import Estimate
 from iolab.errors import StoreError
+from iolab.plan.types import Plan
 from iolab.store.records import TrialRecord
 from iolab.trial.result import Status, Warning
 
@@ -52,7 +53,7 @@ _STEP = re.compile(r"([a-z0-9_]+)\[([0-9.]+) ?%(?: (.+))?\]")
 
 
 def forwarding_of(
-    trials: Sequence[TrialRecord], estimates: Sequence[Estimate], samples: Reader
+    trials: Sequence[TrialRecord], plan: Plan, estimates: Sequence[Estimate], samples: Reader
 ) -> tuple[tuple[Forwarding, ...], tuple[Warning, ...]]:
     """Conclude about every measure that sends frames; the warnings say which samples could not be read."""
     by_measure: dict[str, list[Estimate]] = {}
@@ -72,7 +73,8 @@ def forwarding_of(
         metrics = {estimate.metric for estimate in own}
         kind = next((kind for metric, kind in _KINDS if metric in metrics), None)
         if kind is not None:
-            cells = {_key(estimate.cell): estimate.cell for estimate in own}
+            unsorted = {_key(estimate.cell): estimate.cell for estimate in own}
+            cells = {_key(cell): cell for cell in plan.in_order(unsorted.values())}
             found.append(_conclude(measure, kind, own, _counted(trials, measure, cells), cells, reader))
     return tuple(found), _unreadable(damaged)
 

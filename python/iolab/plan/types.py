@@ -1,6 +1,6 @@
 """What was decided before anything runs."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 PLAN_SCHEMA = 1
@@ -82,3 +82,8 @@ class Plan:
         """Return factor -> label of a step, without the factors that do not touch it."""
         pairs = zip(self.factors, step.levels, strict=True)
         return {factor.name: factor.labels[level] for factor, level in pairs if level >= 0}
+
+    def in_order(self, cells: Iterable[Mapping[str, str]]) -> list[Mapping[str, str]]:
+        """Sort cells as the experiment file lists their levels: the last factor changes fastest."""
+        places = [(each.name, {label: at for at, label in enumerate(each.labels)}) for each in self.factors]
+        return sorted(cells, key=lambda cell: [at.get(cell.get(name, ""), -1) for name, at in places])

@@ -91,9 +91,15 @@ def spec(across: Across, upward: Up, lines: Sequence[Line], words: Words) -> str
     def y(field: str) -> alt.Y:
         if upward.floor:
             scale = alt.Scale(
-                type="symlog", constant=upward.floor, domain=list(upward.domain), nice=False, padding=0
+                type="symlog", constant=upward.floor / 9, domain=list(upward.domain), nice=False, padding=0
             )
-            axis = alt.Axis(grid=True, gridOpacity=0.6, values=_decades(upward), format="~g", titlePadding=8)
+            axis = alt.Axis(
+                grid=True,
+                gridOpacity=0.6,
+                values=_decades(upward),
+                labelExpr="'' + datum.value",
+                titlePadding=8,
+            )
         else:
             scale = _scale(upward.domain, 0, log=upward.log)
             axis = alt.Axis(grid=True, gridOpacity=0.6, tickCount=5, titlePadding=8)

@@ -9,7 +9,7 @@ from iolab.report import numbers
 from iolab.report.environment import Fact, entries
 from iolab.report.names import Names
 from iolab.report.numbers import NBSP
-from iolab.report.selection import CellKey, cell_key, in_plan_order
+from iolab.report.selection import CellKey, cell_key
 from iolab.report.sentences import capital
 from iolab.report.steps import curve_grid
 from iolab.report.tables import Grid, columns, head
@@ -128,7 +128,7 @@ def _metrics(
     kept = dict(list(wanted.items())[:MOST_COLUMNS])
     cells = {cell_key(each.cell): each.cell for estimates in kept.values() for each in estimates}
     factors = columns([each for estimates in kept.values() for each in estimates], run)
-    shown = in_plan_order(cells.values(), run)[:most]
+    shown = run.plan.in_order(cells.values())[:most]
     written = [
         _column(metric, estimates, [cell_key(cell) for cell in shown], names)
         for metric, estimates in kept.items()

@@ -1,11 +1,10 @@
 """What fits into a report: of very many cells the ones that differ most, in the plan's order. CSV has them all."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
 
 from iolab.analysis.types import Analysis, Estimate
-from iolab.store.records import StoredRun
 
 OPENLY = ("forwarded_bps_l2",)
 """Metrics that stand beside the leading one of their measure: frames/s without bit/s is half the answer."""
@@ -39,14 +38,6 @@ def by_metric(analysis: Analysis) -> dict[tuple[str, str], list[Estimate]]:
     for estimate in analysis.estimates:
         groups.setdefault((estimate.measure, estimate.metric), []).append(estimate)
     return groups
-
-
-def in_plan_order(cells: Iterable[Mapping[str, str]], run: StoredRun) -> list[Mapping[str, str]]:
-    """Sort cells as the experiment file lists their levels: the last factor changes fastest."""
-    places = [
-        (factor.name, {label: at for at, label in enumerate(factor.labels)}) for factor in run.plan.factors
-    ]
-    return sorted(cells, key=lambda cell: [at.get(cell.get(name, ""), -1) for name, at in places])
 
 
 def is_baseline(cell: Mapping[str, str], baseline: Mapping[str, str]) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from iolab.analysis.forwarding_types import Curve, Forwarding
 from iolab.report import numbers
 from iolab.report.names import Names
-from iolab.report.selection import CellKey, cell_key, in_plan_order
+from iolab.report.selection import CellKey, cell_key
 from iolab.report.tables import Grid, head
 from iolab.store.records import StoredRun
 
@@ -23,7 +23,7 @@ def curve_grid(found: Forwarding, run: StoredRun, names: Names, most: int) -> Gr
     """Write every step of as many whole curves as fit."""
     text = names.words.packets
     columns = _columns(found.curves)
-    cells = in_plan_order({cell_key(each.cell): each.cell for each in found.curves}.values(), run)
+    cells = run.plan.in_order({cell_key(each.cell): each.cell for each in found.curves}.values())
     factors = [factor.name for factor in run.plan.factors if any(factor.name in cell for cell in cells)]
     loads = sorted({load for column in columns.values() for _, load in column})
     kept = cells[: max(1, most // max(1, len(loads)))]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from iolab.analysis.types import Analysis, Effect, Estimate
 from iolab.report import numbers, sentences
 from iolab.report.names import Names
-from iolab.report.selection import CellKey, Shown, by_metric, cell_key, choose, in_plan_order, is_baseline
+from iolab.report.selection import CellKey, Shown, by_metric, cell_key, choose, is_baseline
 from iolab.report.words import Words
 from iolab.store.records import StoredRun
 
@@ -139,7 +139,7 @@ def results(shown: Shown, run: StoredRun, analysis: Analysis, names: Names) -> R
     silent = _silent(shown, analysis)
     rows = {cell_key(each.cell): _row(each, factors, by, run, words) for each in estimates}
     rows |= {cell_key(cell): _empty_row(cell, factors, run, words) for cell in silent}
-    order = [cell_key(cell) for cell in in_plan_order([row.cell for row in rows.values()], run)]
+    order = [cell_key(cell) for cell in run.plan.in_order([row.cell for row in rows.values()])]
     notes = sentences.outliers(shown, analysis, by, MARK, names)
     notes += (
         [words.table.no_figure.format(count=len(silent), metric=names.metric(shown.metric))] if silent else []
@@ -217,7 +217,7 @@ def flows(shown: Shown, run: StoredRun, analysis: Analysis, names: Names, most: 
     if not found:
         return None
     every = [each for own in found.values() for each in own.values()]
-    cells = in_plan_order({cell_key(each.cell): each.cell for each in every}.values(), run)
+    cells = run.plan.in_order({cell_key(each.cell): each.cell for each in every}.values())
     by = numbers.scale(shown.metric, every[0].unit, [each.mean for each in every])
     factors = columns(every, run)
     kept = list(found.items())[:MOST_FLOWS]
