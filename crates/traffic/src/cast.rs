@@ -20,6 +20,8 @@ const WINDOW_BITS: u32 = 1 << 26;
 pub struct SenderRole<'a> {
     pub port: &'a OpenPort,
     pub plan: Plan,
+    /// So long the last frames may take to leave.
+    pub patience: Nanos,
 }
 
 /// A receiver and its port.
@@ -50,7 +52,7 @@ impl<'a> Cast<'a> {
             check_half(&name, port, lock(&port.tx).is_some(), twice, "sends")?;
             let plan = Plan::new(place, sender, params.duration_ns, port.interface.address)?;
             check_sizes(port, &plan)?;
-            senders.push(SenderRole { port, plan });
+            senders.push(SenderRole { port, plan, patience: Nanos(params.drain.timeout_ns) });
         }
         let mut receivers: Vec<ReceiverRole<'_>> = Vec::new();
         for (place, receiver) in params.receivers.iter().enumerate() {

@@ -53,7 +53,7 @@ fn sender(
     sent: Sent,
     steal: &StealLog,
 ) -> (SenderReport, Balance) {
-    let Sent { books, handed_bytes, port: counts, begin_ns, end_ns, used, in_stalls } = sent;
+    let Sent { books, handed_bytes, port: counts, begin_ns, end_ns, used, in_stalls, .. } = sent;
     let TxStats { refused_frames, invalid_frames, pending_frames, busy_answers, kicks, .. } = counts;
     let pacing = books.pacing;
     let lost_frames = (refused_frames + invalid_frames + pending_frames).min(pacing.sent_frames);

@@ -9,8 +9,9 @@ use iolab_port::{reserve, PortError, TxPort, TxStats};
 use crate::frames::Plan;
 use crate::observe::{Moment, ThreadEye};
 
-/// How long frames that were handed over may wait for the interface at the end.
-const SETTLE_NS: u64 = 200_000_000;
+/// At the end the interface is asked at least so often whether it takes one more frame of those that were handed over: this
+/// thread may not have been awake meanwhile.
+const SETTLE_TRIES: u32 = 100;
 /// Only longer waits are slept through, and only to so much before their end.
 const SLEEP_FROM_NS: u64 = 2_000_000;
 const SLEEP_MARGIN_NS: u64 = 1_000_000;
@@ -22,6 +23,8 @@ pub struct Sent {
     pub books: GeneratorReport,
     /// Bytes of all frames handed over, with FCS.
     pub handed_bytes: u64,
+    /// What the port counted before this trial.
+    before: TxStats,
     /// What the port counted in this trial.
     pub port: TxStats,
     /// When the first frame was due [ns].
@@ -87,8 +90,9 @@ impl<'a> Sender<'a> {
         })
     }
 
-    /// Send until the generator has nothing left or `stop` is set.
-    pub fn run(mut self, mut generator: Generator) -> Result<Sent, PortError> {
+    /// Send until the generator has nothing left or `stop` is set; then wait as long as `patience` for each frame that the
+    /// interface has not taken: some are known to be taken only when the other end has looked.
+    pub fn run(mut self, mut generator: Generator, patience: Nanos) -> Result<Sent, PortError> {
         let (begin, first) = (generator.pacer().due(), self.last);
         let mut now = Nanos(self.clock.now_ns());
         let mut looked = now;
@@ -114,12 +118,21 @@ impl<'a> Sender<'a> {
                 self.note_stall();
             }
         }
-        let port = self.settle()?;
+        let port = self.settle(patience)?;
         self.note_stall();
         let used = self.last.since(first);
-        let Self { plan, handed_bytes, in_stalls, .. } = self;
+        let Self { plan, handed_bytes, in_stalls, before, .. } = self;
         let books = finish(generator, plan, looked, now);
-        Ok(Sent { books, handed_bytes, port, begin_ns: begin.0, end_ns: clock::now_ns(), used, in_stalls })
+        Ok(Sent {
+            books,
+            handed_bytes,
+            before,
+            port,
+            begin_ns: begin.0,
+            end_ns: clock::now_ns(),
+            used,
+            in_stalls,
+        })
     }
 
     /// Hand over what is due at `now`, as far as there is room; how many buffers there were, and what is to be done next.
@@ -187,24 +200,43 @@ impl<'a> Sender<'a> {
         self.stalled.store(true, Ordering::Relaxed);
     }
 
-    /// Wait until the interface has taken what it will take; the counters of this trial.
-    fn settle(&mut self) -> Result<TxStats, PortError> {
-        let deadline_ns = clock::now_ns() + SETTLE_NS;
+    /// Wait until the interface has taken what it will take.
+    fn settle(&mut self, patience: Nanos) -> Result<TxStats, PortError> {
+        let mut tries = 0;
+        let mut left = u64::MAX;
+        let mut deadline_ns = 0;
         loop {
             self.port.flush()?;
-            let mut now = self.port.stats()?;
-            if now.pending_frames == 0 || clock::now_ns() > deadline_ns {
-                let before = self.before;
-                now.committed_frames = now.committed_frames.saturating_sub(before.committed_frames);
-                now.accepted_frames = now.accepted_frames.saturating_sub(before.accepted_frames);
-                now.refused_frames = now.refused_frames.saturating_sub(before.refused_frames);
-                now.invalid_frames = now.invalid_frames.saturating_sub(before.invalid_frames);
-                now.busy_answers = now.busy_answers.saturating_sub(before.busy_answers);
-                now.kicks = now.kicks.saturating_sub(before.kicks);
-                return Ok(now);
+            let now = self.port.stats()?;
+            if now.pending_frames < left {
+                (left, tries, deadline_ns) = (now.pending_frames, 0, clock::now_ns() + patience.0);
+            }
+            tries += 1;
+            let over = tries > SETTLE_TRIES && clock::now_ns() > deadline_ns;
+            if left == 0 || over || self.stop.load(Ordering::Relaxed) {
+                return Ok(since(now, self.before));
             }
         }
     }
+}
+
+impl Sent {
+    /// Read the port once more, behind the barrier: what waited there when the sender ended may have left since.
+    pub fn read_again(&mut self, port: &mut dyn TxPort) -> Result<(), PortError> {
+        self.port = since(port.stats()?, self.before);
+        Ok(())
+    }
+}
+
+/// What was counted between `before` and `now`; what is pending is so now.
+const fn since(mut now: TxStats, before: TxStats) -> TxStats {
+    now.committed_frames = now.committed_frames.saturating_sub(before.committed_frames);
+    now.accepted_frames = now.accepted_frames.saturating_sub(before.accepted_frames);
+    now.refused_frames = now.refused_frames.saturating_sub(before.refused_frames);
+    now.invalid_frames = now.invalid_frames.saturating_sub(before.invalid_frames);
+    now.busy_answers = now.busy_answers.saturating_sub(before.busy_answers);
+    now.kicks = now.kicks.saturating_sub(before.kicks);
+    now
 }
 
 /// Close the books. The pacer is asked nothing any more when a stall lasts over the trial's end, and does not know of that

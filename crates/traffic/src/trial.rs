@@ -75,7 +75,15 @@ fn perform(cast: &Cast<'_>, clock: &StampClock, stop: &AtomicBool) -> Result<Boo
         let sent: Result<Vec<_>, _> = sending.into_iter().map(Thread::end).collect();
         let received: Result<Vec<_>, _> = receiving.into_iter().map(Thread::end).collect();
         steal.read();
-        Ok(Books { sent: sent?, received: received?, steal })
+        let mut sent = sent?;
+        for (role, sent) in cast.senders.iter().zip(&mut sent) {
+            if let Some(port) = lock(&role.port.tx).as_deref_mut() {
+                let doing = "reading a port behind the barrier";
+                sent.read_again(port)
+                    .map_err(|error| port_refused(doing, &role.port.params.interface, &error))?;
+            }
+        }
+        Ok(Books { sent, received: received?, steal })
     })
 }
 
@@ -258,7 +266,7 @@ fn send(role: &SenderRole<'_>, clock: StampClock, stage: &Stage) -> Result<Sent,
     let start = stage.wait_for_start().ok_or(Failure::Off)?;
     // The plan made one like it when it was checked.
     let generator = role.plan.generator(start).map_err(|_| Failure::Off)?;
-    Ok(sender.run(generator)?)
+    Ok(sender.run(generator, role.patience)?)
 }
 
 fn listen(
