@@ -30,7 +30,7 @@ def compose(
     """
     topology = make_topology(lab, prefix=prefix)
     resources = [*_machines(lab, topology, prefix), *_joins(lab, topology, prefix)]
-    resources += device_resources(lab, topology, _built(lab))
+    resources += device_resources(lab, topology, _built(lab), placement)
     if placement is not None:
         resources += packet_resources(lab, topology, _built(lab), prefix, placement)
     keys = [resource.key for resource in resources]

@@ -11,7 +11,7 @@ from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import Device, Netns
 from iolab.lab.links import base_of, link_netns, peer_name, place_of, ports_of, show_interfaces
-from iolab.lab.placement import Placement
+from iolab.lab.placement import DEVICE_PRIORITY, Placement
 from iolab.lab.resources import (
     FOUND,
     ORIGINAL,
@@ -30,6 +30,10 @@ from iolab.lab.topology import Port, Topology
 NAPI = {"tso": "off", "gso": "off", "gro": "on"}
 """Offloads that put a veth's NAPI on, by their short `ethtool -K` names."""
 MICRO = 1_000_000
+KEPT_BY_A_THREAD = ("delay", "stall")
+"""Rules that no XDP program can keep: a thread of the agent takes the frames in and sends them on."""
+THREAD_PRIORITY = DEVICE_PRIORITY - 1
+"""SCHED_FIFO priority of such a thread: it never sleeps while frames come, so what feeds it must come before it."""
 
 
 def packet_resources(
@@ -49,8 +53,10 @@ def packet_resources(
     yield from _neighbours(lab, topology, links)
 
 
-def device_resources(lab: Lab, topology: Topology, links: list[str]) -> Iterator[Resource]:
-    """Return the XDP programs of machines with `forward: xdp`: one for each direction.
+def device_resources(
+    lab: Lab, topology: Topology, links: list[str], placement: Placement | None
+) -> Iterator[Resource]:
+    """Return the XDP programs, or threads, of machines with `forward: xdp`: one for each direction.
 
     Raises:
         InputError: such a machine has other than two ports.
@@ -64,8 +70,8 @@ def device_resources(lab: Lab, topology: Topology, links: list[str]) -> Iterator
             raise InputError([Problem(f"lab.machines.{name}", "forwarding by XDP", seen, "two ports")])
         if all(port.link in links for port in ports):
             here, there = ports
-            yield _device(lab, here, there, machine.device)
-            yield _device(lab, there, here, machine.device)
+            yield _device(lab, here, there, machine.device, placement)
+            yield _device(lab, there, here, machine.device, placement)
 
 
 def device_id(port: str) -> str:
@@ -160,14 +166,18 @@ def _neighbours(lab: Lab, topology: Topology, links: list[str]) -> Iterator[Reso
                 )
 
 
-def _device(lab: Lab, here: Port, there: Port, device: Device | None) -> Resource:
-    name = device_id(here.ref)
+def _device(
+    lab: Lab, here: Port, there: Port, device: Device | None, placement: Placement | None
+) -> Resource:
+    name, rule = device_id(here.ref), rule_of(device)
+    cpu = priority = None
+    if placement is not None and dict(rule)["kind"] in KEPT_BY_A_THREAD:
+        cpu = placement.arrivals.get(here.ref)
+        priority = THREAD_PRIORITY if placement.realtime and cpu is not None else None
     return Resource(
         key=name,
         machine=here.machine,
         needs=(base_of(lab, here), base_of(lab, there)),
-        actions=(StartDevice(name, here.netns, here.name, there.name, rule_of(device)),),
-        expect=(
-            Expectation(Reading(DeviceState(name), Running()), "running", f"the XDP program at {here.ref}"),
-        ),
+        actions=(StartDevice(name, here.netns, here.name, there.name, rule, cpu, priority),),
+        expect=(Expectation(Reading(DeviceState(name), Running()), "running", f"the device at {here.ref}"),),
     )

@@ -58,8 +58,13 @@ class Placement:
         return FAR_PRIORITY if port in self.receivers else DEVICE_PRIORITY
 
     @property
-    def instrument_priority(self) -> int | None:
-        """Return the realtime priority of the instrument's threads; None: they run as others do.
+    def receiver_priority(self) -> int | None:
+        """Return the realtime priority of receiving threads: they sleep between batches, so they may come first."""
+        return INSTRUMENT_PRIORITY if self.realtime else None
+
+    @property
+    def sender_priority(self) -> int | None:
+        """Return the realtime priority of sending threads; None: they run as others do.
 
         A sender never sleeps, so it must not have one where anything else of the trial needs its CPU.
         """

@@ -107,7 +107,7 @@ class PinArrivals:
 
 @dataclass(frozen=True, slots=True)
 class StartDevice:
-    """Put an XDP program on an interface that sends frames out of another one; undone by stopping it."""
+    """Have the agent send what comes in at an interface out of another one; undone by stopping it."""
 
     device: str
     """Its id."""
@@ -119,6 +119,10 @@ class StartDevice:
     """The interface they leave by."""
     rule: tuple[tuple[str, str | int], ...] = (("kind", "all"),)
     """Which frames go through, as the agent's `rule` (contract, device.start)."""
+    cpu: int | None = None
+    """Of the thread that keeps the rule; None: it may run anywhere, or the rule needs no thread."""
+    priority: int | None = None
+    """SCHED_FIFO priority of that thread; None: as other threads."""
 
 
 Action = CreateNetns | Run | Write | PinArrivals | StartDevice

@@ -172,13 +172,15 @@ class StandingLab:
         words = (f"{name}={value}" for name, value in action.rule)
         argv = ("iolab-agent", "device.start", action.interface, action.towards, *words)
         undo = ("iolab-agent", "device.stop", action.interface)
-        params = {
+        params: dict[str, Json] = {
             "id": action.device,
             "netns": action.netns,
             "interface": action.interface,
             "rule": dict(action.rule),
             "action": {"kind": "forward", "interface": action.towards},
         }
+        thread = {"cpu": action.cpu, "priority": action.priority}
+        params |= {name: value for name, value in thread.items() if value is not None}
         self._devices.append(action.device)
         return _record(resource, action.netns, argv, undo), self._agent.begin("device.start", params)
 

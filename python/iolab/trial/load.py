@@ -15,7 +15,6 @@ from iolab.experiment.measures import Packets
 from iolab.lab.frames import mean_bytes, sizes_of
 from iolab.lab.packets import device_id
 from iolab.lab.placement import Way, next_hop, ways
-from iolab.lab.resources import scheduled
 from iolab.lab.shown import Interface, value_shown
 from iolab.trial.balance import Balance, Port, Snapshot, balances, drop_reasons, due_frames, offered_frames
 from iolab.trial.histograms import Summary, merged, summary
@@ -101,9 +100,9 @@ class LoadBench:
         """
         assert self.site.placement is not None
         try:
-            params = open_params(self.measure, self.directions, self.site.placement)
+            movable = not self.site.agent.hello.rootless
+            params = open_params(self.measure, self.directions, self.site.placement, movable=movable)
             self.ports = open_ports(self.site.agent, params)
-            self._schedule(self.site.placement.instrument_priority)
             self._macs = {way.name: self._mac(next_hop(self.site.lab, way)) for way in self.directions}
         except Refused as error:
             self.__exit__(None, None, None)
@@ -114,7 +113,6 @@ class LoadBench:
         self, _type: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
     ) -> None:
         """Close the ports, if they are open."""
-        self._schedule(None)
         try:
             self.site.agent.call("traffic.close", {"id": SET})
         except Refused:
@@ -149,12 +147,6 @@ class LoadBench:
             )
         uses = thread_uses(self.site, self.directions, ran, threads_before, threads_after)
         return self._record(trial, purpose, share_ratio, ran, before, after, uses)
-
-    def _schedule(self, priority: int | None) -> None:
-        """Give the agent's threads a priority; those that it starts for a trial inherit it."""
-        agent = self.site.agent
-        program, *words = scheduled(priority, str(agent.hello.pid))
-        agent.run((program, "--all-tasks", *words))  # an ordinary user may not: then all are normal
 
     def _record(
         self,

@@ -22,8 +22,13 @@ IPV6_NETWORK = "2001:2:0:"
 """RFC 5180: addresses for benchmarking."""
 
 
-def open_params(measure: Packets, directions: Sequence[Way], placement: Placement) -> dict[str, Json]:
-    """Return the parameters of traffic.open: one port for each end, with the halves that it needs."""
+def open_params(
+    measure: Packets, directions: Sequence[Way], placement: Placement, *, movable: bool = True
+) -> dict[str, Json]:
+    """Return the parameters of traffic.open: one port for each end, with the halves that it needs.
+
+    Where threads are not `movable` (an ordinary user's) none gets a priority.
+    """
     ends = {point.ref: point for way in directions for point in (way.source, way.target)}
     ports = []
     for ref, point in ends.items():
@@ -37,6 +42,8 @@ def open_params(measure: Packets, directions: Sequence[Way], placement: Placemen
                 "halves": "both" if sends and receives else "send" if sends else "receive",
                 "send_cpu": placement.senders.get(ref),
                 "receive_cpu": placement.receivers.get(ref),
+                "send_priority": placement.sender_priority if sends and movable else None,
+                "receive_priority": placement.receiver_priority if receives and movable else None,
                 "frame_bytes": max(size for size, _ in sizes_of(measure)),
             }
         )
@@ -73,7 +80,10 @@ def run_params(
         }
         for index, way in enumerate(directions)
     ]
-    receivers = [{"port": way.target.ref, "of": index} for index, way in enumerate(directions)]
+    # The kernel's thread that feeds a receiver runs on the same CPU: one that never slept would starve it.
+    receivers = [
+        {"port": way.target.ref, "of": index, "waiting": "wait"} for index, way in enumerate(directions)
+    ]
     return {"id": SET, "duration_ns": duration_ns, "senders": senders, "receivers": receivers, "drain": DRAIN}
 
 

@@ -112,3 +112,16 @@ def test_what_a_device_does_is_told_as_the_agents_rule(
     found = arranged(lab(forward="xdp", device=device))
     started = [a for r in found.values() for a in r.actions if isinstance(a, StartDevice)]
     assert [dict(one.rule) for one in started] == [rule, rule]
+
+
+def test_a_device_that_needs_a_thread_has_it_where_its_frames_come_in() -> None:
+    """Below what feeds it, for it never sleeps while frames come; where none come it may be anywhere."""
+    found = arranged(lab(forward="xdp", device={"delay": "1ms"}))
+    started = {a.interface: a for r in found.values() for a in r.actions if isinstance(a, StartDevice)}
+    pins = {a.interface: a for r in found.values() for a in r.actions if isinstance(a, PinArrivals)}
+    assert started["eth0"].cpu == pins["eth0"].cpu
+    assert (started["eth0"].priority or 99) < (pins["eth0"].priority or 0)
+    assert (started["eth1"].cpu, started["eth1"].priority) == (None, None)
+    program = arranged(lab(forward="xdp", device={"rate": 1000}))["device:dut.eth0"].actions[0]
+    assert isinstance(program, StartDevice)
+    assert (program.cpu, program.priority) == (None, None)

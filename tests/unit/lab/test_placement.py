@@ -69,9 +69,9 @@ def test_with_enough_cpus_nothing_shares_one(direction: str) -> None:
     directions = ways(made, make_topology(made), measure(direction=direction))
     found = place(directions, 3 * len(directions), realtime=True)
     assert found.shared() == ()
-    assert found.instrument_priority is not None
+    assert found.sender_priority is not None
     device, far = (found.priority(ref) or 0 for ref in ("dut.eth0", "tester.p1"))
-    assert device < far < found.instrument_priority
+    assert device < far < found.sender_priority
 
 
 @pytest.mark.parametrize("cpus", range(1, 9))
@@ -93,6 +93,6 @@ def test_a_sender_has_no_realtime_priority_where_others_need_its_cpu() -> None:
     """Both directions on two CPUs: it would never let the device run."""
     made = lab()
     directions = ways(made, make_topology(made), measure(direction="both-ways"))
-    assert place(directions, 2, realtime=True).instrument_priority is None
+    assert place(directions, 2, realtime=True).sender_priority is None
     assert place(directions, 2, realtime=True).priority("dut.eth0") is not None
     assert place(directions, 2).priority("dut.eth0") is None
