@@ -18,6 +18,7 @@ mod launch;
 mod netns;
 mod output;
 mod procfs;
+mod programs_kept;
 mod ready;
 mod rootless;
 mod series;

@@ -13,6 +13,7 @@ use crate::clock::now_ns;
 use crate::faults::Answer;
 use crate::host::Host;
 use crate::netns;
+use crate::programs_kept;
 use crate::sync::lock;
 
 /// The sets of ports that are open, by the controller's name; none while a set is being opened.
@@ -49,7 +50,14 @@ pub fn open(host: &Host, params: &TrafficOpen) -> Answer<TrafficOpened> {
         }
         table.insert(params.id.clone(), None);
     }
-    let opened = open_all(&params.ports).map(PortSet::new).map(Arc::new);
+    let mut kept = Vec::new();
+    let opened = keep_programs(host, &params.ports, &mut kept)
+        .and_then(|()| open_all(&params.ports))
+        .map(PortSet::new)
+        .map(Arc::new);
+    if opened.is_err() {
+        programs_kept::forget(host, &kept)?;
+    }
     let mut table = lock(&host.traffic.table);
     match opened {
         Ok(set) => {
@@ -62,6 +70,13 @@ pub fn open(host: &Host, params: &TrafficOpen) -> Answer<TrafficOpened> {
             Err(error)
         }
     }
+}
+
+fn keep_programs(host: &Host, ports: &[PortParams], kept: &mut Vec<u64>) -> Answer<()> {
+    for port in ports {
+        kept.extend(programs_kept::keep(host, port)?);
+    }
+    Ok(())
 }
 
 fn check(params: &TrafficOpen) -> Answer<()> {
@@ -131,6 +146,7 @@ pub fn close(host: &Host, params: &TrafficClose) -> Answer<Done> {
     };
     let set = set.ok_or_else(|| unknown(&params.id))?;
     close_set(&set);
+    programs_kept::put_back(host, set.ports.iter().map(|port| &port.params));
     Ok(Done {})
 }
 

@@ -136,7 +136,7 @@ fn tells_gone(argv: &[String], output: &str) -> bool {
 
 /// What each program says (in the C locale) when the device, the namespace or what was made in it has gone. The same words from
 /// another program can mean anything.
-const ALREADY_GONE: [(&str, &[&str]); 4] = [
+const ALREADY_GONE: [(&str, &[&str]); 5] = [
     (
         "ip",
         &[
@@ -170,6 +170,7 @@ const ALREADY_GONE: [(&str, &[&str]); 4] = [
         ],
     ),
     ("ethtool", &["No such device", "no device matches name"]),
+    ("umount", &["not mounted", "no mount point"]),
     (
         "bridge",
         &[

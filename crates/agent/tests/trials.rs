@@ -190,6 +190,48 @@ fn a_thread_with_a_priority_of_its_own_is_real_time_and_no_other_priority_is_tak
 }
 
 #[test]
+fn frames_that_do_not_fit_a_page_go_by_af_packet_and_the_reason_is_told() {
+    if !is_root("frames_that_do_not_fit_a_page_go_by_af_packet_and_the_reason_is_told") {
+        return;
+    }
+    let state = state_folder();
+    let mut lab = Lab::new(Agent::start(state.path()), "jumbo", 2);
+    for (netns, interface) in [(lab.netns[0].clone(), "right"), (lab.netns[1].clone(), "left")] {
+        lab.agent.run(&["ip", "-n", &netns, "link", "set", interface, "mtu", "9202"]);
+    }
+    let port = |place: usize, interface: &str, path: &str| json!({"name": interface, "netns": lab.netns[place], "interface": interface, "path": path, "frame_bytes": 9216});
+    let ports = json!([port(0, "right", "auto"), port(1, "left", "auto")]);
+    let forced: Vec<Value> = ["af_xdp", "bpf_live"].map(|path| json!([port(0, "right", path)])).into();
+    let opened = lab.agent.call("traffic.open", json!({"id": "set", "ports": ports}));
+    for port in opened["ports"].as_array().unwrap() {
+        for half in ["send", "receive"] {
+            assert!(port[half]["name"].as_str().unwrap().starts_with("AF_PACKET"), "{port}");
+            let reason = port[half]["fallbacks"][0].as_str().unwrap();
+            assert!(
+                reason.contains("AF_XDP carries frames of at most") && reason.contains("9212 B"),
+                "{reason}"
+            );
+        }
+    }
+    let mut large = sender("right", 1, &opened["ports"][1], 1000);
+    large["frames"]["sizes"] = json!([[9216, 1]]);
+    let params = json!({
+        "id": "set", "duration_ns": SECOND_NS / 5, "senders": [large], "receivers": [{"port": "left", "of": 0}],
+    });
+    let ran = lab.agent.call("traffic.run", params);
+    assert_received(&ran["senders"][0], &ran["receivers"][0]);
+    assert_eq!(
+        number(&ran["receivers"][0]["received_bytes"]),
+        9216 * number(&ran["receivers"][0]["received_frames"])
+    );
+    lab.agent.call("traffic.close", json!({"id": "set"}));
+    for ports in forced {
+        let refusal = lab.agent.refusal("traffic.open", json!({"id": "set", "ports": ports}));
+        assert_eq!(refusal["code"], -32001, "{refusal}");
+    }
+}
+
+#[test]
 fn a_hundred_thousand_frames_a_second_go_through_many_trials_of_one_set() {
     if !is_root("a_hundred_thousand_frames_a_second_go_through_many_trials_of_one_set") {
         return;
@@ -300,6 +342,85 @@ fn a_program_that_an_interface_carries_is_never_replaced_unasked() {
     assert_eq!(lab.link(1, "left"), before);
     lab.agent.call("device.stop", json!({"id": "theirs"}));
     assert!(!lab.link(1, "left").contains("prog/xdp"));
+}
+
+/// A program put on an interface as `ip link` does, without a link of its own, and a folder that keeps it.
+struct Theirs {
+    kept: tempfile::TempDir,
+}
+
+impl Theirs {
+    fn put(lab: &mut Lab) -> Self {
+        let kept = tempfile::tempdir().unwrap();
+        let folder = kept.path().to_str().unwrap();
+        lab.agent.run(&["mount", "-t", "bpf", "bpf", folder]);
+        let this = Self { kept };
+        let netns = lab.netns[1].clone();
+        let device = json!({"id": "theirs", "netns": netns, "interface": "left", "action": {"kind": "pass"}});
+        lab.agent.call("device.start", device);
+        let shown = lab.link(1, "left");
+        let id = shown.split_once("prog/xdp id ").unwrap().1.split(' ').next().unwrap();
+        let path = this.kept.path().join("pass");
+        iolab_traffic::keep_program(id.parse().unwrap(), &path).unwrap();
+        lab.agent.call("device.stop", json!({"id": "theirs"}));
+        let pinned = path.to_str().unwrap();
+        lab.agent.run(&["ip", "-n", &netns, "link", "set", "left", "xdpdrv", "pinned", pinned]);
+        this
+    }
+}
+
+impl Drop for Theirs {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.kept.path()).output();
+    }
+}
+
+/// Whether a BPF file system is mounted below a folder.
+fn keeps_programs(state: &std::path::Path) -> bool {
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+    mounts.contains(&format!("{}/bpf ", state.display()))
+}
+
+#[test]
+fn a_replaced_program_comes_back_on_close_and_after_a_crash() {
+    if !is_root("a_replaced_program_comes_back_on_close_and_after_a_crash") {
+        return;
+    }
+    let state = state_folder();
+    let mut lab = Lab::new(Agent::start(state.path()), "back", 2);
+    let _theirs = Theirs::put(&mut lab);
+    let before = lab.link(1, "left");
+    let ports =
+        json!([{"name": "far", "netns": lab.netns[1], "interface": "left", "path": "af_xdp", "force": true}]);
+    let open = json!({"id": "set", "ports": ports});
+    lab.agent.call("traffic.open", open.clone());
+    assert_ne!(lab.link(1, "left"), before);
+    assert!(keeps_programs(state.path()));
+    lab.agent.call("traffic.close", json!({"id": "set"}));
+    assert_eq!(lab.link(1, "left"), before);
+    assert!(!keeps_programs(state.path()));
+    let missing = json!({"id": "set", "ports": [open["ports"][0], {"name": "p", "interface": "none", "netns": lab.netns[0]}]});
+    assert_eq!(lab.agent.refusal("traffic.open", missing)["data"]["errno"], 19);
+    assert_eq!((lab.link(1, "left"), keeps_programs(state.path())), (before.clone(), false));
+
+    lab.agent.call("traffic.open", open);
+    // The namespaces are left as they are, so that the program's place is still there.
+    let Lab { agent, netns } = lab;
+    agent.crash();
+    let mut next = Agent::start(state.path());
+    let link = |agent: &mut Agent| agent.run(&["ip", "-d", "-n", &netns[1], "link", "show", "left"]);
+    eventually("the dead agent's program goes", || {
+        let shown =
+            Command::new("ip").args(["-d", "-n", &netns[1], "link", "show", "left"]).output().unwrap();
+        !String::from_utf8(shown.stdout).unwrap().contains("prog/xdp")
+    });
+    let journal = next.hello["predecessors"][0]["journal"].clone();
+    let keys = json!([format!("program:{}:left", netns[1])]);
+    let undone = next.call("journal.undo", json!({"journal": journal, "keys": keys}));
+    assert_eq!((&undone["undone"], &undone["failed"]), (&json!(1), &json!([])));
+    assert_eq!(link(&mut next), before);
+    assert_eq!(next.call("journal.undo", json!({"journal": journal}))["failed"], json!([]));
+    assert!(!keeps_programs(state.path()) && netns.iter().all(|name| !netns_exists(name)));
 }
 
 #[test]

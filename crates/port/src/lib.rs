@@ -23,7 +23,9 @@ mod sys;
 mod tap;
 mod xdp;
 
-pub use bpf::{lost_randomly, Attach, Device, DeviceStats, DropReasons, FrameMatch, Rule, Then, WordMatch};
+pub use bpf::{
+    keep_program, lost_randomly, Attach, Device, DeviceStats, DropReasons, FrameMatch, Rule, Then, WordMatch,
+};
 pub use error::PortError;
 pub use interface::{AttachedProgram, Interface, InterfaceCounters};
 pub use live::{BpfLive, BpfLiveTx};

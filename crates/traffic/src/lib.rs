@@ -18,4 +18,5 @@ mod send;
 mod trial;
 
 pub use device::RunningDevice;
-pub use ports::{OpenPort, PortSet};
+pub use iolab_port::keep_program;
+pub use ports::{attached_program, OpenPort, PortSet};

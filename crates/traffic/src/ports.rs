@@ -74,6 +74,12 @@ impl OpenPort {
     }
 }
 
+/// The number of the XDP program that an interface of the calling thread's namespace carries, and whether it is in the driver.
+pub fn attached_program(interface: &str) -> Option<(u32, bool)> {
+    let program = Interface::find(interface).ok()?.program?;
+    Some((program.program_id, program.mode == "native"))
+}
+
 fn used(path: &iolab_port::Path, mut fallbacks: Vec<String>) -> PathUsed {
     fallbacks.extend(path.fallbacks.iter().cloned());
     PathUsed { name: path.name.clone(), fallbacks }

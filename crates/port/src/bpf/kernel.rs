@@ -1,8 +1,10 @@
 //! bpf(2): makes maps, loads programs, attaches them to interfaces. What programs do is said elsewhere.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use crate::error::PortError;
 use crate::interface::{self, Interface};
@@ -12,6 +14,7 @@ const MAP_CREATE: u32 = 0;
 const MAP_LOOKUP: u32 = 1;
 const MAP_UPDATE: u32 = 2;
 const PROG_LOAD: u32 = 5;
+const OBJ_PIN: u32 = 6;
 const PROG_GET_FD_BY_ID: u32 = 13;
 const RAW_TRACEPOINT_OPEN: u32 = 17;
 const LINK_CREATE: u32 = 28;
@@ -104,6 +107,14 @@ struct TracepointSpec {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
+struct PinSpec {
+    path: u64,
+    object: u32,
+    flags: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
 struct LinkId {
     link: u32,
 }
@@ -116,7 +127,7 @@ struct ById {
     flags: u32,
 }
 
-plain!(MapSpec, MapEntry, ProgramSpec, LinkSpec, TracepointSpec, LinkId, ById);
+plain!(MapSpec, MapEntry, ProgramSpec, LinkSpec, TracepointSpec, PinSpec, LinkId, ById);
 
 /// A map of the kernel, alive as long as it or a program that uses it is.
 #[derive(Debug)]
@@ -268,6 +279,19 @@ impl Program {
         // SAFETY: the call returned a new descriptor.
         Ok(Self(unsafe { sys::own(fd) }))
     }
+}
+
+/// Keeps the program that the kernel knows by `program_id` alive at a path in a BPF file system, whoever ends.
+///
+/// # Errors
+/// When there is no such program, the path is not in a BPF file system, or exists.
+pub fn keep_program(program_id: u32, path: &Path) -> io::Result<()> {
+    let program = Program::by_id(program_id)?;
+    let name = CString::new(path.as_os_str().as_bytes())?;
+    let mut spec =
+        PinSpec { path: name.as_ptr() as u64, object: sys::unsigned(program.0.as_raw_fd()), flags: 0 };
+    // SAFETY: the name ends with a zero and outlives the call; the kernel reads it only.
+    unsafe { sys::bpf(OBJ_PIN, &mut spec) }.map(drop)
 }
 
 /// A program on an interface, until dropped; gone with the process in any case.

@@ -9,7 +9,7 @@ mod receive;
 
 pub use device::{lost_randomly, Device, DeviceStats, Rule, Then};
 pub use drop_reasons::DropReasons;
-pub use kernel::Attach;
+pub use kernel::{keep_program, Attach};
 pub(crate) use live::LiveProgram;
 pub(crate) use receive::ReceiveProgram;
 pub use receive::{FrameMatch, WordMatch};
