@@ -89,21 +89,7 @@ def spec(across: Across, upward: Up, lines: Sequence[Line], words: Words) -> str
     x = alt.X("x:Q", scale=_scale(ends, 18, log=across.log), axis=_ticks(across), title=across.title)
 
     def y(field: str) -> alt.Y:
-        if upward.floor:
-            scale = alt.Scale(
-                type="symlog", constant=upward.floor / 9, domain=list(upward.domain), nice=False, padding=0
-            )
-            axis = alt.Axis(
-                grid=True,
-                gridOpacity=0.6,
-                values=_decades(upward),
-                labelExpr="'' + datum.value",
-                titlePadding=8,
-            )
-        else:
-            scale = _scale(upward.domain, 0, log=upward.log)
-            axis = alt.Axis(grid=True, gridOpacity=0.6, tickCount=5, titlePadding=8)
-        return alt.Y(f"{field}:Q", scale=scale, axis=axis, title=upward.title)
+        return _upward(field, upward)
 
     colour = alt.Stroke(
         "series:N",
@@ -142,6 +128,18 @@ def spec(across: Across, upward: Up, lines: Sequence[Line], words: Words) -> str
         vertex.encode(x=x, y=y("mean"), tooltip=mean_tips),
     )
     return json.dumps(styled(layers).to_dict())
+
+
+def _upward(field: str, upward: Up) -> alt.Y:
+    """The axis of the values, for one field of the data."""
+    axis = alt.Axis(grid=True, gridOpacity=0.6, tickCount=5, titlePadding=8)
+    scale = _scale(upward.domain, 0, log=upward.log)
+    if upward.floor:  # a ninth of it: zero lies a whole decade below the floor
+        axis.values, axis.labelExpr, axis.tickCount = _decades(upward), "'' + datum.value", alt.Undefined
+        scale = alt.Scale(
+            type="symlog", constant=upward.floor / 9, domain=list(upward.domain), nice=False, padding=0
+        )
+    return alt.Y(f"{field}:Q", scale=scale, axis=axis, title=upward.title)
 
 
 def _scale(ends: Sequence[float], padding: int, *, log: bool) -> alt.Scale:

@@ -159,7 +159,7 @@ def test_a_hundred_thousand_trials_take_eight_seconds_at_most(
         return {f"m{index}": (own, "s") for index, own in enumerate(random.lognormal(20, 0.02, 12).tolist())}
 
     records, plan = make_run(factors, blocks, value, baseline={"f0": "0"})
-    begin_ns = time.perf_counter_ns()
+    begin_ns = time.process_time_ns()
     analysis = analyse(records, plan)
     assert len(analysis.estimates) == 12 * int(np.prod(levels))
-    assert time.perf_counter_ns() - begin_ns <= 8e9
+    assert time.process_time_ns() - begin_ns <= 8e9

@@ -175,9 +175,9 @@ def test_a_large_run_is_bounded_and_says_so() -> None:
     }
     run, experiment = quickstart(3, factors=factors, outlier=False)
     analysis = analyse(run.trials, run.plan)
-    begin = time.monotonic()
+    begin = time.process_time()
     text = report.html(run, analysis, experiment, "1.2.3")
-    assert time.monotonic() - begin < 10
+    assert time.process_time() - begin < 10
     assert "Shown: 200 of 1200 cells" in text
     assert "Charted: 480 of 1200 cells" in text
     assert len(text) < 15_000_000
