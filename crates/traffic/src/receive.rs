@@ -137,7 +137,7 @@ impl<'a> Listener<'a> {
             last: first,
             begin_ns,
             looked_ns: begin_ns,
-            stamps_itself: false,
+            stamps_itself: true, // until a frame tells otherwise
             lapses,
             lapse_count: 0,
         })
@@ -196,7 +196,7 @@ impl<'a> Listener<'a> {
     /// Sleep when there is not much to do. Not looking is then meant, but not for longer than that.
     fn rest(&mut self, arrived: usize) -> Result<(), PortError> {
         let begin_ns = self.looked_ns;
-        if arrived == 0 {
+        if arrived == 0 && self.stamps_itself {
             // A frame ends the sleep sooner, and only the kernel knows how long the thread was ready by then.
             let before = self.eye.look();
             self.port.wait(WAIT_MS)?;
