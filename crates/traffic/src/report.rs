@@ -129,6 +129,7 @@ fn receiver(
         unknown_flow_frames: books.stray.unknown_flow_frames,
         latency_ns: histogram(&books.latency),
         reorder_extent_frames: histogram(&books.reorder_extent),
+        reorder_density: books.reorder_density.into(),
         flows: flows(&books.flows),
         socket: SocketCounts {
             received_frames: port.received_frames,

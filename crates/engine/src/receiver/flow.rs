@@ -1,5 +1,6 @@
 //! One flow: what each arriving sequence number means.
 
+use super::density::Density;
 use super::report::FlowReport;
 use super::window::Windows;
 
@@ -37,6 +38,8 @@ pub(super) struct Flow {
     latency_max_ns: u64,
     extent_max_frames: u64,
     hole_count: u64,
+    /// Some of its frames are not placed in the density yet.
+    unplaced: bool,
 }
 
 impl Flow {
@@ -53,6 +56,7 @@ impl Flow {
             latency_max_ns: 0,
             extent_max_frames: 0,
             hole_count: 0,
+            unplaced: false,
         }
     }
 
@@ -64,9 +68,14 @@ impl Flow {
         index: usize,
         windows: &mut Windows,
         jumps: &mut Jumps,
+        density: &mut Density,
     ) -> Arrival {
         if sequence >= self.next {
             if sequence > self.next {
+                if !self.unplaced {
+                    density.begin(index, self.next);
+                    self.unplaced = true;
+                }
                 windows.unmark(index, self.next, sequence);
                 jumps.note(index, self.hole_count, Jump { from: self.next, arrival: self.unique_frames });
                 self.hole_count += 1;
@@ -74,9 +83,29 @@ impl Flow {
             windows.mark(index, sequence);
             self.next = sequence.saturating_add(1);
             self.unique_frames += 1;
+            if self.unplaced {
+                self.unplaced = !density.arrive(index, sequence, self.next, windows);
+            } else {
+                density.note_in_place();
+            }
             return Arrival::InOrder;
         }
-        self.arrive_late(sequence, index, windows, jumps)
+        let arrival = self.arrive_late(sequence, index, windows, jumps);
+        if matches!(arrival, Arrival::Reordered { .. }) {
+            if !self.unplaced {
+                // All before are placed, so its own place was given up.
+                density.begin(index, self.next);
+            }
+            self.unplaced = !density.arrive(index, sequence, self.next, windows);
+        }
+        arrival
+    }
+
+    /// Nothing more will come: place what is left in the density.
+    pub fn finish(&self, index: usize, windows: &Windows, density: &mut Density) {
+        if self.unplaced {
+            density.finish(index, self.next, windows);
+        }
     }
 
     fn arrive_late(&mut self, sequence: u64, index: usize, windows: &mut Windows, jumps: &Jumps) -> Arrival {
@@ -183,7 +212,9 @@ mod tests {
 
     fn arrivals_of(sequences: &[u64]) -> Vec<Arrival> {
         let (mut flow, mut windows, mut jumps) = (Flow::new(), Windows::new(1, 64), Jumps::new(1));
-        sequences.iter().map(|&sequence| flow.arrive(sequence, 0, &mut windows, &mut jumps)).collect()
+        let mut density = Density::new(1);
+        let mut arrive = |&sequence| flow.arrive(sequence, 0, &mut windows, &mut jumps, &mut density);
+        sequences.iter().map(&mut arrive).collect()
     }
 
     #[test]

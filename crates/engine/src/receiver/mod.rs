@@ -3,6 +3,7 @@
 //! One receiver per direction. Memory is taken when it is made; receiving a frame is O(1) apart from holes, whose
 //! clearing is paid for by the frames that are missing, up to one window.
 
+mod density;
 mod flow;
 mod report;
 mod window;
@@ -13,6 +14,7 @@ use crate::error::EngineError;
 use crate::histogram::Histogram;
 use crate::time::Nanos;
 
+use density::Density;
 use flow::{Arrival, Flow, Jumps};
 pub use report::{FlowReport, ReceiverReport, ReceiverTotals};
 use window::Windows;
@@ -74,6 +76,7 @@ pub struct Receiver {
     flows: Box<[Flow]>,
     jumps: Jumps,
     windows: Windows,
+    density: Density,
     stray: StrayCounts,
     latency: Histogram,
     flow_latency: Box<[Histogram]>,
@@ -105,6 +108,7 @@ impl Receiver {
             flows: vec![Flow::new(); flows].into(),
             jumps: Jumps::new(flows),
             windows: Windows::new(flows, window_frames),
+            density: Density::new(flows),
             stray: StrayCounts::default(),
             latency: Histogram::new(),
             flow_latency: vec![Histogram::new(); histograms].into(),
@@ -168,7 +172,7 @@ impl Receiver {
     }
 
     /// Close the balance against what was sent on each flow.
-    pub fn finish(self, sent_per_flow: &[u64]) -> Result<ReceiverReport, EngineError> {
+    pub fn finish(mut self, sent_per_flow: &[u64]) -> Result<ReceiverReport, EngineError> {
         if sent_per_flow.len() != self.flows.len() {
             return Err(EngineError::SentCounts { seen: sent_per_flow.len(), count: self.flows.len() });
         }
@@ -176,6 +180,9 @@ impl Receiver {
         let flows: Box<[FlowReport]> = reports.collect();
         let mut totals = ReceiverTotals::default();
         flows.iter().for_each(|flow| totals.add(flow));
+        for (index, flow) in self.flows.iter().enumerate() {
+            flow.finish(index, &self.windows, &mut self.density);
+        }
         Ok(ReceiverReport {
             totals,
             stray: self.stray,
@@ -185,6 +192,7 @@ impl Receiver {
             last_at: self.last_at,
             latency: self.latency,
             reorder_extent: self.extents,
+            reorder_density: self.density.counts(),
             flow_latency: self.flow_latency,
             flows,
         })
@@ -197,7 +205,7 @@ impl Receiver {
             self.stray.unknown_flow_frames += 1;
             return;
         };
-        match flow.arrive(stamp.sequence, index, &mut self.windows, &mut self.jumps) {
+        match flow.arrive(stamp.sequence, index, &mut self.windows, &mut self.jumps, &mut self.density) {
             Arrival::InOrder => {}
             Arrival::Reordered { extent } => self.extents.record(extent),
             Arrival::Duplicate | Arrival::TooLate => return,

@@ -107,6 +107,9 @@ pub struct ReceiverReport {
     pub latency: Histogram,
     /// Reordering extents (RFC 4737 section 4.2.1): exact back to a flow's 16th newest hole, a lower bound beyond.
     pub reorder_extent: Histogram,
+    /// Reorder density (RFC 5236 section 4): displacements, late ones above zero, and how many first copies had them. Those
+    /// displaced by more than 16 are not in it: they count as lost there.
+    pub reorder_density: Box<[(i8, u64)]>,
     /// Latency of each flow, when there are at most 256 [ns].
     pub flow_latency: Box<[Histogram]>,
     /// The balance of each flow.

@@ -34,6 +34,13 @@ impl Windows {
         before
     }
 
+    /// Whether `sequence`, which is within the window, is marked.
+    #[inline]
+    pub fn is_marked(&self, flow: usize, sequence: u64) -> bool {
+        let (word, bit) = self.place(flow, sequence);
+        self.words[word] & bit != 0
+    }
+
     /// Unmark the sequence numbers from `first` up to but not including `end`.
     pub fn unmark(&mut self, flow: usize, first: u64, end: u64) {
         let mut at = first.max(end.saturating_sub(self.frames()));

@@ -203,6 +203,9 @@ pub struct ReceiverReport {
     pub latency_ns: Histogram,
     /// Reordering extents (RFC 4737 section 4.2.1).
     pub reorder_extent_frames: Histogram,
+    /// Reorder density (RFC 5236): pairs of a displacement, -16 to 16, and how many first copies had it.
+    #[serde(default)]
+    pub reorder_density: Vec<(i8, u64)>,
     /// The flows in short.
     pub flows: FlowSummary,
     /// The socket's counters.
