@@ -2,13 +2,18 @@
 
 import gzip
 import json
+import os
+import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.netns.conftest import IOLAB
 
+NOBODY = 65534
 pytestmark = [pytest.mark.netns, pytest.mark.timeout(180)]
 Iolab = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -110,6 +115,78 @@ def test_the_loss_of_a_device_is_measured(iolab: Iolab, tmp_path: Path) -> None:
         - min(0, sheet["unexplained_frames"])
     )
     assert drops["device dut.eth0", "rule"] == pytest.approx(reached / 10, abs=1)
+
+
+def test_a_device_that_delays_frames_is_measured(iolab: Iolab, tmp_path: Path) -> None:
+    """No frame is earlier than 3 ms, and the median is not much later; all arrive."""
+    measure = "kind: latency, rate: 2kpps, duration: 500ms"
+    done = iolab("run", experiment(tmp_path / "x.yaml", measure, "xdp, device: {delay: 3ms}"))
+    record, raw = trial(done, tmp_path)
+    assert record["status"] == "ok", record["reason"]
+    assert record["metrics"]["latency_min_ns"]["value"] >= 3_000_000
+    if not raw["load_trials"][0]["perturbations"]:
+        assert record["metrics"]["latency_p50_ns"]["value"] < 3_500_000
+        assert record["metrics"]["loss_ratio"]["value"] == 0
+
+
+def test_a_device_that_stands_still_shows_in_the_highest_latency(iolab: Iolab, tmp_path: Path) -> None:
+    """20 ms in every 100: frames that come in it wait for its end, so the highest latency is its length."""
+    measure = "kind: latency, rate: 2kpps, duration: 500ms"
+    device = "xdp, device: {stall: {length: 20ms, every: 100ms}}"
+    done = iolab("run", experiment(tmp_path / "x.yaml", measure, device))
+    record, raw = trial(done, tmp_path)
+    assert record["status"] == "ok", record["reason"]
+    assert record["metrics"]["latency_max_ns"]["value"] > 19_000_000
+    if not raw["load_trials"][0]["perturbations"]:
+        assert record["metrics"]["latency_p50_ns"]["value"] < 1_000_000
+
+
+def test_a_random_loss_is_within_its_99_percent_interval(iolab: Iolab, tmp_path: Path) -> None:
+    """1 % of about 10 000 frames that reached the device."""
+    measure = "kind: latency, rate: 20kpps, duration: 500ms"
+    done = iolab("run", experiment(tmp_path / "x.yaml", measure, "xdp, device: {loss_ratio: 1%, seed: 7}"))
+    _, raw = trial(done, tmp_path)
+    (sheet,) = raw["load_trials"][0]["balance"]
+    ruled = sum(drop["frames"] for drop in sheet["drops"] if drop["reason"] == "rule")
+    reached = sheet["forwarded_frames"] + ruled
+    assert abs(ruled - 0.01 * reached) < 2.5758 * (reached * 0.01 * 0.99) ** 0.5
+
+
+def test_the_kernels_reasons_for_drops_are_in_the_samples(iolab: Iolab, tmp_path: Path) -> None:
+    """A bridge that is offered far more than it forwards drops packets, and the kernel says why."""
+    measure = "kind: latency, rate: 2Mpps, duration: 200ms"
+    done = iolab("run", experiment(tmp_path / "x.yaml", measure))
+    _, raw = trial(done, tmp_path)
+    (load,) = raw["load_trials"]
+    facts = json.loads((tmp_path / done.stdout.splitlines()[-1] / "facts.json").read_text())
+    if not facts["features"].get("trace:drop-reasons"):
+        pytest.skip("this kernel does not tell why it drops packets")
+    full = sum(drop["frames"] for sheet in load["balance"] for drop in sheet["drops"]
+               if drop["place"] != "receiver")  # fmt: skip
+    assert sum(load["drop_reasons"].values()) >= full
+
+
+def test_an_ordinary_user_sends_and_receives_frames_too(unchanged_host: None) -> None:
+    """By AF_PACKET where a program may not be loaded, and the report says so; every frame is accounted for."""
+    with tempfile.TemporaryDirectory() as folder:  # pytest's own folders are closed to other users
+        home = Path(folder)
+        experiment(home / "x.yaml", "kind: latency, rate: 2kpps, duration: 500ms")
+        shutil.chown(home, NOBODY, NOBODY)
+        environment = {"PATH": os.environ["PATH"], "HOME": folder, "IOLAB_STATE_DIR": f"{folder}/state"}
+        environment |= {name: os.environ[name] for name in ("IOLAB_AGENT",) if name in os.environ}
+        user: list[str | Path] = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+        if subprocess.run([*user, IOLAB, "--version"], capture_output=True).returncode:
+            pytest.skip("an ordinary user cannot read this Python: .venv's lies in a closed folder")
+        argv = [*user, IOLAB, "run", "x.yaml"]
+        done = subprocess.run(argv, cwd=home, env=environment, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        record, raw = trial(done, home)
+        assert record["status"] == "ok", record["reason"]
+        (received,) = [port for port in raw["ports"] if port["half"] == "receive"]
+        assert received["path"].startswith("AF_PACKET")
+        assert received["fallbacks"]
+        (load,) = raw["load_trials"]
+        assert load["forwarded_frames"] > 900 or load["perturbations"]
 
 
 @pytest.mark.parametrize(
