@@ -10,7 +10,7 @@ SHORTEST_S = 0.05
 """No trial is shorter: its start and end would weigh [s]."""
 SCOUT_FRAMES = 5_000
 """Frames of a trial that only estimates: a queue of 256 is then no more than 5 % of them."""
-SCOUT_S = 0.5
+SCOUT_S = 0.3
 """From which duration on it is worth while to estimate in less than a deciding trial [s]."""
 
 
@@ -38,7 +38,7 @@ def overload_s(load_fps: float, rate_fps: float, queue_frames: float, goal: Goal
 
 def outlast_frames(queue_frames: float) -> float:
     """Return how many frames too many fill a queue of this estimated length, and show a loss [frames]."""
-    return 1.5 * queue_frames + 3 * EXPECTED_LOSSES
+    return 1.3 * queue_frames + 3 * EXPECTED_LOSSES
 
 
 def trial_at(load_fps: float, duration_s: float, goal: Goal) -> LoadTrial:

@@ -19,8 +19,10 @@ from .types import Goal, LoadTrial, Stop, StopReason
 from .view import View
 from .votes import Votes
 
-BELOW, ABOVE = 0.2, 0.6
+BELOW, ABOVE = 0.2, 0.7
 """Where the bounds of a calm device are tried [per width]: a pass costs the same anywhere, a failure less higher up."""
+QUICKEST = 0.05
+"""Overload at which a slow device is estimated: its queue overflows within a scouting trial, half of what is near."""
 MORE_IF_NOISY = 4
 """Further overloaded trials of a noisy device: six may agree by chance, ten hardly."""
 
@@ -87,7 +89,7 @@ def confirm(view: View, capacity: Capacity, goal: Goal, fewest_saturated: int) -
     if view.saturated < enough:
         # As near as a trial of scouting length allows: the nearer, the longer until the queue has overflowed.
         quick = outlast_frames(capacity.queue_frames) / (scout_s(rate, goal) * rate)
-        load = min(rate * (1 + max(leeway, min(quick, 0.02))), view.top_fps)
+        load = min(rate * (1 + max(leeway, min(quick, QUICKEST))), view.top_fps)
         return trial_at(load, overload_s(load, rate, capacity.queue_frames, goal), goal)
     if is_vague(capacity, goal):
         return overload
