@@ -7,7 +7,8 @@
 use std::os::fd::RawFd;
 
 use super::assembler::{Assembler, Condition, Helper, Label, Operation, Register, Width};
-use super::kernel::{Attach, Attachment, Map, MapKind, Program};
+use super::attachment::{Attach, Attachment};
+use super::kernel::{Map, MapKind, Program};
 use super::{context, XDP_DROP, XDP_PASS, XDP_TX};
 use crate::error::PortError;
 use crate::interface::Interface;

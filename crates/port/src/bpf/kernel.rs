@@ -1,4 +1,4 @@
-//! bpf(2): makes maps, loads programs, attaches them to interfaces. What programs do is said elsewhere.
+//! bpf(2): makes maps and loads programs. Where they are attached and what they do is said elsewhere.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -7,7 +7,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::error::PortError;
-use crate::interface::{self, Interface};
 use crate::sys::{self, plain, Mapping};
 
 const MAP_CREATE: u32 = 0;
@@ -17,24 +16,9 @@ const PROG_LOAD: u32 = 5;
 const OBJ_PIN: u32 = 6;
 const PROG_GET_FD_BY_ID: u32 = 13;
 const RAW_TRACEPOINT_OPEN: u32 = 17;
-const LINK_CREATE: u32 = 28;
-const LINK_DETACH: u32 = 34;
-const ATTACH_TYPE_XDP: u32 = 37;
+pub(super) const ATTACH_TYPE_XDP: u32 = 37;
 /// The map's values can be mapped into a process (BPF_F_MMAPABLE).
 const MMAPABLE: u32 = 1 << 10;
-const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
-const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
-
-/// How an XDP program is put on an interface.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Attach {
-    /// in the driver, or else in the stack with the reason stated
-    NativeFirst,
-    /// in the driver only
-    Native,
-    /// in the stack only: later and slower, but every interface has it
-    Generic,
-}
 
 /// Kinds of programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,15 +74,6 @@ struct ProgramSpec {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct LinkSpec {
-    program: u32,
-    interface: u32,
-    attach_type: u32,
-    flags: u32,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy)]
 struct TracepointSpec {
     name: u64,
     program: u32,
@@ -115,19 +90,13 @@ struct PinSpec {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct LinkId {
-    link: u32,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy)]
 struct ById {
     id: u32,
     next_id: u32,
     flags: u32,
 }
 
-plain!(MapSpec, MapEntry, ProgramSpec, LinkSpec, TracepointSpec, PinSpec, LinkId, ById);
+plain!(MapSpec, MapEntry, ProgramSpec, TracepointSpec, PinSpec, ById);
 
 /// A map of the kernel, alive as long as it or a program that uses it is.
 #[derive(Debug)]
@@ -267,12 +236,7 @@ impl Program {
         self.0.as_raw_fd()
     }
 
-    /// Hangs the program on an interface in the stack, for as long as the descriptor is open.
-    pub(super) fn link_generic(&self, interface: u32) -> io::Result<OwnedFd> {
-        link(self, interface, XDP_FLAGS_SKB_MODE)
-    }
-
-    fn by_id(id: u32) -> io::Result<Self> {
+    pub(super) fn by_id(id: u32) -> io::Result<Self> {
         let mut spec = ById { id, next_id: 0, flags: 0 };
         // SAFETY: the attributes hold no addresses.
         let fd = unsafe { sys::bpf(PROG_GET_FD_BY_ID, &mut spec) }?;
@@ -294,130 +258,10 @@ pub fn keep_program(program_id: u32, path: &Path) -> io::Result<()> {
     unsafe { sys::bpf(OBJ_PIN, &mut spec) }.map(drop)
 }
 
-/// A program on an interface, until dropped; gone with the process in any case.
-#[derive(Debug)]
-pub(super) struct Attachment {
-    // The link goes before the program that it replaced comes back.
-    link: Option<OwnedFd>,
-    pub(super) mode: &'static str,
-    pub(super) fallback: Option<String>,
-    replaced: Option<Replaced>,
-}
-
-#[derive(Debug)]
-struct Replaced {
-    program: Program,
-    index: u32,
-    flags: u32,
-}
-
-impl Attachment {
-    /// Attaches; an interface that carries a program already is refused unless `force`.
-    pub(super) fn new(
-        program: &Program,
-        interface: &Interface,
-        attach: Attach,
-        force: bool,
-    ) -> Result<Self, PortError> {
-        let mut this = Self { link: None, mode: "native", fallback: None, replaced: None };
-        if let Some(present) = interface.program {
-            let refusal = || PortError::ProgramPresent {
-                name: interface.name.clone(),
-                program_id: present.program_id,
-                mode: present.mode,
-            };
-            if !force {
-                return Err(refusal());
-            }
-            // A program that hangs on somebody's link can be removed by its owner only.
-            this.replaced = Some(Replaced::remove(interface.index, present).map_err(|_| refusal())?);
-        }
-        let doing = "attaching an XDP program";
-        if attach != Attach::Generic {
-            match link(program, interface.index, XDP_FLAGS_DRV_MODE) {
-                Ok(link) => {
-                    this.link = Some(link);
-                    return Ok(this);
-                }
-                Err(errno) if attach == Attach::Native => return Err(PortError::of(doing, "bpf")(errno)),
-                Err(errno) => this.fallback = Some(format!("native XDP refused: {errno}")),
-            }
-        }
-        this.link =
-            Some(link(program, interface.index, XDP_FLAGS_SKB_MODE).map_err(PortError::of(doing, "bpf"))?);
-        this.mode = "generic";
-        Ok(this)
-    }
-}
-
-impl Drop for Attachment {
-    fn drop(&mut self) {
-        if let Some(link) = self.link.take() {
-            let mut spec = LinkId { link: sys::unsigned(link.as_raw_fd()) };
-            // Closing is not enough at once: a process being started holds a copy of the descriptor for a moment.
-            // SAFETY: the attributes hold no addresses. A failure leaves what closing does.
-            let _ = unsafe { sys::bpf(LINK_DETACH, &mut spec) };
-        }
-        if let Some(replaced) = self.replaced.take() {
-            // Nobody is left to tell when this fails; the interface is then without a program, as `ip link` shows.
-            let _ = interface::set_program(replaced.index, replaced.program.0.as_raw_fd(), replaced.flags);
-        }
-    }
-}
-
-impl Replaced {
-    fn remove(index: u32, present: interface::AttachedProgram) -> io::Result<Self> {
-        let program = Program::by_id(present.program_id)?;
-        let flags = if present.mode == "native" { XDP_FLAGS_DRV_MODE } else { XDP_FLAGS_SKB_MODE };
-        interface::set_program(index, -1, flags)?;
-        Ok(Self { program, index, flags })
-    }
-}
-
-fn link(program: &Program, interface: u32, flags: u32) -> io::Result<OwnedFd> {
-    let program = sys::unsigned(program.0.as_raw_fd());
-    let mut spec = LinkSpec { program, interface, attach_type: ATTACH_TYPE_XDP, flags };
-    // SAFETY: the attributes hold no addresses.
-    let fd = unsafe { sys::bpf(LINK_CREATE, &mut spec) }?;
-    // SAFETY: the call returned a new descriptor.
-    Ok(unsafe { sys::own(fd) })
-}
-
-#[cfg(test)]
-#[allow(dead_code, clippy::unwrap_used, clippy::cast_possible_truncation)] // only the namespaces are used here
-#[path = "../../tests/lab/mod.rs"]
-mod lab;
-
 #[cfg(test)]
 mod tests {
     use super::super::assembler::Assembler;
     use super::*;
-    use crate::port::RxPort;
-    use crate::xdp::{AfXdp, Direction};
-
-    /// A program put there by `ip link` is refused, replaced only by force, and back when the port closes.
-    #[test]
-    fn a_replaced_program_comes_back() {
-        let Some(lab) = lab::Lab::new() else { return };
-        lab::inside(&lab.rx, || {
-            let mut pass = Assembler::default();
-            pass.exit_with(super::super::XDP_PASS);
-            let theirs = Program::load("theirs", &pass.finish()).unwrap();
-            let index = Interface::find("east").unwrap().index;
-            interface::set_program(index, theirs.0.as_raw_fd(), XDP_FLAGS_DRV_MODE).unwrap();
-            let before = Interface::find("east").unwrap().program;
-            assert_eq!(before.unwrap().mode, "native");
-            let port = AfXdp::new("east", Direction::Receive);
-            let seen = port.open_rx().map(drop).unwrap_err();
-            assert!(matches!(seen, PortError::ProgramPresent { mode: "native", .. }), "{seen:?}");
-            assert_eq!(Interface::find("east").unwrap().program, before);
-            let ours = AfXdp { force: true, ..port }.open_rx().unwrap();
-            assert_ne!(Interface::find("east").unwrap().program, before);
-            assert_eq!(ours.path().name, "AF_XDP native copy");
-            drop(ours);
-            assert_eq!(Interface::find("east").unwrap().program, before);
-        });
-    }
 
     /// What the verifier says of a wrong program reaches the error.
     #[test]

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::os::fd::{OwnedFd, RawFd};
 
 use super::assembler::{Assembler, Condition, Helper, Operation, Register, Width};
+use super::attachment::link_generic;
 use super::kernel::{Map, MapKind, Program};
 use super::XDP_DROP;
 use crate::error::PortError;
@@ -78,7 +79,7 @@ impl Kept {
         let keep = || {
             sys::leave_network()?;
             let _namespace = File::open("/proc/thread-self/ns/net")?;
-            Ok(Self { _link: program.link_generic(LOOPBACK_INDEX)?, _namespace })
+            Ok(Self { _link: link_generic(program, LOOPBACK_INDEX)?, _namespace })
         };
         // In a thread of its own, which ends with the namespace it was moved to.
         let kept = std::thread::scope(|scope| {

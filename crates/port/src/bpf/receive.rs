@@ -3,7 +3,8 @@
 use std::os::fd::RawFd;
 
 use super::assembler::{Assembler, Condition, Helper, Operation, Register, Width};
-use super::kernel::{Attachment, Map, MapKind, Program};
+use super::attachment::Attachment;
+use super::kernel::{Map, MapKind, Program};
 use super::{context, XDP_PASS};
 use crate::error::PortError;
 use crate::interface::Interface;
