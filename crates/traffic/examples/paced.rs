@@ -41,7 +41,8 @@ fn frames(frame_bytes: u16) -> Result<FrameParams, Box<dyn Error>> {
     })
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+/// The port and the sender that the command line asks for, and for how long.
+fn asked() -> Result<(PortParams, SenderParams, u64), Box<dyn Error>> {
     let mut words = std::env::args().skip(1);
     let interface = words.next().ok_or("which interface? see the head of this file")?;
     let mut path = PathChoice::AfXdp;
@@ -82,6 +83,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         stall_threshold_ns: 100_000,
         limit_frames: None,
     };
+    Ok((port, sender, seconds))
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let (port, sender, seconds) = asked()?;
     let said = |error: iolab_protocol::ErrorObject| error.message;
     let set = PortSet::new(vec![OpenPort::open(&port).map_err(said)?]);
     let run = TrafficRun {
