@@ -6,6 +6,8 @@ from .types import NS_PER_S, Goal, LoadTrial
 
 EXPECTED_LOSSES = 10
 """Frames that may be lost in a trial that decides: with fewer, one stray frame would decide."""
+SPARE = 1.001
+"""Loads are rounded to whole frames/s and a sender may slip a little: a trial must not miss a frame to decide."""
 SHORTEST_S = 0.05
 """No trial is shorter: its start and end would weigh [s]."""
 SCOUT_FRAMES = 5_000
@@ -21,7 +23,7 @@ def deciding_frames(goal: Goal) -> int:
 
 def deciding_s(load_fps: float, goal: Goal) -> float:
     """Return how long a trial that can pass must be [s]."""
-    return max(SHORTEST_S, (deciding_frames(goal) + 1) / load_fps)
+    return max(SHORTEST_S, SPARE * deciding_frames(goal) / load_fps)
 
 
 def scout_s(load_fps: float, goal: Goal) -> float:
@@ -38,7 +40,7 @@ def overload_s(load_fps: float, rate_fps: float, queue_frames: float, goal: Goal
 
 def outlast_frames(queue_frames: float) -> float:
     """Return how many frames too many fill a queue of this estimated length, and show a loss [frames]."""
-    return 1.3 * queue_frames + 3 * EXPECTED_LOSSES
+    return 1.2 * queue_frames + 3 * EXPECTED_LOSSES
 
 
 def trial_at(load_fps: float, duration_s: float, goal: Goal) -> LoadTrial:

@@ -19,9 +19,9 @@ from .types import Goal, LoadTrial, Stop, StopReason
 from .view import View
 from .votes import Votes
 
-BELOW, ABOVE = 0.2, 0.7
+BELOW, ABOVE = 0.2, 0.62
 """Where the bounds of a calm device are tried [per width]: a pass costs the same anywhere, a failure less higher up."""
-QUICKEST = 0.05
+QUICKEST = 0.04
 """Overload at which a slow device is estimated: its queue overflows within a scouting trial, half of what is near."""
 MORE_IF_NOISY = 4
 """Further overloaded trials of a noisy device: six may agree by chance, ten hardly."""

@@ -52,6 +52,15 @@ def test_it_needs_ten_seconds_at_most_and_half_of_mlr_with_equal_goals(device: D
     assert ours <= theirs / 2
 
 
+@pytest.mark.parametrize("capacity_fps", [17_000, 20_333, 21_500, 23_000, 24_567, 25_000, 28_000, 45_000])
+def test_a_slow_device_is_found_in_few_trials_whatever_its_rate(capacity_fps: int) -> None:
+    """Loads are whole frames/s: no trial may miss the frames that decide by one, and be run for ever."""
+    found = search(Fast(goal_for(capacity_fps)), Device(capacity_fps=capacity_fps), 1)
+    assert found.complete
+    assert found.trials <= 15
+    assert capacity_fps < 21_000 or found.spent_ns <= 10 * NS_PER_S
+
+
 def test_it_scatters_by_half_a_percent_at_most_when_the_capacity_scatters_by_one() -> None:
     """Coefficient of variation of the found rate over seeds."""
     found = founds(NOISY)
