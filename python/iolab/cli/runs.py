@@ -11,7 +11,7 @@ import typer
 
 from iolab.agent.client import Agent
 from iolab.cli.console import complain, console, say
-from iolab.cli.input_file import File
+from iolab.cli.input_file import File, Quick
 from iolab.cli.progress import LiveProgress, PlainProgress
 from iolab.cli.results import RunName, locate, print_results
 from iolab.clock import SystemClock
@@ -19,7 +19,7 @@ from iolab.errors import ExitCode, InterruptedRun, IolabError, UnsupportedError
 from iolab.experiment import load
 from iolab.experiment.experiment import Experiment
 from iolab.plan.make import make_plan
-from iolab.plan.select import selector
+from iolab.plan.select import selection
 from iolab.plan.types import Plan
 from iolab.run import execute
 from iolab.run.prepare import open_agent, read_facts, refuse_unclean
@@ -47,11 +47,13 @@ def run(
     only: Annotated[
         list[str] | None, typer.Option(metavar="EXPR", help="factor=level|level,...: only these cells.")
     ] = None,
+    quick: Quick = False,
     skip_unsupported: Skip = False,
 ) -> int:
     """Execute an experiment; the last line printed is the run folder."""
     experiment = load(file)
-    selected = tuple(selector(text, experiment) for text in only or ())
+    selected = selection(only or (), experiment, quick=quick)
+    blocks = 1 if quick and blocks is None else blocks
 
     def prepare(agent: Agent) -> Path:
         facts, raw = read_facts(agent)
