@@ -15,6 +15,7 @@ mod host;
 mod journal;
 mod journals;
 mod launch;
+mod lease;
 mod netns;
 mod output;
 mod procfs;
@@ -34,6 +35,7 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use anyhow::Context;
 use iolab_protocol::hello::NotificationLine;
@@ -51,6 +53,7 @@ iolab-agent works for an iolab controller on this host: it runs commands, superv
 namespaces, reads counters, and takes every change back when it ends.
 
 Usage: iolab-agent             speak JSON-RPC 2.0, one message per line, on standard input and output
+       iolab-agent --lease-s N the same, and take N seconds without a request for the controller's end
        iolab-agent --version   print the version
        iolab-agent --help      print this
 
@@ -64,11 +67,16 @@ fn main() -> ExitCode {
         Some("--version") => print(&format!("iolab-agent {}\n", env!("CARGO_PKG_VERSION"))),
         Some("--help") => print(HELP),
         Some(rootless::TRIAL) => exit(rootless::enter()),
+        Some(lease::ARGUMENT) => {
+            let given = arguments.next();
+            let lease = lease::parse(given.as_deref().and_then(|text| text.to_str()));
+            exit(lease.and_then(|lease| work(Some(lease)).map(|never| match never {})))
+        }
         Some(other) => {
             log(&format!("no such argument '{other}'; see iolab-agent --help"));
             ExitCode::from(2)
         }
-        None => exit(work().map(|never| match never {})),
+        None => exit(work(None).map(|never| match never {})),
     }
 }
 
@@ -83,7 +91,7 @@ fn exit(outcome: anyhow::Result<()>) -> ExitCode {
     }
 }
 
-fn work() -> anyhow::Result<std::convert::Infallible> {
+fn work(lease: Option<Duration>) -> anyhow::Result<std::convert::Infallible> {
     if io::stdin().is_terminal() {
         log("this speaks JSON-RPC 2.0 to an iolab controller, one message per line; end it with Ctrl-D; see --help");
     }
@@ -103,6 +111,9 @@ fn work() -> anyhow::Result<std::convert::Infallible> {
         commands::bring_up_loopback(&host);
     }
     let hello = greeting::greet(&host, &Beginning { user, refusal })?;
+    if let Some(lease) = lease {
+        lease::watch(&host, lease)?;
+    }
     let ends = Arc::clone(&host);
     host.output.begin(move || ending::end(&ends, |_| {})).context("starting a thread")?;
     // Nothing can be waiting before the first line.

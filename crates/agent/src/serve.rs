@@ -18,7 +18,7 @@ use crate::clock::now_ns;
 use crate::ending::end;
 use crate::faults::Answer;
 use crate::host::Host;
-use crate::{commands, devices, facts, journals, series, setting, supervise, traffic};
+use crate::{commands, devices, facts, journals, lease, series, setting, supervise, traffic};
 
 /// Serve requests until standard input ends, then undo everything and exit.
 pub fn serve(host: &Arc<Host>) -> ! {
@@ -28,7 +28,10 @@ pub fn serve(host: &Arc<Host>) -> ! {
     loop {
         match input.read(&mut buffer) {
             Ok(0) => end(host, |_| {}),
-            Ok(length) => splitter.push(&buffer[..length], |frame| take(host, &frame)),
+            Ok(length) => {
+                lease::renew();
+                splitter.push(&buffer[..length], |frame| take(host, &frame));
+            }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(_) => end(host, |_| {}),
         }
