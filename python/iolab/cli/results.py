@@ -158,9 +158,14 @@ def report(
 
 def compare(
     run_a: Annotated[str, typer.Argument(metavar="RUN_A", show_default=False)],
-    run_b: Annotated[str, typer.Argument(metavar="RUN_B|FILE.csv", show_default=False)],
+    run_b: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN_B", help="A run, or a CSV file of published figures.", show_default=False
+        ),
+    ],
 ) -> None:
-    """Compare two runs cell by cell: B over A; or a run with published figures (see labs/published)."""
+    """Compare two runs cell by cell: B over A; or a run with published figures."""
     from iolab import report as reports
     from iolab.analysis import compare as compare_runs
 
