@@ -147,9 +147,11 @@ class Cache:
             raise InputError(problems)
         return tuple(chosen.values())
 
-    def remove(self, images: tuple[Image, ...]) -> int:
-        """Delete images, and the layers that none of the others is made of; return what was freed [bytes]."""
-        before = _used_bytes(self.folder)
+    def remove(self, images: tuple[Image, ...], emulators: bool = False) -> int:
+        """Delete images, and layers that none of the others is made of; return what was freed [bytes]."""
+        before = used_bytes(self.folder)
+        if emulators:
+            discard(self.emulators)
         for image in images:
             discard(image.folder)
         used = {
@@ -160,7 +162,7 @@ class Cache:
         for layer in _folders(self.layers):
             if layer.name not in used:
                 discard(layer)
-        return before - _used_bytes(self.folder)
+        return before - used_bytes(self.folder)
 
     @contextlib.contextmanager
     def locked(self, waits: Callable[[str], None]) -> Iterator[None]:
@@ -228,19 +230,19 @@ def discard(folder: Path) -> None:
         raise UnsupportedError(f"deleting {folder}: {error.strerror}") from error
 
 
-def _folders(place: Path) -> Iterator[Path]:
-    if place.is_dir():
-        yield from (path for path in place.iterdir() if not path.name.startswith(UNFINISHED))
-
-
-def _used_bytes(folder: Path) -> int:
-    # A file that an image shares with its layer counts once.
+def used_bytes(folder: Path) -> int:
+    """Return what a folder takes [bytes]; a file that an image shares with its layer counts once."""
     files = {}
     for path in folder.rglob("*"):
         with contextlib.suppress(OSError):
             status = path.lstat()
             files[status.st_ino] = status.st_size if path.is_file() else 0
     return sum(files.values())
+
+
+def _folders(place: Path) -> Iterator[Path]:
+    if place.is_dir():
+        yield from (path for path in place.iterdir() if not path.name.startswith(UNFINISHED))
 
 
 _ADAPTER = TypeAdapter(Manifest)
