@@ -40,6 +40,7 @@ def difference(standing: Sequence[Resource], wanted: Sequence[Resource]) -> Chan
         or resource.key not in before
         or resource.actions != before[resource.key].actions
         or resource.machine != before[resource.key].machine
+        or resource.kernel != before[resource.key].kernel
     )
     in_place = frozenset(
         resource.key for resource in do if resource.key in before and resource.key not in gone
@@ -64,6 +65,6 @@ def _gone(standing: Sequence[Resource], after: Mapping[str, Resource]) -> set[st
 
 def _stays(old: Resource, new: Resource) -> bool:
     """Tell whether a resource need not be undone: nothing changes, or it can be changed in place."""
-    if old.machine != new.machine:
+    if (old.machine, old.kernel) != (new.machine, new.kernel):
         return False
     return old.actions == new.actions or (old.held and new.held)
