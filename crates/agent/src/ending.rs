@@ -13,6 +13,7 @@ use crate::undo::undo_changes;
 pub fn end(host: &Host, report: impl FnOnce(&UndoReport)) -> ! {
     let _once = lock(&ENDING);
     host.end_changes();
+    host.relays.close_all();
     host.traffic.close_all();
     host.devices.stop_all();
     let outcome = undo_changes(host, &host.journal, None);

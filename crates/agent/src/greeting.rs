@@ -65,6 +65,7 @@ fn abilities(beginning: &Beginning) -> (Vec<String>, Vec<String>) {
     } else {
         limits.push("no generated traffic: the agent lacks CAP_NET_ADMIN or CAP_NET_RAW".to_owned());
     }
+    capabilities.extend(["folder", "relay", "files"]);
     (capabilities.into_iter().map(str::to_owned).collect(), limits)
 }
 

@@ -10,6 +10,7 @@ extern crate self as iolab_port; // what tests share names the crate as its user
 
 mod bpf;
 pub mod clock;
+pub mod descriptors;
 mod error;
 mod interface;
 mod loopback;
@@ -20,6 +21,7 @@ mod ring;
 mod statistics;
 mod sys;
 mod tap;
+mod tun;
 mod xdp;
 
 pub use bpf::{lost_randomly, Attach, Device, DeviceStats, FrameMatch, Rule, Then, WordMatch};
@@ -33,4 +35,5 @@ pub use port::{
 };
 pub use statistics::driver_statistics;
 pub use tap::{Counts, Observe, Tap, Way};
+pub use tun::{bring_up, open_tap, TapKind, TUN_DEVICE};
 pub use xdp::{AfXdp, AfXdpRx, AfXdpTx, Direction, ZeroCopy};

@@ -75,7 +75,7 @@ pub fn parse(
     let user_ns = number(UTIME_FIELD)?.saturating_mul(TICK_NS);
     let system_ns = number(STIME_FIELD)?.saturating_mul(TICK_NS);
     Ok(ThreadTimes {
-        process: process.to_owned(),
+        process: Some(process.to_owned()),
         pid,
         tid,
         name: name.to_owned(),
@@ -113,7 +113,7 @@ mod tests {
     fn a_thread_has_its_times_and_switches() {
         let times = parse("server-1", 5151, 5152, STAT, "1020304050 2000 77\n", STATUS).unwrap();
         let expected = ThreadTimes {
-            process: "server-1".to_owned(),
+            process: Some("server-1".to_owned()),
             pid: 5151,
             tid: 5152,
             name: "ip (erf) 3".to_owned(),
