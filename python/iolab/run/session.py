@@ -14,6 +14,7 @@ from iolab.lab.compose import compose
 from iolab.lab.placement import Placement, placement_of
 from iolab.lab.topology import Topology, make_topology
 from iolab.plan.types import Plan, Step
+from iolab.run.agents import Agents
 from iolab.run.observer import Observer
 from iolab.run.standing import LabError, StandingLab
 from iolab.store.folder import RunFolder
@@ -67,7 +68,7 @@ class Session:
         self._folder = folder
         self._clock = clock
         self._host = host or Host()
-        self._lab = StandingLab(agent, folder.append_commands)
+        self._lab = StandingLab(Agents(agent), folder.append_commands)
 
     def walk(self, steps: Sequence[Step], observer: Observer) -> None:
         """Do the steps in order, storing each trial before the next begins.
