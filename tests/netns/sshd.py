@@ -13,12 +13,17 @@ from pathlib import Path
 
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
 CONTROLLER, HOST_NETWORK = "198.18.250.1", "198.18.250"
-ACCOUNTS = "root:*:0:0:root:{home}:/bin/sh\nuser:*:1000:1000:user:{users}:/bin/sh\nsshd:*:105:65534::/run/sshd:/bin/false\n"
+INSIDE = "/run/host"
+"""Where a host sees its own folder: below a temporary folder its users could not reach it."""
+ACCOUNTS = """root:*:0:0:root:/run/host/home:/bin/bash
+user:*:1000:1000:user:/run/host/user:/bin/sh
+sshd:*:105:65534::/run/sshd:/bin/false
+"""
 CONFIG = """
 Port 22
 ListenAddress {address}
-HostKey {folder}/host_key
-AuthorizedKeysFile {folder}/authorized_keys
+HostKey /run/host/host_key
+AuthorizedKeysFile /run/host/authorized_keys
 PidFile none
 StrictModes no
 UsePAM no
@@ -29,8 +34,9 @@ PrintMotd no
 {more}
 """
 BEGIN = """
-mount --make-rprivate / && mount -t tmpfs tmpfs /run && mkdir -p /run/sshd /run/netns && chmod 755 /run/sshd
-mount --bind {folder}/passwd /etc/passwd && mount -t sysfs sysfs /sys && ip link set lo up
+mount --make-rprivate / && mount -t tmpfs tmpfs /run && mkdir -p /run/sshd /run/netns /run/host
+chmod 755 /run /run/sshd && mount --bind {folder} /run/host
+mount --bind /run/host/passwd /etc/passwd && mount -t sysfs sysfs /sys && ip link set lo up
 {prepare}
 echo ready
 exec sleep 600
@@ -100,8 +106,9 @@ class SshHost:
         os.chown(self.users_home, 1000, 1000)
         keygen(self.folder / "host_key")
         shutil.copy(network.folder / "key.pub", self.folder / "authorized_keys")
-        (self.folder / "passwd").write_text(ACCOUNTS.format(home=self.home, users=self.users_home))
-        settings = CONFIG.format(address=self.address, folder=self.folder, more=more)
+        self.folder.chmod(0o755)
+        (self.folder / "passwd").write_text(ACCOUNTS)
+        settings = CONFIG.format(address=self.address, more=more)
         (self.folder / "sshd_config").write_text(settings)
         script = BEGIN.format(folder=self.folder, prepare=prepare)
         self._keeper = keeper(["unshare", "--net", "--mount"], script)
@@ -172,21 +179,22 @@ class SshHost:
 
     def processes(self, word: str = "iolab") -> list[int]:
         """Return the processes there whose command line has the word."""
-        own = os.readlink(f"/proc/{self.pid}/ns/mnt")
+        own = Path(f"/proc/{self.pid}/ns/mnt").readlink()
         found = []
         for entry in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
                 command = (entry / "cmdline").read_bytes().decode(errors="replace")
-                if word in command and os.readlink(entry / "ns/mnt") == own:
+                if word in command and (entry / "ns/mnt").readlink() == own:
                     found.append(int(entry.name))
         return found
 
     def agents(self) -> list[int]:
-        """Return the agents that run there."""
-        return [pid for pid in self.processes("--lease-s") if os.readlink(f"/proc/{pid}/exe").count("agent-")]
+        """Return the agents that run there; not what starts them."""
+        found = [(pid, Path(f"/proc/{pid}/exe")) for pid in self.processes("--lease-s")]
+        return [pid for pid, program in found if program.readlink().name.startswith("agent-")]
 
     def crash(self) -> None:
-        """Stop everything at once, as a reset does: sshd, sessions, agents, all that /run held, and all that was made."""
+        """Stop everything at once, as a reset does: processes, what /run held, what was made."""
         for pid in self.processes(""):
             if pid != self.pid:
                 with contextlib.suppress(ProcessLookupError):

@@ -23,6 +23,9 @@ CONNECT_DEADLINE_S = 30.0
 """For everything until the host answers: looking up its name, jump hosts, the login."""
 ANSWER_DEADLINE_S = 10.0
 """For small commands; a loaded host may take seconds."""
+CLOSE_DEADLINE_S = 5.0
+SSH_FAILED = 255
+"""ssh's own exit status; also that of a session whose program was killed."""
 NOISE_BYTES = 64 * 1024
 """What a login may print before it comes to our commands."""
 LAST_WORDS_BYTES = 1000
@@ -55,7 +58,7 @@ EXPLANATIONS = (
     ),
     (
         "Permission denied",
-        "it takes no key of yours, and no password is asked for: mend `{ssh} -o BatchMode=yes {destination} true` first",
+        "it takes no key of yours, and no password is asked for: mend `{ssh} -o BatchMode=yes {destination} true`",
     ),
     ("Could not resolve hostname", "that is no name of a host, and no alias in your ssh configuration"),
     ("Connection refused", "no ssh server listens there; is it the right port?"),
@@ -142,7 +145,7 @@ class SshConnection:
         try:
             self.ask("true", deadline_s)
         except BaseException:
-            self.close()
+            self.close(patience_s=0)
             raise
 
     def ask(self, script: str, deadline_s: float = ANSWER_DEADLINE_S) -> list[str]:
@@ -205,17 +208,18 @@ class SshConnection:
         """Return the end of what ssh wrote to its log."""
         return tail(self._log)
 
-    def close(self) -> None:
-        """End the shell and the connection."""
+    def close(self, patience_s: float = CLOSE_DEADLINE_S) -> None:
+        """End the shell and the connection; by force when it does not end by itself in time."""
         assert self._master.stdin is not None
         with contextlib.suppress(OSError):
             self._master.stdin.close()
         for end in (self._master.terminate, self._master.kill):
             try:
-                self._master.wait(CLOSE_DEADLINE_S)
+                self._master.wait(patience_s)
                 break
             except subprocess.TimeoutExpired:
                 end()
+                patience_s = 1
         self._master.wait()
         self._folder.cleanup()
 
@@ -269,8 +273,3 @@ def tail(log: IO[bytes]) -> str:
 
 def _said(lines: Sequence[bytes]) -> str:
     return b"\n".join(lines).decode(errors="replace").strip()[-200:]
-
-
-SSH_FAILED = 255
-"""ssh's own exit status; also that of a session whose program was killed."""
-CLOSE_DEADLINE_S = 5.0

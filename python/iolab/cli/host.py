@@ -7,9 +7,11 @@ from typing import Annotated
 import typer
 
 from iolab.cli.console import complain, say
-from iolab.errors import AgentError, ExitCode, UnsupportedError
+from iolab.errors import AgentError, ExitCode, InputError, Problem, UnsupportedError
+from iolab.experiment.machines import destination
 from iolab.run.doctor import Finding, Grade, examine
 from iolab.run.prepare import open_agent, read_facts
+from iolab.units import UnitError
 
 MARKS = {Grade.GOOD: "ok  ", Grade.LIMITED: "note", Grade.LACKING: "LACK"}
 
@@ -20,9 +22,19 @@ def register(app: typer.Typer) -> None:
     app.command()(clean)
 
 
-def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> int:
-    """Say what this host can do, what it lacks, and what to do about it."""
-    with open_agent() as agent:
+HostName = Annotated[
+    str | None,
+    typer.Option(
+        "--host", metavar="H", help="Another host: user@name, or an alias of your ssh configuration."
+    ),
+]
+
+
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False, host: HostName = None
+) -> int:
+    """Say what a host can do, what it lacks, and what to do about it."""
+    with open_agent(checked(host)) as agent:
         facts, raw = read_facts(agent)
         findings = examine(agent, facts)
     if as_json:
@@ -42,17 +54,9 @@ def _print_finding(finding: Finding) -> None:
         say(f"      {finding.advice}")
 
 
-def clean(
-    host: Annotated[
-        str | None, typer.Option("--host", metavar="H", help="Another host, by ssh (not yet).")
-    ] = None,
-) -> int:
-    """Undo what killed agents left on this host."""
-    if host is not None:
-        raise UnsupportedError(
-            f"cleaning {host}: remote hosts are not supported yet; run `iolab clean` there"
-        )
-    with open_agent() as agent:
+def clean(host: HostName = None) -> int:
+    """Undo what killed agents left on a host; on another one, remove the agent's file too."""
+    with open_agent(checked(host), leave_file=False) as agent:
         if agent.hello.busy_pid is not None:
             raise UnsupportedError(
                 f"cleaning: a lab is at work (agent process {agent.hello.busy_pid}); end it first"
@@ -69,3 +73,15 @@ def clean(
     if left:
         raise AgentError(f"cleaning: {left} changes could not be undone; they stay in the journal")
     return ExitCode.DONE
+
+
+def checked(host: str | None) -> str | None:
+    """Return the host as given.
+
+    Raises:
+        InputError: it cannot be one.
+    """
+    try:
+        return None if host is None else destination(host)
+    except UnitError as error:
+        raise InputError([Problem("--host", "reading a host's name", repr(host), error.allowed)]) from error

@@ -5,8 +5,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 
-from iolab.agent.client import Agent
+from iolab.agent.client import UNDO_DEADLINE_S, Agent
 from iolab.agent.messages import Json
+from iolab.agent.ssh import SshTransport
 from iolab.agent.transport import LocalTransport, find_agent
 from iolab.errors import AgentError, UnsupportedError
 from iolab.lab.facts import Facts, decode_facts
@@ -34,13 +35,15 @@ DECISIVE = ("hostname", "kernel", "architecture", "cpu_model", "cpus", "clocksou
 
 
 @contextmanager
-def open_agent() -> Iterator[Agent]:
-    """Start the local agent; leaving undoes everything it changed.
+def open_agent(host: str | None = None, *, leave_file: bool = True) -> Iterator[Agent]:
+    """Start the agent here, or on another host by ssh; leaving undoes everything it changed.
+
+    Without `leave_file` the agent's file is removed from that other host too.
 
     Raises:
-        AgentError: it cannot be started, or undoing left something behind.
+        AgentError: it cannot be reached or started, or undoing left something behind.
     """
-    agent = Agent(LocalTransport(find_agent()))
+    agent = _agent_here() if host is None else agent_on(host, host, leave_file=leave_file)
     try:
         yield agent
     except BaseException as error:
@@ -51,8 +54,27 @@ def open_agent() -> Iterator[Agent]:
         raise AgentError(_left_behind(trouble))
 
 
+def agent_on(host: str, name: str, *, leave_file: bool = True) -> Agent:
+    """Start the agent on another host by ssh, for the machine of that name.
+
+    Raises:
+        AgentError: it cannot be reached or started.
+    """
+    transport = SshTransport(host, find_agent(), leave_file=leave_file)
+    try:
+        return Agent(transport, name=name)
+    except BaseException:
+        transport.close(UNDO_DEADLINE_S)
+        raise
+
+
+def _agent_here() -> Agent:
+    return Agent(LocalTransport(find_agent()))
+
+
 def _left_behind(trouble: str) -> str:
-    return f"closing the agent: it {trouble}; run `iolab clean` to undo what it left"
+    advice = "" if "iolab clean" in trouble else "; run `iolab clean` to undo what it left"
+    return f"closing the agent: it {trouble}{advice}"
 
 
 def refuse_unclean(agent: Agent) -> None:
