@@ -105,6 +105,11 @@ def guest_of(lab: Lab, topology: Topology, name: str, prefix: str) -> Guest:
             )
             for port in card_ports(lab, topology, name)
         ),
+        domains_bytes=sum(
+            one.memory
+            for one in lab.machines.values()
+            if isinstance(one, Vm) and one.engine == "xen" and one.on == name
+        ),
     )
 
 

@@ -109,3 +109,5 @@ class Guest:
     """In the order of the links."""
     disks: tuple[GuestDisk, ...] = ()
     """Beside those of its image."""
+    domains_bytes: int = 0
+    """Memory kept for the domains of its own hypervisor (Xen) [bytes]."""
