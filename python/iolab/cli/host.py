@@ -1,13 +1,16 @@
-"""doctor and clean: what this host can do, and putting it back."""
+"""doctor, clean and hosts: what a host can do, putting it back, and which ones there are."""
 
 import json
 import sys
+from contextlib import suppress
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from iolab.cli.console import complain, say
 from iolab.errors import AgentError, ExitCode, InputError, Problem, UnsupportedError
+from iolab.experiment.hosts import machines_block, read_inventory, read_ssh_config
 from iolab.experiment.machines import destination
 from iolab.run.doctor import Finding, Grade, examine
 from iolab.run.prepare import open_agent, read_facts
@@ -20,6 +23,7 @@ def register(app: typer.Typer) -> None:
     """Add these commands."""
     app.command()(doctor)
     app.command()(clean)
+    app.command()(hosts)
 
 
 HostName = Annotated[
@@ -73,6 +77,39 @@ def clean(host: HostName = None) -> int:
     if left:
         raise AgentError(f"cleaning: {left} changes could not be undone; they stay in the journal")
     return ExitCode.DONE
+
+
+def hosts(
+    inventory: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="An Ansible inventory, INI or YAML.")
+    ] = None,
+    ssh_config: Annotated[
+        Path, typer.Option(metavar="FILE", help="An ssh configuration, whose aliases are taken.")
+    ] = Path("~/.ssh/config"),
+) -> None:
+    """Print hosts that you have listed elsewhere as machines, to paste into an experiment."""
+    place = (inventory or ssh_config).expanduser()
+    try:
+        text = place.read_text(encoding="utf-8")
+    except (OSError, UnicodeError) as error:
+        seen = (error.strerror or str(error)) if isinstance(error, OSError) else "bytes that are not UTF-8"
+        allowed = "an Ansible inventory" if inventory else "an ssh configuration; --inventory reads Ansible's"
+        raise InputError([Problem(str(place), "opening a list of hosts", seen, allowed)]) from error
+    found = read_inventory(text, str(place)) if inventory else read_ssh_config(text, _included)
+    if not found:
+        allowed = "hosts, one a line" if inventory else "aliases: `Host NAME` with a HostName below it"
+        raise InputError([Problem(str(place), "looking for hosts", "none", allowed)])
+    say(machines_block(found).rstrip())
+
+
+def _included(pattern: str) -> list[str]:
+    """Return the files of an Include line: as ssh does, below ~/.ssh, and none where none can be read."""
+    whole = Path("~/.ssh").expanduser() / Path(pattern).expanduser()
+    texts = []
+    for path in sorted(Path(whole.anchor).glob(str(whole.relative_to(whole.anchor)))):
+        with suppress(OSError, UnicodeError):
+            texts.append(path.read_text(encoding="utf-8"))
+    return texts
 
 
 def checked(host: str | None) -> str | None:
