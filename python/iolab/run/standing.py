@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 
 from iolab.agent.client import UNDO_DEADLINE_S, AgentLost, Refused
-from iolab.lab.difference import difference
+from iolab.lab.difference import dependents, difference
 from iolab.lab.kernels import HERE
 from iolab.lab.resources import CreateNetns, Resource, StartGuest, devices, undo_keys
 from iolab.run.agents import Agents, LabError
@@ -107,7 +107,7 @@ class StandingLab:
     # Undoing and doing ------------------------------------------------------------------------------------
 
     def _undo(self, resources: Sequence[Resource]) -> None:
-        """Undo resources; those in guests that end go with them."""
+        """Undo resources; those in guests that end go with them, those on their taps go before."""
         ending = [
             action.guest.name
             for resource in resources
@@ -116,9 +116,14 @@ class StandingLab:
         ]
         left = [resource for resource in resources if resource.kernel not in ending]
         self._stop([device for resource in left for device in devices(resource)])
+        carried = dependents(resources, [f"vm:{name}" for name in ending])
+        self._undo_keys([resource for resource in left if resource.key in carried])
         self.guests.stop(ending)
+        self._undo_keys([resource for resource in left if resource.key not in carried])
+
+    def _undo_keys(self, resources: Sequence[Resource]) -> None:
         for kernel in reversed(list(self._agents)):
-            keys = [key for resource in left if resource.kernel == kernel for key in undo_keys(resource)]
+            keys = [key for resource in resources if resource.kernel == kernel for key in undo_keys(resource)]
             if not keys:
                 continue
             report = self._agents.of(kernel).undo(keys=keys)
