@@ -5,7 +5,7 @@ On this computer the image is in the user's cache; a guest that is itself a pare
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from iolab.agent.client import Agent
@@ -16,19 +16,11 @@ from iolab.image.build import find
 from iolab.image.emulator import Emulator, find_qemu
 from iolab.lab.guest import Guest
 from iolab.lab.kernels import HERE
+from iolab.lab.qemu import PARENTS_DISKS, Boot, Place, passed_files, qemu_argv
 from iolab.run.accel import Accelerator, find_accelerator
 from iolab.run.agents import Agents
-from iolab.run.qemu_line import Boot, qemu_line
 
 QEMU = "qemu-system-x86_64"
-PARENTS_DISKS = Boot(
-    kernel="/lib/modules/boot/vmlinux",
-    initrd="/lib/modules/boot/initrd",
-    root="/dev/vda",
-    modules="/dev/vdb",
-    xen=None,
-)
-"""Where a guest of ours finds what it was itself started from."""
 PARENT_MODULES = ("tun", "vhost_net", "macvtap", "bridge")
 """What a guest needs to be a parent; no hardware asks for these."""
 NEWER = (8, 0)
@@ -103,12 +95,12 @@ class Hypervisors:
         source = self.find(guest) if parent == HERE else self._nested(agent, guest, parent)
         accel = self._accelerator(agent, guest, parent, source)
         folder = agent.call("folder.create", {"name": guest.name})["path"]
-        argv, files = qemu_line(guest, source.boot, folder, accel)
         program = (str(source.emulator.program), *source.emulator.arguments)
+        place = Place(boot=source.boot, folder=folder, accel=accel, program=program)
         return Launch(
-            argv=(*program, *argv),
+            argv=qemu_argv(guest, place),
             environment=source.emulator.environment,
-            files=files,
+            files=tuple(asdict(file) for file in passed_files(guest)),
             channel=f"{folder}/agent",
             console=f"{folder}/console",
             monitor=f"{folder}/monitor",
