@@ -86,6 +86,13 @@ class Network:
                 keys.write(f"{host.address} {(host.folder / 'host_key.pub').read_text()}")
         return host
 
+    def cable(self, one: "SshHost", other: "SshHost", interface: str) -> None:
+        """Join two hosts by a cable that is not the network's."""
+        ends = [["netns", str(host.pid)] for host in (one, other)]
+        run(["ip", "link", "add", interface, *ends[0], "type", "veth", "peer", interface, *ends[1]])
+        for host in (one, other):
+            host.inside(f"ip link set {interface} up")
+
     def close(self) -> None:
         """End every host and the namespace."""
         for host in self.hosts:

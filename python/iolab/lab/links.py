@@ -57,7 +57,8 @@ def link_resources(lab: Lab, topology: Topology, name: str, prefix: str) -> Iter
     ports = ports_of(lab, topology, name)
     for port in ports:
         _check_name(port)
-    home_of(lab, name)
+    if not lab.links[name].cable:
+        home_of(lab, name)
     match join_of(lab, name):
         case Join.CABLE:
             yield from (_cable(lab, port) for port in ports)
