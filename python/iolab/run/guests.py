@@ -22,7 +22,7 @@ from iolab.run.agents import Agents, LabError
 from iolab.run.hypervisor import Hypervisors, Launch
 from iolab.run.monitor import MonitorError, MonitorReading, inquire
 from iolab.run.threads import Affinities, affinities, pin_commands, threads_of
-from iolab.trial.result import CommandRecord
+from iolab.trial.result import CommandRecord, GuestUse
 
 BOOT_DEADLINE_S = 60.0
 """An emulated guest takes 3 s on a calm host, and 10 with four others on two CPUs."""
@@ -37,28 +37,6 @@ END_DEADLINE_S = 10.0
 TOGETHER = 16
 """Guests that are started at the same time."""
 PANIC = "Kernel panic"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GuestUse:
-    """What a guest really was: part of every result it took part in."""
-
-    engine: str
-    """What ran it: qemu or xen."""
-    on: str
-    """The machine whose kernel it ran on; empty: this computer."""
-    accel: str
-    """kvm, tcg (emulated) or xen."""
-    hypervisor: str
-    """Version of what ran it."""
-    image: str
-    """Digest of its image, or its flavour where it came from the parent's own disks."""
-    packages: str
-    """Digest of the list of packages in the image."""
-    emulated: bool
-    """Whether it, or a machine it ran on, was emulated: its figures are functional, not performance."""
-    boot_ns: int
-    """From the start of the hypervisor to the answer of the guest's agent [ns]."""
 
 
 @dataclass(slots=True)

@@ -5,10 +5,11 @@ named once, where the frame was lost: what a port refuses because the far end's 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from iolab.agent.messages import Reading
 from iolab.agent.traffic import DeviceCounts, ReceiverReport, SenderReport, TrafficRan
+from iolab.lab.kernels import HERE
 from iolab.lab.placement import Way
 
 RING_FULL, NO_BUFFER, RULE, QDISC, BACKLOG = "ring full", "no buffer", "rule", "qdisc", "backlog"
@@ -27,6 +28,8 @@ class Port:
     """Network namespace."""
     interface: str
     """Interface."""
+    kernel: str = HERE
+    """The machine whose kernel it is on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,12 @@ class Snapshot:
     """The kernel's counters."""
     devices: Mapping[str, DeviceCounts]
     """Of reference devices, by the port where frames come in."""
+    elsewhere: Mapping[str, Reading] = field(default_factory=dict)
+    """The counters of other kernels on the way, by kernel."""
+
+    def of(self, port: Port) -> Reading:
+        """Return the counters of the kernel that a port is on."""
+        return self.elsewhere.get(port.kernel, self.reading)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +113,8 @@ def balances(
         missing.append(lost - sum(drop.frames for drop in drops))
         named.append(drops)
     _share_backlogs(named, missing, before.reading, after.reading)
+    for kernel, reading in after.elsewhere.items():
+        _share_backlogs(named, missing, before.elsewhere.get(kernel, reading), reading, f"{kernel} ")
     return tuple(
         Balance(
             direction=way.name,
@@ -146,14 +157,16 @@ def _in_the_receiver(receiver: ReceiverReport) -> list[Drop]:
     return found
 
 
-def _share_backlogs(named: list[list[Drop]], missing: list[int], before: Reading, after: Reading) -> None:
+def _share_backlogs(
+    named: list[list[Drop]], missing: list[int], before: Reading, after: Reading, where: str = ""
+) -> None:
     """Give each CPU's backlog drops to the directions that miss frames: the counter does not say whose they were."""
     for cpu, frames in _backlogs(before, after).items():
         left = frames
         for index, drops in enumerate(named):
             taken = min(left, max(0, missing[index]))
             if taken:
-                drops.append(Drop(f"cpu{cpu}", BACKLOG, taken))
+                drops.append(Drop(f"{where}cpu{cpu}", BACKLOG, taken))
                 missing[index] -= taken
                 left -= taken
 
@@ -168,8 +181,8 @@ def _backlogs(before: Reading, after: Reading) -> dict[int, int]:
 
 
 def _interface(port: Port, before: Snapshot, after: Snapshot, counter: str) -> int:
-    earlier = before.reading.interface(port.netns, port.interface)
-    later = after.reading.interface(port.netns, port.interface)
+    earlier = before.of(port).interface(port.netns, port.interface)
+    later = after.of(port).interface(port.netns, port.interface)
     if earlier is None or later is None:
         return 0
     return int(getattr(later, counter) - getattr(earlier, counter))
@@ -185,7 +198,7 @@ def _qdisc(port: Port, before: Snapshot, after: Snapshot) -> int:
             if row.interface == port.interface and row.parent == "root"
         )
 
-    return counted(after.reading) - counted(before.reading)
+    return counted(after.of(port)) - counted(before.of(port))
 
 
 def _xdp_losses(port: Port, before: Snapshot, after: Snapshot) -> int:
@@ -200,4 +213,4 @@ def _xdp_losses(port: Port, before: Snapshot, after: Snapshot) -> int:
             if name.endswith(XDP_LOSSES)
         )
 
-    return counted(after.reading) - counted(before.reading)
+    return counted(after.of(port)) - counted(before.of(port))
