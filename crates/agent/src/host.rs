@@ -43,6 +43,8 @@ pub struct Host {
     pub devices: Devices,
     /// Connections to others behind this agent.
     pub relays: Relays,
+    /// Whether this is its machine's first process.
+    pub is_init: bool,
     /// The host's interfaces, where the agent cannot see them from its own namespaces.
     pub host_interfaces: Option<Vec<InterfaceFacts>>,
     /// Held while changes are taken back: one undoing at a time.
@@ -97,6 +99,7 @@ impl Host {
         state: StateFolder,
         author: Author,
         host_interfaces: Option<Vec<InterfaceFacts>>,
+        is_init: bool,
     ) -> std::io::Result<Self> {
         let children = Arc::new(Children::default());
         Ok(Self {
@@ -105,6 +108,7 @@ impl Host {
             state,
             author,
             host_interfaces,
+            is_init,
             output: Arc::default(),
             children,
             processes: Processes::default(),

@@ -89,6 +89,10 @@ fn become_program(settings: &Launch, argv: Vec<OsString>) -> Result<std::convert
         return Err(failed("looking for the agent")(nix::Error::ESRCH));
     }
     SigSet::empty().thread_set_mask().map_err(failed("unblocking signals"))?;
+    if settings.parent == 1 {
+        // A machine's first process is protected from the lack of memory; what it starts is not.
+        let _ = std::fs::write("/proc/self/oom_score_adj", "0");
+    }
     enter(&settings.place)?;
     if let Some(cpus) = &settings.cpus {
         pin(cpus)

@@ -16,7 +16,7 @@ use iolab_protocol::{
 use serde::Serialize;
 
 use crate::clock::now_ns;
-use crate::ending::end;
+use crate::ending::{end, end_machine};
 use crate::faults::Answer;
 use crate::host::Host;
 use crate::{commands, devices, facts, folders, journals, lease, relay, series, setting, supervise, traffic};
@@ -111,15 +111,11 @@ fn work(host: &Arc<Host>, request: Request) {
         }
         Call::RelaySend(params) => send_over_relay(host, request.id, params),
         Call::RelayClose(params) => answer(host, id, relay::close(host, &params)),
-        Call::MachinePowerOff(_) => answer::<()>(
-            host,
-            id,
-            Err(ErrorObject::refused(
-                "powering off: this agent is not its machine's first process",
-                Some(nix::libc::EPERM),
-                "",
-            )),
-        ),
+        Call::MachinePowerOff(_) if host.is_init => end_machine(host, |report| say_last(host, id, report)),
+        Call::MachinePowerOff(_) => {
+            let message = "powering off: this agent is not its machine's first process";
+            answer::<()>(host, id, Err(ErrorObject::refused(message, Some(nix::libc::EPERM), "")));
+        }
         Call::SettingRead(params) => answer(host, id, setting::read(&params)),
         Call::SettingWrite(params) => answer(host, id, setting::write(host, &params)),
         Call::SampleRead(params) => answer(host, id, series::read(host, &params)),
@@ -134,12 +130,14 @@ fn work(host: &Arc<Host>, request: Request) {
         Call::FactsRead(params) => answer(host, id, facts::read(host, &params)),
         Call::JournalList(params) => answer(host, id, journals::list(host, &params)),
         Call::JournalUndo(params) => answer(host, id, journals::undo(host, &params)),
-        Call::AgentExit(_) => end(host, |report| {
-            // When nobody reads the answer any more, the exit status still tells.
-            let _ = host.output.send(&Response::<&UndoReport>::new(id, Ok(report)));
-            host.output.drain(LAST_WORD_LIMIT);
-        }),
+        Call::AgentExit(_) => end(host, |report| say_last(host, id, report)),
     }
+}
+
+fn say_last(host: &Host, id: Option<i64>, report: &UndoReport) {
+    // When nobody reads the answer any more, the exit status still tells.
+    let _ = host.output.send(&Response::<&UndoReport>::new(id, Ok(report)));
+    host.output.drain(LAST_WORD_LIMIT);
 }
 
 fn answer<T: Serialize>(host: &Host, id: Option<i64>, outcome: Answer<T>) {
