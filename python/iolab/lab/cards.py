@@ -84,7 +84,6 @@ def guest_of(lab: Lab, topology: Topology, name: str, prefix: str) -> Guest:
     """
     machine = lab.machines[name]
     assert isinstance(machine, Vm)
-    check_rings(name, machine)
     virtio = machine.engine == "qemu" and is_virtio(machine.nic)
     return Guest(
         name=name,
@@ -149,28 +148,6 @@ def queue_pairs(machine: Vm) -> int:
     if machine.engine == "xen" or not is_virtio(machine.nic):
         return 1
     return max(machine.queues, min(machine.cpus, MOST_QUEUES))
-
-
-def check_rings(name: str, machine: Vm) -> None:
-    """Check ring sizes against what the card can have.
-
-    Raises:
-        InputError: it cannot have them.
-    """
-    asked = {
-        side: size for side, size in (("rx", machine.ring.rx), ("tx", machine.ring.tx)) if size is not None
-    }
-    for side, size in asked.items():
-        seen = f"{side}: {size} with nic: {machine.nic}"
-        if machine.engine == "xen":
-            allowed = "no ring with engine: xen, whose rings are one page"
-        elif machine.nic == "rtl8139":
-            allowed = "no ring with rtl8139, whose driver has one size"
-        elif not is_virtio(machine.nic) or size in ((256, 512, 1024) if side == "rx" else (256,)):
-            continue
-        else:  # docs of -device virtio-net-pci: a power of two of 256 to 1024; tx above 256 only with vhost-user
-            allowed = "rx of 256, 512 or 1024, and tx of 256, with virtio cards"
-        raise InputError([Problem(f"lab.machines.{name}.ring", "sizing the rings of a card", seen, allowed)])
 
 
 def _backend(lab: Lab, topology: Topology, port: Port, machine: Vm, prefix: str) -> Backend:

@@ -235,6 +235,11 @@ def devices(resource: Resource) -> tuple[str, ...]:
     return tuple(action.device for action in resource.actions if isinstance(action, StartDevice))
 
 
+def guests(resource: Resource) -> tuple[str, ...]:
+    """Return the guests that a resource starts."""
+    return tuple(action.guest.name for action in resource.actions if isinstance(action, StartGuest))
+
+
 def extract(reading: Reading, text: str) -> str | None:
     """Return the value that `text`, as its source gave it, shows; None where it shows nothing of it."""
     return value_shown(reading.how, text)

@@ -12,7 +12,8 @@ from iolab.experiment.experiment import Lab, Setup
 from iolab.experiment.measures import DiskMeasure, Stream
 from iolab.lab.cost import expensive
 from iolab.lab.facts import Facts, decode_facts, encode_facts
-from iolab.lab.needs import lacking_of, needs
+from iolab.lab.lacking import lacking_of
+from iolab.lab.needs import needs
 
 MakeLab = Callable[[Mapping[str, object], Mapping[str, object]], Lab]
 CONTRACT = Path(__file__).parents[3] / "contract" / "agent-v1.md"
@@ -60,7 +61,7 @@ def test_a_plain_lab_needs_nothing_that_debian_lacks(reason: Callable[..., str |
 def test_a_missing_kernel_feature_says_what_to_do(reason: Callable[..., str | None]) -> None:
     """The kernel module is named, and the way out."""
     assert reason(vlan=100) == (
-        "vlan 100 on link x: this kernel has no 8021q; load the module, or put the machine in a vm"
+        "vlan 100 on link x: this kernel has no 8021q; load the module, or put `a` and `b` in a vm"
     )
 
 
@@ -82,9 +83,8 @@ def test_a_missing_program_is_told_with_its_package(reason: Callable[..., str | 
 @pytest.mark.parametrize(
     ("machine", "link", "what"),
     [
-        ({"kind": "vm"}, {}, "machines of kind vm (machine b)"),
-        ({"kind": "host", "ssh": "root@pc6"}, {}, "hosts reached by ssh (machine b)"),
-        ("none", {"cable": True}, "cables between real hosts (link x)"),
+        ({"kind": "vm", "nic": "sr-iov"}, {}, "sr-iov (it needs a card with virtual functions on the parent)"),
+        ({"kind": "vm", "host": {"queues": 2}}, {}, "host (receive queues and interrupts of the parent's card)"),
         ("none", {"wire": {"delay": "10ms"}}, "wire (the path emulator) (link x)"),
         (
             "none",
