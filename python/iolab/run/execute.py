@@ -115,7 +115,8 @@ def work_on(
     folder = RunFolder(path)
     try:
         session = Session(experiment, run.plan, agent, folder, clock, _host(run))
-        session.walk(missing_steps(run.plan, done), observer)
+        with session:
+            session.walk(missing_steps(run.plan, done), observer)
     finally:
         folder.close()
 

@@ -10,12 +10,15 @@ from iolab.agent.messages import Json
 from iolab.agent.ssh import SshTransport
 from iolab.agent.transport import LocalTransport, find_agent
 from iolab.errors import AgentError, UnsupportedError
+from iolab.image.build import find
+from iolab.image.kernel import FEATURE_MODULES
+from iolab.image.recipe import read_recipe
 from iolab.lab.facts import Facts, decode_facts
 from iolab.run.calibrate import stored_calibration
 
 FACTS_SCHEMA = 1
 """Version of facts.json."""
-PROGRAMS = ("iperf3", "ip", "tc", "ethtool", "sysctl", "taskset", "ps")
+PROGRAMS = ("iperf3", "ip", "tc", "ethtool", "sysctl", "taskset", "ps", "qemu-system-x86_64")
 """Whose versions matter for a result."""
 SETTINGS = (
     "/proc/sys/net/ipv4/tcp_congestion_control",
@@ -30,6 +33,7 @@ SETTINGS = (
 )
 """Kernel settings that change what streams can do."""
 FACTS_DEADLINE_S = 20.0
+"""An emulated guest takes seconds to try what its kernel can make."""
 DECISIVE = ("hostname", "kernel", "architecture", "cpu_model", "cpus", "clocksource")
 """Facts that must be equal for trials to belong to one run; so must settings, iperf3, and whether it is rootless."""
 
@@ -77,28 +81,47 @@ def _left_behind(trouble: str) -> str:
     return f"closing the agent: it {trouble}{advice}"
 
 
-def refuse_unclean(agent: Agent) -> None:
-    """Raise unless this host is free and clean.
+def refuse_unclean(agent: Agent, host: str | None = None) -> None:
+    """Raise unless this host, or the one that is reached by ssh as `host`, is free and clean.
 
     Raises:
         UnsupportedError: another agent holds it, or a dead one left changes.
     """
+    name, clean = ("the host", "iolab clean") if host is None else (host, f"iolab clean --host {host}")
     if agent.hello.busy_pid is not None:
         raise UnsupportedError(
-            f"preparing the host: another lab holds it (agent process {agent.hello.busy_pid}); "
+            f"preparing {name}: another lab holds it (agent process {agent.hello.busy_pid}); "
             "wait for it to end, or end it"
         )
     left = sum(predecessor.entries for predecessor in agent.hello.predecessors)
     if left:
         raise UnsupportedError(
-            f"preparing the host: {left} changes of an agent that was killed are not undone; run `iolab clean` first"
+            f"preparing {name}: {left} changes of an agent that was killed are not undone; run `{clean}` first"
         )
+
+
+def machine_facts(agent: Agent) -> dict[str, Json]:
+    """Return what a machine with a kernel of its own is, for the run's folder."""
+    raw = agent.call("facts.read", {"programs": list(PROGRAMS), "settings": list(SETTINGS)}, FACTS_DEADLINE_S)
+    return {"schema": FACTS_SCHEMA, **raw, "hello": json.loads(json.dumps(asdict(agent.hello)))}
+
+
+def image_facts() -> list[dict[str, Json]]:
+    """Return the guest images that are built with this agent, as `Facts.images` has them."""
+    found: list[dict[str, Json]] = []
+    for flavour in read_recipe().flavours:
+        image = find(flavour.name, find_agent())
+        if image is not None:
+            offered = {name: name in image.manifest.features for name in FEATURE_MODULES}
+            found.append({"flavour": flavour.name, "digest": image.manifest.digest, "features": offered})
+    return found
 
 
 def read_facts(agent: Agent) -> tuple[Facts, dict[str, Json]]:
     """Return this host's facts, decoded and as stored in facts.json."""
     raw = agent.call("facts.read", {"programs": list(PROGRAMS), "settings": list(SETTINGS)}, FACTS_DEADLINE_S)
     hello = json.loads(json.dumps(asdict(agent.hello)))
+    raw = {**raw, "images": image_facts()}
     calibration = stored_calibration(raw)
     known = {} if calibration is None else {"calibration": calibration}
     return decode_facts(hello, raw), {"schema": FACTS_SCHEMA, **raw, "hello": hello, **known}
@@ -115,4 +138,7 @@ def _decisive(facts: Mapping[str, object]) -> dict[str, object]:
     for group, names in (("settings", SETTINGS), ("programs", ("iperf3",)), ("hello", ("rootless",))):
         table = facts.get(group)
         found |= {name: table.get(name) for name in names} if isinstance(table, dict) else {}
+    hosts = facts.get("hosts")
+    for host, told in hosts.items() if isinstance(hosts, dict) else ():
+        found |= {f"{name} of {host}": value for name, value in _decisive(told).items()}
     return found

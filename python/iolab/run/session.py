@@ -1,8 +1,8 @@
 """Walk the steps of a plan: lab, read-back, trial, read-back, append. One trial at a time, each stored at once."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, Self
 
 from iolab.agent.client import Agent, AgentLost
 from iolab.clock import Clock
@@ -19,7 +19,7 @@ from iolab.plan.types import Plan, Step
 from iolab.run.agents import Agents
 from iolab.run.guests import process_id
 from iolab.run.observer import Observer
-from iolab.run.prepare import agent_on, refuse_unclean
+from iolab.run.prepare import agent_on, machine_facts, refuse_unclean
 from iolab.run.standing import LabError, StandingLab
 from iolab.store.folder import RunFolder
 from iolab.store.records import TrialRecord
@@ -61,18 +61,19 @@ class Session:
         self,
         experiment: Experiment,
         plan: Plan,
-        agent: Agent,
+        agents: Agents,
         folder: RunFolder,
         clock: Clock,
         host: Host | None = None,
     ) -> None:
         self._plan = plan
         self._resolver = Resolver(experiment)
-        self._agent = agent
         self._folder = folder
         self._clock = clock
         self._host = host or Host()
-        self._agents = Agents(agent)
+        self._agents = agents
+        self._pids: dict[str, int] = {}
+        self._described: set[str] = set()
         self._lab = StandingLab(self._agents, folder.append_commands)
 
     def walk(self, steps: Sequence[Step], observer: Observer) -> None:
@@ -93,10 +94,12 @@ class Session:
             each_ns = (self._clock.now_ns() - begin_ns) // (number + 1)
             observer.trial_ended(record, each_ns * (len(steps) - number - 1))
         self._lab.take_down()
-        self.close()
 
-    def close(self) -> None:
-        """Let the agents of other hosts undo everything and end; those of guests have.
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Let the agents of guests and of other hosts undo everything and end.
 
         Raises:
             AgentError: one of them left something behind.
@@ -122,6 +125,7 @@ class Session:
             self._reach(setup.lab)
             self._lab.change_to(compose(setup.lab, placement=placement, cpus=self._host.cpus))
             guests = self._guests(setup.lab)
+            self._describe_machines()
             wrong = self._settled_mismatches()
             if wrong:
                 status, reason = Status.INVALID, f"before the trial, {'; '.join(wrong)}"
@@ -196,11 +200,8 @@ class Session:
             if not isinstance(machine, Remote) or machine.ssh is None or name in self._agents:
                 continue
             try:
-                agent = agent_on(machine.ssh, name)
-                self._agents.add(name, agent)
-                refuse_unclean(agent)
+                self._agents.add(name, reach(machine.ssh, name, self._pids.get(name)))
             except (AgentError, UnsupportedError) as error:
-                self._agents.drop(name)
                 raise LabError(f"reaching {name}: {error}") from error
 
     def _kernel_of(self, setup: Setup, name: str, topology: Topology) -> str:
@@ -209,6 +210,16 @@ class Session:
         if not isinstance(measure, Packets):
             return HERE
         return ways(setup.lab, topology, measure)[0].source.kernel
+
+    def _describe_machines(self) -> None:
+        """Store what each machine with a kernel of its own is, when it is first met in this session."""
+        for kernel in self._agents:
+            if kernel == HERE or kernel in self._described:
+                continue
+            use = self._lab.guests.use(kernel)
+            facts = machine_facts(self._agents.of(kernel))
+            self._folder.write_machine(kernel, {**facts, "guest": None if use is None else asdict(use)})
+            self._described.add(kernel)
 
     def _guests(self, lab: Lab) -> dict[str, GuestUse]:
         found = {name: self._lab.guests.use(name) for name in lab.machines}

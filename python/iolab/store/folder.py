@@ -19,6 +19,7 @@ from iolab.store.records import CommandRecord, TrialRecord
 
 EXPERIMENT, PLAN, FACTS = "experiment.yaml", "plan.json", "facts.json"
 TRIALS, COMMANDS, SAMPLES, REVISIONS = "trials.jsonl", "commands.jsonl", "samples", "revisions"
+MACHINES = "machines"
 SLUG_LENGTH = 40
 
 
@@ -74,6 +75,13 @@ class RunFolder:
         self._replace(PLAN, encode_plan(plan))
         self._replace(FACTS, json.dumps(facts, indent=1))
 
+    def write_machine(self, name: str, facts: Mapping[str, object]) -> None:
+        """Write what a machine with a kernel of its own is; what was found first stays."""
+        place = self.path / MACHINES / f"{name}.json"
+        if not place.exists():
+            self._guard(lambda: place.parent.mkdir(exist_ok=True))
+            self._replace(f"{MACHINES}/{name}.json", json.dumps(facts, indent=1))
+
     def append_trial(self, record: TrialRecord, raw: object) -> None:
         """Append one trial and its raw samples, durably: samples first, then the line that counts."""
         if raw is not None:
@@ -99,7 +107,7 @@ class RunFolder:
             raise self._full(error) from error
 
     def _replace(self, name: str, text: str) -> None:
-        fresh = self.path / f".{name}.new"
+        fresh = (self.path / name).with_suffix(".new")
 
         def write() -> None:
             with fresh.open("w", encoding="utf-8") as file:
