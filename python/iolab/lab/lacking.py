@@ -1,7 +1,7 @@
 """One thing that a cell needs, and whether a host has it: what is lacking is told in words that say what to do."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from iolab.lab.facts import Facts
@@ -65,10 +65,12 @@ def lacking_of(found: Iterable[Need], facts: Facts) -> str | None:
 def lacking(need: Need, facts: Facts) -> str | None:
     """Return what is lacking on a host and what to do about it; None where the need is met.
 
-    What another host has is seen when it is reached, not here.
+    What another host has is known when it has been reached.
     """
     if need.where.startswith(OTHER_HOST):
-        return None
+        name = need.where.removeprefix(OTHER_HOST)
+        told = lacking(replace(need, where=""), facts.hosts[name]) if name in facts.hosts else None
+        return f"{name}: {told.replace('this computer', 'it')}" if told else None
     if need.where.startswith(IMAGE):
         return _lacking_in_image(need, facts, need.where.removeprefix(IMAGE))
     match need.kind:
@@ -94,7 +96,7 @@ def _lacking_means(need: Need, facts: Facts) -> str | None:
         package = PACKAGES.get(need.name, need.name)
         return f"{need.name} is not installed; install the package {package}, or run `make setup`"
     if need.kind is NeedKind.IMAGE and all(image.flavour != need.name for image in facts.images):
-        return f"{need.purpose}: there is no guest image {need.name}; run `iolab image build {need.name}`"
+        return f"there is no guest image {need.name} yet; run `iolab image build {need.name}`"
     return None
 
 
