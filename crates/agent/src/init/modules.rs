@@ -18,8 +18,8 @@ pub fn load_listed() {
     let Ok(text) = fs::read_to_string(LIST) else { return };
     for (path, parameters) in parse_list(&text) {
         match load(&path, &parameters) {
-            // Built in, or named twice.
-            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+            // Built in, named twice, or for a machine of another kind.
+            Ok(()) | Err(rustix::io::Errno::EXIST | rustix::io::Errno::NODEV) => {}
             Err(errno) => log(&format!("loading module '{}': {}", path.display(), io::Error::from(errno))),
         }
     }
@@ -77,8 +77,20 @@ fn gather_aliases(folder: &Path, aliases: &mut BTreeSet<String>) {
             gather_aliases(&entry.path(), aliases);
         } else if kind.is_file() && entry.file_name() == "modalias" {
             let text = fs::read_to_string(entry.path()).unwrap_or_default();
-            aliases.extend(text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned));
+            aliases.extend(text.lines().filter(|alias| is_wanted(alias)).map(str::to_owned));
         }
+    }
+}
+
+/// Whether a device is of those a machine is given: cards and disks. What the board and the CPU offer besides (crypto, KVM, bus
+/// monitors) takes longer to load under emulation than all the rest, and is loaded by whoever needs it.
+fn is_wanted(alias: &str) -> bool {
+    const BRIDGE: &str = "bc06";
+    const BUS_CONTROLLER: &str = "bc0Csc05";
+    match alias.split_once(':') {
+        Some(("pci", device)) => !device.contains(BRIDGE) && !device.contains(BUS_CONTROLLER),
+        Some((bus, _)) => ["virtio", "xen", "usb", "vmbus"].contains(&bus),
+        None => false,
     }
 }
 
@@ -89,6 +101,21 @@ const MODPROBE_LIMIT: Duration = Duration::from_secs(60);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cards_and_disks_are_wanted_and_the_boards_own_devices_are_not() {
+        let card = "pci:v00001AF4d00001000sv00001AF4sd00000001bc02sc00i00";
+        for wanted in [card, "virtio:d00000001v00001AF4", "xen:vif"] {
+            assert!(is_wanted(wanted));
+        }
+        let bridge = "pci:v00008086d00002918sv00001AF4sd00001100bc06sc01i00";
+        let monitor = "pci:v00008086d00002930sv00001AF4sd00001100bc0Csc05i00";
+        for unwanted in
+            [bridge, monitor, "cpu:type:x86,ven0002fam000Fmod006B", "acpi:PNP0103:", "platform:pcspkr", ""]
+        {
+            assert!(!is_wanted(unwanted));
+        }
+    }
 
     #[test]
     fn a_list_has_a_path_and_parameters_on_each_line() {
