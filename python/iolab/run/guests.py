@@ -9,7 +9,7 @@ import json
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from iolab.agent.client import REPLY_SLACK_S, Agent, AgentLost, Pending, Refused
 from iolab.agent.messages import Json
@@ -57,8 +57,8 @@ class RunningGuest:
     """Its serial line."""
     channel: RelayedTransport | None = None
     """To its agent."""
-    last: list[str] = field(default_factory=list)
-    """The end of its console, when it ended by itself."""
+    panic: str = ""
+    """What its kernel said when it gave up."""
 
     @property
     def process(self) -> str:
@@ -72,9 +72,14 @@ class RunningGuest:
 
     def watch(self, line: str) -> None:
         """Look at a line of the console: a panic is told at once, not when somebody waits in vain."""
-        if PANIC in line and self.channel is not None:
+        if PANIC in line:
             # What follows on the console says why; the hypervisor ends a panicked guest in a moment.
-            threading.Timer(PANIC_GRACE_S, self.channel.end, [line.strip()]).start()
+            threading.Timer(PANIC_GRACE_S, self._panicked, [line.strip()]).start()
+
+    def _panicked(self, line: str) -> None:
+        self.panic = line
+        if self.channel is not None:
+            self.channel.end(line)
 
 
 class Guests:
@@ -176,6 +181,8 @@ class Guests:
         name, launch = running.guest.name, running.launch
         running.console = self._relay(agent, running, "console", launch.console, watch=running.watch)
         running.channel = self._relay(agent, running, "agent", launch.channel, words=running.words)
+        if running.panic:
+            running.channel.end(running.panic)
         deadline_s = self._boot_deadline_s if running.parent == HERE else NESTED_BOOT_DEADLINE_S
         return Agent(running.channel, name=name, hello_deadline_s=deadline_s)
 
@@ -203,7 +210,7 @@ class Guests:
         said = str(error)
         if isinstance(error, AgentLost) and running.channel is not None:
             gone = running.channel.ended
-            ended = _ended(agent, running.process, END_WAIT_MS if gone else 1)
+            ended = _ended(agent, running.process, END_WAIT_MS) if gone else None
             waited = f"its agent said nothing for {self._boot_deadline_s:.0f} s"
             panic = gone if PANIC in gone else ""
             said = panic or (_told(ended) if ended is not None else gone or waited)

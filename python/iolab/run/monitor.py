@@ -5,6 +5,7 @@ The session lasts for one inquiry. The library speaks the protocol; lines are pa
 
 import asyncio
 import contextlib
+import json
 import socket
 import threading
 from collections.abc import Mapping
@@ -20,6 +21,7 @@ from iolab.errors import AgentError
 INQUIRY_DEADLINE_S = 10.0
 """QEMU answers in milliseconds; a stopped one never."""
 OPEN_TIMEOUT_MS = 2_000
+BUFFER_BYTES = 65_536
 
 
 class MonitorError(Exception):
@@ -58,8 +60,10 @@ def inquire(parent: Agent, relay: str, path: str) -> MonitorReading:
         raise MonitorError(f"asking QEMU's monitor: {error or type(error).__name__}") from error
     finally:
         transport.close(INQUIRY_DEADLINE_S)
-        ours.close()
-        theirs.close()
+        for end in (ours, theirs):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)  # wakes the thread that reads it
+            end.close()
 
 
 async def _ask(end: socket.socket) -> MonitorReading:
@@ -91,7 +95,15 @@ def _in(transport: RelayedTransport, end: socket.socket) -> None:
 
 
 def _out(transport: RelayedTransport, end: socket.socket) -> None:
-    """Pass on what the library says."""
-    with contextlib.suppress(OSError, AgentError, ValueError), end.makefile("r", encoding="utf-8") as lines:
-        for line in lines:
-            transport.send(line)
+    """Pass on what the library says: objects without an end of line."""
+    decoder, waiting = json.JSONDecoder(), ""
+    with contextlib.suppress(OSError, AgentError, UnicodeDecodeError):
+        while data := end.recv(BUFFER_BYTES):
+            waiting = (waiting + data.decode("ascii")).lstrip()  # json.dumps writes nothing else
+            while waiting:
+                try:
+                    message, length = decoder.raw_decode(waiting)
+                except json.JSONDecodeError:
+                    break  # the rest is still to come
+                transport.send(json.dumps(message))
+                waiting = waiting[length:].lstrip()

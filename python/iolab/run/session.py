@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from iolab.agent.client import Agent, AgentLost
+from iolab.agent.client import AgentLost
 from iolab.clock import Clock
 from iolab.errors import AgentError, InputError, UnsupportedError
 from iolab.experiment import Resolver
@@ -18,8 +18,9 @@ from iolab.lab.topology import Topology, make_topology
 from iolab.plan.types import Plan, Step
 from iolab.run.agents import Agents
 from iolab.run.guests import process_id
+from iolab.run.hosts import reach
 from iolab.run.observer import Observer
-from iolab.run.prepare import agent_on, machine_facts, refuse_unclean
+from iolab.run.prepare import machine_facts
 from iolab.run.standing import LabError, StandingLab
 from iolab.store.folder import RunFolder
 from iolab.store.records import TrialRecord
@@ -196,6 +197,7 @@ class Session:
         Raises:
             LabError: one cannot be reached.
         """
+        self._pids |= {name: self._agents.of(name).hello.pid for name in self._agents}
         for name, machine in lab.machines.items():
             if not isinstance(machine, Remote) or machine.ssh is None or name in self._agents:
                 continue
