@@ -1,10 +1,15 @@
 """Cables between two hosts, each with an sshd and a /run of its own: what is set, read back, and put back on both."""
 
-from collections.abc import Iterator
+import json
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.netns.conftest import IOLAB
 from tests.netns.sshd import SSHD, Network, SshHost
+from tests.netns.test_line import wait_for_trials
 
 from iolab.agent.client import Agent
 from iolab.agent.ssh import SshTransport
@@ -16,6 +21,7 @@ from iolab.run.agents import Agents, LabError
 from iolab.run.standing import StandingLab
 
 pytestmark = pytest.mark.netns
+Iolab = Callable[..., subprocess.CompletedProcess[str]]
 
 LAB = """
 lab:
@@ -37,7 +43,9 @@ def lab_of(text: str) -> Lab:
 
 def shown(host: SshHost) -> str:
     """Return what a lab could change of the cable's end."""
-    return host.inside("ip -4 -o addr show dev lan0; ip -o link show dev lan0; ethtool -k lan0; ls /run/netns")
+    return host.inside(
+        "ip -4 -o addr show dev lan0; ip -o link show dev lan0; ethtool -k lan0; ls /run/netns"
+    )
 
 
 @pytest.fixture
@@ -109,3 +117,99 @@ def test_a_host_lost_while_the_lab_stands_is_told_and_the_other_is_put_back(
     with pytest.raises(LabError, match="pc7"):
         lab.change_to(compose(lab_of(LAB.replace("1400", "9000"))))
     assert shown(pair[0]) == before
+
+
+RUN = (
+    LAB.replace("to: pc7}", "to: pc7, duration: 1s}")
+    + """
+factors:
+  links.lan.mtu: [1400, 9000]
+blocks: 2
+seed: 1
+"""
+)
+
+
+@pytest.fixture
+def iolab(pair: tuple[SshHost, SshHost], tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run the installed command in the test's folder."""
+    (tmp_path / "lab.yaml").write_text(RUN)
+
+    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+        argv = [str(IOLAB), *map(str, arguments)]
+        return subprocess.run(argv, capture_output=True, text=True, timeout=110, cwd=tmp_path)
+
+    return run
+
+
+def trials(folder: Path) -> list[dict[str, Any]]:
+    """Return the trials of a run."""
+    return [json.loads(line) for line in (folder / "trials.jsonl").read_text().splitlines()]
+
+
+def test_streams_between_two_hosts_are_measured_end_to_end(
+    pair: tuple[SshHost, SshHost], iolab: Iolab, tmp_path: Path
+) -> None:
+    """Every trial has a rate on each side and the facts of both hosts; both are left as they were but for one file."""
+    before = [shown(host) for host in pair]
+    done = iolab("run", "lab.yaml")
+    assert done.returncode == 0, done.stdout + done.stderr
+    folder = tmp_path / done.stdout.splitlines()[-1]
+    found = trials(folder)
+    assert [trial["status"] for trial in found] == ["ok"] * 4
+    assert min(trial["metrics"]["received_bps"]["value"] for trial in found) > 1e7
+    assert set(json.loads((folder / "facts.json").read_text())["hosts"]) == {"pc6", "pc7"}
+    assert [shown(host) for host in pair] == before
+    assert [len(host.agents()) for host in pair] == [0, 0]
+
+
+def test_what_a_host_lacks_is_told_with_its_name_before_anything_runs(
+    pair: tuple[SshHost, SshHost], iolab: Iolab, tmp_path: Path
+) -> None:
+    """An interface that is not there: status 3, the host, what it has."""
+    text = (tmp_path / "lab.yaml").read_text()
+    (tmp_path / "lab.yaml").write_text(text.replace("pc7.lan0", "pc7.lan1"))
+    refused = iolab("run", "lab.yaml")
+    assert refused.returncode == 3
+    assert "pc7: port pc7.lan1: it has no interface lan1; it has eth0, lan0, lo" in refused.stderr
+
+
+def test_a_cut_connection_costs_the_trial_and_the_run_goes_on(
+    pair: tuple[SshHost, SshHost], iolab: Iolab, tmp_path: Path
+) -> None:
+    """The trial under way fails with the host's name; the host is reached again when its lease has ended."""
+    running = subprocess.Popen(
+        [IOLAB, "run", "lab.yaml"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    folder = wait_for_trials(tmp_path / "runs", 1)
+    pair[1].cut()
+    wait_for_trials(tmp_path / "runs", 2, 40)
+    pair[1].mend()
+    _, errors = running.communicate(timeout=90)
+    assert running.returncode == 1, errors
+    statuses = [trial["status"] for trial in trials(folder)]
+    assert statuses[0] == "ok"
+    assert "failed" in statuses
+    (reason, *_) = [t["reason"] for t in trials(folder) if t["status"] == "failed"]
+    assert "pc7" in reason
+    assert iolab("resume", folder, "--retry-failed").returncode == 0
+    assert shown(pair[0]).count("mtu 1500") == shown(pair[1]).count("mtu 1500") == 1
+
+
+def test_a_host_is_cleaned_and_examined_from_here(pair: tuple[SshHost, SshHost], iolab: Iolab) -> None:
+    """After a killed agent the host is refused with the command that cleans it; that undoes and removes all."""
+    before = shown(pair[0])
+    agent = Agent(SshTransport("pc6", find_agent()), name="pc6")
+    undo = {"kind": "command", "argv": ["ip", "link", "set", "lan0", "mtu", "1500"]}
+    agent.run(["ip", "link", "set", "lan0", "mtu", "1400"], undo=undo, undo_key="mtu:pc6.lan0")
+    pair[0].inside(f"kill -9 {pair[0].agents()[0]}")
+    agent.close()
+    refused = iolab("run", "lab.yaml")
+    assert refused.returncode == 3
+    assert "run `iolab clean --host pc6` first" in refused.stderr
+    cleaned = iolab("clean", "--host", "pc6")
+    assert (cleaned.returncode, "changes undone" in cleaned.stdout) == (0, True), cleaned.stderr
+    assert shown(pair[0]) == before
+    assert not pair[0].cache.exists()
+    examined = iolab("doctor", "--host", "root@pc6")
+    assert "privilege: root" in examined.stdout

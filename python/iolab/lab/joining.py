@@ -88,12 +88,15 @@ def _guest(lab: Lab, topology: Topology, name: str, machine: Vm) -> Iterator[Nee
 
 def _link(lab: Lab, topology: Topology, name: str) -> Iterator[Need]:
     link, what = lab.links[name], f"link {name}"
+    if link.cable:
+        yield from _cable(lab, topology, name)
+        return
     there, join = where(lab, home_of(lab, name)), join_of(lab, name)
     machines = _machines_of(lab, name)
     cards = [end for end in own_ends(lab, name) if is_card(lab, end)]
     for program in ("ip", "tc"):
         yield Need(NeedKind.PROGRAM, program, what, there)
-    if join not in (Join.TAP, Join.CABLE) and (join is Join.MACVTAP or len(cards) < len(own_ends(lab, name))):
+    if join is not Join.TAP and (join is Join.MACVTAP or len(cards) < len(own_ends(lab, name))):
         yield Need(NeedKind.FEATURE, "link:veth", what, there, machines)
     if join in (Join.BRIDGE, Join.CHILDREN):
         yield Need(NeedKind.FEATURE, "link:bridge", what, there, machines)
@@ -106,6 +109,18 @@ def _link(lab: Lab, topology: Topology, name: str) -> Iterator[Need]:
         yield from _shape(lab, f"shape on {what}", link.shape)
     if join is Join.PAIR and all(lab.machines[machine].kind == "host" for machine in machines):
         yield Need(NeedKind.BUILT, "a link from this computer to itself", what)
+
+
+def _cable(lab: Lab, topology: Topology, name: str) -> Iterator[Need]:
+    """Give what a cable needs of each of its hosts."""
+    link, what = lab.links[name], f"link {name}"
+    for kernel in dict.fromkeys(kernel_of(lab, machine) for machine in _machines_of(lab, name)):
+        yield Need(NeedKind.ROOT, "cable", f"cable of {what}", where(lab, kernel))
+        for program in ("ip", "tc"):
+            yield Need(NeedKind.PROGRAM, program, what, where(lab, kernel))
+    yield from _ends(lab, topology, name)
+    if link.shape is not None:
+        yield from _shape(lab, f"shape on {what}", link.shape)
 
 
 def _ends(lab: Lab, topology: Topology, name: str) -> Iterator[Need]:
@@ -144,13 +159,14 @@ def _cables(lab: Lab) -> Iterator[Need]:
 
 
 def _names(lab: Lab, port: Port) -> Iterator[Need]:
-    """Give the names that must be free, or must be there, in this computer's own namespace."""
-    if port.kernel != HERE or port.netns is not None:
+    """Give the names that must be free, or must be there, in the own namespace of this computer or another host."""
+    if port.netns is not None or (port.kernel != HERE and lab.machines[port.kernel].kind == "vm"):
         return
+    there = where(lab, port.kernel)
     kind = NeedKind.INTERFACE if join_of(lab, port.link) is Join.CABLE else NeedKind.FREE_NAME
-    yield Need(kind, port.name, f"port {port.ref}")
+    yield Need(kind, port.name, f"port {port.ref}", there)
     if port.bridge:
-        yield Need(NeedKind.FREE_NAME, port.bridge, f"the bridge of machine {port.machine}")
+        yield Need(NeedKind.FREE_NAME, port.bridge, f"the bridge of machine {port.machine}", there)
 
 
 QEMU = "qemu-system-x86_64"

@@ -110,7 +110,7 @@ def _napi(
     return Resource(
         key=f"napi:{port.ref}:bridge" if side else f"napi:{port.ref}",
         machine=port.machine,
-        kernel=home_of(lab, port.link),
+        kernel=port.kernel if lab.links[port.link].cable else home_of(lab, port.link),
         needs=(side or base_of(lab, port),),
         actions=(change,) if switches else (),
         expect=tuple(
