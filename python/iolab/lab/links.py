@@ -330,7 +330,7 @@ def _macvtap(lab: Lab, topology: Topology, port: Port, prefix: str, *needs: str)
         expect += _expect_member(side, place, port)
     add = ("ip", "link", "add", "link", lower, "name", side.macvtap, "address", mac_of(lab, port.ref) or "")
     delete = Command(("ip", "link", "del", "dev", side.macvtap), side.netns)
-    runs.append(Run(Command((*add, "type", "macvtap", "mode", "bridge"), side.netns), delete))
+    runs.append(Run(Command((*add, "type", "macvtap", "mode", "passthru"), side.netns), delete))
     runs.append(Run(Command(("ip", "link", "set", "dev", side.macvtap, "up"), side.netns)))
     what = f"kind of the carrier of {port.ref}"
     expect.append(expect_interface(side.netns, Interface(side.macvtap, "kind"), "macvtap", what))
