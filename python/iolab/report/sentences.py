@@ -12,7 +12,7 @@ from iolab.trial.result import Status
 
 MOST_FINDINGS = 12
 """Sentences a summary may have and still be read."""
-FUNCTIONAL_CODE = "functional-only"
+FUNCTIONAL_CODE = "emulated"
 """Code of the warning that a trial carries when its figures come from emulation."""
 
 
