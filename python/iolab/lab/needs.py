@@ -97,6 +97,7 @@ def check_packets(measure: Packets, lab: Lab, directions: tuple[Way, ...]) -> No
             "take search: mlr or bisect for zero loss; forwarded_strict_fps of any search tells it as well"
         )
         raise InputError([Problem("measure", "planning a search", seen, allowed, advice)])
+    _check_clock(directions)
     if isinstance(measure, Forwarding) and measure.start is not None:
         fps_of(measure.start, measure, "start")
     if isinstance(measure, LoadCurve | Latency) and measure.rate is not None:
@@ -108,6 +109,21 @@ def check_packets(measure: Packets, lab: Lab, directions: tuple[Way, ...]) -> No
             "ip: 4, or machines that bridge: a lab has IPv4 addresses only",
         )
         raise InputError([Problem("measure", "finding the way of frames", seen, allowed)])
+
+
+def _check_clock(directions: tuple[Way, ...]) -> None:
+    """Check that frames are stamped and read by one kernel's clock: those of two are never compared.
+
+    Raises:
+        InputError: they are not.
+    """
+    for way in directions:
+        if way.source.kernel == way.target.kernel:
+            continue
+        seen = ", ".join(f"{end.ref} on {end.kernel or 'this computer'}" for end in (way.source, way.target))
+        allowed = "both ends on one kernel, whose clock stamps the frames: clocks of two are never compared"
+        advice = "end the way at another port of the first machine, or measure with kind: stream"
+        raise InputError([Problem("measure", "finding the way of frames", seen, allowed, advice)])
 
 
 def _ends(measure: Stream) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,7 @@ import pytest
 
 from iolab.errors import AgentError, InputError
 from iolab.experiment.experiment import Lab, Setup
-from iolab.experiment.measures import DiskMeasure, Stream
+from iolab.experiment.measures import DiskMeasure, Latency, Stream
 from iolab.lab.cost import expensive
 from iolab.lab.facts import Facts, decode_facts, encode_facts
 from iolab.lab.lacking import lacking_of
@@ -83,8 +83,16 @@ def test_a_missing_program_is_told_with_its_package(reason: Callable[..., str | 
 @pytest.mark.parametrize(
     ("machine", "link", "what"),
     [
-        ({"kind": "vm", "nic": "sr-iov"}, {}, "sr-iov (it needs a card with virtual functions on the parent)"),
-        ({"kind": "vm", "host": {"queues": 2}}, {}, "host (receive queues and interrupts of the parent's card)"),
+        (
+            {"kind": "vm", "nic": "sr-iov"},
+            {},
+            "sr-iov (it needs a card with virtual functions on the parent)",
+        ),
+        (
+            {"kind": "vm", "host": {"queues": 2}},
+            {},
+            "host (receive queues and interrupts of the parent's card)",
+        ),
         ("none", {"wire": {"delay": "10ms"}}, "wire (the path emulator) (link x)"),
         (
             "none",
@@ -142,3 +150,33 @@ def test_machines_and_volumes_are_expensive_links_and_settings_are_cheap() -> No
     assert not expensive("machines.dut.settings")
     assert not expensive("links.lan.mtu")
     assert not expensive("*.direction")
+
+
+def test_frames_between_two_kernels_are_refused(make_lab: MakeLab) -> None:
+    """Their stamps would be read by another clock; both ports on one host are fine, whatever lies between."""
+    hosts = {name: {"kind": "host", "ssh": name} for name in ("pc6", "pc7")}
+    links = {name: {"ends": [f"pc6.{name}", f"pc7.{name}"], "cable": True} for name in ("eth1", "eth2")}
+
+    def wanted(target: str, forward: str) -> Setup:
+        lab = make_lab({**hosts, "pc7": {**hosts["pc7"], "forward": forward}}, links)
+        said = {"kind": "latency", "from": "pc6.eth1", "to": target, "rate": "1kpps"}
+        return Setup(lab, {"lat": Latency.model_validate(said)})
+
+    with pytest.raises(
+        InputError, match=r"pc6.eth1 on pc6, pc7.eth1 on pc7.*clocks of two are never compared"
+    ):
+        needs(wanted("pc7.eth1", "none"))
+    assert needs(wanted("pc6.eth2", "bridge"))
+
+
+def test_what_another_host_lacks_is_told_with_its_name(make_lab: MakeLab, facts: Facts) -> None:
+    """Before it was reached nothing is said; then its interfaces, its programs and its rights are looked at."""
+    hosts = {name: {"kind": "host", "ssh": f"root@{name}"} for name in ("pc6", "pc7")}
+    lab = make_lab(hosts, {"x": {"ends": ["pc6.eth0", "pc7.eth1"], "cable": True}})
+    stream = Stream.model_validate({"kind": "stream", "from": "pc6", "to": "pc7"})
+    found = needs(Setup(lab, {"tcp": stream}))
+    assert lacking_of(found, facts) is None
+    reached = replace(facts, hosts={"pc6": replace(facts, rootless=True), "pc7": facts})
+    told = lacking_of(found, reached) or ""
+    assert "pc7: port pc7.eth1: it has no interface eth1; it has eth0" in told
+    assert "pc6: cable of link x: an ordinary user may not set it; run as root" in told
