@@ -10,7 +10,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.guest.conftest import hypervisors, run_in_background, trials, wait_for_console
+from tests.guest.labs import (
+    hypervisors,
+    iolab,
+    needs_guests,
+    processes_with,
+    run_in_background,
+    trials,
+    unchanged_host,
+    wait_for_console,
+)
+
+__all__ = ["iolab", "needs_guests", "unchanged_host"]
+pytestmark = pytest.mark.guest
 
 Iolab = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -131,8 +143,6 @@ def _wait_for_end(state: Path, deadline_s: float = 10) -> None:
 
 def _wait_for_client(state: Path, deadline_s: float = 60) -> None:
     """Wait until a stream's client runs."""
-    from tests.netns.conftest import processes_with
-
     end = time.monotonic() + deadline_s
     while processes_with(f"IOLAB_STATE_DIR={state}").count("iperf3") < 2:
         assert time.monotonic() < end, "no stream was begun"

@@ -6,12 +6,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.guest.labs import agents, needs_guests, unchanged_host
 
 from iolab.lab.guest import Guest
 from iolab.lab.resources import PinGuest
 from iolab.run.agents import Agents, LabError
 from iolab.run.guests import Guests
 from iolab.run.hypervisor import Hypervisors, Source, find_here
+
+__all__ = ["agents", "needs_guests", "unchanged_host"]
+pytestmark = pytest.mark.guest
 
 PATIENCE_S = 90.0
 GUEST = Guest(name="dut", engine="qemu", image="linux", memory_bytes=512 << 20, cpus=2, accel="tcg", nics=())

@@ -66,20 +66,22 @@ class RunningGuest:
         return process_id(self.guest.name)
 
     def words(self) -> str:
-        """Return the console's last lines."""
-        lines = [] if self.console is None else [line for line in self.console.noise if line.strip()]
-        return f"its console's last lines:\n{chr(10).join(lines[-WORDS_LINES:])}" if lines else ""
+        """Return the console's last lines; those of a panic begin with it."""
+        lines = [] if self.console is None else [line for line in list(self.console.noise) if line.strip()]
+        panic = next((number for number, line in enumerate(lines) if PANIC in line), None)
+        shown = lines[-WORDS_LINES:] if panic is None else lines[panic : panic + WORDS_LINES]
+        return "\n".join(["its console's last lines:", *shown]) if shown else ""
 
     def watch(self, line: str) -> None:
         """Look at a line of the console: a panic is told at once, not when somebody waits in vain."""
         if PANIC in line:
+            self.panic = line.strip()
             # What follows on the console says why; the hypervisor ends a panicked guest in a moment.
-            threading.Timer(PANIC_GRACE_S, self._panicked, [line.strip()]).start()
+            threading.Timer(PANIC_GRACE_S, self._end_channel).start()
 
-    def _panicked(self, line: str) -> None:
-        self.panic = line
+    def _end_channel(self) -> None:
         if self.channel is not None:
-            self.channel.end(line)
+            self.channel.end(self.panic)
 
 
 class Guests:
@@ -212,8 +214,7 @@ class Guests:
             gone = running.channel.ended
             ended = _ended(agent, running.process, END_WAIT_MS) if gone else None
             waited = f"its agent said nothing for {self._boot_deadline_s:.0f} s"
-            panic = gone if PANIC in gone else ""
-            said = panic or (_told(ended) if ended is not None else gone or waited)
+            said = running.panic or (_told(ended) if ended is not None else gone or waited)
             said = "; ".join(part for part in (said, running.words()) if part)
         for relay in (running.channel, running.console):
             if relay is not None:
