@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes sure that the programs of the named groups (run, build, lint, browser, ssh) are on this machine: looks first, and asks
+# Makes sure that the programs of the named groups (run, build, lint, browser, ssh, guest) are on this machine: looks first, and asks
 # apt only for what is missing. Does not touch Python's or Rust's own packages. Called by make: packages.sh GROUP...
 set -euo pipefail
 
@@ -57,6 +57,18 @@ look_for_ssh() {
     has ssh || missing+=(openssh-client)
     has sshd || missing+=(openssh-server)
     has sudo || missing+=(sudo)
+}
+
+# What builds a guest's image, and what starts it.
+look_for_guest() {
+    has mmdebstrap || missing+=(mmdebstrap)
+    has mksquashfs || missing+=(squashfs-tools)
+    has depmod || missing+=(kmod)
+    has zstd || missing+=(zstd)
+    has qemu-system-x86_64 || missing+=(qemu-system-x86)
+    [[ -e /usr/share/seabios/bios-256k.bin ]] || missing+=(seabios)
+    [[ -e /usr/lib/ipxe/qemu/efi-virtio.rom ]] || missing+=(ipxe-qemu)
+    ((EUID == 0)) || has newuidmap || missing+=(uidmap)
 }
 
 # Debian 12's own Rust is too old; the one it keeps for building browsers is new enough and has other names.

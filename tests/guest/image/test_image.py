@@ -5,12 +5,9 @@ import json
 import platform
 from pathlib import Path
 
-import pytest
-from tests.guest.conftest import Guest
+from tests.guest.image.conftest import Guest
 
 from iolab.image import Image
-
-pytestmark = pytest.mark.guest
 
 COMMANDS = {
     "link:veth": "ip link add v0 type veth peer name v1",
@@ -68,8 +65,8 @@ def test_the_measuring_programs_run(guest: Guest) -> None:
 
 def test_a_guest_can_start_guests_from_its_own_disks(guest: Guest, image: Image) -> None:
     """Kernel and first stage lie on its second disk, as they are outside."""
-    sums = guest.shell("cd /lib/modules/boot && sha256sum vmlinux initrd").split()[::2]
-    assert sums == [hashlib.sha256(path.read_bytes()).hexdigest() for path in (image.vmlinux, image.initrd)]
+    sums = guest.shell("cd /lib/modules/boot && md5sum vmlinux initrd").split()[::2]
+    assert sums == [hashlib.md5(path.read_bytes()).hexdigest() for path in (image.vmlinux, image.initrd)]
 
 
 def test_its_packages_are_those_of_the_list(guest: Guest, image: Image) -> None:

@@ -8,12 +8,8 @@ import sys
 import time
 from pathlib import Path
 
-import pytest
-
 from iolab.errors import ExitCode
 from iolab.image.cache import UNFINISHED, Cache
-
-pytestmark = pytest.mark.guest
 
 IOLAB = Path(sys.executable).with_name("iolab")
 
