@@ -14,6 +14,7 @@ from iolab.clock import Clock, SystemClock
 from iolab.errors import UnsupportedError
 from iolab.image import cpio, layers
 from iolab.image.cache import MANIFEST, UNFINISHED, Cache, Image, Manifest, default_cache, write_manifest
+from iolab.image.kernel import is_static_program
 from iolab.image.packages import OS_RELEASE, Archive, Distribution, find_sources, read_distribution
 from iolab.image.programs import demand, run
 from iolab.image.recipe import Digests, Flavour, Recipe, hash_bytes, hash_file, name_layers, read_recipe
@@ -203,11 +204,17 @@ def pack_initrd(agent: bytes, modules: list[tuple[str, bytes]]) -> bytes:
 
 def _read_agent(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        agent = path.read_bytes()
     except OSError as error:
         raise UnsupportedError(
             f"building a guest image: reading the agent {path}: {error.strerror}; run `make setup`"
         ) from error
+    if not is_static_program(agent):
+        raise UnsupportedError(
+            f"building a guest image: {path} is no static program, and a guest has no libraries when it starts; "
+            "run `make setup`, or name another agent in IOLAB_AGENT"
+        )
+    return agent
 
 
 def _check_room(cache: Cache) -> None:

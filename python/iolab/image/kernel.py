@@ -76,6 +76,18 @@ def extract_vmlinux(image: bytes) -> bytes:
     return kernel
 
 
+def is_static_program(program: bytes) -> bool:
+    """Tell whether this is an ELF program that needs no loader (ELF-64, little-endian: no header PT_INTERP)."""
+    if len(program) < ELF_HEADER_BYTES or not program.startswith(ELF_MAGIC + b"\x02\x01"):
+        return False
+    (table,) = struct.unpack_from("<Q", program, 0x20)
+    size, count = struct.unpack_from("<HH", program, 0x36)
+    if table + size * count > len(program):
+        return False
+    kinds = [struct.unpack_from("<I", program, table + size * number)[0] for number in range(count)]
+    return PT_LOAD in kinds and PT_INTERP not in kinds
+
+
 def decompress(data: bytes, what: str) -> bytes:
     """Return what a kernel build has packed with xz, zstd or gzip; other data as it is if it is an ELF file.
 
@@ -145,6 +157,8 @@ def _plain(name: str) -> str:
     return name.replace("-", "_")
 
 
+ELF_HEADER_BYTES = 64
+PT_LOAD, PT_INTERP = 1, 3
 ELF_MAGIC = b"\x7fELF"
 XZ_MAGIC = b"\xfd7zXZ\0"
 GZIP_MAGIC = b"\x1f\x8b"

@@ -3,12 +3,14 @@
 import gzip
 import lzma
 import struct
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from iolab.errors import UnsupportedError
-from iolab.image.kernel import extract_vmlinux, load_order, module_names, offered_features
+from iolab.image.kernel import extract_vmlinux, is_static_program, load_order, module_names, offered_features
 
 KERNEL = b"\x7fELF" + bytes(range(256)) * 20
 DEPENDENCIES = """\
@@ -57,6 +59,14 @@ def test_a_damaged_kernel_is_refused(image: bytes, told: str) -> None:
     """Whatever is in the file, the complaint says what was seen."""
     with pytest.raises(UnsupportedError, match=told):
         extract_vmlinux(image)
+
+
+def test_a_program_that_needs_libraries_is_no_first_process() -> None:
+    """Judged by the programs of this computer: Python needs a loader, busybox or ldconfig does not."""
+    assert not is_static_program(Path(sys.executable).resolve().read_bytes())
+    assert not is_static_program(b"\x7fELF\x02\x01" + b"\xff" * 100)
+    assert not is_static_program(b"#!/bin/sh\n")
+    assert is_static_program(Path("/sbin/ldconfig").read_bytes())
 
 
 def test_a_module_comes_after_what_it_needs() -> None:
