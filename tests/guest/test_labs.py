@@ -42,7 +42,7 @@ FACTORS
 blocks: BLOCKS
 seed: 1
 """
-CARDS = ("e1000", "e1000e", "rtl8139", "vmxnet3", "virtio-net", "macvtap")
+CARDS = (("e1000", "e1000e", "macvtap"), ("rtl8139", "vmxnet3", "virtio-net"))
 
 
 def experiment(
@@ -60,16 +60,16 @@ def folder_of(done: subprocess.CompletedProcess[str], tmp_path: Path) -> Path:
     return tmp_path / done.stdout.splitlines()[-1]
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.parametrize("cards", CARDS)
 def test_every_card_that_this_computer_can_give_carries_frames_through_a_bridging_guest(
-    iolab: Iolab, tmp_path: Path
+    cards: tuple[str, ...], iolab: Iolab, tmp_path: Path
 ) -> None:
-    """Six guests one after another; each receives what was sent, and says that it was emulated."""
-    factors = f"factors: {{machines.dut.nic: [{', '.join(CARDS)}]}}"
+    """One guest after another; each receives what was sent, and says that it was emulated."""
+    factors = f"factors: {{machines.dut.nic: [{', '.join(cards)}]}}"
     done = iolab("run", experiment(tmp_path, factors=factors))
     assert done.returncode == 0, done.stdout + done.stderr
     rows = trials(folder_of(done, tmp_path))
-    assert sorted(row["cell"]["machines.dut.nic"] for row in rows) == sorted(CARDS)  # type: ignore[index]
+    assert sorted(row["cell"]["machines.dut.nic"] for row in rows) == sorted(cards)  # type: ignore[index]
     for row in rows:
         received = row["metrics"]["received_bps"]["value"]  # type: ignore[index]
         assert received == pytest.approx(5e6, rel=0.2), row["cell"]

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from threading import Lock
 
 from iolab.agent.client import Agent
 from iolab.agent.messages import Json
@@ -66,6 +67,8 @@ class Source:
     """Digest of the image; of a nested guest its flavour."""
     packages: str = ""
     """Digest of its list of packages."""
+    kernel: str = ""
+    """Version of its kernel; empty: the parent's own."""
 
 
 Find = Callable[[Guest], Source]
@@ -83,6 +86,7 @@ class Hypervisors:
     probe: bool = True
     """Whether accel: auto may boot a guest to find out."""
     _prepared: set[str] = field(default_factory=set)
+    _probing: Lock = field(default_factory=Lock)
 
     def prepare(self, guest: Guest, parent: str) -> Launch:
         """Make a scratch folder for a guest and return how it is started.
@@ -93,7 +97,7 @@ class Hypervisors:
         """
         agent = self.agents.of(parent)
         source = self.find(guest) if parent == HERE else self._nested(agent, guest, parent)
-        accel = self._accelerator(agent, guest, parent, source)
+        accel = self.accelerator(guest, parent, source)
         folder = agent.call("folder.create", {"name": guest.name})["path"]
         program = (str(source.emulator.program), *source.emulator.arguments)
         place = Place(boot=source.boot, folder=folder, accel=accel, program=program)
@@ -128,16 +132,19 @@ class Hypervisors:
         major, minor = (int(number) for number in words[0].split(".")[:2])
         return Source(PARENTS_DISKS, Emulator(Path(QEMU), (major, minor)), guest.image)
 
-    def _accelerator(self, agent: Agent, guest: Guest, parent: str, source: Source) -> Accelerator:
+    def accelerator(self, guest: Guest, parent: str, source: Source) -> Accelerator:
+        """Return what a guest uses: as asked, or what was found to work."""
         if guest.accel != "auto":
             return guest.accel
         if not self.probe:
             return "tcg"
+        agent = self.agents.of(parent)
         facts = agent.run(("uname", "-n", "-r", "-m")).stdout.strip()
         above = agent.run(("grep", "-m1", "model name", "/proc/cpuinfo")).stdout.strip()
-        identity = (facts, above, parent, ".".join(map(str, source.emulator.version)), source.image)
+        identity = (facts, above, parent, ".".join(map(str, source.emulator.version)), source.kernel)
         program = (str(source.emulator.program), *source.emulator.arguments)
-        return find_accelerator(agent, identity, program, source.boot.kernel, load=parent != HERE)
+        with self._probing:  # guests that start together ask together
+            return find_accelerator(agent, identity, program, source.boot.kernel, load=parent != HERE)
 
 
 def find_here(guest: Guest) -> Source:
@@ -162,4 +169,4 @@ def find_here(guest: Guest) -> Source:
         xen=None if image.xen is None else str(image.xen),
     )
     packages = hashlib.sha256("\n".join(image.packages).encode()).hexdigest()
-    return Source(boot, emulator, image.manifest.digest, packages)
+    return Source(boot, emulator, image.manifest.digest, packages, image.manifest.kernel_version)
