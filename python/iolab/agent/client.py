@@ -129,6 +129,10 @@ class Agent:
         """Whether nothing more can come from it."""
         return self._gone
 
+    def last_words(self) -> str:
+        """Return the end of what it, or its machine, said."""
+        return self._transport.last_words()
+
     # Requests ---------------------------------------------------------------------------------------------
 
     def begin(self, method: str, params: Mapping[str, Json]) -> Pending:

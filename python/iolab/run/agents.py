@@ -43,6 +43,10 @@ class Agents:
             raise AgentLost(kernel, f"asking the agent of {kernel}: it is not running")
         return agent
 
+    def lost(self) -> dict[str, str]:
+        """Return the kernels whose agents are gone, each with what it said last."""
+        return {kernel: agent.last_words() for kernel, agent in self._open.items() if agent.gone}
+
     def add(self, kernel: str, agent: Agent) -> None:
         """Take in the agent of a kernel that was reached or started."""
         self._open[kernel] = agent

@@ -138,7 +138,7 @@ class Session:
             if wrong:
                 self._lab.take_down()  # what somebody else changed is made anew for the next trial
         except (LabError, TrialFailed, InputError) as error:
-            status, reason, measured = Status.FAILED, str(error), None
+            status, reason, measured = Status.FAILED, self._with_losses(str(error)), None
         except AgentLost as error:
             if self._agents.here.gone:
                 raise
@@ -155,6 +155,14 @@ class Session:
             guests=guests,
         )
         return result, measured.raw if measured else None
+
+    def _with_losses(self, reason: str) -> str:
+        """Return why a trial failed, with the kernels that were lost meanwhile; these are begun anew for the next."""
+        lost = self._agents.lost()
+        if not lost or self._agents.here.gone:
+            return reason
+        self._lab.take_down()
+        return "; ".join([*(f"{name} was lost ({words})" for name, words in lost.items()), reason])
 
     def _settled_mismatches(self) -> list[str]:
         """Read back until everything is as applied, or for `SETTLE_NS`; each reading takes milliseconds."""
