@@ -24,6 +24,8 @@ from iolab.run.agents import Agents
 QEMU = "qemu-system-x86_64"
 PARENT_MODULES = ("tun", "vhost_net", "macvtap", "bridge")
 """What a guest needs to be a parent; no hardware asks for these."""
+TRUSTED_CLOCK = ("clocksource=tsc", "tsc=reliable")
+"""Below an emulated computer a guest's kernel doubts its clock, and loses time in watching it."""
 NEWER = (8, 0)
 """Version of QEMU that vhost-user without hardware virtualisation, and emulated igb, need."""
 NEEDS_NEWER = ("vhost-user",)
@@ -85,7 +87,6 @@ class Hypervisors:
     """For guests on this computer."""
     probe: bool = True
     """Whether accel: auto may boot a guest to find out."""
-    _prepared: set[str] = field(default_factory=set)
     _probing: Lock = field(default_factory=Lock)
 
     def prepare(self, guest: Guest, parent: str) -> Launch:
@@ -100,7 +101,8 @@ class Hypervisors:
         accel = self.accelerator(guest, parent, source)
         folder = agent.call("folder.create", {"name": guest.name})["path"]
         program = (str(source.emulator.program), *source.emulator.arguments)
-        place = Place(boot=source.boot, folder=folder, accel=accel, program=program)
+        steady = TRUSTED_CLOCK if accel == "kvm" and parent != HERE else ()
+        place = Place(boot=source.boot, folder=folder, accel=accel, program=program, kernel_arguments=steady)
         return Launch(
             argv=qemu_argv(guest, place),
             environment=source.emulator.environment,
@@ -121,9 +123,9 @@ class Hypervisors:
                 f"starting {guest.name} on {parent}: guests are started on this computer and on its guests; "
                 "put it on one of those"
             )
-        if parent not in self._prepared:
-            agent.run(("modprobe", "-a", "-q", *PARENT_MODULES))
-            self._prepared.add(parent)
+        agent.run(
+            ("modprobe", "-a", "-q", *PARENT_MODULES)
+        )  # each time: the parent may have been started anew
         shown = agent.run((QEMU, "--version")).stdout
         words = shown.partition(" version ")[2].split()
         if not words:
