@@ -10,17 +10,10 @@ from typing import Literal
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import NicKind, Vm
+from iolab.lab.ground import ground, homes, place_of_link, ports_of, side_of
 from iolab.lab.guest import Backend, Guest, GuestNic, MacvtapBackend, TapBackend, VhostUserBackend
 from iolab.lab.kernels import HERE, parent_kernel
-from iolab.lab.links import (
-    expect_interface,
-    ground,
-    homes,
-    place_of_link,
-    ports_of,
-    side_of,
-    without_ipv6,
-)
+from iolab.lab.links import expect_interface, without_ipv6
 from iolab.lab.meeting import Join, is_card, join_of, mac_of
 from iolab.lab.resources import (
     FOUND,

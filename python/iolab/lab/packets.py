@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import Device, Netns
+from iolab.lab.ground import base_of, is_veth, place_of, ports_of, side_key, side_of
 from iolab.lab.kernels import HERE
-from iolab.lab.links import base_of, is_veth, place_of, ports_of, show_interfaces, side_key, side_of
+from iolab.lab.links import show_interfaces
 from iolab.lab.meeting import home_of, mac_of
 from iolab.lab.placement import Placement
 from iolab.lab.resources import (

@@ -5,20 +5,9 @@ from dataclasses import dataclass
 
 from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Offload
+from iolab.lab.ground import base_of, homes, place_of, place_of_link, ports_of, side_key, side_of
 from iolab.lab.kernels import HERE
-from iolab.lab.links import (
-    base_of,
-    bridge_resource,
-    bridge_up,
-    expect_interface,
-    homes,
-    place_of,
-    place_of_link,
-    ports_of,
-    show_interfaces,
-    side_key,
-    side_of,
-)
+from iolab.lab.links import bridge_resource, bridge_up, expect_interface, show_interfaces
 from iolab.lab.meeting import Join, join_of, mac_of
 from iolab.lab.resources import ORIGINAL, Command, Expectation, Reading, Resource, Run
 from iolab.lab.shown import Features, Gateway, HasAddress, Interface
