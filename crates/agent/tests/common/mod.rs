@@ -104,13 +104,18 @@ impl Agent {
 
     /// The next notification.
     pub fn notification(&mut self) -> Value {
+        self.notification_within(PATIENCE).unwrap()
+    }
+
+    /// The next notification, if it comes in time.
+    pub fn notification_within(&mut self, limit: Duration) -> Option<Value> {
         loop {
             if let Some(message) = self.told.pop_front() {
-                return message;
+                return Some(message);
             }
-            let message = self.receive();
+            let message = self.lines.recv_timeout(limit).ok()?;
             if message["method"].is_string() {
-                return message;
+                return Some(message);
             }
             self.early.insert(message["id"].as_i64().unwrap(), message);
         }
