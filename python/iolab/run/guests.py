@@ -185,8 +185,10 @@ class Guests:
         running.channel = self._relay(agent, running, "agent", launch.channel, words=running.words)
         if running.panic:
             running.channel.end(running.panic)
-        deadline_s = self._boot_deadline_s if running.parent == HERE else NESTED_BOOT_DEADLINE_S
-        return Agent(running.channel, name=name, hello_deadline_s=deadline_s)
+        return Agent(running.channel, name=name, hello_deadline_s=self._deadline_s(running))
+
+    def _deadline_s(self, running: RunningGuest) -> float:
+        return self._boot_deadline_s if running.parent == HERE else NESTED_BOOT_DEADLINE_S
 
     def _relay(
         self, agent: Agent, running: RunningGuest, role: str, path: str, **options: Json
@@ -213,7 +215,7 @@ class Guests:
         if isinstance(error, AgentLost) and running.channel is not None:
             gone = running.channel.ended
             ended = _ended(agent, running.process, END_WAIT_MS) if gone else None
-            waited = f"its agent said nothing for {self._boot_deadline_s:.0f} s"
+            waited = f"its agent said nothing for {self._deadline_s(running):.0f} s"
             said = running.panic or (_told(ended) if ended is not None else gone or waited)
             said = "; ".join(part for part in (said, running.words()) if part)
         for relay in (running.channel, running.console):

@@ -22,8 +22,8 @@ from iolab.run.accel import Accelerator, find_accelerator
 from iolab.run.agents import Agents
 
 QEMU = "qemu-system-x86_64"
-PARENT_MODULES = ("tun", "vhost_net", "macvtap", "bridge")
-"""What a guest needs to be a parent; no hardware asks for these."""
+PARENT_MODULES = ("tun", "vhost_net", "macvtap", "bridge", "kvm_amd", "kvm_intel")
+"""What a guest needs to be a parent; no hardware asks for these, and one of the last two does not fit."""
 TRUSTED_CLOCK = ("clocksource=tsc", "tsc=reliable")
 """Below an emulated computer a guest's kernel doubts its clock, and loses time in watching it."""
 NEWER = (8, 0)
@@ -146,7 +146,7 @@ class Hypervisors:
         identity = (facts, above, parent, ".".join(map(str, source.emulator.version)), source.kernel)
         program = (str(source.emulator.program), *source.emulator.arguments)
         with self._probing:  # guests that start together ask together
-            return find_accelerator(agent, identity, program, source.boot.kernel, load=parent != HERE)
+            return find_accelerator(agent, identity, program, source.boot.kernel, nested=parent != HERE)
 
 
 def find_here(guest: Guest) -> Source:
