@@ -81,7 +81,9 @@ def _guest(lab: Lab, topology: Topology, name: str, machine: Vm) -> Iterator[Nee
     elif parent == HERE:
         yield Need(NeedKind.ROOT, "link:macvtap", card)
     if machine.nic in VHOST:
-        yield Need(NeedKind.FEATURE, "device:vhost-net", card, there, (name,))
+        around = [machine for link in lab.links for machine in _machines_of(lab, link)
+                  if name in _machines_of(lab, link)]  # fmt: skip
+        yield Need(NeedKind.FEATURE, "device:vhost-net", card, there, tuple(dict.fromkeys(around)))
     driver = "virtio-net" if DRIVERS[machine.nic] == "virtio_net" else machine.nic
     yield Need(NeedKind.FEATURE, f"nic:{driver}", card, image)
 
