@@ -8,10 +8,13 @@ from hypothesis import strategies as st
 
 from iolab.errors import InputError
 from iolab.experiment.experiment import Lab
+from iolab.experiment.measures import Latency
 from iolab.lab.compose import compose
 from iolab.lab.difference import Change, dependents, difference
 from iolab.lab.guest import Guest, MacvtapBackend, TapBackend
+from iolab.lab.placement import place, ways
 from iolab.lab.resources import PinGuest, Resource, Run, StartGuest, guests
+from iolab.lab.topology import make_topology
 
 MakeLab = Callable[[Mapping[str, object], Mapping[str, object]], Lab]
 Made = dict[str, Resource]
@@ -158,6 +161,15 @@ def test_a_parent_bridges_its_port_and_its_childrens(made: Callable[..., Made]) 
     assert len(networks) == 1
     assert typed(lab, "address:h1.br0")[0].endswith("dev br0")
     assert "address:h1.eth0" not in lab
+
+
+def test_frames_between_children_go_through_their_parents_ports(make_lab: MakeLab) -> None:
+    """A port with children is on the way twice: as the end of one link and the beginning of the next."""
+    lab = make_lab(*children())
+    latency = Latency.model_validate({"kind": "latency", "from": "g", "to": "n", "rate": "1kpps"})
+    (way,) = ways(lab, make_topology(lab), latency)
+    assert way.hops == (("g.eth0", "h1.eth0"), ("h1.eth0", "h2.eth0"), ("h2.eth0", "n.eth0"))
+    compose(lab, placement=place((way,), 4), cpus=4)
 
 
 def test_a_vlan_below_a_parents_bridge_restarts_nothing(made: Callable[..., Made]) -> None:
