@@ -129,22 +129,11 @@ fn the_other_side_that_does_not_read_is_told_and_holds_nobody_up() {
     let (mut agent, mut other) = relayed(state.path());
     let large = json!({"text": "x".repeat(12 << 20)});
     let send = json!({"id": "x", "message": large, "timeout_ms": 100});
-    let ids: Vec<i64> = (0..7).map(|_| agent.send("relay.send", &send)).collect();
+    let ids: Vec<i64> = (0..4).map(|_| agent.send("relay.send", &send)).collect();
     agent.call("agent.ping", json!({}));
     let codes: Vec<Value> = ids.iter().map(|&id| agent.answer(id)["error"]["code"].clone()).collect();
     // Something over a megabyte of the first line may be in the socket.
-    assert_eq!(
-        codes,
-        [
-            json!(null),
-            json!(-32003),
-            json!(-32003),
-            json!(-32003),
-            json!(-32003),
-            json!(-32003),
-            json!(-32003)
-        ]
-    );
+    assert_eq!(codes, [json!(null), json!(-32003), json!(-32003), json!(-32003)]);
     let reader = thread::spawn(move || {
         let mut text = Vec::new();
         let mut buffer = vec![0; 1 << 20];
@@ -165,19 +154,18 @@ fn a_flood_from_the_other_side_waits_for_the_controller() {
     let (mut agent, mut other) = relayed(state.path());
     let line = format!("{{\"text\":\"{}\"}}\n", "x".repeat(1 << 20));
     let writer = thread::spawn(move || {
-        (0..200).for_each(|_| other.write_all(line.as_bytes()).unwrap());
+        (0..80).for_each(|_| other.write_all(line.as_bytes()).unwrap());
         other
     });
-    // The reader of `common` has no limit of its own, so the controller that does not read is stopped by hand.
     let resident = |agent: &Agent| {
         let status = std::fs::read_to_string(format!("/proc/{}/status", agent.pid())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap().trim().to_owned();
         line.trim_end_matches(" kB").parse::<u64>().unwrap()
     };
-    for _ in 0..200 {
+    for _ in 0..80 {
         assert_eq!(received(&mut agent)["text"].as_str().unwrap().len(), 1 << 20);
     }
-    assert!(resident(&agent) < 64 << 10, "{} kB", resident(&agent));
+    assert!(resident(&agent) < 32 << 10, "{} kB", resident(&agent));
     drop(writer.join().unwrap());
     assert_eq!(agent.notification()["method"], "relay.ended");
 }
