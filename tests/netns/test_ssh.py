@@ -304,3 +304,14 @@ def test_the_file_is_removed_when_it_is_not_to_be_left(network: Network) -> None
     (pc6.cache / "calibration.json").write_text("{}")
     reach("pc6", leave_file=False).close()
     assert [path.name for path in pc6.cache.iterdir()] == ["calibration.json"]
+
+
+def test_the_file_stays_while_another_lab_works_with_it(network: Network) -> None:
+    """A second agent sees the first, and takes nothing from it."""
+    pc6 = network.host("pc6")
+    with reach("pc6") as first:
+        second = reach("pc6", leave_file=False)
+        assert second.hello.busy_pid == first.hello.pid
+        assert second.close() == ""
+        assert len(list(pc6.cache.iterdir())) == 1
+        make_lab(first)

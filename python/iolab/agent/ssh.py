@@ -1,7 +1,7 @@
 """An agent on another host, reached by ssh: copied there if need be, started, and kept in the belief that we live.
 
 A cut cable closes nothing at the other end, so the agent there has a lease: it undoes everything when it hears nothing
-for `LEASE_S`. Until then pings renew it.
+for `LEASE_S`. Until then pings renew it. Reads the clock, for its deadlines.
 """
 
 import contextlib
@@ -43,7 +43,6 @@ class SshTransport:
         leave_file: bool = True,
         connect_deadline_s: float = CONNECT_DEADLINE_S,
     ) -> None:
-        self._leave_file = leave_file
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the agent
         self._writing = threading.Lock()
         self._closed = threading.Event()
@@ -58,12 +57,15 @@ class SshTransport:
         assert self._session.stdout is not None
         self._input, self._lines = self._session.stdin, Lines(self._session.stdout)
         try:
-            self._hello: str | None = self._greeting(digest)
+            hello = self._greeting(digest)
         except BaseException:
             self._session.kill()
             self._session.communicate()
             self._connection.close()
             raise
+        self._hello: str | None = hello
+        busy = json.loads(hello)["params"].get("busy_pid") is not None
+        self._leave_file = leave_file or busy  # another lab there works with that file
         threading.Thread(target=self._keep_alive, name="ssh-lease", daemon=True).start()
 
     @property

@@ -1,7 +1,7 @@
 """One connection to another host by the system's OpenSSH, shared by every session there; ends with us, however we end.
 
 The user's configuration, keys and known hosts decide who is reached; nothing here weakens them, and nothing asks for
-a password. Knows nothing of agents: `ssh` puts one at the other end.
+a password. Knows nothing of agents: `ssh` puts one at the other end. Reads the clock, for its deadlines.
 """
 
 import contextlib
