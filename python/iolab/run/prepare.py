@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 
 from iolab.agent.client import UNDO_DEADLINE_S, Agent
 from iolab.agent.messages import Json
@@ -32,6 +33,8 @@ SETTINGS = (
     "/proc/sys/kernel/sched_autogroup_enabled",
 )
 """Kernel settings that change what streams can do."""
+DEVICES = {"device:vhost-net": Path("/dev/vhost-net"), "link:tun": Path("/dev/net/tun")}
+"""Feature, named as in a guest image's manifest, to the device that it is on this computer."""
 FACTS_DEADLINE_S = 20.0
 """An emulated guest takes seconds to try what its kernel can make."""
 DECISIVE = ("hostname", "kernel", "architecture", "cpu_model", "cpus", "clocksource")
@@ -117,11 +120,16 @@ def image_facts() -> list[dict[str, Json]]:
     return found
 
 
+def device_features() -> dict[str, bool]:
+    """Return which devices that guests are carried by this computer has."""
+    return {name: path.exists() for name, path in DEVICES.items()}
+
+
 def read_facts(agent: Agent) -> tuple[Facts, dict[str, Json]]:
     """Return this host's facts, decoded and as stored in facts.json."""
     raw = agent.call("facts.read", {"programs": list(PROGRAMS), "settings": list(SETTINGS)}, FACTS_DEADLINE_S)
     hello = json.loads(json.dumps(asdict(agent.hello)))
-    raw = {**raw, "images": image_facts()}
+    raw = {**raw, "images": image_facts(), "features": raw["features"] | device_features()}
     calibration = stored_calibration(raw)
     known = {} if calibration is None else {"calibration": calibration}
     return decode_facts(hello, raw), {"schema": FACTS_SCHEMA, **raw, "hello": hello, **known}
