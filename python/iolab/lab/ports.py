@@ -95,7 +95,7 @@ def _mtu(lab: Lab, topology: Topology, link: str, prefix: str) -> Iterator[Resou
     """Return the MTU of all of a link's interfaces, one resource for each kernel; a cable's ports get theirs back."""
     mtu = str(lab.links[link].mtu)
     if lab.links[link].cable:
-        yield from (_cable_mtu(port, mtu) for port in ports_of(lab, topology, link))
+        yield from (_cable_mtu(lab, port, mtu) for port in ports_of(lab, topology, link))
         return
     machine = ports_of(lab, topology, link)[0].machine
     sized = list(_sized(lab, topology, link, prefix))
@@ -140,23 +140,24 @@ def _sized(lab: Lab, topology: Topology, link: str, prefix: str) -> Iterator[_Si
         yield _Sized(place.kernel, place.netns, place.bridge, what, place.key, settable=False)
 
 
-def _cable_mtu(port: Port, mtu: str) -> Resource:
+def _cable_mtu(lab: Lab, port: Port, mtu: str) -> Resource:
     """Return the MTU of an interface that was there before, and has its own again afterwards."""
     how = Interface(port.name, "mtu")
     set_mtu = ("ip", "link", "set", "dev", port.name, "mtu")
+    undo = Command((*set_mtu, ORIGINAL), port.netns)
+    runs = [Run(Command((*set_mtu, mtu), port.netns), undo, Reading(show_interfaces(port.netns), how))]
+    if port.interface != port.name:
+        runs.append(Run(Command(("ip", "link", "set", "dev", port.interface, "mtu", mtu), port.netns)))
     return Resource(
         key=f"mtu:{port.link}:{port.ref}",
         machine=port.machine,
         kernel=port.kernel,
-        needs=(f"cable:{port.ref}",),
-        actions=(
-            Run(
-                Command((*set_mtu, mtu), port.netns),
-                Command((*set_mtu, ORIGINAL), port.netns),
-                Reading(show_interfaces(port.netns), how),
-            ),
+        needs=(place_of(lab, port),),
+        actions=tuple(runs),
+        expect=tuple(
+            expect_interface(port.netns, Interface(name, "mtu"), mtu, f"mtu of {port.ref}")
+            for name in _layers(port)
         ),
-        expect=(expect_interface(port.netns, how, mtu, f"mtu of {port.ref}"),),
         held=True,
     )
 
