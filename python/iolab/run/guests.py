@@ -13,12 +13,13 @@ from dataclasses import dataclass
 
 from iolab.agent.client import REPLY_SLACK_S, Agent, AgentLost, Pending, Refused
 from iolab.agent.messages import Json
-from iolab.agent.relayed import RelayedTransport, at_socket
-from iolab.errors import AgentError, IolabError
+from iolab.agent.relayed import RelayedTransport, at_socket, at_terminal
+from iolab.errors import AgentError, IolabError, UnsupportedError
 from iolab.lab.guest import Guest
 from iolab.lab.kernels import HERE
 from iolab.lab.resources import PinGuest
 from iolab.run.agents import Agents, LabError
+from iolab.run.domains import console_of, create_domain, destroy_domain, domain_state, pin_domain
 from iolab.run.hypervisor import Hypervisors, Launch
 from iolab.run.monitor import MonitorError, MonitorReading, inquire
 from iolab.run.threads import Affinities, affinities, pin_commands, threads_of
@@ -147,7 +148,7 @@ class Guests:
         begin_ns = agent.ping()
         try:
             child = self._connect(agent, running)
-        except (Refused, AgentError, LabError) as error:
+        except (Refused, AgentError, LabError, UnsupportedError) as error:
             why = self._autopsy(agent, running, error)
             self._running.pop(guest.name, None)
             raise LabError(f"starting guest {guest.name}: {why}") from error
@@ -163,7 +164,14 @@ class Guests:
         )
 
     def _launch(self, agent: Agent, guest: Guest, parent: str, launch: Launch) -> RunningGuest:
-        """Start the hypervisor."""
+        """Start the hypervisor, or make the domain."""
+        if guest.engine == "xen":
+            try:
+                create_domain(agent, guest, launch.argv[-1])
+            except (Refused, UnsupportedError) as error:
+                self._clear(agent, guest.name)
+                raise LabError(f"starting guest {guest.name}: {error}") from error
+            return RunningGuest(guest=guest, parent=parent, launch=launch, pid=0)
         params = {
             "id": process_id(guest.name),
             "argv": list(launch.argv),
@@ -181,6 +189,13 @@ class Guests:
     def _connect(self, agent: Agent, running: RunningGuest) -> Agent:
         """Open the console and the channel, and wait for the agent's greeting."""
         name, launch = running.guest.name, running.launch
+        if running.guest.engine == "xen":
+            at = at_terminal(console_of(agent, name))
+            running.channel = RelayedTransport(
+                agent, f"{name}:agent", at, watch=running.watch, words=running.words
+            )
+            running.console = running.channel
+            return Agent(running.channel, name=name, hello_deadline_s=NESTED_BOOT_DEADLINE_S)
         running.console = self._relay(agent, running, "console", launch.console, watch=running.watch)
         running.channel = self._relay(agent, running, "agent", launch.channel, words=running.words)
         if running.panic:
@@ -228,7 +243,11 @@ class Guests:
         """End hypervisors together and remove their scratch folders; what is gone already is passed over."""
         waiting: list[tuple[RunningGuest, Pending]] = []
         for running in chosen:
-            if running.parent in self._agents:
+            if running.parent in self._agents and running.guest.engine == "xen":
+                with contextlib.suppress(Refused, AgentLost):
+                    destroy_domain(self._agents.of(running.parent), running.guest.name)
+                    self._clear(self._agents.of(running.parent), running.guest.name)
+            elif running.parent in self._agents:
                 params = {"id": running.process, "grace_ms": 500}
                 agent = self._agents.of(running.parent)
                 waiting.append((running, agent.begin("process.stop", params)))
@@ -271,6 +290,8 @@ class Guests:
         if running is None:
             return None
         agent = self._agents.of(running.parent)
+        if running.guest.engine == "xen":
+            return domain_state(agent, name)
         try:
             reading = self._inquire(agent, running)
         except (MonitorError, Refused):
@@ -281,11 +302,14 @@ class Guests:
     def _pin(self, action: PinGuest) -> CommandRecord:
         running = self._running[action.guest]
         agent = self._agents.of(running.parent)
-        try:
-            reading = self._inquire(agent, running)
-        except (MonitorError, Refused) as error:
-            raise LabError(f"pinning guest {action.guest}: {error}") from error
-        commands = pin_commands(action, reading.vcpus, threads_of(agent, running.pid))
+        if running.guest.engine == "xen":
+            commands = pin_domain(action, running.guest.cpus)
+        else:
+            try:
+                reading = self._inquire(agent, running)
+            except (MonitorError, Refused) as error:
+                raise LabError(f"pinning guest {action.guest}: {error}") from error
+            commands = pin_commands(action, reading.vcpus, threads_of(agent, running.pid))
         results = agent.run_all([(argv, None) for argv in commands])
         for argv, result in zip(commands, results, strict=True):
             if not result.succeeded and "No such process" not in result.stderr:

@@ -20,6 +20,7 @@ from iolab.lab.kernels import HERE
 from iolab.lab.qemu import PARENTS_DISKS, Boot, Place, passed_files, qemu_argv
 from iolab.run.accel import Accelerator, find_accelerator
 from iolab.run.agents import Agents
+from iolab.run.domains import prepare_dom0
 
 QEMU = "qemu-system-x86_64"
 PARENT_MODULES = ("tun", "vhost_net", "macvtap", "bridge", "kvm_amd", "kvm_intel")
@@ -97,6 +98,8 @@ class Hypervisors:
             Refused: the parent's agent could not make the folder.
         """
         agent = self.agents.of(parent)
+        if guest.engine == "xen":
+            return self._domain(agent, guest, parent)
         source = self.find(guest) if parent == HERE else self._nested(agent, guest, parent)
         accel = self.accelerator(guest, parent, source)
         folder = agent.call("folder.create", {"name": guest.name})["path"]
@@ -114,6 +117,23 @@ class Hypervisors:
             version=".".join(map(str, source.emulator.version)),
             image=source.image,
             packages=source.packages,
+        )
+
+    def _domain(self, agent: Agent, guest: Guest, parent: str) -> Launch:
+        """Return how a Xen domain is made: from its parent's own kernel and disks."""
+        version = prepare_dom0(agent, parent)
+        folder = agent.call("folder.create", {"name": guest.name})["path"]
+        return Launch(
+            argv=("xl", "create", "-q", f"{folder}/domain.cfg"),
+            environment={},
+            files=(),
+            channel="",
+            console="",
+            monitor="",
+            accel="xen",
+            version=version,
+            image=guest.image,
+            packages="",
         )
 
     def _nested(self, agent: Agent, guest: Guest, parent: str) -> Source:
