@@ -13,6 +13,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Sequence
+from pathlib import Path
 from typing import IO
 
 from iolab.errors import AgentError
@@ -31,6 +32,7 @@ NOISE_BYTES = 64 * 1024
 LAST_WORDS_BYTES = 1000
 ALIVE_INTERVAL_S, ALIVE_COUNT = 5, 3
 """A host that is silent for 15 s while it is asked every 5 s is gone."""
+SOCKET_FOLDER = "iolab-ssh-"
 SOCKET_FOLDER_LENGTH = 60
 """A socket's path has at most 107 bytes, and ssh appends 17 of its own while it makes one."""
 
@@ -133,7 +135,9 @@ class SshConnection:
         """As in the experiment: user@name, an alias, or ssh://user@name:port."""
         self._ssh = ssh_command()
         short = len(tempfile.gettempdir()) < SOCKET_FOLDER_LENGTH
-        self._folder = tempfile.TemporaryDirectory(prefix="iolab-ssh-", dir=None if short else "/tmp")
+        parent = Path(tempfile.gettempdir() if short else "/tmp")
+        _sweep(parent)
+        self._folder = tempfile.TemporaryDirectory(prefix=SOCKET_FOLDER, dir=parent)
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the connection
         try:
             self._master = self._popen(MASTER, "exec sh", self._log)
@@ -269,6 +273,14 @@ def tail(log: IO[bytes]) -> str:
     size = os.fstat(log.fileno()).st_size
     begin = max(0, size - LAST_WORDS_BYTES)
     return os.pread(log.fileno(), LAST_WORDS_BYTES, begin).decode(errors="replace").strip()
+
+
+def _sweep(parent: Path) -> None:
+    """Remove the empty folders of connections whose controller was killed; those in use hold a socket."""
+    for folder in parent.glob(f"{SOCKET_FOLDER}*"):
+        with contextlib.suppress(OSError):
+            if time.time() - folder.stat().st_mtime > 2 * CONNECT_DEADLINE_S:
+                folder.rmdir()
 
 
 def _said(lines: Sequence[bytes]) -> str:

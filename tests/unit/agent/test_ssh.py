@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import tempfile
 import time
 from pathlib import Path
 
@@ -157,6 +158,21 @@ def test_an_ssh_that_is_not_installed_is_told(home: Path, monkeypatch: pytest.Mo
         SshConnection("pc6")
     monkeypatch.delenv("IOLAB_SSH")
     assert ssh_command() == ("ssh",)
+
+
+def test_folders_of_killed_controllers_are_swept_and_others_stay(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty folder goes when it is old; one that is new, or holds a socket, is in use."""
+    monkeypatch.setattr("tempfile.tempdir", "/tmp")
+    made = [Path(tempfile.mkdtemp(prefix="iolab-ssh-")) for _ in range(3)]
+    (made[1] / "s").touch()
+    for folder in made[:2]:
+        os.utime(folder, (0, 0))
+    SshConnection("pc6").close()
+    assert [folder.exists() for folder in made] == [False, True, True]
+    shutil.rmtree(made[1])
+    made[2].rmdir()
 
 
 def test_what_ssh_says_is_explained() -> None:
