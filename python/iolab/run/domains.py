@@ -1,4 +1,4 @@
-"""Xen domains: made with xl on a parent that runs Xen, which is itself Dom0; their console is the way to their agent."""
+"""Xen domains: made with xl on a parent that runs Xen, which is itself Dom0; consoles lead to their agents."""
 
 import json
 import time
