@@ -11,11 +11,16 @@ use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use nix::sys::termios::{cfmakeraw, tcgetattr, tcsetattr, SetArg};
 use rustix::stdio::{dup2_stdin, dup2_stdout};
 
+use crate::log;
+
 /// Take the channel and wait until somebody is on its other side. `again`: it is standard input already.
 pub fn take(terminal: Option<&str>, again: bool) -> Result<()> {
     if !again {
         let channel = match terminal {
-            Some(path) => open_terminal(path).with_context(|| format!("opening terminal '{path}'"))?,
+            Some(path) => {
+                quieten_kernel();
+                open_terminal(path).with_context(|| format!("opening terminal '{path}'"))?
+            }
             None => open_port()?,
         };
         dup2_stdin(&channel)?;
@@ -34,6 +39,13 @@ fn open_terminal(path: &str) -> Result<File> {
     cfmakeraw(&mut settings);
     tcsetattr(&file, SetArg::TCSANOW, &settings)?;
     Ok(file)
+}
+
+/// The terminal may be the kernel's console as well, and a kernel's word within a line of ours would spoil it. A panic is told all the same.
+fn quieten_kernel() {
+    if let Err(error) = fs::write("/proc/sys/kernel/printk", "1") {
+        log(&format!("keeping the kernel's words off the channel: {error}"));
+    }
 }
 
 fn open_port() -> Result<File> {
