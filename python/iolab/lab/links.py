@@ -306,11 +306,18 @@ def _expect_member(side: Side, place: Place, port: Port) -> Iterator[Expectation
 
 
 def _add(lab: Lab, port: Port, peer: str, netns: str | None, peer_mac: str | None = None) -> Run:
+    """Make a veth pair from the end that is in a kernel's own namespace, if one is: only the peer can be sent away.
+
+    The undo deletes the peer: harmless where the pair was never made.
+    """
     mac = mac_of(lab, port.ref)
-    argv = ["ip", "link", "add", "dev", port.name, *(("address", mac) if mac else ())]
-    argv += ["type", "veth", "peer", "name", peer, *(("address", peer_mac) if peer_mac else ())]
-    argv += ["netns", netns] if netns is not None else []
-    return Run(Command(tuple(argv), port.netns), Command(("ip", "link", "del", "dev", peer), netns))
+    here, there = (port.name, mac, port.netns), (peer, peer_mac, netns)
+    if netns is None and port.netns is not None:
+        here, there = there, here
+    argv = ["ip", "link", "add", "dev", here[0], *(("address", here[1]) if here[1] else ())]
+    argv += ["type", "veth", "peer", "name", there[0], *(("address", there[1]) if there[1] else ())]
+    argv += ["netns", there[2]] if there[2] is not None else []
+    return Run(Command(tuple(argv), here[2]), Command(("ip", "link", "del", "dev", there[0]), there[2]))
 
 
 def _up(port: Port) -> Run:

@@ -156,7 +156,11 @@ def test_a_parent_bridges_its_port_and_its_childrens(made: Callable[..., Made]) 
     assert (lab["vm:g"].kernel, lab["side:g.eth0"].kernel, lab["card:g.eth0"].kernel) == ("h1", "h1", "g")
     assert typed(lab, "side:g.eth0") == ["ip link set dev g.eth0 master br0 up"]
     assert (lab["netns:n"].kernel, lab["netns:n"].needs) == ("h2", ("ipv6:h2",))
-    assert typed(lab, "veth:n.eth0")[0].endswith("type veth peer name n.eth0")
+    (add, *_) = lab["veth:n.eth0"].actions
+    assert isinstance(add, Run)
+    assert add.do.netns is None
+    assert " ".join(add.do.argv).startswith("ip link add dev n.eth0 type veth peer name eth0 address 02:")
+    assert add.do.argv[-2:] == ("netns", "iolab-n")
     networks = {typed(lab, key)[0].split()[3].rpartition(".")[0] for key in lab if key.startswith("address:")}
     assert len(networks) == 1
     assert typed(lab, "address:h1.br0")[0].endswith("dev br0")
