@@ -20,7 +20,7 @@ DESTROY = 'xl domid "$0" >/dev/null 2>&1 || exit 0; exec xl destroy "$0"'
 DAEMONS = (
     "mountpoint -q /proc/xen || mount -t xenfs xenfs /proc/xen; "
     "grep -q control_d /proc/xen/capabilities || exit 3; "
-    "PATH=$(echo /usr/lib/xen-*/bin):$PATH; pgrep -x xenstored >/dev/null && exit 0; "
+    "for bin in /usr/lib/xen-*/bin; do PATH=$bin:$PATH; done; pgrep -x xenstored >/dev/null && exit 0; "
     "mkdir -p /run/xen /var/lib/xenstored /var/log/xen; "
     "xenstored --pid-file /run/xen/xenstored.pid && xen-init-dom0 && xenconsoled --pid-file=/run/xen/xenconsoled.pid"
 )
