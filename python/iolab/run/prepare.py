@@ -36,7 +36,8 @@ SETTINGS = (
 DEVICES = {"device:vhost-net": Path("/dev/vhost-net"), "link:tun": Path("/dev/net/tun")}
 """Feature, named as in a guest image's manifest, to the device that it is on this computer."""
 FACTS_DEADLINE_S = 20.0
-"""An emulated guest takes seconds to try what its kernel can make."""
+MACHINE_FACTS_DEADLINE_S = 120.0
+"""An emulated guest takes seconds to try what its kernel can make, one below an emulated computer a minute."""
 DECISIVE = ("hostname", "kernel", "architecture", "cpu_model", "cpus", "clocksource")
 """Facts that must be equal for trials to belong to one run; so must settings, iperf3, and whether it is rootless."""
 
@@ -105,7 +106,8 @@ def refuse_unclean(agent: Agent, host: str | None = None) -> None:
 
 def machine_facts(agent: Agent) -> dict[str, Json]:
     """Return what a machine with a kernel of its own is, for the run's folder."""
-    raw = agent.call("facts.read", {"programs": list(PROGRAMS), "settings": list(SETTINGS)}, FACTS_DEADLINE_S)
+    asked = {"programs": list(PROGRAMS), "settings": list(SETTINGS)}
+    raw = agent.call("facts.read", asked, MACHINE_FACTS_DEADLINE_S)
     return {"schema": FACTS_SCHEMA, **raw, "hello": json.loads(json.dumps(asdict(agent.hello)))}
 
 
