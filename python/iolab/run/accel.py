@@ -16,8 +16,8 @@ Accelerator = Literal["kvm", "tcg"]
 
 PROBE_TIMEOUT_MS = 15_000
 """With KVM the kernel comes to the end of its boot in a second; one that hangs has none."""
-NESTED_TIMEOUT_MS = 60_000
-"""Below an emulated computer it takes 8 s on a calm host."""
+NESTED_TIMEOUT_MS = 120_000
+"""Below an emulated computer it takes 8 s on a calm host, on a very busy one over a minute."""
 REACHED = ("VFS: Unable to mount root fs", "Kernel panic", "No working init found")
 """What a kernel without a disk says at the end of its boot, beyond all that an accelerator could break."""
 NODE = "/dev/kvm"
