@@ -50,7 +50,7 @@ packages:
 	@scripts/packages.sh run $(if $(wildcard $(BIN)/iolab-agent),,build)
 
 packages-test:
-	@scripts/packages.sh run build lint browser
+	@scripts/packages.sh run build lint browser ssh guest
 
 $(BIN)/.iolab-run: scripts/python.sh requirements/tools.txt requirements/run.txt | packages
 	@echo "setup: Python packages"

@@ -12,6 +12,7 @@ from iolab.experiment import Resolver, cells, parse
 from iolab.experiment.measures import Stream
 from iolab.lab.compose import compose
 from iolab.lab.topology import make_topology
+from iolab.run.agents import Agents
 from iolab.run.prepare import open_agent
 from iolab.run.standing import StandingLab
 from iolab.trial.stream import measure_stream
@@ -64,7 +65,7 @@ def main() -> None:
     address = topology.endpoint("b", towards="a").address
     ratios = []
     with open_agent() as agent:
-        lab = StandingLab(agent, lambda _: None)
+        lab = StandingLab(Agents(agent), lambda _: None)
         lab.change_to(compose(setup.lab))
         for number in range(rounds):
             measures = {

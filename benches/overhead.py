@@ -18,6 +18,7 @@ from iolab.experiment.experiment import Experiment
 from iolab.lab.compose import compose
 from iolab.plan.make import make_plan
 from iolab.run import execute
+from iolab.run.agents import Agents
 from iolab.run.prepare import open_agent, read_facts
 from iolab.run.standing import StandingLab
 from iolab.store.read import load_run
@@ -53,7 +54,7 @@ def build_and_remove(agent: Agent, experiment: Experiment, rounds: int = 15) -> 
     setup = Resolver(experiment).setup(next(cells(experiment)))
     spent = []
     for _ in range(rounds):
-        lab = StandingLab(agent, lambda _: None)
+        lab = StandingLab(Agents(agent), lambda _: None)
         begin = time.perf_counter()
         lab.change_to(compose(setup.lab))
         built = time.perf_counter()
@@ -80,7 +81,7 @@ def round_trip(agent: Agent, rounds: int = 2000) -> float:
 
 def sampler_share(agent: Agent, experiment: Experiment, duration_s: float = 30.0) -> float:
     """Return the CPU time [ratio of one CPU] of the agent while it samples everything once a second."""
-    lab = StandingLab(agent, lambda _: None)
+    lab = StandingLab(Agents(agent), lambda _: None)
     lab.change_to(compose(Resolver(experiment).setup(next(cells(experiment))).lab))
     netns = ["iolab-a", "iolab-b", "iolab-c"]
     before = cpu_time_s(agent.hello.pid)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes sure that the programs of the named groups (run, build, lint, browser) are on this machine: looks first, and asks
+# Makes sure that the programs of the named groups (run, build, lint, browser, ssh, guest) are on this machine: looks first, and asks
 # apt only for what is missing. Does not touch Python's or Rust's own packages. Called by make: packages.sh GROUP...
 set -euo pipefail
 
@@ -15,6 +15,7 @@ main() {
     as_root apt-get -qq update || give_up "apt-get update failed; is there a network?"
     choose_rust
     echo "setup: apt installs what is missing: ${missing[*]}"
+    keep_sshd_asleep
     as_root apt-get -qq -y -o DPkg::Lock::Timeout=300 --no-install-recommends install "${missing[@]}" >build/apt.log 2>&1 ||
         { tail -n 20 build/apt.log >&2; give_up "apt-get install failed (the log is build/apt.log)"; }
     look "$@"
@@ -51,6 +52,25 @@ look_for_browser() {
     has chromium || has google-chrome || missing+=(chromium)
 }
 
+# For tests of remote hosts: an sshd that is started in namespaces. The one that Debian would start here is kept from it.
+look_for_ssh() {
+    has ssh || missing+=(openssh-client)
+    has sshd || missing+=(openssh-server)
+    has sudo || missing+=(sudo)
+}
+
+# What builds a guest's image, and what starts it.
+look_for_guest() {
+    has mmdebstrap || missing+=(mmdebstrap)
+    has mksquashfs || missing+=(squashfs-tools)
+    has depmod || missing+=(kmod)
+    has zstd || missing+=(zstd)
+    has qemu-system-x86_64 || missing+=(qemu-system-x86)
+    [[ -e /usr/share/seabios/bios-256k.bin ]] || missing+=(seabios)
+    [[ -e /usr/lib/ipxe/qemu/efi-virtio.rom ]] || missing+=(ipxe-qemu)
+    ((EUID == 0)) || has newuidmap || missing+=(uidmap)
+}
+
 # Debian 12's own Rust is too old; the one it keeps for building browsers is new enough and has other names.
 choose_rust() {
     apt-cache show rustc-web >/dev/null 2>&1 || return 0
@@ -61,6 +81,13 @@ choose_rust() {
             rust-clippy) missing[i]=rust-web-clippy ;;
         esac
     done
+}
+
+# What Debian's own service and socket look for; the tests start sshd themselves.
+keep_sshd_asleep() {
+    [[ " ${missing[*]} " == *" openssh-server "* ]] || return 0
+    as_root mkdir -p /etc/ssh
+    as_root touch /etc/ssh/sshd_not_to_be_run
 }
 
 find_root() {

@@ -22,6 +22,7 @@ from iolab.lab.resources import (
     CreateNetns,
     DeviceState,
     Expectation,
+    GuestState,
     Resource,
     Run,
     Setting,
@@ -39,6 +40,7 @@ pytestmark = [
 ]
 
 PREFIX = f"t{os.getpid()}-"
+Source = Command | Setting | DeviceState | GuestState
 OUTER = f"{PREFIX}computer"
 """Stands for the computer's own namespace, so that this file touches nothing of the real one."""
 
@@ -147,16 +149,16 @@ class Computer:
             else:
                 self.run(undo)
 
-    def read(self, source: Command | Setting | DeviceState) -> str:
+    def read(self, source: Source) -> str:
         """Read what an expectation looks at."""
-        assert not isinstance(source, DeviceState), "devices need an agent"
+        assert not isinstance(source, DeviceState | GuestState), "devices and guests need an agent"
         return self.run(
             Command(("cat", source.path), source.netns) if isinstance(source, Setting) else source
         )
 
     def misses(self) -> list[str]:
         """Return every expectation that does not hold, in words; each distinct command is run once."""
-        texts: dict[Command | Setting | DeviceState, str] = {}
+        texts: dict[Source, str] = {}
         found = []
         for expectation in self.expectations():
             source = expectation.reading.source

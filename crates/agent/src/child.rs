@@ -13,7 +13,7 @@ use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use nix::sys::resource::{getrusage, Usage, UsageWho};
 use nix::sys::signal::{killpg, Signal};
 use nix::sys::time::TimeVal;
-use nix::sys::wait::{waitpid, WaitStatus};
+use nix::sys::wait::{waitid, waitpid, Id, WaitPidFlag, WaitStatus};
 use nix::unistd::Pid;
 use rustix::process::{pidfd_open, PidfdFlags};
 
@@ -290,6 +290,9 @@ static COLLECTING: Mutex<()> = Mutex::new(());
 /// How long outputs may stay open after a process ended.
 const DRAIN: Duration = Duration::from_millis(100);
 
+/// How often to look for orphans behind a process of ours that has ended.
+const ORPHAN_TRIES: usize = 100;
+
 /// All processes that run.
 #[derive(Default)]
 pub struct Children {
@@ -326,6 +329,31 @@ impl Children {
         let mut list = lock(&self.list);
         list.closed = true;
         list.children.values().for_each(|child| child.kill());
+    }
+
+    /// Collect ended processes that nobody waits for: the orphans of a machine whose first process this is.
+    pub fn collect_orphans(&self) {
+        for _ in 0..ORPHAN_TRIES {
+            if self.collect_orphans_once() {
+                return;
+            }
+            // One of ours stands before them until its thread collects it.
+            std::thread::sleep(DRAIN / 10);
+        }
+    }
+
+    /// The same; false when it could not see them all.
+    fn collect_orphans_once(&self) -> bool {
+        let _alone = lock(&COLLECTING);
+        let list = lock(&self.list);
+        loop {
+            let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+            let Some(pid) = waitid(Id::All, flags).ok().and_then(|seen| seen.pid()) else { return true };
+            if u32::try_from(pid.as_raw()).is_ok_and(|pid| list.children.contains_key(&pid)) {
+                return false;
+            }
+            let _ = waitpid(pid, Some(WaitPidFlag::WNOHANG));
+        }
     }
 
     /// Whether there ever was one.

@@ -9,6 +9,7 @@ use iolab_protocol::{ErrorObject, Undo};
 
 use crate::capture::CAPTURE_LIMIT_BYTES;
 use crate::faults::Answer;
+use crate::folders;
 use crate::host::Host;
 use crate::launch::Place;
 use crate::netns;
@@ -65,6 +66,7 @@ fn check_undo(undo: &Undo) -> Answer<()> {
         Undo::Command { argv, .. } => check_words(argv, &BTreeMap::new())?,
         Undo::Write { path, .. } => setting::check_path(path)?,
         Undo::Netns { name } => netns::check_name(name)?,
+        Undo::Folder { name } => folders::check_name(name)?,
         Undo::Process { .. } => {}
     }
     undo.inside().map_or(Ok(()), netns::check_name)

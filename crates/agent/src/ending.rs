@@ -5,14 +5,33 @@ use std::sync::Mutex;
 use iolab_protocol::results::UndoReport;
 
 use crate::host::Host;
+use crate::init;
 use crate::procfs::{kill_remains, Remains};
 use crate::sync::lock;
 use crate::undo::undo_changes;
 
-/// Undo everything, tell `report` the outcome, and end the process. A second caller waits for that end.
+/// Undo everything, tell `report` the outcome, and end the process. A machine's first process begins a new session instead. A
+/// second caller waits for that end.
 pub fn end(host: &Host, report: impl FnOnce(&UndoReport)) -> ! {
-    let _once = lock(&ENDING);
+    let clean = end_work(host, report);
+    if host.is_init {
+        init::begin_again();
+    }
+    std::process::exit(i32::from(!clean))
+}
+
+/// Undo everything, tell `report` the outcome, and switch the machine off.
+pub fn end_machine(host: &Host, report: impl FnOnce(&UndoReport)) -> ! {
+    end_work(host, report);
+    init::power_off()
+}
+
+/// Whether all is undone. Nobody comes here again: the process must end.
+fn end_work(host: &Host, report: impl FnOnce(&UndoReport)) -> bool {
+    // Never given back: the process ends under it.
+    std::mem::forget(lock(&ENDING));
     host.end_changes();
+    host.relays.close_all();
     host.traffic.close_all();
     host.devices.stop_all();
     let outcome = undo_changes(host, &host.journal, None);
@@ -21,9 +40,7 @@ pub fn end(host: &Host, report: impl FnOnce(&UndoReport)) -> ! {
     }
     let removed = lock(&host.journal).remove_if_empty();
     report(&outcome);
-    let clean = outcome.failed.is_empty() && removed.is_ok();
-    std::process::exit(i32::from(!clean))
+    outcome.failed.is_empty() && removed.is_ok()
 }
 
-/// Never given back: the process ends under it.
 static ENDING: Mutex<()> = Mutex::new(());

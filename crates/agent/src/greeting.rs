@@ -21,7 +21,7 @@ pub struct Beginning {
 pub fn greet(host: &Host, beginning: &Beginning) -> Answer<Hello> {
     let busy_pid = host.claim()?.err();
     let predecessors = host.predecessors()?;
-    let (capabilities, limits) = abilities(beginning);
+    let (capabilities, limits) = abilities(beginning, host.is_init);
     Ok(Hello {
         protocol: PROTOCOL_VERSION.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -37,7 +37,7 @@ pub fn greet(host: &Host, beginning: &Beginning) -> Answer<Hello> {
     })
 }
 
-fn abilities(beginning: &Beginning) -> (Vec<String>, Vec<String>) {
+fn abilities(beginning: &Beginning, is_init: bool) -> (Vec<String>, Vec<String>) {
     let mut limits = Vec::new();
     if let Some(refusal) = &beginning.refusal {
         limits.push(format!("no network namespaces: {refusal}"));
@@ -64,6 +64,10 @@ fn abilities(beginning: &Beginning) -> (Vec<String>, Vec<String>) {
         }
     } else {
         limits.push("no generated traffic: the agent lacks CAP_NET_ADMIN or CAP_NET_RAW".to_owned());
+    }
+    capabilities.extend(["folder", "relay", "files"]);
+    if is_init {
+        capabilities.push("machine");
     }
     (capabilities.into_iter().map(str::to_owned).collect(), limits)
 }

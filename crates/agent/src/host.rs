@@ -13,6 +13,7 @@ use crate::devices::Devices;
 use crate::faults::{refused, Answer};
 use crate::journal::{Author, Journal};
 use crate::output::Output;
+use crate::relay::Relays;
 use crate::series::SeriesTable;
 use crate::spawn::{Program, Spawner};
 use crate::state::{Claim, StateFolder};
@@ -40,11 +41,15 @@ pub struct Host {
     pub traffic: PortSets,
     /// Devices under test.
     pub devices: Devices,
+    /// Connections to others behind this agent.
+    pub relays: Relays,
+    /// Whether this is its machine's first process.
+    pub is_init: bool,
     /// The host's interfaces, where the agent cannot see them from its own namespaces.
     pub host_interfaces: Option<Vec<InterfaceFacts>>,
     /// Held while changes are taken back: one undoing at a time.
     pub undoing: Mutex<()>,
-    /// The names of the namespaces that are being made.
+    /// The names of the namespaces and the undo keys of the folders that are being made.
     pub making: Mutex<BTreeSet<String>>,
     spawner: Spawner,
     right: Mutex<Right>,
@@ -94,6 +99,7 @@ impl Host {
         state: StateFolder,
         author: Author,
         host_interfaces: Option<Vec<InterfaceFacts>>,
+        is_init: bool,
     ) -> std::io::Result<Self> {
         let children = Arc::new(Children::default());
         Ok(Self {
@@ -102,12 +108,14 @@ impl Host {
             state,
             author,
             host_interfaces,
+            is_init,
             output: Arc::default(),
             children,
             processes: Processes::default(),
             series: SeriesTable::default(),
             traffic: PortSets::default(),
             devices: Devices::default(),
+            relays: Relays::default(),
             undoing: Mutex::default(),
             making: Mutex::default(),
             right: Mutex::default(),
@@ -184,6 +192,12 @@ impl Host {
             return Err(ErrorObject::new(ErrorCode::Busy, "the agent ends and changes nothing more"));
         }
         Ok(())
+    }
+
+    /// Whether the agent has begun to end.
+    pub fn is_ending(&self) -> bool {
+        // Acquire pairs with the Release in `end_changes`.
+        self.ending.load(Ordering::Acquire)
     }
 
     /// Let no change begin any more, kill what runs, and wait (not for ever) until the changes in progress are over.

@@ -7,6 +7,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+use iolab_port::descriptors;
 use nix::sched::{sched_setaffinity, setns, unshare, CloneFlags, CpuSet};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{SigSet, Signal};
@@ -28,6 +29,8 @@ pub struct Launch {
     pub place: Place,
     /// The CPUs it may run on.
     pub cpus: Option<Vec<usize>>,
+    /// Inherited descriptors and the numbers under which the program finds them.
+    pub files: Vec<(i32, i32)>,
 }
 
 /// The network namespace of a program.
@@ -62,9 +65,16 @@ impl LaunchFailure {
 /// Become the program in `arguments`: the settings, then the program's argv. Returns only when that failed.
 pub fn launch(mut arguments: impl Iterator<Item = OsString>) -> u8 {
     let settings = arguments.next().and_then(|text| serde_json::from_str::<Launch>(text.to_str()?).ok());
-    let Some(settings) = settings else { return LAUNCH_FAILED };
+    let Some(mut settings) = settings else { return LAUNCH_FAILED };
+    let arranged = arrange_files(&mut settings);
     let Ok(mut status) = own(settings.status, OpenOptions::new().write(true)) else { return LAUNCH_FAILED };
-    let Err(failure) = become_program(&settings, arguments.collect());
+    let failure = match arranged {
+        Ok(()) => {
+            let Err(failure) = become_program(&settings, arguments.collect());
+            failure
+        }
+        Err(error) => LaunchFailure::new("passing files to", "the program", &error),
+    };
     if let Ok(text) = serde_json::to_vec(&failure) {
         // Nobody is left to tell when the agent has gone.
         let _ = status.write_all(&text);
@@ -79,6 +89,10 @@ fn become_program(settings: &Launch, argv: Vec<OsString>) -> Result<std::convert
         return Err(failed("looking for the agent")(nix::Error::ESRCH));
     }
     SigSet::empty().thread_set_mask().map_err(failed("unblocking signals"))?;
+    if settings.parent == 1 {
+        // A machine's first process is protected from the lack of memory; what it starts is not.
+        let _ = std::fs::write("/proc/self/oom_score_adj", "0");
+    }
     enter(&settings.place)?;
     if let Some(cpus) = &settings.cpus {
         pin(cpus)
@@ -95,6 +109,20 @@ fn become_program(settings: &Launch, argv: Vec<OsString>) -> Result<std::convert
         error = io::Error::from_raw_os_error(nix::libc::ENOENT);
     }
     Err(LaunchFailure::new("starting program", program.to_string_lossy(), &error))
+}
+
+/// Put each file under its number. Everything inherited is moved out of the way first: it may have the numbers of others.
+fn arrange_files(settings: &mut Launch) -> io::Result<()> {
+    if settings.files.is_empty() {
+        return Ok(());
+    }
+    let mut inherited = vec![settings.status, settings.go];
+    inherited.extend(settings.files.iter().map(|(source, _)| source));
+    let raised = descriptors::raise(&mut inherited, ABOVE_TARGETS);
+    (settings.status, settings.go) = (inherited[0], inherited[1]);
+    raised?;
+    let targets = settings.files.iter().map(|(_, target)| *target);
+    inherited[2..].iter().zip(targets).try_for_each(|(source, target)| descriptors::pass_as(*source, target))
 }
 
 fn is_found(program: &OsStr) -> bool {
@@ -135,6 +163,9 @@ fn own(descriptor: i32, options: &OpenOptions) -> io::Result<File> {
     close(descriptor)?;
     Ok(file)
 }
+
+/// Numbers from here on are no program's to choose.
+pub const ABOVE_TARGETS: i32 = 512;
 
 /// The exit status of a launcher that did not become the program; the agent reads the reason on the status pipe.
 const LAUNCH_FAILED: u8 = 125;

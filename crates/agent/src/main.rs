@@ -10,16 +10,21 @@ mod devices;
 mod ending;
 mod facts;
 mod faults;
+mod files;
+mod folders;
 mod greeting;
 mod host;
+mod init;
 mod journal;
 mod journals;
 mod launch;
+mod lease;
 mod netns;
 mod output;
 mod procfs;
 mod programs_kept;
 mod ready;
+mod relay;
 mod rootless;
 mod series;
 mod serve;
@@ -35,6 +40,7 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use anyhow::Context;
 use iolab_protocol::hello::NotificationLine;
@@ -52,6 +58,8 @@ iolab-agent works for an iolab controller on this host: it runs commands, superv
 namespaces, reads counters, and takes every change back when it ends.
 
 Usage: iolab-agent             speak JSON-RPC 2.0, one message per line, on standard input and output
+       iolab-agent --lease-s N the same, and take N seconds without a request for the controller's end
+       iolab-agent init        be the first process of a machine: bring it up and serve its channel
        iolab-agent --version   print the version
        iolab-agent --help      print this
 
@@ -59,18 +67,38 @@ When standard input closes, everything is undone. Environment: IOLAB_STATE_DIR, 
 ";
 
 fn main() -> ExitCode {
-    let mut arguments = std::env::args_os().skip(1);
+    let mut arguments = std::env::args_os();
+    let program = arguments.next();
+    let first = std::env::args().nth(1);
+    if init::is_asked_for(program.as_deref(), first.as_deref()) {
+        let again = std::env::args().nth(2).as_deref() == Some(init::AGAIN);
+        return ExitCode::from(init::begin(again, || work(None, Role::Init)));
+    }
     match arguments.next().as_ref().map(|argument| argument.to_string_lossy()).as_deref() {
         Some("launch") => ExitCode::from(launch::launch(arguments)),
         Some("--version") => print(&format!("iolab-agent {}\n", env!("CARGO_PKG_VERSION"))),
         Some("--help") => print(HELP),
         Some(rootless::TRIAL) => exit(rootless::enter()),
+        Some(lease::ARGUMENT) => {
+            let given = arguments.next();
+            let lease = lease::parse(given.as_deref().and_then(|text| text.to_str()));
+            exit(lease.and_then(|lease| work(Some(lease), Role::Visitor).map(|never| match never {})))
+        }
         Some(other) => {
             log(&format!("no such argument '{other}'; see iolab-agent --help"));
             ExitCode::from(2)
         }
-        None => exit(work().map(|never| match never {})),
+        None => exit(work(None, Role::Visitor).map(|never| match never {})),
     }
+}
+
+/// What the agent is on its machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// One process among others.
+    Visitor,
+    /// The first process.
+    Init,
 }
 
 /// The exit status of `outcome`, whose error goes to standard error.
@@ -84,11 +112,11 @@ fn exit(outcome: anyhow::Result<()>) -> ExitCode {
     }
 }
 
-fn work() -> anyhow::Result<std::convert::Infallible> {
-    if io::stdin().is_terminal() {
+fn work(lease: Option<Duration>, role: Role) -> anyhow::Result<std::convert::Infallible> {
+    if role == Role::Visitor && io::stdin().is_terminal() {
         log("this speaks JSON-RPC 2.0 to an iolab controller, one message per line; end it with Ctrl-D; see --help");
     }
-    let signals = block_signals()?;
+    let signals = block_signals(role)?;
     let user = Uid::effective();
     let state = StateFolder::open()?;
     let host_interfaces = (!user.is_root()).then(facts::interfaces);
@@ -98,12 +126,18 @@ fn work() -> anyhow::Result<std::convert::Infallible> {
         rootless::enter_if_possible().err().map(|error| format!("{error:#}"))
     };
     let author = introduce(!user.is_root() && refusal.is_none())?;
-    let host = Arc::new(Host::new(state, author, host_interfaces).context("starting the agent's threads")?);
+    let host = Arc::new(
+        Host::new(state, author, host_interfaces, role == Role::Init)
+            .context("starting the agent's threads")?,
+    );
     end_on_signals(&host, signals)?;
     if host.author.rootless {
         commands::bring_up_loopback(&host);
     }
     let hello = greeting::greet(&host, &Beginning { user, refusal })?;
+    if let Some(lease) = lease {
+        lease::watch(&host, lease)?;
+    }
     let ends = Arc::clone(&host);
     host.output.begin(move || ending::end(&ends, |_| {})).context("starting a thread")?;
     // Nothing can be waiting before the first line.
@@ -125,8 +159,11 @@ fn introduce(rootless: bool) -> anyhow::Result<Author> {
 }
 
 /// Blocked in every thread, so that the one that waits gets them. Interrupts from the keyboard are the controller's to handle.
-fn block_signals() -> anyhow::Result<SigSet> {
-    let signals = SigSet::from_iter([Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT]);
+fn block_signals(role: Role) -> anyhow::Result<SigSet> {
+    let mut signals = SigSet::from_iter([Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT]);
+    if role == Role::Init {
+        signals.add(Signal::SIGCHLD);
+    }
     signals.thread_block().context("blocking signals")?;
     Ok(signals)
 }
@@ -135,8 +172,10 @@ fn end_on_signals(host: &Arc<Host>, signals: SigSet) -> anyhow::Result<()> {
     let host = Arc::clone(host);
     let thread = thread::Builder::new().name("signals".to_owned());
     let waiting = thread.spawn(move || loop {
-        if matches!(signals.wait(), Ok(Signal::SIGTERM | Signal::SIGHUP)) {
-            ending::end(&host, |_| {});
+        match signals.wait() {
+            Ok(Signal::SIGTERM | Signal::SIGHUP) => ending::end(&host, |_| {}),
+            Ok(Signal::SIGCHLD) => host.children.collect_orphans(),
+            _ => {}
         }
     });
     waiting.map(drop).context("starting a thread")

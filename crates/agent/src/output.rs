@@ -23,6 +23,7 @@ struct Waiting {
     lines: VecDeque<Vec<u8>>,
     size_bytes: usize,
     writing: bool,
+    gone: bool,
 }
 
 /// The controller takes no more messages.
@@ -44,11 +45,26 @@ impl Output {
         Ok(())
     }
 
+    /// Take the controller for gone: what waits is not written any more.
+    pub fn give_up(&self) {
+        lock(&self.waiting).gone = true;
+        self.changed.notify_all();
+    }
+
+    /// Whether there is room for what can wait elsewhere; what is sent all the same is taken.
+    pub fn has_room(&self) -> bool {
+        lock(&self.waiting).size_bytes <= ROOM_BYTES
+    }
+
     /// Begin the thread that writes; `gone` is called when nobody reads any more.
     pub fn begin(self: &Arc<Self>, gone: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let output = Arc::clone(self);
         let writing = thread::Builder::new().name("output".to_owned()).spawn(move || {
-            while io::stdout().write_all(&output.next()).and_then(|()| io::stdout().flush()).is_ok() {}
+            while let Some(line) = output.next() {
+                if io::stdout().write_all(&line).and_then(|()| io::stdout().flush()).is_err() {
+                    break;
+                }
+            }
             gone();
         });
         writing.map(drop)
@@ -64,24 +80,28 @@ impl Output {
         }
     }
 
-    /// The next line to write; the one before counts as written.
-    fn next(&self) -> Vec<u8> {
+    /// The next line to write; the one before counts as written. None when the controller has gone.
+    fn next(&self) -> Option<Vec<u8>> {
         let mut waiting = lock(&self.waiting);
         waiting.writing = false;
         self.changed.notify_all();
-        loop {
+        while !waiting.gone {
             if let Some(line) = waiting.lines.pop_front() {
                 waiting.size_bytes -= line.len();
                 waiting.writing = true;
-                return line;
+                return Some(line);
             }
             waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
         }
+        None
     }
 }
 
 /// Four of the longest messages; a controller that is further behind does not read at all.
 const WAITING_LIMIT_BYTES: usize = 64 << 20;
+
+/// Relays read on while less than this waits.
+const ROOM_BYTES: usize = 1 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -92,8 +112,8 @@ mod tests {
         let output = Output::default();
         output.send(&1).unwrap();
         output.send(&"two").unwrap();
-        assert_eq!(output.next(), b"1\n");
-        assert_eq!(output.next(), b"\"two\"\n");
+        assert_eq!(output.next().unwrap(), b"1\n");
+        assert_eq!(output.next().unwrap(), b"\"two\"\n");
     }
 
     #[test]

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use iolab_protocol::results::{Pong, UndoReport};
+use iolab_protocol::relay::RelaySend;
+use iolab_protocol::results::{Done, Pong, UndoReport};
 use iolab_protocol::{
     parse_request, Call, ErrorCode, ErrorData, ErrorObject, Frame, LineSplitter, Request, Response,
     LINE_LIMIT_BYTES,
@@ -15,10 +16,10 @@ use iolab_protocol::{
 use serde::Serialize;
 
 use crate::clock::now_ns;
-use crate::ending::end;
+use crate::ending::{end, end_machine};
 use crate::faults::Answer;
 use crate::host::Host;
-use crate::{commands, devices, facts, journals, series, setting, supervise, traffic};
+use crate::{commands, devices, facts, folders, journals, lease, relay, series, setting, supervise, traffic};
 
 /// Serve requests until standard input ends, then undo everything and exit.
 pub fn serve(host: &Arc<Host>) -> ! {
@@ -28,7 +29,10 @@ pub fn serve(host: &Arc<Host>) -> ! {
     loop {
         match input.read(&mut buffer) {
             Ok(0) => end(host, |_| {}),
-            Ok(length) => splitter.push(&buffer[..length], |frame| take(host, &frame)),
+            Ok(length) => {
+                lease::renew();
+                splitter.push(&buffer[..length], |frame| take(host, &frame));
+            }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(_) => end(host, |_| {}),
         }
@@ -36,6 +40,9 @@ pub fn serve(host: &Arc<Host>) -> ! {
 }
 
 fn take(host: &Arc<Host>, frame: &Frame) {
+    if matches!(frame, Frame::Line(line) if line.trim_ascii().is_empty()) {
+        return;
+    }
     let Frame::Line(line) = frame else {
         let message = format!("reading a request: the line is longer than {LINE_LIMIT_BYTES} bytes");
         return answer::<()>(host, None, Err(ErrorObject::new(ErrorCode::Request, message)));
@@ -44,14 +51,15 @@ fn take(host: &Arc<Host>, frame: &Frame) {
         Ok(Request { id, call: Call::AgentPing(_), .. }) => {
             answer(host, Some(id), Ok(Pong { now_ns: now_ns() }))
         }
-        Ok(request) => work_aside(host, request),
+        Ok(Request { id, call: Call::RelaySend(params), .. }) => send_over_relay(host, id, params),
+        Ok(request) => work_aside(host, request.id, move |host| work(host, request)),
         Err(refusal) => answer::<()>(host, refusal.id, Err(refusal.error)),
     }
 }
 
 /// Do one request on a thread of its own.
-fn work_aside(host: &Arc<Host>, request: Request) {
-    let id = Some(request.id);
+fn work_aside(host: &Arc<Host>, id: i64, job: impl FnOnce(&Arc<Host>) + Send + 'static) {
+    let id = Some(id);
     // Only a count: nothing else is published through it.
     if IN_WORK.fetch_add(1, Ordering::Relaxed) >= MOST_IN_WORK {
         IN_WORK.fetch_sub(1, Ordering::Relaxed);
@@ -61,7 +69,7 @@ fn work_aside(host: &Arc<Host>, request: Request) {
     }
     let worker = Arc::clone(host);
     let thread = thread::Builder::new().stack_size(STACK_BYTES).spawn(move || {
-        let worked = catch_unwind(AssertUnwindSafe(|| work(&worker, request)));
+        let worked = catch_unwind(AssertUnwindSafe(|| job(&worker)));
         if worked.is_err() {
             let message = "the agent failed in this request; its standard error has the reason";
             answer::<()>(&worker, id, Err(ErrorObject::new(ErrorCode::Internal, message)));
@@ -71,6 +79,17 @@ fn work_aside(host: &Arc<Host>, request: Request) {
     if let Err(error) = thread {
         IN_WORK.fetch_sub(1, Ordering::Relaxed);
         answer::<()>(host, id, Err(crate::faults::refused("starting a thread in", "the agent", &error)));
+    }
+}
+
+/// Messages over a relay keep their order, so they are not begun aside.
+fn send_over_relay(host: &Arc<Host>, id: i64, params: RelaySend) {
+    match relay::send(host, &params) {
+        Ok(None) => answer(host, Some(id), Ok(Done {})),
+        Ok(Some(waiting)) => work_aside(host, id, move |host| {
+            answer(host, Some(id), relay::finish_sending(&waiting, &params.id));
+        }),
+        Err(error) => answer::<()>(host, Some(id), Err(error)),
     }
 }
 
@@ -84,6 +103,19 @@ fn work(host: &Arc<Host>, request: Request) {
         Call::ProcessStop(params) => answer(host, id, supervise::stop(host, &params)),
         Call::NetnsCreate(params) => answer(host, id, commands::create_netns(host, &params)),
         Call::NetnsDelete(params) => answer(host, id, commands::delete_netns(host, &params)),
+        Call::FolderCreate(params) => answer(host, id, folders::create(host, &params)),
+        Call::FolderDelete(params) => answer(host, id, folders::delete(host, &params)),
+        Call::RelayOpen(params) => {
+            answer(host, id, relay::open(host, &params));
+            relay::begin(host, &params.id);
+        }
+        Call::RelaySend(params) => send_over_relay(host, request.id, params),
+        Call::RelayClose(params) => answer(host, id, relay::close(host, &params)),
+        Call::MachinePowerOff(_) if host.is_init => end_machine(host, |report| say_last(host, id, report)),
+        Call::MachinePowerOff(_) => {
+            let message = "powering off: this agent is not its machine's first process";
+            answer::<()>(host, id, Err(ErrorObject::refused(message, Some(nix::libc::EPERM), "")));
+        }
         Call::SettingRead(params) => answer(host, id, setting::read(&params)),
         Call::SettingWrite(params) => answer(host, id, setting::write(host, &params)),
         Call::SampleRead(params) => answer(host, id, series::read(host, &params)),
@@ -98,12 +130,14 @@ fn work(host: &Arc<Host>, request: Request) {
         Call::FactsRead(params) => answer(host, id, facts::read(host, &params)),
         Call::JournalList(params) => answer(host, id, journals::list(host, &params)),
         Call::JournalUndo(params) => answer(host, id, journals::undo(host, &params)),
-        Call::AgentExit(_) => end(host, |report| {
-            // When nobody reads the answer any more, the exit status still tells.
-            let _ = host.output.send(&Response::<&UndoReport>::new(id, Ok(report)));
-            host.output.drain(LAST_WORD_LIMIT);
-        }),
+        Call::AgentExit(_) => end(host, |report| say_last(host, id, report)),
     }
+}
+
+fn say_last(host: &Host, id: Option<i64>, report: &UndoReport) {
+    // When nobody reads the answer any more, the exit status still tells.
+    let _ = host.output.send(&Response::<&UndoReport>::new(id, Ok(report)));
+    host.output.drain(LAST_WORD_LIMIT);
 }
 
 fn answer<T: Serialize>(host: &Host, id: Option<i64>, outcome: Answer<T>) {

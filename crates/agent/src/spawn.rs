@@ -38,6 +38,8 @@ pub struct Program {
     pub capture_bytes: usize,
     /// A text to look for in its output.
     pub search: Option<String>,
+    /// Open files passed to it, each under its number.
+    pub files: Arc<[(i32, OwnedFd)]>,
     /// Whether it undoes something, which is allowed while the agent ends.
     pub undoes: bool,
 }
@@ -97,8 +99,11 @@ impl Spawner {
         let (orders, received) = mpsc::channel::<Order>();
         thread::Builder::new().name("spawner".to_owned()).spawn(move || {
             for (program, answer) in received {
+                let started = start(&program, &journal, &children);
+                // The files it was passed are its own from now on.
+                drop(program);
                 // A request that does not wait any more has ended the agent.
-                let _ = answer.send(start(&program, &journal, &children));
+                let _ = answer.send(started);
             }
         })?;
         Ok(Self { orders })
@@ -141,12 +146,14 @@ fn try_start(program: &Program, journal: &str, children: &Children) -> io::Resul
     let (go_of_child, go) = pipe2(OFlag::O_CLOEXEC)?;
     inherit(&status_of_child)?;
     inherit(&go_of_child)?;
+    program.files.iter().try_for_each(|(_, file)| inherit(file))?;
     let settings = Launch {
         parent: i32::try_from(std::process::id()).unwrap_or(0),
         status: status_of_child.as_raw_fd(),
         go: go_of_child.as_raw_fd(),
         place: program.place.clone(),
         cpus: program.cpus.clone(),
+        files: program.files.iter().map(|(target, file)| (file.as_raw_fd(), *target)).collect(),
     };
     let mut command = Command::new("/proc/self/exe");
     command.arg("launch").arg(serde_json::to_string(&settings)?).args(&program.argv);

@@ -56,6 +56,11 @@ impl StateFolder {
         self.path("journal")
     }
 
+    /// Where scratch folders are.
+    pub fn folders(&self) -> PathBuf {
+        self.path("f")
+    }
+
     fn path(&self, name: &str) -> PathBuf {
         Path::new("/proc/self/fd").join(self.handle.as_raw_fd().to_string()).join(name)
     }

@@ -15,6 +15,7 @@ use crate::child::{Child, End, Kin};
 use crate::clock::now_ns;
 use crate::commands::{check_capture, place};
 use crate::faults::{refused, Answer};
+use crate::files;
 use crate::host::Host;
 use crate::procfs::stat;
 use crate::ready::is_bound;
@@ -105,6 +106,7 @@ pub fn start(host: &Host, params: ProcessStart) -> Answer<ProcessStarted> {
     if params.cpus.as_ref().is_some_and(Vec::is_empty) {
         return Err(ErrorObject::params("'cpus' has at least one CPU, or is absent", Vec::<usize>::new()));
     }
+    files::check(&params.files)?;
     let _change = host.may_change()?;
     host.processes.reserve(&params.id)?;
     let id = params.id.clone();
@@ -124,6 +126,7 @@ fn start_reserved(host: &Host, params: ProcessStart) -> Answer<ProcessStarted> {
         cpus: params.cpus,
         capture_bytes: params.capture_bytes,
         search,
+        files: files::open_all(&params.files)?.into(),
         ..Program::default()
     };
     let deadline = Instant::now().checked_add(Duration::from_millis(params.timeout_ms));

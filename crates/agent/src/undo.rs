@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use iolab_protocol::results::{JournalEntry, UndoFailure, UndoReport};
 use iolab_protocol::Undo;
 
+use crate::folders;
 use crate::host::Host;
 use crate::journal::{Author, Journal};
 use crate::launch::Place;
@@ -46,6 +47,7 @@ fn undo(host: &Host, author: &Author, undo: &Undo) -> Result<(), String> {
         Undo::Command { argv, netns } => undo_command(host, argv, netns.as_deref()),
         Undo::Write { path, value, netns } => undo_write(path, value, netns.as_deref()),
         Undo::Netns { name } => remove_netns(host, name),
+        Undo::Folder { name } => folders::remove(host, name),
         Undo::Process { pid, start_ticks } => undo_process(*pid, *start_ticks, author),
     }
 }

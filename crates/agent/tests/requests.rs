@@ -135,7 +135,7 @@ fn garbage_is_refused_and_the_next_request_answered() {
         (answer["id"].clone(), answer["error"]["code"].as_i64().unwrap())
     };
     assert_eq!(code(b"hello?"), (Value::Null, -32700));
-    assert_eq!(code(b""), (Value::Null, -32700));
+    assert_eq!(code(b"\n \r\nafter empty lines"), (Value::Null, -32700));
     assert_eq!(code(b"\xff\xfe\x00"), (Value::Null, -32700));
     assert_eq!(code(b"[]"), (Value::Null, -32600));
     assert_eq!(code(&vec![b'x'; 17 << 20]), (Value::Null, -32600));

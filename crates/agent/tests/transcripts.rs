@@ -111,6 +111,7 @@ fn have(path: &Path, netns: &str) -> Vec<Value> {
         agent.write(format!("{request}\n").replace(NETNS, netns).as_bytes());
         lines.push(line.clone());
         let answer = agent.receive().to_string().replace(netns, NETNS);
+        let answer = answer.replace(state.path().to_str().unwrap(), "/run/iolab");
         lines.push(json!({"from_agent": serde_json::from_str::<Value>(&answer).unwrap()}));
     }
     agent.close_stdin();

@@ -10,6 +10,7 @@ extern crate self as iolab_port; // what tests share names the crate as its user
 
 mod bpf;
 pub mod clock;
+pub mod descriptors;
 mod error;
 mod interface;
 mod live;
@@ -21,6 +22,7 @@ mod ring;
 mod statistics;
 mod sys;
 mod tap;
+mod tun;
 mod xdp;
 
 pub use bpf::{
@@ -37,4 +39,5 @@ pub use port::{
 };
 pub use statistics::driver_statistics;
 pub use tap::{Counts, Observe, Tap, Way};
+pub use tun::{bring_up, open_tap, TapKind, TUN_DEVICE};
 pub use xdp::{AfXdp, AfXdpRx, AfXdpTx, Direction, ZeroCopy};

@@ -248,7 +248,7 @@ pub(crate) unsafe fn ethtool(fd: &OwnedFd, name: &str, words: &mut [u32]) -> io:
     Ok(())
 }
 
-fn request_for(name: &str) -> Option<libc::ifreq> {
+pub(crate) fn request_for(name: &str) -> Option<libc::ifreq> {
     // SAFETY: an ifreq is made of integers and a pointer; zeros (a null pointer) are valid.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     if name.len() >= request.ifr_name.len() {

@@ -5,9 +5,13 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::device::{DeviceName, DeviceStart};
+use crate::files::PassedFile;
 use crate::observations::Sampler;
+use crate::relay::{RelayClose, RelayOpen, RelaySend};
 use crate::traffic::{TrafficClose, TrafficOpen, TrafficRun};
 use crate::undo::Undo;
+
+pub use crate::methods::METHODS;
 
 /// No parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,6 +101,9 @@ pub struct ProcessStart {
     /// How long that may take [ms].
     #[serde(default = "ten_seconds_ms")]
     pub timeout_ms: u64,
+    /// What is opened for the program.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<PassedFile>,
 }
 
 /// Of `process.wait`.
@@ -144,6 +151,14 @@ pub struct ProcessStop {
 #[serde(deny_unknown_fields)]
 pub struct NetnsName {
     /// The namespace.
+    pub name: String,
+}
+
+/// Of `folder.create` and `folder.delete`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FolderName {
+    /// The folder.
     pub name: String,
 }
 
@@ -258,6 +273,16 @@ pub enum Call {
     NetnsCreate(NetnsName),
     #[serde(rename = "netns.delete")]
     NetnsDelete(NetnsName),
+    #[serde(rename = "folder.create")]
+    FolderCreate(FolderName),
+    #[serde(rename = "folder.delete")]
+    FolderDelete(FolderName),
+    #[serde(rename = "relay.open")]
+    RelayOpen(RelayOpen),
+    #[serde(rename = "relay.send")]
+    RelaySend(RelaySend),
+    #[serde(rename = "relay.close")]
+    RelayClose(RelayClose),
     #[serde(rename = "setting.read")]
     SettingRead(SettingRead),
     #[serde(rename = "setting.write")]
@@ -286,68 +311,10 @@ pub enum Call {
     JournalList(JournalList),
     #[serde(rename = "journal.undo")]
     JournalUndo(JournalUndo),
+    #[serde(rename = "machine.power_off")]
+    MachinePowerOff(Nothing),
     #[serde(rename = "agent.exit")]
     AgentExit(Nothing),
-}
-
-/// The names of all methods.
-pub const METHODS: [&str; 22] = [
-    "agent.ping",
-    "command.run",
-    "process.start",
-    "process.wait",
-    "process.stop",
-    "netns.create",
-    "netns.delete",
-    "setting.read",
-    "setting.write",
-    "sample.read",
-    "sample.start",
-    "sample.stop",
-    "traffic.open",
-    "traffic.run",
-    "traffic.close",
-    "device.start",
-    "device.read",
-    "device.stop",
-    "facts.read",
-    "journal.list",
-    "journal.undo",
-    "agent.exit",
-];
-
-impl Call {
-    /// The call of `method` with `params`; `None` when there is no such method.
-    pub fn parse(method: &str, params: &str) -> Option<serde_json::Result<Self>> {
-        fn read<'a, T: Deserialize<'a>>(params: &'a str, call: fn(T) -> Call) -> serde_json::Result<Call> {
-            serde_json::from_str(params).map(call)
-        }
-        Some(match method {
-            "agent.ping" => read(params, Self::AgentPing),
-            "command.run" => read(params, Self::CommandRun),
-            "process.start" => read(params, Self::ProcessStart),
-            "process.wait" => read(params, Self::ProcessWait),
-            "process.stop" => read(params, Self::ProcessStop),
-            "netns.create" => read(params, Self::NetnsCreate),
-            "netns.delete" => read(params, Self::NetnsDelete),
-            "setting.read" => read(params, Self::SettingRead),
-            "setting.write" => read(params, Self::SettingWrite),
-            "sample.read" => read(params, Self::SampleRead),
-            "sample.start" => read(params, Self::SampleStart),
-            "sample.stop" => read(params, Self::SampleStop),
-            "traffic.open" => read(params, Self::TrafficOpen),
-            "traffic.run" => read(params, Self::TrafficRun),
-            "traffic.close" => read(params, Self::TrafficClose),
-            "device.start" => read(params, Self::DeviceStart),
-            "device.read" => read(params, Self::DeviceRead),
-            "device.stop" => read(params, Self::DeviceStop),
-            "facts.read" => read(params, Self::FactsRead),
-            "journal.list" => read(params, Self::JournalList),
-            "journal.undo" => read(params, Self::JournalUndo),
-            "agent.exit" => read(params, Self::AgentExit),
-            _ => return None,
-        })
-    }
 }
 
 fn one_second_ms() -> u64 {

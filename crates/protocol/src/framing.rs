@@ -8,8 +8,8 @@ pub const LINE_LIMIT_BYTES: usize = 16 * 1024 * 1024;
 pub enum Frame {
     /// A whole line without its newline.
     Line(Vec<u8>),
-    /// A line was longer than the limit; it is skipped to its end. Given once, when the limit is passed.
-    TooLong,
+    /// A line was longer than the limit; it is skipped to its end. Given once, when the limit is passed, with the first bytes.
+    TooLong(Vec<u8>),
 }
 
 /// Collects bytes until a line is whole; never holds more than one line of the limit's length.
@@ -45,19 +45,31 @@ impl LineSplitter {
         self.append(rest, &mut receive);
     }
 
+    /// What came of the line that is not whole yet.
+    pub fn take_rest(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.line)
+    }
+
     fn append(&mut self, part: &[u8], receive: &mut impl FnMut(Frame)) {
         if self.skipping {
             return;
         }
         if self.line.len() + part.len() > self.limit_bytes {
-            self.line = Vec::new();
+            let mut beginning = std::mem::take(&mut self.line);
+            beginning.extend_from_slice(&part[..part.len().min(BEGINNING_BYTES)]);
+            // As many as there are for certain when the limit is passed, however the stream is cut.
+            beginning.truncate(BEGINNING_BYTES.min(self.limit_bytes + 1));
+            beginning.shrink_to_fit();
             self.skipping = true;
-            receive(Frame::TooLong);
+            receive(Frame::TooLong(beginning));
         } else {
             self.line.extend_from_slice(part);
         }
     }
 }
+
+/// How much of a line that is too long is kept [bytes].
+const BEGINNING_BYTES: usize = 4096;
 
 #[cfg(test)]
 mod tests {
@@ -89,7 +101,7 @@ mod tests {
     #[test]
     fn a_longer_line_is_told_once_and_skipped_to_its_end() {
         let mut splitter = LineSplitter::new(3);
-        assert_eq!(frames(&mut splitter, b"abcd"), [Frame::TooLong]);
+        assert_eq!(frames(&mut splitter, b"abcd"), [Frame::TooLong(b"abcd".to_vec())]);
         assert_eq!(frames(&mut splitter, b"efghijkl"), []);
         assert_eq!(frames(&mut splitter, b"mn\nok\n"), [line("ok")]);
     }

@@ -1,6 +1,9 @@
 //! The first line an agent writes.
 
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::relay::{Ended, Noise, Received};
 
 /// The journal of an agent that died before it had undone its changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,15 +48,25 @@ pub struct Hello {
 }
 
 /// A message that wants no answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "method", content = "params", rename_all = "lowercase")]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "method", content = "params")]
 pub enum Notification {
     /// The first line.
+    #[serde(rename = "hello")]
     Hello(Hello),
+    /// A message came over a relay.
+    #[serde(rename = "relay.received")]
+    RelayReceived(Received),
+    /// Something else came over a relay.
+    #[serde(rename = "relay.noise")]
+    RelayNoise(Noise),
+    /// A relay is no more.
+    #[serde(rename = "relay.ended")]
+    RelayEnded(Ended),
 }
 
 /// A notification as it goes over the wire.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NotificationLine {
     jsonrpc: String,
     /// What is told.
@@ -64,5 +77,34 @@ pub struct NotificationLine {
 impl From<Notification> for NotificationLine {
     fn from(notification: Notification) -> Self {
         Self { jsonrpc: "2.0".to_owned(), notification }
+    }
+}
+
+/// A relayed message is read from text only, so the parameters are read when the method is known.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Envelope {
+    jsonrpc: String,
+    method: String,
+    params: Box<RawValue>,
+}
+
+impl<'de> Deserialize<'de> for NotificationLine {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        fn read<'a, T: Deserialize<'a>>(
+            params: &'a RawValue,
+            kind: fn(T) -> Notification,
+        ) -> serde_json::Result<Notification> {
+            serde_json::from_str(params.get()).map(kind)
+        }
+        let Envelope { jsonrpc, method, params } = Envelope::deserialize(deserializer)?;
+        let notification = match method.as_str() {
+            "hello" => read(&params, Notification::Hello),
+            "relay.received" => read(&params, Notification::RelayReceived),
+            "relay.noise" => read(&params, Notification::RelayNoise),
+            "relay.ended" => read(&params, Notification::RelayEnded),
+            other => return Err(serde::de::Error::custom(format!("there is no notification '{other}'"))),
+        };
+        Ok(Self { jsonrpc, notification: notification.map_err(serde::de::Error::custom)? })
     }
 }

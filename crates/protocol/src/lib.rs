@@ -6,10 +6,13 @@ pub mod calls;
 pub mod device;
 pub mod errors;
 pub mod facts;
+pub mod files;
 pub mod framing;
 pub mod hello;
 pub mod histogram;
+mod methods;
 pub mod observations;
+pub mod relay;
 pub mod requests;
 pub mod responses;
 pub mod results;
@@ -25,4 +28,4 @@ pub use responses::Response;
 pub use undo::Undo;
 
 /// The version of the protocol this crate speaks.
-pub const PROTOCOL_VERSION: &str = "1.1";
+pub const PROTOCOL_VERSION: &str = "1.2";

@@ -66,9 +66,9 @@ pub struct CpuTimes {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ThreadTimes {
-    /// The supervised process it belongs to, as the controller named it.
-    pub process: String,
-    /// Its process.
+    /// The supervised process it belongs to or works for, as the controller named it; `null` for the kernel's own threads.
+    pub process: Option<String>,
+    /// Its process; of a thread of the kernel, itself.
     pub pid: u32,
     /// The thread.
     pub tid: u32,

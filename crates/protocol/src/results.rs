@@ -88,6 +88,14 @@ pub struct ProcessEnded {
     pub cpu_system_ns: u64,
 }
 
+/// Of `folder.create`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FolderMade {
+    /// Where it is.
+    pub path: String,
+}
+
 /// Of `setting.read`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -29,6 +29,11 @@ pub enum Undo {
         /// Its name.
         name: String,
     },
+    /// Remove a scratch folder of the agent.
+    Folder {
+        /// Its name below the state folder.
+        name: String,
+    },
     /// Kill a process group, if its leader is still the process that was started.
     Process {
         /// The leader, which is also the group.
@@ -43,7 +48,7 @@ impl Undo {
     pub fn inside(&self) -> Option<&str> {
         match self {
             Self::Command { netns, .. } | Self::Write { netns, .. } => netns.as_deref(),
-            Self::Netns { .. } | Self::Process { .. } => None,
+            Self::Netns { .. } | Self::Folder { .. } | Self::Process { .. } => None,
         }
     }
 }

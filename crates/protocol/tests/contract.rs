@@ -8,9 +8,10 @@ use iolab_protocol::calls::METHODS;
 use iolab_protocol::device::{DeviceCounts, DeviceStarted};
 use iolab_protocol::facts::Facts;
 use iolab_protocol::hello::NotificationLine;
+use iolab_protocol::relay::RelayOpened;
 use iolab_protocol::results::{
-    CommandEnded, Done, JournalEntries, Pong, ProcessEnded, ProcessStarted, Reading, Series, SettingOriginal,
-    SettingValue, UndoReport,
+    CommandEnded, Done, FolderMade, JournalEntries, Pong, ProcessEnded, ProcessStarted, Reading, Series,
+    SettingOriginal, SettingValue, UndoReport,
 };
 use iolab_protocol::traffic::{TrafficOpened, TrafficRan};
 use iolab_protocol::{parse_request, Notification, Response, Undo, PROTOCOL_VERSION};
@@ -41,6 +42,8 @@ fn rewritten_response(method: &str, example: &str) -> Value {
         "command.run" => rewritten::<Response<CommandEnded>>,
         "process.start" => rewritten::<Response<ProcessStarted>>,
         "process.wait" | "process.stop" => rewritten::<Response<ProcessEnded>>,
+        "folder.create" => rewritten::<Response<FolderMade>>,
+        "relay.open" => rewritten::<Response<RelayOpened>>,
         "setting.read" => rewritten::<Response<SettingValue>>,
         "setting.write" => rewritten::<Response<SettingOriginal>>,
         "sample.read" => rewritten::<Response<Reading>>,
@@ -51,7 +54,7 @@ fn rewritten_response(method: &str, example: &str) -> Value {
         "device.read" | "device.stop" => rewritten::<Response<DeviceCounts>>,
         "facts.read" => rewritten::<Response<Facts>>,
         "journal.list" => rewritten::<Response<JournalEntries>>,
-        "journal.undo" | "agent.exit" => rewritten::<Response<UndoReport>>,
+        "journal.undo" | "machine.power_off" | "agent.exit" => rewritten::<Response<UndoReport>>,
         _ => rewritten::<Response<Done>>,
     };
     rewrite(example)
@@ -97,6 +100,7 @@ fn the_undo_forms_in_the_text_are_undos() {
     let page = page();
     let forms = page.split('`').filter(|part| {
         part.starts_with("{\"kind\"") && part.contains("\"kind\":\"netns\"")
+            || part.starts_with("{\"kind\":\"folder\"")
             || part.starts_with("{\"kind\":\"process\"")
     });
     let mut count = 0;
@@ -104,7 +108,7 @@ fn the_undo_forms_in_the_text_are_undos() {
         serde_json::from_str::<Undo>(form).unwrap_or_else(|error| panic!("{error} in {form}"));
         count += 1;
     }
-    assert_eq!(count, 2);
+    assert_eq!(count, 3);
 }
 
 #[test]
@@ -112,6 +116,6 @@ fn the_first_line_on_the_page_is_of_this_version() {
     let hello: NotificationLine =
         serde_json::from_str(examples().iter().find(|example| example.contains("\"hello\"")).unwrap())
             .unwrap();
-    let Notification::Hello(hello) = hello.notification;
+    let Notification::Hello(hello) = hello.notification else { panic!("no hello") };
     assert_eq!(hello.protocol, PROTOCOL_VERSION);
 }

@@ -27,15 +27,31 @@ REPLY_SLACK_S = 10.0
 """Added to a request's own deadline before the agent is called lost."""
 UNDO_DEADLINE_S = 60.0
 """Undoing a large lab takes about a second; this bounds a kernel that hangs."""
+ENDED = "relay.ended"
+"""The notification that nothing more comes through a relay."""
 ALL_SAMPLERS = ("cpu", "threads", "softirq", "softnet", "interfaces", "qdiscs")
+
+
+Listener = Callable[[str, Json], None]
+"""Takes a notification: its method and parameters; called by the thread that reads, so it must not wait."""
+
+
+class AgentLost(AgentError):
+    """The agent is gone, or does not answer."""
+
+    def __init__(self, name: str, message: str) -> None:
+        super().__init__(message)
+        self.name = name
+        """Of the agent; empty: that of this computer."""
 
 
 class Pending:
     """A request under way."""
 
-    def __init__(self, method: str, last_words: Callable[[], str]) -> None:
+    def __init__(self, method: str, last_words: Callable[[], str], name: str = "") -> None:
         self._method = method
         self._last_words = last_words
+        self._name = name
         self._done = threading.Event()
         self._reply: Json = None
 
@@ -49,19 +65,16 @@ class Pending:
         """Wait for the result.
 
         Raises:
-            AgentError: the agent is gone or does not answer in time.
+            AgentLost: the agent is gone or does not answer in time.
             Refused: the agent answered with an error.
         """
+        doing = f"waiting for the answer of {_who(self._name)} to {self._method}"
         if not self._done.wait(deadline_s):
-            raise AgentError(
-                f"waiting for the agent's answer to {self._method}: none after {deadline_s:.0f} s"
-            )
+            raise AgentLost(self._name, f"{doing}: none after {deadline_s:.0f} s")
         if self._reply is None:
             words = self._last_words()
-            raise AgentError(
-                f"waiting for the agent's answer to {self._method}: the agent is gone"
-                f"{f' ({words})' if words else ''}; run `iolab clean` to undo what it left"
-            )
+            advice = "" if self._name else "; run `iolab clean` to undo what it left"
+            raise AgentLost(self._name, f"{doing}: it is gone{f' ({words})' if words else ''}{advice}")
         if "error" in self._reply:
             error = self._reply["error"]
             raise Refused(self._method, error.get("code", 0), error.get("message", ""), error.get("data"))
@@ -71,16 +84,21 @@ class Pending:
 class Agent:
     """One agent, ready for requests. Use as a context manager: leaving it undoes everything."""
 
-    def __init__(self, transport: Transport) -> None:
+    def __init__(
+        self, transport: Transport, *, name: str = "", hello_deadline_s: float = HELLO_DEADLINE_S
+    ) -> None:
+        self.name = name
+        """Of the machine whose kernel it is on; empty: this computer."""
         self._transport = transport
         self._ids = itertools.count(1)
+        self._listeners: dict[str, Listener] = {}
         self._pending: dict[int, Pending] = {}
         self._lock = threading.Lock()
         self._gone = False
-        self._hello = Pending("hello", transport.last_words)
+        self._hello = Pending("hello", transport.last_words, name)
         self._reader = threading.Thread(target=self._read, name="agent-reader", daemon=True)
         self._reader.start()
-        greeting = self._hello.result(HELLO_DEADLINE_S)
+        greeting = self._hello.result(hello_deadline_s)
         self.hello = decode(Hello, greeting, "hello")
         major = self.hello.protocol.partition(".")[0]
         if major != str(PROTOCOL_MAJOR):
@@ -98,11 +116,20 @@ class Agent:
         """Let the agent undo everything and end; return what went wrong, or an empty string."""
         return self._transport.close(UNDO_DEADLINE_S)
 
+    @property
+    def gone(self) -> bool:
+        """Whether nothing more can come from it."""
+        return self._gone
+
+    def last_words(self) -> str:
+        """Return the end of what it, or its machine, said."""
+        return self._transport.last_words()
+
     # Requests ---------------------------------------------------------------------------------------------
 
     def begin(self, method: str, params: Mapping[str, Json]) -> Pending:
         """Send a request without waiting for its reply."""
-        pending = Pending(method, self._transport.last_words)
+        pending = Pending(method, self._transport.last_words, self.name)
         with self._lock:
             if self._gone:
                 pending.settle(None)
@@ -110,13 +137,21 @@ class Agent:
             number = next(self._ids)
             self._pending[number] = pending
             present = {name: value for name, value in params.items() if value is not None}
-            self._transport.send(
-                json.dumps(
-                    {"jsonrpc": "2.0", "id": number, "method": method, "params": present},
-                    separators=(",", ":"),
-                )
-            )
+            request = {"jsonrpc": "2.0", "id": number, "method": method, "params": present}
+            try:
+                self._transport.send(json.dumps(request, separators=(",", ":")))
+            except AgentError as error:
+                del self._pending[number]
+                raise AgentLost(self.name, f"asking {_who(self.name)} for {method}: {error}") from error
         return pending
+
+    def listen(self, subject: str, listener: Listener | None) -> None:
+        """Give the notifications about a subject (their `id`) to a listener; None: to nobody any more."""
+        with self._lock:
+            if listener is None:
+                self._listeners.pop(subject, None)
+            elif not self._gone:
+                self._listeners[subject] = listener
 
     def call(self, method: str, params: Mapping[str, Json], deadline_s: float = REPLY_SLACK_S) -> Json:
         """Send a request and wait for its result."""
@@ -219,14 +254,27 @@ class Agent:
                 continue
             if message.get("method") == "hello":
                 self._hello.settle({"result": message.get("params")})
+            elif "method" in message:
+                self._notify(message)
             else:
                 self._settle(message)
         with self._lock:
             self._gone = True
-            lost = list(self._pending.values())
+            lost, listeners = list(self._pending.values()), dict(self._listeners)
             self._pending.clear()
+            self._listeners.clear()
         for pending in [self._hello, *lost]:
             pending.settle(None)
+        for subject, listener in listeners.items():
+            listener(ENDED, {"id": subject, "reason": "the agent that relayed it is gone"})
+
+    def _notify(self, message: dict[str, Json]) -> None:
+        params = message.get("params")
+        subject = params.get("id") if isinstance(params, dict) else None
+        with self._lock:
+            listener = self._listeners.get(subject) if isinstance(subject, str) else None
+        if listener is not None:
+            listener(str(message["method"]), params)
 
     def _settle(self, message: dict[str, Json]) -> None:
         number = message.get("id")
@@ -234,3 +282,7 @@ class Agent:
             pending = self._pending.pop(number, None) if isinstance(number, int) else None
         if pending is not None:
             pending.settle(message)
+
+
+def _who(name: str) -> str:
+    return f"the agent of {name}" if name else "the agent"

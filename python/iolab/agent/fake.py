@@ -9,13 +9,14 @@ import queue
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from iolab.agent.fake_machine import STATE_DIR, Behind, FakeRelays
 from iolab.agent.fake_traffic import FakeTraffic, Forwards, TrafficRefusal, forwards_all
 from iolab.agent.messages import Json
 from iolab.clock import VirtualClock
 from iolab.errors import AgentError
 
 METHOD_UNKNOWN, PARAMS_WRONG, OS_REFUSED, TIMED_OUT, NO_SUCH = -32601, -32602, -32001, -32002, -32004
-EEXIST, ENOENT = 17, 2
+EPERM, ENOENT, EEXIST = 1, 2, 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,12 @@ class FakeHost:
     """Value by namespace and path."""
     ran: list[tuple[tuple[str, ...], str | None]] = field(default_factory=list)
     """Commands run, undo included, in order."""
+    folders: set[str] = field(default_factory=set)
+    """Names of scratch folders."""
+    behind: dict[str, Behind] = field(default_factory=dict)
+    """What answers at a socket or terminal, by its path."""
+    files: dict[str, Json] = field(default_factory=dict)
+    """Opened files passed to a process, by its id."""
 
 
 class _Refusal(Exception):
@@ -68,8 +75,12 @@ class FakeAgent:
         programs: Programs = no_programs,
         clock: VirtualClock | None = None,
         forwards: Forwards = forwards_all,
+        *,
+        machine: bool = False,
     ) -> None:
         self.host = host or FakeHost()
+        self._machine = machine
+        self._relays = FakeRelays(self.host.behind, self._emit)
         self._programs = programs
         self._clock = clock or VirtualClock(now=1)
         self.traffic = FakeTraffic(self._clock, forwards)
@@ -114,6 +125,7 @@ class FakeAgent:
     def close(self, deadline_s: float) -> str:
         """Undo everything, as the dead-man's switch does."""
         if not self._dead:
+            self._relays.close_all()
             self._undo(None)
             self.kill()
         return ""
@@ -145,6 +157,12 @@ class FakeAgent:
             "sample.start": self._series_start,
             "sample.stop": self._series_stop,
             "facts.read": self._facts,
+            "folder.create": self._folder_create,
+            "folder.delete": self._folder_delete,
+            "relay.open": self._relay_open,
+            "relay.send": lambda p: self._relayed(p["id"], self._relays.send(p["id"], p["message"])),
+            "relay.close": lambda p: self._relayed(p["id"], self._relays.close(p["id"])),
+            "machine.power_off": self._power_off,
             **self.traffic.handlers(),
             "journal.list": lambda _: {"entries": list(self._journal)},
             "journal.undo": lambda p: self._undo(p.get("keys")),
@@ -165,6 +183,7 @@ class FakeAgent:
         if params["id"] in self._processes:
             raise _Refusal(PARAMS_WRONG, f"process id {params['id']!r} is taken", {"seen": params["id"]})
         outcome = self._execute(params["argv"], params.get("netns"))
+        self.host.files[params["id"]] = params.get("files", [])
         now_ns = self._clock.now_ns()
         self._processes[params["id"]] = (outcome, now_ns)
         return {"pid": 1000 + len(self._processes), "begin_ns": now_ns, "ready_ns": now_ns}
@@ -196,6 +215,41 @@ class FakeAgent:
             )
         self._undo([f"netns:{params['name']}"])
         return {}
+
+    def _folder_create(self, params: dict[str, Json]) -> Json:
+        name = params["name"]
+        if name in self.host.folders:
+            raise _Refusal(
+                OS_REFUSED, f"creating folder {name!r}: it exists", {"errno": EEXIST, "path": name}
+            )
+        self._remember(f"folder:{name}", {"kind": "folder", "name": name})
+        self.host.folders.add(name)
+        return {"path": f"{STATE_DIR}/f/{name}"}
+
+    def _folder_delete(self, params: dict[str, Json]) -> Json:
+        if params["name"] not in self.host.folders:
+            raise _Refusal(NO_SUCH, f"no folder {params['name']!r} of this agent", {"id": params["name"]})
+        self._undo([f"folder:{params['name']}"])
+        return {}
+
+    def _relay_open(self, params: dict[str, Json]) -> Json:
+        path, now_ns = params["at"]["path"], self._clock.now_ns()
+        if not self._relays.open(params["id"], path):
+            data = {"timeout_ms": params.get("timeout_ms", 10_000), "errno": ENOENT, "path": path}
+            raise _Refusal(TIMED_OUT, f"opening relay {params['id']!r}: no socket {path}", data)
+        return {"begin_ns": now_ns, "end_ns": now_ns}
+
+    def _relayed(self, relay: str, done: bool) -> Json:
+        if not done:
+            raise _Refusal(NO_SUCH, f"no relay {relay!r}", {"id": relay})
+        return {}
+
+    def _power_off(self, _params: dict[str, Json]) -> Json:
+        if not self._machine:
+            raise _Refusal(
+                OS_REFUSED, "switching off: this agent is no machine's first process", {"errno": EPERM}
+            )
+        return self._undo(None)
 
     def _setting(self, params: dict[str, Json]) -> str:
         return self.host.settings.get((params.get("netns"), params["path"]), "0")
@@ -266,6 +320,8 @@ class FakeAgent:
         match undo["kind"]:
             case "netns":
                 self.host.netns.discard(undo["name"])
+            case "folder":
+                self.host.folders.discard(undo["name"])
             case "write":
                 self.host.settings[(undo.get("netns"), undo["path"])] = undo["value"]
             case "command":
@@ -282,14 +338,15 @@ class FakeAgent:
 
     def _greeting(self) -> Json:
         groups = ["command", "process", "netns", "setting", "sample", "traffic", "device", "journal", "facts"]
+        groups += ["folder", "relay", "files", *(["machine"] if self._machine else [])]
         return {
-            "protocol": "1.0",
+            "protocol": "1.2",
             "version": "0.1.0",
             "build": "fake",
             "pid": 1,
             "uid": 0,
             "rootless": False,
-            "state_dir": "/nowhere",
+            "state_dir": STATE_DIR,
             "capabilities": groups,
             "busy_pid": None,
             "predecessors": [],

@@ -228,6 +228,24 @@ class DropCounters:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadTimes:
+    """Time of one thread of a supervised process, or of a kernel's thread that works for it."""
+
+    process: str | None = None
+    """Id of the process; None: the kernel's own."""
+    pid: int
+    """Process id."""
+    tid: int
+    """Thread id."""
+    name: str
+    """As the kernel calls it."""
+    run_ns: int
+    """Time that it ran [ns]."""
+    last_cpu: int
+    """Where it ran last."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
     """What one sampler read; only the fields that this side uses are typed, the raw reading is stored whole."""
 
@@ -247,6 +265,8 @@ class Observation:
     """Rows of `qdiscs`."""
     drops: tuple[DropCounters, ...] = ()
     """Rows of `drops`."""
+    threads: tuple[ThreadTimes, ...] = ()
+    """Rows of `threads`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +282,10 @@ class Reading:
         """Return the time of every CPU."""
         rows = [row for seen in self.observations if seen.sampler == "cpu" for row in seen.cpus]
         return tuple(CpuTimes(**row) for row in rows)
+
+    def threads(self) -> tuple[ThreadTimes, ...]:
+        """Return the time of every thread."""
+        return tuple(row for seen in self.observations for row in seen.threads)
 
     def interface(self, netns: str | None, name: str) -> InterfaceCounters | None:
         """Return the counters of one interface, or None where it was not read."""

@@ -1,15 +1,20 @@
-"""doctor and clean: what this host can do, and putting it back."""
+"""doctor, clean and hosts: what a host can do, putting it back, and which ones there are."""
 
 import json
 import sys
+from contextlib import suppress
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from iolab.cli.console import complain, say
-from iolab.errors import AgentError, ExitCode, UnsupportedError
+from iolab.errors import AgentError, ExitCode, InputError, Problem, UnsupportedError
+from iolab.experiment.hosts import machines_block, read_inventory, read_ssh_config
+from iolab.experiment.machines import destination
 from iolab.run.doctor import Finding, Grade, examine
 from iolab.run.prepare import open_agent, read_facts
+from iolab.units import UnitError
 
 MARKS = {Grade.GOOD: "ok  ", Grade.LIMITED: "note", Grade.LACKING: "LACK"}
 
@@ -18,11 +23,22 @@ def register(app: typer.Typer) -> None:
     """Add these commands."""
     app.command()(doctor)
     app.command()(clean)
+    app.command()(hosts)
 
 
-def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> int:
-    """Say what this host can do, what it lacks, and what to do about it."""
-    with open_agent() as agent:
+HostName = Annotated[
+    str | None,
+    typer.Option(
+        "--host", metavar="H", help="Another host: user@name, or an alias of your ssh configuration."
+    ),
+]
+
+
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False, host: HostName = None
+) -> int:
+    """Say what a host can do, what it lacks, and what to do about it."""
+    with open_agent(checked(host)) as agent:
         facts, raw = read_facts(agent)
         findings = examine(agent, facts)
     if as_json:
@@ -42,17 +58,9 @@ def _print_finding(finding: Finding) -> None:
         say(f"      {finding.advice}")
 
 
-def clean(
-    host: Annotated[
-        str | None, typer.Option("--host", metavar="H", help="Another host, by ssh (not yet).")
-    ] = None,
-) -> int:
-    """Undo what killed agents left on this host."""
-    if host is not None:
-        raise UnsupportedError(
-            f"cleaning {host}: remote hosts are not supported yet; run `iolab clean` there"
-        )
-    with open_agent() as agent:
+def clean(host: HostName = None) -> int:
+    """Undo what killed agents left on a host; on another one, remove the agent's file too."""
+    with open_agent(checked(host), leave_file=False) as agent:
         if agent.hello.busy_pid is not None:
             raise UnsupportedError(
                 f"cleaning: a lab is at work (agent process {agent.hello.busy_pid}); end it first"
@@ -69,3 +77,48 @@ def clean(
     if left:
         raise AgentError(f"cleaning: {left} changes could not be undone; they stay in the journal")
     return ExitCode.DONE
+
+
+def hosts(
+    inventory: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="An Ansible inventory, INI or YAML.")
+    ] = None,
+    ssh_config: Annotated[
+        Path, typer.Option(metavar="FILE", help="An ssh configuration, whose aliases are taken.")
+    ] = Path("~/.ssh/config"),
+) -> None:
+    """Print hosts that you have listed elsewhere as machines, to paste into an experiment."""
+    place = (inventory or ssh_config).expanduser()
+    try:
+        text = place.read_text(encoding="utf-8")
+    except (OSError, UnicodeError) as error:
+        seen = (error.strerror or str(error)) if isinstance(error, OSError) else "bytes that are not UTF-8"
+        allowed = "an Ansible inventory" if inventory else "an ssh configuration; --inventory reads Ansible's"
+        raise InputError([Problem(str(place), "opening a list of hosts", seen, allowed)]) from error
+    found = read_inventory(text, str(place)) if inventory else read_ssh_config(text, _included)
+    if not found:
+        allowed = "hosts, one a line" if inventory else "aliases: `Host NAME` with a HostName below it"
+        raise InputError([Problem(str(place), "looking for hosts", "none", allowed)])
+    say(machines_block(found).rstrip())
+
+
+def _included(pattern: str) -> list[str]:
+    """Return the files of an Include line: as ssh does, below ~/.ssh, and none where none can be read."""
+    whole = Path("~/.ssh").expanduser() / Path(pattern).expanduser()
+    texts = []
+    for path in sorted(Path(whole.anchor).glob(str(whole.relative_to(whole.anchor)))):
+        with suppress(OSError, UnicodeError):
+            texts.append(path.read_text(encoding="utf-8"))
+    return texts
+
+
+def checked(host: str | None) -> str | None:
+    """Return the host as given.
+
+    Raises:
+        InputError: it cannot be one.
+    """
+    try:
+        return None if host is None else destination(host)
+    except UnitError as error:
+        raise InputError([Problem("--host", "reading a host's name", repr(host), error.allowed)]) from error

@@ -18,7 +18,7 @@ from iolab.lab.topology import make_topology
 from iolab.plan.commands import StepCommands, commands, render, typed
 from iolab.plan.describe import describe
 from iolab.plan.make import make_plan
-from iolab.plan.select import selector
+from iolab.plan.select import selection
 from iolab.plan.types import Plan
 from iolab.run.prepare import open_agent, read_facts
 from iolab.trial.flows import place_pairs
@@ -26,6 +26,9 @@ from iolab.trial.iperf3 import client_argv, server_argv
 from iolab.units import format_duration
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="Experiment file (YAML).", show_default=False)]
+Quick = Annotated[
+    bool, typer.Option("--quick", help="Only the cells that the file calls quick, in one block.")
+]
 STEPS_SHOWN = 12
 """Steps whose commands `plan` prints unless all are asked for."""
 
@@ -69,6 +72,7 @@ def plan(
     only: Annotated[
         list[str] | None, typer.Option(metavar="EXPR", help="factor=level|level,...: only these cells.")
     ] = None,
+    quick: Quick = False,
 ) -> None:
     """Show what a run would do: cells, order, time, and every command with its undo. Nothing is changed."""
     experiment = load(file)
@@ -78,8 +82,8 @@ def plan(
         experiment,
         facts,
         seed=seed,
-        blocks=blocks,
-        only=tuple(selector(text, experiment) for text in only or ()),
+        blocks=1 if quick and blocks is None else blocks,
+        only=selection(only or (), experiment, quick=quick),
     )
     if as_json:
         json.dump(describe(decided, experiment), sys.stdout, indent=1)

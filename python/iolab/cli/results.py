@@ -166,15 +166,40 @@ def report(
 
 def compare(
     run_a: Annotated[str, typer.Argument(metavar="RUN_A", show_default=False)],
-    run_b: Annotated[str, typer.Argument(metavar="RUN_B", show_default=False)],
+    run_b: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN_B", help="A run, or a CSV file of published figures.", show_default=False
+        ),
+    ],
 ) -> None:
-    """Compare two runs cell by cell: B over A."""
+    """Compare two runs cell by cell: B over A; or a run with published figures."""
     from iolab import report as reports
     from iolab.analysis import compare as compare_runs
 
+    if run_b.endswith(".csv"):
+        _compare_published(load_run(locate(run_a)), Path(run_b))
+        return
     first, second = load_run(locate(run_a)), load_run(locate(run_b))
     compared = compare_runs(first, second)
     if not compared.cells:
         seen = f"no measure and cell that {first.name} has too"
         raise InputError([Problem(second.name, "comparing runs", seen, "runs with cells of the same labels")])
     console().print(reports.comparison(compared))
+
+
+def _compare_published(run: StoredRun, file: Path) -> None:
+    from iolab import report as reports
+    from iolab.analysis.published import lay_beside, parse_published
+
+    try:
+        text = file.read_text("utf-8")
+    except (OSError, UnicodeError) as error:
+        seen = (error.strerror or str(error)) if isinstance(error, OSError) else "bytes that are not UTF-8"
+        allowed = "a CSV file as labs/published/README.md describes it"
+        raise InputError([Problem(str(file), "opening published figures", seen, allowed)]) from error
+    figures = parse_published(text, str(file))
+    found = lay_beside(
+        figures, file.name, run.name, run.plan, _analysed(run), functional=reports.is_functional(run.trials)
+    )
+    console().print(reports.beside_published(found))

@@ -9,9 +9,8 @@ from typing import Annotated
 
 import typer
 
-from iolab.agent.client import Agent
 from iolab.cli.console import complain, console, say
-from iolab.cli.input_file import File
+from iolab.cli.input_file import File, Quick
 from iolab.cli.progress import LiveProgress, PlainProgress
 from iolab.cli.results import RunName, locate, print_results
 from iolab.clock import SystemClock
@@ -19,10 +18,12 @@ from iolab.errors import ExitCode, InterruptedRun, IolabError, UnsupportedError
 from iolab.experiment import load
 from iolab.experiment.experiment import Experiment
 from iolab.plan.make import make_plan
-from iolab.plan.select import selector
+from iolab.plan.select import selection
 from iolab.plan.types import Plan
 from iolab.run import execute
-from iolab.run.prepare import open_agent, read_facts, refuse_unclean
+from iolab.run.agents import Agents
+from iolab.run.hosts import hosts_of, reach_hosts, read_all_facts
+from iolab.run.prepare import open_agent
 from iolab.store.read import all_ok, load_run
 
 Skip = Annotated[bool, typer.Option("--skip-unsupported", help="Leave out cells that this host cannot do.")]
@@ -47,14 +48,16 @@ def run(
     only: Annotated[
         list[str] | None, typer.Option(metavar="EXPR", help="factor=level|level,...: only these cells.")
     ] = None,
+    quick: Quick = False,
     skip_unsupported: Skip = False,
 ) -> int:
     """Execute an experiment; the last line printed is the run folder."""
     experiment = load(file)
-    selected = tuple(selector(text, experiment) for text in only or ())
+    selected = selection(only or (), experiment, quick=quick)
+    blocks = 1 if quick and blocks is None else blocks
 
-    def prepare(agent: Agent) -> Path:
-        facts, raw = read_facts(agent)
+    def prepare(agents: Agents) -> Path:
+        facts, raw = read_all_facts(agents)
         plan = make_plan(experiment, facts, seed=seed, blocks=blocks, only=selected)
         _refuse_unsupported(plan, skip_unsupported)
         return execute.create(experiment, plan, raw, output, SystemClock())
@@ -72,8 +75,8 @@ def resume(
     path = locate(run)
     experiment = execute.stored_experiment(path)
 
-    def prepare(agent: Agent) -> Path:
-        facts, raw = read_facts(agent)
+    def prepare(agents: Agents) -> Path:
+        facts, raw = read_all_facts(agents)
         stored = load_run(path)
         execute.refuse_other_host(stored, raw)
         execute.refuse_changed_plan(stored, experiment, facts)
@@ -87,8 +90,8 @@ def extend(run: RunName, file: File, blocks: Blocks = None, skip_unsupported: Sk
     path = locate(run)
     experiment = load(file)
 
-    def prepare(agent: Agent) -> Path:
-        facts, raw = read_facts(agent)
+    def prepare(agents: Agents) -> Path:
+        facts, raw = read_all_facts(agents)
         plan = make_plan(experiment, facts, seed=load_run(path).plan.seed, blocks=blocks)
         _refuse_unsupported(plan, skip_unsupported)
         execute.extend(path, experiment, plan, raw)
@@ -97,16 +100,16 @@ def extend(run: RunName, file: File, blocks: Blocks = None, skip_unsupported: Sk
     return _measure(experiment, prepare)
 
 
-def _measure(experiment: Experiment, prepare: Callable[[Agent], Path], *, again: bool = False) -> int:
-    """Open an agent, prepare the run folder, do what is missing, print the results and the folder."""
+def _measure(experiment: Experiment, prepare: Callable[[Agents], Path], *, again: bool = False) -> int:
+    """Open the agents, prepare the run folder, do what is missing, print the results and the folder."""
     path: Path | None = None
     screen = console()
     try:
-        with _terminable(), open_agent() as agent:
-            refuse_unclean(agent)
-            path = prepare(agent)
+        hosts = hosts_of(experiment)
+        with _terminable(), open_agent() as agent, reach_hosts(agent, hosts) as agents:
+            path = prepare(agents)
             with LiveProgress(screen) if screen.is_terminal else PlainProgress(screen) as progress:
-                execute.work_on(path, experiment, agent, SystemClock(), progress, again=again)
+                execute.work_on(path, experiment, agents, SystemClock(), progress, again=again)
     except KeyboardInterrupt:
         if path is None:
             raise InterruptedRun("interrupted before anything was measured; the lab is undone") from None

@@ -21,7 +21,7 @@ from iolab.experiment.resolve import Resolver
 from iolab.experiment.sections import check, tables
 from iolab.experiment.selectors import SelectorReader
 
-TOP = ("title", "lab", "measure", "factors", "baseline", "blocks", "seed", "only", "except")
+TOP = ("title", "lab", "measure", "factors", "baseline", "blocks", "seed", "only", "except", "quick")
 """Keys of the document."""
 MOST_BLOCKS = 10_000
 LARGEST_SEED = 2**63 - 1
@@ -83,6 +83,7 @@ def _experiment(document: Table, text: str, problems: Problems) -> Experiment:
         factors=factors,
         only=selectors.read(document, "only"),
         excluded=selectors.read(document, "except"),
+        quick=selectors.read(document, "quick"),
         baseline=selectors.baseline(document),
         blocks=_number(document, "blocks", 1, 1, MOST_BLOCKS, problems),
         seed=_number(document, "seed", DEFAULT_SEED, 0, LARGEST_SEED, problems),

@@ -73,6 +73,8 @@ class Experiment:
     """Where given, a cell must match one of these."""
     excluded: tuple[Selector, ...] = ()
     """A cell that matches one of these is left out."""
+    quick: tuple[Selector, ...] = ()
+    """What a quick run measures: a cell that matches one of these."""
     baseline: Mapping[str, str]
     """Factor name to the label that others are compared with."""
     blocks: int

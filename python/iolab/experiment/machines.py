@@ -1,16 +1,35 @@
 """Machines: hosts, network namespaces and virtual machines, which form a tree."""
 
+import re
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 
 from iolab.experiment.quantities import FROZEN, Count, Maybe, Ratio, Setting, SomeBytes, SomeNanoseconds
+from iolab.units import UnitError
 
 Forward = Literal["none", "bridge", "route"]
 NetnsForward = Literal["none", "bridge", "route", "xdp"]
 """xdp: one XDP program per port sends every frame out of the other port, without the kernel's stack."""
 Cpu = Annotated[int, Field(ge=0, strict=True)]
 """Number of a CPU, from 0."""
+DESTINATION = re.compile(r"(ssh://)?[A-Za-z0-9_\[][A-Za-z0-9_.:@/+%\[\]-]*")
+"""No option of ssh, and nothing that a shell would take otherwise: ssh may use it in commands."""
+
+
+def destination(value: str) -> str:
+    """Return where a host is reached by ssh, as it is.
+
+    Raises:
+        UnitError: it is no such place.
+    """
+    if not DESTINATION.fullmatch(value):
+        raise UnitError(value, "user@name, an alias of your ssh configuration, or ssh://user@name:port")
+    return value
+
+
+Destination = Annotated[str, AfterValidator(destination)]
+"""Where a host is reached by ssh."""
 
 
 class Disk(BaseModel):
@@ -81,8 +100,8 @@ class Host(BaseModel):
     """A computer."""
     on: Maybe[None] = None
     """A host has no parent."""
-    ssh: Maybe[str] = None
-    """Where it is reached, as user@name; absent: this computer."""
+    ssh: Maybe[Destination] = None
+    """Where it is reached: user@name, an ssh alias, ssh://user@name:port; absent: this computer."""
     forward: Forward = "none"
     """What it does with frames between its ports."""
     settings: dict[str, Setting] = Field(default_factory=dict)

@@ -73,6 +73,10 @@ def _top(refs: Mapping[str, list[Any]]) -> dict[str, Any]:
             "$ref": "#/$defs/Selectors",
             "description": "A cell that matches one of these is left out.",
         },
+        "quick": {
+            "$ref": "#/$defs/Selectors",
+            "description": "What --quick measures, in one block: cells that match one of these.",
+        },
     }
 
 

@@ -1,6 +1,7 @@
 """Lab -> resources in dependency order. Pure: nothing is executed, and no host is asked.
 
-Machines with a kernel of their own (vm, ssh) and cables are not built here; `needs` reports them.
+A resource says on which kernel it is made: this computer's, that of a host reached by ssh, or that of a guest, which
+an earlier resource starts.
 """
 
 from collections.abc import Iterator, Mapping
@@ -8,31 +9,37 @@ from collections.abc import Iterator, Mapping
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import Machine
-from iolab.lab.links import for_new_interfaces, link_resources, netns_resource, place_of
+from iolab.lab.cards import guest_resources
+from iolab.lab.ground import for_new_interfaces, ground, place_of
+from iolab.lab.kernels import kernel_of
+from iolab.lab.links import link_resources, netns_resource
 from iolab.lab.packets import device_resources, packet_resources
+from iolab.lab.pinning import pin_resources
 from iolab.lab.placement import Placement
 from iolab.lab.ports import bridge_resources, port_resources, route_resource
 from iolab.lab.resources import Expectation, Reading, Resource, Setting, Write
 from iolab.lab.shaping import shape_resource
 from iolab.lab.shown import Value
-from iolab.lab.topology import NAME_PREFIX, Topology, buildable, make_topology, netns_of
+from iolab.lab.topology import NAME_PREFIX, Topology, make_topology, netns_of
 
 
 def compose(
-    lab: Lab, *, placement: Placement | None = None, prefix: str = NAME_PREFIX
+    lab: Lab, *, placement: Placement | None = None, prefix: str = NAME_PREFIX, cpus: int | None = None
 ) -> tuple[Resource, ...]:
     """Return everything that must exist for a lab, each after what it needs; the same for equal labs.
 
-    With a placement also what packet trials need.
+    With a placement also what packet trials need. `cpus` is how many this computer has, for guests with `pin: auto`.
 
     Raises:
         InputError: names or addresses clash.
     """
     topology = make_topology(lab, prefix=prefix)
     resources = [*_machines(lab, topology, prefix), *_joins(lab, topology, prefix)]
-    resources += device_resources(lab, topology, _built(lab), placement)
+    resources += guest_resources(lab, topology, prefix)
+    resources += pin_resources(lab, cpus, placement)
+    resources += device_resources(lab, topology, list(lab.links), placement)
     if placement is not None:
-        resources += packet_resources(lab, topology, _built(lab), prefix, placement)
+        resources += packet_resources(lab, topology, list(lab.links), prefix, placement)
     keys = [resource.key for resource in resources]
     if len(set(keys)) < len(keys):
         clash = next(key for key in keys if keys.count(key) > 1)
@@ -60,11 +67,9 @@ def ordered(resources: list[Resource]) -> tuple[Resource, ...]:
 
 def _machines(lab: Lab, topology: Topology, prefix: str) -> Iterator[Resource]:
     for name, machine in lab.machines.items():
-        if not buildable(machine):
-            continue
-        netns = netns_of(lab, name, prefix)
+        netns, kernel = netns_of(lab, name, prefix), kernel_of(lab, name)
         if netns is not None:
-            yield netns_resource(f"netns:{name}", name, netns)
+            yield netns_resource(f"netns:{name}", name, netns, kernel, ground(lab, kernel))
         for setting, value in _settings(machine).items():
             yield _setting(lab, topology, name, setting, value, netns)
 
@@ -80,13 +85,15 @@ def _setting(
     lab: Lab, topology: Topology, machine: str, name: str, value: str, netns: str | None
 ) -> Resource:
     path = setting_path(name)
-    own = (port for port in topology.ports() if port.machine == machine and port.link in _built(lab))
+    kernel = kernel_of(lab, machine)
+    own = (port for port in topology.ports() if port.machine == machine)
     places = [place_of(lab, port) for port in own if port.interface in path.split("/")]
     what = f"{name} of {machine}"
     return Resource(
         key=f"setting:{machine}:{name}",
         machine=machine,
-        needs=((f"netns:{machine}",) if netns else ()) + tuple(places),
+        kernel=kernel,
+        needs=((f"netns:{machine}",) if netns else ground(lab, kernel)) + tuple(places),
         actions=(Write(path, netns, value),),
         expect=(Expectation(Reading(Setting(path, netns), Value()), " ".join(value.split()), what),),
         held=not for_new_interfaces(name),
@@ -108,7 +115,7 @@ def setting_path(name: str) -> str:
 
 def _joins(lab: Lab, topology: Topology, prefix: str) -> Iterator[Resource]:
     """Give what lies between machines: links, what their ports carry, bridges and routes."""
-    links = _built(lab)
+    links = list(lab.links)
     for name in links:
         yield from link_resources(lab, topology, name, prefix)
         yield from port_resources(lab, topology, name, prefix)
@@ -117,23 +124,7 @@ def _joins(lab: Lab, topology: Topology, prefix: str) -> Iterator[Resource]:
         if lab.links[name].shape is not None:
             yield shape_resource(lab, topology, name)
     for route in topology.routes():
-        if buildable(lab.machines[route.machine]) and _stands(topology, route.via_port.ref, links):
-            yield route_resource(route)
-
-
-def _built(lab: Lab) -> list[str]:
-    """Return the links that are made here: no cable, and no end on another kernel."""
-    return [
-        name
-        for name, link in lab.links.items()
-        if not link.cable and all(buildable(lab.machines[end.partition(".")[0]]) for end in link.ends)
-    ]
-
-
-def _stands(topology: Topology, ref: str, links: list[str]) -> bool:
-    machine, _, name = ref.partition(".")
-    own = (port for port in topology.ports() if port.machine == machine and port.link in links)
-    return any(name in (port.name, port.bridge) for port in own)
+        yield route_resource(route)
 
 
 IP_FORWARD = "net.ipv4.ip_forward"

@@ -1,6 +1,6 @@
 """What to undo and what to do so that one lab becomes another: only what changed, and what stands on it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from iolab.lab.resources import Resource
@@ -35,6 +35,7 @@ def difference(standing: Sequence[Resource], wanted: Sequence[Resource]) -> Chan
         or resource.key not in before
         or resource.actions != before[resource.key].actions
         or resource.machine != before[resource.key].machine
+        or resource.kernel != before[resource.key].kernel
     )
     in_place = frozenset(
         resource.key for resource in do if resource.key in before and resource.key not in gone
@@ -59,6 +60,22 @@ def _gone(standing: Sequence[Resource], after: Mapping[str, Resource]) -> set[st
 
 def _stays(old: Resource, new: Resource) -> bool:
     """Tell whether a resource need not be undone: nothing changes, or it can be changed in place."""
-    if old.machine != new.machine:
+    if (old.machine, old.kernel) != (new.machine, new.kernel):
         return False
     return old.actions == new.actions or (old.held and new.held)
+
+
+def dependents(resources: Iterable[Resource], keys: Collection[str]) -> frozenset[str]:
+    """Return the keys of the resources that need one of `keys`, themselves or through others.
+
+    Of what is undone, this is what goes before the guests that carry it: their taps vanish with them.
+    """
+    waiting = {resource.key: resource.needs for resource in resources}
+    found: set[str] = set()
+    grown = True
+    while grown:
+        more = {key for key, needs in waiting.items() if key not in found and not found.isdisjoint(needs)}
+        more |= {key for key, needs in waiting.items() if key not in found and any(n in keys for n in needs)}
+        grown = bool(more)
+        found |= more
+    return frozenset(found)

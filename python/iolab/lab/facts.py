@@ -23,6 +23,16 @@ class InterfaceFact:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ImageFact:
+    """A guest image that can be started here."""
+
+    flavour: str
+    """As an experiment names it: linux, nested, xen."""
+    features: Mapping[str, bool] = field(default_factory=dict)
+    """Feature, named as in `Facts.features`, to whether its kernel has it; absent: it was not looked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """One host, as its agent sees it."""
 
@@ -54,10 +64,14 @@ class Facts:
     """Kernel feature (link:vlan, qdisc:htb, filter:u32) to whether it can be made; None: could not be tried."""
     settings: Mapping[str, str | None] = field(default_factory=dict)
     """Kernel setting to its value."""
+    images: tuple[ImageFact, ...] = ()
+    """Guest images that are built."""
     rootless: bool = False
     """The agent lives in user and network namespaces of its own."""
     uid: int = 0
     """User that the agent runs as."""
+    hosts: Mapping[str, "Facts"] = field(default_factory=dict)
+    """Of the other hosts of the lab that were reached, by machine's name."""
 
 
 def decode_facts(hello_params: Mapping[str, object], result: Mapping[str, object]) -> Facts:

@@ -1,4 +1,4 @@
-"""Links as resources: a veth pair between two ports; a bridge in a namespace of its own between more.
+"""Links as resources: what joins the ends, on the kernel where they meet.
 
 Bridge-side ports keep the offloads that the kernel gives them: they pass large segments on and join none, so
 what the machines' ports send is what the machines' ports receive.
@@ -8,60 +8,84 @@ from collections.abc import Iterator
 
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
+from iolab.lab.ground import (
+    Place,
+    ground,
+    homes,
+    place_of_link,
+    ports_of,
+    side_key,
+    side_of,
+)
+from iolab.lab.kernels import HERE
+from iolab.lab.meeting import (
+    NAME_LIMIT,
+    Join,
+    Side,
+    guest_at,
+    home_of,
+    is_card,
+    is_macvtap,
+    join_of,
+    mac_of,
+)
 from iolab.lab.resources import Command, CreateNetns, Expectation, Reading, Resource, Run, Write
 from iolab.lab.shown import Interface, Qdisc
 from iolab.lab.topology import Port, Topology
 
-BRIDGE = "br0"
-"""Name of a link's bridge in its namespace."""
-NAME_LIMIT = 15
-"""Longest interface name: IFNAMSIZ less the final NUL (linux/if.h)."""
-
 
 def link_resources(lab: Lab, topology: Topology, name: str, prefix: str) -> Iterator[Resource]:
-    """Return what joins a link's ports."""
+    """Return what joins a link's ports.
+
+    Raises:
+        InputError: the ends are on kernels that do not meet, or a name is no interface's.
+    """
     ports = ports_of(lab, topology, name)
     for port in ports:
         _check_name(port)
-    if len(ports) == 2:
-        yield _pair(lab, name, ports)
-    else:
-        yield from _bridged(lab, name, ports, link_netns(name, prefix))
+    if not lab.links[name].cable:
+        home_of(lab, name)
+    match join_of(lab, name):
+        case Join.CABLE:
+            yield from (_cable(lab, port) for port in ports)
+        case Join.PAIR:
+            yield _pair(lab, name, ports)
+        case Join.TAP:
+            yield from (_tap(lab, name, port) for port in ports if not is_card(lab, port.ref))
+        case Join.MACVTAP:
+            place = place_of_link(lab, topology, name, prefix)
+            yield netns_resource(
+                f"netns:link-{name}", ports[0].machine, place.netns or "", *_where(lab, place.kernel)
+            )
+            for port in ports:
+                if is_card(lab, port.ref):
+                    yield _macvtap(lab, topology, port, prefix, f"veth:{name}")
+                else:
+                    (side,) = (found for one in ports if (found := side_of(lab, topology, one, prefix)))
+                    yield _to_side(lab, f"veth:{name}", port, side, place)
+        case Join.BRIDGE | Join.CHILDREN as join:
+            yield from _bridged(lab, topology, name, prefix, join)
 
 
-def ports_of(lab: Lab, topology: Topology, link: str) -> list[Port]:
-    """Return a link's ports in the order written."""
-    found = {port.ref: port for port in topology.ports() if port.link == link}
-    return [found[end] for end in lab.links[link].ends]
-
-
-def link_netns(link: str, prefix: str) -> str:
-    """Return the namespace that holds the bridge of a link with more than two ends."""
-    return f"{prefix}link-{link}"
-
-
-def peer_name(index: int) -> str:
-    """Return the bridge's side of the port at `index` among a link's ends."""
-    return f"p{index}"
-
-
-def netns_resource(key: str, machine: str, name: str) -> Resource:
+def netns_resource(
+    key: str, machine: str, name: str, kernel: str = HERE, needs: tuple[str, ...] = ()
+) -> Resource:
     """Return a namespace without IPv6: link-local noise would spoil the counters."""
-    quiet = tuple(
-        Write(f"/proc/sys/net/ipv6/conf/{scope}/disable_ipv6", name, "1", absent_ok=True)
+    return Resource(
+        key=key,
+        machine=machine,
+        kernel=kernel,
+        needs=needs,
+        actions=(CreateNetns(name), *without_ipv6(name)),
+    )
+
+
+def without_ipv6(netns: str | None) -> tuple[Write, ...]:
+    """Keep IPv6 off all interfaces of a namespace, those to come included."""
+    return tuple(
+        Write(f"/proc/sys/net/ipv6/conf/{scope}/disable_ipv6", netns, "1", absent_ok=True)
         for scope in ("default", "all")
     )
-    return Resource(key=key, machine=machine, actions=(CreateNetns(name), *quiet))
-
-
-def base_of(lab: Lab, port: Port) -> str:
-    """Return the key of the resource that makes a port."""
-    return f"veth:{port.link}" if len(lab.links[port.link].ends) == 2 else f"veth:{port.ref}"
-
-
-def place_of(lab: Lab, port: Port) -> str:
-    """Return the key of the resource that makes the interface that carries a port's packets."""
-    return f"vlan:{port.ref}" if port.interface != port.name else base_of(lab, port)
 
 
 def show_interfaces(netns: str | None) -> Command:
@@ -74,10 +98,64 @@ def expect_interface(netns: str | None, how: Interface, expected: str, what: str
     return Expectation(Reading(show_interfaces(netns), how), expected, what)
 
 
+def bridge_resource(
+    key: str, machine: str, home: tuple[str, ...], name: str, netns: str | None,
+    kernel: str = HERE, mac: str | None = None,
+) -> Resource:  # fmt: skip
+    """Return a bridge that sends nothing by itself: no spanning tree, no multicast queries."""
+    address = ("address", mac) if mac else ()
+    add = ("ip", "link", "add", "dev", name, *address)
+    add += ("type", "bridge", "stp_state", "0", "mcast_snooping", "0")
+    return Resource(
+        key=key,
+        machine=machine,
+        kernel=kernel,
+        needs=home,
+        actions=(Run(Command(add, netns), Command(("ip", "link", "del", "dev", name), netns)),),
+        expect=(expect_interface(netns, Interface(name, "kind"), "bridge", f"kind of {name}"),),
+    )
+
+
+def bridge_up(
+    key: str, machine: str, needs: tuple[str, ...], name: str, netns: str | None, members: tuple[str, ...],
+    kernel: str = HERE,
+) -> Resource:  # fmt: skip
+    """Bring a bridge up after its ports, and expect that it forwards at each of `members`."""
+    forwards = (
+        expect_interface(
+            netns, Interface(member, "bridging"), "forwarding", f"bridging at {member} of {name}"
+        )
+        for member in members
+    )
+    return Resource(
+        key=key,
+        machine=machine,
+        kernel=kernel,
+        needs=needs,
+        actions=(Run(Command(("ip", "link", "set", "dev", name, "up"), netns)),),
+        expect=(expect_interface(netns, Interface(name, "carrier"), "up", f"carrier of {name}"), *forwards),
+    )
+
+
+def _where(lab: Lab, kernel: str) -> tuple[str, tuple[str, ...]]:
+    return kernel, ground(lab, kernel)
+
+
 def _check_name(port: Port) -> None:
     if len(port.interface) > NAME_LIMIT or set(port.interface) & set("/ \t\n"):
         allowed = f"at most {NAME_LIMIT} characters without space or slash, VLAN suffix included"
         raise InputError([Problem(f"lab.links.{port.link}", "naming an interface", port.interface, allowed)])
+
+
+def _cable(lab: Lab, port: Port) -> Resource:
+    """Return an end of a cable: it is there, and up."""
+    return Resource(
+        key=f"cable:{port.ref}",
+        machine=port.machine,
+        kernel=port.kernel,
+        needs=homes(lab, port),
+        expect=(_expect_up(port),),
+    )
 
 
 def _pair(lab: Lab, link: str, ports: list[Port]) -> Resource:
@@ -89,109 +167,176 @@ def _pair(lab: Lab, link: str, ports: list[Port]) -> Resource:
     return Resource(
         key=f"veth:{link}",
         machine=here.machine,
-        needs=_homes(lab, here, there),
-        actions=(_add(here, there.name, there.netns), *_quiet(here), _up(here), _up(there)),
+        kernel=here.kernel,
+        needs=homes(lab, here, there),
+        actions=(
+            _add(lab, here, there.name, there.netns, mac_of(lab, there.ref)),
+            *_quiet(lab, here),
+            _up(here),
+            _up(there),
+        ),
         expect=(*_expect_port(lab, here), *_expect_port(lab, there)),
     )
 
 
-def _bridged(lab: Lab, link: str, ports: list[Port], netns: str) -> Iterator[Resource]:
-    machine = ports[0].machine
-    yield netns_resource(f"netns:link-{link}", machine, netns)
-    yield bridge_resource(f"bridge:{link}", machine, f"netns:link-{link}", BRIDGE, netns)
-    for index, port in enumerate(ports):
-        yield _member(lab, link, port, peer_name(index), netns)
-    needs = (f"bridge:{link}", *(f"veth:{port.ref}" for port in ports))
-    members = tuple(peer_name(index) for index in range(len(ports)))
-    yield bridge_up(f"up:{link}", machine, needs, BRIDGE, netns, members)
-
-
-def bridge_resource(key: str, machine: str, home: str | None, name: str, netns: str | None) -> Resource:
-    """Return a bridge that sends nothing by itself: no spanning tree, no multicast queries."""
-    add = ("ip", "link", "add", "dev", name, "type", "bridge", "stp_state", "0", "mcast_snooping", "0")
+def _tap(lab: Lab, link: str, port: Port) -> Resource:
+    """Return the port that is a guest's tap: it comes with the guest, and goes with it."""
+    (guest,) = (end.partition(".")[0] for end in lab.links[link].ends if is_card(lab, end))
+    up = ("ip", "link", "set", "dev", port.name, "address", mac_of(lab, port.ref) or "", "up")
     return Resource(
-        key=key,
-        machine=machine,
-        needs=(home,) if home else (),
-        actions=(Run(Command(add, netns), Command(("ip", "link", "del", "dev", name), netns)),),
-        expect=(expect_interface(netns, Interface(name, "kind"), "bridge", f"kind of {name}"),),
+        key=f"tap:{port.ref}",
+        machine=port.machine,
+        kernel=port.kernel,
+        needs=(*homes(lab, port), f"vm:{guest}"),
+        actions=(*_quiet(lab, port), Run(Command(up, port.netns))),
+        expect=(_expect_up(port),),
     )
 
 
-def bridge_up(
-    key: str, machine: str, needs: tuple[str, ...], name: str, netns: str | None, members: tuple[str, ...]
-) -> Resource:
-    """Bring a bridge up after its ports, and expect that it forwards at each of `members`."""
-    forwards = (
-        expect_interface(
-            netns, Interface(member, "bridging"), "forwarding", f"bridging at {member} of {name}"
-        )
-        for member in members
-    )
+def _to_side(lab: Lab, key: str, port: Port, side: Side, place: Place) -> Resource:
+    """Return a veth pair from a port to what carries a guest's macvtap."""
+    up = Run(Command(("ip", "link", "set", "dev", side.interface, "up"), side.netns))
     return Resource(
         key=key,
-        machine=machine,
+        machine=port.machine,
+        kernel=place.kernel,
+        needs=(*homes(lab, port), *place.home),
+        actions=(_add(lab, port, side.interface, side.netns), *_quiet(lab, port), up, _up(port)),
+        expect=tuple(_expect_port(lab, port)),
+    )
+
+
+def _macvtap(lab: Lab, topology: Topology, port: Port, prefix: str, *needs: str) -> Resource:
+    """Return the macvtap of a guest's card; where its lower device must be a bridge's member, a pair for that."""
+    side = side_of(lab, topology, port, prefix)
+    place = place_of_link(lab, topology, port.link, prefix)
+    assert side is not None
+    assert side.macvtap is not None
+    lower = side.lower or side.interface
+    runs: list[Run] = []
+    expect: list[Expectation] = []
+    if side.lower is not None:
+        pair = ("ip", "link", "add", "dev", lower, "type", "veth", "peer", "name", side.interface)
+        runs.append(Run(Command(pair, side.netns), Command(("ip", "link", "del", "dev", lower), side.netns)))
+        runs += [_enslave(side, place), Run(Command(("ip", "link", "set", "dev", lower, "up"), side.netns))]
+        expect += _expect_member(side, place, port)
+    add = ("ip", "link", "add", "link", lower, "name", side.macvtap, "address", mac_of(lab, port.ref) or "")
+    delete = Command(("ip", "link", "del", "dev", side.macvtap), side.netns)
+    runs.append(Run(Command((*add, "type", "macvtap", "mode", "passthru"), side.netns), delete))
+    runs.append(Run(Command(("ip", "link", "set", "dev", side.macvtap, "up"), side.netns)))
+    what = f"kind of the carrier of {port.ref}"
+    expect.append(expect_interface(side.netns, Interface(side.macvtap, "kind"), "macvtap", what))
+    return Resource(
+        key=f"macvtap:{port.ref}",
+        machine=port.machine,
+        kernel=side.kernel,
         needs=needs,
-        actions=(Run(Command(("ip", "link", "set", "dev", name, "up"), netns)),),
-        expect=(expect_interface(netns, Interface(name, "carrier"), "up", f"carrier of {name}"), *forwards),
+        actions=tuple(runs),
+        expect=tuple(expect),
     )
 
 
-def _member(lab: Lab, link: str, port: Port, peer: str, netns: str) -> Resource:
+def _bridged(lab: Lab, topology: Topology, link: str, prefix: str, join: Join) -> Iterator[Resource]:
+    ports = ports_of(lab, topology, link)
+    place = place_of_link(lab, topology, link, prefix)
+    machine = ports[0].machine
+    if join is Join.BRIDGE:
+        if place.netns is not None:
+            yield netns_resource(f"netns:link-{link}", machine, place.netns, *_where(lab, place.kernel))
+        yield bridge_resource(place.key, machine, place.home, place.bridge, place.netns, place.kernel)
+    members: list[str] = []
+    for port in ports:
+        side = side_of(lab, topology, port, prefix)
+        assert side is not None
+        members.append(side.interface)
+        if is_card(lab, port.ref) and is_macvtap(guest_at(lab, port.ref)):
+            yield _macvtap(lab, topology, port, prefix, place.key)
+        elif is_card(lab, port.ref):
+            yield _guest_member(port, side, place)
+        else:
+            yield _member(lab, port, side, place)
+    if join is Join.BRIDGE:
+        needs = (place.key, *(side_key(lab, port) for port in ports))
+        yield bridge_up(f"up:{link}", machine, needs, place.bridge, place.netns, tuple(members), place.kernel)
+
+
+def _guest_member(port: Port, side: Side, place: Place) -> Resource:
+    """Return a guest's tap on a bridge."""
+    return Resource(
+        key=f"side:{port.ref}",
+        machine=port.machine,
+        kernel=place.kernel,
+        needs=(place.key, f"vm:{port.machine}"),
+        actions=(_enslave(side, place),),
+        expect=tuple(_expect_member(side, place, port)),
+    )
+
+
+def _member(lab: Lab, port: Port, side: Side, place: Place) -> Resource:
     """Return one end of a link's bridge: a veth pair from the machine's port to the bridge.
 
     The bridge's side is opened first. The kernel tells a bridge at once of the carrier of an end that had waited for
     it, of one that finds it only within the second to which it limits such news (linkwatch).
     """
-    enslave = Command(("ip", "link", "set", "dev", peer, "master", BRIDGE, "up"), netns)
-    place = f"the bridge's side of {port.ref}"
     return Resource(
         key=f"veth:{port.ref}",
         machine=port.machine,
-        needs=(*_homes(lab, port), f"bridge:{link}"),
-        actions=(_add(port, peer, netns), *_quiet(port), Run(enslave), _up(port)),
-        expect=(
-            *_expect_port(lab, port),
-            expect_interface(netns, Interface(peer, "master"), BRIDGE, f"bridge of {place}"),
-            expect_interface(netns, Interface(peer, "carrier"), "up", f"carrier of {place}"),
+        kernel=place.kernel,
+        needs=(*homes(lab, port), place.key),
+        actions=(
+            _add(lab, port, side.interface, side.netns),
+            *_quiet(lab, port),
+            _enslave(side, place),
+            _up(port),
         ),
+        expect=(*_expect_port(lab, port), *_expect_member(side, place, port)),
     )
 
 
-def for_new_interfaces(setting: str) -> bool:
-    """Tell whether a setting is what interfaces begin with: it must stand before they are made."""
-    return "default" in setting.split(".")
+def _enslave(side: Side, place: Place) -> Run:
+    return Run(
+        Command(("ip", "link", "set", "dev", side.interface, "master", place.bridge, "up"), side.netns)
+    )
 
 
-def _homes(lab: Lab, *ports: Port) -> tuple[str, ...]:
-    """Return what must exist before ports: their namespaces, and the settings that they begin with."""
-    found: list[str] = []
-    for port in ports:
-        if port.netns is not None:
-            found.append(f"netns:{port.machine}")
-        settings = lab.machines[port.machine].settings
-        found += [f"setting:{port.machine}:{name}" for name in settings if for_new_interfaces(name)]
-    return tuple(dict.fromkeys(found))
+def _expect_member(side: Side, place: Place, port: Port) -> Iterator[Expectation]:
+    what = f"the bridge's side of {port.ref}"
+    yield expect_interface(side.netns, Interface(side.interface, "master"), place.bridge, f"bridge of {what}")
+    yield expect_interface(side.netns, Interface(side.interface, "carrier"), "up", f"carrier of {what}")
 
 
-def _add(port: Port, peer: str, netns: str | None) -> Run:
-    argv = ["ip", "link", "add", "dev", port.name, "type", "veth", "peer", "name", peer]
-    argv += ["netns", netns] if netns is not None else []
-    return Run(Command(tuple(argv), port.netns), Command(("ip", "link", "del", "dev", peer), netns))
+def _add(lab: Lab, port: Port, peer: str, netns: str | None, peer_mac: str | None = None) -> Run:
+    """Make a veth pair from the end that is in a kernel's own namespace, if one is: only the peer can be sent away.
+
+    The undo deletes the peer: harmless where the pair was never made.
+    """
+    mac = mac_of(lab, port.ref)
+    here, there = (port.name, mac, port.netns), (peer, peer_mac, netns)
+    if netns is None and port.netns is not None:
+        here, there = there, here
+    argv = ["ip", "link", "add", "dev", here[0], *(("address", here[1]) if here[1] else ())]
+    argv += ["type", "veth", "peer", "name", there[0], *(("address", there[1]) if there[1] else ())]
+    argv += ["netns", there[2]] if there[2] is not None else []
+    return Run(Command(tuple(argv), here[2]), Command(("ip", "link", "del", "dev", there[0]), there[2]))
 
 
 def _up(port: Port) -> Run:
     return Run(Command(("ip", "link", "set", "dev", port.name, "up"), port.netns))
 
 
-def _quiet(port: Port) -> tuple[Write, ...]:
-    """Keep IPv6 off a port that lies in this computer's own namespace; in the lab's it is off everywhere."""
+def _quiet(lab: Lab, port: Port) -> tuple[Write, ...]:
+    """Keep IPv6 off a port in a computer's own namespace; in the lab's, and in guests, it is off everywhere."""
     path = f"/proc/sys/net/ipv6/conf/{port.name}/disable_ipv6"
-    return () if port.netns is not None else (Write(path, None, "1", absent_ok=True),)
+    host = port.netns is None and lab.machines[port.machine].kind == "host"
+    return (Write(path, None, "1", absent_ok=True),) if host else ()
+
+
+def _expect_up(port: Port) -> Expectation:
+    return expect_interface(port.netns, Interface(port.name, "carrier"), "up", f"carrier of {port.ref}")
 
 
 def _expect_port(lab: Lab, port: Port) -> Iterator[Expectation]:
-    yield expect_interface(port.netns, Interface(port.name, "carrier"), "up", f"carrier of {port.ref}")
+    yield _expect_up(port)
     shape = lab.links[port.link].shape
     if shape is None or shape.at != port.ref:
         reading = Reading(Command(("tc", "-j", "qdisc", "show"), port.netns), Qdisc(port.interface, "kind"))

@@ -1,49 +1,18 @@
-"""What a cell needs of the host, and what is lacking there: in words that say what to do."""
+"""What a cell needs: what its parts need by themselves, and what they need together."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Iterator
 
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab, Setup
 from iolab.experiment.links import Link, Shape
-from iolab.experiment.machines import Machine
+from iolab.experiment.machines import HostTuning, Machine, Vm
 from iolab.experiment.measures import Forwarding, Latency, LoadCurve, Measure, Packets, Stream
-from iolab.lab.compose import compose
-from iolab.lab.facts import Facts
+from iolab.lab.cards import is_virtio
 from iolab.lab.frames import check_fit, fps_of
+from iolab.lab.joining import joining_needs
+from iolab.lab.lacking import Need, NeedKind
 from iolab.lab.placement import Way, next_hop, ways
-from iolab.lab.ports import offload_switches
-from iolab.lab.topology import Topology, buildable, make_topology
-
-
-class NeedKind(StrEnum):
-    """What kind of thing is needed."""
-
-    BUILT = "built"
-    """A part of iolab that is not built yet: lacking everywhere."""
-    FEATURE = "feature"
-    """A kernel feature, by its name in the facts."""
-    PROGRAM = "program"
-    """An installed program."""
-    ROOT = "root"
-    """An agent that runs as root, not in namespaces of an ordinary user."""
-    WHOLE_KERNEL = "whole-kernel"
-    """A setting that no namespace has of its own: lacking everywhere."""
-    FREE_NAME = "free-name"
-    """An interface name that the computer itself does not use."""
-
-
-@dataclass(frozen=True, slots=True)
-class Need:
-    """One thing that a cell needs."""
-
-    kind: NeedKind
-    """What kind of thing."""
-    name: str
-    """Which one."""
-    purpose: str
-    """What for, in the words of the file: "vlan 100 on link lan"."""
+from iolab.lab.topology import Topology, make_topology
 
 
 def needs(setup: Setup) -> tuple[Need, ...]:
@@ -99,26 +68,6 @@ def measure_needs(name: str, measure: Measure) -> tuple[Need, ...]:
     return (*watch, Need(NeedKind.PROGRAM, "iperf3", what))
 
 
-def joining_needs(lab: Lab) -> tuple[Need, ...]:
-    """Return what the links need of this computer's own namespace.
-
-    Raises:
-        InputError: names or addresses clash.
-    """
-    compose(lab)
-    found: list[Need] = []
-    for port in make_topology(lab).ports():
-        if port.netns is None and buildable(lab.machines[port.machine]):
-            found.append(Need(NeedKind.FREE_NAME, port.name, f"port {port.ref}"))
-            if port.bridge:
-                found.append(Need(NeedKind.FREE_NAME, port.bridge, f"the bridge of machine {port.machine}"))
-    for name, link in lab.links.items():
-        kinds = [lab.machines[end.partition(".")[0]].kind for end in link.ends]
-        if kinds == ["host", "host"]:
-            found.append(Need(NeedKind.BUILT, "a link from this computer to itself", f"link {name}"))
-    return tuple(dict.fromkeys(found))
-
-
 def check_ways(measure: Measure, lab: Lab, topology: Topology) -> None:
     """Check that the measure's ends are joined.
 
@@ -149,6 +98,7 @@ def check_packets(measure: Packets, lab: Lab, directions: tuple[Way, ...]) -> No
             "take search: mlr or bisect for zero loss; forwarded_strict_fps of any search tells it as well"
         )
         raise InputError([Problem("measure", "planning a search", seen, allowed, advice)])
+    _check_clock(directions)
     if isinstance(measure, Forwarding) and measure.start is not None:
         fps_of(measure.start, measure, "start")
     if isinstance(measure, LoadCurve | Latency) and measure.rate is not None:
@@ -162,20 +112,19 @@ def check_packets(measure: Packets, lab: Lab, directions: tuple[Way, ...]) -> No
         raise InputError([Problem("measure", "finding the way of frames", seen, allowed)])
 
 
-def lacking_of(found: Iterable[Need], facts: Facts) -> str | None:
-    """Return everything that is lacking, in one line; None where all needs are met."""
-    later: dict[str, list[str]] = {}
-    reasons: dict[str, None] = {}
-    for need in dict.fromkeys(found):
-        reason = lacking(need, facts)
-        if need.kind is NeedKind.BUILT:
-            later.setdefault(need.name, []).append(need.purpose)
-        elif reason:
-            reasons[reason] = None
-    if later:
-        parts = (f"{name} ({', '.join(purposes)})" for name, purposes in later.items())
-        reasons = {f"not yet in this version of iolab: {', '.join(parts)}": None} | reasons
-    return "; ".join(reasons) or None
+def _check_clock(directions: tuple[Way, ...]) -> None:
+    """Check that frames are stamped and read by one kernel's clock: those of two are never compared.
+
+    Raises:
+        InputError: they are not.
+    """
+    for way in directions:
+        if way.source.kernel == way.target.kernel:
+            continue
+        seen = ", ".join(f"{end.ref} on {end.kernel or 'this computer'}" for end in (way.source, way.target))
+        allowed = "both ends on one kernel, whose clock stamps the frames: clocks of two are never compared"
+        advice = "end the way at another port of the first machine, or measure with kind: stream"
+        raise InputError([Problem("measure", "finding the way of frames", seen, allowed, advice)])
 
 
 def _ends(measure: Stream) -> Iterator[tuple[str, str]]:
@@ -187,99 +136,56 @@ def _ends(measure: Stream) -> Iterator[tuple[str, str]]:
 
 
 def _machine(what: str, machine: Machine) -> Iterator[Need]:
-    if machine.kind == "vm":
-        yield Need(NeedKind.BUILT, "machines of kind vm", what)
-    if machine.kind == "host" and machine.ssh is not None:
-        yield Need(NeedKind.BUILT, "hosts reached by ssh", what)
     if machine.disks:
         yield Need(NeedKind.BUILT, "disks", what)
-    if machine.forward == "xdp":
-        yield Need(NeedKind.ROOT, "XDP programs", f"forward: xdp of {what}")
-    if machine.forward == "bridge":
-        yield Need(NeedKind.FEATURE, "link:bridge", f"forward: bridge of {what}")
-    for setting in machine.settings:
-        if machine.kind == "netns" and setting.startswith("net.core.") and setting not in PER_NETNS:
-            yield Need(NeedKind.WHOLE_KERNEL, setting, f"setting {setting} of {what}")
-        if not setting.startswith("net."):
-            yield Need(NeedKind.ROOT, setting, f"setting {setting} of {what}")
+    if isinstance(machine, Vm):
+        yield from _vm(what, machine)
+
+
+def _vm(what: str, machine: Vm) -> Iterator[Need]:
+    if machine.nic == "vhost-user":
+        yield Need(NeedKind.BUILT, "vhost-user (it needs a switch in user space)", what)
+    if machine.nic == "sr-iov":
+        yield Need(NeedKind.BUILT, "sr-iov (it needs a card with virtual functions on the parent)", what)
+    if machine.host != HostTuning():
+        yield Need(NeedKind.BUILT, "host (receive queues and interrupts of the parent's card)", what)
+    if machine.queues > 1 and not (machine.engine == "qemu" and is_virtio(machine.nic)):
+        card = "xen" if machine.engine == "xen" else machine.nic
+        yield Need(
+            NeedKind.SENSE, f"{card} has one queue; write queues: 1, or a virtio card", f"queues of {what}"
+        )
+    for reason in ring_trouble(machine):
+        yield Need(NeedKind.SENSE, reason, f"ring of {what}")
+
+
+def ring_trouble(machine: Vm) -> Iterator[str]:
+    """Tell which ring sizes a card cannot have."""
+    asked = [
+        (side, size) for side, size in (("rx", machine.ring.rx), ("tx", machine.ring.tx)) if size is not None
+    ]
+    for side, size in asked:
+        if machine.engine == "xen":
+            yield "the rings of engine xen are one page; leave ring away"
+        elif machine.nic == "rtl8139":
+            yield "the driver of rtl8139 has one size; leave ring away"
+        elif is_virtio(machine.nic) and size not in VIRTIO_RINGS[side]:
+            allowed = ", ".join(map(str, VIRTIO_RINGS[side]))
+            yield f"{machine.nic} cannot have {side}: {size}; it can have {allowed}"
 
 
 def _link(what: str, link: Link) -> Iterator[Need]:
-    if link.cable:
-        yield Need(NeedKind.BUILT, "cables between real hosts", what)
     if link.wire is not None:
         yield Need(NeedKind.BUILT, "wire (the path emulator)", what)
-    yield Need(NeedKind.PROGRAM, "ip", what)
-    yield Need(NeedKind.PROGRAM, "tc", what)
-    yield Need(NeedKind.FEATURE, "link:veth", what)
-    if len(link.ends) > 2:
-        yield Need(NeedKind.FEATURE, "link:bridge", what)
-    if link.vlan is not None:
-        yield Need(NeedKind.FEATURE, "link:vlan", f"vlan {link.vlan} on {what}")
-    if offload_switches(link.offload):
-        yield Need(NeedKind.PROGRAM, "ethtool", f"offload on {what}")
     if link.shape is not None:
         yield from _shape(f"shape on {what}", link.shape)
 
 
 def _shape(what: str, shape: Shape) -> Iterator[Need]:
-    match shape.qdisc:
-        case "pacer":
-            yield Need(NeedKind.BUILT, "the pacer", what)
-        case "etf":  # it drops every packet without a transmit time, and no measure gives one
-            yield Need(NeedKind.FEATURE, "qdisc:etf", what)
-            yield Need(NeedKind.BUILT, "etf (nothing here gives packets their transmit times)", what)
-        case "htb" | "tbf" | "fq":
-            yield Need(NeedKind.FEATURE, f"qdisc:{shape.qdisc}", what)
-    if any(one.src or one.dst for one in shape.classes.values()):
-        yield Need(NeedKind.FEATURE, "filter:u32", f"classes of {what}")
+    if shape.qdisc == "pacer":
+        yield Need(NeedKind.BUILT, "the pacer", what)
+    if shape.qdisc == "etf":  # it drops every packet without a transmit time, and no measure gives one
+        yield Need(NeedKind.BUILT, "etf (nothing here gives packets their transmit times)", what)
 
 
-def lacking(need: Need, facts: Facts) -> str | None:
-    """Return what is lacking on a host and what to do about it; None where the need is met."""
-    match need.kind:
-        case NeedKind.BUILT:
-            return f"{need.purpose}: {need.name}: not yet in this version of iolab"
-        case NeedKind.FEATURE:
-            return _lacking_feature(need, facts)
-        case NeedKind.PROGRAM:
-            if facts.programs.get(need.name, "") is not None:
-                return None
-            package = PACKAGES.get(need.name, need.name)
-            return f"{need.name} is not installed; install the package {package}, or run `make setup`"
-        case NeedKind.ROOT:
-            return f"{need.purpose}: an ordinary user may not set it; run as root" if facts.rootless else None
-        case NeedKind.WHOLE_KERNEL:
-            return f"{need.purpose}: it belongs to the whole kernel; give it to a machine of kind host"
-        case NeedKind.FREE_NAME:
-            if all(interface.name != need.name for interface in facts.interfaces):
-                return None
-            return f"{need.purpose}: this computer has an interface {need.name} already; rename the port"
-
-
-def _lacking_feature(need: Need, facts: Facts) -> str | None:
-    if facts.features.get(need.name) is not False:  # what could not be tried may work
-        return None
-    module = MODULES.get(need.name, need.name)
-    return f"{need.purpose}: this kernel has no {module}; load the module, or put the machine in a vm"
-
-
-PER_NETNS = tuple(
-    f"net.core.{name}"
-    for name in ("somaxconn", "optmem_max", "txrehash", "tstamp_allow_data", "rps_default_mask", "xfrm_acq_expires",
-                 "xfrm_aevent_etime", "xfrm_aevent_rseqth", "xfrm_larval_drop")
-)  # fmt: skip
-"""Settings of net.core that a namespace may write (Linux 6.18; the others are read-only there, or absent)."""
-PACKAGES = {"ip": "iproute2", "tc": "iproute2", "taskset": "util-linux", "ps": "procps"}
-"""Debian package of a program, where it has another name."""
-MODULES = {
-    "link:veth": "veth",
-    "link:bridge": "bridge",
-    "link:vlan": "8021q",
-    "qdisc:htb": "sch_htb",
-    "qdisc:tbf": "sch_tbf",
-    "qdisc:fq": "sch_fq",
-    "qdisc:etf": "sch_etf",
-    "filter:u32": "cls_u32",
-}
-"""Kernel module of a feature."""
+VIRTIO_RINGS = {"rx": (256, 512, 1024), "tx": (256,)}
+"""What QEMU allows (virtio-net: a power of two up to 1024; tx above 256 only with vhost-user) [descriptors]."""

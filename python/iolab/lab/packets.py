@@ -10,7 +10,10 @@ from collections.abc import Iterator
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import Device, Netns
-from iolab.lab.links import base_of, link_netns, peer_name, place_of, ports_of, show_interfaces
+from iolab.lab.ground import base_of, is_veth, place_of, ports_of, side_key, side_of
+from iolab.lab.kernels import HERE
+from iolab.lab.links import show_interfaces
+from iolab.lab.meeting import home_of, mac_of
 from iolab.lab.placement import DEVICE_PRIORITY, Placement
 from iolab.lab.resources import (
     FOUND,
@@ -42,13 +45,14 @@ def packet_resources(
     """Return what frames need on every link."""
     for name in links:
         ports = ports_of(lab, topology, name)
-        for index, port in enumerate(ports):
-            yield _napi(lab, port, port.netns, port.name, port.ref)
-            if len(ports) > 2:
-                yield _napi(
-                    lab, port, link_netns(name, prefix), peer_name(index), f"the bridge's side of {port.ref}"
-                )
-            if port.ref in placement.arrivals:
+        for port in ports:
+            side = side_of(lab, topology, port, prefix)
+            if is_veth(lab, port):
+                yield _napi(lab, port, port.netns, port.name, port.ref)
+            if side is not None and (is_veth(lab, port) or side.macvtap):
+                what = f"the bridge's side of {port.ref}"
+                yield _napi(lab, port, side.netns, side.interface, what, side_key(lab, port))
+            if port.ref in placement.arrivals and is_veth(lab, port) and port.kernel == HERE:
                 yield _arrivals(lab, port, placement)
     yield from _neighbours(lab, topology, links)
 
@@ -101,7 +105,9 @@ def rule_of(device: Device | None) -> tuple[tuple[str, str | int], ...]:
     return (("kind", "all"),)
 
 
-def _napi(lab: Lab, port: Port, netns: str | None, interface: str, what: str) -> Resource:
+def _napi(
+    lab: Lab, port: Port, netns: str | None, interface: str, what: str, side: str | None = None
+) -> Resource:
     """Return the offloads that put NAPI on at one end; what the file says of an offload stands."""
     asked = lab.links[port.link].offload
     switches = {name: switch for name, switch in NAPI.items() if getattr(asked, name) is None}
@@ -113,9 +119,10 @@ def _napi(lab: Lab, port: Port, netns: str | None, interface: str, what: str) ->
         Reading(show, Features(interface, tuple(switches))),
     )
     return Resource(
-        key=f"napi:{port.ref}" if interface == port.name else f"napi:{port.ref}:bridge",
+        key=f"napi:{port.ref}:bridge" if side else f"napi:{port.ref}",
         machine=port.machine,
-        needs=(base_of(lab, port),),
+        kernel=port.kernel if lab.links[port.link].cable else home_of(lab, port.link),
+        needs=(side or base_of(lab, port),),
         actions=(change,) if switches else (),
         expect=tuple(
             Expectation(Reading(show, Features(interface, (name,))), f"{name} {switch}", f"{name} of {what}")
@@ -152,7 +159,10 @@ def _neighbours(lab: Lab, topology: Topology, links: list[str]) -> Iterator[Reso
                 ]
                 if other is point or not theirs or theirs[0].link not in links:
                     continue
-                entry = ("lladdr", FOUND, "nud", "permanent", "dev", point.interface)
+                known = None if other.kernel == point.kernel else mac_of(lab, other.ref)
+                if other.kernel != point.kernel and known is None:
+                    continue  # a real card on another computer: it is asked for by ARP
+                entry = ("lladdr", known or FOUND, "nud", "permanent", "dev", point.interface)
                 add = Command(("ip", "neigh", "replace", other.address, *entry), point.netns)
                 delete = Command(("ip", "neigh", "del", other.address, "dev", point.interface), point.netns)
                 mac = Reading(show_interfaces(other.netns), Interface(other.interface, "mac"))
@@ -160,8 +170,9 @@ def _neighbours(lab: Lab, topology: Topology, links: list[str]) -> Iterator[Reso
                 yield Resource(
                     key=f"neighbour:{point.ref}:{other.ref}",
                     machine=point.machine,
+                    kernel=point.kernel,
                     needs=(place_of(lab, owners[0]), place_of(lab, theirs[0]), f"address:{point.ref}"),
-                    actions=(Run(add, delete, find=mac),),
+                    actions=(Run(add, delete, find=None if known else mac),),
                     expect=(Expectation(show, "permanent", f"neighbour {other.ref} of {point.machine}"),),
                 )
 
@@ -177,6 +188,7 @@ def _device(
     return Resource(
         key=name,
         machine=here.machine,
+        kernel=here.kernel,
         needs=(base_of(lab, here), base_of(lab, there)),
         actions=(StartDevice(name, here.netns, here.name, there.name, rule, cpu, priority),),
         expect=(Expectation(Reading(DeviceState(name), Running()), "running", f"the device at {here.ref}"),),

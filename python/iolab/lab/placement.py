@@ -174,6 +174,8 @@ def _hops(lab: Lab, start: str, goal: str) -> tuple[tuple[str, str], ...] | None
             crossed = (*hops, (port, there))
             if there == goal:
                 return crossed
+            if sum(there in link for link in ends) > 1:
+                queue.append((there, crossed))  # its machine bridges it with its children's
             machine = there.partition(".")[0]
             if lab.machines[machine].forward == "none":
                 continue

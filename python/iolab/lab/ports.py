@@ -1,22 +1,16 @@
 """What ports carry, as resources: VLAN, MTU, offloads, bridges inside machines, addresses, routes."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Offload
-from iolab.lab.links import (
-    BRIDGE,
-    base_of,
-    bridge_resource,
-    bridge_up,
-    expect_interface,
-    link_netns,
-    peer_name,
-    place_of,
-    ports_of,
-)
+from iolab.lab.ground import base_of, homes, place_of, place_of_link, ports_of, side_key, side_of
+from iolab.lab.kernels import HERE
+from iolab.lab.links import bridge_resource, bridge_up, expect_interface, show_interfaces
+from iolab.lab.meeting import Join, join_of, mac_of
 from iolab.lab.resources import ORIGINAL, Command, Expectation, Reading, Resource, Run
-from iolab.lab.shown import Features, Gateway, Interface
+from iolab.lab.shown import Features, Gateway, HasAddress, Interface
 from iolab.lab.topology import Endpoint, Port, Route, Topology
 
 
@@ -26,7 +20,7 @@ def port_resources(lab: Lab, topology: Topology, name: str, prefix: str) -> Iter
     for port in ports:
         if port.interface != port.name:
             yield _vlan(lab, port)
-    yield _mtu(lab, name, ports, prefix)
+    yield from _mtu(lab, topology, name, prefix)
     switches = offload_switches(lab.links[name].offload)
     if switches:
         for port in ports:
@@ -37,8 +31,8 @@ def bridge_resources(lab: Lab, topology: Topology, links: list[str]) -> Iterator
     """Return the bridges inside machines, and the addresses of every endpoint on `links`."""
     for machine in lab.machines:
         ports = [p for p in topology.ports() if p.machine == machine and p.bridge and p.link in links]
-        if ports:
-            yield from _bridge(lab, machine, ports)
+        for bridge in dict.fromkeys(port.bridge for port in ports):
+            yield from _bridge(lab, machine, [port for port in ports if port.bridge == bridge])
     for segment in topology.segments:
         for point in segment.endpoints:
             own = (p for p in segment.ports if p.machine == point.machine and p.link in links)
@@ -68,6 +62,7 @@ def _vlan(lab: Lab, port: Port) -> Resource:
     return Resource(
         key=f"vlan:{port.ref}",
         machine=port.machine,
+        kernel=port.kernel,
         needs=(base_of(lab, port),),
         actions=(
             Run(Command(add, port.netns), Command(delete, port.netns)),
@@ -82,26 +77,87 @@ def _vlan(lab: Lab, port: Port) -> Resource:
     )
 
 
-def _mtu(lab: Lab, link: str, ports: list[Port], prefix: str) -> Resource:
-    """Return the MTU of all of a link's ports; a bridge follows the smallest of its ports by itself."""
+@dataclass(frozen=True, slots=True)
+class _Sized:
+    """An interface that must have a link's MTU."""
+
+    kernel: str
+    netns: str | None
+    interface: str
+    what: str
+    key: str
+    """What must stand before its MTU can be set."""
+    settable: bool = True
+    """False: it follows others by itself."""
+
+
+def _mtu(lab: Lab, topology: Topology, link: str, prefix: str) -> Iterator[Resource]:
+    """Return the MTU of all of a link's interfaces, one resource for each kernel; a cable's ports get theirs back."""
     mtu = str(lab.links[link].mtu)
-    places = [(port.netns, name, port.ref) for port in ports for name in _layers(port)]
-    bridge = link_netns(link, prefix)
-    if len(ports) > 2:
-        places += [(bridge, peer_name(i), f"the bridge's side of {port.ref}") for i, port in enumerate(ports)]
-    expect = [
-        expect_interface(ns, Interface(name, "mtu"), mtu, f"mtu of {what}") for ns, name, what in places
-    ]
-    if len(ports) > 2:
-        expect.append(expect_interface(bridge, Interface(BRIDGE, "mtu"), mtu, f"mtu of the bridge of {link}"))
+    if lab.links[link].cable:
+        yield from (_cable_mtu(lab, port, mtu) for port in ports_of(lab, topology, link))
+        return
+    machine = ports_of(lab, topology, link)[0].machine
+    sized = list(_sized(lab, topology, link, prefix))
+    for kernel in dict.fromkeys(one.kernel for one in sized):
+        places = [one for one in sized if one.kernel == kernel]
+        yield Resource(
+            key=f"mtu:{link}" if kernel == HERE else f"mtu:{link}:{kernel}",
+            machine=kernel or machine,
+            kernel=kernel,
+            needs=tuple(dict.fromkeys(one.key for one in places)),
+            actions=tuple(
+                Run(Command(("ip", "link", "set", "dev", one.interface, "mtu", mtu), one.netns))
+                for one in places
+                if one.settable
+            ),
+            expect=tuple(
+                expect_interface(one.netns, Interface(one.interface, "mtu"), mtu, f"mtu of {one.what}")
+                for one in places
+            ),
+            held=True,
+        )
+
+
+def _sized(lab: Lab, topology: Topology, link: str, prefix: str) -> Iterator[_Sized]:
+    """Give every interface of a link; a bridge follows the smallest of its ports by itself."""
+    ports = ports_of(lab, topology, link)
+    for port in ports:
+        for name in _layers(port):
+            yield _Sized(port.kernel, port.netns, name, port.ref, place_of(lab, port))
+    for port in ports:
+        side = side_of(lab, topology, port, prefix)
+        if side is None:
+            continue
+        whole = side.lower or not side.macvtap
+        what = f"the bridge's side of {port.ref}" if whole else f"the carrier of {port.ref}"
+        for layer in (side.interface, side.lower, side.macvtap):
+            if layer is not None:
+                yield _Sized(side.kernel, side.netns, layer, what, side_key(lab, port))
+    if join_of(lab, link) is Join.BRIDGE:
+        place = place_of_link(lab, topology, link, prefix)
+        what = f"the bridge of {link}"
+        yield _Sized(place.kernel, place.netns, place.bridge, what, place.key, settable=False)
+
+
+def _cable_mtu(lab: Lab, port: Port, mtu: str) -> Resource:
+    """Return the MTU of an interface that was there before, and has its own again afterwards."""
+    how = Interface(port.name, "mtu")
+    set_mtu = ("ip", "link", "set", "dev", port.name, "mtu")
+    undo = Command((*set_mtu, ORIGINAL), port.netns)
+    runs = [Run(Command((*set_mtu, mtu), port.netns), undo, Reading(show_interfaces(port.netns), how))]
+    if port.interface != port.name:
+        runs.append(Run(Command(("ip", "link", "set", "dev", port.interface, "mtu", mtu), port.netns)))
     return Resource(
-        key=f"mtu:{link}",
-        machine=ports[0].machine,
-        needs=tuple(dict.fromkeys(place_of(lab, port) for port in ports)),
-        actions=tuple(
-            Run(Command(("ip", "link", "set", "dev", name, "mtu", mtu), netns)) for netns, name, _ in places
+        key=f"mtu:{port.link}:{port.ref}",
+        machine=port.machine,
+        kernel=port.kernel,
+        needs=(place_of(lab, port),),
+        actions=tuple(runs),
+        expect=tuple(
+            expect_interface(port.netns, Interface(name, "mtu"), mtu, f"mtu of {port.ref}")
+            for name in _layers(port)
         ),
-        expect=tuple(expect),
         held=True,
     )
 
@@ -117,6 +173,7 @@ def _offload(lab: Lab, port: Port, switches: dict[str, str]) -> Resource:
     return Resource(
         key=f"offload:{port.ref}:{'+'.join(switches)}",
         machine=port.machine,
+        kernel=port.kernel,
         needs=(base_of(lab, port),),
         actions=(
             Run(
@@ -136,9 +193,10 @@ def _offload(lab: Lab, port: Port, switches: dict[str, str]) -> Resource:
 
 
 def _bridge(lab: Lab, machine: str, ports: list[Port]) -> Iterator[Resource]:
-    name, netns = ports[0].bridge or BRIDGE, ports[0].netns
+    name, netns, kernel = ports[0].bridge or "", ports[0].netns, ports[0].kernel
     bridge = f"bridge:{machine}.{name}"
-    yield bridge_resource(bridge, machine, f"netns:{machine}" if netns else None, name, netns)
+    home = tuple(key for key in homes(lab, ports[0]) if not key.startswith("setting:"))
+    yield bridge_resource(bridge, machine, home, name, netns, kernel, mac_of(lab, f"{machine}.{name}"))
     for port in ports:
         join = ("ip", "link", "set", "dev", port.interface, "master", name)
         leave = ("ip", "link", "set", "dev", port.interface, "nomaster")
@@ -146,13 +204,14 @@ def _bridge(lab: Lab, machine: str, ports: list[Port]) -> Iterator[Resource]:
         yield Resource(
             key=f"member:{port.ref}",
             machine=machine,
+            kernel=kernel,
             needs=(bridge, place_of(lab, port)),
             actions=(Run(Command(join, netns), Command(leave, netns)),),
             expect=(expect_interface(netns, Interface(port.interface, "master"), name, what),),
         )
     needs = (bridge, *(f"member:{port.ref}" for port in ports))
     members = tuple(port.interface for port in ports)
-    yield bridge_up(f"up:{machine}.{name}", machine, needs, name, netns, members)
+    yield bridge_up(f"up:{machine}.{name}", machine, needs, name, netns, members, kernel)
 
 
 def _address(lab: Lab, point: Endpoint, port: Port) -> Resource:
@@ -160,13 +219,16 @@ def _address(lab: Lab, point: Endpoint, port: Port) -> Resource:
     add = ("ip", "addr", "add", address, "dev", point.interface)
     flush = ("ip", "addr", "flush", "to", f"{point.address}/32", "dev", point.interface)
     place = f"up:{point.ref}" if point.interface == port.bridge else place_of(lab, port)
+    others = lab.links[port.link].cable and point.interface != port.bridge
+    how = HasAddress(point.interface, address) if others else Interface(point.interface, "address")
     what = f"address of {point.ref}"
     return Resource(
         key=f"address:{point.ref}",
         machine=point.machine,
+        kernel=point.kernel,
         needs=(place,),
         actions=(Run(Command(add, point.netns), Command(flush, point.netns)),),
-        expect=(expect_interface(point.netns, Interface(point.interface, "address"), address, what),),
+        expect=(Expectation(Reading(show_interfaces(point.netns), how), address, what),),
     )
 
 
@@ -179,6 +241,7 @@ def route_resource(route: Route) -> Resource:
     return Resource(
         key=f"route:{route.machine}:{route.destination}",
         machine=route.machine,
+        kernel=route.kernel,
         needs=(f"address:{route.via_port.ref}",),
         actions=(Run(Command(add, route.netns), Command(flush, route.netns)),),
         expect=(Expectation(Reading(show, Gateway(route.destination)), route.gateway, what),),

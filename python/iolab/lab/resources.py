@@ -5,6 +5,7 @@ Nothing is executed here: `run/` gives these values to an agent.
 
 from dataclasses import dataclass
 
+from iolab.lab.guest import Guest
 from iolab.lab.shown import How, value_shown
 
 ORIGINAL = "{original}"
@@ -42,11 +43,19 @@ class DeviceState:
 
 
 @dataclass(frozen=True, slots=True)
+class GuestState:
+    """A running guest, as its hypervisor and its threads' affinities tell of it (JSON, see `GuestThreads`)."""
+
+    guest: str
+    """The machine's name."""
+
+
+@dataclass(frozen=True, slots=True)
 class Reading:
     """What to read on a host, and what to look for in it. Equal `source`s are read only once."""
 
-    source: Command | Setting | DeviceState
-    """What gives the text: the standard output of a command, the value of a setting, or a device's counters."""
+    source: Command | Setting | DeviceState | GuestState
+    """What gives the text: the standard output of a command, the value of a setting, a device's counters, a guest."""
     how: How
     """What to take from the text."""
 
@@ -125,7 +134,34 @@ class StartDevice:
     """SCHED_FIFO priority of that thread; None: as other threads."""
 
 
-Action = CreateNetns | Run | Write | PinArrivals | StartDevice
+@dataclass(frozen=True, slots=True)
+class StartGuest:
+    """Start a virtual machine and wait until its agent answers; undone by ending it.
+
+    What its parent's agent must have made before: the backends of its cards. After it, resources whose `kernel` is
+    this guest's name can be made.
+    """
+
+    guest: Guest
+    """The guest."""
+
+
+@dataclass(frozen=True, slots=True)
+class PinGuest:
+    """Keep the virtual CPUs of a running guest, and the threads that carry its frames, on CPUs of its parent.
+
+    It needs no restart, and no undo: a guest that ends takes its threads along.
+    """
+
+    guest: str
+    """The machine's name."""
+    vcpus: tuple[int, ...]
+    """The parent's CPU of each virtual CPU; empty: any."""
+    carriers: tuple[int, ...] = ()
+    """The parent's CPUs of vhost threads and of the hypervisor's own threads; empty: any."""
+
+
+Action = CreateNetns | Run | Write | PinArrivals | StartDevice | StartGuest | PinGuest
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +186,8 @@ class Resource:
     """Unique in a lab and stable between labs: "netns:near", "veth:west", "address:near.eth0"."""
     machine: str
     """The machine it belongs to."""
+    kernel: str = ""
+    """The machine on whose kernel it is made, and whose agent makes it; empty: this computer."""
     needs: tuple[str, ...] = ()
     """Keys of what must exist before it."""
     actions: tuple[Action, ...] = ()
@@ -174,7 +212,7 @@ def undo_keys(resource: Resource) -> tuple[str, ...]:
                 keys.append(f"setting:{netns or ''}:{path}")
             case Run(undo=Command()):
                 keys.append(resource.key)
-            case Run() | PinArrivals() | StartDevice():
+            case Run() | PinArrivals() | StartDevice() | StartGuest() | PinGuest():
                 pass
     return tuple(dict.fromkeys(keys))
 
@@ -199,6 +237,11 @@ def scheduled(priority: int | None, pid: str) -> tuple[str, ...]:
 def devices(resource: Resource) -> tuple[str, ...]:
     """Return the reference devices that a resource starts."""
     return tuple(action.device for action in resource.actions if isinstance(action, StartDevice))
+
+
+def guests(resource: Resource) -> tuple[str, ...]:
+    """Return the guests that a resource starts."""
+    return tuple(action.guest.name for action in resource.actions if isinstance(action, StartGuest))
 
 
 def extract(reading: Reading, text: str) -> str | None:

@@ -11,8 +11,8 @@ from itertools import product
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Shape, ShapeClass
-from iolab.lab.links import place_of
-from iolab.lab.resources import Command, Expectation, Reading, Resource, Run
+from iolab.lab.ground import is_veth, place_of
+from iolab.lab.resources import ORIGINAL, Command, Expectation, Reading, Resource, Run
 from iolab.lab.shown import ClassField, Filters, Qdisc, QdiscField, ShaperClass
 from iolab.lab.topology import Port, Topology
 
@@ -31,20 +31,22 @@ def shape_resource(lab: Lab, topology: Topology, link: str) -> Resource:
         raise InputError(
             [Problem(f"lab.links.{link}.shape.at", "looking for the shaped port", seen, allowed)]
         )
+    own = None if is_veth(lab, port) else _qdisc_reading(port, "kind")
     match shape.qdisc:
         case "htb":
             selectors = {name: _selectors(topology, link, one) for name, one in shape.classes.items()}
-            actions, expect = _htb(shape, port, selectors)
+            actions, expect = _htb(shape, port, selectors, own)
         case "tbf":
-            actions, expect = _tbf(shape, port, lab.links[link].mtu)
+            actions, expect = _tbf(shape, port, lab.links[link].mtu, own)
         case kind:
             options = ("maxrate", f"{shape.rate}bit") if kind == "fq" else ()
-            actions = (_root(port, kind, *options),)
+            actions = (_root(port, own, kind, *options),)
             rate = (_expect_qdisc(port, "maxrate_bps", shape.rate, _rate_slack(shape.rate)),)
             expect = (_expect_kind(port, kind), *(rate if kind == "fq" else ()))
     return Resource(
         key=f"qdisc:{port.ref}",
         machine=port.machine,
+        kernel=port.kernel,
         needs=(place_of(lab, port),),
         actions=actions,
         expect=expect,
@@ -73,13 +75,13 @@ def _selectors(topology: Topology, link: str, shape_class: ShapeClass) -> tuple[
 
 
 def _htb(
-    shape: Shape, port: Port, selectors: Mapping[str, tuple[Selector, ...]]
+    shape: Shape, port: Port, selectors: Mapping[str, tuple[Selector, ...]], own: Reading | None
 ) -> tuple[tuple[Run, ...], tuple[Expectation, ...]]:
     ids = {name: f"1:{FIRST_CLASS + index:x}" for index, name in enumerate(shape.classes)}
     default = ids[shape.default] if shape.default else ROOT_CLASS if not ids else "1:0"
     minor = default.removeprefix("1:")
     whole = ShapeClass(rate=shape.rate, burst=shape.burst)
-    runs = [_root(port, "htb", "default", minor), *_class(port, "1:", ROOT_CLASS, whole)]
+    runs = [_root(port, own, "htb", "default", minor), *_class(port, "1:", ROOT_CLASS, whole)]
     expect = [_expect_kind(port, "htb"), _expect_qdisc(port, "default", int(minor, 16))]
     expect += _expect_class(port, ROOT_CLASS, whole)
     for name, one in shape.classes.items():
@@ -123,7 +125,9 @@ def _filter(port: Port, preference: int, pair: Selector, classid: str) -> Run:
     return Run(Command((*argv, "flowid", classid), port.netns))
 
 
-def _tbf(shape: Shape, port: Port, mtu: int) -> tuple[tuple[Run, ...], tuple[Expectation, ...]]:
+def _tbf(
+    shape: Shape, port: Port, mtu: int, own: Reading | None
+) -> tuple[tuple[Run, ...], tuple[Expectation, ...]]:
     rate_bytes = shape.rate // 8
     burst = shape.burst or max(rate_bytes // TBF_BURSTS_PER_S, TBF_BURST_FRAMES * (mtu + ETHERNET_HEADER))
     if shape.limit is not None:
@@ -132,7 +136,7 @@ def _tbf(shape: Shape, port: Port, mtu: int) -> tuple[tuple[Run, ...], tuple[Exp
     else:
         latency_us = (shape.latency or TBF_LATENCY_NS) // 1000
         queue = ("latency", f"{latency_us}us")
-    run = _root(port, "tbf", "rate", f"{shape.rate}bit", "burst", f"{burst}b", *queue)
+    run = _root(port, own, "tbf", "rate", f"{shape.rate}bit", "burst", f"{burst}b", *queue)
     waiting = _expect_qdisc(port, "latency_us", latency_us, 8 + latency_us // 1000)
     if latency_us < 0 and shape.limit is not None:  # tc then shows the limit itself
         waiting = _expect_qdisc(port, "limit_bytes", shape.limit)
@@ -145,12 +149,16 @@ def _tbf(shape: Shape, port: Port, mtu: int) -> tuple[tuple[Run, ...], tuple[Exp
     return (run,), expect
 
 
-def _root(port: Port, kind: str, *options: str) -> Run:
-    """Set the root qdisc; the undo gives a virtual port its own again, harmless where it still has it."""
+def _root(port: Port, own: Reading | None, kind: str, *options: str) -> Run:
+    """Set the root qdisc; the undo gives the port its own again, harmless where it still has it.
+
+    `own` reads the kind that it had; None: it is a veth, which has none.
+    """
     base = ("tc", "qdisc", "replace", "dev", port.interface, "root")
     return Run(
         Command((*base, "handle", "1:", kind, *options), port.netns),
-        Command((*base, "noqueue"), port.netns),
+        Command((*base, ORIGINAL if own else "noqueue"), port.netns),
+        own,
     )
 
 

@@ -24,6 +24,24 @@ class Interface:
 
 
 @dataclass(frozen=True, slots=True)
+class HasAddress:
+    """One of perhaps several IPv4 addresses of an interface, from `ip -j -d addr show`; as it is where it is there."""
+
+    name: str
+    """Interface name."""
+    address: str
+    """With prefix length."""
+
+
+@dataclass(frozen=True, slots=True)
+class InterfaceByMac:
+    """The name of the interface that has an Ethernet address, from `ip -j -d addr show`."""
+
+    mac: str
+    """The address; VLAN interfaces and bridges that took it over do not count."""
+
+
+@dataclass(frozen=True, slots=True)
 class Features:
     """Offloads of an interface, from `ethtool --json -k NAME`, as words for `ethtool -K`: "tso off"."""
 
@@ -84,7 +102,35 @@ class Value:
     """A kernel setting's value, white space made single."""
 
 
-How = Interface | Features | Gateway | Qdisc | ShaperClass | Filters | Neighbour | Running | Value
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """The kernel driver of an interface, from the text of `ethtool -i NAME`."""
+
+
+@dataclass(frozen=True, slots=True)
+class HardwareSettings:
+    """What a card is set to now, from the text of `ethtool -g NAME` or `-l NAME`, as words to set it: "rx 256"."""
+
+    names: tuple[Literal["rx", "tx", "combined"], ...]
+    """What to take, as `ethtool -G` and `-L` call it."""
+
+
+@dataclass(frozen=True, slots=True)
+class GuestThreads:
+    """A running guest, from JSON: {"status": "running", "vcpus": [[1], [2]], "carriers": [[0, 3], [0, 3]]}.
+
+    vcpus has the allowed CPUs of each virtual CPU's thread, in order; carriers those of every thread that carries
+    frames (vhost, the hypervisor's main loop and workers).
+    """
+
+    field: Literal["status", "vcpus", "carriers"]
+    """vcpus: "1 2", several CPUs of one as "0,1"; carriers: the same, equal ones once."""
+
+
+How = (
+    Interface | HasAddress | InterfaceByMac | Features | Gateway | Qdisc | ShaperClass | Filters | Neighbour
+    | Running | Value | Driver | HardwareSettings | GuestThreads
+)  # fmt: skip
 """What to take from a text."""
 
 
@@ -104,8 +150,10 @@ def value_shown(how: How, text: str) -> str | None:
                 return _shaper_class(how, text)
             case Filters():
                 return _filters(json.loads(text, object_pairs_hook=_pairs))
-            case Neighbour() | Running() | Value():
+            case Neighbour() | Running() | Value() | HasAddress() | InterfaceByMac():
                 return _simple(how, text)
+            case Driver() | HardwareSettings() | GuestThreads():
+                return _card_or_guest(how, text)
     except (ValueError, KeyError, TypeError, AttributeError, IndexError):
         return None
 
@@ -197,8 +245,14 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _simple(how: Neighbour | Running | Value, text: str) -> str | None:
+def _simple(how: Neighbour | Running | Value | HasAddress | InterfaceByMac, text: str) -> str | None:
     match how:
+        case HasAddress():
+            addresses = _interface(Interface(how.name, "address"), json.loads(text)) or ""
+            return how.address if how.address in addresses.split(",") else addresses or None
+        case InterfaceByMac(mac):
+            rows = (row for row in json.loads(text) if row.get("address") == mac and "linkinfo" not in row)
+            return next((str(row["ifname"]) for row in rows), None)
         case Neighbour():
             row = _row(json.loads(text), "dst", how.address)
             return None if row is None else " ".join(row["state"]).lower()
@@ -206,6 +260,25 @@ def _simple(how: Neighbour | Running | Value, text: str) -> str | None:
             return "running" if "passed_frames" in json.loads(text) else None
         case Value():
             return " ".join(text.split())
+
+
+def _card_or_guest(how: Driver | HardwareSettings | GuestThreads, text: str) -> str | None:
+    match how:
+        case Driver():
+            found = re.search(r"^driver:\s*(\S+)", text, re.MULTILINE)
+            return found[1] if found else None
+        case HardwareSettings():
+            now = text.partition("Current hardware settings:")[2]
+            values = (
+                (name, re.search(rf"^{name}:\s*(\d+)\s*$", now, re.MULTILINE | re.IGNORECASE))
+                for name in how.names
+            )
+            return " ".join(f"{name} {found[1]}" for name, found in values if found) or None
+        case GuestThreads("status"):
+            return str(json.loads(text)["status"])
+        case GuestThreads(field):
+            sets = [",".join(str(int(cpu)) for cpu in sorted(one)) for one in json.loads(text)[field]]
+            return " ".join(sets if field == "vcpus" else dict.fromkeys(sets))
 
 
 def _filters(rows: Rows) -> str:

@@ -8,6 +8,8 @@ from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import Machine
 from iolab.lab.addresses import Wanted, assign
+from iolab.lab.kernels import HERE, kernel_of
+from iolab.lab.meeting import is_parent, owner_of
 
 NAME_PREFIX = "iolab-"
 """Begins the name of everything that a lab makes on a host."""
@@ -29,6 +31,10 @@ class Port:
     """The interface that carries its packets: the port itself, or its VLAN's sub-interface."""
     bridge: str | None
     """The bridge that its machine puts it on; None: the machine does not bridge."""
+    kernel: str = HERE
+    """The machine whose kernel it lives on; empty: this computer."""
+    children: tuple[str, ...] = ()
+    """Links that join its machine's children to it, by its bridge."""
 
     @property
     def ref(self) -> str:
@@ -52,6 +58,8 @@ class Endpoint:
     """IPv4 address."""
     prefix_length: int
     """Of its network [bit]."""
+    kernel: str = HERE
+    """The machine whose kernel it lives on; empty: this computer."""
 
     @property
     def ref(self) -> str:
@@ -93,6 +101,8 @@ class Route:
     """Network with prefix length."""
     gateway: str
     """Address of the next router."""
+    kernel: str = HERE
+    """The machine whose kernel it is set in; empty: this computer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +170,7 @@ class Topology:
         for segment in self.segments:
             if segment.name in ways:
                 source, gateway = ways[segment.name]
-                yield Route(machine, source.netns, source, segment.network, gateway.address)
+                yield Route(machine, source.netns, source, segment.network, gateway.address, source.kernel)
 
     def _at(self, ref: str) -> tuple[Segment, ...]:
         return tuple(segment for segment in self.segments if segment.has(ref))
@@ -240,6 +250,7 @@ def make_topology(lab: Lab, *, prefix: str = NAME_PREFIX) -> Topology:
                 port.bridge or port.interface,
                 str(address.ip),
                 address.network.prefixlen,
+                port.kernel,
             )
             for port, address in zip(slots, assigned.interfaces, strict=True)
         )
@@ -260,30 +271,63 @@ def buildable(machine: Machine) -> bool:
 
 
 def _ports(lab: Lab, prefix: str) -> tuple[Port, ...]:
+    _check_ends(lab)
     found: dict[str, Port] = {}
     for name, link in lab.links.items():
         for end in link.ends:
+            if owner_of(lab, end) != name:
+                continue
             machine, _, port = end.partition(".")
-            if end in found or machine not in lab.machines or not port:
-                seen = f"{end}, also an end of {found[end].link}" if end in found else end
-                allowed = "machine.port, with a machine of the lab; each port once"
-                raise InputError([Problem(f"lab.links.{name}.ends", "joining ports", seen, allowed)])
-            netns = netns_of(lab, machine, prefix)
-            bridge = None
-            if lab.machines[machine].forward == "bridge":
-                bridge = f"{prefix}br0" if lab.machines[machine].kind == "host" else "br0"
-            interface = port if link.vlan is None else f"{port}.{link.vlan}"
-            found[end] = Port(machine, port, name, netns, interface, bridge)
+            children = tuple(other for other, one in lab.links.items() if end in one.ends and other != name)
+            found[end] = Port(
+                machine,
+                port,
+                name,
+                netns_of(lab, machine, prefix),
+                port if link.vlan is None else f"{port}.{link.vlan}",
+                _bridge_of(lab, end, prefix) if children or _bridges(lab, machine) else None,
+                kernel_of(lab, machine),
+                children,
+            )
     return tuple(found.values())
+
+
+def _check_ends(lab: Lab) -> None:
+    taken: dict[str, str] = {}
+    for name, link in lab.links.items():
+        for end in link.ends:
+            machine, _, port = end.partition(".")
+            strange = machine not in lab.machines or not port or link.ends.count(end) > 1
+            if strange or (end in taken and not is_parent(lab, name, machine)):
+                seen = f"{end}, also an end of {taken[end]}" if end in taken else end
+                allowed = "machine.port, with a machine of the lab; each port once, but for links to children"
+                raise InputError([Problem(f"lab.links.{name}.ends", "joining ports", seen, allowed)])
+            if not is_parent(lab, name, machine):
+                taken[end] = name
+
+
+def _bridges(lab: Lab, machine: str) -> bool:
+    return lab.machines[machine].forward == "bridge"
+
+
+def _bridge_of(lab: Lab, ref: str, prefix: str) -> str:
+    """Return the bridge of a port: one for all ports of a machine that forwards, else one for each with children."""
+    machine = ref.partition(".")[0]
+    number = 0
+    if not _bridges(lab, machine):
+        ends = [end for link in lab.links.values() for end in link.ends if end.startswith(f"{machine}.")]
+        number = [end for end in dict.fromkeys(ends) if ends.count(end) > 1].index(ref)
+    return f"{prefix if lab.machines[machine].kind == 'host' else ''}br{number}"
 
 
 def _joined(lab: Lab, ports: tuple[Port, ...]) -> list[tuple[str, ...]]:
     """Group links into segments: two links are one where a machine sends frames from one to the other as they are."""
     group = {name: {name} for name in lab.links}
-    for machine, made in lab.machines.items():
-        bridged = [
-            port.link for port in ports if port.machine == machine and (port.bridge or made.forward == "xdp")
-        ]
+    together: dict[tuple[str, str], list[str]] = {}
+    for port in ports:
+        if port.bridge or lab.machines[port.machine].forward == "xdp":
+            together.setdefault((port.machine, port.bridge or ""), []).extend((port.link, *port.children))
+    for bridged in together.values():
         merged = {name for link in bridged for name in group[link]}
         for name in merged:
             group[name] = merged
@@ -302,5 +346,6 @@ def _slots(ports: list[Port], lab: Lab) -> tuple[list[Port], list[str | None]]:
             continue  # its frames never reach a stack that could have an address
         key = (port.machine, port.bridge or port.interface)
         slots.setdefault(key, port)
-        given[key] = given.get(key) or lab.links[port.link].addresses.get(port.ref)
+        for link in (port.link, *port.children):
+            given[key] = given.get(key) or lab.links[link].addresses.get(port.ref)
     return list(slots.values()), list(given.values())

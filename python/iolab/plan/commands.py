@@ -13,19 +13,25 @@ from iolab.experiment.measures import Packets
 from iolab.experiment.sections import Section
 from iolab.lab.compose import compose
 from iolab.lab.difference import difference
+from iolab.lab.guest import Guest
 from iolab.lab.placement import placement_of
+from iolab.lab.qemu import Boot, Place, qemu_argv
 from iolab.lab.resources import (
     ORIGINAL,
     Action,
     Command,
     CreateNetns,
     PinArrivals,
+    PinGuest,
     Resource,
     Run,
     StartDevice,
+    StartGuest,
     Write,
+    guests,
     scheduled,
 )
+from iolab.lab.xen import xl_config
 from iolab.plan.types import Plan, Step
 
 USUAL_CPUS = 2
@@ -40,8 +46,10 @@ class PlannedCommand:
     """The resource it belongs to."""
     machine: str
     """The machine it is run for."""
+    kernel: str
+    """The machine on whose kernel it runs; empty: this computer."""
     netns: str | None
-    """Network namespace it runs in; None: the computer's own."""
+    """Network namespace it runs in; None: the kernel's own."""
     argv: tuple[str, ...]
     """Program and arguments; "{original}" stands for what was there before."""
     undo: Command | None
@@ -77,19 +85,22 @@ def commands(experiment: Experiment, plan: Plan, cpus: int = USUAL_CPUS) -> Iter
         needed = (resolver.lab_key(cell), resolver.measure_key(cell, step.measure) if sends else "")
         if needed != key:
             key, setup = needed, resolver.setup(cell)
-            wanted = compose(setup.lab, placement=placement_of(setup, step.measure, cpus))
+            wanted = compose(setup.lab, placement=placement_of(setup, step.measure, cpus), cpus=cpus)
         yield _transition(step, cell, standing, wanted)
         standing = wanted
     yield _transition(None, {}, standing, ())
 
 
 def render(step_commands: StepCommands) -> list[str]:
-    """Return a step's commands as lines to paste into a root shell, each with its undo as a comment."""
+    """Return a step's commands as lines to paste into a root shell, each with its undo as a comment.
+
+    A line for another machine's shell begins with that machine's prompt: "dut# ...".
+    """
     lines = [_heading(step_commands)]
-    lines += [typed(Command(one.argv, one.netns)) for one in step_commands.undone]
-    for one in step_commands.done:
+    for one in (*step_commands.undone, *step_commands.done):
+        prompt = f"{one.kernel}# " if one.kernel else ""
         undo = f"   # undo: {typed(one.undo)}" if one.undo else ""
-        lines.append(typed(Command(one.argv, one.netns)) + undo)
+        lines.append(prompt + typed(Command(one.argv, one.netns)) + undo)
     return lines
 
 
@@ -106,7 +117,8 @@ def _transition(
     step: Step | None, cell: Mapping[str, str], standing: Sequence[Resource], wanted: Sequence[Resource]
 ) -> StepCommands:
     change = difference(standing, wanted)
-    undone = [one for resource in change.undo for one in _undoing(resource)]
+    ended = {guest for resource in change.undo for guest in guests(resource)}
+    undone = [one for resource in change.undo if resource.kernel not in ended for one in _undoing(resource)]
     done = [one for resource in change.do for one in _doing(resource, keep=resource.key in change.in_place)]
     return StepCommands(step, cell, tuple(undone), tuple(done))
 
@@ -115,14 +127,18 @@ def _doing(resource: Resource, *, keep: bool) -> Iterator[PlannedCommand]:
     for action in resource.actions:
         for command in _do(action):
             undo = None if keep or command != _do(action)[0] else _undo(action)
-            yield PlannedCommand(resource.key, resource.machine, command.netns, command.argv, undo)
+            yield _planned(resource, command, undo)
 
 
 def _undoing(resource: Resource) -> Iterator[PlannedCommand]:
     for action in reversed(resource.actions):
         undo = _undo(action)
         if undo is not None:
-            yield PlannedCommand(resource.key, resource.machine, undo.netns, undo.argv, None)
+            yield _planned(resource, undo, None)
+
+
+def _planned(resource: Resource, command: Command, undo: Command | None) -> PlannedCommand:
+    return PlannedCommand(resource.key, resource.machine, resource.kernel, command.netns, command.argv, undo)
 
 
 def _do(action: Action) -> list[Command]:
@@ -147,6 +163,10 @@ def _do(action: Action) -> list[Command]:
         case StartDevice(_, netns, interface, towards, rule):
             words = [f"{name}={value}" for name, value in rule]
             return [Command(("iolab-agent", "device.start", interface, towards, *words), netns)]
+        case StartGuest(guest):
+            return [_start(guest)]
+        case PinGuest(guest, vcpus, carriers):
+            return list(_pin(guest, vcpus, carriers))
 
 
 def _undo(action: Action) -> Command | None:
@@ -157,10 +177,35 @@ def _undo(action: Action) -> Command | None:
             return _sysctl(path, netns, ORIGINAL)
         case Run(undo=undo):
             return undo
-        case PinArrivals():
+        case PinArrivals() | PinGuest():
             return None
+        case StartGuest(guest) if guest.engine == "xen":
+            return Command(("xl", "destroy", guest.name))
+        case StartGuest(guest):
+            return Command(("iolab-agent", "process.stop", f"guest:{guest.name}"))
         case StartDevice(_, netns, interface):
             return Command(("iolab-agent", "device.stop", interface), netns)
+
+
+def _start(guest: Guest) -> Command:
+    """Return the command that starts a guest; words in capitals stand for what is found when it starts."""
+    if guest.engine == "xen":
+        return Command(("xl", "create", "/dev/null", *xl_config(guest).splitlines()))
+    xen = "IMAGE/xen" if guest.image == "xen" else None
+    boot = Boot("IMAGE/vmlinux", "IMAGE/initrd", "IMAGE/root.squashfs", "IMAGE/modules.squashfs", xen)
+    argv = qemu_argv(guest, Place(boot=boot, folder="FOLDER", accel="kvm" if guest.accel == "kvm" else "tcg"))
+    if guest.accel == "auto":
+        at = argv.index("-accel") + 1
+        argv = (*argv[:at], "ACCEL", *argv[at + 1 :])
+    return Command(argv)
+
+
+def _pin(guest: str, vcpus: tuple[int, ...], carriers: tuple[int, ...]) -> Iterator[Command]:
+    for number, cpu in enumerate(vcpus):
+        yield Command(("taskset", "-c", "-p", str(cpu), f"PID-OF-{guest}/vcpu{number}"))
+    if carriers:
+        allowed = ",".join(str(cpu) for cpu in carriers)
+        yield Command(("taskset", "-c", "-p", allowed, f"PID-OF-{guest}/others"))
 
 
 def _sysctl(path: str, netns: str | None, value: str) -> Command:

@@ -57,6 +57,7 @@ def _listed(found: Iterable[PlannedCommand]) -> list[Document]:
         {
             "resource": one.key,
             "machine": one.machine,
+            "kernel": one.kernel,
             "netns": one.netns,
             "argv": list(one.argv),
             "undo": {"netns": one.undo.netns, "argv": list(one.undo.argv)} if one.undo else None,

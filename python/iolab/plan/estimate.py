@@ -26,10 +26,10 @@ class Estimate:
         self._lab: str | None = None
         self._plot: tuple[str, ...] | None = None
 
-    def add(self, lab_key: str, plot: tuple[str, ...], measuring_ns: int) -> None:
-        """Add a step, and the change from the one before."""
+    def add(self, lab_key: str, plot: tuple[str, ...], measuring_ns: int, start_ns: int = 0) -> None:
+        """Add a step, and the change from the one before; `start_ns` is what the guests of its lab take to start."""
         if plot != self._plot:
-            self.total_ns += PLOT_CHANGE_NS
+            self.total_ns += PLOT_CHANGE_NS + start_ns
         elif lab_key != self._lab:
             self.total_ns += LAB_CHANGE_NS
         self._lab, self._plot = lab_key, plot

@@ -51,7 +51,7 @@ def make_plan(
             digest.update(key.encode())
             if task.reason is None:
                 steps.append(Step(key, task.measure, block, plot, task.levels))
-                estimate.add(task.lab_key, task.plot, task.duration_ns)
+                estimate.add(task.lab_key, task.plot, task.duration_ns, task.start_ns)
     return Plan(
         title=experiment.title,
         factors=factors,

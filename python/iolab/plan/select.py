@@ -1,11 +1,32 @@
-"""Read a selector as the command line gives it: "links.lan.mtu=1500|9000,network=no vlan"."""
+"""Which cells the command line asks for: "links.lan.mtu=1500|9000,network=no vlan", or the file's quick ones."""
 
+from collections.abc import Sequence
 from difflib import get_close_matches
 
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Experiment, Selector
 from iolab.experiment.product import names
 from iolab.plan.types import Plan
+
+
+def selection(texts: Sequence[str], experiment: Experiment, *, quick: bool = False) -> tuple[Selector, ...]:
+    """Return what `--only` (several times) or `--quick` selects; empty: every cell.
+
+    Raises:
+        InputError: a word names nothing, both are given, or the file does not say what is quick.
+    """
+    if not quick:
+        return tuple(selector(text, experiment) for text in texts)
+    if texts:
+        seen, allowed = "--quick and --only", "one of them"
+        raise InputError([Problem("--quick", "choosing the cells of a run", seen, allowed)])
+    if not experiment.quick:
+        seen, allowed = "no key `quick`", "an experiment with `quick: {factor: label, ...}`"
+        advice = "give --only, or say in the file which cells make a quick run"
+        raise InputError(
+            [Problem(experiment.source, "choosing the cells of a quick run", seen, allowed, advice)]
+        )
+    return experiment.quick
 
 
 def selector(text: str, of: Plan | Experiment) -> Selector:

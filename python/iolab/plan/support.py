@@ -12,18 +12,10 @@ from iolab.experiment.machines import Host, Machine, Netns, Vm
 from iolab.experiment.measures import Measure, Packets, Stream
 from iolab.experiment.sections import Section
 from iolab.lab.facts import Facts
-from iolab.lab.needs import (
-    Need,
-    NeedKind,
-    check_ways,
-    joining_needs,
-    lacking,
-    lacking_of,
-    link_needs,
-    machine_needs,
-    measure_needs,
-    volume_need,
-)
+from iolab.lab.joining import joining_needs
+from iolab.lab.lacking import Need, NeedKind, lacking, lacking_of
+from iolab.lab.needs import check_ways, link_needs, machine_needs, measure_needs, volume_need
+from iolab.lab.ports import offload_switches
 from iolab.lab.topology import Topology, make_topology
 from iolab.plan.estimate import measuring_ns
 
@@ -119,14 +111,21 @@ def _shape(model: BaseModel | None) -> tuple[object, ...]:
         return ()
     match model:
         case Link():
-            return (model.ends, model.mtu, model.vlan, model.addresses, model.shape, model.cable)
+            offloads = bool(offload_switches(model.offload))
+            joined = (model.ends, model.mtu, model.vlan, model.addresses)
+            return (*joined, model.shape, model.cable, offloads)
         case Volume():
             return ()
         case Stream():
             return (model.src, model.dst, model.on, model.flows)
         case Packets():
             return (model,)
-        case Host() | Netns() | Vm():
-            return (model.kind, model.forward, sorted(model.settings))
+        case Host() | Netns():
+            ssh = model.ssh if isinstance(model, Host) else None
+            return (model.kind, model.on, ssh, model.forward, sorted(model.settings))
+        case Vm():
+            return (
+                model.on, model.engine, model.image, model.nic, model.forward, sorted(model.settings)
+            )  # fmt: skip
         case _:
             return (type(model).__name__,)

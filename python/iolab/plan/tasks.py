@@ -9,6 +9,7 @@ from iolab.errors import InputError, Problem
 from iolab.experiment import Resolver, cells
 from iolab.experiment.experiment import Cell, Experiment, Selector
 from iolab.experiment.product import matches
+from iolab.lab.cost import start_ns
 from iolab.lab.facts import Facts
 from iolab.plan.support import Support
 from iolab.plan.types import PlannedFactor
@@ -30,6 +31,8 @@ class Task:
     """The labels that are expensive to change."""
     duration_ns: int
     """Time that measuring takes [ns]."""
+    start_ns: int
+    """Time that the guests of its lab take to start [ns]."""
     reason: str | None
     """Why this host cannot do it."""
 
@@ -54,6 +57,7 @@ def make_tasks(
     }
     indices = [(factor.name, {label: i for i, label in enumerate(factor.labels)}) for factor in factors]
     seen: set[tuple[str, tuple[int, ...]]] = set()
+    starts: dict[tuple[str, ...], int] = {}
     content: Counter[str] = Counter()
     tasks: list[Task] = []
     for cell in _chosen_cells(experiment, only):
@@ -67,6 +71,9 @@ def make_tasks(
             if not measure_key:
                 continue
             lab_key = resolver.lab_key(cell)
+            plot = tuple([cell.get(name, "") for name in grouping])
+            if plot not in starts:
+                starts[plot] = start_ns(resolver.setup(cell).lab)
             same = f"{lab_key} {measure} {measure_key}"
             content[same] += 1
             tasks.append(
@@ -75,8 +82,9 @@ def make_tasks(
                     measure=measure,
                     levels=levels,
                     lab_key=lab_key,
-                    plot=tuple([cell.get(name, "") for name in grouping]),
+                    plot=plot,
                     duration_ns=support.duration_ns(cell, measure),
+                    start_ns=starts[plot],
                     reason=support.reason(cell, measure),
                 )
             )

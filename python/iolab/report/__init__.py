@@ -5,10 +5,23 @@ from iolab.experiment.experiment import Experiment
 from iolab.report import readme, spreadsheet
 from iolab.report.console import terminal
 from iolab.report.interchange import show_json
+from iolab.report.published import beside_published, beside_published_text
+from iolab.report.sentences import is_functional
 from iolab.report.side_by_side import comparison, comparison_text
 from iolab.store.records import StoredRun
 
-__all__ = ["comparison", "comparison_text", "csv", "html", "markdown", "show_json", "terminal"]
+__all__ = [
+    "beside_published",
+    "beside_published_text",
+    "comparison",
+    "comparison_text",
+    "csv",
+    "html",
+    "is_functional",
+    "markdown",
+    "show_json",
+    "terminal",
+]
 
 
 def html(run: StoredRun, analysis: Analysis, experiment: Experiment, version: str) -> str:

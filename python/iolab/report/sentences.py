@@ -12,7 +12,7 @@ from iolab.trial.result import Status
 
 MOST_FINDINGS = 12
 """Sentences a summary may have and still be read."""
-FUNCTIONAL_CODE = "functional-only"
+FUNCTIONAL_CODE = "emulated"
 """Code of the warning that a trial carries when its figures come from emulation."""
 
 
@@ -219,13 +219,14 @@ def resolution(analysis: Analysis, measures: Sequence[str], names: Names) -> lis
     ]
 
 
+def is_functional(trials: Iterable[TrialRecord]) -> bool:
+    """Tell whether any trial shows function, not performance."""
+    return any(warning.code == FUNCTIONAL_CODE for trial in trials for warning in trial.result.warnings)
+
+
 def functional(trials: Iterable[TrialRecord], names: Names) -> str | None:
     """The mark of results that show function, not performance; None where there are none."""
-    measures = dict.fromkeys(
-        names.measure(trial.measure)
-        for trial in trials
-        if any(warning.code == FUNCTIONAL_CODE for warning in trial.result.warnings)
-    )
+    measures = dict.fromkeys(names.measure(trial.measure) for trial in trials if is_functional([trial]))
     return (
         names.words.summary.functional.format(measures=names.words.comma.join(measures)) if measures else None
     )

@@ -7,7 +7,9 @@ known by having appeared when its interface was told to have one. Nothing here f
 from collections.abc import Mapping
 
 from iolab.agent.client import Agent, Pending, Refused
+from iolab.lab.kernels import HERE
 from iolab.lab.resources import PinArrivals, scheduled
+from iolab.run.agents import Agents
 from iolab.trial.result import CommandRecord
 from iolab.trial.site import ArrivalThread
 
@@ -18,48 +20,53 @@ TIMEOUT_MS = 10_000
 class ArrivalThreads:
     """Those of the lab that stands."""
 
-    def __init__(self, agent: Agent) -> None:
-        self._agent = agent
-        self._found: dict[tuple[str | None, str], ArrivalThread] = {}
+    def __init__(self, agents: Agents) -> None:
+        self._agents = agents
+        self._found: dict[tuple[str, str | None, str], ArrivalThread] = {}
 
     def forget(self) -> None:
         """Know none any more: their interfaces are gone."""
         self._found.clear()
 
-    def at(self, netns: str | None, interface: str) -> ArrivalThread | None:
+    def at(self, netns: str | None, interface: str, kernel: str = HERE) -> ArrivalThread | None:
         """Return the thread of an interface; None where it has none."""
-        return self._found.get((netns, interface))
+        return self._found.get((kernel, netns, interface))
 
-    def pin(self, wanted: PinArrivals) -> tuple[CommandRecord, Pending]:
+    def pin(self, wanted: PinArrivals, kernel: str = HERE) -> tuple[CommandRecord, Pending]:
         """Give an interface its thread, unless it has one, and begin to put that where it is wanted."""
+        agent = self._agents.of(kernel)
         interface, netns, cpu = wanted.interface, wanted.netns, wanted.cpu
-        alive = self._threads()
-        known = self._found.get((netns, interface))
-        pid = known.pid if known is not None and known.pid in alive else self._make(interface, netns, alive)
-        self._note(interface, netns, pid, cpu)
+        alive = _threads(agent)
+        known = self._found.get((kernel, netns, interface))
+        pid = known.pid if known is not None and known.pid in alive else _make(agent, interface, netns, alive)
+        self._note(kernel, wanted, pid)
         argv = ("taskset", "-c", "-p", str(cpu), str(pid)) if pid is not None else ("true",)
         if pid is not None:
-            self._agent.run(scheduled(wanted.priority, str(pid)))
+            agent.run(scheduled(wanted.priority, str(pid)))
         record = CommandRecord(machine="", netns=None, argv=argv, undo=None, exit_status=None, duration_ns=0)
-        return record, self._agent.begin("command.run", {"argv": list(argv), "timeout_ms": TIMEOUT_MS})
+        return record, agent.begin("command.run", {"argv": list(argv), "timeout_ms": TIMEOUT_MS})
 
-    def _note(self, interface: str, netns: str | None, pid: int | None, cpu: int) -> None:
-        self._found.pop((netns, interface), None)
+    def _note(self, kernel: str, wanted: PinArrivals, pid: int | None) -> None:
+        place = (kernel, wanted.netns, wanted.interface)
+        self._found.pop(place, None)
         if pid is None:
             return
-        name = self._threads().get(pid, f"napi/{interface}")
-        movable = not self._agent.hello.rootless
-        self._found[netns, interface] = ArrivalThread(pid, name, interface, netns, cpu if movable else None)
+        agent = self._agents.of(kernel)
+        name = _threads(agent).get(pid, f"napi/{wanted.interface}")
+        cpu = None if agent.hello.rootless else wanted.cpu
+        self._found[place] = ArrivalThread(pid, name, wanted.interface, wanted.netns, cpu)
 
-    def _make(self, interface: str, netns: str | None, alive: Mapping[int, str]) -> int | None:
-        path = f"/sys/class/net/{interface}/threaded"
-        try:
-            self._agent.call("setting.write", {"path": path, "netns": netns, "value": "1"})
-        except Refused:
-            return None
-        return next((pid for pid in self._threads() if pid not in alive), None)
 
-    def _threads(self) -> dict[int, str]:
-        """Return the threads of this kind that there are, by process id."""
-        rows = (line.split() for line in self._agent.run(LIST).stdout.splitlines())
-        return {int(row[0]): row[1] for row in rows if len(row) == 2 and row[1].startswith("napi/")}
+def _make(agent: Agent, interface: str, netns: str | None, alive: Mapping[int, str]) -> int | None:
+    path = f"/sys/class/net/{interface}/threaded"
+    try:
+        agent.call("setting.write", {"path": path, "netns": netns, "value": "1"})
+    except Refused:
+        return None
+    return next((pid for pid in _threads(agent) if pid not in alive), None)
+
+
+def _threads(agent: Agent) -> dict[int, str]:
+    """Return the threads of this kind that there are, by process id."""
+    rows = (line.split() for line in agent.run(LIST).stdout.splitlines())
+    return {int(row[0]): row[1] for row in rows if len(row) == 2 and row[1].startswith("napi/")}

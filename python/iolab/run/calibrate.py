@@ -22,6 +22,7 @@ from iolab.experiment.measures import Latency
 from iolab.lab.compose import compose
 from iolab.lab.placement import placement_of
 from iolab.lab.topology import make_topology
+from iolab.run.agents import Agents
 from iolab.run.standing import StandingLab
 from iolab.trial.histograms import quantile
 from iolab.trial.load import LoadBench, LoadRecord
@@ -65,7 +66,7 @@ def calibrate(agent: Agent, host: Mapping[str, Json], say: Say) -> dict[str, Jso
         LabError: the pair of interfaces could not be made.
         TrialFailed: neither path works.
     """
-    lab = StandingLab(agent, lambda _: None)
+    lab = StandingLab(Agents(agent), lambda _: None)
     found: dict[str, Json] = {"schema": SCHEMA, "host": _identity(host), "paths": {}}
     reasons: list[str] = []
     try:

@@ -1,10 +1,11 @@
 """What this host can do for a lab, found by asking its agent; each finding says what to do about it."""
 
-from dataclasses import asdict, dataclass
-from enum import StrEnum
-
 from iolab.agent.client import Agent
 from iolab.lab.facts import Facts
+from iolab.run.doctor_guests import guest_findings
+from iolab.run.grades import Finding, Grade
+
+__all__ = ["Finding", "Grade", "examine"]
 
 FEATURES = {
     "link:veth": "links between two namespaces",
@@ -37,34 +38,6 @@ BUSY_LOAD_PER_CPU = 0.5
 """Above this load average per CPU other work disturbs the measurement."""
 
 
-class Grade(StrEnum):
-    """How good it is."""
-
-    GOOD = "good"
-    LIMITED = "limited"
-    """Some experiments cannot run, or results may be disturbed."""
-    LACKING = "lacking"
-    """The quickstart cannot run."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing looked at."""
-
-    subject: str
-    """What was looked at."""
-    grade: Grade
-    """How good it is."""
-    seen: str
-    """What was seen."""
-    advice: str = ""
-    """What to do about it."""
-
-    def as_json(self) -> dict[str, str]:
-        """Return it for `doctor --json`."""
-        return {name: str(value) for name, value in asdict(self).items()}
-
-
 def examine(agent: Agent, facts: Facts) -> list[Finding]:
     """Return the findings, in order of need."""
     return [
@@ -73,6 +46,7 @@ def examine(agent: Agent, facts: Facts) -> list[Finding]:
         *(_program(facts, name, package) for name, package in PACKAGES.items()),
         *(_feature(facts, feature, purpose) for feature, purpose in FEATURES.items()),
         *_packets(agent, facts),
+        *([] if agent.name else guest_findings(agent, facts)),  # images are on this computer
         _load(facts),
         _clock(facts),
     ]

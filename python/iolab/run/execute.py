@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from iolab.agent.client import Agent
 from iolab.agent.messages import Json
 from iolab.clock import Clock
 from iolab.errors import InputError, Problem
@@ -12,6 +11,7 @@ from iolab.experiment.experiment import Experiment
 from iolab.lab.facts import Facts
 from iolab.plan.make import make_plan, missing_steps
 from iolab.plan.types import Plan
+from iolab.run.agents import Agents
 from iolab.run.calibrate import decode_calibration
 from iolab.run.observer import Observer
 from iolab.run.prepare import changed_facts
@@ -106,7 +106,13 @@ def refuse_other_host(run: StoredRun, now: Mapping[str, Json]) -> None:
 
 
 def work_on(
-    path: Path, experiment: Experiment, agent: Agent, clock: Clock, observer: Observer, *, again: bool = False
+    path: Path,
+    experiment: Experiment,
+    agents: Agents,
+    clock: Clock,
+    observer: Observer,
+    *,
+    again: bool = False,
 ) -> None:
     """Do the steps that a run has no trial of; with `again` also those whose trials failed or were invalid."""
     run = load_run(path)
@@ -114,8 +120,9 @@ def work_on(
     done = {key for key, status in kept.items() if status is Status.OK or not again}
     folder = RunFolder(path)
     try:
-        session = Session(experiment, run.plan, agent, folder, clock, _host(run))
-        session.walk(missing_steps(run.plan, done), observer)
+        session = Session(experiment, run.plan, agents, folder, clock, _host(run))
+        with session:
+            session.walk(missing_steps(run.plan, done), observer)
     finally:
         folder.close()
 

@@ -4,17 +4,22 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 
-from iolab.agent.client import Agent
+from iolab.agent.client import UNDO_DEADLINE_S, Agent
 from iolab.agent.messages import Json
+from iolab.agent.ssh import SshTransport
 from iolab.agent.transport import LocalTransport, find_agent
 from iolab.errors import AgentError, UnsupportedError
+from iolab.image.build import find
+from iolab.image.kernel import FEATURE_MODULES
+from iolab.image.recipe import read_recipe
 from iolab.lab.facts import Facts, decode_facts
 from iolab.run.calibrate import stored_calibration
 
 FACTS_SCHEMA = 1
 """Version of facts.json."""
-PROGRAMS = ("iperf3", "ip", "tc", "ethtool", "sysctl", "taskset", "ps")
+PROGRAMS = ("iperf3", "ip", "tc", "ethtool", "sysctl", "taskset", "ps", "qemu-system-x86_64")
 """Whose versions matter for a result."""
 SETTINGS = (
     "/proc/sys/net/ipv4/tcp_congestion_control",
@@ -28,19 +33,25 @@ SETTINGS = (
     "/proc/sys/kernel/sched_autogroup_enabled",
 )
 """Kernel settings that change what streams can do."""
+DEVICES = {"device:vhost-net": Path("/dev/vhost-net"), "link:tun": Path("/dev/net/tun")}
+"""Feature, named as in a guest image's manifest, to the device that it is on this computer."""
 FACTS_DEADLINE_S = 20.0
+MACHINE_FACTS_DEADLINE_S = 120.0
+"""An emulated guest takes seconds to try what its kernel can make, one below an emulated computer a minute."""
 DECISIVE = ("hostname", "kernel", "architecture", "cpu_model", "cpus", "clocksource")
 """Facts that must be equal for trials to belong to one run; so must settings, iperf3, and whether it is rootless."""
 
 
 @contextmanager
-def open_agent() -> Iterator[Agent]:
-    """Start the local agent; leaving undoes everything it changed.
+def open_agent(host: str | None = None, *, leave_file: bool = True) -> Iterator[Agent]:
+    """Start the agent here, or on another host by ssh; leaving undoes everything it changed.
+
+    Without `leave_file` the agent's file is removed from that other host too.
 
     Raises:
-        AgentError: it cannot be started, or undoing left something behind.
+        AgentError: it cannot be reached or started, or undoing left something behind.
     """
-    agent = Agent(LocalTransport(find_agent()))
+    agent = _agent_here() if host is None else agent_on(host, host, leave_file=leave_file)
     try:
         yield agent
     except BaseException as error:
@@ -51,32 +62,76 @@ def open_agent() -> Iterator[Agent]:
         raise AgentError(_left_behind(trouble))
 
 
+def agent_on(host: str, name: str, *, leave_file: bool = True) -> Agent:
+    """Start the agent on another host by ssh, for the machine of that name.
+
+    Raises:
+        AgentError: it cannot be reached or started.
+    """
+    transport = SshTransport(host, find_agent(), leave_file=leave_file)
+    try:
+        return Agent(transport, name=name)
+    except BaseException:
+        transport.close(UNDO_DEADLINE_S)
+        raise
+
+
+def _agent_here() -> Agent:
+    return Agent(LocalTransport(find_agent()))
+
+
 def _left_behind(trouble: str) -> str:
-    return f"closing the agent: it {trouble}; run `iolab clean` to undo what it left"
+    advice = "" if "iolab clean" in trouble else "; run `iolab clean` to undo what it left"
+    return f"closing the agent: it {trouble}{advice}"
 
 
-def refuse_unclean(agent: Agent) -> None:
-    """Raise unless this host is free and clean.
+def refuse_unclean(agent: Agent, host: str | None = None) -> None:
+    """Raise unless this host, or the one that is reached by ssh as `host`, is free and clean.
 
     Raises:
         UnsupportedError: another agent holds it, or a dead one left changes.
     """
+    name, clean = ("the host", "iolab clean") if host is None else (host, f"iolab clean --host {host}")
     if agent.hello.busy_pid is not None:
         raise UnsupportedError(
-            f"preparing the host: another lab holds it (agent process {agent.hello.busy_pid}); "
+            f"preparing {name}: another lab holds it (agent process {agent.hello.busy_pid}); "
             "wait for it to end, or end it"
         )
     left = sum(predecessor.entries for predecessor in agent.hello.predecessors)
     if left:
         raise UnsupportedError(
-            f"preparing the host: {left} changes of an agent that was killed are not undone; run `iolab clean` first"
+            f"preparing {name}: {left} changes of an agent that was killed are not undone; run `{clean}` first"
         )
+
+
+def machine_facts(agent: Agent) -> dict[str, Json]:
+    """Return what a machine with a kernel of its own is, for the run's folder."""
+    asked = {"programs": list(PROGRAMS), "settings": list(SETTINGS)}
+    raw = agent.call("facts.read", asked, MACHINE_FACTS_DEADLINE_S)
+    return {"schema": FACTS_SCHEMA, **raw, "hello": json.loads(json.dumps(asdict(agent.hello)))}
+
+
+def image_facts() -> list[dict[str, Json]]:
+    """Return the guest images that are built with this agent, as `Facts.images` has them."""
+    found: list[dict[str, Json]] = []
+    for flavour in read_recipe().flavours:
+        image = find(flavour.name, find_agent())
+        if image is not None:
+            offered = {name: name in image.manifest.features for name in FEATURE_MODULES}
+            found.append({"flavour": flavour.name, "digest": image.manifest.digest, "features": offered})
+    return found
+
+
+def device_features() -> dict[str, bool]:
+    """Return which devices that guests are carried by this computer has."""
+    return {name: path.exists() for name, path in DEVICES.items()}
 
 
 def read_facts(agent: Agent) -> tuple[Facts, dict[str, Json]]:
     """Return this host's facts, decoded and as stored in facts.json."""
     raw = agent.call("facts.read", {"programs": list(PROGRAMS), "settings": list(SETTINGS)}, FACTS_DEADLINE_S)
     hello = json.loads(json.dumps(asdict(agent.hello)))
+    raw = {**raw, "images": image_facts(), "features": raw["features"] | device_features()}
     calibration = stored_calibration(raw)
     known = {} if calibration is None else {"calibration": calibration}
     return decode_facts(hello, raw), {"schema": FACTS_SCHEMA, **raw, "hello": hello, **known}
@@ -93,4 +148,7 @@ def _decisive(facts: Mapping[str, object]) -> dict[str, object]:
     for group, names in (("settings", SETTINGS), ("programs", ("iperf3",)), ("hello", ("rootless",))):
         table = facts.get(group)
         found |= {name: table.get(name) for name in names} if isinstance(table, dict) else {}
+    hosts = facts.get("hosts")
+    for host, told in hosts.items() if isinstance(hosts, dict) else ():
+        found |= {f"{name} of {host}": value for name, value in _decisive(told).items()}
     return found

@@ -1,20 +1,26 @@
 """Walk the steps of a plan: lab, read-back, trial, read-back, append. One trial at a time, each stored at once."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, Self
 
-from iolab.agent.client import Agent
+from iolab.agent.client import AgentLost
 from iolab.clock import Clock
-from iolab.errors import InputError, LabError, TrialFailed
+from iolab.errors import AgentError, InputError, LabError, TrialFailed, UnsupportedError
 from iolab.experiment import Resolver
-from iolab.experiment.experiment import Experiment, Setup
-from iolab.experiment.measures import Forwarding, Latency, LoadCurve, Measure, Stream
+from iolab.experiment.experiment import Experiment, Lab, Setup
+from iolab.experiment.machines import Host as Remote
+from iolab.experiment.measures import Forwarding, Latency, LoadCurve, Measure, Packets, Stream
 from iolab.lab.compose import compose
-from iolab.lab.placement import Placement, placement_of
+from iolab.lab.kernels import HERE
+from iolab.lab.placement import Placement, placement_of, ways
 from iolab.lab.topology import Topology, make_topology
 from iolab.plan.types import Plan, Step
+from iolab.run.agents import Agents
+from iolab.run.guests import process_id
+from iolab.run.hosts import reach
 from iolab.run.observer import Observer
+from iolab.run.prepare import machine_facts
 from iolab.run.standing import StandingLab
 from iolab.store.folder import RunFolder
 from iolab.store.records import TrialRecord
@@ -22,12 +28,12 @@ from iolab.trial.forwarding import measure_forwarding
 from iolab.trial.latency import measure_latency
 from iolab.trial.load_curve import measure_load_curve
 from iolab.trial.measured import Measured
-from iolab.trial.result import Status, TrialResult
-from iolab.trial.site import ArrivalThread, Calibration, Site
+from iolab.trial.result import GuestUse, Status, TrialResult, Warning
+from iolab.trial.site import ArrivalThread, Calibration, GuestPlace, Site
 from iolab.trial.stream import measure_stream
 
 MEASURING: Mapping[type[object], Callable[[Site, Any], Measured]] = {
-    Stream: lambda site, measure: measure_stream(site.agent, measure, site.topology),
+    Stream: lambda site, measure: measure_stream(site.agent, measure, site.topology, site.agents),
     Forwarding: measure_forwarding,
     LoadCurve: measure_load_curve,
     Latency: measure_latency,
@@ -56,18 +62,20 @@ class Session:
         self,
         experiment: Experiment,
         plan: Plan,
-        agent: Agent,
+        agents: Agents,
         folder: RunFolder,
         clock: Clock,
         host: Host | None = None,
     ) -> None:
         self._plan = plan
         self._resolver = Resolver(experiment)
-        self._agent = agent
         self._folder = folder
         self._clock = clock
         self._host = host or Host()
-        self._lab = StandingLab(agent, folder.append_commands)
+        self._agents = agents
+        self._pids: dict[str, int] = {}
+        self._described: set[str] = set()
+        self._lab = StandingLab(self._agents, folder.append_commands)
 
     def walk(self, steps: Sequence[Step], observer: Observer) -> None:
         """Do the steps in order, storing each trial before the next begins.
@@ -88,6 +96,18 @@ class Session:
             observer.trial_ended(record, each_ns * (len(steps) - number - 1))
         self._lab.take_down()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Let the agents of guests and of other hosts undo everything and end.
+
+        Raises:
+            AgentError: one of them left something behind.
+        """
+        if troubles := self._agents.close():
+            raise AgentError("; ".join(troubles))
+
     def _do(self, step: Step, cell: Mapping[str, str]) -> tuple[TrialRecord, object]:
         wall = self._clock.wall().isoformat(timespec="milliseconds")
         begin_ns = self._clock.now_ns()
@@ -100,9 +120,13 @@ class Session:
     def _result(self, setup: Setup, name: str, begin_ns: int) -> tuple[TrialResult, object]:
         measured: Measured | None = None
         status, reason = Status.OK, None
+        guests: Mapping[str, GuestUse] = {}
         try:
             placement = placement_of(setup, name, self._host.cpus)
-            self._lab.change_to(compose(setup.lab, placement=placement))
+            self._reach(setup.lab)
+            self._lab.change_to(compose(setup.lab, placement=placement, cpus=self._host.cpus))
+            guests = self._guests(setup.lab)
+            self._describe_machines()
             wrong = self._settled_mismatches()
             if wrong:
                 status, reason = Status.INVALID, f"before the trial, {'; '.join(wrong)}"
@@ -114,17 +138,31 @@ class Session:
             if wrong:
                 self._lab.take_down()  # what somebody else changed is made anew for the next trial
         except (LabError, TrialFailed, InputError) as error:
+            status, reason, measured = Status.FAILED, self._with_losses(str(error)), None
+        except AgentLost as error:
+            if self._agents.here.gone:
+                raise
             status, reason, measured = Status.FAILED, str(error), None
+            self._lab.take_down()  # the guest, or the other host, is begun anew for the next trial
         result = TrialResult(
             status=status,
             reason=reason,
             metrics=measured.metrics if measured else {},
-            warnings=measured.warnings if measured else (),
+            warnings=(*_emulated(guests), *measured.warnings) if measured else (),
             begin_ns=begin_ns,
             end_ns=self._clock.now_ns(),
             measured_ns=measured.measured_ns if measured else 0,
+            guests=guests,
         )
         return result, measured.raw if measured else None
+
+    def _with_losses(self, reason: str) -> str:
+        """Return why a trial failed, with the kernels that were lost meanwhile; these are begun anew for the next."""
+        lost = self._agents.lost()
+        if not lost or self._agents.here.gone:
+            return reason
+        self._lab.take_down()
+        return "; ".join([*(f"{name} was lost ({words})" for name, words in lost.items()), reason])
 
     def _settled_mismatches(self) -> list[str]:
         """Read back until everything is as applied, or for `SETTLE_NS`; each reading takes milliseconds."""
@@ -136,13 +174,16 @@ class Session:
     def _measure(self, setup: Setup, name: str, placement: Placement | None) -> Measured:
         measure: Measure = setup.measures[name]
         topology = make_topology(setup.lab)
+        kernel = self._kernel_of(setup, name, topology)
         site = Site(
-            agent=self._agent,
+            agent=self._agents.of(kernel),
             lab=setup.lab,
             topology=topology,
             placement=placement,
             threads=self._threads(topology, placement),
-            calibration=self._host.calibration,
+            calibration=self._host.calibration if kernel == HERE else None,
+            agents={kernel: self._agents.of(kernel) for kernel in self._agents},
+            guests=self._guest_places(setup.lab),
         )
         measured = MEASURING[type(measure)](site, measure)
         self._folder.append_commands(measured.commands)
@@ -153,5 +194,56 @@ class Session:
         if placement is None:
             return {}
         ports = [port for port in topology.ports() if port.ref in placement.arrivals]
-        found = {port.ref: self._lab.arrivals.at(port.netns, port.name) for port in ports}
+        found = {port.ref: self._lab.arrivals.at(port.netns, port.name, port.kernel) for port in ports}
         return {ref: thread for ref, thread in found.items() if thread is not None}
+
+    # Kernels ----------------------------------------------------------------------------------------------
+
+    def _reach(self, lab: Lab) -> None:
+        """Start the agents of the lab's other hosts, those that were lost included.
+
+        Raises:
+            LabError: one cannot be reached.
+        """
+        self._pids |= {name: self._agents.of(name).hello.pid for name in self._agents}
+        for name, machine in lab.machines.items():
+            if not isinstance(machine, Remote) or machine.ssh is None or name in self._agents:
+                continue
+            try:
+                self._agents.add(name, reach(machine.ssh, name, self._pids.get(name)))
+            except (AgentError, UnsupportedError) as error:
+                raise LabError(f"reaching {name}: {error}") from error
+
+    def _kernel_of(self, setup: Setup, name: str, topology: Topology) -> str:
+        """Return the kernel on which a measure's frames are sent; of other measures this computer's."""
+        measure = setup.measures[name]
+        if not isinstance(measure, Packets):
+            return HERE
+        return ways(setup.lab, topology, measure)[0].source.kernel
+
+    def _describe_machines(self) -> None:
+        """Store what each machine with a kernel of its own is, when it is first met in this session."""
+        for kernel in self._agents:
+            if kernel == HERE or kernel in self._described:
+                continue
+            use = self._lab.guests.use(kernel)
+            facts = machine_facts(self._agents.of(kernel))
+            self._folder.write_machine(kernel, {**facts, "guest": None if use is None else asdict(use)})
+            self._described.add(kernel)
+
+    def _guests(self, lab: Lab) -> dict[str, GuestUse]:
+        found = {name: self._lab.guests.use(name) for name in lab.machines}
+        return {name: use for name, use in found.items() if use is not None}
+
+    def _guest_places(self, lab: Lab) -> dict[str, GuestPlace]:
+        uses = self._guests(lab)
+        return {name: GuestPlace(use.on, process_id(name)) for name, use in uses.items()}
+
+
+def _emulated(guests: Mapping[str, GuestUse]) -> tuple[Warning, ...]:
+    """Return the warning that figures are functional, not performance, where a guest was emulated."""
+    names = [name for name, use in guests.items() if use.emulated]
+    if not names:
+        return ()
+    text = f"{', '.join(names)} ran under emulation: the figures are functional, not performance"
+    return (Warning("emulated", text, "a host with working hardware virtualisation measures performance"),)

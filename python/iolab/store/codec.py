@@ -1,11 +1,12 @@
 """Lines of trials.jsonl and commands.jsonl to and from their frozen types. Pure."""
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 from iolab.errors import StoreError
 from iolab.store.records import TRIAL_SCHEMA, CommandRecord, TrialRecord
-from iolab.trial.result import Metric, Status, TrialResult, Warning
+from iolab.trial.result import GuestUse, Metric, Status, TrialResult, Warning
 
 
 def encode_trial(record: TrialRecord) -> str:
@@ -27,6 +28,7 @@ def encode_trial(record: TrialRecord) -> str:
             name: {"value": metric.value, "unit": metric.unit} for name, metric in result.metrics.items()
         },
         "warnings": [{"code": w.code, "text": w.text, "advice": w.advice} for w in result.warnings],
+        **({"guests": {name: asdict(use) for name, use in result.guests.items()}} if result.guests else {}),
     }
     return json.dumps(document, separators=(",", ":"), allow_nan=False)
 
@@ -52,6 +54,7 @@ def decode_trial(line: str) -> TrialRecord:
         begin_ns=row["begin_ns"],
         end_ns=row["end_ns"],
         measured_ns=row["measured_ns"],
+        guests={name: GuestUse(**use) for name, use in row.get("guests", {}).items()},
     )
     return TrialRecord(
         key=row["key"],

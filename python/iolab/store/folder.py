@@ -24,6 +24,7 @@ from iolab.store.records import CommandRecord, TrialRecord
 
 EXPERIMENT, PLAN, FACTS = "experiment.yaml", "plan.json", "facts.json"
 TRIALS, COMMANDS, SAMPLES, REVISIONS = "trials.jsonl", "commands.jsonl", "samples", "revisions"
+MACHINES = "machines"
 DECIDED = "decided"
 """Folder of a decision that counts and whose files are not all in their places yet."""
 SLUG_LENGTH = 40
@@ -108,6 +109,21 @@ class RunFolder:
             self._settle()
 
         self._guard(write)
+
+    def write_machine(self, name: str, facts: Mapping[str, object]) -> None:
+        """Write what a machine with a kernel of its own is; what was found first stays."""
+        place = self.path / MACHINES / f"{name}.json"
+        if not place.exists():
+            data = json.dumps(facts, indent=1).encode()
+
+            def write() -> None:
+                place.parent.mkdir(exist_ok=True)
+                fresh = place.with_suffix(".new")
+                _write(fresh, data)
+                fresh.replace(place)
+                sync_folder(place.parent)
+
+            self._guard(write)
 
     def append_trial(self, record: TrialRecord, raw: object) -> None:
         """Append one trial and its raw samples, durably: samples first, then the line that counts."""

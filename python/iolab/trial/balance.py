@@ -5,11 +5,12 @@ named once, where the frame was lost: what a port refuses because the far end's 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from iolab.agent.messages import Reading
 from iolab.agent.traffic import DeviceCounts, ReceiverReport, SenderReport, TrafficRan
+from iolab.lab.kernels import HERE
 from iolab.lab.placement import Way
 
 RING_FULL, NO_BUFFER, RULE, QDISC, BACKLOG = "ring full", "no buffer", "rule", "qdisc", "backlog"
@@ -30,6 +31,8 @@ class Port:
     """Network namespace."""
     interface: str
     """Interface."""
+    kernel: str = HERE
+    """The machine whose kernel it is on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,12 @@ class Snapshot:
     """The kernel's counters."""
     devices: Mapping[str, DeviceCounts]
     """Of reference devices, by the port where frames come in."""
+    elsewhere: Mapping[str, Reading] = field(default_factory=dict)
+    """The counters of other kernels on the way, by kernel."""
+
+    def of(self, port: Port) -> Reading:
+        """Return the counters of the kernel that a port is on."""
+        return self.elsewhere.get(port.kernel, self.reading)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,15 +115,15 @@ def balances(
         lost = offered_frames(ran.senders[index]) - receiver.received_frames
         missing.append(lost - sum(drop.frames for drop in drops))
         named.append(drops)
-    backlogs = _backlogs(before.reading, after.reading)
-    _share(named, missing, {(f"cpu{cpu}", BACKLOG): frames for cpu, frames in backlogs.items()})
-    spare = _beyond(drop_reasons(before.reading, after.reading), named)
+    spare = _beyond(_kernels(before, after, named, missing), named)
     for index, way in enumerate(directions):
         for into, out, vanished in _vanished(way, ports, before, after):
-            found = _reasoned(into, out, min(vanished, missing[index]), spare)
+            reasons = spare.setdefault(ports[into].kernel, {})
+            found = _reasoned(into, out, min(vanished, missing[index]), reasons)
             named[index] += found
             missing[index] -= sum(drop.frames for drop in found)
-    _share(named, missing, {(KERNEL, reason): frames for reason, frames in spare.items()})
+    for kernel, reasons in spare.items():
+        _share(named, missing, {(f"{kernel} {KERNEL}".strip(), reason): n for reason, n in reasons.items()})
     return tuple(
         Balance(
             direction=way.name,
@@ -200,14 +209,33 @@ def drop_reasons(before: Reading, after: Reading) -> dict[str, int]:
     return {reason: frames for reason, frames in changes.items() if frames > 0}
 
 
-def _beyond(reasons: Mapping[str, int], named: Sequence[Sequence[Drop]]) -> dict[str, int]:
+def _kernels(
+    before: Snapshot, after: Snapshot, named: list[list[Drop]], missing: list[int]
+) -> dict[str, dict[str, int]]:
+    """Name the drops of each kernel's backlogs, and return its drops by reason; "" is the kernel frames are sent on."""
+    pairs = {"": (before.reading, after.reading)}
+    pairs |= {
+        kernel: (before.elsewhere.get(kernel, later), later) for kernel, later in after.elsewhere.items()
+    }
+    for kernel, (earlier, later) in pairs.items():
+        counted = {f"{kernel} cpu{cpu}".strip(): n for cpu, n in _backlogs(earlier, later).items()}
+        _share(named, missing, {(place, BACKLOG): frames for place, frames in counted.items()})
+    return {kernel: drop_reasons(*readings) for kernel, readings in pairs.items()}
+
+
+def _beyond(
+    reasons: Mapping[str, Mapping[str, int]], named: Sequence[Sequence[Drop]]
+) -> dict[str, dict[str, int]]:
     """Return what the reasons tell beyond drops that have a place: those are taken for the most frequent reasons."""
     known = sum(drop.frames for drops in named for drop in drops if drop.reason != RULE)
-    left: dict[str, int] = {}
-    for reason, frames in sorted(reasons.items(), key=lambda item: -item[1]):
+    left: dict[str, dict[str, int]] = {kernel: {} for kernel in reasons}
+    every = [
+        (frames, kernel, reason) for kernel, found in reasons.items() for reason, frames in found.items()
+    ]
+    for frames, kernel, reason in sorted(every, reverse=True):
         taken = min(known, frames)
         known -= taken
-        left[reason] = frames - taken
+        left[kernel][reason] = frames - taken
     return left
 
 
@@ -233,8 +261,8 @@ def _backlogs(before: Reading, after: Reading) -> dict[int, int]:
 
 
 def _interface(port: Port, before: Snapshot, after: Snapshot, counter: str) -> int:
-    earlier = before.reading.interface(port.netns, port.interface)
-    later = after.reading.interface(port.netns, port.interface)
+    earlier = before.of(port).interface(port.netns, port.interface)
+    later = after.of(port).interface(port.netns, port.interface)
     if earlier is None or later is None:
         return 0
     return int(getattr(later, counter) - getattr(earlier, counter))
@@ -250,7 +278,7 @@ def _qdisc(port: Port, before: Snapshot, after: Snapshot) -> int:
             if row.interface == port.interface and row.parent == "root"
         )
 
-    return counted(after.reading) - counted(before.reading)
+    return counted(after.of(port)) - counted(before.of(port))
 
 
 def _xdp_losses(port: Port, before: Snapshot, after: Snapshot) -> int:
@@ -265,4 +293,4 @@ def _xdp_losses(port: Port, before: Snapshot, after: Snapshot) -> int:
             if name.endswith(XDP_LOSSES)
         )
 
-    return counted(after.reading) - counted(before.reading)
+    return counted(after.of(port)) - counted(before.of(port))

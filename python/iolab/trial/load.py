@@ -17,6 +17,7 @@ from iolab.lab.packets import device_id
 from iolab.lab.placement import Way, next_hop, ways
 from iolab.lab.shown import Interface, value_shown
 from iolab.trial.balance import Balance, Port, Snapshot, balances, drop_reasons, due_frames, offered_frames
+from iolab.trial.guest_use import guest_threads
 from iolab.trial.histograms import Summary, merged, summary
 from iolab.trial.measured import TrialFailed
 from iolab.trial.packets import SET, open_params, run_params
@@ -86,6 +87,7 @@ class LoadBench:
         self.site = site
         self.measure = measure
         self.directions = ways(site.lab, site.topology, measure)
+        _refuse_two_kernels(self.directions)
         self.ports: tuple[PortOpened, ...] = ()
         self._loss_ratio = loss_ratio
         self._places = _places(site, self.directions)
@@ -146,6 +148,7 @@ class LoadBench:
                 "is something else sending on this link?"
             )
         uses = thread_uses(self.site, self.directions, ran, threads_before, threads_after)
+        uses += self._guest_uses(ran, before, after)
         return self._record(trial, purpose, share_ratio, ran, before, after, uses)
 
     def _record(
@@ -203,17 +206,44 @@ class LoadBench:
     def _count(self) -> tuple[Snapshot, Mapping[int, int]]:
         """Read every counter; return them, and the time that each thread has run [ns] by process id."""
         agent = self.site.agent
-        netns = list(dict.fromkeys(port.netns for port in self._places.values()))
+        own = self._own_kernel()
+        netns = list(dict.fromkeys(port.netns for port in self._places.values() if port.kernel == own))
         running = [ref for ref in self._places if self._is_device(ref)]
         argv = threads_argv(self.site.threads.values())
         asked = agent.begin("command.run", {"argv": list(argv)})
         devices = {ref: agent.begin("device.read", {"id": device_id(ref)}) for ref in running}
-        reading = agent.read_samples(netns, SAMPLERS)
+        reading = agent.read_samples(netns, (*SAMPLERS, "threads") if self.site.guests else SAMPLERS)
+        elsewhere = self._elsewhere()
         counts = {
             ref: decode(DeviceCounts, pending.result(PATIENCE_S), "device.read result")
             for ref, pending in devices.items()
         }
-        return Snapshot(reading, counts), threads_read(asked.result(PATIENCE_S)["stdout"])
+        return Snapshot(reading, counts, elsewhere), threads_read(asked.result(PATIENCE_S)["stdout"])
+
+    def _elsewhere(self) -> dict[str, Reading]:
+        """Read the counters of the other kernels on the way, and of those on which its guests run."""
+        netns: dict[str, list[str | None]] = {place.parent: [] for place in self.site.guests.values()}
+        for port in self._places.values():
+            own = netns.setdefault(port.kernel, [])
+            if port.netns not in own:
+                own.append(port.netns)
+        return {
+            kernel: self.site.agents[kernel].read_samples(places, (*SAMPLERS, "threads"))
+            for kernel, places in netns.items()
+            if kernel in self.site.agents and self.site.agents[kernel] is not self.site.agent
+        }
+
+    def _guest_uses(self, ran: TrafficRan, before: Snapshot, after: Snapshot) -> tuple[Thread, ...]:
+        """Return what the threads of guests did on their parents."""
+        own = self._own_kernel()
+        earlier = {**before.elsewhere, own: before.reading}
+        later = {**after.elsewhere, own: after.reading}
+        span_ns = max(sender.end_ns - sender.begin_ns for sender in ran.senders)
+        return guest_threads(self.site.guests, earlier, later, span_ns)
+
+    def _own_kernel(self) -> str:
+        """Return the kernel on which frames are sent and received."""
+        return self.directions[0].source.kernel
 
     def _is_device(self, ref: str) -> bool:
         return self.site.lab.machines[ref.partition(".")[0]].forward == "xdp"
@@ -224,7 +254,7 @@ class LoadBench:
         if opened is not None:
             return opened.mac
         port = self._places[ref]
-        shown = self.site.agent.run(
+        shown = self.site.agent_of(port.kernel).run(
             ("ip", "-j", "-d", "addr", "show", "dev", port.interface), netns=port.netns
         )
         mac = value_shown(Interface(port.interface, "mac"), shown.stdout)
@@ -237,7 +267,19 @@ def _places(site: Site, directions: Sequence[Way]) -> dict[str, Port]:
     """Return where every port on the way is found, in the order of the ways."""
     ports = {port.ref: port for port in site.topology.ports()}
     refs = dict.fromkeys(ref for way in directions for hop in way.hops for ref in hop)
-    return {ref: Port(ref, ports[ref].netns, ports[ref].name) for ref in refs}
+    return {ref: Port(ref, ports[ref].netns, ports[ref].name, ports[ref].kernel) for ref in refs}
+
+
+def _refuse_two_kernels(directions: Sequence[Way]) -> None:
+    """Raise TrialFailed where frames are sent on one kernel and received on another: their clocks are not compared."""
+    for way in directions:
+        if way.source.kernel != way.target.kernel:
+            places = " and ".join(
+                f"{end.ref} on {end.kernel or 'this computer'}" for end in (way.source, way.target)
+            )
+            raise TrialFailed(
+                f"sending frames: {places} are on two kernels, whose clocks differ; use ports of one kernel"
+            )
 
 
 def _span_ns(before: Reading, after: Reading) -> int:

@@ -9,7 +9,7 @@ from iolab.lab.frames import sizes_of
 from iolab.lab.placement import Way
 from iolab.trial.load import LoadBench, LoadRecord
 from iolab.trial.result import Metric, Warning
-from iolab.trial.verdict import Limit
+from iolab.trial.verdict import GUEST, Limit
 
 RAW_SCHEMA = 1
 """Version of the raw samples of packet trials."""
@@ -51,7 +51,9 @@ def use_metrics(records: Sequence[LoadRecord], label: str = "") -> dict[str, Met
             steal.append(cpu.steal_ratio)
         for thread in record.threads:
             name = thread.place if thread.role == "device" else thread.role
-            if record.directions > 1 and thread.role != "device":
+            if thread.role == GUEST:
+                name = f"{thread.place} {thread.name}"
+            elif record.directions > 1 and thread.role != "device":
                 name = f"{thread.role} {thread.place}"
             threads.setdefault(name, []).append(thread.busy_ratio)
     metrics = {f"thread_cpu_ratio[{before}{name}]": _ratio(values) for name, values in threads.items()}

@@ -38,6 +38,28 @@ class Warning:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GuestUse:
+    """What a virtual machine of a trial really was."""
+
+    engine: str
+    """What ran it: qemu or xen."""
+    on: str
+    """The machine whose kernel it ran on; empty: this computer."""
+    accel: str
+    """kvm, tcg (emulated) or xen."""
+    hypervisor: str
+    """Version of what ran it."""
+    image: str
+    """Digest of its image; of one from its parent's own disks the flavour."""
+    packages: str
+    """Digest of the list of packages in the image; empty: its parent's own."""
+    emulated: bool
+    """Whether it, or a machine it ran on, was emulated: its figures are functional, not performance."""
+    boot_ns: int
+    """From the start of the hypervisor to the answer of the guest's agent [ns]."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrialResult:
     """One trial, as it happened."""
 
@@ -55,6 +77,8 @@ class TrialResult:
     """End of the trial [ns, monotonic]."""
     measured_ns: int
     """Time the measuring program ran [ns]; the rest is overhead."""
+    guests: Mapping[str, GuestUse] = field(default_factory=dict)
+    """The virtual machines of the lab, by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,11 +61,21 @@ PATHS = {"AF_XDP": "af_xdp", "AF_PACKET": "af_packet"}
 
 
 @dataclass(frozen=True, slots=True)
+class GuestPlace:
+    """Where a virtual machine runs."""
+
+    parent: str
+    """The kernel that it runs on; empty: this computer."""
+    process: str
+    """Id of its hypervisor among the processes that the parent's agent supervises."""
+
+
+@dataclass(frozen=True, slots=True)
 class Site:
     """A standing lab, ready to be measured."""
 
     agent: Agent
-    """Of the host."""
+    """Of the kernel on which frames are sent and received."""
     lab: Lab
     """As resolved for the cell."""
     topology: Topology
@@ -76,3 +86,11 @@ class Site:
     """The thread that takes frames in, by port (machine.port)."""
     calibration: Calibration | None = None
     """Of this host, where there is one."""
+    agents: Mapping[str, Agent] = field(default_factory=dict)
+    """By kernel, where the lab has more than the one of `agent`."""
+    guests: Mapping[str, GuestPlace] = field(default_factory=dict)
+    """The lab's virtual machines."""
+
+    def agent_of(self, kernel: str) -> Agent:
+        """Return the agent of a kernel."""
+        return self.agents.get(kernel, self.agent)

@@ -3,23 +3,26 @@
 It needs a lab that stands; it neither builds nor checks it. Its time comes from the agent's answers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from iolab.agent.client import ALL_SAMPLERS, Agent, Refused
 from iolab.agent.messages import Json, ProcessEnded, Reading
 from iolab.experiment.measures import Stream
+from iolab.lab.kernels import HERE
 from iolab.lab.topology import Endpoint, Topology
 from iolab.trial.counters import cpu_metrics, disagreements
 from iolab.trial.flows import place_pairs
 from iolab.trial.iperf3 import FlowReport, Pair, Report, client_argv, flow_reports, parse_report, server_argv
 from iolab.trial.measured import Measured, TrialFailed
 from iolab.trial.metrics import flow_metrics
-from iolab.trial.result import CommandRecord, Warning
+from iolab.trial.result import CommandRecord, Metric, Warning
 
 SAMPLES_SCHEMA = 1
 """Version of the raw samples of a stream trial."""
 CLIENT_SLACK_MS = 20_000
 """Connecting and the exchange of results, on a loaded machine; beyond it the client is called stuck."""
+READY_MS = 10_000
+"""Until a server listens; an emulated guest takes a second to start a program."""
 SERVER_END_MS = 5_000
 """A one-off server ends by itself as soon as its client has."""
 SERIES_PERIOD_MS = 1_000
@@ -27,39 +30,45 @@ OFFER_SHORT_RATIO = 0.01
 """A sender more than this below the intended rate is told to the reader."""
 
 
-def measure_stream(agent: Agent, measure: Stream, topology: Topology) -> Measured:
-    """Measure once.
+def measure_stream(
+    agent: Agent, measure: Stream, topology: Topology, elsewhere: Mapping[str, Agent] | None = None
+) -> Measured:
+    """Measure once; `elsewhere` has the agents of ends on other kernels, by kernel.
 
     Raises:
         TrialFailed: iperf3 did not do its part.
         AgentError: the agent is gone.
     """
     pairs = place_pairs(measure, topology)
-    netns = sorted({end.netns for pair in pairs for end in (pair.client, pair.server)}, key=str)
+    kernels = Kernels(agent, elsewhere or {}, pairs)
     servers = [f"server-{pair.tcp_port}" for pair in pairs]
     clients = [f"client-{pair.tcp_port}" for pair in pairs]
     try:
         for name, pair in zip(servers, pairs, strict=True):
             ready = {"kind": "listening", "protocol": "tcp", "port": pair.tcp_port}
-            agent.start(name, server_argv(pair), netns=pair.server.netns, ready=ready)
-        before = agent.read_samples(netns)
-        agent.call(
-            "sample.start",
-            {"series": "trial", "period_ms": SERIES_PERIOD_MS, "samplers": ALL_SAMPLERS, "netns": netns},
-        )
+            at = kernels.agent(pair.server)
+            at.start(name, server_argv(pair), netns=pair.server.netns, ready=ready, timeout_ms=READY_MS)
+        before = kernels.read()
+        kernels.start_series()
         for name, pair in zip(clients, pairs, strict=True):
-            agent.start(name, client_argv(pair, measure), netns=pair.client.netns)
+            kernels.agent(pair.client).start(name, client_argv(pair, measure), netns=pair.client.netns)
         patience_ms = (measure.warm_up + measure.duration) // 1_000_000 + CLIENT_SLACK_MS
-        ended = [agent.wait(name, patience_ms) for name in clients]
+        ended = [
+            kernels.agent(pair.client).wait(name, patience_ms)
+            for name, pair in zip(clients, pairs, strict=True)
+        ]
         sent = [_report(client, "client") for client in ended]
-        after = agent.read_samples(netns)
-        series = agent.call("sample.stop", {"series": "trial"})
-        served = [agent.wait(name, SERVER_END_MS) for name in servers]
+        after = kernels.read()
+        series = kernels.stop_series()
+        served = [
+            kernels.agent(pair.server).wait(name, SERVER_END_MS)
+            for name, pair in zip(servers, pairs, strict=True)
+        ]
     except Refused as error:
-        _abandon(agent, [*clients, *servers])
+        kernels.abandon([*clients, *servers])
         raise TrialFailed(str(error)) from error
     except TrialFailed:
-        _abandon(agent, [*clients, *servers])
+        kernels.abandon([*clients, *servers])
         raise
     reports = [(client, _report(server, "server")) for client, server in zip(sent, served, strict=True)]
     return _reduce(measure, pairs, reports, ended, served, before, after, series)
@@ -77,6 +86,48 @@ def _abandon(agent: Agent, processes: Sequence[str]) -> None:
             continue  # it had not been started, or has been collected
 
 
+class Kernels:
+    """The kernels that the ends of a stream are on, the agent's own first."""
+
+    def __init__(self, agent: Agent, elsewhere: Mapping[str, Agent], pairs: Sequence[Pair]) -> None:
+        ends = [end for pair in pairs for end in (pair.client, pair.server)]
+        self._own = agent
+        self._agents = {HERE: agent} | {
+            end.kernel: elsewhere[end.kernel] for end in ends if end.kernel in elsewhere
+        }
+        self._netns: dict[str, list[str | None]] = {kernel: [] for kernel in self._agents}
+        for kernel, netns in sorted({(self._kernel(end), end.netns) for end in ends}, key=str):
+            self._netns[kernel].append(netns)
+
+    def agent(self, end: Endpoint) -> Agent:
+        """Return the agent of an end."""
+        return self._agents[self._kernel(end)]
+
+    def read(self) -> dict[str, Reading]:
+        """Read the counters of every kernel."""
+        return {kernel: agent.read_samples(self._netns[kernel]) for kernel, agent in self._agents.items()}
+
+    def start_series(self) -> None:
+        """Begin to read them every second."""
+        for kernel, agent in self._agents.items():
+            params = {"series": "trial", "period_ms": SERIES_PERIOD_MS, "samplers": ALL_SAMPLERS}
+            agent.call("sample.start", {**params, "netns": self._netns[kernel]})
+
+    def stop_series(self) -> dict[str, Json]:
+        """Return what was read."""
+        return {
+            kernel: agent.call("sample.stop", {"series": "trial"}) for kernel, agent in self._agents.items()
+        }
+
+    def abandon(self, processes: Sequence[str]) -> None:
+        """Stop what a failed trial may have left running."""
+        for agent in self._agents.values():
+            _abandon(agent, processes)
+
+    def _kernel(self, end: Endpoint) -> str:
+        return end.kernel if end.kernel in self._agents else HERE
+
+
 def _report(ended: ProcessEnded, role: str) -> Report:
     try:
         return parse_report(ended.stdout)
@@ -92,16 +143,16 @@ def _reduce(
     reports: Sequence[tuple[Report, Report]],
     ended: Sequence[ProcessEnded],
     served: Sequence[ProcessEnded],
-    before: Reading,
-    after: Reading,
-    series: Json,
+    before: Mapping[str, Reading],
+    after: Mapping[str, Reading],
+    series: Mapping[str, Json],
 ) -> Measured:
     flows: list[FlowReport] = []
     for pair, (client, server) in zip(pairs, reports, strict=True):
         flows += flow_reports(pair, client, server)
     return Measured(
-        metrics={**flow_metrics(measure.protocol, flows), **cpu_metrics(before, after)},
-        warnings=(*_short_senders(measure, flows), *disagreements(measure.protocol, flows, before, after)),
+        metrics={**flow_metrics(measure.protocol, flows), **_cpus(before, after)},
+        warnings=(*_short_senders(measure, flows), *_disagreements(measure, flows, before, after)),
         measured_ns=max(client.end_ns for client in ended) - min(client.begin_ns for client in ended),
         commands=tuple(
             record
@@ -114,11 +165,43 @@ def _reduce(
         raw={
             "schema": SAMPLES_SCHEMA,
             "iperf3": [{"client": client, "server": server} for client, server in reports],
-            "before": before.raw,
-            "after": after.raw,
-            "series": series,
+            "before": before[HERE].raw,
+            "after": after[HERE].raw,
+            "series": series[HERE],
+            **_others(before, after, series),
         },
     )
+
+
+def _cpus(before: Mapping[str, Reading], after: Mapping[str, Reading]) -> dict[str, Metric]:
+    """Return what CPUs did: this computer's, and those of other kernels by machine."""
+    metrics = dict(cpu_metrics(before[HERE], after[HERE]))
+    for kernel in list(before)[1:]:
+        found = cpu_metrics(before[kernel], after[kernel])
+        metrics |= {f"{name}[{kernel}]": metric for name, metric in found.items()}
+    return metrics
+
+
+def _disagreements(
+    measure: Stream, flows: Sequence[FlowReport], before: Mapping[str, Reading], after: Mapping[str, Reading]
+) -> tuple[Warning, ...]:
+    """Compare each flow with the counters of the kernel where it arrives."""
+    found: list[Warning] = []
+    for kernel in before:
+        own = [flow for flow in flows if kernel == (flow.dst.kernel if flow.dst.kernel in before else HERE)]
+        found += disagreements(measure.protocol, own, before[kernel], after[kernel])
+    return tuple(found)
+
+
+def _others(
+    before: Mapping[str, Reading], after: Mapping[str, Reading], series: Mapping[str, Json]
+) -> dict[str, Json]:
+    """Return the readings of other kernels, by machine; nothing where there are none."""
+    readings = {
+        kernel: {"before": before[kernel].raw, "after": after[kernel].raw, "series": series[kernel]}
+        for kernel in list(before)[1:]
+    }
+    return {"kernels": readings} if readings else {}
 
 
 def _ran(at: Endpoint, argv: tuple[str, ...], ended: ProcessEnded) -> CommandRecord:

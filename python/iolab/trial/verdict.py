@@ -16,6 +16,8 @@ UNSENT_RATIO = 1e-3
 """From which share of unsent frames on the generator is the limit (trial/search Goal.unsent_ratio)."""
 AT_CEILING_RATIO = 0.98
 """From which share of a calibrated ceiling on the instrument is at it: calibrations differ by as much."""
+GUEST = "guest"
+"""Role of a virtual machine's threads; their place is the machine."""
 STALL_NS = 1_000_000
 """A thread that is so late was not run by the host: a hundred times what a calm one is late [ns]."""
 NS_PER_S = 1_000_000_000
@@ -79,9 +81,9 @@ class Thread:
     name: str
     """As the kernel calls it; of ours: generator, receiver."""
     role: str
-    """device, generator, receiver or arrivals (taking frames in for the receiver)."""
+    """device, guest, generator, receiver or arrivals (taking frames in for the receiver)."""
     place: str
-    """The port it works for."""
+    """The port it works for; of a guest's threads the machine."""
     cpu: int | None
     """The CPU it is kept on."""
     busy_ratio: float
@@ -179,6 +181,9 @@ def _hop(result: LoadResult, worst: Drop, cpus: Sequence[CpuUse], threads: Seque
         f"{worst.frames} of {result.lost_frames} lost frames were dropped at {worst.place} ({worst.reason})"
     )
     figures = {"dropped_frames": float(worst.frames), "lost_frames": float(result.lost_frames)}
+    guest = _busy_guest(worst, lost, figures, cpus, threads)
+    if guest is not None:
+        return guest
     thread = next((one for one in threads if one.place == worst.place and one.role != "generator"), None)
     if worst.reason not in OVERRUNS:
         return Verdict(Limit.HOP, lost, worst.place, figures)
@@ -209,6 +214,24 @@ def _hop(result: LoadResult, worst: Drop, cpus: Sequence[CpuUse], threads: Seque
                 Limit.RECEIVER if ours > thread.busy_ratio else Limit.CPU, text, worst.place, figures
             )
     return Verdict(Limit.HOP, lost, worst.place, figures)
+
+
+def _busy_guest(
+    worst: Drop, lost: str, figures: dict[str, float], cpus: Sequence[CpuUse], threads: Sequence[Thread]
+) -> Verdict | None:
+    """Return the verdict where frames were lost at a guest one of whose threads on the parent had no time left."""
+    machine = worst.place.partition(" ")[0].partition(".")[0]
+    own = [one for one in threads if one.role == GUEST and one.place == machine]
+    busiest = max(own, key=lambda one: one.busy_ratio, default=None)
+    if busiest is None or busiest.busy_ratio < BUSY_RATIO:
+        return None
+    idle = sum(1 - cpu.busy_ratio for cpu in cpus) / len(cpus) if cpus else 0.0
+    text = (
+        f"thread {busiest.name} of {machine} ran {busiest.busy_ratio:.0%} of the time, on CPU {busiest.cpu}, "
+        f"while the host's CPUs were {idle:.0%} idle; {lost}"
+    )
+    figures = {**figures, "thread_busy_ratio": busiest.busy_ratio, "idle_ratio": idle}
+    return Verdict(Limit.THREAD, text, worst.place, figures)
 
 
 def _far_end(thread: Thread, lost: str, figures: dict[str, float]) -> Verdict:

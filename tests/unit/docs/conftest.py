@@ -22,9 +22,9 @@ class Help:
         assert run([*command, "--help"]) == 0
         return COLOUR.sub("", self._capsys.readouterr().out)
 
-    def commands(self) -> set[str]:
-        """Return the names of all commands."""
-        return {found["name"] for found in COMMAND.finditer(self.text().partition(" Commands ")[2])}
+    def commands(self, *group: str) -> set[str]:
+        """Return the names of all commands, or of those of a group."""
+        return {found["name"] for found in COMMAND.finditer(self.text(*group).partition(" Commands ")[2])}
 
     def arguments(self, command: str) -> list[str]:
         """Return the arguments of a command, as its usage line names them."""
@@ -32,9 +32,9 @@ class Help:
         assert usage is not None
         return re.findall(r"\{(\w+)\}", usage[1])
 
-    def options(self, command: str) -> set[str]:
+    def options(self, *command: str) -> set[str]:
         """Return the options of a command, long and short, without --help."""
-        rows = ROW.finditer(self.text(command))
+        rows = ROW.finditer(self.text(*command))
         return {option for row in rows for option in row.groups() if option} - {"--help", "-h"}
 
 

@@ -38,6 +38,15 @@ def test_the_page_has_every_option(command: str, help_of: Help) -> None:
     assert told == help_of.options(command)
 
 
+def test_the_page_has_the_commands_and_options_of_image(help_of: Help) -> None:
+    """The section of a group of commands has each of them, with its options, and no others."""
+    text = section("image")
+    assert set(re.findall(r"^\| `image ([a-z]+)", text, re.MULTILINE)) == help_of.commands("image")
+    options = re.findall(r"^\| ([a-z]+) \| `(--[a-z]+)`", text, re.MULTILINE)
+    seen = {(name, option) for name in help_of.commands("image") for option in help_of.options("image", name)}
+    assert set(options) == seen
+
+
 def test_options_are_found_at_all(help_of: Help) -> None:
     """The reading of `--help` works: both forms of an option are seen."""
     assert {"--output", "-o", "--blocks"} <= help_of.options("run")

@@ -76,7 +76,8 @@ def test_commands_and_options_on_a_page_exist(page: Path, help_of: Help) -> None
         if word.startswith("-") or word == "COMMAND":
             continue
         assert word in known, f"{name_of(page)} names `iolab {call}`"
-        unknown = set(OPTION.findall(call)) - help_of.options(word) - {"--help"}
+        command = [word, *(second for second in call.split()[1:2] if second in help_of.commands(word))]
+        unknown = set(OPTION.findall(call)) - help_of.options(*command) - {"--help"}
         assert not unknown, f"{name_of(page)} names `iolab {call}`"
 
 

@@ -167,15 +167,6 @@ def test_this_computers_own_interfaces_are_never_deleted(make_lab: MakeLab) -> N
                    for one in lab for a in one.actions)  # fmt: skip
 
 
-def test_cables_and_machines_of_other_kernels_are_left_out(make_lab: MakeLab) -> None:
-    """What cannot be built here is told by needs; the rest of the lab is composed."""
-    machines = {"a": "none", "b": "none", "g": {"kind": "vm"}}
-    lab = compose(make_lab(machines, {"x": ["a.eth0", "b.eth0"], "y": ["a.eth1", "g.eth0"]}))
-    keys = {resource.key for resource in lab}
-    assert {"netns:a", "netns:b", "veth:x"} <= keys
-    assert not any("g" in key.split(":")[1].split(".") or key == "veth:y" for key in keys)
-
-
 @given(data=st.data())
 def test_any_lab_is_ordered_equal_to_itself_and_free_of_prefix_words(
     make_lab: MakeLab, data: st.DataObject

@@ -9,10 +9,11 @@ import pytest
 
 from iolab.errors import AgentError, InputError
 from iolab.experiment.experiment import Lab, Setup
-from iolab.experiment.measures import DiskMeasure, Stream
-from iolab.lab.cost import expensive
-from iolab.lab.facts import Facts, decode_facts
-from iolab.lab.needs import lacking_of, needs
+from iolab.experiment.measures import DiskMeasure, Latency, Stream
+from iolab.lab.cost import expensive, start_ns
+from iolab.lab.facts import Facts, ImageFact, decode_facts
+from iolab.lab.lacking import lacking_of
+from iolab.lab.needs import needs
 
 MakeLab = Callable[[Mapping[str, object], Mapping[str, object]], Lab]
 CONTRACT = Path(__file__).parents[3] / "contract" / "agent-v1.md"
@@ -60,7 +61,7 @@ def test_a_plain_lab_needs_nothing_that_debian_lacks(reason: Callable[..., str |
 def test_a_missing_kernel_feature_says_what_to_do(reason: Callable[..., str | None]) -> None:
     """The kernel module is named, and the way out."""
     assert reason(vlan=100) == (
-        "vlan 100 on link x: this kernel has no 8021q; load the module, or put the machine in a vm"
+        "vlan 100 on link x: this kernel has no 8021q; load the module, or put `a` and `b` in a vm"
     )
 
 
@@ -82,9 +83,16 @@ def test_a_missing_program_is_told_with_its_package(reason: Callable[..., str | 
 @pytest.mark.parametrize(
     ("machine", "link", "what"),
     [
-        ({"kind": "vm"}, {}, "machines of kind vm (machine b)"),
-        ({"kind": "host", "ssh": "root@pc6"}, {}, "hosts reached by ssh (machine b)"),
-        ("none", {"cable": True}, "cables between real hosts (link x)"),
+        (
+            {"kind": "vm", "nic": "sr-iov"},
+            {},
+            "sr-iov (it needs a card with virtual functions on the parent)",
+        ),
+        (
+            {"kind": "vm", "host": {"queues": 2}},
+            {},
+            "host (receive queues and interrupts of the parent's card)",
+        ),
         ("none", {"wire": {"delay": "10ms"}}, "wire (the path emulator) (link x)"),
         (
             "none",
@@ -134,11 +142,156 @@ def test_ends_that_no_link_joins_are_wrong_input(make_lab: MakeLab) -> None:
         needs(Setup(lab, {"tcp": stream}))
 
 
+@pytest.fixture
+def imaged(facts: Facts) -> Facts:
+    """Give that host with guest images: linux without vlans, nested with."""
+    images = (
+        ImageFact(flavour="linux", features={"link:vlan": False, "nic:e1000": True}),
+        ImageFact(flavour="nested", features={"link:vlan": True, "device:vhost-net": False}),
+    )
+    return replace(facts, images=images)
+
+
+def test_a_guest_needs_its_image(reason: Callable[..., str | None], facts: Facts, imaged: Facts) -> None:
+    """What makes one is said; with the image there is nothing else."""
+    told = reason(facts, machine={"kind": "vm"})
+    assert told == "there is no guest image linux yet; run `iolab image build linux`"
+    assert reason(imaged, machine={"kind": "vm"}) is None
+
+
+def test_what_a_guest_needs_is_asked_of_its_image_and_not_of_this_host(
+    make_lab: MakeLab, imaged: Facts
+) -> None:
+    """A vlan between two guests: this kernel has none and need not have one; the first image has none either."""
+
+    def told(image: str) -> str | None:
+        machines = {name: {"kind": "vm", "image": image} for name in ("a", "b")}
+        lab = make_lab(machines, {"x": {"ends": ["a.eth0", "b.eth0"], "vlan": 100}})
+        return lacking_of(needs(Setup(lab, {})), imaged)
+
+    assert imaged.features["link:vlan"] is False
+    assert told("nested") is None
+    seen = "vlan 100 on link x: the kernel of the guest image linux has no 8021q; take another image"
+    assert told("linux") == seen
+
+
+def test_a_vm_is_proposed_only_where_its_image_has_what_is_lacking(
+    reason: Callable[..., str | None], facts: Facts
+) -> None:
+    """An image without the module would be no help."""
+    without = (ImageFact(flavour="linux", features={"link:vlan": False}),)
+    told = reason(replace(facts, images=without), vlan=100)
+    assert told == "vlan 100 on link x: this kernel has no 8021q; load the module"
+
+
+@pytest.mark.parametrize(
+    ("machine", "what"),
+    [
+        ({"nic": "e1000", "queues": 2}, "queues of machine b: e1000 has one queue; write queues: 1, or a virtio card"),
+        ({"ring": {"rx": 300}}, "ring of machine b: virtio-net cannot have rx: 300; it can have 256, 512, 1024"),
+        ({"ring": {"tx": 512}}, "ring of machine b: virtio-net cannot have tx: 512; it can have 256"),
+        ({"nic": "rtl8139", "ring": {"rx": 64}}, "ring of machine b: the driver of rtl8139 has one size"),
+    ],
+)  # fmt: skip
+def test_a_card_that_cannot_be_so_is_left_out_with_its_reason(
+    reason: Callable[..., str | None], imaged: Facts, machine: dict[str, object], what: str
+) -> None:
+    """That is no mistake of the file: other levels may fit."""
+    told = reason(imaged, machine={"kind": "vm", **machine})
+    assert told is not None
+    assert told.startswith(what)
+
+
+def test_rings_of_emulated_cards_may_be_of_any_size(reason: Callable[..., str | None], imaged: Facts) -> None:
+    """Their driver sets them."""
+    assert reason(imaged, machine={"kind": "vm", "nic": "e1000", "ring": {"rx": 300}}) is None
+
+
+def test_a_macvtap_needs_its_kernels_driver_and_root(
+    reason: Callable[..., str | None], imaged: Facts
+) -> None:
+    """An ordinary user may make one, but not open its node."""
+    machine = {"kind": "vm", "nic": "macvtap"}
+    told = reason(replace(imaged, rootless=True), machine=machine)
+    assert told == "nic: macvtap of machine b: an ordinary user may not open it; run as root"
+    told = reason(replace(imaged, features={"link:macvtap": False}), machine=machine)
+    assert told is not None
+    assert "this kernel has no macvtap" in told
+
+
+def test_a_parent_without_hypervisor_is_told_which_image_has_one(make_lab: MakeLab, imaged: Facts) -> None:
+    """The image that was written does not start guests of that engine."""
+    machines = {"h": {"kind": "vm", "image": "linux"}, "g": {"kind": "vm", "on": "h"}}
+    told = lacking_of(needs(Setup(make_lab(machines, {"x": ["h.eth0", "g.eth0"]}), {})), imaged)
+    assert told is not None
+    assert "the image linux, which does not start guests of engine qemu; give h `image: nested`" in told
+
+
+def test_what_a_nested_card_needs_is_asked_of_its_parents_image(make_lab: MakeLab, imaged: Facts) -> None:
+    """vhost-net on a guest: its image says that its kernel has none."""
+    machines = {"h": {"kind": "vm"}, "g": {"kind": "vm", "on": "h", "nic": "vhost-net"}}
+    told = lacking_of(needs(Setup(make_lab(machines, {"x": ["h.eth0", "g.eth0"]}), {})), imaged)
+    assert told is not None
+    assert "the kernel of the guest image nested has no vhost_net" in told
+
+
+def test_a_cable_joins_hosts(reason: Callable[..., str | None]) -> None:
+    """A namespace has no socket to plug it in."""
+    told = reason(cable=True)
+    assert told is not None
+    assert told.startswith(
+        "cable of link x: a is of kind netns; a cable joins interfaces of machines of kind host"
+    )
+
+
 def test_machines_and_volumes_are_expensive_links_and_settings_are_cheap() -> None:
     """What is made anew decides the whole plots."""
     assert expensive("machines.dut.nic")
     assert expensive("machines.*.cpus")
     assert expensive("volumes.lun0.size")
-    assert not expensive("machines.dut.settings")
+    assert expensive("machines.dut.ring.rx")
+    assert expensive("links.lan.ends")
+    assert not any(expensive(f"machines.dut.{hot}") for hot in ("settings", "pin", "queues", "host.queues"))
     assert not expensive("links.lan.mtu")
     assert not expensive("*.direction")
+
+
+def test_frames_between_two_kernels_are_refused(make_lab: MakeLab) -> None:
+    """Their stamps would be read by another clock; both ports on one host are fine, whatever lies between."""
+    hosts = {name: {"kind": "host", "ssh": name} for name in ("pc6", "pc7")}
+    links = {name: {"ends": [f"pc6.{name}", f"pc7.{name}"], "cable": True} for name in ("eth1", "eth2")}
+
+    def wanted(target: str, forward: str) -> Setup:
+        lab = make_lab({**hosts, "pc7": {**hosts["pc7"], "forward": forward}}, links)
+        said = {"kind": "latency", "from": "pc6.eth1", "to": target, "rate": "1kpps"}
+        return Setup(lab, {"lat": Latency.model_validate(said)})
+
+    with pytest.raises(
+        InputError, match=r"pc6.eth1 on pc6, pc7.eth1 on pc7.*clocks of two are never compared"
+    ):
+        needs(wanted("pc7.eth1", "none"))
+    assert needs(wanted("pc6.eth2", "bridge"))
+
+
+def test_what_another_host_lacks_is_told_with_its_name(make_lab: MakeLab, facts: Facts) -> None:
+    """Before it was reached nothing is said; then its interfaces, its programs and its rights are looked at."""
+    hosts = {name: {"kind": "host", "ssh": f"root@{name}"} for name in ("pc6", "pc7")}
+    lab = make_lab(hosts, {"x": {"ends": ["pc6.eth0", "pc7.eth1"], "cable": True}})
+    stream = Stream.model_validate({"kind": "stream", "from": "pc6", "to": "pc7"})
+    found = needs(Setup(lab, {"tcp": stream}))
+    assert lacking_of(found, facts) is None
+    reached = replace(facts, hosts={"pc6": replace(facts, rootless=True), "pc7": facts})
+    told = lacking_of(found, reached) or ""
+    assert "pc7: port pc7.eth1: it has no interface eth1; it has eth0" in told
+    assert "pc6: cable of link x: an ordinary user may not set it; run as root" in told
+
+
+def test_guests_that_start_together_cost_little_more_than_one(make_lab: MakeLab) -> None:
+    """Those on a guest start after it, and a computer below Xen takes longer."""
+    one = make_lab({"a": {"kind": "vm"}, "n": "none"}, {})
+    two = make_lab({"a": {"kind": "vm"}, "b": {"kind": "vm"}}, {})
+    nested = make_lab({"a": {"kind": "vm"}, "g": {"kind": "vm", "on": "a"}}, {})
+    xen = make_lab({"a": {"kind": "vm"}, "g": {"kind": "vm", "on": "a", "engine": "xen"}}, {})
+    assert start_ns(make_lab({"n": "none"}, {})) == 0
+    assert 2e9 < start_ns(one) < start_ns(two) < 2 * start_ns(one)
+    assert start_ns(two) < start_ns(nested) < start_ns(xen)

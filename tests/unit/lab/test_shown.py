@@ -7,7 +7,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iolab.lab.resources import Command, Expectation, Reading, extract, holds
-from iolab.lab.shown import Features, Filters, Gateway, How, Interface, Qdisc, ShaperClass, Value, value_shown
+from iolab.lab.shown import (
+    Driver,
+    Features,
+    Filters,
+    Gateway,
+    GuestThreads,
+    HardwareSettings,
+    HasAddress,
+    How,
+    Interface,
+    InterfaceByMac,
+    Qdisc,
+    ShaperClass,
+    Value,
+    value_shown,
+)
 
 ADDR = """[{"ifindex":3,"link":"eth1","ifname":"eth0","flags":["BROADCAST","MULTICAST","UP","LOWER_UP"],"mtu":1500,
 "qdisc":"noqueue","master":"br0","operstate":"UP","linkinfo":{"info_kind":"veth","info_slave_kind":"bridge","info_slave_data":{"state":"forwarding","priority":32}},"addr_info":[
@@ -40,9 +55,54 @@ FEATURES = json.dumps([{
 }])  # fmt: skip
 
 
+DRIVER = "driver: virtio_net\nversion: 1.0.0\nfirmware-version: \nbus-info: 0000:00:03.0\n"
+RINGS = """Ring parameters for eth0:
+Pre-set maximums:
+RX:\t\t4096
+RX Mini:\tn/a
+TX:\t\t4096
+Current hardware settings:
+RX:\t\t256
+RX Mini:\tn/a
+RX Jumbo:\tn/a
+TX:\t\t512
+RX Buf Len:\t\tn/a
+TX Push:\toff
+"""
+CHANNELS = """Channel parameters for eth0:
+Pre-set maximums:
+RX:\t\tn/a
+Combined:\t4
+Current hardware settings:
+RX:\t\tn/a
+TX:\t\tn/a
+Other:\t\tn/a
+Combined:\t2
+"""
+GUEST = '{"status": "running", "vcpus": [[2], [1, 0]], "carriers": [[3, 0], [0, 3], [5]]}'
+CARDS = """[{"ifname":"eth1","flags":[],"mtu":1500,"address":"02:00:00:00:00:01","addr_info":[
+{"family":"inet","local":"198.18.0.1","prefixlen":24},{"family":"inet","local":"10.0.0.7","prefixlen":8}]},
+{"ifname":"br0","address":"02:00:00:00:00:02","linkinfo":{"info_kind":"bridge"},"addr_info":[]},
+{"ifname":"eth0","address":"02:00:00:00:00:02","addr_info":[]}]"""
+
+
 @pytest.mark.parametrize(
     ("how", "text", "value"),
     [
+        (Driver(), DRIVER, "virtio_net"),
+        (HardwareSettings(("rx", "tx")), RINGS, "rx 256 tx 512"),
+        (HardwareSettings(("tx",)), RINGS, "tx 512"),
+        (HardwareSettings(("combined",)), CHANNELS, "combined 2"),
+        (HardwareSettings(("rx",)), CHANNELS, None),
+        (GuestThreads("status"), GUEST, "running"),
+        (GuestThreads("vcpus"), GUEST, "2 0,1"),
+        (GuestThreads("carriers"), GUEST, "0,3 5"),
+        (GuestThreads("vcpus"), '{"status": "not answering"}', None),
+        (InterfaceByMac("02:00:00:00:00:02"), CARDS, "eth0"),
+        (InterfaceByMac("02:00:00:00:00:03"), CARDS, None),
+        (HasAddress("eth1", "198.18.0.1/24"), CARDS, "198.18.0.1/24"),
+        (HasAddress("eth1", "198.18.0.2/24"), CARDS, "10.0.0.7/8,198.18.0.1/24"),
+        (HasAddress("eth0", "198.18.0.1/24"), CARDS, None),
         (Interface("eth0", "mtu"), ADDR, "1500"),
         (Interface("eth0", "bridging"), ADDR, "forwarding"),
         (Interface("eth0.100", "bridging"), ADDR, None),
@@ -84,7 +144,14 @@ def test_a_value_is_found_in_what_the_tool_printed(how: How, text: str, value: s
 @given(st.text(max_size=200) | st.just(ADDR[:-9]) | st.just('[{"ifname":"eth0"}]') | st.just("[[], 7, null]"))
 def test_text_that_cannot_be_understood_shows_nothing(text: str) -> None:
     """Broken output is a read-back that shows nothing, never an exception."""
-    for how in (Interface("eth0", "vlan"), Features("eth0", ("tso",)), Qdisc("eth0", "kind"), Filters()):
+    hows: list[How] = [
+        Interface("eth0", "vlan"),
+        Features("eth0", ("tso",)),
+        Qdisc("eth0", "kind"),
+        Filters(),
+    ]
+    hows += [InterfaceByMac("02:"), HasAddress("eth0", "x"), HardwareSettings(("rx",)), GuestThreads("vcpus")]
+    for how in hows:
         assert value_shown(how, text) in (None, "")
     assert value_shown(ShaperClass("1:1", "rate_bps"), text) is None
 

@@ -123,7 +123,7 @@ def test_what_this_host_cannot_do_is_listed_once_with_its_reason(read: Read, fac
     able = make_plan(tagged, replace(facts, features={}))
     assert {one.cell["links.wan.vlan"] for one in plan.unsupported} == {"100"}
     assert len(plan.unsupported) == 12
-    assert all("8021q; load the module, or put the machine in a vm" in one.reason for one in plan.unsupported)
+    assert all("8021q; load the module, or put `b` and `c` in a vm" in one.reason for one in plan.unsupported)
     assert plan.digest == able.digest
     here = {step.key for step in plan.steps}
     assert [step for step in able.steps if step.key in here] == list(plan.steps)

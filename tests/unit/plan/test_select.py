@@ -7,7 +7,7 @@ from iolab.experiment import parse
 from iolab.experiment.experiment import Experiment
 from iolab.lab.facts import Facts
 from iolab.plan.make import make_plan
-from iolab.plan.select import selector
+from iolab.plan.select import selection, selector
 
 
 def test_a_selector_names_factors_and_their_levels(experiment: Experiment, facts: Facts) -> None:
@@ -40,3 +40,19 @@ def test_what_is_no_selection_is_told_with_its_form(experiment: Experiment) -> N
     """Without an equals sign there is nothing to select."""
     with pytest.raises(InputError, match=r"factor=level\|level"):
         selector("1500", experiment)
+
+
+def test_a_quick_run_is_what_the_file_calls_quick(text: str, facts: Facts) -> None:
+    """The plan holds those cells and no others."""
+    experiment = parse(text + "quick: {links.lan.mtu: 9000}\n", "x.yaml")
+    chosen = selection((), experiment, quick=True)
+    plan = make_plan(experiment, facts, only=chosen)
+    assert {plan.cell(step)["links.lan.mtu"] for step in plan.steps} == {"9000"}
+
+
+def test_a_quick_run_needs_a_file_that_says_so_and_no_other_choice(experiment: Experiment, text: str) -> None:
+    """Told with what to write."""
+    with pytest.raises(InputError, match="no key `quick`"):
+        selection((), experiment, quick=True)
+    with pytest.raises(InputError, match="one of them"):
+        selection(["links.lan.mtu=1500"], experiment, quick=True)

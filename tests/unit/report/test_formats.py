@@ -210,9 +210,9 @@ def test_a_run_without_any_trial_can_be_reported(made: Made) -> None:
 
 
 def test_emulated_results_are_marked_before_any_figure(made: Made) -> None:
-    """A run whose trials carry the warning functional-only opens with a mark in every format."""
+    """A run whose trials carry the warning emulated opens with a mark in every format."""
     run, _, experiment = made
-    mark = Warning("functional-only", "under TCG")
+    mark = Warning("emulated", "under TCG")
     trials = tuple(replace(trial, result=replace(trial.result, warnings=(mark,))) for trial in run.trials)
     emulated = replace(run, trials=trials)
     analysis = analyse(emulated.trials, emulated.plan)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from iolab.agent.client import Agent
 from iolab.agent.fake import FakeAgent, FakeHost, Outcome
 from iolab.lab.resources import PinArrivals
+from iolab.run.agents import Agents
 from iolab.run.arrivals import ArrivalThreads
 
 
@@ -27,7 +28,7 @@ class Kernel:
 
 def pinned(kernel: Kernel, *netns: str) -> ArrivalThreads:
     """Pin eth0 of each namespace to a CPU of its own."""
-    threads = ArrivalThreads(Agent(FakeAgent(kernel.host, programs=kernel)))
+    threads = ArrivalThreads(Agents(Agent(FakeAgent(kernel.host, programs=kernel))))
     for cpu, name in enumerate(netns):
         threads.pin(PinArrivals("eth0", name, cpu, 10))[1].result(1)
     return threads

@@ -16,6 +16,7 @@ from iolab.lab.resources import (
     Write,
 )
 from iolab.lab.shown import Value
+from iolab.run.agents import Agents
 from iolab.run.standing import StandingLab
 from iolab.trial.result import CommandRecord
 
@@ -45,7 +46,7 @@ def standing(host: FakeHost, programs: object = None) -> tuple[StandingLab, list
     """Return an empty lab on a fake host, and the log it writes."""
     log: list[CommandRecord] = []
     fake = FakeAgent(host, programs) if programs else FakeAgent(host)  # type: ignore[arg-type]
-    return StandingLab(Agent(fake), log.extend), log
+    return StandingLab(Agents(Agent(fake)), log.extend), log
 
 
 def test_a_lab_is_made_in_order_of_need_and_logged_as_typed() -> None:

@@ -2,7 +2,7 @@
 
 #![allow(dead_code)] // each test file uses a part of it
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{chown, PermissionsExt};
 use std::os::unix::process::ExitStatusExt;
@@ -28,6 +28,7 @@ pub struct Agent {
     stdin: Option<ChildStdin>,
     lines: Receiver<Value>,
     early: HashMap<i64, Value>,
+    told: VecDeque<Value>,
     last_id: i64,
 }
 
@@ -54,7 +55,15 @@ impl Agent {
             }
         });
         let hello = lines.recv_timeout(PATIENCE).unwrap();
-        Self { hello: hello["params"].clone(), process, stdin, lines, early: HashMap::new(), last_id: 0 }
+        Self {
+            hello: hello["params"].clone(),
+            process,
+            stdin,
+            lines,
+            early: HashMap::new(),
+            told: VecDeque::new(),
+            last_id: 0,
+        }
     }
 
     pub fn pid(&self) -> Pid {
@@ -85,6 +94,29 @@ impl Agent {
                 return answer;
             }
             let message = self.receive();
+            if message["id"].is_null() && message["method"].is_string() {
+                self.told.push_back(message);
+                continue;
+            }
+            self.early.insert(message["id"].as_i64().unwrap(), message);
+        }
+    }
+
+    /// The next notification.
+    pub fn notification(&mut self) -> Value {
+        self.notification_within(PATIENCE).unwrap()
+    }
+
+    /// The next notification, if it comes in time.
+    pub fn notification_within(&mut self, limit: Duration) -> Option<Value> {
+        loop {
+            if let Some(message) = self.told.pop_front() {
+                return Some(message);
+            }
+            let message = self.lines.recv_timeout(limit).ok()?;
+            if message["method"].is_string() {
+                return Some(message);
+            }
             self.early.insert(message["id"].as_i64().unwrap(), message);
         }
     }

@@ -107,7 +107,8 @@ pub fn protocols6(text: &str) -> Vec<DropCounts> {
 
 /// By its name, as kernel and drivers have no other way to say it.
 fn tells_of_drops(name: &str) -> bool {
-    const WORDS: [&str; 8] = ["drop", "err", "discard", "miss", "noroute", "noport", "overrun", "no_buf"];
+    const WORDS: [&str; 10] =
+        ["drop", "err", "discard", "miss", "noroute", "noport", "overrun", "no_buf", "fifo", "oob"];
     let name = name.to_ascii_lowercase();
     WORDS.iter().any(|word| name.contains(word)) || name.contains("fail")
 }
@@ -135,6 +136,48 @@ mod tests {
         assert_eq!(places.len(), 2);
         assert_eq!((places[0].name.as_str(), places[0].counters["InDiscards"]), ("Ip6", 2));
         assert_eq!((places[1].name.as_str(), places[1].counters["RcvbufErrors"]), ("Udp6", 3));
+    }
+
+    #[test]
+    fn the_drops_of_the_cards_that_guests_have_are_known_by_their_names() {
+        // As drivers/net of Linux 6.1 names them: virtio_net, e1000 and e1000e, igb, vmxnet3, 8139cp, veth.
+        let drops = [
+            "rx_queue_0_drops",
+            "rx_queue_0_xdp_drops",
+            "tx_queue_0_xdp_tx_drops",
+            "rx_missed_errors",
+            "rx_no_buffer_count",
+            "rx_over_errors",
+            "rx_fifo_errors",
+            "rx_long_length_errors",
+            "alloc_rx_buff_failed",
+            "tx_dropped",
+            "rx_queue_0_alloc_failed",
+            "dropped_smbus",
+            "drv dropped rx total",
+            "drv dropped tx total",
+            "rx buf alloc fail",
+            "pkts rx OOB",
+            "pkts rx err",
+            "pkts tx discard",
+            "rx_fifo",
+        ];
+        for name in drops {
+            assert!(tells_of_drops(name), "{name}");
+        }
+        let others = [
+            "rx_queue_0_packets",
+            "rx_bytes",
+            "tx_kicks",
+            "rx_csum_offload_good",
+            "tx_restart_queue",
+            "LRO pkts rx",
+            "tx_ok",
+            "ring_rx",
+        ];
+        for name in others {
+            assert!(!tells_of_drops(name), "{name}");
+        }
     }
 
     #[test]

@@ -1,6 +1,9 @@
-//! Times of every thread of the supervised processes and their descendants, from `/proc/PID/task`.
+//! Times of every thread of the supervised processes and their descendants, and of the kernel's threads that move packets, from
+//! `/proc/PID/task`.
 //!
 //! A thread that ends while it is being read is left out; its time is in its process's once it was waited for.
+
+mod kernel;
 
 use std::path::Path;
 
@@ -8,6 +11,7 @@ use iolab_protocol::observations::ThreadTimes;
 
 use crate::cpu::TICK_NS;
 use crate::SampleError;
+use kernel::Worker;
 
 /// A supervised process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +24,23 @@ pub struct Supervised {
 
 /// Read the times of all threads there are now.
 pub fn read(supervised: &[Supervised]) -> Vec<ThreadTimes> {
-    supervised.iter().flat_map(|process| read_tree(&process.name, process.pid)).collect()
+    let mut times: Vec<ThreadTimes> =
+        supervised.iter().flat_map(|process| read_tree(&process.name, process.pid)).collect();
+    let of_kernel: Vec<ThreadTimes> =
+        kernel::find().into_iter().filter_map(|(tid, worker)| read_worker(tid, worker, &times)).collect();
+    times.extend(of_kernel);
+    times
+}
+
+/// The times of a thread of the kernel, unless it works for a process that is none of the supervised.
+fn read_worker(tid: u32, worker: Worker, supervised: &[ThreadTimes]) -> Option<ThreadTimes> {
+    let process = match worker {
+        Worker::ForAll => None,
+        Worker::For(owner) => Some(
+            supervised.iter().find(|thread| thread.tid == owner || thread.pid == owner)?.process.clone()?,
+        ),
+    };
+    read_thread(process.as_deref(), tid, tid, Path::new(&format!("/proc/{tid}")))
 }
 
 fn read_tree(process: &str, root: u32) -> Vec<ThreadTimes> {
@@ -29,7 +49,7 @@ fn read_tree(process: &str, root: u32) -> Vec<ThreadTimes> {
     while let Some(pid) = pids.pop() {
         for tid in thread_ids(pid) {
             let folder = format!("/proc/{pid}/task/{tid}");
-            times.extend(read_thread(process, pid, tid, Path::new(&folder)));
+            times.extend(read_thread(Some(process), pid, tid, Path::new(&folder)));
             // The file is absent where the kernel was built without it; then descendants are not seen.
             let children = std::fs::read_to_string(format!("{folder}/children")).unwrap_or_default();
             pids.extend(children.split_ascii_whitespace().filter_map(|word| word.parse::<u32>().ok()));
@@ -43,7 +63,7 @@ fn thread_ids(pid: u32) -> Vec<u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-fn read_thread(process: &str, pid: u32, tid: u32, folder: &Path) -> Option<ThreadTimes> {
+fn read_thread(process: Option<&str>, pid: u32, tid: u32, folder: &Path) -> Option<ThreadTimes> {
     let text = |name| {
         std::fs::read(folder.join(name)).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     };
@@ -56,7 +76,7 @@ fn read_thread(process: &str, pid: u32, tid: u32, folder: &Path) -> Option<Threa
 /// # Errors
 /// When a text is not as proc(5) says.
 pub fn parse(
-    process: &str,
+    process: Option<&str>,
     pid: u32,
     tid: u32,
     stat: &str,
@@ -75,7 +95,7 @@ pub fn parse(
     let user_ns = number(UTIME_FIELD)?.saturating_mul(TICK_NS);
     let system_ns = number(STIME_FIELD)?.saturating_mul(TICK_NS);
     Ok(ThreadTimes {
-        process: process.to_owned(),
+        process: process.map(str::to_owned),
         pid,
         tid,
         name: name.to_owned(),
@@ -111,9 +131,9 @@ mod tests {
 
     #[test]
     fn a_thread_has_its_times_and_switches() {
-        let times = parse("server-1", 5151, 5152, STAT, "1020304050 2000 77\n", STATUS).unwrap();
+        let times = parse(Some("server-1"), 5151, 5152, STAT, "1020304050 2000 77\n", STATUS).unwrap();
         let expected = ThreadTimes {
-            process: "server-1".to_owned(),
+            process: Some("server-1".to_owned()),
             pid: 5151,
             tid: 5152,
             name: "ip (erf) 3".to_owned(),
@@ -130,13 +150,13 @@ mod tests {
 
     #[test]
     fn without_schedstat_the_run_time_is_that_of_the_ticks() {
-        assert_eq!(parse("p", 1, 1, STAT, "", STATUS).unwrap().run_ns, 1_020_000_000);
+        assert_eq!(parse(None, 1, 1, STAT, "", STATUS).unwrap().run_ns, 1_020_000_000);
     }
 
     #[test]
     fn a_short_stat_is_an_error() {
-        assert!(parse("p", 1, 1, "1 (x) R 1", "", "").is_err());
-        assert!(parse("p", 1, 1, "", "", "").is_err());
+        assert!(parse(None, 1, 1, "1 (x) R 1", "", "").is_err());
+        assert!(parse(None, 1, 1, "", "", "").is_err());
     }
 
     #[test]
@@ -148,6 +168,33 @@ mod tests {
 
     #[test]
     fn a_process_that_is_gone_has_no_threads() {
-        assert_eq!(read(&[Supervised { name: "gone".to_owned(), pid: u32::MAX }]), []);
+        let gone = Supervised { name: "gone".to_owned(), pid: u32::MAX };
+        assert!(read(&[gone]).iter().all(|thread| thread.process.is_none()));
+    }
+
+    #[test]
+    fn the_kernels_soft_interrupt_threads_are_read_where_they_can_be_seen() {
+        let names: Vec<String> = std::fs::read_dir("/proc")
+            .unwrap()
+            .flatten()
+            .filter_map(|entry| std::fs::read_to_string(entry.path().join("comm")).ok())
+            .filter(|name| name.starts_with("ksoftirqd/"))
+            .collect();
+        let threads = read(&[]);
+        assert_eq!(
+            threads.iter().filter(|thread| thread.name.starts_with("ksoftirqd/")).count(),
+            names.len()
+        );
+        assert!(threads.iter().all(|thread| thread.process.is_none() && thread.pid == thread.tid));
+    }
+
+    #[test]
+    fn a_vhost_thread_is_its_processes_and_no_other_ones() {
+        let mine = parse(Some("dut"), 5151, 5152, STAT, "", STATUS).unwrap();
+        let me = std::process::id();
+        let read = |owner| read_worker(me, Worker::For(owner), std::slice::from_ref(&mine));
+        assert_eq!(read(5151).unwrap().process.as_deref(), Some("dut"));
+        assert_eq!(read(5152).unwrap().tid, me);
+        assert_eq!(read(5153), None);
     }
 }

@@ -274,6 +274,28 @@ class CompareWords:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedWords:
+    """A run beside published figures."""
+
+    title: str
+    """{run} {source}"""
+    functional: str
+    published: str
+    run: str
+    ratio: str
+    published_change: str
+    run_change: str
+    statistic: str
+    statistics: Mapping[str, str]
+    """mean, min, max, median."""
+    times: str
+    """{ratio}"""
+    without: str
+    """{count} {cells}: the first few of them."""
+    caution: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
     """A language."""
 
@@ -287,6 +309,7 @@ class Words:
     trouble: TroubleWords
     page: PageWords
     compare: CompareWords
+    published: PublishedWords
     packets: PacketWords
     metrics: Mapping[str, MetricWords]
     """By metric."""

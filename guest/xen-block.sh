@@ -1,0 +1,1 @@
+../python/iolab/image/xen-block.sh

@@ -1,0 +1,174 @@
+"""An agent on another host, reached by ssh: copied there if need be, started, and kept in the belief that we live.
+
+A cut cable closes nothing at the other end, so the agent there has a lease: it undoes everything when it hears nothing
+for `LEASE_S`. Until then pings renew it. Reads the clock, for its deadlines.
+"""
+
+import contextlib
+import json
+import subprocess
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from iolab.agent.ssh_connection import (
+    CONNECT_DEADLINE_S,
+    NOISE_BYTES,
+    SSH_FAILED,
+    Lines,
+    SshConnection,
+    tail,
+)
+from iolab.agent.ssh_file import provide_agent, remove_agents, start_command
+from iolab.errors import AgentError
+
+LEASE_S = 20
+"""How long an agent on another host lives without hearing from us; ssh itself gives up after 15 s of silence."""
+PING_INTERVAL_S = LEASE_S / 5
+HELLO_DEADLINE_S = 20.0
+"""The agent is quick; sudo may look up names."""
+PING = b'{"jsonrpc":"2.0","id":0,"method":"agent.ping","params":{}}\n'
+"""Requests of the client have ids from 1 on; it passes over the answer."""
+
+
+class SshTransport:
+    """An agent on another host; see Transport."""
+
+    def __init__(
+        self,
+        destination: str,
+        binary: Path,
+        *,
+        leave_file: bool = True,
+        connect_deadline_s: float = CONNECT_DEADLINE_S,
+    ) -> None:
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the agent
+        self._writing = threading.Lock()
+        self._closed = threading.Event()
+        self._connection = SshConnection(destination, connect_deadline_s)
+        try:
+            digest = provide_agent(self._connection, binary)
+            self._session = self._connection.start(start_command(digest, LEASE_S), self._log)
+        except BaseException:
+            self._connection.close()
+            raise
+        assert self._session.stdin is not None
+        assert self._session.stdout is not None
+        self._input, self._lines = self._session.stdin, Lines(self._session.stdout)
+        try:
+            hello = self._greeting(digest)
+        except BaseException:
+            self._session.kill()
+            self._session.communicate()
+            self._connection.close()
+            raise
+        self._hello: str | None = hello
+        busy = json.loads(hello)["params"].get("busy_pid") is not None
+        self._leave_file = leave_file or busy  # another lab there works with that file
+        threading.Thread(target=self._keep_alive, name="ssh-lease", daemon=True).start()
+
+    @property
+    def destination(self) -> str:
+        """Where the agent is, as in the experiment."""
+        return self._connection.destination
+
+    def send(self, line: str) -> None:
+        """Send one line; see Transport."""
+        try:
+            self._write(line.encode() + b"\n")
+        except (OSError, ValueError) as error:
+            raise AgentError(
+                f"writing to the agent of {self.destination}: it is gone ({self.last_words()})"
+            ) from error
+
+    def receive(self) -> str | None:
+        """Wait for the next line; see Transport."""
+        if self._hello is not None:
+            line, self._hello = self._hello, None
+            return line
+        read = self._lines.next()
+        return None if read is None else read.decode(errors="replace")
+
+    def close(self, deadline_s: float) -> str:
+        """Close its input (the dead-man's switch: it undoes everything), wait, end the connection; see Transport."""
+        self._closed.set()
+        with self._writing, contextlib.suppress(OSError):
+            self._input.close()
+        try:
+            status = self._session.wait(deadline_s)
+            if not self._leave_file and self._connection.is_up(0):
+                remove_agents(self._connection)
+        except subprocess.TimeoutExpired:
+            return f"on {self.destination} is still undoing after {deadline_s:.0f} s{self._advice()}"
+        finally:
+            self._connection.close()
+        if status == 0:
+            return ""
+        if status == SSH_FAILED:
+            return f"on {self.destination} was lost ({self.last_words()})"
+        return f"on {self.destination} ended with status {status}{self._advice()}"
+
+    def last_words(self) -> str:
+        """Return the end of what the agent and ssh wrote, and what to do; see Transport."""
+        words = " ".join(filter(None, (tail(self._log), self._connection.last_words())))
+        if self._connection.is_up():
+            return f"{words or 'it was killed'}{self._advice()}"
+        return (
+            f"{words or 'the connection ended'}; the connection to {self.destination} is cut, "
+            f"the agent there undoes everything within {LEASE_S} s{self._advice(' if it was killed')}"
+        )
+
+    def _advice(self, condition: str = "") -> str:
+        return f"; `iolab clean --host {self.destination}` undoes what it left{condition}"
+
+    def _write(self, data: bytes) -> None:
+        with self._writing:
+            self._input.write(data)
+            self._input.flush()
+
+    def _keep_alive(self) -> None:
+        while not self._closed.wait(PING_INTERVAL_S):
+            try:
+                self._write(PING)
+            except (OSError, ValueError):
+                return
+
+    def _greeting(self, digest: str) -> str:
+        """Return the agent's first line; what a login prints before is passed over."""
+        until = time.monotonic() + HELLO_DEADLINE_S
+        skipped = b""
+        while len(skipped) < NOISE_BYTES:
+            try:
+                line = self._lines.next(until)
+            except TimeoutError:
+                raise self._no_greeting(f"it said nothing within {HELLO_DEADLINE_S:.0f} s", skipped) from None
+            if line is None:
+                raise self._no_greeting("it ended", skipped)
+            build = _build_in(line)
+            if build is None:
+                skipped += line + b"\n"
+            elif build != f"sha256:{digest}":
+                raise self._no_greeting(f"it is {build}, which is not what was copied there", b"")
+            else:
+                return line.decode(errors="replace")
+        raise self._no_greeting(f"more than {NOISE_BYTES} bytes came before its greeting", skipped)
+
+    def _no_greeting(self, seen: str, skipped: bytes) -> AgentError:
+        if not self._connection.is_up(0):
+            return self._connection.failure(seen)
+        words = " ".join(filter(None, (tail(self._log), skipped.decode(errors="replace").strip()[-200:])))
+        return AgentError(f"starting the agent on {self.destination}: {seen}{f' ({words})' if words else ''}")
+
+
+def _build_in(line: bytes) -> str | None:
+    """Return the digest that a greeting tells; None: the line is no greeting."""
+    if not line.startswith(b"{"):
+        return None
+    try:
+        message = json.loads(line)
+    except ValueError:
+        return None
+    if message.get("method") != "hello" or not isinstance(message.get("params"), dict):
+        return None
+    return str(message["params"].get("build", ""))

@@ -1,0 +1,287 @@
+"""One connection to another host by the system's OpenSSH, shared by every session there; ends with us, however we end.
+
+The user's configuration, keys and known hosts decide who is reached; nothing here weakens them, and nothing asks for
+a password. Knows nothing of agents: `ssh` puts one at the other end. Reads the clock, for its deadlines.
+"""
+
+import contextlib
+import os
+import select
+import shlex
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+from iolab.errors import AgentError
+
+SSH_ENV = "IOLAB_SSH"
+"""Environment variable with the ssh command, as GIT_SSH_COMMAND: `ssh -F lab.conf`."""
+CONNECT_DEADLINE_S = 30.0
+"""For everything until the host answers: looking up its name, jump hosts, the login."""
+ANSWER_DEADLINE_S = 10.0
+"""For small commands; a loaded host may take seconds."""
+CLOSE_DEADLINE_S = 5.0
+SSH_FAILED = 255
+"""ssh's own exit status; also that of a session whose program was killed."""
+NOISE_BYTES = 64 * 1024
+"""What a login may print before it comes to our commands."""
+LAST_WORDS_BYTES = 1000
+ALIVE_INTERVAL_S, ALIVE_COUNT = 5, 3
+"""A host that is silent for 15 s while it is asked every 5 s is gone."""
+SOCKET_FOLDER = "iolab-ssh-"
+SOCKET_FOLDER_LENGTH = 60
+"""A socket's path has at most 107 bytes, and ssh appends 17 of its own while it makes one."""
+
+COMMON = ("LogLevel=ERROR", "ClearAllForwardings=yes", "RemoteCommand=none", "PermitLocalCommand=no")
+MASTER = (
+    "BatchMode=yes",
+    "ConnectTimeout=10",
+    "ConnectionAttempts=1",
+    f"ServerAliveInterval={ALIVE_INTERVAL_S}",
+    f"ServerAliveCountMax={ALIVE_COUNT}",
+    "ControlMaster=yes",
+    "ControlPersist=no",
+)
+SESSION = ("ControlMaster=no", "ProxyCommand=false")
+"""ProxyCommand: a session whose connection is gone must not make one of its own."""
+
+EXPLANATIONS = (
+    (
+        "HOST IDENTIFICATION HAS CHANGED",
+        "its host key is not the one you know; if it was installed anew, forget the old one with `ssh-keygen -R NAME`",
+    ),
+    (
+        "Host key verification failed",
+        "its host key is not known here: look at it and accept it once with `{ssh} {destination}`",
+    ),
+    (
+        "Permission denied",
+        "it takes no key of yours, and no password is asked for: mend `{ssh} -o BatchMode=yes {destination} true`",
+    ),
+    ("Could not resolve hostname", "that is no name of a host, and no alias in your ssh configuration"),
+    ("Connection refused", "no ssh server listens there; is it the right port?"),
+    ("No route to host", "there is no way to it from here"),
+    ("Network is unreachable", "there is no way to it from here"),
+    ("imed out", "it does not answer; is it switched on?"),
+    ("not responding", "the connection was cut, or the host stopped"),
+    ("Broken pipe", "the connection was cut, or the host stopped"),
+    ("Connection reset", "the connection was cut, or the host stopped"),
+    ("closed by remote host", "the connection was cut, or the host stopped"),
+)
+"""What ssh says to what it means and what to do."""
+
+
+def ssh_command() -> tuple[str, ...]:
+    """Return the ssh command of the environment, or plain ssh.
+
+    Raises:
+        AgentError: it cannot be read.
+    """
+    text = os.environ.get(SSH_ENV, "")
+    try:
+        return tuple(shlex.split(text)) or ("ssh",)
+    except ValueError as error:
+        raise AgentError(
+            f"reading {SSH_ENV}: saw {text!r} ({error}); allowed: a command as a shell would split it, "
+            "e.g. 'ssh -F lab.conf'"
+        ) from error
+
+
+class Lines:
+    """Lines of a pipe, waited for no longer than told."""
+
+    def __init__(self, pipe: IO[bytes]) -> None:
+        self._descriptor = pipe.fileno()
+        self._pipe = pipe
+        self._bytes = bytearray()
+        self._looked = 0
+
+    def next(self, until: float | None = None) -> bytes | None:
+        """Return the next line without its end; None when there are no more.
+
+        Raises:
+            TimeoutError: `until`, by the monotonic clock, has passed.
+        """
+        while (end := self._bytes.find(b"\n", self._looked)) < 0:
+            self._looked = len(self._bytes)
+            self._wait(until)
+            read = os.read(self._descriptor, 1 << 20)
+            if not read:
+                return None
+            self._bytes += read
+        line = bytes(self._bytes[:end])
+        del self._bytes[: end + 1]
+        self._looked = 0
+        return line
+
+    def _wait(self, until: float | None) -> None:
+        if until is None:
+            return
+        poll = select.poll()
+        poll.register(self._descriptor, select.POLLIN)
+        if not poll.poll(max(0.0, until - time.monotonic()) * 1000):
+            raise TimeoutError
+
+
+class SshConnection:
+    """A connection to one host and the shell that keeps it open; sessions share it."""
+
+    def __init__(self, destination: str, deadline_s: float = CONNECT_DEADLINE_S) -> None:
+        self.destination = destination
+        """As in the experiment: user@name, an alias, or ssh://user@name:port."""
+        self._ssh = ssh_command()
+        short = len(tempfile.gettempdir()) < SOCKET_FOLDER_LENGTH
+        parent = Path(tempfile.gettempdir() if short else "/tmp")
+        _sweep(parent)
+        self._folder = tempfile.TemporaryDirectory(prefix=SOCKET_FOLDER, dir=parent)
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the connection
+        try:
+            self._master = self._popen(MASTER, "exec sh", self._log)
+        except AgentError:
+            self._folder.cleanup()
+            raise
+        assert self._master.stdout is not None
+        self._lines = Lines(self._master.stdout)
+        try:
+            self.ask("true", deadline_s)
+        except BaseException:
+            self.close(patience_s=0)
+            raise
+
+    def ask(self, script: str, deadline_s: float = ANSWER_DEADLINE_S) -> list[str]:
+        """Run a few lines of sh on the host; return the lines they print, without empty ones.
+
+        Raises:
+            AgentError: the host was not reached, the connection is gone, or it does not answer in time.
+        """
+        mark = f"iolab-{uuid.uuid4().hex}"
+        until = time.monotonic() + deadline_s
+        assert self._master.stdin is not None
+        with contextlib.suppress(OSError):  # reading tells more
+            self._master.stdin.write(f"echo; echo {mark}\n{script}\necho; echo {mark}\n".encode())
+            self._master.stdin.flush()
+        try:
+            self._skip_to(mark.encode(), until)
+            answer = self._skip_to(mark.encode(), until)
+        except TimeoutError:
+            raise self.failure(f"no answer within {deadline_s:.0f} s") from None
+        return [line.decode(errors="replace") for line in answer if line]
+
+    def start(self, command: str, stderr: IO[bytes] | int) -> subprocess.Popen[bytes]:
+        """Begin a session: a command for the login shell there, whichever that is."""
+        return self._popen(SESSION, command, stderr)
+
+    def run(self, command: str, data: bytes, deadline_s: float) -> tuple[int, str]:
+        """Give a command its standard input; return its exit status and what it said on standard error.
+
+        Raises:
+            AgentError: the connection is gone, or the command does not end in time.
+        """
+        session = self.start(command, subprocess.PIPE)
+        try:
+            _, errors = session.communicate(data, deadline_s)
+        except subprocess.TimeoutExpired:
+            session.kill()
+            session.communicate()
+            raise self.failure(f"no end of a command within {deadline_s:.0f} s") from None
+        if session.returncode == SSH_FAILED:
+            raise self.failure("the connection is gone")
+        return session.returncode, errors.decode(errors="replace").strip()[-LAST_WORDS_BYTES:]
+
+    def is_up(self, patience_s: float = 1.0) -> bool:
+        """Tell whether the connection stands; one that broke a moment ago needs a moment to show it."""
+        try:
+            self._master.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            return True
+        return False
+
+    def failure(self, seen: str) -> AgentError:
+        """Return the error that tells what ssh said, what it means, and what to do."""
+        if not self.is_up():
+            seen = self.last_words() or seen
+        return AgentError(
+            f"reaching {self.destination} by ssh: {explained(seen, self._ssh, self.destination)}"
+        )
+
+    def last_words(self) -> str:
+        """Return the end of what ssh wrote to its log."""
+        return tail(self._log)
+
+    def close(self, patience_s: float = CLOSE_DEADLINE_S) -> None:
+        """End the shell and the connection; by force when it does not end by itself in time."""
+        assert self._master.stdin is not None
+        with contextlib.suppress(OSError):
+            self._master.stdin.close()
+        for end in (self._master.terminate, self._master.kill):
+            try:
+                self._master.wait(patience_s)
+                break
+            except subprocess.TimeoutExpired:
+                end()
+                patience_s = 1
+        self._master.wait()
+        self._folder.cleanup()
+
+    def _skip_to(self, mark: bytes, until: float) -> list[bytes]:
+        """Return the lines before the mark."""
+        skipped: list[bytes] = []
+        size = 0
+        while (line := self._lines.next(until)) != mark:
+            if line is None:
+                raise self.failure(_said(skipped) or "the connection ended")
+            skipped.append(line)
+            size += len(line)
+            if size > NOISE_BYTES:
+                raise self.failure(
+                    f"its login prints more than {NOISE_BYTES} bytes before it takes commands, ending in "
+                    f"{_said(skipped)!r}; make its profile quiet where there is no terminal"
+                )
+        return skipped
+
+    def _popen(
+        self, options: Sequence[str], command: str, stderr: IO[bytes] | int
+    ) -> subprocess.Popen[bytes]:
+        settings = [word for option in (*options, *COMMON) for word in ("-o", option)]
+        argv = [*self._ssh, "-T", "-S", f"{self._folder.name}/s", *settings, "--", self.destination, command]
+        try:
+            # A session of its own: Ctrl-C at the terminal reaches us, and there is no terminal to ask for a password.
+            return subprocess.Popen(
+                argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, start_new_session=True
+            )
+        except OSError as error:
+            raise AgentError(
+                f"starting {self._ssh[0]}: {error.strerror}; install the package openssh-client, or set {SSH_ENV}"
+            ) from error
+
+
+def explained(words: str, ssh: Sequence[str], destination: str) -> str:
+    """Return what ssh said with what it means and what to do."""
+    for said, meaning in EXPLANATIONS:
+        if said in words:
+            lines = [line for line in words.splitlines() if said in line]
+            return f"{lines[-1].strip()}: {meaning.format(ssh=shlex.join(ssh), destination=destination)}"
+    return words
+
+
+def tail(log: IO[bytes]) -> str:
+    """Return the end of a log, without moving the place where its writer is."""
+    size = os.fstat(log.fileno()).st_size
+    begin = max(0, size - LAST_WORDS_BYTES)
+    return os.pread(log.fileno(), LAST_WORDS_BYTES, begin).decode(errors="replace").strip()
+
+
+def _sweep(parent: Path) -> None:
+    """Remove the empty folders of connections whose controller was killed; those in use hold a socket."""
+    for folder in parent.glob(f"{SOCKET_FOLDER}*"):
+        with contextlib.suppress(OSError):
+            if time.time() - folder.stat().st_mtime > 2 * CONNECT_DEADLINE_S:
+                folder.rmdir()
+
+
+def _said(lines: Sequence[bytes]) -> str:
+    return b"\n".join(lines).decode(errors="replace").strip()[-200:]

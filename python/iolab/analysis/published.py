@@ -1,0 +1,242 @@
+"""Published figures laid beside those of a run. Pure: the text of a CSV file in, rows out.
+
+A file has the columns measure, metric, statistic, value, unit; every other column is a factor and holds labels. Old
+figures are no yardstick for new hosts, so each is also told relative to its own reference: the baseline's level.
+"""
+
+import csv
+import io
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from iolab.analysis.types import Analysis, Estimate
+from iolab.errors import InputError, Problem
+from iolab.plan.types import Plan
+
+Statistic = Literal["mean", "min", "max", "median"]
+STATISTICS: tuple[Statistic, ...] = ("mean", "min", "max", "median")
+FIXED = ("measure", "metric", "statistic", "value", "unit")
+"""Columns that are no factor."""
+UNITS: Mapping[str, tuple[str, float]] = {
+    "bit/s": ("bit/s", 1.0), "kbit/s": ("bit/s", 1e3), "Mbit/s": ("bit/s", 1e6), "Gbit/s": ("bit/s", 1e9),
+    "byte/s": ("byte/s", 1.0), "MB/s": ("byte/s", 1e6), "frame/s": ("pps", 1.0), "%": ("ratio", 1e-2),
+    "ratio": ("ratio", 1.0), "ns": ("ns", 1.0), "us": ("ns", 1e3), "ms": ("ns", 1e6), "s": ("s", 1.0),
+    "frame": ("count", 1.0),
+}  # fmt: skip
+"""Unit as written to the unit that metrics are stored in, and its size there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedFigure:
+    """One figure that somebody published."""
+
+    measure: str
+    """Name of the measure."""
+    metric: str
+    """Name of the metric."""
+    statistic: Statistic
+    """What it is of the trials behind it."""
+    cell: Mapping[str, str]
+    """Factor to label."""
+    value: float
+    """In `unit`."""
+    unit: str
+    """As metrics are stored: bit/s, pps, ratio, ..."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """A published figure and the run's own of the same cell and statistic."""
+
+    measure: str
+    """Name of the measure."""
+    metric: str
+    """Name of the metric."""
+    statistic: Statistic
+    """Of both."""
+    cell: Mapping[str, str]
+    """Factor to label, as the run has it."""
+    unit: str
+    """Of both figures."""
+    published: float
+    """The published figure."""
+    measured: float
+    """The run's."""
+    published_ratio: float | None
+    """Published figure over the published one of the baseline's level; None: there is none."""
+    measured_ratio: float | None
+    """The run's figure over its own of the baseline's level."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedComparison:
+    """A run beside published figures."""
+
+    source: str
+    """The file's name."""
+    run: str
+    """The run's name."""
+    rows: tuple[Beside, ...]
+    """In the order of the file."""
+    factors: tuple[str, ...]
+    """Factors of the rows."""
+    without: tuple[PublishedFigure, ...]
+    """Published figures that the run has no counterpart of."""
+    functional: bool = False
+    """The run was emulated: its figures say that it works, not how fast."""
+
+
+def parse_published(text: str, source: str) -> tuple[PublishedFigure, ...]:
+    """Read the text of a file of published figures.
+
+    Raises:
+        InputError: columns are missing or a line makes no sense; every problem at once.
+    """
+    reader = csv.DictReader(io.StringIO(text), strict=True)
+    problems: list[Problem] = []
+    figures: list[PublishedFigure] = []
+    try:
+        heads = reader.fieldnames or []
+        lacking = [name for name in FIXED if name not in heads]
+        if lacking:
+            allowed = f"the columns {', '.join(FIXED)}, and a column per factor"
+            seen = f"no column {', '.join(lacking)}"
+            raise InputError([Problem(f"{source}:1", "reading published figures", seen, allowed)])
+        for row in reader:
+            made = _figure(row, f"{source}:{reader.line_num}")
+            if isinstance(made, Problem):
+                problems.append(made)
+            else:
+                figures.append(made)
+    except csv.Error as error:
+        problems.append(
+            Problem(f"{source}:{reader.line_num}", "reading published figures", str(error), "CSV")
+        )
+    if problems or not figures:
+        nothing = Problem(source, "reading published figures", "no line with a figure", "at least one")
+        raise InputError(problems or [nothing])
+    return tuple(figures)
+
+
+def lay_beside(
+    figures: Sequence[PublishedFigure],
+    source: str,
+    run: str,
+    plan: Plan,
+    analysis: Analysis,
+    *,
+    functional: bool = False,
+) -> PublishedComparison:
+    """Find for each published figure the run's own of every cell that has its labels.
+
+    Raises:
+        InputError: the run has a counterpart of none of them.
+    """
+    rows: list[Beside] = []
+    without: list[PublishedFigure] = []
+    for figure in figures:
+        own = [estimate for estimate in analysis.estimates if _matches(estimate, figure)]
+        rows += (_beside(figure, estimate, figures, plan, analysis) for estimate in own)
+        if not own:
+            without.append(figure)
+    if not rows:
+        first = figures[0]
+        seen = f"no cell of {run} for any figure, the first being {first.measure} {first.metric} of {dict(first.cell)}"
+        allowed = "a run with measures, metrics, factors and labels of the same names"
+        raise InputError([Problem(source, "laying published figures beside a run", seen, allowed)])
+    factors = tuple(dict.fromkeys(name for row in rows for name in row.cell))
+    return PublishedComparison(
+        source=source,
+        run=run,
+        rows=tuple(rows),
+        factors=factors,
+        without=tuple(without),
+        functional=functional,
+    )
+
+
+def _figure(row: Mapping[str, str | None], place: str) -> PublishedFigure | Problem:
+    doing = "reading a published figure"
+    words = {name: (value or "").strip() for name, value in row.items() if name is not None}
+    if None in row or any(value is None for value in row.values()):
+        return Problem(place, doing, "another number of columns than the first line", "one value per column")
+    try:
+        value = float(words["value"])
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        return Problem(place, doing, words["value"], "a number")
+    if words["unit"] not in UNITS:
+        return Problem(place, doing, words["unit"], f"a unit: {', '.join(UNITS)}")
+    if words["statistic"] not in STATISTICS:
+        return Problem(place, doing, words["statistic"], ", ".join(STATISTICS))
+    unit, size = UNITS[words["unit"]]
+    return PublishedFigure(
+        measure=words["measure"],
+        metric=words["metric"],
+        statistic=words["statistic"],
+        cell={name: label for name, label in words.items() if name not in FIXED and label},
+        value=value * size,
+        unit=unit,
+    )
+
+
+def _matches(estimate: Estimate, figure: PublishedFigure) -> bool:
+    """Tell whether an estimate is of the figure's cell; factors that the file does not name are free."""
+    return (estimate.measure, estimate.metric, estimate.unit) == (
+        figure.measure,
+        figure.metric,
+        figure.unit,
+    ) and all(estimate.cell.get(name) == label for name, label in figure.cell.items())
+
+
+def _beside(
+    figure: PublishedFigure,
+    estimate: Estimate,
+    figures: Sequence[PublishedFigure],
+    plan: Plan,
+    analysis: Analysis,
+) -> Beside:
+    reference = {name: label for name, label in plan.baseline.items() if name in figure.cell}
+    at = {**figure.cell, **reference}
+    own_at = {**estimate.cell, **reference}
+    published_at = next(_values(figures, figure, at), None) if reference else None
+    measured_at = next(
+        (
+            _statistic(other, figure.statistic)
+            for other in analysis.estimates
+            if (other.measure, other.metric) == (figure.measure, figure.metric) and other.cell == own_at
+        ),
+        None,
+    )
+    measured = _statistic(estimate, figure.statistic)
+    return Beside(
+        measure=figure.measure,
+        metric=figure.metric,
+        statistic=figure.statistic,
+        cell=estimate.cell,
+        unit=figure.unit,
+        published=figure.value,
+        measured=measured,
+        published_ratio=_ratio(figure.value, published_at),
+        measured_ratio=_ratio(measured, measured_at if reference else None),
+    )
+
+
+def _values(
+    figures: Sequence[PublishedFigure], like: PublishedFigure, cell: Mapping[str, str]
+) -> Iterator[float]:
+    for other in figures:
+        same = (other.measure, other.metric, other.statistic) == (like.measure, like.metric, like.statistic)
+        if same and other.cell == cell:
+            yield other.value
+
+
+def _statistic(estimate: Estimate, name: Statistic) -> float:
+    return {"mean": estimate.mean, "min": estimate.min, "max": estimate.max, "median": estimate.median}[name]
+
+
+def _ratio(value: float, reference: float | None) -> float | None:
+    return value / reference if reference else None

@@ -1,0 +1,111 @@
+"""image build, list, remove: what guests are started from."""
+
+import json
+import sys
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from iolab.agent.transport import find_agent
+from iolab.cli.console import complain, console, say
+from iolab.errors import ExitCode, InputError, Problem
+from iolab.image import Image, build, build_qemu, default_cache, find_cached_qemu, read_recipe
+from iolab.units import format_bytes
+
+QEMU = "qemu"
+"""What is asked for like a flavour, and is a newer QEMU."""
+
+group = typer.Typer()
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands."""
+    group.command("build")(build_images)
+    group.command("list")(list_images)
+    group.command("remove")(remove_images)
+    app.add_typer(group, name="image", help="Build, list and remove what guests are started from.")
+
+
+def build_images(
+    flavours: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[FLAVOUR]...", help="linux, nested, xen; qemu: a newer QEMU.", show_default=False
+        ),
+    ] = None,
+    renew: Annotated[bool, typer.Option("--renew", help="Build anew, with the packages of today.")] = False,
+) -> int:
+    """Build guest images (linux, if none is named) where the cache lacks them."""
+    known = [*(flavour.name for flavour in read_recipe().flavours), QEMU]
+    wanted = flavours or known[:1]
+    if wrong := [name for name in wanted if name not in known]:
+        # Told before minutes are spent on the right ones.
+        doing, allowed = "choosing what to build", ", ".join(known)
+        raise InputError([Problem("image build", doing, repr(name), allowed) for name in wrong])
+    for name in wanted:
+        if name == QEMU:
+            emulator = build_qemu(complain, renew=renew)
+            say(f"qemu {'.'.join(map(str, emulator.version))}: {emulator.program}")
+        else:
+            image = build(name, find_agent(), complain, renew=renew)
+            say(f"{_describe(image)}: {image.folder}")
+    return ExitCode.DONE
+
+
+def list_images(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> int:
+    """List what is in the cache, the newest first."""
+    cache = default_cache()
+    images = cache.list_images()
+    emulators = find_cached_qemu(cache)
+    if as_json:
+        document = {
+            "schema": 1,
+            "images": [{"folder": str(image.folder), **asdict(image.manifest)} for image in images],
+            "qemu": [{"program": str(one.program), "version": list(one.version)} for one in emulators],
+        }
+        json.dump(document, sys.stdout, indent=1)
+        say("")
+        return ExitCode.DONE
+    if not images and not emulators:
+        say(f"nothing in {cache.folder}; `iolab image build` makes an image")
+        return ExitCode.DONE
+    table = Table("flavour", "digest", "kernel", "size", "built", box=None)
+    for image in images:
+        manifest = image.manifest
+        size = format_bytes(image.size_bytes)
+        table.add_row(manifest.flavour, manifest.digest, manifest.kernel_release, size, manifest.built)
+    for emulator in emulators:
+        table.add_row(QEMU, ".".join(map(str, emulator.version)), "", "", "")
+    console().print(table)
+    return ExitCode.DONE
+
+
+def remove_images(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[IMAGE]...", help="Flavour, digest or its beginning; qemu.", show_default=False
+        ),
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All images, and the newer QEMU.")] = False,
+) -> int:
+    """Remove images from the cache, with the layers that no other image needs."""
+    if bool(names) == everything:
+        seen = "both" if names else "neither"
+        allowed = "names of images, or --all"
+        raise InputError([Problem("image remove", "choosing what to remove", seen, allowed)])
+    cache = default_cache()
+    with cache.locked(complain):
+        chosen = cache.list_images() if everything else cache.choose(tuple(set(names or ()) - {QEMU}))
+        freed = cache.remove(chosen, emulators=everything or QEMU in (names or ()))
+    for image in chosen:
+        say(f"removed {_describe(image)}")
+    say(f"freed {format_bytes(freed)}")
+    return ExitCode.DONE
+
+
+def _describe(image: Image) -> str:
+    manifest = image.manifest
+    return f"{manifest.flavour} {manifest.digest} (kernel {manifest.kernel_release}, {format_bytes(image.size_bytes)})"

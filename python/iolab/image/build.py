@@ -1,0 +1,226 @@
+"""Build a guest image: a layer with the kernel, a layer with the root, and the agent on top.
+
+Layers are shared: a new agent costs seconds and no network, another flavour only its root.
+"""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from iolab.clock import Clock, SystemClock
+from iolab.errors import UnsupportedError
+from iolab.image import cpio, layers
+from iolab.image.cache import MANIFEST, UNFINISHED, Cache, Image, Manifest, default_cache, write_manifest
+from iolab.image.kernel import is_static_program
+from iolab.image.packages import OS_RELEASE, Archive, Distribution, find_sources, read_distribution
+from iolab.image.programs import demand, run
+from iolab.image.recipe import Digests, Flavour, Recipe, hash_bytes, hash_file, name_layers, read_recipe
+
+PROGRAMS = (
+    "apt-get", "apt-cache", "dpkg-deb", "mmdebstrap", "mksquashfs", "unsquashfs", "depmod", "setpriv", "unshare",
+)  # fmt: skip
+ROOM_BYTES = 1_500_000_000
+"""What the largest flavour needs in the cache while it is built, layers and all."""
+Tell = Callable[[str], None]
+"""Takes one line about what is being done."""
+
+
+def build(
+    flavour: str,
+    agent_path: Path,
+    tell: Tell = lambda _: None,
+    *,
+    renew: bool = False,
+    cache: Cache | None = None,
+    clock: Clock | None = None,
+) -> Image:
+    """Return the image of a flavour with this agent inside, building what the cache lacks.
+
+    `renew` builds all of it anew, with the packages of today.
+
+    Raises:
+        InputError: no such flavour.
+        UnsupportedError: this computer cannot build it; says why and what to install.
+    """
+    cache = cache or default_cache()
+    recipe = read_recipe()
+    wanted = recipe.flavour(flavour)
+    distribution = read_distribution(OS_RELEASE.read_text(encoding="utf-8"))
+    agent = _read_agent(agent_path)
+    digests = name_layers(recipe, wanted, distribution.suite, hash_file(agent_path))
+    if not renew and (image := cache.find(digests.image)) is not None:
+        return image
+    demand([*PROGRAMS, *(["newuidmap"] if os.geteuid() else [])], "building a guest image")
+    with cache.locked(tell):
+        if not renew and (image := cache.find(digests.image)) is not None:
+            return image
+        _check_room(cache)
+        job = _Build(cache, recipe, wanted, distribution, digests, tell, clock or SystemClock())
+        return job.run(agent, renew)
+
+
+def find(flavour: str, agent_path: Path | None = None, *, cache: Cache | None = None) -> Image | None:
+    """Return the built image of a flavour by today's recipe: with this agent inside, or the newest with any.
+
+    Raises:
+        InputError: no such flavour.
+    """
+    cache = cache or default_cache()
+    recipe = read_recipe()
+    wanted = recipe.flavour(flavour)
+    for image in cache.list_images():
+        agent_sha256 = image.manifest.agent_sha256 if agent_path is None else hash_file(agent_path)
+        digest = name_layers(recipe, wanted, image.manifest.suite, agent_sha256).image
+        if image.manifest.digest == digest:
+            return image
+    return None
+
+
+class _Build:
+    """One build: what is wanted, and where it goes."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        recipe: Recipe,
+        flavour: Flavour,
+        distribution: Distribution,
+        digests: Digests,
+        tell: Tell,
+        clock: Clock,
+    ) -> None:
+        self._cache = cache
+        self._recipe = recipe
+        self._flavour = flavour
+        self._distribution = distribution
+        self._digests = digests
+        self._tell = tell
+        self._clock = clock
+        self._kernel = cache.layers / digests.kernel
+        self._root = cache.layers / digests.root
+
+    def run(self, agent: bytes, renew: bool) -> Image:
+        """Make the layers that are missing (all, to renew), then the image."""
+        begin_ns = self._clock.now_ns()
+        lacking = [layer for layer in (self._kernel, self._root) if renew or not layer.is_dir()]
+        if lacking:
+            with self._archive() as archive:
+                for layer in lacking:
+                    self._make_layer(layer, archive)
+        self._tell("putting the image together")
+        target = self._cache.images / self._digests.image
+        with self._cache.new_folder(target) as folder:
+            self._assemble(folder, agent)
+            write_manifest(folder, self._describe(folder, agent, begin_ns))
+        image = self._cache.find(self._digests.image)
+        assert image is not None
+        return image
+
+    @contextmanager
+    def _archive(self) -> Iterator[Archive]:
+        self._tell("fetching the lists of packages")
+        self._cache.layers.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=UNFINISHED, dir=self._cache.layers) as folder:
+            archive = Archive(Path(folder), find_sources(self._distribution.suite))
+            archive.update()
+            yield archive
+
+    def _make_layer(self, layer: Path, archive: Archive) -> None:
+        with self._cache.new_folder(layer) as folder:
+            if layer == self._kernel:
+                self._tell("fetching and taking apart the kernel")
+                layers.build_kernel(archive, self._recipe, folder)
+            else:
+                self._tell(f"building the root of {self._flavour.name}: half a minute or more")
+                layers.build_root(archive, self._distribution, self._flavour, folder)
+
+    def _assemble(self, folder: Path, agent: bytes) -> None:
+        for source in (self._kernel / layers.VMLINUX, self._root / layers.ROOT, self._root / layers.XEN):
+            if source.exists():
+                os.link(source, folder / source.name)
+        kernel = layers.read_kernel(self._kernel)
+        packages = [*(self._root / layers.PACKAGES).read_text(encoding="utf-8").split(), kernel.package]
+        lines = "".join(f"{line}\n" for line in sorted(packages))
+        (folder / layers.PACKAGES).write_text(lines, encoding="utf-8")
+        early = [(path.name, path.read_bytes()) for path in sorted((self._kernel / layers.EARLY).iterdir())]
+        (folder / "initrd").write_bytes(pack_initrd(agent, early))
+        shutil.copyfile(self._kernel / layers.MODULES, folder / layers.MODULES)
+        self._add_boot(folder)
+
+    def _add_boot(self, folder: Path) -> None:
+        # A guest starts guests of its own from its own disks: kernel and first stage lie on the second.
+        with tempfile.TemporaryDirectory(dir=folder) as work:
+            boot = Path(work) / "boot"
+            boot.mkdir(mode=0o755)
+            for name in ("initrd", layers.VMLINUX):
+                os.link(folder / name, boot / name)
+            argv: list[str | Path] = [
+                "mksquashfs",
+                boot,
+                folder / layers.MODULES,
+                "-keep-as-directory",
+                "-all-root",
+                *layers.SQUASH[4:],
+            ]
+            run(argv, "adding kernel and first stage to the disk of modules")
+
+    def _describe(self, folder: Path, agent: bytes, begin_ns: int) -> Manifest:
+        kernel = layers.read_kernel(self._kernel)
+        files = [path for path in sorted(folder.iterdir()) if path.name != MANIFEST]
+        return Manifest(
+            digest=self._digests.image,
+            flavour=self._flavour.name,
+            suite=self._distribution.suite,
+            architecture=self._distribution.architecture,
+            kernel_release=kernel.release,
+            kernel_version=kernel.version,
+            agent_sha256=hash_bytes(agent),
+            kernel_layer=self._digests.kernel,
+            root_layer=self._digests.root,
+            features=kernel.features,
+            sizes_bytes={path.name: path.stat().st_size for path in files},
+            packages_sha256=hash_file(folder / layers.PACKAGES),
+            built=self._clock.wall().isoformat(timespec="seconds"),
+            build_s=round((self._clock.now_ns() - begin_ns) / 1e9, 1),
+        )
+
+
+def pack_initrd(agent: bytes, modules: list[tuple[str, bytes]]) -> bytes:
+    """Return the first stage: the agent as /init, the modules, and the list that says their order."""
+    listed = "".join(f"/iolab/modules/{name}\n" for name, _ in modules)
+    return cpio.pack(
+        [
+            *(cpio.folder(path) for path in ("dev", "proc", "sys", "run", "root", "iolab", "iolab/modules")),
+            cpio.character_device("dev/console", 5, 1),
+            cpio.file("init", agent, executable=True),
+            cpio.file("iolab/modules.list", listed.encode()),
+            *(cpio.file(f"iolab/modules/{name}", content) for name, content in modules),
+        ]
+    )
+
+
+def _read_agent(path: Path) -> bytes:
+    try:
+        agent = path.read_bytes()
+    except OSError as error:
+        raise UnsupportedError(
+            f"building a guest image: reading the agent {path}: {error.strerror}; run `make setup`"
+        ) from error
+    if not is_static_program(agent):
+        raise UnsupportedError(
+            f"building a guest image: {path} is no static program, and a guest has no libraries when it starts; "
+            "run `make setup`, or name another agent in IOLAB_AGENT"
+        )
+    return agent
+
+
+def _check_room(cache: Cache) -> None:
+    free = shutil.disk_usage(cache.folder).free
+    if free < ROOM_BYTES:
+        raise UnsupportedError(
+            f"building a guest image: {free / 1e6:.0f} MB are free in {cache.folder}; {ROOM_BYTES / 1e6:.0f} MB are "
+            "needed: `iolab image list` shows what can be removed, XDG_CACHE_HOME names another place"
+        )

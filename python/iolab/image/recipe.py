@@ -1,0 +1,113 @@
+"""The recipe of guest images: which packages make which flavour, and the digests by which a built one is known.
+
+Reads guest/recipe.toml, nothing else; builds nothing.
+"""
+
+import hashlib
+import json
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from iolab.errors import InputError, Problem
+
+RECIPE = Path(__file__).with_name("recipe.toml")
+XEN_BLOCK = Path(__file__).with_name("xen-block.sh")
+"""Takes the place of the script that connects block devices to Xen's domains."""
+DIGEST_LETTERS = 16
+"""Of a folder's name: 64 bits, far more than one cache holds images."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flavour:
+    """One kind of guest."""
+
+    name: str
+    """As an experiment names it."""
+    packages: tuple[str, ...]
+    """Debian packages of its root, sorted."""
+    xen: str | None
+    """Package that depends on the Xen hypervisor and its tools; None: no Xen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What images are made of."""
+
+    format: int
+    """Version of the way of building."""
+    kernel_package: str
+    """Package that depends on the kernel itself."""
+    early_modules: tuple[str, ...]
+    """Kernel modules of the first stage."""
+    flavours: tuple[Flavour, ...]
+    """Every flavour, as written."""
+
+    def flavour(self, name: str) -> Flavour:
+        """Return a flavour by name.
+
+        Raises:
+            InputError: there is none of that name.
+        """
+        for flavour in self.flavours:
+            if flavour.name == name:
+                return flavour
+        allowed = ", ".join(flavour.name for flavour in self.flavours)
+        raise InputError([Problem("image", "looking for the flavour of a guest image", repr(name), allowed)])
+
+
+@dataclass(frozen=True, slots=True)
+class Digests:
+    """Names of what one image is built from."""
+
+    kernel: str
+    """Of the layer with kernel and modules."""
+    root: str
+    """Of the layer with the root file system."""
+    image: str
+    """Of the image: both layers and the agent."""
+
+
+def read_recipe(path: Path = RECIPE) -> Recipe:
+    """Return the recipe that came with this program."""
+    document = tomllib.loads(path.read_text(encoding="utf-8"))
+    groups = TypeAdapter(dict[str, tuple[str, ...]]).validate_python(document["packages"])
+    return Recipe(
+        format=document["format"],
+        kernel_package=document["kernel"]["package"],
+        early_modules=tuple(document["kernel"]["early"]),
+        flavours=tuple(
+            _read_flavour(name, written, groups) for name, written in document["flavours"].items()
+        ),
+    )
+
+
+def _read_flavour(name: str, written: dict[str, Any], groups: dict[str, tuple[str, ...]]) -> Flavour:
+    packages = {package for group in written["packages"] for package in groups[group]}
+    return Flavour(name, tuple(sorted(packages)), written.get("xen"))
+
+
+def name_layers(recipe: Recipe, flavour: Flavour, suite: str, agent_sha256: str) -> Digests:
+    """Return the digests of an image and its layers; they change when what they are made of does."""
+    kernel = _digest("kernel", recipe.format, suite, recipe.kernel_package, *recipe.early_modules)
+    script = "" if flavour.xen is None else hash_file(XEN_BLOCK)
+    root = _digest("root", recipe.format, suite, flavour.xen, script, *flavour.packages)
+    return Digests(kernel, root, _digest("image", flavour.name, kernel, root, agent_sha256))
+
+
+def hash_bytes(content: bytes) -> str:
+    """Return the SHA-256 of bytes [hexadecimal]."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def hash_file(path: Path) -> str:
+    """Return the SHA-256 of a file's content [hexadecimal]."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _digest(*parts: str | int | None) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:DIGEST_LETTERS]

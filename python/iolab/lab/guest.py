@@ -1,0 +1,113 @@
+"""What a guest is, as a value: from this its command line, its parent's part and its cards are made.
+
+Nothing here knows where an image or a hypervisor lies; that is found on the host when the guest starts.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from iolab.experiment.machines import NicKind
+
+Engine = Literal["qemu", "xen"]
+Accel = Literal["auto", "kvm", "tcg"]
+
+
+@dataclass(frozen=True, slots=True)
+class TapBackend:
+    """A tap device that the parent's agent opens and passes on; it lives as long as the guest."""
+
+    netns: str | None
+    """Network namespace of the parent's kernel that it lives in; None: the kernel's own."""
+    interface: str
+    """Its name there."""
+    vhost: bool = False
+    """True: frames are carried by the kernel's vhost thread."""
+    bridge: str | None = None
+    """Bridge that the engine itself must put it on (Xen's toolstack); None: a resource does, or there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class MacvtapBackend:
+    """A macvtap that stands already; the parent's agent opens its node."""
+
+    netns: str | None
+    """Network namespace of the parent's kernel that it lives in."""
+    interface: str
+    """Its name there."""
+    vhost: bool = False
+    """True: frames are carried by the kernel's vhost thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class VhostUserBackend:
+    """A user-space switch on the parent, reached through a socket of shared memory."""
+
+    socket: str
+    """Name of the socket in the guest's scratch folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionBackend:
+    """A virtual function of a card of the parent, given to the guest as it is (SR-IOV, vfio-pci)."""
+
+    interface: str
+    """The card's physical function on the parent."""
+    index: int
+    """Which of its virtual functions, from 0."""
+
+
+Backend = TapBackend | MacvtapBackend | VhostUserBackend | FunctionBackend
+
+
+@dataclass(frozen=True, slots=True)
+class GuestNic:
+    """One network card of a guest."""
+
+    name: str
+    """The interface's name inside the guest, which is the port's."""
+    mac: str
+    """Its address, by which the guest finds it."""
+    kind: NicKind
+    """What the guest sees, and what carries its frames."""
+    backend: Backend
+    """The parent's end."""
+    queues: int = 1
+    """Queue pairs."""
+    rx_ring: int | None = None
+    """Receive ring where only the hypervisor can set it (virtio); None: as it is made [descriptors]."""
+    tx_ring: int | None = None
+    """Transmit ring, likewise [descriptors]."""
+
+
+@dataclass(frozen=True, slots=True)
+class GuestDisk:
+    """A file or block device of the parent that the guest sees as a disk."""
+
+    path: str
+    """Where it lies on the parent."""
+    bus: Literal["virtio-blk", "virtio-scsi", "ide", "nvme", "pvscsi"] = "virtio-blk"
+    """How the guest sees it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guest:
+    """A virtual machine as it is to be started; a change of anything here is another guest."""
+
+    name: str
+    """The machine's name."""
+    engine: Engine
+    """What runs it."""
+    image: str
+    """Flavour of the guest image: linux, nested, xen; or what the experiment names."""
+    memory_bytes: int
+    """Of the guest [bytes]."""
+    cpus: int
+    """Virtual CPUs."""
+    accel: Accel
+    """As asked; what was used is found when it starts."""
+    nics: tuple[GuestNic, ...]
+    """In the order of the links."""
+    disks: tuple[GuestDisk, ...] = ()
+    """Beside those of its image."""
+    domains_bytes: int = 0
+    """Memory kept for the domains of its own hypervisor (Xen) [bytes]."""

@@ -1,0 +1,182 @@
+"""What the parts of a lab need of the kernels they are on: this computer's, other hosts', those of guest images."""
+
+from collections.abc import Iterator
+
+from iolab.experiment.experiment import Lab
+from iolab.experiment.links import Shape
+from iolab.experiment.machines import Machine, Vm
+from iolab.lab.cards import DRIVERS, VHOST, card_ports, image_of
+from iolab.lab.compose import compose
+from iolab.lab.kernels import HERE, has_kernel, kernel_of, parent_kernel
+from iolab.lab.lacking import IMAGE, OTHER_HOST, Need, NeedKind
+from iolab.lab.meeting import Join, guest_at, home_of, is_card, is_macvtap, join_of, own_ends
+from iolab.lab.ports import offload_switches
+from iolab.lab.topology import Port, Topology, make_topology
+
+
+def joining_needs(lab: Lab) -> tuple[Need, ...]:
+    """Return what machines and links need of the kernels they are on, each once.
+
+    Raises:
+        InputError: names or addresses clash, or ends are on kernels that do not meet.
+    """
+    if wrong := tuple(_cables(lab)):
+        return wrong
+    compose(lab)
+    topology = make_topology(lab)
+    found: list[Need] = []
+    for name, machine in lab.machines.items():
+        found += _machine(lab, name, machine)
+        if isinstance(machine, Vm):
+            found += _guest(lab, topology, name, machine)
+    for name in lab.links:
+        found += _link(lab, topology, name)
+    for port in topology.ports():
+        found += _names(lab, port)
+    return tuple(dict.fromkeys(found))
+
+
+def where(lab: Lab, kernel: str) -> str:
+    """Return who must have what is needed on a kernel."""
+    if kernel == HERE:
+        return ""
+    return f"{IMAGE}{image_of(lab, kernel)}" if lab.machines[kernel].kind == "vm" else f"{OTHER_HOST}{kernel}"
+
+
+def _machine(lab: Lab, name: str, machine: Machine) -> Iterator[Need]:
+    what, there = f"machine {name}", where(lab, kernel_of(lab, name))
+    if machine.forward == "xdp":
+        yield Need(NeedKind.ROOT, "XDP programs", f"forward: xdp of {what}", there)
+    if machine.forward == "bridge":
+        yield Need(NeedKind.FEATURE, "link:bridge", f"forward: bridge of {what}", there, (name,))
+    for setting in machine.settings:
+        if machine.kind == "netns" and setting.startswith("net.core.") and setting not in PER_NETNS:
+            yield Need(NeedKind.WHOLE_KERNEL, setting, f"setting {setting} of {what}")
+        if not setting.startswith("net."):
+            yield Need(NeedKind.ROOT, setting, f"setting {setting} of {what}", there)
+
+
+def _guest(lab: Lab, topology: Topology, name: str, machine: Vm) -> Iterator[Need]:
+    """Give what a guest needs of its parent, and of its image."""
+    what, parent = f"machine {name}", parent_kernel(lab, name)
+    there, image = where(lab, parent), f"{IMAGE}{image_of(lab, name)}"
+    if parent == HERE:
+        yield Need(NeedKind.IMAGE, image_of(lab, name), what)
+    elif not has_kernel(lab.machines[parent]) or lab.machines[parent].kind == "host":
+        yield Need(NeedKind.BUILT, "guests on other hosts", what)
+    elif (flavour := image_of(lab, parent)) in HYPERVISORS and machine.engine not in HYPERVISORS[flavour]:
+        wanted = next(name for name, engines in HYPERVISORS.items() if machine.engine in engines)
+        seen = f"its parent {parent} has the image {flavour}, which does not start guests of engine {machine.engine}"
+        yield Need(NeedKind.SENSE, f"{seen}; give {parent} `image: {wanted}`", what)
+    if machine.engine == "xen":
+        yield Need(NeedKind.PROGRAM, "xl", what, there)
+        yield Need(NeedKind.FEATURE, "xen:netback", what, there)
+        return
+    yield Need(NeedKind.PROGRAM, QEMU, what, there)
+    if not card_ports(lab, topology, name):
+        return
+    card = f"nic: {machine.nic} of {what}"
+    if not is_macvtap(machine):
+        yield Need(NeedKind.FEATURE, "link:tun", card, there)
+    elif parent == HERE:
+        yield Need(NeedKind.ROOT, "link:macvtap", card)
+    if machine.nic in VHOST:
+        around = [machine for link in lab.links for machine in _machines_of(lab, link)
+                  if name in _machines_of(lab, link)]  # fmt: skip
+        yield Need(NeedKind.FEATURE, "device:vhost-net", card, there, tuple(dict.fromkeys(around)))
+    driver = "virtio-net" if DRIVERS[machine.nic] == "virtio_net" else machine.nic
+    yield Need(NeedKind.FEATURE, f"nic:{driver}", card, image)
+
+
+def _link(lab: Lab, topology: Topology, name: str) -> Iterator[Need]:
+    link, what = lab.links[name], f"link {name}"
+    if link.cable:
+        yield from _cable(lab, topology, name)
+        return
+    there, join = where(lab, home_of(lab, name)), join_of(lab, name)
+    machines = _machines_of(lab, name)
+    cards = [end for end in own_ends(lab, name) if is_card(lab, end)]
+    for program in ("ip", "tc"):
+        yield Need(NeedKind.PROGRAM, program, what, there)
+    if join is not Join.TAP and (join is Join.MACVTAP or len(cards) < len(own_ends(lab, name))):
+        yield Need(NeedKind.FEATURE, "link:veth", what, there, machines)
+    if join in (Join.BRIDGE, Join.CHILDREN):
+        yield Need(NeedKind.FEATURE, "link:bridge", what, there, machines)
+    for end in cards:
+        guest = guest_at(lab, end)
+        if is_macvtap(guest):
+            yield Need(NeedKind.FEATURE, "link:macvtap", f"nic: {guest.nic} of {end}", there, machines)
+    yield from _ends(lab, topology, name)
+    if link.shape is not None:
+        yield from _shape(lab, f"shape on {what}", link.shape)
+    if join is Join.PAIR and all(lab.machines[machine].kind == "host" for machine in machines):
+        yield Need(NeedKind.BUILT, "a link from this computer to itself", what)
+
+
+def _cable(lab: Lab, topology: Topology, name: str) -> Iterator[Need]:
+    """Give what a cable needs of each of its hosts."""
+    link, what = lab.links[name], f"link {name}"
+    for kernel in dict.fromkeys(kernel_of(lab, machine) for machine in _machines_of(lab, name)):
+        yield Need(NeedKind.ROOT, "cable", f"cable of {what}", where(lab, kernel))
+        for program in ("ip", "tc"):
+            yield Need(NeedKind.PROGRAM, program, what, where(lab, kernel))
+    yield from _ends(lab, topology, name)
+    if link.shape is not None:
+        yield from _shape(lab, f"shape on {what}", link.shape)
+
+
+def _ends(lab: Lab, topology: Topology, name: str) -> Iterator[Need]:
+    """Give what the ends of a link need, each of its own kernel."""
+    link, what = lab.links[name], f"link {name}"
+    ports = [port for port in topology.ports() if port.link == name]
+    for kernel in dict.fromkeys(port.kernel for port in ports):
+        own = tuple(dict.fromkeys(port.machine for port in ports if port.kernel == kernel))
+        if link.vlan is not None:
+            yield Need(NeedKind.FEATURE, "link:vlan", f"vlan {link.vlan} on {what}", where(lab, kernel), own)
+        if offload_switches(link.offload):
+            yield Need(NeedKind.PROGRAM, "ethtool", f"offload on {what}", where(lab, kernel))
+
+
+def _shape(lab: Lab, what: str, shape: Shape) -> Iterator[Need]:
+    machine = shape.at.partition(".")[0]
+    there = where(lab, kernel_of(lab, machine))
+    if shape.qdisc in ("htb", "tbf", "fq", "etf"):
+        yield Need(NeedKind.FEATURE, f"qdisc:{shape.qdisc}", what, there, (machine,))
+    if any(one.src or one.dst for one in shape.classes.values()):
+        yield Need(NeedKind.FEATURE, "filter:u32", f"classes of {what}", there, (machine,))
+
+
+def _machines_of(lab: Lab, link: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(end.partition(".")[0] for end in lab.links[link].ends))
+
+
+def _cables(lab: Lab) -> Iterator[Need]:
+    """Tell of cables that cannot be: they are plugged into computers."""
+    for name, link in lab.links.items():
+        for machine in _machines_of(lab, name):
+            kind = lab.machines[machine].kind
+            if link.cable and kind != "host":
+                reason = f"{machine} is of kind {kind}; a cable joins interfaces of machines of kind host"
+                yield Need(NeedKind.SENSE, reason, f"cable of link {name}")
+
+
+def _names(lab: Lab, port: Port) -> Iterator[Need]:
+    """Give the names that must be free, or must be there, in the own namespace of this computer or another host."""
+    if port.netns is not None or (port.kernel != HERE and lab.machines[port.kernel].kind == "vm"):
+        return
+    there = where(lab, port.kernel)
+    kind = NeedKind.INTERFACE if join_of(lab, port.link) is Join.CABLE else NeedKind.FREE_NAME
+    yield Need(kind, port.name, f"port {port.ref}", there)
+    if port.bridge:
+        yield Need(NeedKind.FREE_NAME, port.bridge, f"the bridge of machine {port.machine}", there)
+
+
+QEMU = "qemu-system-x86_64"
+HYPERVISORS: dict[str, tuple[str, ...]] = {"linux": (), "nested": ("qemu",), "xen": ("xen",)}
+"""Flavour of our images to the engines that it has; others are what their makers made them."""
+PER_NETNS = tuple(
+    f"net.core.{name}"
+    for name in ("somaxconn", "optmem_max", "txrehash", "tstamp_allow_data", "rps_default_mask", "xfrm_acq_expires",
+                 "xfrm_aevent_etime", "xfrm_aevent_rseqth", "xfrm_larval_drop")
+)  # fmt: skip
+"""Settings of net.core that a namespace may write (Linux 6.18; the others are read-only there, or absent)."""

@@ -1,0 +1,42 @@
+"""Which kernel each machine of a lab lives on, and how kernels contain each other. Pure."""
+
+from collections.abc import Mapping
+
+from iolab.experiment.experiment import Lab
+from iolab.experiment.machines import Machine
+
+HERE = ""
+"""The kernel of this computer."""
+
+
+def has_kernel(machine: Machine) -> bool:
+    """Tell whether a machine runs a kernel, and so an agent, of its own."""
+    return machine.kind == "vm" or (machine.kind == "host" and machine.ssh is not None)
+
+
+def kernel_of(lab: Lab, machine: str) -> str:
+    """Return the machine whose kernel this machine's interfaces are in; `HERE` for this computer."""
+    found = lab.machines[machine]
+    if has_kernel(found):
+        return machine
+    return HERE if found.on is None else kernel_of(lab, found.on)
+
+
+def parent_kernel(lab: Lab, machine: str) -> str:
+    """Return the kernel that a virtual machine is started on; `HERE` for this computer."""
+    parent = lab.machines[machine].on
+    return HERE if parent is None else kernel_of(lab, parent)
+
+
+def kernels(lab: Lab) -> tuple[str, ...]:
+    """Return every kernel of a lab, each after its parent; `HERE` first."""
+    parents: Mapping[str, str] = {
+        name: parent_kernel(lab, name) for name, machine in lab.machines.items() if has_kernel(machine)
+    }
+    ordered: dict[str, None] = {HERE: None}
+    while len(ordered) <= len(parents):
+        known = len(ordered)
+        ordered |= {name: None for name, parent in parents.items() if parent in ordered}
+        if len(ordered) == known:
+            break  # parents in a circle: told of where references are checked
+    return tuple(ordered)

@@ -1,0 +1,156 @@
+"""One thing that a cell needs, and whether a host has it: what is lacking is told in words that say what to do."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from iolab.lab.facts import Facts
+
+
+class NeedKind(StrEnum):
+    """What kind of thing is needed."""
+
+    BUILT = "built"
+    """A part of iolab that is not built yet: lacking everywhere."""
+    FEATURE = "feature"
+    """A kernel feature, by its name in the facts."""
+    PROGRAM = "program"
+    """An installed program."""
+    ROOT = "root"
+    """An agent that runs as root, not in namespaces of an ordinary user."""
+    WHOLE_KERNEL = "whole-kernel"
+    """A setting that no namespace has of its own: lacking everywhere."""
+    FREE_NAME = "free-name"
+    """An interface name that the computer itself does not use."""
+    INTERFACE = "interface"
+    """An interface that the computer has."""
+    IMAGE = "image"
+    """A guest image, by its flavour."""
+    SENSE = "sense"
+    """A choice that goes together with the others; the name says why it does not: lacking everywhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """One thing that a cell needs."""
+
+    kind: NeedKind
+    """What kind of thing."""
+    name: str
+    """Which one."""
+    purpose: str
+    """What for, in the words of the file: "vlan 100 on link lan"."""
+    where: str = ""
+    """Who must have it: "" this computer, "image:linux" a guest with that image, "host:pc6" another host."""
+    machines: tuple[str, ...] = ()
+    """The machines that could be put elsewhere, where it is lacking."""
+
+
+def lacking_of(found: Iterable[Need], facts: Facts) -> str | None:
+    """Return everything that is lacking, in one line; None where all needs are met."""
+    later: dict[str, list[str]] = {}
+    reasons: dict[str, None] = {}
+    for need in dict.fromkeys(found):
+        reason = lacking(need, facts)
+        if need.kind is NeedKind.BUILT:
+            later.setdefault(need.name, []).append(need.purpose)
+        elif reason:
+            reasons[reason] = None
+    if later:
+        parts = (f"{name} ({', '.join(purposes)})" for name, purposes in later.items())
+        reasons = {f"not yet in this version of iolab: {', '.join(parts)}": None} | reasons
+    return "; ".join(reasons) or None
+
+
+def lacking(need: Need, facts: Facts) -> str | None:
+    """Return what is lacking on a host and what to do about it; None where the need is met.
+
+    What another host has is known when it has been reached.
+    """
+    if need.where.startswith(OTHER_HOST):
+        name = need.where.removeprefix(OTHER_HOST)
+        told = lacking(replace(need, where=""), facts.hosts[name]) if name in facts.hosts else None
+        return f"{name}: {told.replace('this computer', 'it')}" if told else None
+    if need.where.startswith(IMAGE):
+        return _lacking_in_image(need, facts, need.where.removeprefix(IMAGE))
+    match need.kind:
+        case NeedKind.BUILT:
+            return f"{need.purpose}: {need.name}: not yet in this version of iolab"
+        case NeedKind.FEATURE:
+            return _lacking_feature(need, facts)
+        case NeedKind.WHOLE_KERNEL:
+            return f"{need.purpose}: it belongs to the whole kernel; give it to a machine of kind host"
+        case NeedKind.SENSE:
+            return f"{need.purpose}: {need.name}"
+        case NeedKind.PROGRAM | NeedKind.ROOT | NeedKind.IMAGE:
+            return _lacking_means(need, facts)
+        case NeedKind.FREE_NAME | NeedKind.INTERFACE:
+            return _lacking_interface(need, facts)
+
+
+def _lacking_means(need: Need, facts: Facts) -> str | None:
+    if need.kind is NeedKind.ROOT and facts.rootless:
+        doing = "open it" if need.name == "link:macvtap" else "set it"
+        return f"{need.purpose}: an ordinary user may not {doing}; run as root"
+    if need.kind is NeedKind.PROGRAM and facts.programs.get(need.name, "") is None:
+        package = PACKAGES.get(need.name, need.name)
+        return f"{need.name} is not installed; install the package {package}, or run `make setup`"
+    if need.kind is NeedKind.IMAGE and all(image.flavour != need.name for image in facts.images):
+        return f"there is no guest image {need.name} yet; run `iolab image build {need.name}`"
+    return None
+
+
+def _lacking_interface(need: Need, facts: Facts) -> str | None:
+    known = [interface.name for interface in facts.interfaces]
+    if need.kind is NeedKind.INTERFACE:
+        if need.name in known:
+            return None
+        return (
+            f"{need.purpose}: this computer has no interface {need.name}; it has {', '.join(known) or 'none'}"
+        )
+    if need.name not in known:
+        return None
+    return f"{need.purpose}: this computer has an interface {need.name} already; rename the port"
+
+
+def _lacking_in_image(need: Need, facts: Facts, flavour: str) -> str | None:
+    """Return what a guest's kernel lacks; its programs and its rights are those of the recipe."""
+    image = next((image for image in facts.images if image.flavour == flavour), None)
+    if need.kind is not NeedKind.FEATURE or image is None or image.features.get(need.name) is not False:
+        return None
+    module = MODULES.get(need.name, need.name)
+    return f"{need.purpose}: the kernel of the guest image {flavour} has no {module}; take another image"
+
+
+def _lacking_feature(need: Need, facts: Facts) -> str | None:
+    if facts.features.get(need.name) is not False:  # what could not be tried may work
+        return None
+    module = MODULES.get(need.name, need.name)
+    told = f"{need.purpose}: this kernel has no {module}; load the module"
+    if any(image.features.get(need.name) is False for image in facts.images):
+        return told
+    machines = " and ".join(f"`{name}`" for name in need.machines) or "the machine"
+    return f"{told}, or put {machines} in a vm"
+
+
+IMAGE, OTHER_HOST = "image:", "host:"
+PACKAGES = {"ip": "iproute2", "tc": "iproute2", "taskset": "util-linux", "ps": "procps",
+            "qemu-system-x86_64": "qemu-system-x86", "xl": "xen-utils"}  # fmt: skip
+"""Debian package of a program, where it has another name."""
+MODULES = {
+    "link:veth": "veth",
+    "link:bridge": "bridge",
+    "link:vlan": "8021q",
+    "link:macvtap": "macvtap",
+    "link:tun": "tun",
+    "device:vhost-net": "vhost_net",
+    "xen:netback": "xen_netback",
+    "nic:rtl8139": "8139cp",
+    "nic:virtio-net": "virtio_net",
+    "qdisc:htb": "sch_htb",
+    "qdisc:tbf": "sch_tbf",
+    "qdisc:fq": "sch_fq",
+    "qdisc:etf": "sch_etf",
+    "filter:u32": "cls_u32",
+}
+"""Kernel module of a feature."""

@@ -1,0 +1,169 @@
+"""How the ends of a link meet: on which kernel, by what, and what stands at the parent's side of a guest's card.
+
+Two namespaces get a veth pair; a guest's tap *is* the port at the other end; more ends, or two guests, get a bridge in
+a namespace of the link's own; a machine's own port and its children's get a bridge in that machine. Pure.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from hashlib import blake2b
+
+from iolab.errors import InputError, Problem
+from iolab.experiment.experiment import Lab
+from iolab.experiment.machines import Vm
+from iolab.lab.kernels import HERE, has_kernel, kernel_of, parent_kernel
+
+NAME_LIMIT = 15
+"""Longest interface name: IFNAMSIZ less the final NUL (linux/if.h)."""
+
+
+class Join(StrEnum):
+    """What joins the ends of a link."""
+
+    PAIR = "pair"
+    """A veth pair between two ports."""
+    TAP = "tap"
+    """The tap of the one guest, which is the other port."""
+    MACVTAP = "macvtap"
+    """A veth pair from the other port to a namespace of the link's own, with the guest's macvtap on it."""
+    BRIDGE = "bridge"
+    """A bridge in a namespace of the link's own."""
+    CHILDREN = "children"
+    """The bridge of the machine whose port is one of the ends, and whose children are the others."""
+    CABLE = "cable"
+    """Nothing: it is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """The parent's side of an end that is plugged in from elsewhere: a bridge's member, or what carries a macvtap."""
+
+    kernel: str
+    """The kernel it is on."""
+    netns: str | None
+    """Network namespace of that kernel; None: the kernel's own."""
+    interface: str
+    """The interface: a bridge's member, or the lower device of a macvtap between two ports."""
+    lower: str | None = None
+    """The lower device of a macvtap, where the interface itself cannot be it: it is a bridge's member."""
+    macvtap: str | None = None
+    """The macvtap; None: the guest has a tap, or the end is no guest's."""
+
+
+def others(lab: Lab, link: str, machine: str) -> tuple[str, ...]:
+    """Return the machines at the other ends of a link."""
+    ends = (end.partition(".")[0] for end in lab.links[link].ends)
+    return tuple(name for name in ends if name != machine)
+
+
+def standing_on(lab: Lab, machine: str) -> str:
+    """Return the kernel on which a machine's interfaces are plugged in from outside: a guest's on its parent's."""
+    return parent_kernel(lab, machine) if lab.machines[machine].kind == "vm" else kernel_of(lab, machine)
+
+
+def is_parent(lab: Lab, link: str, machine: str) -> bool:
+    """Tell whether all other ends of a link are children of a machine."""
+    found = others(lab, link, machine)
+    return bool(found) and all(name in lab.machines and lab.machines[name].on == machine for name in found)
+
+
+def is_card(lab: Lab, ref: str) -> bool:
+    """Tell whether a port is a card of a guest, made with it by its parent; not so a port that is for its children."""
+    machine = ref.partition(".")[0]
+    return lab.machines[machine].kind == "vm" and not _leads_down(lab, owner_of(lab, ref), machine)
+
+
+def owner_of(lab: Lab, ref: str) -> str:
+    """Return the link that makes a port; another one that it is an end of joins its machine's children to it."""
+    links = [name for name, link in lab.links.items() if ref in link.ends]
+    machine = ref.partition(".")[0]
+    return next((name for name in links if not is_parent(lab, name, machine)), links[0])
+
+
+def uplinks(lab: Lab, link: str) -> tuple[str, ...]:
+    """Return the ends of a link that another link makes: ports of the parent, to which this one joins its children."""
+    return tuple(end for end in lab.links[link].ends if owner_of(lab, end) != link)
+
+
+def own_ends(lab: Lab, link: str) -> tuple[str, ...]:
+    """Return the ends that a link makes."""
+    return tuple(end for end in lab.links[link].ends if owner_of(lab, end) == link)
+
+
+def home_of(lab: Lab, link: str) -> str:
+    """Return the kernel on which a link is made.
+
+    Raises:
+        InputError: its ends are on kernels that do not meet.
+    """
+    homes = {end: plugged_into(lab, end, link) for end in lab.links[link].ends}
+    if len(set(homes.values())) > 1:
+        seen = ", ".join(f"{end} on {kernel or 'this computer'}" for end, kernel in homes.items())
+        allowed = "machines on one parent, a machine and its own children, or `cable: true` between hosts"
+        raise InputError([Problem(f"lab.links.{link}.ends", "joining ports", seen, allowed)])
+    return next(iter(homes.values()))
+
+
+def plugged_into(lab: Lab, ref: str, link: str) -> str:
+    """Return the kernel on which an end is plugged into a link."""
+    machine = ref.partition(".")[0]
+    if has_kernel(lab.machines[machine]) and _leads_down(lab, link, machine):
+        return machine
+    return standing_on(lab, machine)
+
+
+def join_of(lab: Lab, link: str) -> Join:
+    """Return what joins the ends of a link."""
+    if lab.links[link].cable:
+        return Join.CABLE
+    if uplinks(lab, link):
+        return Join.CHILDREN
+    ends = lab.links[link].ends
+    cards = [end for end in ends if is_card(lab, end)]
+    if len(ends) > 2 or len(cards) > 1:
+        return Join.BRIDGE
+    if not cards:
+        return Join.PAIR
+    guest = guest_at(lab, cards[0])
+    if guest.engine == "xen":
+        return Join.BRIDGE  # the toolstack puts its interfaces on bridges only
+    return Join.MACVTAP if is_macvtap(guest) else Join.TAP
+
+
+def guest_at(lab: Lab, ref: str) -> Vm:
+    """Return the virtual machine whose card a port is."""
+    machine = lab.machines[ref.partition(".")[0]]
+    assert isinstance(machine, Vm)
+    return machine
+
+
+def is_macvtap(guest: Vm) -> bool:
+    """Tell whether a guest's cards are macvtaps."""
+    return guest.nic in ("macvtap", "macvtap+vhost")
+
+
+def mac_of(lab: Lab, ref: str) -> str | None:
+    """Return the Ethernet address of a port or of a machine's bridge; None: as its kernel makes it.
+
+    It is the same in every run, and told to other kernels without asking. Its first byte says that it is administered
+    locally (IEEE 802, 8.4).
+    """
+    if all(kernel_of(lab, name) == HERE for name in lab.machines):
+        return None
+    if any(ref in link.ends and link.cable for link in lab.links.values()):
+        return None
+    return "02:" + blake2b(ref.encode(), digest_size=5).digest().hex(":")
+
+
+def short_name(ref: str, role: str = "") -> str:
+    """Return an interface name made of machine.port: as it is where it is short enough, else ending in a digest."""
+    name = f"{role}{ref}"
+    if len(name) <= NAME_LIMIT:
+        return name
+    digest = blake2b(ref.encode(), digest_size=3).hexdigest()
+    return f"{name[: NAME_LIMIT - 7]}-{digest}"
+
+
+def _leads_down(lab: Lab, link: str, machine: str) -> bool:
+    """Tell whether another end of a link stands on a machine's own kernel."""
+    return any(standing_on(lab, name) == machine for name in others(lab, link, machine))

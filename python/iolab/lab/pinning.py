@@ -1,0 +1,77 @@
+"""On which CPUs of its parent each guest runs: decided here, changed while it runs. Pure: nothing is pinned."""
+
+from collections.abc import Iterator
+
+from iolab.experiment.experiment import Lab
+from iolab.experiment.machines import Vm
+from iolab.lab.kernels import HERE, parent_kernel
+from iolab.lab.placement import Placement
+from iolab.lab.resources import Expectation, GuestState, PinGuest, Reading, Resource
+from iolab.lab.shown import GuestThreads
+
+
+def pin_resources(lab: Lab, cpus: int | None, placement: Placement | None) -> Iterator[Resource]:
+    """Return where every guest's threads run; one that may run anywhere is told so, for a level may be so.
+
+    `cpus` is how many this computer has; None: not known, and `pin: auto` there means any.
+    """
+    taken: dict[str, int] = {}
+    for name, machine in lab.machines.items():
+        if not isinstance(machine, Vm):
+            continue
+        kernel = parent_kernel(lab, name)
+        free = _free(cpus_of(lab, kernel, cpus), placement if kernel == HERE else None)
+        vcpus, carriers = _chosen(machine, free, taken.get(kernel, 0))
+        if machine.pin == "auto":
+            taken[kernel] = taken.get(kernel, 0) + machine.cpus
+        yield Resource(
+            key=f"pin:{name}",
+            machine=name,
+            kernel=kernel,
+            needs=(f"vm:{name}",),
+            actions=(PinGuest(name, vcpus, carriers),),
+            expect=tuple(_expected(name, vcpus, carriers)),
+            held=True,
+        )
+
+
+def cpus_of(lab: Lab, kernel: str, here: int | None) -> int | None:
+    """Return how many CPUs a kernel has; None: not known."""
+    if kernel == HERE:
+        return here
+    machine = lab.machines[kernel]
+    return machine.cpus if isinstance(machine, Vm) else None
+
+
+def _free(cpus: int | None, placement: Placement | None) -> list[int]:
+    """Return the CPUs that guests get: not those of generator and receiver, and not CPU 0, where others are left."""
+    if cpus is None:
+        return []
+    senders = set(placement.senders.values()) if placement else set()
+    receivers = set(placement.receivers.values()) if placement else set()
+    for kept in (senders | receivers | {0}, senders | receivers, senders, set()):
+        if left := [cpu for cpu in range(cpus) if cpu not in kept]:
+            return left
+    return []
+
+
+def _chosen(machine: Vm, free: list[int], taken: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the CPU of each virtual CPU, and those of the threads that carry frames."""
+    if machine.pin == "none" or (machine.pin == "auto" and not free):
+        return (), ()
+    if machine.pin != "auto":
+        return tuple(machine.pin[number % len(machine.pin)] for number in range(machine.cpus)), ()
+    vcpus = tuple(free[(taken + number) % len(free)] for number in range(machine.cpus))
+    left = tuple(cpu for cpu in free[taken + machine.cpus :])
+    return vcpus, left or tuple(sorted(set(vcpus)))
+
+
+def _expected(name: str, vcpus: tuple[int, ...], carriers: tuple[int, ...]) -> Iterator[Expectation]:
+    if vcpus:
+        seen = " ".join(str(cpu) for cpu in vcpus)
+        what = f"CPUs of the virtual CPUs of {name}"
+        yield Expectation(Reading(GuestState(name), GuestThreads("vcpus")), seen, what)
+    if carriers:
+        seen = ",".join(str(cpu) for cpu in sorted(carriers))
+        what = f"CPUs of the threads that carry frames of {name}"
+        yield Expectation(Reading(GuestState(name), GuestThreads("carriers")), seen, what)

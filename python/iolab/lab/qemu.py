@@ -1,0 +1,277 @@
+"""A guest as QEMU's command line, and the files that its parent's agent passes to it. Pure: nothing is looked for.
+
+Where program, image and sockets lie is told in `Place`, by whoever found them on the parent.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from iolab.experiment.machines import NicKind
+from iolab.lab.guest import (
+    FunctionBackend,
+    Guest,
+    GuestDisk,
+    GuestNic,
+    MacvtapBackend,
+    TapBackend,
+    VhostUserBackend,
+)
+
+FIRST_FD = 10
+"""Number of the first passed file: above standard streams and what QEMU is started with."""
+QUIET = "panic=-1 nokaslr mitigations=off cryptomgr.notests no_timer_check net.ifnames=0"
+"""Half a second of an emulated boot is saved by these; a panic ends QEMU (with -no-reboot)."""
+XEN_BYTES = 192 << 20
+"""What the hypervisor keeps for itself of a computer of 1.5 to 2.5 GiB [bytes]."""
+
+
+@dataclass(frozen=True, slots=True)
+class Boot:
+    """What a guest is started from, as paths on its parent."""
+
+    kernel: str
+    """ELF kernel."""
+    initrd: str
+    """First stage."""
+    root: str
+    """Disk with the root file system."""
+    modules: str
+    """Disk with kernel modules."""
+    xen: str | None = None
+    """The hypervisor below the kernel; None: there is none."""
+
+
+PARENTS_DISKS = Boot("/lib/modules/boot/vmlinux", "/lib/modules/boot/initrd", "/dev/vda", "/dev/vdb")
+"""Where a guest of ours finds what it was itself started from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """What was found on the parent of a guest."""
+
+    boot: Boot
+    """Kernel and disks."""
+    folder: str
+    """Scratch folder of the guest: its sockets are `agent`, `console` and `monitor` in it."""
+    accel: Literal["kvm", "tcg"]
+    """The accelerator that works there."""
+    program: tuple[str, ...] = ("qemu-system-x86_64",)
+    """QEMU, and arguments that go before all others."""
+    first_fd: int = FIRST_FD
+    """Number of the first passed file; the others follow."""
+    kernel_arguments: tuple[str, ...] = ()
+    """Beside the usual ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TapFile:
+    """A queue of a tap; its fields are those of the protocol (contract, process.start)."""
+
+    kind: Literal["tap"] = "tap"
+    netns: str | None
+    """Network namespace; None: the kernel's own."""
+    name: str
+    """The interface."""
+    vnet_header: bool = True
+    """Frames come with what the card may still have to do: checksums, segmentation."""
+    multi_queue: bool = False
+    """One of several."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MacvtapFile:
+    """A queue of a macvtap."""
+
+    kind: Literal["macvtap"] = "macvtap"
+    netns: str | None
+    """Network namespace; None: the kernel's own."""
+    interface: str
+    """The interface."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceFile:
+    """A device."""
+
+    kind: Literal["device"] = "device"
+    path: str
+    """Below /dev."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassedFile:
+    """A file that the agent opens for QEMU."""
+
+    fd: int
+    """Its number in QEMU."""
+    open: TapFile | MacvtapFile | DeviceFile
+    """What to open."""
+
+
+def passed_files(guest: Guest, first_fd: int = FIRST_FD) -> tuple[PassedFile, ...]:
+    """Return what must be open when QEMU starts: for each card its queues, then as many vhost devices."""
+    opened = [one for nic in guest.nics for one in _opened(nic)]
+    return tuple(PassedFile(first_fd + number, one) for number, one in enumerate(opened))
+
+
+def qemu_argv(guest: Guest, place: Place) -> tuple[str, ...]:
+    """Return the command that starts a guest."""
+    return (
+        *place.program,
+        *("-name", f"{guest.name},debug-threads=on", "-nodefaults", "-no-user-config", "-display", "none"),
+        *("-no-reboot", "-machine", "q35", "-accel", place.accel, "-cpu", _cpu(place)),
+        *("-smp", str(guest.cpus), "-m", f"{guest.memory_bytes >> 20}M"),
+        *_memory(guest),
+        *_boot(guest, place),
+        *_sockets(place.folder),
+        *_disks(guest, place.boot),
+        *_cards(guest, place),
+    )
+
+
+def linux_arguments(guest: Guest, root: str, modules: str, *more: str) -> str:
+    """Return the kernel command line by which the agent in an image finds its disks and its name."""
+    ours = f"iolab.root={root} iolab.modules={modules} iolab.name={guest.name}"
+    return " ".join((f"quiet {QUIET} {ours}", *more))
+
+
+def _opened(nic: GuestNic) -> Iterator[TapFile | MacvtapFile | DeviceFile]:
+    several = nic.queues > 1
+    match nic.backend:
+        case TapBackend(netns, interface, vhost):
+            yield from [TapFile(netns=netns, name=interface, multi_queue=several)] * nic.queues
+        case MacvtapBackend(netns, interface, vhost):
+            yield from [MacvtapFile(netns=netns, interface=interface)] * nic.queues
+        case VhostUserBackend() | FunctionBackend():
+            return
+    if vhost:
+        yield from [DeviceFile(path="/dev/vhost-net")] * nic.queues
+
+
+def _cpu(place: Place) -> str:
+    """Return the CPU that the guest sees.
+
+    Below Xen, QEMU 7.2 emulates SMAP and RDTSCP so that Dom0 and PVH domains die of them.
+    """
+    if place.boot.xen is not None and place.accel == "tcg":
+        return "max,-smap,-rdtscp"
+    return "host" if place.accel == "kvm" else "max"
+
+
+def _memory(guest: Guest) -> Iterator[str]:
+    """Share the memory where a switch in user space must see it."""
+    if any(isinstance(nic.backend, VhostUserBackend) for nic in guest.nics):
+        size = f"{guest.memory_bytes >> 20}M"
+        yield from (
+            "-object",
+            f"memory-backend-memfd,id=mem0,size={size},share=on",
+            "-numa",
+            "node,memdev=mem0",
+        )
+
+
+def _boot(guest: Guest, place: Place) -> Iterator[str]:
+    boot = place.boot
+    arguments = linux_arguments(guest, "/dev/vda", "/dev/vdb", *place.kernel_arguments)
+    if boot.xen is None:
+        yield from ("-kernel", boot.kernel, "-initrd", boot.initrd, "-append", f"console=ttyS0 {arguments}")
+        return
+    dom0_mib = (guest.memory_bytes - guest.domains_bytes - XEN_BYTES) >> 20
+    xen = f"com1=115200,8n1 console=com1 noreboot dom0_mem={dom0_mib}M,max:{dom0_mib}M dom0_max_vcpus={guest.cpus}"
+    modules = (f"{boot.kernel} console=hvc0 {arguments}", boot.initrd)
+    yield from ("-kernel", boot.xen, "-append", xen)
+    yield from ("-initrd", ",".join(module.replace(",", ",,") for module in modules))
+
+
+def _sockets(folder: str) -> Iterator[str]:
+    yield from ("-chardev", f"socket,id=console,path={folder}/console,server=on,wait=off")
+    yield from ("-serial", "chardev:console")
+    yield from ("-qmp", f"unix:{folder}/monitor,server=on,wait=off")
+    yield from ("-device", "virtio-serial-pci,id=serial0")
+    yield from ("-chardev", f"socket,id=agent,path={folder}/agent,server=on,wait=off")
+    yield from ("-device", "virtserialport,bus=serial0.0,chardev=agent,name=org.iolab.agent")
+
+
+def _disks(guest: Guest, boot: Boot) -> Iterator[str]:
+    """Give root and modules first: they are vda and vdb. Several guests read the same files."""
+    for number, path in enumerate((boot.root, boot.modules)):
+        options = f"if=none,id=image{number},file={path},format=raw,readonly=on,file.locking=off"
+        yield from ("-drive", options, "-device", f"virtio-blk-pci,drive=image{number}")
+    for bus in dict.fromkeys(disk.bus for disk in guest.disks):
+        if bus in CONTROLLERS:
+            yield from ("-device", CONTROLLERS[bus])
+    for number, disk in enumerate(guest.disks):
+        yield from ("-drive", f"if=none,id=disk{number},file={disk.path},format=raw,cache=none")
+        yield from ("-device", _disk(disk, number))
+
+
+def _disk(disk: GuestDisk, number: int) -> str:
+    match disk.bus:
+        case "virtio-blk":
+            return f"virtio-blk-pci,drive=disk{number}"
+        case "nvme":
+            return f"nvme,drive=disk{number},serial=iolab{number}"
+        case "ide":
+            return f"ide-hd,drive=disk{number},bus=ide.{number}"
+        case "virtio-scsi" | "pvscsi":
+            return f"scsi-hd,drive=disk{number},bus={disk.bus.replace('-', '')}.0"
+
+
+def _cards(guest: Guest, place: Place) -> Iterator[str]:
+    fd = place.first_fd
+    for number, nic in enumerate(guest.nics):
+        count = len(list(_opened(nic)))
+        yield from _card(nic, number, tuple(range(fd, fd + count)), place.folder)
+        fd += count
+
+
+def _card(nic: GuestNic, number: int, fds: tuple[int, ...], folder: str) -> Iterator[str]:
+    match nic.backend:
+        case FunctionBackend(interface, index):
+            yield from ("-device", f"vfio-pci,host={interface}.{index}")
+            return
+        case VhostUserBackend(socket):
+            yield from ("-chardev", f"socket,id=switch{number},path={folder}/{socket}")
+            yield from ("-netdev", f"vhost-user,id=net{number},chardev=switch{number},queues={nic.queues}")
+        case TapBackend() | MacvtapBackend():
+            yield from ("-netdev", f"tap,id=net{number},{_passed(nic, fds)}")
+    yield from ("-device", f"{MODELS[nic.kind]},netdev=net{number},mac={nic.mac}{_virtio(nic)}")
+
+
+def _passed(nic: GuestNic, fds: tuple[int, ...]) -> str:
+    taps, vhosts = fds[: nic.queues], fds[nic.queues :]
+    if nic.queues == 1:
+        return f"fd={taps[0]}" + (f",vhost=on,vhostfd={vhosts[0]}" if vhosts else "")
+    text = f"fds={':'.join(map(str, taps))}"
+    return text + (f",vhost=on,vhostfds={':'.join(map(str, vhosts))}" if vhosts else "")
+
+
+def _virtio(nic: GuestNic) -> str:
+    """Return what only virtio cards are told: queues, with an interrupt each and two more, and rings."""
+    if MODELS[nic.kind] != VIRTIO:
+        return ""
+    words = f",mq=on,vectors={2 * nic.queues + 2}" if nic.queues > 1 else ""
+    words += f",rx_queue_size={nic.rx_ring}" if nic.rx_ring is not None else ""
+    return words + (f",tx_queue_size={nic.tx_ring}" if nic.tx_ring is not None else "")
+
+
+VIRTIO = "virtio-net-pci"
+MODELS: dict[NicKind, str] = {
+    "e1000": "e1000",
+    "e1000e": "e1000e",
+    "rtl8139": "rtl8139",
+    "vmxnet3": "vmxnet3",
+    "virtio-net": VIRTIO,
+    "vhost-net": VIRTIO,
+    "vhost-user": VIRTIO,
+    "macvtap": VIRTIO,
+    "macvtap+vhost": VIRTIO,
+}
+"""Kind of card to QEMU's device; a virtual function is passed through."""
+CONTROLLERS = {
+    "virtio-scsi": "virtio-scsi-pci,id=virtioscsi",
+    "pvscsi": "pvscsi,id=pvscsi",
+    "ide": "ahci,id=ide",
+}
+"""What disks of a bus hang on."""

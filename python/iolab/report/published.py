@@ -1,0 +1,102 @@
+"""A run beside published figures: a table per measure and metric, for a terminal and as Markdown."""
+
+from collections.abc import Iterator, Sequence
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from iolab.analysis.published import Beside, PublishedComparison
+from iolab.report import numbers
+from iolab.report.names import Names, names
+from iolab.report.readme import escape, grid
+from iolab.report.tables import Grid, head
+from iolab.report.words import EN, Words
+
+MOST_WITHOUT = 5
+FIGURE_DECIMALS = 1
+
+
+def beside_published(found: PublishedComparison, words: Words = EN) -> RenderableType:
+    """Render for the terminal."""
+    named = names(found.factors, words)
+    parts: list[RenderableType] = [Text(_title(found, words), style="bold")]
+    parts += [Text(line, style="yellow") for line in _banner(found, words)]
+    for written in _grids(found, named):
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True)
+        for index, name in enumerate(written.heads):
+            table.add_column(Text(name), justify="left" if index < written.labels else "right", no_wrap=True)
+        for row in written.rows:
+            table.add_row(*map(Text, row))
+        parts += ["", Text(written.caption, style="bold"), table]
+    parts += [Text(line, style="dim") for line in _remarks(found, named)]
+    return Group(*parts)
+
+
+def beside_published_text(found: PublishedComparison, words: Words = EN) -> str:
+    """Render as Markdown."""
+    named = names(found.factors, words)
+    blocks = [f"# {escape(_title(found, words))}", *map(escape, _banner(found, words))]
+    for written in _grids(found, named):
+        blocks += [f"**{escape(written.caption)}**", grid(written.heads, written.rows, written.labels)]
+    blocks += [escape(line) for line in _remarks(found, named)]
+    return "\n\n".join(blocks) + "\n"
+
+
+def _title(found: PublishedComparison, words: Words) -> str:
+    return words.published.title.format(run=found.run, source=found.source)
+
+
+def _banner(found: PublishedComparison, words: Words) -> list[str]:
+    return [words.published.functional] if found.functional else []
+
+
+def _grids(found: PublishedComparison, named: Names) -> Iterator[Grid]:
+    for measure, metric in dict.fromkeys((row.measure, row.metric) for row in found.rows):
+        rows = [row for row in found.rows if (row.measure, row.metric) == (measure, metric)]
+        yield _grid(rows, named, with_ratio=not found.functional)
+
+
+def _grid(rows: Sequence[Beside], named: Names, *, with_ratio: bool) -> Grid:
+    words = named.words
+    text = words.published
+    first = rows[0]
+    factors = tuple(dict.fromkeys(name for row in rows for name in row.cell))
+    by = numbers.scale(
+        first.metric, first.unit, [value for row in rows for value in (row.published, row.measured)]
+    )
+    relative = any(row.published_ratio is not None and row.published_ratio != 1 for row in rows)
+    heads = [*map(named.factor, factors), text.statistic, text.published, text.run]
+    heads += [text.ratio] if with_ratio else []
+    heads += [text.published_change, text.run_change] if relative else []
+    written = []
+    for row in rows:
+        figures = [
+            numbers.figure(value, by, FIGURE_DECIMALS, words) for value in (row.published, row.measured)
+        ]
+        figures += [_times(row.measured, row.published, words)] if with_ratio else []
+        changes = [_percent(row.published_ratio, words), _percent(row.measured_ratio, words)]
+        labels = [row.cell.get(name, "") for name in factors]
+        written.append((*labels, text.statistics[row.statistic], *figures, *(changes if relative else ())))
+    metric = head(named.metric(first.metric), by.unit, words)
+    caption = words.table.caption.format(measure=named.measure(first.measure), metric=metric)
+    return Grid(caption=caption, heads=tuple(heads), rows=tuple(written), labels=len(factors) + 1, notes=())
+
+
+def _times(measured: float, published: float, words: Words) -> str:
+    return words.published.times.format(ratio=f"{measured / published:.3g}") if published else words.none
+
+
+def _percent(ratio: float | None, words: Words) -> str:
+    return words.none if ratio is None else numbers.percent(ratio, 0)
+
+
+def _remarks(found: PublishedComparison, named: Names) -> Iterator[str]:
+    if found.without:
+        cells = dict.fromkeys(
+            f"{named.measure(each.measure)}, {named.cell(each.cell)}" for each in found.without
+        )
+        listed = "; ".join(list(cells)[:MOST_WITHOUT])
+        yield named.words.published.without.format(count=len(found.without), cells=listed)
+    yield named.words.published.caution

@@ -1,0 +1,57 @@
+"""The agents of a lab's kernels: this computer's, those of other hosts, and those of guests, by machine's name.
+
+A kernel that is lost costs its trial, not the run; the loss of this computer's agent ends the run.
+"""
+
+from collections.abc import Iterator
+
+from iolab.agent.client import Agent, AgentLost
+from iolab.lab.kernels import HERE
+
+
+class Agents:
+    """Who is asked for what is done on which kernel."""
+
+    def __init__(self, here: Agent) -> None:
+        self._open: dict[str, Agent] = {HERE: here}
+
+    @property
+    def here(self) -> Agent:
+        """The agent of this computer."""
+        return self._open[HERE]
+
+    def __contains__(self, kernel: str) -> bool:
+        return kernel in self._open
+
+    def __iter__(self) -> Iterator[str]:
+        """Give the kernels that have an agent, each after its parent."""
+        return iter(tuple(self._open))
+
+    def of(self, kernel: str) -> Agent:
+        """Return the agent of a kernel.
+
+        Raises:
+            AgentLost: it has none: it is not running, or was lost.
+        """
+        agent = self._open.get(kernel)
+        if agent is None:
+            raise AgentLost(kernel, f"asking the agent of {kernel}: it is not running")
+        return agent
+
+    def lost(self) -> dict[str, str]:
+        """Return the kernels whose agents are gone, each with what it said last."""
+        return {kernel: agent.last_words() for kernel, agent in self._open.items() if agent.gone}
+
+    def add(self, kernel: str, agent: Agent) -> None:
+        """Take in the agent of a kernel that was reached or started."""
+        self._open[kernel] = agent
+
+    def drop(self, kernel: str) -> str:
+        """Close the agent of a kernel, if it has one: it undoes everything. Return what went wrong."""
+        agent = self._open.pop(kernel, None)
+        return "" if agent is None or agent.gone else agent.close()
+
+    def close(self) -> list[str]:
+        """Close all but this computer's, children before parents; return what went wrong, a sentence each."""
+        troubles = [(kernel, self.drop(kernel)) for kernel in reversed(list(self)) if kernel != HERE]
+        return [f"closing the agent of {kernel}: it {trouble}" for kernel, trouble in troubles if trouble]

@@ -1,0 +1,80 @@
+"""Whether guests can run on this computer: hypervisor, images, accelerator (by a real boot), vhost-net, macvtap."""
+
+from iolab.agent.client import Agent
+from iolab.agent.transport import find_agent
+from iolab.errors import UnsupportedError
+from iolab.image.build import find
+from iolab.image.emulator import find_qemu
+from iolab.image.recipe import read_recipe
+from iolab.lab.facts import Facts
+from iolab.lab.guest import Guest
+from iolab.lab.kernels import HERE
+from iolab.run.agents import Agents
+from iolab.run.grades import Finding, Grade
+from iolab.run.hypervisor import Hypervisors, find_here
+
+VHOST_NET = "/dev/vhost-net"
+TUN = "/dev/net/tun"
+PROBE = Guest(
+    name="probe", engine="qemu", image="linux", memory_bytes=256 << 20, cpus=1, accel="auto", nics=()
+)
+
+
+def guest_findings(agent: Agent, facts: Facts) -> list[Finding]:
+    """Return what guests will find here; a missing image or hypervisor limits, nothing else needs them."""
+    return [
+        _hypervisor(),
+        *_images(),
+        _accelerator(agent),
+        _device(agent, TUN, "taps of guests", "load the module tun"),
+        _device(
+            agent, VHOST_NET, "nic: vhost-net, macvtap+vhost", "load vhost_net, or put the guest on a vm"
+        ),
+        _macvtap(facts, agent),
+    ]
+
+
+def _hypervisor() -> Finding:
+    try:
+        emulator = find_qemu()
+    except UnsupportedError as error:
+        return Finding("QEMU", Grade.LIMITED, str(error), "labs without guests need none")
+    version = ".".join(map(str, emulator.version))
+    return Finding("QEMU", Grade.GOOD, f"{version}, {emulator.program}")
+
+
+def _images() -> list[Finding]:
+    built = {flavour.name: find(flavour.name, find_agent()) for flavour in read_recipe().flavours}
+    seen = ", ".join(name for name, image in built.items() if image is not None)
+    if built["linux"] is None:
+        advice = "`iolab image build linux`, about a minute; nested and xen are for guests on guests"
+        return [Finding("guest image", Grade.LIMITED, f"built with this agent: {seen or 'none'}", advice)]
+    return [Finding("guest image", Grade.GOOD, seen)]
+
+
+def _accelerator(agent: Agent) -> Finding:
+    try:
+        found = Hypervisors(Agents(agent)).accelerator(PROBE, HERE, find_here(PROBE))
+    except UnsupportedError as error:
+        return Finding("accelerator", Grade.LIMITED, f"not tried: {error}", "build the image first")
+    if found == "kvm":
+        return Finding("accelerator", Grade.GOOD, "kvm: a guest was booted with it")
+    seen = "none: a guest could not be booted with KVM, so guests are emulated"
+    advice = "results are functional, not performance; a host with working KVM measures performance"
+    return Finding("accelerator", Grade.LIMITED, seen, advice)
+
+
+def _device(agent: Agent, path: str, purpose: str, advice: str) -> Finding:
+    if agent.run(("test", "-c", path)).succeeded:
+        return Finding(path, Grade.GOOD, purpose)
+    return Finding(path, Grade.LIMITED, f"not there: {purpose}", advice)
+
+
+def _macvtap(facts: Facts, agent: Agent) -> Finding:
+    if not facts.features.get("link:macvtap"):
+        seen = "this kernel has none: nic: macvtap"
+        return Finding("macvtap nodes", Grade.LIMITED, seen, "load the module macvtap")
+    if agent.hello.rootless:
+        seen = "an ordinary user may not open them: nic: macvtap"
+        return Finding("macvtap nodes", Grade.LIMITED, seen, "run as root")
+    return Finding("macvtap nodes", Grade.GOOD, "nic: macvtap")

@@ -1,0 +1,174 @@
+"""Carry out one action of a resource through the agent of its kernel; say what a person would have typed."""
+
+import errno
+from dataclasses import dataclass, replace
+
+from iolab.agent.client import AgentLost, Refused
+from iolab.agent.messages import CommandResult, Json, decode
+from iolab.errors import LabError
+from iolab.lab.resources import (
+    FOUND,
+    Action,
+    Command,
+    CreateNetns,
+    PinArrivals,
+    PinGuest,
+    Reading,
+    Resource,
+    Run,
+    StartDevice,
+    StartGuest,
+    Write,
+    extract,
+    filled,
+)
+from iolab.run.agents import Agents
+from iolab.run.arrivals import ArrivalThreads
+from iolab.run.guests import Guests
+from iolab.run.reading import COMMAND_TIMEOUT_MS, REPLY_DEADLINE_S, Awaited, Reader
+from iolab.trial.result import CommandRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Doing:
+    """An action under way."""
+
+    resource: Resource
+    """What it makes."""
+    action: Action
+    """What is done."""
+    record: CommandRecord
+    """As a person would type it."""
+    answer: Awaited
+    """How it went."""
+
+    def finish(self) -> CommandRecord:
+        """Wait for the end; return the record with how it went.
+
+        Raises:
+            LabError: it failed.
+        """
+        record, typed = self.record, " ".join(self.record.argv)
+        try:
+            if isinstance(self.action, StartGuest | PinGuest):
+                done: CommandRecord = self.answer.result(GUEST_DEADLINE_S)
+                return replace(done, machine=self.resource.machine)
+            reply = self.answer.result(REPLY_DEADLINE_S)
+        except Refused as error:
+            absent = isinstance(error.data, dict) and error.data.get("errno") == errno.ENOENT
+            if isinstance(self.action, Write) and self.action.absent_ok and absent:
+                return record
+            raise LabError(f"making {self.resource.key} with `{typed}`: {error}") from error
+        except AgentLost as error:
+            raise LabError(f"making {self.resource.key} with `{typed}`: {error}") from error
+        if not isinstance(self.action, Run | PinArrivals):
+            return _ended(record, 0, 0)
+        result = decode(CommandResult, reply, "command result")
+        if isinstance(self.action, Run) and not result.succeeded:
+            said = (result.stderr or result.stdout).strip()[:500] or f"status {result.exit_status}"
+            place = record.netns or self.resource.kernel or "the host"
+            raise LabError(f"making {self.resource.key} with `{typed}` in {place}: {said}")
+        return _ended(record, result.exit_status, result.end_ns - result.begin_ns)
+
+
+class Doer:
+    """Sends actions to the agents of their kernels."""
+
+    def __init__(self, agents: Agents, guests: Guests, arrivals: ArrivalThreads, reader: Reader) -> None:
+        self._agents = agents
+        self._guests = guests
+        self._arrivals = arrivals
+        self._reader = reader
+
+    def begin(self, resource: Resource, action: Action, *, in_place: bool) -> Doing:
+        """Send an action; with `in_place` the undo of the first time is kept."""
+        record, answer = self._send(resource, action, in_place)
+        return Doing(resource, action, record, answer)
+
+    def _send(self, resource: Resource, action: Action, in_place: bool) -> tuple[CommandRecord, Awaited]:
+        match action:
+            case StartGuest(guest):
+                record = _record(resource, None, (guest.engine, guest.name), None)
+                return record, self._guests.start(guest, resource.kernel)
+            case PinGuest(guest):
+                return _record(resource, None, ("taskset", guest), None), self._guests.pin(action)
+            case PinArrivals():
+                record, pending = self._arrivals.pin(action, resource.kernel)
+                return replace(record, machine=resource.machine), pending
+            case CreateNetns(name):
+                record = _record(resource, None, ("ip", "netns", "add", name), ("ip", "netns", "del", name))
+                return record, self._begin(resource, "netns.create", {"name": name})
+            case Write(path, netns, value):
+                name = path.removeprefix("/proc/sys/").replace("/", ".")
+                record = _record(resource, netns, ("sysctl", "-w", f"{name}={value}"), None)
+                params = {"path": path, "netns": netns, "value": value}
+                return record, self._begin(resource, "setting.write", params)
+            case StartDevice():
+                return self._start_device(resource, action)
+            case Run(do):
+                undo = None if in_place else self._undo_command(resource, action)
+                do = do if action.find is None else filled(do, self._found(resource, action.find, do), FOUND)
+                record = _record(resource, do.netns, do.argv, undo.argv if undo else None)
+                return record, self._begin(resource, "command.run", _run_params(resource, do, undo))
+
+    def _start_device(self, resource: Resource, action: StartDevice) -> tuple[CommandRecord, Awaited]:
+        words = (f"{name}={value}" for name, value in action.rule)
+        argv = ("iolab-agent", "device.start", action.interface, action.towards, *words)
+        undo = ("iolab-agent", "device.stop", action.interface)
+        params: dict[str, Json] = {
+            "id": action.device,
+            "netns": action.netns,
+            "interface": action.interface,
+            "rule": dict(action.rule),
+            "action": {"kind": "forward", "interface": action.towards},
+        }
+        thread = {"cpu": action.cpu, "priority": action.priority}
+        params |= {name: value for name, value in thread.items() if value is not None}
+        record = _record(resource, action.netns, argv, undo)
+        return record, self._begin(resource, "device.start", params)
+
+    def _begin(self, resource: Resource, method: str, params: dict[str, Json]) -> Awaited:
+        return self._agents.of(resource.kernel).begin(method, params)
+
+    def _undo_command(self, resource: Resource, action: Run) -> Command | None:
+        if action.undo is None or action.original is None:
+            return action.undo
+        return filled(action.undo, self._found(resource, action.original, action.do))
+
+    def _found(self, resource: Resource, reading: Reading, before: Command) -> str:
+        """Return what must be known before a command is run."""
+        place = (resource.kernel, reading.source)
+        text = self._reader.read([place])[place]
+        value = None if text is None else extract(reading, text)
+        if value is None:
+            raise LabError(f"reading the original value before `{' '.join(before.argv)}`: nothing was found")
+        return value
+
+
+def _record(
+    resource: Resource, netns: str | None, argv: tuple[str, ...], undo: tuple[str, ...] | None
+) -> CommandRecord:
+    return CommandRecord(
+        machine=resource.machine, netns=netns, argv=argv, undo=undo, exit_status=None, duration_ns=0
+    )
+
+
+def _run_params(resource: Resource, do: Command, undo: Command | None) -> dict[str, Json]:
+    journalled: Json = (
+        None if undo is None else {"kind": "command", "argv": list(undo.argv), "netns": undo.netns}
+    )
+    return {
+        "argv": list(do.argv),
+        "netns": do.netns,
+        "timeout_ms": COMMAND_TIMEOUT_MS,
+        "undo": journalled,
+        "undo_key": None if undo is None else resource.key,
+    }
+
+
+def _ended(record: CommandRecord, exit_status: int | None, duration_ns: int) -> CommandRecord:
+    return replace(record, exit_status=exit_status, duration_ns=duration_ns)
+
+
+GUEST_DEADLINE_S = 600.0
+"""Bounds what starting a guest bounds itself, nested emulation included."""

@@ -1,0 +1,155 @@
+"""The other hosts of an experiment: reached by ssh before anything is measured, all at once, and asked what they are.
+
+The agents of guests are not opened here: they come and go with the lab.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TypeVar
+
+from iolab.agent.client import Agent
+from iolab.agent.messages import Json
+from iolab.agent.ssh import LEASE_S
+from iolab.errors import AgentError, InputError, Problem, UnsupportedError
+from iolab.experiment import Resolver, cells
+from iolab.experiment.experiment import Cell, Experiment
+from iolab.experiment.machines import Host
+from iolab.experiment.sections import Section
+from iolab.lab.facts import Facts
+from iolab.lab.kernels import HERE
+from iolab.run.agents import Agents
+from iolab.run.prepare import agent_on, read_facts, refuse_unclean
+
+TOGETHER = 16
+"""Hosts that are reached at the same time."""
+
+T = TypeVar("T")
+
+
+def hosts_of(experiment: Experiment) -> dict[str, str]:
+    """Return where the machines that are other hosts are reached, by machine's name.
+
+    Raises:
+        InputError: a machine is on two hosts, or two machines are on one.
+    """
+    resolver = Resolver(experiment)
+    found: dict[str, str] = {}
+    for section in resolver.sections:
+        if section.group != "machines":
+            continue
+        places = {
+            model.ssh
+            for cell in _distinct(experiment, resolver, section)
+            if isinstance(model := resolver.model(section, cell), Host) and model.ssh is not None
+        }
+        if len(places) > 1:
+            allowed = "one host for each machine; give each its machine, and vary where the measure begins"
+            raise _wrong(experiment, section.name, ", ".join(sorted(places)), allowed)
+        for place in places:
+            found[section.name] = place
+    for name, place in found.items():
+        first = next(other for other, at in found.items() if at == place)
+        if first != name:
+            allowed = f"a host only once; put machines of kind netns `on: {first}`"
+            raise _wrong(experiment, name, f"{place}, which is {first} already", allowed)
+    return found
+
+
+def reach(host: str, name: str, own_pid: int | None = None) -> Agent:
+    """Start the agent of a host, which must be free and clean.
+
+    Where `own_pid`, an agent of ours whose connection was cut, still holds it, the end of its lease is waited for.
+
+    Raises:
+        AgentError: the host cannot be reached.
+        UnsupportedError: it is not free, or not clean.
+    """
+    agent = agent_on(host, name)
+    for _ in range(LEASE_S + 5):
+        if own_pid is None or agent.hello.busy_pid != own_pid:
+            break
+        agent.close()
+        time.sleep(1)
+        agent = agent_on(host, name)
+    try:
+        refuse_unclean(agent, host)
+    except UnsupportedError:
+        agent.close()
+        raise
+    return agent
+
+
+@contextmanager
+def reach_hosts(here: Agent, hosts: Mapping[str, str]) -> Iterator[Agents]:
+    """Start an agent on every host; leaving ends them, which undoes everything there.
+
+    Raises:
+        AgentError: a host cannot be reached, or undoing left something behind.
+        UnsupportedError: a host, or this one, is not free, or not clean.
+    """
+    refuse_unclean(here)
+    agents = Agents(here)
+    try:
+        reached = _together(lambda name: reach(hosts[name], name), list(hosts))
+        for name, agent in reached.items():
+            if isinstance(agent, Agent):
+                agents.add(name, agent)
+        for agent in reached.values():
+            if isinstance(agent, Exception):
+                raise agent
+        yield agents
+    except BaseException as error:
+        if troubles := agents.close():
+            raise AgentError(f"{error or 'interrupted'}; {'; '.join(troubles)}") from error
+        raise
+    if troubles := agents.close():
+        raise AgentError("; ".join(troubles))
+
+
+def read_all_facts(agents: Agents) -> tuple[Facts, dict[str, Json]]:
+    """Return the facts of this computer with those of the other hosts in them, decoded and as stored in facts.json."""
+    facts, raw = read_facts(agents.here)
+    others = _together(lambda name: read_facts(agents.of(name)), [name for name in agents if name != HERE])
+    if not others:
+        return facts, raw
+    known: dict[str, tuple[Facts, dict[str, Json]]] = {}
+    for name, found in others.items():
+        if isinstance(found, Exception):
+            raise found
+        known[name] = found
+    decoded = {name: host for name, (host, _) in known.items()}
+    return replace(facts, hosts=decoded), {**raw, "hosts": {name: host for name, (_, host) in known.items()}}
+
+
+def _together(work: Callable[[str], T], names: list[str]) -> dict[str, T | Exception]:
+    """Do the same for every name at the same time; return what came of each, errors too: nothing may be forgotten."""
+
+    def attempt(name: str) -> T | Exception:
+        try:
+            return work(name)
+        except Exception as error:
+            return error
+
+    with ThreadPoolExecutor(TOGETHER, "host") as workers:
+        return dict(zip(names, workers.map(attempt, names), strict=True))
+
+
+def _distinct(experiment: Experiment, resolver: Resolver, section: Section) -> Iterator[Cell]:
+    """Yield a cell for each combination of the factors that touch a section."""
+    factors = resolver.factors_of(section)
+    seen: set[tuple[str | None, ...]] = set()
+    for cell in cells(experiment):
+        at = tuple([cell.get(name) for name in factors])
+        if at not in seen:
+            seen.add(at)
+            yield cell
+        if not factors:
+            return
+
+
+def _wrong(experiment: Experiment, machine: str, seen: str, allowed: str) -> InputError:
+    place = f"{experiment.source}: lab.machines.{machine}.ssh"
+    return InputError([Problem(place, "looking for hosts", seen, allowed)])

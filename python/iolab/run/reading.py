@@ -1,0 +1,82 @@
+"""Read back what stands: commands, settings, devices and guests of every kernel, all at the same time."""
+
+import json
+from collections.abc import Iterable
+from typing import Protocol
+
+from iolab.agent.client import Refused
+from iolab.agent.messages import CommandResult, Json, decode
+from iolab.lab.resources import Command, DeviceState, Expectation, GuestState, Setting, extract, holds
+from iolab.run.agents import Agents
+from iolab.run.guests import Guests
+
+COMMAND_TIMEOUT_MS = 10_000
+"""Configuration commands take milliseconds; this bounds a kernel that hangs."""
+REPLY_DEADLINE_S = COMMAND_TIMEOUT_MS / 1000 + 10
+
+Source = Command | Setting | DeviceState | GuestState
+Place = tuple[str, Source]
+"""The kernel, and what is read there."""
+
+
+class Awaited(Protocol):
+    """A result that is under way."""
+
+    def result(self, deadline_s: float, /) -> Json:
+        """Wait for it."""
+
+
+class Reader:
+    """Reads sources through the agents of their kernels."""
+
+    def __init__(self, agents: Agents, guests: Guests) -> None:
+        self._agents = agents
+        self._guests = guests
+
+    def read(self, places: Iterable[Place]) -> dict[Place, str | None]:
+        """Return the text of each distinct source; None where reading failed.
+
+        Raises:
+            AgentLost: the agent of a kernel is gone.
+        """
+        waiting = {place: self._begin(*place) for place in dict.fromkeys(places)}
+        return {place: _text(place[1], answer) for place, answer in waiting.items()}
+
+    def _begin(self, kernel: str, source: Source) -> Awaited:
+        match source:
+            case GuestState(guest):
+                return self._guests.state(guest)
+            case DeviceState(device):
+                return self._agents.of(kernel).begin("device.read", {"id": device})
+            case Setting(path, netns):
+                return self._agents.of(kernel).begin("setting.read", {"path": path, "netns": netns})
+            case Command(argv, netns):
+                params = {"argv": list(argv), "netns": netns, "timeout_ms": COMMAND_TIMEOUT_MS}
+                return self._agents.of(kernel).begin("command.run", params)
+
+
+def mismatch(expectation: Expectation, text: str | None) -> str | None:
+    """Return what is not as applied, as a sentence; None: all is as it should be."""
+    value = None if text is None else extract(expectation.reading, text)
+    if holds(expectation, value):
+        return None
+    return (
+        f"{expectation.what} was read back as {value or 'nothing'} where {expectation.expected} was applied"
+    )
+
+
+def _text(source: Source, answer: Awaited) -> str | None:
+    try:
+        reply = answer.result(REPLY_DEADLINE_S)
+    except Refused:
+        return None
+    match source:
+        case GuestState():
+            return None if reply is None else str(reply)
+        case Setting():
+            return str(reply["value"])
+        case DeviceState():
+            return json.dumps(reply)
+        case Command():
+            result = decode(CommandResult, reply, "command result")
+            return result.stdout if result.succeeded else None

@@ -1,0 +1,56 @@
+"""What the threads of virtual machines (virtual CPUs, vhost, the hypervisor's own) did on their parents. Pure.
+
+They are what a guest has of its parent: a guest whose vhost thread has no time left loses frames though every CPU has.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from itertools import count
+
+from iolab.agent.messages import Reading, ThreadTimes
+from iolab.trial.site import GuestPlace
+from iolab.trial.verdict import GUEST, Thread
+
+VCPU = re.compile(r"CPU (\d+)/")
+"""QEMU's name of the thread of a virtual CPU, with -name debug-threads=on: CPU 0/KVM, CPU 1/TCG."""
+VHOST = re.compile(r"vhost-\d+")
+IDLE_RATIO = 0.001
+"""Threads that did less are not told of."""
+
+
+def guest_threads(
+    guests: Mapping[str, GuestPlace],
+    before: Mapping[str, Reading],
+    after: Mapping[str, Reading],
+    span_ns: int,
+) -> tuple[Thread, ...]:
+    """Return the threads of guests that did something, by readings of their parents before and after."""
+    found: list[Thread] = []
+    for name, place in guests.items():
+        if place.parent in before and place.parent in after:
+            found += _of_guest(name, place, before[place.parent], after[place.parent], span_ns)
+    return tuple(found)
+
+
+def _of_guest(
+    guest: str, place: GuestPlace, before: Reading, after: Reading, span_ns: int
+) -> Iterator[Thread]:
+    earlier = {row.tid: row.run_ns for row in before.threads()}
+    vhosts, others = count(), count()
+    for row in after.threads():
+        if row.process != place.process:
+            continue
+        name = _name(row, vhosts, others)
+        busy = min(1.0, (row.run_ns - earlier.get(row.tid, row.run_ns)) / max(1, span_ns))
+        if busy >= IDLE_RATIO:
+            yield Thread(name, GUEST, guest, row.last_cpu, busy)
+
+
+def _name(row: ThreadTimes, vhosts: "count[int]", others: "count[int]") -> str:
+    """Return a name that is the same in every run."""
+    vcpu = VCPU.match(row.name)
+    if vcpu:
+        return f"vCPU {vcpu[1]}"
+    if VHOST.match(row.name):
+        return f"vhost {next(vhosts)}"
+    return "hypervisor" if row.tid == row.pid else f"{row.name} {next(others)}"

@@ -1,0 +1,90 @@
+"""Guests that do not come up on a real hypervisor, and one whose threads are moved; each told in words."""
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.guest.labs import agents, needs_guests, unchanged_host
+
+from iolab.errors import LabError
+from iolab.lab.guest import Guest
+from iolab.lab.resources import PinGuest
+from iolab.run.agents import Agents
+from iolab.run.guests import Guests
+from iolab.run.hypervisor import Hypervisors, Source, find_here
+
+__all__ = ["agents", "needs_guests", "unchanged_host"]
+pytestmark = pytest.mark.guest
+
+PATIENCE_S = 90.0
+GUEST = Guest(name="dut", engine="qemu", image="linux", memory_bytes=512 << 20, cpus=2, accel="tcg", nics=())
+
+
+def guests(
+    agents: Agents, change: Callable[[Source], Source] = lambda s: s, deadline_s: float = 60
+) -> Guests:
+    """Return guests of this computer that are started from something else than they should be."""
+    return Guests(
+        agents, Hypervisors(agents, lambda guest: change(find_here(guest))), boot_deadline_s=deadline_s
+    )
+
+
+def test_a_guest_that_hangs_is_given_up_at_the_deadline(agents: Agents) -> None:
+    """Its CPUs never run."""
+
+    def halted(source: Source) -> Source:
+        return replace(source, emulator=replace(source.emulator, arguments=("-S",)))
+
+    with pytest.raises(LabError, match="starting guest dut: its agent said nothing for 2 s"):
+        guests(agents, halted, 2).start(GUEST, "").result(PATIENCE_S)
+
+
+def test_a_first_stage_that_is_none_is_told_by_the_kernels_panic(agents: Agents, tmp_path: Path) -> None:
+    """Nobody waits for a deadline; the console's words are the reason."""
+    rubbish = tmp_path / "initrd"
+    rubbish.write_bytes(bytes(4096))
+
+    def without(source: Source) -> Source:
+        return replace(source, boot=replace(source.boot, initrd=str(rubbish)))
+
+    with pytest.raises(LabError, match=r"starting guest dut: .*Kernel panic - not syncing"):
+        guests(agents, without).start(GUEST, "").result(PATIENCE_S)
+
+
+def test_a_kernel_that_is_none_is_told_in_the_hypervisors_words(agents: Agents, tmp_path: Path) -> None:
+    """QEMU's own sentence."""
+    rubbish = tmp_path / "vmlinux"
+    rubbish.write_bytes(b"no kernel" * 500)
+
+    def other(source: Source) -> Source:
+        return replace(source, boot=replace(source.boot, kernel=str(rubbish)))
+
+    with pytest.raises(LabError, match=r"starting guest dut: the hypervisor ended with status 1: .*kernel"):
+        guests(agents, other).start(GUEST, "").result(PATIENCE_S)
+
+
+def test_more_memory_than_there_is_is_told_with_advice(agents: Agents) -> None:
+    """The kernel gives no 1024 TiB."""
+    with pytest.raises(
+        LabError, match=r"(?s)starting guest dut: the hypervisor ended with status 1: .*memory"
+    ):
+        guests(agents).start(replace(GUEST, memory_bytes=1 << 50), "").result(PATIENCE_S)
+
+
+def test_virtual_cpus_are_where_they_were_put(agents: Agents) -> None:
+    """Read from /proc by nobody of ours: the two threads may run on CPU 0 and on CPU 1, and nowhere else."""
+    made = guests(agents)
+    made.start(GUEST, "").result(PATIENCE_S)
+    cpus = sorted(os.sched_getaffinity(0))[:2]
+    made.pin(PinGuest("dut", (cpus[0], cpus[-1]))).result(PATIENCE_S)
+    running = made.started("dut")
+    assert running is not None
+    seen = {}
+    for task in Path(f"/proc/{running.pid}/task").iterdir():
+        name = (task / "comm").read_text().strip()
+        if name.startswith("CPU "):
+            seen[name.split("/")[0]] = os.sched_getaffinity(int(task.name))
+    assert seen == {"CPU 0": {cpus[0]}, "CPU 1": {cpus[-1]}}
+    made.stop(["dut"])

@@ -1,0 +1,216 @@
+"""Cables between two hosts, each with an sshd and a /run of its own: what is set, read back, and put back on both."""
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.netns.conftest import IOLAB
+from tests.netns.sshd import SSHD, Network, SshHost
+from tests.netns.test_line import wait_for_trials
+
+from iolab.agent.client import Agent
+from iolab.agent.ssh import SshTransport
+from iolab.agent.transport import LocalTransport, find_agent
+from iolab.errors import LabError
+from iolab.experiment import Resolver, cells, parse
+from iolab.experiment.experiment import Lab
+from iolab.lab.compose import compose
+from iolab.run.agents import Agents
+from iolab.run.standing import StandingLab
+
+pytestmark = pytest.mark.netns
+Iolab = Callable[..., subprocess.CompletedProcess[str]]
+
+LAB = """
+lab:
+  machines:
+    pc6: {kind: host, ssh: pc6}
+    pc7: {kind: host, ssh: pc7}
+  links:
+    lan: {ends: [pc6.lan0, pc7.lan0], cable: true, mtu: 1400, offload: {tso: off, tx_checksum: off}}
+measure:
+  tcp: {kind: stream, from: pc6, to: pc7}
+"""
+
+
+def lab_of(text: str) -> Lab:
+    """Return the lab of an experiment of one cell."""
+    experiment = parse(text, "lab.yaml")
+    return Resolver(experiment).setup(next(cells(experiment))).lab
+
+
+def shown(host: SshHost) -> str:
+    """Return what a lab could change of the cable's end."""
+    return host.inside(
+        "ip -4 -o addr show dev lan0; ip -o link show dev lan0; ethtool -k lan0; ls /run/netns"
+    )
+
+
+@pytest.fixture
+def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[SshHost, SshHost]]:
+    """Two hosts joined by a cable of their own, beside the network that ssh uses; it has an address already."""
+    if SSHD is None:
+        pytest.skip("needs sshd; scripts/packages.sh ssh installs it")
+    network = Network(tmp_path / "net")
+    monkeypatch.setenv("IOLAB_SSH", network.ssh)
+    monkeypatch.setenv("IOLAB_STATE_DIR", str(tmp_path / "state"))
+    pc6, pc7 = network.host("pc6"), network.host("pc7")
+    network.cable(pc6, pc7, "lan0")
+    pc6.inside("ip addr add 198.18.251.6/24 dev lan0")
+    yield pc6, pc7
+    network.close()
+
+
+@pytest.fixture
+def agents(pair: tuple[SshHost, SshHost]) -> Iterator[Agents]:
+    """Agents on both, and here."""
+    found = Agents(Agent(LocalTransport(find_agent())))
+    for host in pair:
+        found.add(host.name, Agent(SshTransport(host.name, find_agent()), name=host.name))
+    yield found
+    assert found.close() == []
+    assert found.here.close() == ""
+
+
+def test_a_cable_is_set_read_back_and_put_back(pair: tuple[SshHost, SshHost], agents: Agents) -> None:
+    """Addresses, MTU and offloads on both hosts; the address it had stays; in the end both are as they were."""
+    before = [shown(host) for host in pair]
+    lab = StandingLab(agents, lambda _: None)
+    lab.change_to(compose(lab_of(LAB)))
+    assert lab.mismatches() == []
+    for host in pair:
+        text = shown(host)
+        assert "mtu 1400" in text
+        assert "tcp-segmentation-offload: off" in text
+        assert "tx-checksumming: off" in text
+    assert "198.18.251.6/24" in shown(pair[0])
+    pair[0].inside("timeout 5 busybox ping -c 1 198.18.0.2 || ping -c 1 -W 5 198.18.0.2")
+    lab.change_to(compose(lab_of(LAB.replace("1400", "9000").replace("tso: off, ", ""))))
+    assert lab.mismatches() == []
+    assert "tcp-segmentation-offload: on" in shown(pair[1])
+    lab.take_down()
+    assert [shown(host) for host in pair] == before
+
+
+def test_what_somebody_changes_behind_our_back_is_noticed_on_the_other_host(
+    pair: tuple[SshHost, SshHost], agents: Agents
+) -> None:
+    """The read-back names the host's port and both values."""
+    lab = StandingLab(agents, lambda _: None)
+    lab.change_to(compose(lab_of(LAB)))
+    pair[1].inside("ip link set lan0 mtu 1300")
+    (sentence,) = lab.mismatches()
+    assert "mtu of pc7.lan0 was read back as 1300 where 1400 was applied" in sentence
+    lab.take_down()
+
+
+def test_a_host_lost_while_the_lab_stands_is_told_and_the_other_is_put_back(
+    pair: tuple[SshHost, SshHost], agents: Agents
+) -> None:
+    """A reset of one host fails the change with its name; the other one is as before."""
+    before = shown(pair[0])
+    lab = StandingLab(agents, lambda _: None)
+    lab.change_to(compose(lab_of(LAB)))
+    pair[1].crash()
+    with pytest.raises(LabError, match="pc7"):
+        lab.change_to(compose(lab_of(LAB.replace("1400", "9000"))))
+    assert shown(pair[0]) == before
+
+
+RUN = (
+    LAB.replace("to: pc7}", "to: pc7, duration: 1s}")
+    + """
+factors:
+  links.lan.mtu: [1400, 9000]
+blocks: 2
+seed: 1
+"""
+)
+
+
+@pytest.fixture
+def iolab(pair: tuple[SshHost, SshHost], tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run the installed command in the test's folder."""
+    (tmp_path / "lab.yaml").write_text(RUN)
+
+    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+        argv = [str(IOLAB), *map(str, arguments)]
+        return subprocess.run(argv, capture_output=True, text=True, timeout=110, cwd=tmp_path)
+
+    return run
+
+
+def trials(folder: Path) -> list[dict[str, Any]]:
+    """Return the trials of a run."""
+    return [json.loads(line) for line in (folder / "trials.jsonl").read_text().splitlines()]
+
+
+def test_streams_between_two_hosts_are_measured_end_to_end(
+    pair: tuple[SshHost, SshHost], iolab: Iolab, tmp_path: Path
+) -> None:
+    """Every trial has a rate on each side and the facts of both hosts; both are left as they were but for one file."""
+    before = [shown(host) for host in pair]
+    done = iolab("run", "lab.yaml")
+    assert done.returncode == 0, done.stdout + done.stderr
+    folder = tmp_path / done.stdout.splitlines()[-1]
+    found = trials(folder)
+    assert [trial["status"] for trial in found] == ["ok"] * 4
+    assert min(trial["metrics"]["received_bps"]["value"] for trial in found) > 1e7
+    assert set(json.loads((folder / "facts.json").read_text())["hosts"]) == {"pc6", "pc7"}
+    assert [shown(host) for host in pair] == before
+    assert [len(host.agents()) for host in pair] == [0, 0]
+
+
+def test_what_a_host_lacks_is_told_with_its_name_before_anything_runs(
+    pair: tuple[SshHost, SshHost], iolab: Iolab, tmp_path: Path
+) -> None:
+    """An interface that is not there: status 3, the host, what it has."""
+    text = (tmp_path / "lab.yaml").read_text()
+    (tmp_path / "lab.yaml").write_text(text.replace("pc7.lan0", "pc7.lan1"))
+    refused = iolab("run", "lab.yaml")
+    assert refused.returncode == 3
+    assert "pc7: port pc7.lan1: it has no interface lan1; it has eth0, lan0, lo" in refused.stderr
+
+
+def test_a_cut_connection_costs_the_trial_and_the_run_goes_on(
+    pair: tuple[SshHost, SshHost], iolab: Iolab, tmp_path: Path
+) -> None:
+    """The trial under way fails with the host's name; the host is reached again when its lease has ended."""
+    running = subprocess.Popen(
+        [IOLAB, "run", "lab.yaml"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    folder = wait_for_trials(tmp_path / "runs", 1)
+    pair[1].cut()
+    wait_for_trials(tmp_path / "runs", 2, 40)
+    pair[1].mend()
+    _, errors = running.communicate(timeout=90)
+    assert running.returncode == 1, errors
+    statuses = [trial["status"] for trial in trials(folder)]
+    assert statuses[0] == "ok"
+    assert "failed" in statuses
+    (reason, *_) = [t["reason"] for t in trials(folder) if t["status"] == "failed"]
+    assert "pc7" in reason
+    assert iolab("resume", folder, "--retry-failed").returncode == 0
+    assert shown(pair[0]).count("mtu 1500") == shown(pair[1]).count("mtu 1500") == 1
+
+
+def test_a_host_is_cleaned_and_examined_from_here(pair: tuple[SshHost, SshHost], iolab: Iolab) -> None:
+    """After a killed agent the host is refused with the command that cleans it; that undoes and removes all."""
+    before = shown(pair[0])
+    agent = Agent(SshTransport("pc6", find_agent()), name="pc6")
+    undo = {"kind": "command", "argv": ["ip", "link", "set", "lan0", "mtu", "1500"]}
+    agent.run(["ip", "link", "set", "lan0", "mtu", "1400"], undo=undo, undo_key="mtu:pc6.lan0")
+    pair[0].inside(f"kill -9 {pair[0].agents()[0]}")
+    agent.close()
+    refused = iolab("run", "lab.yaml")
+    assert refused.returncode == 3
+    assert "run `iolab clean --host pc6` first" in refused.stderr
+    cleaned = iolab("clean", "--host", "pc6")
+    assert (cleaned.returncode, "changes undone" in cleaned.stdout) == (0, True), cleaned.stderr
+    assert shown(pair[0]) == before
+    assert not pair[0].cache.exists()
+    examined = iolab("doctor", "--host", "root@pc6")
+    assert "privilege: root" in examined.stdout

@@ -1,0 +1,317 @@
+"""Agents on other hosts, by a real sshd in namespaces: what is copied, what is refused, every way to lose one."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.netns.sshd import INSIDE, SSHD, Network, SshHost
+
+from iolab.agent.client import Agent
+from iolab.agent.ssh import LEASE_S, SshTransport
+from iolab.agent.transport import find_agent
+from iolab.errors import AgentError
+
+pytestmark = pytest.mark.netns
+GONE_S = LEASE_S + 10
+"""Until both ends of a cut connection must have seen it."""
+
+
+@pytest.fixture
+def network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Network]:
+    """A network of our own, on which hosts can be made; ssh starts in it."""
+    if SSHD is None:
+        pytest.skip("needs sshd; scripts/packages.sh ssh installs it")
+    made = Network(tmp_path / "net")
+    monkeypatch.setenv("IOLAB_SSH", made.ssh)
+    yield made
+    made.close()
+
+
+def reach(destination: str, **options: bool) -> Agent:
+    """Return an agent there."""
+    return Agent(SshTransport(destination, find_agent(), **options), name="pc6")
+
+
+def until(holds: Callable[[], object], deadline_s: float = 10) -> float:
+    """Wait until something holds; return how long that took [s]."""
+    began = time.monotonic()
+    while not holds():
+        assert time.monotonic() - began < deadline_s, "it never did"
+        time.sleep(0.05)
+    return time.monotonic() - began
+
+
+def make_lab(agent: Agent) -> None:
+    """Change the host: a namespace, and a link whose undo is journalled."""
+    agent.call("netns.create", {"name": "iolab-far"})
+    undo = {"kind": "command", "argv": ["ip", "link", "del", "iolab0"]}
+    made = agent.run(["ip", "link", "add", "iolab0", "type", "dummy"], undo=undo, undo_key="link:iolab0")
+    assert made.succeeded or agent.run(["ip", "link", "add", "iolab0", "type", "bridge"]).succeeded
+
+
+def changes(host: SshHost) -> str:
+    """Return what of `make_lab` stands there."""
+    return host.inside("ls /run/netns; ip -o link | grep -o iolab0 | head -n 1")
+
+
+def test_the_agent_is_copied_once_and_is_all_that_stays(network: Network) -> None:
+    """Two connections, one copy, for its owner only; in between nothing runs there and no lock is left held."""
+    pc6 = network.host("pc6")
+    for _ in range(2):
+        with reach("pc6") as agent:
+            assert (agent.hello.uid, agent.hello.rootless, agent.hello.state_dir) == (0, False, "/run/iolab")
+            assert agent.hello.busy_pid is None
+            assert len(pc6.agents()) == 1
+        (file,) = pc6.cache.iterdir()
+        assert file.name == f"agent-{agent.hello.build.removeprefix('sha256:')}"
+        assert file.stat().st_mode & 0o777 == 0o700
+        assert file.read_bytes() == find_agent().read_bytes()
+    assert (pc6.folder / "log").read_text().count("Accepted publickey") == 2
+    assert [path.name for path in pc6.home.iterdir()] == [".cache"]
+    assert pc6.agents() == []
+
+
+def test_a_damaged_or_older_file_is_replaced(network: Network) -> None:
+    """What has the name but not the content is copied anew; agents of other versions go."""
+    pc6 = network.host("pc6")
+    reach("pc6").close()
+    (file,) = pc6.cache.iterdir()
+    file.write_bytes(file.read_bytes()[:-1] + b"?")
+    (pc6.cache / "agent-0123").write_text("an older one")
+    reach("pc6").close()
+    assert file.read_bytes() == find_agent().read_bytes()
+    assert list(pc6.cache.iterdir()) == [file]
+
+
+def test_an_unknown_host_key_is_refused_with_what_to_do(network: Network) -> None:
+    """Nothing is accepted for the user, nothing is written to known_hosts."""
+    network.host("pc6", known=False)
+    with pytest.raises(
+        AgentError, match=r"reaching pc6 by ssh: Host key verification failed.*accept it once with `.*pc6`"
+    ):
+        reach("pc6")
+    assert not (network.folder / "known_hosts").exists()
+
+
+def test_a_changed_host_key_is_refused(network: Network) -> None:
+    """A host that is another one than before is told apart from one that is new."""
+    pc6 = network.host("pc6")
+    other = network.host("pc7", known=False)
+    known = (network.folder / "known_hosts").read_text()
+    (network.folder / "known_hosts").write_text(known.replace(pc6.address, other.address))
+    with pytest.raises(AgentError, match=r"not the one you know.*ssh-keygen -R"):
+        reach("pc7")
+
+
+def test_a_host_that_takes_no_key_of_ours_is_told_so_and_no_password_is_asked(network: Network) -> None:
+    """Permission denied, at once."""
+    pc6 = network.host("pc6")
+    (pc6.folder / "authorized_keys").write_text("")
+    with pytest.raises(AgentError, match=r"Permission denied.*takes no key of yours"):
+        reach("pc6")
+
+
+@pytest.mark.parametrize(
+    ("destination", "told"),
+    [
+        ("no-such-host.invalid", "Could not resolve hostname.*no alias"),
+        ("ssh://root@198.18.250.1:9", "Connection refused.*right port"),
+    ],
+)
+def test_a_host_that_is_not_there_is_told_at_once(network: Network, destination: str, told: str) -> None:
+    """A wrong name and a wrong port say which."""
+    with pytest.raises(AgentError, match=told):
+        reach(destination)
+
+
+def test_a_host_that_hangs_ends_in_bounded_time(network: Network) -> None:
+    """Something takes the connection and never speaks: a deadline ends it, and no ssh is left."""
+    code = "import socket, time; s = socket.create_server(('198.18.250.1', 22)); print(1, flush=True); time.sleep(60)"
+    argv = ["nsenter", f"--net=/proc/{network.pid}/ns/net", sys.executable, "-c", code]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as hanging:
+        assert hanging.stdout is not None
+        hanging.stdout.readline()
+        began = time.monotonic()
+        with pytest.raises(AgentError, match=r"reaching root@198.18.250.1 by ssh: no answer within 2 s"):
+            SshTransport("root@198.18.250.1", find_agent(), connect_deadline_s=2)
+        assert time.monotonic() - began < 15
+        hanging.kill()
+
+
+def test_what_a_login_prints_does_not_matter(network: Network) -> None:
+    """A banner, a profile that prints without an end of line, and one that complains: the greeting is found."""
+    pc6 = network.host("pc6", more=f"Banner {INSIDE}/banner")
+    (pc6.folder / "banner").write_text("Authorised use only\n")
+    (pc6.home / ".bashrc").write_text(
+        'echo "Welcome to pc6"; printf "{\\"method\\": 1}\\nno end"; echo complaint >&2\n'
+    )
+    with reach("pc6") as agent:
+        assert agent.run(["echo", "hello"]).stdout == "hello\n"
+
+
+def test_a_login_that_prints_without_end_is_refused(network: Network) -> None:
+    """The bound is told, with the end of what came."""
+    pc6 = network.host("pc6")
+    (pc6.home / ".bashrc").write_text("seq 1 100000\n")
+    with pytest.raises(AgentError, match="login prints more than 65536 bytes"):
+        reach("pc6")
+
+
+@pytest.mark.parametrize(
+    ("mount", "told"),
+    [
+        ("-o size=1m", "No space left on device.*make room"),
+        ("-o ro", "Read-only file system.*XDG_CACHE_HOME"),
+        ("-o noexec", "Permission denied.*noexec"),
+    ],
+)
+def test_a_home_that_cannot_take_the_agent_is_told_and_nothing_is_left(
+    network: Network, mount: str, told: str
+) -> None:
+    """A full disk, a read-only one, and one from which nothing may be started."""
+    pc6 = network.host("pc6", prepare=f"mount -t tmpfs {mount} tmpfs {INSIDE}/home")
+    with pytest.raises(AgentError, match=f"copying the agent .* on pc6: .*{told}"):
+        reach("pc6")
+    assert pc6.inside(f"find {INSIDE}/home -type f") == ""
+
+
+def test_a_host_of_another_architecture_is_told_before_anything_is_copied(
+    network: Network, tmp_path: Path
+) -> None:
+    """The message says what each is; an agent beside ours, named after the machine, is taken."""
+    pc6 = network.host("pc6")
+    foreign = tmp_path / "iolab-agent"
+    foreign.write_bytes(b"\x7fELF\x02\x01" + bytes(12) + (22).to_bytes(2, "little"))
+    with pytest.raises(AgentError, match=r"it is .*, the agent here is for s390x"):
+        SshTransport("pc6", foreign)
+    assert not pc6.cache.exists()
+    foreign.with_name(f"iolab-agent-{os.uname().machine}").write_bytes(find_agent().read_bytes())
+    Agent(SshTransport("pc6", foreign)).close()
+
+
+def test_an_ordinary_user_gets_a_rootless_agent(network: Network) -> None:
+    """Without sudo the agent lives in namespaces of its own, and real interfaces stay out of reach."""
+    pc6 = network.host("pc6")
+    with reach("user@pc6") as agent:
+        assert (agent.hello.uid, agent.hello.rootless) == (1000, True)
+    assert (pc6.users_home / ".cache/iolab").exists()
+
+
+def test_sudo_starts_the_agent_where_it_asks_for_no_password(network: Network) -> None:
+    """The agent is root's, with root's state folder, though we log in as somebody else."""
+    sudoers = f"user ALL=(root) NOPASSWD: {INSIDE}/user/.cache/iolab/agent-*"
+    network.host(
+        "pc6",
+        prepare=f'echo "{sudoers}" >/run/sudoers; chmod 440 /run/sudoers; mount --bind /run/sudoers /etc/sudoers',
+    )
+    with reach("user@pc6") as agent:
+        assert (agent.hello.uid, agent.hello.rootless, agent.hello.state_dir) == (0, False, "/run/iolab")
+
+
+def test_closing_undoes_everything(network: Network) -> None:
+    """The dead-man's switch works over ssh as it does here."""
+    pc6 = network.host("pc6")
+    agent = reach("pc6")
+    make_lab(agent)
+    assert changes(pc6).split() == ["iolab-far", "iolab0"]
+    assert agent.close() == ""
+    assert changes(pc6) == ""
+
+
+def test_a_killed_controller_leaves_nothing_there(network: Network) -> None:
+    """Its pipes close, ssh ends, the agent undoes."""
+    pc6 = network.host("pc6")
+    code = (
+        "import time; from tests.netns.test_ssh import make_lab, reach; agent = reach('pc6'); make_lab(agent); "
+        "print('made', flush=True); time.sleep(60)"
+    )
+    controller = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]
+    )
+    assert controller.stdout is not None
+    assert controller.stdout.readline() == b"made\n"
+    assert changes(pc6)
+    controller.kill()
+    controller.communicate()
+    until(lambda: not pc6.agents())
+    assert changes(pc6) == ""
+    assert "agent" not in "".join(Path(f"/proc/{pid}/comm").read_text() for pid in pc6.processes(""))
+
+
+def test_a_cut_cable_ends_both_sides(network: Network) -> None:
+    """Nobody is told, and both see it: the request fails and says so, the agent there undoes when its lease ends."""
+    pc6 = network.host("pc6")
+    agent = reach("pc6")
+    make_lab(agent)
+    pending = agent.begin("command.run", {"argv": ["sleep", "100"], "timeout_ms": 120_000})
+    pc6.cut()
+    began = time.monotonic()
+    with pytest.raises(AgentError, match=rf"connection to pc6 is cut.*undoes everything within {LEASE_S} s"):
+        pending.result(GONE_S)
+    assert time.monotonic() - began < GONE_S
+    until(lambda: not pc6.agents(), GONE_S)
+    assert time.monotonic() - began < GONE_S
+    assert changes(pc6) == ""
+    assert pc6.processes("sleep 100") == []
+    assert "pc6 was lost" in agent.close()
+    pc6.mend()
+    with reach("pc6") as again:
+        assert again.hello.predecessors == ()
+
+
+def test_a_killed_agent_is_told_at_once_and_cleaned_later(network: Network) -> None:
+    """The connection stands, so it was the agent; what it left is refused by the next until it is undone."""
+    pc6 = network.host("pc6")
+    agent = reach("pc6")
+    make_lab(agent)
+    pc6.inside(f"kill -9 {pc6.agents()[0]}")
+    with pytest.raises(AgentError, match="iolab clean --host pc6"):
+        agent.ping()
+    agent.close()
+    assert changes(pc6)
+    with reach("pc6") as again:
+        (left,) = again.hello.predecessors
+        assert left.entries == 2
+        assert again.undo(left.journal).failed == ()
+    assert changes(pc6) == ""
+
+
+def test_a_host_that_reboots_is_lost_and_comes_back_clean(network: Network) -> None:
+    """Everything there ends at once; the next connection finds nothing to undo and the file still there."""
+    pc6 = network.host("pc6")
+    agent = reach("pc6")
+    make_lab(agent)
+    pc6.crash()
+    with pytest.raises(AgentError, match="pc6"):
+        agent.ping()
+    agent.close()
+    pc6.start()
+    with reach("pc6") as again:
+        assert again.hello.predecessors == ()
+    assert (pc6.folder / "log").read_text().count("Accepted publickey") == 2
+
+
+def test_the_file_is_removed_when_it_is_not_to_be_left(network: Network) -> None:
+    """The home folder is as before; other files in the cache folder stay."""
+    pc6 = network.host("pc6")
+    reach("pc6", leave_file=False).close()
+    assert not pc6.cache.exists()
+    pc6.cache.mkdir()
+    (pc6.cache / "calibration.json").write_text("{}")
+    reach("pc6", leave_file=False).close()
+    assert [path.name for path in pc6.cache.iterdir()] == ["calibration.json"]
+
+
+def test_the_file_stays_while_another_lab_works_with_it(network: Network) -> None:
+    """A second agent sees the first, and takes nothing from it."""
+    pc6 = network.host("pc6")
+    with reach("pc6") as first:
+        second = reach("pc6", leave_file=False)
+        assert second.hello.busy_pid == first.hello.pid
+        assert second.close() == ""
+        assert len(list(pc6.cache.iterdir())) == 1
+        make_lab(first)

@@ -1,0 +1,88 @@
+"""An agent behind an agent, at any depth, on fakes."""
+
+import queue
+
+import pytest
+
+from iolab.agent.client import Agent, AgentLost, Refused
+from iolab.agent.fake import FakeAgent, FakeHost
+from iolab.agent.relayed import RelayedTransport, at_socket
+
+
+class Console:
+    """A simulated serial line: says what it is told to."""
+
+    def __init__(self) -> None:
+        self._lines: queue.Queue[str | None] = queue.Queue()
+
+    def say(self, *lines: str | None) -> None:
+        """Say lines; None: the line is cut."""
+        for line in lines:
+            self._lines.put(line)
+
+    def send(self, line: str) -> None:
+        """Nobody listens."""
+
+    def receive(self) -> str | None:
+        """Return the next line."""
+        return self._lines.get()
+
+    def close(self, deadline_s: float) -> str:
+        """Cut the line."""
+        self._lines.put(None)
+        return ""
+
+    def last_words(self) -> str:
+        """Nothing."""
+        return ""
+
+
+def behind(inner: FakeHost) -> FakeHost:
+    """Return a host behind whose socket an agent of `inner` answers."""
+    return FakeHost(behind={"/sock": lambda: FakeAgent(inner)})
+
+
+def test_an_agent_behind_two_others_is_asked_as_one_of_this_computer() -> None:
+    """A command that is run three relays deep is run there, and nowhere else."""
+    inner = FakeHost()
+    middle = behind(inner)
+    outer = behind(middle)
+    with Agent(FakeAgent(outer)) as here:
+        first = Agent(RelayedTransport(here, "a", at_socket("/sock")), name="a")
+        second = Agent(RelayedTransport(first, "a.b", at_socket("/sock")), name="b")
+        assert second.run(("true",)).succeeded
+        second.call("netns.create", {"name": "x"})
+        assert (inner.netns, middle.netns, outer.netns) == ({"x"}, set(), set())
+        assert (inner.ran, middle.ran, outer.ran) == ([(("true",), None)], [], [])
+        second.close()
+        assert inner.netns == set(), "the dead-man's switch works behind relays"
+        assert first.run(("true",)).succeeded
+
+
+def test_a_socket_where_nobody_answers_is_refused() -> None:
+    """The refusal of the parent's agent is the caller's to tell."""
+    with Agent(FakeAgent()) as here, pytest.raises(Refused, match="no socket /nowhere"):
+        RelayedTransport(here, "a", at_socket("/nowhere"), timeout_ms=10)
+
+
+def test_what_a_guest_said_last_is_told_when_it_is_gone() -> None:
+    """Whoever waits for its answer learns of the panic at once, not of a deadline."""
+    console = Console()
+    with Agent(FakeAgent(FakeHost(behind={"/con": lambda: console}))) as here:
+        console.say("booting", "Kernel panic - not syncing: no init", None)
+        transport = RelayedTransport(here, "con", at_socket("/con"))
+        with pytest.raises(
+            AgentLost, match=r"(?s)the agent of dut .*Kernel panic - not syncing: no init"
+        ) as caught:
+            Agent(transport, name="dut")
+        assert caught.value.name == "dut"
+        assert list(transport.noise) == ["booting", "Kernel panic - not syncing: no init"]
+
+
+def test_when_the_agent_in_between_dies_all_behind_it_are_lost() -> None:
+    """A request to the inner one is answered with its loss."""
+    outer = FakeAgent(behind(FakeHost()))
+    inner = Agent(RelayedTransport(Agent(outer), "a", at_socket("/sock")), name="a")
+    outer.kill()
+    with pytest.raises(AgentLost, match="agent of a"):
+        inner.ping()

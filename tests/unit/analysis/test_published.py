@@ -1,0 +1,90 @@
+"""Published figures beside a run."""
+
+from pathlib import Path
+
+import pytest
+from tests.unit.analysis.conftest import make_run
+
+from iolab.analysis import analyse
+from iolab.analysis.published import lay_beside, parse_published
+from iolab.errors import InputError
+from iolab.plan.types import Plan
+from iolab.store.records import TrialRecord
+
+ROOT = Path(__file__).parents[3]
+HEAD = "measure,nic,metric,statistic,value,unit\n"
+TWO = HEAD + "rate,e1000,forwarded_fps,mean,20000,frame/s\nrate,virtio,forwarded_fps,mean,50000,frame/s\n"
+CARDS = (100.0, 400.0)
+
+
+def run_of_two_cards() -> tuple[list[TrialRecord], Plan]:
+    """Return a run that forwards 100 pps with e1000, 400 pps with virtio."""
+    return make_run(
+        {"nic": ["e1000", "virtio"], "direction": ["one-way", "both-ways"]},
+        1,
+        lambda _, levels, __: {"forwarded_fps": (CARDS[levels[0]], "pps")},
+        measures=("rate",),
+        baseline={"nic": "e1000"},
+    )
+
+
+def test_every_cell_of_a_figure_gets_a_row_with_both_ratios_to_the_baseline() -> None:
+    """A factor that the file does not name is free; published 50 : 20 stands beside measured 400 : 100."""
+    records, plan = run_of_two_cards()
+    found = lay_beside(parse_published(TWO, "x.csv"), "x.csv", "run", plan, analyse(records, plan))
+    assert [(row.cell["nic"], row.cell["direction"]) for row in found.rows] == [
+        ("e1000", "one-way"), ("e1000", "both-ways"), ("virtio", "one-way"), ("virtio", "both-ways"),
+    ]  # fmt: skip
+    assert (found.rows[2].published, found.rows[2].measured) == (50_000, 400)
+    assert (found.rows[2].published_ratio, found.rows[2].measured_ratio) == (2.5, 4.0)
+    assert found.without == ()
+
+
+def test_units_are_brought_to_those_of_the_run() -> None:
+    """639 Mbit/s is 639e6 bit/s; 7.1 % is 0.071."""
+    text = HEAD + "tcp,a,received_bps,mean,639,Mbit/s\nudp,a,loss_ratio,mean,7.1,%\n"
+    assert [(each.value, each.unit) for each in parse_published(text, "x.csv")] == [
+        (639e6, "bit/s"), (pytest.approx(0.071), "ratio"),
+    ]  # fmt: skip
+
+
+def test_a_figure_that_the_run_lacks_is_told() -> None:
+    """It is neither dropped nor compared with something else."""
+    records, plan = run_of_two_cards()
+    figures = parse_published(TWO + "rate,vmxnet3,forwarded_fps,mean,1,frame/s\n", "x.csv")
+    found = lay_beside(figures, "x.csv", "run", plan, analyse(records, plan))
+    assert [each.cell for each in found.without] == [{"nic": "vmxnet3"}]
+
+
+def test_a_run_without_any_counterpart_is_refused() -> None:
+    """The message names the first figure."""
+    records, plan = run_of_two_cards()
+    figures = parse_published(HEAD + "tcp,e1000,received_bps,mean,1,bit/s\n", "x.csv")
+    with pytest.raises(InputError, match="tcp received_bps"):
+        lay_beside(figures, "x.csv", "run", plan, analyse(records, plan))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a,b\n1,2\n", "no column measure"),
+        (HEAD, "no line with a figure"),
+        (HEAD + "rate,e1000,forwarded_fps,mean,fast,frame/s\n", "fast"),
+        (HEAD + "rate,e1000,forwarded_fps,mode,1,frame/s\n", "mode"),
+        (HEAD + "rate,e1000,forwarded_fps,mean,1,furlong\n", "furlong"),
+        (HEAD + "rate,e1000,forwarded_fps\n", "another number of columns"),
+        (HEAD + 'rate,"e1000,forwarded_fps\n', "reading published figures"),
+    ],
+)
+def test_a_bad_file_is_told_with_its_line(text: str, told: str) -> None:
+    """No traceback, and the first line is 1."""
+    with pytest.raises(InputError) as caught:
+        parse_published(text, "x.csv")
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["xen-vlan", "kvm-forwarding", "rate-control"])
+def test_the_published_figures_of_the_studies_can_be_read(name: str) -> None:
+    """Each is a figure of a metric that a lab of that name measures."""
+    path = ROOT / "labs" / "published" / f"{name}.csv"
+    assert len(parse_published(path.read_text(), path.name)) >= 10

@@ -1,0 +1,142 @@
+"""The command line of QEMU and the configuration of a Xen domain, from a guest and what was found on its parent."""
+
+import shutil
+import subprocess
+from dataclasses import asdict, replace
+from itertools import pairwise
+
+import pytest
+
+from iolab.lab.guest import Guest, GuestDisk, GuestNic, MacvtapBackend, TapBackend
+from iolab.lab.qemu import MODELS, PARENTS_DISKS, Boot, Place, passed_files, qemu_argv
+from iolab.lab.xen import xl_config
+
+BOOT = Boot("/i/vmlinux", "/i/initrd", "/i/root.squashfs", "/i/modules.squashfs")
+PLACE = Place(boot=BOOT, folder="/run/iolab/f/dut", accel="tcg", program=("/usr/bin/qemu-system-x86_64",))
+TAP = TapBackend("iolab-t", "p0")
+
+
+def guest(*nics: GuestNic, **more: object) -> Guest:
+    """Return a guest with these cards."""
+    plain = Guest(
+        name="dut", engine="qemu", image="linux", memory_bytes=512 << 20, cpus=2, accel="auto", nics=nics
+    )
+    return replace(plain, **more)  # type: ignore[arg-type]
+
+
+def after(argv: tuple[str, ...], option: str) -> list[str]:
+    """Return what every occurrence of an option is given."""
+    return [value for word, value in pairwise(argv) if word == option]
+
+
+def test_a_guest_is_started_from_its_image_through_pvh() -> None:
+    """The kernel's words are those that were measured to boot fast; root and modules are the first two disks."""
+    argv = qemu_argv(guest(), PLACE)
+    assert argv[:3] == ("/usr/bin/qemu-system-x86_64", "-name", "dut,debug-threads=on")
+    assert (after(argv, "-kernel"), after(argv, "-initrd")) == (["/i/vmlinux"], ["/i/initrd"])
+    (words,) = after(argv, "-append")
+    assert words.startswith("console=ttyS0 quiet panic=-1 nokaslr mitigations=off cryptomgr.notests ")
+    assert words.endswith("net.ifnames=0 iolab.root=/dev/vda iolab.modules=/dev/vdb iolab.name=dut")
+    drives = after(argv, "-drive")
+    assert [drive.split(",")[2] for drive in drives] == ["file=/i/root.squashfs", "file=/i/modules.squashfs"]
+    assert all("readonly=on" in drive for drive in drives)
+    assert (after(argv, "-m"), after(argv, "-smp"), after(argv, "-accel")) == (["512M"], ["2"], ["tcg"])
+
+
+def test_channel_console_and_monitor_are_sockets_in_its_folder() -> None:
+    """The channel is a port with the agent's name; nothing waits for a reader."""
+    argv = qemu_argv(guest(), PLACE)
+    sockets = [value for value in after(argv, "-chardev") if "path=" in value]
+    assert sockets == [
+        f"socket,id={name},path=/run/iolab/f/dut/{name},server=on,wait=off" for name in ("console", "agent")
+    ]
+    assert after(argv, "-qmp") == ["unix:/run/iolab/f/dut/monitor,server=on,wait=off"]
+    ports = [device for device in after(argv, "-device") if device.startswith("virtserialport")]
+    assert ports == ["virtserialport,bus=serial0.0,chardev=agent,name=org.iolab.agent"]
+
+
+def test_a_card_is_a_passed_tap_and_a_device() -> None:
+    """The file's number is what the agent is told; e1000 has neither queues nor rings."""
+    card = GuestNic("eth0", "02:00:00:00:00:01", "e1000", TAP)
+    other = GuestNic("eth1", "02:00:00:00:00:02", "e1000", MacvtapBackend("iolab-link-x", "m1"))
+    argv = qemu_argv(guest(card, other), PLACE)
+    assert after(argv, "-netdev") == ["tap,id=net0,fd=10", "tap,id=net1,fd=11"]
+    assert after(argv, "-device")[-1] == "e1000,netdev=net1,mac=02:00:00:00:00:02"
+    assert [asdict(one) for one in passed_files(guest(card, other))] == [
+        {"fd": 10, "open": {"kind": "tap", "netns": "iolab-t", "name": "p0",
+                            "vnet_header": True, "multi_queue": False}},
+        {"fd": 11, "open": {"kind": "macvtap", "netns": "iolab-link-x", "interface": "m1"}},
+    ]  # fmt: skip
+
+
+def test_a_vhost_card_with_queues_has_a_tap_and_a_device_for_each() -> None:
+    """An interrupt for each direction of a queue, one for control and one for changes."""
+    tap = TapBackend(None, "p0", vhost=True)
+    card = GuestNic("eth0", "02:00:00:00:00:01", "vhost-net", tap, queues=2, rx_ring=512, tx_ring=256)
+    argv = qemu_argv(guest(card), replace(PLACE, first_fd=30))
+    assert after(argv, "-netdev") == ["tap,id=net0,fds=30:31,vhost=on,vhostfds=32:33"]
+    assert after(argv, "-device")[-1] == (
+        "virtio-net-pci,netdev=net0,mac=02:00:00:00:00:01,mq=on,vectors=6,rx_queue_size=512,tx_queue_size=256"
+    )
+    opened = [one.open for one in passed_files(guest(card), 30)]
+    assert [one.kind for one in opened] == ["tap", "tap", "device", "device"]
+    single = qemu_argv(guest(replace(card, queues=1)), PLACE)
+    assert after(single, "-netdev") == ["tap,id=net0,fd=10,vhost=on,vhostfd=11"]
+
+
+def test_a_guest_of_a_guest_is_started_from_its_parents_disks() -> None:
+    """Hardware virtualisation shows the CPU as it is."""
+    argv = qemu_argv(guest(), Place(boot=PARENTS_DISKS, folder="/f", accel="kvm"))
+    assert after(argv, "-kernel") == ["/lib/modules/boot/vmlinux"]
+    assert [drive.split(",")[2] for drive in after(argv, "-drive")] == ["file=/dev/vda", "file=/dev/vdb"]
+    assert after(argv, "-cpu") == ["host"]
+
+
+def test_xen_starts_dom0_with_the_memory_its_domains_leave() -> None:
+    """Kernel and first stage are modules of the hypervisor; emulated SMAP would kill Dom0."""
+    boot = replace(BOOT, xen="/i/xen", initrd="/i/a,b")
+    dom0 = guest(memory_bytes=1536 << 20, domains_bytes=256 << 20)
+    argv = qemu_argv(dom0, replace(PLACE, boot=boot))
+    assert after(argv, "-kernel") == ["/i/xen"]
+    assert "dom0_mem=1088M,max:1088M dom0_max_vcpus=2" in after(argv, "-append")[0]
+    kernel, initrd = after(argv, "-initrd")[0].split(",", 1)
+    assert kernel.startswith("/i/vmlinux console=hvc0 quiet ")
+    assert initrd == "/i/a,,b"
+    assert after(argv, "-cpu") == ["max,-smap,-rdtscp"]
+
+
+def test_disks_hang_on_the_bus_that_was_asked_for() -> None:
+    """They come after the image's own; a controller is made once."""
+    disks = (GuestDisk("/d/0"), GuestDisk("/d/1", "pvscsi"), GuestDisk("/d/2", "pvscsi"))
+    devices = after(qemu_argv(guest(disks=disks), PLACE), "-device")
+    assert devices[-4:] == [
+        "pvscsi,id=pvscsi", "virtio-blk-pci,drive=disk0", "scsi-hd,drive=disk1,bus=pvscsi.0",
+        "scsi-hd,drive=disk2,bus=pvscsi.0",
+    ]  # fmt: skip
+
+
+def test_a_domain_is_paravirtual_and_speaks_over_its_console() -> None:
+    """It has its parent's kernel and disks, read-only; however it ends it does not come back."""
+    card = GuestNic("eth0", "02:00:00:00:00:01", "virtio-net", TapBackend(None, "d.eth0", bridge="br0"))
+    domain = guest(card, name="d", engine="xen", memory_bytes=256 << 20, cpus=1)
+    lines = dict(line.split(" = ", 1) for line in xl_config(domain).splitlines())
+    assert (lines["name"], lines["type"], lines["memory"], lines["vcpus"]) == ('"d"', '"pv"', "256", "1")
+    assert lines["disk"] == '[ "phy:/dev/vda,xvda,r", "phy:/dev/vdb,xvdb,r" ]'
+    assert lines["vif"] == '[ "mac=02:00:00:00:00:01,bridge=br0,vifname=d.eth0" ]'
+    assert lines["extra"].startswith('"console=hvc0 ')
+    assert (
+        "iolab.root=/dev/xvda iolab.modules=/dev/xvdb iolab.name=d iolab.channel=/dev/hvc0" in lines["extra"]
+    )
+    assert [lines[f"on_{event}"] for event in ("poweroff", "reboot", "crash")] == ['"destroy"'] * 3
+
+
+@pytest.mark.skipif(shutil.which("qemu-system-x86_64") is None, reason="QEMU is not installed")
+def test_qemu_has_every_device_that_is_named() -> None:
+    """The program itself is asked."""
+    shown = subprocess.run(
+        ("qemu-system-x86_64", "-device", "help"), capture_output=True, text=True, timeout=60
+    )
+    assert shown.returncode == 0
+    named = {*MODELS.values(), "virtio-blk-pci", "virtio-serial-pci", "virtserialport", "virtio-scsi-pci",
+             "pvscsi", "nvme", "ide-hd", "scsi-hd", "vfio-pci"}  # fmt: skip
+    assert [name for name in sorted(named) if f'name "{name}"' not in shown.stdout] == []

@@ -1,0 +1,134 @@
+"""Plans with guests: the studies, what is shown as commands, what changes slowest, how long it takes."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from iolab.experiment import Resolver, load, parse
+from iolab.experiment.experiment import Experiment
+from iolab.lab.compose import compose
+from iolab.lab.difference import difference
+from iolab.lab.facts import Facts, ImageFact
+from iolab.lab.placement import placement_of
+from iolab.lab.resources import guests
+from iolab.plan.commands import commands, render
+from iolab.plan.make import make_plan
+
+STUDIES = Path(__file__).parents[1] / "experiment" / "studies"
+TEXT = """
+title: Small
+lab:
+  machines:
+    t: {kind: netns}
+    dut: {kind: vm, cpus: 2, forward: bridge}
+  links:
+    west: {ends: [t.p0, dut.eth0]}
+    east: {ends: [t.p1, dut.eth1]}
+measure:
+  ndr: {kind: forwarding, from: t.p0, to: t.p1, frame_size: 64, search: fast}
+factors:
+  machines.dut.nic: [e1000, virtio-net]
+  machines.dut.pin: [none, auto]
+  ndr.frame_size: [64, 1518]
+blocks: 2
+"""
+
+
+@pytest.fixture
+def able(facts: Facts) -> Facts:
+    """Give a host that has every guest image."""
+    return replace(facts, images=tuple(ImageFact(flavour=name) for name in ("linux", "nested", "xen")))
+
+
+@pytest.fixture
+def small() -> Experiment:
+    """Give an experiment with a guest: two cards, two pins, two frame sizes, two blocks."""
+    return parse(TEXT, "small.yaml")
+
+
+def starts(experiment: Experiment, facts: Facts) -> list[tuple[str, ...]]:
+    """Return the guests that each step of a plan starts."""
+    plan, resolver = make_plan(experiment, facts), Resolver(experiment)
+    found: list[tuple[str, ...]] = []
+    standing: tuple[object, ...] = ()
+    for step in plan.steps:
+        setup = resolver.setup(plan.cell(step))
+        wanted = compose(setup.lab, placement=placement_of(setup, step.measure, 4), cpus=4)
+        change = difference(standing, wanted)  # type: ignore[arg-type]
+        found.append(tuple(name for resource in change.do for name in guests(resource)))
+        standing = wanted
+    return found
+
+
+@pytest.mark.parametrize("path", sorted(STUDIES.glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_study_is_planned(path: Path, able: Facts) -> None:
+    """What cannot be done yet is told in words, never an error."""
+    plan = make_plan(load(path), able)
+    assert plan.steps or plan.unsupported
+    assert all(
+        one.reason.startswith("not yet in this version") or ":" in one.reason for one in plan.unsupported
+    )
+
+
+def test_the_studies_of_guests_can_be_done_where_there_are_images(able: Facts) -> None:
+    """All of the Xen study; of the forwarding study what this kernel has."""
+    xen = make_plan(load(STUDIES / "xen-vlan.yaml"), able)
+    assert (len(xen.steps), xen.unsupported) == (360, ())
+    without = replace(able, features={"device:vhost-net": False})
+    forwarding = make_plan(load(STUDIES / "kvm-forwarding.yaml"), without)
+    assert {one.cell["machines.dut.nic"] for one in forwarding.unsupported} == {"vhost-net"}
+    assert "put `tester` and `dut` in a vm" in forwarding.unsupported[0].reason
+
+
+def test_a_guest_is_started_once_per_block_and_card(small: Experiment, able: Facts) -> None:
+    """Pins and frame sizes change while it runs; only the card changes slowest."""
+    assert make_plan(small, able).grouping == ("machines.dut.nic",)
+    found = starts(small, able)
+    assert len(found) == 16
+    assert sum(one == ("dut",) for one in found) in (3, 4)  # two blocks may meet with the same card
+    assert all(one in ((), ("dut",)) for one in found)
+
+
+def test_a_vlan_and_other_pairs_start_no_domain_again(able: Facts) -> None:
+    """Four guests of the Xen study start once in 10 blocks."""
+    found = starts(load(STUDIES / "xen-vlan.yaml"), able)
+    assert sorted(found[0]) == ["pc6", "pc6dom1", "pc7", "pc7dom1"]
+    assert set(found[1:]) == {()}
+
+
+def test_the_estimate_counts_the_starts(small: Experiment, able: Facts) -> None:
+    """A level more that restarts the guest costs its start in each block; one that does not costs none."""
+
+    def estimate_s(old: str, new: str) -> float:
+        return make_plan(parse(TEXT.replace(old, new), "more.yaml"), able).estimate_ns / 1e9
+
+    plain_s = make_plan(small, able).estimate_ns / 1e9
+    cards_s = estimate_s("[e1000, virtio-net]", "[e1000, virtio-net, vmxnet3]")
+    pins_s = estimate_s("[none, auto]", "[none, auto, [1]]")
+    assert plain_s < pins_s < cards_s < pins_s + 2 * 3
+
+
+def test_a_guest_is_shown_as_the_command_that_starts_it(small: Experiment, able: Facts) -> None:
+    """Words in capitals stand for what is found; lines in the guest begin with its prompt."""
+    plan = make_plan(small, able, blocks=1)
+    shown = list(commands(small, plan, cpus=4))
+    lines = render(shown[0])
+    (start,) = [line for line in lines if line.startswith("qemu-system-x86_64 -name dut,")]
+    assert "-accel ACCEL" in start
+    assert "-kernel IMAGE/vmlinux" in start
+    assert start.endswith("# undo: iolab-agent process.stop guest:dut")
+    assert "dut# ip link add dev br0 address" in "\n".join(lines)
+    assert lines.index(start) < next(i for i, line in enumerate(lines) if line.startswith("dut# "))
+    last = render(shown[-1])
+    assert "iolab-agent process.stop guest:dut" in last
+    assert not any(line.startswith("dut# ") for line in last)
+
+
+def test_a_domain_is_shown_as_a_command_without_a_file(able: Facts) -> None:
+    """`xl create` takes its configuration as words."""
+    experiment = load(STUDIES / "xen-vlan.yaml")
+    first = next(iter(commands(experiment, make_plan(experiment, able, blocks=1))))
+    (create,) = [line for line in render(first) if line.startswith("pc6# xl create")]
+    assert create.startswith("pc6# xl create /dev/null 'name = \"pc6dom1\"' 'type = \"pv\"'")
+    assert create.endswith("# undo: xl destroy pc6dom1")

@@ -1,0 +1,112 @@
+"""Guests on the fake agent: started, pinned, read back, ended; and what is said of one that does not come up."""
+
+import json
+
+import pytest
+from tests.unit.run.fake_guests import FIRST_VCPU, QEMU_PID, VHOST, Line, Threads, guest, parent
+
+from iolab.agent.client import AgentLost
+from iolab.agent.fake import Outcome
+from iolab.errors import LabError
+from iolab.lab.resources import GuestState as State
+from iolab.lab.resources import PinGuest, Reading
+from iolab.lab.shown import GuestThreads, value_shown
+
+PATIENCE_S = 10.0
+
+
+def test_a_guest_that_was_started_is_a_kernel_of_the_lab() -> None:
+    """Its agent answers under its name, and what it was started with is known."""
+    guests, agents, host = parent()
+    record = guests.start(guest(), "").result(PATIENCE_S)
+    assert record.argv[0] == "qemu"
+    assert agents.of("dut").run(("true",)).succeeded
+    assert host.folders == {"dut"}
+    use = guests.use("dut")
+    assert use is not None
+    assert (use.accel, use.emulated, use.hypervisor, use.image) == ("tcg", True, "7.2", "digest")
+
+
+def test_a_guest_that_ended_is_no_kernel_and_leaves_no_folder() -> None:
+    """Asking it then is the loss of that guest, told by name."""
+    guests, agents, host = parent()
+    guests.start(guest(), "").result(PATIENCE_S)
+    guests.stop(["dut"])
+    assert host.folders == set()
+    with pytest.raises(AgentLost, match="dut: it is not running"):
+        agents.of("dut")
+
+
+def test_threads_are_put_where_they_shall_be_and_read_back() -> None:
+    """Each virtual CPU on its own, everything that carries frames beside them, and nobody else's thread."""
+    threads = Threads()
+    guests, _, _ = parent(programs=threads)
+    guests.start(guest(), "").result(PATIENCE_S)
+    guests.pin(PinGuest("dut", (2, 3), (1,))).result(PATIENCE_S)
+    wanted = {FIRST_VCPU: "2", FIRST_VCPU + 1: "3", QEMU_PID: "1", VHOST: "1"}
+    assert threads.cpus == wanted
+    text = guests.state("dut").result(PATIENCE_S) or ""
+    assert json.loads(text) == {"status": "running", "vcpus": [[2], [3]], "carriers": [[1], [1]]}
+    reading = Reading(State("dut"), GuestThreads("vcpus"))
+    assert value_shown(reading.how, text) == "2 3"
+
+
+def test_a_guest_without_pins_may_run_anywhere() -> None:
+    """A level that takes the pins away is a change as any other."""
+    guests, _, _ = parent()
+    guests.start(guest(), "").result(PATIENCE_S)
+    guests.pin(PinGuest("dut", (1, 1))).result(PATIENCE_S)
+    guests.pin(PinGuest("dut", ())).result(PATIENCE_S)
+    found = json.loads(guests.state("dut").result(PATIENCE_S) or "")
+    assert found["vcpus"] == [[0, 1, 2, 3], [0, 1, 2, 3]]
+
+
+def test_a_guest_that_never_boots_is_told_with_its_consoles_last_lines() -> None:
+    """The deadline, and what was last seen."""
+    console = Line("SeaBIOS", "Booting from ROM...")
+    guests, agents, host = parent(console=lambda: console, agent=Line, deadline_s=0.2)
+    with pytest.raises(LabError, match=r"(?s)starting guest dut: its agent said nothing .*Booting from ROM"):
+        guests.start(guest(), "").result(PATIENCE_S)
+    assert "dut" not in agents
+    assert host.folders == set()
+
+
+def test_a_panic_is_told_at_once() -> None:
+    """Nobody waits for the deadline when the console says that nothing will come."""
+    console = Line("Kernel panic - not syncing: Attempted to kill init!")
+    guests, _, _ = parent(console=lambda: console, agent=Line, deadline_s=60)
+    with pytest.raises(LabError, match="Attempted to kill init"):
+        guests.start(guest(), "").result(PATIENCE_S)
+
+
+def test_a_hypervisor_that_cannot_have_its_memory_is_told_with_its_words() -> None:
+    """QEMU's own sentence, and what to do."""
+    refused = Outcome(stderr="cannot set up guest memory 'pc.ram': Cannot allocate memory", exit_status=1)
+
+    def programs(argv: tuple[str, ...], netns: str | None) -> Outcome | None:
+        return refused if argv[0] == "qemu" else Threads()(argv, netns)
+
+    guests, _, host = parent(name="other", programs=programs)
+    with pytest.raises(LabError, match=r"status 1: cannot set up guest memory .*give it less memory"):
+        guests.start(guest(), "").result(PATIENCE_S)
+    assert host.folders == set()
+
+
+def test_a_panic_in_mid_trial_reaches_whoever_waits_for_the_guest() -> None:
+    """The loss names the guest and what its console said."""
+    console = Line()
+    silent: list[Line] = []
+
+    def channel() -> Line:
+        hello = {"protocol": "1.2", "version": "0", "build": "x", "pid": 1, "uid": 0, "rootless": False}
+        more = {"state_dir": "/run/iolab", "capabilities": ["machine"]}
+        silent.append(Line(json.dumps({"jsonrpc": "2.0", "method": "hello", "params": hello | more})))
+        return silent[0]
+
+    guests, agents, _ = parent(console=lambda: console, agent=channel)
+    guests.start(guest(), "").result(PATIENCE_S)
+    pending = agents.of("dut").begin("command.run", {"argv": ["sleep", "60"]})
+    console.say("Kernel panic - not syncing: sysrq triggered crash")
+    with pytest.raises(AgentLost, match="sysrq triggered crash") as caught:
+        pending.result(PATIENCE_S)
+    assert caught.value.name == "dut"
