@@ -5,10 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.guest.labs import iolab, needs_guests, trials, unchanged_host
 
 from iolab.agent.transport import find_agent
 from iolab.image.build import find
-from tests.guest.labs import iolab, needs_guests, trials, unchanged_host
 
 __all__ = ["iolab", "needs_guests", "unchanged_host"]
 pytestmark = [pytest.mark.guest, pytest.mark.timeout(300)]
