@@ -22,6 +22,7 @@ from iolab.lab.resources import (
     CreateNetns,
     DeviceState,
     Expectation,
+    GuestState,
     Resource,
     Run,
     Setting,
@@ -160,6 +161,7 @@ class Computer:
         found = []
         for expectation in self.expectations():
             source = expectation.reading.source
+            assert not isinstance(source, GuestState), "these labs have no guests"
             if source not in texts:
                 texts[source] = self.read(source)
             value = extract(expectation.reading, texts[source])
