@@ -172,7 +172,7 @@ def _names(lab: Lab, port: Port) -> Iterator[Need]:
 
 
 QEMU = "qemu-system-x86_64"
-HYPERVISORS: dict[str, tuple[str, ...]] = {"linux": (), "nested": ("qemu",), "xen": ("xen",)}
+HYPERVISORS: dict[str, tuple[str, ...]] = {"linux": (), "host": (), "nested": ("qemu",), "xen": ("xen",)}
 """Flavour of our images to the engines that it has; others are what their makers made them."""
 PER_NETNS = tuple(
     f"net.core.{name}"
