@@ -7,7 +7,7 @@ from iolab.experiment.links import Shape
 from iolab.experiment.machines import Machine, Vm
 from iolab.lab.cards import DRIVERS, VHOST, card_ports, image_of
 from iolab.lab.compose import compose
-from iolab.lab.kernels import HERE, has_kernel, kernel_of, parent_kernel
+from iolab.lab.kernels import HERE, kernel_of, parent_kernel
 from iolab.lab.lacking import IMAGE, OTHER_HOST, Need, NeedKind
 from iolab.lab.meeting import Join, guest_at, home_of, is_card, is_macvtap, join_of, own_ends
 from iolab.lab.ports import offload_switches
@@ -60,10 +60,11 @@ def _guest(lab: Lab, topology: Topology, name: str, machine: Vm) -> Iterator[Nee
     """Give what a guest needs of its parent, and of its image."""
     what, parent = f"machine {name}", parent_kernel(lab, name)
     there, image = where(lab, parent), f"{IMAGE}{image_of(lab, name)}"
-    if parent == HERE:
+    of_host = parent == HERE or lab.machines[parent].kind == "host"
+    if of_host:
         yield Need(NeedKind.IMAGE, image_of(lab, name), what)
-    elif not has_kernel(lab.machines[parent]) or lab.machines[parent].kind == "host":
-        yield Need(NeedKind.BUILT, "guests on other hosts", what)
+        if machine.engine == "xen" and parent != HERE:
+            yield Need(NeedKind.BUILT, "Xen domains on other hosts", what)
     elif (flavour := image_of(lab, parent)) in HYPERVISORS and machine.engine not in HYPERVISORS[flavour]:
         wanted = next(name for name, engines in HYPERVISORS.items() if machine.engine in engines)
         seen = f"its parent {parent} has the image {flavour}, which does not start guests of engine {machine.engine}"
@@ -78,8 +79,8 @@ def _guest(lab: Lab, topology: Topology, name: str, machine: Vm) -> Iterator[Nee
     card = f"nic: {machine.nic} of {what}"
     if not is_macvtap(machine):
         yield Need(NeedKind.FEATURE, "link:tun", card, there)
-    elif parent == HERE:
-        yield Need(NeedKind.ROOT, "link:macvtap", card)
+    elif of_host:
+        yield Need(NeedKind.ROOT, "link:macvtap", card, there)
     if machine.nic in VHOST:
         around = [machine for link in lab.links for machine in _machines_of(lab, link)
                   if name in _machines_of(lab, link)]  # fmt: skip
