@@ -1,7 +1,7 @@
 """Walk the steps of a plan: lab, read-back, trial, read-back, append. One trial at a time, each stored at once."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 from iolab.agent.client import AgentLost
@@ -13,6 +13,7 @@ from iolab.experiment.machines import Host as Remote
 from iolab.experiment.measures import Forwarding, Latency, LoadCurve, Measure, Packets, Stream
 from iolab.lab.compose import compose
 from iolab.lab.kernels import HERE
+from iolab.lab.pinning import cpus_of
 from iolab.lab.placement import Placement, placement_of, ways
 from iolab.lab.topology import Topology, make_topology
 from iolab.plan.types import Plan, Step
@@ -47,6 +48,8 @@ class Host:
 
     cpus: int = 2
     """CPUs online."""
+    others: Mapping[str, int] = field(default_factory=dict)
+    """CPUs online on the other hosts, by machine's name."""
     calibration: Calibration | None = None
     """What the instrument can do there; None: it was not measured."""
 
@@ -122,9 +125,10 @@ class Session:
         status, reason = Status.OK, None
         guests: Mapping[str, GuestUse] = {}
         try:
-            placement = placement_of(setup, name, self._host.cpus)
+            placement = placement_of(setup, name, self._cpus(setup, name))
             self._reach(setup.lab)
-            self._lab.change_to(compose(setup.lab, placement=placement, cpus=self._host.cpus))
+            own, others = self._host.cpus, self._host.others
+            self._lab.change_to(compose(setup.lab, placement=placement, cpus=own, other_cpus=others))
             guests = self._guests(setup.lab)
             self._describe_machines()
             wrong = self._settled_mismatches()
@@ -158,8 +162,7 @@ class Session:
 
     def _with_losses(self, reason: str) -> str:
         """Return why a trial failed, with the kernels that were lost meanwhile; these are begun anew for the next."""
-        lost = self._agents.lost()
-        if not lost or self._agents.here.gone:
+        if self._agents.here.gone or not (lost := self._agents.lost()):
             return reason
         self._lab.take_down()
         return "; ".join([*(f"{name} was lost ({words})" for name, words in lost.items()), reason])
@@ -220,6 +223,12 @@ class Session:
         if not isinstance(measure, Packets):
             return HERE
         return ways(setup.lab, topology, measure)[0].source.kernel
+
+    def _cpus(self, setup: Setup, name: str) -> int:
+        """Return how many CPUs the kernel has on which a measure's frames are sent."""
+        kernel = self._kernel_of(setup, name, make_topology(setup.lab))
+        own, others = self._host.cpus, self._host.others
+        return cpus_of(setup.lab, kernel, own, others) or own
 
     def _describe_machines(self) -> None:
         """Store what each machine with a kernel of its own is, when it is first met in this session."""
