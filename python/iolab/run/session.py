@@ -54,8 +54,9 @@ class Host:
     """What the instrument can do there; None: it was not measured."""
 
 
-SETTLE_NS = 2_000_000_000
-"""Linux 6.1 may take a second until a bridge port forwards after its carrier came up."""
+SETTLE_NS = 10_000_000_000
+"""Linux 6.1 may take a second until a bridge port forwards after its carrier came up; a virtual function of igb has
+its carrier after 2 s, on a busy computer an emulated e1000e after as many."""
 
 
 class Session:
