@@ -78,6 +78,7 @@ class Session:
         self._host = host or Host()
         self._agents = agents
         self._pids: dict[str, int] = {}
+        self._hosts: dict[str, str] = {}
         self._described: set[str] = set()
         self._lab = StandingLab(self._agents, folder.append_commands)
 
@@ -104,13 +105,32 @@ class Session:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Let the agents of guests and of other hosts undo everything and end.
+        """Let the agents of guests and of other hosts undo everything and end, those of lost hosts by the next agent.
 
         Raises:
             AgentError: one of them left something behind.
         """
-        if troubles := self._agents.close():
+        lost = {
+            name: ssh for name, ssh in self._hosts.items() if name not in self._agents or self._is_lost(name)
+        }
+        troubles = self._agents.close()
+        for name, ssh in lost.items():
+            troubles += self._put_back(name, ssh)
+        if troubles:
             raise AgentError("; ".join(troubles))
+
+    def _is_lost(self, kernel: str) -> bool:
+        return self._agents.of(kernel).gone
+
+    def _put_back(self, name: str, ssh: str) -> list[str]:
+        """Reach a host again that was lost: its agent undoes what the lost one left. Return what went wrong."""
+        try:
+            trouble = reach(ssh, name, self._pids.get(name)).close()
+        except (AgentError, UnsupportedError) as error:
+            return [
+                f"putting {name} back, which was lost: {error}; `iolab clean --host {ssh}` undoes what is left there"
+            ]
+        return [f"putting {name} back, which was lost: the agent {trouble}"] if trouble else []
 
     def _do(self, step: Step, cell: Mapping[str, str]) -> tuple[TrialRecord, object]:
         wall = self._clock.wall().isoformat(timespec="milliseconds")
@@ -211,7 +231,10 @@ class Session:
         """
         self._pids |= {name: self._agents.of(name).hello.pid for name in self._agents}
         for name, machine in lab.machines.items():
-            if not isinstance(machine, Remote) or machine.ssh is None or name in self._agents:
+            if not isinstance(machine, Remote) or machine.ssh is None:
+                continue
+            self._hosts[name] = machine.ssh
+            if name in self._agents:
                 continue
             try:
                 self._agents.add(name, reach(machine.ssh, name, self._pids.get(name)))
