@@ -19,9 +19,11 @@ from iolab.errors import UnsupportedError
 from iolab.image.build import find
 from iolab.image.cache import Image
 from iolab.image.emulator import Emulator, find_qemu
-from iolab.lab.guest import Guest
+from iolab.lab.functions import find_function
+from iolab.lab.guest import FunctionBackend, Guest
 from iolab.lab.kernels import HERE
 from iolab.lab.qemu import PARENTS_DISKS, Boot, Place, passed_files, qemu_argv
+from iolab.lab.resources import Command, extract
 from iolab.run.accel import Accelerator, find_accelerator
 from iolab.run.agents import Agents
 from iolab.run.domains import prepare_dom0
@@ -33,7 +35,7 @@ TRUSTED_CLOCK = ("clocksource=tsc", "tsc=reliable")
 """Below an emulated computer a guest's kernel doubts its clock, and loses time in watching it."""
 NEWER = (8, 0)
 """Version of QEMU that vhost-user without hardware virtualisation, and emulated igb, need."""
-NEEDS_NEWER = ("vhost-user",)
+NEEDS_NEWER = ("vhost-user", "igb")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +114,14 @@ class Hypervisors:
         program = (str(source.emulator.program), *source.emulator.arguments)
         nested = _is_guest(agent)
         steady = TRUSTED_CLOCK if accel == "kvm" and nested else ()
-        place = Place(boot=source.boot, folder=folder, accel=accel, program=program, kernel_arguments=steady)
+        place = Place(
+            boot=source.boot,
+            folder=folder,
+            accel=accel,
+            program=program,
+            kernel_arguments=steady,
+            functions=functions_of(agent, guest),
+        )
         return Launch(
             argv=qemu_argv(guest, place),
             environment=source.emulator.environment,
@@ -179,6 +188,26 @@ class Hypervisors:
         program = (str(source.emulator.program), *source.emulator.arguments)
         with self._probing:  # guests that start together ask together
             return find_accelerator(agent, identity, program, source.boot.kernel, nested=_is_guest(agent))
+
+
+def functions_of(agent: Agent, guest: Guest) -> dict[FunctionBackend, str]:
+    """Return where the virtual functions are on the parent that a guest is given.
+
+    Raises:
+        UnsupportedError: one is not there.
+    """
+    found: dict[FunctionBackend, str] = {}
+    for nic in guest.nics:
+        if isinstance(nic.backend, FunctionBackend):
+            reading = find_function(nic.backend.interface, nic.backend.index)
+            assert isinstance(reading.source, Command)
+            address = extract(reading, agent.run(reading.source.argv).stdout)
+            if address is None:
+                raise UnsupportedError(
+                    f"looking for virtual function {nic.backend.index} of {nic.backend.interface}: it is not there"
+                )
+            found[nic.backend] = address
+    return found
 
 
 def find_here(guest: Guest) -> Source:
