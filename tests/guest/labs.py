@@ -53,11 +53,6 @@ def wait_for_console(state: Path, machine: str, deadline_s: float = 60) -> Path:
     return folder
 
 
-def hypervisors(state: Path) -> list[str]:
-    """Return the hypervisors that the agent of this state folder started and that still run."""
-    return [name for name in processes_with(f"IOLAB_STATE_DIR={state}") if name.startswith("qemu")]
-
-
 def run_in_background(tmp_path: Path, file: Path) -> subprocess.Popen[str]:
     """Start a run in a session of its own."""
     return subprocess.Popen(

@@ -10,6 +10,7 @@ import pytest
 from tests.netns.conftest import IOLAB
 from tests.netns.sshd import SSHD, Network, SshHost
 from tests.netns.test_line import wait_for_trials
+from tests.netns.test_ssh import until
 
 from iolab.agent.client import Agent
 from iolab.agent.ssh import SshTransport
@@ -195,6 +196,44 @@ def test_a_cut_connection_costs_the_trial_and_the_run_goes_on(
     assert "pc7" in reason
     assert iolab("resume", folder, "--retry-failed").returncode == 0
     assert shown(pair[0]).count("mtu 1500") == shown(pair[1]).count("mtu 1500") == 1
+
+
+def test_a_killed_agent_costs_the_trial_and_what_it_left_is_undone_by_the_next(
+    pair: tuple[SshHost, SshHost], iolab: Iolab, tmp_path: Path
+) -> None:
+    """Its journal is of the same run, so nobody need clean: the trials after it are measured, the host is as before."""
+    before = shown(pair[1])
+    running = subprocess.Popen(
+        [IOLAB, "run", "lab.yaml"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    folder = wait_for_trials(tmp_path / "runs", 1)
+    pair[1].inside(f"kill -9 {pair[1].agents()[0]}")
+    _, errors = running.communicate(timeout=90)
+    assert running.returncode == 1, errors
+    found = trials(folder)
+    assert sorted(trial["status"] for trial in found) == ["failed", "ok", "ok", "ok"]
+    (reason,) = [trial["reason"] for trial in found if trial["status"] == "failed"]
+    assert "pc7" in reason
+    assert shown(pair[1]) == before
+    assert iolab("resume", folder, "--retry-failed").returncode == 0
+
+
+def test_what_an_agent_left_that_was_killed_in_the_last_trial_is_undone_as_well(
+    pair: tuple[SshHost, SshHost], iolab: Iolab, tmp_path: Path
+) -> None:
+    """No trial follows for which the host would be reached again, so the end of the run does it."""
+    before = shown(pair[1])
+    (tmp_path / "lab.yaml").write_text(
+        RUN.replace("[1400, 9000]", "[1400]").replace("duration: 1s", "duration: 4s")
+    )
+    running = subprocess.Popen(
+        [IOLAB, "run", "lab.yaml", "--blocks", "1"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+    until(lambda: "mtu 1400" in shown(pair[1]))
+    pair[1].inside(f"kill -9 {pair[1].agents()[0]}")
+    _, errors = running.communicate(timeout=90)
+    assert running.returncode == 1, errors
+    assert shown(pair[1]) == before
 
 
 def test_a_host_is_cleaned_and_examined_from_here(pair: tuple[SshHost, SshHost], iolab: Iolab) -> None:

@@ -33,6 +33,8 @@ from iolab.lab.resources import (
 )
 from iolab.lab.topology import make_topology
 
+Source = Command | Setting | DeviceState | GuestState
+
 pytestmark = [
     pytest.mark.netns,
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),

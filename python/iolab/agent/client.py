@@ -117,6 +117,11 @@ class Agent:
         return self._transport.close(UNDO_DEADLINE_S)
 
     @property
+    def transport(self) -> Transport:
+        """How it is reached."""
+        return self._transport
+
+    @property
     def gone(self) -> bool:
         """Whether nothing more can come from it."""
         return self._gone

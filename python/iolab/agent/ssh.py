@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from iolab.agent.ssh_connection import (
@@ -21,6 +22,7 @@ from iolab.agent.ssh_connection import (
     tail,
 )
 from iolab.agent.ssh_file import provide_agent, remove_agents, start_command
+from iolab.agent.ssh_image import Tell, provide_files
 from iolab.errors import AgentError
 
 LEASE_S = 20
@@ -46,6 +48,8 @@ class SshTransport:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the agent
         self._writing = threading.Lock()
         self._closed = threading.Event()
+        self._provided: dict[Path, str] = {}
+        self._providing = threading.Lock()
         self._connection = SshConnection(destination, connect_deadline_s)
         try:
             digest = provide_agent(self._connection, binary)
@@ -72,6 +76,18 @@ class SshTransport:
     def destination(self) -> str:
         """Where the agent is, as in the experiment."""
         return self._connection.destination
+
+    def provide(self, files: Sequence[Path], tell: Tell) -> tuple[str, ...]:
+        """Bring files to the host unless they are there, which is looked at once; return their paths there.
+
+        Raises:
+            AgentError: there is no room, or the connection is gone.
+        """
+        with self._providing:  # guests that start together ask together
+            lacking = [path for path in files if path not in self._provided]
+            if lacking:
+                self._provided |= zip(lacking, provide_files(self._connection, lacking, tell), strict=True)
+            return tuple(self._provided[path] for path in files)
 
     def send(self, line: str) -> None:
         """Send one line; see Transport."""

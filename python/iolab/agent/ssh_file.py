@@ -1,6 +1,7 @@
 """The agent's file on another host: there by its content's digest, or copied there whole; and its removal.
 
-It is the only thing that iolab leaves on a host. It is copied to a temporary name, compared, started, and then renamed.
+Beside what guests are started from it is the only thing that iolab leaves on a host. It is copied to a temporary name,
+compared, started, and then renamed.
 """
 
 import hashlib
@@ -47,9 +48,9 @@ COPY_FAILURES = {
 PRESENT = """f={folder}/agent-{digest}
 if test -x "$f"; then sha256sum "$f" 2>/dev/null || {{ echo size; wc -c <"$f"; }}; fi"""
 REMOVE = """d={folder}
-rm -f "$d"/agent-* 2>&1
+rm -f "$d"/agent-* "$d"/image-* 2>&1
 rmdir "$d" 2>/dev/null
-ls "$d" 2>/dev/null | grep "^agent-" """
+ls "$d" 2>/dev/null | grep -E "^(agent|image)-" """
 
 
 def provide_agent(connection: SshConnection, binary: Path) -> str:
@@ -77,7 +78,7 @@ def start_command(digest: str, lease_s: int) -> str:
 
 
 def remove_agents(connection: SshConnection) -> None:
-    """Remove the agent's files and their folder from the host.
+    """Remove the agent's files, those of guest images, and their folder from the host.
 
     Raises:
         AgentError: one stays.

@@ -32,7 +32,7 @@ def build_images(
     flavours: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[FLAVOUR]...", help="linux, nested, xen; qemu: a newer QEMU.", show_default=False
+            metavar="[FLAVOUR]...", help="linux, nested, xen, host; qemu: a newer QEMU.", show_default=False
         ),
     ] = None,
     renew: Annotated[bool, typer.Option("--renew", help="Build anew, with the packages of today.")] = False,

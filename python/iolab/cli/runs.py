@@ -23,6 +23,7 @@ from iolab.plan.types import Plan
 from iolab.run import execute
 from iolab.run.agents import Agents
 from iolab.run.hosts import hosts_of, reach_hosts, read_all_facts
+from iolab.run.images import provide_images
 from iolab.run.prepare import open_agent
 from iolab.store.read import all_ok, load_run
 
@@ -108,6 +109,7 @@ def _measure(experiment: Experiment, prepare: Callable[[Agents], Path], *, again
         hosts = hosts_of(experiment)
         with _terminable(), open_agent() as agent, reach_hosts(agent, hosts) as agents:
             path = prepare(agents)
+            provide_images(agents, experiment, load_run(path).plan, complain)
             with LiveProgress(screen) if screen.is_terminal else PlainProgress(screen) as progress:
                 execute.work_on(path, experiment, agents, SystemClock(), progress, again=again)
     except KeyboardInterrupt:

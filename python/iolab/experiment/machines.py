@@ -82,6 +82,8 @@ class Netns(BaseModel):
     """A network namespace."""
     on: Maybe[str] = None
     """Parent machine; absent: this computer."""
+    ports: Literal["veth", "sr-iov"] = "veth"
+    """What joins it to a port of its parent: a pair and a bridge, or a virtual function of the parent's card."""
     forward: NetnsForward = "none"
     """What it does with frames between its ports."""
     device: Maybe[Device] = None
@@ -133,6 +135,7 @@ class HostTuning(BaseModel):
 NicKind = Literal[
     "e1000",
     "e1000e",
+    "igb",
     "rtl8139",
     "vmxnet3",
     "virtio-net",

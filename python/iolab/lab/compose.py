@@ -22,13 +22,21 @@ from iolab.lab.shaping import shape_resource
 from iolab.lab.shown import Value
 from iolab.lab.topology import NAME_PREFIX, Topology, make_topology, netns_of
 
+NONE_KNOWN: Mapping[str, int] = {}
+
 
 def compose(
-    lab: Lab, *, placement: Placement | None = None, prefix: str = NAME_PREFIX, cpus: int | None = None
+    lab: Lab,
+    *,
+    placement: Placement | None = None,
+    prefix: str = NAME_PREFIX,
+    cpus: int | None = None,
+    other_cpus: Mapping[str, int] = NONE_KNOWN,
 ) -> tuple[Resource, ...]:
     """Return everything that must exist for a lab, each after what it needs; the same for equal labs.
 
-    With a placement also what packet trials need. `cpus` is how many this computer has, for guests with `pin: auto`.
+    With a placement also what packet trials need. `cpus` is how many this computer has, `other_cpus` how many other
+    hosts have, for guests with `pin: auto`.
 
     Raises:
         InputError: names or addresses clash.
@@ -36,7 +44,7 @@ def compose(
     topology = make_topology(lab, prefix=prefix)
     resources = [*_machines(lab, topology, prefix), *_joins(lab, topology, prefix)]
     resources += guest_resources(lab, topology, prefix)
-    resources += pin_resources(lab, cpus, placement)
+    resources += pin_resources(lab, cpus, other_cpus, placement)
     resources += device_resources(lab, topology, list(lab.links), placement)
     if placement is not None:
         resources += packet_resources(lab, topology, list(lab.links), prefix, placement)

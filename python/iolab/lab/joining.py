@@ -7,9 +7,10 @@ from iolab.experiment.links import Shape
 from iolab.experiment.machines import Machine, Vm
 from iolab.lab.cards import DRIVERS, VHOST, card_ports, image_of
 from iolab.lab.compose import compose
-from iolab.lab.kernels import HERE, has_kernel, kernel_of, parent_kernel
+from iolab.lab.functions import function_needs
+from iolab.lab.kernels import HERE, kernel_of, parent_kernel
 from iolab.lab.lacking import IMAGE, OTHER_HOST, Need, NeedKind
-from iolab.lab.meeting import Join, guest_at, home_of, is_card, is_macvtap, join_of, own_ends
+from iolab.lab.meeting import Join, guest_at, home_of, is_card, is_function, is_macvtap, join_of, own_ends
 from iolab.lab.ports import offload_switches
 from iolab.lab.topology import Port, Topology, make_topology
 
@@ -20,7 +21,7 @@ def joining_needs(lab: Lab) -> tuple[Need, ...]:
     Raises:
         InputError: names or addresses clash, or ends are on kernels that do not meet.
     """
-    if wrong := tuple(_cables(lab)):
+    if wrong := (*_cables(lab), *function_needs(lab)):
         return wrong
     compose(lab)
     topology = make_topology(lab)
@@ -59,11 +60,12 @@ def _machine(lab: Lab, name: str, machine: Machine) -> Iterator[Need]:
 def _guest(lab: Lab, topology: Topology, name: str, machine: Vm) -> Iterator[Need]:
     """Give what a guest needs of its parent, and of its image."""
     what, parent = f"machine {name}", parent_kernel(lab, name)
-    there, image = where(lab, parent), f"{IMAGE}{image_of(lab, name)}"
-    if parent == HERE:
+    there = where(lab, parent)
+    of_host = parent == HERE or lab.machines[parent].kind == "host"
+    if of_host:
         yield Need(NeedKind.IMAGE, image_of(lab, name), what)
-    elif not has_kernel(lab.machines[parent]) or lab.machines[parent].kind == "host":
-        yield Need(NeedKind.BUILT, "guests on other hosts", what)
+        if machine.engine == "xen" and parent != HERE:
+            yield Need(NeedKind.BUILT, "Xen domains on other hosts", what)
     elif (flavour := image_of(lab, parent)) in HYPERVISORS and machine.engine not in HYPERVISORS[flavour]:
         wanted = next(name for name, engines in HYPERVISORS.items() if machine.engine in engines)
         seen = f"its parent {parent} has the image {flavour}, which does not start guests of engine {machine.engine}"
@@ -73,19 +75,32 @@ def _guest(lab: Lab, topology: Topology, name: str, machine: Vm) -> Iterator[Nee
         yield Need(NeedKind.FEATURE, "xen:netback", what, there)
         return
     yield Need(NeedKind.PROGRAM, QEMU, what, there)
-    if not card_ports(lab, topology, name):
-        return
-    card = f"nic: {machine.nic} of {what}"
-    if not is_macvtap(machine):
+    if card_ports(lab, topology, name):
+        yield from _guest_cards(lab, name, machine, of_host)
+
+
+def _guest_cards(lab: Lab, name: str, machine: Vm, of_host: bool) -> Iterator[Need]:
+    """Give what a guest's cards need of its parent, and of its image."""
+    there, image = where(lab, parent_kernel(lab, name)), f"{IMAGE}{image_of(lab, name)}"
+    card = f"nic: {machine.nic} of machine {name}"
+    if is_function(lab, name):
+        yield Need(NeedKind.ROOT, "sr-iov", card, there)
+        yield Need(NeedKind.FEATURE, "device:vfio", card, there)
+    elif not is_macvtap(machine):
         yield Need(NeedKind.FEATURE, "link:tun", card, there)
-    elif parent == HERE:
-        yield Need(NeedKind.ROOT, "link:macvtap", card)
+    elif of_host:
+        yield Need(NeedKind.ROOT, "link:macvtap", card, there)
     if machine.nic in VHOST:
         around = [machine for link in lab.links for machine in _machines_of(lab, link)
                   if name in _machines_of(lab, link)]  # fmt: skip
         yield Need(NeedKind.FEATURE, "device:vhost-net", card, there, tuple(dict.fromkeys(around)))
-    driver = "virtio-net" if DRIVERS[machine.nic] == "virtio_net" else machine.nic
-    yield Need(NeedKind.FEATURE, f"nic:{driver}", card, image)
+    if machine.nic == "igb" and not of_host:
+        seen = "the QEMU in guest images is too old to have this card; put the machine on a computer"
+        yield Need(NeedKind.SENSE, seen, card)
+    if is_function(lab, name) and of_host:
+        return  # which card the computer has, and so which driver the guest needs, is seen when it starts
+    driver = DRIVERS[machine.nic]
+    yield Need(NeedKind.FEATURE, f"nic:{CARDS.get(driver, driver)}", card, image)
 
 
 def _link(lab: Lab, topology: Topology, name: str) -> Iterator[Need]:
@@ -98,7 +113,8 @@ def _link(lab: Lab, topology: Topology, name: str) -> Iterator[Need]:
     cards = [end for end in own_ends(lab, name) if is_card(lab, end)]
     for program in ("ip", "tc"):
         yield Need(NeedKind.PROGRAM, program, what, there)
-    if join is not Join.TAP and (join is Join.MACVTAP or len(cards) < len(own_ends(lab, name))):
+    plugged = join is Join.MACVTAP or len(cards) < len(own_ends(lab, name))
+    if plugged and join not in (Join.TAP, Join.FUNCTIONS):
         yield Need(NeedKind.FEATURE, "link:veth", what, there, machines)
     if join in (Join.BRIDGE, Join.CHILDREN):
         yield Need(NeedKind.FEATURE, "link:bridge", what, there, machines)
@@ -172,8 +188,10 @@ def _names(lab: Lab, port: Port) -> Iterator[Need]:
 
 
 QEMU = "qemu-system-x86_64"
-HYPERVISORS: dict[str, tuple[str, ...]] = {"linux": (), "nested": ("qemu",), "xen": ("xen",)}
+HYPERVISORS: dict[str, tuple[str, ...]] = {"linux": (), "host": (), "nested": ("qemu",), "xen": ("xen",)}
 """Flavour of our images to the engines that it has; others are what their makers made them."""
+CARDS = {"virtio_net": "virtio-net", "8139cp": "rtl8139"}
+"""Driver to the card's name in features, where it is another."""
 PER_NETNS = tuple(
     f"net.core.{name}"
     for name in ("somaxconn", "optmem_max", "txrehash", "tstamp_allow_data", "rps_default_mask", "xfrm_acq_expires",

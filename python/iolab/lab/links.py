@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
+from iolab.lab.functions import function_resources
 from iolab.lab.ground import (
     Place,
     ground,
@@ -53,16 +54,9 @@ def link_resources(lab: Lab, topology: Topology, name: str, prefix: str) -> Iter
         case Join.TAP:
             yield from (_tap(lab, name, port) for port in ports if not is_card(lab, port.ref))
         case Join.MACVTAP:
-            place = place_of_link(lab, topology, name, prefix)
-            yield netns_resource(
-                f"netns:link-{name}", ports[0].machine, place.netns or "", *_where(lab, place.kernel)
-            )
-            for port in ports:
-                if is_card(lab, port.ref):
-                    yield _macvtap(lab, topology, port, prefix, f"veth:{name}")
-                else:
-                    (side,) = (found for one in ports if (found := side_of(lab, topology, one, prefix)))
-                    yield _to_side(lab, f"veth:{name}", port, side, place)
+            yield from _carried(lab, topology, name, prefix)
+        case Join.FUNCTIONS:
+            yield from function_resources(lab, topology, name)
         case Join.BRIDGE | Join.CHILDREN as join:
             yield from _bridged(lab, topology, name, prefix, join)
 
@@ -204,6 +198,21 @@ def _to_side(lab: Lab, key: str, port: Port, side: Side, place: Place) -> Resour
         actions=(_add(lab, port, side.interface, side.netns), *_quiet(lab, port), up, _up(port)),
         expect=tuple(_expect_port(lab, port)),
     )
+
+
+def _carried(lab: Lab, topology: Topology, link: str, prefix: str) -> Iterator[Resource]:
+    """Return a guest's macvtap in a namespace of its own, and what joins it to the port at the other end."""
+    ports = ports_of(lab, topology, link)
+    place = place_of_link(lab, topology, link, prefix)
+    yield netns_resource(
+        f"netns:link-{link}", ports[0].machine, place.netns or "", *_where(lab, place.kernel)
+    )
+    for port in ports:
+        if is_card(lab, port.ref):
+            yield _macvtap(lab, topology, port, prefix, f"veth:{link}")
+        else:
+            (side,) = (found for one in ports if (found := side_of(lab, topology, one, prefix)))
+            yield _to_side(lab, f"veth:{link}", port, side, place)
 
 
 def _macvtap(lab: Lab, topology: Topology, port: Port, prefix: str, *needs: str) -> Resource:

@@ -10,7 +10,7 @@ from hashlib import blake2b
 
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
-from iolab.experiment.machines import Vm
+from iolab.experiment.machines import Netns, Vm
 from iolab.lab.kernels import HERE, has_kernel, kernel_of, parent_kernel
 
 NAME_LIMIT = 15
@@ -30,6 +30,8 @@ class Join(StrEnum):
     """A bridge in a namespace of the link's own."""
     CHILDREN = "children"
     """The bridge of the machine whose port is one of the ends, and whose children are the others."""
+    FUNCTIONS = "functions"
+    """The card of the machine whose port is one of the ends: the others are virtual functions of it."""
     CABLE = "cable"
     """Nothing: it is there."""
 
@@ -117,7 +119,7 @@ def join_of(lab: Lab, link: str) -> Join:
     if lab.links[link].cable:
         return Join.CABLE
     if uplinks(lab, link):
-        return Join.CHILDREN
+        return Join.FUNCTIONS if has_functions(lab, link) else Join.CHILDREN
     ends = lab.links[link].ends
     cards = [end for end in ends if is_card(lab, end)]
     if len(ends) > 2 or len(cards) > 1:
@@ -137,6 +139,29 @@ def guest_at(lab: Lab, ref: str) -> Vm:
     return machine
 
 
+def is_function(lab: Lab, machine: str) -> bool:
+    """Tell whether what joins a machine to its parent's card is a virtual function of it."""
+    found = lab.machines[machine]
+    if isinstance(found, Netns):
+        return found.ports == "sr-iov"
+    return isinstance(found, Vm) and found.engine == "qemu" and found.nic == "sr-iov"
+
+
+def has_functions(lab: Lab, link: str) -> bool:
+    """Tell whether a link joins a parent's card and virtual functions of it."""
+    parents = {end.partition(".")[0] for end in uplinks(lab, link)}
+    ends = {end.partition(".")[0] for end in lab.links[link].ends}
+    return bool(parents) and any(is_function(lab, name) for name in ends - parents)
+
+
+def functions_of(lab: Lab, uplink: str) -> tuple[str, ...]:
+    """Return the ends that are virtual functions of the card that a port is, in the order of their numbers."""
+    links = [
+        name for name, link in lab.links.items() if uplink in uplinks(lab, name) and has_functions(lab, name)
+    ]
+    return tuple(end for name in links for end in own_ends(lab, name))
+
+
 def is_macvtap(guest: Vm) -> bool:
     """Tell whether a guest's cards are macvtaps."""
     return guest.nic in ("macvtap", "macvtap+vhost")
@@ -148,7 +173,7 @@ def mac_of(lab: Lab, ref: str) -> str | None:
     It is the same in every run, and told to other kernels without asking. Its first byte says that it is administered
     locally (IEEE 802, 8.4).
     """
-    if all(kernel_of(lab, name) == HERE for name in lab.machines):
+    if all(kernel_of(lab, name) == HERE and not is_function(lab, name) for name in lab.machines):
         return None
     if any(ref in link.ends and link.cable for link in lab.links.values()):
         return None

@@ -145,8 +145,6 @@ def _machine(what: str, machine: Machine) -> Iterator[Need]:
 def _vm(what: str, machine: Vm) -> Iterator[Need]:
     if machine.nic == "vhost-user":
         yield Need(NeedKind.BUILT, "vhost-user (it needs a switch in user space)", what)
-    if machine.nic == "sr-iov":
-        yield Need(NeedKind.BUILT, "sr-iov (it needs a card with virtual functions on the parent)", what)
     if machine.host != HostTuning():
         yield Need(NeedKind.BUILT, "host (receive queues and interrupts of the parent's card)", what)
     if machine.queues > 1 and not (machine.engine == "qemu" and is_virtio(machine.nic)):

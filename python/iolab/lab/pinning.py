@@ -1,26 +1,30 @@
 """On which CPUs of its parent each guest runs: decided here, changed while it runs. Pure: nothing is pinned."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import Vm
-from iolab.lab.kernels import HERE, parent_kernel
+from iolab.lab.kernels import HERE, kernel_of, parent_kernel
 from iolab.lab.placement import Placement
 from iolab.lab.resources import Expectation, GuestState, PinGuest, Reading, Resource
 from iolab.lab.shown import GuestThreads
 
 
-def pin_resources(lab: Lab, cpus: int | None, placement: Placement | None) -> Iterator[Resource]:
+def pin_resources(
+    lab: Lab, cpus: int | None, others: Mapping[str, int], placement: Placement | None
+) -> Iterator[Resource]:
     """Return where every guest's threads run; one that may run anywhere is told so, for a level may be so.
 
-    `cpus` is how many this computer has; None: not known, and `pin: auto` there means any.
+    `cpus` is how many this computer has, `others` how many other hosts have; None, or no word: not known, and
+    `pin: auto` there means any.
     """
+    measuring = {kernel_of(lab, port.partition(".")[0]) for port in placement.senders} if placement else set()
     taken: dict[str, int] = {}
     for name, machine in lab.machines.items():
         if not isinstance(machine, Vm):
             continue
         kernel = parent_kernel(lab, name)
-        free = _free(cpus_of(lab, kernel, cpus), placement if kernel == HERE else None)
+        free = _free(cpus_of(lab, kernel, cpus, others), placement if kernel in measuring else None)
         vcpus, carriers = _chosen(machine, free, taken.get(kernel, 0))
         if machine.pin == "auto":
             taken[kernel] = taken.get(kernel, 0) + machine.cpus
@@ -35,12 +39,12 @@ def pin_resources(lab: Lab, cpus: int | None, placement: Placement | None) -> It
         )
 
 
-def cpus_of(lab: Lab, kernel: str, here: int | None) -> int | None:
-    """Return how many CPUs a kernel has; None: not known."""
+def cpus_of(lab: Lab, kernel: str, here: int | None, others: Mapping[str, int]) -> int | None:
+    """Return how many CPUs a kernel has, where this computer has `here` and other hosts `others`; None: not known."""
     if kernel == HERE:
         return here
     machine = lab.machines[kernel]
-    return machine.cpus if isinstance(machine, Vm) else None
+    return machine.cpus if isinstance(machine, Vm) else others.get(kernel)
 
 
 def _free(cpus: int | None, placement: Placement | None) -> list[int]:

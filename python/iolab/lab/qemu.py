@@ -3,8 +3,8 @@
 Where program, image and sockets lie is told in `Place`, by whoever found them on the parent.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from iolab.experiment.machines import NicKind
@@ -62,6 +62,8 @@ class Place:
     """Number of the first passed file; the others follow."""
     kernel_arguments: tuple[str, ...] = ()
     """Beside the usual ones."""
+    functions: Mapping[FunctionBackend, str] = field(default_factory=dict)
+    """Virtual function of a card to its PCI address there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +122,7 @@ def qemu_argv(guest: Guest, place: Place) -> tuple[str, ...]:
     return (
         *place.program,
         *("-name", f"{guest.name},debug-threads=on", "-nodefaults", "-no-user-config", "-display", "none"),
-        *("-no-reboot", "-machine", "q35", "-accel", place.accel, "-cpu", _cpu(place)),
+        *("-no-reboot", *_machine(guest), "-accel", place.accel, "-cpu", _cpu(place)),
         *("-smp", str(guest.cpus), "-m", f"{guest.memory_bytes >> 20}M"),
         *_memory(guest),
         *_boot(guest, place),
@@ -159,6 +161,20 @@ def _cpu(place: Place) -> str:
     return "host" if place.accel == "kvm" else "max"
 
 
+def _machine(guest: Guest) -> Iterator[str]:
+    """Give a guest with an igb an IOMMU: it can pass the card's virtual functions on to guests of its own."""
+    if not _splits(guest):
+        yield from ("-machine", "q35")
+        return
+    yield from ("-machine", "q35,kernel-irqchip=split")
+    yield from ("-device", "intel-iommu,intremap=on,caching-mode=on")
+
+
+def _splits(guest: Guest) -> bool:
+    """Tell whether a guest has a card that splits into virtual functions."""
+    return any(nic.kind == "igb" for nic in guest.nics)
+
+
 def _memory(guest: Guest) -> Iterator[str]:
     """Share the memory where a switch in user space must see it."""
     if any(isinstance(nic.backend, VhostUserBackend) for nic in guest.nics):
@@ -173,7 +189,8 @@ def _memory(guest: Guest) -> Iterator[str]:
 
 def _boot(guest: Guest, place: Place) -> Iterator[str]:
     boot = place.boot
-    arguments = linux_arguments(guest, "/dev/vda", "/dev/vdb", *place.kernel_arguments)
+    iommu = IOMMU if _splits(guest) else ()
+    arguments = linux_arguments(guest, "/dev/vda", "/dev/vdb", *iommu, *place.kernel_arguments)
     if boot.xen is None:
         yield from ("-kernel", boot.kernel, "-initrd", boot.initrd, "-append", f"console=ttyS0 {arguments}")
         return
@@ -222,21 +239,26 @@ def _cards(guest: Guest, place: Place) -> Iterator[str]:
     fd = place.first_fd
     for number, nic in enumerate(guest.nics):
         count = len(list(_opened(nic)))
-        yield from _card(nic, number, tuple(range(fd, fd + count)), place.folder)
+        yield from _card(nic, number, tuple(range(fd, fd + count)), place)
         fd += count
 
 
-def _card(nic: GuestNic, number: int, fds: tuple[int, ...], folder: str) -> Iterator[str]:
+def _card(nic: GuestNic, number: int, fds: tuple[int, ...], place: Place) -> Iterator[str]:
     match nic.backend:
-        case FunctionBackend(interface, index):
-            yield from ("-device", f"vfio-pci,host={interface}.{index}")
+        case FunctionBackend(interface, index) as function:
+            address = place.functions.get(function, f"{interface}/virtfn{index}")
+            yield from ("-device", f"vfio-pci,host={address}")
             return
         case VhostUserBackend(socket):
-            yield from ("-chardev", f"socket,id=switch{number},path={folder}/{socket}")
+            yield from ("-chardev", f"socket,id=switch{number},path={place.folder}/{socket}")
             yield from ("-netdev", f"vhost-user,id=net{number},chardev=switch{number},queues={nic.queues}")
         case TapBackend() | MacvtapBackend():
             yield from ("-netdev", f"tap,id=net{number},{_passed(nic, fds)}")
-    yield from ("-device", f"{MODELS[nic.kind]},netdev=net{number},mac={nic.mac}{_virtio(nic)}")
+    bus = ""
+    if nic.kind == "igb":  # the addresses of its virtual functions are free below a port of its own only
+        bus = f",bus=root{number}"
+        yield from ("-device", f"pcie-root-port,id=root{number},chassis={number + 1}")
+    yield from ("-device", f"{MODELS[nic.kind]},netdev=net{number},mac={nic.mac}{_virtio(nic)}{bus}")
 
 
 def _passed(nic: GuestNic, fds: tuple[int, ...]) -> str:
@@ -256,10 +278,13 @@ def _virtio(nic: GuestNic) -> str:
     return words + (f",tx_queue_size={nic.tx_ring}" if nic.tx_ring is not None else "")
 
 
+IOMMU = ("intel_iommu=on", "iommu=pt")
+"""What makes a kernel use the IOMMU, for devices that are passed through only."""
 VIRTIO = "virtio-net-pci"
 MODELS: dict[NicKind, str] = {
     "e1000": "e1000",
     "e1000e": "e1000e",
+    "igb": "igb",
     "rtl8139": "rtl8139",
     "vmxnet3": "vmxnet3",
     "virtio-net": VIRTIO,

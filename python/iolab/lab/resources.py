@@ -97,6 +97,21 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True)
+class Tell:
+    """Write a word into a file below /sys that tells the kernel to do something, and keeps no value.
+
+    Nothing takes it back but undoing what it needs.
+    """
+
+    path: str
+    """The file."""
+    word: str
+    """What to write; "{found}" stands for what `find` reads."""
+    find: Reading | None = None
+    """What to read before."""
+
+
+@dataclass(frozen=True, slots=True)
 class PinArrivals:
     """Let a kernel thread of its own take in the frames of an interface, on one CPU (threaded NAPI).
 
@@ -161,7 +176,7 @@ class PinGuest:
     """The parent's CPUs of vhost threads and of the hypervisor's own threads; empty: any."""
 
 
-Action = CreateNetns | Run | Write | PinArrivals | StartDevice | StartGuest | PinGuest
+Action = CreateNetns | Run | Write | Tell | PinArrivals | StartDevice | StartGuest | PinGuest
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +227,7 @@ def undo_keys(resource: Resource) -> tuple[str, ...]:
                 keys.append(f"setting:{netns or ''}:{path}")
             case Run(undo=Command()):
                 keys.append(resource.key)
-            case Run() | PinArrivals() | StartDevice() | StartGuest() | PinGuest():
+            case Run() | Tell() | PinArrivals() | StartDevice() | StartGuest() | PinGuest():
                 pass
     return tuple(dict.fromkeys(keys))
 

@@ -103,6 +103,11 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
+class LastName:
+    """The last name of a path, as `readlink` shows it: the PCI address of a device."""
+
+
+@dataclass(frozen=True, slots=True)
 class Driver:
     """The kernel driver of an interface, from the text of `ethtool -i NAME`."""
 
@@ -129,7 +134,7 @@ class GuestThreads:
 
 How = (
     Interface | HasAddress | InterfaceByMac | Features | Gateway | Qdisc | ShaperClass | Filters | Neighbour
-    | Running | Value | Driver | HardwareSettings | GuestThreads
+    | Running | Value | LastName | Driver | HardwareSettings | GuestThreads
 )  # fmt: skip
 """What to take from a text."""
 
@@ -150,7 +155,7 @@ def value_shown(how: How, text: str) -> str | None:
                 return _shaper_class(how, text)
             case Filters():
                 return _filters(json.loads(text, object_pairs_hook=_pairs))
-            case Neighbour() | Running() | Value() | HasAddress() | InterfaceByMac():
+            case Neighbour() | Running() | Value() | LastName() | HasAddress() | InterfaceByMac():
                 return _simple(how, text)
             case Driver() | HardwareSettings() | GuestThreads():
                 return _card_or_guest(how, text)
@@ -245,7 +250,9 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _simple(how: Neighbour | Running | Value | HasAddress | InterfaceByMac, text: str) -> str | None:
+def _simple(
+    how: Neighbour | Running | Value | LastName | HasAddress | InterfaceByMac, text: str
+) -> str | None:
     match how:
         case HasAddress():
             addresses = _interface(Interface(how.name, "address"), json.loads(text)) or ""
@@ -260,6 +267,8 @@ def _simple(how: Neighbour | Running | Value | HasAddress | InterfaceByMac, text
             return "running" if "passed_frames" in json.loads(text) else None
         case Value():
             return " ".join(text.split())
+        case LastName():
+            return text.strip().rpartition("/")[2] or None
 
 
 def _card_or_guest(how: Driver | HardwareSettings | GuestThreads, text: str) -> str | None:

@@ -9,7 +9,7 @@ from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import Machine
 from iolab.lab.addresses import Wanted, assign
 from iolab.lab.kernels import HERE, kernel_of
-from iolab.lab.meeting import is_parent, owner_of
+from iolab.lab.meeting import has_functions, is_parent, owner_of
 
 NAME_PREFIX = "iolab-"
 """Begins the name of everything that a lab makes on a host."""
@@ -34,7 +34,7 @@ class Port:
     kernel: str = HERE
     """The machine whose kernel it lives on; empty: this computer."""
     children: tuple[str, ...] = ()
-    """Links that join its machine's children to it, by its bridge."""
+    """Links that join its machine's children to it, by its bridge or by its card's own switch."""
 
     @property
     def ref(self) -> str:
@@ -279,13 +279,14 @@ def _ports(lab: Lab, prefix: str) -> tuple[Port, ...]:
                 continue
             machine, _, port = end.partition(".")
             children = tuple(other for other, one in lab.links.items() if end in one.ends and other != name)
+            bridged = [other for other in children if not has_functions(lab, other)]
             found[end] = Port(
                 machine,
                 port,
                 name,
                 netns_of(lab, machine, prefix),
                 port if link.vlan is None else f"{port}.{link.vlan}",
-                _bridge_of(lab, end, prefix) if children or _bridges(lab, machine) else None,
+                _bridge_of(lab, end, prefix) if bridged or _bridges(lab, machine) else None,
                 kernel_of(lab, machine),
                 children,
             )
@@ -325,8 +326,9 @@ def _joined(lab: Lab, ports: tuple[Port, ...]) -> list[tuple[str, ...]]:
     group = {name: {name} for name in lab.links}
     together: dict[tuple[str, str], list[str]] = {}
     for port in ports:
-        if port.bridge or lab.machines[port.machine].forward == "xdp":
-            together.setdefault((port.machine, port.bridge or ""), []).extend((port.link, *port.children))
+        if port.bridge or port.children or lab.machines[port.machine].forward == "xdp":
+            switch = port.bridge or (port.name if port.children else "")
+            together.setdefault((port.machine, switch), []).extend((port.link, *port.children))
     for bridged in together.values():
         merged = {name for link in bridged for name in group[link]}
         for name in merged:

@@ -27,6 +27,7 @@ from iolab.lab.resources import (
     Run,
     StartDevice,
     StartGuest,
+    Tell,
     Write,
     guests,
     scheduled,
@@ -152,6 +153,8 @@ def _do(action: Action) -> list[Command]:
             return [_sysctl(path, netns, value)]
         case Run(do):
             return [do]
+        case Tell(path, word):
+            return [_sysctl(path, None, word)]
         case PinArrivals(interface, netns, cpu, priority):
             path = f"/sys/class/net/{interface}/threaded"
             thread = f"PID-OF-napi/{interface}"
@@ -177,7 +180,7 @@ def _undo(action: Action) -> Command | None:
             return _sysctl(path, netns, ORIGINAL)
         case Run(undo=undo):
             return undo
-        case PinArrivals() | PinGuest():
+        case Tell() | PinArrivals() | PinGuest():
             return None
         case StartGuest(guest) if guest.engine == "xen":
             return Command(("xl", "destroy", guest.name))

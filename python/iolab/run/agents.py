@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from iolab.agent.client import Agent, AgentLost
 from iolab.lab.kernels import HERE
 
+ALIVE_DEADLINE_S = 15.0
+"""An emulated guest on a busy host answers within a second."""
+
 
 class Agents:
     """Who is asked for what is done on which kernel."""
@@ -39,8 +42,15 @@ class Agents:
         return agent
 
     def lost(self) -> dict[str, str]:
-        """Return the kernels whose agents are gone, each with what it said last."""
-        return {kernel: agent.last_words() for kernel, agent in self._open.items() if agent.gone}
+        """Ask every other kernel whether it is there; return those that are not, each with what it said last."""
+        found: dict[str, str] = {}
+        for kernel, agent in self._open.items():
+            try:
+                if kernel != HERE:
+                    agent.call("agent.ping", {}, ALIVE_DEADLINE_S)
+            except AgentLost as error:
+                found[kernel] = agent.last_words() or str(error)
+        return found
 
     def add(self, kernel: str, agent: Agent) -> None:
         """Take in the agent of a kernel that was reached or started."""

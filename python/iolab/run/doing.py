@@ -18,6 +18,7 @@ from iolab.lab.resources import (
     Run,
     StartDevice,
     StartGuest,
+    Tell,
     Write,
     extract,
     filled,
@@ -61,10 +62,10 @@ class Doing:
             raise LabError(f"making {self.resource.key} with `{typed}`: {error}") from error
         except AgentLost as error:
             raise LabError(f"making {self.resource.key} with `{typed}`: {error}") from error
-        if not isinstance(self.action, Run | PinArrivals):
+        if not isinstance(self.action, Run | Tell | PinArrivals):
             return _ended(record, 0, 0)
         result = decode(CommandResult, reply, "command result")
-        if isinstance(self.action, Run) and not result.succeeded:
+        if isinstance(self.action, Run | Tell) and not result.succeeded:
             said = (result.stderr or result.stdout).strip()[:500] or f"status {result.exit_status}"
             place = record.netns or self.resource.kernel or "the host"
             raise LabError(f"making {self.resource.key} with `{typed}` in {place}: {said}")
@@ -103,6 +104,12 @@ class Doer:
                 record = _record(resource, netns, ("sysctl", "-w", f"{name}={value}"), None)
                 params = {"path": path, "netns": netns, "value": value}
                 return record, self._begin(resource, "setting.write", params)
+            case Tell(path, word, find):
+                do = Command(("sh", "-c", f"echo {word} > {path}"))
+                word = word if find is None else word.replace(FOUND, self._found(resource, find, do))
+                record = _record(resource, None, ("sh", "-c", f"echo {word} > {path}"), None)
+                told: dict[str, Json] = {"argv": ["tee", path], "stdin": word}
+                return record, self._begin(resource, "command.run", told)
             case StartDevice():
                 return self._start_device(resource, action)
             case Run(do):

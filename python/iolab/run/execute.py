@@ -131,8 +131,10 @@ def _host(run: StoredRun) -> Host:
     """Return what a session must know of the host that the run began on."""
     facts = run.facts
     cpus, calibration = facts.get("cpus"), facts.get("calibration")
+    hosts = facts.get("hosts")
     return Host(
         cpus=cpus if isinstance(cpus, int) else Host().cpus,
+        others={name: told["cpus"] for name, told in hosts.items()} if isinstance(hosts, dict) else {},
         calibration=decode_calibration(calibration) if isinstance(calibration, dict) else None,
     )
 

@@ -16,7 +16,6 @@ from iolab.agent.messages import Json
 from iolab.agent.relayed import RelayedTransport, at_socket, at_terminal
 from iolab.errors import AgentError, IolabError, LabError, UnsupportedError
 from iolab.lab.guest import Guest
-from iolab.lab.kernels import HERE
 from iolab.lab.resources import PinGuest
 from iolab.run.agents import Agents
 from iolab.run.domains import console_of, create_domain, destroy_domain, domain_state, pin_domain
@@ -203,7 +202,7 @@ class Guests:
         return Agent(running.channel, name=name, hello_deadline_s=self._deadline_s(running))
 
     def _deadline_s(self, running: RunningGuest) -> float:
-        return self._boot_deadline_s if running.parent == HERE else NESTED_BOOT_DEADLINE_S
+        return NESTED_BOOT_DEADLINE_S if running.launch.nested else self._boot_deadline_s
 
     def _relay(
         self, agent: Agent, running: RunningGuest, role: str, path: str, **options: Json

@@ -61,7 +61,9 @@ def hosts_of(experiment: Experiment) -> dict[str, str]:
 def reach(host: str, name: str, own_pid: int | None = None) -> Agent:
     """Start the agent of a host, which must be free and clean.
 
-    Where `own_pid`, an agent of ours whose connection was cut, still holds it, the end of its lease is waited for.
+    `own_pid` is the agent of this run that was lost there. Where it still holds the host, its connection was cut and
+    the end of its lease is waited for; where it was killed, what it left is undone. The host was clean when the run
+    began, so what is left by an agent of that number is ours.
 
     Raises:
         AgentError: the host cannot be reached.
@@ -74,12 +76,27 @@ def reach(host: str, name: str, own_pid: int | None = None) -> Agent:
         agent.close()
         time.sleep(1)
         agent = agent_on(host, name)
+    if own_pid is not None and _undo_left(agent, own_pid):
+        agent.close()
+        agent = agent_on(host, name)  # its greeting says whether anything is left
     try:
         refuse_unclean(agent, host)
     except UnsupportedError:
         agent.close()
         raise
     return agent
+
+
+def _undo_left(agent: Agent, pid: int) -> bool:
+    """Undo what an agent of ours left that was killed; tell whether there was anything."""
+    left = [one for one in agent.hello.predecessors if one.pid == pid]
+    try:
+        for predecessor in left:
+            agent.undo(predecessor.journal)
+    except BaseException:
+        agent.close()
+        raise
+    return bool(left)
 
 
 @contextmanager
@@ -93,7 +110,7 @@ def reach_hosts(here: Agent, hosts: Mapping[str, str]) -> Iterator[Agents]:
     refuse_unclean(here)
     agents = Agents(here)
     try:
-        reached = _together(lambda name: reach(hosts[name], name), list(hosts))
+        reached = together(lambda name: reach(hosts[name], name), list(hosts))
         for name, agent in reached.items():
             if isinstance(agent, Agent):
                 agents.add(name, agent)
@@ -112,7 +129,7 @@ def reach_hosts(here: Agent, hosts: Mapping[str, str]) -> Iterator[Agents]:
 def read_all_facts(agents: Agents) -> tuple[Facts, dict[str, Json]]:
     """Return the facts of this computer with those of the other hosts in them, decoded and as stored in facts.json."""
     facts, raw = read_facts(agents.here)
-    others = _together(lambda name: read_facts(agents.of(name)), [name for name in agents if name != HERE])
+    others = together(lambda name: read_facts(agents.of(name)), [name for name in agents if name != HERE])
     if not others:
         return facts, raw
     known: dict[str, tuple[Facts, dict[str, Json]]] = {}
@@ -124,7 +141,7 @@ def read_all_facts(agents: Agents) -> tuple[Facts, dict[str, Json]]:
     return replace(facts, hosts=decoded), {**raw, "hosts": {name: host for name, (_, host) in known.items()}}
 
 
-def _together(work: Callable[[str], T], names: list[str]) -> dict[str, T | Exception]:
+def together(work: Callable[[str], T], names: list[str]) -> dict[str, T | Exception]:
     """Do the same for every name at the same time; return what came of each, errors too: nothing may be forgotten."""
 
     def attempt(name: str) -> T | Exception:

@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
-from pathlib import Path
 
 from iolab.agent.client import UNDO_DEADLINE_S, Agent
 from iolab.agent.messages import Json
@@ -33,8 +32,8 @@ SETTINGS = (
     "/proc/sys/kernel/sched_autogroup_enabled",
 )
 """Kernel settings that change what streams can do."""
-DEVICES = {"device:vhost-net": Path("/dev/vhost-net"), "link:tun": Path("/dev/net/tun")}
-"""Feature, named as in a guest image's manifest, to the device that it is on this computer."""
+DEVICES = {"device:vhost-net": "/dev/vhost-net", "link:tun": "/dev/net/tun"}
+"""Feature, named as in a guest image's manifest, to the device that it is on a host."""
 FACTS_DEADLINE_S = 20.0
 MACHINE_FACTS_DEADLINE_S = 120.0
 """An emulated guest takes seconds to try what its kernel can make, one below an emulated computer a minute."""
@@ -122,16 +121,17 @@ def image_facts() -> list[dict[str, Json]]:
     return found
 
 
-def device_features() -> dict[str, bool]:
-    """Return which devices that guests are carried by this computer has."""
-    return {name: path.exists() for name, path in DEVICES.items()}
+def device_features(agent: Agent) -> dict[str, bool]:
+    """Return which devices that guests are carried by an agent's host has."""
+    found = agent.run_all([(("test", "-c", path), None) for path in DEVICES.values()])
+    return {name: one.succeeded for name, one in zip(DEVICES, found, strict=True)}
 
 
 def read_facts(agent: Agent) -> tuple[Facts, dict[str, Json]]:
     """Return this host's facts, decoded and as stored in facts.json."""
     raw = agent.call("facts.read", {"programs": list(PROGRAMS), "settings": list(SETTINGS)}, FACTS_DEADLINE_S)
     hello = json.loads(json.dumps(asdict(agent.hello)))
-    raw = {**raw, "images": image_facts(), "features": raw["features"] | device_features()}
+    raw = {**raw, "images": image_facts(), "features": raw["features"] | device_features(agent)}
     calibration = stored_calibration(raw)
     known = {} if calibration is None else {"calibration": calibration}
     return decode_facts(hello, raw), {"schema": FACTS_SCHEMA, **raw, "hello": hello, **known}

@@ -10,8 +10,9 @@ from iolab.lab.resources import Command, DeviceState, Expectation, GuestState, S
 from iolab.run.agents import Agents
 from iolab.run.guests import Guests
 
-COMMAND_TIMEOUT_MS = 10_000
-"""Configuration commands take milliseconds; this bounds a kernel that hangs."""
+COMMAND_TIMEOUT_MS = 60_000
+"""Configuration commands take milliseconds, but a guest on a guest on a busy computer may need 10 s to load a
+bridge's module; this bounds a kernel that hangs."""
 REPLY_DEADLINE_S = COMMAND_TIMEOUT_MS / 1000 + 10
 
 Source = Command | Setting | DeviceState | GuestState

@@ -1,7 +1,7 @@
 """Walk the steps of a plan: lab, read-back, trial, read-back, append. One trial at a time, each stored at once."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 from iolab.agent.client import AgentLost
@@ -13,6 +13,7 @@ from iolab.experiment.machines import Host as Remote
 from iolab.experiment.measures import Forwarding, Latency, LoadCurve, Measure, Packets, Stream
 from iolab.lab.compose import compose
 from iolab.lab.kernels import HERE
+from iolab.lab.pinning import cpus_of
 from iolab.lab.placement import Placement, placement_of, ways
 from iolab.lab.topology import Topology, make_topology
 from iolab.plan.types import Plan, Step
@@ -47,12 +48,15 @@ class Host:
 
     cpus: int = 2
     """CPUs online."""
+    others: Mapping[str, int] = field(default_factory=dict)
+    """CPUs online on the other hosts, by machine's name."""
     calibration: Calibration | None = None
     """What the instrument can do there; None: it was not measured."""
 
 
-SETTLE_NS = 2_000_000_000
-"""Linux 6.1 may take a second until a bridge port forwards after its carrier came up."""
+SETTLE_NS = 10_000_000_000
+"""Linux 6.1 may take a second until a bridge port forwards after its carrier came up; a virtual function of igb has
+its carrier after 2 s, on a busy computer an emulated e1000e after as many."""
 
 
 class Session:
@@ -74,6 +78,7 @@ class Session:
         self._host = host or Host()
         self._agents = agents
         self._pids: dict[str, int] = {}
+        self._hosts: dict[str, str] = {}
         self._described: set[str] = set()
         self._lab = StandingLab(self._agents, folder.append_commands)
 
@@ -100,13 +105,32 @@ class Session:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Let the agents of guests and of other hosts undo everything and end.
+        """Let the agents of guests and of other hosts undo everything and end, those of lost hosts by the next agent.
 
         Raises:
             AgentError: one of them left something behind.
         """
-        if troubles := self._agents.close():
+        lost = {
+            name: ssh for name, ssh in self._hosts.items() if name not in self._agents or self._is_lost(name)
+        }
+        troubles = self._agents.close()
+        for name, ssh in lost.items():
+            troubles += self._put_back(name, ssh)
+        if troubles:
             raise AgentError("; ".join(troubles))
+
+    def _is_lost(self, kernel: str) -> bool:
+        return self._agents.of(kernel).gone
+
+    def _put_back(self, name: str, ssh: str) -> list[str]:
+        """Reach a host again that was lost: its agent undoes what the lost one left. Return what went wrong."""
+        try:
+            trouble = reach(ssh, name, self._pids.get(name)).close()
+        except (AgentError, UnsupportedError) as error:
+            return [
+                f"putting {name} back, which was lost: {error}; `iolab clean --host {ssh}` undoes what is left there"
+            ]
+        return [f"putting {name} back, which was lost: the agent {trouble}"] if trouble else []
 
     def _do(self, step: Step, cell: Mapping[str, str]) -> tuple[TrialRecord, object]:
         wall = self._clock.wall().isoformat(timespec="milliseconds")
@@ -122,9 +146,10 @@ class Session:
         status, reason = Status.OK, None
         guests: Mapping[str, GuestUse] = {}
         try:
-            placement = placement_of(setup, name, self._host.cpus)
+            placement = placement_of(setup, name, self._cpus(setup, name))
             self._reach(setup.lab)
-            self._lab.change_to(compose(setup.lab, placement=placement, cpus=self._host.cpus))
+            own, others = self._host.cpus, self._host.others
+            self._lab.change_to(compose(setup.lab, placement=placement, cpus=own, other_cpus=others))
             guests = self._guests(setup.lab)
             self._describe_machines()
             wrong = self._settled_mismatches()
@@ -158,8 +183,7 @@ class Session:
 
     def _with_losses(self, reason: str) -> str:
         """Return why a trial failed, with the kernels that were lost meanwhile; these are begun anew for the next."""
-        lost = self._agents.lost()
-        if not lost or self._agents.here.gone:
+        if self._agents.here.gone or not (lost := self._agents.lost()):
             return reason
         self._lab.take_down()
         return "; ".join([*(f"{name} was lost ({words})" for name, words in lost.items()), reason])
@@ -207,7 +231,10 @@ class Session:
         """
         self._pids |= {name: self._agents.of(name).hello.pid for name in self._agents}
         for name, machine in lab.machines.items():
-            if not isinstance(machine, Remote) or machine.ssh is None or name in self._agents:
+            if not isinstance(machine, Remote) or machine.ssh is None:
+                continue
+            self._hosts[name] = machine.ssh
+            if name in self._agents:
                 continue
             try:
                 self._agents.add(name, reach(machine.ssh, name, self._pids.get(name)))
@@ -220,6 +247,12 @@ class Session:
         if not isinstance(measure, Packets):
             return HERE
         return ways(setup.lab, topology, measure)[0].source.kernel
+
+    def _cpus(self, setup: Setup, name: str) -> int:
+        """Return how many CPUs the kernel has on which a measure's frames are sent."""
+        kernel = self._kernel_of(setup, name, make_topology(setup.lab))
+        own, others = self._host.cpus, self._host.others
+        return cpus_of(setup.lab, kernel, own, others) or own
 
     def _describe_machines(self) -> None:
         """Store what each machine with a kernel of its own is, when it is first met in this session."""

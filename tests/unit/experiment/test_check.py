@@ -71,7 +71,7 @@ WRONG = [
     (MTU, "tpc.window: [1K]", 12, "saw tpc", "did you mean 'tcp'?"),
     (MTU, "links.lan.offload.tos: [on]", 12, "saw tos", "did you mean 'tso'?"),
     (MTU, '"*.form": [a]', 12, "saw form", "did you mean 'from'?"),
-    (MTU, "machines.*.nic: [e1000]", 12, "saw nic", "kind, on, forward"),
+    (MTU, "machines.*.nic: [e1000]", 12, "saw nic", "kind, on, ports, forward"),
     (MTU, "machines: [1]", 12, "'machines' is no path", ""),
     (MTU, "machines.: [1]", 12, "machines.NAME", ""),
     (MTU, "tcp: [1]", 12, "write tcp.KEY", ""),

@@ -137,6 +137,7 @@ def test_qemu_has_every_device_that_is_named() -> None:
         ("qemu-system-x86_64", "-device", "help"), capture_output=True, text=True, timeout=60
     )
     assert shown.returncode == 0
-    named = {*MODELS.values(), "virtio-blk-pci", "virtio-serial-pci", "virtserialport", "virtio-scsi-pci",
-             "pvscsi", "nvme", "ide-hd", "scsi-hd", "vfio-pci"}  # fmt: skip
-    assert [name for name in sorted(named) if f'name "{name}"' not in shown.stdout] == []
+    newer = {"igb"}  # from version 8; the one that Debian has ported back is asked by the test with guests
+    named = {*MODELS.values(), "pcie-root-port", "intel-iommu", "virtio-blk-pci", "virtio-serial-pci",
+             "virtserialport", "virtio-scsi-pci", "pvscsi", "nvme", "ide-hd", "scsi-hd", "vfio-pci"}  # fmt: skip
+    assert [name for name in sorted(named - newer) if f'name "{name}"' not in shown.stdout] == []

@@ -84,11 +84,6 @@ def test_a_missing_program_is_told_with_its_package(reason: Callable[..., str | 
     ("machine", "link", "what"),
     [
         (
-            {"kind": "vm", "nic": "sr-iov"},
-            {},
-            "sr-iov (it needs a card with virtual functions on the parent)",
-        ),
-        (
             {"kind": "vm", "host": {"queues": 2}},
             {},
             "host (receive queues and interrupts of the parent's card)",

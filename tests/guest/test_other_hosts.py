@@ -1,0 +1,73 @@
+"""Guests on other hosts, reached by a real sshd in namespaces: image, cable, the guest's card, and nothing left."""
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.guest.labs import iolab, needs_guests, trials, unchanged_host
+from tests.netns.sshd import SSHD, Network, SshHost
+
+__all__ = ["iolab", "needs_guests", "unchanged_host"]
+pytestmark = pytest.mark.guest
+Iolab = Callable[..., subprocess.CompletedProcess[str]]
+
+LAB = """
+title: A guest on another host
+lab:
+  machines:
+    tester: {kind: host, ssh: tester}
+    pc1: {kind: host, ssh: pc1}
+    dut: {kind: vm, on: pc1, accel: tcg}
+  links:
+    lan: {ends: [tester.lan0, pc1.lan0], cable: true}
+    card: {ends: [pc1.lan0, dut.eth0]}
+measure:
+  udp: {kind: stream, protocol: udp, rate: 5Mbit, from: tester, to: dut, duration: 1s}
+factors: {machines.dut.nic: [virtio-net, macvtap]}
+seed: 1
+"""
+
+
+@pytest.fixture
+def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[SshHost, SshHost]]:
+    """A tester and a host for the guest, joined by a cable."""
+    if SSHD is None:
+        pytest.skip("needs sshd; scripts/packages.sh ssh installs it")
+    network = Network(tmp_path / "net")
+    monkeypatch.setenv("IOLAB_SSH", network.ssh)
+    hosts = network.host("tester"), network.host("pc1")
+    network.cable(*hosts, "lan0")
+    yield hosts
+    network.close()
+
+
+def shown(host: SshHost) -> str:
+    """Return what a lab could change there."""
+    script = "ip -4 -o addr show dev lan0; ip -o link | cut -d ' ' -f 2,4-; ls /run/netns"
+    return host.inside(f"{script}; ls /run/iolab/f 2>/dev/null || true")
+
+
+def test_a_guest_on_another_host_is_measured_through_that_hosts_card(
+    pair: tuple[SshHost, SshHost], iolab: Iolab, tmp_path: Path
+) -> None:
+    """The image is copied once, the guest boots there with each card, its frames come from the tester; one command
+    removes all that stays."""
+    (tmp_path / "lab.yaml").write_text(LAB)
+    before = [shown(host) for host in pair]
+    done = iolab("run", "lab.yaml")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr.count("copying root.squashfs") == 1
+    folder = tmp_path / done.stdout.splitlines()[-1]
+    rows = trials(folder)
+    assert [row["status"] for row in rows] == ["ok", "ok"]
+    for row in rows:
+        assert row["metrics"]["received_bps"]["value"] == pytest.approx(5e6, rel=0.2)  # type: ignore[index]
+        assert row["guests"]["dut"]["on"] == "pc1"  # type: ignore[index]
+    assert json.loads((folder / "machines" / "dut.json").read_text())["guest"]["accel"] == "tcg"
+    assert [shown(host) for host in pair] == before
+    assert [path.name for path in pair[0].cache.glob("image-*")] == []
+    assert len(list(pair[1].cache.glob("image-*"))) == 4
+    assert iolab("clean", "--host", "pc1").returncode == 0
+    assert not pair[1].cache.exists()
