@@ -1,7 +1,9 @@
 """kill -9 of controller, agent, or both, at random moments of a run: is the host as before, are all trials kept?
 
-Usage: python benches/kill.py [KILLS] [SEED]. Needs root and iperf3; about 4 s per kill, which hit one run after another
-until each is complete. Exit status 1 when anything was left behind or lost.
+Usage: python benches/kill.py [KILLS] [SEED] [guests]. Needs root and iperf3; about 4 s per kill, which hit one run
+after another until each is complete. With `guests` the lab is two virtual machines instead, one of which is made anew
+between trials; that needs QEMU and the image linux, and takes about 12 s per kill. Exit status 1 when anything was left
+behind or lost.
 On a host where other labs work, give it namespaces of its own:
 unshare --mount --net --pid --fork --mount-proc sh -c 'mount -t tmpfs tmpfs /run; python ...; true'
 """
@@ -21,9 +23,28 @@ from iolab.store.read import find_runs, load_run
 
 IOLAB = Path(sys.executable).with_name("iolab")
 LAB = Path(__file__).parent.parent / "labs" / "quickstart.yaml"
+GUESTS = """
+title: Guests
+lab:
+  machines:
+    tester: {kind: netns}
+    a: {kind: vm, memory: 192M, forward: bridge}
+    b: {kind: vm, memory: 192M, forward: bridge}
+  links:
+    west: {ends: [tester.p0, a.eth0]}
+    mid: {ends: [a.eth1, b.eth0]}
+    east: {ends: [b.eth1, tester.p1]}
+measure:
+  lat: {kind: latency, from: tester.p0, to: tester.p1, frame_size: 64, rate: 1kpps, duration: 200ms}
+factors:
+  machines.b.nic: [virtio-net, e1000]
+blocks: 2
+"""
 VICTIMS = ("controller", "agent", "both")
 LATEST_S = 4.0
 """Starting takes about a second, so kills fall on starting, building, and on the first trials."""
+LATEST_GUESTS_S = 16.0
+"""Guests are there after about 8 s, and again when one was made anew for another trial."""
 END_S = 30.0
 """What remains must end by itself within this."""
 
@@ -43,8 +64,14 @@ def host_state() -> dict[str, str]:
         for name, argv in commands.items()
     }
     alive = [line.split(None, 1)[1] for line in texts["processes"].splitlines() if not line.startswith("Z")]
-    ours = sorted(name for name in alive if name.startswith(("iperf3", "iolab")))
-    return {**texts, "processes": " ".join(ours)}
+    ours = sorted(name for name in alive if name.startswith(("iperf3", "iolab", "qemu", "vhost-")))
+    return {**texts, "processes": " ".join(ours), "folders": " ".join(state_folders())}
+
+
+def state_folders() -> list[str]:
+    """Return the folders of the agents' state folder that hold something of one lab: guests' scratch among them."""
+    state = Path(os.environ.get("IOLAB_STATE_DIR", "/run/iolab"))
+    return sorted(str(path) for path in state.glob("*/**/*") if path.is_dir())
 
 
 def wait_until(condition: Callable[[], bool], deadline_s: float) -> None:
@@ -129,17 +156,23 @@ def main() -> int:
     """Kill, look, resume, and tell."""
     kills = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     chance = random.Random(int(sys.argv[2]) if len(sys.argv) > 2 else 1)
+    guests = "guests" in sys.argv[3:]
+    subprocess.run([str(IOLAB), "clean"], capture_output=True, check=False)  # makes the state folder
     before = host_state()
     faults = finished = 0
     with tempfile.TemporaryDirectory() as parent:
+        lab = LAB
+        if guests:
+            lab = Path(parent) / "guests.yaml"
+            lab.write_text(GUESTS)
         folder: Path | None = None
         for number in range(1, kills + 1):
-            begin = [str(IOLAB), "run", str(LAB), "-o", parent]
+            begin = [str(IOLAB), "run", str(lab), "-o", parent]
             stored, victim = keys_of(folder), chance.choice(VICTIMS)
             kill_once(
                 [str(IOLAB), "resume", str(folder)] if folder else begin,
                 victim,
-                chance.uniform(0.1, LATEST_S),
+                chance.uniform(0.1, LATEST_GUESTS_S if guests else LATEST_S),
             )
             runs = find_runs(Path(parent))
             folder = folder or (runs[-1] if len(runs) > finished else None)
@@ -150,7 +183,7 @@ def main() -> int:
             for fault in found:
                 print(f"kill {number} ({victim}): {fault}", flush=True)
             faults += bool(found)
-            if number % 20 == 0:
+            if number % 10 == 0:
                 print(f"{number} kills, {faults} with faults", flush=True)
     print(f"{kills} kills, {faults} with faults")
     return int(faults > 0)

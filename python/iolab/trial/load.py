@@ -135,6 +135,7 @@ class LoadBench:
             fps=trial.intended_fps,
             duration_ns=trial.duration_ns,
             number=self._number,
+            guests=bool(self.site.guests),
         )
         try:
             before, threads_before = self._count()
@@ -144,7 +145,7 @@ class LoadBench:
             raise TrialFailed(f"sending at {trial.intended_fps:.0f} frames/s: {error}") from error
         if any(not receiver.drained for receiver in ran.receivers):
             raise TrialFailed(
-                f"sending at {trial.intended_fps:.0f} frames/s: frames still arrived a second after the last was sent; "
+                f"sending at {trial.intended_fps:.0f} frames/s: frames still arrived seconds after the last was sent; "
                 "is something else sending on this link?"
             )
         uses = thread_uses(self.site, self.directions, ran, threads_before, threads_after)
@@ -172,6 +173,7 @@ class LoadBench:
             forwarded_frames=sum(receiver.received_frames for receiver in ran.receivers),
             perturbations=perturbations(ran.senders, ran.receivers, stolen_ns),
             overhead_ns=_span_ns(before.reading, after.reading) - trial.duration_ns,
+            held_ns=held_ns,
         )
         cpus = cpu_uses(before.reading, after.reading)
         return LoadRecord(
