@@ -42,7 +42,6 @@ pytestmark = [
 ]
 
 PREFIX = f"t{os.getpid()}-"
-Source = Command | Setting | DeviceState | GuestState
 OUTER = f"{PREFIX}computer"
 """Stands for the computer's own namespace, so that this file touches nothing of the real one."""
 
