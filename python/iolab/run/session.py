@@ -163,7 +163,7 @@ class Session:
             if wrong:
                 self._lab.take_down()  # what somebody else changed is made anew for the next trial
         except (LabError, TrialFailed, InputError) as error:
-            if self._agents.here.gone:  # found gone while something was made: the run ends, and can be resumed
+            if self._agents.here.gone:  # noticed while something was made: the run ends and can be resumed
                 raise AgentLost(HERE, str(error)) from error
             status, reason, measured = Status.FAILED, self._with_losses(str(error)), None
         except AgentLost as error:
