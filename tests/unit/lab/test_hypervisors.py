@@ -102,7 +102,7 @@ def test_xen_starts_dom0_with_the_memory_its_domains_leave() -> None:
     kernel, initrd = after(argv, "-initrd")[0].split(",", 1)
     assert kernel.startswith("/i/vmlinux console=hvc0 quiet ")
     assert initrd == "/i/a,,b"
-    assert after(argv, "-cpu") == ["max,-smap,-rdtscp"]
+    assert after(argv, "-cpu") == ["max,-smap,-rdtscp,-fsgsbase"]
 
 
 def test_disks_hang_on_the_bus_that_was_asked_for() -> None:
