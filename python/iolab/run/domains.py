@@ -49,12 +49,11 @@ def prepare_dom0(agent: Agent, parent: str) -> str:
     """
     looked = agent.run(("sh", "-c", LOOK), timeout_ms=CREATE_TIMEOUT_MS)
     _demand(looked, parent, ADVICE)
-    if "machine" in agent.hello.capabilities:
-        agent.run(("modprobe", "-a", "-q", *MODULES), timeout_ms=CREATE_TIMEOUT_MS)
-        begun = agent.run((*ONE_BY_ONE, "sh", "-c", SERVICES), timeout_ms=CREATE_TIMEOUT_MS)
-        _demand(begun, parent, "its services did not start")
+    agent.run(("modprobe", "-a", "-q", *MODULES), timeout_ms=CREATE_TIMEOUT_MS)
+    begun = agent.run((*ONE_BY_ONE, "sh", "-c", SERVICES), timeout_ms=CREATE_TIMEOUT_MS)
+    _demand(begun, parent, "its services did not start")
     shown = agent.run(("xl", "info", "xen_version"), timeout_ms=CREATE_TIMEOUT_MS)
-    _demand(shown, parent, "are Xen's services running there? `systemctl status xen` tells")
+    _demand(shown, parent, "its services do not answer")
     return shown.stdout.split()[-1]
 
 

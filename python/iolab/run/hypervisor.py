@@ -143,6 +143,11 @@ class Hypervisors:
 
     def _domain(self, agent: Agent, guest: Guest, parent: str) -> Launch:
         """Return how a Xen domain is made: from its parent's own kernel and disks."""
+        if not _is_guest(agent):
+            raise UnsupportedError(
+                f"starting {guest.name} on {parent or 'this computer'}: domains are made on guests of ours only, from "
+                "their disks; put it on a vm with image: xen, or let a domain that exists take part as kind: host"
+            )
         version = prepare_dom0(agent, parent)
         folder = agent.call("folder.create", {"name": guest.name})["path"]
         return Launch(
