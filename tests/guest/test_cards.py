@@ -47,8 +47,9 @@ measure:
 FACTORS
 """
 VLAN_AND_FQ = """factors:
-  links.lan.vlan: [none, 100]
-  links.in2.shape: {none: none, fq: {at: b.p0, qdisc: fq, rate: 20Mbit}}
+  network:
+    plain: {}
+    shaped: {links.lan.vlan: 100, links.in2.shape: {at: b.p0, qdisc: fq, rate: 10Mbit}}
 """
 FUNCTIONS = """
 title: Virtual functions of an emulated card
@@ -62,7 +63,7 @@ lab:
     up: {ends: [out.p0, host.eth0]}
     card: {ends: [host.eth0, near.p0, inner.PORT]}
 measure:
-  stream: {kind: stream, protocol: udp, rate: 5Mbit, from: near, to: inner, duration: 1s}
+  stream: {kind: stream, protocol: udp, rate: 1Mbit, from: near, to: inner, duration: 1s}
 factors:
   stream.from: [SENDERS]
 """
@@ -102,6 +103,7 @@ def test_an_e1000_is_measured_when_it_has_settled(iolab: Iolab, tmp_path: Path) 
     assert value(trial, "latency_p50_ns") < 20e6
 
 
+@pytest.mark.perf
 def test_two_guests_are_two_hosts_with_machines_of_their_own(iolab: Iolab, tmp_path: Path) -> None:
     """Both route; the stream goes through three networks."""
     text = TWO_HOSTS.replace("FORWARD", "route").replace("PORT", "v0").replace("FACTORS", "")
@@ -117,17 +119,15 @@ def test_vlan_and_fq_work_between_hosts_whose_kernels_have_them(iolab: Iolab, tm
         .replace("from: a, to: b", "from: b, to: a")
     )
     rows = run(iolab, tmp_path, text.replace("FACTORS", VLAN_AND_FQ))
-    assert len(rows) == 4
-    for row in rows:
-        shaped = row["cell"]["links.in2.shape"] == "fq"  # type: ignore[index]
-        received = value(row, "received_bps")
-        assert received == pytest.approx(19e6, rel=0.25) if shaped else received > 30e6, row["cell"]
+    received = {row["cell"]["network"]: value(row, "received_bps") for row in rows}  # type: ignore[index]
+    assert received["shaped"] == pytest.approx(9.6e6, rel=0.2)
+    assert received["plain"] > 1.5 * received["shaped"]
 
 
 def test_virtual_functions_join_namespaces_and_the_world_outside(iolab: Iolab, tmp_path: Path) -> None:
     """From function to function by the card's own switch, and from outside through the card."""
     rows = run(iolab, tmp_path, functions(INNER_NAMESPACE, "p0", "near, out"))
-    assert [value(row, "received_bps") for row in rows] == [pytest.approx(5e6, rel=0.2)] * 2
+    assert [value(row, "received_bps") for row in rows] == [pytest.approx(1e6, rel=0.2)] * 2
     assert all(row["guests"]["host"]["hypervisor"].startswith("10.") for row in rows)  # type: ignore[index]
 
 
@@ -135,5 +135,5 @@ def test_virtual_functions_join_namespaces_and_the_world_outside(iolab: Iolab, t
 def test_a_guest_of_a_guest_has_a_virtual_function_by_vfio(iolab: Iolab, tmp_path: Path) -> None:
     """Given away by its parent's kernel, seen as a card by its own."""
     (trial,) = run(iolab, tmp_path, functions(INNER_GUEST, "eth0", "near"))
-    assert value(trial, "received_bps") == pytest.approx(5e6, rel=0.2)
+    assert value(trial, "received_bps") == pytest.approx(1e6, rel=0.2)
     assert trial["guests"]["inner"]["accel"] == "kvm"  # type: ignore[index]
