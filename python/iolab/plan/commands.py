@@ -99,10 +99,14 @@ def render(step_commands: StepCommands) -> list[str]:
     """
     lines = [_heading(step_commands)]
     for one in (*step_commands.undone, *step_commands.done):
-        prompt = f"{one.kernel}# " if one.kernel else ""
         undo = f"   # undo: {typed(one.undo)}" if one.undo else ""
-        lines.append(prompt + typed(Command(one.argv, one.netns)) + undo)
+        lines.append(prompted(Command(one.argv, one.netns), one.kernel) + undo)
     return lines
+
+
+def prompted(command: Command, kernel: str) -> str:
+    """Return a command as a person would type it, behind the prompt of the machine whose shell it is for."""
+    return f"{kernel}# {typed(command)}" if kernel else typed(command)
 
 
 def typed(command: Command) -> str:
