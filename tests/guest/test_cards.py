@@ -10,8 +10,7 @@ from tests.guest.labs import iolab, needs_guests, trials, unchanged_host
 from iolab.agent.transport import find_agent
 from iolab.errors import UnsupportedError
 from iolab.image.build import find
-from iolab.image.emulator import find_qemu
-from iolab.run.hypervisor import NEWER
+from iolab.image.emulator import NEWER, find_qemu
 
 __all__ = ["iolab", "needs_guests", "unchanged_host"]
 pytestmark = [pytest.mark.guest, pytest.mark.timeout(300)]
