@@ -178,8 +178,7 @@ def _backend(lab: Lab, topology: Topology, port: Port, machine: Vm, prefix: str)
     assert side is not None
     if side.macvtap is not None:
         return MacvtapBackend(side.netns, side.macvtap, vhost)
-    bridge = place_of_link(lab, topology, port.link, prefix).bridge if machine.engine == "xen" else None
-    return TapBackend(side.netns, side.interface, vhost, bridge)
+    return TapBackend(side.netns, side.interface, vhost)
 
 
 def _guest(lab: Lab, topology: Topology, name: str, prefix: str) -> Resource:
@@ -197,7 +196,7 @@ def _guest(lab: Lab, topology: Topology, name: str, prefix: str) -> Resource:
         elif isinstance(nic.backend, FunctionBackend):
             needs.append(f"function:{port.ref}")
         else:
-            needs += [*place.home, *([place.key] if guest.engine == "xen" else [])]
+            needs += place.home
     return Resource(
         key=f"vm:{name}",
         machine=name,

@@ -22,8 +22,6 @@ class TapBackend:
     """Its name there."""
     vhost: bool = False
     """True: frames are carried by the kernel's vhost thread."""
-    bridge: str | None = None
-    """Bridge that the engine itself must put it on (Xen's toolstack); None: a resource does, or there is none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -197,7 +197,7 @@ def _undo(action: Action) -> Command | None:
 def _start(guest: Guest) -> Command:
     """Return the command that starts a guest; words in capitals stand for what is found when it starts."""
     if guest.engine == "xen":
-        return Command(("xl", "create", "/dev/null", *xl_config(guest).splitlines()))
+        return Command(("xl", "create", "/dev/null", *xl_config(guest, "FOLDER/vif").splitlines()))
     xen = "IMAGE/xen" if guest.image == "xen" else None
     boot = Boot("IMAGE/vmlinux", "IMAGE/initrd", "IMAGE/root.squashfs", "IMAGE/modules.squashfs", xen)
     argv = qemu_argv(guest, Place(boot=boot, folder="FOLDER", accel="kvm" if guest.accel == "kvm" else "tcg"))

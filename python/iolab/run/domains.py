@@ -8,7 +8,7 @@ from iolab.agent.messages import CommandResult
 from iolab.errors import UnsupportedError
 from iolab.lab.guest import Guest
 from iolab.lab.resources import PinGuest
-from iolab.lab.xen import xl_config
+from iolab.lab.xen import VIF_SCRIPT, xl_config
 from iolab.run.threads import cpu_list
 
 MODULES = (
@@ -16,6 +16,9 @@ MODULES = (
 )  # fmt: skip
 CREATE_TIMEOUT_MS = 180_000
 """Making a domain takes 4 s in an emulated Dom0 on a calm host, on a very busy one over a minute."""
+XL_TIMEOUT_MS = 60_000
+"""A question to xl takes half a second there, and ten on a very busy host."""
+WRITE = 'cat >"$0" && chmod 700 "$0"'
 DESTROY = 'xl domid "$0" >/dev/null 2>&1 || exit 0; exec xl destroy "$0"'
 """Harmless where there is no such domain."""
 LOOK = (
@@ -69,7 +72,9 @@ def create_domain(agent: Agent, guest: Guest, path: str) -> None:
     Raises:
         UnsupportedError: xl refused; its words.
     """
-    agent.call("command.run", {"argv": ["tee", path], "stdin": xl_config(guest)})
+    script = f"{path}.vif"
+    for file, text in ((path, xl_config(guest, script)), (script, VIF_SCRIPT)):
+        agent.call("command.run", {"argv": ["sh", "-c", WRITE, file], "stdin": text})
     argv = ("xl", "create", "-q", path)
     undo = {"kind": "command", "argv": ["sh", "-c", DESTROY, guest.name], "netns": None}
     made = agent.run(argv, timeout_ms=CREATE_TIMEOUT_MS, undo=undo, undo_key=domain_key(guest.name))
@@ -86,9 +91,9 @@ def console_of(agent: Agent, guest: str) -> str:
     Raises:
         UnsupportedError: it has none.
     """
-    domain = agent.run(("xl", "domid", guest)).stdout.strip()
+    domain = agent.run(("xl", "domid", guest), timeout_ms=XL_TIMEOUT_MS).stdout.strip()
     for _ in range(TTY_TRIES):
-        shown = agent.run(("xenstore-read", f"/local/domain/{domain}/console/tty"))
+        shown = agent.run(("xenstore-read", f"/local/domain/{domain}/console/tty"), timeout_ms=XL_TIMEOUT_MS)
         if shown.succeeded and shown.stdout.startswith("/"):
             return shown.stdout.strip()
         time.sleep(TTY_PAUSE_S)  # xenconsoled tells nobody when it has made it
@@ -102,14 +107,15 @@ def destroy_domain(agent: Agent, guest: str) -> None:
 
 def domain_state(agent: Agent, guest: str) -> str | None:
     """Return how a domain is and where its CPUs may run, as lab.shown.GuestThreads reads it."""
-    shown = agent.run(("xl", "vcpu-list", guest))
+    shown = agent.run(("xl", "vcpu-list", guest), timeout_ms=XL_TIMEOUT_MS)
     lines = [line.split() for line in shown.stdout.splitlines()[1:]] if shown.succeeded else []
     if not lines:
         return None
     # NAME ID VCPU CPU STATE TIME HARD / SOFT, and STATE such as -b- or --p.
     status = "paused" if "p" in lines[0][4] else "running"
     anywhere = any(line[6] == ANYWHERE for line in lines)
-    cpus = int(agent.run(("xl", "info", "nr_cpus")).stdout.split()[-1]) if anywhere else 0
+    asked = ("xl", "info", "nr_cpus")
+    cpus = int(agent.run(asked, timeout_ms=XL_TIMEOUT_MS).stdout.split()[-1]) if anywhere else 0
     vcpus = [list(range(cpus)) if line[6] == ANYWHERE else cpu_list(line[6]) for line in lines]
     return json.dumps({"status": status, "vcpus": vcpus, "carriers": []})
 
