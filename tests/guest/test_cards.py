@@ -127,7 +127,8 @@ def test_virtual_functions_join_namespaces_and_the_world_outside(iolab: Iolab, t
     """From function to function by the card's own switch, and from outside through the card."""
     rows = run(iolab, tmp_path, functions(INNER_NAMESPACE, "p0", "near, out"))
     assert [value(row, "received_bps") for row in rows] == [pytest.approx(1e6, rel=0.2)] * 2
-    assert all(row["guests"]["host"]["hypervisor"].startswith("10.") for row in rows)  # type: ignore[index]
+    versions = {int(row["guests"]["host"]["hypervisor"].split(".")[0]) for row in rows}  # type: ignore[index]
+    assert min(versions) >= NEWER[0]
 
 
 @pytest.mark.perf
