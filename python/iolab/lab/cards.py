@@ -112,12 +112,27 @@ def guest_of(lab: Lab, topology: Topology, name: str, prefix: str) -> Guest:
             )
             for port in card_ports(lab, topology, name)
         ),
-        domains_bytes=sum(
-            one.memory
-            for one in lab.machines.values()
-            if isinstance(one, Vm) and one.engine == "xen" and one.on == name
-        ),
+        domains_bytes=sum(one.memory for one in domains_of(lab, name).values()),
+        domains_cpus=sum(one.cpus for one in domains_of(lab, name).values()),
+        own_cpus=_own_cpus(lab, name, machine),
     )
+
+
+def domains_of(lab: Lab, name: str) -> dict[str, Vm]:
+    """Return the Xen domains that a machine is Dom0 of."""
+    found = {child: one for child, one in lab.machines.items() if isinstance(one, Vm) and one.engine == "xen"}
+    return {child: one for child, one in found.items() if one.on == name}
+
+
+def _own_cpus(lab: Lab, name: str, machine: Vm) -> tuple[int, ...]:
+    """Return the CPUs of a domain on a guest of ours, after those of Dom0 and of the domains before it."""
+    parent = None if machine.on is None else lab.machines[machine.on]
+    if machine.engine != "xen" or machine.on is None or not isinstance(parent, Vm):
+        return ()
+    siblings = domains_of(lab, machine.on)
+    before = list(siblings)[: list(siblings).index(name)]
+    first = parent.cpus + sum(siblings[one].cpus for one in before)
+    return tuple(range(first, first + machine.cpus))
 
 
 def image_of(lab: Lab, name: str) -> str:

@@ -109,3 +109,7 @@ class Guest:
     """Beside those of its image."""
     domains_bytes: int = 0
     """Memory kept for the domains of its own hypervisor (Xen) [bytes]."""
+    domains_cpus: int = 0
+    """CPUs that it has besides, for those domains alone."""
+    own_cpus: tuple[int, ...] = ()
+    """Of a domain: the CPU of the computer below that each of its virtual CPUs has for itself; empty: none has."""

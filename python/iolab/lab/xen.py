@@ -39,6 +39,7 @@ def xl_config(guest: Guest, script: str, boot: Boot = PARENTS_DISKS) -> str:
         f"ramdisk = {_quoted(boot.initrd)}",
         f"memory = {guest.memory_bytes >> 20}",
         f"vcpus = {guest.cpus}",
+        *([f"cpus = {_listed([str(cpu) for cpu in guest.own_cpus])}"] if guest.own_cpus else []),
         f"disk = {_listed(disks)}",
         f"vif = {_listed(cards)}",
         f"extra = {_quoted(f'console=hvc0 {arguments}')}",

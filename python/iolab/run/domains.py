@@ -120,9 +120,9 @@ def domain_state(agent: Agent, guest: str) -> str | None:
     return json.dumps({"status": status, "vcpus": vcpus, "carriers": []})
 
 
-def pin_domain(action: PinGuest, vcpus: int) -> list[tuple[str, ...]]:
-    """Return the commands that put a domain's virtual CPUs on CPUs of the machine below."""
-    wanted = [str(cpu) for cpu in action.vcpus] or [ANYWHERE] * vcpus
+def pin_domain(action: PinGuest, guest: Guest) -> list[tuple[str, ...]]:
+    """Return the commands that put a domain's virtual CPUs on CPUs of the machine below: its own, if no others."""
+    wanted = [str(cpu) for cpu in action.vcpus or guest.own_cpus] or [ANYWHERE] * guest.cpus
     return [("xl", "vcpu-pin", action.guest, str(number), cpu) for number, cpu in enumerate(wanted)]
 
 

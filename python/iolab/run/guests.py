@@ -303,7 +303,7 @@ class Guests:
         running = self._running[action.guest]
         agent = self._agents.of(running.parent)
         if running.guest.engine == "xen":
-            commands = pin_domain(action, running.guest.cpus)
+            commands = pin_domain(action, running.guest)
         else:
             try:
                 reading = self._inquire(agent, running)

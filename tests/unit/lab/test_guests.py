@@ -199,6 +199,7 @@ def test_the_parents_side_of_a_domain_is_put_on_the_bridge_as_any_tap(made: Call
     assert "bridge:h.br0" not in lab["vm:d"].needs
     assert typed(lab, "side:d.eth0") == ["ip link set dev d.eth0 master br0 up"]
     assert (guest(lab, "h").domains_bytes, guest(lab, "d").image) == (256 << 20, "xen")
+    assert (guest(lab, "h").domains_cpus, guest(lab, "d").own_cpus) == (1, (1,))
     shown = {expected.what: expected.expected for expected in lab["card:d.eth0"].expect}
     assert shown["driver of d.eth0"] == "vif"
 

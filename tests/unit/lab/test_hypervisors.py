@@ -95,14 +95,15 @@ def test_a_guest_of_a_guest_is_started_from_its_parents_disks() -> None:
 def test_xen_starts_dom0_with_the_memory_its_domains_leave() -> None:
     """Kernel and first stage are modules of the hypervisor; emulated SMAP would kill Dom0."""
     boot = replace(BOOT, xen="/i/xen", initrd="/i/a,b")
-    dom0 = guest(memory_bytes=1536 << 20, domains_bytes=256 << 20)
+    dom0 = guest(memory_bytes=1536 << 20, domains_bytes=256 << 20, domains_cpus=1)
     argv = qemu_argv(dom0, replace(PLACE, boot=boot))
     assert after(argv, "-kernel") == ["/i/xen"]
-    assert "dom0_mem=1088M,max:1088M dom0_max_vcpus=2" in after(argv, "-append")[0]
+    assert "dom0_mem=1088M,max:1088M dom0_max_vcpus=2 dom0_vcpus_pin" in after(argv, "-append")[0]
+    assert after(argv, "-smp") == ["3"]
     kernel, initrd = after(argv, "-initrd")[0].split(",", 1)
     assert kernel.startswith("/i/vmlinux console=hvc0 quiet ")
     assert initrd == "/i/a,,b"
-    assert after(argv, "-cpu") == ["max,-smap,-rdtscp,-fsgsbase"]
+    assert after(argv, "-cpu") == ["max,-smap,-rdtscp"]
 
 
 def test_disks_hang_on_the_bus_that_was_asked_for() -> None:
@@ -118,9 +119,10 @@ def test_disks_hang_on_the_bus_that_was_asked_for() -> None:
 def test_a_domain_is_paravirtual_and_speaks_over_its_console() -> None:
     """It has its parent's kernel and disks, read-only; however it ends it does not come back."""
     card = GuestNic("eth0", "02:00:00:00:00:01", "virtio-net", TapBackend(None, "d.eth0"))
-    domain = guest(card, name="d", engine="xen", memory_bytes=256 << 20, cpus=1)
+    domain = guest(card, name="d", engine="xen", memory_bytes=256 << 20, cpus=1, own_cpus=(2,))
     lines = dict(line.split(" = ", 1) for line in xl_config(domain, "/f/vif").splitlines())
     assert (lines["name"], lines["type"], lines["memory"], lines["vcpus"]) == ('"d"', '"pv"', "256", "1")
+    assert lines["cpus"] == '[ "2" ]'
     assert lines["disk"] == '[ "phy:/dev/vda,xvda,r", "phy:/dev/vdb,xvdb,r" ]'
     assert lines["vif"] == '[ "mac=02:00:00:00:00:01,vifname=d.eth0,script=/f/vif" ]'
     assert lines["extra"].startswith('"console=hvc0 ')
