@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -63,3 +64,14 @@ def run_in_background(tmp_path: Path, file: Path) -> subprocess.Popen[str]:
         text=True,
         start_new_session=True,
     )
+
+
+def ask_monitor(path: Path, command: str) -> None:
+    """Give QEMU's monitor a command, without any of our own code."""
+    with socket.socket(socket.AF_UNIX) as end:
+        end.settimeout(5)
+        end.connect(str(path))
+        end.recv(65_536)  # who closes before a command was answered may have it forgotten
+        for name in ("qmp_capabilities", command):
+            end.sendall(json.dumps({"execute": name}).encode())
+            end.recv(65_536)

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.guest.labs import (
+    ask_monitor,
     iolab,
     needs_guests,
     processes_with,
@@ -98,7 +98,7 @@ def test_a_guest_that_panics_in_mid_trial_costs_that_trial_and_is_begun_anew_for
     running = run_in_background(tmp_path, file)
     guest = wait_for_console(tmp_path / "state", "dut")
     _wait_for_client(tmp_path / "state")
-    _ask_monitor(guest / "monitor", "inject-nmi")
+    ask_monitor(guest / "monitor", "inject-nmi")
     said, _ = running.communicate(timeout=100)
     assert running.returncode == 1, said
     folder = tmp_path / said.splitlines()[-1]
@@ -147,13 +147,3 @@ def _wait_for_client(state: Path, deadline_s: float = 60) -> None:
     while processes_with(f"IOLAB_STATE_DIR={state}").count("iperf3") < 2:
         assert time.monotonic() < end, "no stream was begun"
         time.sleep(0.1)
-
-
-def _ask_monitor(path: Path, command: str) -> None:
-    """Give QEMU's monitor a command, without any of our own code."""
-    with socket.socket(socket.AF_UNIX) as end:
-        end.settimeout(5)
-        end.connect(str(path))
-        for name in ("qmp_capabilities", command):
-            end.sendall(json.dumps({"execute": name}).encode())
-            end.recv(65_536)

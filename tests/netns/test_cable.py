@@ -253,3 +253,4 @@ def test_a_host_is_cleaned_and_examined_from_here(pair: tuple[SshHost, SshHost],
     assert not pair[0].cache.exists()
     examined = iolab("doctor", "--host", "root@pc6")
     assert "privilege: root" in examined.stdout
+    assert "QEMU: " in examined.stdout

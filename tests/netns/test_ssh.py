@@ -295,6 +295,49 @@ def test_a_host_that_reboots_is_lost_and_comes_back_clean(network: Network) -> N
     assert (pc6.folder / "log").read_text().count("Accepted publickey") == 2
 
 
+def test_what_guests_start_from_is_copied_once_and_whole(network: Network, tmp_path: Path) -> None:
+    """By content: of equal files one; what is there and whole is not copied again, what is damaged is; all goes."""
+    pc6 = network.host("pc6")
+    names = ("vmlinux", "root.squashfs", "again")
+    for name, content in zip(names, (b"kernel", b"root" * 100_000, b"kernel"), strict=True):
+        (tmp_path / name).write_bytes(content)
+    files = [tmp_path / name for name in names]
+    told: list[str] = []
+
+    def provide(**options: bool) -> tuple[str, ...]:
+        told.clear()
+        transport = SshTransport("pc6", find_agent(), **options)
+        with Agent(transport, name="pc6"):
+            return transport.provide(files, told.append)
+
+    kernel, root, again = provide()
+    assert kernel == again
+    assert told[0] == "copying vmlinux (6 B) to pc6"
+    assert pc6.inside(f"cat {kernel}; stat -c ' %a' {kernel} {root}") == "kernel 600\n 600\n"
+    assert provide() == (kernel, root, again)
+    assert told == []
+    pc6.inside(f"printf sernel >{kernel}")
+    assert provide(leave_file=False) == (kernel, root, again)
+    assert told == ["copying vmlinux (6 B) to pc6"]
+    assert not pc6.cache.exists()
+
+
+def test_a_host_without_room_for_an_image_is_told_before_it_is_copied(
+    network: Network, tmp_path: Path
+) -> None:
+    """What is lacking, what is free, what to do; nothing is written."""
+    pc6 = network.host("pc6", prepare=f"mount -t tmpfs -o size=20m tmpfs {INSIDE}/home")
+    with (tmp_path / "root.squashfs").open("wb") as file:
+        file.truncate(8 << 20)
+    transport = SshTransport("pc6", find_agent())
+    with Agent(transport, name="pc6"):
+        with pytest.raises(
+            AgentError, match=r"on pc6: 8 MiB are lacking there, 17.* MiB are free; make room"
+        ):
+            transport.provide([tmp_path / "root.squashfs"], lambda _: None)
+        assert "image-" not in pc6.inside(f"ls {INSIDE}/home/.cache/iolab")
+
+
 def test_the_file_is_removed_when_it_is_not_to_be_left(network: Network) -> None:
     """The home folder is as before; other files in the cache folder stay."""
     pc6 = network.host("pc6")

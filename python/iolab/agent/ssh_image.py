@@ -53,7 +53,8 @@ def provide_files(connection: SshConnection, files: Sequence[Path], tell: Tell) 
     """
     digests = {path: digest_of(path) for path in files}
     folder, there, free_bytes = _look(connection, digests)
-    lacking = [path for path in files if path not in there]
+    missing = {digests[path]: path for path in reversed(files) if path not in there}
+    lacking = [path for path in files if missing.get(digests[path]) is path]  # of equal ones the first
     needed_bytes = sum(path.stat().st_size for path in lacking)
     if needed_bytes + MARGIN_BYTES > free_bytes and lacking:
         raise AgentError(

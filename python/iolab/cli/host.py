@@ -94,7 +94,8 @@ def hosts(
     except (OSError, UnicodeError) as error:
         seen = (error.strerror or str(error)) if isinstance(error, OSError) else "bytes that are not UTF-8"
         allowed = "an Ansible inventory" if inventory else "an ssh configuration; --inventory reads Ansible's"
-        raise InputError([Problem(str(place), "opening a list of hosts", seen, allowed)]) from error
+        advice = "or write machines by hand: `pc6: {kind: host, ssh: root@pc6}`"
+        raise InputError([Problem(str(place), "opening a list of hosts", seen, allowed, advice)]) from error
     found = read_inventory(text, str(place)) if inventory else read_ssh_config(text, _included)
     if not found:
         allowed = "hosts, one a line" if inventory else "aliases: `Host NAME` with a HostName below it"

@@ -15,7 +15,7 @@ from iolab.experiment.measures import Stream
 from iolab.experiment.product import names
 from iolab.lab.resources import Command
 from iolab.lab.topology import make_topology
-from iolab.plan.commands import StepCommands, commands, render, typed
+from iolab.plan.commands import StepCommands, commands, prompted, render
 from iolab.plan.describe import describe
 from iolab.plan.make import make_plan
 from iolab.plan.select import selection
@@ -117,8 +117,8 @@ def _measuring(resolver: Resolver, step_commands: StepCommands) -> list[str]:
         return ["# measured by frames of the agent itself"]
     lines = []
     for pair in place_pairs(measure, make_topology(setup.lab)):
-        lines.append(f"{typed(Command(server_argv(pair), pair.server.netns))} &")
-        lines.append(typed(Command(client_argv(pair, measure), pair.client.netns)))
+        lines.append(prompted(Command(server_argv(pair), pair.server.netns), pair.server.kernel) + " &")
+        lines.append(prompted(Command(client_argv(pair, measure), pair.client.netns), pair.client.kernel))
     return lines
 
 

@@ -37,14 +37,14 @@ class ListedHost:
 def read_ssh_config(text: str, include: Include, depth: int = 0) -> list[ListedHost]:
     """Return the aliases of an ssh configuration: names without wildcards that have a HostName.
 
-    ssh finds user, port and key by the alias itself.
+    Of several names for one host it is the first: a lab has a host once. User, port and key are found by ssh itself.
     """
     found: dict[str, ListedHost] = {}
     aliases: list[str] = []
     for line in text.splitlines():
         keyword, values = _directive(line)
         if keyword == "host":
-            aliases = [name for name in values if not re.search(r"[*?!]", name)]
+            aliases = [name for name in values if not re.search(r"[*?!]", name)][:1]
         elif keyword == "match":
             aliases = []
         elif keyword == "hostname":
@@ -67,16 +67,23 @@ def read_inventory(text: str, where: str) -> list[ListedHost]:
 
 
 def machines_block(hosts: Iterable[ListedHost]) -> str:
-    """Return the hosts as a `machines:` block of an experiment."""
-    lines = ["machines:"]
+    """Return the hosts as the `lab:` block of an experiment, with a comment that says what is to be added."""
+    lines = ["lab:", "  machines:"]
     used: set[str] = set()
+    names: list[str] = []
     for host in hosts:
         if host.ssh is not None and not DESTINATION.fullmatch(host.ssh):
-            lines.append(f"  # {host.name}: left out, ssh cannot be told of {host.ssh!r}")
+            lines.append(f"    # {host.name}: left out, ssh cannot be told of {host.ssh!r}")
             continue
         name = _machine_name(host.name, used)
         used.add(name)
-        lines.append(f"  {name}: {{kind: host{'' if host.ssh is None else f', ssh: {_quoted(host.ssh)}'}}}")
+        names.append(name)
+        lines.append(f"    {name}: {{kind: host{'' if host.ssh is None else f', ssh: {_quoted(host.ssh)}'}}}")
+    ends = ", ".join(f"{name}.eth1" for name in (*names, "OTHER", "OTHER")[:2])
+    lines.append(
+        "    # A run reaches every machine that is listed: delete the others. Then say which interfaces are joined:"
+    )
+    lines.append(f"  # links: {{lan: {{ends: [{ends}], cable: true}}}}")
     return "\n".join(lines) + "\n"
 
 

@@ -30,6 +30,8 @@ BACKPORTED = ("qemu-system-x86", "qemu-system-common", "qemu-system-data")
 FIRMWARE = ("usr/share/qemu", "usr/share/seabios", "usr/lib/ipxe/qemu")
 """Where these packages, and the system's, keep data and firmware."""
 Version = tuple[int, int]
+NEWER: Version = (8, 0)
+"""Version of QEMU that vhost-user without hardware virtualisation, and emulated igb, need."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ UNWANTED = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr
 ON_SCRATCH = 'mount -t tmpfs -o "$1" iolab "$2" && export TMPDIR="$2" && shift 2 && exec "$@"'
 TIDY = (
     'cd "$1" && rm -rf etc/apt/sources.list etc/apt/sources.list.d/* etc/resolv.conf etc/hostname etc/machine-id '
-    "&& mkdir -p lib/modules"
+    "etc/ssh/ssh_host_* && mkdir -p lib/modules"
 )
 """Nothing of the machine that builds stays in the image."""
 BLOCK = "/etc/xen/scripts/block"

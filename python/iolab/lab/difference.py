@@ -65,6 +65,18 @@ def _stays(old: Resource, new: Resource) -> bool:
     return old.actions == new.actions or (old.held and new.held)
 
 
+def settling_ns(done: Iterable[Resource], wanted: Sequence[Resource]) -> int:
+    """Return how long to wait after changes until the lab is what it seems to be [ns]."""
+    changed = {(resource.key, resource.kernel) for resource in done}
+    times = [0]
+    for card in wanted:
+        if card.settle_ns:
+            touched = {card.key, *dependents(wanted, [card.key])}
+            if any(key in touched and kernel == card.kernel for key, kernel in changed):
+                times.append(card.settle_ns)
+    return max(times)
+
+
 def dependents(resources: Iterable[Resource], keys: Collection[str]) -> frozenset[str]:
     """Return the keys of the resources that need one of `keys`, themselves or through others.
 

@@ -22,8 +22,6 @@ class TapBackend:
     """Its name there."""
     vhost: bool = False
     """True: frames are carried by the kernel's vhost thread."""
-    bridge: str | None = None
-    """Bridge that the engine itself must put it on (Xen's toolstack); None: a resource does, or there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,3 +109,7 @@ class Guest:
     """Beside those of its image."""
     domains_bytes: int = 0
     """Memory kept for the domains of its own hypervisor (Xen) [bytes]."""
+    domains_cpus: int = 0
+    """CPUs that it has besides, for those domains alone."""
+    own_cpus: tuple[int, ...] = ()
+    """Of a domain: the CPU of the computer below that each of its virtual CPUs has for itself; empty: none has."""

@@ -9,7 +9,7 @@ from iolab.lab.cards import DRIVERS, VHOST, card_ports, image_of
 from iolab.lab.compose import compose
 from iolab.lab.functions import function_needs
 from iolab.lab.kernels import HERE, kernel_of, parent_kernel
-from iolab.lab.lacking import IMAGE, OTHER_HOST, Need, NeedKind
+from iolab.lab.lacking import IMAGE, NEWER_QEMU, OTHER_HOST, Need, NeedKind
 from iolab.lab.meeting import Join, guest_at, home_of, is_card, is_function, is_macvtap, join_of, own_ends
 from iolab.lab.ports import offload_switches
 from iolab.lab.topology import Port, Topology, make_topology
@@ -97,6 +97,8 @@ def _guest_cards(lab: Lab, name: str, machine: Vm, of_host: bool) -> Iterator[Ne
     if machine.nic == "igb" and not of_host:
         seen = "the QEMU in guest images is too old to have this card; put the machine on a computer"
         yield Need(NeedKind.SENSE, seen, card)
+    if machine.nic == "igb" and of_host:
+        yield Need(NeedKind.PROGRAM, NEWER_QEMU, card, there)
     if is_function(lab, name) and of_host:
         return  # which card the computer has, and so which driver the guest needs, is seen when it starts
     driver = DRIVERS[machine.nic]

@@ -92,6 +92,8 @@ def _lacking_means(need: Need, facts: Facts) -> str | None:
     if need.kind is NeedKind.ROOT and facts.rootless:
         doing = "open it" if need.name == "link:macvtap" else "set it"
         return f"{need.purpose}: an ordinary user may not {doing}; run as root"
+    if need.name == NEWER_QEMU and facts.programs.get(NEWER_QEMU, "") is None:
+        return f"{need.purpose}: this computer has no QEMU 8 or newer; run `iolab image build qemu`"
     if need.kind is NeedKind.PROGRAM and facts.programs.get(need.name, "") is None:
         package = PACKAGES.get(need.name, need.name)
         return f"{need.name} is not installed; install the package {package}, or run `make setup`"
@@ -133,6 +135,8 @@ def _lacking_feature(need: Need, facts: Facts) -> str | None:
     return f"{told}, or put {machines} in a vm"
 
 
+NEWER_QEMU = "qemu 8"
+"""A QEMU that has the newer cards, among the programs of this computer's facts."""
 IMAGE, OTHER_HOST = "image:", "host:"
 PACKAGES = {"ip": "iproute2", "tc": "iproute2", "taskset": "util-linux", "ps": "procps",
             "qemu-system-x86_64": "qemu-system-x86", "xl": "xen-utils"}  # fmt: skip

@@ -128,7 +128,7 @@ def join_of(lab: Lab, link: str) -> Join:
         return Join.PAIR
     guest = guest_at(lab, cards[0])
     if guest.engine == "xen":
-        return Join.BRIDGE  # the toolstack puts its interfaces on bridges only
+        return Join.BRIDGE  # the parent's side comes with the domain, and goes with it: no port can be it
     return Join.MACVTAP if is_macvtap(guest) else Join.TAP
 
 

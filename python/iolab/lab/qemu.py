@@ -123,7 +123,7 @@ def qemu_argv(guest: Guest, place: Place) -> tuple[str, ...]:
         *place.program,
         *("-name", f"{guest.name},debug-threads=on", "-nodefaults", "-no-user-config", "-display", "none"),
         *("-no-reboot", *_machine(guest), "-accel", place.accel, "-cpu", _cpu(place)),
-        *("-smp", str(guest.cpus), "-m", f"{guest.memory_bytes >> 20}M"),
+        *("-smp", str(guest.cpus + guest.domains_cpus), "-m", f"{guest.memory_bytes >> 20}M"),
         *_memory(guest),
         *_boot(guest, place),
         *_sockets(place.folder),
@@ -195,7 +195,10 @@ def _boot(guest: Guest, place: Place) -> Iterator[str]:
         yield from ("-kernel", boot.kernel, "-initrd", boot.initrd, "-append", f"console=ttyS0 {arguments}")
         return
     dom0_mib = (guest.memory_bytes - guest.domains_bytes - XEN_BYTES) >> 20
-    xen = f"com1=115200,8n1 console=com1 noreboot dom0_mem={dom0_mib}M,max:{dom0_mib}M dom0_max_vcpus={guest.cpus}"
+    # Each virtual CPU has a CPU for itself: where Xen shares an emulated CPU among them, programs of Dom0 die now and
+    # then, the agent included (QEMU 7.2).
+    xen = f"com1=115200,8n1 console=com1 noreboot dom0_mem={dom0_mib}M,max:{dom0_mib}M"
+    xen += f" dom0_max_vcpus={guest.cpus} dom0_vcpus_pin"
     modules = (f"{boot.kernel} console=hvc0 {arguments}", boot.initrd)
     yield from ("-kernel", boot.xen, "-append", xen)
     yield from ("-initrd", ",".join(module.replace(",", ",,") for module in modules))

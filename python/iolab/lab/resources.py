@@ -209,6 +209,9 @@ class Resource:
     """What makes it, in order; undone in reverse."""
     expect: tuple[Expectation, ...] = ()
     """What reading back must show while it stands."""
+    settle_ns: int = 0
+    """How long it is not yet itself after a change to it, or to what stands on it on its kernel, where nothing tells
+    when it is; 0: its expectations tell [ns]."""
     held: bool = False
     """True: other content under the same key is reached by its actions alone; the first original is kept."""
 

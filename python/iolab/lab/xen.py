@@ -8,10 +8,20 @@ from iolab.lab.qemu import PARENTS_DISKS, Boot, linux_arguments
 
 CONSOLE = "/dev/hvc0"
 """The domain's console, which is its agent's channel."""
+VIF_SCRIPT = """#!/bin/sh
+[ "$1" = online ] || exit 0
+ip link set dev "$vif" name "$(xenstore-read "$XENBUS_PATH/vifname")" || exit
+exec xenstore-write "$XENBUS_PATH/hotplug-status" connected
+"""
+"""Names the parent's side of a card, which is all that is left to do. The distribution's script looks for bridges and
+firewalls besides, in so many processes that a busy emulated Dom0 overruns the 40 s that libxl gives it."""
 
 
-def xl_config(guest: Guest, boot: Boot = PARENTS_DISKS) -> str:
-    """Return the configuration of a paravirtual domain; however it ends, it does not come back."""
+def xl_config(guest: Guest, script: str, boot: Boot = PARENTS_DISKS) -> str:
+    """Return the configuration of a paravirtual domain; however it ends, it does not come back.
+
+    `script` is where `VIF_SCRIPT` lies on the parent; the toolstack runs it for each card.
+    """
     arguments = linux_arguments(guest, "/dev/xvda", "/dev/xvdb", f"iolab.channel={CONSOLE}")
     disks = [f"phy:{boot.root},xvda,r", f"phy:{boot.modules},xvdb,r"]
     disks += [
@@ -21,8 +31,7 @@ def xl_config(guest: Guest, boot: Boot = PARENTS_DISKS) -> str:
     cards = []
     for nic in guest.nics:
         assert isinstance(nic.backend, TapBackend)
-        bridge = f",bridge={nic.backend.bridge}" if nic.backend.bridge else ""
-        cards.append(f"mac={nic.mac}{bridge},vifname={nic.backend.interface}")
+        cards.append(f"mac={nic.mac},vifname={nic.backend.interface},script={script}")
     lines = [
         f"name = {_quoted(guest.name)}",
         'type = "pv"',
@@ -30,6 +39,7 @@ def xl_config(guest: Guest, boot: Boot = PARENTS_DISKS) -> str:
         f"ramdisk = {_quoted(boot.initrd)}",
         f"memory = {guest.memory_bytes >> 20}",
         f"vcpus = {guest.cpus}",
+        *([f"cpus = {_listed([str(cpu) for cpu in guest.own_cpus])}"] if guest.own_cpus else []),
         f"disk = {_listed(disks)}",
         f"vif = {_listed(cards)}",
         f"extra = {_quoted(f'console=hvc0 {arguments}')}",

@@ -99,10 +99,14 @@ def render(step_commands: StepCommands) -> list[str]:
     """
     lines = [_heading(step_commands)]
     for one in (*step_commands.undone, *step_commands.done):
-        prompt = f"{one.kernel}# " if one.kernel else ""
         undo = f"   # undo: {typed(one.undo)}" if one.undo else ""
-        lines.append(prompt + typed(Command(one.argv, one.netns)) + undo)
+        lines.append(prompted(Command(one.argv, one.netns), one.kernel) + undo)
     return lines
+
+
+def prompted(command: Command, kernel: str) -> str:
+    """Return a command as a person would type it, behind the prompt of the machine whose shell it is for."""
+    return f"{kernel}# {typed(command)}" if kernel else typed(command)
 
 
 def typed(command: Command) -> str:
@@ -193,7 +197,7 @@ def _undo(action: Action) -> Command | None:
 def _start(guest: Guest) -> Command:
     """Return the command that starts a guest; words in capitals stand for what is found when it starts."""
     if guest.engine == "xen":
-        return Command(("xl", "create", "/dev/null", *xl_config(guest).splitlines()))
+        return Command(("xl", "create", "/dev/null", *xl_config(guest, "FOLDER/vif").splitlines()))
     xen = "IMAGE/xen" if guest.image == "xen" else None
     boot = Boot("IMAGE/vmlinux", "IMAGE/initrd", "IMAGE/root.squashfs", "IMAGE/modules.squashfs", xen)
     argv = qemu_argv(guest, Place(boot=boot, folder="FOLDER", accel="kvm" if guest.accel == "kvm" else "tcg"))

@@ -1,4 +1,4 @@
-"""Whether guests can run on this computer: hypervisor, images, accelerator (by a real boot), vhost-net, macvtap."""
+"""Whether guests can run on a host: hypervisor, images, accelerator (by a real boot), vhost-net, macvtap."""
 
 from iolab.agent.client import Agent
 from iolab.agent.transport import find_agent
@@ -20,12 +20,17 @@ PROBE = Guest(
 )
 
 
+KVM = "/dev/kvm"
+QEMU = "qemu-system-x86_64"
+
+
 def guest_findings(agent: Agent, facts: Facts) -> list[Finding]:
-    """Return what guests will find here; a missing image or hypervisor limits, nothing else needs them."""
+    """Return what guests will find; a missing image or hypervisor limits, nothing else needs them.
+
+    Of another host it is not tried whether a guest boots there: an image would have to be copied.
+    """
     return [
-        _hypervisor(),
-        *_images(),
-        _accelerator(agent),
+        *(_on_other_host(agent, facts) if agent.name else [_hypervisor(), *_images(), _accelerator(agent)]),
         _device(agent, TUN, "taps of guests", "load the module tun"),
         _device(
             agent, VHOST_NET, "nic: vhost-net, macvtap+vhost", "load vhost_net, or put the guest on a vm"
@@ -41,6 +46,14 @@ def _hypervisor() -> Finding:
         return Finding("QEMU", Grade.LIMITED, str(error), "labs without guests need none")
     version = ".".join(map(str, emulator.version))
     return Finding("QEMU", Grade.GOOD, f"{version}, {emulator.program}")
+
+
+def _on_other_host(agent: Agent, facts: Facts) -> list[Finding]:
+    version = facts.programs.get(QEMU)
+    advice = "install the package qemu-system-x86; labs without guests there need none"
+    qemu = Finding("QEMU", Grade.GOOD, version) if version else Finding("QEMU", Grade.LIMITED, "none", advice)
+    kvm = _device(agent, KVM, "accelerator: a run boots a guest to find out", "guests are emulated there")
+    return [qemu, kvm]
 
 
 def _images() -> list[Finding]:

@@ -4,10 +4,11 @@ import json
 import time
 
 from iolab.agent.client import Agent
+from iolab.agent.messages import CommandResult
 from iolab.errors import UnsupportedError
 from iolab.lab.guest import Guest
 from iolab.lab.resources import PinGuest
-from iolab.lab.xen import xl_config
+from iolab.lab.xen import VIF_SCRIPT, xl_config
 from iolab.run.threads import cpu_list
 
 MODULES = (
@@ -15,16 +16,30 @@ MODULES = (
 )  # fmt: skip
 CREATE_TIMEOUT_MS = 180_000
 """Making a domain takes 4 s in an emulated Dom0 on a calm host, on a very busy one over a minute."""
+XL_TIMEOUT_MS = 60_000
+"""A question to xl takes half a second there, and ten on a very busy host."""
+WRITE = 'cat >"$0" && chmod 700 "$0"'
 DESTROY = 'xl domid "$0" >/dev/null 2>&1 || exit 0; exec xl destroy "$0"'
 """Harmless where there is no such domain."""
-DAEMONS = (
-    "mountpoint -q /proc/xen || mount -t xenfs xenfs /proc/xen; "
-    "grep -q control_d /proc/xen/capabilities || exit 3; "
-    "for bin in /usr/lib/xen-*/bin; do PATH=$bin:$PATH; done; pgrep -x xenstored >/dev/null && exit 0; "
-    "mkdir -p /run/xen /var/lib/xenstored /var/log/xen; "
-    "xenstored --pid-file /run/xen/xenstored.pid && xen-init-dom0 && xenconsoled --pid-file=/run/xen/xenconsoled.pid"
+LOOK = (
+    "grep -qs control_d /proc/xen/capabilities || "
+    '{ echo "it does not run Xen, or is not its Dom0" >&2; exit 1; }; '
+    'command -v xl >/dev/null || { echo "it has no xl, which is in the package xen-utils" >&2; exit 1; }'
 )
-"""What an installed Dom0 starts by itself, and a guest of ours does not."""
+"""Changes nothing."""
+SERVICES = (
+    "for bin in /usr/lib/xen-*/bin; do PATH=$bin:$PATH; done; "
+    "mkdir -p /run/xen /var/lib/xenstored /var/log/xen || exit; "
+    "pgrep -x xenstored >/dev/null || xenstored --pid-file /run/xen/xenstored.pid || exit; "
+    "xenstore-read /local/domain/0/domid >/dev/null 2>&1 || xen-init-dom0 || exit; "
+    "pgrep -x xenconsoled >/dev/null || xenconsoled --pid-file=/run/xen/xenconsoled.pid"
+)
+"""What an installed Dom0 starts by itself, and a guest of ours does not; what runs is left alone."""
+ONE_BY_ONE = ("flock", "--close", "/run/xen-services.lock")
+"""Domains that start together would each start them."""
+ADVICE = "engine: xen needs a parent that runs Xen: a vm with image: xen"
+ANYWHERE = "all"
+"""Any CPU, in the words of xl."""
 TTY_TRIES = 100
 TTY_PAUSE_S = 0.1
 
@@ -35,14 +50,20 @@ def prepare_dom0(agent: Agent, parent: str) -> str:
     Raises:
         UnsupportedError: it does not run Xen.
     """
-    agent.run(("modprobe", "-a", "-q", *MODULES))
-    begun = agent.run(("sh", "-c", DAEMONS), timeout_ms=CREATE_TIMEOUT_MS)
-    if not begun.succeeded:
-        said = begun.stderr.strip()[-300:] or "it is no Dom0"
-        advice = "engine: xen needs a parent that runs Xen: a vm with image: xen, or such a host"
+    looked = agent.run(("sh", "-c", LOOK), timeout_ms=CREATE_TIMEOUT_MS)
+    _demand(looked, parent, ADVICE)
+    agent.run(("modprobe", "-a", "-q", *MODULES), timeout_ms=CREATE_TIMEOUT_MS)
+    begun = agent.run((*ONE_BY_ONE, "sh", "-c", SERVICES), timeout_ms=CREATE_TIMEOUT_MS)
+    _demand(begun, parent, "its services did not start")
+    shown = agent.run(("xl", "info", "xen_version"), timeout_ms=CREATE_TIMEOUT_MS)
+    _demand(shown, parent, "its services do not answer")
+    return shown.stdout.split()[-1]
+
+
+def _demand(done: CommandResult, parent: str, advice: str) -> None:
+    if not done.succeeded:
+        said = done.stderr.strip()[-300:] or ("no answer" if done.timed_out else f"status {done.exit_status}")
         raise UnsupportedError(f"preparing {parent or 'this computer'} for Xen domains: {said}; {advice}")
-    shown = agent.run(("xl", "info", "xen_version")).stdout.split()
-    return shown[-1] if shown else "unknown"
 
 
 def create_domain(agent: Agent, guest: Guest, path: str) -> None:
@@ -51,7 +72,9 @@ def create_domain(agent: Agent, guest: Guest, path: str) -> None:
     Raises:
         UnsupportedError: xl refused; its words.
     """
-    agent.call("command.run", {"argv": ["tee", path], "stdin": xl_config(guest)})
+    script = f"{path}.vif"
+    for file, text in ((path, xl_config(guest, script)), (script, VIF_SCRIPT)):
+        agent.call("command.run", {"argv": ["sh", "-c", WRITE, file], "stdin": text})
     argv = ("xl", "create", "-q", path)
     undo = {"kind": "command", "argv": ["sh", "-c", DESTROY, guest.name], "netns": None}
     made = agent.run(argv, timeout_ms=CREATE_TIMEOUT_MS, undo=undo, undo_key=domain_key(guest.name))
@@ -68,9 +91,9 @@ def console_of(agent: Agent, guest: str) -> str:
     Raises:
         UnsupportedError: it has none.
     """
-    domain = agent.run(("xl", "domid", guest)).stdout.strip()
+    domain = agent.run(("xl", "domid", guest), timeout_ms=XL_TIMEOUT_MS).stdout.strip()
     for _ in range(TTY_TRIES):
-        shown = agent.run(("xenstore-read", f"/local/domain/{domain}/console/tty"))
+        shown = agent.run(("xenstore-read", f"/local/domain/{domain}/console/tty"), timeout_ms=XL_TIMEOUT_MS)
         if shown.succeeded and shown.stdout.startswith("/"):
             return shown.stdout.strip()
         time.sleep(TTY_PAUSE_S)  # xenconsoled tells nobody when it has made it
@@ -84,29 +107,25 @@ def destroy_domain(agent: Agent, guest: str) -> None:
 
 def domain_state(agent: Agent, guest: str) -> str | None:
     """Return how a domain is and where its CPUs may run, as lab.shown.GuestThreads reads it."""
-    listed = agent.run(("xl", "list", guest))
-    shown = agent.run(("xl", "vcpu-list", guest))
-    if not (listed.succeeded and shown.succeeded):
+    shown = agent.run(("xl", "vcpu-list", guest), timeout_ms=XL_TIMEOUT_MS)
+    lines = [line.split() for line in shown.stdout.splitlines()[1:]] if shown.succeeded else []
+    if not lines:
         return None
-    state = listed.stdout.splitlines()[-1].split()[4]
-    status = "paused" if "p" in state else "running"
-    cpus = int(agent.run(("xl", "info", "nr_cpus")).stdout.split()[-1])
-    vcpus = [_affinity(line, cpus) for line in shown.stdout.splitlines()[1:]]
+    # NAME ID VCPU CPU STATE TIME HARD / SOFT, and STATE such as -b- or --p.
+    status = "paused" if "p" in lines[0][4] else "running"
+    anywhere = any(line[6] == ANYWHERE for line in lines)
+    asked = ("xl", "info", "nr_cpus")
+    cpus = int(agent.run(asked, timeout_ms=XL_TIMEOUT_MS).stdout.split()[-1]) if anywhere else 0
+    vcpus = [list(range(cpus)) if line[6] == ANYWHERE else cpu_list(line[6]) for line in lines]
     return json.dumps({"status": status, "vcpus": vcpus, "carriers": []})
 
 
-def pin_domain(action: PinGuest, vcpus: int) -> list[tuple[str, ...]]:
-    """Return the commands that put a domain's virtual CPUs on CPUs of the machine below."""
-    wanted = [str(cpu) for cpu in action.vcpus] or ["all"] * vcpus
+def pin_domain(action: PinGuest, guest: Guest) -> list[tuple[str, ...]]:
+    """Return the commands that put a domain's virtual CPUs on CPUs of the machine below: its own, if no others."""
+    wanted = [str(cpu) for cpu in action.vcpus or guest.own_cpus] or [ANYWHERE] * guest.cpus
     return [("xl", "vcpu-pin", action.guest, str(number), cpu) for number, cpu in enumerate(wanted)]
 
 
 def domain_key(guest: str) -> str:
     """Return the journal key of a domain's end."""
     return f"domain:{guest}"
-
-
-def _affinity(line: str, cpus: int) -> list[int]:
-    """Return the CPUs of a line of `xl vcpu-list`: NAME ID VCPU CPU STATE TIME HARD / SOFT."""
-    hard = line.partition(" / ")[0].split()[-1]
-    return list(range(cpus)) if hard == "all" else cpu_list(hard)

@@ -27,7 +27,7 @@ from iolab.trial.result import CommandRecord, GuestUse
 BOOT_DEADLINE_S = 60.0
 """An emulated guest takes 3 s on a calm host, and 10 with four others on two CPUs."""
 NESTED_BOOT_DEADLINE_S = 240.0
-"""Emulation inside emulation takes a minute."""
+"""Emulation inside emulation takes a minute; so does Dom0 on a busy host, emulated."""
 SOCKET_TIMEOUT_MS = 500
 """QEMU makes its sockets within 100 ms; after each wait it is asked whether QEMU still runs."""
 SOCKET_TRIES = 40
@@ -194,7 +194,7 @@ class Guests:
                 agent, f"{name}:agent", at, watch=running.watch, words=running.words
             )
             running.console = running.channel
-            return Agent(running.channel, name=name, hello_deadline_s=NESTED_BOOT_DEADLINE_S)
+            return Agent(running.channel, name=name, hello_deadline_s=self._deadline_s(running))
         running.console = self._relay(agent, running, "console", launch.console, watch=running.watch)
         running.channel = self._relay(agent, running, "agent", launch.channel, words=running.words)
         if running.panic:
@@ -202,7 +202,8 @@ class Guests:
         return Agent(running.channel, name=name, hello_deadline_s=self._deadline_s(running))
 
     def _deadline_s(self, running: RunningGuest) -> float:
-        return NESTED_BOOT_DEADLINE_S if running.launch.nested else self._boot_deadline_s
+        long = running.launch.nested or "xen" in (running.guest.engine, running.guest.image)
+        return NESTED_BOOT_DEADLINE_S if long else self._boot_deadline_s
 
     def _relay(
         self, agent: Agent, running: RunningGuest, role: str, path: str, **options: Json
@@ -302,7 +303,7 @@ class Guests:
         running = self._running[action.guest]
         agent = self._agents.of(running.parent)
         if running.guest.engine == "xen":
-            commands = pin_domain(action, running.guest.cpus)
+            commands = pin_domain(action, running.guest)
         else:
             try:
                 reading = self._inquire(agent, running)

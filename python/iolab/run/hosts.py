@@ -1,6 +1,6 @@
 """The other hosts of an experiment: reached by ssh before anything is measured, all at once, and asked what they are.
 
-The agents of guests are not opened here: they come and go with the lab.
+The agents of guests are not opened here: they come and go with the lab. Reads the clock, for its deadlines.
 """
 
 import time
@@ -25,6 +25,9 @@ from iolab.run.prepare import agent_on, read_facts, refuse_unclean
 
 TOGETHER = 16
 """Hosts that are reached at the same time."""
+REBOOT_DEADLINE_S = 180.0
+"""Servers test their memory before they boot."""
+REBOOT_INTERVAL_S = 2.0
 
 T = TypeVar("T")
 
@@ -85,6 +88,23 @@ def reach(host: str, name: str, own_pid: int | None = None) -> Agent:
         agent.close()
         raise
     return agent
+
+
+def reach_again(host: str, name: str, own_pid: int | None) -> Agent:
+    """Start the agent of a host that was lost in mid-run, waiting until it has booted.
+
+    Raises:
+        AgentError: it did not come back in time.
+        UnsupportedError: it is not free, or not clean.
+    """
+    until = time.monotonic() + REBOOT_DEADLINE_S
+    while True:
+        try:
+            return reach(host, name, own_pid)
+        except AgentError:
+            if time.monotonic() > until:
+                raise
+        time.sleep(REBOOT_INTERVAL_S)
 
 
 def _undo_left(agent: Agent, pid: int) -> bool:

@@ -18,7 +18,7 @@ from iolab.agent.transport import find_agent
 from iolab.errors import UnsupportedError
 from iolab.image.build import find
 from iolab.image.cache import Image
-from iolab.image.emulator import Emulator, find_qemu
+from iolab.image.emulator import NEWER, Emulator, find_qemu
 from iolab.lab.functions import find_function
 from iolab.lab.guest import FunctionBackend, Guest
 from iolab.lab.kernels import HERE
@@ -33,8 +33,6 @@ PARENT_MODULES = ("tun", "vhost_net", "macvtap", "bridge", "kvm_amd", "kvm_intel
 """What a guest needs to be a parent; no hardware asks for these, and one of the last two does not fit."""
 TRUSTED_CLOCK = ("clocksource=tsc", "tsc=reliable")
 """Below an emulated computer a guest's kernel doubts its clock, and loses time in watching it."""
-NEWER = (8, 0)
-"""Version of QEMU that vhost-user without hardware virtualisation, and emulated igb, need."""
 NEEDS_NEWER = ("vhost-user", "igb")
 
 
@@ -143,6 +141,11 @@ class Hypervisors:
 
     def _domain(self, agent: Agent, guest: Guest, parent: str) -> Launch:
         """Return how a Xen domain is made: from its parent's own kernel and disks."""
+        if not _is_guest(agent):
+            raise UnsupportedError(
+                f"starting {guest.name} on {parent or 'this computer'}: domains are made on guests of ours only, from "
+                "their disks; put it on a vm with image: xen, or let a domain that exists take part as kind: host"
+            )
         version = prepare_dom0(agent, parent)
         folder = agent.call("folder.create", {"name": guest.name})["path"]
         return Launch(

@@ -11,9 +11,11 @@ from iolab.agent.ssh import SshTransport
 from iolab.agent.transport import LocalTransport, find_agent
 from iolab.errors import AgentError, UnsupportedError
 from iolab.image.build import find
+from iolab.image.emulator import NEWER, find_qemu
 from iolab.image.kernel import FEATURE_MODULES
 from iolab.image.recipe import read_recipe
 from iolab.lab.facts import Facts, decode_facts
+from iolab.lab.lacking import NEWER_QEMU
 from iolab.run.calibrate import stored_calibration
 
 FACTS_SCHEMA = 1
@@ -127,11 +129,20 @@ def device_features(agent: Agent) -> dict[str, bool]:
     return {name: one.succeeded for name, one in zip(DEVICES, found, strict=True)}
 
 
+def newer_qemu() -> str | None:
+    """Return the version of the QEMU that has the newer cards; None: this computer has none."""
+    try:
+        return ".".join(map(str, find_qemu(NEWER).version))
+    except UnsupportedError:
+        return None
+
+
 def read_facts(agent: Agent) -> tuple[Facts, dict[str, Json]]:
     """Return this host's facts, decoded and as stored in facts.json."""
     raw = agent.call("facts.read", {"programs": list(PROGRAMS), "settings": list(SETTINGS)}, FACTS_DEADLINE_S)
     hello = json.loads(json.dumps(asdict(agent.hello)))
     raw = {**raw, "images": image_facts(), "features": raw["features"] | device_features(agent)}
+    raw["programs"] = raw["programs"] | {NEWER_QEMU: newer_qemu()}
     calibration = stored_calibration(raw)
     known = {} if calibration is None else {"calibration": calibration}
     return decode_facts(hello, raw), {"schema": FACTS_SCHEMA, **raw, "hello": hello, **known}

@@ -19,7 +19,7 @@ from iolab.lab.topology import Topology, make_topology
 from iolab.plan.types import Plan, Step
 from iolab.run.agents import Agents
 from iolab.run.guests import process_id
-from iolab.run.hosts import reach
+from iolab.run.hosts import reach, reach_again
 from iolab.run.observer import Observer
 from iolab.run.prepare import machine_facts
 from iolab.run.standing import StandingLab
@@ -79,6 +79,7 @@ class Session:
         self._agents = agents
         self._pids: dict[str, int] = {}
         self._hosts: dict[str, str] = {}
+        self._absent: set[str] = set()
         self._described: set[str] = set()
         self._lab = StandingLab(self._agents, folder.append_commands)
 
@@ -104,7 +105,7 @@ class Session:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Let the agents of guests and of other hosts undo everything and end, those of lost hosts by the next agent.
 
         Raises:
@@ -115,17 +116,17 @@ class Session:
         }
         troubles = self._agents.close()
         for name, ssh in lost.items():
-            troubles += self._put_back(name, ssh)
+            troubles += self._put_back(name, ssh, patient=kind is None and name not in self._absent)
         if troubles:
             raise AgentError("; ".join(troubles))
 
     def _is_lost(self, kernel: str) -> bool:
         return self._agents.of(kernel).gone
 
-    def _put_back(self, name: str, ssh: str) -> list[str]:
+    def _put_back(self, name: str, ssh: str, *, patient: bool) -> list[str]:
         """Reach a host again that was lost: its agent undoes what the lost one left. Return what went wrong."""
         try:
-            trouble = reach(ssh, name, self._pids.get(name)).close()
+            trouble = (reach_again if patient else reach)(ssh, name, self._pids.get(name)).close()
         except (AgentError, UnsupportedError) as error:
             return [
                 f"putting {name} back, which was lost: {error}; `iolab clean --host {ssh}` undoes what is left there"
@@ -169,7 +170,7 @@ class Session:
         except AgentLost as error:
             if self._agents.here.gone:
                 raise
-            status, reason, measured = Status.FAILED, str(error), None
+            status, reason, measured = Status.FAILED, self._with_losses(str(error), error.name), None
             self._lab.take_down()  # the guest, or the other host, is begun anew for the next trial
         result = TrialResult(
             status=status,
@@ -183,12 +184,16 @@ class Session:
         )
         return result, measured.raw if measured else None
 
-    def _with_losses(self, reason: str) -> str:
-        """Return why a trial failed, with the kernels that were lost meanwhile; these are begun anew for the next."""
+    def _with_losses(self, reason: str, told: str | None = None) -> str:
+        """Return why a trial failed, with the kernels that were lost meanwhile; these are begun anew for the next.
+
+        The reason itself tells of the loss of `told`.
+        """
         if self._agents.here.gone or not (lost := self._agents.lost()):
             return reason
         self._lab.take_down()
-        return "; ".join([*(f"{name} was lost ({words})" for name, words in lost.items()), reason])
+        others = (f"{name} was lost ({words})" for name, words in lost.items() if name != told)
+        return "; ".join([*others, reason])
 
     def _settled_mismatches(self) -> list[str]:
         """Read back until everything is as applied, or for `SETTLE_NS`; each reading takes milliseconds."""
@@ -239,8 +244,12 @@ class Session:
             if name in self._agents:
                 continue
             try:
-                self._agents.add(name, reach(machine.ssh, name, self._pids.get(name)))
+                again = name in self._pids and name not in self._absent
+                reaching = reach_again if again else reach
+                self._agents.add(name, reaching(machine.ssh, name, self._pids.get(name)))
+                self._absent.discard(name)
             except (AgentError, UnsupportedError) as error:
+                self._absent.add(name)  # it was waited for; the trials to come do not wait again
                 raise LabError(f"reaching {name}: {error}") from error
 
     def _kernel_of(self, setup: Setup, name: str, topology: Topology) -> str:

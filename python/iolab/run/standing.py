@@ -6,11 +6,12 @@ in a guest goes with the guest.
 """
 
 import contextlib
+import time
 from collections.abc import Callable, Sequence
 
 from iolab.agent.client import UNDO_DEADLINE_S, AgentLost, Refused
 from iolab.errors import LabError
-from iolab.lab.difference import dependents, difference
+from iolab.lab.difference import dependents, difference, settling_ns
 from iolab.lab.kernels import HERE
 from iolab.lab.resources import CreateNetns, Resource, StartGuest, devices, undo_keys
 from iolab.run.agents import Agents
@@ -26,7 +27,14 @@ Log = Callable[[Sequence[CommandRecord]], None]
 class StandingLab:
     """The resources that stand, on every kernel of a lab."""
 
-    def __init__(self, agents: Agents, log: Log, guests: Guests | None = None) -> None:
+    def __init__(
+        self,
+        agents: Agents,
+        log: Log,
+        guests: Guests | None = None,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._pause = pause
         self._agents = agents
         self._log = log
         self._standing: tuple[Resource, ...] = ()
@@ -39,7 +47,7 @@ class StandingLab:
         self._doer = Doer(agents, self.guests, self.arrivals, self._reader)
 
     def change_to(self, wanted: tuple[Resource, ...]) -> None:
-        """Bring the wanted lab about, touching only what differs.
+        """Bring the wanted lab about, touching only what differs; wait where nothing tells that a card is ready.
 
         Raises:
             LabError: a command failed, or a kernel was lost; everything is undone then.
@@ -56,6 +64,8 @@ class StandingLab:
             self.take_down()
             raise LabError(str(error)) from error
         self._standing = wanted
+        if settling := settling_ns(change.do, wanted):
+            self._pause(settling / 1e9)
 
     def mismatches(self) -> list[str]:
         """Read every applied level back; return what is not as applied, a sentence each."""

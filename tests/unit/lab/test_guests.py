@@ -187,17 +187,19 @@ def test_a_vlan_below_a_parents_bridge_restarts_nothing(made: Callable[..., Made
     assert typed(lab, "member:h1.eth0") == ["ip link set dev eth0.100 master br0"]
 
 
-def test_xen_puts_its_interface_on_the_bridge_itself(made: Callable[..., Made]) -> None:
-    """The bridge must stand before the domain; Dom0's memory leaves room for it."""
+def test_the_parents_side_of_a_domain_is_put_on_the_bridge_as_any_tap(made: Callable[..., Made]) -> None:
+    """The domain is made without its bridge; Dom0's memory leaves room for it."""
     machines = {
         "h": vm(image="xen", memory="1536M"),
         "d": vm(engine="xen", on="h", memory="256M"),
         "t": "none",
     }
     lab = made(machines, {"lan": ["h.eth0", "t.eth0"], "br": ["h.eth0", "d.eth0"]})
-    assert guest(lab, "d").nics[0].backend == TapBackend(None, "d.eth0", bridge="br0")
-    assert lab["vm:d"].needs == ("ipv6:h", "bridge:h.br0")
+    assert guest(lab, "d").nics[0].backend == TapBackend(None, "d.eth0")
+    assert "bridge:h.br0" not in lab["vm:d"].needs
+    assert typed(lab, "side:d.eth0") == ["ip link set dev d.eth0 master br0 up"]
     assert (guest(lab, "h").domains_bytes, guest(lab, "d").image) == (256 << 20, "xen")
+    assert (guest(lab, "h").domains_cpus, guest(lab, "d").own_cpus) == (1, (1,))
     shown = {expected.what: expected.expected for expected in lab["card:d.eth0"].expect}
     assert shown["driver of d.eth0"] == "vif"
 

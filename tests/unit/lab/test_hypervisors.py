@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from iolab.lab.guest import Guest, GuestDisk, GuestNic, MacvtapBackend, TapBackend
+from iolab.lab.guest import Guest, GuestDisk, GuestNic, MacvtapBackend, TapBackend, VhostUserBackend
 from iolab.lab.qemu import MODELS, PARENTS_DISKS, Boot, Place, passed_files, qemu_argv
 from iolab.lab.xen import xl_config
 
@@ -95,10 +95,11 @@ def test_a_guest_of_a_guest_is_started_from_its_parents_disks() -> None:
 def test_xen_starts_dom0_with_the_memory_its_domains_leave() -> None:
     """Kernel and first stage are modules of the hypervisor; emulated SMAP would kill Dom0."""
     boot = replace(BOOT, xen="/i/xen", initrd="/i/a,b")
-    dom0 = guest(memory_bytes=1536 << 20, domains_bytes=256 << 20)
+    dom0 = guest(memory_bytes=1536 << 20, domains_bytes=256 << 20, domains_cpus=1)
     argv = qemu_argv(dom0, replace(PLACE, boot=boot))
     assert after(argv, "-kernel") == ["/i/xen"]
-    assert "dom0_mem=1088M,max:1088M dom0_max_vcpus=2" in after(argv, "-append")[0]
+    assert "dom0_mem=1088M,max:1088M dom0_max_vcpus=2 dom0_vcpus_pin" in after(argv, "-append")[0]
+    assert after(argv, "-smp") == ["3"]
     kernel, initrd = after(argv, "-initrd")[0].split(",", 1)
     assert kernel.startswith("/i/vmlinux console=hvc0 quiet ")
     assert initrd == "/i/a,,b"
@@ -117,17 +118,30 @@ def test_disks_hang_on_the_bus_that_was_asked_for() -> None:
 
 def test_a_domain_is_paravirtual_and_speaks_over_its_console() -> None:
     """It has its parent's kernel and disks, read-only; however it ends it does not come back."""
-    card = GuestNic("eth0", "02:00:00:00:00:01", "virtio-net", TapBackend(None, "d.eth0", bridge="br0"))
-    domain = guest(card, name="d", engine="xen", memory_bytes=256 << 20, cpus=1)
-    lines = dict(line.split(" = ", 1) for line in xl_config(domain).splitlines())
+    card = GuestNic("eth0", "02:00:00:00:00:01", "virtio-net", TapBackend(None, "d.eth0"))
+    domain = guest(card, name="d", engine="xen", memory_bytes=256 << 20, cpus=1, own_cpus=(2,))
+    lines = dict(line.split(" = ", 1) for line in xl_config(domain, "/f/vif").splitlines())
     assert (lines["name"], lines["type"], lines["memory"], lines["vcpus"]) == ('"d"', '"pv"', "256", "1")
+    assert lines["cpus"] == '[ "2" ]'
     assert lines["disk"] == '[ "phy:/dev/vda,xvda,r", "phy:/dev/vdb,xvdb,r" ]'
-    assert lines["vif"] == '[ "mac=02:00:00:00:00:01,bridge=br0,vifname=d.eth0" ]'
+    assert lines["vif"] == '[ "mac=02:00:00:00:00:01,vifname=d.eth0,script=/f/vif" ]'
     assert lines["extra"].startswith('"console=hvc0 ')
     assert (
         "iolab.root=/dev/xvda iolab.modules=/dev/xvdb iolab.name=d iolab.channel=/dev/hvc0" in lines["extra"]
     )
     assert [lines[f"on_{event}"] for event in ("poweroff", "reboot", "crash")] == ['"destroy"'] * 3
+
+
+def test_a_switch_in_user_space_sees_the_guests_memory() -> None:
+    """As it worked by hand with QEMU 10 and testpmd: all memory is shared, the card is behind a socket."""
+    card = GuestNic("eth0", "02:00:00:00:00:01", "vhost-user", VhostUserBackend("eth0.sock"))
+    argv = qemu_argv(guest(card), PLACE)
+    assert after(argv, "-object") == ["memory-backend-memfd,id=mem0,size=512M,share=on"]
+    assert after(argv, "-numa") == ["node,memdev=mem0"]
+    assert "socket,id=switch0,path=/run/iolab/f/dut/eth0.sock" in after(argv, "-chardev")
+    assert after(argv, "-netdev") == ["vhost-user,id=net0,chardev=switch0,queues=1"]
+    assert "virtio-net-pci,netdev=net0,mac=02:00:00:00:00:01" in after(argv, "-device")
+    assert passed_files(guest(card)) == ()
 
 
 @pytest.mark.skipif(shutil.which("qemu-system-x86_64") is None, reason="QEMU is not installed")

@@ -290,3 +290,12 @@ def test_guests_that_start_together_cost_little_more_than_one(make_lab: MakeLab)
     assert start_ns(make_lab({"n": "none"}, {})) == 0
     assert 2e9 < start_ns(one) < start_ns(two) < 2 * start_ns(one)
     assert start_ns(two) < start_ns(nested) < start_ns(xen)
+
+
+def test_an_igb_needs_a_newer_qemu(reason: Callable[..., str | None], imaged: Facts) -> None:
+    """Debian 12 has one among its backports, which is fetched by a command of ours."""
+    without = replace(imaged, programs={**imaged.programs, "qemu 8": None})
+    told = reason(without, machine={"kind": "vm", "nic": "igb"})
+    assert told == "nic: igb of machine b: this computer has no QEMU 8 or newer; run `iolab image build qemu`"
+    having = replace(imaged, programs={**imaged.programs, "qemu 8": "10.0"})
+    assert reason(having, machine={"kind": "vm", "nic": "igb"}) is None

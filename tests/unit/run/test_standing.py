@@ -1,5 +1,7 @@
 """Bringing a lab about on the fake agent: what is sent, what is read back, and what a failure leaves."""
 
+from dataclasses import replace
+
 import pytest
 
 from iolab.agent.client import Agent
@@ -125,3 +127,17 @@ def test_when_one_of_several_fails_the_others_are_waited_for_before_undoing() ->
     with pytest.raises(LabError, match=r"making netns:a .*exists"):
         lab.change_to((NETNS, *others))
     assert host.netns == {"iolab-a"}
+
+
+def test_a_card_that_tells_nobody_when_it_is_ready_is_waited_for() -> None:
+    """After a change to it or to what stands on it; not after others."""
+    waits: list[float] = []
+    log: list[CommandRecord] = []
+    lab = StandingLab(Agents(Agent(FakeAgent(FakeHost()))), log.extend, pause=waits.append)
+    card = replace(link("card"), settle_ns=3_000_000_000)
+    lab.change_to((NETNS, card, link("z")))
+    assert waits == [3.0]
+    lab.change_to((NETNS, card, link("y")))
+    assert waits == [3.0]
+    lab.change_to((NETNS, card, link("y"), link("x", needs=("link:card",))))
+    assert waits == [3.0, 3.0]
