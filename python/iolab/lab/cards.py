@@ -10,6 +10,7 @@ from typing import Literal
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import NicKind, Vm
+from iolab.lab.carrying import tunings
 from iolab.lab.ground import ground, homes, place_of_link, ports_of, side_of
 from iolab.lab.guest import Backend, Guest, GuestNic, MacvtapBackend, TapBackend, VhostUserBackend
 from iolab.lab.kernels import HERE, parent_kernel
@@ -204,10 +205,12 @@ def _cards(lab: Lab, topology: Topology, name: str, machine: Vm) -> Iterator[Res
             needs=(f"ipv6:{name}",),
             actions=tuple(_rename(lab, port, f"card{number}") for number, port in enumerate(ports)),
         )
+    asked = tunings(lab)
     for port in ports:
         yield _card(lab, port, machine, tuple(needs))
         if queue_pairs(machine) > 1:
-            yield _queues(port, machine.queues)
+            tuning = asked.get(port.ref)
+            yield _queues(port, (tuning and tuning.queues) or machine.queues)
         if machine.engine == "qemu" and not is_virtio(machine.nic):
             yield from _rings(port, machine)
 

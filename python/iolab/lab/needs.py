@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab, Setup
 from iolab.experiment.links import Link, Shape
-from iolab.experiment.machines import HostTuning, Machine, Vm
+from iolab.experiment.machines import Machine, Vm
 from iolab.experiment.measures import Forwarding, Latency, LoadCurve, Measure, Packets, Stream
 from iolab.lab.cards import is_virtio
 from iolab.lab.frames import check_fit, fps_of
@@ -147,8 +147,6 @@ def _vm(what: str, machine: Vm) -> Iterator[Need]:
         yield Need(NeedKind.BUILT, "vhost-user (it needs a switch in user space)", what)
     if machine.nic == "sr-iov":
         yield Need(NeedKind.BUILT, "sr-iov (it needs a card with virtual functions on the parent)", what)
-    if machine.host != HostTuning():
-        yield Need(NeedKind.BUILT, "host (receive queues and interrupts of the parent's card)", what)
     if machine.queues > 1 and not (machine.engine == "qemu" and is_virtio(machine.nic)):
         card = "xen" if machine.engine == "xen" else machine.nic
         yield Need(

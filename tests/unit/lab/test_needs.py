@@ -88,11 +88,6 @@ def test_a_missing_program_is_told_with_its_package(reason: Callable[..., str | 
             {},
             "sr-iov (it needs a card with virtual functions on the parent)",
         ),
-        (
-            {"kind": "vm", "host": {"queues": 2}},
-            {},
-            "host (receive queues and interrupts of the parent's card)",
-        ),
         ("none", {"wire": {"delay": "10ms"}}, "wire (the path emulator) (link x)"),
         (
             "none",
