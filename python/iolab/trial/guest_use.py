@@ -24,7 +24,10 @@ def guest_threads(
     after: Mapping[str, Reading],
     span_ns: int,
 ) -> tuple[Thread, ...]:
-    """Return the threads of guests that did something, by readings of their parents before and after."""
+    """Return the threads of guests that did something, by readings of their parents before and after.
+
+    A hypervisor's first thread is always among them, so that a guest of which nothing ran can be told.
+    """
     found: list[Thread] = []
     for name, place in guests.items():
         if place.parent in before and place.parent in after:
@@ -42,7 +45,7 @@ def _of_guest(
             continue
         name = _name(row, vhosts, others)
         busy = min(1.0, (row.run_ns - earlier.get(row.tid, row.run_ns)) / max(1, span_ns))
-        if busy >= IDLE_RATIO:
+        if busy >= IDLE_RATIO or row.tid == row.pid:
             yield Thread(name, GUEST, guest, row.last_cpu, busy)
 
 
