@@ -63,7 +63,8 @@ def carrying_resources(lab: Lab, topology: Topology, made: Collection[str]) -> I
         tuning, owner = asked[port.ref], lab.machines[port.machine]
         own, key = isinstance(owner, Vm), f"queues:{port.ref}"
         if tuning.queues is not None and not own:
-            yield _queues(lab, port, tuning.queues)
+            undo = Command(("ethtool", "-L", port.name, ORIGINAL))
+            yield queues_resource(port, tuning.queues, base_of(lab, port), undo)
         if tuning.irq_cpus:
             queues = tuning.queues or (owner.queues if isinstance(owner, Vm) else None)
             first = (key,) if key in made or (tuning.queues is not None and not own) else ()
@@ -80,17 +81,16 @@ def _is_real(lab: Lab, ref: str) -> bool:
     return is_card(lab, ref) or Join.CABLE in joins
 
 
-def _queues(lab: Lab, port: Port, queues: int) -> Resource:
+def queues_resource(port: Port, queues: int, need: str, undo: Command | None = None) -> Resource:
+    """Return how many of its queue pairs a card uses; with an undo, what it used before is read for it."""
     show = Reading(Command(("ethtool", "-l", port.name)), HardwareSettings(("combined",)))
-    change = ("ethtool", "-L", port.name)
+    change = Command(("ethtool", "-L", port.name, "combined", str(queues)))
     return Resource(
         key=f"queues:{port.ref}",
         machine=port.machine,
         kernel=port.kernel,
-        needs=(base_of(lab, port),),
-        actions=(
-            Run(Command((*change, "combined", str(queues))), Command((*change, ORIGINAL)), original=show),
-        ),
+        needs=(need,),
+        actions=(Run(change, undo, show if undo else None),),
         expect=(Expectation(show, f"combined {queues}", f"queues of {port.ref}"),),
         held=True,
     )

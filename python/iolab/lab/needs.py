@@ -1,42 +1,17 @@
-"""What a cell needs: what its parts need by themselves, and what they need together."""
+"""What the parts of a cell need by themselves; what they need together is in `joining`."""
 
 from collections.abc import Iterator
 
 from iolab.errors import InputError, Problem
-from iolab.experiment.experiment import Lab, Setup
+from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Link, Shape
 from iolab.experiment.machines import Machine, Vm
 from iolab.experiment.measures import Forwarding, Latency, LoadCurve, Measure, Packets, Stream
 from iolab.lab.cards import is_virtio
 from iolab.lab.frames import check_fit, fps_of
-from iolab.lab.joining import joining_needs
 from iolab.lab.lacking import Need, NeedKind
 from iolab.lab.placement import Way, next_hop, ways
-from iolab.lab.topology import Topology, make_topology
-
-
-def needs(setup: Setup) -> tuple[Need, ...]:
-    """Return everything that a lab and its measures need, each once.
-
-    Raises:
-        InputError: the parts do not fit together (names, addresses, no way between two machines).
-    """
-    found: list[Need] = []
-    for name, machine in setup.lab.machines.items():
-        found += machine_needs(name, machine)
-    for name, link in setup.lab.links.items():
-        found += link_needs(name, link)
-    for name in setup.lab.volumes:
-        found.append(volume_need(name))
-    whole = not any(need.kind is NeedKind.BUILT for need in found)
-    if whole:
-        found += joining_needs(setup.lab)
-    topology = make_topology(setup.lab) if whole else None
-    for name, measure in setup.measures.items():
-        found += measure_needs(name, measure)
-        if topology is not None:
-            check_ways(measure, setup.lab, topology)
-    return tuple(dict.fromkeys(found))
+from iolab.lab.topology import Topology
 
 
 def machine_needs(name: str, machine: Machine) -> tuple[Need, ...]:

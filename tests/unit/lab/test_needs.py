@@ -6,6 +6,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
+from tests.unit.lab.conftest import needs
 
 from iolab.errors import AgentError, InputError
 from iolab.experiment.experiment import Lab, Setup
@@ -13,7 +14,6 @@ from iolab.experiment.measures import DiskMeasure, Latency, Stream
 from iolab.lab.cost import expensive, start_ns
 from iolab.lab.facts import Facts, ImageFact, decode_facts
 from iolab.lab.lacking import lacking_of
-from iolab.lab.needs import needs
 
 MakeLab = Callable[[Mapping[str, object], Mapping[str, object]], Lab]
 CONTRACT = Path(__file__).parents[3] / "contract" / "agent-v1.md"
