@@ -134,7 +134,7 @@ GUEST_FAULTS = tuple(
               fps=20_001.0, lab={"pin": "[1]"}),
         Fault("its threads on the sender's CPU", ("dut",), (
             ("", "taskset -a -p -c @sender @hypervisor"),), fps=400_000.0, nic="virtio-net"),
-        Fault("stopped for half a second", ("dut",), stopped_s=(0.3, 0.5), fps=8_000.0, nic="virtio-net"),
+        Fault("stopped for a second", ("dut",), stopped_s=(0.5, 1.0), fps=10_000.0, nic="virtio-net"),
         Fault("stopped for good", ("dut",), stopped_s=(0.3, 30.0), nic="virtio-net"),
         Fault("a backlog of one packet in the guest", ("dut cpu", "dut.eth0"), (
             ("dut", "sysctl -q -w net.core.netdev_max_backlog=1"),

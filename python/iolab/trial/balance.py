@@ -16,6 +16,8 @@ from iolab.lab.placement import Way
 RING_FULL, NO_BUFFER, RULE, QDISC, BACKLOG = "ring full", "no buffer", "rule", "qdisc", "backlog"
 OVERRUNS = frozenset({RING_FULL, NO_BUFFER, BACKLOG, "rx_dropped", "rx_errors"})
 """Reasons of a place that had no time left for what came; others are decisions, however busy it was."""
+EXCUSED_RATIO = 0.2
+"""Part of a schedule that stalls of the host may take without its rate being another."""
 UNREAD, BETWEEN = "never read from the queue of", "lost between"
 """Beginnings of reasons: frames that a hypervisor left in the tap of its guest, or took and did not hand on."""
 RECEIVER, KERNEL = "receiver", "kernel"
@@ -93,11 +95,12 @@ def offered_frames(sender: SenderReport) -> int:
 def due_frames(sender: SenderReport) -> int:
     """Return the frames of the schedule that the sender could have sent: without those due while the host held it up.
 
-    A schedule that was shifted by a logged stall is that much shorter, and its rate is as intended otherwise.
+    A schedule that was shifted by a logged stall is that much shorter, and its rate is as intended otherwise. Only a
+    part of it is excused so: frames with long gaps are no load of that rate, whatever the device forwards of them.
     """
     held_ns = sum(stall.slipped_ns for stall in sender.stalls if stall.cause == "not_asked")
     span_ns = max(1, sender.end_ns - sender.begin_ns)
-    held = round(sender.intended_frames * min(1.0, held_ns / span_ns))
+    held = round(sender.intended_frames * min(EXCUSED_RATIO, held_ns / span_ns))
     return max(offered_frames(sender), sender.intended_frames - held)
 
 
@@ -154,8 +157,10 @@ def _on_the_way(
         found.append(Drop(out, QDISC, _qdisc(leaving, before, after)))
         found.append(Drop(out, "tx_errors", _interface(leaving, before, after, "tx_errors")))
         twice = redirected + (own if into == way.target.ref else 0)
-        dropped = _interface(arriving, before, after, "rx_dropped")
-        found.append(Drop(into, "rx_dropped", max(0, dropped - twice)))
+        dropped = max(0, _interface(arriving, before, after, "rx_dropped") - twice)
+        full = min(dropped, sum(_backlogs(before.of(arriving), after.of(arriving)).values()))
+        found.append(Drop(into, BACKLOG, full))  # the kernel counts these at the interface as well
+        found.append(Drop(into, "rx_dropped", dropped - full))
         found.append(Drop(into, "rx_errors", _interface(arriving, before, after, "rx_errors")))
         if into in after.devices and into in before.devices:
             ruled = after.devices[into].dropped_frames - before.devices[into].dropped_frames

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from iolab.agent.traffic import ReceiverReport, SenderReport, Stall
-from iolab.trial.balance import BETWEEN, OVERRUNS, QDISC, RECEIVER, UNREAD, Balance, Drop
+from iolab.trial.balance import BETWEEN, OVERRUNS, QDISC, RECEIVER, RING_FULL, UNREAD, Balance, Drop
 from iolab.trial.search.types import LoadResult
 from iolab.trial.site import Ceilings
 
@@ -185,7 +185,7 @@ def _hop(result: LoadResult, worst: Drop, cpus: Sequence[CpuUse], threads: Seque
         f"{worst.frames} of {result.lost_frames} lost frames were dropped at {worst.place} ({worst.reason})"
     )
     figures = {"dropped_frames": float(worst.frames), "lost_frames": float(result.lost_frames)}
-    guest = _guest(worst, lost, figures, cpus, threads)
+    guest = _guest(result, worst, lost, figures, cpus, threads)
     if guest is not None:
         return guest
     thread = next((one for one in threads if one.place == worst.place and one.role != "generator"), None)
@@ -221,7 +221,12 @@ def _hop(result: LoadResult, worst: Drop, cpus: Sequence[CpuUse], threads: Seque
 
 
 def _guest(
-    worst: Drop, lost: str, figures: dict[str, float], cpus: Sequence[CpuUse], threads: Sequence[Thread]
+    result: LoadResult,
+    worst: Drop,
+    lost: str,
+    figures: dict[str, float],
+    cpus: Sequence[CpuUse],
+    threads: Sequence[Thread],
 ) -> Verdict | None:
     """Return the verdict where frames were lost at a guest whose threads on the parent had, or got, no time left."""
     machine = worst.place.partition(" ")[0].partition(".")[0]
@@ -240,6 +245,8 @@ def _guest(
     if busiest.busy_ratio < STOPPED_RATIO:
         text = f"{lost}; no thread of {machine} ran meanwhile: is its hypervisor stopped?"
         return Verdict(Limit.HOP, text, worst.place, figures)
+    if not result.forwarded_frames:
+        return None  # a slow guest passes some on: one that passes none is not set up to
     return _starved_guest(worst, lost, figures, cpus, threads, busiest)
 
 
@@ -253,8 +260,12 @@ def _starved_guest(
 ) -> Verdict | None:
     """Return the verdict where the CPU of a guest's busiest thread was busy with other work; None: it was not."""
     cpu = next((one for one in cpus if one.cpu == busiest.cpu), None)
-    if cpu is None or cpu.busy_ratio < BUSY_RATIO or worst.reason == QDISC:
-        return None
+    if (
+        cpu is None
+        or cpu.busy_ratio < BUSY_RATIO
+        or not worst.reason.startswith((RING_FULL, UNREAD, BETWEEN))
+    ):
+        return None  # what is lost inside the guest is lost while it runs
     beside = [one for one in threads if one.cpu == cpu.cpu and one is not busiest and one.busy_ratio > 0.02]
     names = ", ".join(f"{one.name} {one.busy_ratio:.0%}" for one in beside)
     known = busiest.busy_ratio + sum(one.busy_ratio for one in beside)
