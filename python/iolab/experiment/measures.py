@@ -132,8 +132,8 @@ class Packets(BaseModel):
     """Most frames that leave at once [frames]."""
     catch_up: Count = Field(default=64, ge=0, le=1_000_000)
     """Most frames sent late after a stall of the sender, at up to twice the rate; the rest stays unsent [frames]."""
-    path: Literal["auto", "af_xdp", "af_packet"] = "auto"
-    """How frames reach the interface."""
+    path: Literal["auto", "af_xdp", "af_packet", "bpf_live"] = "auto"
+    """How frames reach the interface. auto: af_xdp where it works; it paces each frame, bpf_live sends more."""
     scheduling: Literal["realtime", "normal"] = "realtime"
     """Of the instrument's threads and of those that take frames in; an ordinary user's are normal."""
     watch: Watches = ()
