@@ -38,15 +38,17 @@ def guest_threads(
 def _of_guest(
     guest: str, place: GuestPlace, before: Reading, after: Reading, span_ns: int
 ) -> Iterator[Thread]:
-    earlier = {row.tid: row.run_ns for row in before.threads()}
+    earlier = {row.tid: row for row in before.threads()}
     vhosts, others = count(), count()
     for row in after.threads():
         if row.process != place.process:
             continue
         name = _name(row, vhosts, others)
-        busy = min(1.0, (row.run_ns - earlier.get(row.tid, row.run_ns)) / max(1, span_ns))
+        first = earlier.get(row.tid, row)
+        busy = min(1.0, (row.run_ns - first.run_ns) / max(1, span_ns))
+        wait = min(1.0, (row.wait_ns - first.wait_ns) / max(1, span_ns))
         if busy >= IDLE_RATIO or row.tid == row.pid:
-            yield Thread(name, GUEST, guest, row.last_cpu, busy)
+            yield Thread(name, GUEST, guest, row.last_cpu, busy, wait)
 
 
 def _name(row: ThreadTimes, vhosts: "count[int]", others: "count[int]") -> str:

@@ -18,6 +18,8 @@ AT_CEILING_RATIO = 0.98
 """From which share of a calibrated ceiling on the instrument is at it: calibrations differ by as much."""
 GUEST = "guest"
 """Role of a virtual machine's threads; their place is the machine."""
+WAITING_RATIO = 0.3
+"""A thread that waited for its CPU so much of the time did not get what it needed."""
 STOPPED_RATIO = 0.001
 """A guest whose busiest thread ran no more was stopped: an idle one's timers run more."""
 BEYOND_RATIO = 0.9
@@ -92,6 +94,8 @@ class Thread:
     """The CPU it is kept on."""
     busy_ratio: float
     """Time that it ran, of one CPU."""
+    wait_ratio: float = 0.0
+    """Time that it was ready, and had no CPU; told of guests' threads only."""
 
 
 def perturbations(
@@ -260,11 +264,9 @@ def _starved_guest(
 ) -> Verdict | None:
     """Return the verdict where the CPU of a guest's busiest thread was busy with other work; None: it was not."""
     cpu = next((one for one in cpus if one.cpu == busiest.cpu), None)
-    if (
-        cpu is None
-        or cpu.busy_ratio < BUSY_RATIO
-        or not worst.reason.startswith((RING_FULL, UNREAD, BETWEEN))
-    ):
+    if cpu is None or cpu.busy_ratio < BUSY_RATIO or busiest.wait_ratio < WAITING_RATIO:
+        return None
+    if not worst.reason.startswith((RING_FULL, UNREAD, BETWEEN)):
         return None  # what is lost inside the guest is lost while it runs
     beside = [one for one in threads if one.cpu == cpu.cpu and one is not busiest and one.busy_ratio > 0.02]
     names = ", ".join(f"{one.name} {one.busy_ratio:.0%}" for one in beside)
@@ -274,9 +276,10 @@ def _starved_guest(
         others += f"{' and' if names else ''} {max(0.0, cpu.busy_ratio - known):.0%} of work that is not of this trial"
     text = (
         f"CPU {cpu.cpu} was {cpu.busy_ratio:.0%} busy, {busiest.name} of {busiest.place} having "
-        f"{busiest.busy_ratio:.0%} of it {others}; {lost}"
+        f"{busiest.busy_ratio:.0%} of it, and waiting for it {busiest.wait_ratio:.0%} of the time, {others}; {lost}"
     )
-    return Verdict(Limit.CPU, text, worst.place, {**figures, "cpu_busy_ratio": cpu.busy_ratio})
+    figures = {**figures, "cpu_busy_ratio": cpu.busy_ratio, "thread_wait_ratio": busiest.wait_ratio}
+    return Verdict(Limit.CPU, text, worst.place, figures)
 
 
 def _may_be_overrun(reason: str) -> bool:

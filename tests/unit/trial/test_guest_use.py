@@ -78,10 +78,20 @@ def test_loss_at_a_guest_whose_cpu_others_took_names_the_cpu_and_who_took_it() -
     """What the trial's own threads did not use is told to be somebody else's."""
     result, balance = lossy()
     cpus = [CpuUse(0, 0.1, 0.0, 0.0), CpuUse(1, 1.0, 0.0, 0.0)]
-    verdict = judge(result, 0.0001, [balance], cpus, threads(vcpu=0.2, main=0.1))
+    waiting = [
+        replace(one, wait_ratio=0.7 if one.name == "vCPU 0" else 0.0) for one in threads(vcpu=0.2, main=0.1)
+    ]
+    verdict = judge(result, 0.0001, [balance], cpus, waiting)
     assert (verdict.limit, verdict.place) == (Limit.CPU, "dut.eth0")
-    assert "CPU 1 was 100% busy, vCPU 0 of dut having 20% of it" in verdict.text
+    assert "CPU 1 was 100% busy, vCPU 0 of dut having 20% of it, and waiting for it 70%" in verdict.text
     assert "beside hypervisor 10% and 70% of work that is not of this trial" in verdict.text
+
+
+def test_a_guest_that_did_not_wait_for_its_cpu_does_not_blame_it() -> None:
+    """A guest that is stopped, or whose card is down, leaves the CPU to others of its own accord."""
+    result, balance = lossy()
+    cpus = [CpuUse(1, 1.0, 0.0, 0.0)]
+    assert judge(result, 0.0001, [balance], cpus, threads(vcpu=0.2)).limit is Limit.HOP
 
 
 def test_what_is_lost_inside_a_guest_is_not_told_of_the_cpu_that_others_took() -> None:
@@ -90,7 +100,8 @@ def test_what_is_lost_inside_a_guest_is_not_told_of_the_cpu_that_others_took() -
     cpus = [CpuUse(0, 0.1, 0.0, 0.0), CpuUse(1, 1.0, 0.0, 0.0)]
     for reason in ("qdisc", "backlog", "not passed on to dut.eth1"):
         inside = replace(balance, drops=(Drop("dut.eth1", reason, 100),))
-        assert judge(result, 0.0001, [inside], cpus, threads(vcpu=0.2)).limit is Limit.HOP
+        waiting = [replace(one, wait_ratio=0.7) for one in threads(vcpu=0.2)]
+        assert judge(result, 0.0001, [inside], cpus, waiting).limit is Limit.HOP
 
 
 def test_loss_at_a_guest_of_which_nothing_ran_says_so() -> None:
