@@ -116,6 +116,8 @@ class Packets(BaseModel):
     """Sender: a machine, or machine.port."""
     dst: str = Field(alias="to")
     """Receiver: a machine, or machine.port."""
+    pairs: tuple[Flow, ...] = ()
+    """Further senders and receivers, at the same time and rate; the rate that is told is of all together."""
     frame_size: FrameSize | Literal["imix"] = 64
     """Ethernet frame with its checksum (RFC 2544) [bytes]; imix: 7 of 64, 4 of 594, 1 of 1518 in turn."""
     direction: PacketDirection = "one-way"

@@ -93,6 +93,10 @@ def _check_clock(directions: tuple[Way, ...]) -> None:
     Raises:
         InputError: they are not.
     """
+    if len({way.source.kernel for way in directions}) > 1:
+        seen = ", ".join(f"{way.source.ref} on {way.source.kernel or 'this computer'}" for way in directions)
+        allowed = "pairs that all send from one kernel, whose agent begins them together"
+        raise InputError([Problem("measure", "finding the way of frames", seen, allowed)])
     for way in directions:
         if way.source.kernel == way.target.kernel:
             continue
