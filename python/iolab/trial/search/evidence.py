@@ -19,7 +19,7 @@ class Reading:
     places: tuple[int, ...]
     """Places in the list of results of the trial and its re-runs; the last one ended it."""
     disturbed: bool = False
-    """The re-runs were used up, each of them perturbed."""
+    """The re-runs were used up, each of them disturbed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Ledger:
     readings: tuple[Reading, ...]
     """One per proposed trial."""
     rerun: LoadTrial | None
-    """The trial that must be run again because it failed while the host was perturbed."""
+    """The trial that must be run again because it failed while the host was disturbed."""
 
     @property
     def disturbed(self) -> int:
@@ -43,16 +43,16 @@ def meets(result: LoadResult, goal: Goal) -> bool:
 
 
 def settle(results: Sequence[LoadResult], goal: Goal) -> Ledger:
-    """Put results in order: a failed and perturbed trial is followed by at most `reruns` re-runs.
+    """Put results in order: a failed and disturbed trial is followed by at most `reruns` re-runs.
 
-    A perturbed trial that met the goal counts at once: a disturbance adds loss, it never takes any away. One that could
+    A disturbed trial that met the goal counts at once: a disturbance adds loss, it never takes any away. One that could
     not send all of its frames is run again as well: the generator's limit is not read off a stall.
     """
     readings: list[Reading] = []
     group: list[int] = []
     for place, result in enumerate(results):
         group.append(place)
-        good = not result.perturbed or (meets(result, goal) and result.unsent_ratio <= goal.unsent_ratio)
+        good = not disturbed(result) or (meets(result, goal) and result.unsent_ratio <= goal.unsent_ratio)
         if not good and len(group) <= goal.reruns:
             continue
         if good:
@@ -67,14 +67,23 @@ def settle(results: Sequence[LoadResult], goal: Goal) -> Ledger:
     return Ledger(tuple(readings), LoadTrial(intended_fps=last.intended_fps, duration_ns=last.duration_ns))
 
 
-def cleared(result: LoadResult, seen: Sequence[LoadResult], goal: Goal) -> LoadResult:
-    """Return a perturbed result without what the host explains of its unsent and lost frames.
+def disturbed(result: LoadResult) -> bool:
+    """Return whether the host may be why a trial failed: perturbed, or short stalls explain all that was lost."""
+    return result.perturbed or 0 < result.lost_frames <= explained_frames(result)
 
-    The stall log explains as many frames as were due meanwhile, and as many again that came in one burst afterwards.
-    That alone would clear any device on a host that is held up often enough: it must have forwarded this load in
-    another trial seen so far, be it one of overload, and the generator must have sent it in one.
+
+def explained_frames(result: LoadResult) -> float:
+    """Return how many lost frames the stall log explains: those due meanwhile, and as many in a burst afterwards."""
+    return 2 * result.held_ns * result.intended_fps / NS_PER_S
+
+
+def cleared(result: LoadResult, seen: Sequence[LoadResult], goal: Goal) -> LoadResult:
+    """Return a disturbed result without what the host explains of its unsent and lost frames.
+
+    The stall log alone would clear any device on a host that is held up often enough: it must have forwarded this load
+    in another trial seen so far, be it one of overload, and the generator must have sent it in one.
     """
-    held_frames = result.held_ns * result.intended_fps / NS_PER_S
+    held_frames = explained_frames(result) / 2
     load = (1 - goal.unsent_ratio) * result.intended_fps
     spare_frames = goal.unsent_ratio * result.intended_frames
     if result.unsent_frames <= held_frames + spare_frames and max(each.offered_fps for each in seen) >= load:

@@ -42,7 +42,7 @@ class LoadResult:
     overhead_ns: int = 0
     """Time that the trial took beyond its duration [ns]."""
     held_ns: int = 0
-    """For how long the stall log shows threads of the instrument held up, added up [ns]."""
+    """For how long the stall log shows threads of the instrument held up, added up, short stalls included [ns]."""
 
     @property
     def perturbed(self) -> bool:
@@ -184,7 +184,7 @@ class Found:
     perturbed_trials: int
     """Trials among them that were perturbed."""
     disturbed_loads: int = 0
-    """Loads whose trial was perturbed in every re-run as well: what the host explains of the loss did not count."""
+    """Loads whose trial was disturbed in every re-run as well: what the host explains of the loss did not count."""
     spent_ns: int
     """Time of all trials, overhead included [ns]."""
     reason: StopReason

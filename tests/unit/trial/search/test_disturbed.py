@@ -102,3 +102,11 @@ def test_loads_that_were_never_seen_undisturbed_are_counted() -> None:
     assert ledger.readings[-1].places == (1, 2, 3)
     assert ledger.readings[-1].result.lost_frames == 0
     assert Bisect(GOAL, start_fps=200_000).conclude([overload, *[stalled] * 3]).disturbed_loads == 1
+
+
+def test_short_stalls_that_explain_the_whole_loss_are_reason_enough_to_run_again() -> None:
+    """0.8 ms explain 80 frames at 50 kframe/s: a loss of 24 is run again though no stall was long, 500 decide."""
+    short = replace(trial(50_000, lost=24, held_ms=1), held_ns=800_000, perturbations=())
+    assert settle([short], GOAL).rerun is not None
+    assert settle([replace(short, forwarded_frames=49_500)], GOAL).rerun is None
+    assert settle([replace(short, held_ns=0)], GOAL).rerun is None
