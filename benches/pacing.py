@@ -25,6 +25,7 @@ from iolab.agent.client import Agent
 from iolab.experiment import Resolver, cells, parse
 from iolab.lab.compose import compose
 from iolab.lab.resources import scheduled
+from iolab.run.agents import Agents
 from iolab.run.prepare import open_agent
 from iolab.run.standing import StandingLab
 
@@ -195,7 +196,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, open_agent() as agent:
         config = Path(folder) / "frame.cfg"
         config.write_text(TRAFGEN_FRAME)
-        lab = StandingLab(agent, lambda _: None)
+        lab = StandingLab(Agents(agent), lambda _: None)
         lab.change_to(compose(setup.lab))
         program, *options = scheduled(PRIORITY, str(agent.hello.pid))
         agent.run((program, "--all-tasks", *options))

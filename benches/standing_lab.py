@@ -9,6 +9,7 @@ from iolab.experiment.measures import Packets
 from iolab.lab.compose import compose
 from iolab.lab.placement import placement_of
 from iolab.lab.topology import make_topology
+from iolab.run.agents import Agents
 from iolab.run.standing import StandingLab
 from iolab.trial.load import LoadBench
 from iolab.trial.site import Site
@@ -38,7 +39,7 @@ def standing(agent: Agent, text: str, cpus: int) -> Iterator[tuple[Site, Packets
     setup = Resolver(experiment).setup(next(cells(experiment)))
     measure = setup.measures["it"]
     assert isinstance(measure, Packets)
-    lab, placement = StandingLab(agent, lambda _: None), placement_of(setup, "it", cpus)
+    lab, placement = StandingLab(Agents(agent), lambda _: None), placement_of(setup, "it", cpus)
     try:
         lab.change_to(compose(setup.lab, placement=placement))
         topology = make_topology(setup.lab)

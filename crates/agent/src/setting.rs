@@ -1,4 +1,4 @@
-//! Kernel settings: files below `/proc/sys` and `/sys`.
+//! Kernel settings: files below `/proc/sys` and `/sys`, and the CPUs that take an interrupt.
 
 use std::fs::{self, OpenOptions};
 use std::io::{Read, Write};
@@ -7,7 +7,7 @@ use iolab_protocol::calls::{SettingRead, SettingWrite};
 use iolab_protocol::results::{SettingOriginal, SettingValue};
 use iolab_protocol::{ErrorObject, Undo};
 
-use crate::faults::{refused, Answer};
+use crate::faults::{Answer, refused};
 use crate::host::Host;
 use crate::netns;
 use crate::sync::lock;
@@ -77,14 +77,21 @@ fn place(path: &str) -> fn(Option<&str>, Work<'_>) -> Answer<String> {
 
 /// Refuse what is no kernel setting.
 pub fn check_path(path: &str) -> Answer<()> {
-    let inside = path.starts_with("/proc/sys/") || path.starts_with("/sys/");
+    let inside = path.starts_with("/proc/sys/") || path.starts_with("/sys/") || is_affinity(path);
     if inside && !path.contains('\0') && path.split('/').all(|part| part != ".." && part != ".") {
         return Ok(());
     }
     Err(ErrorObject::params(
-        "a kernel setting is a file below /proc/sys or /sys, named without '.' and '..'",
+        "a kernel setting is a file below /proc/sys or /sys, named without '.' and '..', \
+         or /proc/irq/N/smp_affinity_list",
         path,
     ))
+}
+
+/// Whether a file says which CPUs take an interrupt.
+fn is_affinity(path: &str) -> bool {
+    let number = path.strip_prefix("/proc/irq/").and_then(|rest| rest.strip_suffix("/smp_affinity_list"));
+    number.is_some_and(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// What must be written to get `value` back: of a choice such as `always [madvise] never` only the chosen word.
@@ -109,7 +116,9 @@ mod tests {
 
     #[test]
     fn only_files_below_the_settings_folders_are_settings() {
-        for path in ["/proc/sys/net/ipv4/ip_forward", "/sys/class/net/eth0/mtu"] {
+        for path in
+            ["/proc/sys/net/ipv4/ip_forward", "/sys/class/net/eth0/mtu", "/proc/irq/24/smp_affinity_list"]
+        {
             assert!(check_path(path).is_ok(), "{path}");
         }
         for path in [
@@ -121,6 +130,9 @@ mod tests {
             "",
             "/sys/./a",
             "/sys/a\0b",
+            "/proc/irq/24/smp_affinity",
+            "/proc/irq/../smp_affinity_list",
+            "/proc/irq//smp_affinity_list",
         ] {
             assert!(check_path(path).is_err(), "{path}");
         }

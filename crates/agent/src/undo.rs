@@ -83,10 +83,20 @@ fn undo_write(path: &str, value: &str, netns: Option<&str>) -> Result<(), String
     if namespace_gone || (netns.is_none() && !Path::new(path).exists()) {
         return Ok(());
     }
-    match setting::write_value(path, netns, value) {
-        // The device the setting belonged to has gone.
-        Err(error) if error.data.as_ref().is_some_and(|data| data.errno == Some(nix::libc::ENOENT)) => Ok(()),
-        other => other.map_err(|error| error.message),
+    setting::write_value(path, netns, value).or_else(|error| {
+        let errno = error.data.as_ref().and_then(|data| data.errno);
+        if is_without_effect(path, errno) { Ok(()) } else { Err(error.message) }
+    })
+}
+
+/// Whether a setting that cannot be written back with `errno` says nothing any more.
+fn is_without_effect(path: &str, errno: Option<i32>) -> bool {
+    match errno {
+        // The device that it belonged to has gone.
+        Some(nix::libc::ENOENT | nix::libc::ENODEV) => true,
+        // An interface whose NAPI is off has no thread, and refuses to be asked for none.
+        Some(nix::libc::EOPNOTSUPP) => path.starts_with("/sys/class/net/") && path.ends_with("/threaded"),
+        _ => false,
     }
 }
 
@@ -191,6 +201,15 @@ const KILL_LIMIT: Duration = Duration::from_secs(2);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_setting_without_effect_is_taken_back_but_a_refused_one_is_not() {
+        use nix::libc::{EACCES, ENOENT, EOPNOTSUPP};
+        let threaded = "/sys/class/net/eth0/threaded";
+        assert!(is_without_effect(threaded, Some(EOPNOTSUPP)) && is_without_effect(threaded, Some(ENOENT)));
+        assert!(!is_without_effect("/sys/class/net/eth0/mtu", Some(EOPNOTSUPP)));
+        assert!(!is_without_effect(threaded, Some(EACCES)) && !is_without_effect(threaded, None));
+    }
 
     #[test]
     fn the_words_for_gone_count_only_from_the_program_they_are_known_of() {

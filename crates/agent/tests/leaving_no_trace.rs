@@ -80,6 +80,26 @@ fn assert_all_gone(made: &str, inside: &str, mark: &str) {
 }
 
 #[test]
+fn a_thread_of_an_interface_whose_napi_went_off_meanwhile_counts_as_taken_back() {
+    let test = "a_thread_of_an_interface_whose_napi_went_off_meanwhile_counts_as_taken_back";
+    if !is_root(test) {
+        return;
+    }
+    let state = state_folder();
+    let mut agent = Agent::start(state.path());
+    let inside = Netns::make("napi");
+    ip(&["-n", &inside.0, "link", "add", "one", "type", "veth", "peer", "name", "other"]);
+    ip(&["-n", &inside.0, "link", "set", "one", "up"]);
+    let gro = |state| ip(&["netns", "exec", &inside.0, "ethtool", "-K", "one", "gro", state]);
+    gro("on");
+    let threaded = json!({"path": "/sys/class/net/one/threaded", "netns": inside.0, "value": "1"});
+    assert_eq!(agent.call("setting.write", threaded)["original"], "0");
+    gro("off");
+    let undone = agent.call("journal.undo", json!({"journal": "self"}));
+    assert_eq!((&undone["undone"], &undone["failed"]), (&json!(1), &json!([])));
+}
+
+#[test]
 fn when_standard_input_closes_everything_is_undone() {
     if !is_root("when_standard_input_closes_everything_is_undone") {
         return;

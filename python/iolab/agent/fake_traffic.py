@@ -3,7 +3,7 @@
 What becomes of a load is told by the `Forwards` function it is given; everything else follows the contract's rules.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from iolab.agent.messages import Json
@@ -12,6 +12,10 @@ from iolab.clock import VirtualClock
 NS_PER_S = 1_000_000_000
 QUIET_NS = 10_000_000
 """The drained barrier after the last frame [ns]."""
+KEPT_BY_A_THREAD = ("delay", "stall")
+"""Rules of devices in user space: they hold frames and lose none."""
+STALL_STEPS = 8
+"""Parts of a stall that a frame may arrive in; all of a part are held for the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,19 +189,39 @@ class FakeTraffic:
             "drained": True,
             "received_frames": one.forwarded_frames,
             **counts,
-            "latency_ns": _histogram(self.latency_ns, one.forwarded_frames),
+            "latency_ns": _histogram_of(self._latencies(one.forwarded_frames)),
+            "reorder_density": [[0, one.forwarded_frames]] if one.forwarded_frames else [],
             "socket": {"dropped_frames": 0, "ring_full_frames": 0, "no_buffer_frames": 0},
             "stalls": [],
             "thread": {"cpu": 1, "run_ns": 0, "wait_ns": 0},
         }
+
+    def _latencies(self, frames: int) -> dict[int, int]:
+        """Return how many frames take how long [ns], through all devices that hold frames."""
+        rules = [device.get("rule", {"kind": "all"}) for device in self._devices.values()]
+        least_ns = self.latency_ns + sum(rule["delay_ns"] for rule in rules if rule["kind"] == "delay")
+        found = {least_ns: frames}
+        for rule in rules:
+            if rule["kind"] == "stall":
+                part = round(frames * rule["length_ns"] / rule["every_ns"]) // STALL_STEPS
+                for step in range(STALL_STEPS):  # those that arrive in a stall leave together at its end
+                    held_ns = rule["length_ns"] * (2 * step + 1) // (2 * STALL_STEPS)
+                    found[least_ns + held_ns] = found.get(least_ns + held_ns, 0) + part
+                    found[least_ns] -= part
+        return found
 
     # Devices ----------------------------------------------------------------------------------------------
 
     def _start(self, params: dict[str, Json]) -> Json:
         if params["id"] in self._devices:
             raise TrafficRefusal(-32602, f"a device {params['id']!r} runs already", {"seen": params["id"]})
+        rule = params.get("rule", {"kind": "all"})["kind"]
+        if rule in KEPT_BY_A_THREAD and params["action"]["kind"] != "forward":
+            message = f"a device that keeps a {rule} forwards; 'action' is {params['action']['kind']!r}"
+            raise TrafficRefusal(-32602, message, {"seen": params["action"]["kind"]})
         self._devices[params["id"]] = params
-        return {"mode": "native", "fallbacks": [], "instructions": 1, "begin_ns": self.clock.now_ns()}
+        mode, instructions = ("user", 0) if rule in KEPT_BY_A_THREAD else ("native", 1)
+        return {"mode": mode, "fallbacks": [], "instructions": instructions, "begin_ns": self.clock.now_ns()}
 
     def _read(self, params: dict[str, Json]) -> Json:
         if params["id"] not in self._devices:
@@ -213,12 +237,22 @@ class FakeTraffic:
 
 def _histogram(value: int, count: int) -> dict[str, Json]:
     """Return a histogram in which every value is the same."""
-    power = max(0, value.bit_length() - 8)
+    return _histogram_of({value: count})
+
+
+def _histogram_of(counts: Mapping[int, int]) -> dict[str, Json]:
+    """Return the histogram of values and how often each came."""
+    values = sorted(value for value, count in counts.items() if count)
+    buckets: dict[int, int] = {}
+    for value in values:
+        power = max(0, value.bit_length() - 8)
+        least = value >> power << power
+        buckets[least] = buckets.get(least, 0) + counts[value]
     return {
-        "count": count,
-        "sum": value * count,
-        "min": value if count else None,
-        "max": value if count else None,
+        "count": sum(buckets.values()),
+        "sum": sum(value * counts[value] for value in values),
+        "min": values[0] if values else None,
+        "max": values[-1] if values else None,
         "above": 0,
-        "buckets": [[value >> power << power, count]] if count else [],
+        "buckets": [list(pair) for pair in buckets.items()],
     }

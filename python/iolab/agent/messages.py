@@ -243,6 +243,8 @@ class ThreadTimes:
     """Time that it ran [ns]."""
     last_cpu: int
     """Where it ran last."""
+    wait_ns: int = 0
+    """Time that it was ready, and had no CPU [ns]."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -128,6 +128,8 @@ class ReceiverReport:
     """When it did not look in time."""
     thread: ThreadUse
     """What its thread used."""
+    reorder_density: tuple[tuple[int, int], ...] = ()
+    """Displacement, and first copies that had it (RFC 5236, threshold 16); 0: in its place, above 0: late."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,7 +42,7 @@ def line_limits(
 
 def _limit(metric: str, model: Forwarding | LoadCurve | Latency) -> float | None:
     """None for a mix of sizes in anything but bits on the line."""
-    directions = 2 if model.direction == "both-ways" else 1
+    directions = (2 if model.direction == "both-ways" else 1) * (1 + len(model.pairs))
     line_bps = float(model.line_rate or 0) * directions
     if metric == "forwarded_bps_l1":
         return line_bps

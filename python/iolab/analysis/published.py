@@ -8,7 +8,7 @@ import csv
 import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from iolab.analysis.types import Analysis, Estimate
@@ -71,6 +71,18 @@ class Beside:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Apart:
+    """A factor of whose published labels the run has none."""
+
+    factor: str
+    """Its path."""
+    published: tuple[str, ...]
+    """The file's labels."""
+    measured: tuple[str, ...]
+    """The run's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedComparison:
     """A run beside published figures."""
 
@@ -86,6 +98,8 @@ class PublishedComparison:
     """Published figures that the run has no counterpart of."""
     functional: bool = False
     """The run was emulated: its figures say that it works, not how fast."""
+    apart: tuple[Apart, ...] = ()
+    """Where no figure had a counterpart: in what else the figures in each row differ; only means are in rows then."""
 
 
 def parse_published(text: str, source: str) -> tuple[PublishedFigure, ...]:
@@ -131,16 +145,17 @@ def lay_beside(
 ) -> PublishedComparison:
     """Find for each published figure the run's own of every cell that has its labels.
 
+    Where there is no such cell at all, factors of whose labels the run has none are passed over, and told of.
+
     Raises:
-        InputError: the run has a counterpart of none of them.
+        InputError: the run has a counterpart of none of them even so.
     """
-    rows: list[Beside] = []
-    without: list[PublishedFigure] = []
-    for figure in figures:
-        own = [estimate for estimate in analysis.estimates if _matches(estimate, figure)]
-        rows += (_beside(figure, estimate, figures, plan, analysis) for estimate in own)
-        if not own:
-            without.append(figure)
+    rows, without = _rows(figures, plan, analysis)
+    apart: tuple[Apart, ...] = ()
+    if not rows:
+        apart = _apart(figures, analysis)
+        means = [figure for figure in figures if figure.statistic == "mean"]
+        rows, without = _rows(means, plan, analysis, frozenset(each.factor for each in apart))
     if not rows:
         first = figures[0]
         seen = f"no cell of {run} for any figure, the first being {first.measure} {first.metric} of {dict(first.cell)}"
@@ -154,7 +169,42 @@ def lay_beside(
         factors=factors,
         without=tuple(without),
         functional=functional,
+        apart=apart,
     )
+
+
+def _rows(
+    figures: Sequence[PublishedFigure], plan: Plan, analysis: Analysis, passed: frozenset[str] = frozenset()
+) -> tuple[list[Beside], list[PublishedFigure]]:
+    """Return the rows, and the figures that have none; labels of the factors that are `passed` need not be equal."""
+    rows: list[Beside] = []
+    without: list[PublishedFigure] = []
+    for figure in figures:
+        wanted = {name: label for name, label in figure.cell.items() if name not in passed}
+        like = replace(figure, cell=wanted)
+        own = [estimate for estimate in analysis.estimates if _matches(estimate, like)]
+        for estimate in own:
+            row = _beside(figure, estimate, figures, plan, analysis, passed)
+            both = {
+                name: f"{figure.cell[name]} | {estimate.cell.get(name, '-')}"
+                for name in figure.cell
+                if name in passed
+            }
+            rows.append(replace(row, cell={**row.cell, **both}))
+        if not own:
+            without.append(figure)
+    return rows, without
+
+
+def _apart(figures: Sequence[PublishedFigure], analysis: Analysis) -> tuple[Apart, ...]:
+    """Return the factors of whose published labels the run has none."""
+    found: list[Apart] = []
+    for factor in dict.fromkeys(name for figure in figures for name in figure.cell):
+        published = dict.fromkeys(figure.cell[factor] for figure in figures if factor in figure.cell)
+        measured = dict.fromkeys(each.cell[factor] for each in analysis.estimates if factor in each.cell)
+        if not set(published) & set(measured):
+            found.append(Apart(factor=factor, published=tuple(published), measured=tuple(measured)))
+    return tuple(found)
 
 
 def _figure(row: Mapping[str, str | None], place: str) -> PublishedFigure | Problem:
@@ -198,8 +248,11 @@ def _beside(
     figures: Sequence[PublishedFigure],
     plan: Plan,
     analysis: Analysis,
+    passed: frozenset[str],
 ) -> Beside:
-    reference = {name: label for name, label in plan.baseline.items() if name in figure.cell}
+    reference = {
+        name: label for name, label in plan.baseline.items() if name in figure.cell and name not in passed
+    }
     at = {**figure.cell, **reference}
     own_at = {**estimate.cell, **reference}
     published_at = next(_values(figures, figure, at), None) if reference else None

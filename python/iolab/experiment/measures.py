@@ -116,6 +116,8 @@ class Packets(BaseModel):
     """Sender: a machine, or machine.port."""
     dst: str = Field(alias="to")
     """Receiver: a machine, or machine.port."""
+    pairs: tuple[Flow, ...] = ()
+    """Further senders and receivers, at the same time and rate; the rate that is told is of all together."""
     frame_size: FrameSize | Literal["imix"] = 64
     """Ethernet frame with its checksum (RFC 2544) [bytes]; imix: 7 of 64, 4 of 594, 1 of 1518 in turn."""
     direction: PacketDirection = "one-way"
@@ -132,8 +134,8 @@ class Packets(BaseModel):
     """Most frames that leave at once [frames]."""
     catch_up: Count = Field(default=64, ge=0, le=1_000_000)
     """Most frames sent late after a stall of the sender, at up to twice the rate; the rest stays unsent [frames]."""
-    path: Literal["auto", "af_xdp", "af_packet"] = "auto"
-    """How frames reach the interface."""
+    path: Literal["auto", "af_xdp", "af_packet", "bpf_live"] = "auto"
+    """How frames reach the interface. auto: af_xdp where it works; it paces each frame, bpf_live sends more."""
     scheduling: Literal["realtime", "normal"] = "realtime"
     """Of the instrument's threads and of those that take frames in; an ordinary user's are normal."""
     watch: Watches = ()

@@ -14,7 +14,7 @@ from iolab.experiment.document import line_of
 from iolab.experiment.experiment import Cell, Experiment, Lab
 from iolab.experiment.links import Link, Shape
 from iolab.experiment.machines import Device, Netns
-from iolab.experiment.measures import DiskMeasure, Forwarding, Latency, LoadCurve, Measure, Stream
+from iolab.experiment.measures import DiskMeasure, Forwarding, Latency, LoadCurve, Measure, Packets, Stream
 from iolab.experiment.names import PORT_ALLOWED, is_port
 from iolab.experiment.problems import Problems, did_you_mean, listed
 from iolab.experiment.product import Completion, sample
@@ -25,7 +25,7 @@ MOVES = {
     "machines": frozenset({"kind", "on", "disks"}),
     "links": frozenset({"ends", "shape", "addresses"}),
     "volumes": frozenset({"on"}),
-    "measure": frozenset({"kind", "from", "to", "on", "flows", "watch"}),
+    "measure": frozenset({"kind", "from", "to", "on", "flows", "pairs", "watch"}),
 }
 """Keys of each group that hold names of other sections."""
 MOST_DATAGRAM = 65_507
@@ -312,6 +312,9 @@ def _check_flows(view: _View, section: Section, measure: Measure) -> None:
             return
     source = measure.src if measure.src is not None else getattr(measure, "on", None)
     _check_pair(view, section, (), "from" if measure.src is not None else "on", str(source), str(measure.dst))
+    if isinstance(measure, Packets):
+        for index, pair in enumerate(measure.pairs):
+            _check_pair(view, section, ("pairs", index), "from", pair.src, pair.dst)
 
 
 def _check_many(view: _View, section: Section, measure: Stream) -> None:

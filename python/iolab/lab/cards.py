@@ -10,6 +10,7 @@ from typing import Literal
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import NicKind, Vm
+from iolab.lab.carrying import queues_resource, tunings
 from iolab.lab.ground import ground, homes, place_of_link, ports_of, side_of
 from iolab.lab.guest import (
     Backend,
@@ -238,10 +239,12 @@ def _cards(lab: Lab, topology: Topology, name: str, machine: Vm) -> Iterator[Res
             needs=(f"ipv6:{name}",),
             actions=tuple(_rename(lab, port, f"card{number}") for number, port in enumerate(ports)),
         )
+    asked = tunings(lab)
     for port in ports:
         yield _card(lab, port, machine, tuple(needs))
         if queue_pairs(machine) > 1:
-            yield _queues(port, machine.queues)
+            tuning = asked.get(port.ref)
+            yield queues_resource(port, (tuning and tuning.queues) or machine.queues, f"card:{port.ref}")
         if machine.engine == "qemu" and not is_virtio(machine.nic):
             yield from _rings(port, machine)
 
@@ -282,20 +285,6 @@ def _card(lab: Lab, port: Port, machine: Vm, needs: tuple[str, ...]) -> Resource
                 else []
             ),
         ),
-    )
-
-
-def _queues(port: Port, queues: int) -> Resource:
-    """Return how many of its queue pairs a card uses."""
-    show = Reading(Command(("ethtool", "-l", port.name)), HardwareSettings(("combined",)))
-    return Resource(
-        key=f"queues:{port.ref}",
-        machine=port.machine,
-        kernel=port.kernel,
-        needs=(f"card:{port.ref}",),
-        actions=(Run(Command(("ethtool", "-L", port.name, "combined", str(queues)))),),
-        expect=(Expectation(show, f"combined {queues}", f"queues of {port.ref}"),),
-        held=True,
     )
 
 

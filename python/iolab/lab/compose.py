@@ -10,6 +10,7 @@ from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import Machine
 from iolab.lab.cards import guest_resources
+from iolab.lab.carrying import carrying_resources
 from iolab.lab.ground import for_new_interfaces, ground, place_of
 from iolab.lab.kernels import kernel_of
 from iolab.lab.links import link_resources, netns_resource
@@ -44,6 +45,7 @@ def compose(
     topology = make_topology(lab, prefix=prefix)
     resources = [*_machines(lab, topology, prefix), *_joins(lab, topology, prefix)]
     resources += guest_resources(lab, topology, prefix)
+    resources += carrying_resources(lab, topology, {resource.key for resource in resources})
     resources += pin_resources(lab, cpus, other_cpus, placement)
     resources += device_resources(lab, topology, list(lab.links), placement)
     if placement is not None:

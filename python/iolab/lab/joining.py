@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Shape
-from iolab.experiment.machines import Machine, Vm
-from iolab.lab.cards import DRIVERS, VHOST, card_ports, image_of
+from iolab.experiment.machines import HostTuning, Machine, Vm
+from iolab.lab.cards import DRIVERS, VHOST, card_ports, image_of, queue_pairs
+from iolab.lab.carrying import carrying_cards
 from iolab.lab.compose import compose
 from iolab.lab.functions import function_needs
 from iolab.lab.kernels import HERE, kernel_of, parent_kernel
@@ -76,6 +77,7 @@ def _guest(lab: Lab, topology: Topology, name: str, machine: Vm) -> Iterator[Nee
         return
     yield Need(NeedKind.PROGRAM, QEMU, what, there)
     if card_ports(lab, topology, name):
+        yield from _carrying(lab, name, machine)
         yield from _guest_cards(lab, name, machine, of_host)
 
 
@@ -103,6 +105,30 @@ def _guest_cards(lab: Lab, name: str, machine: Vm, of_host: bool) -> Iterator[Ne
         return  # which card the computer has, and so which driver the guest needs, is seen when it starts
     driver = DRIVERS[machine.nic]
     yield Need(NeedKind.FEATURE, f"nic:{CARDS.get(driver, driver)}", card, image)
+
+
+def _carrying(lab: Lab, name: str, machine: Vm) -> Iterator[Need]:
+    """Give what is needed of the parent's cards that carry a guest's frames."""
+    if machine.host == HostTuning():
+        return
+    what, asked = f"host of machine {name}", machine.host
+    cards = carrying_cards(lab, name)
+    if not cards:
+        seen = f"no card of its parent carries the frames of {name}, only interfaces without queues or interrupts"
+        advice = (
+            "join it to a port of its parent that another link joins to other computers, or leave `host` away"
+        )
+        yield Need(NeedKind.SENSE, f"{seen}; {advice}", what)
+    for ref in cards:
+        owner = lab.machines[ref.partition(".")[0]]
+        there = where(lab, kernel_of(lab, ref.partition(".")[0]))
+        if asked.queues is not None:
+            yield Need(NeedKind.PROGRAM, "ethtool", what, there)
+        yield Need(NeedKind.ROOT, "host", what, there)
+        if isinstance(owner, Vm) and asked.queues is not None and asked.queues > queue_pairs(owner):
+            pairs = queue_pairs(owner)
+            seen = f"{ref} has {pairs} queue pair{'s' if pairs > 1 else ''}, and {asked.queues} are asked for"
+            yield Need(NeedKind.SENSE, f"{seen}; give {ref.partition('.')[0]} as many `queues`", what)
 
 
 def _link(lab: Lab, topology: Topology, name: str) -> Iterator[Need]:

@@ -1,42 +1,17 @@
-"""What a cell needs: what its parts need by themselves, and what they need together."""
+"""What the parts of a cell need by themselves; what they need together is in `joining`."""
 
 from collections.abc import Iterator
 
 from iolab.errors import InputError, Problem
-from iolab.experiment.experiment import Lab, Setup
+from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Link, Shape
-from iolab.experiment.machines import HostTuning, Machine, Vm
+from iolab.experiment.machines import Machine, Vm
 from iolab.experiment.measures import Forwarding, Latency, LoadCurve, Measure, Packets, Stream
 from iolab.lab.cards import is_virtio
 from iolab.lab.frames import check_fit, fps_of
-from iolab.lab.joining import joining_needs
 from iolab.lab.lacking import Need, NeedKind
 from iolab.lab.placement import Way, next_hop, ways
-from iolab.lab.topology import Topology, make_topology
-
-
-def needs(setup: Setup) -> tuple[Need, ...]:
-    """Return everything that a lab and its measures need, each once.
-
-    Raises:
-        InputError: the parts do not fit together (names, addresses, no way between two machines).
-    """
-    found: list[Need] = []
-    for name, machine in setup.lab.machines.items():
-        found += machine_needs(name, machine)
-    for name, link in setup.lab.links.items():
-        found += link_needs(name, link)
-    for name in setup.lab.volumes:
-        found.append(volume_need(name))
-    whole = not any(need.kind is NeedKind.BUILT for need in found)
-    if whole:
-        found += joining_needs(setup.lab)
-    topology = make_topology(setup.lab) if whole else None
-    for name, measure in setup.measures.items():
-        found += measure_needs(name, measure)
-        if topology is not None:
-            check_ways(measure, setup.lab, topology)
-    return tuple(dict.fromkeys(found))
+from iolab.lab.topology import Topology
 
 
 def machine_needs(name: str, machine: Machine) -> tuple[Need, ...]:
@@ -118,6 +93,10 @@ def _check_clock(directions: tuple[Way, ...]) -> None:
     Raises:
         InputError: they are not.
     """
+    if len({way.source.kernel for way in directions}) > 1:
+        seen = ", ".join(f"{way.source.ref} on {way.source.kernel or 'this computer'}" for way in directions)
+        allowed = "pairs that all send from one kernel, whose agent begins them together"
+        raise InputError([Problem("measure", "finding the way of frames", seen, allowed)])
     for way in directions:
         if way.source.kernel == way.target.kernel:
             continue
@@ -145,8 +124,6 @@ def _machine(what: str, machine: Machine) -> Iterator[Need]:
 def _vm(what: str, machine: Vm) -> Iterator[Need]:
     if machine.nic == "vhost-user":
         yield Need(NeedKind.BUILT, "vhost-user (it needs a switch in user space)", what)
-    if machine.host != HostTuning():
-        yield Need(NeedKind.BUILT, "host (receive queues and interrupts of the parent's card)", what)
     if machine.queues > 1 and not (machine.engine == "qemu" and is_virtio(machine.nic)):
         card = "xen" if machine.engine == "xen" else machine.nic
         yield Need(

@@ -88,15 +88,21 @@ class Placement:
 
 
 def ways(lab: Lab, topology: Topology, measure: Packets) -> tuple[Way, ...]:
-    """Return the directions of a measure: one, or two.
+    """Return the directions of a measure: one for each pair, or two.
 
     Raises:
-        InputError: an end does not exist, or frames cannot come from one to the other.
+        InputError: an end does not exist, is that of two pairs, or frames cannot come from one to the other.
     """
-    there = _way(lab, topology, measure.src, measure.dst)
-    if measure.direction == "one-way":
-        return (there,)
-    return (there, _way(lab, topology, measure.dst, measure.src))
+    found: list[Way] = []
+    for src, dst in ((measure.src, measure.dst), *((pair.src, pair.dst) for pair in measure.pairs)):
+        found.append(_way(lab, topology, src, dst))
+        if measure.direction == "both-ways":
+            found.append(_way(lab, topology, dst, src))
+    for ends in ([way.source.ref for way in found], [way.target.ref for way in found]):
+        if twice := next((ref for ref in ends if ends.count(ref) > 1), None):
+            allowed = "pairs with ports of their own: what arrives at a port is counted for one"
+            raise InputError([Problem("measure", "finding the ways of pairs", f"{twice} twice", allowed)])
+    return tuple(found)
 
 
 def place(directions: tuple[Way, ...], cpus: int, *, realtime: bool = False) -> Placement:

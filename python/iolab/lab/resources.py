@@ -26,7 +26,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A kernel setting: a file below /proc/sys or /sys."""
+    """A kernel setting: a file below /proc/sys or /sys, or the CPUs of an interrupt."""
 
     path: str
     """The file."""
@@ -51,11 +51,20 @@ class GuestState:
 
 
 @dataclass(frozen=True, slots=True)
+class InterruptState:
+    """Which CPUs take the interrupts of a card: "0-3", and more such lists where its interrupts differ."""
+
+    interface: str
+    """The card, in the kernel's own namespace."""
+
+
+@dataclass(frozen=True, slots=True)
 class Reading:
     """What to read on a host, and what to look for in it. Equal `source`s are read only once."""
 
-    source: Command | Setting | DeviceState | GuestState
-    """What gives the text: the standard output of a command, the value of a setting, a device's counters, a guest."""
+    source: Command | Setting | DeviceState | GuestState | InterruptState
+    """What gives the text: the standard output of a command, the value of a setting, a device's counters, a guest,
+    a card's interrupts."""
     how: How
     """What to take from the text."""
 
@@ -176,7 +185,24 @@ class PinGuest:
     """The parent's CPUs of vhost threads and of the hypervisor's own threads; empty: any."""
 
 
-Action = CreateNetns | Run | Write | Tell | PinArrivals | StartDevice | StartGuest | PinGuest
+@dataclass(frozen=True, slots=True)
+class SpreadInterrupts:
+    """Let some CPUs take the interrupts of a card; undone by writing back which took each before.
+
+    How many interrupts a card has is found when it is done.
+    """
+
+    interface: str
+    """The card, in the kernel's own namespace."""
+    cpus: tuple[int, ...]
+    """The CPUs."""
+    queues: int | None = None
+    """With how many queues; a card that gets others moves its interrupts itself, so it must be done again."""
+
+
+Action = (
+    CreateNetns | Run | Write | Tell | PinArrivals | StartDevice | StartGuest | PinGuest | SpreadInterrupts
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +245,8 @@ class Resource:
 def undo_keys(resource: Resource) -> tuple[str, ...]:
     """Return the journal keys under which the agent keeps the undo of a resource, in order of doing.
 
-    Commands are journalled under the resource's own key; the agent names namespaces and settings itself.
+    Commands are journalled under the resource's own key; the agent names namespaces and settings itself. Which
+    settings `SpreadInterrupts` writes is known only to whom did it.
     """
     keys: list[str] = []
     for action in resource.actions:
@@ -230,7 +257,15 @@ def undo_keys(resource: Resource) -> tuple[str, ...]:
                 keys.append(f"setting:{netns or ''}:{path}")
             case Run(undo=Command()):
                 keys.append(resource.key)
-            case Run() | Tell() | PinArrivals() | StartDevice() | StartGuest() | PinGuest():
+            case (
+                Run()
+                | Tell()
+                | PinArrivals()
+                | StartDevice()
+                | StartGuest()
+                | PinGuest()
+                | SpreadInterrupts()
+            ):
                 pass
     return tuple(dict.fromkeys(keys))
 

@@ -11,6 +11,7 @@ from iolab.experiment import Resolver
 from iolab.experiment.experiment import Experiment
 from iolab.experiment.measures import Packets
 from iolab.experiment.sections import Section
+from iolab.lab.carrying import cpu_ranges
 from iolab.lab.compose import compose
 from iolab.lab.difference import difference
 from iolab.lab.guest import Guest
@@ -25,6 +26,7 @@ from iolab.lab.resources import (
     PinGuest,
     Resource,
     Run,
+    SpreadInterrupts,
     StartDevice,
     StartGuest,
     Tell,
@@ -167,11 +169,14 @@ def _do(action: Action) -> list[Command]:
                 Command(("taskset", "-c", "-p", str(cpu), thread)),
                 Command(scheduled(priority, thread)),
             ]
-        case StartDevice(_, netns, interface, towards, rule):
-            words = [f"{name}={value}" for name, value in rule]
+        case StartDevice(_, netns, interface, towards, rule, cpu, priority):
+            kept = (("cpu", cpu), ("priority", priority))
+            words = [f"{name}={value}" for name, value in (*rule, *kept) if value is not None]
             return [Command(("iolab-agent", "device.start", interface, towards, *words), netns)]
         case StartGuest(guest):
             return [_start(guest)]
+        case SpreadInterrupts(interface, cpus):
+            return [_sysctl(f"/proc/irq/NUMBERS-OF-{interface}/smp_affinity_list", None, cpu_ranges(cpus))]
         case PinGuest(guest, vcpus, carriers):
             return list(_pin(guest, vcpus, carriers))
 
@@ -184,6 +189,8 @@ def _undo(action: Action) -> Command | None:
             return _sysctl(path, netns, ORIGINAL)
         case Run(undo=undo):
             return undo
+        case SpreadInterrupts(interface):
+            return _sysctl(f"/proc/irq/NUMBERS-OF-{interface}/smp_affinity_list", None, ORIGINAL)
         case Tell() | PinArrivals() | PinGuest():
             return None
         case StartGuest(guest) if guest.engine == "xen":

@@ -125,7 +125,8 @@ def _shape(model: BaseModel | None) -> tuple[object, ...]:
             return (model.kind, model.on, ssh, model.forward, sorted(model.settings))
         case Vm():
             return (
-                model.on, model.engine, model.image, model.nic, model.forward, sorted(model.settings)
+                model.on, model.engine, model.image, model.nic, model.forward, model.host, model.queues, model.cpus,
+                sorted(model.settings)
             )  # fmt: skip
         case _:
             return (type(model).__name__,)

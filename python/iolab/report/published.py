@@ -49,7 +49,17 @@ def _title(found: PublishedComparison, words: Words) -> str:
 
 
 def _banner(found: PublishedComparison, words: Words) -> list[str]:
-    return [words.published.functional] if found.functional else []
+    text, named = words.published, names(found.factors, words)
+    lines = [text.functional] if found.functional else []
+    told = [
+        text.apart_factor.format(
+            factor=named.factor(each.factor),
+            published=", ".join(each.published),
+            run=", ".join(each.measured) or words.none,
+        )
+        for each in found.apart
+    ]
+    return [*lines, text.apart.format(factors="; ".join(told))] if told else lines
 
 
 def _grids(found: PublishedComparison, named: Names) -> Iterator[Grid]:

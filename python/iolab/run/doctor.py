@@ -102,7 +102,7 @@ def _packet_path(agent: Agent) -> Finding:
     if agent.hello.rootless:
         seen = "frames are received by AF_PACKET: an ordinary user may load no XDP program"
         return Finding("packet path", Grade.LIMITED, seen, "run as root for AF_XDP and for forward: xdp")
-    return Finding("packet path", Grade.GOOD, "AF_XDP, else AF_PACKET; `iolab calibrate` measures both")
+    return Finding("packet path", Grade.GOOD, "AF_XDP, else AF_PACKET; `iolab calibrate` measures them")
 
 
 def _placing(facts: Facts) -> Finding:

@@ -16,6 +16,7 @@ from iolab.lab.resources import (
     Reading,
     Resource,
     Run,
+    SpreadInterrupts,
     StartDevice,
     StartGuest,
     Tell,
@@ -26,6 +27,7 @@ from iolab.lab.resources import (
 from iolab.run.agents import Agents
 from iolab.run.arrivals import ArrivalThreads
 from iolab.run.guests import Guests
+from iolab.run.interrupts import Interrupts
 from iolab.run.reading import COMMAND_TIMEOUT_MS, REPLY_DEADLINE_S, Awaited, Reader
 from iolab.trial.result import CommandRecord
 
@@ -75,10 +77,18 @@ class Doing:
 class Doer:
     """Sends actions to the agents of their kernels."""
 
-    def __init__(self, agents: Agents, guests: Guests, arrivals: ArrivalThreads, reader: Reader) -> None:
+    def __init__(
+        self,
+        agents: Agents,
+        guests: Guests,
+        arrivals: ArrivalThreads,
+        interrupts: Interrupts,
+        reader: Reader,
+    ) -> None:
         self._agents = agents
         self._guests = guests
         self._arrivals = arrivals
+        self._interrupts = interrupts
         self._reader = reader
 
     def begin(self, resource: Resource, action: Action, *, in_place: bool) -> Doing:
@@ -96,6 +106,9 @@ class Doer:
             case PinArrivals():
                 record, pending = self._arrivals.pin(action, resource.kernel)
                 return replace(record, machine=resource.machine), pending
+            case SpreadInterrupts():
+                record, writes = self._interrupts.spread(action, resource.kernel)
+                return replace(record, machine=resource.machine), writes
             case CreateNetns(name):
                 record = _record(resource, None, ("ip", "netns", "add", name), ("ip", "netns", "del", name))
                 return record, self._begin(resource, "netns.create", {"name": name})

@@ -6,16 +6,26 @@ from typing import Protocol
 
 from iolab.agent.client import Refused
 from iolab.agent.messages import CommandResult, Json, decode
-from iolab.lab.resources import Command, DeviceState, Expectation, GuestState, Setting, extract, holds
+from iolab.lab.resources import (
+    Command,
+    DeviceState,
+    Expectation,
+    GuestState,
+    InterruptState,
+    Setting,
+    extract,
+    holds,
+)
 from iolab.run.agents import Agents
 from iolab.run.guests import Guests
+from iolab.run.interrupts import Interrupts
 
 COMMAND_TIMEOUT_MS = 60_000
 """Configuration commands take milliseconds, but a guest on a guest on a busy computer may need 10 s to load a
 bridge's module; this bounds a kernel that hangs."""
 REPLY_DEADLINE_S = COMMAND_TIMEOUT_MS / 1000 + 10
 
-Source = Command | Setting | DeviceState | GuestState
+Source = Command | Setting | DeviceState | GuestState | InterruptState
 Place = tuple[str, Source]
 """The kernel, and what is read there."""
 
@@ -30,9 +40,10 @@ class Awaited(Protocol):
 class Reader:
     """Reads sources through the agents of their kernels."""
 
-    def __init__(self, agents: Agents, guests: Guests) -> None:
+    def __init__(self, agents: Agents, guests: Guests, interrupts: Interrupts) -> None:
         self._agents = agents
         self._guests = guests
+        self._interrupts = interrupts
 
     def read(self, places: Iterable[Place]) -> dict[Place, str | None]:
         """Return the text of each distinct source; None where reading failed.
@@ -47,6 +58,8 @@ class Reader:
         match source:
             case GuestState(guest):
                 return self._guests.state(guest)
+            case InterruptState(interface):
+                return self._interrupts.state(kernel, interface)
             case DeviceState(device):
                 return self._agents.of(kernel).begin("device.read", {"id": device})
             case Setting(path, netns):
@@ -72,7 +85,7 @@ def _text(source: Source, answer: Awaited) -> str | None:
     except Refused:
         return None
     match source:
-        case GuestState():
+        case GuestState() | InterruptState():
             return None if reply is None else str(reply)
         case Setting():
             return str(reply["value"])

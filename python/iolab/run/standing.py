@@ -18,6 +18,7 @@ from iolab.run.agents import Agents
 from iolab.run.arrivals import ArrivalThreads
 from iolab.run.doing import Doer
 from iolab.run.guests import Guests
+from iolab.run.interrupts import Interrupts
 from iolab.run.reading import Reader, mismatch
 from iolab.trial.result import CommandRecord
 
@@ -43,8 +44,9 @@ class StandingLab:
         """The virtual machines that run."""
         self.arrivals = ArrivalThreads(agents)
         """The kernel threads that take frames in."""
-        self._reader = Reader(agents, self.guests)
-        self._doer = Doer(agents, self.guests, self.arrivals, self._reader)
+        self._interrupts = Interrupts(agents)
+        self._reader = Reader(agents, self.guests, self._interrupts)
+        self._doer = Doer(agents, self.guests, self.arrivals, self._interrupts, self._reader)
 
     def change_to(self, wanted: tuple[Resource, ...]) -> None:
         """Bring the wanted lab about, touching only what differs; wait where nothing tells that a card is ready.
@@ -85,6 +87,7 @@ class StandingLab:
         self._stop([device for device, kernel in self._devices.items() if kernel in self._agents])
         self._devices.clear()
         self.arrivals.forget()
+        self._interrupts.forget()
         troubles = [
             trouble for kernel in reversed(list(self._agents)) for trouble in self._clear(kernel, standing)
         ]
@@ -132,7 +135,8 @@ class StandingLab:
 
     def _undo_keys(self, resources: Sequence[Resource]) -> None:
         for kernel in reversed(list(self._agents)):
-            keys = [key for resource in resources if resource.kernel == kernel for key in undo_keys(resource)]
+            own = [resource for resource in resources if resource.kernel == kernel]
+            keys = [key for one in own for key in (*undo_keys(one), *self._interrupts.undo_keys(one))]
             if not keys:
                 continue
             report = self._agents.of(kernel).undo(keys=keys)

@@ -16,6 +16,10 @@ from iolab.lab.placement import Way
 RING_FULL, NO_BUFFER, RULE, QDISC, BACKLOG = "ring full", "no buffer", "rule", "qdisc", "backlog"
 OVERRUNS = frozenset({RING_FULL, NO_BUFFER, BACKLOG, "rx_dropped", "rx_errors"})
 """Reasons of a place that had no time left for what came; others are decisions, however busy it was."""
+EXCUSED_RATIO = 0.2
+"""Part of a schedule that stalls of the host may take without its rate being another."""
+UNREAD, BETWEEN = "never read from the queue of", "lost between"
+"""Beginnings of reasons: frames that a hypervisor left in the tap of its guest, or took and did not hand on."""
 RECEIVER, KERNEL = "receiver", "kernel"
 XDP_LOSSES = ("xdp_xmit_errors", "xdp_tx_errors")
 """Ends of the names of veth's own counters (ethtool -S) for frames that an XDP program sent and no ring took."""
@@ -91,11 +95,12 @@ def offered_frames(sender: SenderReport) -> int:
 def due_frames(sender: SenderReport) -> int:
     """Return the frames of the schedule that the sender could have sent: without those due while the host held it up.
 
-    A schedule that was shifted by a logged stall is that much shorter, and its rate is as intended otherwise.
+    A schedule that was shifted by a logged stall is that much shorter, and its rate is as intended otherwise. Only a
+    part of it is excused so: frames with long gaps are no load of that rate, whatever the device forwards of them.
     """
     held_ns = sum(stall.slipped_ns for stall in sender.stalls if stall.cause == "not_asked")
     span_ns = max(1, sender.end_ns - sender.begin_ns)
-    held = round(sender.intended_frames * min(1.0, held_ns / span_ns))
+    held = round(sender.intended_frames * min(EXCUSED_RATIO, held_ns / span_ns))
     return max(offered_frames(sender), sender.intended_frames - held)
 
 
@@ -117,6 +122,9 @@ def balances(
         named.append(drops)
     spare = _beyond(_kernels(before, after, named, missing), named)
     for index, way in enumerate(directions):
+        receiver = next(one for one in ran.receivers if one.of == index)
+        for drop in _between_kernels(way, ports, (ran.senders[index], receiver), before, after):
+            _take(named[index], missing, index, drop)
         for into, out, vanished in _vanished(way, ports, before, after):
             reasons = spare.setdefault(ports[into].kernel, {})
             found = _reasoned(into, out, min(vanished, missing[index]), reasons)
@@ -149,13 +157,52 @@ def _on_the_way(
         found.append(Drop(out, QDISC, _qdisc(leaving, before, after)))
         found.append(Drop(out, "tx_errors", _interface(leaving, before, after, "tx_errors")))
         twice = redirected + (own if into == way.target.ref else 0)
-        dropped = _interface(arriving, before, after, "rx_dropped")
-        found.append(Drop(into, "rx_dropped", max(0, dropped - twice)))
+        dropped = max(0, _interface(arriving, before, after, "rx_dropped") - twice)
+        full = min(dropped, sum(_backlogs(before.of(arriving), after.of(arriving)).values()))
+        found.append(Drop(into, BACKLOG, full))  # the kernel counts these at the interface as well
+        found.append(Drop(into, "rx_dropped", dropped - full))
         found.append(Drop(into, "rx_errors", _interface(arriving, before, after, "rx_errors")))
         if into in after.devices and into in before.devices:
             ruled = after.devices[into].dropped_frames - before.devices[into].dropped_frames
             found.append(Drop(f"device {into}", RULE, ruled))
     return [drop for drop in found if drop.frames > 0]
+
+
+def _between_kernels(
+    way: Way,
+    ports: Mapping[str, Port],
+    ends: tuple[SenderReport, ReceiverReport],
+    before: Snapshot,
+    after: Snapshot,
+) -> Iterator[Drop]:
+    """Yield what was lost between two kernels: left in a guest's tap, or in the hands of its hypervisor, or a cable's.
+
+    A tap counts a frame as sent when the hypervisor reads it; until then it waits in the tap's queue.
+    """
+    sender, receiver = ends
+    for number, (out, into) in enumerate(way.hops):
+        if ports[out].kernel == ports[into].kernel:
+            continue
+        left = _interface(ports[out], before, after, "tx_packets")
+        if number == 0:
+            refused = _interface(ports[out], before, after, "tx_dropped") + _qdisc(ports[out], before, after)
+            waiting = offered_frames(sender) - max(refused, sender.refused_frames) - left
+            yield Drop(into, f"{UNREAD} {out}", waiting)
+        if into == way.target.ref:
+            arrived = receiver.received_frames + sum(drop.frames for drop in _in_the_receiver(receiver))
+        else:
+            arrived = _interface(ports[into], before, after, "rx_packets")
+        dropped = sum(_interface(ports[into], before, after, name) for name in ("rx_dropped", "rx_errors"))
+        at = out if into == way.target.ref else into
+        yield Drop(at, f"{BETWEEN} {out} and {into}", left - arrived - dropped)
+
+
+def _take(named: list[Drop], missing: list[int], index: int, drop: Drop) -> None:
+    """Give a drop to a direction, as far as it misses frames."""
+    taken = min(drop.frames, missing[index])
+    if taken > 0:
+        named.append(Drop(drop.place, drop.reason, taken))
+        missing[index] -= taken
 
 
 def _vanished(

@@ -25,7 +25,7 @@ from iolab.trial.search.bisect import Bisect
 from iolab.trial.search.fast import Fast
 from iolab.trial.search.mlr import Mlr
 from iolab.trial.search.types import Found, Goal, LoadTrial, StopReason, Strategy
-from iolab.trial.site import Site
+from iolab.trial.site import Ceilings, Site
 
 NS_PER_S = 1_000_000_000
 IDLE_FPS = 1000.0
@@ -65,7 +65,7 @@ def measure_forwarding(site: Site, measure: Forwarding) -> Measured:
             metrics |= latency_metrics([record], percent(record.share_ratio or 0.0))
         return Measured(
             metrics=metrics,
-            warnings=(*_warnings(found), *common_warnings(bench, everything)),
+            warnings=(*_warnings(found, bench.ceilings()), *common_warnings(bench, everything)),
             measured_ns=sum(record.result.duration_ns for record in everything),
             commands=(),
             raw=raw_samples(
@@ -162,12 +162,24 @@ def _metrics(
     return {**metrics, **balance_metrics(records), **use_metrics(at_lower)}
 
 
-def _warnings(found: Found) -> tuple[Warning, ...]:
+def _warnings(found: Found, ceilings: Ceilings) -> tuple[Warning, ...]:
+    ended = _ended(found, ceilings)
+    if not found.disturbed_loads:
+        return ended
+    text = (
+        f"{found.disturbed_loads} loads were only seen while the host was disturbed, in every re-run: loss that the "
+        "stall log explains did not count where the device had forwarded as much in another trial"
+    )
+    return (*ended, Warning("search-disturbed", text, "let other work end first, or allow more reruns"))
+
+
+def _ended(found: Found, ceilings: Ceilings) -> tuple[Warning, ...]:
+    """Return what the end of a search means for its rate."""
     match found.reason:
         case StopReason.NARROW:
             return ()
         case StopReason.GENERATOR:
-            advice = "the device can do at least this; a host with more CPUs can ask for more"
+            advice = f"the device can do at least this; {_more(ceilings)} can ask for more"
             return (Warning("generator-limited", found.text, advice),)
         case StopReason.LINE:
             return (Warning("line-limited", found.text, "the device can do at least this"),)
@@ -177,3 +189,11 @@ def _warnings(found: Found) -> tuple[Warning, ...]:
         case _:
             advice = "the bounds are what is known; allow more time with limit, or more loss with loss_ratio"
             return (Warning("search-partial", found.text, advice),)
+
+
+def _more(ceilings: Ceilings) -> str:
+    """Return what sends more than was sent."""
+    live, now = ceilings.live_fps, ceilings.generator_fps
+    if live is None or now is None or live <= now:
+        return "a host with more CPUs"
+    return f"`path: bpf_live` with `max_burst: 64` (here {live:.0f} frames/s, and not {now:.0f})"

@@ -24,7 +24,10 @@ def guest_threads(
     after: Mapping[str, Reading],
     span_ns: int,
 ) -> tuple[Thread, ...]:
-    """Return the threads of guests that did something, by readings of their parents before and after."""
+    """Return the threads of guests that did something, by readings of their parents before and after.
+
+    A hypervisor's first thread is always among them, so that a guest of which nothing ran can be told.
+    """
     found: list[Thread] = []
     for name, place in guests.items():
         if place.parent in before and place.parent in after:
@@ -35,15 +38,17 @@ def guest_threads(
 def _of_guest(
     guest: str, place: GuestPlace, before: Reading, after: Reading, span_ns: int
 ) -> Iterator[Thread]:
-    earlier = {row.tid: row.run_ns for row in before.threads()}
+    earlier = {row.tid: row for row in before.threads()}
     vhosts, others = count(), count()
     for row in after.threads():
         if row.process != place.process:
             continue
         name = _name(row, vhosts, others)
-        busy = min(1.0, (row.run_ns - earlier.get(row.tid, row.run_ns)) / max(1, span_ns))
-        if busy >= IDLE_RATIO:
-            yield Thread(name, GUEST, guest, row.last_cpu, busy)
+        first = earlier.get(row.tid, row)
+        busy = min(1.0, (row.run_ns - first.run_ns) / max(1, span_ns))
+        wait = min(1.0, (row.wait_ns - first.wait_ns) / max(1, span_ns))
+        if busy >= IDLE_RATIO or row.tid == row.pid:
+            yield Thread(name, GUEST, guest, row.last_cpu, busy, wait)
 
 
 def _name(row: ThreadTimes, vhosts: "count[int]", others: "count[int]") -> str:

@@ -3,6 +3,7 @@
 It chooses no load: searches, curves and latency ask for one and get a record of all that was seen.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -10,7 +11,7 @@ from typing import Self
 
 from iolab.agent.client import Refused
 from iolab.agent.messages import Json, Reading, decode
-from iolab.agent.traffic import DeviceCounts, PortOpened, TrafficRan, open_ports, run_traffic
+from iolab.agent.traffic import DeviceCounts, PortOpened, ReceiverReport, TrafficRan, open_ports, run_traffic
 from iolab.experiment.measures import Packets
 from iolab.lab.frames import mean_bytes, sizes_of
 from iolab.lab.packets import device_id
@@ -53,6 +54,8 @@ class LoadRecord:
     """Over all directions [ns]; None where no frame arrived."""
     disorder: tuple[int, int]
     """Reordered and duplicate frames."""
+    density: tuple[tuple[int, int], ...]
+    """Displacement [frames], and the frames that had it, over all directions: RFC 5236."""
     cpus: tuple[CpuUse, ...]
     """Of the host."""
     threads: tuple[Thread, ...]
@@ -173,7 +176,7 @@ class LoadBench:
             forwarded_frames=sum(receiver.received_frames for receiver in ran.receivers),
             perturbations=perturbations(ran.senders, ran.receivers, stolen_ns),
             overhead_ns=_span_ns(before.reading, after.reading) - trial.duration_ns,
-            held_ns=held_ns,
+            held_ns=logged_ns(ran, stolen_ns),
         )
         cpus = cpu_uses(before.reading, after.reading)
         return LoadRecord(
@@ -183,19 +186,20 @@ class LoadBench:
             result=result,
             directions=len(self.directions),
             balances=sheet,
-            verdict=judge(result, self._loss_ratio, sheet, cpus, threads, self._ceilings(), held_ns),
+            verdict=judge(result, self._loss_ratio, sheet, cpus, threads, self.ceilings(), held_ns),
             latency=summary(merged([receiver.latency_ns for receiver in ran.receivers])),
             disorder=(
                 sum(receiver.reordered_frames for receiver in ran.receivers),
                 sum(receiver.duplicate_frames for receiver in ran.receivers),
             ),
+            density=_density(ran.receivers),
             cpus=cpus,
             threads=threads,
             traffic=ran.raw,
             drop_reasons=drop_reasons(before.reading, after.reading),
         )
 
-    def _ceilings(self) -> Ceilings:
+    def ceilings(self) -> Ceilings:
         """Return what the instrument can do in one direction, as calibrated for the paths in use."""
         used = {port.name: port for port in self.ports}
         way = self.directions[0]
@@ -270,6 +274,23 @@ def _places(site: Site, directions: Sequence[Way]) -> dict[str, Port]:
     ports = {port.ref: port for port in site.topology.ports()}
     refs = dict.fromkeys(ref for way in directions for hop in way.hops for ref in hop)
     return {ref: Port(ref, ports[ref].netns, ports[ref].name, ports[ref].kernel) for ref in refs}
+
+
+def logged_ns(ran: TrafficRan, steal_ns: int) -> int:
+    """Return for how long threads of the instrument were held up, by every stall that was logged, however short [ns].
+
+    A device with a short queue loses frames in a stall of 100 us on its CPU, which nobody would call a disturbance.
+    """
+    logs = [*(one.stalls for one in ran.senders), *(one.stalls for one in ran.receivers)]
+    return steal_ns + sum(stall.late_ns for log in logs for stall in log if stall.cause == "not_asked")
+
+
+def _density(receivers: Sequence[ReceiverReport]) -> tuple[tuple[int, int], ...]:
+    """Return how many frames were displaced by how much, over all receivers."""
+    sums: Counter[int] = Counter()
+    for receiver in receivers:
+        sums.update(dict(receiver.reorder_density))
+    return tuple(sorted(sums.items()))
 
 
 def _refuse_two_kernels(directions: Sequence[Way]) -> None:

@@ -167,6 +167,7 @@ def _raw(record: LoadRecord) -> Json:
         "balance": [_plain(asdict(balance)) for balance in record.balances],
         "drop_reasons": dict(record.drop_reasons),
         "latency_ns": None if record.latency is None else asdict(record.latency),
+        "reorder_density": [list(pair) for pair in record.density],
         "cpus": [asdict(cpu) for cpu in record.cpus],
         "threads": [asdict(thread) for thread in record.threads],
         "traffic": record.traffic,

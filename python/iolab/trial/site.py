@@ -30,7 +30,7 @@ class Calibration:
     """What the instrument itself can do on this host, as `iolab calibrate` measured it."""
 
     generator_fps: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
-    """Path ("af_xdp", "af_packet") and frame size [bytes] to the most that one sender sends [frames/s]."""
+    """Path ("af_xdp", "af_packet", "bpf_live") and frame size [bytes] to the most that one sender sends [frames/s]."""
     receiver_fps: Mapping[str, float] = field(default_factory=dict)
     """Path to the most that one receiver takes without losing any itself, 64-byte frames [frames/s]."""
 
@@ -42,8 +42,11 @@ class Calibration:
 
     def ceilings(self, send_path: str, receive_path: str, frame_bytes: int) -> "Ceilings":
         """Return what holds for one direction; paths are as ports name the ones in use: "AF_XDP native copy"."""
-        send, receive = (PATHS.get(path.split()[0], path) for path in (send_path, receive_path))
-        return Ceilings(self.ceiling_fps(send, frame_bytes), self.receiver_fps.get(receive))
+        send, receive = path_of(send_path), path_of(receive_path)
+        faster = (
+            self.ceiling_fps(LIVE, frame_bytes) if send == "af_xdp" and frame_bytes <= LIVE_BYTES else None
+        )
+        return Ceilings(self.ceiling_fps(send, frame_bytes), self.receiver_fps.get(receive), faster)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +57,20 @@ class Ceilings:
     """The most that is sent [frames/s]."""
     receiver_fps: float | None = None
     """The most that is received without losing any there [frames/s]; 64-byte frames, so no more of larger ones."""
+    live_fps: float | None = None
+    """The most that `path: bpf_live` would send instead, where that is another [frames/s]."""
 
 
-PATHS = {"AF_XDP": "af_xdp", "AF_PACKET": "af_packet"}
+PATHS = {"AF_XDP": "af_xdp", "AF_PACKET": "af_packet", "BPF": "bpf_live"}
 """First word of a path as a port names it, and its name in measures and calibrations."""
+LIVE = "bpf_live"
+LIVE_BYTES = 3204
+"""The largest frame with its checksum that the kernel takes on this path: it must fit a page with its head [bytes]."""
+
+
+def path_of(shown: str) -> str:
+    """Return what measures and calibrations call a path that a port names."""
+    return PATHS.get(shown.split(maxsplit=1)[0], shown)
 
 
 @dataclass(frozen=True, slots=True)

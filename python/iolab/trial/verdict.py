@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from iolab.agent.traffic import ReceiverReport, SenderReport, Stall
-from iolab.trial.balance import OVERRUNS, RECEIVER, Balance, Drop
+from iolab.trial.balance import BETWEEN, OVERRUNS, QDISC, RECEIVER, RING_FULL, UNREAD, Balance, Drop
 from iolab.trial.search.types import LoadResult
 from iolab.trial.site import Ceilings
 
@@ -18,6 +18,12 @@ AT_CEILING_RATIO = 0.98
 """From which share of a calibrated ceiling on the instrument is at it: calibrations differ by as much."""
 GUEST = "guest"
 """Role of a virtual machine's threads; their place is the machine."""
+WAITING_RATIO = 0.3
+"""A thread that waited for its CPU so much of the time did not get what it needed."""
+STOPPED_RATIO = 0.001
+"""A guest whose busiest thread ran no more was stopped: an idle one's timers run more."""
+BEYOND_RATIO = 0.9
+"""Of a busy CPU's time, what its known threads must have if nobody else is to be told of."""
 STALL_NS = 1_000_000
 """A thread that is so late was not run by the host: a hundred times what a calm one is late [ns]."""
 NS_PER_S = 1_000_000_000
@@ -88,6 +94,8 @@ class Thread:
     """The CPU it is kept on."""
     busy_ratio: float
     """Time that it ran, of one CPU."""
+    wait_ratio: float = 0.0
+    """Time that it was ready, and had no CPU; told of guests' threads only."""
 
 
 def perturbations(
@@ -140,7 +148,7 @@ def judge(
         return Verdict(Limit.NONE, "; ".join((text, *result.perturbations)))
     if result.perturbed and result.lost_frames <= by_host:
         return Verdict(Limit.HOST, "; ".join(result.perturbations), figures={"loss_ratio": result.loss_ratio})
-    worst = _worst(balances)
+    worst = _worst(balances, result.lost_frames)
     if worst is not None and worst.frames * 2 >= result.lost_frames:
         if worst.place == RECEIVER:
             text = f"the receiving port lost {worst.frames} of {result.lost_frames} frames itself: {worst.reason}"
@@ -181,7 +189,7 @@ def _hop(result: LoadResult, worst: Drop, cpus: Sequence[CpuUse], threads: Seque
         f"{worst.frames} of {result.lost_frames} lost frames were dropped at {worst.place} ({worst.reason})"
     )
     figures = {"dropped_frames": float(worst.frames), "lost_frames": float(result.lost_frames)}
-    guest = _busy_guest(worst, lost, figures, cpus, threads)
+    guest = _guest(result, worst, lost, figures, cpus, threads)
     if guest is not None:
         return guest
     thread = next((one for one in threads if one.place == worst.place and one.role != "generator"), None)
@@ -216,22 +224,67 @@ def _hop(result: LoadResult, worst: Drop, cpus: Sequence[CpuUse], threads: Seque
     return Verdict(Limit.HOP, lost, worst.place, figures)
 
 
-def _busy_guest(
-    worst: Drop, lost: str, figures: dict[str, float], cpus: Sequence[CpuUse], threads: Sequence[Thread]
+def _guest(
+    result: LoadResult,
+    worst: Drop,
+    lost: str,
+    figures: dict[str, float],
+    cpus: Sequence[CpuUse],
+    threads: Sequence[Thread],
 ) -> Verdict | None:
-    """Return the verdict where frames were lost at a guest one of whose threads on the parent had no time left."""
+    """Return the verdict where frames were lost at a guest whose threads on the parent had, or got, no time left."""
     machine = worst.place.partition(" ")[0].partition(".")[0]
     own = [one for one in threads if one.role == GUEST and one.place == machine]
     busiest = max(own, key=lambda one: one.busy_ratio, default=None)
-    if busiest is None or busiest.busy_ratio < BUSY_RATIO:
+    if busiest is None or not _may_be_overrun(worst.reason):
         return None
-    idle = sum(1 - cpu.busy_ratio for cpu in cpus) / len(cpus) if cpus else 0.0
+    figures = {**figures, "thread_busy_ratio": busiest.busy_ratio}
+    if busiest.busy_ratio >= BUSY_RATIO:
+        idle = sum(1 - cpu.busy_ratio for cpu in cpus) / len(cpus) if cpus else 0.0
+        text = (
+            f"thread {busiest.name} of {machine} ran {busiest.busy_ratio:.0%} of the time, on CPU {busiest.cpu}, "
+            f"while the host's CPUs were {idle:.0%} idle; {lost}"
+        )
+        return Verdict(Limit.THREAD, text, worst.place, {**figures, "idle_ratio": idle})
+    if busiest.busy_ratio < STOPPED_RATIO:
+        text = f"{lost}; no thread of {machine} ran meanwhile: is its hypervisor stopped?"
+        return Verdict(Limit.HOP, text, worst.place, figures)
+    if not result.forwarded_frames:
+        return None  # a slow guest passes some on: one that passes none is not set up to
+    return _starved_guest(worst, lost, figures, cpus, threads, busiest)
+
+
+def _starved_guest(
+    worst: Drop,
+    lost: str,
+    figures: dict[str, float],
+    cpus: Sequence[CpuUse],
+    threads: Sequence[Thread],
+    busiest: Thread,
+) -> Verdict | None:
+    """Return the verdict where the CPU of a guest's busiest thread was busy with other work; None: it was not."""
+    cpu = next((one for one in cpus if one.cpu == busiest.cpu), None)
+    if cpu is None or cpu.busy_ratio < BUSY_RATIO or busiest.wait_ratio < WAITING_RATIO:
+        return None
+    if not worst.reason.startswith((RING_FULL, UNREAD, BETWEEN)):
+        return None  # what is lost inside the guest is lost while it runs
+    beside = [one for one in threads if one.cpu == cpu.cpu and one is not busiest and one.busy_ratio > 0.02]
+    names = ", ".join(f"{one.name} {one.busy_ratio:.0%}" for one in beside)
+    known = busiest.busy_ratio + sum(one.busy_ratio for one in beside)
+    others = f"beside {names}" if names else "beside"
+    if known < BEYOND_RATIO * cpu.busy_ratio:
+        others += f"{' and' if names else ''} {max(0.0, cpu.busy_ratio - known):.0%} of work that is not of this trial"
     text = (
-        f"thread {busiest.name} of {machine} ran {busiest.busy_ratio:.0%} of the time, on CPU {busiest.cpu}, "
-        f"while the host's CPUs were {idle:.0%} idle; {lost}"
+        f"CPU {cpu.cpu} was {cpu.busy_ratio:.0%} busy, {busiest.name} of {busiest.place} having "
+        f"{busiest.busy_ratio:.0%} of it, and waiting for it {busiest.wait_ratio:.0%} of the time, {others}; {lost}"
     )
-    figures = {**figures, "thread_busy_ratio": busiest.busy_ratio, "idle_ratio": idle}
-    return Verdict(Limit.THREAD, text, worst.place, figures)
+    figures = {**figures, "cpu_busy_ratio": cpu.busy_ratio, "thread_wait_ratio": busiest.wait_ratio}
+    return Verdict(Limit.CPU, text, worst.place, figures)
+
+
+def _may_be_overrun(reason: str) -> bool:
+    """Tell whether frames are lost for this reason where a guest has no time for them; others are decisions."""
+    return reason.startswith((*OVERRUNS, QDISC, UNREAD, BETWEEN))
 
 
 def _far_end(thread: Thread, lost: str, figures: dict[str, float]) -> Verdict:
@@ -240,8 +293,11 @@ def _far_end(thread: Thread, lost: str, figures: dict[str, float]) -> Verdict:
     return Verdict(Limit.RECEIVER, f"{lost}, which is where they are received", thread.place, figures)
 
 
-def _worst(balances: Sequence[Balance]) -> Drop | None:
-    """Return the place and reason with most drops over all directions."""
+def _worst(balances: Sequence[Balance], lost_frames: int) -> Drop | None:
+    """Return the place and reason with most drops over all directions.
+
+    Where no reason has half of them, those of a place are told of together.
+    """
     sums: dict[tuple[str, str], int] = {}
     for balance in balances:
         for drop in balance.drops:
@@ -249,7 +305,14 @@ def _worst(balances: Sequence[Balance]) -> Drop | None:
     if not sums:
         return None
     (place, reason), frames = max(sums.items(), key=lambda item: item[1])
-    return Drop(place, reason, frames)
+    if frames * 2 >= lost_frames:
+        return Drop(place, reason, frames)
+    places: dict[str, int] = {}
+    for (at, _), several in sums.items():
+        places[at] = places.get(at, 0) + several
+    place = max(places, key=lambda at: places[at])
+    reasons = sorted((reason for at, reason in sums if at == place), key=lambda one: -sums[place, one])
+    return Drop(place, ", ".join(f"{reason} {sums[place, reason]}" for reason in reasons), places[place])
 
 
 def _unexplained(result: LoadResult, balances: Sequence[Balance]) -> Verdict:

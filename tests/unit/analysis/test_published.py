@@ -56,6 +56,29 @@ def test_a_figure_that_the_run_lacks_is_told() -> None:
     assert [each.cell for each in found.without] == [{"nic": "vmxnet3"}]
 
 
+def test_where_no_cell_is_alike_the_nearest_stand_beside_the_published_means_and_differences_are_told() -> (
+    None
+):
+    """Host queues 1+1 and 8+8 were published, the run has none: rows have both labels, ratios those of equal cards."""
+    records, plan = run_of_two_cards()
+    head = "measure,nic,queues,metric,statistic,value,unit\n"
+    lines = [
+        f"rate,{nic},{queues},forwarded_fps,{statistic},{fps},frame/s\n"
+        for nic, fps in (("e1000", 20_000), ("virtio", 50_000))
+        for queues in ("1+1", "8+8")
+        for statistic in ("mean", "max")
+    ]
+    figures = parse_published(head + "".join(lines), "x.csv")
+    found = lay_beside(figures, "x.csv", "run", plan, analyse(records, plan))
+    assert [(each.factor, each.published, each.measured) for each in found.apart] == [
+        ("queues", ("1+1", "8+8"), ()),
+    ]  # fmt: skip
+    assert len(found.rows) == 8
+    assert {row.statistic for row in found.rows} == {"mean"}
+    assert found.rows[-1].cell == {"nic": "virtio", "direction": "both-ways", "queues": "8+8 | -"}
+    assert (found.rows[-1].published_ratio, found.rows[-1].measured_ratio) == (2.5, 4.0)
+
+
 def test_a_run_without_any_counterpart_is_refused() -> None:
     """The message names the first figure."""
     records, plan = run_of_two_cards()

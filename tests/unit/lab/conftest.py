@@ -5,9 +5,13 @@ from collections.abc import Callable, Mapping
 import pytest
 from pydantic import TypeAdapter
 
-from iolab.experiment.experiment import Lab
+from iolab.experiment.experiment import Lab, Setup
 from iolab.experiment.links import Link
 from iolab.experiment.machines import Machine
+from iolab.lab.joining import joining_needs
+from iolab.lab.lacking import Need, NeedKind
+from iolab.lab.needs import check_ways, link_needs, machine_needs, measure_needs, volume_need
+from iolab.lab.topology import make_topology
 
 MakeLab = Callable[[Mapping[str, object], Mapping[str, object]], Lab]
 
@@ -30,3 +34,27 @@ def make_lab() -> MakeLab:
         )
 
     return make
+
+
+def needs(setup: Setup) -> tuple[Need, ...]:
+    """Return everything that a lab and its measures need, each once, as planning puts it together from its parts.
+
+    Raises:
+        InputError: the parts do not fit together (names, addresses, no way between two machines).
+    """
+    found: list[Need] = []
+    for name, machine in setup.lab.machines.items():
+        found += machine_needs(name, machine)
+    for name, link in setup.lab.links.items():
+        found += link_needs(name, link)
+    for name in setup.lab.volumes:
+        found.append(volume_need(name))
+    whole = not any(need.kind is NeedKind.BUILT for need in found)
+    if whole:
+        found += joining_needs(setup.lab)
+    topology = make_topology(setup.lab) if whole else None
+    for name, measure in setup.measures.items():
+        found += measure_needs(name, measure)
+        if topology is not None:
+            check_ways(measure, setup.lab, topology)
+    return tuple(dict.fromkeys(found))

@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import pytest
+from tests.unit.lab.conftest import needs
 
 from iolab.experiment.experiment import Lab, Setup
 from iolab.lab.compose import compose
 from iolab.lab.difference import difference
 from iolab.lab.facts import Facts, InterfaceFact
 from iolab.lab.lacking import lacking_of
-from iolab.lab.needs import needs
 from iolab.lab.resources import Resource, Run, filled
 from iolab.lab.shown import HasAddress
 

@@ -12,6 +12,7 @@ from iolab.experiment.measures import Latency
 from iolab.lab.compose import compose
 from iolab.lab.difference import Change, dependents, difference
 from iolab.lab.guest import Guest, MacvtapBackend, TapBackend
+from iolab.lab.needs import check_ways
 from iolab.lab.placement import place, ways
 from iolab.lab.resources import PinGuest, Resource, Run, StartGuest, guests
 from iolab.lab.topology import make_topology
@@ -334,3 +335,33 @@ def test_any_lab_with_guests_is_ordered_and_every_guest_starts_before_its_inside
         done[resource.key] = above | set(guests(resource))
     assert len(done) == len(resources)
     assert compose(lab, cpus=4) == resources
+
+
+def test_pairs_are_sent_between_at_the_same_time_through_guests_of_their_own(make_lab: MakeLab) -> None:
+    """Two guests side by side: each pair has its ways, all from one kernel, each end with a CPU of its own."""
+    lab = side_by_side(make_lab)
+    measure = Latency.model_validate(SIDE_BY_SIDE | {"direction": "both-ways"})
+    found = ways(lab, make_topology(lab), measure)
+    assert [way.name for way in found] == ["t.p0->t.p1", "t.p1->t.p0", "t.p2->t.p3", "t.p3->t.p2"]
+    assert {hop.partition(".")[0] for hop in found[2].arrivals[:-1]} == {"dut2"}
+    check_ways(measure, lab, make_topology(lab))
+    assert len(set(place(found, 12).senders.values())) == 4
+
+
+def test_pairs_do_not_share_a_port(make_lab: MakeLab) -> None:
+    """What arrives at a port could not be told apart."""
+    lab = side_by_side(make_lab)
+    measure = Latency.model_validate(SIDE_BY_SIDE | {"pairs": [{"from": "t.p2", "to": "t.p1"}]})
+    with pytest.raises(InputError):
+        ways(lab, make_topology(lab), measure)
+
+
+def side_by_side(make_lab: MakeLab) -> Lab:
+    """Return a tester with two guests that bridge between two of its ports each."""
+    bridge = vm(forward="bridge")
+    links = {f"l{n}": [f"t.p{n}", f"dut{1 + n // 2}.eth{n % 2}"] for n in range(4)}
+    return make_lab({"t": "none", "dut1": bridge, "dut2": bridge}, links)
+
+
+SIDE_BY_SIDE = {"kind": "latency", "from": "t.p0", "to": "t.p1", "rate": "10kpps",
+                "pairs": [{"from": "t.p2", "to": "t.p3"}]}  # fmt: skip

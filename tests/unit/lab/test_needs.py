@@ -6,6 +6,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
+from tests.unit.lab.conftest import needs
 
 from iolab.errors import AgentError, InputError
 from iolab.experiment.experiment import Lab, Setup
@@ -13,7 +14,6 @@ from iolab.experiment.measures import DiskMeasure, Latency, Stream
 from iolab.lab.cost import expensive, start_ns
 from iolab.lab.facts import Facts, ImageFact, decode_facts
 from iolab.lab.lacking import lacking_of
-from iolab.lab.needs import needs
 
 MakeLab = Callable[[Mapping[str, object], Mapping[str, object]], Lab]
 CONTRACT = Path(__file__).parents[3] / "contract" / "agent-v1.md"
@@ -83,11 +83,6 @@ def test_a_missing_program_is_told_with_its_package(reason: Callable[..., str | 
 @pytest.mark.parametrize(
     ("machine", "link", "what"),
     [
-        (
-            {"kind": "vm", "host": {"queues": 2}},
-            {},
-            "host (receive queues and interrupts of the parent's card)",
-        ),
         ("none", {"wire": {"delay": "10ms"}}, "wire (the path emulator) (link x)"),
         (
             "none",

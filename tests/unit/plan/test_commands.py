@@ -4,6 +4,7 @@ import json
 from itertools import pairwise
 from pathlib import Path
 
+from iolab.experiment import parse
 from iolab.experiment.experiment import Experiment
 from iolab.lab.facts import Facts
 from iolab.lab.resources import Command
@@ -87,3 +88,28 @@ def test_the_json_form_has_exactly_the_documented_fields(experiment: Experiment,
         assert f"`{field}`" in page
     assert len(document["steps"]) == 18
     assert [one["step"] for one in document["commands"]] == [*(one["key"] for one in document["steps"]), None]
+
+
+def test_a_device_with_a_thread_shows_where_that_runs(facts: Facts) -> None:
+    """CPU and priority of a delay's thread; an XDP program has none."""
+    text = """
+lab:
+  machines: {tester: {kind: netns}, dut: {kind: netns, forward: xdp, device: DEVICE}}
+  links: {west: {ends: [tester.p0, dut.eth0]}, east: {ends: [tester.p1, dut.eth1]}}
+measure:
+  it: {kind: latency, rate: 1kpps, from: tester.p0, to: tester.p1}
+"""
+    shown = {
+        device: [
+            one.argv
+            for one in every(parse(text.replace("DEVICE", device), "t"), facts)[0].done
+            if one.argv[:3] == ("iolab-agent", "device.start", "eth0")
+        ]
+        for device in ("{delay: 1ms}", "{rate: 1000, burst: 8}")
+    }
+    ((*_, kind, delay, cpu, priority),) = shown["{delay: 1ms}"]
+    assert (kind, delay) == ("kind=delay", "delay_ns=1000000")
+    assert cpu.startswith("cpu=")
+    assert priority.startswith("priority=")
+    ((*_, last),) = shown["{rate: 1000, burst: 8}"]
+    assert last == "burst_frames=8"

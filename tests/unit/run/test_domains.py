@@ -9,9 +9,10 @@ from tests.unit.run.fake_guests import Line, guest
 from iolab.agent.client import Agent, AgentLost
 from iolab.agent.fake import FakeAgent, FakeHost, Outcome
 from iolab.agent.transport import Transport
+from iolab.errors import LabError
 from iolab.lab.guest import Guest
 from iolab.lab.resources import PinGuest
-from iolab.run.agents import Agents, LabError
+from iolab.run.agents import Agents
 from iolab.run.guests import Guests
 
 PATIENCE_S = 10.0

@@ -1,5 +1,7 @@
 """Threads of guests: found among a parent's, named the same in every run, and named by verdicts when they limit."""
 
+from dataclasses import replace
+
 from iolab.agent.messages import Observation, Reading, ThreadTimes
 from iolab.trial.balance import Balance, Drop
 from iolab.trial.guest_use import guest_threads
@@ -70,3 +72,41 @@ def test_loss_at_a_guest_with_time_left_is_told_of_the_place_alone() -> None:
     result, balance = lossy()
     verdict = judge(result, 0.0001, [balance], [], threads(vcpu=0.6, vhost=0.5))
     assert (verdict.limit, verdict.place) == (Limit.HOP, "dut.eth0")
+
+
+def test_loss_at_a_guest_whose_cpu_others_took_names_the_cpu_and_who_took_it() -> None:
+    """What the trial's own threads did not use is told to be somebody else's."""
+    result, balance = lossy()
+    cpus = [CpuUse(0, 0.1, 0.0, 0.0), CpuUse(1, 1.0, 0.0, 0.0)]
+    waiting = [
+        replace(one, wait_ratio=0.7 if one.name == "vCPU 0" else 0.0) for one in threads(vcpu=0.2, main=0.1)
+    ]
+    verdict = judge(result, 0.0001, [balance], cpus, waiting)
+    assert (verdict.limit, verdict.place) == (Limit.CPU, "dut.eth0")
+    assert "CPU 1 was 100% busy, vCPU 0 of dut having 20% of it, and waiting for it 70%" in verdict.text
+    assert "beside hypervisor 10% and 70% of work that is not of this trial" in verdict.text
+
+
+def test_a_guest_that_did_not_wait_for_its_cpu_does_not_blame_it() -> None:
+    """A guest that is stopped, or whose card is down, leaves the CPU to others of its own accord."""
+    result, balance = lossy()
+    cpus = [CpuUse(1, 1.0, 0.0, 0.0)]
+    assert judge(result, 0.0001, [balance], cpus, threads(vcpu=0.2)).limit is Limit.HOP
+
+
+def test_what_is_lost_inside_a_guest_is_not_told_of_the_cpu_that_others_took() -> None:
+    """A rule, a shaper or a short backlog of the guest drops frames while it runs."""
+    result, balance = lossy()
+    cpus = [CpuUse(0, 0.1, 0.0, 0.0), CpuUse(1, 1.0, 0.0, 0.0)]
+    for reason in ("qdisc", "backlog", "not passed on to dut.eth1"):
+        inside = replace(balance, drops=(Drop("dut.eth1", reason, 100),))
+        waiting = [replace(one, wait_ratio=0.7) for one in threads(vcpu=0.2)]
+        assert judge(result, 0.0001, [inside], cpus, waiting).limit is Limit.HOP
+
+
+def test_loss_at_a_guest_of_which_nothing_ran_says_so() -> None:
+    """A stopped hypervisor uses no time at all."""
+    result, balance = lossy()
+    verdict = judge(result, 0.0001, [balance], [], threads())
+    assert (verdict.limit, verdict.place) == (Limit.HOP, "dut.eth0")
+    assert "no thread of dut ran" in verdict.text

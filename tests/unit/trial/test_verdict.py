@@ -102,6 +102,29 @@ def test_what_the_sender_was_refused_was_lost_in_the_devices_ring() -> None:
     assert found.drops == (Drop("dut.eth0", "ring full", 100),)
 
 
+def test_what_a_guest_never_got_is_named_where_it_stayed() -> None:
+    """Of 1000 frames 700 were read from the tap, 650 reached the guest's card, 600 left it, 590 arrived."""
+    ports = {ref: replace(port, kernel="dut" if "dut" in ref else "") for ref, port in PORTS.items()}
+    whole = snapshot(
+        {
+            "tester.p0": {"tx_packets": 700},
+            "dut.eth0": {"rx_packets": 650},
+            "dut.eth1": {"tx_packets": 600, "tx_dropped": 50},
+        }
+    )
+    before, after = (Snapshot(one.reading, {}, {"dut": one.reading}) for one in (snapshot(), whole))
+    received = replace(RECEIVED, received_frames=590)
+    ran = TrafficRan(begin_ns=0, end_ns=1, senders=(SENT,), receivers=(received,))
+    (found,) = balances([WAY], ports, ran, before, after)
+    assert found.drops == (
+        Drop("tester.p1", "ring full", 50),
+        Drop("dut.eth0", "never read from the queue of tester.p0", 300),
+        Drop("dut.eth0", "lost between tester.p0 and dut.eth0", 50),
+        Drop("dut.eth1", "lost between dut.eth1 and tester.p1", 10),
+    )
+    assert found.unexplained_frames == 0
+
+
 def test_a_loss_that_two_counters_tell_is_named_once() -> None:
     """veth counts a frame that an XDP program could not pass on at both of its ends."""
     found = sheet(
@@ -208,6 +231,11 @@ def test_frames_due_while_the_host_held_the_sender_up_are_not_the_generators_fau
     assert due_frames(held) == 900
     assert due_frames(replace(SENT, offered_frames=880)) == 1000
     assert due_frames(replace(SENT, offered_frames=880, stalls=(stall(100_000_000, "no_room"),))) == 1000
+
+
+def test_a_schedule_that_the_host_held_up_for_long_was_no_load_of_its_rate() -> None:
+    """Of 600 ms that were lost of a second a fifth is excused: 400 frames are not 1000 in a second."""
+    assert due_frames(replace(SENT, offered_frames=400, stalls=(stall(600_000_000),))) == 800
 
 
 def result(lost: int = 100, unsent: int = 0, perturbed: tuple[str, ...] = ()) -> LoadResult:

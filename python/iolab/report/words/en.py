@@ -241,6 +241,9 @@ EN = Words(
         statistics={"mean": "mean", "min": "min", "max": "max", "median": "median"},
         times="{ratio} ×",
         without="Published figures without a counterpart in this run: {count} ({cells}).",
+        apart="No cell of this run is as the published ones. Rows show the nearest, published | this run; they differ"
+        " in {factors}. Give the run these labels to compare like with like.",
+        apart_factor="{factor} (published: {published}; this run: {run})",
         caution="Published figures are of other hosts and times: compare how levels relate, and orders, not rates.",
     ),
     packets=PACKETS,
@@ -319,6 +322,7 @@ EN = Words(
         "accelerator": "accelerator",
         "af_xdp": "AF_XDP",
         "af_packet": "AF_PACKET",
+        "bpf_live": "BPF live frames",
         "generator_fps": "generator, by frame size",
         "receiver_fps": "receiver without losing any itself",
         "pacing_error_ratio": "pacing: error of the mean rate",

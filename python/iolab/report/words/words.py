@@ -292,6 +292,10 @@ class PublishedWords:
     """{ratio}"""
     without: str
     """{count} {cells}: the first few of them."""
+    apart: str
+    """{factors}: each with `apart_factor`."""
+    apart_factor: str
+    """{factor} {published} {run}"""
     caution: str
 
 

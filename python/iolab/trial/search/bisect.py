@@ -64,13 +64,16 @@ class Bisect:
 
     def conclude(self, results: Sequence[LoadResult]) -> Found:
         """Return the bounds so far: of all searches together the highest that passed in each, and the spread."""
-        brackets = self._walk(settle(results, self.goal).readings)
+        ledger = settle(results, self.goal)
+        brackets = self._walk(ledger.readings)
         done = [bracket for bracket in brackets if bracket.next_fps is None]
         shown = done or brackets
         lowers = [bracket.lower_fps for bracket in shown if bracket.lower_fps is not None]
         uppers = [bracket.upper_fps for bracket in shown if bracket.upper_fps is not None]
         rates = tuple(bracket.lower_fps or 0.0 for bracket in done)
-        lower, upper = min(lowers, default=None), max(uppers, default=None)
+        # One search that nothing stopped knows no upper bound, and the mean of all may be above that of the others.
+        lower = min(lowers, default=None)
+        upper = max(uppers) if uppers and len(uppers) == len(shown) else None
         rate = statistics.mean(rates) if rates else lower
         following = self.propose(results)
         stop = (
@@ -86,10 +89,11 @@ class Bisect:
             robust_fps=rate or None,
             interval_fps=self._interval(rates, lower, upper),
             method="t-of-searches" if len(rates) > 1 else "bracket",
-            strict_fps=strict_fps(results, self.goal),
+            strict_fps=strict_fps(results, self.goal, rate, lower),
             searches_fps=rates,
             trials=len(results),
             perturbed_trials=sum(result.perturbed for result in results),
+            disturbed_loads=ledger.disturbed,
             spent_ns=spent_ns(results),
             reason=stop.reason,
             text=stop.text,

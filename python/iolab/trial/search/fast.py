@@ -60,9 +60,10 @@ class Fast:
             robust_fps=rate,
             interval_fps=interval,
             method=method,
-            strict_fps=strict_fps(results, self.goal),
+            strict_fps=strict_fps(results, self.goal, rate, view.lower_fps),
             trials=len(results),
             perturbed_trials=sum(result.perturbed for result in results),
+            disturbed_loads=ledger.disturbed,
             spent_ns=spent_ns(results),
             reason=stop.reason,
             text=stop.text,
@@ -86,8 +87,13 @@ class Fast:
             return lower, None, "limit"
         if view.capacity is not None and not view.contradicted:
             capacity = view.capacity
-            interval = load_of(capacity.low_fps, self.goal), load_of(capacity.high_fps, self.goal)
-            return load_of(capacity.median_fps, self.goal), interval, "capacity-posterior"
+            low, median, high = (
+                load_of(fps, self.goal) for fps in (capacity.low_fps, capacity.median_fps, capacity.high_fps)
+            )
+            # Between the decided loads, or there by less than the width; farther off the posterior explains nothing.
+            rate = min(max(median, lower or 0.0), upper or math.inf)
+            if abs(rate - median) <= self.goal.relative_width * median:
+                return rate, (min(low, rate), max(high, rate)), "capacity-posterior"
         if lower is not None and upper is not None:
             return math.sqrt(lower * upper), (lower, upper), "bracket"
         return lower, None, "bracket"

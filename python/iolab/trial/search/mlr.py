@@ -100,7 +100,8 @@ class Mlr:
 
     def conclude(self, results: Sequence[LoadResult]) -> Found:
         """Return the library's relevant bounds; partial ones when it gave up or was broken off."""
-        state = self._replay(settle(results, self.goal))
+        ledger = settle(results, self.goal)
+        state = self._replay(ledger)
         stop: LoadTrial | Stop = state.following
         if isinstance(stop, LoadTrial):
             unfinished = Stop(StopReason.UNFINISHED, "more trials are wanted")
@@ -108,18 +109,20 @@ class Mlr:
         if stop.reason is StopReason.NARROW and self._limited(results, state.upper_fps):
             stop = Stop(StopReason.GENERATOR, "the generator could not send the load of the upper bound")
         lower, upper = state.coarse_lower_fps, state.coarse_upper_fps
+        rate = lower if state.conditional_fps is None else state.conditional_fps
         final = (lower, upper) == (state.lower_fps, state.upper_fps)
         return Found(
             lower_fps=lower,
             upper_fps=upper,
             lower_trials=places_at(results, lower),
             upper_trials=places_at(results, upper),
-            robust_fps=lower if state.conditional_fps is None else state.conditional_fps,
+            robust_fps=rate,
             interval_fps=None if lower is None or upper is None else (lower, upper),
             method="mlrsearch-bounds" if final else "mlrsearch-coarse-bounds",
-            strict_fps=strict_fps(results, self.goal),
+            strict_fps=strict_fps(results, self.goal, rate, lower),
             trials=len(results),
             perturbed_trials=sum(result.perturbed for result in results),
+            disturbed_loads=ledger.disturbed,
             spent_ns=spent_ns(results),
             reason=stop.reason,
             text=stop.text,

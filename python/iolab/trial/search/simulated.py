@@ -33,6 +33,8 @@ class Device:
     """Length of a stall [ns]."""
     detected_ratio: float = 0.95
     """Share of stalls that the stall log shows."""
+    sender_stalls_ratio: float = 0.0
+    """Share of stalls that hold up the generator: frames are not sent; the others hold up the device."""
     generator_fps: float = 1.488e6
     """The most that can be sent [frames/s]."""
     overhead_ns: int = 50_000_000
@@ -70,14 +72,17 @@ class Bench:
         offered = min(intended, round(device.generator_fps * seconds))
         capacity = device.capacity_fps * (1 + device.noise_ratio * self.chance.gauss())
         capacity *= 1 + device.drift_ratio_per_s * self.age_ns / NS_PER_S
-        passed = min(offered, self.served(offered, capacity, seconds))
-        stalls = self.draw_count(device.stalls_per_s * seconds)
+        of_sender = self.draw_count(device.sender_stalls_ratio * device.stalls_per_s * seconds)
+        sent_s = max(1e-3, seconds - of_sender * device.stall_ns / NS_PER_S)
+        offered = round(offered * sent_s / seconds)
+        passed = min(offered, self.served(offered, capacity, sent_s))
+        stalls = self.draw_count((1 - device.sender_stalls_ratio) * device.stalls_per_s * seconds)
         if stalls:
-            # While the host stands still frames come in at the offered rate and overflow the queue.
-            at_once = offered / seconds * device.stall_ns / NS_PER_S
+            # While the device stands still frames come in at the offered rate and overflow the queue.
+            at_once = offered / sent_s * device.stall_ns / NS_PER_S
             passed = max(0, passed - stalls * max(0, round(at_once) - device.queue_frames))
-        passed -= self.draw_count(passed * self.early_loss(offered / seconds, capacity))
-        noticed = stalls and any(self.chance.random() < device.detected_ratio for _ in range(stalls))
+        passed -= self.draw_count(passed * self.early_loss(offered / sent_s, capacity))
+        noticed = sum(self.chance.random() < device.detected_ratio for _ in range(stalls + of_sender))
         self.age_ns += trial.duration_ns + device.overhead_ns
         return LoadResult(
             intended_fps=trial.intended_fps,
@@ -85,8 +90,9 @@ class Bench:
             intended_frames=intended,
             offered_frames=offered,
             forwarded_frames=max(0, passed),
-            perturbations=(f"{stalls} stalls of {device.stall_ns} ns",) if noticed else (),
+            perturbations=(f"{noticed} stalls of {device.stall_ns} ns",) if noticed else (),
             overhead_ns=device.overhead_ns,
+            held_ns=noticed * device.stall_ns,
         )
 
     def served(self, offered: int, capacity_fps: float, seconds: float) -> int:

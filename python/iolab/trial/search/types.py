@@ -41,6 +41,8 @@ class LoadResult:
     """What disturbed the host meanwhile, from the stall log; nothing: a calm trial."""
     overhead_ns: int = 0
     """Time that the trial took beyond its duration [ns]."""
+    held_ns: int = 0
+    """For how long the stall log shows threads of the instrument held up, added up, short stalls included [ns]."""
 
     @property
     def perturbed(self) -> bool:
@@ -173,13 +175,16 @@ class Found:
     method: str
     """How `robust_fps` and `interval_fps` came about; a name of docs/method/search.md."""
     strict_fps: float | None
-    """Highest load up to which every single trial, perturbed ones included, met the goal [frames/s]."""
+    """Highest load up to which every single trial, perturbed ones included, met the goal [frames/s]; never above both
+    the rate and the lower bound."""
     searches_fps: tuple[float, ...] = ()
     """The rate by each whole search, when the strategy runs several [frames/s]."""
     trials: int
     """Trials that were run."""
     perturbed_trials: int
     """Trials among them that were perturbed."""
+    disturbed_loads: int = 0
+    """Loads whose trial was disturbed in every re-run as well: what the host explains of the loss did not count."""
     spent_ns: int
     """Time of all trials, overhead included [ns]."""
     reason: StopReason
