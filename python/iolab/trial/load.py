@@ -24,10 +24,10 @@ from iolab.trial.measured import TrialFailed
 from iolab.trial.packets import SET, open_params, run_params
 from iolab.trial.search.types import LoadResult, LoadTrial
 from iolab.trial.site import Ceilings, Site
-from iolab.trial.use import cpu_uses, steal_ns, thread_uses, threads_argv, threads_read
+from iolab.trial.use import cpu_uses, steal_ns, thread_uses, threads_read
 from iolab.trial.verdict import CpuUse, Thread, Verdict, held_up_ns, judge, perturbations
 
-SAMPLERS = ("cpu", "softnet", "interfaces", "qdiscs", "drops")
+SAMPLERS = ("cpu", "softnet", "interfaces", "qdiscs", "drops", "threads")
 PATIENCE_S = 10.0
 NS_PER_S = 1_000_000_000
 
@@ -141,9 +141,9 @@ class LoadBench:
             guests=bool(self.site.guests),
         )
         try:
-            before, threads_before = self._count()
+            before = self._count()
             ran = run_traffic(self.site.agent, params)
-            after, threads_after = self._count()
+            after = self._count()
         except Refused as error:
             raise TrialFailed(f"sending at {trial.intended_fps:.0f} frames/s: {error}") from error
         if any(not receiver.drained for receiver in ran.receivers):
@@ -151,7 +151,9 @@ class LoadBench:
                 f"sending at {trial.intended_fps:.0f} frames/s: frames still arrived seconds after the last was sent; "
                 "is something else sending on this link?"
             )
-        uses = thread_uses(self.site, self.directions, ran, threads_before, threads_after)
+        uses = thread_uses(
+            self.site, self.directions, ran, threads_read(before.reading), threads_read(after.reading)
+        )
         uses += self._guest_uses(ran, before, after)
         return self._record(trial, purpose, share_ratio, ran, before, after, uses)
 
@@ -209,22 +211,20 @@ class LoadBench:
         size = int(mean_bytes(sizes_of(self.measure)))
         return self.site.calibration.ceilings(send.name, receive.name, size)
 
-    def _count(self) -> tuple[Snapshot, Mapping[int, int]]:
-        """Read every counter; return them, and the time that each thread has run [ns] by process id."""
+    def _count(self) -> Snapshot:
+        """Read every counter."""
         agent = self.site.agent
         own = self._own_kernel()
         netns = list(dict.fromkeys(port.netns for port in self._places.values() if port.kernel == own))
         running = [ref for ref in self._places if self._is_device(ref)]
-        argv = threads_argv(self.site.threads.values())
-        asked = agent.begin("command.run", {"argv": list(argv)})
         devices = {ref: agent.begin("device.read", {"id": device_id(ref)}) for ref in running}
-        reading = agent.read_samples(netns, (*SAMPLERS, "threads") if self.site.guests else SAMPLERS)
+        reading = agent.read_samples(netns, SAMPLERS)
         elsewhere = self._elsewhere()
         counts = {
             ref: decode(DeviceCounts, pending.result(PATIENCE_S), "device.read result")
             for ref, pending in devices.items()
         }
-        return Snapshot(reading, counts, elsewhere), threads_read(asked.result(PATIENCE_S)["stdout"])
+        return Snapshot(reading, counts, elsewhere)
 
     def _elsewhere(self) -> dict[str, Reading]:
         """Read the counters of the other kernels on the way, and of those on which its guests run."""
@@ -234,7 +234,7 @@ class LoadBench:
             if port.netns not in own:
                 own.append(port.netns)
         return {
-            kernel: self.site.agents[kernel].read_samples(places, (*SAMPLERS, "threads"))
+            kernel: self.site.agents[kernel].read_samples(places, SAMPLERS)
             for kernel, places in netns.items()
             if kernel in self.site.agents and self.site.agents[kernel] is not self.site.agent
         }

@@ -1,28 +1,19 @@
 """What CPUs and threads did during a load trial, from readings before and after. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from iolab.agent.messages import CpuTimes, Reading
 from iolab.agent.traffic import ThreadUse, TrafficRan
 from iolab.lab.placement import Way
-from iolab.trial.site import ArrivalThread, Site
+from iolab.trial.site import Site
 from iolab.trial.verdict import CpuUse, Thread
 
 CLASSES = ("user_ns", "nice_ns", "system_ns", "irq_ns", "softirq_ns", "steal_ns", "idle_ns", "iowait_ns")
 
 
-def threads_argv(threads: Iterable[ArrivalThread]) -> tuple[str, ...]:
-    """Return the command that shows how long threads have run: one line each, "FILE:RUN_NS WAIT_NS SLICES"."""
-    return ("grep", "-H", "-s", ".", "/dev/null", *(f"/proc/{thread.pid}/schedstat" for thread in threads))
-
-
-def threads_read(text: str) -> dict[int, int]:
-    """Return the time that each thread has run [ns], by process id."""
-    found: dict[int, int] = {}
-    for line in text.splitlines():
-        path, _, values = line.partition(":")
-        found[int(path.split("/")[2])] = int(values.split()[0])
-    return found
+def threads_read(reading: Reading) -> dict[int, int]:
+    """Return the time that each thread has run [ns], by thread id."""
+    return {row.tid: row.run_ns for row in reading.threads()}
 
 
 def thread_uses(
