@@ -55,8 +55,8 @@ blocks: 3
 seed: 1
 """
 SSHD = """
-mkdir -p /run/sshd /root/.ssh && chmod 700 /root /root/.ssh
-printf '%s' "$1" >/root/.ssh/authorized_keys && printf '%s' "$2" >/run/sshd/key && chmod 600 /run/sshd/key
+mkdir -p /run/sshd && cd ~root && mkdir -p .ssh && chmod 700 . .ssh
+printf '%s' "$1" >.ssh/authorized_keys && printf '%s' "$2" >/run/sshd/key && chmod 600 /run/sshd/key
 for setting in 'HostKey /run/sshd/key' 'PermitRootLogin prohibit-password' 'UsePAM no' 'UseDNS no' \
   'SetEnv IOLAB_STATE_DIR=/run/other'; do echo "$setting"; done >/run/sshd/config
 mkdir -p -m 700 /run/other
