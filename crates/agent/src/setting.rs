@@ -7,7 +7,7 @@ use iolab_protocol::calls::{SettingRead, SettingWrite};
 use iolab_protocol::results::{SettingOriginal, SettingValue};
 use iolab_protocol::{ErrorObject, Undo};
 
-use crate::faults::{Answer, refused};
+use crate::faults::{refused, Answer};
 use crate::host::Host;
 use crate::netns;
 use crate::sync::lock;

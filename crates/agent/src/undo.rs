@@ -85,7 +85,11 @@ fn undo_write(path: &str, value: &str, netns: Option<&str>) -> Result<(), String
     }
     setting::write_value(path, netns, value).or_else(|error| {
         let errno = error.data.as_ref().and_then(|data| data.errno);
-        if is_without_effect(path, errno) { Ok(()) } else { Err(error.message) }
+        if is_without_effect(path, errno) {
+            Ok(())
+        } else {
+            Err(error.message)
+        }
     })
 }
 

@@ -9,7 +9,7 @@ mod common;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::{PATIENCE, eventually, is_root, netns_exists, netns_name, start_as_nobody, state_folder, Agent};
+use common::{eventually, is_root, netns_exists, netns_name, start_as_nobody, state_folder, Agent, PATIENCE};
 use nix::sys::signal::Signal;
 use serde_json::{json, Value};
 
