@@ -83,6 +83,14 @@ class Plan:
         pairs = zip(self.factors, step.levels, strict=True)
         return {factor.name: factor.labels[level] for factor, level in pairs if level >= 0}
 
+    def fixed(self) -> dict[str, str]:
+        """Return factor -> label of what is the same in every step that has the factor; empty where everything is."""
+        used = [{step.levels[index] for step in self.steps} - {-1} for index in range(len(self.factors))]
+        if all(len(levels) <= 1 for levels in used):
+            return {}
+        pairs = zip(self.factors, used, strict=True)
+        return {factor.name: factor.labels[min(levels)] for factor, levels in pairs if len(levels) == 1}
+
     def in_order(self, cells: Iterable[Mapping[str, str]]) -> list[Mapping[str, str]]:
         """Sort cells as the experiment file lists their levels: the last factor changes fastest."""
         places = [(each.name, {label: at for at, label in enumerate(each.labels)}) for each in self.factors]

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from iolab.analysis.types import Analysis
 from iolab.report import numbers, packets, sentences, tables, troubles
-from iolab.report.names import Names, names
+from iolab.report.names import Names, names_of
 from iolab.report.selection import leading
 from iolab.report.words import EN, Words
 from iolab.store.records import StoredRun
@@ -29,7 +29,7 @@ MOST_LOST = 10
 
 def terminal(run: StoredRun, analysis: Analysis, words: Words = EN) -> RenderableType:
     """Render state, summary, one table per measure, and a line per kind of trouble."""
-    named = names([factor.name for factor in run.plan.factors], words)
+    named = names_of(run.plan, words)
     trials = sentences.counted(run.trials)
     parts: list[RenderableType] = [Text(run.plan.title, style="bold")]
     parts.append(Text(sentences.state(run, trials, words), style="dim"))

@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from iolab.plan.types import Plan
 from iolab.report.words import Words
 
 _ABSTRACT = re.compile(r"none|on|off|yes|no|auto|default|[\d.,]+ *[A-Za-z/%]*")
@@ -22,6 +23,8 @@ class Names:
     """The language."""
     factors: Mapping[str, str]
     """Factor to what it is called."""
+    fixed: frozenset[str] = frozenset()
+    """Factors that have one level in the whole run: said once, and left out of cells' names."""
 
     def factor(self, name: str) -> str:
         """Name a factor."""
@@ -40,9 +43,10 @@ class Names:
         return label if speaks else self.words.level.format(factor=self.factor(factor), level=label)
 
     def cell(self, cell: Mapping[str, str], without: Collection[str] = ()) -> str:
-        """Name a cell by its levels."""
+        """Name a cell by those of its levels that tell it from others."""
+        left_out = {*without, *self.fixed}
         return self.words.comma.join(
-            self.level(factor, label) for factor, label in cell.items() if factor not in without
+            self.level(factor, label) for factor, label in cell.items() if factor not in left_out
         )
 
     def bare(self, cell: Mapping[str, str], factors: Iterable[str]) -> str:
@@ -77,14 +81,20 @@ class Names:
         return known.definition if known is not None else None
 
 
-def names(factors: Iterable[str], words: Words) -> Names:
+def names(factors: Iterable[str], words: Words, fixed: Iterable[str] = ()) -> Names:
     """Name every factor by the last part of its path, and by more of it where two would be called alike."""
     wanted = tuple(dict.fromkeys(factors))
+    same = frozenset(fixed)
     for parts in range(1, 6):
         found = {factor: _tail(factor, parts, words) for factor in wanted}
         if len(set(found.values())) == len(wanted):
-            return Names(words, found)
-    return Names(words, {factor: factor for factor in wanted})
+            return Names(words, found, same)
+    return Names(words, {factor: factor for factor in wanted}, same)
+
+
+def names_of(plan: Plan, words: Words) -> Names:
+    """Name the factors of a run."""
+    return names([factor.name for factor in plan.factors], words, plan.fixed())
 
 
 def _tail(factor: str, parts: int, words: Words) -> str:

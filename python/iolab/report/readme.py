@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from iolab.analysis.types import Analysis
 from iolab.report import environment, packets, sentences, tables, troubles
-from iolab.report.names import Names, names
+from iolab.report.names import Names, names_of
 from iolab.report.selection import leading
 from iolab.report.words import EN, Words
 from iolab.store.records import StoredRun
@@ -18,7 +18,7 @@ _LINE_BREAKS = re.compile(r"\s*[\r\n]+\s*")
 
 def text(run: StoredRun, analysis: Analysis, version: str, words: Words = EN) -> str:
     """Render a run as GitHub-flavoured Markdown."""
-    named = names([factor.name for factor in run.plan.factors], words)
+    named = names_of(run.plan, words)
     trials = sentences.counted(run.trials)
     blocks = [f"# {escape(run.plan.title)}", escape(sentences.state(run, trials, words))]
     blocks += [f"> {escape(line)}" for line in sentences.banners(run, trials, named)]

@@ -49,9 +49,14 @@ def banners(run: StoredRun, trials: Sequence[TrialRecord], names: Names) -> list
     """What a reader must know before any figure."""
     words = names.words
     late = words.state.joined_late.format(count=run.joined_late) if run.joined_late else None
-    return [
-        line for line in (progress(run, trials, words), functional(trials, names), late, *run.notes) if line
-    ]
+    said = (progress(run, trials, words), functional(trials, names), late, *run.notes, everywhere(run, names))
+    return [line for line in said if line]
+
+
+def everywhere(run: StoredRun, names: Names) -> str | None:
+    """Say which levels the whole run has; None where none is the same everywhere."""
+    levels = [names.level(factor, label) for factor, label in run.plan.fixed().items()]
+    return names.words.state.everywhere.format(levels=names.words.comma.join(levels)) if levels else None
 
 
 def _date(trials: Sequence[TrialRecord]) -> str:

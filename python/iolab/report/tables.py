@@ -124,8 +124,11 @@ class EffectTable:
 
 
 def columns(estimates: Sequence[Estimate], run: StoredRun) -> tuple[str, ...]:
-    """The factors that a table needs, in the plan's order, then any that the plan does not know."""
-    used = {factor for estimate in estimates for factor in estimate.cell}
+    """The factors that a table needs, in the plan's order, then any that the plan does not know.
+
+    What is the same in the whole run is said once, above all tables.
+    """
+    used = {factor for estimate in estimates for factor in estimate.cell}.difference(run.plan.fixed())
     planned = [factor.name for factor in run.plan.factors if factor.name in used]
     return (*planned, *sorted(used.difference(planned)))
 

@@ -56,3 +56,12 @@ def test_a_quick_run_needs_a_file_that_says_so_and_no_other_choice(experiment: E
         selection((), experiment, quick=True)
     with pytest.raises(InputError, match="one of them"):
         selection(["links.lan.mtu=1500"], experiment, quick=True)
+
+
+def test_what_is_the_same_in_every_step_is_told_apart(experiment: Experiment, facts: Facts) -> None:
+    """One MTU is left, two windows are; where everything is the same nothing stands out."""
+    one_mtu = make_plan(experiment, facts, only=({"links.lan.mtu": ("9000",)},))
+    assert one_mtu.fixed() == {"links.lan.mtu": "9000"}
+    one_cell = {"links.lan.mtu": ("9000",), "tcp.window": ("64K",), "machines.b.forward": ("none",)}
+    assert make_plan(experiment, facts, only=(one_cell,)).fixed() == {}
+    assert make_plan(experiment, facts).fixed() == {}

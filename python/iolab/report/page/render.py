@@ -13,7 +13,7 @@ from markupsafe import Markup
 from iolab.analysis.types import Analysis
 from iolab.experiment.experiment import Experiment
 from iolab.report import drawing, packets, panels, picture, sentences, tables
-from iolab.report.names import Names, names
+from iolab.report.names import Names, names_of
 from iolab.report.page import history
 from iolab.report.page.results import Result, results
 from iolab.report.words import EN, Words
@@ -30,7 +30,7 @@ _SNIPPET = "window.vegaEmbed = vegaEmbed;"
 
 def page(run: StoredRun, analysis: Analysis, experiment: Experiment, version: str, words: Words = EN) -> str:
     """Fill the template."""
-    named = names([factor.name for factor in run.plan.factors], words)
+    named = names_of(run.plan, words)
     trials = sentences.counted(run.trials)
     found = results(run, analysis, experiment, trials, named)
     lab = drawing.draw(picture.picture(experiment, named), named)

@@ -22,6 +22,7 @@ EN = Words(
         partial="Partial",
         line="{state} · trials: {ok} ok, {failed} failed, {invalid} invalid · blocks: {blocks} · {date} · {host}",
         progress="{done} of {planned} planned trials are recorded; the figures below are preliminary.",
+        everywhere="In every cell: {levels}.",
         joined_late=(
             "Trials that were added to blocks measured before, by `iolab extend`: {count}. They are compared with the"
             " earlier baseline of their block, not measured in turn with it: what changed on the host in between counts"

@@ -26,6 +26,8 @@ class StateWords:
     """{state} {ok} {failed} {invalid} {blocks} {date} {host}"""
     progress: str
     """{done} {planned}"""
+    everywhere: str
+    """{levels}"""
     joined_late: str
     """{count}: trials that `iolab extend` added to blocks measured before."""
     unknown_host: str
