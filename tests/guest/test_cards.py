@@ -102,7 +102,7 @@ def test_an_e1000_is_measured_when_it_has_settled(iolab: Iolab, tmp_path: Path) 
     """In the first seconds it holds frames for hundreds of milliseconds; the lab is not called ready before."""
     (trial,) = run(iolab, tmp_path, SETTLING)
     assert value(trial, "loss_ratio") < 0.01, "a busy host may cost a frame"
-    assert value(trial, "latency_p50_ns") < 20e6
+    assert value(trial, "latency_p50_ns") < 100e6
 
 
 @pytest.mark.perf
