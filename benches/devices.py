@@ -1,8 +1,9 @@
 """Reference devices of known capacity, loss and delay: the truth beside what iolab finds on real interfaces.
 
 Usage: python benches/devices.py [capacity|loss|delay ...]; all take about four minutes. Needs root and two CPUs.
-Capacity: a token bucket, by each search, with a goal of 1e-4 and a width of 0.4 %. The bucket holds 32 frames, and a
-trial forwards them beyond the rate: trials of bisect and mlr are so long that they are 0.2 % of it, fast knows of them.
+Capacity: a token bucket, by each search, with a goal of 1e-4 and a width of 0.4 %. The bucket holds what comes in 1 ms,
+32 frames at least, so that a sender that was late by less than that and caught up does not overflow it. A trial
+forwards these beyond the rate: trials of bisect and mlr are so long that they are 0.2 % of it, fast knows of them.
 On a host with other work, whatever has a CPU to itself is stopped for 50 ms of each second: all trials are perturbed.
 Loss: each frame by chance, against the 99 % interval of as many chances. Delay: the median with the delay less the
 median of the same device without a rule, and the median itself.
@@ -26,7 +27,7 @@ from iolab.trial.search.types import NS_PER_S, Goal, LoadTrial, Strategy
 
 LOSS_RATIO, WIDTH = 1e-4, 0.004
 RATES_FPS = (20_000, 100_000, 300_000)
-BURST_FRAMES = 32
+LEAST_BURST_FRAMES, BURST_S = 32, 1e-3
 HIGHEST_FPS = 500_000.0
 LOST_RATIO, LOST_OF_FRAMES, LOSING_FPS = 1e-3, 1_000_000, 100_000
 DELAYS = {"200us": 200_000, "1ms": 1_000_000, "5ms": 5_000_000}
@@ -41,9 +42,14 @@ def experiment(device: str) -> str:
     return THROUGH.replace("DEVICE", device).replace("MEASURE", measure)
 
 
+def burst_frames(rate_fps: int) -> int:
+    """Return what the bucket of a rate holds [frames]."""
+    return max(LEAST_BURST_FRAMES, round(rate_fps * BURST_S))
+
+
 def strategies(rate_fps: int) -> Mapping[str, Strategy]:
     """Return the searches, all with the same goal."""
-    trial_ns = round(max(0.5, BURST_FRAMES / 0.002 / rate_fps) * NS_PER_S)
+    trial_ns = round(burst_frames(rate_fps) / 0.002 / rate_fps * NS_PER_S)
     goal = Goal(
         loss_ratio=LOSS_RATIO,
         relative_width=WIDTH,
@@ -58,8 +64,9 @@ def strategies(rate_fps: int) -> Mapping[str, Strategy]:
 def capacities(agent: Agent, cpus: int) -> Iterator[str]:
     """Yield what each search finds of each bucket."""
     for rate_fps in RATES_FPS:
+        device = experiment(f"{{rate: {rate_fps}, burst: {burst_frames(rate_fps)}}}")
         for name, strategy in strategies(rate_fps).items():
-            with load_bench(agent, experiment(f"{{rate: {rate_fps}, burst: {BURST_FRAMES}}}"), cpus) as bench:
+            with load_bench(agent, device, cpus) as bench:
                 records, found = search(bench, strategy)
             robust_fps = found.robust_fps or 0.0
             error = robust_fps / (rate_fps / (1 - LOSS_RATIO)) - 1
