@@ -150,13 +150,17 @@ class Agent:
                 raise AgentLost(self.name, f"asking {_who(self.name)} for {method}: {error}") from error
         return pending
 
-    def listen(self, subject: str, listener: Listener | None) -> None:
-        """Give the notifications about a subject (their `id`) to a listener; None: to nobody any more."""
+    def listen(self, subject: str, listener: Listener) -> None:
+        """Give the notifications about a subject (their `id`) to a listener, the last one that asked for them."""
         with self._lock:
-            if listener is None:
-                self._listeners.pop(subject, None)
-            elif not self._gone:
+            if not self._gone:
                 self._listeners[subject] = listener
+
+    def ignore(self, subject: str, listener: Listener) -> None:
+        """Give a listener nothing more; who has asked for the same subject since keeps listening."""
+        with self._lock:
+            if self._listeners.get(subject) == listener:
+                del self._listeners[subject]
 
     def call(self, method: str, params: Mapping[str, Json], deadline_s: float = REPLY_SLACK_S) -> Json:
         """Send a request and wait for its result."""

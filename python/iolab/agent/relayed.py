@@ -61,7 +61,7 @@ class RelayedTransport:
             params = {"id": relay, "at": at, "timeout_ms": timeout_ms}
             parent.call("relay.open", params, timeout_ms / 1000 + REPLY_SLACK_S)
         except AgentError:
-            parent.listen(relay, None)
+            parent.ignore(relay, self._take)
             raise
 
     @property
@@ -90,7 +90,7 @@ class RelayedTransport:
     def end(self, reason: str) -> None:
         """Expect nothing more from the other side; the first reason stays."""
         self._reason = self._reason or reason
-        self._parent.listen(self._relay, None)
+        self._parent.ignore(self._relay, self._take)
         self._lines.put(None)
 
     def last_words(self) -> str:

@@ -86,3 +86,14 @@ def test_when_the_agent_in_between_dies_all_behind_it_are_lost() -> None:
     outer.kill()
     with pytest.raises(AgentLost, match="agent of a"):
         inner.ping()
+
+
+def test_a_relay_that_ends_late_does_not_silence_the_one_that_took_its_name() -> None:
+    """A guest begun anew has its predecessor's names; what still knows of the old one may end it again."""
+    inner = FakeHost()
+    with Agent(FakeAgent(behind(inner))) as here:
+        first = RelayedTransport(here, "dut:agent", at_socket("/sock"))
+        Agent(first, name="dut").close()
+        second = RelayedTransport(here, "dut:agent", at_socket("/sock"))
+        first.end("Kernel panic, told by the console")
+        assert Agent(second, name="dut").run(("true",)).succeeded
