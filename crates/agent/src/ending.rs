@@ -40,6 +40,10 @@ fn end_work(host: &Host, report: impl FnOnce(&UndoReport)) -> bool {
     }
     let removed = lock(&host.journal).remove_if_empty();
     report(&outcome);
+    for failure in &outcome.failed {
+        // Whoever asked may be gone; the log is read by who comes to collect the process.
+        crate::log(&format!("not undone: {}: {}", failure.entry.undo_key, failure.reason));
+    }
     outcome.failed.is_empty() && removed.is_ok()
 }
 

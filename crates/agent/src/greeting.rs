@@ -15,6 +15,8 @@ pub struct Beginning {
     pub user: Uid,
     /// Why there are no namespaces of the agent's own, where they were tried.
     pub refusal: Option<String>,
+    /// Why an ordinary user's macvtaps cannot be opened.
+    pub closed: Option<String>,
 }
 
 /// Compose the first line; takes the lock if it is free.
@@ -66,6 +68,10 @@ fn abilities(beginning: &Beginning, is_init: bool) -> (Vec<String>, Vec<String>)
         limits.push("no generated traffic: the agent lacks CAP_NET_ADMIN or CAP_NET_RAW".to_owned());
     }
     capabilities.extend(["folder", "relay", "files"]);
+    match &beginning.closed {
+        None => capabilities.push("macvtap"),
+        Some(why) => limits.push(format!("no devices of macvtaps: only root may open them, and {why}")),
+    }
     if is_init {
         capabilities.push("machine");
     }

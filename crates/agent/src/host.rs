@@ -12,6 +12,7 @@ use crate::child::{Child, Children, End, Kin, Pipes};
 use crate::devices::Devices;
 use crate::faults::{refused, Answer};
 use crate::journal::{Author, Journal};
+use crate::macvtap::Door;
 use crate::output::Output;
 use crate::relay::Relays;
 use crate::series::SeriesTable;
@@ -47,6 +48,8 @@ pub struct Host {
     pub is_init: bool,
     /// The host's interfaces, where the agent cannot see them from its own namespaces.
     pub host_interfaces: Option<Vec<InterfaceFacts>>,
+    /// The way to macvtaps' devices of an agent without root, where sudo lets it.
+    pub door: Option<Door>,
     /// Held while changes are taken back: one undoing at a time.
     pub undoing: Mutex<()>,
     /// The names of the namespaces and the undo keys of the folders that are being made.
@@ -100,6 +103,7 @@ impl Host {
         author: Author,
         host_interfaces: Option<Vec<InterfaceFacts>>,
         is_init: bool,
+        door: Option<Door>,
     ) -> std::io::Result<Self> {
         let children = Arc::new(Children::default());
         Ok(Self {
@@ -109,6 +113,7 @@ impl Host {
             author,
             host_interfaces,
             is_init,
+            door,
             output: Arc::default(),
             children,
             processes: Processes::default(),

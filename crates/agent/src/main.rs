@@ -19,6 +19,7 @@ mod journal;
 mod journals;
 mod launch;
 mod lease;
+mod macvtap;
 mod netns;
 mod output;
 mod procfs;
@@ -60,6 +61,7 @@ namespaces, reads counters, and takes every change back when it ends.
 Usage: iolab-agent             speak JSON-RPC 2.0, one message per line, on standard input and output
        iolab-agent --lease-s N the same, and take N seconds without a request for the controller's end
        iolab-agent init        be the first process of a machine: bring it up and serve its channel
+       iolab-agent open-macvtap  by sudo: open one macvtap's device for an agent of an ordinary user
        iolab-agent --version   print the version
        iolab-agent --help      print this
 
@@ -79,6 +81,8 @@ fn main() -> ExitCode {
         Some("--version") => print(&format!("iolab-agent {}\n", env!("CARGO_PKG_VERSION"))),
         Some("--help") => print(HELP),
         Some(rootless::TRIAL) => exit(rootless::enter()),
+        Some(macvtap::OUTSIDE) => exit(macvtap::stand()),
+        Some(macvtap::OPENER) => ExitCode::from(macvtap::open_for_caller()),
         Some(lease::ARGUMENT) => {
             let given = arguments.next();
             let lease = lease::parse(given.as_deref().and_then(|text| text.to_str()));
@@ -120,21 +124,25 @@ fn work(lease: Option<Duration>, role: Role) -> anyhow::Result<std::convert::Inf
     let user = Uid::effective();
     let state = StateFolder::open()?;
     let host_interfaces = (!user.is_root()).then(facts::interfaces);
+    // The way out must be there before the agent goes in.
+    let door = (!user.is_root()).then(macvtap::Door::make);
     let refusal = if user.is_root() {
         None
     } else {
         rootless::enter_if_possible().err().map(|error| format!("{error:#}"))
     };
     let author = introduce(!user.is_root() && refusal.is_none())?;
-    let host = Arc::new(
-        Host::new(state, author, host_interfaces, role == Role::Init)
-            .context("starting the agent's threads")?,
-    );
+    let (door, closed) = match door {
+        Some(Err(why)) => (None, Some(why)),
+        made => (made.and_then(Result::ok), None),
+    };
+    let host = Host::new(state, author, host_interfaces, role == Role::Init, door);
+    let host = Arc::new(host.context("starting the agent's threads")?);
     end_on_signals(&host, signals)?;
     if host.author.rootless {
         commands::bring_up_loopback(&host);
     }
-    let hello = greeting::greet(&host, &Beginning { user, refusal })?;
+    let hello = greeting::greet(&host, &Beginning { user, refusal, closed })?;
     if let Some(lease) = lease {
         lease::watch(&host, lease)?;
     }

@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{bail, Context};
-use iolab_protocol::Predecessor;
+use iolab_protocol::{Predecessor, Undo};
 use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::Uid;
 
@@ -191,9 +191,15 @@ fn judge(text: &str) -> Verdict {
     })
 }
 
-/// Whether a change is still there after its agent has died: what a rootless agent made is gone, except processes.
-pub fn outlives(author: &Author, undo: &iolab_protocol::Undo) -> bool {
-    !author.rootless || matches!(undo, iolab_protocol::Undo::Process { .. })
+/// Whether a change is still there after its agent has died: what a rootless agent made is gone, except processes and files on a disk,
+/// which only `rm` takes away.
+pub fn outlives(author: &Author, undo: &Undo) -> bool {
+    let lasts = match undo {
+        Undo::Process { .. } => true,
+        Undo::Command { argv, .. } => argv.first().is_some_and(|program| program == "rm"),
+        Undo::Write { .. } | Undo::Netns { .. } | Undo::Folder { .. } => false,
+    };
+    lasts || !author.rootless
 }
 
 fn is_alive(pid: u32, start_ticks: u64) -> bool {
@@ -225,5 +231,19 @@ mod tests {
         assert_eq!(choose(None, Some("/tmp".into()), user), Path::new("/tmp/iolab"));
         assert_eq!(choose(None, Some("/no/such/folder".into()), user), Path::new("/tmp/iolab-1000"));
         assert_eq!(choose(None, None, user), Path::new("/tmp/iolab-1000"));
+    }
+
+    #[test]
+    fn of_what_a_dead_rootless_agent_made_processes_and_files_on_disks_are_left() {
+        let author =
+            |rootless| Author { pid: 1, start_ticks: 1, started_ns: 1, boot_id: "b".to_owned(), rootless };
+        let command =
+            |program: &str| Undo::Command { argv: vec![program.to_owned(), "x".to_owned()], netns: None };
+        for lasting in [command("rm"), Undo::Process { pid: 2, start_ticks: 2 }] {
+            assert!(outlives(&author(true), &lasting));
+        }
+        for gone in [command("ip"), Undo::Netns { name: "n".to_owned() }] {
+            assert!(!outlives(&author(true), &gone) && outlives(&author(false), &gone));
+        }
     }
 }

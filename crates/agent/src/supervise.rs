@@ -126,7 +126,7 @@ fn start_reserved(host: &Host, params: ProcessStart) -> Answer<ProcessStarted> {
         cpus: params.cpus,
         capture_bytes: params.capture_bytes,
         search,
-        files: files::open_all(&params.files)?.into(),
+        files: files::open_all(&params.files, host.door.as_ref())?.into(),
         ..Program::default()
     };
     let deadline = Instant::now().checked_add(Duration::from_millis(params.timeout_ms));

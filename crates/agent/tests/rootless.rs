@@ -75,3 +75,26 @@ fn after_a_crash_only_processes_are_left_to_undo() {
     let Some(last) = start_as_nobody(folder.path(), "the last agent") else { return };
     assert_eq!(last.hello["predecessors"], json!([]), "its namespaces died with it");
 }
+
+#[test]
+fn a_file_on_a_disk_that_a_killed_rootless_agent_left_is_taken_away_by_the_next() {
+    let (folder, test) =
+        (state_folder(), "a_file_on_a_disk_that_a_killed_rootless_agent_left_is_taken_away_by_the_next");
+    let Some(mut agent) = start_as_nobody(folder.path(), test) else { return };
+    let file = folder.path().join("volume");
+    let undo = json!({"kind": "command", "argv": ["rm", "-f", file]});
+    agent.call("command.run", json!({"argv": ["touch", file], "undo": undo, "undo_key": "volume:v"}));
+    let gone = json!({"kind": "command", "argv": ["false"]});
+    agent.call("command.run", json!({"argv": ["true"], "undo": gone, "undo_key": "of its namespaces"}));
+    agent.crash();
+    assert!(file.exists());
+
+    let mut next = start_as_nobody(folder.path(), test).unwrap();
+    let predecessor = next.hello["predecessors"][0].clone();
+    assert_eq!(predecessor["entries"], 1);
+    let report = next.call("journal.undo", json!({"journal": predecessor["journal"]}));
+    assert_eq!(report["failed"], json!([]));
+    assert!(!file.exists());
+    next.close_stdin();
+    next.wait();
+}

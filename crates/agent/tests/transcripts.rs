@@ -16,7 +16,7 @@ use serde_json::{json, Value};
 const NETNS: &str = "iolab-t-transcript";
 
 /// Keys whose values differ from session to session; with those that end in `_ns` or `_ticks` they are compared by type.
-const VOLATILE: [&str; 26] = [
+const VOLATILE: [&str; 27] = [
     "version",
     "build",
     "pid",
@@ -37,6 +37,7 @@ const VOLATILE: [&str; 26] = [
     "busy_answers",
     "blocked_polls",
     "bursts",
+    "slices_frames",
     "stalls",
     "stall_count",
     "thread",

@@ -34,6 +34,7 @@ mod rate;
 mod receiver;
 mod schedule;
 mod simulation;
+mod slices;
 mod time;
 
 pub use device::{
@@ -54,4 +55,5 @@ pub use rate::Rate;
 pub use receiver::{FlowReport, Receiver, ReceiverConfig, ReceiverReport, ReceiverTotals, StrayCounts};
 pub use schedule::{Order, Schedule};
 pub use simulation::{simulate, Host, WireCounts};
+pub use slices::{Slices, SLICES};
 pub use time::Nanos;

@@ -15,6 +15,7 @@ mod error;
 mod interface;
 mod live;
 mod loopback;
+mod namespace;
 mod packet;
 mod pcapng;
 mod port;
@@ -32,6 +33,7 @@ pub use error::PortError;
 pub use interface::{AttachedProgram, Interface, InterfaceCounters};
 pub use live::{BpfLive, BpfLiveTx};
 pub use loopback::{loopback, LoopbackRx, LoopbackTx};
+pub use namespace::network_namespace_owner;
 pub use packet::{AfPacket, PacketMessagesTx, PacketRingTx, PacketRx};
 pub use pcapng::PcapngWriter;
 pub use port::{
@@ -39,5 +41,5 @@ pub use port::{
 };
 pub use statistics::driver_statistics;
 pub use tap::{Counts, Observe, Tap, Way};
-pub use tun::{bring_up, open_tap, TapKind, TUN_DEVICE};
+pub use tun::{bring_up, name_of_tap, open_tap, TapKind, TUN_DEVICE};
 pub use xdp::{AfXdp, AfXdpRx, AfXdpTx, Direction, ZeroCopy};

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use crate::sys;
 
@@ -37,6 +37,21 @@ pub fn open_tap(name: &str, kind: TapKind) -> io::Result<OwnedFd> {
         return Err(io::Error::last_os_error());
     }
     Ok(device.into())
+}
+
+/// The name of the interface that the open tap or macvtap `device` is a queue of.
+///
+/// # Errors
+/// When it is none, or its interface has gone.
+pub fn name_of_tap(device: BorrowedFd<'_>) -> io::Result<String> {
+    let mut request = sys::request_for("").ok_or(io::ErrorKind::InvalidInput)?;
+    // SAFETY: the request is a whole ifreq that outlives the call; the kernel writes no more than it.
+    if unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNGETIFF as _, &mut request) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let bytes = request.ifr_name.iter().map(|&letter| letter.to_ne_bytes()[0]);
+    let name = bytes.take_while(|&byte| byte != 0).collect();
+    String::from_utf8(name).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
 /// Brings the interface `name` up.

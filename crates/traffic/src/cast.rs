@@ -101,6 +101,7 @@ fn manner(receiver: &ReceiverParams, params: &TrafficRun, plan: &Plan) -> Manner
     Manner {
         inspector: Inspector::new(plan.template.tag(), plan.template.stamp_offset(), check),
         waiting: decide(receiver.waiting, params.senders.len() + params.receivers.len()),
+        duration: Nanos(params.duration_ns),
         quiet: Nanos(params.drain.quiet_ns),
         timeout: Nanos(params.drain.timeout_ns),
     }

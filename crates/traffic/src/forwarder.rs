@@ -225,6 +225,7 @@ impl Work {
             None => self.rx.wait(WAIT_MS).map(drop),
             Some(due) if due.0 > now_ns + 2 * SLEEP_MARGIN_NS => {
                 let nap_ns = (due.0 - now_ns - SLEEP_MARGIN_NS).min(SLEEP_FROM_NS);
+                // A nap, not a poll: it ends before anything is due, and what arrives meanwhile waits in the ring.
                 std::thread::sleep(std::time::Duration::from_nanos(nap_ns));
                 Ok(())
             }

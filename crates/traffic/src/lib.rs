@@ -15,8 +15,10 @@ mod ports;
 mod receive;
 mod report;
 mod send;
+mod set;
 mod trial;
 
 pub use device::RunningDevice;
 pub use iolab_port::keep_program;
-pub use ports::{attached_program, OpenPort, PortSet};
+pub use ports::{attached_program, OpenPort};
+pub use set::PortSet;

@@ -1,16 +1,13 @@
 //! Ports that stay open between trials, and how each found its path.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use iolab_port::clock::StampClock;
 use iolab_port::{AfPacket, AfXdp, BpfLive, Direction, Interface, PortError, RxPort, TxPort};
-use iolab_protocol::traffic::{Halves, PathChoice, PathUsed, PortOpened, PortParams, TrafficRan, TrafficRun};
-use iolab_protocol::{ErrorCode, ErrorData, ErrorObject};
+use iolab_protocol::traffic::{Halves, PathChoice, PathUsed, PortOpened, PortParams};
+use iolab_protocol::ErrorObject;
 use iolab_wire::{FCS_BYTES, LARGEST_FRAME_BYTES, SMALLEST_FRAME_BYTES};
 
 use crate::faults::port_refused;
-use crate::trial;
 
 /// The usual largest frame and a VLAN tag, with FCS [bytes].
 const USUAL_BYTES: usize = 1522;
@@ -175,42 +172,6 @@ fn open_packet(params: &PortParams, frame_bytes: usize, halves: Halves) -> Resul
         opened.rx = Some(Box::new(port.open_rx()?));
     }
     Ok(opened)
-}
-
-/// The ports of one set.
-pub struct PortSet {
-    /// In the order asked for.
-    pub ports: Vec<OpenPort>,
-    clock: StampClock,
-    stop: AtomicBool,
-    running: Mutex<()>,
-}
-
-impl PortSet {
-    /// A set of `ports`; calibrates its clock for some milliseconds.
-    pub fn new(ports: Vec<OpenPort>) -> Self {
-        Self { ports, clock: StampClock::new(), stop: AtomicBool::new(false), running: Mutex::default() }
-    }
-
-    /// Run one trial to its end.
-    ///
-    /// # Errors
-    /// The error of a reply: the set is busy, the parameters do not fit it, or an interface failed.
-    pub fn run(&self, params: &TrafficRun) -> Result<TrafficRan, ErrorObject> {
-        let Ok(_running) = self.running.try_lock() else {
-            let message = format!("set '{}' runs a trial already; wait for it or close the set", params.id);
-            let data = ErrorData { limit: Some(1), ..ErrorData::default() };
-            return Err(ErrorObject::new(ErrorCode::Busy, message).with(data));
-        };
-        trial::run(&self.ports, params, &self.clock, &self.stop)
-    }
-
-    /// End a trial that runs, and wait for its threads; none begins afterwards.
-    pub fn stop(&self) {
-        // Relaxed: only a flag; the lock below orders the rest.
-        self.stop.store(true, Ordering::Relaxed);
-        drop(lock(&self.running));
-    }
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
-use iolab_engine::{Drain, DrainState, Nanos, Receiver, STALL_LOG_ENTRIES};
+use iolab_engine::{Drain, DrainState, Nanos, Receiver, Slices, STALL_LOG_ENTRIES};
 use iolab_port::clock::{self, StampClock};
 use iolab_port::{receive, PortError, RxPort, RxStats, StampedBy};
 use iolab_protocol::traffic::Waiting;
@@ -87,6 +87,8 @@ pub struct Manner {
     pub inspector: Inspector,
     /// `Busy` or `Wait`.
     pub waiting: Waiting,
+    /// So long is sent.
+    pub duration: Nanos,
     /// So long nothing must arrive.
     pub quiet: Nanos,
     /// At most this is waited.
@@ -143,9 +145,10 @@ impl<'a> Listener<'a> {
         })
     }
 
-    /// Receive until the trial is over and nothing arrives any more.
-    pub fn run(mut self, phase: &Phase) -> Result<Received, PortError> {
+    /// Receive until the trial, which begins at `start`, is over and nothing arrives any more.
+    pub fn run(mut self, start: Nanos, phase: &Phase) -> Result<Received, PortError> {
         let mut drain = None;
+        self.account.count_in(Slices::new(start, self.manner.duration));
         self.looked_ns = self.clock.now_ns();
         let drained = loop {
             let arrived = self.take()?;

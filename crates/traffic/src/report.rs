@@ -13,10 +13,16 @@ use crate::faults::bad_params;
 use crate::observe::{Moment, StealLog};
 use crate::receive::{Lapse, Received};
 use crate::send::Sent;
-use crate::trial::Books;
 
 /// How many flows are told one by one.
 const WORST_FLOWS: usize = 16;
+
+/// What the threads of a trial brought back.
+pub struct Books {
+    pub sent: Vec<Sent>,
+    pub received: Vec<Received>,
+    pub steal: StealLog,
+}
 
 /// What one sender's books say to its receivers.
 struct Balance {
@@ -53,7 +59,7 @@ fn sender(
     sent: Sent,
     steal: &StealLog,
 ) -> (SenderReport, Balance) {
-    let Sent { books, handed_bytes, port: counts, begin_ns, end_ns, used, in_stalls, .. } = sent;
+    let Sent { books, handed_bytes, port: counts, begin_ns, end_ns, used, in_stalls, slices, .. } = sent;
     let TxStats { refused_frames, invalid_frames, pending_frames, busy_answers, kicks, .. } = counts;
     let pacing = books.pacing;
     let lost_frames = (refused_frames + invalid_frames + pending_frames).min(pacing.sent_frames);
@@ -85,6 +91,7 @@ fn sender(
         bursts: (0..).zip(pacing.bursts.iter().copied()).filter(|&(_, times)| times > 0).collect(),
         stalls: stalls.collect(),
         stall_count: pacing.stall_count,
+        slices_frames: slices.counts().into(),
         thread: used.used(cpu),
     };
     (report, Balance { sent_per_flow: books.sent_per_flow, refused_frames: lost_frames })
@@ -142,6 +149,7 @@ fn receiver(
         },
         stalls: lapses.iter().map(|lapse| lapse_stall(lapse, cpu, steal)).collect(),
         stall_count: lapse_count,
+        slices_frames: books.slices.into(),
         thread: used.used(cpu),
     })
 }

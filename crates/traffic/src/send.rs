@@ -2,7 +2,9 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use iolab_engine::{Decision, Generator, GeneratorReport, Nanos, StallCause, StallEntry, STALL_LOG_ENTRIES};
+use iolab_engine::{
+    Decision, Generator, GeneratorReport, Nanos, Slices, StallCause, StallEntry, STALL_LOG_ENTRIES,
+};
 use iolab_port::clock::{self, StampClock};
 use iolab_port::{reserve, PortError, TxPort, TxStats};
 
@@ -35,6 +37,8 @@ pub struct Sent {
     pub used: Moment,
     /// What its thread used in each stall.
     pub in_stalls: Vec<Moment>,
+    /// Frames handed over, by the part of the trial.
+    pub slices: Slices,
 }
 
 /// One sender at work.
@@ -94,11 +98,12 @@ impl<'a> Sender<'a> {
     /// interface has not taken: some are known to be taken only when the other end has looked.
     pub fn run(mut self, mut generator: Generator, patience: Nanos) -> Result<Sent, PortError> {
         let (begin, first) = (generator.pacer().due(), self.last);
+        let mut slices = Slices::new(begin, generator.pacer().end().since(begin));
         let mut now = Nanos(self.clock.now_ns());
         let mut looked = now;
         // Relaxed: only a flag, nothing is published through it.
         while !self.stop.load(Ordering::Relaxed) {
-            let (decision, granted) = self.burst(&mut generator, now)?;
+            let (decision, granted) = self.burst(&mut generator, &mut slices, now)?;
             match decision {
                 Decision::Send if granted > 0 => {}
                 Decision::Send => {
@@ -132,12 +137,18 @@ impl<'a> Sender<'a> {
             end_ns: clock::now_ns(),
             used,
             in_stalls,
+            slices,
         })
     }
 
     /// Hand over what is due at `now`, as far as there is room; how many buffers there were, and what is to be done next.
     #[inline]
-    fn burst(&mut self, generator: &mut Generator, now: Nanos) -> Result<(Decision, usize), PortError> {
+    fn burst(
+        &mut self,
+        generator: &mut Generator,
+        slices: &mut Slices,
+        now: Nanos,
+    ) -> Result<(Decision, usize), PortError> {
         let mut batch = reserve(self.port, self.plan.max_burst());
         let (granted, mut taken) = (batch.granted(), 0);
         let decision = loop {
@@ -146,6 +157,7 @@ impl<'a> Sender<'a> {
                 break decision;
             }
             let plan = generator.take(now);
+            slices.note(plan.tx_time);
             let bytes = self.plan.sizes_bytes[plan.size];
             let buffer = batch.frame(taken, bytes);
             // Sizes and flows of the plan are those of its template, and buffers are as long as asked: it cannot fail.

@@ -15,7 +15,7 @@ use crate::faults::port_refused;
 use crate::observe::StealLog;
 use crate::ports::{lock, OpenPort};
 use crate::receive::{Listener, Phase, Received};
-use crate::report;
+use crate::report::{self, Books};
 use crate::send::{Sender, Sent};
 
 /// From the moment all threads are ready to the first frame.
@@ -23,13 +23,6 @@ const LEAD_NS: u64 = 1_000_000;
 /// How often the trial is looked after, and how often stolen time is read even if nothing stalls.
 const LOOK: Duration = Duration::from_millis(50);
 const LOOKS_PER_READING: u32 = 10;
-
-/// What the threads of a trial brought back.
-pub struct Books {
-    pub sent: Vec<Sent>,
-    pub received: Vec<Received>,
-    pub steal: StealLog,
-}
 
 /// Run the trial `params` through `ports`; `stop` ends it at once.
 pub fn run(
@@ -280,6 +273,6 @@ fn listen(
     let mut half = lock(&role.port.rx);
     let port = half.as_deref_mut().ok_or(Failure::Off)?;
     let listener = Listener::new(port, account, role.manner, clock)?;
-    stage.wait_for_start().ok_or(Failure::Off)?;
-    Ok(listener.run(&stage.phase)?)
+    let start = stage.wait_for_start().ok_or(Failure::Off)?;
+    Ok(listener.run(start, &stage.phase)?)
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::error::WireError;
+use crate::length::{room, whole};
 
 const HEADER: &str = "Ethernet";
 
@@ -76,15 +77,8 @@ pub struct EthernetView<'a>(&'a [u8]);
 impl<'a> EthernetView<'a> {
     /// Take `bytes` as a frame, if they hold the header.
     #[inline]
-    pub const fn new(bytes: &'a [u8]) -> Result<Self, WireError> {
-        if bytes.len() < EthernetRepr::BYTES {
-            return Err(WireError::Short {
-                header: HEADER,
-                needed_bytes: EthernetRepr::BYTES,
-                seen_bytes: bytes.len(),
-            });
-        }
-        Ok(Self(bytes))
+    pub fn new(bytes: &'a [u8]) -> Result<Self, WireError> {
+        whole(HEADER, EthernetRepr::BYTES, bytes).map(Self)
     }
 
     /// The receiver's address.
@@ -152,12 +146,7 @@ impl EthernetRepr {
 
     /// Write the header to the start of `buffer`; returns its length [bytes].
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, WireError> {
-        let seen_bytes = buffer.len();
-        let header = buffer.first_chunk_mut::<{ Self::BYTES }>().ok_or(WireError::Short {
-            header: HEADER,
-            needed_bytes: Self::BYTES,
-            seen_bytes,
-        })?;
+        let header = room::<{ Self::BYTES }>(HEADER, buffer)?;
         header[..6].copy_from_slice(&self.destination.0);
         header[6..12].copy_from_slice(&self.source.0);
         header[12..].copy_from_slice(&self.ether_type.0.to_be_bytes());

@@ -4,6 +4,7 @@ use std::net::Ipv4Addr;
 
 use crate::checksum::OnesComplementSum;
 use crate::error::WireError;
+use crate::length::{room, whole};
 
 const HEADER: &str = "IPv4";
 
@@ -14,15 +15,8 @@ pub struct Ipv4View<'a>(&'a [u8]);
 impl<'a> Ipv4View<'a> {
     /// Take `bytes` as a packet, if they hold a header without options.
     #[inline]
-    pub const fn new(bytes: &'a [u8]) -> Result<Self, WireError> {
-        if bytes.len() < Ipv4Repr::BYTES {
-            return Err(WireError::Short {
-                header: HEADER,
-                needed_bytes: Ipv4Repr::BYTES,
-                seen_bytes: bytes.len(),
-            });
-        }
-        Ok(Self(bytes))
+    pub fn new(bytes: &'a [u8]) -> Result<Self, WireError> {
+        whole(HEADER, Ipv4Repr::BYTES, bytes).map(Self)
     }
 
     /// The version, 4 when it is IPv4.
@@ -116,13 +110,7 @@ impl<'a> Ipv4View<'a> {
             let seen = u32::from(u16::from_be_bytes([self.0[2], self.0[3]]));
             return Err(WireError::Field { header: HEADER, field: "total length", seen });
         }
-        if self.0.len() < total_bytes {
-            return Err(WireError::Short {
-                header: HEADER,
-                needed_bytes: total_bytes,
-                seen_bytes: self.0.len(),
-            });
-        }
+        whole(HEADER, total_bytes, self.0)?;
         if OnesComplementSum::new().add_bytes(&self.0[..header_bytes]).folded() != 0xffff {
             return Err(WireError::Checksum { header: HEADER });
         }
@@ -175,12 +163,7 @@ impl Ipv4Repr {
 
     /// Write the header with its checksum to the start of `buffer`; returns its length [bytes].
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, WireError> {
-        let seen_bytes = buffer.len();
-        let header = buffer.first_chunk_mut::<{ Self::BYTES }>().ok_or(WireError::Short {
-            header: HEADER,
-            needed_bytes: Self::BYTES,
-            seen_bytes,
-        })?;
+        let header = room::<{ Self::BYTES }>(HEADER, buffer)?;
         let total = self.payload_bytes.checked_add(20).ok_or_else(|| WireError::Field {
             header: HEADER,
             field: "total length",

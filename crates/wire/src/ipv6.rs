@@ -3,6 +3,7 @@
 use std::net::Ipv6Addr;
 
 use crate::error::WireError;
+use crate::length::{room, whole};
 
 const HEADER: &str = "IPv6";
 
@@ -13,15 +14,8 @@ pub struct Ipv6View<'a>(&'a [u8]);
 impl<'a> Ipv6View<'a> {
     /// Take `bytes` as a packet, if they hold the header.
     #[inline]
-    pub const fn new(bytes: &'a [u8]) -> Result<Self, WireError> {
-        if bytes.len() < Ipv6Repr::BYTES {
-            return Err(WireError::Short {
-                header: HEADER,
-                needed_bytes: Ipv6Repr::BYTES,
-                seen_bytes: bytes.len(),
-            });
-        }
-        Ok(Self(bytes))
+    pub fn new(bytes: &'a [u8]) -> Result<Self, WireError> {
+        whole(HEADER, Ipv6Repr::BYTES, bytes).map(Self)
     }
 
     /// The version, 6 when it is IPv6.
@@ -86,9 +80,7 @@ impl<'a> Ipv6View<'a> {
             });
         }
         let needed_bytes = Ipv6Repr::BYTES + self.payload_bytes();
-        if self.0.len() < needed_bytes {
-            return Err(WireError::Short { header: HEADER, needed_bytes, seen_bytes: self.0.len() });
-        }
+        whole(HEADER, needed_bytes, self.0)?;
         Ok(())
     }
 
@@ -138,12 +130,7 @@ impl Ipv6Repr {
 
     /// Write the header to the start of `buffer`; returns its length [bytes].
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, WireError> {
-        let seen_bytes = buffer.len();
-        let header = buffer.first_chunk_mut::<{ Self::BYTES }>().ok_or(WireError::Short {
-            header: HEADER,
-            needed_bytes: Self::BYTES,
-            seen_bytes,
-        })?;
+        let header = room::<{ Self::BYTES }>(HEADER, buffer)?;
         if self.flow_label > 0xf_ffff {
             return Err(WireError::Field { header: HEADER, field: "flow label", seen: self.flow_label });
         }

@@ -12,6 +12,7 @@ mod flows;
 mod inspect;
 mod ipv4;
 mod ipv6;
+mod length;
 mod locate;
 mod sizes;
 mod stamp;

@@ -18,6 +18,7 @@
 use crate::checksum::OnesComplementSum;
 use crate::crc::{after_zeros, share, step};
 use crate::error::WireError;
+use crate::length::room;
 
 /// The length of a stamp [bytes].
 pub const STAMP_BYTES: usize = 18;
@@ -68,13 +69,7 @@ impl Stamp {
 
     /// Write the stamp to the start of `payload`; returns its length [bytes].
     pub fn emit(self, payload: &mut [u8]) -> Result<usize, WireError> {
-        let seen_bytes = payload.len();
-        let place = payload.first_chunk_mut::<STAMP_BYTES>().ok_or(WireError::Short {
-            header: "stamp",
-            needed_bytes: STAMP_BYTES,
-            seen_bytes,
-        })?;
-        *place = self.to_bytes();
+        *room("stamp", payload)? = self.to_bytes();
         Ok(STAMP_BYTES)
     }
 }

@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::checksum::OnesComplementSum;
 use crate::error::WireError;
+use crate::length::whole;
 
 const HEADER: &str = "UDP";
 
@@ -55,15 +56,8 @@ pub struct UdpView<'a>(&'a [u8]);
 impl<'a> UdpView<'a> {
     /// Take `bytes` as a datagram, if they hold the header.
     #[inline]
-    pub const fn new(bytes: &'a [u8]) -> Result<Self, WireError> {
-        if bytes.len() < UdpRepr::BYTES {
-            return Err(WireError::Short {
-                header: HEADER,
-                needed_bytes: UdpRepr::BYTES,
-                seen_bytes: bytes.len(),
-            });
-        }
-        Ok(Self(bytes))
+    pub fn new(bytes: &'a [u8]) -> Result<Self, WireError> {
+        whole(HEADER, UdpRepr::BYTES, bytes).map(Self)
     }
 
     /// The sender's port.
@@ -102,9 +96,7 @@ impl<'a> UdpView<'a> {
             let seen = u32::from(self.length_bytes());
             return Err(WireError::Field { header: HEADER, field: "length", seen });
         }
-        if self.0.len() < length {
-            return Err(WireError::Short { header: HEADER, needed_bytes: length, seen_bytes: self.0.len() });
-        }
+        whole(HEADER, length, self.0)?;
         Ok(())
     }
 

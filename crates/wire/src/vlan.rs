@@ -3,6 +3,7 @@
 
 use crate::error::WireError;
 use crate::ethernet::EtherType;
+use crate::length::{room, whole};
 
 const HEADER: &str = "VLAN tag";
 
@@ -13,15 +14,8 @@ pub struct VlanView<'a>(&'a [u8]);
 impl<'a> VlanView<'a> {
     /// Take `bytes`, which follow the tag's EtherType, as a tag.
     #[inline]
-    pub const fn new(bytes: &'a [u8]) -> Result<Self, WireError> {
-        if bytes.len() < VlanRepr::BYTES {
-            return Err(WireError::Short {
-                header: HEADER,
-                needed_bytes: VlanRepr::BYTES,
-                seen_bytes: bytes.len(),
-            });
-        }
-        Ok(Self(bytes))
+    pub fn new(bytes: &'a [u8]) -> Result<Self, WireError> {
+        whole(HEADER, VlanRepr::BYTES, bytes).map(Self)
     }
 
     /// The priority code point, 0 to 7.
@@ -97,12 +91,7 @@ impl VlanRepr {
         if !self.tag.is_valid() {
             return Err(WireError::Field { header: HEADER, field: "VID", seen: u32::from(self.tag.id) });
         }
-        let seen_bytes = buffer.len();
-        let header = buffer.first_chunk_mut::<{ Self::BYTES }>().ok_or(WireError::Short {
-            header: HEADER,
-            needed_bytes: Self::BYTES,
-            seen_bytes,
-        })?;
+        let header = room::<{ Self::BYTES }>(HEADER, buffer)?;
         let control =
             u16::from(self.tag.priority) << 13 | u16::from(self.tag.drop_eligible) << 12 | self.tag.id;
         header[..2].copy_from_slice(&control.to_be_bytes());

@@ -1,8 +1,9 @@
 //! What the kernel can make, found by making it in a namespace that goes away with the program that tried.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::path::Path;
 
+use crate::facts::patience;
 use crate::host::Host;
 use crate::launch::Place;
 use crate::spawn::Program;
@@ -35,6 +36,7 @@ const NEEDS: [(&str, &str); 3] =
 
 /// Try every feature.
 pub fn try_all(host: &Host) -> BTreeMap<String, Option<bool>> {
+    load_without_devices(host);
     let (links, queues) = std::thread::scope(|scope| {
         let links = scope.spawn(|| try_batch(host, "ip", &LINKS));
         let queues = try_batch(host, "tc", &QUEUES);
@@ -50,6 +52,16 @@ pub fn try_all(host: &Host) -> BTreeMap<String, Option<bool>> {
     made.keys().map(|feature| ((*feature).to_owned(), tried(feature))).chain([reasons]).collect()
 }
 
+/// Load the module that makes interfaces outside the namespace of the trial when the kernel loads it by itself.
+///
+/// Where that may not be or the kernel has none, the trial shows it.
+fn load_without_devices(host: &Host) {
+    if !Path::new("/sys/module/ifb").exists() {
+        let argv = ["modprobe", "-q", "ifb", "numifbs=0"].map(str::to_owned).to_vec();
+        let _ = host.run(Program { argv, ..Program::default() }, patience(host));
+    }
+}
+
 fn try_batch(
     host: &Host,
     program: &str,
@@ -59,8 +71,10 @@ fn try_batch(
     let argv = [program, "-force", "-batch", "-"].map(str::to_owned).to_vec();
     let program =
         Program { argv, stdin, place: Place::Fresh, capture_bytes: 64 * 1024, ..Program::default() };
-    let ran =
-        host.run(program, LIMIT).ok().filter(|ran| ran.end.ending.exit_status.is_some() && !ran.timed_out);
+    let ran = host
+        .run(program, patience(host))
+        .ok()
+        .filter(|ran| ran.end.ending.exit_status.is_some() && !ran.timed_out);
     let failed = ran.map(|ran| failed_lines(&ran.child.output().stderr));
     let made = |number: usize| failed.as_ref().map(|failed| !failed.contains(&number));
     (1..).zip(lines).map(|(number, (feature, _))| (*feature, made(number))).collect()
@@ -71,8 +85,6 @@ fn failed_lines(errors: &str) -> Vec<usize> {
     let numbers = errors.lines().filter_map(|line| line.strip_prefix("Command failed -:"));
     numbers.filter_map(|number| number.trim().parse().ok()).collect()
 }
-
-const LIMIT: Duration = Duration::from_millis(450);
 
 #[cfg(test)]
 mod tests {

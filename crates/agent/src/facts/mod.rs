@@ -7,6 +7,7 @@ mod programs;
 
 use std::collections::BTreeMap;
 use std::thread;
+use std::time::Duration;
 
 use iolab_protocol::calls::FactsRead;
 use iolab_protocol::facts::{Facts, InterfaceFacts};
@@ -45,6 +46,12 @@ fn read_offloads(host: &Host, interfaces: &mut [InterfaceFacts]) {
             scope.spawn(|| each.offloads = offloads::read(host, &each.name));
         }
     });
+}
+
+/// How long each program that is asked may take. On a calm computer all take 50 ms; in an emulated guest each takes a second when all
+/// are started at once and modules are loaded, in a guest of that many.
+fn patience(host: &Host) -> Duration {
+    Duration::from_secs(if host.is_init { 15 } else { 5 })
 }
 
 fn read_settings(paths: &[String]) -> BTreeMap<String, Option<String>> {

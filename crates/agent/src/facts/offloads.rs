@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::facts::patience;
 use crate::host::Host;
 use crate::spawn::Program;
 
@@ -18,7 +18,7 @@ pub fn has_device(name: &str) -> bool {
 pub fn read(host: &Host, name: &str) -> BTreeMap<String, bool> {
     let argv = ["ethtool", "--json", "-k", name].map(str::to_owned).to_vec();
     let program = Program { argv, capture_bytes: 65_536, ..Program::default() };
-    let told = host.run(program, LIMIT).map(|ran| ran.child.output().stdout);
+    let told = host.run(program, patience(host)).map(|ran| ran.child.output().stdout);
     told.ok().and_then(|told| parse(&told)).unwrap_or_default()
 }
 
@@ -28,8 +28,6 @@ fn parse(told: &str) -> Option<BTreeMap<String, bool>> {
     let active = |(name, feature): (&String, &Value)| Some((name.clone(), feature.get("active")?.as_bool()?));
     Some(features.filter_map(active).collect())
 }
-
-const LIMIT: Duration = Duration::from_millis(400);
 
 #[cfg(test)]
 mod tests {

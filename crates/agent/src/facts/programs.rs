@@ -1,7 +1,6 @@
 //! The version line of a program.
 
-use std::time::Duration;
-
+use crate::facts::patience;
 use crate::host::Host;
 use crate::spawn::Program;
 
@@ -12,7 +11,7 @@ pub fn version(host: &Host, name: &str) -> Option<String> {
     for flag in flags {
         let argv = vec![name.to_owned(), (*flag).to_owned()];
         let program = Program { argv, capture_bytes: 4096, ..Program::default() };
-        let ran = host.run(program, LIMIT).ok()?;
+        let ran = host.run(program, patience(host)).ok()?;
         let output = ran.child.output_beginning(4096);
         told = output.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned();
         if ran.end.ending.exit_status == Some(0) && !told.is_empty() {
@@ -24,4 +23,3 @@ pub fn version(host: &Host, name: &str) -> Option<String> {
 
 /// Programs that know the short flag only.
 const BRIEF: [&str; 5] = ["ip", "tc", "bridge", "ss", "hdparm"];
-const LIMIT: Duration = Duration::from_millis(400);

@@ -77,6 +77,7 @@ fn wait_for<T>(find: impl Fn() -> Option<T>) -> Option<T> {
         if Instant::now() > deadline {
             return None;
         }
+        // No event tells of a new port before there is anything that listens to the kernel's.
         std::thread::sleep(LOOK_AGAIN);
     }
 }
@@ -91,6 +92,7 @@ fn wait_for_company() {
         if !hung_up {
             return;
         }
+        // The driver wakes nobody who waits for the other side to come, only who waits for what it says.
         std::thread::sleep(LOOK_AGAIN);
     }
 }

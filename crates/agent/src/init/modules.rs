@@ -65,6 +65,7 @@ pub fn load_for_hardware(others: &[&str]) {
             ));
             return;
         }
+        // A wait with a limit: the standard library has none for a child.
         std::thread::sleep(Duration::from_millis(2));
     }
 }

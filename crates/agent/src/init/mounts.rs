@@ -104,6 +104,7 @@ fn mount_device(device: &str, place: &str) -> Result<()> {
                 )
             });
         }
+        // A driver finds its device in a thread of the kernel; a boot is not to wait longer than that takes.
         std::thread::sleep(Duration::from_millis(2));
     }
 }

@@ -64,6 +64,7 @@ pub fn reach(place: &Place, deadline: Instant, is_over: impl Fn() -> bool) -> Re
         if Instant::now() >= deadline {
             return Err(Unreached::Late(errno));
         }
+        // Nothing tells of a socket that begins to listen.
         std::thread::sleep(TRY_AGAIN.min(deadline.saturating_duration_since(Instant::now())));
     }
 }

@@ -12,6 +12,7 @@ use iolab_wire::{latency_ns, Corruption, Inspection, Inspector, Stamp};
 
 use crate::error::EngineError;
 use crate::histogram::Histogram;
+use crate::slices::Slices;
 use crate::time::Nanos;
 
 use density::Density;
@@ -81,6 +82,7 @@ pub struct Receiver {
     latency: Histogram,
     flow_latency: Box<[Histogram]>,
     extents: Histogram,
+    slices: Option<Slices>,
     arrived_frames: u64,
     arrived_bytes: u64,
     first_at: Option<Nanos>,
@@ -113,11 +115,17 @@ impl Receiver {
             latency: Histogram::new(),
             flow_latency: vec![Histogram::new(); histograms].into(),
             extents: Histogram::new(),
+            slices: None,
             arrived_frames: 0,
             arrived_bytes: 0,
             first_at: None,
             last_at: None,
         })
+    }
+
+    /// Count first copies by the part of the trial they were sent in as well.
+    pub fn count_in(&mut self, slices: Slices) {
+        self.slices = Some(slices);
     }
 
     /// Recognise `frame` (without FCS) and account for it, arrived at `now` on the clock of the stamps.
@@ -193,6 +201,7 @@ impl Receiver {
             latency: self.latency,
             reorder_extent: self.extents,
             reorder_density: self.density.counts(),
+            slices: self.slices.map_or_else(Box::default, |slices| slices.counts().into()),
             flow_latency: self.flow_latency,
             flows,
         })
@@ -209,6 +218,9 @@ impl Receiver {
             Arrival::InOrder => {}
             Arrival::Reordered { extent } => self.extents.record(extent),
             Arrival::Duplicate | Arrival::TooLate => return,
+        }
+        if let Some(slices) = &mut self.slices {
+            slices.note(Nanos(stamp.tx_time_ns));
         }
         let latency = latency_ns(stamp.tx_time_ns, now.0);
         if let Ok(latency) = u64::try_from(latency) {

@@ -110,6 +110,8 @@ pub struct ReceiverReport {
     /// Reorder density (RFC 5236 section 4): displacements, late ones above zero, and how many first copies had them. Those
     /// displaced by more than 16 are not in it: they count as lost there.
     pub reorder_density: Box<[(i8, u64)]>,
+    /// First copies by the part of the trial they were sent in; empty where that was not asked for.
+    pub slices: Box<[u64]>,
     /// Latency of each flow, when there are at most 256 [ns].
     pub flow_latency: Box<[Histogram]>,
     /// The balance of each flow.

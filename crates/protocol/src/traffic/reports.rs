@@ -97,6 +97,9 @@ pub struct SenderReport {
     pub stalls: Vec<Stall>,
     /// How many there were.
     pub stall_count: u64,
+    /// Frames handed over in each hundredth of the trial.
+    #[serde(default)]
+    pub slices_frames: Vec<u64>,
     /// What its thread used.
     pub thread: ThreadUse,
 }
@@ -214,6 +217,9 @@ pub struct ReceiverReport {
     pub stalls: Vec<Stall>,
     /// How many there were.
     pub stall_count: u64,
+    /// First copies of the frames sent in each hundredth of the trial.
+    #[serde(default)]
+    pub slices_frames: Vec<u64>,
     /// What its thread used.
     pub thread: ThreadUse,
 }

@@ -1,0 +1,62 @@
+//! Find and open the character device of a macvtap. What is called `/dev/tapN` is not trusted: N is counted in each namespace.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use nix::libc;
+use nix::sys::stat::{makedev, mknod, Mode, SFlag};
+
+/// Whether `name` can be an interface's, and is no path.
+pub fn is_interface_name(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_graphic() && byte != b'/' && byte != b':' && byte != b'%';
+    (1..=15).contains(&name.len()) && name.bytes().all(plain) && name != "." && name != ".."
+}
+
+/// The device number of a macvtap interface, which the sysfs at `sys` tells in the file `dev` of its one `tapN`.
+pub fn number_of(sys: &Path, interface: &str) -> io::Result<u64> {
+    let folder = sys.join("class/net").join(interface);
+    fs::metadata(&folder)?;
+    let not_one = || io::Error::from_raw_os_error(libc::ENODEV);
+    let devices = fs::read_dir(folder.join("macvtap")).map_err(|_| not_one())?;
+    let device = devices.flatten().next().ok_or_else(not_one)?.path();
+    let text = fs::read_to_string(device.join("dev"))?;
+    let number = text
+        .trim()
+        .split_once(':')
+        .and_then(|(major, minor)| Some(makedev(major.parse().ok()?, minor.parse().ok()?)));
+    number.ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// Open the character device of that number through a node of our own in `folder`, which is gone again afterwards.
+pub fn open_number(folder: &Path, number: u64) -> io::Result<OwnedFd> {
+    // Only a name nobody else has.
+    let unique = NODES.fetch_add(1, Ordering::Relaxed);
+    let node = folder.join(format!("iolab-{}-{unique}", std::process::id()));
+    mknod(&node, SFlag::S_IFCHR, Mode::S_IRUSR | Mode::S_IWUSR, number)?;
+    let opened = File::options().read(true).write(true).open(&node);
+    fs::remove_file(&node)?;
+    let file = opened?;
+    if file.metadata()?.rdev() != number {
+        return Err(io::Error::from_raw_os_error(libc::ENODEV));
+    }
+    Ok(file.into())
+}
+
+static NODES: AtomicU64 = AtomicU64::new(0);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_no_path_and_fits_an_interface() {
+        assert!(is_interface_name("mt0") && is_interface_name("a.b@c"));
+        for wrong in ["", ".", "..", "../x", "a/b", "a b", "a:b", "a%d", "a\n", "sixteen-letters-"] {
+            assert!(!is_interface_name(wrong), "{wrong:?}");
+        }
+    }
+}
