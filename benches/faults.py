@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -24,15 +23,15 @@ from iolab.lab.kernels import HERE
 from iolab.lab.placement import placement_of
 from iolab.lab.topology import make_topology
 from iolab.run.agents import Agents
-from iolab.run.guests import process_id
 from iolab.run.prepare import open_agent, read_facts
+from iolab.run.running import process_id
 from iolab.run.standing import StandingLab
 from iolab.trial.latency import USUAL_LOSS_RATIO
+from iolab.trial.limits import Limit
 from iolab.trial.load import LoadBench, LoadRecord
 from iolab.trial.measured import TrialFailed
 from iolab.trial.search.types import LoadTrial
 from iolab.trial.site import GuestPlace, Site
-from iolab.trial.verdict import Limit
 
 LAB = """
 title: Faults
@@ -62,11 +61,11 @@ measure:
 """
 HOG = (
     "import os,time\nos.sched_setaffinity(0,{{{cpu}}})\n"
-    "os.sched_setscheduler(0,os.SCHED_FIFO,os.sched_param({priority}))\n"
+    "os.sched_setscheduler(0,os.SCHED_FIFO,os.sched_param({priority}))\nprint(flush=True)\n"
     "end=time.monotonic()+{seconds}\nwhile time.monotonic()<end:\n b=time.monotonic()+{on}\n"
     " while time.monotonic()<b: pass\n time.sleep({off})\n"
 )
-"""Takes a CPU from everything of lower priority, for part of the time."""
+"""Takes a CPU from everything of lower priority, again and again: `on` seconds, then `off` without it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +131,7 @@ GUEST_FAULTS = tuple(
               fps=20_001.0, lab={"pin": "[1]"}),
         Fault("a hog on the CPU of its threads", ("dut",), hog=("guest", 0.5, 0.01), nic="e1000",
               fps=20_001.0, lab={"pin": "[1]"}),
-        Fault("its threads on the sender's CPU", ("dut",), (
+        Fault("its threads on the sender's CPU", ("of the time, beside generator",), (
             ("", "taskset -a -p -c @sender @hypervisor"),), fps=400_000.0, nic="virtio-net"),
         Fault("stopped for a second", ("dut",), stopped_s=(0.5, 1.0), fps=10_000.0, nic="virtio-net"),
         Fault("stopped for good", ("dut",), stopped_s=(0.3, 30.0), nic="virtio-net"),
@@ -303,12 +302,12 @@ def hogged(fault: Fault, cpu_of: Callable[[str], int]) -> Iterator[None]:
         yield
         return
     part, on_s, off_s = fault.hog
-    priority = (
-        1 if part == "guest" else 90
-    )  # a guest's threads have none, those of the instrument more than 1
+    # A guest's threads have no priority of their own, those of the instrument one above 1.
+    priority = 1 if part == "guest" else 90
     script = HOG.format(cpu=cpu_of(part), seconds=4, on=on_s, off=off_s, priority=priority)
-    child = subprocess.Popen([sys.executable, "-c", script])
-    time.sleep(0.1)
+    child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    child.stdout.readline()  # from here on it has the CPU
     try:
         yield
     finally:

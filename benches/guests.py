@@ -22,7 +22,8 @@ from iolab.lab.guest import Guest
 from iolab.lab.qemu import Place, qemu_argv
 from iolab.run.agents import Agents
 from iolab.run.guests import Guests
-from iolab.run.hypervisor import find_here
+from iolab.run.hypervisor import find_emulator
+from iolab.run.sources import find_here
 from iolab.run.standing import StandingLab
 
 REPETITIONS = 5
@@ -48,7 +49,8 @@ def bare_s() -> float:
     wanted = guest("bare")
     source = find_here(wanted)
     with tempfile.TemporaryDirectory() as folder:
-        program = (str(source.emulator.program), *source.emulator.arguments)
+        emulator = find_emulator(wanted)
+        program = (str(emulator.program), *emulator.arguments)
         argv = qemu_argv(wanted, Place(boot=source.boot, folder=folder, accel="tcg", program=program))
         begin = time.monotonic()
         with subprocess.Popen(argv) as running, socket.socket(socket.AF_UNIX) as channel:

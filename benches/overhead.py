@@ -46,7 +46,7 @@ class Silent:
     def run_begins(self, *_: object) -> None:
         """See Observer."""
 
-    trial_begins = trial_ended = run_begins
+    trial_begins = trial_ended = guests_start = run_begins
 
 
 def build_and_remove(agent: Agent, experiment: Experiment, rounds: int = 15) -> float:
@@ -110,7 +110,7 @@ def trial_overheads(experiment: Experiment, agent: Agent) -> list[float]:
     with tempfile.TemporaryDirectory() as parent:
         plan = make_plan(experiment, facts)
         path = execute.create(experiment, plan, raw, Path(parent), SystemClock())
-        execute.work_on(path, experiment, agent, SystemClock(), Silent())
+        execute.work_on(path, experiment, Agents(agent), SystemClock(), Silent())
         results = [record.result for record in load_run(path).trials]
     assert all(result.status == "ok" for result in results), [result.reason for result in results]
     return [

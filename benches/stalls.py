@@ -31,7 +31,7 @@ os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(90))
 print("ready", flush=True)
 sys.stdin.readline()
 for gap_ns in gaps_ns:
-    time.sleep(gap_ns / 1e9)
+    time.sleep(gap_ns / 1e9)  # the schedule of the stalls
     begin = time.monotonic_ns()
     while time.monotonic_ns() < begin + length_ns:
         pass

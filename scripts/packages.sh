@@ -66,6 +66,7 @@ look_for_guest() {
     has depmod || missing+=(kmod)
     has zstd || missing+=(zstd)
     has qemu-system-x86_64 || missing+=(qemu-system-x86)
+    has dpdk-testpmd || missing+=(dpdk-dev)
     [[ -e /usr/share/seabios/bios-256k.bin ]] || missing+=(seabios)
     [[ -e /usr/lib/ipxe/qemu/efi-virtio.rom ]] || missing+=(ipxe-qemu)
     ((EUID == 0)) || has newuidmap || missing+=(uidmap)

@@ -1,15 +1,23 @@
-"""What every test with guests needs: root, programs, and the image, built into the user's cache where that lacks it."""
+"""What tests with guests share: root, programs, images (built into the user's cache where that lacks them), agents."""
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.netns.conftest import iolab, unchanged_host
 
-from iolab.agent.transport import find_agent
-from iolab.image import Image, build
+from iolab.agent.client import Agent
+from iolab.agent.transport import LocalTransport, find_agent
+from iolab.errors import UnsupportedError
+from iolab.image import Image, build, build_qemu
+from iolab.image.emulator import NEWER, find_qemu
+from iolab.run.agents import Agents
 
-PROGRAMS = ("mmdebstrap", "mksquashfs", "depmod", "qemu-system-x86_64")
+__all__ = ["iolab", "unchanged_host"]
+
+PROGRAMS = ("mmdebstrap", "mksquashfs", "depmod", "qemu-system-x86_64", "ip", "iperf3", "ethtool")
 LIMIT_S = 300
 """The first test on a new machine builds the image, and its CPUs may be shared."""
 
@@ -29,5 +37,39 @@ def image() -> Image:
         pytest.skip("needs root to make namespaces and to look at what was left")
     for program in PROGRAMS:
         if shutil.which(program) is None:
-            pytest.skip(f"needs {program}; scripts/packages.sh guest installs it")
+            pytest.skip(f"needs {program}; scripts/packages.sh run guest installs it")
     return build("linux", find_agent(), print)
+
+
+@pytest.fixture(scope="session")
+def nested(image: Image) -> Image:
+    """The image of a guest that has guests of its own."""
+    return build("nested", find_agent(), print)
+
+
+@pytest.fixture(scope="session")
+def xen(image: Image) -> Image:
+    """The image of a guest that is Dom0."""
+    return build("xen", find_agent(), print)
+
+
+@pytest.fixture(scope="session")
+def host(image: Image) -> Image:
+    """The image of a guest that stands for another computer."""
+    return build("host", find_agent(), print)
+
+
+@pytest.fixture(scope="session")
+def newer_qemu(image: Image) -> None:
+    """A QEMU that emulates cards which can be split."""
+    try:
+        find_qemu(NEWER)
+    except UnsupportedError:
+        build_qemu(print)
+
+
+@pytest.fixture
+def agents(unchanged_host: None) -> Iterator[Agents]:
+    """Return the agents of this computer's lab; it is put back."""
+    with Agent(LocalTransport(find_agent())) as agent:
+        yield Agents(agent)

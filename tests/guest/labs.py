@@ -1,56 +1,31 @@
-"""What tests of labs with real guests share: the installed command, and skipping where no guest can be started."""
+"""What tests of labs with real guests do: run an experiment, read its trials, talk to a guest's hypervisor."""
 
 import json
-import os
-import shutil
 import socket
 import subprocess
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-from tests.netns.conftest import IOLAB, iolab, processes_with, unchanged_host
-
-from iolab.agent.client import Agent
-from iolab.agent.transport import LocalTransport, find_agent
-from iolab.image.build import find
-from iolab.run.agents import Agents
-
-__all__ = ["IOLAB", "agents", "iolab", "needs_guests", "processes_with", "unchanged_host"]
+from tests.netns.conftest import IOLAB
+from tests.netns.runs import until
 
 
-@pytest.fixture(autouse=True)
-def needs_guests() -> None:
-    """Skip where no guest can be started."""
-    if os.geteuid() != 0:
-        pytest.skip("needs root to make namespaces and to look at what was left")
-    for program in ("qemu-system-x86_64", "ip", "iperf3", "ethtool"):
-        if shutil.which(program) is None:
-            pytest.skip(f"needs {program}; make setup installs it")
-    if find("linux", find_agent()) is None:
-        pytest.skip("needs the guest image with this agent: iolab image build linux")
+def measured(tmp_path: Path, text: str, deadline_s: float = 280) -> Path:
+    """Run an experiment, all of whose trials go well; return the run's folder.
 
-
-@pytest.fixture
-def agents(unchanged_host: None) -> Iterator[Agents]:
-    """Return the agents of this computer's lab; it is put back."""
-    with Agent(LocalTransport(find_agent())) as agent:
-        yield Agents(agent)
-
-
-def trials(folder: Path) -> list[dict[str, object]]:
-    """Return the trials stored in a run's folder."""
-    return [json.loads(line) for line in (folder / "trials.jsonl").read_text().splitlines()]
+    A calm host takes half a minute for guests of guests; one with ten times the work it can do, four.
+    """
+    file = tmp_path / "lab.yaml"
+    file.write_text(text)
+    running = run_in_background(tmp_path, file)
+    said, _ = running.communicate(timeout=deadline_s)
+    assert running.returncode == 0, said
+    return tmp_path / said.splitlines()[-1]
 
 
 def wait_for_console(state: Path, machine: str, deadline_s: float = 60) -> Path:
     """Wait until a guest's hypervisor has made its monitor; return the guest's scratch folder."""
-    end = time.monotonic() + deadline_s
     folder = state / "f" / machine
-    while not (folder / "monitor").exists():
-        assert time.monotonic() < end, f"{folder} has no monitor"
-        time.sleep(0.05)
+    until((folder / "monitor").exists, deadline_s, f"{folder} has no monitor")
     return folder
 
 

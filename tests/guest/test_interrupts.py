@@ -2,9 +2,7 @@
 
 from collections.abc import Callable
 
-import pytest
 from pydantic import TypeAdapter
-from tests.guest.labs import agents, needs_guests, unchanged_host
 
 from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Link
@@ -13,9 +11,6 @@ from iolab.lab.compose import compose
 from iolab.lab.resources import Resource
 from iolab.run.agents import Agents
 from iolab.run.standing import StandingLab
-
-__all__ = ["agents", "needs_guests", "unchanged_host"]
-pytestmark = pytest.mark.guest
 
 INNER = {"kind": "vm", "on": "outer"}
 

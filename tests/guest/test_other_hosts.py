@@ -6,11 +6,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.guest.labs import iolab, needs_guests, trials, unchanged_host
+from tests.netns.runs import trials
 from tests.netns.sshd import SSHD, Network, SshHost
 
-__all__ = ["iolab", "needs_guests", "unchanged_host"]
-pytestmark = pytest.mark.guest
 Iolab = Callable[..., subprocess.CompletedProcess[str]]
 
 LAB = """
@@ -19,10 +17,11 @@ lab:
   machines:
     tester: {kind: host, ssh: tester}
     pc1: {kind: host, ssh: pc1}
-    dut: {kind: vm, on: pc1, accel: tcg}
+    dut: {kind: vm, on: pc1, accel: tcg, disks: [{volume: far, bus: virtio-scsi}]}
   links:
     lan: {ends: [tester.lan0, pc1.lan0], cable: true}
     card: {ends: [pc1.lan0, dut.eth0]}
+  volumes: {far: {size: 8M, on: pc1}}
 measure:
   udp: {kind: stream, protocol: udp, rate: 5Mbit, from: tester, to: dut, duration: 1s}
 factors: {machines.dut.nic: [virtio-net, macvtap]}
@@ -45,15 +44,15 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[SshH
 
 def shown(host: SshHost) -> str:
     """Return what a lab could change there."""
-    script = "ip -4 -o addr show dev lan0; ip -o link | cut -d ' ' -f 2,4-; ls /run/netns"
+    script = "ip -4 -o addr show dev lan0; ip -o link | cut -d ' ' -f 2,4-; ls /run/netns /var/tmp"
     return host.inside(f"{script}; ls /run/iolab/f 2>/dev/null || true")
 
 
 def test_a_guest_on_another_host_is_measured_through_that_hosts_card(
     pair: tuple[SshHost, SshHost], iolab: Iolab, tmp_path: Path
 ) -> None:
-    """The image is copied once, the guest boots there with each card, its frames come from the tester; one command
-    removes all that stays."""
+    """The image is copied once, the guest boots there with each card and a disk of that host's, its frames come from
+    the tester; one command removes all that stays."""
     (tmp_path / "lab.yaml").write_text(LAB)
     before = [shown(host) for host in pair]
     done = iolab("run", "lab.yaml")
@@ -63,9 +62,15 @@ def test_a_guest_on_another_host_is_measured_through_that_hosts_card(
     rows = trials(folder)
     assert [row["status"] for row in rows] == ["ok", "ok"]
     for row in rows:
-        assert row["metrics"]["received_bps"]["value"] == pytest.approx(5e6, rel=0.2)  # type: ignore[index]
-        assert row["guests"]["dut"]["on"] == "pc1"  # type: ignore[index]
-    assert json.loads((folder / "machines" / "dut.json").read_text())["guest"]["accel"] == "tcg"
+        assert row["metrics"]["received_bps"]["value"] == pytest.approx(5e6, rel=0.2)
+        assert row["guests"]["dut"]["on"] == "pc1"
+    made = [line for line in (folder / "commands.jsonl").read_text().splitlines() if "fallocate" in line]
+    assert len(made) == 1, "the file stays while the card changes"
+    facts = json.loads((folder / "machines" / "dut.json").read_text())
+    assert facts["guest"]["accel"] == "tcg"
+    assert None not in facts["features"].values()
+    assert all(facts["programs"][name].split() for name in ("ip", "tc", "ethtool", "iperf3"))
+    assert next(one for one in facts["interfaces"] if one["name"] == "eth0")["offloads"]
     assert [shown(host) for host in pair] == before
     assert [path.name for path in pair[0].cache.glob("image-*")] == []
     assert len(list(pair[1].cache.glob("image-*"))) == 4

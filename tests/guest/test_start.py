@@ -6,39 +6,45 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.guest.labs import agents, needs_guests, unchanged_host
 
 from iolab.errors import LabError
+from iolab.image import Image
+from iolab.image.emulator import Emulator
 from iolab.lab.guest import Guest
 from iolab.lab.resources import PinGuest
 from iolab.run.agents import Agents
 from iolab.run.guests import Guests
-from iolab.run.hypervisor import Hypervisors, Source, find_here
-
-__all__ = ["agents", "needs_guests", "unchanged_host"]
-pytestmark = pytest.mark.guest
+from iolab.run.hypervisor import FindEmulator, Hypervisors, find_emulator
+from iolab.run.sources import Source, find_here
 
 PATIENCE_S = 90.0
 GUEST = Guest(name="dut", engine="qemu", image="linux", memory_bytes=512 << 20, cpus=2, accel="tcg", nics=())
 
 
 def guests(
-    agents: Agents, change: Callable[[Source], Source] = lambda s: s, deadline_s: float = 60
+    agents: Agents,
+    change: Callable[[Source], Source] = lambda s: s,
+    emulator: FindEmulator = find_emulator,
+    deadline_s: float = 60,
 ) -> Guests:
     """Return guests of this computer that are started from something else than they should be."""
-    return Guests(
-        agents, Hypervisors(agents, lambda guest: change(find_here(guest))), boot_deadline_s=deadline_s
-    )
+    hypervisors = Hypervisors(agents, lambda guest: change(find_here(guest)), emulator)
+    return Guests(agents, hypervisors, boot_deadline_s=deadline_s)
 
 
-def test_a_guest_that_hangs_is_given_up_at_the_deadline(agents: Agents) -> None:
-    """Its CPUs never run."""
+def test_a_guest_that_never_boots_is_given_up_at_the_deadline_with_what_its_console_says(
+    agents: Agents,
+) -> None:
+    """Its firmware waits for a key."""
+    waits = ("-boot", "menu=on,splash-time=60000", "-machine", "graphics=off")
 
-    def halted(source: Source) -> Source:
-        return replace(source, emulator=replace(source.emulator, arguments=("-S",)))
+    def waiting(guest: Guest) -> Emulator:
+        return replace(find_emulator(guest), arguments=waits)
 
-    with pytest.raises(LabError, match="starting guest dut: its agent said nothing for 2 s"):
-        guests(agents, halted, 2).start(GUEST, "").result(PATIENCE_S)
+    with pytest.raises(
+        LabError, match=r"(?s)starting guest dut: its agent said nothing for 5 s.*Press ESC for boot menu"
+    ):
+        guests(agents, emulator=waiting, deadline_s=5).start(GUEST, "").result(PATIENCE_S)
 
 
 def test_a_first_stage_that_is_none_is_told_by_the_kernels_panic(agents: Agents, tmp_path: Path) -> None:
@@ -62,6 +68,28 @@ def test_a_kernel_that_is_none_is_told_in_the_hypervisors_words(agents: Agents, 
         return replace(source, boot=replace(source.boot, kernel=str(rubbish)))
 
     with pytest.raises(LabError, match=r"starting guest dut: the hypervisor ended with status 1: .*kernel"):
+        guests(agents, other).start(GUEST, "").result(PATIENCE_S)
+
+
+def test_modules_of_another_kernel_are_told_by_the_guests_agent(
+    agents: Agents, image: Image, tmp_path: Path
+) -> None:
+    """The kernel takes none of them, so no disk is found; the guest ends at once and says why."""
+
+    def other(source: Source) -> Source:
+        own, signed = (
+            f"vermagic={image.manifest.kernel_release} SMP ".encode(),
+            b"~Module signature appended~",
+        )
+        content = image.initrd.read_bytes()
+        assert own in content
+        initrd = tmp_path / "initrd"
+        initrd.write_bytes(content.replace(own, own[:-4] + b"UP  ").replace(signed, signed.swapcase()))
+        return replace(source, boot=replace(source.boot, initrd=str(initrd)))
+
+    with pytest.raises(
+        LabError, match=r"(?s)starting guest dut: .*virtio_blk.ko': Exec format error.*powering off"
+    ):
         guests(agents, other).start(GUEST, "").result(PATIENCE_S)
 
 

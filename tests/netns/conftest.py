@@ -1,6 +1,5 @@
 """What tests on real namespaces share: the installed commands, a small experiment, and the state of the host."""
 
-import contextlib
 import os
 import shutil
 import subprocess
@@ -9,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.netns.runs import processes_with
 
 IOLAB = Path(sys.executable).with_name("iolab")
 
@@ -55,18 +55,6 @@ def host_state() -> dict[str, str]:
     return texts
 
 
-def processes_with(setting: str) -> list[str]:
-    """Return the names of the processes that have this setting in their environment, this one left out."""
-    found = []
-    for environ in Path("/proc").glob("[0-9]*/environ"):
-        with contextlib.suppress(OSError):
-            if environ.parent.name != str(os.getpid()) and setting.encode() in environ.read_bytes().split(
-                b"\0"
-            ):
-                found.append((environ.parent / "comm").read_text().strip())
-    return found
-
-
 @pytest.fixture
 def unchanged_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """The host after the test is the host before it; the agent's journal is the test's own."""
@@ -76,7 +64,7 @@ def unchanged_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[
     after = host_state()
     subprocess.run([IOLAB, "clean"], check=False)  # what one test leaves must not fail the next
     assert after == before
-    assert processes_with(f"IOLAB_STATE_DIR={tmp_path / 'state'}") == []
+    assert processes_with(f"IOLAB_STATE_DIR={tmp_path / 'state'}") == {}
 
 
 @pytest.fixture

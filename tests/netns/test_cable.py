@@ -4,16 +4,14 @@ import json
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.netns.conftest import IOLAB
+from tests.netns.runs import trials, until, wait_for_trials
 from tests.netns.sshd import SSHD, Network, SshHost
-from tests.netns.test_line import wait_for_trials
-from tests.netns.test_ssh import until
 
 from iolab.agent.client import Agent
-from iolab.agent.ssh import SshTransport
+from iolab.agent.ssh import LEASE_S, SshTransport
 from iolab.agent.transport import LocalTransport, find_agent
 from iolab.errors import LabError
 from iolab.experiment import Resolver, cells, parse
@@ -144,11 +142,6 @@ def iolab(pair: tuple[SshHost, SshHost], tmp_path: Path) -> Callable[..., subpro
     return run
 
 
-def trials(folder: Path) -> list[dict[str, Any]]:
-    """Return the trials of a run."""
-    return [json.loads(line) for line in (folder / "trials.jsonl").read_text().splitlines()]
-
-
 def test_streams_between_two_hosts_are_measured_end_to_end(
     pair: tuple[SshHost, SshHost], iolab: Iolab, tmp_path: Path
 ) -> None:
@@ -176,6 +169,40 @@ def test_what_a_host_lacks_is_told_with_its_name_before_anything_runs(
     assert "pc7: port pc7.lan1: it has no interface lan1; it has eth0, lan0, lo" in refused.stderr
 
 
+def test_a_host_whose_key_is_unknown_ends_the_run_before_it_begins(
+    pair: tuple[SshHost, SshHost], iolab: Iolab, tmp_path: Path
+) -> None:
+    """Status 3, which host, and the command that accepts the key; nothing is accepted for the user."""
+    keys = tmp_path / "net/known_hosts"
+    known = "".join(line for line in keys.read_text().splitlines(True) if pair[1].address not in line)
+    keys.write_text(known)
+    refused = iolab("run", "lab.yaml")
+    assert refused.returncode == 3
+    assert "reaching pc7 by ssh: Host key verification failed" in refused.stderr
+    assert "look at it and accept it once with `" in refused.stderr
+    assert keys.read_text() == known
+    assert not (tmp_path / "runs").exists()
+    assert pair[0].agents() == []
+
+
+def test_a_cable_on_what_carries_ssh_is_refused_before_anything_changes(
+    pair: tuple[SshHost, SshHost], iolab: Iolab, tmp_path: Path
+) -> None:
+    """The card with the address that ssh came to, and one below a bridge that has it: status 3, the host, why."""
+    bridge = "ip link add br0 type bridge; ip link set eth0 master br0; ip addr flush dev eth0"
+    pair[1].inside(f"{bridge}; ip addr add {pair[1].address}/24 dev br0; ip link set br0 up")
+    state = "ip -4 -o addr; cat /sys/class/net/*/mtu; ethtool -k eth0; tc qdisc; ls /run/netns"
+    before = [host.inside(state) for host in pair]
+    text = (tmp_path / "lab.yaml").read_text()
+    (tmp_path / "lab.yaml").write_text(text.replace("6.lan0", "6.eth0").replace("7.lan0", "7.eth0"))
+    refused = iolab("run", "lab.yaml")
+    assert refused.returncode == 3, refused.stdout + refused.stderr
+    for name in ("pc6", "pc7"):
+        assert f"{name}: port {name}.eth0: eth0 carries a connection by ssh to or from it" in refused.stderr
+    assert not (tmp_path / "runs").exists()
+    assert [host.inside(state) for host in pair] == before
+
+
 def test_a_cut_connection_costs_the_trial_and_the_run_goes_on(
     pair: tuple[SshHost, SshHost], iolab: Iolab, tmp_path: Path
 ) -> None:
@@ -194,6 +221,7 @@ def test_a_cut_connection_costs_the_trial_and_the_run_goes_on(
     assert "failed" in statuses
     (reason, *_) = [t["reason"] for t in trials(folder) if t["status"] == "failed"]
     assert "pc7" in reason
+    assert f"the connection to pc7 is cut, the agent there undoes everything within {LEASE_S} s" in reason
     assert iolab("resume", folder, "--retry-failed").returncode == 0
     assert shown(pair[0]).count("mtu 1500") == shown(pair[1]).count("mtu 1500") == 1
 
@@ -214,6 +242,7 @@ def test_a_killed_agent_costs_the_trial_and_what_it_left_is_undone_by_the_next(
     assert sorted(trial["status"] for trial in found) == ["failed", "ok", "ok", "ok"]
     (reason,) = [trial["reason"] for trial in found if trial["status"] == "failed"]
     assert "pc7" in reason
+    assert "`iolab clean --host pc7` undoes what it left" in reason
     assert shown(pair[1]) == before
     assert iolab("resume", folder, "--retry-failed").returncode == 0
 

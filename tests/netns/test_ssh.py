@@ -1,19 +1,22 @@
 """Agents on other hosts, by a real sshd in namespaces: what is copied, what is refused, every way to lose one."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.netns.runs import until
 from tests.netns.sshd import INSIDE, SSHD, Network, SshHost
 
 from iolab.agent.client import Agent
 from iolab.agent.ssh import LEASE_S, SshTransport
 from iolab.agent.transport import find_agent
-from iolab.errors import AgentError
+from iolab.errors import AgentError, UnsupportedError
+from iolab.run import hosts
 
 pytestmark = pytest.mark.netns
 GONE_S = LEASE_S + 10
@@ -34,15 +37,6 @@ def network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Network
 def reach(destination: str, **options: bool) -> Agent:
     """Return an agent there."""
     return Agent(SshTransport(destination, find_agent(), **options), name="pc6")
-
-
-def until(holds: Callable[[], object], deadline_s: float = 10) -> float:
-    """Wait until something holds; return how long that took [s]."""
-    began = time.monotonic()
-    while not holds():
-        assert time.monotonic() - began < deadline_s, "it never did"
-        time.sleep(0.05)
-    return time.monotonic() - began
 
 
 def make_lab(agent: Agent) -> None:
@@ -140,6 +134,34 @@ def test_a_host_that_hangs_ends_in_bounded_time(network: Network) -> None:
             SshTransport("root@198.18.250.1", find_agent(), connect_deadline_s=2)
         assert time.monotonic() - began < 15
         hanging.kill()
+
+
+def test_a_host_name_that_hangs_ends_in_bounded_time(
+    network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name server takes the question and never answers: the same deadline, and the name in the message."""
+    (network.folder / "resolv.conf").write_text("nameserver 198.18.250.1\noptions timeout:30 attempts:3\n")
+    script = network.folder / "ssh"
+    bind = f"mount --bind {network.folder}/resolv.conf /etc/resolv.conf"
+    script.write_text(
+        f'#!/bin/sh\nexec unshare --mount sh -c \'{bind} && exec {network.ssh} "$@"\' sh "$@"\n'
+    )
+    script.chmod(0o755)
+    monkeypatch.setenv("IOLAB_SSH", str(script))
+    code = (
+        "import socket; s = socket.socket(type=socket.SOCK_DGRAM); s.bind(('198.18.250.1', 53)); print(1, flush=True); "
+        "s.recv(512); print(2, flush=True); s.recv(512)"
+    )
+    argv = ["nsenter", f"--net=/proc/{network.pid}/ns/net", sys.executable, "-c", code]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as silent:
+        assert silent.stdout is not None
+        silent.stdout.readline()
+        began = time.monotonic()
+        with pytest.raises(AgentError, match=r"reaching root@pc6.example by ssh: no answer within 2 s"):
+            SshTransport("root@pc6.example", find_agent(), connect_deadline_s=2)
+        assert time.monotonic() - began < 15
+        assert silent.stdout.readline() == b"2\n", "it was asked"
+        silent.kill()
 
 
 def test_what_a_login_prints_does_not_matter(network: Network) -> None:
@@ -278,6 +300,44 @@ def test_a_killed_agent_is_told_at_once_and_cleaned_later(network: Network) -> N
         assert left.entries == 2
         assert again.undo(left.journal).failed == ()
     assert changes(pc6) == ""
+
+
+def make_what_cannot_be_undone(agent: Agent) -> None:
+    """Change nothing, and journal an undo that fails."""
+    undo = {"kind": "command", "argv": ["sh", "-c", "echo it is in use >&2; exit 1"]}
+    agent.run(["true"], undo=undo, undo_key="mtu:pc6.lan0")
+
+
+def test_what_could_not_be_undone_is_told_when_the_agent_ends(network: Network) -> None:
+    """Which change, why, and what to do; the next agent refuses the host until then."""
+    network.host("pc6")
+    agent = reach("pc6")
+    make_what_cannot_be_undone(agent)
+    told = agent.close()
+    assert "not undone: mtu:pc6.lan0" in told
+    assert "it is in use" in told
+    assert "`iolab clean --host pc6`" in told
+    with pytest.raises(
+        UnsupportedError, match=r"preparing pc6: 1 changes .*run `iolab clean --host pc6` first"
+    ):
+        hosts.reach("pc6", "pc6")
+
+
+def test_what_could_not_be_undone_after_a_disconnect_is_told_when_the_host_is_reached_again(
+    network: Network,
+) -> None:
+    """The agent was alone when it found out; a run that comes back tries once more, and names change and reason."""
+    pc6 = network.host("pc6")
+    agent = reach("pc6")
+    make_what_cannot_be_undone(agent)
+    for process in pc6.processes("sshd: root"):
+        os.kill(process, signal.SIGKILL)
+    agent.close()
+    until(lambda: not pc6.agents())
+    told = r"preparing pc6: 1 changes .* cannot be undone \(mtu:pc6.lan0: .*it is in use.*`iolab clean --host pc6`"
+    with pytest.raises(UnsupportedError, match=told):
+        hosts.reach("pc6", "pc6", agent.hello.pid)
+    assert pc6.agents() == []
 
 
 def test_a_host_that_reboots_is_lost_and_comes_back_clean(network: Network) -> None:

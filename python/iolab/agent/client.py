@@ -13,8 +13,10 @@ from iolab.agent.messages import (
     ProcessEnded,
     ProcessStarted,
     Reading,
+    Refusal,
     UndoReport,
     decode,
+    read_message,
 )
 from iolab.agent.transport import Transport
 from iolab.errors import AgentError, Refused
@@ -76,8 +78,8 @@ class Pending:
             advice = "" if self._name else "; run `iolab clean` to undo what it left"
             raise AgentLost(self._name, f"{doing}: it is gone{f' ({words})' if words else ''}{advice}")
         if "error" in self._reply:
-            error = self._reply["error"]
-            raise Refused(self._method, error.get("code", 0), error.get("message", ""), error.get("data"))
+            refusal = decode(Refusal, self._reply["error"], f"refusal of {self._method}")
+            raise Refused(self._method, refusal.code, refusal.message, refusal.data)
         return self._reply.get("result")
 
 
@@ -255,12 +257,7 @@ class Agent:
 
     def _read(self) -> None:
         while (line := self._transport.receive()) is not None:
-            try:
-                message = json.loads(line)
-            except json.JSONDecodeError:
-                continue  # not protocol; the deadline of the request it belonged to speaks for it
-            if not isinstance(message, dict):
-                continue
+            message = read_message(line)
             if message.get("method") == "hello":
                 self._hello.settle({"result": message.get("params")})
             elif "method" in message:
@@ -288,7 +285,7 @@ class Agent:
     def _settle(self, message: dict[str, Json]) -> None:
         number = message.get("id")
         with self._lock:
-            pending = self._pending.pop(number, None) if isinstance(number, int) else None
+            pending = self._pending.pop(number, None) if type(number) is int else None  # true is no 1
         if pending is not None:
             pending.settle(message)
 

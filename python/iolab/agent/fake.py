@@ -338,7 +338,7 @@ class FakeAgent:
 
     def _greeting(self) -> Json:
         groups = ["command", "process", "netns", "setting", "sample", "traffic", "device", "journal", "facts"]
-        groups += ["folder", "relay", "files", *(["machine"] if self._machine else [])]
+        groups += ["folder", "relay", "files", "macvtap", *(["machine"] if self._machine else [])]
         return {
             "protocol": "1.2",
             "version": "0.1.0",

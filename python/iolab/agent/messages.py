@@ -1,7 +1,10 @@
 """The messages of contract/agent-v1.md as frozen types, decoded once at the edge."""
 
+import json
+from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, TypeVar
+from functools import cache
+from typing import Any, TypeAlias, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -56,6 +59,18 @@ class Hello:
     """Journals of dead agents."""
     limits: tuple[str, ...] = ()
     """What it cannot do here, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An answer that is an error."""
+
+    code: int = 0
+    """Which."""
+    message: str = ""
+    """In words."""
+    data: Json = None
+    """What a program may want to know."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,6 +312,15 @@ class Reading:
         return None
 
 
+def read_message(line: str) -> dict[str, Json]:
+    """Return a message; an empty one for a line that is none: the deadline of the request it was for speaks for it."""
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):  # whoever is behind a relay may nest without end
+        return {}
+    return message if isinstance(message, dict) else {}
+
+
 def decode(shape: type[T], value: Json, what: str) -> T:
     """Return `value` as `shape`.
 
@@ -304,8 +328,8 @@ def decode(shape: type[T], value: Json, what: str) -> T:
         AgentError: the message does not have that shape.
     """
     try:
-        adapter: TypeAdapter[T] = TypeAdapter(shape)
-        return adapter.validate_python(value)
+        read: T = _adapter(cast(Hashable, shape)).validate_python(value)
+        return read
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
@@ -313,3 +337,8 @@ def decode(shape: type[T], value: Json, what: str) -> T:
             f"reading the agent's {what}: {place or 'value'}: {first['msg']}; the agent and iolab differ in version? "
             "Run `make setup` so that both are built from the same sources"
         ) from error
+
+
+@cache
+def _adapter(shape: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(shape)

@@ -99,12 +99,12 @@ class RelayedTransport:
         return "; ".join(part for part in (self._reason, said) if part)
 
     def _take(self, method: str, params: Json) -> None:
-        match method:
-            case "relay.received":
-                self._lines.put(json.dumps(params["message"], separators=(",", ":")))
-            case "relay.noise":
-                self.noise.append(params["text"])
+        match method, params:
+            case "relay.received", {"message": dict() as message}:
+                self._lines.put(json.dumps(message, separators=(",", ":")))
+            case "relay.noise", {"text": str() as text}:
+                self.noise.append(text)
                 if self._watch is not None:
-                    self._watch(params["text"])
+                    self._watch(text)
             case _ if method == ENDED:
                 self.end(str(params.get("reason", "")) or "the other side closed it")

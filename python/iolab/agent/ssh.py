@@ -77,6 +77,14 @@ class SshTransport:
         """Where the agent is, as in the experiment."""
         return self._connection.destination
 
+    def login_setting(self, name: str) -> str:
+        """Return an environment variable of the login there; empty: it is not set.
+
+        Raises:
+            AgentError: the connection is gone.
+        """
+        return "".join(self._connection.ask(f'echo "${name}"')[:1])
+
     def provide(self, files: Sequence[Path], tell: Tell) -> tuple[str, ...]:
         """Bring files to the host unless they are there, which is looked at once; return their paths there.
 
@@ -123,7 +131,8 @@ class SshTransport:
             return ""
         if status == SSH_FAILED:
             return f"on {self.destination} was lost ({self.last_words()})"
-        return f"on {self.destination} ended with status {status}{self._advice()}"
+        words = tail(self._log)
+        return f"on {self.destination} ended with status {status}{f' ({words})' if words else ''}{self._advice()}"
 
     def last_words(self) -> str:
         """Return the end of what the agent and ssh wrote, and what to do; see Transport."""

@@ -86,6 +86,8 @@ class SenderReport:
     """All of them."""
     thread: ThreadUse
     """What its thread used."""
+    slices_frames: tuple[int, ...] = ()
+    """Frames handed over in each hundredth of the trial; empty: an older agent's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +132,8 @@ class ReceiverReport:
     """What its thread used."""
     reorder_density: tuple[tuple[int, int], ...] = ()
     """Displacement, and first copies that had it (RFC 5236, threshold 16); 0: in its place, above 0: late."""
+    slices_frames: tuple[int, ...] = ()
+    """First copies of the frames sent in each hundredth of the trial; empty: an older agent's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

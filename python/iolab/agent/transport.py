@@ -85,7 +85,9 @@ class LocalTransport:
             return f"still undoing after {deadline_s:.0f} s"
         if status == 0:
             return ""
-        return f"ended by signal {-status}" if status < 0 else f"ended with status {status}"
+        words = self.last_words()
+        how = f"ended by signal {-status}" if status < 0 else f"ended with status {status}"
+        return f"{how} ({words})" if words else how
 
     def last_words(self) -> str:
         """Return the end of the agent's standard error; see Transport."""

@@ -10,8 +10,10 @@ from rich.table import Table
 
 from iolab.agent.transport import find_agent
 from iolab.cli.console import complain, console, say
+from iolab.clock import SystemClock
 from iolab.errors import ExitCode, InputError, Problem
-from iolab.image import Image, build, build_qemu, default_cache, find_cached_qemu, read_recipe
+from iolab.image import Cache, Image, build, build_qemu, default_cache, find_cached_qemu, read_recipe
+from iolab.image.cache import UNUSED_S
 from iolab.units import format_bytes
 
 QEMU = "qemu"
@@ -37,7 +39,7 @@ def build_images(
     ] = None,
     renew: Annotated[bool, typer.Option("--renew", help="Build anew, with the packages of today.")] = False,
 ) -> int:
-    """Build guest images (linux, if none is named) where the cache lacks them."""
+    """Build guest images (linux, if none is named) where the cache lacks them; what nobody used for 30 days goes."""
     known = [*(flavour.name for flavour in read_recipe().flavours), QEMU]
     wanted = flavours or known[:1]
     if wrong := [name for name in wanted if name not in known]:
@@ -50,8 +52,22 @@ def build_images(
             say(f"qemu {'.'.join(map(str, emulator.version))}: {emulator.program}")
         else:
             image = build(name, find_agent(), complain, renew=renew)
+            image.mark_used()
             say(f"{_describe(image)}: {image.folder}")
+    _prune(default_cache(), SystemClock().wall().timestamp())
     return ExitCode.DONE
+
+
+def _prune(cache: Cache, now_s: float) -> None:
+    """Remove images that nobody has used for a month, and say so."""
+    if not cache.list_unused(now_s):
+        return
+    with cache.locked(complain):
+        unused = cache.list_unused(now_s)
+        freed = cache.remove(unused)
+    for image in unused:
+        complain(f"removed {_describe(image)}: not used for {UNUSED_S // 86_400} days")
+    complain(f"freed {format_bytes(freed)}")
 
 
 def list_images(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> int:

@@ -62,7 +62,8 @@ def run(arguments: list[str]) -> int:
     except SystemExit:
         status = READER_GONE  # typer's way to tell of a closed pipe
     except TyperException as error:
-        complain(f"{error.format_message()} `iolab --help` and `iolab COMMAND --help` say what is allowed.")
+        what = error.format_message().rstrip(".")
+        complain(f"{what}; `iolab --help` and `iolab COMMAND --help` say what is allowed")
         return ExitCode.INPUT_WRONG
     except IolabError as error:
         complain(str(error))

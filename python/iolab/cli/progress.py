@@ -1,6 +1,6 @@
 """How a run looks while it goes on: a live line on a terminal, plain lines elsewhere."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 
 from rich.console import Console
@@ -51,6 +51,10 @@ class LiveProgress:
         if record.result.status is not Status.OK:
             self._console.print(escape(describe_record(record)), highlight=False, soft_wrap=True)
 
+    def guests_start(self, names: Sequence[str]) -> None:
+        """See Observer."""
+        self._bar.update(self._task, description=describe_start(names))
+
 
 class PlainProgress:
     """One line per trial, for logs."""
@@ -71,7 +75,7 @@ class PlainProgress:
     def run_begins(self, plan: Plan, steps: int, already: int) -> None:
         """See Observer."""
         self._total, self._done = steps + already, already
-        self._say(f"{steps} trials to do, {already} done before")
+        self._say(f"trials to do: {steps}, done before: {already}")
 
     def trial_begins(self, step: Step, cell: Mapping[str, str], left_ns: int) -> None:
         """See Observer."""
@@ -81,8 +85,17 @@ class PlainProgress:
         self._done += 1
         self._say(f"[{self._done}/{self._total}, {format_duration(left_ns)} left] {describe_record(record)}")
 
+    def guests_start(self, names: Sequence[str]) -> None:
+        """See Observer."""
+        self._say(describe_start(names))
+
     def _say(self, text: str) -> None:
         self._console.print(escape(text), highlight=False, soft_wrap=True)
+
+
+def describe_start(names: Sequence[str]) -> str:
+    """Return one line for guests that are about to be started."""
+    return f"starting {', '.join(names)}"
 
 
 def describe_step(step: Step, cell: Mapping[str, str]) -> str:

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, BaseModel, Field
 from iolab.experiment.quantities import (
     FROZEN,
     BitsPerSecond,
+    BlockBytes,
     Bytes,
     Count,
     Flag,
@@ -138,9 +139,9 @@ class Volume(BaseModel):
     """A scratch file or LUN that the lab makes."""
 
     model_config = FROZEN
-    size: SomeBytes
-    """Of the file or LUN."""
-    on: str
-    """The machine whose disk holds it."""
+    size: BlockBytes
+    """Of the file or LUN, in whole blocks of 4 KiB."""
+    on: Maybe[str] = None
+    """The machine whose disk holds it; absent: this computer."""
     export: Maybe[Literal["iscsi", "nvme-tcp", "nbd"]] = None
     """How other machines reach it; absent: they do not."""

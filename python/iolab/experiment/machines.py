@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, Field
 
-from iolab.experiment.quantities import FROZEN, Count, Maybe, Ratio, Setting, SomeBytes, SomeNanoseconds
+from iolab.experiment.quantities import FROZEN, Count, Maybe, Memory, Ratio, Setting, SomeNanoseconds
 from iolab.units import UnitError
 
 Forward = Literal["none", "bridge", "route"]
@@ -32,6 +32,10 @@ Destination = Annotated[str, AfterValidator(destination)]
 """Where a host is reached by ssh."""
 
 
+Bus = Literal["virtio-blk", "virtio-scsi", "ide", "nvme", "pvscsi"]
+"""How a guest sees a disk."""
+
+
 class Disk(BaseModel):
     """A volume attached to a machine."""
 
@@ -40,8 +44,8 @@ class Disk(BaseModel):
     """Name of the volume."""
     via: Literal["local", "user", "hypervisor", "kernel"] = "local"
     """Who speaks an exported volume's protocol: a user-space program, a guest's parent, or this machine's kernel."""
-    bus: Maybe[Literal["virtio-blk", "virtio-scsi", "ide", "nvme", "pvscsi"]] = None
-    """How a guest sees it."""
+    bus: Maybe[Bus] = None
+    """How a guest sees it; absent: virtio-blk, and in a Xen domain the only one there is. ide: a SATA disk."""
 
 
 class Stall(BaseModel):
@@ -94,6 +98,16 @@ class Netns(BaseModel):
     """Volumes attached to it."""
 
 
+class HostTuning(BaseModel):
+    """What a computer does for the traffic of its cards: receive queues and the CPUs that take interrupts."""
+
+    model_config = FROZEN
+    queues: Maybe[Annotated[int, Field(ge=1, strict=True)]] = None
+    """Receive queues of the card."""
+    irq_cpus: tuple[Cpu, ...] = ()
+    """CPUs that take its interrupts; empty: as the kernel chose."""
+
+
 class Host(BaseModel):
     """This computer, or another one reached by ssh."""
 
@@ -104,6 +118,8 @@ class Host(BaseModel):
     """A host has no parent."""
     ssh: Maybe[Destination] = None
     """Where it is reached: user@name, an ssh alias, ssh://user@name:port; absent: this computer."""
+    host: HostTuning = HostTuning()
+    """What it does for its cards, those with a cable."""
     forward: Forward = "none"
     """What it does with frames between its ports."""
     settings: dict[str, Setting] = Field(default_factory=dict)
@@ -120,16 +136,6 @@ class Ring(BaseModel):
     """Received frames [descriptors]."""
     tx: Maybe[Annotated[int, Field(ge=1, strict=True)]] = None
     """Frames to send [descriptors]."""
-
-
-class HostTuning(BaseModel):
-    """What the parent does for a guest's traffic: receive queues and the CPUs that take interrupts."""
-
-    model_config = FROZEN
-    queues: Maybe[Annotated[int, Field(ge=1, strict=True)]] = None
-    """Receive queues of the parent's interface."""
-    irq_cpus: tuple[Cpu, ...] = ()
-    """CPUs that take its interrupts; empty: as the kernel chose."""
 
 
 NicKind = Literal[
@@ -159,7 +165,7 @@ class Vm(BaseModel):
     """What runs it."""
     image: Maybe[str] = None
     """Guest image; absent: the small Linux that iolab builds."""
-    memory: SomeBytes = 512 * 1024 * 1024
+    memory: Memory = 512 << 20
     """Of the guest."""
     cpus: Count = Field(default=1, ge=1)
     """Virtual CPUs."""
@@ -174,7 +180,7 @@ class Vm(BaseModel):
     ring: Ring = Ring()
     """Descriptor rings of the network card."""
     host: HostTuning = HostTuning()
-    """What the parent does for it."""
+    """What the parent does for it: for the card that its frames pass."""
     forward: Forward = "none"
     """What it does with frames between its ports."""
     settings: dict[str, Setting] = Field(default_factory=dict)

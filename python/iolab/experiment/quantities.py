@@ -19,6 +19,12 @@ NS_PER_S = 1_000_000_000
 SECONDS_ALLOWED = "whole seconds, as iperf3 counts them: 1s, 10s, 2min"
 MOST_LENGTH = 1 << 20
 """iperf3's own bound [bytes]."""
+LEAST_MEMORY_BYTES = 96 << 20
+"""With less a guest's kernel does not begin to boot, and says nothing of it."""
+MEMORY_ALLOWED = "96M or more: a whole number of bytes, or with K, M, G, T"
+BLOCK_BYTES = 4096
+"""The largest block that common disks have [bytes]."""
+BLOCKS_ALLOWED = "a multiple of 4K, in bytes or with K, M, G, T (binary)"
 LENGTH_ALLOWED = "a size from 1 to 1M in bytes, as iperf3 takes it; over UDP at most 65507"
 MOST_REMEMBERED = 4096
 """Quantities remembered by their text."""
@@ -103,6 +109,20 @@ def _whole_seconds(value: object) -> float:
     return duration_ns
 
 
+def _memory(value: object) -> float:
+    size_bytes = _bytes(value)
+    if size_bytes < LEAST_MEMORY_BYTES:
+        raise units.UnitError(value, MEMORY_ALLOWED)
+    return size_bytes
+
+
+def _blocks(value: object) -> float:
+    size_bytes = _bytes(value)
+    if size_bytes % BLOCK_BYTES:
+        raise units.UnitError(value, BLOCKS_ALLOWED)
+    return size_bytes
+
+
 def _write_length(value: object) -> float:
     length = _bytes(value)
     if not 0 < length <= MOST_LENGTH:
@@ -124,7 +144,9 @@ _TIME = Quantity(
     _nanoseconds, "a duration", units.NANOSECONDS_ALLOWED, units.write_nanoseconds, ("10s", "12us")
 )
 _SECONDS = Quantity(_whole_seconds, "whole seconds", SECONDS_ALLOWED, units.write_nanoseconds, ("10s",))
+_BLOCKS = Quantity(_blocks, "a size in blocks", BLOCKS_ALLOWED, units.write_bytes, ("256M", "4K"))
 _LENGTH = Quantity(_write_length, "a write length", LENGTH_ALLOWED, units.write_bytes, ("8K", "1400"))
+_MEMORY = Quantity(_memory, "a size from 96M", MEMORY_ALLOWED, units.write_bytes, ("512M", "2G"))
 _SHARE = Quantity(units.parse_share, "a share", units.SHARE_ALLOWED, units.write_ratio, ("50%", "1.2"))
 _LOAD = Quantity(
     units.parse_frame_rate, "a frame rate", units.FRAME_RATE_ALLOWED, str, ("100kpps", "500Mbit", "10%")
@@ -135,6 +157,10 @@ Bytes = Annotated[int, _SIZE]
 """A size [bytes]."""
 SomeBytes = Annotated[int, Field(gt=0), _SIZE]
 """A size that is not 0 [bytes]."""
+Memory = Annotated[int, _MEMORY]
+"""Memory of a guest [bytes]."""
+BlockBytes = Annotated[int, Field(gt=0), _BLOCKS]
+"""A size in whole blocks of a disk, at least one [bytes]."""
 BitsPerSecond = Annotated[int, Field(gt=0), _RATE]
 """A bit rate that is not 0 [bit/s]."""
 Nanoseconds = Annotated[int, _TIME]

@@ -20,11 +20,12 @@ from iolab.experiment.problems import Problems, did_you_mean, listed
 from iolab.experiment.product import Completion, sample
 from iolab.experiment.resolve import Resolver
 from iolab.experiment.sections import Section
+from iolab.experiment.volumes import idle_volumes, used_volumes, volume_troubles
 
 MOVES = {
     "machines": frozenset({"kind", "on", "disks"}),
     "links": frozenset({"ends", "shape", "addresses"}),
-    "volumes": frozenset({"on"}),
+    "volumes": frozenset({"on", "export"}),
     "measure": frozenset({"kind", "from", "to", "on", "flows", "pairs", "watch"}),
 }
 """Keys of each group that hold names of other sections."""
@@ -41,10 +42,13 @@ def check_references(experiment: Experiment, problems: Problems) -> None:
     moving = {name for section in lab for name in resolver.factors_of(section, MOVES[section.group])}
     complete = Completion(experiment.factors)
     limit = max(10, MOST_WORK // (len(lab) + 1) // (len(resolver.measures) + 1))
-    for cell in sample(experiment, moving, limit):
-        view = _view(resolver, complete(cell), lab, problems)
-        if view is not None:
-            _check_lab(view)
+    found = (_view(resolver, complete(cell), lab, problems) for cell in sample(experiment, moving, limit))
+    seen = [view for view in found if view is not None]
+    used = used_volumes(view.lab for view in seen)
+    for one in seen:
+        _check_lab(one)
+        for trouble in (*volume_troubles(one.lab), *idle_volumes(one.lab, used)):
+            one.say(trouble.section, trouble.place, trouble.seen, trouble.allowed, trouble.advice)
     if problems:
         return
     views: dict[tuple[str | None, ...], _View | None] = {}
@@ -123,7 +127,7 @@ def _check_lab(view: _View) -> None:
     _check_machines(view)
     _check_tree(view)
     for name, volume in view.lab.volumes.items():
-        if volume.on not in view.lab.machines:
+        if volume.on is not None and volume.on not in view.lab.machines:
             view.add(Section("volumes", name), ("on",), volume.on, view.lab.machines, "a machine")
     _check_ends(view)
     for name, link in view.lab.links.items():

@@ -18,6 +18,8 @@ from iolab.errors import InputError, Problem, UnsupportedError
 
 MANIFEST = "image.json"
 SCHEMA = 1
+UNUSED_S = 30 * 86_400
+"""What nobody used for so long is of an older iolab, or of a lab that is gone; as on other hosts."""
 UNFINISHED = ".building-"
 """How the name of a folder begins that is still being made, or was when its maker died."""
 
@@ -103,6 +105,16 @@ class Image:
         """All files together [bytes]."""
         return sum(self.manifest.sizes_bytes.values())
 
+    @property
+    def used_s(self) -> float:
+        """When it was built, or a guest was last started from it [s since 1970]: its folder's time."""
+        return self.folder.stat().st_mtime
+
+    def mark_used(self) -> None:
+        """Note that it is used now; what belongs to somebody else is not ours to keep."""
+        with contextlib.suppress(OSError):
+            os.utime(self.folder)
+
 
 class Cache:
     """The folders of images, of the layers they share, and of newer hypervisors."""
@@ -117,6 +129,10 @@ class Cache:
         """Return every complete image, the newest first."""
         found = [image for path in _folders(self.images) if (image := read_image(path)) is not None]
         return tuple(sorted(found, key=lambda image: image.manifest.built, reverse=True))
+
+    def list_unused(self, now_s: float) -> tuple[Image, ...]:
+        """Return the images that nobody has used for `UNUSED_S`."""
+        return tuple(image for image in self.list_images() if now_s - image.used_s > UNUSED_S)
 
     def find(self, digest: str) -> Image | None:
         """Return the image of this digest, if it was built."""

@@ -5,7 +5,6 @@ Fills the folder it is given; where that lies, and whether it is needed, is deci
 
 import gzip
 import os
-import shlex
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ from iolab.errors import UnsupportedError
 from iolab.image.kernel import decompress, extract_vmlinux, load_order, module_names, offered_features
 from iolab.image.packages import Archive, Distribution, list_installed, package_version, unpack
 from iolab.image.programs import pipe, run
-from iolab.image.recipe import XEN_BLOCK, Flavour, Recipe
+from iolab.image.recipe import Flavour, Recipe
 
 VMLINUX = "vmlinux"
 MODULES = "modules.squashfs"
@@ -40,12 +39,6 @@ TIDY = (
     "etc/ssh/ssh_host_* && mkdir -p lib/modules"
 )
 """Nothing of the machine that builds stays in the image."""
-BLOCK = "/etc/xen/scripts/block"
-XEN_HOOKS = (
-    f'mv "$1"{BLOCK} "$1"{BLOCK}.debian',
-    f"upload {shlex.quote(str(XEN_BLOCK))} {BLOCK}",
-    f'chmod 755 "$1"{BLOCK}',
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +106,7 @@ def build_root(archive: Archive, distribution: Distribution, flavour: Flavour, f
         outside.append(_add_hypervisor(archive, _only(needs, "xen-hypervisor-4", flavour.xen), folder))
     log = folder / "log"
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        hooks = [TIDY, *(XEN_HOOKS if flavour.xen is not None else ())]
-        first = _bootstrap(archive, distribution, packages, hooks, Path(scratch))
+        first = _bootstrap(archive, distribution, packages, Path(scratch))
         second: list[str | Path] = ["mksquashfs", "-", folder / ROOT, "-tar", *SQUASH, "-noappend"]
         pipe(first, second, f"building the root of the guest image {flavour.name}", log)
     log.unlink()
@@ -124,7 +116,7 @@ def build_root(archive: Archive, distribution: Distribution, flavour: Flavour, f
 
 
 def _bootstrap(
-    archive: Archive, distribution: Distribution, packages: Sequence[str], hooks: Sequence[str], scratch: Path
+    archive: Archive, distribution: Distribution, packages: Sequence[str], scratch: Path
 ) -> list[str | Path]:
     """Return the command that writes a root file system to its output, as a tar archive."""
     rooted = os.geteuid() == 0
@@ -142,7 +134,7 @@ def _bootstrap(
         "--dpkgopt=force-unsafe-io",
         *(f"--dpkgopt=path-exclude={pattern}" for pattern in UNWANTED),
         f"--include={','.join(packages)}",
-        *(f"--customize-hook={hook}" for hook in hooks),
+        f"--customize-hook={TIDY}",
         distribution.suite,
         "-",
         archive.sources_list,

@@ -15,8 +15,6 @@ from pydantic import TypeAdapter
 from iolab.errors import InputError, Problem
 
 RECIPE = Path(__file__).with_name("recipe.toml")
-XEN_BLOCK = Path(__file__).with_name("xen-block.sh")
-"""Takes the place of the script that connects block devices to Xen's domains."""
 DIGEST_LETTERS = 16
 """Of a folder's name: 64 bits, far more than one cache holds images."""
 
@@ -93,8 +91,7 @@ def _read_flavour(name: str, written: dict[str, Any], groups: dict[str, tuple[st
 def name_layers(recipe: Recipe, flavour: Flavour, suite: str, agent_sha256: str) -> Digests:
     """Return the digests of an image and its layers; they change when what they are made of does."""
     kernel = _digest("kernel", recipe.format, suite, recipe.kernel_package, *recipe.early_modules)
-    script = "" if flavour.xen is None else hash_file(XEN_BLOCK)
-    root = _digest("root", recipe.format, suite, flavour.xen, script, *flavour.packages)
+    root = _digest("root", recipe.format, suite, flavour.xen, *flavour.packages)
     return Digests(kernel, root, _digest("image", flavour.name, kernel, root, agent_sha256))
 
 

@@ -37,6 +37,7 @@ from iolab.lab.resources import (
 )
 from iolab.lab.shown import Driver, GuestThreads, HardwareSettings, Interface, InterfaceByMac
 from iolab.lab.topology import Port, Topology
+from iolab.lab.volumes import guest_disks, volume_keys
 
 DRIVERS: dict[NicKind, str] = {
     "e1000": "e1000",
@@ -56,6 +57,8 @@ XEN_DRIVER = "vif"
 """What the kernel calls the driver of a Xen network frontend."""
 VHOST: frozenset[NicKind] = frozenset({"vhost-net", "macvtap+vhost"})
 """Kinds whose frames the kernel carries."""
+NEEDS_NEWER: frozenset[NicKind] = frozenset({"igb", "vhost-user"})
+"""Kinds for which Debian 12's QEMU is too old."""
 SETTLE_NS: dict[NicKind, int] = {"e1000": 3_000_000_000}
 """How long frames wait in an emulated card after it was opened, or told what to receive [ns].
 
@@ -113,6 +116,7 @@ def guest_of(lab: Lab, topology: Topology, name: str, prefix: str) -> Guest:
             )
             for port in card_ports(lab, topology, name)
         ),
+        disks=guest_disks(lab, name, prefix),
         domains_bytes=sum(one.memory for one in domains_of(lab, name).values()),
         domains_cpus=sum(one.cpus for one in domains_of(lab, name).values()),
         own_cpus=_own_cpus(lab, name, machine),
@@ -168,9 +172,11 @@ def is_virtio(nic: NicKind) -> bool:
 
 def queue_pairs(machine: Vm) -> int:
     """Return with how many queue pairs a card is made: virtio with one per CPU, so that a guest can change how many
-    it uses without a restart."""
+    it uses without a restart; a switch sends into every queue that there is."""
     if machine.engine == "xen" or not is_virtio(machine.nic):
         return 1
+    if machine.nic == "vhost-user":
+        return machine.queues
     return max(machine.queues, min(machine.cpus, MOST_QUEUES))
 
 
@@ -185,22 +191,23 @@ def _backend(lab: Lab, topology: Topology, port: Port, machine: Vm, prefix: str)
     if join is Join.FUNCTIONS:
         (uplink,) = uplinks(lab, port.link)
         return FunctionBackend(uplink.partition(".")[2], functions_of(lab, uplink).index(port.ref))
-    if machine.nic == "vhost-user":
-        return VhostUserBackend(f"{port.name}.sock")
-    if join is Join.TAP:
-        (other,) = (one for one in ports_of(lab, topology, port.link) if one.ref != port.ref)
-        return TapBackend(other.netns, other.name, vhost)
     side = side_of(lab, topology, port, prefix)
-    assert side is not None
-    if side.macvtap is not None:
+    if side is not None and side.macvtap is not None:
         return MacvtapBackend(side.netns, side.macvtap, vhost)
-    return TapBackend(side.netns, side.interface, vhost)
+    if side is None:
+        (other,) = (one for one in ports_of(lab, topology, port.link) if one.ref != port.ref)
+        netns, tap = other.netns, other.name
+    else:
+        netns, tap = side.netns, side.interface
+    if machine.nic == "vhost-user":
+        return VhostUserBackend(netns, tap, f"{port.name}.sock")
+    return TapBackend(netns, tap, vhost)
 
 
 def _guest(lab: Lab, topology: Topology, name: str, prefix: str) -> Resource:
     guest = guest_of(lab, topology, name, prefix)
     kernel = parent_kernel(lab, name)
-    needs: list[str] = [*ground(lab, kernel)]
+    needs: list[str] = [*ground(lab, kernel), *volume_keys(lab.machines[name])]
     for port in card_ports(lab, topology, name):
         place = place_of_link(lab, topology, port.link, prefix)
         nic = next(nic for nic in guest.nics if nic.name == port.name)

@@ -1,13 +1,14 @@
-"""What a parent does for its guests' traffic: its card's queues, and the CPUs that take its interrupts.
+"""What a computer does for the traffic of its cards: their queues, and the CPUs that take their interrupts.
 
-The card is the parent's own port that a link joins its guests to; a tap or a macvtap on a veth pair has none. Pure.
+It is asked for by the computer itself, of all its cards with a cable, or by a guest, of the card that its frames pass:
+the parent's own port that a link joins its guests to; a tap or a macvtap on a veth pair has none. Pure.
 """
 
 from collections.abc import Collection, Iterator
 
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
-from iolab.experiment.machines import HostTuning, Vm
+from iolab.experiment.machines import Host, HostTuning, Vm
 from iolab.lab.ground import base_of
 from iolab.lab.meeting import Join, is_card, join_of, uplinks
 from iolab.lab.resources import (
@@ -31,32 +32,40 @@ def carrying_cards(lab: Lab, name: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(end for end in ends if _is_real(lab, end)))
 
 
+def tuned_cards(lab: Lab, name: str) -> tuple[str, ...]:
+    """Return the cards that `host` of a machine is about: a computer's own with a cable, of a guest its parent's."""
+    if isinstance(lab.machines[name], Vm):
+        return carrying_cards(lab, name)
+    ends = (end for link in lab.links.values() if link.cable for end in link.ends)
+    return tuple(dict.fromkeys(end for end in ends if _machine(end) == name))
+
+
 def tunings(lab: Lab) -> dict[str, HostTuning]:
-    """Return what is asked of each parent's card, by its port.
+    """Return what is asked of each card, by its port.
 
     Raises:
-        InputError: two guests ask for different things of one card.
+        InputError: two machines ask for different things of one card.
     """
     found: dict[str, tuple[str, HostTuning]] = {}
     for name, machine in lab.machines.items():
-        if not isinstance(machine, Vm) or machine.host == HostTuning():
+        if not isinstance(machine, Vm | Host) or machine.host == HostTuning():
             continue
-        for ref in carrying_cards(lab, name):
+        for ref in tuned_cards(lab, name):
             other, asked = found.setdefault(ref, (name, machine.host))
             if asked != machine.host:
                 seen = f"another `host` than {other}, whose frames pass {ref} as well"
-                allowed = "one `host` for all guests behind a card, or at one of them only"
+                allowed = "one `host` for a card: the same for its computer and the guests behind it, or at one only"
                 raise InputError([Problem(f"lab.machines.{name}.host", "setting a card", seen, allowed)])
     return {ref: asked for ref, (_, asked) in found.items()}
 
 
 def carrying_resources(lab: Lab, topology: Topology, made: Collection[str]) -> Iterator[Resource]:
-    """Return queues and interrupts of the parents' cards; the card gets its own back when no more is asked.
+    """Return queues and interrupts of the cards; the card gets its own back when no more is asked.
 
     `made` are the keys of what there is already: a guest's card has its queues where it is made.
 
     Raises:
-        InputError: two guests ask for different things of one card.
+        InputError: two machines ask for different things of one card.
     """
     asked = tunings(lab)
     for port in (port for port in topology.ports() if port.ref in asked):

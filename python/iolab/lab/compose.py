@@ -22,6 +22,7 @@ from iolab.lab.resources import Expectation, Reading, Resource, Setting, Write
 from iolab.lab.shaping import shape_resource
 from iolab.lab.shown import Value
 from iolab.lab.topology import NAME_PREFIX, Topology, make_topology, netns_of
+from iolab.lab.volumes import volume_resources
 
 NONE_KNOWN: Mapping[str, int] = {}
 
@@ -45,6 +46,7 @@ def compose(
     topology = make_topology(lab, prefix=prefix)
     resources = [*_machines(lab, topology, prefix), *_joins(lab, topology, prefix)]
     resources += guest_resources(lab, topology, prefix)
+    resources += volume_resources(lab, prefix)
     resources += carrying_resources(lab, topology, {resource.key for resource in resources})
     resources += pin_resources(lab, cpus, other_cpus, placement)
     resources += device_resources(lab, topology, list(lab.links), placement)

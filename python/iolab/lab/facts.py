@@ -70,8 +70,21 @@ class Facts:
     """The agent lives in user and network namespaces of its own."""
     uid: int = 0
     """User that the agent runs as."""
+    capabilities: tuple[str, ...] = ()
+    """What the agent can do there, by the names in its greeting."""
+    control_interfaces: tuple[str, ...] = ()
+    """Interfaces that carry connections by ssh which the run, or its user, hangs on."""
     hosts: Mapping[str, "Facts"] = field(default_factory=dict)
     """Of the other hosts of the lab that were reached, by machine's name."""
+
+
+def cpu_list(text: str) -> list[int]:
+    """Return the CPUs of a list as the kernel writes it: 0,2-4."""
+    found: list[int] = []
+    for part in text.strip().split(","):
+        first, _, last = part.partition("-")
+        found += range(int(first), int(last or first) + 1)
+    return found
 
 
 def decode_facts(hello_params: Mapping[str, object], result: Mapping[str, object]) -> Facts:
@@ -81,7 +94,9 @@ def decode_facts(hello_params: Mapping[str, object], result: Mapping[str, object
         AgentError: something is missing or of another type.
     """
     known = {name: value for name, value in result.items() if name in Facts.__dataclass_fields__}
-    about_agent = {name: hello_params[name] for name in ("rootless", "uid") if name in hello_params}
+    about_agent = {
+        name: hello_params[name] for name in ("rootless", "uid", "capabilities") if name in hello_params
+    }
     try:
         return _ADAPTER.validate_python(known | about_agent)
     except ValidationError as error:
@@ -93,4 +108,6 @@ def decode_facts(hello_params: Mapping[str, object], result: Mapping[str, object
         ) from None
 
 
+ONLINE_CPUS = "/sys/devices/system/cpu/online"
+"""Where the kernel lists them, among the settings of the facts."""
 _ADAPTER = TypeAdapter(Facts)

@@ -6,7 +6,7 @@ Nothing here knows where an image or a hypervisor lies; that is found on the hos
 from dataclasses import dataclass
 from typing import Literal
 
-from iolab.experiment.machines import NicKind
+from iolab.experiment.machines import Bus, NicKind
 
 Engine = Literal["qemu", "xen"]
 Accel = Literal["auto", "kvm", "tcg"]
@@ -38,8 +38,12 @@ class MacvtapBackend:
 
 @dataclass(frozen=True, slots=True)
 class VhostUserBackend:
-    """A user-space switch on the parent, reached through a socket of shared memory."""
+    """A switch in user space on the parent, with which the guest shares its memory; it makes a tap, its other end."""
 
+    netns: str | None
+    """Network namespace of the parent's kernel that the tap lives in; None: the kernel's own."""
+    interface: str
+    """The tap's name there."""
     socket: str
     """Name of the socket in the guest's scratch folder."""
 
@@ -83,8 +87,12 @@ class GuestDisk:
 
     path: str
     """Where it lies on the parent."""
-    bus: Literal["virtio-blk", "virtio-scsi", "ide", "nvme", "pvscsi"] = "virtio-blk"
+    serial: str
+    """Its serial number, where the bus has such numbers; at most 20 characters."""
+    bus: Bus = "virtio-blk"
     """How the guest sees it."""
+    in_memory: bool = False
+    """True: the file lies in the parent's memory, past which nothing can be written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,15 +4,16 @@ from collections.abc import Iterator
 
 from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Shape
-from iolab.experiment.machines import HostTuning, Machine, Vm
-from iolab.lab.cards import DRIVERS, VHOST, card_ports, image_of, queue_pairs
-from iolab.lab.carrying import carrying_cards
+from iolab.experiment.machines import Host, HostTuning, Machine, Vm
+from iolab.lab.cards import DRIVERS, NEEDS_NEWER, VHOST, card_ports, image_of, queue_pairs
+from iolab.lab.carrying import tuned_cards
 from iolab.lab.compose import compose
 from iolab.lab.functions import function_needs
 from iolab.lab.kernels import HERE, kernel_of, parent_kernel
-from iolab.lab.lacking import IMAGE, NEWER_QEMU, OTHER_HOST, Need, NeedKind
+from iolab.lab.lacking import DOM0, IMAGE, NEWER_QEMU, OTHER_HOST, SWITCH, Need, NeedKind
 from iolab.lab.meeting import Join, guest_at, home_of, is_card, is_function, is_macvtap, join_of, own_ends
 from iolab.lab.ports import offload_switches
+from iolab.lab.switch import MOST_MTU_BYTES
 from iolab.lab.topology import Port, Topology, make_topology
 
 
@@ -31,6 +32,8 @@ def joining_needs(lab: Lab) -> tuple[Need, ...]:
         found += _machine(lab, name, machine)
         if isinstance(machine, Vm):
             found += _guest(lab, topology, name, machine)
+        if isinstance(machine, Host):
+            found += _tuning(lab, name, machine)
     for name in lab.links:
         found += _link(lab, topology, name)
     for port in topology.ports():
@@ -65,20 +68,34 @@ def _guest(lab: Lab, topology: Topology, name: str, machine: Vm) -> Iterator[Nee
     of_host = parent == HERE or lab.machines[parent].kind == "host"
     if of_host:
         yield Need(NeedKind.IMAGE, image_of(lab, name), what)
-        if machine.engine == "xen" and parent != HERE:
-            yield Need(NeedKind.BUILT, "Xen domains on other hosts", what)
+        yield Need(NeedKind.ARCHITECTURE, image_of(lab, name), what, there)
     elif (flavour := image_of(lab, parent)) in HYPERVISORS and machine.engine not in HYPERVISORS[flavour]:
         wanted = next(name for name, engines in HYPERVISORS.items() if machine.engine in engines)
         seen = f"its parent {parent} has the image {flavour}, which does not start guests of engine {machine.engine}"
         yield Need(NeedKind.SENSE, f"{seen}; give {parent} `image: {wanted}`", what)
     if machine.engine == "xen":
+        yield Need(NeedKind.FEATURE, DOM0, what, there)
+        yield Need(NeedKind.ROOT, "xl", f"engine: xen of {what}", there)
         yield Need(NeedKind.PROGRAM, "xl", what, there)
         yield Need(NeedKind.FEATURE, "xen:netback", what, there)
         return
     yield Need(NeedKind.PROGRAM, QEMU, what, there)
+    if not isinstance(machine.pin, str):
+        yield from _cpus(lab, parent, machine.pin, f"pin of {what}")
     if card_ports(lab, topology, name):
-        yield from _carrying(lab, name, machine)
+        yield from _tuning(lab, name, machine)
         yield from _guest_cards(lab, name, machine, of_host)
+
+
+def _cpus(lab: Lab, kernel: str, cpus: tuple[int, ...], purpose: str) -> Iterator[Need]:
+    """Give the CPUs of a kernel that something is to run on."""
+    owner = lab.machines.get(kernel)
+    for cpu in cpus:
+        if not isinstance(owner, Vm):
+            yield Need(NeedKind.CPU, str(cpu), purpose, where(lab, kernel))
+        elif cpu >= owner.cpus:
+            seen = f"{kernel} has no CPU {cpu}; give it more `cpus`: it has {owner.cpus}"
+            yield Need(NeedKind.SENSE, seen, purpose)
 
 
 def _guest_cards(lab: Lab, name: str, machine: Vm, of_host: bool) -> Iterator[Need]:
@@ -91,29 +108,47 @@ def _guest_cards(lab: Lab, name: str, machine: Vm, of_host: bool) -> Iterator[Ne
     elif not is_macvtap(machine):
         yield Need(NeedKind.FEATURE, "link:tun", card, there)
     elif of_host:
-        yield Need(NeedKind.ROOT, "link:macvtap", card, there)
+        yield Need(NeedKind.CAPABILITY, "macvtap", card, there)
     if machine.nic in VHOST:
         around = [machine for link in lab.links for machine in _machines_of(lab, link)
                   if name in _machines_of(lab, link)]  # fmt: skip
         yield Need(NeedKind.FEATURE, "device:vhost-net", card, there, tuple(dict.fromkeys(around)))
-    if machine.nic == "igb" and not of_host:
+    if machine.nic in NEEDS_NEWER and not of_host:
         seen = "the QEMU in guest images is too old to have this card; put the machine on a computer"
         yield Need(NeedKind.SENSE, seen, card)
-    if machine.nic == "igb" and of_host:
+    if machine.nic in NEEDS_NEWER and of_host:
         yield Need(NeedKind.PROGRAM, NEWER_QEMU, card, there)
+    if machine.nic == "vhost-user" and of_host:
+        yield Need(NeedKind.FEATURE, SWITCH, card, there)
+        yield from _switched(lab, name, card)
     if is_function(lab, name) and of_host:
         return  # which card the computer has, and so which driver the guest needs, is seen when it starts
     driver = DRIVERS[machine.nic]
     yield Need(NeedKind.FEATURE, f"nic:{CARDS.get(driver, driver)}", card, image)
 
 
-def _carrying(lab: Lab, name: str, machine: Vm) -> Iterator[Need]:
-    """Give what is needed of the parent's cards that carry a guest's frames."""
+def _switched(lab: Lab, name: str, card: str) -> Iterator[Need]:
+    """Tell what a switch in user space does not carry: frames without their checksums, and too large ones."""
+    for link in (lab.links[link] for link in lab.links if name in _machines_of(lab, link)):
+        asked = [word for word, switch in offload_switches(link.offload).items() if switch == "on"]
+        if wrong := [word for word in asked if word in ("tx", "tso")]:
+            seen = f"its switch passes no frame on that is to be finished elsewhere; leave {', '.join(wrong)} away"
+            yield Need(NeedKind.SENSE, seen, card)
+        if link.mtu > MOST_MTU_BYTES:
+            yield Need(NeedKind.SENSE, f"its switch carries an mtu of up to {MOST_MTU_BYTES}", card)
+
+
+def _tuning(lab: Lab, name: str, machine: Vm | Host) -> Iterator[Need]:
+    """Give what is needed of the cards that `host` is about: the machine's own, or those on a guest's way."""
     if machine.host == HostTuning():
         return
     what, asked = f"host of machine {name}", machine.host
-    cards = carrying_cards(lab, name)
-    if not cards:
+    cards = tuned_cards(lab, name)
+    if not cards and isinstance(machine, Host):
+        seen = f"no link with a cable ends at {name}, so it has no card in this lab"
+        advice = "give it one (`cable: true`), or write `host` at the guest whose frames pass a card"
+        yield Need(NeedKind.SENSE, f"{seen}; {advice}", what)
+    elif not cards:
         seen = f"no card of its parent carries the frames of {name}, only interfaces without queues or interrupts"
         advice = (
             "join it to a port of its parent that another link joins to other computers, or leave `host` away"
@@ -125,6 +160,7 @@ def _carrying(lab: Lab, name: str, machine: Vm) -> Iterator[Need]:
         if asked.queues is not None:
             yield Need(NeedKind.PROGRAM, "ethtool", what, there)
         yield Need(NeedKind.ROOT, "host", what, there)
+        yield from _cpus(lab, kernel_of(lab, ref.partition(".")[0]), asked.irq_cpus, what)
         if isinstance(owner, Vm) and asked.queues is not None and asked.queues > queue_pairs(owner):
             pairs = queue_pairs(owner)
             seen = f"{ref} has {pairs} queue pair{'s' if pairs > 1 else ''}, and {asked.queues} are asked for"

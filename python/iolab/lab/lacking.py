@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from iolab.lab.facts import Facts
+from iolab.lab.facts import ONLINE_CPUS, Facts, cpu_list
+from iolab.lab.switch import PROGRAM as TESTPMD
 
 
 class NeedKind(StrEnum):
@@ -18,14 +19,20 @@ class NeedKind(StrEnum):
     """An installed program."""
     ROOT = "root"
     """An agent that runs as root, not in namespaces of an ordinary user."""
+    CAPABILITY = "capability"
+    """Something that the agent may do there, by its name in the agent's greeting."""
     WHOLE_KERNEL = "whole-kernel"
     """A setting that no namespace has of its own: lacking everywhere."""
     FREE_NAME = "free-name"
     """An interface name that the computer itself does not use."""
+    CPU = "cpu"
+    """A CPU that is online, by its number."""
     INTERFACE = "interface"
     """An interface that the computer has."""
     IMAGE = "image"
     """A guest image, by its flavour."""
+    ARCHITECTURE = "architecture"
+    """A computer of the kind that guest images are for: this one's."""
     SENSE = "sense"
     """A choice that goes together with the others; the name says why it does not: lacking everywhere."""
 
@@ -68,9 +75,7 @@ def lacking(need: Need, facts: Facts) -> str | None:
     What another host has is known when it has been reached.
     """
     if need.where.startswith(OTHER_HOST):
-        name = need.where.removeprefix(OTHER_HOST)
-        told = lacking(replace(need, where=""), facts.hosts[name]) if name in facts.hosts else None
-        return f"{name}: {told.replace('this computer', 'it')}" if told else None
+        return _lacking_there(need, facts, need.where.removeprefix(OTHER_HOST))
     if need.where.startswith(IMAGE):
         return _lacking_in_image(need, facts, need.where.removeprefix(IMAGE))
     match need.kind:
@@ -82,16 +87,33 @@ def lacking(need: Need, facts: Facts) -> str | None:
             return f"{need.purpose}: it belongs to the whole kernel; give it to a machine of kind host"
         case NeedKind.SENSE:
             return f"{need.purpose}: {need.name}"
-        case NeedKind.PROGRAM | NeedKind.ROOT | NeedKind.IMAGE:
+        case NeedKind.PROGRAM | NeedKind.ROOT | NeedKind.CAPABILITY | NeedKind.IMAGE | NeedKind.ARCHITECTURE:
             return _lacking_means(need, facts)
         case NeedKind.FREE_NAME | NeedKind.INTERFACE:
             return _lacking_interface(need, facts)
+        case NeedKind.CPU:
+            return _lacking_cpu(need, facts)
+
+
+def _lacking_there(need: Need, facts: Facts, host: str) -> str | None:
+    """Return what another host lacks; one that is not reached yet lacks nothing."""
+    there = facts.hosts.get(host)
+    if there is None:
+        return None
+    if need.kind is NeedKind.ARCHITECTURE and there.architecture != facts.architecture:
+        return (
+            f"{need.purpose}: {host} is {there.architecture}, the guest images here are for {facts.architecture}; "
+            "put it on a computer of that kind, or run iolab on one like that host"
+        )
+    told = lacking(replace(need, where=""), there)
+    return f"{host}: {told.replace('this computer', 'it')}" if told else None
 
 
 def _lacking_means(need: Need, facts: Facts) -> str | None:
     if need.kind is NeedKind.ROOT and facts.rootless:
-        doing = "open it" if need.name == "link:macvtap" else "set it"
-        return f"{need.purpose}: an ordinary user may not {doing}; run as root"
+        return f"{need.purpose}: an ordinary user may not set it; run as root"
+    if need.kind is NeedKind.CAPABILITY and facts.rootless and need.name not in facts.capabilities:
+        return f"{need.purpose}: an ordinary user may not open it; {MACVTAP_ADVICE}"
     if need.name == NEWER_QEMU and facts.programs.get(NEWER_QEMU, "") is None:
         return f"{need.purpose}: this computer has no QEMU 8 or newer; run `iolab image build qemu`"
     if need.kind is NeedKind.PROGRAM and facts.programs.get(need.name, "") is None:
@@ -105,6 +127,11 @@ def _lacking_means(need: Need, facts: Facts) -> str | None:
 def _lacking_interface(need: Need, facts: Facts) -> str | None:
     known = [interface.name for interface in facts.interfaces]
     if need.kind is NeedKind.INTERFACE:
+        if need.name in facts.control_interfaces:
+            return (
+                f"{need.purpose}: {need.name} carries a connection by ssh to or from this computer, which the cable's "
+                "addresses and MTU could cut; take an interface that nothing else uses"
+            )
         if need.name in known:
             return None
         return (
@@ -113,6 +140,13 @@ def _lacking_interface(need: Need, facts: Facts) -> str | None:
     if need.name not in known:
         return None
     return f"{need.purpose}: this computer has an interface {need.name} already; rename the port"
+
+
+def _lacking_cpu(need: Need, facts: Facts) -> str | None:
+    online = facts.settings.get(ONLINE_CPUS)
+    if online is None or int(need.name) in cpu_list(online):
+        return None
+    return f"{need.purpose}: this computer has no CPU {need.name}; it has {online.strip()}"
 
 
 def _lacking_in_image(need: Need, facts: Facts, flavour: str) -> str | None:
@@ -127,6 +161,10 @@ def _lacking_in_image(need: Need, facts: Facts, flavour: str) -> str | None:
 def _lacking_feature(need: Need, facts: Facts) -> str | None:
     if facts.features.get(need.name) is not False:  # what could not be tried may work
         return None
+    if need.name == SWITCH:
+        return f"{need.purpose}: {TESTPMD} is not installed; install the package dpdk-dev"
+    if need.name == DOM0:
+        return f"{need.purpose}: this computer does not run Xen, or is not its Dom0; put it `on` a vm with image: xen"
     module = MODULES.get(need.name, need.name)
     told = f"{need.purpose}: this kernel has no {module}; load the module"
     if any(image.features.get(need.name) is False for image in facts.images):
@@ -137,7 +175,16 @@ def _lacking_feature(need: Need, facts: Facts) -> str | None:
 
 NEWER_QEMU = "qemu 8"
 """A QEMU that has the newer cards, among the programs of this computer's facts."""
+SWITCH = "switch:vhost-user"
+"""Feature of a computer that has the switch in user space."""
+DOM0 = "xen:dom0"
+"""Feature of a kernel that makes domains."""
 IMAGE, OTHER_HOST = "image:", "host:"
+MACVTAP_ADVICE = (
+    "run as root, or let sudo open it: install a copy of iolab-agent as /usr/local/libexec/iolab-agent, owned by root, "
+    "and give sudo the line `USER ALL=(root) NOPASSWD: /usr/local/libexec/iolab-agent open-macvtap`"
+)
+"""What makes a user's agent able to open macvtaps."""
 PACKAGES = {"ip": "iproute2", "tc": "iproute2", "taskset": "util-linux", "ps": "procps",
             "qemu-system-x86_64": "qemu-system-x86", "xl": "xen-utils"}  # fmt: skip
 """Debian package of a program, where it has another name."""

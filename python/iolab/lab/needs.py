@@ -12,21 +12,18 @@ from iolab.lab.frames import check_fit, fps_of
 from iolab.lab.lacking import Need, NeedKind
 from iolab.lab.placement import Way, next_hop, ways
 from iolab.lab.topology import Topology
+from iolab.lab.volumes import disk_needs
 
 
 def machine_needs(name: str, machine: Machine) -> tuple[Need, ...]:
     """Return what a machine needs by itself."""
-    return tuple(_machine(f"machine {name}", machine))
+    vm = _vm(f"machine {name}", machine) if isinstance(machine, Vm) else ()
+    return (*disk_needs(name, machine), *vm)
 
 
 def link_needs(name: str, link: Link) -> tuple[Need, ...]:
     """Return what a link needs by itself."""
     return tuple(_link(f"link {name}", link))
-
-
-def volume_need(name: str) -> Need:
-    """Return what a volume needs."""
-    return Need(NeedKind.BUILT, "volumes", f"volume {name}")
 
 
 def measure_needs(name: str, measure: Measure) -> tuple[Need, ...]:
@@ -114,16 +111,7 @@ def _ends(measure: Stream) -> Iterator[tuple[str, str]]:
         yield source, measure.dst
 
 
-def _machine(what: str, machine: Machine) -> Iterator[Need]:
-    if machine.disks:
-        yield Need(NeedKind.BUILT, "disks", what)
-    if isinstance(machine, Vm):
-        yield from _vm(what, machine)
-
-
 def _vm(what: str, machine: Vm) -> Iterator[Need]:
-    if machine.nic == "vhost-user":
-        yield Need(NeedKind.BUILT, "vhost-user (it needs a switch in user space)", what)
     if machine.queues > 1 and not (machine.engine == "qemu" and is_virtio(machine.nic)):
         card = "xen" if machine.engine == "xen" else machine.nic
         yield Need(
@@ -143,9 +131,14 @@ def ring_trouble(machine: Vm) -> Iterator[str]:
             yield "the rings of engine xen are one page; leave ring away"
         elif machine.nic == "rtl8139":
             yield "the driver of rtl8139 has one size; leave ring away"
-        elif is_virtio(machine.nic) and size not in VIRTIO_RINGS[side]:
-            allowed = ", ".join(map(str, VIRTIO_RINGS[side]))
+        elif is_virtio(machine.nic) and size not in (sizes := VIRTIO_RINGS[_rings_of(machine, side)]):
+            allowed = ", ".join(map(str, sizes))
             yield f"{machine.nic} cannot have {side}: {size}; it can have {allowed}"
+
+
+def _rings_of(machine: Vm, side: str) -> str:
+    """Return which of a virtio card's sizes hold: only a switch in user space reads long transmit rings."""
+    return "rx" if machine.nic == "vhost-user" else side
 
 
 def _link(what: str, link: Link) -> Iterator[Need]:

@@ -1,4 +1,4 @@
-"""A guest as QEMU's command line, and the files that its parent's agent passes to it. Pure: nothing is looked for.
+"""A guest as QEMU's command line. Pure: nothing is looked for.
 
 Where program, image and sockets lie is told in `Place`, by whoever found them on the parent.
 """
@@ -17,9 +17,8 @@ from iolab.lab.guest import (
     TapBackend,
     VhostUserBackend,
 )
+from iolab.lab.passed import FIRST_FD, opened_for
 
-FIRST_FD = 10
-"""Number of the first passed file: above standard streams and what QEMU is started with."""
 QUIET = "panic=-1 nokaslr mitigations=off cryptomgr.notests no_timer_check net.ifnames=0"
 """Half a second of an emulated boot is saved by these; a panic ends QEMU (with -no-reboot)."""
 XEN_BYTES = 192 << 20
@@ -66,57 +65,6 @@ class Place:
     """Virtual function of a card to its PCI address there."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TapFile:
-    """A queue of a tap; its fields are those of the protocol (contract, process.start)."""
-
-    kind: Literal["tap"] = "tap"
-    netns: str | None
-    """Network namespace; None: the kernel's own."""
-    name: str
-    """The interface."""
-    vnet_header: bool = True
-    """Frames come with what the card may still have to do: checksums, segmentation."""
-    multi_queue: bool = False
-    """One of several."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MacvtapFile:
-    """A queue of a macvtap."""
-
-    kind: Literal["macvtap"] = "macvtap"
-    netns: str | None
-    """Network namespace; None: the kernel's own."""
-    interface: str
-    """The interface."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceFile:
-    """A device."""
-
-    kind: Literal["device"] = "device"
-    path: str
-    """Below /dev."""
-
-
-@dataclass(frozen=True, slots=True)
-class PassedFile:
-    """A file that the agent opens for QEMU."""
-
-    fd: int
-    """Its number in QEMU."""
-    open: TapFile | MacvtapFile | DeviceFile
-    """What to open."""
-
-
-def passed_files(guest: Guest, first_fd: int = FIRST_FD) -> tuple[PassedFile, ...]:
-    """Return what must be open when QEMU starts: for each card its queues, then as many vhost devices."""
-    opened = [one for nic in guest.nics for one in _opened(nic)]
-    return tuple(PassedFile(first_fd + number, one) for number, one in enumerate(opened))
-
-
 def qemu_argv(guest: Guest, place: Place) -> tuple[str, ...]:
     """Return the command that starts a guest."""
     return (
@@ -136,19 +84,6 @@ def linux_arguments(guest: Guest, root: str, modules: str, *more: str) -> str:
     """Return the kernel command line by which the agent in an image finds its disks and its name."""
     ours = f"iolab.root={root} iolab.modules={modules} iolab.name={guest.name}"
     return " ".join((f"quiet {QUIET} {ours}", *more))
-
-
-def _opened(nic: GuestNic) -> Iterator[TapFile | MacvtapFile | DeviceFile]:
-    several = nic.queues > 1
-    match nic.backend:
-        case TapBackend(netns, interface, vhost):
-            yield from [TapFile(netns=netns, name=interface, multi_queue=several)] * nic.queues
-        case MacvtapBackend(netns, interface, vhost):
-            yield from [MacvtapFile(netns=netns, interface=interface)] * nic.queues
-        case VhostUserBackend() | FunctionBackend():
-            return
-    if vhost:
-        yield from [DeviceFile(path="/dev/vhost-net")] * nic.queues
 
 
 def _cpu(place: Place) -> str:
@@ -222,26 +157,29 @@ def _disks(guest: Guest, boot: Boot) -> Iterator[str]:
         if bus in CONTROLLERS:
             yield from ("-device", CONTROLLERS[bus])
     for number, disk in enumerate(guest.disks):
-        yield from ("-drive", f"if=none,id=disk{number},file={disk.path},format=raw,cache=none")
-        yield from ("-device", _disk(disk, number))
+        cache = "writeback" if disk.in_memory else "none"
+        yield from ("-drive", f"if=none,id=disk{number},file={disk.path},format=raw,cache={cache}")
+        place = sum(other.bus == disk.bus for other in guest.disks[:number])
+        yield from ("-device", f"{_disk(disk, place)},drive=disk{number},serial={disk.serial}")
 
 
-def _disk(disk: GuestDisk, number: int) -> str:
+def _disk(disk: GuestDisk, place: int) -> str:
+    """Return the device of a disk that is the `place`th on its bus, from 0."""
     match disk.bus:
         case "virtio-blk":
-            return f"virtio-blk-pci,drive=disk{number}"
+            return "virtio-blk-pci"
         case "nvme":
-            return f"nvme,drive=disk{number},serial=iolab{number}"
+            return "nvme"
         case "ide":
-            return f"ide-hd,drive=disk{number},bus=ide.{number}"
+            return f"ide-hd,bus=ide.{place}"
         case "virtio-scsi" | "pvscsi":
-            return f"scsi-hd,drive=disk{number},bus={disk.bus.replace('-', '')}.0"
+            return f"scsi-hd,bus={disk.bus.replace('-', '')}.0"
 
 
 def _cards(guest: Guest, place: Place) -> Iterator[str]:
     fd = place.first_fd
     for number, nic in enumerate(guest.nics):
-        count = len(list(_opened(nic)))
+        count = len(opened_for(nic))
         yield from _card(nic, number, tuple(range(fd, fd + count)), place)
         fd += count
 
@@ -252,7 +190,7 @@ def _card(nic: GuestNic, number: int, fds: tuple[int, ...], place: Place) -> Ite
             address = place.functions.get(function, f"{interface}/virtfn{index}")
             yield from ("-device", f"vfio-pci,host={address}")
             return
-        case VhostUserBackend(socket):
+        case VhostUserBackend(_, _, socket):
             yield from ("-chardev", f"socket,id=switch{number},path={place.folder}/{socket}")
             yield from ("-netdev", f"vhost-user,id=net{number},chardev=switch{number},queues={nic.queues}")
         case TapBackend() | MacvtapBackend():
@@ -277,6 +215,8 @@ def _virtio(nic: GuestNic) -> str:
     if MODELS[nic.kind] != VIRTIO:
         return ""
     words = f",mq=on,vectors={2 * nic.queues + 2}" if nic.queues > 1 else ""
+    if nic.kind == "vhost-user":
+        words += "".join(f",{name}=off" for name in UNSWITCHED)
     words += f",rx_queue_size={nic.rx_ring}" if nic.rx_ring is not None else ""
     return words + (f",tx_queue_size={nic.tx_ring}" if nic.tx_ring is not None else "")
 
@@ -284,6 +224,9 @@ def _virtio(nic: GuestNic) -> str:
 IOMMU = ("intel_iommu=on", "iommu=pt")
 """What makes a kernel use the IOMMU, for devices that are passed through only."""
 VIRTIO = "virtio-net-pci"
+UNSWITCHED = ("csum", "gso", "host_tso4", "host_tso6", "host_ecn", "host_ufo",
+              "guest_csum", "guest_tso4", "guest_tso6", "guest_ecn", "guest_ufo")  # fmt: skip
+"""What a card leaves to who takes its frames, and a switch between it and a tap does not do: the guest does it."""
 MODELS: dict[NicKind, str] = {
     "e1000": "e1000",
     "e1000e": "e1000e",

@@ -278,6 +278,14 @@ def filled(command: Command, words: str, place: str = ORIGINAL) -> Command:
     return Command(tuple(argv), command.netns)
 
 
+def setting_command(path: str, netns: str | None, value: str) -> Command:
+    """Return the command by which a person would write a kernel setting; the agent writes the file itself."""
+    if not path.startswith("/proc/sys/"):
+        return Command(("sh", "-c", f"echo {value} > {path}"), netns)
+    name = path.removeprefix("/proc/sys/").translate(str.maketrans("/.", "./"))
+    return Command(("sysctl", "-w", f"{name}={value}"), netns)
+
+
 def scheduled(priority: int | None, pid: str) -> tuple[str, ...]:
     """Return the command that gives a thread a SCHED_FIFO priority, or makes it one as others."""
     return (

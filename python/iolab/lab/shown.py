@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 from typing import Any, Literal
 
+from iolab.lab.shown_disks import BlockDevice, block_device
+
 QdiscField = Literal["kind", "default", "rate_bps", "burst_bytes", "limit_bytes", "latency_us", "maxrate_bps"]
 ClassField = Literal["rate_bps", "ceil_bps", "burst_bytes", "cburst_bytes"]
 
@@ -134,7 +136,7 @@ class GuestThreads:
 
 How = (
     Interface | HasAddress | InterfaceByMac | Features | Gateway | Qdisc | ShaperClass | Filters | Neighbour
-    | Running | Value | LastName | Driver | HardwareSettings | GuestThreads
+    | Running | Value | LastName | Driver | HardwareSettings | GuestThreads | BlockDevice
 )  # fmt: skip
 """What to take from a text."""
 
@@ -157,8 +159,8 @@ def value_shown(how: How, text: str) -> str | None:
                 return _filters(json.loads(text, object_pairs_hook=_pairs))
             case Neighbour() | Running() | Value() | LastName() | HasAddress() | InterfaceByMac():
                 return _simple(how, text)
-            case Driver() | HardwareSettings() | GuestThreads():
-                return _card_or_guest(how, text)
+            case Driver() | HardwareSettings() | BlockDevice() | GuestThreads():
+                return _hardware_or_guest(how, text)
     except (ValueError, KeyError, TypeError, AttributeError, IndexError):
         return None
 
@@ -271,8 +273,10 @@ def _simple(
             return text.strip().rpartition("/")[2] or None
 
 
-def _card_or_guest(how: Driver | HardwareSettings | GuestThreads, text: str) -> str | None:
+def _hardware_or_guest(how: Driver | HardwareSettings | BlockDevice | GuestThreads, text: str) -> str | None:
     match how:
+        case BlockDevice():
+            return block_device(how, text)
         case Driver():
             found = re.search(r"^driver:\s*(\S+)", text, re.MULTILINE)
             return found[1] if found else None

@@ -33,7 +33,9 @@ from iolab.lab.resources import (
     Write,
     guests,
     scheduled,
+    setting_command,
 )
+from iolab.lab.switch import switch_argv, switch_id, switched
 from iolab.lab.xen import xl_config
 from iolab.plan.types import Plan, Step
 
@@ -132,6 +134,8 @@ def _transition(
 
 def _doing(resource: Resource, *, keep: bool) -> Iterator[PlannedCommand]:
     for action in resource.actions:
+        for do, end in _switches(action):
+            yield _planned(resource, do, end)
         for command in _do(action):
             undo = None if keep or command != _do(action)[0] else _undo(action)
             yield _planned(resource, command, undo)
@@ -142,6 +146,17 @@ def _undoing(resource: Resource) -> Iterator[PlannedCommand]:
         undo = _undo(action)
         if undo is not None:
             yield _planned(resource, undo, None)
+        for _, end in _switches(action):
+            yield _planned(resource, end, None)
+
+
+def _switches(action: Action) -> Iterator[tuple[Command, Command]]:
+    """Return what starts the switches of a guest, before it, and what ends each, after it."""
+    if not isinstance(action, StartGuest):
+        return
+    for nic, backend in switched(action.guest):
+        do = Command(switch_argv(nic, backend, "FOLDER", "CPUS"), backend.netns)
+        yield do, Command(("iolab-agent", "process.stop", switch_id(action.guest.name, nic.name)))
 
 
 def _planned(resource: Resource, command: Command, undo: Command | None) -> PlannedCommand:
@@ -156,16 +171,16 @@ def _do(action: Action) -> list[Command]:
                 Command(("ip", "link", "set", "dev", "lo", "up"), name),
             ]
         case Write(path, netns, value):
-            return [_sysctl(path, netns, value)]
+            return [setting_command(path, netns, value)]
         case Run(do):
             return [do]
         case Tell(path, word):
-            return [_sysctl(path, None, word)]
+            return [setting_command(path, None, word)]
         case PinArrivals(interface, netns, cpu, priority):
             path = f"/sys/class/net/{interface}/threaded"
             thread = f"PID-OF-napi/{interface}"
             return [
-                _sysctl(path, netns, "1"),
+                setting_command(path, netns, "1"),
                 Command(("taskset", "-c", "-p", str(cpu), thread)),
                 Command(scheduled(priority, thread)),
             ]
@@ -176,7 +191,9 @@ def _do(action: Action) -> list[Command]:
         case StartGuest(guest):
             return [_start(guest)]
         case SpreadInterrupts(interface, cpus):
-            return [_sysctl(f"/proc/irq/NUMBERS-OF-{interface}/smp_affinity_list", None, cpu_ranges(cpus))]
+            return [
+                setting_command(f"/proc/irq/NUMBERS-OF-{interface}/smp_affinity_list", None, cpu_ranges(cpus))
+            ]
         case PinGuest(guest, vcpus, carriers):
             return list(_pin(guest, vcpus, carriers))
 
@@ -186,11 +203,11 @@ def _undo(action: Action) -> Command | None:
         case CreateNetns(name):
             return Command(("ip", "netns", "del", name))
         case Write(path, netns):
-            return _sysctl(path, netns, ORIGINAL)
+            return setting_command(path, netns, ORIGINAL)
         case Run(undo=undo):
             return undo
         case SpreadInterrupts(interface):
-            return _sysctl(f"/proc/irq/NUMBERS-OF-{interface}/smp_affinity_list", None, ORIGINAL)
+            return setting_command(f"/proc/irq/NUMBERS-OF-{interface}/smp_affinity_list", None, ORIGINAL)
         case Tell() | PinArrivals() | PinGuest():
             return None
         case StartGuest(guest) if guest.engine == "xen":
@@ -203,10 +220,10 @@ def _undo(action: Action) -> Command | None:
 
 def _start(guest: Guest) -> Command:
     """Return the command that starts a guest; words in capitals stand for what is found when it starts."""
-    if guest.engine == "xen":
-        return Command(("xl", "create", "/dev/null", *xl_config(guest, "FOLDER/vif").splitlines()))
     xen = "IMAGE/xen" if guest.image == "xen" else None
     boot = Boot("IMAGE/vmlinux", "IMAGE/initrd", "IMAGE/root.squashfs", "IMAGE/modules.squashfs", xen)
+    if guest.engine == "xen":
+        return Command(("xl", "create", "/dev/null", *xl_config(guest, "FOLDER", boot).splitlines()))
     argv = qemu_argv(guest, Place(boot=boot, folder="FOLDER", accel="kvm" if guest.accel == "kvm" else "tcg"))
     if guest.accel == "auto":
         at = argv.index("-accel") + 1
@@ -220,13 +237,6 @@ def _pin(guest: str, vcpus: tuple[int, ...], carriers: tuple[int, ...]) -> Itera
     if carriers:
         allowed = ",".join(str(cpu) for cpu in carriers)
         yield Command(("taskset", "-c", "-p", allowed, f"PID-OF-{guest}/others"))
-
-
-def _sysctl(path: str, netns: str | None, value: str) -> Command:
-    if not path.startswith("/proc/sys/"):
-        return Command(("sh", "-c", f"echo {value} > {path}"), netns)
-    name = path.removeprefix("/proc/sys/").translate(str.maketrans("/.", "./"))
-    return Command(("sysctl", "-w", f"{name}={value}"), netns)
 
 
 def _heading(step_commands: StepCommands) -> str:

@@ -14,9 +14,10 @@ from iolab.experiment.sections import Section
 from iolab.lab.facts import Facts
 from iolab.lab.joining import joining_needs
 from iolab.lab.lacking import Need, NeedKind, lacking, lacking_of
-from iolab.lab.needs import check_ways, link_needs, machine_needs, measure_needs, volume_need
+from iolab.lab.needs import check_ways, link_needs, machine_needs, measure_needs
 from iolab.lab.ports import offload_switches
 from iolab.lab.topology import Topology, make_topology
+from iolab.lab.volumes import volume_needs
 from iolab.plan.estimate import measuring_ns
 
 
@@ -100,7 +101,7 @@ def _own_needs(section: Section, model: BaseModel | None) -> tuple[Need, ...]:
         case "links":
             return link_needs(section.name, cast("Link", model))
         case "volumes":
-            return (volume_need(section.name),)
+            return volume_needs(section.name, cast("Volume", model))
         case _:
             return measure_needs(section.name, cast("Measure", model))
 
@@ -121,8 +122,8 @@ def _shape(model: BaseModel | None) -> tuple[object, ...]:
         case Packets():
             return (model,)
         case Host() | Netns():
-            ssh = model.ssh if isinstance(model, Host) else None
-            return (model.kind, model.on, ssh, model.forward, sorted(model.settings))
+            own = (model.ssh, model.host) if isinstance(model, Host) else None
+            return (model.kind, model.on, own, model.forward, sorted(model.settings))
         case Vm():
             return (
                 model.on, model.engine, model.image, model.nic, model.forward, model.host, model.queues, model.cpus,

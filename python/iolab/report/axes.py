@@ -3,14 +3,13 @@
 Series differ by colour, by dash and by symbol, so that a print in black and white still tells them apart.
 """
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import altair as alt
 
-from iolab.report.panels import CROSS, Line, styled
+from iolab.report.panels import CROSS, Line, write
 from iolab.report.words import Words
 
 HEIGHT = 250
@@ -127,7 +126,7 @@ def spec(across: Across, upward: Up, lines: Sequence[Line], words: Words) -> str
         marked.encode(x=x, y=y("value"), tooltip=tips),
         vertex.encode(x=x, y=y("mean"), tooltip=mean_tips),
     )
-    return json.dumps(styled(layers).to_dict())
+    return write(layers)
 
 
 def _upward(field: str, upward: Up) -> alt.Y:

@@ -1,6 +1,5 @@
 """Charts with a row per cell, as Vega-Lite: every trial, the mean, its interval, the baseline; small multiples."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -9,7 +8,7 @@ import altair as alt
 from iolab.analysis.types import Estimate
 from iolab.report import numbers, panels
 from iolab.report.names import Names
-from iolab.report.panels import CROSS, Chart, Panel, Row, Trials, domain, ends, finite, styled
+from iolab.report.panels import CROSS, Chart, Panel, Row, Trials, domain, ends, finite, write
 from iolab.report.selection import CellKey, Shown, cell_key, is_baseline
 from iolab.report.tables import head
 from iolab.store.records import StoredRun
@@ -43,7 +42,7 @@ def chart(shown: Shown, run: StoredRun, trials: Trials, names: Names) -> Chart:
     )
     return Chart(
         title=title,
-        spec=json.dumps(_spec(title, across, names)),
+        spec=_spec(title, across, names),
         panels=drawn_panels,
         shown=len(estimates),
         total=shown.total,
@@ -141,7 +140,7 @@ def _mean(label: Row, estimate: Estimate, drawn: _Drawing) -> Row:
     }
 
 
-def _spec(title: str, domain: tuple[float, float], names: Names) -> dict[str, object]:
+def _spec(title: str, domain: tuple[float, float], names: Names) -> str:
     words = names.words.charts
     bands = alt.Scale(type="band", paddingInner=0, paddingOuter=0)
     rows = alt.Y("row:N", sort=None, title=None, scale=bands, axis=alt.Axis(labelLimit=190))
@@ -199,4 +198,4 @@ def _spec(title: str, domain: tuple[float, float], names: Names) -> dict[str, ob
         labels.encode(x=edge, y=rows, text="text:N"),
         changes.encode(x=edge, y=rows, text="change:N"),
     )  # fmt: skip
-    return dict(styled(layers).to_dict())
+    return write(layers)

@@ -32,7 +32,7 @@ def terminal(run: StoredRun, analysis: Analysis, words: Words = EN) -> Renderabl
     named = names_of(run.plan, words)
     trials = sentences.counted(run.trials)
     parts: list[RenderableType] = [Text(run.plan.title, style="bold")]
-    parts.append(Text(sentences.state(run, trials, words), style="dim"))
+    parts += [Text(line, style="dim") for line in sentences.states(run, trials, named)]
     parts += [Text(line, style="yellow") for line in sentences.banners(run, trials, named)]
     for shown in leading(analysis, run.plan.measures, MOST_ROWS):
         written = tables.results(shown, run, analysis, named)
@@ -102,7 +102,8 @@ class _Fitting:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         wide = options.update(max_width=10_000)
-        for shown in (_Parts(), _Parts(extremes=False), _Parts(False, ci=False), _Parts(False, False, False)):
+        fewer = (_Parts(False, False, side) for side in range(len(self.written.side), -1, -1))
+        for shown in (_Parts(), _Parts(extremes=False), *fewer):
             table = _table(self.written, self.words, shown)
             if Measurement.get(console, wide, table).maximum <= options.max_width:
                 break
@@ -117,8 +118,8 @@ class _Parts:
     """min and max."""
     ci: bool = True
     """Interval of the mean: that of the change stays."""
-    side: bool = True
-    """Loss and fairness."""
+    side: int | None = None
+    """How many of the further figures; None: all."""
 
 
 def _table(written: tables.ResultTable, words: Words, parts: _Parts) -> Table:
@@ -146,8 +147,7 @@ def _columns(written: tables.ResultTable, words: Words, parts: _Parts) -> Iterat
         yield text.max, _aligned([row.max for row in rows])
     if written.with_ci and parts.ci:
         yield text.interval, [row.ci for row in rows]
-    if parts.side:
-        yield from ((name.replace(" [", "\n["), column) for name, column in written.side)
+    yield from ((name.replace(" [", "\n["), column) for name, column in written.side[: parts.side])
     yield text.n, [row.n for row in rows]
     if written.with_change:
         yield text.change, [row.change for row in rows]
@@ -180,10 +180,10 @@ def _troubles(run: StoredRun, named: Names) -> list[RenderableType]:
 
 def _lost(lost: troubles.LostTrials, named: Names) -> str:
     words = named.words.trouble
+    where = (named.measure(lost.measure), named.cell(lost.cell))
     return words.terminal_trial.format(
         status=getattr(words, lost.status.value),
-        measure=named.measure(lost.measure),
-        cell=named.cell(lost.cell),
+        where=named.words.comma.join(filter(None, where)),
         count=len(lost.blocks),
         reason=lost.reason,
     )

@@ -12,7 +12,9 @@ from iolab.report.tables import head
 MOST_CELLS = 12
 """Cells whose curves are drawn; the tables and CSV have all."""
 MOST_COMPONENTS = 6
-"""CPUs and threads in one panel, the busiest."""
+"""CPUs and threads in one panel."""
+INSTRUMENT = ("generator", "receiver", "arrivals")
+"""Beginnings of the names of the instrument's own threads."""
 MOST_POINTS = 20
 """Trials of one step that are drawn."""
 RATES = ("offered_fps", "forwarded_fps")
@@ -54,11 +56,16 @@ def _named(curves: Sequence[Curve], metrics: Sequence[str]) -> list[Curve]:
 
 
 def _busiest(curves: Sequence[Curve]) -> list[Curve]:
-    """The threads and CPUs that reach most, and the whole host last."""
+    """Threads under measurement, then CPUs and the instrument's threads, those that reach most; the whole host last."""
     parts = [curve for curve in curves if curve.metric in CPUS and curve.component]
-    parts.sort(key=lambda curve: max(point.median for point in curve.points), reverse=True)
+    parts.sort(key=lambda curve: (_measures(curve), -max(point.median for point in curve.points)))
     kept = {id(curve) for curve in parts[: MOST_COMPONENTS - 1]}
     return [curve for curve in curves if id(curve) in kept] + _named(curves, ("host_cpu_ratio",))
+
+
+def _measures(curve: Curve) -> bool:
+    """Tell CPUs and the instrument's threads from those under measurement."""
+    return curve.metric != CPUS[0] or curve.component.startswith(INSTRUMENT)
 
 
 def _chart(title: str, curves: Sequence[Curve], found: Forwarding, names: Names) -> Chart:

@@ -3,16 +3,16 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from iolab.analysis.forwarding_types import CellTruth, DirectionRatio, Drop, Forwarding, PacketKind
+from iolab.analysis.forwarding_types import CellTruth, Drop, Forwarding, PacketKind
 from iolab.analysis.types import Analysis, Estimate
 from iolab.report import numbers
 from iolab.report.environment import Fact, entries
 from iolab.report.names import Names
 from iolab.report.numbers import NBSP
-from iolab.report.selection import CellKey, cell_key
+from iolab.report.packet_tables import BITS, bits_grid, direction_grid, factors_of, left_out, metrics_grid
 from iolab.report.sentences import capital
 from iolab.report.steps import curve_grid
-from iolab.report.tables import Grid, columns, head
+from iolab.report.tables import Grid
 from iolab.report.words import Words
 from iolab.store.records import StoredRun
 
@@ -20,14 +20,12 @@ CALIBRATION = "calibration"
 """Key of facts.json under which the instrument's own limits are stored."""
 BOUNDS = (
     "forwarded_fps", "forwarded_strict_fps", "lower_fps", "upper_fps", "ci_low_fps", "ci_high_fps", "search_min_fps",
-    "search_mean_fps", "search_max_fps", "forwarded_bps_l1", "forwarded_bps_l2", "loss_ratio", "search_seconds",
+    "search_mean_fps", "search_max_fps", "forwarded_bps_l1", "loss_ratio", "search_seconds",
     "load_trials", "perturbed_trials",
 )  # fmt: skip
-SHORT_BOUNDS = ("forwarded_strict_fps", "lower_fps", "upper_fps", "forwarded_bps_l2")
+SHORT_BOUNDS = ("forwarded_strict_fps", "lower_fps", "upper_fps")
 LATENCIES = ("latency_p50_ns[", "latency_p99_ns[")
 CPUS = ("thread_cpu_ratio[", "cpu_busy_ratio[", "host_cpu_ratio")
-MOST_COLUMNS = 14
-"""Figures of one table; CSV has the others."""
 MOST_OPEN = 24
 """Rows of a table of sentences that a page shows at once."""
 MOST_CLAUSES = 3
@@ -49,18 +47,26 @@ def result_grids(
     for estimate in analysis.estimates:
         if estimate.measure == found.measure:
             own.setdefault(estimate.metric, []).append(estimate)
-    grids = [direction_grid(found, run, names, most)] if found.ratios else []
+    grids = _rates(found, own.get(BITS, ()), run, names, most)
     if found.kind is PacketKind.FORWARDING:
         wanted = {metric: own[metric] for metric in BOUNDS if metric in own}
-        grids += [_metrics(text.bounds, wanted, found, run, names, most)]
+        grids += [metrics_grid(text.bounds, wanted, found, run, names, most)]
     if found.kind is PacketKind.LOAD_CURVE and found.curves:
         grids.append(curve_grid(found, run, names, most))
     if found.kind is not PacketKind.LOAD_CURVE:
         latencies = {metric: each for metric, each in own.items() if metric.startswith(LATENCIES)}
         cpus = {metric: each for metric, each in own.items() if metric.startswith(CPUS)}
-        grids += [_metrics(text.latency, latencies, found, run, names, most)] if latencies else []
-        grids += [_metrics(text.cpu, cpus, found, run, names, most)] if cpus else []
+        grids += [metrics_grid(text.latency, latencies, found, run, names, most)] if latencies else []
+        grids += [metrics_grid(text.cpu, cpus, found, run, names, most)] if cpus else []
     return grids
+
+
+def _rates(
+    found: Forwarding, bits: Sequence[Estimate], run: StoredRun, names: Names, most: int
+) -> list[Grid]:
+    """The rate in bits, and ratios of directions."""
+    grids = [bits_grid(bits, found, run, names, most)] if bits else []
+    return [*grids, direction_grid(found, run, names, most)] if found.ratios else grids
 
 
 def short_grids(found: Forwarding, run: StoredRun, analysis: Analysis, names: Names, most: int) -> list[Grid]:
@@ -69,96 +75,15 @@ def short_grids(found: Forwarding, run: StoredRun, analysis: Analysis, names: Na
         metric: [
             each for each in analysis.estimates if (each.measure, each.metric) == (found.measure, metric)
         ]
-        for metric in SHORT_BOUNDS
+        for metric in (*SHORT_BOUNDS, BITS)
     }
+    grids = _rates(found, own.pop(BITS), run, names, most)
     wanted = {metric: estimates for metric, estimates in own.items() if estimates}
-    grids = [direction_grid(found, run, names, most)] if found.ratios else []
     if wanted and found.kind is PacketKind.FORWARDING:
-        grids.append(_metrics(names.words.packets.short_bounds, wanted, found, run, names, most))
+        grids.append(metrics_grid(names.words.packets.short_bounds, wanted, found, run, names, most))
     if found.kind is PacketKind.LOAD_CURVE and found.curves:
         grids.append(curve_grid(found, run, names, MOST_STEPS))
     return grids
-
-
-def direction_grid(found: Forwarding, run: StoredRun, names: Names, most: int) -> Grid:
-    """Both ways over one way of mean, min and max, per configuration."""
-    text, table = names.words.packets, names.words.table
-    factors = _factors([each.cell for each in found.ratios], run)
-    rows = [
-        (*(each.cell.get(factor, "") for factor in factors), *_ratio(each, names), str(each.n))
-        for each in found.ratios[:most]
-    ]
-    heads = (text.ratio_of.format(figure=figure) for figure in (table.mean, table.min, table.max))
-    return Grid(
-        caption=text.ratios.format(measure=names.measure(found.measure)),
-        heads=(*map(names.factor, factors), *heads, table.n),
-        rows=tuple(rows),
-        labels=len(factors),
-        notes=(text.ratios_note, *_left_out(len(rows), len(found.ratios), names)),
-    )
-
-
-def _ratio(each: DirectionRatio, names: Names) -> list[str]:
-    return [
-        names.words.none if ratio is None else numbers.fixed(ratio, 2)
-        for ratio in (each.mean, each.min, each.max)
-    ]
-
-
-def _factors(cells: Sequence[Mapping[str, str]], run: StoredRun) -> tuple[str, ...]:
-    """Factors that the cells have, in the plan's order."""
-    used = {factor for cell in cells for factor in cell}
-    return tuple(factor.name for factor in run.plan.factors if factor.name in used)
-
-
-def _left_out(shown: int, total: int, names: Names) -> tuple[str, ...]:
-    text = names.words.packets.cells_left_out
-    return (text.format(shown=shown, total=total),) if shown < total else ()
-
-
-def _metrics(
-    caption: str,
-    wanted: Mapping[str, Sequence[Estimate]],
-    found: Forwarding,
-    run: StoredRun,
-    names: Names,
-    most: int,
-) -> Grid:
-    """Means of some metrics, a row per cell."""
-    kept = dict(list(wanted.items())[:MOST_COLUMNS])
-    cells = {cell_key(each.cell): each.cell for estimates in kept.values() for each in estimates}
-    factors = columns([each for estimates in kept.values() for each in estimates], run)
-    shown = run.plan.in_order(cells.values())[:most]
-    written = [
-        _column(metric, estimates, [cell_key(cell) for cell in shown], names)
-        for metric, estimates in kept.items()
-    ]
-    rows = tuple(
-        (*(cell.get(factor, "") for factor in factors), *(column[index] for _, column in written))
-        for index, cell in enumerate(shown)
-    )
-    return Grid(
-        caption=caption.format(measure=names.measure(found.measure)),
-        heads=(*map(names.factor, factors), *(name for name, _ in written)),
-        rows=rows,
-        labels=len(factors),
-        folded=True,
-        notes=_left_out(len(rows), len(cells), names),
-    )
-
-
-def _column(
-    metric: str, estimates: Sequence[Estimate], cells: Sequence[CellKey], names: Names
-) -> tuple[str, list[str]]:
-    words = names.words
-    by = numbers.scale(metric, estimates[0].unit, [estimate.mean for estimate in estimates])
-    known = {cell_key(estimate.cell): estimate for estimate in estimates}
-    texts = []
-    for cell in cells:
-        each = known.get(cell)
-        decimals = numbers.estimate_decimals(each, by) if each is not None else 0
-        texts.append(words.none if each is None else numbers.figure(each.mean, by, decimals, words))
-    return head(names.metric(metric), by.unit, words), numbers.align(texts)
 
 
 def limit_lines(analysis: Analysis, names: Names) -> list[str]:
@@ -185,7 +110,7 @@ def limit_lines(analysis: Analysis, names: Names) -> list[str]:
 def verdict_grid(found: Forwarding, run: StoredRun, names: Names, most: int) -> Grid:
     """A sentence per cell: what limited it, with the figures that say so."""
     text = names.words.packets
-    factors = _factors([each.cell for each in found.cells], run)
+    factors = factors_of([each.cell for each in found.cells], run)
     rows = tuple((*_levels(each, factors), *_verdict(each, names)) for each in found.cells[:most])
     return Grid(
         caption=text.verdicts.format(measure=names.measure(found.measure)),
@@ -194,7 +119,7 @@ def verdict_grid(found: Forwarding, run: StoredRun, names: Names, most: int) -> 
         labels=len(factors) + 3,
         prose=True,
         folded=len(rows) > MOST_OPEN,
-        notes=(*_left_out(len(rows), len(found.cells), names), *_unread(found, names)),
+        notes=(*left_out(len(rows), len(found.cells), names), *_unread(found, names)),
     )
 
 
@@ -219,7 +144,7 @@ def cell_lines(found: Forwarding, names: Names, most: int) -> list[str]:
                 offered=offered, forwarded=forwarded, drops=drops, unexplained=unexplained, closed=closed
             )
         )
-    return [*lines, *_left_out(min(most, len(found.cells)), len(found.cells), names)]
+    return [*lines, *left_out(min(most, len(found.cells)), len(found.cells), names)]
 
 
 def _levels(each: CellTruth, factors: Sequence[str]) -> list[str]:
@@ -264,7 +189,7 @@ def _unread(found: Forwarding, names: Names) -> tuple[str, ...]:
 def balance_grid(found: Forwarding, run: StoredRun, names: Names, most: int) -> Grid:
     """Offered = forwarded + named drops + unexplained, per cell."""
     text = names.words.packets
-    factors = _factors([each.cell for each in found.cells], run)
+    factors = factors_of([each.cell for each in found.cells], run)
     rows = tuple((*_levels(each, factors), *_sheet(each, names)) for each in found.cells[:most])
     return Grid(
         caption=text.balance.format(measure=names.measure(found.measure)),
@@ -275,7 +200,7 @@ def balance_grid(found: Forwarding, run: StoredRun, names: Names, most: int) -> 
         labels=len(factors) + 1,
         prose=True,
         folded=len(rows) > MOST_OPEN,
-        notes=(text.balance_note, *_left_out(len(rows), len(found.cells), names)),
+        notes=(text.balance_note, *left_out(len(rows), len(found.cells), names)),
     )  # fmt: skip
 
 
@@ -323,7 +248,7 @@ def path_grid(found: Sequence[Forwarding], names: Names, most: int) -> Grid | No
         rows=tuple(rows[:most]),
         labels=4,
         prose=True,
-        notes=_left_out(min(most, len(rows)), len(rows), names),
+        notes=left_out(min(most, len(rows)), len(rows), names),
     )
 
 

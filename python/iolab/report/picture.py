@@ -8,16 +8,21 @@ from pydantic import BaseModel
 
 from iolab.errors import IolabError
 from iolab.experiment import Resolver, cells
-from iolab.experiment.experiment import Experiment
+from iolab.experiment.experiment import Experiment, Lab
 from iolab.experiment.links import Link, Offload, Shape, Wire
 from iolab.experiment.machines import Machine
 from iolab.lab.topology import make_topology
 from iolab.report import numbers
 from iolab.report.names import Names
 from iolab.report.words import Words
+from iolab.units import write_bytes
 
 MOST_CELLS = 2_000
 """Cells among which the baseline's is looked for."""
+
+
+MOST_DISKS = 2
+"""Disks of a machine that are named in its box."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +88,7 @@ def picture(experiment: Experiment, names: Names) -> Picture:
         return Picture((), ())
     lines = tuple(_line(name, link, addresses, experiment, names.words) for name, link in lab.links.items())
     ports = [port for line in lines for port in line.ports]
-    return Picture(
-        tuple(_box(name, machine, ports, names.words) for name, machine in lab.machines.items()), lines
-    )
+    return Picture(tuple(_box(name, lab, ports, names.words) for name in lab.machines), lines)
 
 
 def _cell(experiment: Experiment) -> Mapping[str, str]:
@@ -97,11 +100,25 @@ def _cell(experiment: Experiment) -> Mapping[str, str]:
     return first
 
 
-def _box(name: str, machine: Machine, ports: list[Port], words: Words) -> Box:
+def _box(name: str, lab: Lab, ports: list[Port], words: Words) -> Box:
+    machine = lab.machines[name]
     own = {port.name: port for port in ports if port.machine == name}
     kind = [words.lab.kinds.get(machine.kind, machine.kind)]
     kind += [words.lab.forward.format(value=machine.forward)] if machine.forward != "none" else []
+    kind += _disks(machine, lab, words)
     return Box(name, words.comma.join(kind), machine.on, tuple(own.values()))
+
+
+def _disks(machine: Machine, lab: Lab, words: Words) -> list[str]:
+    """Name the disks of a machine, or count them where they would make its box wide."""
+    if len(machine.disks) > MOST_DISKS:
+        return [words.lab.attribute.format(name=len(machine.disks), value="disks")]
+    return [
+        words.lab.attribute.format(
+            name="disk", value=f"{disk.volume} {write_bytes(lab.volumes[disk.volume].size)}"
+        )
+        for disk in machine.disks
+    ]
 
 
 def _line(name: str, link: Link, addresses: Mapping[str, str], experiment: Experiment, words: Words) -> Line:

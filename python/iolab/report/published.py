@@ -16,6 +16,8 @@ from iolab.report.words import EN, Words
 
 MOST_WITHOUT = 5
 FIGURE_DECIMALS = 1
+SMALL = 0.1
+"""A figure below it would be written as zero; it is given two digits."""
 
 
 def beside_published(found: PublishedComparison, words: Words = EN) -> RenderableType:
@@ -83,7 +85,8 @@ def _grid(rows: Sequence[Beside], named: Names, *, with_ratio: bool) -> Grid:
     written = []
     for row in rows:
         figures = [
-            numbers.figure(value, by, FIGURE_DECIMALS, words) for value in (row.published, row.measured)
+            numbers.figure(value, by, _decimals(value * by.factor), words)
+            for value in (row.published, row.measured)
         ]
         figures += [_times(row.measured, row.published, words)] if with_ratio else []
         changes = [_percent(row.published_ratio, words), _percent(row.measured_ratio, words)]
@@ -92,6 +95,12 @@ def _grid(rows: Sequence[Beside], named: Names, *, with_ratio: bool) -> Grid:
     metric = head(named.metric(first.metric), by.unit, words)
     caption = words.table.caption.format(measure=named.measure(first.measure), metric=metric)
     return Grid(caption=caption, heads=tuple(heads), rows=tuple(written), labels=len(factors) + 1, notes=())
+
+
+def _decimals(figure: float) -> int:
+    if abs(figure) >= SMALL or not figure:
+        return FIGURE_DECIMALS
+    return min(numbers.decimals_exact(figure), numbers.decimals_for(0.0, figure) - 1)
 
 
 def _times(measured: float, published: float, words: Words) -> str:

@@ -20,7 +20,7 @@ def text(run: StoredRun, analysis: Analysis, version: str, words: Words = EN) ->
     """Render a run as GitHub-flavoured Markdown."""
     named = names_of(run.plan, words)
     trials = sentences.counted(run.trials)
-    blocks = [f"# {escape(run.plan.title)}", escape(sentences.state(run, trials, words))]
+    blocks = [f"# {escape(run.plan.title)}", *map(escape, sentences.states(run, trials, named))]
     blocks += [f"> {escape(line)}" for line in sentences.banners(run, trials, named)]
     blocks += [f"## {words.page.summary}", *_summary(run, analysis, named)]
     blocks.append(f"## {words.page.results}")

@@ -45,11 +45,16 @@ def progress(run: StoredRun, trials: Sequence[TrialRecord], words: Words) -> str
     return words.state.progress.format(done=len(trials), planned=len(run.plan.steps))
 
 
+def states(run: StoredRun, trials: Sequence[TrialRecord], names: Names) -> list[str]:
+    """Say how far a run is and where it was done, and what is the same in all its cells; a line each."""
+    return [line for line in (state(run, trials, names.words), everywhere(run, names)) if line]
+
+
 def banners(run: StoredRun, trials: Sequence[TrialRecord], names: Names) -> list[str]:
     """What a reader must know before any figure."""
     words = names.words
     late = words.state.joined_late.format(count=run.joined_late) if run.joined_late else None
-    said = (progress(run, trials, words), functional(trials, names), late, *run.notes, everywhere(run, names))
+    said = (progress(run, trials, words), functional(trials, names), late, *run.notes)
     return [line for line in said if line]
 
 

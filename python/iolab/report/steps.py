@@ -24,7 +24,8 @@ def curve_grid(found: Forwarding, run: StoredRun, names: Names, most: int) -> Gr
     text = names.words.packets
     columns = _columns(found.curves)
     cells = run.plan.in_order({cell_key(each.cell): each.cell for each in found.curves}.values())
-    factors = [factor.name for factor in run.plan.factors if any(factor.name in cell for cell in cells)]
+    used = {factor for cell in cells for factor in cell}.difference(run.plan.fixed())
+    factors = [factor.name for factor in run.plan.factors if factor.name in used]
     loads = sorted({load for column in columns.values() for _, load in column})
     kept = cells[: max(1, most // max(1, len(loads)))]
     places = [(cell, load) for cell in kept for load in loads]

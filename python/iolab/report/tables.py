@@ -14,8 +14,10 @@ MARK = "†"
 """Stands beside a figure that has marked trials."""
 
 
-SIDE = ("loss_ratio", "fairness")
-"""Metrics of a stream without which its rate may mislead: they stand in its table."""
+SIDE = ("loss_ratio", "unread_ratio", "sent_bps", "fairness")
+"""Metrics of a stream without which its rate may mislead, the most needed first: they stand in its table."""
+OF_DATAGRAMS = frozenset({"sent_bps"})
+"""Those that say something where datagrams are lost only: TCP sends on until all has arrived."""
 MOST_FLOWS = 8
 """Columns of a table of flows; CSV has the others."""
 MOST_METRICS = 24
@@ -156,7 +158,7 @@ def results(shown: Shown, run: StoredRun, analysis: Analysis, names: Names) -> R
         unit=by.unit,
         factors=tuple(names.factor(factor) for factor in factors),
         rows=tuple(rows[key] for key in order) if silent else tuple(rows.values()),
-        side=_side(shown, list(rows) if not silent else order, analysis, names),
+        side=_side(shown, by, list(rows) if not silent else order, analysis, names),
         with_ci=any(estimate.ci is not None for estimate in estimates),
         with_change=any(estimate.ratio is not None for estimate in estimates),
         notes=tuple(notes),
@@ -192,16 +194,19 @@ def _without_baseline(shown: Shown, run: StoredRun, names: Names) -> list[str]:
 
 
 def _side(
-    shown: Shown, cells: Sequence[CellKey], analysis: Analysis, names: Names
+    shown: Shown, by: numbers.Scale, cells: Sequence[CellKey], analysis: Analysis, names: Names
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Write what stands beside the rate; other rates in its own unit."""
     if any(each.measure == shown.measure for each in analysis.forwarding):
         return ()
     groups = by_metric(analysis)
     found = []
+    datagrams = (shown.measure, "loss_ratio") in groups
     for metric in SIDE:
         own = {cell_key(each.cell): each for each in groups.get((shown.measure, metric), ())}
-        if own and metric != shown.metric:
-            name, texts = _metric_column(metric, own, cells, names)
+        if own and metric != shown.metric and (datagrams or metric not in OF_DATAGRAMS):
+            alike = all(each.unit == shown.estimates[0].unit for each in own.values())
+            name, texts = _metric_column(metric, own, cells, names, by if alike else None)
             found.append((name, tuple(texts)))
     return tuple(found)
 
@@ -299,9 +304,11 @@ def _metric_column(
     estimates: Mapping[CellKey, Estimate],
     cells: Sequence[CellKey],
     names: Names,
+    by: numbers.Scale | None = None,
 ) -> tuple[str, list[str]]:
+    """Write head and figures of a metric, in a unit of its own unless one is given."""
     unit = next((estimate.unit for estimate in estimates.values()), "")
-    by = numbers.scale(metric, unit, [estimate.mean for estimate in estimates.values()])
+    by = by or numbers.scale(metric, unit, [estimate.mean for estimate in estimates.values()])
     return head(names.metric(metric), by.unit, names.words), _means(estimates, cells, by, names.words)
 
 

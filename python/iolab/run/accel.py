@@ -27,16 +27,21 @@ BROKEN = "KVM internal error"
 
 def find_accelerator(
     agent: Agent, identity: tuple[str, ...], qemu: tuple[str, ...], kernel: str, *, nested: bool = False
-) -> Accelerator:
-    """Return what guests on the agent's kernel can use; `identity` is what the finding depends on."""
+) -> Accelerator | None:
+    """Return what guests on the agent's kernel can use; None: the boot neither ended nor failed in time.
+
+    `identity` is what the finding depends on.
+    """
     known = _stored()
     key = "|".join(identity)
     if known.get(key) in ("kvm", "tcg"):
         return "kvm" if known[key] == "kvm" else "tcg"
     boots = boots_with_kvm(agent, qemu, kernel, NESTED_TIMEOUT_MS if nested else PROBE_TIMEOUT_MS)
-    if boots is not None:
-        _store({**known, key: "kvm" if boots else "tcg"})
-    return "kvm" if boots else "tcg"
+    if boots is None:
+        return None
+    found: Accelerator = "kvm" if boots else "tcg"
+    _store({**known, key: found})
+    return found
 
 
 def boots_with_kvm(

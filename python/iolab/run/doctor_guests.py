@@ -1,17 +1,20 @@
-"""Whether guests can run on a host: hypervisor, images, accelerator (by a real boot), vhost-net, macvtap."""
+"""Whether guests can run on a host: hypervisor, images, accelerator (by a real boot), vhost-net, macvtap, a switch."""
 
 from iolab.agent.client import Agent
 from iolab.agent.transport import find_agent
 from iolab.errors import UnsupportedError
 from iolab.image.build import find
-from iolab.image.emulator import find_qemu
+from iolab.image.emulator import NEWER, find_qemu
 from iolab.image.recipe import read_recipe
 from iolab.lab.facts import Facts
 from iolab.lab.guest import Guest
 from iolab.lab.kernels import HERE
+from iolab.lab.lacking import MACVTAP_ADVICE
+from iolab.lab.switch import PROGRAM as SWITCH
 from iolab.run.agents import Agents
 from iolab.run.grades import Finding, Grade
-from iolab.run.hypervisor import Hypervisors, find_here
+from iolab.run.hypervisor import Hypervisors, find_emulator
+from iolab.run.sources import find_here
 
 VHOST_NET = "/dev/vhost-net"
 TUN = "/dev/net/tun"
@@ -36,6 +39,7 @@ def guest_findings(agent: Agent, facts: Facts) -> list[Finding]:
             agent, VHOST_NET, "nic: vhost-net, macvtap+vhost", "load vhost_net, or put the guest on a vm"
         ),
         _macvtap(facts, agent),
+        _switch(agent),
     ]
 
 
@@ -67,7 +71,8 @@ def _images() -> list[Finding]:
 
 def _accelerator(agent: Agent) -> Finding:
     try:
-        found = Hypervisors(Agents(agent)).accelerator(PROBE, HERE, find_here(PROBE))
+        source, emulator = find_here(PROBE), find_emulator(PROBE)
+        found = Hypervisors(Agents(agent)).accelerator(PROBE, HERE, source, emulator)
     except UnsupportedError as error:
         return Finding("accelerator", Grade.LIMITED, f"not tried: {error}", "build the image first")
     if found == "kvm":
@@ -87,7 +92,23 @@ def _macvtap(facts: Facts, agent: Agent) -> Finding:
     if not facts.features.get("link:macvtap"):
         seen = "this kernel has none: nic: macvtap"
         return Finding("macvtap nodes", Grade.LIMITED, seen, "load the module macvtap")
-    if agent.hello.rootless:
+    if "macvtap" not in agent.hello.capabilities:
         seen = "an ordinary user may not open them: nic: macvtap"
-        return Finding("macvtap nodes", Grade.LIMITED, seen, "run as root")
-    return Finding("macvtap nodes", Grade.GOOD, "nic: macvtap")
+        return Finding("macvtap nodes", Grade.LIMITED, seen, MACVTAP_ADVICE)
+    by_sudo = ", opened by sudo" if agent.hello.rootless else ""
+    return Finding("macvtap nodes", Grade.GOOD, f"nic: macvtap{by_sudo}")
+
+
+def _switch(agent: Agent) -> Finding:
+    """Tell whether cards can be carried by a switch in user space; of another host's QEMU it is told elsewhere."""
+    purpose = "nic: vhost-user"
+    if not agent.run(("sh", "-c", f"command -v {SWITCH}")).succeeded:
+        return Finding(SWITCH, Grade.LIMITED, f"not there: {purpose}", "install the package dpdk-dev")
+    try:
+        if not agent.name:
+            find_qemu(NEWER)
+    except UnsupportedError as error:
+        return Finding(
+            SWITCH, Grade.LIMITED, f"{purpose}: {error}", "`iolab image build qemu`, half a minute"
+        )
+    return Finding(SWITCH, Grade.GOOD, f"{purpose}: a thread for each card takes a CPU")

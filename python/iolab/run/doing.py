@@ -23,6 +23,7 @@ from iolab.lab.resources import (
     Write,
     extract,
     filled,
+    setting_command,
 )
 from iolab.run.agents import Agents
 from iolab.run.arrivals import ArrivalThreads
@@ -51,7 +52,7 @@ class Doing:
         Raises:
             LabError: it failed.
         """
-        record, typed = self.record, " ".join(self.record.argv)
+        record, typed = self.record, _brief(self.record.argv)
         try:
             if isinstance(self.action, StartGuest | PinGuest):
                 done: CommandRecord = self.answer.result(GUEST_DEADLINE_S)
@@ -113,8 +114,7 @@ class Doer:
                 record = _record(resource, None, ("ip", "netns", "add", name), ("ip", "netns", "del", name))
                 return record, self._begin(resource, "netns.create", {"name": name})
             case Write(path, netns, value):
-                name = path.removeprefix("/proc/sys/").replace("/", ".")
-                record = _record(resource, netns, ("sysctl", "-w", f"{name}={value}"), None)
+                record = _record(resource, netns, setting_command(path, netns, value).argv, None)
                 params = {"path": path, "netns": netns, "value": value}
                 return record, self._begin(resource, "setting.write", params)
             case Tell(path, word, find):
@@ -165,6 +165,11 @@ class Doer:
         return value
 
 
+def _brief(argv: tuple[str, ...]) -> str:
+    """Return a command for a message, without the texts of scripts; the run's folder has it whole."""
+    return " ".join(word if len(word) <= LONGEST_WORD else "..." for word in argv)
+
+
 def _record(
     resource: Resource, netns: str | None, argv: tuple[str, ...], undo: tuple[str, ...] | None
 ) -> CommandRecord:
@@ -190,5 +195,7 @@ def _ended(record: CommandRecord, exit_status: int | None, duration_ns: int) -> 
     return replace(record, exit_status=exit_status, duration_ns=duration_ns)
 
 
+LONGEST_WORD = 80
+"""Of a command in messages [characters]."""
 GUEST_DEADLINE_S = 600.0
 """Bounds what starting a guest bounds itself, nested emulation included."""

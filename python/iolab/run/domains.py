@@ -1,4 +1,7 @@
-"""Xen domains: made with xl on a parent that runs Xen, which is itself Dom0; consoles lead to their agents."""
+"""Xen domains: made with xl on a parent that runs Xen, which is itself Dom0; consoles lead to their agents.
+
+The parent may be a guest of ours, another host or this computer: only who starts Xen's services differs.
+"""
 
 import json
 import time
@@ -6,18 +9,20 @@ import time
 from iolab.agent.client import Agent
 from iolab.agent.messages import CommandResult
 from iolab.errors import UnsupportedError
+from iolab.lab.facts import cpu_list
 from iolab.lab.guest import Guest
 from iolab.lab.resources import PinGuest
-from iolab.lab.xen import VIF_SCRIPT, xl_config
-from iolab.run.threads import cpu_list
+from iolab.lab.xen import DISK, DISK_SCRIPT, VIF, VIF_SCRIPT
 
 MODULES = (
-    "xen-evtchn", "xen-gntdev", "xen-gntalloc", "xen-privcmd", "xen-netback", "xen-blkback", "bridge",
+    "xen-evtchn", "xen-gntdev", "xen-gntalloc", "xen-privcmd", "xen-netback", "xen-blkback", "bridge", "loop",
 )  # fmt: skip
 CREATE_TIMEOUT_MS = 180_000
 """Making a domain takes 4 s in an emulated Dom0 on a calm host, on a very busy one over a minute."""
 XL_TIMEOUT_MS = 60_000
 """A question to xl takes half a second there, and ten on a very busy host."""
+MOUNT = ("mount", "-t", "tmpfs", "-o", "mode=0700,exec,size=64k", "iolab")
+"""Scripts are run from it: on many hosts nothing may be run from below /run."""
 WRITE = 'cat >"$0" && chmod 700 "$0"'
 DESTROY = 'xl domid "$0" >/dev/null 2>&1 || exit 0; exec xl destroy "$0"'
 """Harmless where there is no such domain."""
@@ -34,10 +39,10 @@ SERVICES = (
     "xenstore-read /local/domain/0/domid >/dev/null 2>&1 || xen-init-dom0 || exit; "
     "pgrep -x xenconsoled >/dev/null || xenconsoled --pid-file=/run/xen/xenconsoled.pid"
 )
-"""What an installed Dom0 starts by itself, and a guest of ours does not; what runs is left alone."""
+"""What an installed Dom0 starts by itself, and a guest of ours does not; they end with it."""
 ONE_BY_ONE = ("flock", "--close", "/run/xen-services.lock")
 """Domains that start together would each start them."""
-ADVICE = "engine: xen needs a parent that runs Xen: a vm with image: xen"
+ADVICE = "engine: xen needs a parent that runs Xen: a vm with image: xen, or a host whose Dom0 it is"
 ANYWHERE = "all"
 """Any CPU, in the words of xl."""
 TTY_TRIES = 100
@@ -53,10 +58,11 @@ def prepare_dom0(agent: Agent, parent: str) -> str:
     looked = agent.run(("sh", "-c", LOOK), timeout_ms=CREATE_TIMEOUT_MS)
     _demand(looked, parent, ADVICE)
     agent.run(("modprobe", "-a", "-q", *MODULES), timeout_ms=CREATE_TIMEOUT_MS)
-    begun = agent.run((*ONE_BY_ONE, "sh", "-c", SERVICES), timeout_ms=CREATE_TIMEOUT_MS)
-    _demand(begun, parent, "its services did not start")
+    if is_guest(agent):
+        begun = agent.run((*ONE_BY_ONE, "sh", "-c", SERVICES), timeout_ms=CREATE_TIMEOUT_MS)
+        _demand(begun, parent, "its services did not start")
     shown = agent.run(("xl", "info", "xen_version"), timeout_ms=CREATE_TIMEOUT_MS)
-    _demand(shown, parent, "its services do not answer")
+    _demand(shown, parent, "Xen's services do not answer; `service xen start` starts them")
     return shown.stdout.split()[-1]
 
 
@@ -66,18 +72,35 @@ def _demand(done: CommandResult, parent: str, advice: str) -> None:
         raise UnsupportedError(f"preparing {parent or 'this computer'} for Xen domains: {said}; {advice}")
 
 
-def create_domain(agent: Agent, guest: Guest, path: str) -> None:
-    """Make a domain, its configuration written to `path` and its end journalled before.
+def is_guest(agent: Agent) -> bool:
+    """Tell whether an agent is the init of a guest of ours."""
+    return "machine" in agent.hello.capabilities
+
+
+def create_domain(agent: Agent, name: str, argv: tuple[str, ...], configuration: str) -> None:
+    """Make a domain by a command whose last word is the file of its configuration; its end is journalled before.
 
     Raises:
-        UnsupportedError: xl refused; its words.
+        UnsupportedError: there is a domain of that name, or xl refused; its words.
     """
-    script = f"{path}.vif"
-    for file, text in ((path, xl_config(guest, script)), (script, VIF_SCRIPT)):
+    if agent.run(("xl", "domid", name), timeout_ms=XL_TIMEOUT_MS).succeeded:
+        raise UnsupportedError(
+            f"making the domain {name}: there is one of that name, not of this lab; rename the machine"
+        )
+    folder = argv[-1].rpartition("/")[0]
+    _make(agent, name, (*MOUNT, folder), ("umount", folder))
+    for file, text in (
+        (argv[-1], configuration),
+        (f"{folder}/{VIF}", VIF_SCRIPT),
+        (f"{folder}/{DISK}", DISK_SCRIPT),
+    ):
         agent.call("command.run", {"argv": ["sh", "-c", WRITE, file], "stdin": text})
-    argv = ("xl", "create", "-q", path)
-    undo = {"kind": "command", "argv": ["sh", "-c", DESTROY, guest.name], "netns": None}
-    made = agent.run(argv, timeout_ms=CREATE_TIMEOUT_MS, undo=undo, undo_key=domain_key(guest.name))
+    _make(agent, name, argv, ("sh", "-c", DESTROY, name))
+
+
+def _make(agent: Agent, name: str, argv: tuple[str, ...], undo: tuple[str, ...]) -> None:
+    journalled = {"kind": "command", "argv": list(undo), "netns": None}
+    made = agent.run(argv, timeout_ms=CREATE_TIMEOUT_MS, undo=journalled, undo_key=domain_key(name))
     if not made.succeeded:
         said = (made.stderr or made.stdout).strip()[-500:] or (
             "nothing until it was stopped" if made.timed_out else f"status {made.exit_status}"
@@ -101,7 +124,7 @@ def console_of(agent: Agent, guest: str) -> str:
 
 
 def destroy_domain(agent: Agent, guest: str) -> None:
-    """End a domain."""
+    """End a domain, or what was made of it; harmless where there is nothing."""
     agent.undo(keys=[domain_key(guest)])
 
 

@@ -19,6 +19,7 @@ from iolab.run.session import Host, Session
 from iolab.store.folder import EXPERIMENT, RunFolder, create_folder
 from iolab.store.read import experiment_text, load_run
 from iolab.store.records import StoredRun
+from iolab.trial.guest_warnings import EMULATED_CPU
 from iolab.trial.result import Status
 
 
@@ -120,9 +121,9 @@ def work_on(
     done = {key for key, status in kept.items() if status is Status.OK or not again}
     folder = RunFolder(path)
     try:
-        session = Session(experiment, run.plan, agents, folder, clock, _host(run))
+        session = Session(experiment, run.plan, agents, folder, clock, observer, _host(run))
         with session:
-            session.walk(missing_steps(run.plan, done), observer)
+            session.walk(missing_steps(run.plan, done))
     finally:
         folder.close()
 
@@ -132,10 +133,16 @@ def _host(run: StoredRun) -> Host:
     facts = run.facts
     cpus, calibration = facts.get("cpus"), facts.get("calibration")
     hosts = facts.get("hosts")
+    others = hosts if isinstance(hosts, dict) else {}
+    models = {
+        "this computer": facts.get("cpu_model"),
+        **{name: told["cpu_model"] for name, told in others.items()},
+    }
     return Host(
         cpus=cpus if isinstance(cpus, int) else Host().cpus,
-        others={name: told["cpus"] for name, told in hosts.items()} if isinstance(hosts, dict) else {},
+        others={name: told["cpus"] for name, told in others.items()},
         calibration=decode_calibration(calibration) if isinstance(calibration, dict) else None,
+        emulated=tuple(name for name, model in models.items() if str(model).startswith(EMULATED_CPU)),
     )
 
 

@@ -5,11 +5,8 @@ its console and its monitor are relays of the parent's agent, so a guest in a gu
 """
 
 import contextlib
-import json
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 
 from iolab.agent.client import REPLY_SLACK_S, Agent, AgentLost, Pending, Refused
 from iolab.agent.messages import Json
@@ -18,10 +15,11 @@ from iolab.errors import AgentError, IolabError, LabError, UnsupportedError
 from iolab.lab.guest import Guest
 from iolab.lab.resources import PinGuest
 from iolab.run.agents import Agents
-from iolab.run.domains import console_of, create_domain, destroy_domain, domain_state, pin_domain
+from iolab.run.domains import console_of, create_domain, destroy_domain
 from iolab.run.hypervisor import Hypervisors, Launch
-from iolab.run.monitor import MonitorError, MonitorReading, inquire
-from iolab.run.threads import Affinities, affinities, pin_commands, threads_of
+from iolab.run.running import RunningGuest, pin_threads, process_id, read_state
+from iolab.run.switches import start_switches, stop_switches
+from iolab.store.folder import packages_digest
 from iolab.trial.result import CommandRecord, GuestUse
 
 BOOT_DEADLINE_S = 60.0
@@ -31,57 +29,11 @@ NESTED_BOOT_DEADLINE_S = 240.0
 SOCKET_TIMEOUT_MS = 500
 """QEMU makes its sockets within 100 ms; after each wait it is asked whether QEMU still runs."""
 SOCKET_TRIES = 40
-WORDS_LINES = 12
-"""Of a console, in messages."""
 END_DEADLINE_S = 10.0
 TOGETHER = 16
 """Guests that are started at the same time."""
-PANIC = "Kernel panic"
-
-
-@dataclass(slots=True)
-class RunningGuest:
-    """A guest that was started."""
-
-    guest: Guest
-    """As wanted."""
-    parent: str
-    """The kernel that it runs on."""
-    launch: Launch
-    """How it was started."""
-    pid: int
-    """Of the hypervisor, on the parent."""
-    use: GuestUse | None = None
-    """Known when its agent has answered."""
-    console: RelayedTransport | None = None
-    """Its serial line."""
-    channel: RelayedTransport | None = None
-    """To its agent."""
-    panic: str = ""
-    """What its kernel said when it gave up."""
-
-    @property
-    def process(self) -> str:
-        """Return the id of the hypervisor's process."""
-        return process_id(self.guest.name)
-
-    def words(self) -> str:
-        """Return the console's last lines; those of a panic begin with it."""
-        lines = [] if self.console is None else [line for line in list(self.console.noise) if line.strip()]
-        panic = next((number for number, line in enumerate(lines) if PANIC in line), None)
-        shown = lines[-WORDS_LINES:] if panic is None else lines[panic : panic + WORDS_LINES]
-        return "\n".join(["its console's last lines:", *shown]) if shown else ""
-
-    def watch(self, line: str) -> None:
-        """Look at a line of the console: a panic is told at once, not when somebody waits in vain."""
-        if PANIC in line:
-            self.panic = line.strip()
-            # What follows on the console says why; the hypervisor ends a panicked guest in a moment.
-            threading.Timer(PANIC_GRACE_S, self._end_channel).start()
-
-    def _end_channel(self) -> None:
-        if self.channel is not None:
-            self.channel.end(self.panic)
+MOST_IN_VAIN = 3
+"""How often the same guest is started in a row without coming up; each time may take a minute."""
 
 
 class Guests:
@@ -98,6 +50,7 @@ class Guests:
         self._hypervisors = hypervisors or Hypervisors(agents)
         self._boot_deadline_s = boot_deadline_s
         self._running: dict[str, RunningGuest] = {}
+        self._in_vain: dict[Guest, int] = {}
         self._workers = ThreadPoolExecutor(TOGETHER, "guest")
 
     @property
@@ -121,7 +74,7 @@ class Guests:
 
         The result raises LabError where it does not: what the hypervisor or the console said.
         """
-        return self._workers.submit(self._start, guest, parent)
+        return self._workers.submit(self._try, guest, parent)
 
     def stop(self, names: Iterable[str]) -> None:
         """End guests, and those that run on them."""
@@ -135,6 +88,21 @@ class Guests:
         self._end([running for running in chosen if running.parent not in ending])
         for running in chosen:
             del self._running[running.guest.name]
+
+    def _try(self, guest: Guest, parent: str) -> CommandRecord:
+        """Start a guest, unless it was seen often enough that this one does not come up."""
+        times = self._in_vain.get(guest, 0)
+        if times == MOST_IN_VAIN:
+            raise LabError(
+                f"starting guest {guest.name}: not tried again, it did not come up {times} times in a row"
+            )
+        try:
+            record = self._start(guest, parent)
+        except LabError:
+            self._in_vain[guest] = times + 1
+            raise
+        self._in_vain.pop(guest, None)
+        return record
 
     def _start(self, guest: Guest, parent: str) -> CommandRecord:
         agent = self._agents.of(parent)
@@ -165,12 +133,18 @@ class Guests:
     def _launch(self, agent: Agent, guest: Guest, parent: str, launch: Launch) -> RunningGuest:
         """Start the hypervisor, or make the domain."""
         if guest.engine == "xen":
+            running = RunningGuest(guest=guest, parent=parent, launch=launch, pid=0)
             try:
-                create_domain(agent, guest, launch.argv[-1])
+                create_domain(agent, guest.name, launch.argv, launch.configuration)
             except (Refused, UnsupportedError) as error:
-                self._clear(agent, guest.name)
+                self._end([running])
                 raise LabError(f"starting guest {guest.name}: {error}") from error
-            return RunningGuest(guest=guest, parent=parent, launch=launch, pid=0)
+            return running
+        try:
+            switches = start_switches(agent, guest, launch.folder)
+        except (LabError, Refused) as error:
+            self._clear(agent, guest.name)
+            raise LabError(f"starting guest {guest.name}: {error}") from error
         params = {
             "id": process_id(guest.name),
             "argv": list(launch.argv),
@@ -181,9 +155,10 @@ class Guests:
         try:
             started = agent.call("process.start", params, START_TIMEOUT_MS / 1000 + REPLY_SLACK_S)
         except Refused as error:
+            stop_switches(agent, guest.name, switches)
             self._clear(agent, guest.name)
             raise LabError(f"starting guest {guest.name}: {error}") from error
-        return RunningGuest(guest=guest, parent=parent, launch=launch, pid=started["pid"])
+        return RunningGuest(guest=guest, parent=parent, launch=launch, pid=started["pid"], switches=switches)
 
     def _connect(self, agent: Agent, running: RunningGuest) -> Agent:
         """Open the console and the channel, and wait for the agent's greeting."""
@@ -232,7 +207,7 @@ class Guests:
             ended = _ended(agent, running.process, END_WAIT_MS) if gone else None
             waited = f"its agent said nothing for {self._deadline_s(running):.0f} s"
             said = running.panic or (_told(ended) if ended is not None else gone or waited)
-            said = "; ".join(part for part in (said, running.words()) if part)
+            said = "; ".join((said, running.words() or "its console shows nothing"))
         for relay in (running.channel, running.console):
             if relay is not None:
                 relay.close(END_DEADLINE_S)
@@ -254,6 +229,7 @@ class Guests:
         for running, pending in waiting:
             with contextlib.suppress(Refused, AgentLost):  # it has ended, or its parent has
                 pending.result(END_DEADLINE_S)
+            stop_switches(self._agents.of(running.parent), running.guest.name, running.switches)
             self._clear(self._agents.of(running.parent), running.guest.name)
 
     def _clear(self, agent: Agent, name: str) -> None:
@@ -270,9 +246,10 @@ class Guests:
             accel=launch.accel,
             hypervisor=launch.version,
             image=launch.image,
-            packages=launch.packages,
+            packages=packages_digest(launch.packages),
             emulated=launch.accel == "tcg" or (above is not None and above.emulated),
             boot_ns=boot_ns,
+            polling=tuple(running.switches),
         )
 
     # Threads ----------------------------------------------------------------------------------------------
@@ -287,54 +264,11 @@ class Guests:
 
     def _state(self, name: str) -> str | None:
         running = self._running.get(name)
-        if running is None:
-            return None
-        agent = self._agents.of(running.parent)
-        if running.guest.engine == "xen":
-            return domain_state(agent, name)
-        try:
-            reading = self._inquire(agent, running)
-        except (MonitorError, Refused):
-            return json.dumps({"status": "not answering"})
-        found = self._affinities(agent, running, reading)
-        return json.dumps({"status": reading.status, "vcpus": found.vcpus, "carriers": found.carriers})
+        return None if running is None else read_state(self._agents.of(running.parent), running)
 
     def _pin(self, action: PinGuest) -> CommandRecord:
         running = self._running[action.guest]
-        agent = self._agents.of(running.parent)
-        if running.guest.engine == "xen":
-            commands = pin_domain(action, running.guest)
-        else:
-            try:
-                reading = self._inquire(agent, running)
-            except (MonitorError, Refused) as error:
-                raise LabError(f"pinning guest {action.guest}: {error}") from error
-            commands = pin_commands(action, reading.vcpus, threads_of(agent, running.pid))
-        results = agent.run_all([(argv, None) for argv in commands])
-        for argv, result in zip(commands, results, strict=True):
-            if not result.succeeded and "No such process" not in result.stderr:
-                raise LabError(
-                    f"pinning guest {action.guest} with `{' '.join(argv)}`: {result.stderr.strip()}"
-                )
-        return CommandRecord(
-            machine=action.guest,
-            netns=None,
-            argv=commands[0] if commands else ("true",),
-            undo=None,
-            exit_status=0,
-            duration_ns=sum(result.end_ns - result.begin_ns for result in results),
-        )
-
-    def _inquire(self, agent: Agent, running: RunningGuest) -> MonitorReading:
-        return inquire(agent, f"{running.guest.name}:monitor", running.launch.monitor)
-
-    def _affinities(self, agent: Agent, running: RunningGuest, reading: MonitorReading) -> Affinities:
-        return affinities(agent, reading.vcpus, threads_of(agent, running.pid))
-
-
-def process_id(guest: str) -> str:
-    """Return the id under which a guest's hypervisor is supervised."""
-    return f"guest:{guest}"
+        return pin_threads(self._agents.of(running.parent), running, action)
 
 
 def _ended(agent: Agent, process: str, timeout_ms: int) -> Mapping[str, Json] | None:
@@ -355,6 +289,5 @@ def _told(ended: Mapping[str, Json]) -> str:
 
 
 START_TIMEOUT_MS = 10_000
-PANIC_GRACE_S = 0.5
 END_WAIT_MS = 2_000
 """The hypervisor of a panicked guest ends within a second."""

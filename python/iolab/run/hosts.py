@@ -21,6 +21,7 @@ from iolab.experiment.sections import Section
 from iolab.lab.facts import Facts
 from iolab.lab.kernels import HERE
 from iolab.run.agents import Agents
+from iolab.run.control import carriers_here
 from iolab.run.prepare import agent_on, read_facts, refuse_unclean
 
 TOGETHER = 16
@@ -28,6 +29,7 @@ TOGETHER = 16
 REBOOT_DEADLINE_S = 180.0
 """Servers test their memory before they boot."""
 REBOOT_INTERVAL_S = 2.0
+UNDONE_SHOWN = 3
 
 T = TypeVar("T")
 
@@ -70,19 +72,19 @@ def reach(host: str, name: str, own_pid: int | None = None) -> Agent:
 
     Raises:
         AgentError: the host cannot be reached.
-        UnsupportedError: it is not free, or not clean.
+        UnsupportedError: it is not free, or not clean; what could not be undone there is named.
     """
     agent = agent_on(host, name)
     for _ in range(LEASE_S + 5):
         if own_pid is None or agent.hello.busy_pid != own_pid:
             break
         agent.close()
-        time.sleep(1)
+        time.sleep(1)  # the other agent frees the host at the end of its lease; nobody but it knows when
         agent = agent_on(host, name)
-    if own_pid is not None and _undo_left(agent, own_pid):
-        agent.close()
-        agent = agent_on(host, name)  # its greeting says whether anything is left
     try:
+        if own_pid is not None and _undo_left(agent, own_pid, host):
+            agent.close()
+            agent = agent_on(host, name)  # its greeting says whether anything is left
         refuse_unclean(agent, host)
     except UnsupportedError:
         agent.close()
@@ -104,18 +106,27 @@ def reach_again(host: str, name: str, own_pid: int | None) -> Agent:
         except AgentError:
             if time.monotonic() > until:
                 raise
-        time.sleep(REBOOT_INTERVAL_S)
+        time.sleep(REBOOT_INTERVAL_S)  # a host that boots tells nobody
 
 
-def _undo_left(agent: Agent, pid: int) -> bool:
-    """Undo what an agent of ours left that was killed; tell whether there was anything."""
+def _undo_left(agent: Agent, pid: int, host: str) -> bool:
+    """Undo what an agent of ours left that was killed, or could not undo; tell whether there was anything.
+
+    Raises:
+        UnsupportedError: some of it cannot be undone.
+    """
     left = [one for one in agent.hello.predecessors if one.pid == pid]
     try:
-        for predecessor in left:
-            agent.undo(predecessor.journal)
+        failed = [failure for one in left for failure in agent.undo(one.journal).failed]
     except BaseException:
         agent.close()
         raise
+    if failed:
+        said = "; ".join(f"{failure.undo_key}: {failure.reason}" for failure in failed[:UNDONE_SHOWN])
+        raise UnsupportedError(
+            f"preparing {host}: {len(failed)} changes that were made there before the connection was lost cannot be "
+            f"undone ({said}); mend that by hand, then run `iolab clean --host {host}`"
+        )
     return bool(left)
 
 
@@ -149,6 +160,8 @@ def reach_hosts(here: Agent, hosts: Mapping[str, str]) -> Iterator[Agents]:
 def read_all_facts(agents: Agents) -> tuple[Facts, dict[str, Json]]:
     """Return the facts of this computer with those of the other hosts in them, decoded and as stored in facts.json."""
     facts, raw = read_facts(agents.here)
+    own = carriers_here(agents.here, [agents.of(name) for name in agents if name != HERE])
+    facts, raw = replace(facts, control_interfaces=tuple(own)), {**raw, "control_interfaces": own}
     others = together(lambda name: read_facts(agents.of(name)), [name for name in agents if name != HERE])
     if not others:
         return facts, raw

@@ -13,7 +13,7 @@ from iolab.lab.kernels import HERE, parent_kernel
 from iolab.plan.types import Plan
 from iolab.run.agents import Agents
 from iolab.run.hosts import together
-from iolab.run.hypervisor import find_image, push_image
+from iolab.run.sources import find_image, push_image
 
 
 def provide_images(agents: Agents, experiment: Experiment, plan: Plan, tell: Tell) -> None:

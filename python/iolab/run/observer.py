@@ -1,6 +1,6 @@
 """What a run tells while it goes on; the command line shows it, tests record it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from iolab.plan.types import Plan, Step
@@ -18,3 +18,6 @@ class Observer(Protocol):
 
     def trial_ended(self, record: TrialRecord, left_ns: int) -> None:
         """A trial is stored; all that is left takes about `left_ns`."""
+
+    def guests_start(self, names: Sequence[str]) -> None:
+        """Guests are about to be started, which takes seconds to minutes."""

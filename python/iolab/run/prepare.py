@@ -14,13 +14,15 @@ from iolab.image.build import find
 from iolab.image.emulator import NEWER, find_qemu
 from iolab.image.kernel import FEATURE_MODULES
 from iolab.image.recipe import read_recipe
-from iolab.lab.facts import Facts, decode_facts
-from iolab.lab.lacking import NEWER_QEMU
+from iolab.lab.facts import ONLINE_CPUS, Facts, decode_facts
+from iolab.lab.lacking import DOM0, NEWER_QEMU, SWITCH
+from iolab.lab.switch import PROGRAM as TESTPMD
 from iolab.run.calibrate import stored_calibration
+from iolab.run.control import carriers_there
 
 FACTS_SCHEMA = 1
 """Version of facts.json."""
-PROGRAMS = ("iperf3", "ip", "tc", "ethtool", "sysctl", "taskset", "ps", "qemu-system-x86_64")
+PROGRAMS = ("iperf3", "ip", "tc", "ethtool", "sysctl", "taskset", "ps", "qemu-system-x86_64", "xl")
 """Whose versions matter for a result."""
 SETTINGS = (
     "/proc/sys/net/ipv4/tcp_congestion_control",
@@ -32,10 +34,16 @@ SETTINGS = (
     "/proc/sys/net/core/netdev_max_backlog",
     "/proc/sys/net/core/netdev_budget",
     "/proc/sys/kernel/sched_autogroup_enabled",
+    ONLINE_CPUS,
 )
-"""Kernel settings that change what streams can do."""
-DEVICES = {"device:vhost-net": "/dev/vhost-net", "link:tun": "/dev/net/tun"}
-"""Feature, named as in a guest image's manifest, to the device that it is on a host."""
+"""Kernel settings that change what streams can do, and what can be pinned."""
+SEEN_BY = {
+    "device:vhost-net": ("test", "-c", "/dev/vhost-net"),
+    "link:tun": ("test", "-c", "/dev/net/tun"),
+    SWITCH: ("sh", "-c", f"command -v {TESTPMD}"),
+    DOM0: ("grep", "-qs", "control_d", "/proc/xen/capabilities"),
+}
+"""Feature to the command that succeeds on a host that has it."""
 FACTS_DEADLINE_S = 20.0
 MACHINE_FACTS_DEADLINE_S = 120.0
 """An emulated guest takes seconds to try what its kernel can make, one below an emulated computer a minute."""
@@ -123,10 +131,10 @@ def image_facts() -> list[dict[str, Json]]:
     return found
 
 
-def device_features(agent: Agent) -> dict[str, bool]:
-    """Return which devices that guests are carried by an agent's host has."""
-    found = agent.run_all([(("test", "-c", path), None) for path in DEVICES.values()])
-    return {name: one.succeeded for name, one in zip(DEVICES, found, strict=True)}
+def carrier_features(agent: Agent) -> dict[str, bool]:
+    """Return what an agent's host has of what carries or starts guests."""
+    found = agent.run_all([(argv, None) for argv in SEEN_BY.values()])
+    return {name: one.succeeded for name, one in zip(SEEN_BY, found, strict=True)}
 
 
 def newer_qemu() -> str | None:
@@ -141,7 +149,8 @@ def read_facts(agent: Agent) -> tuple[Facts, dict[str, Json]]:
     """Return this host's facts, decoded and as stored in facts.json."""
     raw = agent.call("facts.read", {"programs": list(PROGRAMS), "settings": list(SETTINGS)}, FACTS_DEADLINE_S)
     hello = json.loads(json.dumps(asdict(agent.hello)))
-    raw = {**raw, "images": image_facts(), "features": raw["features"] | device_features(agent)}
+    raw = {**raw, "control_interfaces": carriers_there(agent)}
+    raw = {**raw, "images": image_facts(), "features": raw["features"] | carrier_features(agent)}
     raw["programs"] = raw["programs"] | {NEWER_QEMU: newer_qemu()}
     calibration = stored_calibration(raw)
     known = {} if calibration is None else {"calibration": calibration}

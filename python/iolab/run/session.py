@@ -15,21 +15,23 @@ from iolab.lab.compose import compose
 from iolab.lab.kernels import HERE
 from iolab.lab.pinning import cpus_of
 from iolab.lab.placement import Placement, placement_of, ways
+from iolab.lab.switch import switch_id
 from iolab.lab.topology import Topology, make_topology
 from iolab.plan.types import Plan, Step
 from iolab.run.agents import Agents
-from iolab.run.guests import process_id
 from iolab.run.hosts import reach, reach_again
 from iolab.run.observer import Observer
 from iolab.run.prepare import machine_facts
+from iolab.run.running import process_id
 from iolab.run.standing import StandingLab
 from iolab.store.folder import RunFolder
 from iolab.store.records import TrialRecord
 from iolab.trial.forwarding import measure_forwarding
+from iolab.trial.guest_warnings import guest_warnings
 from iolab.trial.latency import measure_latency
 from iolab.trial.load_curve import measure_load_curve
 from iolab.trial.measured import Measured
-from iolab.trial.result import GuestUse, Status, TrialResult, Warning
+from iolab.trial.result import GuestUse, Status, TrialResult
 from iolab.trial.site import ArrivalThread, Calibration, GuestPlace, Site
 from iolab.trial.stream import measure_stream
 
@@ -52,6 +54,8 @@ class Host:
     """CPUs online on the other hosts, by machine's name."""
     calibration: Calibration | None = None
     """What the instrument can do there; None: it was not measured."""
+    emulated: tuple[str, ...] = ()
+    """The computers, it and others, whose processors are emulated."""
 
 
 SETTLE_NS = 10_000_000_000
@@ -69,8 +73,10 @@ class Session:
         agents: Agents,
         folder: RunFolder,
         clock: Clock,
+        observer: Observer,
         host: Host | None = None,
     ) -> None:
+        self._observer = observer
         self._plan = plan
         self._resolver = Resolver(experiment)
         self._folder = folder
@@ -81,25 +87,25 @@ class Session:
         self._hosts: dict[str, str] = {}
         self._absent: set[str] = set()
         self._described: set[str] = set()
-        self._lab = StandingLab(self._agents, folder.append_commands)
+        self._lab = StandingLab(self._agents, folder.append_commands, starting=observer.guests_start)
 
-    def walk(self, steps: Sequence[Step], observer: Observer) -> None:
+    def walk(self, steps: Sequence[Step]) -> None:
         """Do the steps in order, storing each trial before the next begins.
 
         Raises:
             AgentError: the agent is gone.
             StoreError: a trial could not be stored.
         """
-        observer.run_begins(self._plan, len(steps), len(self._plan.steps) - len(steps))
+        self._observer.run_begins(self._plan, len(steps), len(self._plan.steps) - len(steps))
         each_ns = self._plan.estimate_ns // max(1, len(self._plan.steps))
         begin_ns = self._clock.now_ns()
         for number, step in enumerate(steps):
             cell = self._plan.cell(step)
-            observer.trial_begins(step, cell, each_ns * (len(steps) - number))
+            self._observer.trial_begins(step, cell, each_ns * (len(steps) - number))
             record, raw = self._do(step, cell)
             self._folder.append_trial(record, raw)
             each_ns = (self._clock.now_ns() - begin_ns) // (number + 1)
-            observer.trial_ended(record, each_ns * (len(steps) - number - 1))
+            self._observer.trial_ended(record, each_ns * (len(steps) - number - 1))
         self._lab.take_down()
 
     def __enter__(self) -> Self:
@@ -166,7 +172,8 @@ class Session:
         except (LabError, TrialFailed, InputError) as error:
             if self._agents.here.gone:  # noticed while something was made: the run ends and can be resumed
                 raise AgentLost(HERE, str(error)) from error
-            status, reason, measured = Status.FAILED, self._with_losses(str(error)), None
+            reason = self._with_changes(self._with_losses(str(error)))
+            status, measured = Status.FAILED, None
         except AgentLost as error:
             if self._agents.here.gone:
                 raise
@@ -176,7 +183,7 @@ class Session:
             status=status,
             reason=reason,
             metrics=measured.metrics if measured else {},
-            warnings=(*_emulated(guests), *measured.warnings) if measured else (),
+            warnings=(*guest_warnings(guests, self._host.emulated), *measured.warnings) if measured else (),
             begin_ns=begin_ns,
             end_ns=self._clock.now_ns(),
             measured_ns=measured.measured_ns if measured else 0,
@@ -194,6 +201,18 @@ class Session:
         self._lab.take_down()
         others = (f"{name} was lost ({words})" for name, words in lost.items() if name != told)
         return "; ".join([*others, reason])
+
+    def _with_changes(self, reason: str) -> str:
+        """Return why a trial failed, with what is no longer as applied; if anything is, the lab is made anew."""
+        try:
+            wrong = self._lab.mismatches()
+        except AgentLost as error:
+            if self._agents.here.gone:
+                raise
+            wrong = [str(error)]
+        if wrong:
+            self._lab.take_down()
+        return "; ".join([*wrong, reason])
 
     def _settled_mismatches(self) -> list[str]:
         """Read back until everything is as applied, or for `SETTLE_NS`; each reading takes milliseconds."""
@@ -273,6 +292,8 @@ class Session:
             use = self._lab.guests.use(kernel)
             facts = machine_facts(self._agents.of(kernel))
             self._folder.write_machine(kernel, {**facts, "guest": None if use is None else asdict(use)})
+            if (guest := self._lab.guests.started(kernel)) and guest.launch.packages:
+                self._folder.write_packages(guest.launch.packages)
             self._described.add(kernel)
 
     def _guests(self, lab: Lab) -> dict[str, GuestUse]:
@@ -280,14 +301,10 @@ class Session:
         return {name: use for name, use in found.items() if use is not None}
 
     def _guest_places(self, lab: Lab) -> dict[str, GuestPlace]:
-        uses = self._guests(lab)
-        return {name: GuestPlace(use.on, process_id(name)) for name, use in uses.items()}
-
-
-def _emulated(guests: Mapping[str, GuestUse]) -> tuple[Warning, ...]:
-    """Return the warning that figures are functional, not performance, where a guest was emulated."""
-    names = [name for name, use in guests.items() if use.emulated]
-    if not names:
-        return ()
-    text = f"{', '.join(names)} ran under emulation: the figures are functional, not performance"
-    return (Warning("emulated", text, "a host with working hardware virtualisation measures performance"),)
+        places: dict[str, GuestPlace] = {}
+        for name, use in self._guests(lab).items():
+            running = self._lab.guests.started(name)
+            cards = running.switches if running is not None else ()
+            switches = {switch_id(name, card): card for card in cards}
+            places[name] = GuestPlace(use.on, process_id(name), switches)
+        return places

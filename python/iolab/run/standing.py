@@ -14,6 +14,7 @@ from iolab.errors import LabError
 from iolab.lab.difference import dependents, difference, settling_ns
 from iolab.lab.kernels import HERE
 from iolab.lab.resources import CreateNetns, Resource, StartGuest, devices, undo_keys
+from iolab.lab.resources import guests as started_by
 from iolab.run.agents import Agents
 from iolab.run.arrivals import ArrivalThreads
 from iolab.run.doing import Doer
@@ -34,8 +35,10 @@ class StandingLab:
         log: Log,
         guests: Guests | None = None,
         pause: Callable[[float], None] = time.sleep,
+        starting: Callable[[Sequence[str]], None] = lambda _: None,
     ) -> None:
         self._pause = pause
+        self._starting = starting
         self._agents = agents
         self._log = log
         self._standing: tuple[Resource, ...] = ()
@@ -58,6 +61,8 @@ class StandingLab:
         change = difference(self._standing, wanted)
         try:
             self._undo(change.undo)
+            if names := [name for resource in change.do for name in started_by(resource)]:
+                self._starting(names)
             for wave in waves(change.do):
                 self._do_together(wave, change.in_place)
         except (LabError, Refused, AgentLost) as error:

@@ -1,9 +1,10 @@
 """The threads of a guest on its parent: which there are, where they may run, and what puts them there."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from iolab.agent.client import Agent
+from iolab.lab.facts import cpu_list
 from iolab.lab.resources import PinGuest
 
 LIST = ("ps", "-e", "-L", "-o", "pid=,tid=,comm=")
@@ -18,15 +19,15 @@ class Affinities:
     vcpus: list[list[int]]
     """The parent's CPUs of each virtual CPU, in order."""
     carriers: list[list[int]]
-    """Those of each other thread: vhost, the hypervisor's main loop and workers."""
+    """Those of each other thread: vhost, switches, the hypervisor's main loop and workers."""
 
 
-def threads_of(agent: Agent, pid: int) -> dict[int, str]:
-    """Return the threads of a hypervisor, and the kernel's vhost threads that work for it, by thread id."""
+def threads_of(agent: Agent, pid: int, switches: Collection[int] = ()) -> dict[int, str]:
+    """Return the threads of a hypervisor, and of the kernel's vhost and the switches that work for it, by thread id."""
     found: dict[int, str] = {}
     for line in agent.run(LIST).stdout.splitlines():
         process, thread, name = line.split(None, 2)
-        if int(process) == pid or name == f"vhost-{pid}":
+        if int(process) in (pid, *switches) or name == f"vhost-{pid}":
             found[int(thread)] = name
     return found
 
@@ -50,15 +51,6 @@ def affinities(agent: Agent, vcpus: Mapping[int, int], threads: Mapping[int, str
     shown = agent.run_all([(("taskset", "-c", "-p", str(thread)), None) for thread in [*order, *others]])
     lists = [cpu_list(one.stdout.rpartition(":")[2]) if one.succeeded else [] for one in shown]
     return Affinities(lists[: len(order)], [cpus for cpus in lists[len(order) :] if cpus])
-
-
-def cpu_list(text: str) -> list[int]:
-    """Return the CPUs of a list as the kernel writes it: 0,2-4."""
-    found: list[int] = []
-    for part in text.strip().split(","):
-        first, _, last = part.partition("-")
-        found += range(int(first), int(last or first) + 1)
-    return found
 
 
 def _words(cpus: tuple[int, ...]) -> str:

@@ -54,7 +54,7 @@ def decode_trial(line: str) -> TrialRecord:
         begin_ns=row["begin_ns"],
         end_ns=row["end_ns"],
         measured_ns=row["measured_ns"],
-        guests={name: GuestUse(**use) for name, use in row.get("guests", {}).items()},
+        guests={name: _guest_use(use) for name, use in row.get("guests", {}).items()},
     )
     return TrialRecord(
         key=row["key"],
@@ -64,6 +64,10 @@ def decode_trial(line: str) -> TrialRecord:
         wall=row["wall"],
         result=result,
     )
+
+
+def _guest_use(row: dict[str, Any]) -> GuestUse:
+    return GuestUse(**{**row, "polling": tuple(row.get("polling", ()))})
 
 
 def encode_command(record: CommandRecord) -> str:

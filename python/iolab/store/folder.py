@@ -7,6 +7,7 @@ count. Moving its files to their places comes after, and is made up for by whoev
 import errno
 import fcntl
 import gzip
+import hashlib
 import json
 import os
 import re
@@ -25,6 +26,7 @@ from iolab.store.records import CommandRecord, TrialRecord
 EXPERIMENT, PLAN, FACTS = "experiment.yaml", "plan.json", "facts.json"
 TRIALS, COMMANDS, SAMPLES, REVISIONS = "trials.jsonl", "commands.jsonl", "samples", "revisions"
 MACHINES = "machines"
+PACKAGES = "packages"
 DECIDED = "decided"
 """Folder of a decision that counts and whose files are not all in their places yet."""
 SLUG_LENGTH = 40
@@ -54,6 +56,15 @@ def create_folder(parent: Path, title: str, wall: datetime) -> "RunFolder":
         sync_folder(parent)
         return made
     raise StoreError(f"making the run folder {parent / name}: a hundred of that name exist")
+
+
+def packages_digest(packages: Sequence[str]) -> str:
+    """Return by what a list of packages is named: the SHA-256 of its file; empty where there is none."""
+    return hashlib.sha256(_listed(packages)).hexdigest() if packages else ""
+
+
+def _listed(packages: Sequence[str]) -> bytes:
+    return "".join(f"{each}\n" for each in packages).encode()
 
 
 def decided_file(folder: Path, name: str) -> Path:
@@ -112,18 +123,25 @@ class RunFolder:
 
     def write_machine(self, name: str, facts: Mapping[str, object]) -> None:
         """Write what a machine with a kernel of its own is; what was found first stays."""
-        place = self.path / MACHINES / f"{name}.json"
-        if not place.exists():
-            data = json.dumps(facts, indent=1).encode()
+        self._write_first(self.path / MACHINES / f"{name}.json", json.dumps(facts, indent=1).encode())
 
-            def write() -> None:
-                place.parent.mkdir(exist_ok=True)
-                fresh = place.with_suffix(".new")
-                _write(fresh, data)
-                fresh.replace(place)
-                sync_folder(place.parent)
+    def write_packages(self, packages: Sequence[str]) -> None:
+        """Write what is installed in a guest image, as name=version; guests name the list by its digest."""
+        place = self.path / PACKAGES / f"{packages_digest(packages)}.txt"
+        self._write_first(place, _listed(packages))
 
-            self._guard(write)
+    def _write_first(self, place: Path, data: bytes) -> None:
+        if place.exists():
+            return
+
+        def write() -> None:
+            place.parent.mkdir(exist_ok=True)
+            fresh = place.with_suffix(".new")
+            _write(fresh, data)
+            fresh.replace(place)
+            sync_folder(place.parent)
+
+        self._guard(write)
 
     def append_trial(self, record: TrialRecord, raw: object) -> None:
         """Append one trial and its raw samples, durably: samples first, then the line that counts."""

@@ -16,8 +16,6 @@ from iolab.lab.placement import Way
 RING_FULL, NO_BUFFER, RULE, QDISC, BACKLOG = "ring full", "no buffer", "rule", "qdisc", "backlog"
 OVERRUNS = frozenset({RING_FULL, NO_BUFFER, BACKLOG, "rx_dropped", "rx_errors"})
 """Reasons of a place that had no time left for what came; others are decisions, however busy it was."""
-EXCUSED_RATIO = 0.2
-"""Part of a schedule that stalls of the host may take without its rate being another."""
 UNREAD, BETWEEN = "never read from the queue of", "lost between"
 """Beginnings of reasons: frames that a hypervisor left in the tap of its guest, or took and did not hand on."""
 RECEIVER, KERNEL = "receiver", "kernel"
@@ -90,18 +88,6 @@ def offered_frames(sender: SenderReport) -> int:
     lost at the far end, as on a cable.
     """
     return sender.offered_frames + sender.refused_frames
-
-
-def due_frames(sender: SenderReport) -> int:
-    """Return the frames of the schedule that the sender could have sent: without those due while the host held it up.
-
-    A schedule that was shifted by a logged stall is that much shorter, and its rate is as intended otherwise. Only a
-    part of it is excused so: frames with long gaps are no load of that rate, whatever the device forwards of them.
-    """
-    held_ns = sum(stall.slipped_ns for stall in sender.stalls if stall.cause == "not_asked")
-    span_ns = max(1, sender.end_ns - sender.begin_ns)
-    held = round(sender.intended_frames * min(EXCUSED_RATIO, held_ns / span_ns))
-    return max(offered_frames(sender), sender.intended_frames - held)
 
 
 def balances(

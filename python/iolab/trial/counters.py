@@ -1,6 +1,7 @@
 """What the kernel counted while a trial ran, beside what the program said. Pure."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from iolab.agent.messages import CpuTimes, Reading
 from iolab.lab.topology import Endpoint
@@ -43,29 +44,65 @@ def _spent(earlier: CpuTimes, later: CpuTimes) -> tuple[int, int]:
     return sum(deltas.values()), deltas["idle_ns"] + deltas["iowait_ns"]
 
 
-def disagreements(
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """What reached a receiving interface in a trial, and what of it the program read; warm-up included."""
+
+    place: str
+    """The port."""
+    counted_bytes: int | None
+    """Payload that the interface counted [bytes]; None: its counters could not be read."""
+    delivered_bytes: int
+    """Payload that the program read, of all flows [bytes]."""
+
+
+def arrivals(
     protocol: str, flows: Sequence[FlowReport], before: Reading, after: Reading
-) -> tuple[Warning, ...]:
-    """Return a warning for every receiving interface that counted over 1 % more or less than its flows delivered."""
+) -> tuple[Arrival, ...]:
+    """Return what arrived at every receiving interface of a kernel's flows."""
     arriving: dict[tuple[str | None, str], list[FlowReport]] = {}
     for flow in flows:
         arriving.setdefault((flow.dst.netns, flow.dst.interface), []).append(flow)
-    found = [_disagreement(protocol, group, before, after) for group in arriving.values()]
-    return tuple(warning for warning in found if warning is not None)
+    return tuple(_arrival(protocol, group, before, after) for group in arriving.values())
 
 
-def _disagreement(protocol: str, flows: list[FlowReport], before: Reading, after: Reading) -> Warning | None:
+def _arrival(protocol: str, flows: list[FlowReport], before: Reading, after: Reading) -> Arrival:
     at: Endpoint = flows[0].dst
+    place, delivered = f"{at.machine}.{at.port}", sum(flow.delivered_bytes for flow in flows)
     earlier, later = before.interface(at.netns, at.interface), after.interface(at.netns, at.interface)
-    place = f"{at.machine}.{at.port}"
     if earlier is None or later is None:
-        return Warning("counters-missing", f"the counters of {place} could not be read")
+        return Arrival(place, None, delivered)
     packets = later.rx_packets - earlier.rx_packets
-    counted = later.rx_bytes - earlier.rx_bytes - packets * HEADER_BYTES[protocol]
-    delivered = sum(flow.delivered_bytes for flow in flows)
+    return Arrival(place, later.rx_bytes - earlier.rx_bytes - packets * HEADER_BYTES[protocol], delivered)
+
+
+def unread_metric(loss_ratio: float, found: Sequence[Arrival]) -> Mapping[str, Metric]:
+    """Return which part of the loss of datagrams was after the receiving interfaces; nothing where it is not known."""
+    counted, delivered = 0, sum(arrival.delivered_bytes for arrival in found)
+    for arrival in found:
+        if arrival.counted_bytes is None:
+            return {}
+        counted += arrival.counted_bytes
+    if not delivered:
+        return {}
+    received_ratio = 1 - loss_ratio
+    unread_ratio = (counted / delivered - 1) * received_ratio
+    return {"unread_ratio": Metric(min(max(unread_ratio, 0.0), loss_ratio), "ratio")}
+
+
+def disagreements(protocol: str, found: Sequence[Arrival]) -> tuple[Warning, ...]:
+    """Return a warning for every receiving interface that counted over 1 % more or less than its flows delivered."""
+    warnings = (_disagreement(protocol, arrival) for arrival in found)
+    return tuple(warning for warning in warnings if warning is not None)
+
+
+def _disagreement(protocol: str, arrival: Arrival) -> Warning | None:
+    counted, delivered = arrival.counted_bytes, arrival.delivered_bytes
+    if counted is None:
+        return Warning("counters-missing", f"the counters of {arrival.place} could not be read")
     difference = (counted - delivered) / max(counted, delivered, 1)
     if abs(difference) <= DISAGREEMENT_RATIO:
         return None
     advice = MORE_COUNTED[protocol] if difference > 0 else LESS_COUNTED
-    text = f"{place} counted {counted} bytes of payload, iperf3 delivered {delivered} ({difference:+.1%})"
+    text = f"{arrival.place} counted {counted} bytes of payload, iperf3 delivered {delivered} ({difference:+.1%})"
     return Warning("counters-disagree", text, advice)

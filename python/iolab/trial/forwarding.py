@@ -168,7 +168,7 @@ def _warnings(found: Found, ceilings: Ceilings) -> tuple[Warning, ...]:
         return ended
     text = (
         f"{found.disturbed_loads} loads were only seen while the host was disturbed, in every re-run: loss that the "
-        "stall log explains did not count where the device had forwarded as much in another trial"
+        "stall log explains did not count where none was lost in the calm part of the trial"
     )
     return (*ended, Warning("search-disturbed", text, "let other work end first, or allow more reruns"))
 

@@ -1,4 +1,4 @@
-"""What the threads of virtual machines (virtual CPUs, vhost, the hypervisor's own) did on their parents. Pure.
+"""What the threads of virtual machines (virtual CPUs, vhost, switches, hypervisors' own) did on their parents. Pure.
 
 They are what a guest has of its parent: a guest whose vhost thread has no time left loses frames though every CPU has.
 """
@@ -8,12 +8,14 @@ from collections.abc import Iterator, Mapping
 from itertools import count
 
 from iolab.agent.messages import Reading, ThreadTimes
+from iolab.trial.limits import GUEST, Thread
 from iolab.trial.site import GuestPlace
-from iolab.trial.verdict import GUEST, Thread
 
 VCPU = re.compile(r"CPU (\d+)/")
 """QEMU's name of the thread of a virtual CPU, with -name debug-threads=on: CPU 0/KVM, CPU 1/TCG."""
 VHOST = re.compile(r"vhost-\d+")
+POLLING = re.compile(r"(lcore|rte|dpdk)-worker")
+"""DPDK's names of a thread that looks for frames all the time: of 20.11, of 22.11, and since 23.07."""
 IDLE_RATIO = 0.001
 """Threads that did less are not told of."""
 
@@ -41,14 +43,19 @@ def _of_guest(
     earlier = {row.tid: row for row in before.threads()}
     vhosts, others = count(), count()
     for row in after.threads():
-        if row.process != place.process:
+        card = place.switches.get(row.process or "")
+        if row.process != place.process and card is None:
             continue
-        name = _name(row, vhosts, others)
+        if card is not None and not POLLING.match(row.name):
+            continue  # it takes messages now and then
+        name = _name(row, vhosts, others) if card is None else f"switch {card}"
         first = earlier.get(row.tid, row)
         busy = min(1.0, (row.run_ns - first.run_ns) / max(1, span_ns))
-        wait = min(1.0, (row.wait_ns - first.wait_ns) / max(1, span_ns))
+        wait = min(1.0 - busy, (row.wait_ns - first.wait_ns) / max(1, span_ns))
+        # Where it was last is where it was only if nothing moves it.
+        cpu = row.last_cpu if row.last_cpu == first.last_cpu else None
         if busy >= IDLE_RATIO or row.tid == row.pid:
-            yield Thread(name, GUEST, guest, row.last_cpu, busy, wait)
+            yield Thread(name, GUEST, guest, cpu, busy, wait, f"{guest}.{card}" if card else "")
 
 
 def _name(row: ThreadTimes, vhosts: "count[int]", others: "count[int]") -> str:

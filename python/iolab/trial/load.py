@@ -10,25 +10,24 @@ from types import TracebackType
 from typing import Self
 
 from iolab.agent.client import Refused
-from iolab.agent.messages import Json, Reading, decode
-from iolab.agent.traffic import DeviceCounts, PortOpened, ReceiverReport, TrafficRan, open_ports, run_traffic
+from iolab.agent.messages import Json
+from iolab.agent.traffic import PortOpened, ReceiverReport, TrafficRan, open_ports, run_traffic
 from iolab.experiment.measures import Packets
 from iolab.lab.frames import mean_bytes, sizes_of
-from iolab.lab.packets import device_id
 from iolab.lab.placement import Way, next_hop, ways
 from iolab.lab.shown import Interface, value_shown
-from iolab.trial.balance import Balance, Port, Snapshot, balances, drop_reasons, due_frames, offered_frames
-from iolab.trial.guest_use import guest_threads
+from iolab.trial.balance import Balance, Snapshot, balances, drop_reasons, offered_frames
 from iolab.trial.histograms import Summary, merged, summary
+from iolab.trial.limits import CpuUse, Thread, Verdict
 from iolab.trial.measured import TrialFailed
 from iolab.trial.packets import SET, open_params, run_params
 from iolab.trial.search.types import LoadResult, LoadTrial
 from iolab.trial.site import Ceilings, Site
+from iolab.trial.snapshots import Counters, span_ns
+from iolab.trial.stalls import calm_frames, due_frames, held_up_ns, logged_ns, perturbations
 from iolab.trial.use import cpu_uses, steal_ns, thread_uses, threads_read
-from iolab.trial.verdict import CpuUse, Thread, Verdict, held_up_ns, judge, perturbations
+from iolab.trial.verdict import judge
 
-SAMPLERS = ("cpu", "softnet", "interfaces", "qdiscs", "drops", "threads")
-PATIENCE_S = 10.0
 NS_PER_S = 1_000_000_000
 
 
@@ -93,7 +92,7 @@ class LoadBench:
         _refuse_two_kernels(self.directions)
         self.ports: tuple[PortOpened, ...] = ()
         self._loss_ratio = loss_ratio
-        self._places = _places(site, self.directions)
+        self._counters = Counters(site, self.directions)
         self._macs: Mapping[str, str] = {}
         self._number = 0
 
@@ -141,9 +140,9 @@ class LoadBench:
             guests=bool(self.site.guests),
         )
         try:
-            before = self._count()
+            before = self._counters.read()
             ran = run_traffic(self.site.agent, params)
-            after = self._count()
+            after = self._counters.read()
         except Refused as error:
             raise TrialFailed(f"sending at {trial.intended_fps:.0f} frames/s: {error}") from error
         if any(not receiver.drained for receiver in ran.receivers):
@@ -154,7 +153,7 @@ class LoadBench:
         uses = thread_uses(
             self.site, self.directions, ran, threads_read(before.reading), threads_read(after.reading)
         )
-        uses += self._guest_uses(ran, before, after)
+        uses += self._counters.other_threads(ran, before, after)
         return self._record(trial, purpose, share_ratio, ran, before, after, uses)
 
     def _record(
@@ -167,9 +166,10 @@ class LoadBench:
         after: Snapshot,
         threads: tuple[Thread, ...],
     ) -> LoadRecord:
-        sheet = balances(self.directions, self._places, ran, before, after)
+        sheet = balances(self._counters.wires, self._counters.places, ran, before, after)
         stolen_ns = steal_ns(before.reading, after.reading)
         held_ns = held_up_ns(ran.senders, ran.receivers, stolen_ns)
+        calm_sent, calm_lost = calm_frames(ran, trial.duration_ns)
         result = LoadResult(
             intended_fps=trial.intended_fps,
             duration_ns=trial.duration_ns,
@@ -177,8 +177,10 @@ class LoadBench:
             offered_frames=sum(offered_frames(sender) for sender in ran.senders),
             forwarded_frames=sum(receiver.received_frames for receiver in ran.receivers),
             perturbations=perturbations(ran.senders, ran.receivers, stolen_ns),
-            overhead_ns=_span_ns(before.reading, after.reading) - trial.duration_ns,
+            overhead_ns=span_ns(before.reading, after.reading) - trial.duration_ns,
             held_ns=logged_ns(ran, stolen_ns),
+            calm_frames=calm_sent,
+            calm_lost_frames=calm_lost,
         )
         cpus = cpu_uses(before.reading, after.reading)
         return LoadRecord(
@@ -211,55 +213,12 @@ class LoadBench:
         size = int(mean_bytes(sizes_of(self.measure)))
         return self.site.calibration.ceilings(send.name, receive.name, size)
 
-    def _count(self) -> Snapshot:
-        """Read every counter."""
-        agent = self.site.agent
-        own = self._own_kernel()
-        netns = list(dict.fromkeys(port.netns for port in self._places.values() if port.kernel == own))
-        running = [ref for ref in self._places if self._is_device(ref)]
-        devices = {ref: agent.begin("device.read", {"id": device_id(ref)}) for ref in running}
-        reading = agent.read_samples(netns, SAMPLERS)
-        elsewhere = self._elsewhere()
-        counts = {
-            ref: decode(DeviceCounts, pending.result(PATIENCE_S), "device.read result")
-            for ref, pending in devices.items()
-        }
-        return Snapshot(reading, counts, elsewhere)
-
-    def _elsewhere(self) -> dict[str, Reading]:
-        """Read the counters of the other kernels on the way, and of those on which its guests run."""
-        netns: dict[str, list[str | None]] = {place.parent: [] for place in self.site.guests.values()}
-        for port in self._places.values():
-            own = netns.setdefault(port.kernel, [])
-            if port.netns not in own:
-                own.append(port.netns)
-        return {
-            kernel: self.site.agents[kernel].read_samples(places, SAMPLERS)
-            for kernel, places in netns.items()
-            if kernel in self.site.agents and self.site.agents[kernel] is not self.site.agent
-        }
-
-    def _guest_uses(self, ran: TrafficRan, before: Snapshot, after: Snapshot) -> tuple[Thread, ...]:
-        """Return what the threads of guests did on their parents."""
-        own = self._own_kernel()
-        earlier = {**before.elsewhere, own: before.reading}
-        later = {**after.elsewhere, own: after.reading}
-        span_ns = max(sender.end_ns - sender.begin_ns for sender in ran.senders)
-        return guest_threads(self.site.guests, earlier, later, span_ns)
-
-    def _own_kernel(self) -> str:
-        """Return the kernel on which frames are sent and received."""
-        return self.directions[0].source.kernel
-
-    def _is_device(self, ref: str) -> bool:
-        return self.site.lab.machines[ref.partition(".")[0]].forward == "xdp"
-
     def _mac(self, ref: str) -> str:
         """Return the MAC address of a port of the lab."""
         opened = next((port for port in self.ports if port.name == ref), None)
         if opened is not None:
             return opened.mac
-        port = self._places[ref]
+        port = self._counters.places[ref]
         shown = self.site.agent_of(port.kernel).run(
             ("ip", "-j", "-d", "addr", "show", "dev", port.interface), netns=port.netns
         )
@@ -267,22 +226,6 @@ class LoadBench:
         if mac is None:
             raise TrialFailed(f"finding the MAC address of {ref}: {shown.stderr.strip() or 'not shown'}")
         return mac
-
-
-def _places(site: Site, directions: Sequence[Way]) -> dict[str, Port]:
-    """Return where every port on the way is found, in the order of the ways."""
-    ports = {port.ref: port for port in site.topology.ports()}
-    refs = dict.fromkeys(ref for way in directions for hop in way.hops for ref in hop)
-    return {ref: Port(ref, ports[ref].netns, ports[ref].name, ports[ref].kernel) for ref in refs}
-
-
-def logged_ns(ran: TrafficRan, steal_ns: int) -> int:
-    """Return for how long threads of the instrument were held up, by every stall that was logged, however short [ns].
-
-    A device with a short queue loses frames in a stall of 100 us on its CPU, which nobody would call a disturbance.
-    """
-    logs = [*(one.stalls for one in ran.senders), *(one.stalls for one in ran.receivers)]
-    return steal_ns + sum(stall.late_ns for log in logs for stall in log if stall.cause == "not_asked")
 
 
 def _density(receivers: Sequence[ReceiverReport]) -> tuple[tuple[int, int], ...]:
@@ -303,9 +246,3 @@ def _refuse_two_kernels(directions: Sequence[Way]) -> None:
             raise TrialFailed(
                 f"sending frames: {places} are on two kernels, whose clocks differ; use ports of one kernel"
             )
-
-
-def _span_ns(before: Reading, after: Reading) -> int:
-    """Return the time from the first counter before to the last counter after a trial [ns]."""
-    begin = min(seen.begin_ns for seen in before.observations)
-    return max(seen.end_ns for seen in after.observations) - begin

@@ -7,9 +7,9 @@ from statistics import fmean
 from iolab.agent.messages import Json
 from iolab.lab.frames import sizes_of
 from iolab.lab.placement import Way
+from iolab.trial.limits import GUEST, KERNEL, Limit
 from iolab.trial.load import LoadBench, LoadRecord
 from iolab.trial.result import Metric, Warning
-from iolab.trial.verdict import GUEST, Limit
 
 RAW_SCHEMA = 1
 """Version of the raw samples of packet trials."""
@@ -53,6 +53,8 @@ def use_metrics(records: Sequence[LoadRecord], label: str = "") -> dict[str, Met
             name = thread.place if thread.role == "device" else thread.role
             if thread.role == GUEST:
                 name = f"{thread.place} {thread.name}"
+            elif thread.role == KERNEL:
+                name = thread.name
             elif record.directions > 1 and thread.role != "device":
                 name = f"{thread.role} {thread.place}"
             threads.setdefault(name, []).append(thread.busy_ratio)

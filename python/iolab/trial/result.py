@@ -57,6 +57,8 @@ class GuestUse:
     """Whether it, or a machine it ran on, was emulated: its figures are functional, not performance."""
     boot_ns: int
     """From the start of the hypervisor to the answer of the guest's agent [ns]."""
+    polling: tuple[str, ...] = ()
+    """Its cards that a switch in user space carries, a thread of which looks for frames all the time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

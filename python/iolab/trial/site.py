@@ -81,6 +81,8 @@ class GuestPlace:
     """The kernel that it runs on; empty: this computer."""
     process: str
     """Id of its hypervisor among the processes that the parent's agent supervises."""
+    switches: Mapping[str, str] = field(default_factory=dict)
+    """Id of each switch in user space that carries a card of it, and that card's name."""
 
 
 @dataclass(frozen=True, slots=True)

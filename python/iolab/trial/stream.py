@@ -10,7 +10,7 @@ from iolab.agent.messages import Json, ProcessEnded, Reading
 from iolab.experiment.measures import Stream
 from iolab.lab.kernels import HERE
 from iolab.lab.topology import Endpoint, Topology
-from iolab.trial.counters import cpu_metrics, disagreements
+from iolab.trial.counters import Arrival, arrivals, cpu_metrics, disagreements, unread_metric
 from iolab.trial.flows import place_pairs
 from iolab.trial.iperf3 import FlowReport, Pair, Report, client_argv, flow_reports, parse_report, server_argv
 from iolab.trial.measured import Measured, TrialFailed
@@ -150,9 +150,13 @@ def _reduce(
     flows: list[FlowReport] = []
     for pair, (client, server) in zip(pairs, reports, strict=True):
         flows += flow_reports(pair, client, server)
+    arrived = _arrivals(measure, flows, before, after)
+    metrics = dict(flow_metrics(measure.protocol, flows))
+    if (loss := metrics.get("loss_ratio")) is not None:
+        metrics |= unread_metric(loss.value, arrived)
     return Measured(
-        metrics={**flow_metrics(measure.protocol, flows), **_cpus(before, after)},
-        warnings=(*_short_senders(measure, flows), *_disagreements(measure, flows, before, after)),
+        metrics={**metrics, **_cpus(before, after)},
+        warnings=(*_short_senders(measure, flows), *disagreements(measure.protocol, arrived)),
         measured_ns=max(client.end_ns for client in ended) - min(client.begin_ns for client in ended),
         commands=tuple(
             record
@@ -182,14 +186,14 @@ def _cpus(before: Mapping[str, Reading], after: Mapping[str, Reading]) -> dict[s
     return metrics
 
 
-def _disagreements(
+def _arrivals(
     measure: Stream, flows: Sequence[FlowReport], before: Mapping[str, Reading], after: Mapping[str, Reading]
-) -> tuple[Warning, ...]:
+) -> tuple[Arrival, ...]:
     """Compare each flow with the counters of the kernel where it arrives."""
-    found: list[Warning] = []
+    found: list[Arrival] = []
     for kernel in before:
         own = [flow for flow in flows if kernel == (flow.dst.kernel if flow.dst.kernel in before else HERE)]
-        found += disagreements(measure.protocol, own, before[kernel], after[kernel])
+        found += arrivals(measure.protocol, own, before[kernel], after[kernel])
     return tuple(found)
 
 

@@ -5,9 +5,12 @@ from collections.abc import Mapping, Sequence
 from iolab.agent.messages import CpuTimes, Reading
 from iolab.agent.traffic import ThreadUse, TrafficRan
 from iolab.lab.placement import Way
+from iolab.trial.limits import KERNEL, CpuUse, Thread
 from iolab.trial.site import Site
-from iolab.trial.verdict import CpuUse, Thread
 
+SOFTIRQ = "ksoftirqd/"
+IDLE_RATIO = 0.01
+"""Threads of the kernel that did less are not told of."""
 CLASSES = ("user_ns", "nice_ns", "system_ns", "irq_ns", "softirq_ns", "steal_ns", "idle_ns", "iowait_ns")
 
 
@@ -38,6 +41,18 @@ def thread_uses(
             found.append(Thread(thread.name, role, ref, thread.cpu, busy))
         receiver = next(one for one in ran.receivers if one.of == index)
         found.append(_own("receiver", way.target.ref, receiver.thread, span_ns))
+    return tuple(found)
+
+
+def kernel_threads(before: Reading, after: Reading, span_ns: int, prefix: str = "") -> tuple[Thread, ...]:
+    """Return the threads that do the kernel's soft interrupts where these are too many, as far as they ran."""
+    earlier = {row.tid: row.run_ns for row in before.threads()}
+    found: list[Thread] = []
+    for row in after.threads():
+        if row.process is None and row.name.startswith(SOFTIRQ):
+            busy = min(1.0, (row.run_ns - earlier.get(row.tid, row.run_ns)) / max(1, span_ns))
+            if busy >= IDLE_RATIO:
+                found.append(Thread(f"{prefix}{row.name}", KERNEL, "", row.last_cpu, busy))
     return tuple(found)
 
 

@@ -101,9 +101,9 @@ class Guest:
         self._socket.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def guest(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
-    """A guest that one file's tests share."""
+    """A guest that all tests of the image share; each leaves it as it was, as far as the others see."""
     started = Guest(image, tmp_path_factory.mktemp("guest"))
     yield started
     started.close()

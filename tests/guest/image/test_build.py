@@ -5,8 +5,9 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
+
+from tests.netns.runs import until
 
 from iolab.errors import ExitCode
 from iolab.image.cache import UNFINISHED, Cache
@@ -17,7 +18,8 @@ IOLAB = Path(sys.executable).with_name("iolab")
 def begin(cache: Path, *prefix: str) -> subprocess.Popen[str]:
     """Start a build into this cache."""
     return subprocess.Popen(
-        [*prefix, str(IOLAB), "image", "build"],
+        # Ctrl-C shall reach it even where the tests themselves run in a script's background.
+        [*prefix, "env", "--default-signal=INT", str(IOLAB), "image", "build"],
         env={**os.environ, "XDG_CACHE_HOME": str(cache)},
         stderr=subprocess.PIPE,
         text=True,
@@ -25,14 +27,9 @@ def begin(cache: Path, *prefix: str) -> subprocess.Popen[str]:
     )
 
 
-def wait_until_unpacking(folder: Path) -> bool:
+def wait_until_unpacking(folder: Path) -> None:
     """Wait until the kernel's package is there."""
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        if any(folder.glob(f"layers/{UNFINISHED}*/tmp*/*.deb")):
-            return True
-        time.sleep(0.01)
-    return False
+    until(lambda: any(folder.glob(f"layers/{UNFINISHED}*/tmp*/*.deb")), 60, "no package came")
 
 
 def processes_in(folder: Path) -> list[str]:
@@ -52,13 +49,10 @@ def test_a_build_killed_half_way_leaves_no_image_and_no_process(tmp_path: Path) 
     """kill -9; what lies about is deleted by the next command that locks the cache."""
     cache = Cache(tmp_path / "iolab")
     build = begin(tmp_path)
-    assert wait_until_unpacking(cache.folder), build.communicate()
+    wait_until_unpacking(cache.folder)
     build.kill()
     build.communicate()
-    end = time.monotonic() + 10
-    while processes_in(tmp_path) and time.monotonic() < end:
-        time.sleep(0.05)
-    assert processes_in(tmp_path) == []
+    until(lambda: not processes_in(tmp_path))
     assert cache.list_images() == ()
     assert list(cache.layers.iterdir()) != []
     with cache.locked(print):
@@ -69,7 +63,7 @@ def test_an_interrupted_build_cleans_up_after_itself(tmp_path: Path) -> None:
     """Ctrl-C: exit code 4, nothing in the cache."""
     cache = Cache(tmp_path / "iolab")
     build = begin(tmp_path)
-    assert wait_until_unpacking(cache.folder), build.communicate()
+    wait_until_unpacking(cache.folder)
     build.send_signal(signal.SIGINT)
     _, said = build.communicate(timeout=60)
     assert build.returncode == ExitCode.INTERRUPTED

@@ -1,40 +1,11 @@
 """An agent behind an agent, at any depth, on fakes."""
 
-import queue
-
 import pytest
+from tests.unit.run.fake_guests import Line
 
 from iolab.agent.client import Agent, AgentLost, Refused
 from iolab.agent.fake import FakeAgent, FakeHost
 from iolab.agent.relayed import RelayedTransport, at_socket
-
-
-class Console:
-    """A simulated serial line: says what it is told to."""
-
-    def __init__(self) -> None:
-        self._lines: queue.Queue[str | None] = queue.Queue()
-
-    def say(self, *lines: str | None) -> None:
-        """Say lines; None: the line is cut."""
-        for line in lines:
-            self._lines.put(line)
-
-    def send(self, line: str) -> None:
-        """Nobody listens."""
-
-    def receive(self) -> str | None:
-        """Return the next line."""
-        return self._lines.get()
-
-    def close(self, deadline_s: float) -> str:
-        """Cut the line."""
-        self._lines.put(None)
-        return ""
-
-    def last_words(self) -> str:
-        """Nothing."""
-        return ""
 
 
 def behind(inner: FakeHost) -> FakeHost:
@@ -67,7 +38,7 @@ def test_a_socket_where_nobody_answers_is_refused() -> None:
 
 def test_what_a_guest_said_last_is_told_when_it_is_gone() -> None:
     """Whoever waits for its answer learns of the panic at once, not of a deadline."""
-    console = Console()
+    console = Line()
     with Agent(FakeAgent(FakeHost(behind={"/con": lambda: console}))) as here:
         console.say("booting", "Kernel panic - not syncing: no init", None)
         transport = RelayedTransport(here, "con", at_socket("/con"))

@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.stats.multitest import multipletests
 
 from iolab.analysis.correction import holm
 
 
+@settings(max_examples=25)  # statsmodels collects the whole process's garbage in each
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=40))
 def test_holm_is_that_of_statsmodels(p_values: list[float]) -> None:
     """Adjusted p-values agree with statsmodels' multipletests, ties and ends included."""

@@ -7,7 +7,8 @@ import pytest
 from iolab.experiment import Resolver, cells, load, parse, starter
 from iolab.experiment.experiment import Experiment, Setup
 from iolab.experiment.machines import Vm
-from iolab.experiment.measures import DiskMeasure, Stream
+from iolab.experiment.measures import DiskMeasure, Packets, Stream
+from iolab.lab.compose import compose
 
 STUDIES = Path(__file__).parent / "studies"
 LABS = Path(__file__).parents[3] / "labs"
@@ -105,3 +106,29 @@ def test_the_starter_is_an_experiment_whatever_its_name(name: str) -> None:
     assert len(resolved(experiment)) == 2
     assert text.count("#") >= 5
     assert experiment.title
+
+
+def test_a_second_guest_stands_beside_the_first_with_its_card_and_links_of_its_own() -> None:
+    """A factor of every machine holds for the one that a level makes, which waits for nothing of the first to start."""
+    experiment = load(LABS / "kvm-forwarding.yaml")
+    cell = next(
+        cell
+        for cell in cells(experiment)
+        if cell["guests"] == "two guests" and cell["machines.*.nic"] == "macvtap" and cell["vcpus"] == "auto"
+    )
+    setup = Resolver(experiment).setup(cell)
+    first, second = (setup.lab.machines[name] for name in ("dut", "dut2"))
+    assert isinstance(first, Vm)
+    assert first == second
+    assert setup.lab.links["west2"].ends == ("tester.p2", "dut2.eth0")
+    for measure in setup.measures.values():
+        assert isinstance(measure, Packets)
+        ((src, dst),) = [(pair.src, pair.dst) for pair in measure.pairs]
+        assert (src, dst) == ("tester.p2", "tester.p3")
+    resources = {one.key: one for one in compose(setup.lab, cpus=8)}
+    before, needed = {"vm:dut2"}, ["vm:dut2"]
+    while needed:
+        new = set(resources[needed.pop()].needs) - before
+        before |= new
+        needed += new
+    assert "vm:dut" not in before

@@ -1,6 +1,8 @@
 """`iolab image`: exit codes and messages, in a cache of the test's own."""
 
 import json
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from tests.unit.image.test_cache import add
 from iolab.cli.main import run
 from iolab.errors import ExitCode
 from iolab.image import Cache
+from iolab.image.cache import UNUSED_S
 from iolab.image.programs import demand, pipe
 from iolab.image.programs import run as run_program
 
@@ -60,6 +63,28 @@ def test_images_are_removed_by_name(capsys: pytest.CaptureFixture[str], cache: C
     assert [image.manifest.digest for image in cache.list_images()] == ["abc"]
     assert run(["image", "remove", "--all"]) == ExitCode.DONE
     assert cache.list_images() == ()
+
+
+def test_a_flavour_is_removed_with_all_its_digests(cache: Cache) -> None:
+    """Older ones are of older recipes and agents, which nobody asks for any more."""
+    add(cache, "abc"), add(cache, "def", built="2025-01-01"), add(cache, "123", flavour="xen")
+    assert run(["image", "remove", "linux"]) == ExitCode.DONE
+    assert [image.manifest.flavour for image in cache.list_images()] == ["xen"]
+
+
+def test_what_nobody_used_for_a_month_goes_when_an_image_is_built(
+    capsys: pytest.CaptureFixture[str], cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is told; the one that was asked for stays however old it is, and so does one that a guest was started from."""
+    asked, used, unused = add(cache, "abc"), add(cache, "def", root="r2"), add(cache, "123", root="r3")
+    for image in (asked, used, unused):
+        os.utime(image.folder, times=(time.time() - UNUSED_S - 60,) * 2)
+    used.mark_used()
+    monkeypatch.setattr("iolab.cli.image.build", lambda *_, **__: asked)
+    assert run(["image", "build", "linux"]) == ExitCode.DONE
+    assert "removed linux 123" in capsys.readouterr().err
+    assert {image.manifest.digest for image in cache.list_images()} == {"abc", "def"}
+    assert not (cache.layers / "r3").exists()
 
 
 @pytest.mark.parametrize("arguments", [[], ["linux", "--all"]])

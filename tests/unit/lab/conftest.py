@@ -10,8 +10,9 @@ from iolab.experiment.links import Link
 from iolab.experiment.machines import Machine
 from iolab.lab.joining import joining_needs
 from iolab.lab.lacking import Need, NeedKind
-from iolab.lab.needs import check_ways, link_needs, machine_needs, measure_needs, volume_need
+from iolab.lab.needs import check_ways, link_needs, machine_needs, measure_needs
 from iolab.lab.topology import make_topology
+from iolab.lab.volumes import volume_needs
 
 MakeLab = Callable[[Mapping[str, object], Mapping[str, object]], Lab]
 
@@ -47,8 +48,8 @@ def needs(setup: Setup) -> tuple[Need, ...]:
         found += machine_needs(name, machine)
     for name, link in setup.lab.links.items():
         found += link_needs(name, link)
-    for name in setup.lab.volumes:
-        found.append(volume_need(name))
+    for name, volume in setup.lab.volumes.items():
+        found += volume_needs(name, volume)
     whole = not any(need.kind is NeedKind.BUILT for need in found)
     if whole:
         found += joining_needs(setup.lab)

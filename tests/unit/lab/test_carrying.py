@@ -7,7 +7,7 @@ import pytest
 from iolab.errors import InputError
 from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import HostTuning
-from iolab.lab.carrying import carrying_cards, cpu_ranges, tunings
+from iolab.lab.carrying import carrying_cards, cpu_ranges, tuned_cards, tunings
 from iolab.lab.compose import compose
 from iolab.lab.difference import difference
 from iolab.lab.joining import joining_needs
@@ -118,3 +118,47 @@ def test_two_guests_behind_a_card_cannot_ask_for_different_things(make_lab: Make
 def test_cpus_are_listed_as_the_kernel_does() -> None:
     """So that what is read back can be compared with what was written."""
     assert cpu_ranges((5, 1, 0, 2, 2)) == "0-2,5"
+
+
+def sending_host(make_lab: MakeLab, host: object, inner: object = None, *, cable: bool = True) -> Lab:
+    """Return a lab in which another computer sends by a cable to this one, behind whose card a guest is."""
+    machines = {
+        "there": {"kind": "host", "ssh": "root@there"},
+        "here": {"kind": "host", "host": host},
+        "inner": {"kind": "vm", "on": "here", "host": inner or {}},
+    }
+    links = CABLE if cable else {"down": ["here.eth7", "inner.eth0"]}
+    return make_lab(machines, links)
+
+
+def test_a_computers_own_cards_are_those_with_a_cable(make_lab: MakeLab) -> None:
+    """Queues and interrupts are set there, read back, and put back; the other end is nobody's business here."""
+    lab = sending_host(make_lab, {"queues": 4, "irq_cpus": [0, 1]})
+    assert tuned_cards(lab, "here") == ("here.eth7",)
+    found = made(lab)
+    (queues,) = found["queues:here.eth7"].actions
+    assert isinstance(queues, Run)
+    assert queues.do.argv == ("ethtool", "-L", "eth7", "combined", "4")
+    assert queues.undo is not None
+    assert found["interrupts:here.eth7"].actions == (SpreadInterrupts("eth7", (0, 1), 4),)
+    assert [one.expected for key in ("queues", "interrupts") for one in found[f"{key}:here.eth7"].expect] == [
+        "combined 4", "0-1",
+    ]  # fmt: skip
+    assert not any(key.endswith("there.eth8") and key.startswith(("queues", "interrupts")) for key in found)
+    assert {("ethtool", ""), ("host", "")} <= {
+        (need.name, need.where) for need in joining_needs(lab) if need.purpose == "host of machine here"
+    }
+
+
+def test_a_computer_without_a_cable_has_no_card_to_set(make_lab: MakeLab) -> None:
+    """That is told, with what to do."""
+    (told,) = senses(sending_host(make_lab, {"queues": 2}, cable=False))
+    assert told.startswith("no link with a cable ends at here, so it has no card in this lab; give it one")
+
+
+def test_a_computer_and_a_guest_behind_its_card_must_agree(make_lab: MakeLab) -> None:
+    """The card is one."""
+    lab = sending_host(make_lab, {"queues": 2}, {"queues": 2})
+    assert tunings(lab) == {"here.eth7": HostTuning(queues=2)}
+    with pytest.raises(InputError, match=r"another `host` than here, whose frames pass here.eth7 as well"):
+        tunings(sending_host(make_lab, {"queues": 2}, {"queues": 4}))

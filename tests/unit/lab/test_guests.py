@@ -11,7 +11,7 @@ from iolab.experiment.experiment import Lab
 from iolab.experiment.measures import Latency
 from iolab.lab.compose import compose
 from iolab.lab.difference import Change, dependents, difference
-from iolab.lab.guest import Guest, MacvtapBackend, TapBackend
+from iolab.lab.guest import Guest, MacvtapBackend, TapBackend, VhostUserBackend
 from iolab.lab.needs import check_ways
 from iolab.lab.placement import place, ways
 from iolab.lab.resources import PinGuest, Resource, Run, StartGuest, guests
@@ -135,6 +135,24 @@ def test_a_macvtap_among_several_ends_has_a_pair_to_the_bridge(made: Callable[..
         "ip link set dev p0 master br0 up",
     ]
     assert guest(lab, "a").nics[0].backend == MacvtapBackend("iolab-link-lan", "m0")
+
+
+def test_a_switch_in_user_space_makes_the_tap_that_the_guest_would_have(made: Callable[..., Made]) -> None:
+    """It is the port at the other end, or a member of the link's bridge, and comes and goes with the guest."""
+    lab = made(*forwarder(nic="vhost-user"))
+    assert guest(lab, "dut").nics[0].backend == VhostUserBackend("iolab-t", "p0", "eth0.sock")
+    assert lab["tap:t.p0"].needs == ("netns:t", "vm:dut")
+    several = made({"a": vm(nic="vhost-user"), "b": vm()}, {"lan": ["a.eth0", "b.eth0"]})
+    assert guest(several, "a").nics[0].backend == VhostUserBackend("iolab-link-lan", "p0", "eth0.sock")
+    assert typed(several, "side:a.eth0") == ["ip link set dev p0 master br0 up"]
+
+
+def test_a_switched_card_has_the_queues_that_are_used(made: Callable[..., Made]) -> None:
+    """A switch sends into every queue that there is, so there are no spare ones; others are another guest."""
+    assert guest(made(*forwarder(nic="vhost-user")), "dut").nics[0].queues == 1
+    lab = made(*forwarder(nic="vhost-user", queues=2))
+    assert guest(lab, "dut").nics[0].queues == 2
+    assert typed(lab, "queues:dut.eth0") == ["ethtool -L eth0 combined 2"]
 
 
 CHILDREN: dict[str, object] = {

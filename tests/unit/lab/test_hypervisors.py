@@ -8,7 +8,9 @@ from itertools import pairwise
 import pytest
 
 from iolab.lab.guest import Guest, GuestDisk, GuestNic, MacvtapBackend, TapBackend, VhostUserBackend
-from iolab.lab.qemu import MODELS, PARENTS_DISKS, Boot, Place, passed_files, qemu_argv
+from iolab.lab.passed import passed_files
+from iolab.lab.qemu import MODELS, PARENTS_DISKS, Boot, Place, qemu_argv
+from iolab.lab.switch import switch_argv, switched
 from iolab.lab.xen import xl_config
 
 BOOT = Boot("/i/vmlinux", "/i/initrd", "/i/root.squashfs", "/i/modules.squashfs")
@@ -108,22 +110,23 @@ def test_xen_starts_dom0_with_the_memory_its_domains_leave() -> None:
 
 def test_disks_hang_on_the_bus_that_was_asked_for() -> None:
     """They come after the image's own; a controller is made once."""
-    disks = (GuestDisk("/d/0"), GuestDisk("/d/1", "pvscsi"), GuestDisk("/d/2", "pvscsi"))
+    disks = (GuestDisk("/d/0", "a"), GuestDisk("/d/1", "b", "pvscsi"), GuestDisk("/d/2", "c", "pvscsi"))
     devices = after(qemu_argv(guest(disks=disks), PLACE), "-device")
     assert devices[-4:] == [
-        "pvscsi,id=pvscsi", "virtio-blk-pci,drive=disk0", "scsi-hd,drive=disk1,bus=pvscsi.0",
-        "scsi-hd,drive=disk2,bus=pvscsi.0",
+        "pvscsi,id=pvscsi", "virtio-blk-pci,drive=disk0,serial=a",
+        "scsi-hd,bus=pvscsi.0,drive=disk1,serial=b", "scsi-hd,bus=pvscsi.0,drive=disk2,serial=c",
     ]  # fmt: skip
 
 
 def test_a_domain_is_paravirtual_and_speaks_over_its_console() -> None:
-    """It has its parent's kernel and disks, read-only; however it ends it does not come back."""
+    """Kernel and disks are those of its parent's that are named, read-only; however it ends it does not come back."""
     card = GuestNic("eth0", "02:00:00:00:00:01", "virtio-net", TapBackend(None, "d.eth0"))
     domain = guest(card, name="d", engine="xen", memory_bytes=256 << 20, cpus=1, own_cpus=(2,))
-    lines = dict(line.split(" = ", 1) for line in xl_config(domain, "/f/vif").splitlines())
+    lines = dict(line.split(" = ", 1) for line in xl_config(domain, "/f", PARENTS_DISKS).splitlines())
     assert (lines["name"], lines["type"], lines["memory"], lines["vcpus"]) == ('"d"', '"pv"', "256", "1")
     assert lines["cpus"] == '[ "2" ]'
-    assert lines["disk"] == '[ "phy:/dev/vda,xvda,r", "phy:/dev/vdb,xvdb,r" ]'
+    disks = [f"vdev=xvd{letter},access=ro,script=/f/disk,target=/dev/vd{letter}" for letter in "ab"]
+    assert lines["disk"] == f'[ "{disks[0]}", "{disks[1]}" ]'
     assert lines["vif"] == '[ "mac=02:00:00:00:00:01,vifname=d.eth0,script=/f/vif" ]'
     assert lines["extra"].startswith('"console=hvc0 ')
     assert (
@@ -134,14 +137,33 @@ def test_a_domain_is_paravirtual_and_speaks_over_its_console() -> None:
 
 def test_a_switch_in_user_space_sees_the_guests_memory() -> None:
     """As it worked by hand with QEMU 10 and testpmd: all memory is shared, the card is behind a socket."""
-    card = GuestNic("eth0", "02:00:00:00:00:01", "vhost-user", VhostUserBackend("eth0.sock"))
+    card = GuestNic("eth0", "02:00:00:00:00:01", "vhost-user", VhostUserBackend("iolab-t", "p0", "eth0.sock"))
     argv = qemu_argv(guest(card), PLACE)
     assert after(argv, "-object") == ["memory-backend-memfd,id=mem0,size=512M,share=on"]
     assert after(argv, "-numa") == ["node,memdev=mem0"]
     assert "socket,id=switch0,path=/run/iolab/f/dut/eth0.sock" in after(argv, "-chardev")
     assert after(argv, "-netdev") == ["vhost-user,id=net0,chardev=switch0,queues=1"]
-    assert "virtio-net-pci,netdev=net0,mac=02:00:00:00:00:01" in after(argv, "-device")
+    (device,) = (one for one in after(argv, "-device") if one.startswith("virtio-net-pci"))
+    assert device.startswith(
+        "virtio-net-pci,netdev=net0,mac=02:00:00:00:00:01,csum=off,gso=off,host_tso4=off"
+    )
     assert passed_files(guest(card)) == ()
+
+
+def test_a_switch_joins_the_cards_socket_and_a_tap_of_its_own() -> None:
+    """It serves the socket that QEMU connects to, reads no input, and may run wherever its agent may."""
+    backend = VhostUserBackend("iolab-t", "p0", "eth0.sock")
+    card = GuestNic("eth0", "02:00:00:00:00:01", "vhost-user", backend, queues=2)
+    assert switched(guest(card)) == ((card, backend),)
+    argv = switch_argv(card, backend, "/run/iolab/f/dut", "0,2-3")
+    assert argv[0] == "dpdk-testpmd"
+    own, its = argv[1 : argv.index("--")], argv[argv.index("--") + 1 :]
+    assert [word for word in own if word.startswith("--vdev")] == [
+        "--vdev=net_vhost0,iface=/run/iolab/f/dut/eth0.sock,queues=2",
+        "--vdev=net_tap0,iface=p0",
+    ]
+    assert {"--no-huge", "--no-pci", "--lcores=(0-1)@(0,2-3)"} <= set(own)
+    assert {"--rxq=2", "--txq=2", "--forward-mode=io", "--auto-start", "--stats-period=86400"} <= set(its)
 
 
 @pytest.mark.skipif(shutil.which("qemu-system-x86_64") is None, reason="QEMU is not installed")

@@ -10,10 +10,12 @@ from tests.unit.lab.conftest import needs
 
 from iolab.errors import AgentError, InputError
 from iolab.experiment.experiment import Lab, Setup
+from iolab.experiment.machines import Vm
 from iolab.experiment.measures import DiskMeasure, Latency, Stream
 from iolab.lab.cost import expensive, start_ns
-from iolab.lab.facts import Facts, ImageFact, decode_facts
+from iolab.lab.facts import ONLINE_CPUS, Facts, ImageFact, decode_facts
 from iolab.lab.lacking import lacking_of
+from iolab.lab.needs import ring_trouble
 
 MakeLab = Callable[[Mapping[str, object], Mapping[str, object]], Lab]
 CONTRACT = Path(__file__).parents[3] / "contract" / "agent-v1.md"
@@ -24,7 +26,9 @@ def facts() -> Facts:
     """Give the facts of the contract's example, with ethtool installed."""
     lines = CONTRACT.read_text().splitlines()
     (line,) = [line for line in lines if '"result":{"hostname"' in line]
-    decoded = decode_facts({"rootless": False, "uid": 0}, json.loads(line)["result"])
+    decoded = decode_facts(
+        {"rootless": False, "uid": 0, "capabilities": ["macvtap"]}, json.loads(line)["result"]
+    )
     return replace(decoded, programs={**decoded.programs, "ethtool": "ethtool version 6.1"})
 
 
@@ -197,13 +201,18 @@ def test_rings_of_emulated_cards_may_be_of_any_size(reason: Callable[..., str | 
     assert reason(imaged, machine={"kind": "vm", "nic": "e1000", "ring": {"rx": 300}}) is None
 
 
-def test_a_macvtap_needs_its_kernels_driver_and_root(
+def test_a_macvtap_needs_its_kernels_driver_and_who_may_open_it(
     reason: Callable[..., str | None], imaged: Facts
 ) -> None:
-    """An ordinary user may make one, but not open its node."""
+    """An ordinary user may make one, but not open its node: that needs root, or a line for sudo, which is told."""
     machine = {"kind": "vm", "nic": "macvtap"}
-    told = reason(replace(imaged, rootless=True), machine=machine)
-    assert told == "nic: macvtap of machine b: an ordinary user may not open it; run as root"
+    told = reason(replace(imaged, rootless=True, capabilities=()), machine=machine)
+    assert told is not None
+    assert told.startswith(
+        "nic: macvtap of machine b: an ordinary user may not open it; run as root, or let sudo"
+    )
+    assert "`USER ALL=(root) NOPASSWD: /usr/local/libexec/iolab-agent open-macvtap`" in told
+    assert reason(replace(imaged, rootless=True, capabilities=("macvtap",)), machine=machine) is None
     told = reason(replace(imaged, features={"link:macvtap": False}), machine=machine)
     assert told is not None
     assert "this kernel has no macvtap" in told
@@ -217,12 +226,45 @@ def test_a_parent_without_hypervisor_is_told_which_image_has_one(make_lab: MakeL
     assert "the image linux, which does not start guests of engine qemu; give h `image: nested`" in told
 
 
+def test_a_domain_needs_a_dom0_wherever_it_is(make_lab: MakeLab, imaged: Facts) -> None:
+    """This computer and another host are asked for the same; a host that has it needs nothing more than the image."""
+    for parent in ({"kind": "host"}, {"kind": "host", "ssh": "h"}):
+        machines = {"h": parent, "d": {"kind": "vm", "engine": "xen", "on": "h"}}
+        setup = Setup(make_lab(machines, {"x": ["h.p0", "d.eth0"]}), {})
+        found = {name: replace(imaged, features={**imaged.features, "xen:dom0": name == "with"},
+                               programs={**imaged.programs, "xl": "" if name == "with" else None})
+                 for name in ("with", "without")}  # fmt: skip
+        with_xen, without = (replace(one, hosts={"h": one}) for one in found.values())
+        told = lacking_of(needs(setup), without)
+        assert told is not None
+        assert "it does not run Xen, or is not its Dom0" in told.replace("this computer", "it")
+        assert "xl is not installed; install the package xen-utils" in told
+        assert lacking_of(needs(setup), with_xen) is None
+
+
 def test_what_a_nested_card_needs_is_asked_of_its_parents_image(make_lab: MakeLab, imaged: Facts) -> None:
     """vhost-net on a guest: its image says that its kernel has none."""
     machines = {"h": {"kind": "vm"}, "g": {"kind": "vm", "on": "h", "nic": "vhost-net"}}
     told = lacking_of(needs(Setup(make_lab(machines, {"x": ["h.eth0", "g.eth0"]}), {})), imaged)
     assert told is not None
     assert "the kernel of the guest image nested has no vhost_net" in told
+
+
+def test_a_guest_is_pinned_to_cpus_that_are_online(
+    reason: Callable[..., str | None], make_lab: MakeLab, imaged: Facts
+) -> None:
+    """A computer's own numbers count, holes included; what is not known is not refused; of a guest its `cpus` count."""
+    guest = {"kind": "vm", "cpus": 2, "pin": [4, 6]}
+    every_other = replace(imaged, settings={ONLINE_CPUS: "0,2,4,6\n"})
+    assert reason(every_other, guest) is None
+    assert reason(imaged, guest) is None
+    told = reason(every_other, guest | {"pin": [4, 5]})
+    assert told == "pin of machine b: this computer has no CPU 5; it has 0,2,4,6"
+    machines = {"outer": {"kind": "vm", "cpus": 2}, "inner": {"kind": "vm", "on": "outer", "pin": [2]}}
+    nested = make_lab(machines, {"x": {"ends": ["outer.p0", "inner.eth0"]}})
+    stream = Stream.model_validate({"kind": "stream", "from": "outer", "to": "inner"})
+    found = lacking_of(needs(Setup(nested, {"tcp": stream})), imaged)
+    assert "pin of machine inner: outer has no CPU 2; give it more `cpus`: it has 2" in (found or "")
 
 
 def test_a_cable_joins_hosts(reason: Callable[..., str | None]) -> None:
@@ -294,3 +336,37 @@ def test_an_igb_needs_a_newer_qemu(reason: Callable[..., str | None], imaged: Fa
     assert told == "nic: igb of machine b: this computer has no QEMU 8 or newer; run `iolab image build qemu`"
     having = replace(imaged, programs={**imaged.programs, "qemu 8": "10.0"})
     assert reason(having, machine={"kind": "vm", "nic": "igb"}) is None
+
+
+def test_a_switch_in_user_space_needs_its_program_and_a_newer_qemu(
+    reason: Callable[..., str | None], imaged: Facts
+) -> None:
+    """Both are told with what installs them."""
+    able = replace(imaged, programs={**imaged.programs, "qemu 8": "10.0"})
+    machine = {"kind": "vm", "nic": "vhost-user"}
+    assert reason(able, machine=machine) is None
+    without = replace(able, features={**able.features, "switch:vhost-user": False})
+    told = reason(without, machine=machine)
+    card = "nic: vhost-user of machine b"
+    assert told == f"{card}: dpdk-testpmd is not installed; install the package dpdk-dev"
+    older = replace(able, programs={**imaged.programs, "qemu 8": None})
+    assert (reason(older, machine=machine) or "").startswith(f"{card}: this computer has no QEMU 8 or newer")
+
+
+def test_what_a_switch_in_user_space_does_not_carry_is_told_before_a_run(
+    reason: Callable[..., str | None], imaged: Facts
+) -> None:
+    """It finishes no checksums and cuts no segments for others, and none of its frames is large."""
+    able = replace(imaged, programs={**imaged.programs, "qemu 8": "10.0"})
+    machine = {"kind": "vm", "nic": "vhost-user"}
+    told = reason(able, machine=machine, offload={"tx_checksum": "on", "tso": "on", "gro": "on"})
+    assert (told or "").endswith("passes no frame on that is to be finished elsewhere; leave tx, tso away")
+    assert reason(able, machine=machine, offload={"tso": "off"}) is None
+    assert "an mtu of up to 1500" in (reason(able, machine=machine, mtu=9000) or "")
+
+
+def test_only_a_switch_in_user_space_reads_long_transmit_rings() -> None:
+    """QEMU has it so."""
+    ring = {"rx": 1024, "tx": 1024}
+    assert list(ring_trouble(Vm.model_validate({"kind": "vm", "nic": "vhost-user", "ring": ring}))) == []
+    assert list(ring_trouble(Vm.model_validate({"kind": "vm", "nic": "vhost-net", "ring": ring}))) != []

@@ -125,6 +125,23 @@ def test_a_guest_is_shown_as_the_command_that_starts_it(small: Experiment, able:
     assert not any(line.startswith("dut# ") for line in last)
 
 
+def test_switches_are_shown_before_their_guest_and_end_after_it(able: Facts) -> None:
+    """In the namespace that their tap shall be in."""
+    able = replace(able, programs={**able.programs, "qemu 8": "10.0"})
+    experiment = parse(TEXT.replace("[e1000, virtio-net]", "[vhost-user]"), "small.yaml")
+    shown = list(commands(experiment, make_plan(experiment, able, blocks=1), cpus=4))
+    lines = render(shown[0])
+    (first, _) = [number for number, line in enumerate(lines) if "dpdk-testpmd" in line]
+    assert lines[first].startswith("ip netns exec iolab-t dpdk-testpmd ")
+    assert "--vdev=net_vhost0,iface=FOLDER/eth0.sock,queues=1 --vdev=net_tap0,iface=p0" in lines[first]
+    assert lines[first].endswith("# undo: iolab-agent process.stop switch:dut.eth0")
+    assert first < next(number for number, line in enumerate(lines) if line.startswith("qemu-system"))
+    end = render(shown[-1])
+    assert end.index("iolab-agent process.stop guest:dut") < end.index(
+        "iolab-agent process.stop switch:dut.eth0"
+    )
+
+
 def test_a_domain_is_shown_as_a_command_without_a_file(able: Facts) -> None:
     """`xl create` takes its configuration as words."""
     experiment = load(STUDIES / "xen-vlan.yaml")

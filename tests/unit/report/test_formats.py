@@ -264,7 +264,9 @@ def test_flows_and_what_was_lost_stand_beside_the_rate(made: Made) -> None:
     assert "near → far" in lines[begin + 2]
     assert sum("both-ways" in line for line in lines[begin : begin + 8]) == 4
     assert not any("one-way" in line for line in lines[begin : begin + 8])
-    assert any(line.split() == ["mean", "loss"] for line in lines)
+    (heads,) = [index for index, line in enumerate(lines) if line.split() == ["mean", "loss", "sent", "rate"]]
+    units = re.findall(r"\[.*?\]", lines[heads + 1])
+    assert (units[1], units[0]) == ("[%]", units[2]), "what was sent stands in the unit of what was received"
     assert any(" fairness " in line for line in lines)
 
 

@@ -8,15 +8,17 @@ import time
 from dataclasses import replace
 from itertools import pairwise
 
+import altair as alt
 import pytest
 from rich.console import Console
 from tests.unit.report.forwarding_run import FALLBACK, forwarding
-from tests.unit.report.test_page import parsed
+from tests.unit.report.test_page import charts_of, parsed
 
 from iolab import report
+from iolab.analysis.forwarding_types import PacketKind
 from iolab.analysis.types import Analysis
 from iolab.experiment.experiment import Experiment
-from iolab.report import curves, packets, tables
+from iolab.report import curves, packet_tables, packets, tables
 from iolab.report.names import names
 from iolab.report.selection import leading
 from iolab.report.words import EN
@@ -72,7 +74,7 @@ def test_every_format_tells_what_limited_and_how_idle_the_host_was(made: Made, p
 def test_the_ratio_table_has_mean_min_and_max_per_configuration(made: Made) -> None:
     """21 configurations; XDP's directions hardly hinder each other, the bridge's share one thread."""
     run, analysis, _ = made
-    grid = packets.direction_grid(
+    grid = packet_tables.direction_grid(
         analysis.forwarding[0], run, names([each.name for each in run.plan.factors], EN), 400
     )
     assert grid.heads == (
@@ -195,6 +197,12 @@ def test_json_tells_all_of_a_study_cell_by_cell(made: Made) -> None:
     assert set(step["thread_cpu_ratio"]) >= {"dut.eth0", "generator"}
 
 
+def test_charts_are_what_the_schema_of_vega_lite_allows(page: str) -> None:
+    """Of sweeps and of curves, with and without decades; the report does not look when it draws them."""
+    for spec in {json.dumps(chart["spec"]) for chart in charts_of(page)}:
+        alt.LayerChart.from_dict(json.loads(spec))
+
+
 def test_losses_are_drawn_from_one_in_a_million_with_zero_below(made: Made) -> None:
     """A linear axis hides what is accepted: 0.01 % of 12 %."""
     _, analysis, _ = made
@@ -268,7 +276,7 @@ def test_what_was_seen_is_only_text(made: Made) -> None:
     )
 
 
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("width", [60, 120])
 def test_the_terminal_keeps_to_its_width(made: Made, width: int) -> None:
     """No line is wider; no figure is cut; bounds that do not fit are left out, not squeezed."""
     run, analysis, _ = made
@@ -276,7 +284,7 @@ def test_the_terminal_keeps_to_its_width(made: Made, width: int) -> None:
     Console(file=out, width=width, color_system=None).print(report.terminal(run, analysis))
     assert max(map(len, out.getvalue().split("\n"))) <= width
     assert "…" not in out.getvalue()
-    assert bool(re.search(r"rate of frames", out.getvalue())) == (width > 80)
+    assert bool(re.search(r"upper bound", out.getvalue())) == (width > 60)
 
 
 def test_markdown_tables_are_whole(made: Made) -> None:
@@ -303,3 +311,21 @@ def test_a_large_study_is_bounded(made: Made) -> None:
     assert len(text) < 8_000_000
     assert "Shown: 400 of 5040 cells" in text
     assert "Shown: 12 of 400 cells" in text
+
+
+def test_the_rate_is_told_in_bits_as_it_is_in_frames(made: Made) -> None:
+    """Mean, least and largest of every cell, of the frames with their checksum."""
+    run, analysis, _ = made
+    found = next(each for each in analysis.forwarding if each.kind is PacketKind.FORWARDING)
+    wanted = [
+        each
+        for each in analysis.estimates
+        if (each.measure, each.metric) == (found.measure, "forwarded_bps_l2")
+    ]
+    grid = packet_tables.bits_grid(wanted, found, run, names([], EN), 400)
+    assert [head.partition(" [")[0] for head in grid.heads[-4:]] == ["mean", "min", "max", "n"]
+    assert len(grid.rows) == len(wanted)
+    first = next(each for each in wanted if [*each.cell.values()] == [*grid.rows[0][: grid.labels]])
+    assert float(grid.rows[0][-2].replace("\u2007", "").replace("\u2008", "")) == pytest.approx(
+        first.max / 1e6, rel=0.05
+    )

@@ -9,14 +9,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
+import altair as alt
 import pytest
 from tests.unit.report.builder import quickstart
 from tests.unit.report.conftest import Made
 
 from iolab import report
 from iolab.analysis import analyse
-from iolab.experiment import load
+from iolab.experiment import load, parse
 from iolab.report import drawing, environment, picture
 from iolab.report.names import names
 from iolab.report.words import EN
@@ -121,10 +123,20 @@ def test_every_trial_of_the_leading_metric_is_in_the_charts(page: str, made: Mad
     """The charts' data hold one point per valid trial."""
     _, analysis, _ = made
     points = 0
-    for number in (1, 2):
-        data = json.loads(page.split(f'id="chart-{number}-spec">')[1].split("</script>", maxsplit=1)[0])
-        points += sum(len(panel["data"]["points"]) for panel in data["panels"])
+    for chart in charts_of(page)[:2]:
+        points += sum(len(panel["data"]["points"]) for panel in chart["panels"])
     assert points == sum(each.n for each in analysis.estimates if each.metric == "received_bps") == 158
+
+
+def charts_of(page: str) -> list[dict[str, Any]]:
+    """Return what the page's script draws: a specification and its panels, per chart."""
+    return [json.loads(text) for text in re.findall(r'id="chart-\d+-spec">(.*?)</script>', page, re.DOTALL)]
+
+
+def test_charts_are_what_the_schema_of_vega_lite_allows(page: str) -> None:
+    """The report does not look when it draws them."""
+    for chart in charts_of(page):
+        alt.LayerChart.from_dict(chart["spec"])
 
 
 def test_what_a_user_wrote_is_only_text() -> None:
@@ -201,6 +213,27 @@ def test_a_wide_lab_is_drawn_so_that_a_page_holds_it() -> None:
     assert all(end < top for end, top in zip(ends, tops[1:], strict=False))
     assert sum(each.attrib["class"] == "dot" for each in root.iter(f"{tag}circle")) == 10
     assert max(rights) <= width
+
+
+def test_a_guests_disk_is_in_its_box() -> None:
+    """Its name and size beside the kind of machine; more than two are counted."""
+    text = """\
+lab:
+  machines:
+    t: {kind: netns}
+    dut: {kind: vm, disks: [DISKS]}
+  links: {lan: {ends: [t.p0, dut.eth0]}}
+  volumes: {VOLUMES}
+measure: {tcp: {kind: stream, from: t, to: dut, duration: 1s}}
+"""
+    kinds = []
+    for count in (1, 3):
+        disks = ", ".join(f"{{volume: v{number}}}" for number in range(count))
+        volumes = ", ".join(f"v{number}: {{size: 256M}}" for number in range(count))
+        experiment = parse(text.replace("DISKS", disks).replace("VOLUMES", volumes), "disks.yaml")
+        seen = picture.picture(experiment, names([], EN))
+        kinds.append(next(box.kind for box in seen.boxes if box.name == "dut"))
+    assert kinds == ["virtual machine, disk v0 256M", "virtual machine, 3 disks"]
 
 
 def test_the_offloads_of_interfaces_are_in_the_environment() -> None:

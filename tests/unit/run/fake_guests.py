@@ -13,7 +13,8 @@ from iolab.lab.guest import Guest
 from iolab.lab.qemu import Boot
 from iolab.run.agents import Agents
 from iolab.run.guests import Guests
-from iolab.run.hypervisor import Hypervisors, Source
+from iolab.run.hypervisor import Hypervisors
+from iolab.run.sources import Source
 
 BOOT = Boot("vmlinux", "initrd", "root", "modules")
 QEMU_PID, FIRST_VCPU, VHOST = 1001, 1010, 1030
@@ -123,5 +124,7 @@ def parent(
     }
     host = FakeHost(behind=behind)
     agents = Agents(Agent(FakeAgent(host, programs or Threads())))
-    hypervisors = Hypervisors(agents, lambda _: Source(BOOT, Emulator(Path("qemu"), (7, 2)), "digest"))
+    hypervisors = Hypervisors(
+        agents, find=lambda _: Source(BOOT, "digest"), emulator=lambda _: Emulator(Path("qemu"), (7, 2))
+    )
     return Guests(agents, hypervisors, boot_deadline_s=deadline_s), agents, host

@@ -34,13 +34,19 @@ def programs(argv: tuple[str, ...], _netns: str | None) -> Outcome:
     return Outcome()
 
 
-@pytest.fixture
-def found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Json]:
+@pytest.fixture(scope="module")
+def measured() -> dict[str, Json]:
     """What is measured where a sender sends 900 kpps at most and a receiver takes 400 kpps."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     device = Device(capacity_fps=400_000, queue_frames=0, generator_fps=900_000)
     agent = Agent(FakeAgent(programs=programs, forwards=simulated(device), clock=VirtualClock(now=1)))
     return calibrate(agent, HOST, lambda _: None)
+
+
+@pytest.fixture
+def found(measured: dict[str, Json], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Json]:
+    """The same, and a cache of the test's own to store it in."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return measured
 
 
 def test_ceilings_of_sender_and_receiver_are_found(found: dict[str, Json]) -> None:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 
 import pytest
-from tests.unit.run.fake_guests import Line, guest
+from tests.unit.run.fake_guests import BOOT, Line, guest
 
 from iolab.agent.client import Agent, AgentLost
 from iolab.agent.fake import FakeAgent, FakeHost, Outcome
@@ -14,6 +14,8 @@ from iolab.lab.guest import Guest
 from iolab.lab.resources import PinGuest
 from iolab.run.agents import Agents
 from iolab.run.guests import Guests
+from iolab.run.hypervisor import Hypervisors
+from iolab.run.sources import Source
 
 PATIENCE_S = 10.0
 CONSOLE = "/dev/pts/3"
@@ -29,6 +31,7 @@ class Toolstack:
     def __init__(self, refused: dict[str, str] | None = None) -> None:
         self.refused = refused or {}
         self.pinned = {"0": "all", "1": "all"}
+        self.domains: set[str] = set()
 
     def __call__(self, argv: tuple[str, ...], _netns: str | None) -> Outcome:
         """Run one."""
@@ -40,8 +43,10 @@ class Toolstack:
                 return Outcome(stdout="4.17.7\n")
             case ("xl", "info", "nr_cpus"):
                 return Outcome(stdout="2\n")
-            case ("xl", "domid", _):
-                return Outcome(stdout="1\n")
+            case ("xl", "create", *_):
+                self.domains.add("dom1")
+            case ("xl", "domid", name):
+                return Outcome(stdout="1\n") if name in self.domains else Outcome(exit_status=1)
             case ("xl", "vcpu-pin", _, vcpu, cpus):
                 self.pinned[vcpu] = cpus
             case ("xl", "vcpu-list", _):
@@ -52,12 +57,12 @@ class Toolstack:
 
 
 def dom0(
-    toolstack: Toolstack, agent: Callable[[], Transport] | None = None, *, ours: bool = True
+    toolstack: Toolstack, agent: Callable[[], Transport] | None = None
 ) -> tuple[Guests, Agents, FakeHost]:
-    """Return the guests of a simulated computer with a Dom0; `ours`: that is a guest of our image."""
+    """Return the guests of a simulated computer with a guest of ours that is Dom0."""
     host = FakeHost(behind={CONSOLE: agent or (lambda: FakeAgent(machine=True))})
     agents = Agents(Agent(FakeAgent(FakeHost())))
-    agents.add("pc6", Agent(FakeAgent(host, toolstack, machine=ours), name="pc6"))
+    agents.add("pc6", Agent(FakeAgent(host, toolstack, machine=True), name="pc6"))
     return Guests(agents, boot_deadline_s=0.2), agents, host
 
 
@@ -82,12 +87,31 @@ def test_a_domain_that_was_made_is_a_kernel_of_the_lab() -> None:
         agents.of("dom1")
 
 
-def test_no_domain_is_made_on_a_computer_that_is_no_guest_of_ours() -> None:
-    """Its first disks are not ours to give away; nothing is run there."""
-    guests, _, host = dom0(Toolstack(), ours=False)
-    with pytest.raises(LabError, match=r"dom1 on pc6: domains are made on guests of ours only.*kind: host"):
+def test_a_domain_of_a_computer_is_started_from_the_image_there() -> None:
+    """Kernel and disks are files; Xen's services are the computer's own, and left alone."""
+    host = FakeHost(behind={CONSOLE: lambda: FakeAgent(machine=True)})
+    agents = Agents(Agent(FakeAgent(host, Toolstack())))
+    guests = Guests(agents, Hypervisors(agents, find=lambda _: Source(BOOT, "digest")))
+    guests.start(domain(), "").result(PATIENCE_S)
+    launch = guests.started("dom1")
+    assert launch is not None
+    assert 'kernel = "vmlinux"' in launch.launch.configuration
+    assert "script=/run/iolab/f/dom1/disk,target=root" in launch.launch.configuration
+    assert launch.launch.image == "digest"
+    assert not any("xenstored" in part for argv, _ in host.ran for part in argv)
+    guests.stop(["dom1"])
+    assert [argv[0] for argv, _ in host.ran[-2:]] == ["sh", "umount"]
+
+
+def test_a_domain_that_is_there_already_is_not_touched() -> None:
+    """It is somebody's: it is neither taken for ours nor destroyed."""
+    toolstack = Toolstack()
+    toolstack.domains.add("dom1")
+    guests, _, host = dom0(toolstack)
+    with pytest.raises(LabError, match=r"the domain dom1: there is one of that name.*rename the machine"):
         guests.start(domain(), "pc6").result(PATIENCE_S)
-    assert host.ran == []
+    assert not any("xl destroy" in part for argv, _ in host.ran for part in argv)
+    assert host.folders == set()
 
 
 def test_virtual_cpus_are_put_where_they_shall_be_and_read_back() -> None:

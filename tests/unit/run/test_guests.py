@@ -1,6 +1,7 @@
 """Guests on the fake agent: started, pinned, read back, ended; and what is said of one that does not come up."""
 
 import json
+from pathlib import Path
 
 import pytest
 from tests.unit.run.fake_guests import FIRST_VCPU, QEMU_PID, VHOST, Line, Threads, guest, parent
@@ -69,6 +70,35 @@ def test_a_guest_that_never_boots_is_told_with_its_consoles_last_lines() -> None
         guests.start(guest(), "").result(PATIENCE_S)
     assert "dut" not in agents
     assert host.folders == set()
+
+
+def test_kvm_that_does_not_work_is_refused_before_anybody_waits_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node that exists proves nothing: what the boot of a kernel showed is said, and what is allowed."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    def programs(argv: tuple[str, ...], netns: str | None) -> Outcome:
+        kvm = argv[0] == "qemu" and "-accel" in argv
+        return Outcome(exit_status=1, stderr="KVM internal error") if kvm else Threads()(argv, netns)
+
+    guests, _, host = parent(programs=programs)
+    with pytest.raises(
+        LabError, match=r"no kernel boots with KVM on this computer; allowed there: auto or tcg"
+    ):
+        guests.start(guest(accel="kvm"), "").result(PATIENCE_S)
+    assert host.folders == set()
+
+
+def test_a_guest_that_did_not_come_up_three_times_is_not_waited_for_again() -> None:
+    """A study of a hundred trials is told after minutes that its guest cannot be, not after hours."""
+    console = Line()
+    guests, _, _ = parent(agent=lambda: console, deadline_s=0.1)
+    for _ in range(3):
+        with pytest.raises(LabError, match="its agent said nothing for 0 s; its console shows nothing"):
+            guests.start(guest(), "").result(PATIENCE_S)
+    with pytest.raises(LabError, match="not tried again, it did not come up 3 times in a row"):
+        guests.start(guest(), "").result(PATIENCE_S)
 
 
 def test_a_panic_is_told_at_once() -> None:

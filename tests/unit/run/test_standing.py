@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from tests.unit.run.fake_guests import guest, parent
 
 from iolab.agent.client import Agent
 from iolab.agent.fake import FakeAgent, FakeHost, Outcome
@@ -15,6 +16,7 @@ from iolab.lab.resources import (
     Resource,
     Run,
     Setting,
+    StartGuest,
     Write,
 )
 from iolab.lab.shown import Value
@@ -141,3 +143,17 @@ def test_a_card_that_tells_nobody_when_it_is_ready_is_waited_for() -> None:
     assert waits == [3.0]
     lab.change_to((NETNS, card, link("y"), link("x", needs=("link:card",))))
     assert waits == [3.0, 3.0]
+
+
+def test_who_waits_for_guests_is_told_their_names_first() -> None:
+    """Before anything of the lab is made, and not again while they run."""
+    told: list[str] = []
+    guests, agents, host = parent()
+    lab = StandingLab(
+        agents, lambda _: None, guests, starting=lambda names: told.extend([*names, *host.netns])
+    )
+    dut = Resource(key="vm:dut", machine="dut", needs=("netns:a",), actions=(StartGuest(guest()),))
+    lab.change_to((NETNS, dut))
+    lab.change_to((NETNS, dut, link("x")))
+    lab.take_down()
+    assert told == ["dut"]

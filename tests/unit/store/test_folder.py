@@ -1,5 +1,6 @@
 """The run folder: durable appends, torn lines, locks, a full disk."""
 
+import hashlib
 import os
 import shutil
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ import pytest
 
 from iolab.errors import InputError, StoreError
 from iolab.plan.types import Plan, PlannedFactor, Step
-from iolab.store.folder import RunFolder, create_folder
+from iolab.store.folder import RunFolder, create_folder, packages_digest
 from iolab.store.read import experiment_text, find_runs, load_run
 from iolab.store.records import RunStatus, TrialRecord
 from iolab.trial.result import CommandRecord, Metric, Status, TrialResult, Warning
@@ -122,6 +123,16 @@ def test_a_record_of_another_schema_names_both_versions(folder: RunFolder) -> No
     path.write_text('{"schema":99}\n')
     with pytest.raises(StoreError, match=r"schema is 99.*reads 1"):
         load_run(folder.path)
+
+
+def test_what_is_in_a_guest_image_is_kept_once_under_the_digest_of_its_file(folder: RunFolder) -> None:
+    """The file is named by what sha256sum says of it, so a stranger needs no iolab to check it."""
+    packages = ("ethtool=1:6.1-1", "iperf3=3.12-1+deb12u1")
+    for _ in range(2):
+        folder.write_packages(packages)
+    (place,) = (folder.path / "packages").iterdir()
+    assert place.read_text() == "ethtool=1:6.1-1\niperf3=3.12-1+deb12u1\n"
+    assert place.stem == hashlib.sha256(place.read_bytes()).hexdigest() == packages_digest(packages)
 
 
 def test_two_writers_are_refused(folder: RunFolder) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from iolab.agent.messages import InterfaceCounters, Observation, Reading
 from iolab.lab.topology import Endpoint
-from iolab.trial.counters import cpu_metrics, disagreements
+from iolab.trial.counters import Arrival, arrivals, cpu_metrics, disagreements, unread_metric
 from iolab.trial.iperf3 import FlowReport
 
 NEAR = Endpoint("near", "eth0", "iolab-near", "eth0", "198.18.0.1", 24)
@@ -45,7 +45,9 @@ def cpu(*rows: dict[str, int]) -> Reading:
 
 def test_headers_are_taken_off_before_comparing() -> None:
     """A million bytes in 100 TCP packets of 66 bytes of headers each agree exactly."""
-    assert disagreements("tcp", [FLOW], counted(0, 0), counted(1_000_000 + 6600, 100)) == ()
+    found = arrivals("tcp", [FLOW], counted(0, 0), counted(1_000_000 + 6600, 100))
+    assert found == (Arrival("far.eth0", 1_000_000, 1_000_000),)
+    assert disagreements("tcp", found) == ()
 
 
 @pytest.mark.parametrize(
@@ -53,14 +55,41 @@ def test_headers_are_taken_off_before_comparing() -> None:
 )
 def test_more_than_one_percent_apart_is_warned(extra: int, warned: bool) -> None:
     """In either direction."""
-    found = disagreements("udp", [FLOW], counted(5, 5), counted(5 + 1_000_000 + extra + 4200, 105))
-    assert [warning.code for warning in found] == (["counters-disagree"] if warned else [])
+    found = arrivals("udp", [FLOW], counted(5, 5), counted(5 + 1_000_000 + extra + 4200, 105))
+    assert [warning.code for warning in disagreements("udp", found)] == (
+        ["counters-disagree"] if warned else []
+    )
 
 
 def test_flows_to_one_interface_are_compared_together() -> None:
     """Two flows of half the bytes are one interface's count."""
     half = replace(FLOW, delivered_bytes=500_000)
-    assert disagreements("tcp", [half, half], counted(0, 0), counted(1_000_000, 0)) == ()
+    found = arrivals("tcp", [half, half], counted(0, 0), counted(1_000_000, 0))
+    assert disagreements("tcp", found) == ()
+
+
+@pytest.mark.parametrize(
+    ("loss", "counted_bytes", "unread"),
+    [
+        (0.5, 1000, 0.5),  # of 1000 sent all arrived, 500 were read
+        (0.5, 750, 0.25),  # half of what was lost had arrived
+        (0.5, 500, 0.0),
+        (0.1, 1000, 0.1),  # a count that takes in other traffic never makes it more than all that was lost
+        (0.5, 490, 0.0),
+    ],
+)
+def test_loss_behind_the_receiving_interface_is_told_from_loss_on_the_way(
+    loss: float, counted_bytes: int, unread: float
+) -> None:
+    """Five hundred bytes were read; the shares are of what was sent."""
+    metrics = unread_metric(loss, [Arrival("far.eth0", counted_bytes, 500)])
+    assert metrics["unread_ratio"].value == pytest.approx(unread)
+
+
+def test_where_datagrams_were_lost_is_not_told_without_counters_or_datagrams() -> None:
+    """No figure is better than a made-up one."""
+    assert unread_metric(0.5, [Arrival("far.eth0", None, 500)]) == {}
+    assert unread_metric(1.0, [Arrival("far.eth0", 500, 0)]) == {}
 
 
 def test_busy_and_stolen_time_are_shares_of_all_cpus() -> None:

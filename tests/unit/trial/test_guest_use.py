@@ -2,12 +2,16 @@
 
 from dataclasses import replace
 
+import pytest
+
 from iolab.agent.messages import Observation, Reading, ThreadTimes
 from iolab.trial.balance import Balance, Drop
 from iolab.trial.guest_use import guest_threads
+from iolab.trial.limits import CpuUse, Limit, Thread
 from iolab.trial.search.types import LoadResult
 from iolab.trial.site import GuestPlace
-from iolab.trial.verdict import CpuUse, Limit, Thread, judge
+from iolab.trial.use import kernel_threads
+from iolab.trial.verdict import judge
 
 SECOND_NS = 1_000_000_000
 THREADS = {"qemu-system-x86": 5152, "CPU 0/KVM": 5160, "CPU 1/KVM": 5161, "vhost-5152": 5170}
@@ -83,7 +87,7 @@ def test_loss_at_a_guest_whose_cpu_others_took_names_the_cpu_and_who_took_it() -
     ]
     verdict = judge(result, 0.0001, [balance], cpus, waiting)
     assert (verdict.limit, verdict.place) == (Limit.CPU, "dut.eth0")
-    assert "CPU 1 was 100% busy, vCPU 0 of dut having 20% of it, and waiting for it 70%" in verdict.text
+    assert "CPU 1 was 100% busy, vCPU 0 of dut running 20% and waiting for it 70%" in verdict.text
     assert "beside hypervisor 10% and 70% of work that is not of this trial" in verdict.text
 
 
@@ -92,6 +96,47 @@ def test_a_guest_that_did_not_wait_for_its_cpu_does_not_blame_it() -> None:
     result, balance = lossy()
     cpus = [CpuUse(1, 1.0, 0.0, 0.0)]
     assert judge(result, 0.0001, [balance], cpus, threads(vcpu=0.2)).limit is Limit.HOP
+
+
+def test_a_guest_that_passed_nothing_on_is_starved_only_if_it_hardly_ran_at_all() -> None:
+    """One that is set up wrongly passes nothing on either, and may wait for a CPU as everything on a busy host does."""
+    result, balance = lossy()
+    none = replace(result, forwarded_frames=0)
+    balance = replace(balance, drops=(Drop("dut.eth0", "ring full", 1000),))
+    sender = Thread("generator", "generator", "tester.p0", 1, 0.97)
+    cpus = [CpuUse(0, 0.1, 0.0, 0.0), CpuUse(1, 1.0, 0.0, 0.0)]
+
+    def said(wait_ratio: float) -> tuple[Limit, str]:
+        own = [replace(one, wait_ratio=wait_ratio) for one in threads(vcpu=0.03)]
+        verdict = judge(none, 0.0001, [balance], cpus, [*own, sender])
+        return verdict.limit, verdict.text
+
+    assert said(0.6)[0] is Limit.HOP
+    limit, text = said(0.97)
+    assert limit is Limit.CPU
+    assert "vCPU 0 of dut running 3% and waiting for it 97% of the time, beside generator 97%" in text
+
+
+def test_a_thread_that_moved_blames_no_cpu_but_all_of_them_where_all_are_busy() -> None:
+    """Where a thread was last is no evidence of where it waited."""
+    result, balance = lossy()
+    moved = [replace(one, cpu=None, wait_ratio=0.5) for one in threads(vcpu=0.4)]
+    busy, idle = CpuUse(0, 1.0, 0.0, 0.0), CpuUse(1, 0.5, 0.0, 0.0)
+    assert judge(result, 0.0001, [balance], [busy, idle], moved).limit is Limit.HOP
+    verdict = judge(result, 0.0001, [balance], [busy, replace(idle, busy_ratio=0.96)], moved)
+    assert verdict.limit is Limit.CPU
+    none = replace(result, forwarded_frames=0)
+    all_lost = replace(balance, drops=(Drop("dut.eth0", "ring full", 1000),))
+    starved = [replace(one, wait_ratio=0.96) for one in moved]
+    assert judge(none, 0.0001, [all_lost], [busy, busy], starved).limit is Limit.HOP
+    assert "all CPUs were 96% busy or more, vCPU 0 of dut running 40% and waiting for one 50%" in verdict.text
+
+
+def test_a_saturated_thread_that_moved_is_told_to_have_been_on_several_cpus() -> None:
+    """The core is told only where it is known."""
+    result, balance = lossy()
+    moved = [replace(one, cpu=None) for one in threads(vhost=1.0)]
+    assert "on several CPUs" in judge(result, 0.0001, [balance], [], moved).text
 
 
 def test_what_is_lost_inside_a_guest_is_not_told_of_the_cpu_that_others_took() -> None:
@@ -110,3 +155,69 @@ def test_loss_at_a_guest_of_which_nothing_ran_says_so() -> None:
     verdict = judge(result, 0.0001, [balance], [], threads())
     assert (verdict.limit, verdict.place) == (Limit.HOP, "dut.eth0")
     assert "no thread of dut ran" in verdict.text
+
+
+def switch_threads(busy_ratio: float, worker: str = "rte-worker-1") -> tuple[Thread, ...]:
+    """Return the threads of a guest of which one card is carried by a switch, whose worker ran so much of a second."""
+
+    def read(ratios: dict[str, float]) -> Reading:
+        rows = tuple(
+            ThreadTimes(
+                process="switch:dut.eth0", pid=60, tid=60 + number, name=name,
+                run_ns=round(ratio * SECOND_NS), last_cpu=3,
+            )
+            for number, (name, ratio) in enumerate(ratios.items())
+        )  # fmt: skip
+        return Reading((Observation(sampler="threads", begin_ns=0, end_ns=1, threads=rows),))
+
+    after = {"dpdk-testpmd": 0.0, worker: busy_ratio, "vhost-events": 0.02}
+    places = {"dut": GuestPlace("", "guest:dut", {"switch:dut.eth0": "eth0"})}
+    return guest_threads(places, {"": read(dict.fromkeys(after, 0.0))}, {"": read(after)}, SECOND_NS)
+
+
+@pytest.mark.parametrize("worker", ["lcore-worker-1", "rte-worker-1", "dpdk-worker1"])
+def test_the_thread_of_a_switch_is_told_to_poll_at_its_card(worker: str) -> None:
+    """Its name is DPDK's, which has changed; the switch's other threads only take messages."""
+    found = {one.name: (round(one.busy_ratio, 2), one.polls) for one in switch_threads(1.0, worker)}
+    assert found == {"switch eth0": (1.0, "dut.eth0")}
+
+
+def test_a_thread_that_polls_is_not_called_saturated_because_it_is_busy() -> None:
+    """What it took and the guest's ring had no room for, or another card lost, is not told of it."""
+    result, balance = lossy()
+    own = [*threads(vcpu=0.6), *switch_threads(1.0)]
+    for place, reason in (("dut.eth0", "lost between a.p0 and dut.eth0"), ("dut.eth1", "ring full")):
+        lost = replace(balance, drops=(Drop(place, reason, 100),))
+        verdict = judge(result, 0.0001, [lost], [], own)
+        assert (verdict.limit, verdict.place) == (Limit.HOP, place)
+    busy = judge(result, 0.0001, [balance], [], [*threads(vcpu=1.0), *switch_threads(0.5)])
+    assert "thread vCPU 0 of dut ran 100%" in busy.text
+
+
+def test_a_thread_that_polls_did_not_keep_up_where_frames_were_left_in_the_queue_that_it_reads() -> None:
+    """It had its CPU all the time, and nobody else reads there."""
+    result, balance = lossy()
+    verdict = judge(result, 0.0001, [balance], [], [*threads(vcpu=0.6), *switch_threads(1.0)])
+    assert (verdict.limit, verdict.place) == (Limit.THREAD, "dut.eth0")
+    assert (
+        "switch eth0 of dut, which looks for frames all the time and left these unread, ran 100%"
+        in verdict.text
+    )
+
+
+def test_a_kernels_soft_interrupt_threads_are_told_of_where_they_ran() -> None:
+    """ksoftirqd with its CPU; one that slept, and a server's thread, are left out."""
+    names = {"ksoftirqd/0": (None, 20, 0), "ksoftirqd/1": (None, 21, 1), "iperf3": ("server", 22, 0)}
+
+    def seen(run_ns: dict[str, int]) -> Reading:
+        rows = [
+            ThreadTimes(
+                process=process, pid=tid, tid=tid, name=name, run_ns=run_ns.get(name, 0), last_cpu=cpu
+            )
+            for name, (process, tid, cpu) in names.items()
+        ]
+        return Reading((Observation(sampler="threads", begin_ns=0, end_ns=1, threads=tuple(rows)),))
+
+    after = {"ksoftirqd/1": SECOND_NS // 2, "iperf3": SECOND_NS}
+    (found,) = kernel_threads(seen({}), seen(after), SECOND_NS)
+    assert (found.name, found.cpu, found.busy_ratio) == ("ksoftirqd/1", 1, 0.5)

@@ -22,11 +22,13 @@ from iolab.agent.traffic import (
 )
 from iolab.lab.placement import ways
 from iolab.lab.topology import make_topology
-from iolab.trial.balance import Balance, Drop, Port, Snapshot, balances, due_frames
+from iolab.trial.balance import Balance, Drop, Port, Snapshot, balances
 from iolab.trial.histograms import last_of, merged, quantile, summary
+from iolab.trial.limits import CpuUse, Limit, Thread
 from iolab.trial.search.types import LoadResult
 from iolab.trial.site import Calibration, Ceilings
-from iolab.trial.verdict import CpuUse, Limit, Thread, judge, perturbations
+from iolab.trial.stalls import calm_frames, due_frames, perturbations
+from iolab.trial.verdict import judge
 
 NOTHING = Histogram(count=0, sum=0, min=None, max=None, above=0, buckets=())
 (WAY,) = ways(lab(), make_topology(lab()), measure())
@@ -100,6 +102,29 @@ def test_what_the_sender_was_refused_was_lost_in_the_devices_ring() -> None:
     )
     assert (found.offered_frames, found.forwarded_frames, found.unexplained_frames) == (1000, 900, 0)
     assert found.drops == (Drop("dut.eth0", "ring full", 100),)
+
+
+def test_loss_in_the_calm_part_of_a_trial_is_no_stalls() -> None:
+    """10 ms per slice; a stall of 5 ms in the second takes that and two more from the calm part."""
+    received = [10] * 100
+    received[1], received[50] = 2, 9  # eight lost in the stall, one long after
+    sent = replace(
+        SENT,
+        stalls=(replace(stall(5_000_000), begin_ns=12_000_000, end_ns=17_000_000),),
+        slices_frames=(10,) * 100,
+    )
+    ran = TrafficRan(
+        begin_ns=0,
+        end_ns=1,
+        senders=(sent,),
+        receivers=(replace(RECEIVED, received_frames=991, slices_frames=tuple(received)),),
+    )
+    assert calm_frames(ran, 10**9) == (970, 1)
+    no_room = replace(sent, stalls=(replace(sent.stalls[0], cause="no_room"),))
+    assert calm_frames(replace(ran, senders=(no_room,)), 10**9) == (1000, 9), "the device's own doing"
+    assert calm_frames(replace(ran, senders=(SENT,), receivers=(RECEIVED,)), 10**9) == (0, 0), (
+        "an older agent"
+    )
 
 
 def test_what_a_guest_never_got_is_named_where_it_stayed() -> None:

@@ -40,7 +40,7 @@ def page(run: StoredRun, analysis: Analysis, experiment: Experiment, version: st
         "version": version,
         "mark": tables.MARK,
         "title": run.plan.title,
-        "state": sentences.state(run, trials, words),
+        "states": sentences.states(run, trials, named),
         "banners": sentences.banners(run, trials, named),
         "style": Markup(_asset("style.css")),
         "library": Markup(library),

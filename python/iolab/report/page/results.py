@@ -173,6 +173,7 @@ def _aligned(table: tables.ResultTable, words: Words) -> tuple[Mapping[str, obje
             "marked": row.marked,
             "marked_text": words.table.marked.format(count=row.marked),
             "ci": row.ci,
+            "side": [column[index] for _, column in table.side],
             "n": row.n,
             "change": row.change,
             **{name: column[index] for name, column in columns.items()},

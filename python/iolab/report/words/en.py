@@ -182,7 +182,7 @@ EN = Words(
         none="No warnings; no failed or invalid trials.",
         left_out="Further rows, not listed here: {count}.",
         advice_after="{text} Advice: {advice}",
-        terminal_trial="{status}: {measure}, {cell}, trials: {count}: {reason}",
+        terminal_trial="{status}: {where}, trials: {count}: {reason}",
     ),
     page=PageWords(
         summary="Summary",
@@ -259,6 +259,11 @@ EN = Words(
         ),
         "loss_ratio": MetricWords(
             "loss", "Datagrams or frames that were sent and did not arrive, as a share of those sent."
+        ),
+        "unread_ratio": MetricWords(
+            "lost unread",
+            "Datagrams that reached the receiver's interface and that no program read, as a share of those sent:"
+            " the part of the loss that was at the receiver and not on the way.",
         ),
         "jitter_ns": MetricWords(
             "jitter", "Smoothed variation of the datagrams' transit time (RFC 3550, 6.4.1)."

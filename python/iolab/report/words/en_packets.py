@@ -10,6 +10,7 @@ PACKETS = PacketWords(
         " one resource. The trial behind min and max may be another one each way."
     ),
     ratio_of="{figure}, both / one",
+    bits="{measure}: forwarded rate in bits of frames with their checksum",
     bounds="{measure}: strict and robust rate, bounds, and what the search cost (means over trials)",
     short_bounds="{measure}: strict rate and bounds (means over trials)",
     latency="{measure}: one-way latency at shares of the found rate (means over trials)",

@@ -13,6 +13,8 @@ class PacketWords:
     ratios_note: str
     ratio_of: str
     """{figure}: head of a ratio, with the table's word for mean, min or max."""
+    bits: str
+    """{measure}: caption of mean, min and max of the rate in bits."""
     bounds: str
     """{measure}"""
     short_bounds: str

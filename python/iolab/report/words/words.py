@@ -213,7 +213,7 @@ class TroubleWords:
     advice_after: str
     """{text} {advice}"""
     terminal_trial: str
-    """{status} {measure} {cell} {count} {reason}"""
+    """{status} {where} {count} {reason}"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

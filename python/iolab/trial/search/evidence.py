@@ -80,16 +80,17 @@ def explained_frames(result: LoadResult) -> float:
 def cleared(result: LoadResult, seen: Sequence[LoadResult], goal: Goal) -> LoadResult:
     """Return a disturbed result without what the host explains of its unsent and lost frames.
 
-    The stall log alone would clear any device on a host that is held up often enough: it must have forwarded this load
-    in another trial seen so far, be it one of overload, and the generator must have sent it in one.
+    The stall log alone would clear any device on a host that is held up often enough: half of the trial must have been
+    calm and in it no more lost than the goal allows, and the generator must have sent this load in a trial seen so far.
     """
     held_frames = explained_frames(result) / 2
     load = (1 - goal.unsent_ratio) * result.intended_fps
     spare_frames = goal.unsent_ratio * result.intended_frames
     if result.unsent_frames <= held_frames + spare_frames and max(each.offered_fps for each in seen) >= load:
         result = replace(result, intended_frames=result.offered_frames)
-    able = max(each.forwarded_fps for each in seen) >= (1 - goal.loss_ratio) * result.offered_fps
-    if result.lost_frames <= 2 * held_frames and able:
+    calm = 2 * result.calm_frames >= result.offered_frames
+    steady = calm and result.calm_lost_frames <= goal.loss_ratio * result.calm_frames
+    if steady and result.lost_frames <= 2 * held_frames:
         result = replace(result, forwarded_frames=result.offered_frames)
     return result
 

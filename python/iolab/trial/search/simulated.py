@@ -8,6 +8,9 @@ from random import Random
 
 from .types import NS_PER_S, LoadResult, LoadTrial
 
+SLICE_RATIO = 0.01
+"""A trial is looked at in parts so long: a stall takes two of them beside its own time from the calm part."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
@@ -77,12 +80,15 @@ class Bench:
         offered = round(offered * sent_s / seconds)
         passed = min(offered, self.served(offered, capacity, sent_s))
         stalls = self.draw_count((1 - device.sender_stalls_ratio) * device.stalls_per_s * seconds)
-        if stalls:
-            # While the device stands still frames come in at the offered rate and overflow the queue.
-            at_once = offered / sent_s * device.stall_ns / NS_PER_S
-            passed = max(0, passed - stalls * max(0, round(at_once) - device.queue_frames))
+        # While the device stands still frames come in at the offered rate and overflow the queue.
+        at_once = max(0, round(offered / sent_s * device.stall_ns / NS_PER_S) - device.queue_frames)
+        in_stalls = min(passed, stalls * at_once)
+        passed -= in_stalls
         passed -= self.draw_count(passed * self.early_loss(offered / sent_s, capacity))
-        noticed = sum(self.chance.random() < device.detected_ratio for _ in range(stalls + of_sender))
+        seen = [self.chance.random() < device.detected_ratio for _ in range(stalls + of_sender)]
+        noticed, unnoticed = sum(seen), stalls - sum(seen[:stalls])
+        calm_ratio = max(0.0, 1 - noticed * (2 * device.stall_ns / trial.duration_ns + 2 * SLICE_RATIO))
+        spread = offered - max(0, passed) - in_stalls
         self.age_ns += trial.duration_ns + device.overhead_ns
         return LoadResult(
             intended_fps=trial.intended_fps,
@@ -93,6 +99,10 @@ class Bench:
             perturbations=(f"{noticed} stalls of {device.stall_ns} ns",) if noticed else (),
             overhead_ns=device.overhead_ns,
             held_ns=noticed * device.stall_ns,
+            calm_frames=round(calm_ratio * offered),
+            calm_lost_frames=min(
+                round(calm_ratio * spread) + unnoticed * at_once, round(calm_ratio * offered)
+            ),
         )
 
     def served(self, offered: int, capacity_fps: float, seconds: float) -> int:
@@ -105,7 +115,7 @@ class Bench:
         """Return the loss ratio that has nothing to do with the queue."""
         early = 0.0
         if self.device.onset_ratio:
-            below = 1 - load_fps / capacity_fps
+            below = max(0.0, 1 - load_fps / capacity_fps)
             early = min(0.01, 0.01 * 10 ** (-below / self.device.onset_ratio))
         return self.device.loss_ratio + early
 

@@ -43,6 +43,10 @@ class LoadResult:
     """Time that the trial took beyond its duration [ns]."""
     held_ns: int = 0
     """For how long the stall log shows threads of the instrument held up, added up, short stalls included [ns]."""
+    calm_frames: int = 0
+    """Frames offered while none of them was held up, nor had just been; 0 also where that is not known."""
+    calm_lost_frames: int = 0
+    """Of these, lost."""
 
     @property
     def perturbed(self) -> bool:

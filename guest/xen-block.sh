@@ -1,1 +1,0 @@
-../python/iolab/image/xen-block.sh

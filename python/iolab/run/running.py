@@ -1,0 +1,122 @@
+"""A virtual machine that was started: what its console says, how it is, where its threads run. It is not ended here."""
+
+import json
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from iolab.agent.client import Agent, Refused
+from iolab.agent.relayed import RelayedTransport
+from iolab.errors import LabError
+from iolab.lab.guest import Guest
+from iolab.lab.resources import PinGuest
+from iolab.run.domains import domain_state, pin_domain
+from iolab.run.hypervisor import Launch
+from iolab.run.monitor import MonitorError, MonitorReading, inquire
+from iolab.run.threads import affinities, pin_commands, threads_of
+from iolab.trial.result import CommandRecord, GuestUse
+
+WORDS_LINES = 12
+"""Of a console, in messages."""
+PANIC = "Kernel panic"
+PANIC_GRACE_S = 0.5
+
+
+@dataclass(slots=True)
+class RunningGuest:
+    """A guest that was started."""
+
+    guest: Guest
+    """As wanted."""
+    parent: str
+    """The kernel that it runs on."""
+    launch: Launch
+    """How it was started."""
+    pid: int
+    """Of the hypervisor, on the parent."""
+    switches: Mapping[str, int] = field(default_factory=dict)
+    """Process id of the switch of each card that has one, by the card's name."""
+    use: GuestUse | None = None
+    """Known when its agent has answered."""
+    console: RelayedTransport | None = None
+    """Its serial line."""
+    channel: RelayedTransport | None = None
+    """To its agent."""
+    panic: str = ""
+    """What its kernel said when it gave up."""
+
+    @property
+    def process(self) -> str:
+        """Return the id of the hypervisor's process."""
+        return process_id(self.guest.name)
+
+    def words(self) -> str:
+        """Return the console's last lines; those of a panic begin with it."""
+        lines = [] if self.console is None else [line for line in list(self.console.noise) if line.strip()]
+        panic = next((number for number, line in enumerate(lines) if PANIC in line), None)
+        shown = lines[-WORDS_LINES:] if panic is None else lines[panic : panic + WORDS_LINES]
+        return "\n".join(["its console's last lines:", *shown]) if shown else ""
+
+    def watch(self, line: str) -> None:
+        """Look at a line of the console: a panic is told at once, not when somebody waits in vain."""
+        if PANIC in line:
+            self.panic = line.strip()
+            # What follows on the console says why; the hypervisor ends a panicked guest in a moment.
+            threading.Timer(PANIC_GRACE_S, self._end_channel).start()
+
+    def _end_channel(self) -> None:
+        if self.channel is not None:
+            self.channel.end(self.panic)
+
+
+def process_id(guest: str) -> str:
+    """Return the id under which a guest's hypervisor is supervised."""
+    return f"guest:{guest}"
+
+
+def read_state(agent: Agent, running: RunningGuest) -> str | None:
+    """Return how a guest is and where its threads may run, as lab.shown.GuestThreads reads it."""
+    if running.guest.engine == "xen":
+        return domain_state(agent, running.guest.name)
+    try:
+        reading = _inquire(agent, running)
+    except (MonitorError, Refused):
+        return json.dumps({"status": "not answering"})
+    threads = threads_of(agent, running.pid, running.switches.values())
+    gone = [card for card, pid in running.switches.items() if pid not in threads]
+    status = f"{reading.status}, the switch of {', '.join(gone)} ended" if gone else reading.status
+    found = affinities(agent, reading.vcpus, threads)
+    return json.dumps({"status": status, "vcpus": found.vcpus, "carriers": found.carriers})
+
+
+def pin_threads(agent: Agent, running: RunningGuest, action: PinGuest) -> CommandRecord:
+    """Put a guest's threads on CPUs of its parent.
+
+    Raises:
+        LabError: it cannot be done.
+    """
+    if running.guest.engine == "xen":
+        commands = pin_domain(action, running.guest)
+    else:
+        try:
+            reading = _inquire(agent, running)
+        except (MonitorError, Refused) as error:
+            raise LabError(f"pinning guest {action.guest}: {error}") from error
+        threads = threads_of(agent, running.pid, running.switches.values())
+        commands = pin_commands(action, reading.vcpus, threads)
+    results = agent.run_all([(argv, None) for argv in commands])
+    for argv, result in zip(commands, results, strict=True):
+        if not result.succeeded and "No such process" not in result.stderr:
+            raise LabError(f"pinning guest {action.guest} with `{' '.join(argv)}`: {result.stderr.strip()}")
+    return CommandRecord(
+        machine=action.guest,
+        netns=None,
+        argv=commands[0] if commands else ("true",),
+        undo=None,
+        exit_status=0,
+        duration_ns=sum(result.end_ns - result.begin_ns for result in results),
+    )
+
+
+def _inquire(agent: Agent, running: RunningGuest) -> MonitorReading:
+    return inquire(agent, f"{running.guest.name}:monitor", running.launch.monitor)

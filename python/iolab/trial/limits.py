@@ -1,0 +1,81 @@
+"""What a verdict is made of: what can limit a trial, and what CPUs and threads did meanwhile. Types only."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+BUSY_RATIO = 0.95
+"""A thread, or a CPU, that ran so much of the time had no time left: 5 % are sleeps too short to be used."""
+GUEST = "guest"
+"""Role of a virtual machine's threads; their place is the machine."""
+KERNEL = "kernel"
+"""Role of threads that work for whoever comes; they have no place."""
+
+
+class Limit(StrEnum):
+    """What limited a trial."""
+
+    NONE = "none"
+    """Nothing was lost beyond the goal."""
+    HOST = "host"
+    """The host was disturbed."""
+    GENERATOR = "generator"
+    """The sender could not send more."""
+    RECEIVER = "receiver"
+    """The receiving port itself lost the frames."""
+    THREAD = "thread"
+    """A thread of the system under test had no time left."""
+    CPU = "cpu"
+    """The CPU of a thread of the system under test had no time left; others used it too."""
+    HOP = "hop"
+    """Most frames were lost at one place."""
+    UNEXPLAINED = "unexplained"
+    """Frames were lost, and no figure says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What limited a trial, and what shows it."""
+
+    limit: Limit
+    """What."""
+    text: str
+    """In words, with figures."""
+    place: str = ""
+    """Where: machine.port, cpuN or the like; empty: nowhere in particular."""
+    figures: dict[str, float] = field(default_factory=dict)
+    """By name, with the unit in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CpuUse:
+    """One CPU during a trial."""
+
+    cpu: int
+    """Its number."""
+    busy_ratio: float
+    """Time that it was not idle, of all."""
+    softirq_ratio: float
+    """Time in soft interrupts."""
+    steal_ratio: float
+    """Time that the hypervisor took."""
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """One thread during a trial."""
+
+    name: str
+    """As the kernel calls it; of ours: generator, receiver."""
+    role: str
+    """device, guest, kernel, generator, receiver or arrivals (taking frames in for the receiver)."""
+    place: str
+    """The port it works for; of a guest's threads the machine."""
+    cpu: int | None
+    """The CPU it is kept on, or was on before and after the trial; None: on several."""
+    busy_ratio: float
+    """Time that it ran, of one CPU."""
+    wait_ratio: float = 0.0
+    """Time that it was ready, and had no CPU; told of guests' threads only."""
+    polls: str = ""
+    """The guest's card (machine.port) at which it looks for frames all the time, so that it is always busy; empty: it
+    sleeps where there are none."""

@@ -1,0 +1,91 @@
+"""Every counter on the ways of a load trial, read at one time: of all kernels, devices, and guests' threads.
+
+What the counts mean is told elsewhere: balance (frames), use and guest_use (CPU time).
+"""
+
+from collections.abc import Sequence
+
+from iolab.agent.messages import Reading, decode
+from iolab.agent.traffic import DeviceCounts, TrafficRan
+from iolab.lab.packets import device_id
+from iolab.lab.placement import Way
+from iolab.lab.wires import wires
+from iolab.trial.balance import Port, Snapshot
+from iolab.trial.guest_use import guest_threads
+from iolab.trial.limits import Thread
+from iolab.trial.site import Site
+from iolab.trial.use import kernel_threads
+
+SAMPLERS = ("cpu", "softnet", "interfaces", "qdiscs", "drops", "threads")
+PATIENCE_S = 10.0
+
+
+class Counters:
+    """What is counted on the ways of one site."""
+
+    def __init__(self, site: Site, directions: Sequence[Way]) -> None:
+        self.wires, self.places = _places(site, directions)
+        self._site = site
+        self._own = directions[0].source.kernel
+        arrivals = dict.fromkeys(ref for way in directions for ref in way.arrivals)
+        machines = site.lab.machines
+        self._devices = [ref for ref in arrivals if machines[ref.partition(".")[0]].forward == "xdp"]
+
+    def read(self) -> Snapshot:
+        """Read every counter."""
+        agent = self._site.agent
+        netns = list(dict.fromkeys(port.netns for port in self.places.values() if port.kernel == self._own))
+        devices = {ref: agent.begin("device.read", {"id": device_id(ref)}) for ref in self._devices}
+        reading = agent.read_samples(netns, SAMPLERS)
+        elsewhere = self._elsewhere()
+        counts = {
+            ref: decode(DeviceCounts, pending.result(PATIENCE_S), "device.read result")
+            for ref, pending in devices.items()
+        }
+        return Snapshot(reading, counts, elsewhere)
+
+    def other_threads(self, ran: TrafficRan, before: Snapshot, after: Snapshot) -> tuple[Thread, ...]:
+        """Return what the threads of guests and those of the kernels they run on did."""
+        own = self._own
+        earlier = {**before.elsewhere, own: before.reading}
+        later = {**after.elsewhere, own: after.reading}
+        span_ns = max(sender.end_ns - sender.begin_ns for sender in ran.senders)
+        found = guest_threads(self._site.guests, earlier, later, span_ns)
+        for kernel in {own, *(place.parent for place in self._site.guests.values())}:
+            if kernel in earlier and kernel in later:
+                found += kernel_threads(earlier[kernel], later[kernel], span_ns, f"{kernel} ".lstrip())
+        return found
+
+    def _elsewhere(self) -> dict[str, Reading]:
+        """Read the counters of the other kernels on the way, and of those on which its guests run."""
+        netns: dict[str, list[str | None]] = {place.parent: [] for place in self._site.guests.values()}
+        for port in self.places.values():
+            own = netns.setdefault(port.kernel, [])
+            if port.netns not in own:
+                own.append(port.netns)
+        return {
+            kernel: self._site.agents[kernel].read_samples(places, SAMPLERS)
+            for kernel, places in netns.items()
+            if kernel in self._site.agents and self._site.agents[kernel] is not self._site.agent
+        }
+
+
+def _places(site: Site, directions: Sequence[Way]) -> tuple[tuple[Way, ...], dict[str, Port]]:
+    """Return the ways with every wire on them, and where each interface on them is found, in the order of the ways."""
+    ports = {port.ref: port for port in site.topology.ports()}
+    found = [wires(site.lab, site.topology, way) for way in directions]
+    members = {ref: side for _, sides in found for ref, side in sides.items()}
+    places: dict[str, Port] = {}
+    for ref in (ref for way, _ in found for hop in way.hops for ref in hop):
+        if ref in members:
+            side = members[ref]
+            places[ref] = Port(ref, side.netns, side.interface, side.kernel)
+        else:
+            places[ref] = Port(ref, ports[ref].netns, ports[ref].name, ports[ref].kernel)
+    return tuple(way for way, _ in found), places
+
+
+def span_ns(before: Reading, after: Reading) -> int:
+    """Return the time from the first counter before to the last counter after a trial [ns]."""
+    begin = min(seen.begin_ns for seen in before.observations)
+    return max(seen.end_ns for seen in after.observations) - begin

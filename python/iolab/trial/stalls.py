@@ -1,0 +1,98 @@
+"""What stalls of the host explain: disturbed trials, frames that could not be sent, and the part that was calm. Pure.
+
+A stall explains what was lost in it and shortly after. What is lost in the calm part is the device's own loss, however
+often the host stalls.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from iolab.agent.traffic import ReceiverReport, SenderReport, Stall, TrafficRan
+from iolab.trial.balance import offered_frames
+
+STALL_NS = 1_000_000
+"""A thread that is so late was not run by the host: a hundred times what a calm one is late [ns]."""
+STEAL_NS = 10_000_000
+"""One tick of the kernel's clock: the least steal that /proc/stat shows [ns]."""
+EXCUSED_RATIO = 0.2
+"""Part of a schedule that stalls of the host may take without its rate being another."""
+
+
+def perturbations(
+    senders: Sequence[SenderReport], receivers: Sequence[ReceiverReport], steal_ns: int
+) -> tuple[str, ...]:
+    """Return what disturbed the host during a trial, a sentence each; nothing: it was calm."""
+    found: list[str] = []
+    for what, reports in (("sender", senders), ("receiver", receivers)):
+        for report in reports:
+            long = [stall for stall in report.stalls if _disturbed(stall)]
+            if long:
+                worst = max(long, key=lambda stall: stall.late_ns)
+                found.append(
+                    f"the {what} at {report.port} was held up {len(long)} times by 1 ms or more, "
+                    f"the longest by {worst.late_ns / 1e6:.1f} ms"
+                )
+    if steal_ns >= STEAL_NS:
+        found.append(f"the hypervisor took {steal_ns / 1e6:.0f} ms of CPU time")
+    return tuple(found)
+
+
+def held_up_ns(senders: Sequence[SenderReport], receivers: Sequence[ReceiverReport], steal_ns: int) -> int:
+    """Return for how long the host kept threads of the instrument from running [ns]: stalls and stolen time."""
+    logs = [report.stalls for report in senders] + [report.stalls for report in receivers]
+    return steal_ns + sum(stall.late_ns for log in logs for stall in log if _disturbed(stall))
+
+
+def logged_ns(ran: TrafficRan, steal_ns: int) -> int:
+    """Return for how long threads of the instrument were held up, by every stall that was logged, however short [ns].
+
+    A device with a short queue loses frames in a stall of 100 us on its CPU, which nobody would call a disturbance.
+    """
+    logs = [*(one.stalls for one in ran.senders), *(one.stalls for one in ran.receivers)]
+    return steal_ns + sum(stall.late_ns for log in logs for stall in log if stall.cause == "not_asked")
+
+
+def due_frames(sender: SenderReport) -> int:
+    """Return the frames of the schedule that the sender could have sent: without those due while the host held it up.
+
+    A schedule that was shifted by a logged stall is that much shorter, and its rate is as intended otherwise. Only a
+    part of it is excused so: frames with long gaps are no load of that rate, whatever the device forwards of them.
+    """
+    held_ns = sum(stall.slipped_ns for stall in sender.stalls if stall.cause == "not_asked")
+    span_ns = max(1, sender.end_ns - sender.begin_ns)
+    held = round(sender.intended_frames * min(EXCUSED_RATIO, held_ns / span_ns))
+    return max(offered_frames(sender), sender.intended_frames - held)
+
+
+def calm_frames(ran: TrafficRan, duration_ns: int) -> tuple[int, int]:
+    """Return the frames of all directions sent in calm hundredths of the trial, and how many of them were lost.
+
+    Nothing is calm where the agent does not tell what was sent when.
+    """
+    held = list(_held(ran))
+    sent_frames = lost_frames = 0
+    for receiver in ran.receivers:
+        sender = ran.senders[receiver.of]
+        slices = list(zip(sender.slices_frames, receiver.slices_frames, strict=False))
+        width_ns = duration_ns / max(1, len(slices))
+        for number, (sent, received) in enumerate(slices):
+            begin_ns = sender.begin_ns + number * width_ns
+            # A queue that a stall filled is still being emptied in the next slice.
+            if any(
+                begin_ns < end_ns + width_ns and begin_ns + width_ns > start_ns for start_ns, end_ns in held
+            ):
+                continue
+            sent_frames += sent
+            lost_frames += sent - received
+    return sent_frames, max(0, lost_frames)
+
+
+def _held(ran: TrafficRan) -> Iterator[tuple[int, int]]:
+    """Yield when threads were held up, each time with the burst that follows, which is about as long."""
+    logs = [*(one.stalls for one in ran.senders), *(one.stalls for one in ran.receivers)]
+    for stall in (stall for log in logs for stall in log):
+        if stall.cause == "not_asked":
+            yield stall.begin_ns, stall.end_ns + stall.late_ns
+
+
+def _disturbed(stall: Stall) -> bool:
+    return stall.cause == "not_asked" and stall.late_ns >= STALL_NS

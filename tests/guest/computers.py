@@ -1,0 +1,89 @@
+"""Guests that stand for whole computers: with a kernel and a real sshd of their own, and no part of the lab under test.
+
+They are named pc6, pc7 and so on; eth0 leads to the namespace `ctl`, where ssh is started.
+"""
+
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from tests.guest.labs import ask_monitor
+from tests.netns.sshd import keygen
+
+from iolab.agent.client import Agent, AgentLost
+from iolab.experiment import Resolver, cells, parse
+from iolab.lab.compose import compose
+from iolab.run.guests import Guests
+from iolab.run.hypervisor import Hypervisors
+from iolab.run.standing import StandingLab
+
+SSHD = """
+mkdir -p /run/sshd && cd ~root && mkdir -p .ssh && chmod 700 . .ssh
+printf '%s' "$1" >.ssh/authorized_keys && printf '%s' "$2" >/run/sshd/key && chmod 600 /run/sshd/key
+for setting in 'HostKey /run/sshd/key' 'PermitRootLogin prohibit-password' 'UsePAM no' 'UseDNS no' \
+  'SetEnv IOLAB_STATE_DIR=/run/other'; do echo "$setting"; done >/run/sshd/config
+mkdir -p -m 700 /run/other
+ip link set lo up
+ip addr add 198.19.$3.2/24 dev eth0 2>/dev/null || true; ip link set eth0 up
+"""
+"""What a computer's own boot does; the guest's own agent has a state folder that is not the one of agents by ssh."""
+LISTEN = "exec /usr/sbin/sshd -f /run/sshd/config\n"
+
+
+class Computers:
+    """Computers, and the way to them."""
+
+    def __init__(
+        self, lab: str, hypervisors: Hypervisors, folder: Path, *, boot: str = "ip link set eth1 up\n"
+    ) -> None:
+        self._folder, self._boot, self._agents = folder, boot, hypervisors.agents
+        folder.mkdir()
+        experiment = parse(lab, "computers.yaml")
+        wanted = Resolver(experiment).setup(next(cells(experiment))).lab
+        self.lab = StandingLab(self._agents, lambda _: None, Guests(self._agents, hypervisors))
+        self.lab.change_to(compose(wanted))
+        self.numbers = [int(name[2:]) for name, machine in wanted.machines.items() if machine.kind == "vm"]
+        for name in ("key", "host_key"):
+            keygen(folder / name)
+        public = (folder / "host_key.pub").read_text()
+        (folder / "known_hosts").write_text("".join(f"198.19.{number}.2 {public}" for number in self.numbers))
+        (folder / "config").write_text(
+            f"IdentityFile {folder}/key\nUserKnownHostsFile {folder}/known_hosts\nGlobalKnownHostsFile none\n"
+            + "".join(
+                f"Host pc{number}\n HostName 198.19.{number}.2\n User root\n" for number in self.numbers
+            )
+        )
+        for number in self.numbers:
+            self.boot(number)
+
+    @property
+    def ssh(self) -> str:
+        """The ssh command that reaches them, for IOLAB_SSH."""
+        return f"nsenter --net=/run/netns/iolab-ctl ssh -F {self._folder}/config"
+
+    def boot(self, number: int) -> None:
+        """Do what a computer's boot does, as soon as its own agent answers."""
+        keys = [(self._folder / name).read_text() for name in ("key.pub", "host_key")]
+        script = SSHD + self._boot + LISTEN
+        done = self.agent(number).run(["sh", "-ec", script, "boot", *keys, str(number)], timeout_ms=60_000)
+        assert done.succeeded, done.stderr
+
+    def reset(self, number: int) -> None:
+        """Press the reset button; come back when the kernel runs anew."""
+        running = self.lab.guests.started(f"pc{number}")
+        assert running is not None
+        ask_monitor(Path(running.launch.monitor), "system_reset")
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            with suppress(AgentLost):
+                self.agent(number).call("agent.ping", {}, 1.0)
+                return
+        raise AssertionError("it did not boot again")
+
+    def agent(self, number: int) -> Agent:
+        """Return the computer's own agent, which is its init."""
+        return self._agents.of(f"pc{number}")
+
+    def inside(self, number: int, script: str) -> str:
+        """Return what a script prints there, run by its own agent."""
+        return self.agent(number).run(["sh", "-c", script], timeout_ms=180_000).stdout

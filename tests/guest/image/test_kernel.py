@@ -1,0 +1,150 @@
+"""What the image's kernel and tools do that a host may lack: each made in one guest, and its effect seen."""
+
+import json
+import re
+from collections.abc import Iterator
+
+import pytest
+from tests.guest.image.conftest import Guest
+
+WIRE = """
+ip netns add far
+ip link add near0 type veth peer name far0 netns far
+ip addr add 198.18.20.1/24 dev near0; ip link set near0 up
+ip -n far addr add 198.18.20.2/24 dev far0; ip -n far link set far0 up; ip -n far link set lo up
+"""
+VLAN = """
+ip link add link near0 name near0.10 type vlan id 10
+ip addr add 198.18.10.1/24 dev near0.10; ip link set near0.10 up
+ip -n far link add link far0 name far0.10 type vlan id 10
+ip -n far addr add 198.18.10.2/24 dev far0.10; ip -n far link set far0.10 up
+timeout 20 tcpdump -c 2 -l -e -n -i near0 vlan 10 and icmp 2>/dev/null >/tmp/seen &
+sleep 1
+ping -c 3 -i 0.2 -W 5 198.18.10.2
+wait; cat /tmp/seen
+ip link del near0.10; ip -n far link del far0.10
+"""
+NETEM = """
+tc qdisc replace dev near0 root netem delay 100ms
+ping -c 4 -i 0.3 198.18.20.2
+tc qdisc del dev near0 root
+"""
+STREAM = """
+ip netns exec far iperf3 --server --one-off --daemon; sleep 0.5
+iperf3 --client 198.18.20.2 --time 2 --json
+"""
+PKTGEN = """
+modprobe pktgen; cd /proc/net/pktgen
+echo rem_device_all >kpktgend_0; echo add_device near0 >kpktgend_0
+mac=$(ip netns exec far cat /sys/class/net/far0/address)
+for word in 'count 20000' 'pkt_size 60' 'delay 0' 'dst 198.18.20.2' "dst_mac $mac"; do echo "$word" >near0; done
+timeout 30 sh -c 'echo start >pgctrl'
+cat near0; echo rem_device_all >kpktgend_0
+"""
+TARGET = """
+modprobe -a sd_mod iscsi_tcp target_core_mod iscsi_target_mod target_core_file
+mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config
+cd /sys/kernel/config/target; name=iqn.2024-01.lab.t:d0; portal=198.18.20.2
+truncate -s 16M /tmp/disk
+mkdir -p core/fileio_0/d0; echo fd_dev_name=/tmp/disk,fd_dev_size=16777216 >core/fileio_0/d0/control
+echo 1 >core/fileio_0/d0/enable
+group=iscsi/$name/tpgt_1; mkdir -p iscsi/$name $group/lun/lun_0
+nsenter --net=/run/netns/far mkdir -p $group/np/$portal:3260  # LIO listens where this is made
+ln -s $PWD/core/fileio_0/d0 $group/lun/lun_0/x
+for attribute in authentication=0 generate_node_acls=1 demo_mode_write_protect=0; do
+    echo ${attribute#*=} >$group/attrib/${attribute%=*}
+done
+echo 1 >$group/enable
+"""
+INITIATOR = """
+mkdir -p /run/lock/iscsi; test -s /etc/iscsi/initiatorname.iscsi ||
+    echo InitiatorName=iqn.2024-01.lab.i:guest >/etc/iscsi/initiatorname.iscsi
+iscsid
+iscsiadm -m discovery -t sendtargets -p 198.18.20.2
+iscsiadm -m node -T iqn.2024-01.lab.t:d0 -p 198.18.20.2 --login
+disk() { ls /sys/class/iscsi_session/*/device/target*/*/block 2>/dev/null; }
+for _ in $(seq 50); do disk >/tmp/disks && break; sleep 0.1; done
+disk=$(cat /tmp/disks)
+test -b /dev/$disk
+dd if=/dev/urandom of=/tmp/written bs=1M count=8
+dd if=/tmp/written of=/dev/$disk bs=1M oflag=direct
+dd if=/dev/$disk bs=1M count=8 iflag=direct | md5sum; head -c 8M /tmp/disk | md5sum; md5sum </tmp/written
+iscsiadm -m node -T iqn.2024-01.lab.t:d0 -p 198.18.20.2 --logout
+kill $(pidof iscsid)
+"""
+VHOST = """
+modprobe vhost_net
+perl -e 'open(F, "+<", "/dev/vhost-net") or die $!; ioctl(F, 0xAF01, 0) or die $!;
+  system("ps -e -o comm"); print "vhost-$$"'
+"""
+"""VHOST_SET_OWNER makes the thread that moves a guest's frames; it has the number of the process that asked."""
+
+
+@pytest.fixture(scope="module")
+def wired(guest: Guest) -> Iterator[Guest]:
+    """The guest with a namespace in it, `far`, and a line to there."""
+    guest.shell(WIRE)
+    yield guest
+    guest.shell("ip netns del far")
+
+
+def received(guest: Guest) -> tuple[int, int]:
+    """Return how many frames and bytes have come to the far end."""
+    (shown,) = json.loads(guest.shell("ip -n far -j -s link show far0"))
+    return shown["stats64"]["rx"]["packets"], shown["stats64"]["rx"]["bytes"]
+
+
+def rate_bps(guest: Guest) -> float:
+    """Return what a TCP stream to the far end has."""
+    return float(json.loads(guest.shell(STREAM))["end"]["sum_received"]["bits_per_second"])
+
+
+def test_a_vlan_is_answered_and_its_frames_are_tagged(wired: Guest) -> None:
+    """Every request has its reply; tcpdump sees the tag of both."""
+    said = wired.shell(VLAN)
+    assert "3 received, 0% packet loss" in said
+    tagged = [line for line in said.splitlines() if "vlan 10," in line]
+    assert [word in line for word, line in zip(("request", "reply"), tagged, strict=True)] == [True, True]
+
+
+def test_netem_delays_every_packet(wired: Guest) -> None:
+    """100 ms more than the line, and not much more than that."""
+    said = wired.shell(NETEM)
+    least_ms = float(re.findall(r"min/avg/max/mdev = ([\d.]+)/", said)[0])
+    assert "4 received" in said
+    assert 100 <= least_ms < 150
+
+
+def test_fq_keeps_a_stream_to_its_highest_rate(wired: Guest) -> None:
+    """10 Mbit/s on the line, where there is many times more without."""
+    free_bps = rate_bps(wired)
+    wired.shell("tc qdisc replace dev near0 root fq maxrate 10mbit")
+    shaped_bps = rate_bps(wired)
+    wired.shell("tc qdisc del dev near0 root")
+    assert 4e6 < shaped_bps < 10.4e6 < free_bps / 2
+
+
+def test_what_pktgen_sends_is_counted_by_the_receiver(wired: Guest) -> None:
+    """20 000 frames; a few more are the kernel's own."""
+    before, _ = received(wired)
+    said = wired.shell(PKTGEN)
+    after, _ = received(wired)
+    assert "pkts-sofar: 20000" in said
+    assert 20_000 <= after - before < 20_020
+
+
+def test_a_disk_behind_lio_is_written_and_read_over_the_line(wired: Guest) -> None:
+    """open-iscsi logs in; what dd writes is in the target's file, comes back, and has crossed the line."""
+    wired.shell(TARGET)
+    _, before = received(wired)
+    sums = [line for line in wired.shell(INITIATOR).splitlines() if line.endswith(" -")]
+    _, after = received(wired)
+    assert len(sums) == 3
+    assert len(set(sums)) == 1
+    assert after - before > 8 << 20
+
+
+def test_vhost_net_makes_its_thread(wired: Guest) -> None:
+    """For whoever owns it, as a hypervisor does."""
+    *running, wanted = wired.shell(VHOST).split()
+    assert wanted in running

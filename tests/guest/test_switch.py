@@ -1,0 +1,88 @@
+"""Cards carried by a switch in user space, through memory that it shares with the guest: vhost-user, end to end."""
+
+import os
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+from tests.guest.labs import measured, run_in_background
+from tests.netns.runs import processes_with, trials, until, value
+
+pytestmark = pytest.mark.usefixtures("switch", "unchanged_host")
+
+PATIENCE_S = 240
+SWITCHED = """
+title: A card carried by a switch in user space
+lab:
+  machines:
+    near: {kind: netns}
+    far: {kind: netns}
+    dut: {kind: vm, accel: tcg, nic: vhost-user, forward: bridge}
+  links:
+    west: {ends: [near.p0, dut.eth0]}
+    east: {ends: [far.p1, dut.eth1]}
+measure:
+  stream: {kind: stream, protocol: tcp, from: near, to: far, duration: 4s}
+blocks: 2
+"""
+FRAMES = """
+title: Frames through a switch in user space
+lab:
+  machines:
+    tester: {kind: netns}
+    dut: {kind: vm, accel: tcg, nic: vhost-user, ring: {rx: 1024}, forward: bridge}
+  links:
+    west: {ends: [tester.p0, dut.eth0]}
+    east: {ends: [tester.p1, dut.eth1]}
+measure:
+  delay: {kind: latency, from: tester.p0, to: tester.p1, frame_size: 64, rate: 200pps, duration: 1s}
+"""
+
+
+@pytest.fixture
+def switch(newer_qemu: None) -> None:
+    """Skip where there is no switch in user space."""
+    if shutil.which("dpdk-testpmd") is None:
+        pytest.skip("needs dpdk-testpmd; scripts/packages.sh guest installs it (package dpdk-dev)")
+
+
+def test_a_switch_in_user_space_carries_frames_and_its_threads_are_told_of(tmp_path: Path) -> None:
+    """Whole frames arrive at both ends, and each card's switch is among the threads, said to be always busy."""
+    (trial,) = trials(measured(tmp_path, FRAMES))
+    assert trial["guests"]["dut"]["polling"] == ["eth0", "eth1"]
+    assert value(trial, "loss_ratio") < 0.05, "a busy host may cost frames: a switch waits for no guest"
+    for card in ("eth0", "eth1"):
+        assert value(trial, f"thread_cpu_ratio[dut switch {card}]") > 0.05, "it takes what CPU there is"
+    (polling,) = (one for one in trial["warnings"] if one["code"] == "polling")
+    assert "the switch of dut.eth0, dut.eth1 looks for frames all the time" in polling["text"]
+
+
+def test_a_switch_that_is_killed_costs_its_trial_and_is_begun_anew_for_the_next(tmp_path: Path) -> None:
+    """The guest runs on meanwhile, with a card that nothing carries: the trial says which.
+
+    The stream after it is received: its checksums are finished before a switch that finishes none.
+    """
+    file = tmp_path / "lab.yaml"
+    file.write_text(SWITCHED)
+    running = run_in_background(tmp_path, file)
+    _kill_in_mid_trial(tmp_path / "state", "dpdk-testpmd")
+    said = running.communicate(timeout=PATIENCE_S)[0]
+    assert running.returncode == 1, said
+    first, second = trials(tmp_path / said.splitlines()[-1])
+    assert (first["status"], second["status"]) == ("failed", "ok"), (first["reason"], second["reason"])
+    assert "the switch of eth" in str(first["reason"])
+    assert value(second, "received_bps") > 1e6
+
+
+def _kill_in_mid_trial(state: Path, program: str) -> None:
+    """Wait until the lab stands and a stream's client runs, then kill one process of that name."""
+    found: dict[int, str] = {}
+
+    def runs() -> bool:
+        found.clear()
+        found.update(processes_with(f"IOLAB_STATE_DIR={state}"))
+        return list(found.values()).count("iperf3") == 2
+
+    until(runs, 150, "no stream was begun")
+    os.kill(next(pid for pid, name in found.items() if name == program), signal.SIGKILL)

@@ -1,0 +1,143 @@
+"""Domains on a computer that runs Xen, reached by ssh: made there from our image, lost, and never left behind."""
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.guest.computers import Computers
+from tests.netns.conftest import IOLAB
+from tests.netns.runs import trials, wait_for_trials
+from tests.netns.sshd import SSHD, Network
+
+from iolab.agent.ssh_image import digest_of
+from iolab.image import Image
+from iolab.lab.guest import Guest
+from iolab.run.agents import Agents
+from iolab.run.hypervisor import Hypervisors, Launch
+
+Iolab = Callable[..., subprocess.CompletedProcess[str]]
+
+COMPUTER = """
+lab:
+  machines:
+    ctl: {kind: netns}
+    pc6: {kind: vm, accel: tcg, image: xen, cpus: 2, memory: 2G}
+  links:
+    ssh6: {ends: [ctl.c6, pc6.eth0], addresses: {ctl.c6: 198.19.6.1/24, pc6.eth0: 198.19.6.2/24}}
+measure:
+  tcp: {kind: stream, from: ctl, to: pc6}
+"""
+BOOT = "mount -o remount,noexec /run && /etc/init.d/xen start\n"
+"""As Debian has it: nothing may be run from below /run, and its own script starts Xen's services."""
+LAB = """
+lab:
+  machines:
+    pc6: {kind: host, ssh: pc6}
+    dom1: {kind: vm, engine: xen, on: pc6, image: xen, memory: 256M, pin: [2]}
+  links:
+    lan: {ends: [pc6.p0, dom1.eth0]}
+measure:
+  udp: {kind: stream, protocol: udp, rate: 5Mbit, from: pc6, to: dom1, duration: 6s}
+blocks: 3
+seed: 1
+"""
+MEASURING = "for i in $(seq 600); do pgrep -x -a iperf3 | grep -q -e --client && break; sleep 0.2; done; "
+"""Waits in Dom0 until it sends to the domain."""
+LEFT = (
+    "xl list | tail -n +2 | cut -d ' ' -f 1; losetup -a; grep /run/other /proc/mounts; "
+    "ls /run/other/f; ls /sys/class/net"
+)
+"""What a domain could leave there."""
+DOMAIN_BYTES = 256 << 20
+PATIENCE_S = 240
+"""Everything is emulated, and the host's CPUs may be shared."""
+
+
+class WithRoom(Hypervisors):
+    """Starts a Dom0 that leaves memory and a CPU for a domain that is not of its own lab."""
+
+    def prepare(self, guest: Guest, parent: str) -> Launch:
+        """See Hypervisors."""
+        return super().prepare(replace(guest, domains_bytes=DOMAIN_BYTES, domains_cpus=1), parent)
+
+
+@pytest.fixture
+def computers(
+    xen: Image, agents: Agents, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Computers]:
+    """A computer that runs Xen, with a kernel and a root file system of its own."""
+    made = Computers(COMPUTER, WithRoom(agents), tmp_path / "computers", boot=BOOT)
+    monkeypatch.setenv("IOLAB_SSH", made.ssh)
+    yield made
+    made.lab.take_down()
+
+
+def provide_image(image: Image, computers: Computers) -> None:
+    """Put the image where it would be copied to; that takes an emulated sshd two minutes, and is tested elsewhere."""
+    boot = "/lib/modules/boot"
+    there = {
+        image.vmlinux: f"{boot}/vmlinux",
+        image.initrd: f"{boot}/initrd",
+        image.root: "/dev/vda",
+        image.modules: "/dev/vdb",
+    }
+    copies = (f"cp {own} image-{digest_of(path)}" for path, own in there.items())
+    computers.inside(6, f"mkdir -p ~root/.cache/iolab && cd ~root/.cache/iolab && {' && '.join(copies)}")
+
+
+@pytest.mark.timeout(600)
+def test_a_domain_on_a_xen_host_is_made_anew_when_it_was_lost_and_never_left_behind(
+    xen: Image, computers: Computers, tmp_path: Path
+) -> None:
+    """Destroyed by hand, it costs its trial, which says so; the next is measured with a new one; a killed agent's
+    successor destroys it."""
+    provide_image(xen, computers)
+    (tmp_path / "lab.yaml").write_text(LAB)
+    before = computers.inside(6, LEFT)
+    assert before.startswith("Domain-0\n"), "only Dom0 runs"
+    environment = {**os.environ, "IOLAB_STATE_DIR": str(tmp_path / "inner")}
+    running = subprocess.Popen(
+        [IOLAB, "run", "lab.yaml"], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        computers.inside(6, MEASURING + "xl destroy dom1")
+        wait_for_trials(tmp_path / "runs", 2, PATIENCE_S)
+        computers.inside(6, MEASURING + "pkill -9 -f '^[^ ]*/agent-[0-9a-f]* --lease-s'")
+        _, errors = running.communicate(timeout=PATIENCE_S)
+    finally:
+        running.kill()
+    (folder,) = (tmp_path / "runs").iterdir()
+    destroyed, measured, killed = trials(folder)
+    assert [destroyed["status"], measured["status"], killed["status"]] == ["failed", "ok", "failed"], errors
+    assert "dom1" in str(destroyed["reason"])
+    assert "pc6" in str(killed["reason"])
+    assert measured["guests"]["dom1"]["accel"] == "xen"
+    assert 2e5 < measured["metrics"]["received_bps"]["value"] < 6e6
+    assert computers.inside(6, LEFT) == before
+
+
+def test_a_host_without_xen_is_refused_before_anything_is_made_there(
+    iolab: Iolab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it lacks is said, and where the domain could be instead; nothing is copied."""
+    if SSHD is None:
+        pytest.skip("needs sshd; scripts/packages.sh ssh installs it")
+    network = Network(tmp_path / "net")
+    try:
+        monkeypatch.setenv("IOLAB_SSH", network.ssh)
+        host = network.host("pc6")
+        (tmp_path / "lab.yaml").write_text(LAB)
+        done = iolab("run", "lab.yaml")
+        assert done.returncode != 0
+        told = " ".join((done.stdout + done.stderr).split())
+        assert (
+            "pc6: machine dom1: it does not run Xen, or is not its Dom0; put it `on` a vm with image: xen"
+            in told
+        )
+        assert "xl is not installed" in told
+        assert not list(host.cache.glob("image-*"))
+    finally:
+        network.close()

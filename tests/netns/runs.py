@@ -1,0 +1,54 @@
+"""What tests that look at a run from outside share: wait until something holds, find its processes, read its trials."""
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+LOOK_AGAIN_S = 0.02
+"""Nothing tells a test of what other programs have done."""
+
+
+def until(holds: Callable[[], object], deadline_s: float = 10, never: str = "it never did") -> float:
+    """Wait until something holds; return how long that took [s]."""
+    began = time.monotonic()
+    while not holds():
+        assert time.monotonic() - began < deadline_s, never
+        time.sleep(LOOK_AGAIN_S)
+    return time.monotonic() - began
+
+
+def wait_for_trials(parent: Path, count: int, deadline_s: float = 30) -> Path:
+    """Wait until a run below `parent` has stored that many trials; return its folder."""
+
+    def stored() -> list[Path]:
+        return [
+            each.parent for each in parent.glob("*/trials.jsonl") if each.read_text().count("\n") >= count
+        ]
+
+    until(stored, deadline_s, f"no run with {count} trials after {deadline_s} s")
+    return stored()[0]
+
+
+def trials(folder: Path) -> list[dict[str, Any]]:
+    """Return the trials stored in a run's folder."""
+    return [json.loads(line) for line in (folder / "trials.jsonl").read_text().splitlines()]
+
+
+def value(trial: Mapping[str, Any], metric: str) -> float:
+    """Return a figure of a trial."""
+    return float(trial["metrics"][metric]["value"])
+
+
+def processes_with(setting: str) -> dict[int, str]:
+    """Return the processes that have this setting in their environment, number to name, this one left out."""
+    found = {}
+    for environ in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if setting.encode() in environ.read_bytes().split(b"\0"):
+                found[int(environ.parent.name)] = (environ.parent / "comm").read_text().strip()
+    found.pop(os.getpid(), None)
+    return found

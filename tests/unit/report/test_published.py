@@ -1,0 +1,35 @@
+"""A run beside published figures, as text."""
+
+from iolab.analysis.published import Beside, PublishedComparison
+from iolab.report.published import beside_published_text
+
+
+def test_a_small_published_figure_is_not_written_as_zero() -> None:
+    """Losses of 0.02 and 7.1 percent stand in one table; each keeps the digits that it was published with."""
+    rows = [
+        Beside(
+            measure="udp",
+            metric="loss_ratio",
+            statistic="mean",
+            cell={"pair": pair},
+            unit="ratio",
+            published=published,
+            measured=measured,
+            published_ratio=None,
+            measured_ratio=None,
+        )
+        for pair, published, measured in (("a", 0.0002, 0.47), ("b", 0.071, 0.0), ("c", 0.0, 0.000234))
+    ]
+    text = beside_published_text(
+        PublishedComparison(source="x.csv", run="run", rows=tuple(rows), factors=("pair",), without=())
+    )
+    cells = [
+        line.replace("\u2007", "").split("|")
+        for line in text.splitlines()
+        if line.startswith(("| a", "| b", "| c"))
+    ]
+    assert [[cell.strip() for cell in row[3:5]] for row in cells] == [
+        ["0.02", "47.0"],
+        ["7.1", "0.0"],
+        ["0.0", "0.023"],
+    ]
