@@ -212,9 +212,9 @@ def test_a_cut_connection_costs_the_trial_and_the_run_goes_on(
     )
     folder = wait_for_trials(tmp_path / "runs", 1)
     pair[1].cut()
-    wait_for_trials(tmp_path / "runs", 2, 40)
+    wait_for_trials(tmp_path / "runs", 2, 60)
     pair[1].mend()
-    _, errors = running.communicate(timeout=90)
+    _, errors = running.communicate(timeout=120)
     assert running.returncode == 1, errors
     statuses = [trial["status"] for trial in trials(folder)]
     assert statuses[0] == "ok"

@@ -50,9 +50,9 @@ class AgentLost(AgentError):
 class Pending:
     """A request under way."""
 
-    def __init__(self, method: str, last_words: Callable[[], str], name: str = "") -> None:
+    def __init__(self, method: str, transport: Transport, name: str = "") -> None:
         self._method = method
-        self._last_words = last_words
+        self._transport = transport
         self._name = name
         self._done = threading.Event()
         self._reply: Json = None
@@ -71,10 +71,11 @@ class Pending:
             Refused: the agent answered with an error.
         """
         doing = f"waiting for the answer of {_who(self._name)} to {self._method}"
-        if not self._done.wait(deadline_s):
-            raise AgentLost(self._name, f"{doing}: none after {deadline_s:.0f} s")
+        patience_s = deadline_s + self._transport.notice_s
+        if not self._done.wait(patience_s):
+            raise AgentLost(self._name, f"{doing}: none after {patience_s:.0f} s")
         if self._reply is None:
-            words = self._last_words()
+            words = self._transport.last_words()
             advice = "" if self._name else "; run `iolab clean` to undo what it left"
             raise AgentLost(self._name, f"{doing}: it is gone{f' ({words})' if words else ''}{advice}")
         if "error" in self._reply:
@@ -97,7 +98,7 @@ class Agent:
         self._pending: dict[int, Pending] = {}
         self._lock = threading.Lock()
         self._gone = False
-        self._hello = Pending("hello", transport.last_words, name)
+        self._hello = Pending("hello", transport, name)
         self._reader = threading.Thread(target=self._read, name="agent-reader", daemon=True)
         self._reader.start()
         greeting = self._hello.result(hello_deadline_s)
@@ -136,7 +137,7 @@ class Agent:
 
     def begin(self, method: str, params: Mapping[str, Json]) -> Pending:
         """Send a request without waiting for its reply."""
-        pending = Pending(method, self._transport.last_words, self.name)
+        pending = Pending(method, self._transport, self.name)
         with self._lock:
             if self._gone:
                 pending.settle(None)

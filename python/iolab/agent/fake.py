@@ -69,6 +69,8 @@ def no_programs(_argv: tuple[str, ...], _netns: str | None) -> Outcome | None:
 class FakeAgent:
     """A Transport whose other end is simulated."""
 
+    notice_s = 0.0
+
     def __init__(
         self,
         host: FakeHost | None = None,

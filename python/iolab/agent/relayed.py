@@ -65,6 +65,11 @@ class RelayedTransport:
             raise
 
     @property
+    def notice_s(self) -> float:
+        """That of the parent's connection; see Transport."""
+        return self._parent.transport.notice_s
+
+    @property
     def ended(self) -> str:
         """Why nothing more comes; empty: it is open."""
         return self._reason

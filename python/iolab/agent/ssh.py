@@ -16,6 +16,7 @@ from pathlib import Path
 from iolab.agent.ssh_connection import (
     CONNECT_DEADLINE_S,
     NOISE_BYTES,
+    SILENCE_S,
     SSH_FAILED,
     Lines,
     SshConnection,
@@ -26,7 +27,7 @@ from iolab.agent.ssh_image import Tell, provide_files
 from iolab.errors import AgentError
 
 LEASE_S = 20
-"""How long an agent on another host lives without hearing from us; ssh itself gives up after 15 s of silence."""
+"""How long an agent on another host lives without hearing from us; ssh itself gives up after SILENCE_S."""
 PING_INTERVAL_S = LEASE_S / 5
 HELLO_DEADLINE_S = 20.0
 """The agent is quick; sudo may look up names."""
@@ -36,6 +37,8 @@ PING = b'{"jsonrpc":"2.0","id":0,"method":"agent.ping","params":{}}\n'
 
 class SshTransport:
     """An agent on another host; see Transport."""
+
+    notice_s = SILENCE_S
 
     def __init__(
         self,

@@ -31,7 +31,9 @@ NOISE_BYTES = 64 * 1024
 """What a login may print before it comes to our commands."""
 LAST_WORDS_BYTES = 1000
 ALIVE_INTERVAL_S, ALIVE_COUNT = 5, 3
-"""A host that is silent for 15 s while it is asked every 5 s is gone."""
+"""A host is asked when it was silent for an interval, and is gone when it is asked once more than so often."""
+SILENCE_S = ALIVE_INTERVAL_S * (ALIVE_COUNT + 1)
+"""After so long ssh ends a connection that was cut."""
 SOCKET_FOLDER = "iolab-ssh-"
 SOCKET_FOLDER_LENGTH = 60
 """A socket's path has at most 107 bytes, and ssh appends 17 of its own while it makes one."""

@@ -20,6 +20,10 @@ LAST_WORDS_BYTES = 1000
 class Transport(Protocol):
     """A two-way stream of lines."""
 
+    @property
+    def notice_s(self) -> float:
+        """How long it may be cut before that is noticed [s]; so much longer an answer is waited for."""
+
     def send(self, line: str) -> None:
         """Send one line (without its end). Raises AgentError when the agent is gone."""
 
@@ -35,6 +39,9 @@ class Transport(Protocol):
 
 class LocalTransport:
     """An agent that is a child process of ours."""
+
+    notice_s = 0.0
+    """The end of a child closes its pipe."""
 
     def __init__(self, binary: Path, environment: dict[str, str] | None = None) -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the agent

@@ -1,8 +1,10 @@
 """The client against the fake agent: requests, replies, refusals, and an agent that dies."""
 
 import json
+import threading
 
 import pytest
+from tests.unit.run.fake_guests import Line
 
 from iolab.agent.client import Agent, Refused
 from iolab.agent.fake import FakeAgent, FakeHost, Outcome
@@ -11,6 +13,8 @@ from iolab.errors import AgentError
 
 class Greeting:
     """A transport that says one line and then nothing."""
+
+    notice_s = 0.0
 
     def __init__(self, *lines: str) -> None:
         self.lines = list(lines)
@@ -65,6 +69,23 @@ def test_a_dead_agent_fails_every_request_and_says_what_to_do() -> None:
     transport.kill()
     with pytest.raises(AgentError, match=r"gone"):
         agent.ping()
+
+
+def test_an_answer_is_waited_for_until_a_cut_connection_is_noticed() -> None:
+    """The reason is then what the connection says, not that an answer came late."""
+    line = Line(FakeAgent().receive())
+    line.notice_s = 10
+    agent = Agent(line)
+    cut = threading.Timer(0.1, line.close, [0])
+    cut.start()
+    with pytest.raises(AgentError, match=r"agent\.ping: it is gone"):
+        agent.call("agent.ping", {}, deadline_s=0.01)
+
+
+def test_an_answer_that_never_comes_is_given_up_after_its_deadline() -> None:
+    """The time is told that was waited."""
+    with pytest.raises(AgentError, match=r"agent\.ping: none after 1 s"):
+        Agent(Line(FakeAgent().receive())).call("agent.ping", {}, deadline_s=0.6)
 
 
 def test_an_agent_of_another_major_version_is_refused_naming_both() -> None:

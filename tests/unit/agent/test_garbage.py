@@ -127,7 +127,7 @@ def test_an_answer_of_another_shape_is_an_error_of_ours() -> None:
              "error": {"code": 1, "message": "no", "data": None}}  # fmt: skip
     refused = 0
     for number in range(CASES // 10):
-        pending = Pending("command.run", lambda: "")
+        pending = Pending("command.run", Line())
         reply = damaged_value(usual, chance)
         pending.settle(reply if isinstance(reply, dict) else {"result": reply})
         try:

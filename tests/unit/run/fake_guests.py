@@ -23,6 +23,8 @@ QEMU_PID, FIRST_VCPU, VHOST = 1001, 1010, 1030
 class Line:
     """A simulated line: says what it is told to."""
 
+    notice_s = 0.0
+
     def __init__(self, *said: str | None) -> None:
         self._lines: queue.Queue[str | None] = queue.Queue()
         self.say(*said)
