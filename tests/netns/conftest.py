@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.netns.runs import processes_with
+from tests.netns.runs import PATIENCE_S, processes_with
 
 IOLAB = Path(sys.executable).with_name("iolab")
 
@@ -73,6 +73,7 @@ def iolab(unchanged_host: None, tmp_path: Path) -> Callable[..., subprocess.Comp
 
     def run(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
         argv = [str(IOLAB), *map(str, arguments)]
-        return subprocess.run(argv, capture_output=True, text=True, timeout=120, cwd=tmp_path, **options)  # type: ignore[call-overload, no-any-return]
+        where = {"cwd": tmp_path, "timeout": PATIENCE_S, **options}
+        return subprocess.run(argv, capture_output=True, text=True, **where)  # type: ignore[call-overload, no-any-return]
 
     return run

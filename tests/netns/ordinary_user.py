@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.netns.runs import PATIENCE_S
 from tests.netns.sshd import end, keeper, run
 
 from iolab.agent.client import Agent
@@ -71,7 +72,7 @@ class OrdinaryUser:
 
     def run(self, *words: object) -> subprocess.CompletedProcess[str]:
         """Run a program as the user."""
-        return subprocess.run(self.argv(*words), capture_output=True, text=True, timeout=30)
+        return subprocess.run(self.argv(*words), capture_output=True, text=True, timeout=PATIENCE_S)
 
     def namespace(self, script: str, uid: int = UID) -> tuple[subprocess.Popen[str], str]:
         """Make a network namespace of a user's; return what keeps it, and a file of it that everybody may open."""

@@ -10,9 +10,11 @@ from typing import Any
 
 LOOK_AGAIN_S = 0.02
 """Nothing tells a test of what other programs have done."""
+PATIENCE_S = 120.0
+"""Ends what hangs, and nothing else: what takes seconds on a calm host takes ten times as long on a busy one."""
 
 
-def until(holds: Callable[[], object], deadline_s: float = 10, never: str = "it never did") -> float:
+def until(holds: Callable[[], object], deadline_s: float = PATIENCE_S, never: str = "it never did") -> float:
     """Wait until something holds; return how long that took [s]."""
     began = time.monotonic()
     while not holds():
@@ -21,7 +23,7 @@ def until(holds: Callable[[], object], deadline_s: float = 10, never: str = "it 
     return time.monotonic() - began
 
 
-def wait_for_trials(parent: Path, count: int, deadline_s: float = 30) -> Path:
+def wait_for_trials(parent: Path, count: int, deadline_s: float = PATIENCE_S) -> Path:
     """Wait until a run below `parent` has stored that many trials; return its folder."""
 
     def stored() -> list[Path]:

@@ -8,8 +8,9 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from pathlib import Path
+
+from tests.netns.runs import PATIENCE_S, until
 
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
 CONTROLLER, HOST_NETWORK = "198.18.250.1", "198.18.250"
@@ -171,10 +172,7 @@ class SshHost:
         ]
         with (self.folder / "log").open("ab") as log:
             self._sshd = subprocess.Popen(argv, stdout=log, stderr=log, start_new_session=True)
-        deadline = time.monotonic() + 10
-        while not self.inside("ss -Hltn sport = :22"):
-            assert time.monotonic() < deadline, (self.folder / "log").read_text()
-            time.sleep(0.02)
+        until(lambda: self.inside("ss -Hltn sport = :22"), never=f"no sshd listens; see {self.folder}/log")
 
     def cut(self) -> None:
         """Pull the cable: the link is down, nobody is told."""
@@ -197,25 +195,39 @@ class SshHost:
 
     def agents(self) -> list[int]:
         """Return the agents that run there; not what starts them."""
-        found = [(pid, Path(f"/proc/{pid}/exe")) for pid in self.processes("--lease-s")]
-        return [pid for pid, program in found if program.readlink().name.startswith("agent-")]
+        found = []
+        for pid in self.processes("--lease-s"):
+            with contextlib.suppress(OSError):  # it has ended since
+                if Path(f"/proc/{pid}/exe").readlink().name.startswith("agent-"):
+                    found.append(pid)
+        return found
+
+    def names(self) -> list[str]:
+        """Return the names of all processes there."""
+        found = []
+        for pid in self.processes(""):
+            with contextlib.suppress(OSError):  # it has ended since
+                found.append(Path(f"/proc/{pid}/comm").read_text().strip())
+        return found
+
+    def kill(self, word: str) -> None:
+        """Kill the processes there whose command line has the word, but not what keeps the namespaces."""
+        for pid in self.processes(word):
+            if pid != self.pid:
+                with contextlib.suppress(ProcessLookupError):  # it has ended since
+                    os.kill(pid, signal.SIGKILL)
 
     def crash(self) -> None:
         """Stop everything at once, as a reset does: processes, what /run held, what was made."""
-        for pid in self.processes(""):
-            if pid != self.pid:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+        self.kill("")
         self._sshd.wait()
         self.inside("for name in $(ls /run/netns); do ip netns del $name; done; rm -rf /run/iolab")
 
     def close(self) -> None:
         """End it."""
-        for pid in self.processes(""):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        self.kill("")
         self._sshd.wait()
-        self._keeper.wait()
+        end(self._keeper)
 
 
 def keeper(into: list[str], script: str) -> subprocess.Popen[str]:
@@ -239,6 +251,6 @@ def keygen(path: Path) -> None:
 
 def run(argv: list[str]) -> str:
     """Run a command that must succeed; return what it prints."""
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == 0, f"{argv}: {done.stderr}"
     return done.stdout

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import pytest
 from pydantic import TypeAdapter
+from tests.netns.runs import PATIENCE_S
 
 from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Link
@@ -104,7 +105,9 @@ class Computer:
         """Run a command in its namespace; fail the test where it fails."""
         namespace = command.argv[:2] == ("ip", "netns")  # its mounts must be made here, not inside another's
         argv = [*(() if namespace else ("ip", "netns", "exec", command.netns or OUTER)), *command.argv]
-        done = subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False, timeout=10)
+        done = subprocess.run(
+            argv, input=stdin, capture_output=True, text=True, check=False, timeout=PATIENCE_S
+        )
         assert done.returncode == 0, f"{' '.join(argv)}: {done.stderr}"
         self.commands += 1
         return done.stdout

@@ -183,8 +183,8 @@ def test_an_agent_without_root_passes_a_macvtap_to_a_program(user: OrdinaryUser)
         before = received()
         files = [{"fd": 3, "open": {"kind": "macvtap", "netns": "iolab-t", "interface": "mt0"}}]
         agent.call("process.start", {"id": "p", "argv": [str(PYTHON), "-c", write], "files": files})
-        ended = agent.call("process.wait", {"id": "p", "timeout_ms": 10_000})
-        assert (ended["exit_status"], ended["stderr"]) == (0, "")
+        ended = agent.wait("p", timeout_ms=60_000)
+        assert (ended.exit_status, ended.stderr) == (0, "")
         assert received() - before >= 5
         files[0]["open"]["interface"] = "t0"  # type: ignore[index]
         with pytest.raises(Refused, match="opening the device of macvtap 't0' by sudo: finding the device"):

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 from tests.netns.conftest import IOLAB
+from tests.netns.runs import PATIENCE_S
 
 NOBODY = 65534
-pytestmark = [pytest.mark.netns, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.netns
 Iolab = Callable[..., subprocess.CompletedProcess[str]]
 
 LAB = """
@@ -179,7 +180,9 @@ def test_an_ordinary_user_sends_and_receives_frames_too(unchanged_host: None) ->
         if subprocess.run([*user, IOLAB, "--version"], capture_output=True).returncode:
             pytest.skip("an ordinary user cannot read this Python: .venv's lies in a closed folder")
         argv = [*user, IOLAB, "run", "x.yaml"]
-        done = subprocess.run(argv, cwd=home, env=environment, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            argv, cwd=home, env=environment, capture_output=True, text=True, timeout=PATIENCE_S
+        )
         assert done.returncode == 0, done.stderr
         record, raw = trial(done, home)
         assert record["status"] == "ok", record["reason"]

@@ -1,7 +1,6 @@
 """Agents on other hosts, by a real sshd in namespaces: what is copied, what is refused, every way to lose one."""
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -19,8 +18,10 @@ from iolab.errors import AgentError, UnsupportedError
 from iolab.run import hosts
 
 pytestmark = pytest.mark.netns
-GONE_S = LEASE_S + 10
-"""Until both ends of a cut connection must have seen it."""
+GONE_S = LEASE_S + 40
+"""Until both ends of a cut connection must have seen it, on a host that is busy or stands still for a while."""
+BOUNDED_S = 60
+"""A deadline of seconds has long ended what hangs; without it that would take longer."""
 
 
 @pytest.fixture
@@ -124,7 +125,7 @@ def test_a_host_that_is_not_there_is_told_at_once(network: Network, destination:
 
 def test_a_host_that_hangs_ends_in_bounded_time(network: Network) -> None:
     """Something takes the connection and never speaks: a deadline ends it, and no ssh is left."""
-    code = "import socket, time; s = socket.create_server(('198.18.250.1', 22)); print(1, flush=True); time.sleep(60)"
+    code = "import socket, time; s = socket.create_server(('198.18.250.1', 22)); print(1, flush=True); time.sleep(100)"
     argv = ["nsenter", f"--net=/proc/{network.pid}/ns/net", sys.executable, "-c", code]
     with subprocess.Popen(argv, stdout=subprocess.PIPE) as hanging:
         assert hanging.stdout is not None
@@ -132,7 +133,7 @@ def test_a_host_that_hangs_ends_in_bounded_time(network: Network) -> None:
         began = time.monotonic()
         with pytest.raises(AgentError, match=r"reaching root@198.18.250.1 by ssh: no answer within 2 s"):
             SshTransport("root@198.18.250.1", find_agent(), connect_deadline_s=2)
-        assert time.monotonic() - began < 15
+        assert time.monotonic() - began < BOUNDED_S
         hanging.kill()
 
 
@@ -157,9 +158,9 @@ def test_a_host_name_that_hangs_ends_in_bounded_time(
         assert silent.stdout is not None
         silent.stdout.readline()
         began = time.monotonic()
-        with pytest.raises(AgentError, match=r"reaching root@pc6.example by ssh: no answer within 2 s"):
-            SshTransport("root@pc6.example", find_agent(), connect_deadline_s=2)
-        assert time.monotonic() - began < 15
+        with pytest.raises(AgentError, match=r"reaching root@pc6.example by ssh: no answer within 6 s"):
+            SshTransport("root@pc6.example", find_agent(), connect_deadline_s=6)
+        assert time.monotonic() - began < BOUNDED_S
         assert silent.stdout.readline() == b"2\n", "it was asked"
         silent.kill()
 
@@ -261,7 +262,7 @@ def test_a_killed_controller_leaves_nothing_there(network: Network) -> None:
     controller.communicate()
     until(lambda: not pc6.agents())
     assert changes(pc6) == ""
-    assert "agent" not in "".join(Path(f"/proc/{pid}/comm").read_text() for pid in pc6.processes(""))
+    until(lambda: not any("agent" in name for name in pc6.names()))
 
 
 def test_a_cut_cable_ends_both_sides(network: Network) -> None:
@@ -330,8 +331,7 @@ def test_what_could_not_be_undone_after_a_disconnect_is_told_when_the_host_is_re
     pc6 = network.host("pc6")
     agent = reach("pc6")
     make_what_cannot_be_undone(agent)
-    for process in pc6.processes("sshd: root"):
-        os.kill(process, signal.SIGKILL)
+    pc6.kill("sshd: root")
     agent.close()
     until(lambda: not pc6.agents())
     told = r"preparing pc6: 1 changes .* cannot be undone \(mtu:pc6.lan0: .*it is in use.*`iolab clean --host pc6`"
