@@ -18,8 +18,8 @@ use serde_json::{json, Value};
 
 pub const BINARY: &str = env!("CARGO_BIN_EXE_iolab-agent");
 
-/// Longer than anything here takes on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+/// Longer than anything here takes on a busy machine, also one that stands still for a while.
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A running agent. It is ended when it is dropped.
 pub struct Agent {
