@@ -25,10 +25,6 @@ DASHES = """(() => {
     (path) => `${getComputedStyle(path).stroke} ${path.getAttribute('stroke-dasharray')}`);
   return [drawn.length, new Set(drawn).size];
 })()"""
-OPENED = """new Promise((done) => {
-  for (const each of document.querySelectorAll('details')) each.open = true;
-  setTimeout(done, 6000);
-})"""
 SAVED = """(() => {
   const kept = {};
   URL.createObjectURL = (blob) => { kept.blob = blob; return 'blob:kept'; };
@@ -71,7 +67,7 @@ def test_folded_curves_and_tables_fit_a_telephone(chromium: Page, study: Path) -
     chromium.resize(400)
     chromium.open(study)
     before = chromium.evaluate(OPEN)
-    chromium.evaluate(OPENED)
+    chromium.unfold("details")
     assert chromium.evaluate(OPEN) > before
     scrolled, window = chromium.evaluate(WIDEST)
     assert scrolled <= window == 400
