@@ -3,11 +3,11 @@
 They are named pc6, pc7 and so on; eth0 leads to the namespace `ctl`, where ssh is started.
 """
 
-import time
 from contextlib import suppress
 from pathlib import Path
 
 from tests.guest.labs import ask_monitor
+from tests.netns.runs import until
 from tests.netns.sshd import keygen
 
 from iolab.agent.client import Agent, AgentLost
@@ -28,6 +28,8 @@ ip addr add 198.19.$3.2/24 dev eth0 2>/dev/null || true; ip link set eth0 up
 """
 """What a computer's own boot does; the guest's own agent has a state folder that is not the one of agents by ssh."""
 LISTEN = "exec /usr/sbin/sshd -f /run/sshd/config\n"
+MEASURING = "for i in $(seq 600); do pgrep -x -a iperf3 | grep -q -e --client && break; sleep 0.2; done; "
+"""Waits on a computer until it sends."""
 
 
 class Computers:
@@ -65,7 +67,7 @@ class Computers:
         """Do what a computer's boot does, as soon as its own agent answers."""
         keys = [(self._folder / name).read_text() for name in ("key.pub", "host_key")]
         script = SSHD + self._boot + LISTEN
-        done = self.agent(number).run(["sh", "-ec", script, "boot", *keys, str(number)], timeout_ms=60_000)
+        done = self.agent(number).run(["sh", "-ec", script, "boot", *keys, str(number)], timeout_ms=180_000)
         assert done.succeeded, done.stderr
 
     def reset(self, number: int) -> None:
@@ -73,12 +75,13 @@ class Computers:
         running = self.lab.guests.started(f"pc{number}")
         assert running is not None
         ask_monitor(Path(running.launch.monitor), "system_reset")
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            with suppress(AgentLost):
-                self.agent(number).call("agent.ping", {}, 1.0)
-                return
-        raise AssertionError("it did not boot again")
+        until(lambda: self._answers(number), never="it did not boot again")
+
+    def _answers(self, number: int) -> bool:
+        with suppress(AgentLost):
+            self.agent(number).call("agent.ping", {}, 5.0)
+            return True
+        return False
 
     def agent(self, number: int) -> Agent:
         """Return the computer's own agent, which is its init."""

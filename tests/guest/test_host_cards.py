@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from tests.guest.computers import Computers
-from tests.guest.test_rebooting_host import HOSTS, PATIENCE_S
+from tests.guest.labs import PATIENCE_S
+from tests.guest.test_rebooting_host import HOSTS
 from tests.netns.conftest import IOLAB
 from tests.netns.runs import trials
 
@@ -46,7 +47,6 @@ def computers(
     made.lab.take_down()
 
 
-@pytest.mark.timeout(600)
 def test_a_computers_own_card_is_set_and_put_back(computers: Computers, tmp_path: Path) -> None:
     """The trial counts, so what was read back was as applied; the commands are stored; nothing stays."""
     (tmp_path / "lab.yaml").write_text(LAB)

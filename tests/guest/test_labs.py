@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.guest.labs import ask_monitor, measured, run_in_background, wait_for_console
+from tests.guest.labs import PATIENCE_S, ask_monitor, measured, run_in_background, wait_for_console
 from tests.netns.runs import processes_with, trials, until, value
 
 Iolab = Callable[..., subprocess.CompletedProcess[str]]
@@ -23,7 +23,7 @@ lab:
     west: {ends: [near.p0, dut.eth0]}
     east: {ends: [dut.eth1, far.p1]}
 measure:
-  stream: {kind: stream, protocol: udp, rate: 5Mbit, from: near, to: far, duration: 2s}
+  stream: {kind: stream, protocol: udp, rate: 5Mbit, from: near, to: far, duration: 5s}
 blocks: BLOCKS
 seed: 1
 """
@@ -82,7 +82,7 @@ def test_a_guest_that_panics_in_mid_trial_costs_that_trial_and_is_begun_anew_for
     guest = wait_for_console(tmp_path / "state", "dut")
     _wait_for_client(tmp_path / "state")
     ask_monitor(guest / "monitor", "inject-nmi")
-    said, _ = running.communicate(timeout=100)
+    said, _ = running.communicate(timeout=PATIENCE_S)
     assert running.returncode == 1, said
     folder = tmp_path / said.splitlines()[-1]
     first, second = trials(folder)
@@ -109,7 +109,7 @@ def test_what_kill_9_of_the_agent_leaves_is_undone_by_clean(iolab: Iolab, tmp_pa
     time.sleep(0.5)  # it boots, and nothing is ready yet
     for child in Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split():
         os.kill(int(child), signal.SIGKILL)
-    said, _ = running.communicate(timeout=30)
+    said, _ = running.communicate(timeout=PATIENCE_S)
     assert running.returncode == 3, said
     _wait_for_end(tmp_path / "state")
     assert iolab("clean").returncode == 0
@@ -118,7 +118,7 @@ def test_what_kill_9_of_the_agent_leaves_is_undone_by_clean(iolab: Iolab, tmp_pa
 
 def _wait_for_end(state: Path) -> None:
     """Wait until the guest, and the agent that undoes the rest, have ended."""
-    until(lambda: not processes_with(f"IOLAB_STATE_DIR={state}"), 30, "the guest or its agent runs on")
+    until(lambda: not processes_with(f"IOLAB_STATE_DIR={state}"), never="the guest or its agent runs on")
 
 
 def _wait_for_client(state: Path) -> None:
@@ -127,4 +127,4 @@ def _wait_for_client(state: Path) -> None:
     def runs() -> bool:
         return list(processes_with(f"IOLAB_STATE_DIR={state}").values()).count("iperf3") >= 2
 
-    until(runs, 60, "no stream was begun")
+    until(runs, PATIENCE_S, "no stream was begun")

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.guest.labs import PATIENCE_S
 
 from iolab.errors import LabError
 from iolab.image import Image
@@ -13,11 +14,10 @@ from iolab.image.emulator import Emulator
 from iolab.lab.guest import Guest
 from iolab.lab.resources import PinGuest
 from iolab.run.agents import Agents
-from iolab.run.guests import Guests
+from iolab.run.guests import BOOT_DEADLINE_S, Guests
 from iolab.run.hypervisor import FindEmulator, Hypervisors, find_emulator
 from iolab.run.sources import Source, find_here
 
-PATIENCE_S = 90.0
 GUEST = Guest(name="dut", engine="qemu", image="linux", memory_bytes=512 << 20, cpus=2, accel="tcg", nics=())
 
 
@@ -25,7 +25,7 @@ def guests(
     agents: Agents,
     change: Callable[[Source], Source] = lambda s: s,
     emulator: FindEmulator = find_emulator,
-    deadline_s: float = 60,
+    deadline_s: float = BOOT_DEADLINE_S,
 ) -> Guests:
     """Return guests of this computer that are started from something else than they should be."""
     hypervisors = Hypervisors(agents, lambda guest: change(find_here(guest)), emulator)
@@ -42,9 +42,9 @@ def test_a_guest_that_never_boots_is_given_up_at_the_deadline_with_what_its_cons
         return replace(find_emulator(guest), arguments=waits)
 
     with pytest.raises(
-        LabError, match=r"(?s)starting guest dut: its agent said nothing for 5 s.*Press ESC for boot menu"
+        LabError, match=r"(?s)starting guest dut: its agent said nothing for 20 s.*Press ESC for boot menu"
     ):
-        guests(agents, emulator=waiting, deadline_s=5).start(GUEST, "").result(PATIENCE_S)
+        guests(agents, emulator=waiting, deadline_s=20).start(GUEST, "").result(PATIENCE_S)
 
 
 def test_a_first_stage_that_is_none_is_told_by_the_kernels_panic(agents: Agents, tmp_path: Path) -> None:

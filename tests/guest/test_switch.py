@@ -6,12 +6,11 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.guest.labs import measured, run_in_background
+from tests.guest.labs import PATIENCE_S, measured, run_in_background
 from tests.netns.runs import processes_with, trials, until, value
 
 pytestmark = pytest.mark.usefixtures("switch", "unchanged_host")
 
-PATIENCE_S = 240
 SWITCHED = """
 title: A card carried by a switch in user space
 lab:
@@ -84,5 +83,5 @@ def _kill_in_mid_trial(state: Path, program: str) -> None:
         found.update(processes_with(f"IOLAB_STATE_DIR={state}"))
         return list(found.values()).count("iperf3") == 2
 
-    until(runs, 150, "no stream was begun")
+    until(runs, PATIENCE_S, "no stream was begun")
     os.kill(next(pid for pid, name in found.items() if name == program), signal.SIGKILL)

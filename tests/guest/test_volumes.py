@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from pydantic import TypeAdapter
-from tests.guest.labs import run_in_background, wait_for_console
+from tests.guest.labs import PATIENCE_S, run_in_background, wait_for_console
 
 from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Volume
@@ -71,9 +71,9 @@ def test_what_a_guest_writes_on_each_bus_is_in_the_file_of_that_size_until_the_l
             node = node_of(name, PREFIX)
             assert dut.run(("blockdev", "--getsize64", node)).stdout.strip() == str(size)
             writing = ("dd", "if=/dev/urandom", f"of={node}", "bs=1M", "count=2", "seek=3", "oflag=direct")
-            assert dut.run(writing, timeout_ms=60_000).succeeded
+            assert dut.run(writing, timeout_ms=180_000).succeeded
             reading = f"dd if={node} bs=1M count=2 skip=3 iflag=direct | sha256sum"
-            told = dut.run(("sh", "-c", reading), timeout_ms=60_000).stdout.split()[0]
+            told = dut.run(("sh", "-c", reading), timeout_ms=180_000).stdout.split()[0]
             written = file.read_bytes()[3 * MIB : 5 * MIB]
             assert hashlib.sha256(written).hexdigest() == told
             assert written.strip(b"\0"), "nothing has arrived"
@@ -114,9 +114,9 @@ def test_what_a_guest_of_a_guest_writes_is_in_its_parents_file(
         standing.change_to(compose(lab, cpus=2))
         assert standing.mismatches() == []
         writing = "dd if=/dev/urandom of=/dev/iolab-v bs=1M count=8 oflag=direct && sync"
-        assert agents.of("inner").run(("sh", "-c", writing), timeout_ms=60_000).succeeded
+        assert agents.of("inner").run(("sh", "-c", writing), timeout_ms=180_000).succeeded
         told = [
-            agents.of(kernel).run(("sha256sum", path), timeout_ms=60_000).stdout.split()[0]
+            agents.of(kernel).run(("sha256sum", path), timeout_ms=180_000).stdout.split()[0]
             for kernel, path in (("inner", "/dev/iolab-v"), ("outer", "/var/tmp/iolab-v"))
         ]
         assert told[0] == told[1]
@@ -137,7 +137,7 @@ def test_a_killed_agents_volume_is_taken_away_by_clean(iolab: Iolab, tmp_path: P
     for child in Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split():
         os.kill(int(child), signal.SIGKILL)
     running.kill()
-    running.communicate(timeout=20)
+    running.communicate(timeout=PATIENCE_S)
     assert path.exists()
     done = iolab("clean")
     assert done.returncode == 0, done.stdout + done.stderr

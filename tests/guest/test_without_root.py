@@ -51,6 +51,6 @@ def test_a_users_guest_forwards_between_its_macvtaps(user: OrdinaryUser) -> None
         ready = {"kind": "listening", "protocol": "tcp", "port": 5201}
         server = {"id": "server", "argv": ["iperf3", "-s", "-1"], "netns": "iolab-far", "ready": ready}
         agent.call("process.start", server)
-        crossed = agent.run(["iperf3", "-c", address, "-n", "1M"], netns="iolab-near", timeout_ms=60_000)
+        crossed = agent.run(["iperf3", "-c", address, "-n", "1M"], netns="iolab-near", timeout_ms=180_000)
         assert crossed.succeeded, crossed.stdout + crossed.stderr
         lab.take_down()

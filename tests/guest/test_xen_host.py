@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.guest.computers import Computers
+from tests.guest.computers import MEASURING, Computers
+from tests.guest.labs import PATIENCE_S
 from tests.netns.conftest import IOLAB
 from tests.netns.runs import trials, wait_for_trials
 from tests.netns.sshd import SSHD, Network
@@ -44,16 +45,12 @@ measure:
 blocks: 3
 seed: 1
 """
-MEASURING = "for i in $(seq 600); do pgrep -x -a iperf3 | grep -q -e --client && break; sleep 0.2; done; "
-"""Waits in Dom0 until it sends to the domain."""
 LEFT = (
     "xl list | tail -n +2 | cut -d ' ' -f 1; losetup -a; grep /run/other /proc/mounts; "
     "ls /run/other/f; ls /sys/class/net"
 )
 """What a domain could leave there."""
 DOMAIN_BYTES = 256 << 20
-PATIENCE_S = 240
-"""Everything is emulated, and the host's CPUs may be shared."""
 
 
 class WithRoom(Hypervisors):
@@ -88,7 +85,6 @@ def provide_image(image: Image, computers: Computers) -> None:
     computers.inside(6, f"mkdir -p ~root/.cache/iolab && cd ~root/.cache/iolab && {' && '.join(copies)}")
 
 
-@pytest.mark.timeout(600)
 def test_a_domain_on_a_xen_host_is_made_anew_when_it_was_lost_and_never_left_behind(
     xen: Image, computers: Computers, tmp_path: Path
 ) -> None:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.netns.runs import until
+from tests.netns.runs import PATIENCE_S, until
 
 from iolab.errors import ExitCode
 from iolab.image.cache import UNFINISHED, Cache
@@ -29,7 +29,7 @@ def begin(cache: Path, *prefix: str) -> subprocess.Popen[str]:
 
 def wait_until_unpacking(folder: Path) -> None:
     """Wait until the kernel's package is there."""
-    until(lambda: any(folder.glob(f"layers/{UNFINISHED}*/tmp*/*.deb")), 60, "no package came")
+    until(lambda: any(folder.glob(f"layers/{UNFINISHED}*/tmp*/*.deb")), never="no package came")
 
 
 def processes_in(folder: Path) -> list[str]:
@@ -65,7 +65,7 @@ def test_an_interrupted_build_cleans_up_after_itself(tmp_path: Path) -> None:
     build = begin(tmp_path)
     wait_until_unpacking(cache.folder)
     build.send_signal(signal.SIGINT)
-    _, said = build.communicate(timeout=60)
+    _, said = build.communicate(timeout=PATIENCE_S)
     assert build.returncode == ExitCode.INTERRUPTED
     assert "interrupted" in said
     assert list(cache.layers.iterdir()) == []
@@ -74,7 +74,7 @@ def test_an_interrupted_build_cleans_up_after_itself(tmp_path: Path) -> None:
 def test_without_a_network_the_archive_is_not_reached(tmp_path: Path) -> None:
     """It says so at once, with what to look at."""
     build = begin(tmp_path, "unshare", "--net")
-    _, said = build.communicate(timeout=60)
+    _, said = build.communicate(timeout=PATIENCE_S)
     assert build.returncode == ExitCode.HOST_CANNOT
     assert "fetching the lists of Debian packages" in said
     assert "is there a network" in said
@@ -92,7 +92,7 @@ def test_without_room_nothing_is_begun(tmp_path: Path) -> None:
         str(tmp_path),
     ]
     build = begin(tmp_path, *mount)
-    _, said = build.communicate(timeout=60)
+    _, said = build.communicate(timeout=PATIENCE_S)
     assert build.returncode == ExitCode.HOST_CANNOT
     assert "1500 MB are needed" in said
     assert "XDG_CACHE_HOME names another place" in said

@@ -63,7 +63,8 @@ def test_promised_features_can_be_made(guest: Guest, image: Image) -> None:
 def test_the_measuring_programs_run(guest: Guest) -> None:
     """iperf3 measures over the loopback; the others tell their version."""
     said = guest.shell(
-        "iperf3 --server --one-off --daemon; sleep 1; iperf3 --client 127.0.0.1 --time 1 --json"
+        "iperf3 --server --one-off --daemon; until ss -Hltn sport = :5201 | grep -q .; do sleep 0.1; done; "
+        "iperf3 --client 127.0.0.1 --time 1 --json"
     )
     assert json.loads(said)["end"]["sum_received"]["bits_per_second"] > 1e6
     told = guest.shell("fio --version; hdparm -V; ethtool --version; ip -V; command -v bonnie++ tgtd iscsid")

@@ -18,19 +18,20 @@ ip link add link near0 name near0.10 type vlan id 10
 ip addr add 198.18.10.1/24 dev near0.10; ip link set near0.10 up
 ip -n far link add link far0 name far0.10 type vlan id 10
 ip -n far addr add 198.18.10.2/24 dev far0.10; ip -n far link set far0.10 up
-timeout 20 tcpdump -c 2 -l -e -n -i near0 vlan 10 and icmp 2>/dev/null >/tmp/seen &
-sleep 1
+timeout 100 tcpdump -c 2 -l -e -n -i near0 vlan 10 and icmp 2>/tmp/said >/tmp/seen &
+until grep -q listening /tmp/said; do sleep 0.1; done
 ping -c 3 -i 0.2 -W 5 198.18.10.2
 wait; cat /tmp/seen
 ip link del near0.10; ip -n far link del far0.10
 """
 NETEM = """
 tc qdisc replace dev near0 root netem delay 100ms
-ping -c 4 -i 0.3 198.18.20.2
+ping -c 8 -i 0.2 198.18.20.2
 tc qdisc del dev near0 root
 """
 STREAM = """
-ip netns exec far iperf3 --server --one-off --daemon; sleep 0.5
+ip netns exec far iperf3 --server --one-off --daemon
+until ip netns exec far ss -Hltn sport = :5201 | grep -q .; do sleep 0.1; done
 iperf3 --client 198.18.20.2 --time 2 --json
 """
 PKTGEN = """
@@ -38,7 +39,7 @@ modprobe pktgen; cd /proc/net/pktgen
 echo rem_device_all >kpktgend_0; echo add_device near0 >kpktgend_0
 mac=$(ip netns exec far cat /sys/class/net/far0/address)
 for word in 'count 20000' 'pkt_size 60' 'delay 0' 'dst 198.18.20.2' "dst_mac $mac"; do echo "$word" >near0; done
-timeout 30 sh -c 'echo start >pgctrl'
+timeout 100 sh -c 'echo start >pgctrl'
 cat near0; echo rem_device_all >kpktgend_0
 """
 TARGET = """
@@ -63,7 +64,7 @@ iscsid
 iscsiadm -m discovery -t sendtargets -p 198.18.20.2
 iscsiadm -m node -T iqn.2024-01.lab.t:d0 -p 198.18.20.2 --login
 disk() { ls /sys/class/iscsi_session/*/device/target*/*/block 2>/dev/null; }
-for _ in $(seq 50); do disk >/tmp/disks && break; sleep 0.1; done
+for _ in $(seq 600); do disk >/tmp/disks && break; sleep 0.1; done
 disk=$(cat /tmp/disks)
 test -b /dev/$disk
 dd if=/dev/urandom of=/tmp/written bs=1M count=8
@@ -111,7 +112,7 @@ def test_netem_delays_every_packet(wired: Guest) -> None:
     """100 ms more than the line, and not much more than that."""
     said = wired.shell(NETEM)
     least_ms = float(re.findall(r"min/avg/max/mdev = ([\d.]+)/", said)[0])
-    assert "4 received" in said
+    assert "8 received" in said
     assert 100 <= least_ms < 150
 
 
