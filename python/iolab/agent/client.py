@@ -23,10 +23,10 @@ from iolab.errors import AgentError, Refused
 
 __all__ = ["ALL_SAMPLERS", "UNDO_DEADLINE_S", "Agent", "Pending", "Refused"]
 
-HELLO_DEADLINE_S = 10.0
+HELLO_DEADLINE_S = 30.0
 """The agent says hello within milliseconds; a loaded machine may take seconds."""
-REPLY_SLACK_S = 10.0
-"""Added to a request's own deadline before the agent is called lost."""
+REPLY_SLACK_S = 30.0
+"""Added to a request's own deadline before the agent is called lost; busy hosts stand still for seconds."""
 UNDO_DEADLINE_S = 60.0
 """Undoing a large lab takes about a second; this bounds a kernel that hangs."""
 ENDED = "relay.ended"

@@ -20,9 +20,9 @@ from iolab.errors import AgentError
 
 SSH_ENV = "IOLAB_SSH"
 """Environment variable with the ssh command, as GIT_SSH_COMMAND: `ssh -F lab.conf`."""
-CONNECT_DEADLINE_S = 30.0
+CONNECT_DEADLINE_S = 60.0
 """For everything until the host answers: looking up its name, jump hosts, the login."""
-ANSWER_DEADLINE_S = 10.0
+ANSWER_DEADLINE_S = 30.0
 """For small commands; a loaded host may take seconds."""
 CLOSE_DEADLINE_S = 5.0
 SSH_FAILED = 255
@@ -41,7 +41,7 @@ SOCKET_FOLDER_LENGTH = 60
 COMMON = ("LogLevel=ERROR", "ClearAllForwardings=yes", "RemoteCommand=none", "PermitLocalCommand=no")
 MASTER = (
     "BatchMode=yes",
-    "ConnectTimeout=10",
+    "ConnectTimeout=20",
     "ConnectionAttempts=1",
     f"ServerAliveInterval={ALIVE_INTERVAL_S}",
     f"ServerAliveCountMax={ALIVE_COUNT}",

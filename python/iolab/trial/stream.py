@@ -21,9 +21,9 @@ SAMPLES_SCHEMA = 1
 """Version of the raw samples of a stream trial."""
 CLIENT_SLACK_MS = 20_000
 """Connecting and the exchange of results, on a loaded machine; beyond it the client is called stuck."""
-READY_MS = 10_000
-"""Until a server listens; an emulated guest takes a second to start a program."""
-SERVER_END_MS = 5_000
+READY_MS = 30_000
+"""Until a server listens; an emulated guest takes a second to start a program, on a busy host ten."""
+SERVER_END_MS = 20_000
 """A one-off server ends by itself as soon as its client has."""
 SERIES_PERIOD_MS = 1_000
 OFFER_SHORT_RATIO = 0.01

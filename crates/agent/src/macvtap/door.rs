@@ -130,6 +130,6 @@ fn start_opener(socket: &OwnedFd) -> Result<(), String> {
 
 const STRANGE: &str = "the answer was to another question; is it of another version?";
 /// When an agent begins; sudo may look up names.
-const READY_LIMIT: Duration = Duration::from_secs(4);
+const READY_LIMIT: Duration = Duration::from_secs(10);
 const OPEN_LIMIT: Duration = Duration::from_secs(10);
 const AT_ONCE: Duration = Duration::from_millis(1);
