@@ -179,8 +179,10 @@ class SshHost:
         self._network.inside(f"ip link set to-{self.name} down")
 
     def mend(self) -> None:
-        """Plug the cable in again."""
+        """Plug the cable in again; the network has found the host when this returns."""
         self._network.inside(f"ip link set to-{self.name} up")
+        asked = f"bash -c ': </dev/tcp/{self.address}/22' 2>/dev/null && echo yes || true"
+        until(lambda: self._network.inside(asked), never=f"{self.name} is not found again")
 
     def processes(self, word: str = "iolab") -> list[int]:
         """Return the processes there whose command line has the word."""
