@@ -40,6 +40,7 @@ pytestmark = [
 ]
 
 PREFIX = f"t{os.getpid()}-"
+TRIES = 5
 OUTER = f"{PREFIX}computer"
 """Stands for the computer's own namespace, so that this file touches nothing of the real one."""
 
@@ -250,20 +251,24 @@ def test_changing_back_and_forth_ends_where_it_began(computer: Computer) -> None
 def test_packets_pass_through_bridge_and_router_at_once(computer: Computer) -> None:
     """A datagram crosses link bridge, bridging machine and router right after set-up: no carrier is waited for."""
     lab = make_lab()
-    computer.become(compose(lab, prefix=PREFIX))
     topology = make_topology(lab, prefix=PREFIX)
     here, there = topology.endpoint("left", "far"), topology.endpoint("far", "left")
-    receiver = socket_in(there.netns)
-    receiver.bind((there.address, 5000))
-    receiver.settimeout(0.5)
-    sender = socket_in(here.netns)
-    began = time.monotonic()
-    sender.sendto(b"frame", (there.address, 5000))
-    data, source = receiver.recvfrom(64)
-    assert (data, source[0]) == (b"frame", here.address)
-    assert time.monotonic() - began < 0.5
-    sender.close()
-    receiver.close()
+
+    def crossing_s() -> float:
+        computer.become(compose(lab, prefix=PREFIX))
+        with socket_in(there.netns) as receiver, socket_in(here.netns) as sender:
+            receiver.bind((there.address, 5000))
+            receiver.settimeout(PATIENCE_S)
+            began = time.monotonic()
+            sender.sendto(b"frame", (there.address, 5000))
+            data, source = receiver.recvfrom(64)
+            took_s = time.monotonic() - began
+        assert (data, source[0]) == (b"frame", here.address)
+        computer.become(())
+        return took_s
+
+    # A busy host may hold up one of them; a carrier that is waited for holds up each, for a second.
+    assert any(crossing_s() < 0.5 for _ in range(TRIES))
 
 
 def socket_in(netns: str | None) -> socket.socket:
