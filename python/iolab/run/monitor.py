@@ -18,7 +18,7 @@ from iolab.agent.messages import Json
 from iolab.agent.relayed import RelayedTransport, at_socket
 from iolab.errors import AgentError
 
-INQUIRY_DEADLINE_S = 10.0
+INQUIRY_DEADLINE_S = 30.0
 """QEMU answers in milliseconds; a stopped one never."""
 OPEN_TIMEOUT_MS = 2_000
 BUFFER_BYTES = 65_536

@@ -13,8 +13,8 @@ from iolab.lab.switch import PROGRAM, switch_argv, switch_id, switched
 
 START_TIMEOUT_MS = 10_000
 WAIT_MS = 50
-TRIES = 300
-"""It makes its socket within a second, on a busy computer within a few."""
+TRIES = 1200
+"""It makes its socket within a second, on a busy computer within many; after each wait it is asked whether it runs."""
 GRACE_MS = 500
 END_DEADLINE_S = 10.0
 ADVICE = "install the package dpdk-dev, with which its drivers net_vhost and net_tap come"
