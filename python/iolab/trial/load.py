@@ -12,6 +12,7 @@ from typing import Self
 from iolab.agent.client import Refused
 from iolab.agent.messages import Json
 from iolab.agent.traffic import PortOpened, ReceiverReport, TrafficRan, open_ports, run_traffic
+from iolab.errors import AgentError
 from iolab.experiment.measures import Packets
 from iolab.lab.frames import mean_bytes, sizes_of
 from iolab.lab.placement import Way, next_hop, ways
@@ -101,6 +102,7 @@ class LoadBench:
 
         Raises:
             TrialFailed: an interface is missing, down, too small for the frames, or carries a program.
+            AgentLost: a kernel on the way is gone; no port stays open.
         """
         assert self.site.placement is not None
         try:
@@ -108,9 +110,11 @@ class LoadBench:
             params = open_params(self.measure, self.directions, self.site.placement, movable=movable)
             self.ports = open_ports(self.site.agent, params)
             self._macs = {way.name: self._mac(next_hop(self.site.lab, way)) for way in self.directions}
-        except Refused as error:
+        except (AgentError, TrialFailed) as error:
             self.__exit__(None, None, None)
-            raise TrialFailed(str(error)) from error
+            if isinstance(error, Refused):
+                raise TrialFailed(str(error)) from error
+            raise
         return self
 
     def __exit__(

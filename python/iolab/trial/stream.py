@@ -5,8 +5,9 @@ It needs a lab that stands; it neither builds nor checks it. Its time comes from
 
 from collections.abc import Mapping, Sequence
 
-from iolab.agent.client import ALL_SAMPLERS, Agent, Refused
+from iolab.agent.client import ALL_SAMPLERS, Agent, AgentLost, Refused
 from iolab.agent.messages import Json, ProcessEnded, Reading
+from iolab.errors import AgentError
 from iolab.experiment.measures import Stream
 from iolab.lab.kernels import HERE
 from iolab.lab.topology import Endpoint, Topology
@@ -37,7 +38,7 @@ def measure_stream(
 
     Raises:
         TrialFailed: iperf3 did not do its part.
-        AgentError: the agent is gone.
+        AgentLost: an agent is gone; nothing goes on running at the others.
     """
     pairs = place_pairs(measure, topology)
     kernels = Kernels(agent, elsewhere or {}, pairs)
@@ -64,11 +65,10 @@ def measure_stream(
             kernels.agent(pair.server).wait(name, SERVER_END_MS)
             for name, pair in zip(servers, pairs, strict=True)
         ]
-    except Refused as error:
+    except (AgentError, TrialFailed) as error:
         kernels.abandon([*clients, *servers])
-        raise TrialFailed(str(error)) from error
-    except TrialFailed:
-        kernels.abandon([*clients, *servers])
+        if isinstance(error, Refused):
+            raise TrialFailed(str(error)) from error
         raise
     reports = [(client, _report(server, "server")) for client, server in zip(sent, served, strict=True)]
     return _reduce(measure, pairs, reports, ended, served, before, after, series)
@@ -84,6 +84,8 @@ def _abandon(agent: Agent, processes: Sequence[str]) -> None:
             agent.call(method, params)
         except Refused:
             continue  # it had not been started, or has been collected
+        except AgentLost:
+            return  # it ends with its kernel
 
 
 class Kernels:

@@ -39,12 +39,14 @@ def simulated(device: Device, seed: int = 1) -> Forwards:
     return forwards
 
 
-def site(measure: Packets, forwards: Forwards, *, cpus: int = 4, broken: str = "") -> Site:
+def site(
+    measure: Packets, forwards: Forwards, *, cpus: int = 4, broken: str = "", forward: str = "bridge"
+) -> Site:
     """Return a standing lab whose device does that; `broken` is an interface that is down."""
     transport = FakeAgent(forwards=forwards, clock=VirtualClock(now=1))
     if broken:
         transport.traffic.broken[broken] = (100, "is down")
-    made = lab()
+    made = lab(forward=forward)
     topology = make_topology(made)
     placement = place(ways(made, topology, measure), cpus)
     return Site(agent=Agent(transport), lab=made, topology=topology, placement=placement)

@@ -130,6 +130,15 @@ def test_ports_that_cannot_be_opened_fail_the_trial_with_the_agents_words() -> N
             measure_forwarding(standing, measure)
 
 
+def test_a_next_hop_that_shows_no_address_fails_the_trial_and_leaves_no_ports_open() -> None:
+    """The next trial is told the same, and not that ports are open."""
+    measure = forwarding()
+    standing = site(measure, simulated(Device(capacity_fps=1e5)), forward="route")
+    for _ in range(2):
+        with pytest.raises(TrialFailed, match=r"finding the MAC address of dut\.eth0: not shown"):
+            measure_forwarding(standing, measure)
+
+
 def test_a_load_curve_shows_loss_where_the_device_is_full() -> None:
     """None at half of the rate, a sixth at 120 %."""
     measure = LoadCurve.model_validate({"kind": "load-curve", **ENDS, "rate": "100kpps", "trial": "1s"})

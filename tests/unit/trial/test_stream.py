@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from iolab.agent.client import Agent
+from iolab.agent.client import Agent, AgentLost
 from iolab.agent.fake import FakeAgent, Outcome
 from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Link
-from iolab.experiment.machines import Netns
+from iolab.experiment.machines import Netns, Vm
 from iolab.experiment.measures import Stream
 from iolab.lab.topology import make_topology
 from iolab.trial.flows import place_pairs
@@ -72,6 +72,22 @@ def test_a_missing_iperf3_fails_the_trial_and_stops_what_ran() -> None:
     for _ in range(2):
         with pytest.raises(TrialFailed, match="no such file"):
             measure_stream(agent, stream(), TOPOLOGY)
+
+
+def test_an_end_that_is_lost_in_mid_trial_leaves_nothing_running_at_the_other() -> None:
+    """The next trial, with the end begun anew, is measured."""
+    lab = Lab({"near": LAB.machines["near"], "far": Vm(kind="vm")}, LAB.links, {})
+    topology, measure = make_topology(lab), stream(**{"from": "far", "to": "near", "direction": "both-ways"})
+
+    def dies(_argv: tuple[str, ...], _netns: str | None) -> Outcome:
+        far.kill()
+        return Outcome()
+
+    here, far = Agent(FakeAgent(programs=recorded)), FakeAgent(programs=dies)
+    with pytest.raises(AgentLost, match="far"):
+        measure_stream(here, measure, topology, {"far": Agent(far, name="far")})
+    again = Agent(FakeAgent(programs=recorded), name="far")
+    assert measure_stream(here, measure, topology, {"far": again}).metrics["received_bps"].value > 1e9
 
 
 def test_dual_means_two_pairs_and_both_ways_one() -> None:
