@@ -136,7 +136,7 @@ class Agent:
     # Requests ---------------------------------------------------------------------------------------------
 
     def begin(self, method: str, params: Mapping[str, Json]) -> Pending:
-        """Send a request without waiting for its reply."""
+        """Send a request without waiting for its reply; who waits for that is told when the agent is gone."""
         pending = Pending(method, self._transport, self.name)
         with self._lock:
             if self._gone:
@@ -148,9 +148,9 @@ class Agent:
             request = {"jsonrpc": "2.0", "id": number, "method": method, "params": present}
             try:
                 self._transport.send(json.dumps(request, separators=(",", ":")))
-            except AgentError as error:
-                del self._pending[number]
-                raise AgentLost(self.name, f"asking {_who(self.name)} for {method}: {error}") from error
+            except AgentError:
+                self._gone = True
+                self._pending.pop(number).settle(None)
         return pending
 
     def listen(self, subject: str, listener: Listener) -> None:

@@ -93,10 +93,7 @@ class FakeTraffic:
         if params["id"] in self._sets:
             raise TrafficRefusal(-32602, f"a set of ports {params['id']!r} is open already", {})
         for port in params["ports"]:
-            if port["interface"] in self.broken:
-                errno, reason = self.broken[port["interface"]]
-                message = f"opening port {port['name']!r}: interface {port['interface']} {reason}"
-                raise TrafficRefusal(-32001, message, {"errno": errno, "path": port["interface"]})
+            self._refuse_broken(f"opening port {port['name']!r}", port["interface"])
         self._sets[params["id"]] = {port["name"]: port for port in params["ports"]}
         for port in params["ports"]:
             self.dropped.setdefault((port.get("netns"), port["interface"]), 0)
@@ -219,9 +216,16 @@ class FakeTraffic:
         if rule in KEPT_BY_A_THREAD and params["action"]["kind"] != "forward":
             message = f"a device that keeps a {rule} forwards; 'action' is {params['action']['kind']!r}"
             raise TrafficRefusal(-32602, message, {"seen": params["action"]["kind"]})
+        self._refuse_broken(f"starting device {params['id']!r}", params.get("interface", ""))
         self._devices[params["id"]] = params
         mode, instructions = ("user", 0) if rule in KEPT_BY_A_THREAD else ("native", 1)
         return {"mode": mode, "fallbacks": [], "instructions": instructions, "begin_ns": self.clock.now_ns()}
+
+    def _refuse_broken(self, doing: str, interface: str) -> None:
+        if interface in self.broken:
+            errno, reason = self.broken[interface]
+            message = f"{doing}: interface {interface} {reason}"
+            raise TrafficRefusal(-32001, message, {"errno": errno, "path": interface})
 
     def _read(self, params: dict[str, Json]) -> Json:
         if params["id"] not in self._devices:

@@ -3,9 +3,9 @@
 import errno
 from dataclasses import dataclass, replace
 
-from iolab.agent.client import AgentLost, Refused
+from iolab.agent.client import Refused
 from iolab.agent.messages import CommandResult, Json, decode
-from iolab.errors import LabError
+from iolab.errors import AgentError, IolabError, LabError
 from iolab.lab.resources import (
     FOUND,
     Action,
@@ -52,27 +52,38 @@ class Doing:
         Raises:
             LabError: it failed.
         """
-        record, typed = self.record, _brief(self.record.argv)
+        record, what = self.record, f"making {self.resource.key} with `{_brief(self.record.argv)}`"
         try:
             if isinstance(self.action, StartGuest | PinGuest):
                 done: CommandRecord = self.answer.result(GUEST_DEADLINE_S)
                 return replace(done, machine=self.resource.machine)
             reply = self.answer.result(REPLY_DEADLINE_S)
-        except Refused as error:
-            absent = isinstance(error.data, dict) and error.data.get("errno") == errno.ENOENT
-            if isinstance(self.action, Write) and self.action.absent_ok and absent:
+        except TimeoutError as error:
+            raise LabError(f"{what}: not done after {GUEST_DEADLINE_S:.0f} s") from error
+        except AgentError as error:
+            absent_ok = isinstance(self.action, Write) and self.action.absent_ok
+            if absent_ok and isinstance(error, Refused) and _is_absent(error):
                 return record
-            raise LabError(f"making {self.resource.key} with `{typed}`: {error}") from error
-        except AgentLost as error:
-            raise LabError(f"making {self.resource.key} with `{typed}`: {error}") from error
+            raise LabError(f"{what}: {error}") from error
         if not isinstance(self.action, Run | Tell | PinArrivals):
             return _ended(record, 0, 0)
         result = decode(CommandResult, reply, "command result")
         if isinstance(self.action, Run | Tell) and not result.succeeded:
             said = (result.stderr or result.stdout).strip()[:500] or f"status {result.exit_status}"
             place = record.netns or self.resource.kernel or "the host"
-            raise LabError(f"making {self.resource.key} with `{typed}` in {place}: {said}")
+            raise LabError(f"{what} in {place}: {said}")
         return _ended(record, result.exit_status, result.end_ns - result.begin_ns)
+
+
+class Unsent:
+    """The answer to an action that could not be sent."""
+
+    def __init__(self, why: IolabError) -> None:
+        self._why = why
+
+    def result(self, deadline_s: float) -> Json:
+        """Raise what kept it from being sent."""
+        raise self._why
 
 
 class Doer:
@@ -93,8 +104,14 @@ class Doer:
         self._reader = reader
 
     def begin(self, resource: Resource, action: Action, *, in_place: bool) -> Doing:
-        """Send an action; with `in_place` the undo of the first time is kept."""
-        record, answer = self._send(resource, action, in_place)
+        """Send an action; with `in_place` the undo of the first time is kept.
+
+        What keeps it from being sent is told when it is finished, after those that were sent before it.
+        """
+        try:
+            record, answer = self._send(resource, action, in_place)
+        except (LabError, AgentError) as error:
+            record, answer = _record(resource, None, (type(action).__name__,), None), Unsent(error)
         return Doing(resource, action, record, answer)
 
     def _send(self, resource: Resource, action: Action, in_place: bool) -> tuple[CommandRecord, Awaited]:
@@ -163,6 +180,10 @@ class Doer:
         if value is None:
             raise LabError(f"reading the original value before `{' '.join(before.argv)}`: nothing was found")
         return value
+
+
+def _is_absent(error: Refused) -> bool:
+    return isinstance(error.data, dict) and error.data.get("errno") == errno.ENOENT
 
 
 def _brief(argv: tuple[str, ...]) -> str:

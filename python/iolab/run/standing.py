@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from iolab.agent.client import UNDO_DEADLINE_S, AgentLost, Refused
-from iolab.errors import LabError
+from iolab.errors import AgentError, LabError
 from iolab.lab.difference import dependents, difference, settling_ns
 from iolab.lab.kernels import HERE
 from iolab.lab.resources import CreateNetns, Resource, StartGuest, devices, undo_keys
@@ -65,10 +65,13 @@ class StandingLab:
                 self._starting(names)
             for wave in waves(change.do):
                 self._do_together(wave, change.in_place)
-        except (LabError, Refused, AgentLost) as error:
+        except (LabError, AgentError) as error:
             if self._agents.here.gone:
                 raise
-            self.take_down()
+            try:
+                self.take_down()
+            except LabError as left:
+                raise LabError(f"{error}; {left}") from error
             raise LabError(str(error)) from error
         self._standing = wanted
         if settling := settling_ns(change.do, wanted):
@@ -89,8 +92,7 @@ class StandingLab:
         """
         standing, self._standing = self._standing, ()
         self.guests.stop(self.guests.running)
-        self._stop([device for device, kernel in self._devices.items() if kernel in self._agents])
-        self._devices.clear()
+        self._stop(list(self._devices))
         self.arrivals.forget()
         self._interrupts.forget()
         troubles = [
@@ -149,13 +151,10 @@ class StandingLab:
                 raise LabError(f"undoing {report.failed[0].undo_key}: {report.failed[0].reason}")
 
     def _stop(self, wanted: Sequence[str]) -> None:
-        """Stop those of the devices that run."""
+        """Stop those of the devices that run; one that is gone, or never came, is passed over."""
         for device in [name for name in wanted if name in self._devices]:
-            kernel = self._devices.pop(device)
-            try:
-                self._agents.of(kernel).call("device.stop", {"id": device})
-            except Refused as error:
-                raise LabError(f"stopping {device}: {error}") from error
+            with contextlib.suppress(Refused, AgentLost):
+                self._agents.of(self._devices.pop(device)).call("device.stop", {"id": device})
 
     def _do_together(self, wave: Sequence[Resource], in_place: frozenset[str]) -> None:
         """Carry out resources that do not need each other: their first actions at once, then their second, ...

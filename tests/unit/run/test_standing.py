@@ -1,5 +1,6 @@
 """Bringing a lab about on the fake agent: what is sent, what is read back, and what a failure leaves."""
 
+import threading
 from dataclasses import replace
 
 import pytest
@@ -16,10 +17,11 @@ from iolab.lab.resources import (
     Resource,
     Run,
     Setting,
+    StartDevice,
     StartGuest,
     Write,
 )
-from iolab.lab.shown import Value
+from iolab.lab.shown import InterfaceByMac, Value
 from iolab.run.agents import Agents
 from iolab.run.standing import StandingLab
 from iolab.trial.result import CommandRecord
@@ -129,6 +131,48 @@ def test_when_one_of_several_fails_the_others_are_waited_for_before_undoing() ->
     with pytest.raises(LabError, match=r"making netns:a .*exists"):
         lab.change_to((NETNS, *others))
     assert host.netns == {"iolab-a"}
+
+
+def test_a_guest_under_way_is_waited_for_when_what_begins_after_it_cannot_be_sent() -> None:
+    """It is ended with the rest, and no kernel of a lab that does not stand."""
+    booted = threading.Event()
+
+    def boots() -> FakeAgent:
+        booted.wait(0.2)  # nothing sets it before: it takes so long
+        booted.set()
+        return FakeAgent(machine=True)
+
+    guests, agents, host = parent(agent=boots)
+    lab = StandingLab(agents, lambda _: None, guests)
+    dut = Resource(key="vm:dut", machine="dut", actions=(StartGuest(guest()),))
+    absent = Reading(Command(("find",)), InterfaceByMac("02:00:00:00:00:01"))
+    lost = Resource(key="card", machine="a", actions=(Run(Command(("name", "{found}")), find=absent),))
+    with pytest.raises(LabError, match="nothing was found"):
+        lab.change_to((dut, lost))
+    assert booted.is_set()
+    assert guests.running == ()
+    assert host.folders == set()
+    assert "dut" not in agents
+
+
+def test_a_device_that_does_not_start_is_told_and_the_rest_is_undone() -> None:
+    """There is nothing to stop of it, which is no reason to leave the others standing."""
+    host = FakeHost()
+    fake = FakeAgent(host)
+    fake.traffic.broken["p0"] = (95, "takes no program")
+    lab = StandingLab(Agents(Agent(fake)), lambda _: None)
+    device = StartDevice("device:a.p0", "iolab-a", "p0", "p1")
+    with pytest.raises(LabError, match=r"making device.*takes no program"):
+        lab.change_to((NETNS, Resource(key="device", machine="a", needs=("netns:a",), actions=(device,))))
+    assert host.netns == set()
+
+
+def test_a_kernel_that_dies_under_way_ends_the_lab_with_that_reason() -> None:
+    """Nobody is asked after it, and no wait is for nothing."""
+    fake = FakeAgent(FakeHost(), lambda *_: fake.kill() or Outcome())  # type: ignore[func-returns-value]
+    lab = StandingLab(Agents(Agent(fake)), lambda _: None)
+    with pytest.raises(LabError, match=r"making link:x with `make x`: .* it is gone"):
+        lab.change_to((NETNS, link("x"), link("y")))
 
 
 def test_a_card_that_tells_nobody_when_it_is_ready_is_waited_for() -> None:
