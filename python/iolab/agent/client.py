@@ -216,6 +216,8 @@ class Agent:
         argv: Sequence[str],
         *,
         netns: str | None = None,
+        environment: Mapping[str, str] | None = None,
+        files: Sequence[Json] = (),
         ready: Json = None,
         timeout_ms: int = 5_000,
         capture_bytes: int = 4 << 20,
@@ -225,6 +227,8 @@ class Agent:
             "id": name,
             "argv": list(argv),
             "netns": netns,
+            "env": dict(environment) if environment else None,
+            "files": list(files) or None,
             "ready": ready,
             "timeout_ms": timeout_ms,
             "capture_bytes": capture_bytes,
@@ -238,10 +242,6 @@ class Agent:
             "process.wait", {"id": name, "timeout_ms": timeout_ms}, timeout_ms / 1000 + REPLY_SLACK_S
         )
         return decode(ProcessEnded, result, "process.wait result")
-
-    def stop(self, name: str) -> ProcessEnded:
-        """End a supervised process and collect it."""
-        return decode(ProcessEnded, self.call("process.stop", {"id": name}), "process.stop result")
 
     def read_samples(self, netns: Sequence[str | None], samplers: Sequence[str] = ALL_SAMPLERS) -> Reading:
         """Read counters once."""

@@ -32,8 +32,8 @@ class RunningGuest:
     """The kernel that it runs on."""
     launch: Launch
     """How it was started."""
-    pid: int
-    """Of the hypervisor, on the parent."""
+    pid: int = 0
+    """Of the hypervisor, on the parent; a domain has none there."""
     switches: Mapping[str, int] = field(default_factory=dict)
     """Process id of the switch of each card that has one, by the card's name."""
     use: GuestUse | None = None

@@ -154,7 +154,7 @@ def test_a_domain_that_never_answers_is_told_with_its_consoles_last_lines(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The console is its channel: what is no message is what the kernel said."""
-    monkeypatch.setattr("iolab.run.guests.NESTED_BOOT_DEADLINE_S", 0.2)
+    monkeypatch.setattr("iolab.run.starting.NESTED_BOOT_DEADLINE_S", 0.2)
     guests, _, host = dom0(Toolstack(), lambda: Line("XENBUS: Waiting for devices to initialise: 25s..."))
     with pytest.raises(LabError, match=r"(?s)its agent said nothing for .*Waiting for devices"):
         guests.start(domain(), "pc6").result(PATIENCE_S)

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from tests.unit.run.fake_guests import FIRST_VCPU, QEMU_PID, VHOST, Line, Threads, guest, parent
 
-from iolab.agent.client import AgentLost
-from iolab.agent.fake import Outcome
+from iolab.agent.client import Agent, AgentLost
+from iolab.agent.fake import FakeAgent, Outcome
 from iolab.errors import LabError
 from iolab.lab.resources import GuestState as State
 from iolab.lab.resources import PinGuest, Reading
@@ -99,6 +99,23 @@ def test_a_guest_that_did_not_come_up_three_times_is_not_waited_for_again() -> N
             guests.start(guest(), "").result(PATIENCE_S)
     with pytest.raises(LabError, match="not tried again, it did not come up 3 times in a row"):
         guests.start(guest(), "").result(PATIENCE_S)
+
+
+def test_the_loss_of_its_parent_is_no_fault_of_a_guest() -> None:
+    """However often the parent is lost, the guest is tried on the next one."""
+
+    def dies(argv: tuple[str, ...], netns: str | None) -> Outcome:
+        parents[-1].kill()
+        return Threads()(argv, netns)
+
+    guests, agents, host = parent(programs=dies)
+    parents: list[FakeAgent] = []
+    for _ in range(4):
+        parents.append(FakeAgent(host, dies))
+        agents.drop("pc6")
+        agents.add("pc6", Agent(parents[-1], name="pc6"))
+        with pytest.raises(AgentLost, match="pc6"):
+            guests.start(guest(), "pc6").result(PATIENCE_S)
 
 
 def test_a_panic_is_told_at_once() -> None:
