@@ -1,10 +1,22 @@
 //! Keep the first bytes a program writes and count the rest. No I/O.
 
+use iolab_protocol::ErrorObject;
+
+use crate::faults::Answer;
+
 /// The most bytes of one output stream a controller may ask for: three of them fit into one line.
-pub const CAPTURE_LIMIT_BYTES: usize = 4 << 20;
+const CAPTURE_LIMIT_BYTES: usize = 4 << 20;
 
 /// The most bytes one stream may take in a reply after JSON has escaped it; two streams and the rest fit into one line.
 const ESCAPED_LIMIT_BYTES: usize = 7 << 20;
+
+/// Refuse captures whose text would not fit into a reply.
+pub fn check_capture(capture_bytes: usize) -> Answer<()> {
+    if capture_bytes <= CAPTURE_LIMIT_BYTES {
+        return Ok(());
+    }
+    Err(ErrorObject::params(format!("'capture_bytes' is at most {CAPTURE_LIMIT_BYTES}"), capture_bytes))
+}
 
 /// The kept part of one output stream.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use iolab_protocol::calls::{CommandRun, NetnsName};
 use iolab_protocol::results::{CommandEnded, Done};
 use iolab_protocol::{ErrorObject, Undo};
 
-use crate::capture::CAPTURE_LIMIT_BYTES;
+use crate::capture::check_capture;
 use crate::faults::Answer;
 use crate::folders;
 use crate::host::Host;
@@ -21,7 +21,7 @@ use crate::undo::remove_netns;
 /// Answer `command.run`.
 pub fn run(host: &Host, params: CommandRun) -> Answer<CommandEnded> {
     check_capture(params.capture_bytes)?;
-    let place = place(params.netns)?;
+    let place = Place::of(params.netns)?;
     let change = match (params.undo, params.undo_key) {
         (None, None) => None,
         (Some(undo), Some(undo_key)) => {
@@ -70,21 +70,6 @@ fn check_undo(undo: &Undo) -> Answer<()> {
         Undo::Process { .. } => {}
     }
     undo.inside().map_or(Ok(()), netns::check_name)
-}
-
-/// Where a program runs, by the namespace's name.
-pub fn place(netns: Option<String>) -> Answer<Place> {
-    let Some(name) = netns else { return Ok(Place::Here) };
-    netns::check_name(&name)?;
-    Ok(Place::Named(name))
-}
-
-/// Refuse captures whose text would not fit into a reply.
-pub fn check_capture(capture_bytes: usize) -> Answer<()> {
-    if capture_bytes <= CAPTURE_LIMIT_BYTES {
-        return Ok(());
-    }
-    Err(ErrorObject::params(format!("'capture_bytes' is at most {CAPTURE_LIMIT_BYTES}"), capture_bytes))
 }
 
 /// Answer `netns.create`.

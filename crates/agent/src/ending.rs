@@ -7,7 +7,9 @@ use iolab_protocol::results::UndoReport;
 use crate::host::Host;
 use crate::init;
 use crate::procfs::{kill_remains, Remains};
+use crate::relays;
 use crate::sync::lock;
+use crate::traffic;
 use crate::undo::undo_changes;
 
 /// Undo everything, tell `report` the outcome, and end the process. A machine's first process begins a new session instead. A
@@ -31,9 +33,9 @@ fn end_work(host: &Host, report: impl FnOnce(&UndoReport)) -> bool {
     // Never given back: the process ends under it.
     std::mem::forget(lock(&ENDING));
     host.end_changes();
-    host.relays.close_all();
-    host.traffic.close_all();
-    host.devices.stop_all();
+    relays::close_all(host);
+    traffic::close_all(host);
+    drop(host.devices.take_all());
     let outcome = undo_changes(host, &host.journal, None);
     if host.children.any_started() {
         kill_remains(Remains { journal: &host.author.journal(), group: None, rootless: false });

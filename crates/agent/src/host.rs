@@ -7,20 +7,19 @@ use std::time::{Duration, Instant};
 
 use iolab_protocol::facts::InterfaceFacts;
 use iolab_protocol::{ErrorCode, ErrorData, ErrorObject, Predecessor, Undo};
+use iolab_traffic::{PortSet, RunningDevice};
 
 use crate::child::{Child, Children, End, Kin, Pipes};
-use crate::devices::Devices;
 use crate::faults::{refused, Answer};
 use crate::journal::{Author, Journal};
 use crate::macvtap::Door;
 use crate::output::Output;
-use crate::relay::Relays;
-use crate::series::SeriesTable;
+use crate::recording::Recording;
+use crate::relay::Link;
 use crate::spawn::{Program, Spawner};
 use crate::state::{Claim, StateFolder};
-use crate::supervise::Processes;
 use crate::sync::lock;
-use crate::traffic::PortSets;
+use crate::table::{Kind, Table};
 
 /// The agent's shared state.
 pub struct Host {
@@ -34,16 +33,16 @@ pub struct Host {
     pub output: Arc<Output>,
     /// All processes that run.
     pub children: Arc<Children>,
-    /// Those the controller named.
-    pub processes: Processes,
+    /// Those the controller named, until they are collected.
+    pub processes: Table<Process>,
     /// Series of readings.
-    pub series: SeriesTable,
+    pub series: Table<Recording>,
     /// Sets of ports.
-    pub traffic: PortSets,
+    pub traffic: Table<Arc<PortSet>>,
     /// Devices under test.
-    pub devices: Devices,
+    pub devices: Table<RunningDevice>,
     /// Connections to others behind this agent.
-    pub relays: Relays,
+    pub relays: Table<Arc<Link>>,
     /// Whether this is its machine's first process.
     pub is_init: bool,
     /// The host's interfaces, where the agent cannot see them from its own namespaces.
@@ -66,6 +65,17 @@ pub struct Host {
 struct Right {
     claim: Option<Claim>,
     clean: bool,
+}
+
+/// A process that the controller named.
+#[derive(Clone)]
+pub struct Process {
+    /// The process.
+    pub child: Arc<Child>,
+    /// The namespace it was started in.
+    pub netns: Option<String>,
+    /// Where its end is journalled.
+    pub sequence: Option<u64>,
 }
 
 /// A program that ran to its end.
@@ -116,11 +126,11 @@ impl Host {
             door,
             output: Arc::default(),
             children,
-            processes: Processes::default(),
-            series: SeriesTable::default(),
-            traffic: PortSets::default(),
-            devices: Devices::default(),
-            relays: Relays::default(),
+            processes: Table::new(PROCESSES),
+            series: Table::new(SERIES),
+            traffic: Table::new(PORTS),
+            devices: Table::new(DEVICES),
+            relays: Table::new(RELAYS),
             undoing: Mutex::default(),
             making: Mutex::default(),
             right: Mutex::default(),
@@ -255,3 +265,23 @@ impl Host {
 
 /// How long the end waits for changes in progress; their programs have been killed, so this is for a stuck kernel only.
 const END_LIMIT: Duration = Duration::from_secs(5);
+
+const PROCESSES: Kind = Kind {
+    name: "process",
+    taken: "a process of that id runs or was not collected; wait for it or stop it",
+    most: None,
+};
+const SERIES: Kind = Kind {
+    name: "series",
+    taken: "a series of that name is being read; stop it first",
+    most: Some((64, "series are being read already")),
+};
+const PORTS: Kind =
+    Kind { name: "set of ports", taken: "a set of that id is open; close it first", most: None };
+const DEVICES: Kind =
+    Kind { name: "device", taken: "a device of that id is in place; stop it first", most: None };
+const RELAYS: Kind = Kind {
+    name: "relay",
+    taken: "a relay of that id is open; close it first",
+    most: Some((256, "relays are open already")),
+};

@@ -14,6 +14,7 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{close, getppid, Pid};
 use serde::{Deserialize, Serialize};
 
+use crate::faults::Answer;
 use crate::netns;
 
 /// The launcher's settings, passed as one JSON argument.
@@ -43,6 +44,15 @@ pub enum Place {
     Named(String),
     /// A new one that goes away with the program.
     Fresh,
+}
+
+impl Place {
+    /// The namespace `netns`; the agent's own when there is no name.
+    pub fn of(netns: Option<String>) -> Answer<Self> {
+        let Some(name) = netns else { return Ok(Self::Here) };
+        netns::check_name(&name)?;
+        Ok(Self::Named(name))
+    }
 }
 
 /// Why a program was not started.

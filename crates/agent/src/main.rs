@@ -25,7 +25,9 @@ mod output;
 mod procfs;
 mod programs_kept;
 mod ready;
+mod recording;
 mod relay;
+mod relays;
 mod rootless;
 mod series;
 mod serve;
@@ -34,6 +36,7 @@ mod spawn;
 mod state;
 mod supervise;
 mod sync;
+mod table;
 mod traffic;
 mod undo;
 

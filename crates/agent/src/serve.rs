@@ -19,7 +19,9 @@ use crate::clock::now_ns;
 use crate::ending::{end, end_machine};
 use crate::faults::Answer;
 use crate::host::Host;
-use crate::{commands, devices, facts, folders, journals, lease, relay, series, setting, supervise, traffic};
+use crate::{
+    commands, devices, facts, folders, journals, lease, relays, series, setting, supervise, traffic,
+};
 
 /// Serve requests until standard input ends, then undo everything and exit.
 pub fn serve(host: &Arc<Host>) -> ! {
@@ -84,10 +86,10 @@ fn work_aside(host: &Arc<Host>, id: i64, job: impl FnOnce(&Arc<Host>) + Send + '
 
 /// Messages over a relay keep their order, so they are not begun aside.
 fn send_over_relay(host: &Arc<Host>, id: i64, params: RelaySend) {
-    match relay::send(host, &params) {
+    match relays::send(host, &params) {
         Ok(None) => answer(host, Some(id), Ok(Done {})),
         Ok(Some(waiting)) => work_aside(host, id, move |host| {
-            answer(host, Some(id), relay::finish_sending(&waiting, &params.id));
+            answer(host, Some(id), relays::finish_sending(&waiting, &params.id));
         }),
         Err(error) => answer::<()>(host, Some(id), Err(error)),
     }
@@ -106,11 +108,11 @@ fn work(host: &Arc<Host>, request: Request) {
         Call::FolderCreate(params) => answer(host, id, folders::create(host, &params)),
         Call::FolderDelete(params) => answer(host, id, folders::delete(host, &params)),
         Call::RelayOpen(params) => {
-            answer(host, id, relay::open(host, &params));
-            relay::begin(host, &params.id);
+            answer(host, id, relays::open(host, &params));
+            relays::begin(host, &params.id);
         }
         Call::RelaySend(params) => send_over_relay(host, request.id, params),
-        Call::RelayClose(params) => answer(host, id, relay::close(host, &params)),
+        Call::RelayClose(params) => answer(host, id, relays::close(host, &params)),
         Call::MachinePowerOff(_) if host.is_init => end_machine(host, |report| say_last(host, id, report)),
         Call::MachinePowerOff(_) => {
             let message = "powering off: this agent is not its machine's first process";

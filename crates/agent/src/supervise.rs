@@ -1,7 +1,6 @@
 //! Processes the controller started and named: start until ready, wait, stop, collect.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,92 +10,34 @@ use iolab_protocol::{ErrorCode, ErrorData, ErrorObject, Undo};
 use iolab_samplers::Supervised;
 use nix::sys::signal::Signal;
 
+use crate::capture::check_capture;
 use crate::child::{Child, End, Kin};
 use crate::clock::now_ns;
-use crate::commands::{check_capture, place};
 use crate::faults::{refused, Answer};
 use crate::files;
-use crate::host::Host;
+use crate::host::{Host, Process};
+use crate::launch::Place;
 use crate::procfs::stat;
 use crate::ready::is_bound;
 use crate::spawn::Program;
-use crate::sync::lock;
 
-/// The processes that are not collected yet, by the controller's name.
-#[derive(Default)]
-pub struct Processes {
-    table: Mutex<HashMap<String, Entry>>,
+/// Those that run, for the samplers.
+pub fn supervised(host: &Host) -> Vec<Supervised> {
+    host.processes.each(|name, process| {
+        let runs = process.child.end().is_none();
+        runs.then(|| Supervised { name: name.to_owned(), pid: process.child.pid })
+    })
 }
 
-#[derive(Clone)]
-enum Entry {
-    Starting,
-    Started(Started),
-}
-
-#[derive(Clone)]
-struct Started {
-    child: Arc<Child>,
-    netns: Option<String>,
-    sequence: Option<u64>,
-}
-
-impl Processes {
-    /// Those that run, for the samplers.
-    pub fn supervised(&self) -> Vec<Supervised> {
-        let table = lock(&self.table);
-        let running = table.iter().filter_map(|(name, entry)| match entry {
-            Entry::Started(started) if started.child.end().is_none() => {
-                Some(Supervised { name: name.clone(), pid: started.child.pid })
-            }
-            _ => None,
-        });
-        running.collect()
-    }
-
-    /// Kill those that run in the namespace `netns` and wait for their end.
-    pub fn kill_in(&self, netns: &str) {
-        let inside: Vec<Arc<Child>> = lock(&self.table)
-            .values()
-            .filter_map(|entry| match entry {
-                Entry::Started(started) if started.netns.as_deref() == Some(netns) => {
-                    Some(Arc::clone(&started.child))
-                }
-                _ => None,
-            })
-            .collect();
-        let deadline = Instant::now() + KILL_LIMIT;
-        inside.iter().for_each(|child| child.kill());
-        for child in &inside {
-            child.wait_for_end(deadline);
-        }
-    }
-
-    fn reserve(&self, id: &str) -> Answer<()> {
-        let mut table = lock(&self.table);
-        if table.contains_key(id) {
-            return Err(ErrorObject::params(
-                "a process of that id runs or was not collected; wait for it or stop it",
-                id,
-            ));
-        }
-        table.insert(id.to_owned(), Entry::Starting);
-        Ok(())
-    }
-
-    fn find(&self, id: &str) -> Answer<Started> {
-        match lock(&self.table).get(id) {
-            Some(Entry::Started(started)) => Ok(started.clone()),
-            _ => Err(ErrorObject::unknown(format!("there is no process '{id}'"), id)),
-        }
-    }
-
-    fn enter(&self, id: &str, started: Started) {
-        lock(&self.table).insert(id.to_owned(), Entry::Started(started));
-    }
-
-    fn forget(&self, id: &str) {
-        lock(&self.table).remove(id);
+/// Kill those that run in the namespace `netns` and wait for their end.
+pub fn kill_in(host: &Host, netns: &str) {
+    let inside = host
+        .processes
+        .each(|_, process| (process.netns.as_deref() == Some(netns)).then(|| Arc::clone(&process.child)));
+    let deadline = Instant::now() + KILL_LIMIT;
+    inside.iter().for_each(|child| child.kill());
+    for child in &inside {
+        child.wait_for_end(deadline);
     }
 }
 
@@ -108,12 +49,15 @@ pub fn start(host: &Host, params: ProcessStart) -> Answer<ProcessStarted> {
     }
     files::check(&params.files)?;
     let _change = host.may_change()?;
-    host.processes.reserve(&params.id)?;
-    let id = params.id.clone();
-    start_reserved(host, params).inspect_err(|_| host.processes.forget(&id))
+    let reserved = host.processes.reserve(&params.id)?;
+    let (process, ready_ns) = start_until_ready(host, params)?;
+    let (pid, begin_ns) = (process.child.pid, process.child.begin_ns);
+    reserved.fill(process);
+    Ok(ProcessStarted { pid, begin_ns, ready_ns })
 }
 
-fn start_reserved(host: &Host, params: ProcessStart) -> Answer<ProcessStarted> {
+/// The process, and when it was ready [ns].
+fn start_until_ready(host: &Host, params: ProcessStart) -> Answer<(Process, u64)> {
     let program_name = params.argv.first().cloned().unwrap_or_default();
     let search = match &params.ready {
         Some(Ready::Output { contains }) => Some(contains.clone()),
@@ -122,7 +66,7 @@ fn start_reserved(host: &Host, params: ProcessStart) -> Answer<ProcessStarted> {
     let program = Program {
         argv: params.argv,
         env: params.env,
-        place: place(params.netns.clone())?,
+        place: Place::of(params.netns.clone())?,
         cpus: params.cpus,
         capture_bytes: params.capture_bytes,
         search,
@@ -134,20 +78,19 @@ fn start_reserved(host: &Host, params: ProcessStart) -> Answer<ProcessStarted> {
     let child = &started.child;
     let ready_ns = wait_until_ready(child, params.ready.as_ref(), deadline);
     let not_ready = match ready_ns {
-        NotReady::No(ready_ns) => {
-            host.processes.enter(&params.id, started.clone());
-            return Ok(ProcessStarted { pid: child.pid, begin_ns: child.begin_ns, ready_ns });
-        }
+        NotReady::No(ready_ns) => return Ok((started, ready_ns)),
         other => other,
     };
     child.kill();
     let end = child.wait_for_end(Instant::now() + KILL_LIMIT);
-    host.mark_undone(started.sequence)?;
+    if end.is_some() {
+        host.mark_undone(started.sequence)?;
+    }
     Err(tell_not_ready(&not_ready, child, end, &program_name, params.timeout_ms))
 }
 
 /// Start a program so that its undo is journalled before it does anything.
-fn begin(host: &Host, program: Program, id: &str, netns: Option<String>) -> Answer<Started> {
+fn begin(host: &Host, program: Program, id: &str, netns: Option<String>) -> Answer<Process> {
     let held = host.start(program)?;
     let child = Arc::clone(&held.child);
     let recorded = match stat(child.pid) {
@@ -177,7 +120,7 @@ fn begin(host: &Host, program: Program, id: &str, netns: Option<String>) -> Answ
         host.mark_undone(sequence)?;
         return Err(error);
     }
-    Ok(Started { child, netns, sequence })
+    Ok(Process { child, netns, sequence })
 }
 
 enum NotReady {
@@ -264,13 +207,9 @@ pub fn stop(host: &Host, params: &ProcessStop) -> Answer<ProcessEnded> {
     collect(host, &params.id, &started, end)
 }
 
-fn collect(host: &Host, id: &str, started: &Started, end: End) -> Answer<ProcessEnded> {
-    {
-        let mut table = lock(&host.processes.table);
-        if matches!(table.get(id), Some(Entry::Started(each)) if Arc::ptr_eq(&each.child, &started.child)) {
-            table.remove(id);
-        }
-    }
+fn collect(host: &Host, id: &str, started: &Process, end: End) -> Answer<ProcessEnded> {
+    // Another request may have collected it, and the name may have been given again.
+    let _ = host.processes.take_if(id, |each| Arc::ptr_eq(&each.child, &started.child));
     host.mark_undone(started.sequence)?;
     Ok(ProcessEnded {
         ending: end.ending,

@@ -1,8 +1,7 @@
 //! Answer `traffic.open`, `traffic.run` and `traffic.close`: which sets of ports there are, and in which namespaces. What a
 //! trial does is told in the traffic crate.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use iolab_protocol::results::Done;
 use iolab_protocol::traffic::{PortParams, TrafficClose, TrafficOpen, TrafficOpened, TrafficRan, TrafficRun};
@@ -14,62 +13,22 @@ use crate::faults::Answer;
 use crate::host::Host;
 use crate::netns;
 use crate::programs_kept;
-use crate::sync::lock;
-
-/// The sets of ports that are open, by the controller's name; none while a set is being opened.
-#[derive(Default)]
-pub struct PortSets {
-    table: Mutex<HashMap<String, Option<Arc<PortSet>>>>,
-}
-
-impl PortSets {
-    fn find(&self, id: &str) -> Answer<Arc<PortSet>> {
-        lock(&self.table).get(id).cloned().flatten().ok_or_else(|| unknown(id))
-    }
-
-    /// Close everything, as the agent ends.
-    pub fn close_all(&self) {
-        let sets: Vec<_> = lock(&self.table).drain().filter_map(|(_, set)| set).collect();
-        sets.iter().for_each(|set| close_set(set));
-    }
-}
-
-fn unknown(id: &str) -> ErrorObject {
-    ErrorObject::unknown(format!("there is no set of ports '{id}'"), id)
-}
 
 /// Answer `traffic.open`.
 pub fn open(host: &Host, params: &TrafficOpen) -> Answer<TrafficOpened> {
     check(params)?;
     let _change = host.may_change()?;
     let begin_ns = now_ns();
-    {
-        let mut table = lock(&host.traffic.table);
-        if table.contains_key(&params.id) {
-            return Err(ErrorObject::params("a set of that id is open; close it first", params.id.as_str()));
-        }
-        table.insert(params.id.clone(), None);
-    }
+    let reserved = host.traffic.reserve(&params.id)?;
     let mut kept = Vec::new();
-    let opened = keep_programs(host, &params.ports, &mut kept)
-        .and_then(|()| open_all(&params.ports))
-        .map(PortSet::new)
-        .map(Arc::new);
+    let opened = keep_programs(host, &params.ports, &mut kept).and_then(|()| open_all(&params.ports));
     if opened.is_err() {
         programs_kept::forget(host, &kept)?;
     }
-    let mut table = lock(&host.traffic.table);
-    match opened {
-        Ok(set) => {
-            let ports = set.ports.iter().map(OpenPort::describe).collect();
-            table.insert(params.id.clone(), Some(set));
-            Ok(TrafficOpened { ports, begin_ns, end_ns: now_ns() })
-        }
-        Err(error) => {
-            table.remove(&params.id);
-            Err(error)
-        }
-    }
+    let set = PortSet::new(opened?);
+    let ports = set.ports.iter().map(OpenPort::describe).collect();
+    reserved.fill(Arc::new(set));
+    Ok(TrafficOpened { ports, begin_ns, end_ns: now_ns() })
 }
 
 fn keep_programs(host: &Host, ports: &[PortParams], kept: &mut Vec<u64>) -> Answer<()> {
@@ -130,6 +89,11 @@ fn close_set(set: &PortSet) {
     set.ports.iter().for_each(close_port);
 }
 
+/// Close everything, as the agent ends.
+pub fn close_all(host: &Host) {
+    host.traffic.take_all().iter().for_each(|set| close_set(set));
+}
+
 /// Answer `traffic.run`.
 pub fn run(host: &Host, params: &TrafficRun) -> Answer<TrafficRan> {
     host.traffic.find(&params.id)?.run(params)
@@ -137,14 +101,7 @@ pub fn run(host: &Host, params: &TrafficRun) -> Answer<TrafficRan> {
 
 /// Answer `traffic.close`.
 pub fn close(host: &Host, params: &TrafficClose) -> Answer<Done> {
-    let set = {
-        let mut table = lock(&host.traffic.table);
-        match table.get(&params.id) {
-            Some(Some(_)) => table.remove(&params.id).flatten(),
-            _ => None,
-        }
-    };
-    let set = set.ok_or_else(|| unknown(&params.id))?;
+    let set = host.traffic.take(&params.id)?;
     close_set(&set);
     programs_kept::put_back(host, set.ports.iter().map(|port| &port.params));
     Ok(Done {})

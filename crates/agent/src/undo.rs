@@ -16,6 +16,7 @@ use crate::procfs::{kill_remains, stat, Remains};
 use crate::setting;
 use crate::spawn::Program;
 use crate::state::outlives;
+use crate::supervise::kill_in;
 use crate::sync::lock;
 
 /// Undo the changes in `journal` whose key is in `keys` (all when absent), newest first.
@@ -109,7 +110,7 @@ pub fn remove_netns(host: &Host, name: &str) -> Result<(), String> {
     if !netns::exists(name) {
         return Ok(());
     }
-    host.processes.kill_in(name);
+    kill_in(host, name);
     let argv = ["ip", "netns", "delete", name].map(str::to_owned);
     match run(host, &argv, Place::Here)? {
         Some(_) if !netns::exists(name) => Ok(()),
