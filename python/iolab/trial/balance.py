@@ -1,17 +1,16 @@
 """The balance sheet of a load trial: offered = forwarded + named drops per hop + unexplained. Pure.
 
-Counters are differences between two readings, one before the first frame and one behind the drained barrier. A drop is
-named once, where the frame was lost: what a port refuses because the far end's ring is full is told of the far end.
+A drop is named once, where the frame was lost: what a port refuses because the far end's ring is full is told of the
+far end.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
-from iolab.agent.messages import Reading
-from iolab.agent.traffic import DeviceCounts, ReceiverReport, SenderReport, TrafficRan
-from iolab.lab.kernels import HERE
+from iolab.agent.traffic import ReceiverReport, SenderReport, TrafficRan
 from iolab.lab.placement import Way
+from iolab.trial.counted import Counted, Port, Snapshot
 
 RING_FULL, NO_BUFFER, RULE, QDISC, BACKLOG = "ring full", "no buffer", "rule", "qdisc", "backlog"
 OVERRUNS = frozenset({RING_FULL, NO_BUFFER, BACKLOG, "rx_dropped", "rx_errors"})
@@ -19,38 +18,6 @@ OVERRUNS = frozenset({RING_FULL, NO_BUFFER, BACKLOG, "rx_dropped", "rx_errors"})
 UNREAD, BETWEEN = "never read from the queue of", "lost between"
 """Beginnings of reasons: frames that a hypervisor left in the tap of its guest, or took and did not hand on."""
 RECEIVER, KERNEL = "receiver", "kernel"
-XDP_LOSSES = ("xdp_xmit_errors", "xdp_tx_errors")
-"""Ends of the names of veth's own counters (ethtool -S) for frames that an XDP program sent and no ring took."""
-
-
-@dataclass(frozen=True, slots=True)
-class Port:
-    """Where an end of a link is found in readings."""
-
-    ref: str
-    """As machine.port."""
-    netns: str | None
-    """Network namespace."""
-    interface: str
-    """Interface."""
-    kernel: str = HERE
-    """The machine whose kernel it is on."""
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """Everything that is counted, at one time."""
-
-    reading: Reading
-    """The kernel's counters."""
-    devices: Mapping[str, DeviceCounts]
-    """Of reference devices, by the port where frames come in."""
-    elsewhere: Mapping[str, Reading] = field(default_factory=dict)
-    """The counters of other kernels on the way, by kernel."""
-
-    def of(self, port: Port) -> Reading:
-        """Return the counters of the kernel that a port is on."""
-        return self.elsewhere.get(port.kernel, self.reading)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +57,30 @@ def offered_frames(sender: SenderReport) -> int:
     return sender.offered_frames + sender.refused_frames
 
 
+@dataclass(slots=True)
+class _Sheet:
+    """One direction's balance, while drops are being named."""
+
+    way: Way
+    """The direction."""
+    sender: SenderReport
+    """What was sent."""
+    receiver: ReceiverReport
+    """What arrived."""
+    drops: list[Drop]
+    """Those that are named."""
+    missing: int
+    """Frames that are not."""
+
+    def take(self, drop: Drop) -> int:
+        """Name a drop, as far as frames are missing; return how many it explains."""
+        taken = max(0, min(drop.frames, self.missing))
+        if taken:
+            self.drops.append(Drop(drop.place, drop.reason, taken))
+            self.missing -= taken
+        return taken
+
+
 def balances(
     directions: Sequence[Way],
     ports: Mapping[str, Port],
@@ -98,115 +89,95 @@ def balances(
     after: Snapshot,
 ) -> tuple[Balance, ...]:
     """Return the balance of each direction; senders are in the order of the directions."""
-    missing: list[int] = []
-    named: list[list[Drop]] = []
-    for index, way in enumerate(directions):
-        receiver = next(one for one in ran.receivers if one.of == index)
-        drops = [*_on_the_way(way, ports, receiver, before, after), *_in_the_receiver(receiver)]
-        lost = offered_frames(ran.senders[index]) - receiver.received_frames
-        missing.append(lost - sum(drop.frames for drop in drops))
-        named.append(drops)
-    spare = _beyond(_kernels(before, after, named, missing), named)
-    for index, way in enumerate(directions):
-        receiver = next(one for one in ran.receivers if one.of == index)
-        for drop in _between_kernels(way, ports, (ran.senders[index], receiver), before, after):
-            _take(named[index], missing, index, drop)
-        for into, out, vanished in _vanished(way, ports, before, after):
+    counted = Counted(ports, before, after)
+    receivers = {one.of: one for one in ran.receivers}
+    sheets = [
+        _sheet(way, ran.senders[index], receivers[index], counted) for index, way in enumerate(directions)
+    ]
+    for kernel in counted.kernels():
+        backlogs = counted.backlogs(kernel)
+        _share(sheets, (Drop(f"{kernel} cpu{cpu}".strip(), BACKLOG, n) for cpu, n in backlogs.items()))
+    spare = _beyond({kernel: counted.reasons(kernel) for kernel in counted.kernels()}, sheets)
+    for sheet in sheets:
+        for drop in _between_kernels(sheet, counted):
+            sheet.take(drop)
+        for into, out, vanished in _vanished(sheet.way, counted):
             reasons = spare.setdefault(ports[into].kernel, {})
-            found = _reasoned(into, out, min(vanished, missing[index]), reasons)
-            named[index] += found
-            missing[index] -= sum(drop.frames for drop in found)
+            for drop in _reasoned(into, out, min(vanished, sheet.missing), reasons):
+                sheet.take(drop)
     for kernel, reasons in spare.items():
-        _share(named, missing, {(f"{kernel} {KERNEL}".strip(), reason): n for reason, n in reasons.items()})
+        _share(sheets, (Drop(f"{kernel} {KERNEL}".strip(), reason, n) for reason, n in reasons.items()))
     return tuple(
         Balance(
-            direction=way.name,
-            offered_frames=offered_frames(ran.senders[index]),
-            forwarded_frames=next(one for one in ran.receivers if one.of == index).received_frames,
-            drops=tuple(named[index]),
-            unexplained_frames=missing[index],
+            direction=sheet.way.name,
+            offered_frames=offered_frames(sheet.sender),
+            forwarded_frames=sheet.receiver.received_frames,
+            drops=tuple(sheet.drops),
+            unexplained_frames=sheet.missing,
         )
-        for index, way in enumerate(directions)
+        for sheet in sheets
     )
 
 
-def _on_the_way(
-    way: Way, ports: Mapping[str, Port], receiver: ReceiverReport, before: Snapshot, after: Snapshot
-) -> list[Drop]:
+def _sheet(way: Way, sender: SenderReport, receiver: ReceiverReport, counted: Counted) -> _Sheet:
+    drops = [*_on_the_way(way, receiver, counted), *_in_the_receiver(receiver)]
+    lost = offered_frames(sender) - receiver.received_frames
+    return _Sheet(way, sender, receiver, drops, lost - sum(drop.frames for drop in drops))
+
+
+def _on_the_way(way: Way, receiver: ReceiverReport, counted: Counted) -> list[Drop]:
     found: list[Drop] = []
     own = receiver.socket.dropped_frames  # the kernel counts these at the interface as well
     for out, into in way.hops:
-        leaving, arriving = ports[out], ports[into]
-        redirected = _xdp_losses(leaving, before, after)  # veth counts these at both ends of the link
-        full = max(redirected, _interface(leaving, before, after, "tx_dropped"))  # and here among the others
+        redirected = counted.xdp_losses(out)  # veth counts these at both ends of the link
+        full = max(redirected, counted.frames(out, "tx_dropped"))  # and here among the others
         found.append(Drop(into, RING_FULL, full))
-        found.append(Drop(out, QDISC, _qdisc(leaving, before, after)))
-        found.append(Drop(out, "tx_errors", _interface(leaving, before, after, "tx_errors")))
+        found.append(Drop(out, QDISC, counted.qdisc_drops(out)))
+        found.append(Drop(out, "tx_errors", counted.frames(out, "tx_errors")))
         twice = redirected + (own if into == way.target.ref else 0)
-        dropped = max(0, _interface(arriving, before, after, "rx_dropped") - twice)
-        full = min(dropped, sum(_backlogs(before.of(arriving), after.of(arriving)).values()))
-        found.append(Drop(into, BACKLOG, full))  # the kernel counts these at the interface as well
+        dropped = max(0, counted.frames(into, "rx_dropped") - twice)
+        # The kernel counts these at the interface as well.
+        full = min(dropped, sum(counted.backlogs(counted.ports[into].kernel).values()))
+        found.append(Drop(into, BACKLOG, full))
         found.append(Drop(into, "rx_dropped", dropped - full))
-        found.append(Drop(into, "rx_errors", _interface(arriving, before, after, "rx_errors")))
-        if into in after.devices and into in before.devices:
-            ruled = after.devices[into].dropped_frames - before.devices[into].dropped_frames
-            found.append(Drop(f"device {into}", RULE, ruled))
+        found.append(Drop(into, "rx_errors", counted.frames(into, "rx_errors")))
+        found.append(Drop(f"device {into}", RULE, counted.ruled_out(into)))
     return [drop for drop in found if drop.frames > 0]
 
 
-def _between_kernels(
-    way: Way,
-    ports: Mapping[str, Port],
-    ends: tuple[SenderReport, ReceiverReport],
-    before: Snapshot,
-    after: Snapshot,
-) -> Iterator[Drop]:
+def _between_kernels(sheet: _Sheet, counted: Counted) -> Iterator[Drop]:
     """Yield what was lost between two kernels: left in a guest's tap, or in the hands of its hypervisor, or a cable's.
 
     A tap counts a frame as sent when the hypervisor reads it; until then it waits in the tap's queue.
     """
-    sender, receiver = ends
-    for number, (out, into) in enumerate(way.hops):
-        if ports[out].kernel == ports[into].kernel:
+    sender, receiver, target = sheet.sender, sheet.receiver, sheet.way.target.ref
+    for number, (out, into) in enumerate(sheet.way.hops):
+        if not counted.crosses(out, into):
             continue
-        left = _interface(ports[out], before, after, "tx_packets")
+        left = counted.frames(out, "tx_packets")
         if number == 0:
-            refused = _interface(ports[out], before, after, "tx_dropped") + _qdisc(ports[out], before, after)
+            refused = counted.frames(out, "tx_dropped") + counted.qdisc_drops(out)
             waiting = offered_frames(sender) - max(refused, sender.refused_frames) - left
             yield Drop(into, f"{UNREAD} {out}", waiting)
-        if into == way.target.ref:
+        if into == target:
             arrived = receiver.received_frames + sum(drop.frames for drop in _in_the_receiver(receiver))
         else:
-            arrived = _interface(ports[into], before, after, "rx_packets")
-        dropped = sum(_interface(ports[into], before, after, name) for name in ("rx_dropped", "rx_errors"))
-        at = out if into == way.target.ref else into
+            arrived = counted.frames(into, "rx_packets")
+        dropped = counted.frames(into, "rx_dropped", "rx_errors")
+        at = out if into == target else into
         yield Drop(at, f"{BETWEEN} {out} and {into}", left - arrived - dropped)
 
 
-def _take(named: list[Drop], missing: list[int], index: int, drop: Drop) -> None:
-    """Give a drop to a direction, as far as it misses frames."""
-    taken = min(drop.frames, missing[index])
-    if taken > 0:
-        named.append(Drop(drop.place, drop.reason, taken))
-        missing[index] -= taken
-
-
-def _vanished(
-    way: Way, ports: Mapping[str, Port], before: Snapshot, after: Snapshot
-) -> Iterator[tuple[str, str, int]]:
+def _vanished(way: Way, counted: Counted) -> Iterator[tuple[str, str, int]]:
     """Yield the ports by which frames enter and should leave each machine on the way, and how many did not leave.
 
     What the port they should leave by refused is told of it, and is not meant here.
     """
     for (_, into), (out, _) in pairwise(way.hops):
-        if into in after.devices:
+        if counted.has_device(into):
             continue  # an XDP program passes frames on before they are counted here
-        entered = _interface(ports[into], before, after, "rx_packets")
-        left = sum(
-            _interface(ports[out], before, after, counter)
-            for counter in ("tx_packets", "tx_dropped", "tx_errors")
-        )
-        yield into, out, entered - left - _qdisc(ports[out], before, after)
+        left = counted.frames(out, "tx_packets", "tx_dropped", "tx_errors") + counted.qdisc_drops(out)
+        yield into, out, counted.frames(into, "rx_packets") - left
 
 
 def _reasoned(into: str, out: str, frames: int, spare: dict[str, int]) -> list[Drop]:
@@ -230,37 +201,9 @@ def _in_the_receiver(receiver: ReceiverReport) -> list[Drop]:
     return found
 
 
-def drop_reasons(before: Reading, after: Reading) -> dict[str, int]:
-    """Return the packets that the whole kernel dropped between two readings, by its name of the reason."""
-
-    def counted(reading: Reading) -> dict[str, int]:
-        rows = (row for seen in reading.observations if seen.sampler == "drops" for row in seen.drops)
-        return dict(next((row.counters for row in rows if row.place == "reason"), {}))
-
-    earlier = counted(before)
-    changes = {reason: count - earlier.get(reason, 0) for reason, count in counted(after).items()}
-    return {reason: frames for reason, frames in changes.items() if frames > 0}
-
-
-def _kernels(
-    before: Snapshot, after: Snapshot, named: list[list[Drop]], missing: list[int]
-) -> dict[str, dict[str, int]]:
-    """Name the drops of each kernel's backlogs, and return its drops by reason; "" is the kernel frames are sent on."""
-    pairs = {"": (before.reading, after.reading)}
-    pairs |= {
-        kernel: (before.elsewhere.get(kernel, later), later) for kernel, later in after.elsewhere.items()
-    }
-    for kernel, (earlier, later) in pairs.items():
-        counted = {f"{kernel} cpu{cpu}".strip(): n for cpu, n in _backlogs(earlier, later).items()}
-        _share(named, missing, {(place, BACKLOG): frames for place, frames in counted.items()})
-    return {kernel: drop_reasons(*readings) for kernel, readings in pairs.items()}
-
-
-def _beyond(
-    reasons: Mapping[str, Mapping[str, int]], named: Sequence[Sequence[Drop]]
-) -> dict[str, dict[str, int]]:
+def _beyond(reasons: Mapping[str, Mapping[str, int]], sheets: Sequence[_Sheet]) -> dict[str, dict[str, int]]:
     """Return what the reasons tell beyond drops that have a place: those are taken for the most frequent reasons."""
-    known = sum(drop.frames for drops in named for drop in drops if drop.reason != RULE)
+    known = sum(drop.frames for sheet in sheets for drop in sheet.drops if drop.reason != RULE)
     left: dict[str, dict[str, int]] = {kernel: {} for kernel in reasons}
     every = [
         (frames, kernel, reason) for kernel, found in reasons.items() for reason, frames in found.items()
@@ -272,58 +215,9 @@ def _beyond(
     return left
 
 
-def _share(named: list[list[Drop]], missing: list[int], counted: Mapping[tuple[str, str], int]) -> None:
+def _share(sheets: Sequence[_Sheet], drops: Iterable[Drop]) -> None:
     """Give drops to the directions that miss frames: these counters do not say whose they were."""
-    for (place, reason), frames in counted.items():
-        left = frames
-        for index, drops in enumerate(named):
-            taken = min(left, max(0, missing[index]))
-            if taken > 0:
-                drops.append(Drop(place, reason, taken))
-                missing[index] -= taken
-                left -= taken
-
-
-def _backlogs(before: Reading, after: Reading) -> dict[int, int]:
-    def counted(reading: Reading) -> dict[int, int]:
-        rows = (row for seen in reading.observations if seen.sampler == "softnet" for row in seen.cpus)
-        return {row["cpu"]: row["dropped"] for row in rows}
-
-    earlier = counted(before)
-    return {cpu: count - earlier.get(cpu, count) for cpu, count in counted(after).items()}
-
-
-def _interface(port: Port, before: Snapshot, after: Snapshot, counter: str) -> int:
-    earlier = before.of(port).interface(port.netns, port.interface)
-    later = after.of(port).interface(port.netns, port.interface)
-    if earlier is None or later is None:
-        return 0
-    return int(getattr(later, counter) - getattr(earlier, counter))
-
-
-def _qdisc(port: Port, before: Snapshot, after: Snapshot) -> int:
-    def counted(reading: Reading) -> int:
-        return sum(
-            row.drops
-            for seen in reading.observations
-            if seen.sampler == "qdiscs" and seen.netns == port.netns
-            for row in seen.qdiscs
-            if row.interface == port.interface and row.parent == "root"
-        )
-
-    return counted(after.of(port)) - counted(before.of(port))
-
-
-def _xdp_losses(port: Port, before: Snapshot, after: Snapshot) -> int:
-    def counted(reading: Reading) -> int:
-        return sum(
-            value
-            for seen in reading.observations
-            if seen.sampler == "drops" and seen.netns == port.netns
-            for row in seen.drops
-            if row.place == "driver" and row.name == port.interface
-            for name, value in row.counters.items()
-            if name.endswith(XDP_LOSSES)
-        )
-
-    return counted(after.of(port)) - counted(before.of(port))
+    for drop in drops:
+        left = drop.frames
+        for sheet in sheets:
+            left -= sheet.take(Drop(drop.place, drop.reason, left))

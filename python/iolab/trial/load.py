@@ -17,7 +17,8 @@ from iolab.experiment.measures import Packets
 from iolab.lab.frames import mean_bytes, sizes_of
 from iolab.lab.placement import Way, next_hop, ways
 from iolab.lab.shown import Interface, value_shown
-from iolab.trial.balance import Balance, Snapshot, balances, drop_reasons, offered_frames
+from iolab.trial.balance import Balance, balances, offered_frames
+from iolab.trial.counted import Snapshot, drop_reasons
 from iolab.trial.histograms import Summary, merged, summary
 from iolab.trial.limits import CpuUse, Thread, Verdict
 from iolab.trial.measured import TrialFailed

@@ -10,7 +10,7 @@ from iolab.agent.traffic import DeviceCounts, TrafficRan
 from iolab.lab.packets import device_id
 from iolab.lab.placement import Way
 from iolab.lab.wires import wires
-from iolab.trial.balance import Port, Snapshot
+from iolab.trial.counted import Port, Snapshot
 from iolab.trial.guest_use import guest_threads
 from iolab.trial.limits import Thread
 from iolab.trial.site import Site
@@ -42,7 +42,7 @@ class Counters:
             ref: decode(DeviceCounts, pending.result(PATIENCE_S), "device.read result")
             for ref, pending in devices.items()
         }
-        return Snapshot(reading, counts, elsewhere)
+        return Snapshot(reading, counts, elsewhere, self._own)
 
     def other_threads(self, ran: TrafficRan, before: Snapshot, after: Snapshot) -> tuple[Thread, ...]:
         """Return what the threads of guests and those of the kernels they run on did."""

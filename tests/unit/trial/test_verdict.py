@@ -22,7 +22,8 @@ from iolab.agent.traffic import (
 )
 from iolab.lab.placement import ways
 from iolab.lab.topology import make_topology
-from iolab.trial.balance import Balance, Drop, Port, Snapshot, balances
+from iolab.trial.balance import Balance, Drop, balances
+from iolab.trial.counted import Port, Snapshot
 from iolab.trial.histograms import last_of, merged, quantile, summary
 from iolab.trial.limits import CpuUse, Limit, Thread
 from iolab.trial.search.types import LoadResult

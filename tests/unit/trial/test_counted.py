@@ -1,0 +1,29 @@
+"""What is counted on several kernels: each port's counters are those of its own."""
+
+from iolab.agent.messages import DropCounters, Observation, Reading
+from iolab.trial.counted import Counted, Port, Snapshot
+
+
+def reading(reason: str, frames: int, cpu_dropped: int) -> Reading:
+    """Return what a kernel counted: drops for one reason, and frames that its CPU 0 had no room for."""
+    row = DropCounters("reason", "", {reason: frames})
+    softnet = [{"cpu": 0, "dropped": cpu_dropped}]
+    seen = (
+        Observation(sampler="drops", netns=None, begin_ns=0, end_ns=0, drops=(row,)),
+        Observation(sampler="softnet", netns=None, begin_ns=0, end_ns=0, cpus=softnet),  # type: ignore[arg-type]
+    )
+    return Reading(seen)
+
+
+def test_a_guest_that_sends_is_not_taken_for_this_computer() -> None:
+    """Both are read; each is told by its name."""
+    ports = {"dut.eth0": Port("dut.eth0", None, "eth0", "dut"), "pc.eth0": Port("pc.eth0", None, "eth0")}
+    before, after = (
+        Snapshot(reading("NO_SOCKET", n, n), {}, {"": reading("CPU_BACKLOG", 3 * n, 3 * n)}, own="dut")
+        for n in (1, 2)
+    )
+    counted = Counted(ports, before, after)
+    assert counted.kernels() == ("dut", "")
+    assert [counted.reasons(kernel) for kernel in counted.kernels()] == [{"NO_SOCKET": 1}, {"CPU_BACKLOG": 3}]
+    assert [counted.backlogs(kernel) for kernel in counted.kernels()] == [{0: 1}, {0: 3}]
+    assert counted.crosses("dut.eth0", "pc.eth0")
