@@ -9,11 +9,12 @@ from collections.abc import Iterator, Mapping
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import Machine
+from iolab.lab.bridges import netns_resource
 from iolab.lab.cards import guest_resources
 from iolab.lab.carrying import carrying_resources
 from iolab.lab.ground import for_new_interfaces, ground, place_of
 from iolab.lab.kernels import kernel_of
-from iolab.lab.links import link_resources, netns_resource
+from iolab.lab.links import link_resources
 from iolab.lab.packets import device_resources, packet_resources
 from iolab.lab.pinning import pin_resources
 from iolab.lab.placement import Placement

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Shape
 from iolab.experiment.machines import Host, HostTuning, Machine, Vm
-from iolab.lab.cards import DRIVERS, NEEDS_NEWER, VHOST, card_ports, image_of, queue_pairs
 from iolab.lab.carrying import tuned_cards
 from iolab.lab.compose import compose
 from iolab.lab.functions import function_needs
@@ -15,6 +14,7 @@ from iolab.lab.meeting import Join, guest_at, home_of, is_card, is_function, is_
 from iolab.lab.ports import offload_switches
 from iolab.lab.switch import MOST_MTU_BYTES
 from iolab.lab.topology import Port, Topology, make_topology
+from iolab.lab.vm import DRIVERS, NEEDS_NEWER, VHOST, card_ports, image_of, queue_pairs
 
 
 def joining_needs(lab: Lab) -> tuple[Need, ...]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
+from iolab.lab.bridges import bridge_resource, bridge_up, expect_interface, netns_resource
 from iolab.lab.functions import function_resources
 from iolab.lab.ground import (
     Place,
@@ -18,7 +19,6 @@ from iolab.lab.ground import (
     side_key,
     side_of,
 )
-from iolab.lab.kernels import HERE
 from iolab.lab.meeting import (
     NAME_LIMIT,
     Join,
@@ -30,7 +30,7 @@ from iolab.lab.meeting import (
     join_of,
     mac_of,
 )
-from iolab.lab.resources import Command, CreateNetns, Expectation, Reading, Resource, Run, Write
+from iolab.lab.resources import Command, Expectation, Reading, Resource, Run, Write
 from iolab.lab.shown import Interface, Qdisc
 from iolab.lab.topology import Port, Topology
 
@@ -59,76 +59,6 @@ def link_resources(lab: Lab, topology: Topology, name: str, prefix: str) -> Iter
             yield from function_resources(lab, topology, name)
         case Join.BRIDGE | Join.CHILDREN as join:
             yield from _bridged(lab, topology, name, prefix, join)
-
-
-def netns_resource(
-    key: str, machine: str, name: str, kernel: str = HERE, needs: tuple[str, ...] = ()
-) -> Resource:
-    """Return a namespace without IPv6: link-local noise would spoil the counters."""
-    return Resource(
-        key=key,
-        machine=machine,
-        kernel=kernel,
-        needs=needs,
-        actions=(CreateNetns(name), *without_ipv6(name)),
-    )
-
-
-def without_ipv6(netns: str | None) -> tuple[Write, ...]:
-    """Keep IPv6 off all interfaces of a namespace, those to come included."""
-    return tuple(
-        Write(f"/proc/sys/net/ipv6/conf/{scope}/disable_ipv6", netns, "1", absent_ok=True)
-        for scope in ("default", "all")
-    )
-
-
-def show_interfaces(netns: str | None) -> Command:
-    """Return the command that shows every interface of a namespace."""
-    return Command(("ip", "-j", "-d", "addr", "show"), netns)
-
-
-def expect_interface(netns: str | None, how: Interface, expected: str, what: str) -> Expectation:
-    """Expect an attribute of an interface."""
-    return Expectation(Reading(show_interfaces(netns), how), expected, what)
-
-
-def bridge_resource(
-    key: str, machine: str, home: tuple[str, ...], name: str, netns: str | None,
-    kernel: str = HERE, mac: str | None = None,
-) -> Resource:  # fmt: skip
-    """Return a bridge that sends nothing by itself: no spanning tree, no multicast queries."""
-    address = ("address", mac) if mac else ()
-    add = ("ip", "link", "add", "dev", name, *address)
-    add += ("type", "bridge", "stp_state", "0", "mcast_snooping", "0")
-    return Resource(
-        key=key,
-        machine=machine,
-        kernel=kernel,
-        needs=home,
-        actions=(Run(Command(add, netns), Command(("ip", "link", "del", "dev", name), netns)),),
-        expect=(expect_interface(netns, Interface(name, "kind"), "bridge", f"kind of {name}"),),
-    )
-
-
-def bridge_up(
-    key: str, machine: str, needs: tuple[str, ...], name: str, netns: str | None, members: tuple[str, ...],
-    kernel: str = HERE,
-) -> Resource:  # fmt: skip
-    """Bring a bridge up after its ports, and expect that it forwards at each of `members`."""
-    forwards = (
-        expect_interface(
-            netns, Interface(member, "bridging"), "forwarding", f"bridging at {member} of {name}"
-        )
-        for member in members
-    )
-    return Resource(
-        key=key,
-        machine=machine,
-        kernel=kernel,
-        needs=needs,
-        actions=(Run(Command(("ip", "link", "set", "dev", name, "up"), netns)),),
-        expect=(expect_interface(netns, Interface(name, "carrier"), "up", f"carrier of {name}"), *forwards),
-    )
 
 
 def _where(lab: Lab, kernel: str) -> tuple[str, tuple[str, ...]]:
@@ -252,7 +182,7 @@ def _bridged(lab: Lab, topology: Topology, link: str, prefix: str, join: Join) -
     if join is Join.BRIDGE:
         if place.netns is not None:
             yield netns_resource(f"netns:link-{link}", machine, place.netns, *_where(lab, place.kernel))
-        yield bridge_resource(place.key, machine, place.home, place.bridge, place.netns, place.kernel)
+        yield bridge_resource(machine, place)
     members: list[str] = []
     for port in ports:
         side = side_of(lab, topology, port, prefix)
@@ -265,8 +195,8 @@ def _bridged(lab: Lab, topology: Topology, link: str, prefix: str, join: Join) -
         else:
             yield _member(lab, port, side, place)
     if join is Join.BRIDGE:
-        needs = (place.key, *(side_key(lab, port) for port in ports))
-        yield bridge_up(f"up:{link}", machine, needs, place.bridge, place.netns, tuple(members), place.kernel)
+        sides = tuple(side_key(lab, port) for port in ports)
+        yield bridge_up(f"up:{link}", machine, place, sides, tuple(members))
 
 
 def _guest_member(port: Port, side: Side, place: Place) -> Resource:

@@ -7,11 +7,11 @@ from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Link, Shape
 from iolab.experiment.machines import Machine, Vm
 from iolab.experiment.measures import Forwarding, Latency, LoadCurve, Measure, Packets, Stream
-from iolab.lab.cards import is_virtio
 from iolab.lab.frames import check_fit, fps_of
 from iolab.lab.lacking import Need, NeedKind
 from iolab.lab.placement import Way, next_hop, ways
 from iolab.lab.topology import Topology
+from iolab.lab.vm import is_virtio
 from iolab.lab.volumes import disk_needs
 
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import Device, Netns
+from iolab.lab.bridges import show_interfaces
 from iolab.lab.ground import base_of, is_veth, place_of, ports_of, side_key, side_of
 from iolab.lab.kernels import HERE
-from iolab.lab.links import show_interfaces
 from iolab.lab.meeting import home_of, mac_of
 from iolab.lab.placement import DEVICE_PRIORITY, Placement
 from iolab.lab.resources import (

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Offload
-from iolab.lab.ground import base_of, homes, place_of, place_of_link, ports_of, side_key, side_of
+from iolab.lab.bridges import bridge_resource, bridge_up, expect_interface, show_interfaces
+from iolab.lab.ground import Place, base_of, homes, place_of, place_of_link, ports_of, side_key, side_of
 from iolab.lab.kernels import HERE
-from iolab.lab.links import bridge_resource, bridge_up, expect_interface, show_interfaces
 from iolab.lab.meeting import Join, join_of, mac_of
 from iolab.lab.resources import ORIGINAL, Command, Expectation, Reading, Resource, Run
 from iolab.lab.shown import Features, Gateway, HasAddress, Interface
@@ -194,9 +194,9 @@ def _offload(lab: Lab, port: Port, switches: dict[str, str]) -> Resource:
 
 def _bridge(lab: Lab, machine: str, ports: list[Port]) -> Iterator[Resource]:
     name, netns, kernel = ports[0].bridge or "", ports[0].netns, ports[0].kernel
-    bridge = f"bridge:{machine}.{name}"
     home = tuple(key for key in homes(lab, ports[0]) if not key.startswith("setting:"))
-    yield bridge_resource(bridge, machine, home, name, netns, kernel, mac_of(lab, f"{machine}.{name}"))
+    place = Place(kernel, netns, home, name, f"bridge:{machine}.{name}")
+    yield bridge_resource(machine, place, mac_of(lab, f"{machine}.{name}"))
     for port in ports:
         join = ("ip", "link", "set", "dev", port.interface, "master", name)
         leave = ("ip", "link", "set", "dev", port.interface, "nomaster")
@@ -205,13 +205,13 @@ def _bridge(lab: Lab, machine: str, ports: list[Port]) -> Iterator[Resource]:
             key=f"member:{port.ref}",
             machine=machine,
             kernel=kernel,
-            needs=(bridge, place_of(lab, port)),
+            needs=(place.key, place_of(lab, port)),
             actions=(Run(Command(join, netns), Command(leave, netns)),),
             expect=(expect_interface(netns, Interface(port.interface, "master"), name, what),),
         )
-    needs = (bridge, *(f"member:{port.ref}" for port in ports))
+    joined = tuple(f"member:{port.ref}" for port in ports)
     members = tuple(port.interface for port in ports)
-    yield bridge_up(f"up:{machine}.{name}", machine, needs, name, netns, members, kernel)
+    yield bridge_up(f"up:{machine}.{name}", machine, place, joined, members)
 
 
 def _address(lab: Lab, point: Endpoint, port: Port) -> Resource:

@@ -9,13 +9,13 @@ from iolab.agent.client import Agent
 from iolab.agent.messages import Json
 from iolab.errors import UnsupportedError
 from iolab.image.emulator import NEWER, Emulator, find_qemu
-from iolab.lab.cards import NEEDS_NEWER
 from iolab.lab.functions import find_function
 from iolab.lab.guest import FunctionBackend, Guest
 from iolab.lab.kernels import HERE
 from iolab.lab.passed import passed_files
 from iolab.lab.qemu import Place, qemu_argv
 from iolab.lab.resources import Command, extract
+from iolab.lab.vm import NEEDS_NEWER
 from iolab.lab.xen import CONFIG, xl_config
 from iolab.run.accel import Accelerator, find_accelerator
 from iolab.run.agents import Agents

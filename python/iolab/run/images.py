@@ -8,8 +8,8 @@ from iolab.agent.ssh_image import Tell
 from iolab.experiment import Resolver
 from iolab.experiment.experiment import Experiment, Lab
 from iolab.experiment.machines import Vm
-from iolab.lab.cards import image_of
 from iolab.lab.kernels import HERE, parent_kernel
+from iolab.lab.vm import image_of
 from iolab.plan.types import Plan
 from iolab.run.agents import Agents
 from iolab.run.hosts import together
