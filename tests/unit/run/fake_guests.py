@@ -114,7 +114,7 @@ def parent(
     console: Callable[[], Transport] = Line,
     agent: Callable[[], Transport] | None = None,
     programs: Callable[[tuple[str, ...], str | None], Outcome | None] | None = None,
-    deadline_s: float = 5.0,
+    deadline_s: float = 60.0,
 ) -> tuple[Guests, Agents, FakeHost]:
     """Return the guests of a simulated computer on which one of that name can be started."""
     folder = f"/run/iolab/f/{name}"

@@ -11,7 +11,7 @@ from iolab.errors import LabError
 from iolab.lab.guest import GuestNic, VhostUserBackend
 from iolab.lab.resources import PinGuest
 
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 SWITCH_PID, POLLING, QEMU_PID = 1001, 1005, 1002
 NIC = GuestNic("eth0", "02:00:00:00:00:01", "vhost-user", VhostUserBackend("iolab-t", "p0", "eth0.sock"))
 
