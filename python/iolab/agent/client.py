@@ -27,6 +27,9 @@ HELLO_DEADLINE_S = 30.0
 """The agent says hello within milliseconds; a loaded machine may take seconds."""
 REPLY_SLACK_S = 30.0
 """Added to a request's own deadline before the agent is called lost; busy hosts stand still for seconds."""
+COMMAND_TIMEOUT_MS = 60_000
+"""Configuration commands take milliseconds, but a guest on a guest on a busy computer may need 10 s to load a bridge's
+module; this bounds a kernel that hangs."""
 UNDO_DEADLINE_S = 60.0
 """Undoing a large lab takes about a second; this bounds a kernel that hangs."""
 ENDED = "relay.ended"
@@ -178,7 +181,7 @@ class Agent:
         argv: Sequence[str],
         *,
         netns: str | None = None,
-        timeout_ms: int = 10_000,
+        timeout_ms: int = COMMAND_TIMEOUT_MS,
         undo: Json = None,
         undo_key: str | None = None,
     ) -> CommandResult:
@@ -189,7 +192,7 @@ class Agent:
         self,
         commands: Sequence[tuple[tuple[str, ...], str | None]],
         *,
-        timeout_ms: int = 10_000,
+        timeout_ms: int = COMMAND_TIMEOUT_MS,
         undo: Json = None,
         undo_key: str | None = None,
     ) -> list[CommandResult]:

@@ -3,7 +3,7 @@
 import errno
 from dataclasses import dataclass, replace
 
-from iolab.agent.client import Refused
+from iolab.agent.client import COMMAND_TIMEOUT_MS, Refused
 from iolab.agent.messages import CommandResult, Json, decode
 from iolab.errors import AgentError, IolabError, LabError
 from iolab.lab.resources import (
@@ -29,7 +29,7 @@ from iolab.run.agents import Agents
 from iolab.run.arrivals import ArrivalThreads
 from iolab.run.guests import Guests
 from iolab.run.interrupts import Interrupts
-from iolab.run.reading import COMMAND_TIMEOUT_MS, REPLY_DEADLINE_S, Awaited, Reader
+from iolab.run.reading import REPLY_DEADLINE_S, Awaited, Reader
 from iolab.trial.result import CommandRecord
 
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 from typing import Protocol
 
-from iolab.agent.client import Refused
+from iolab.agent.client import COMMAND_TIMEOUT_MS, REPLY_SLACK_S, Refused
 from iolab.agent.messages import CommandResult, Json, decode
 from iolab.lab.resources import (
     Command,
@@ -20,10 +20,7 @@ from iolab.run.agents import Agents
 from iolab.run.guests import Guests
 from iolab.run.interrupts import Interrupts
 
-COMMAND_TIMEOUT_MS = 60_000
-"""Configuration commands take milliseconds, but a guest on a guest on a busy computer may need 10 s to load a
-bridge's module; this bounds a kernel that hangs."""
-REPLY_DEADLINE_S = COMMAND_TIMEOUT_MS / 1000 + 10
+REPLY_DEADLINE_S = COMMAND_TIMEOUT_MS / 1000 + REPLY_SLACK_S
 
 Source = Command | Setting | DeviceState | GuestState | InterruptState
 Place = tuple[str, Source]

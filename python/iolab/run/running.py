@@ -107,7 +107,8 @@ def pin_threads(agent: Agent, running: RunningGuest, action: PinGuest) -> Comman
     results = agent.run_all([(argv, None) for argv in commands])
     for argv, result in zip(commands, results, strict=True):
         if not result.succeeded and "No such process" not in result.stderr:
-            raise LabError(f"pinning guest {action.guest} with `{' '.join(argv)}`: {result.stderr.strip()}")
+            said = "no end in time" if result.timed_out else result.stderr.strip()
+            raise LabError(f"pinning guest {action.guest} with `{' '.join(argv)}`: {said}")
     return CommandRecord(
         machine=action.guest,
         netns=None,
