@@ -44,8 +44,8 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[SshH
 
 def shown(host: SshHost) -> str:
     """Return what a lab could change there."""
-    script = "ip -4 -o addr show dev lan0; ip -o link | cut -d ' ' -f 2,4-; ls /run/netns /var/tmp"
-    return host.inside(f"{script}; ls /run/iolab/f 2>/dev/null || true")
+    script = "ip -4 -o addr show dev lan0; ip -o link | cut -d ' ' -f 2,4-; ls /run/netns"
+    return host.inside(f"{script}; ls -d /run/iolab/f/* /var/tmp/iolab-far 2>/dev/null || true")
 
 
 def test_a_guest_on_another_host_is_measured_through_that_hosts_card(
