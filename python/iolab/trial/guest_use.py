@@ -10,6 +10,7 @@ from itertools import count
 from iolab.agent.messages import Reading, ThreadTimes
 from iolab.trial.limits import GUEST, Thread
 from iolab.trial.site import GuestPlace
+from iolab.trial.use import run_and_wait, threads_read
 
 VCPU = re.compile(r"CPU (\d+)/")
 """QEMU's name of the thread of a virtual CPU, with -name debug-threads=on: CPU 0/KVM, CPU 1/TCG."""
@@ -40,7 +41,7 @@ def guest_threads(
 def _of_guest(
     guest: str, place: GuestPlace, before: Reading, after: Reading, span_ns: int
 ) -> Iterator[Thread]:
-    earlier = {row.tid: row for row in before.threads()}
+    earlier = threads_read(before)
     vhosts, others = count(), count()
     for row in after.threads():
         card = place.switches.get(row.process or "")
@@ -50,8 +51,7 @@ def _of_guest(
             continue  # it takes messages now and then
         name = _name(row, vhosts, others) if card is None else f"switch {card}"
         first = earlier.get(row.tid, row)
-        busy = min(1.0, (row.run_ns - first.run_ns) / max(1, span_ns))
-        wait = min(1.0 - busy, (row.wait_ns - first.wait_ns) / max(1, span_ns))
+        busy, wait = run_and_wait(first, row, span_ns)
         # Where it was last is where it was only if nothing moves it.
         cpu = row.last_cpu if row.last_cpu == first.last_cpu else None
         if busy >= IDLE_RATIO or row.tid == row.pid:

@@ -75,7 +75,7 @@ class Thread:
     busy_ratio: float
     """Time that it ran, of one CPU."""
     wait_ratio: float = 0.0
-    """Time that it was ready, and had no CPU; told of guests' threads only."""
+    """Time that it was ready, and had no CPU."""
     polls: str = ""
     """The guest's card (machine.port) at which it looks for frames all the time, so that it is always busy; empty: it
     sleeps where there are none."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from iolab.agent.messages import CpuTimes, Reading
+from iolab.agent.messages import CpuTimes, Reading, ThreadTimes
 from iolab.agent.traffic import ThreadUse, TrafficRan
 from iolab.lab.placement import Way
 from iolab.trial.limits import KERNEL, CpuUse, Thread
@@ -14,17 +14,22 @@ IDLE_RATIO = 0.01
 CLASSES = ("user_ns", "nice_ns", "system_ns", "irq_ns", "softirq_ns", "steal_ns", "idle_ns", "iowait_ns")
 
 
-def threads_read(reading: Reading) -> dict[int, int]:
-    """Return the time that each thread has run [ns], by thread id."""
-    return {row.tid: row.run_ns for row in reading.threads()}
+def threads_read(reading: Reading) -> dict[int, ThreadTimes]:
+    """Return the times of each thread, by thread id."""
+    return {row.tid: row for row in reading.threads()}
+
+
+def run_and_wait(before: ThreadTimes, after: ThreadTimes, span_ns: int) -> tuple[float, float]:
+    """Return which part of a time a thread ran, and which it waited for a CPU: together all of it at most."""
+    return _ratios(after.run_ns - before.run_ns, after.wait_ns - before.wait_ns, span_ns)
 
 
 def thread_uses(
     site: Site,
     directions: Sequence[Way],
     ran: TrafficRan,
-    before: Mapping[int, int],
-    after: Mapping[int, int],
+    before: Mapping[int, ThreadTimes],
+    after: Mapping[int, ThreadTimes],
 ) -> tuple[Thread, ...]:
     """Return every thread that frames pass, in the order of the way."""
     span_ns = max(1, *(sender.end_ns - sender.begin_ns for sender in ran.senders))
@@ -37,8 +42,8 @@ def thread_uses(
             if thread is None or thread.pid not in before or thread.pid not in after:
                 continue
             role = "arrivals" if ref == way.target.ref else "device"
-            busy = min(1.0, (after[thread.pid] - before[thread.pid]) / span_ns)
-            found.append(Thread(thread.name, role, ref, thread.cpu, busy))
+            busy, wait = run_and_wait(before[thread.pid], after[thread.pid], span_ns)
+            found.append(Thread(thread.name, role, ref, thread.cpu, busy, wait))
         receiver = next(one for one in ran.receivers if one.of == index)
         found.append(_own("receiver", way.target.ref, receiver.thread, span_ns))
     return tuple(found)
@@ -46,18 +51,23 @@ def thread_uses(
 
 def kernel_threads(before: Reading, after: Reading, span_ns: int, prefix: str = "") -> tuple[Thread, ...]:
     """Return the threads that do the kernel's soft interrupts where these are too many, as far as they ran."""
-    earlier = {row.tid: row.run_ns for row in before.threads()}
+    earlier = threads_read(before)
     found: list[Thread] = []
     for row in after.threads():
         if row.process is None and row.name.startswith(SOFTIRQ):
-            busy = min(1.0, (row.run_ns - earlier.get(row.tid, row.run_ns)) / max(1, span_ns))
+            busy, wait = run_and_wait(earlier.get(row.tid, row), row, span_ns)
             if busy >= IDLE_RATIO:
-                found.append(Thread(f"{prefix}{row.name}", KERNEL, "", row.last_cpu, busy))
+                found.append(Thread(f"{prefix}{row.name}", KERNEL, "", row.last_cpu, busy, wait))
     return tuple(found)
 
 
 def _own(role: str, place: str, use: ThreadUse, span_ns: int) -> Thread:
-    return Thread(role, role, place, use.cpu, min(1.0, use.run_ns / span_ns))
+    return Thread(role, role, place, use.cpu, *_ratios(use.run_ns, use.wait_ns, span_ns))
+
+
+def _ratios(run_ns: int, wait_ns: int, span_ns: int) -> tuple[float, float]:
+    busy_ratio = min(1.0, run_ns / max(1, span_ns))
+    return busy_ratio, min(1.0 - busy_ratio, wait_ns / max(1, span_ns))
 
 
 def cpu_uses(before: Reading, after: Reading) -> tuple[CpuUse, ...]:

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 
 from iolab.trial.balance import OVERRUNS, RECEIVER, Balance, Drop
-from iolab.trial.guest_limits import guest_verdict
+from iolab.trial.guest_limits import guest_verdict, starved_guest
 from iolab.trial.limits import BUSY_RATIO, CpuUse, Limit, Thread, Verdict
 from iolab.trial.search.types import LoadResult
 from iolab.trial.site import Ceilings
+from iolab.trial.starved import shared, starved
 
 UNKNOWN = Ceilings()
 UNSENT_RATIO = 1e-3
@@ -42,9 +43,9 @@ def judge(
     in_stalls = (
         2 * result.calm_lost_frames <= result.lost_frames
     )  # else the device loses while all is calm, too
-    if result.perturbed and in_stalls and result.lost_frames <= by_host:
-        return Verdict(Limit.HOST, "; ".join(result.perturbations), figures={"loss_ratio": result.loss_ratio})
     worst = _worst(balances, result.lost_frames)
+    if result.perturbed and in_stalls and result.lost_frames <= by_host:
+        return _host(result, worst, cpus, threads)
     if worst is not None and worst.frames * 2 >= result.lost_frames:
         if worst.place == RECEIVER:
             text = f"the receiving port lost {worst.frames} of {result.lost_frames} frames itself: {worst.reason}"
@@ -79,45 +80,59 @@ def _at_receivers_ceiling(result: LoadResult, ceilings: Ceilings, found: Verdict
     return Verdict(Limit.RECEIVER, f"{text}; {found.text}", RECEIVER, figures)
 
 
+def _host(
+    result: LoadResult, worst: Drop | None, cpus: Sequence[CpuUse], threads: Sequence[Thread]
+) -> Verdict:
+    """Return the verdict where the host was disturbed: with the place, if a thread waited there for its CPU."""
+    disturbed, figures = "; ".join(result.perturbations), {"loss_ratio": result.loss_ratio}
+    if worst is not None and worst.frames * 2 >= result.lost_frames:
+        thread = _taking_in(worst, threads)
+        short = starved_guest(result, worst, cpus, threads)
+        if short is None and thread is not None:
+            short = starved(result, thread, cpus, threads)
+        if short is not None:
+            text = f"{short.text}; {_lost(result, worst)}; {disturbed}"
+            return Verdict(Limit.HOST, text, worst.place, {**figures, **short.figures})
+    return Verdict(Limit.HOST, disturbed, figures=figures)
+
+
 def _hop(result: LoadResult, worst: Drop, cpus: Sequence[CpuUse], threads: Sequence[Thread]) -> Verdict:
     """Return the verdict where most frames were lost at one place: its thread, its CPU, or the place alone."""
-    lost = (
-        f"{worst.frames} of {result.lost_frames} lost frames were dropped at {worst.place} ({worst.reason})"
-    )
+    lost = _lost(result, worst)
     figures = {"dropped_frames": float(worst.frames), "lost_frames": float(result.lost_frames)}
     guest = guest_verdict(result, worst, lost, figures, cpus, threads)
     if guest is not None:
         return guest
-    thread = next((one for one in threads if one.place == worst.place and one.role != "generator"), None)
-    if worst.reason not in OVERRUNS:
+    thread = _taking_in(worst, threads)
+    if thread is None:
         return Verdict(Limit.HOP, lost, worst.place, figures)
-    if thread is not None and thread.role in ("arrivals", "receiver"):
+    if thread.role in ("arrivals", "receiver"):
         return _far_end(thread, lost, figures)
-    if thread is not None:
-        figures["thread_busy_ratio"] = thread.busy_ratio
-        if thread.busy_ratio >= BUSY_RATIO:
-            text = f"{thread.name} ran {thread.busy_ratio:.0%} of the time; {lost}"
-            return Verdict(Limit.THREAD, text, worst.place, figures)
-        cpu = next((one for one in cpus if one.cpu == thread.cpu), None)
-        others = [
-            one.name
-            for one in threads
-            if one.cpu == thread.cpu and one is not thread and one.busy_ratio > 0.02
-        ]
-        if cpu is not None and cpu.busy_ratio >= BUSY_RATIO and others:
-            figures["cpu_busy_ratio"] = cpu.busy_ratio
-            beside = [
-                one for one in threads if one.cpu == thread.cpu and one.role in ("arrivals", "receiver")
-            ]
-            ours = sum(one.busy_ratio for one in beside)
-            text = (
-                f"CPU {cpu.cpu} was {cpu.busy_ratio:.0%} busy, {thread.name} having {thread.busy_ratio:.0%} of it "
-                f"beside {', '.join(others)}; {lost}"
-            )
-            return Verdict(
-                Limit.RECEIVER if ours > thread.busy_ratio else Limit.CPU, text, worst.place, figures
-            )
-    return Verdict(Limit.HOP, lost, worst.place, figures)
+    figures["thread_busy_ratio"] = thread.busy_ratio
+    if thread.busy_ratio >= BUSY_RATIO:
+        text = f"{thread.name} ran {thread.busy_ratio:.0%} of the time; {lost}"
+        return Verdict(Limit.THREAD, text, worst.place, figures)
+    short = starved(result, thread, cpus, threads) or shared(thread, cpus, threads)
+    if short is None:
+        return Verdict(Limit.HOP, lost, worst.place, figures)
+    beside = [one for one in threads if one.cpu == thread.cpu and one.role in ("arrivals", "receiver")]
+    ours_ratio = sum(one.busy_ratio for one in beside)
+    by_us = ours_ratio > max(thread.busy_ratio, short.others_ratio)
+    limit = Limit.RECEIVER if by_us else Limit.CPU
+    return Verdict(limit, f"{short.text}; {lost}", worst.place, {**figures, **short.figures})
+
+
+def _taking_in(worst: Drop, threads: Sequence[Thread]) -> Thread | None:
+    """Return the thread that takes frames in at a port, if what was lost there is what it had no time for."""
+    if worst.reason not in OVERRUNS:
+        return None
+    return next((one for one in threads if one.place == worst.place and one.role != "generator"), None)
+
+
+def _lost(result: LoadResult, worst: Drop) -> str:
+    return (
+        f"{worst.frames} of {result.lost_frames} lost frames were dropped at {worst.place} ({worst.reason})"
+    )
 
 
 def _far_end(thread: Thread, lost: str, figures: dict[str, float]) -> Verdict:

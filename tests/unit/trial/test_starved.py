@@ -1,0 +1,137 @@
+"""Threads that waited for a CPU: told with who had it, at the place where frames were lost, and never instead of it."""
+
+from dataclasses import replace
+
+import pytest
+
+from iolab.agent.messages import ThreadTimes
+from iolab.trial.balance import Balance, Drop
+from iolab.trial.limits import GUEST, CpuUse, Limit, Thread, Verdict
+from iolab.trial.search.types import LoadResult
+from iolab.trial.use import run_and_wait
+from iolab.trial.verdict import judge
+
+SECOND_NS = 1_000_000_000
+IDLE = CpuUse(0, 0.1, 0.0, 0.0)
+HELD_UP = "the receiver at tester.p1 was held up 2 times by 1 ms or more, the longest by 500.1 ms"
+NAPI = Thread("napi/eth0-447", "device", "a.eth0", 1, 0.02, 0.93)
+BESIDE = (
+    Thread("generator", "generator", "tester.p0", 0, 0.94, 0.05),
+    Thread("napi/eth0-449", "device", "b.eth0", 1, 0.002, 0.003),
+    Thread("napi/p1-451", "arrivals", "tester.p1", 1, 0.015, 0.001),
+    Thread("receiver", "receiver", "tester.p1", 1, 0.014, 0.98),
+)
+"""What else the trial had while a program of higher priority took CPU 1 from the device, as recorded."""
+SENDER = Thread("generator", "generator", "tester.p0", 0, 0.95, 0.05)
+VCPU = Thread("vCPU 0", GUEST, "dut", 0, 0.05, 0.87)
+"""A guest on the sender's CPU, which leaves it what the kernel keeps for threads without priority."""
+
+
+def said(
+    threads: tuple[Thread, ...],
+    *cpus: CpuUse,
+    place: str = "dut.eth0",
+    reason: str = "ring full",
+    disturbed: str = "",
+    drained_s: float = 0.0,
+) -> Verdict:
+    """Return the verdict of a second in which 90 of 100 frames were lost, whose counters were read later."""
+    result = LoadResult(
+        intended_fps=100.0, duration_ns=SECOND_NS, intended_frames=100, offered_frames=100, forwarded_frames=10,
+        perturbations=(disturbed,) if disturbed else (), overhead_ns=round(drained_s * SECOND_NS),
+    )  # fmt: skip
+    balance = Balance("a->b", 100, 10, (Drop(place, reason, 88),), 2)
+    return judge(result, 1e-4, [balance], cpus, threads, held_ns=SECOND_NS if disturbed else 0)
+
+
+def test_a_guest_on_the_senders_cpu_is_told_to_wait_for_it_though_the_cpu_rested_after_the_trial() -> None:
+    """Half a second of an empty line lies in what is counted of the CPU, and not in what frames waited for."""
+    verdict = said((SENDER, VCPU), CpuUse(0, 0.68, 0.0, 0.0), CpuUse(1, 0.2, 0.0, 0.0), drained_s=0.5)
+    assert (verdict.limit, verdict.place) == (Limit.CPU, "dut.eth0")
+    assert (
+        "CPU 0 had other work, vCPU 0 of dut running 5% and waiting for it 87% of the time, beside generator 95%;"
+        in verdict.text
+    )
+
+
+def test_a_thread_that_waited_longer_than_its_cpu_was_busy_waited_elsewhere() -> None:
+    """That it was on this CPU before and after is no evidence then."""
+    verdict = said((VCPU,), CpuUse(0, 0.5, 0.0, 0.0), CpuUse(1, 0.9, 0.0, 0.0), drained_s=0.5)
+    assert verdict.limit is Limit.HOP
+    assert "waited for a CPU 87%" in verdict.text
+
+
+def test_a_thread_that_slept_beside_its_waiting_had_time_left() -> None:
+    """Unless its CPU had none: then it is told of that."""
+    slept = replace(VCPU, busy_ratio=0.2, wait_ratio=0.4)
+    assert said((slept,), CpuUse(0, 0.7, 0.0, 0.0)).limit is Limit.HOP
+    assert said((slept,), CpuUse(0, 0.97, 0.0, 0.0)).limit is Limit.CPU
+
+
+def test_a_devices_cpu_that_strangers_took_is_named_and_not_the_receiver_beside_it() -> None:
+    """The receiver ran for longer than the device, and both hardly at all."""
+    verdict = said((NAPI, *BESIDE), IDLE, CpuUse(1, 1.0, 0.0, 0.0), place="a.eth0")
+    assert (verdict.limit, verdict.place) == (Limit.CPU, "a.eth0")
+    assert (
+        "CPU 1 was 100% busy, napi/eth0-447 of a.eth0 running 2% and waiting for it 93% of the time, "
+        "beside 98% of work that is not of this trial" in verdict.text
+    )
+
+
+def test_a_devices_cpu_that_the_receiver_took_is_the_receivers_doing() -> None:
+    """The instrument's own thread had most of it, and says so."""
+    ours = replace(BESIDE[3], busy_ratio=0.72)
+    verdict = said(
+        (replace(NAPI, busy_ratio=0.2, wait_ratio=0.75), ours), CpuUse(1, 1.0, 0.0, 0.0), place="a.eth0"
+    )
+    assert verdict.limit is Limit.RECEIVER
+    assert "beside receiver 72%;" in verdict.text
+
+
+def test_a_disturbed_host_is_blamed_with_the_place_whose_thread_waited_for_its_cpu() -> None:
+    """What held the instrument up stays in the words."""
+    cpus = (IDLE, CpuUse(1, 1.0, 0.0, 0.0))
+    verdict = said((NAPI, *BESIDE), *cpus, place="a.eth0", disturbed=HELD_UP)
+    assert (verdict.limit, verdict.place) == (Limit.HOST, "a.eth0")
+    assert verdict.text.startswith("CPU 1 was 100% busy, napi/eth0-447 of a.eth0")
+    assert verdict.text.endswith(f"88 of 90 lost frames were dropped at a.eth0 (ring full); {HELD_UP}")
+    guest = said((SENDER, replace(VCPU, cpu=1)), *cpus, disturbed=HELD_UP)
+    assert (guest.limit, guest.place) == (Limit.HOST, "dut.eth0")
+
+
+@pytest.mark.parametrize(
+    ("napi", "place", "reason"),
+    [
+        (replace(NAPI, wait_ratio=0.1), "a.eth0", "ring full"),
+        (NAPI, "b.eth0", "ring full"),
+        (NAPI, "a.eth0", "NOT_FORWARDED, not passed on to a.eth1"),
+    ],
+)
+def test_a_disturbed_host_is_blamed_alone_where_no_thread_is_seen_to_have_lost_the_frames(
+    napi: Thread, place: str, reason: str
+) -> None:
+    """The thread hardly waited, or it was another's queue, or a decision."""
+    busy = CpuUse(1, 1.0, 0.0, 0.0)
+    verdict = said((napi, *BESIDE), IDLE, busy, place=place, reason=reason, disturbed=HELD_UP)
+    assert (verdict.limit, verdict.place, verdict.text) == (Limit.HOST, "", HELD_UP)
+
+
+def test_time_that_no_thread_has_is_told_by_its_kind_and_not_as_other_work() -> None:
+    """Steal and soft interrupts are known by themselves."""
+    verdict = said((NAPI, replace(BESIDE[3], busy_ratio=0.03)), CpuUse(1, 1.0, 0.3, 0.65), place="a.eth0")
+    assert verdict.limit is Limit.CPU, "the receiver ran longer than the device, and had none of the rest"
+    assert "CPU 1 was 100% busy (65% steal, 30% soft interrupts), napi" in verdict.text
+    assert "beside receiver 3%;" in verdict.text
+
+
+def test_what_a_thread_ran_and_waited_is_all_of_the_time_at_most() -> None:
+    """Its times are read before the first frame and behind the drained barrier."""
+
+    def times(run_ms: int, wait_ms: int) -> ThreadTimes:
+        return ThreadTimes(
+            pid=1, tid=1, name="napi/eth0-1", run_ns=run_ms * 10**6, wait_ns=wait_ms * 10**6, last_cpu=1
+        )
+
+    assert run_and_wait(times(5, 5), times(205, 505), SECOND_NS) == pytest.approx((0.2, 0.5))
+    assert run_and_wait(times(0, 0), times(200, 1100), SECOND_NS) == pytest.approx((0.2, 0.8))
+    assert run_and_wait(times(0, 0), times(1400, 1100), SECOND_NS) == pytest.approx((1.0, 0.0))
