@@ -66,15 +66,18 @@ def starved(
 
 
 def shared(thread: Thread, cpus: Sequence[CpuUse], threads: Sequence[Thread]) -> Starved | None:
-    """Return with whom a thread shared a CPU that had no time left, however little it is known to have waited."""
+    """Return with whom a thread shared a CPU without time left, if threads of the trial had most of what it had not."""
     beside = neighbours(thread, threads)
     cpu = next((one for one in cpus if one.cpu == thread.cpu), None)
-    if cpu is None or cpu.busy_ratio < BUSY_RATIO or not beside:
+    if cpu is None or cpu.busy_ratio < BUSY_RATIO:
         return None
-    known_ratio = thread.busy_ratio + sum(one.busy_ratio for one in beside)
+    beside_ratio = sum(one.busy_ratio for one in beside)
+    others_ratio = max(0.0, cpu.busy_ratio - thread.busy_ratio - beside_ratio)
+    if beside_ratio <= others_ratio:
+        return None  # work of lower priority keeps a CPU busy, too
     names = ", ".join(one.name for one in beside)
     text = f"CPU {cpu.cpu} {_state(cpu)}, {thread.name} having {thread.busy_ratio:.0%} of it beside {names}"
-    return Starved(text, {"cpu_busy_ratio": cpu.busy_ratio}, max(0.0, cpu.busy_ratio - known_ratio))
+    return Starved(text, {"cpu_busy_ratio": cpu.busy_ratio}, others_ratio)
 
 
 def neighbours(thread: Thread, threads: Sequence[Thread]) -> list[Thread]:

@@ -85,7 +85,8 @@ def _host(
 ) -> Verdict:
     """Return the verdict where the host was disturbed: with the place, if a thread waited there for its CPU."""
     disturbed, figures = "; ".join(result.perturbations), {"loss_ratio": result.loss_ratio}
-    if worst is not None and worst.frames * 2 >= result.lost_frames:
+    # A counter that tells of more than is missing tells of other frames as well.
+    if worst is not None and worst.frames <= result.lost_frames <= worst.frames * 2:
         thread = _taking_in(worst, threads)
         short = starved_guest(result, worst, cpus, threads)
         if short is None and thread is not None:

@@ -32,6 +32,7 @@ def said(
     *cpus: CpuUse,
     place: str = "dut.eth0",
     reason: str = "ring full",
+    dropped: int = 88,
     disturbed: str = "",
     drained_s: float = 0.0,
 ) -> Verdict:
@@ -40,7 +41,7 @@ def said(
         intended_fps=100.0, duration_ns=SECOND_NS, intended_frames=100, offered_frames=100, forwarded_frames=10,
         perturbations=(disturbed,) if disturbed else (), overhead_ns=round(drained_s * SECOND_NS),
     )  # fmt: skip
-    balance = Balance("a->b", 100, 10, (Drop(place, reason, 88),), 2)
+    balance = Balance("a->b", 100, 10, (Drop(place, reason, dropped),), 90 - dropped)
     return judge(result, 1e-4, [balance], cpus, threads, held_ns=SECOND_NS if disturbed else 0)
 
 
@@ -88,6 +89,16 @@ def test_a_devices_cpu_that_the_receiver_took_is_the_receivers_doing() -> None:
     assert "beside receiver 72%;" in verdict.text
 
 
+def test_a_cpu_that_strangers_kept_busy_is_not_blamed_where_the_device_hardly_waited_for_it() -> None:
+    """The device runs before work of lower priority; what shares its CPU by right is told of."""
+    busy = CpuUse(1, 1.0, 0.0, 0.0)
+    napi = replace(NAPI, busy_ratio=0.36, wait_ratio=0.17)
+    assert said((napi, *BESIDE), busy, place="a.eth0").limit is Limit.HOP
+    shared = said((napi, replace(BESIDE[2], busy_ratio=0.34)), busy, place="a.eth0")
+    assert shared.limit is Limit.CPU
+    assert "napi/eth0-447 having 36% of it beside napi/p1-451" in shared.text
+
+
 def test_a_disturbed_host_is_blamed_with_the_place_whose_thread_waited_for_its_cpu() -> None:
     """What held the instrument up stays in the words."""
     cpus = (IDLE, CpuUse(1, 1.0, 0.0, 0.0))
@@ -100,19 +111,28 @@ def test_a_disturbed_host_is_blamed_with_the_place_whose_thread_waited_for_its_c
 
 
 @pytest.mark.parametrize(
-    ("napi", "place", "reason"),
+    ("napi", "place", "reason", "dropped"),
     [
-        (replace(NAPI, wait_ratio=0.1), "a.eth0", "ring full"),
-        (NAPI, "b.eth0", "ring full"),
-        (NAPI, "a.eth0", "NOT_FORWARDED, not passed on to a.eth1"),
+        (replace(NAPI, wait_ratio=0.1), "a.eth0", "ring full", 88),
+        (NAPI, "b.eth0", "ring full", 88),
+        (NAPI, "a.eth0", "NOT_FORWARDED, not passed on to a.eth1", 88),
+        (NAPI, "a.eth0", "ring full", 40),
+        (NAPI, "a.eth0", "ring full", 17_000),
     ],
 )
 def test_a_disturbed_host_is_blamed_alone_where_no_thread_is_seen_to_have_lost_the_frames(
-    napi: Thread, place: str, reason: str
+    napi: Thread, place: str, reason: str, dropped: int
 ) -> None:
-    """The thread hardly waited, or it was another's queue, or a decision."""
-    busy = CpuUse(1, 1.0, 0.0, 0.0)
-    verdict = said((napi, *BESIDE), IDLE, busy, place=place, reason=reason, disturbed=HELD_UP)
+    """The thread hardly waited, it was another's queue or a decision, or the counter tells of too few or too many."""
+    verdict = said(
+        (napi, *BESIDE),
+        IDLE,
+        CpuUse(1, 1.0, 0.0, 0.0),
+        place=place,
+        reason=reason,
+        dropped=dropped,
+        disturbed=HELD_UP,
+    )
     assert (verdict.limit, verdict.place, verdict.text) == (Limit.HOST, "", HELD_UP)
 
 
