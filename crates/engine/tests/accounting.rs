@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
-use iolab_engine::{EngineError, Nanos, Random, Receiver, ReceiverConfig};
+use iolab_engine::{EngineError, Nanos, Random, Receiver, ReceiverConfig, Slices};
 use iolab_wire::{
     Addresses, Check, FlowList, FrameTemplate, Inspection, Inspector, MacAddress, SizeMix, Stamp, Sweep,
     TemplateConfig,
@@ -97,6 +97,20 @@ proptest! {
             receiver.account(ours(flow % 4, sequence, sent), 60, Nanos(now));
         }
         prop_assert!(receiver.finish(&[0; 3]).is_ok());
+    }
+}
+
+#[test]
+fn frames_are_counted_in_the_part_they_were_sent_in_however_long_the_clock_runs() {
+    for begin_ns in [5_000, (1 << 40) - 2_000, 77 << 40] {
+        let mut receiver = receiver(1, WINDOW);
+        receiver.count_in(Slices::new(Nanos(begin_ns), Nanos(100_000)));
+        for (sequence, sent_at) in (0..).zip([0, 999, 1_000, 50_500, 99_999]) {
+            let in_stamp = (begin_ns + sent_at) & ((1 << 40) - 1); // as on the wire
+            receiver.account(ours(0, sequence, in_stamp), 60, Nanos(begin_ns + sent_at + 7_000));
+        }
+        let slices = receiver.finish(&[5]).expect("one flow").slices;
+        assert_eq!((slices[0], slices[1], slices[50], slices[99]), (2, 1, 1, 1), "{begin_ns}");
     }
 }
 

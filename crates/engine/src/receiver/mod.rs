@@ -219,10 +219,11 @@ impl Receiver {
             Arrival::Reordered { extent } => self.extents.record(extent),
             Arrival::Duplicate | Arrival::TooLate => return,
         }
-        if let Some(slices) = &mut self.slices {
-            slices.note(Nanos(stamp.tx_time_ns));
-        }
         let latency = latency_ns(stamp.tx_time_ns, now.0);
+        if let Some(slices) = &mut self.slices {
+            // A stamp has only the low bits of the time it was sent: an hour after the clock began, too.
+            slices.note(Nanos(now.0.saturating_add_signed(-latency)));
+        }
         if let Ok(latency) = u64::try_from(latency) {
             flow.note_latency(latency);
             self.latency.record(latency);
