@@ -31,7 +31,8 @@ from iolab.lab.meeting import (
     mac_of,
 )
 from iolab.lab.resources import Command, Expectation, Reading, Resource, Run, Write
-from iolab.lab.shown import Interface, Qdisc
+from iolab.lab.shown import Interface
+from iolab.lab.shown_shaping import Qdisc
 from iolab.lab.topology import Port, Topology
 
 

@@ -13,7 +13,7 @@ from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Shape, ShapeClass
 from iolab.lab.ground import is_veth, place_of
 from iolab.lab.resources import ORIGINAL, Command, Expectation, Reading, Resource, Run
-from iolab.lab.shown import ClassField, Filters, Qdisc, QdiscField, ShaperClass
+from iolab.lab.shown_shaping import ClassField, Filters, Qdisc, QdiscField, ShaperClass
 from iolab.lab.topology import Port, Topology
 
 

@@ -1,18 +1,15 @@
-"""Take one value from what `ip -j`, `tc -j`, `tc class`, `ethtool --json` or a kernel setting shows. Pure.
+"""Take one value from what `ip -j`, `tc`, `ethtool` or a kernel setting shows. Pure.
 
-Debian 12's tools (iproute2 6.1, ethtool 6.1) speak JSON for all but `tc class show`, whose text is read.
+Each value is asked for by a type of its own; those of tc are in `shown_shaping`, those of disks in `shown_disks`.
 """
 
 import json
 import re
 from dataclasses import dataclass
-from ipaddress import IPv4Address
 from typing import Any, Literal
 
 from iolab.lab.shown_disks import BlockDevice, block_device
-
-QdiscField = Literal["kind", "default", "rate_bps", "burst_bytes", "limit_bytes", "latency_us", "maxrate_bps"]
-ClassField = Literal["rate_bps", "ceil_bps", "burst_bytes", "cburst_bytes"]
+from iolab.lab.shown_shaping import Filters, Qdisc, ShaperClass, filters, qdisc, shaper_class
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,31 +56,6 @@ class Gateway:
 
     destination: str
     """Network with prefix length."""
-
-
-@dataclass(frozen=True, slots=True)
-class Qdisc:
-    """The root qdisc of an interface, from `tc -j qdisc show`."""
-
-    interface: str
-    """Interface name."""
-    field: QdiscField
-    """What to take; a field that this kind does not show gives nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class ShaperClass:
-    """One htb class, from the text of `tc class show dev NAME`."""
-
-    classid: str
-    """Such as 1:10."""
-    field: ClassField
-    """What to take."""
-
-
-@dataclass(frozen=True, slots=True)
-class Filters:
-    """All u32 filters, from `tc -j filter show dev NAME`: "198.18.0.1>*=1:10", by preference, with commas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,11 +124,11 @@ def value_shown(how: How, text: str) -> str | None:
             case Gateway():
                 return _gateway(how, json.loads(text))
             case Qdisc():
-                return _qdisc(how, json.loads(text))
+                return qdisc(how, text)
             case ShaperClass():
-                return _shaper_class(how, text)
+                return shaper_class(how, text)
             case Filters():
-                return _filters(json.loads(text, object_pairs_hook=_pairs))
+                return filters(text)
             case Neighbour() | Running() | Value() | LastName() | HasAddress() | InterfaceByMac():
                 return _simple(how, text)
             case Driver() | HardwareSettings() | BlockDevice() | GuestThreads():
@@ -210,48 +182,6 @@ def _gateway(how: Gateway, rows: Rows) -> str | None:
     return None if row is None else str(row["gateway"])
 
 
-def _qdisc(how: Qdisc, rows: Rows) -> str | None:
-    row = next((row for row in rows if row.get("dev") == how.interface and row.get("root")), None)
-    if row is None:
-        return None
-    options = row.get("options", {})
-    match how.field:
-        case "kind":
-            return str(row["kind"])
-        case "default":
-            return str(int(options["default"], 16))
-        case "rate_bps":
-            return str(options["rate"] * 8)
-        case "maxrate_bps":
-            return str(options["maxrate"] * 8)
-        case "burst_bytes":
-            return str(options["burst"])
-        case "limit_bytes":
-            return str(options["limit"])
-        case "latency_us":
-            return str(options["lat"])
-
-
-def _shaper_class(how: ShaperClass, text: str) -> str | None:
-    line = next((line for line in text.splitlines() if line.split()[2:3] == [how.classid]), "")
-    name, unit = how.field.rsplit("_", 1)
-    found = re.search(
-        rf"\b{name} (\d+(?:\.\d+)?(?:e\+\d+)?)([KMGT]?)({'bit' if unit == 'bps' else 'b'})\b", line
-    )
-    if found is None:
-        return None
-    scale = 1000 if unit == "bps" else 1024
-    return str(round(float(found[1]) * scale ** ("KMGT".index(found[2]) + 1 if found[2] else 0)))
-
-
-def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Keep every `match` of a u32 filter: tc prints one object with the key repeated."""
-    found = dict(pairs)
-    if "match" in found:
-        found["match"] = [value for key, value in pairs if key == "match"]
-    return found
-
-
 def _simple(
     how: Neighbour | Running | Value | LastName | HasAddress | InterfaceByMac, text: str
 ) -> str | None:
@@ -293,25 +223,6 @@ def _hardware_or_guest(how: Driver | HardwareSettings | BlockDevice | GuestThrea
             sets = [",".join(str(int(cpu)) for cpu in sorted(one)) for one in json.loads(text)[field]]
             return " ".join(sets if field == "vcpus" else dict.fromkeys(sets))
 
-
-def _filters(rows: Rows) -> str:
-    lines: list[tuple[int, str]] = []
-    for row in rows:
-        options = row.get("options", {})
-        if row.get("kind") == "u32" and "flowid" in options:
-            ends = {match["off"]: _host(match) for match in options.get("match", [])}
-            text = f"{ends.get(SRC_OFFSET, '*')}>{ends.get(DST_OFFSET, '*')}={options['flowid']}"
-            lines.append((row["pref"], text))
-    return ",".join(text for _, text in sorted(lines, key=lambda line: line[0]))
-
-
-def _host(match: dict[str, Any]) -> str:
-    address = str(IPv4Address(int(match["value"], 16)))
-    return address if match["mask"] == "ffffffff" else f"{address}&{match['mask']}"
-
-
-SRC_OFFSET, DST_OFFSET = 12, 16
-"""Byte offsets of the addresses in the IPv4 header (RFC 791)."""
 
 FEATURE_NAMES = {
     "rx": "rx-checksumming",

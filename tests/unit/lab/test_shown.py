@@ -10,7 +10,6 @@ from iolab.lab.resources import Command, Expectation, Reading, extract, holds
 from iolab.lab.shown import (
     Driver,
     Features,
-    Filters,
     Gateway,
     GuestThreads,
     HardwareSettings,
@@ -18,11 +17,10 @@ from iolab.lab.shown import (
     How,
     Interface,
     InterfaceByMac,
-    Qdisc,
-    ShaperClass,
     Value,
     value_shown,
 )
+from iolab.lab.shown_shaping import Filters, Qdisc, ShaperClass
 
 ADDR = """[{"ifindex":3,"link":"eth1","ifname":"eth0","flags":["BROADCAST","MULTICAST","UP","LOWER_UP"],"mtu":1500,
 "qdisc":"noqueue","master":"br0","operstate":"UP","linkinfo":{"info_kind":"veth","info_slave_kind":"bridge","info_slave_data":{"state":"forwarding","priority":32}},"addr_info":[

@@ -1,0 +1,108 @@
+"""What tc shows of shaping: root qdiscs, htb classes and u32 filters. Pure.
+
+`tc -j` speaks JSON for all but `tc class show`, whose text is read (iproute2 6.1).
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from ipaddress import IPv4Address
+from typing import Any, Literal
+
+QdiscField = Literal["kind", "default", "rate_bps", "burst_bytes", "limit_bytes", "latency_us", "maxrate_bps"]
+ClassField = Literal["rate_bps", "ceil_bps", "burst_bytes", "cburst_bytes"]
+
+Rows = list[dict[str, Any]]
+"""What tc prints with -j: the edge where its JSON is parsed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Qdisc:
+    """The root qdisc of an interface, from `tc -j qdisc show`."""
+
+    interface: str
+    """Interface name."""
+    field: QdiscField
+    """What to take; a field that this kind does not show gives nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShaperClass:
+    """One htb class, from the text of `tc class show dev NAME`."""
+
+    classid: str
+    """Such as 1:10."""
+    field: ClassField
+    """What to take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """All u32 filters, from `tc -j filter show dev NAME`: "198.18.0.1>*=1:10", by preference, with commas."""
+
+
+def qdisc(how: Qdisc, text: str) -> str | None:
+    """Return what is asked about the root qdisc of an interface."""
+    rows: Rows = json.loads(text)
+    row = next((row for row in rows if row.get("dev") == how.interface and row.get("root")), None)
+    if row is None:
+        return None
+    options = row.get("options", {})
+    match how.field:
+        case "kind":
+            return str(row["kind"])
+        case "default":
+            return str(int(options["default"], 16))
+        case "rate_bps":
+            return str(options["rate"] * 8)
+        case "maxrate_bps":
+            return str(options["maxrate"] * 8)
+        case "burst_bytes":
+            return str(options["burst"])
+        case "limit_bytes":
+            return str(options["limit"])
+        case "latency_us":
+            return str(options["lat"])
+
+
+def shaper_class(how: ShaperClass, text: str) -> str | None:
+    """Return what is asked about a class."""
+    line = next((line for line in text.splitlines() if line.split()[2:3] == [how.classid]), "")
+    name, unit = how.field.rsplit("_", 1)
+    found = re.search(
+        rf"\b{name} (\d+(?:\.\d+)?(?:e\+\d+)?)([KMGT]?)({'bit' if unit == 'bps' else 'b'})\b", line
+    )
+    if found is None:
+        return None
+    scale = 1000 if unit == "bps" else 1024
+    return str(round(float(found[1]) * scale ** ("KMGT".index(found[2]) + 1 if found[2] else 0)))
+
+
+def filters(text: str) -> str:
+    """Return where each filter sends what."""
+    rows: Rows = json.loads(text, object_pairs_hook=_pairs)
+    lines: list[tuple[int, str]] = []
+    for row in rows:
+        options = row.get("options", {})
+        if row.get("kind") == "u32" and "flowid" in options:
+            ends = {match["off"]: _host(match) for match in options.get("match", [])}
+            where = f"{ends.get(SRC_OFFSET, '*')}>{ends.get(DST_OFFSET, '*')}={options['flowid']}"
+            lines.append((row["pref"], where))
+    return ",".join(where for _, where in sorted(lines, key=lambda line: line[0]))
+
+
+def _host(match: dict[str, Any]) -> str:
+    address = str(IPv4Address(int(match["value"], 16)))
+    return address if match["mask"] == "ffffffff" else f"{address}&{match['mask']}"
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Keep every `match` of a u32 filter: tc prints one object with the key repeated."""
+    found = dict(pairs)
+    if "match" in found:
+        found["match"] = [value for key, value in pairs if key == "match"]
+    return found
+
+
+SRC_OFFSET, DST_OFFSET = 12, 16
+"""Byte offsets of the addresses in the IPv4 header (RFC 791)."""
