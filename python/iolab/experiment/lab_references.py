@@ -1,0 +1,127 @@
+"""Names by which parts of a lab refer to each other: machines to their parents, links to ports, shapes to addresses."""
+
+from collections import Counter
+
+from iolab.experiment.links import Link, Shape
+from iolab.experiment.machines import Device, Netns
+from iolab.experiment.names import PORT_ALLOWED, is_port
+from iolab.experiment.sections import Section
+from iolab.experiment.view import View, check_place
+
+
+def check_lab(view: View) -> None:
+    """Note every name in a lab that leads nowhere, and what it says twice."""
+    _check_machines(view)
+    _check_tree(view)
+    for name, volume in view.lab.volumes.items():
+        if volume.on is not None and volume.on not in view.lab.machines:
+            view.add(Section("volumes", name), ("on",), volume.on, view.lab.machines, "a machine")
+    _check_ends(view)
+    for name, link in view.lab.links.items():
+        section = Section("links", name)
+        for port in link.addresses:
+            if port not in link.ends:
+                view.add(section, ("addresses", port), port, link.ends, "an end of this link")
+        if link.shape is not None:
+            _check_shape(view, section, link, link.shape)
+    _check_addresses(view)
+
+
+def _check_machines(view: View) -> None:
+    for name, machine in view.lab.machines.items():
+        section = Section("machines", name)
+        if machine.on is not None and machine.on not in view.lab.machines:
+            view.add(section, ("on",), machine.on, view.lab.machines, "a machine")
+        for index, disk in enumerate(machine.disks):
+            if disk.volume not in view.lab.volumes:
+                view.add(section, ("disks", index, "volume"), disk.volume, view.lab.volumes, "a volume")
+        if machine.kind == "netns" and machine.device is not None:
+            _check_device(view, section, machine, machine.device)
+
+
+def _check_device(view: View, section: Section, machine: Netns, device: Device) -> None:
+    keys = ("rate", "loss_ratio", "lose_every", "delay", "stall")
+    given = [key for key in keys if getattr(device, key) is not None]
+    if len(given) > 1:
+        view.say(section, ("device", given[1]), " and ".join(given), "one of them: a device does one thing")
+    if machine.forward != "xdp":
+        view.say(section, ("device",), f"a device with forward: {machine.forward}", "forward: xdp")
+    if device.stall is not None and device.stall.length >= device.stall.every:
+        seen = f"stalls of {device.stall.length} ns every {device.stall.every} ns"
+        view.say(section, ("device", "stall"), seen, "a length below every: it must forward at times")
+
+
+def _check_tree(view: View) -> None:
+    told: set[str] = set()
+    for name in view.lab.machines:
+        seen = [name]
+        while (parent := view.lab.machines[seen[-1]].on) in view.lab.machines and parent is not None:
+            if parent in seen:
+                circle = seen[seen.index(parent) :]
+                if told.isdisjoint(circle):
+                    told.update(circle)
+                    view.say(
+                        Section("machines", circle[-1]),
+                        ("on",),
+                        " on ".join([*circle, parent]),
+                        "machines that form a tree",
+                    )
+                break
+            seen.append(parent)
+
+
+def _check_ends(view: View) -> None:
+    taken: dict[str, str] = {}
+    for name, link in view.lab.links.items():
+        section = Section("links", name)
+        for index, end in enumerate(link.ends):
+            machine, dot, port = end.partition(".")
+            if not dot or not is_port(port):
+                advice = f"did you mean '{machine}.eth0'?" if not dot and machine in view.lab.machines else ""
+                view.say(section, ("ends", index), end, PORT_ALLOWED, advice)
+            elif machine not in view.lab.machines:
+                view.add(section, ("ends", index), machine, view.lab.machines, "a machine")
+            elif end in link.ends[:index]:
+                view.say(section, ("ends", index), f"{end} twice", "ends that differ")
+            elif not _joins_children(view, link, machine):
+                if end in taken:
+                    advice = f"it is already an end of '{taken[end]}'; use another port"
+                    view.say(section, ("ends", index), end, "a port of one link only", advice)
+                taken[end] = name
+
+
+def _joins_children(view: View, link: Link, parent: str) -> bool:
+    """Tell whether a link joins a parent's port to its children: the parent bridges it with the port's other link."""
+    others = {end.partition(".")[0] for end in link.ends} - {parent}
+    return bool(others) and all(
+        view.lab.machines[name].on == parent for name in others & view.lab.machines.keys()
+    )
+
+
+def _check_shape(view: View, section: Section, link: Link, shape: Shape) -> None:
+    if shape.at not in link.ends:
+        view.add(section, ("shape", "at"), shape.at, link.ends, "an end of this link")
+    if shape.classes and shape.qdisc not in ("htb", "pacer"):
+        view.say(section, ("shape", "classes"), f"classes with {shape.qdisc}", "classes with htb or pacer")
+    if shape.default is not None and shape.default not in shape.classes:
+        view.add(section, ("shape", "default"), shape.default, shape.classes, "a class")
+    for name, one in shape.classes.items():
+        for key, place in (("from", one.src), ("to", one.dst)):
+            if place is not None:
+                check_place(view, section, ("shape", "classes", name, key), place)
+        if one.ceil is not None and one.ceil < one.rate:
+            view.say(
+                section,
+                ("shape", "classes", name, "ceil"),
+                f"a ceil of {one.ceil} bit/s",
+                f"at least the rate, {one.rate} bit/s",
+            )
+
+
+def _check_addresses(view: View) -> None:
+    given = [(section, port, str(address)) for section in view.data if section.group == "links"
+             for port, address in view.lab.links[section.name].addresses.items()]  # fmt: skip
+    count = Counter(address.partition("/")[0] for _, _, address in given)
+    for section, port, address in given:
+        if count[address.partition("/")[0]] > 1:
+            view.say(section, ("addresses", port), address, "an address that no other port has")
