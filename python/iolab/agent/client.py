@@ -32,6 +32,8 @@ COMMAND_TIMEOUT_MS = 60_000
 module; this bounds a kernel that hangs."""
 UNDO_DEADLINE_S = 60.0
 """Undoing a large lab takes about a second; this bounds a kernel that hangs."""
+GONE_DEADLINE_S = 5.0
+"""An agent from which nothing more comes has ended, or does so at once."""
 ENDED = "relay.ended"
 """The notification that nothing more comes through a relay."""
 ALL_SAMPLERS = ("cpu", "threads", "softirq", "softnet", "interfaces", "qdiscs")
@@ -120,7 +122,7 @@ class Agent:
 
     def close(self) -> str:
         """Let the agent undo everything and end; return what went wrong, or an empty string."""
-        return self._transport.close(UNDO_DEADLINE_S)
+        return self._transport.close(GONE_DEADLINE_S if self._gone else UNDO_DEADLINE_S)
 
     @property
     def transport(self) -> Transport:

@@ -57,9 +57,16 @@ class Agents:
         self._open[kernel] = agent
 
     def drop(self, kernel: str) -> str:
-        """Close the agent of a kernel, if it has one: it undoes everything. Return what went wrong."""
+        """Close the agent of a kernel, if it has one: it undoes everything. Return what went wrong.
+
+        Of one that is gone only our end of the way to it is left: it is closed, and what it says is known already.
+        """
         agent = self._open.pop(kernel, None)
-        return "" if agent is None or agent.gone else agent.close()
+        if agent is None:
+            return ""
+        gone = agent.gone
+        trouble = agent.close()
+        return "" if gone else trouble
 
     def close(self) -> list[str]:
         """Close all but this computer's, children before parents; return what went wrong, a sentence each."""
