@@ -1,6 +1,7 @@
 """Domains on a computer that runs Xen, reached by ssh: made there from our image, lost, and never left behind."""
 
 import os
+import re
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -89,12 +90,17 @@ def test_a_domain_on_a_xen_host_is_made_anew_when_it_was_lost_and_never_left_beh
     xen: Image, computers: Computers, tmp_path: Path
 ) -> None:
     """Destroyed by hand, it costs its trial, which says so; the next is measured with a new one; a killed agent's
-    successor destroys it."""
+    successor destroys it. Before, the doctor says that there is room for it."""
     provide_image(xen, computers)
     (tmp_path / "lab.yaml").write_text(LAB)
     before = computers.inside(6, LEFT)
     assert before.startswith("Domain-0\n"), "only Dom0 runs"
     environment = {**os.environ, "IOLAB_STATE_DIR": str(tmp_path / "inner")}
+    doctor = [IOLAB, "doctor", "--host", "pc6"]
+    examined = subprocess.run(doctor, env=environment, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert re.search(
+        r"ok +Xen: 4\.\S+, this is its Dom0; .* MiB and 1 of 3 CPUs are free", examined.stdout
+    ), examined.stdout + examined.stderr
     running = subprocess.Popen(
         [IOLAB, "run", "lab.yaml"], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
     )

@@ -1,4 +1,4 @@
-"""Whether guests can run on a host: hypervisor, images, accelerator (by a real boot), vhost-net, macvtap, a switch."""
+"""Whether guests can run on a host: hypervisor, images, accelerator (by a real boot), what carries cards, Xen."""
 
 from iolab.agent.client import Agent
 from iolab.agent.transport import find_agent
@@ -12,6 +12,7 @@ from iolab.lab.kernels import HERE
 from iolab.lab.lacking import MACVTAP_ADVICE
 from iolab.lab.switch import PROGRAM as SWITCH
 from iolab.run.agents import Agents
+from iolab.run.doctor_xen import xen_finding
 from iolab.run.grades import Finding, Grade
 from iolab.run.hypervisor import Hypervisors, find_emulator
 from iolab.run.sources import find_here
@@ -40,6 +41,7 @@ def guest_findings(agent: Agent, facts: Facts) -> list[Finding]:
         ),
         _macvtap(facts, agent),
         _switch(agent),
+        xen_finding(agent),
     ]
 
 

@@ -42,7 +42,8 @@ SERVICES = (
 """What an installed Dom0 starts by itself, and a guest of ours does not; they end with it."""
 ONE_BY_ONE = ("flock", "--close", "/run/xen-services.lock")
 """Domains that start together would each start them."""
-ADVICE = "engine: xen needs a parent that runs Xen: a vm with image: xen, or a host whose Dom0 it is"
+NO_XEN_ADVICE = "engine: xen needs a parent that runs Xen: a vm with image: xen, or a host whose Dom0 it is"
+SERVICES_ADVICE = "Xen's services do not answer; `service xen start` starts them"
 ANYWHERE = "all"
 """Any CPU, in the words of xl."""
 TTY_TRIES = 100
@@ -56,20 +57,25 @@ def prepare_dom0(agent: Agent, parent: str) -> str:
         UnsupportedError: it does not run Xen.
     """
     looked = agent.run(("sh", "-c", LOOK), timeout_ms=CREATE_TIMEOUT_MS)
-    _demand(looked, parent, ADVICE)
+    _demand(looked, parent, NO_XEN_ADVICE)
     agent.run(("modprobe", "-a", "-q", *MODULES), timeout_ms=CREATE_TIMEOUT_MS)
     if is_guest(agent):
         begun = agent.run((*ONE_BY_ONE, "sh", "-c", SERVICES), timeout_ms=CREATE_TIMEOUT_MS)
         _demand(begun, parent, "its services did not start")
     shown = agent.run(("xl", "info", "xen_version"), timeout_ms=CREATE_TIMEOUT_MS)
-    _demand(shown, parent, "Xen's services do not answer; `service xen start` starts them")
+    _demand(shown, parent, SERVICES_ADVICE)
     return shown.stdout.split()[-1]
 
 
 def _demand(done: CommandResult, parent: str, advice: str) -> None:
     if not done.succeeded:
-        said = done.stderr.strip()[-300:] or ("no answer" if done.timed_out else f"status {done.exit_status}")
-        raise UnsupportedError(f"preparing {parent or 'this computer'} for Xen domains: {said}; {advice}")
+        where = parent or "this computer"
+        raise UnsupportedError(f"preparing {where} for Xen domains: {complaint(done)}; {advice}")
+
+
+def complaint(done: CommandResult) -> str:
+    """Return what a program said that failed, or how it failed."""
+    return done.stderr.strip()[-300:] or ("no answer" if done.timed_out else f"status {done.exit_status}")
 
 
 def is_guest(agent: Agent) -> bool:
