@@ -96,8 +96,13 @@ def test_a_domain_on_a_xen_host_is_made_anew_when_it_was_lost_and_never_left_beh
     before = computers.inside(6, LEFT)
     assert before.startswith("Domain-0\n"), "only Dom0 runs"
     environment = {**os.environ, "IOLAB_STATE_DIR": str(tmp_path / "inner")}
-    doctor = [IOLAB, "doctor", "--host", "pc6"]
-    examined = subprocess.run(doctor, env=environment, capture_output=True, text=True, timeout=PATIENCE_S)
+    examined = subprocess.run(
+        [IOLAB, "doctor", "--host", "pc6"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
     assert re.search(
         r"ok +Xen: 4\.\S+, this is its Dom0; .* MiB and 1 of 3 CPUs are free", examined.stdout
     ), examined.stdout + examined.stderr

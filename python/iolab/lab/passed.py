@@ -60,6 +60,21 @@ def passed_files(guest: Guest, first_fd: int = FIRST_FD) -> tuple[PassedFile, ..
     return tuple(PassedFile(first_fd + number, one) for number, one in enumerate(opened))
 
 
+def told(file: PassedFile) -> str:
+    """Return in words what a number on QEMU's command line is."""
+    match file.open:
+        case TapFile(netns=netns, name=name):
+            return f"fd {file.fd}: a queue of the tap {name}{_in(netns)}"
+        case MacvtapFile(netns=netns, interface=interface):
+            return f"fd {file.fd}: a queue of the macvtap {interface}{_in(netns)}, its /dev/tapN"
+        case DeviceFile(path=path):
+            return f"fd {file.fd}: {path}"
+
+
+def _in(netns: str | None) -> str:
+    return f" in {netns}" if netns else ""
+
+
 def opened_for(nic: GuestNic) -> tuple[TapFile | MacvtapFile | DeviceFile, ...]:
     """Return what is opened for a card: its queues, then as many vhost devices."""
     queue: TapFile | MacvtapFile

@@ -286,6 +286,18 @@ def setting_command(path: str, netns: str | None, value: str) -> Command:
     return Command(("sysctl", "-w", f"{name}={value}"), netns)
 
 
+def device_command(action: StartDevice) -> tuple[str, ...]:
+    """Return what the agent is asked for, as a command: a reference device is a part of it."""
+    kept = (("cpu", action.cpu), ("priority", action.priority))
+    words = [f"{name}={value}" for name, value in (*action.rule, *kept) if value is not None]
+    return ("iolab-agent", "device.start", action.interface, action.towards, *words)
+
+
+def device_undo(action: StartDevice) -> tuple[str, ...]:
+    """Return what ends a reference device, as a command."""
+    return ("iolab-agent", "device.stop", action.interface)
+
+
 def scheduled(priority: int | None, pid: str) -> tuple[str, ...]:
     """Return the command that gives a thread a SCHED_FIFO priority, or makes it one as others."""
     return (

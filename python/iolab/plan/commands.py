@@ -31,6 +31,8 @@ from iolab.lab.resources import (
     StartGuest,
     Tell,
     Write,
+    device_command,
+    device_undo,
     guests,
     scheduled,
     setting_command,
@@ -184,10 +186,8 @@ def _do(action: Action) -> list[Command]:
                 Command(("taskset", "-c", "-p", str(cpu), thread)),
                 Command(scheduled(priority, thread)),
             ]
-        case StartDevice(_, netns, interface, towards, rule, cpu, priority):
-            kept = (("cpu", cpu), ("priority", priority))
-            words = [f"{name}={value}" for name, value in (*rule, *kept) if value is not None]
-            return [Command(("iolab-agent", "device.start", interface, towards, *words), netns)]
+        case StartDevice(_, netns):
+            return [Command(device_command(action), netns)]
         case StartGuest(guest):
             return [_start(guest)]
         case SpreadInterrupts(interface, cpus):
@@ -214,8 +214,8 @@ def _undo(action: Action) -> Command | None:
             return Command(("xl", "destroy", guest.name))
         case StartGuest(guest):
             return Command(("iolab-agent", "process.stop", f"guest:{guest.name}"))
-        case StartDevice(_, netns, interface):
-            return Command(("iolab-agent", "device.stop", interface), netns)
+        case StartDevice(_, netns):
+            return Command(device_undo(action), netns)
 
 
 def _start(guest: Guest) -> Command:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from iolab.agent.client import Agent, Pending, Refused
 from iolab.lab.kernels import HERE
-from iolab.lab.resources import PinArrivals, scheduled
+from iolab.lab.resources import Command, PinArrivals, scheduled, setting_command
 from iolab.run.agents import Agents
 from iolab.trial.result import CommandRecord
 from iolab.trial.site import ArrivalThread
@@ -32,19 +32,23 @@ class ArrivalThreads:
         """Return the thread of an interface; None where it has none."""
         return self._found.get((kernel, netns, interface))
 
-    def pin(self, wanted: PinArrivals, kernel: str = HERE) -> tuple[CommandRecord, Pending]:
-        """Give an interface its thread, unless it has one, and begin to put that where it is wanted."""
+    def pin(self, wanted: PinArrivals, kernel: str = HERE) -> tuple[tuple[CommandRecord, ...], Pending]:
+        """Give an interface its thread, unless it has one, and begin to put that where it is wanted.
+
+        Return the commands that do it, the last of which is under way.
+        """
         agent = self._agents.of(kernel)
-        interface, netns, cpu = wanted.interface, wanted.netns, wanted.cpu
+        interface, netns = wanted.interface, wanted.netns
         alive = _threads(agent)
         known = self._found.get((kernel, netns, interface))
-        pid = known.pid if known is not None and known.pid in alive else _make(agent, interface, netns, alive)
+        kept = known.pid if known is not None and known.pid in alive else None
+        pid = _make(agent, interface, netns, alive) if kept is None else kept
         self._note(kernel, wanted, pid)
-        argv = ("taskset", "-c", "-p", str(cpu), str(pid)) if pid is not None else ("true",)
         if pid is not None:
             agent.run(scheduled(wanted.priority, str(pid)))
-        record = CommandRecord(machine="", netns=None, argv=argv, undo=None, exit_status=None, duration_ns=0)
-        return record, agent.begin("command.run", {"argv": list(argv), "timeout_ms": TIMEOUT_MS})
+        records = _typed(wanted, pid, made=kept is None)
+        argv = list(records[-1].argv)
+        return records, agent.begin("command.run", {"argv": argv, "timeout_ms": TIMEOUT_MS})
 
     def _note(self, kernel: str, wanted: PinArrivals, pid: int | None) -> None:
         place = (kernel, wanted.netns, wanted.interface)
@@ -58,12 +62,41 @@ class ArrivalThreads:
 
 
 def _make(agent: Agent, interface: str, netns: str | None, alive: Mapping[int, str]) -> int | None:
-    path = f"/sys/class/net/{interface}/threaded"
+    params = {"path": _switch(interface), "netns": netns, "value": "1"}
     try:
-        agent.call("setting.write", {"path": path, "netns": netns, "value": "1"})
+        agent.call("setting.write", params)
     except Refused:
         return None
     return next((pid for pid in _threads(agent) if pid not in alive), None)
+
+
+def _switch(interface: str) -> str:
+    """Return the setting that gives an interface its thread."""
+    return f"/sys/class/net/{interface}/threaded"
+
+
+def _typed(wanted: PinArrivals, pid: int | None, *, made: bool) -> tuple[CommandRecord, ...]:
+    """Return what was done as commands; there may be no thread, and then there is nothing to do."""
+    commands, note = [Command(("true",))], f"{wanted.interface} has no thread of its own"
+    if pid is not None:
+        note = f"{pid}: napi/{wanted.interface}, which takes its frames in"
+        commands = [
+            *([setting_command(_switch(wanted.interface), wanted.netns, "1")] if made else []),
+            Command(scheduled(wanted.priority, str(pid))),
+            Command(("taskset", "-c", "-p", str(wanted.cpu), str(pid))),
+        ]
+    return tuple(
+        CommandRecord(
+            machine="",
+            netns=one.netns,
+            argv=one.argv,
+            undo=None,
+            exit_status=0,
+            duration_ns=0,
+            notes=(note,),
+        )
+        for one in commands
+    )
 
 
 def _threads(agent: Agent) -> dict[int, str]:

@@ -21,6 +21,8 @@ from iolab.lab.resources import (
     StartGuest,
     Tell,
     Write,
+    device_command,
+    device_undo,
     extract,
     filled,
     setting_command,
@@ -41,38 +43,49 @@ class Doing:
     """What it makes."""
     action: Action
     """What is done."""
-    record: CommandRecord
-    """As a person would type it."""
+    records: tuple[CommandRecord, ...]
+    """As a person would type it; the last one is under way."""
     answer: Awaited
     """How it went."""
+    in_place: bool
+    """The undo of the first time is kept."""
 
-    def finish(self) -> CommandRecord:
-        """Wait for the end; return the record with how it went.
+    def finish(self) -> tuple[CommandRecord, ...]:
+        """Wait for the end; return the records with how it went.
 
         Raises:
             LabError: it failed.
         """
-        record, what = self.record, f"making {self.resource.key} with `{_brief(self.record.argv)}`"
+        record = self.records[-1]
+        what = f"making {self.resource.key} with `{_brief(record.argv)}`"
         try:
             if isinstance(self.action, StartGuest | PinGuest):
-                done: CommandRecord = self.answer.result(GUEST_DEADLINE_S)
-                return replace(done, machine=self.resource.machine)
+                done: tuple[CommandRecord, ...] = self.answer.result(GUEST_DEADLINE_S)
+                return tuple(replace(one, machine=self.resource.machine) for one in done)
             reply = self.answer.result(REPLY_DEADLINE_S)
         except TimeoutError as error:
             raise LabError(f"{what}: not done after {GUEST_DEADLINE_S:.0f} s") from error
         except AgentError as error:
             absent_ok = isinstance(self.action, Write) and self.action.absent_ok
             if absent_ok and isinstance(error, Refused) and _is_absent(error):
-                return record
+                return self.records
             raise LabError(f"{what}: {error}") from error
+        if isinstance(self.action, Write | SpreadInterrupts) and not self.in_place:
+            record = replace(record, undo=_original(self.action, reply))
         if not isinstance(self.action, Run | Tell | PinArrivals):
-            return _ended(record, 0, 0)
+            return self._ended(record, 0, 0)
         result = decode(CommandResult, reply, "command result")
         if isinstance(self.action, Run | Tell) and not result.succeeded:
             said = (result.stderr or result.stdout).strip()[:500] or f"status {result.exit_status}"
             place = record.netns or self.resource.kernel or "the host"
             raise LabError(f"{what} in {place}: {said}")
-        return _ended(record, result.exit_status, result.end_ns - result.begin_ns)
+        return self._ended(record, result.exit_status, result.end_ns - result.begin_ns)
+
+    def _ended(
+        self, record: CommandRecord, exit_status: int | None, duration_ns: int
+    ) -> tuple[CommandRecord, ...]:
+        before = (replace(one, exit_status=0) for one in self.records[:-1])
+        return (*before, replace(record, exit_status=exit_status, duration_ns=duration_ns))
 
 
 class Unsent:
@@ -109,49 +122,51 @@ class Doer:
         What keeps it from being sent is told when it is finished, after those that were sent before it.
         """
         try:
-            record, answer = self._send(resource, action, in_place)
+            records, answer = self._send(resource, action, in_place)
         except (LabError, AgentError) as error:
-            record, answer = _record(resource, None, (type(action).__name__,), None), Unsent(error)
-        return Doing(resource, action, record, answer)
+            records, answer = (_record(resource, None, (type(action).__name__,), None),), Unsent(error)
+        return Doing(resource, action, records, answer, in_place)
 
-    def _send(self, resource: Resource, action: Action, in_place: bool) -> tuple[CommandRecord, Awaited]:
+    def _send(
+        self, resource: Resource, action: Action, in_place: bool
+    ) -> tuple[tuple[CommandRecord, ...], Awaited]:
         match action:
             case StartGuest(guest):
                 record = _record(resource, None, (guest.engine, guest.name), None)
-                return record, self._guests.start(guest, resource.kernel)
+                return (record,), self._guests.start(guest, resource.kernel)
             case PinGuest(guest):
-                return _record(resource, None, ("taskset", guest), None), self._guests.pin(action)
+                return (_record(resource, None, ("taskset", guest), None),), self._guests.pin(action)
             case PinArrivals():
-                record, pending = self._arrivals.pin(action, resource.kernel)
-                return replace(record, machine=resource.machine), pending
+                records, pending = self._arrivals.pin(action, resource.kernel)
+                return tuple(_placed(one, resource) for one in records), pending
             case SpreadInterrupts():
                 record, writes = self._interrupts.spread(action, resource.kernel)
-                return replace(record, machine=resource.machine), writes
+                return (_placed(record, resource),), writes
             case CreateNetns(name):
                 record = _record(resource, None, ("ip", "netns", "add", name), ("ip", "netns", "del", name))
-                return record, self._begin(resource, "netns.create", {"name": name})
+                up = _record(resource, name, ("ip", "link", "set", "dev", "lo", "up"), None)
+                return (record, up), self._begin(resource, "netns.create", {"name": name})
             case Write(path, netns, value):
                 record = _record(resource, netns, setting_command(path, netns, value).argv, None)
                 params = {"path": path, "netns": netns, "value": value}
-                return record, self._begin(resource, "setting.write", params)
+                return (record,), self._begin(resource, "setting.write", params)
             case Tell(path, word, find):
                 do = Command(("sh", "-c", f"echo {word} > {path}"))
                 word = word if find is None else word.replace(FOUND, self._found(resource, find, do))
                 record = _record(resource, None, ("sh", "-c", f"echo {word} > {path}"), None)
                 told: dict[str, Json] = {"argv": ["tee", path], "stdin": word}
-                return record, self._begin(resource, "command.run", told)
+                return (record,), self._begin(resource, "command.run", told)
             case StartDevice():
                 return self._start_device(resource, action)
             case Run(do):
                 undo = None if in_place else self._undo_command(resource, action)
                 do = do if action.find is None else filled(do, self._found(resource, action.find, do), FOUND)
                 record = _record(resource, do.netns, do.argv, undo.argv if undo else None)
-                return record, self._begin(resource, "command.run", _run_params(resource, do, undo))
+                return (record,), self._begin(resource, "command.run", _run_params(resource, do, undo))
 
-    def _start_device(self, resource: Resource, action: StartDevice) -> tuple[CommandRecord, Awaited]:
-        words = (f"{name}={value}" for name, value in action.rule)
-        argv = ("iolab-agent", "device.start", action.interface, action.towards, *words)
-        undo = ("iolab-agent", "device.stop", action.interface)
+    def _start_device(
+        self, resource: Resource, action: StartDevice
+    ) -> tuple[tuple[CommandRecord, ...], Awaited]:
         params: dict[str, Json] = {
             "id": action.device,
             "netns": action.netns,
@@ -161,8 +176,8 @@ class Doer:
         }
         thread = {"cpu": action.cpu, "priority": action.priority}
         params |= {name: value for name, value in thread.items() if value is not None}
-        record = _record(resource, action.netns, argv, undo)
-        return record, self._begin(resource, "device.start", params)
+        record = _record(resource, action.netns, device_command(action), device_undo(action))
+        return (record,), self._begin(resource, "device.start", params)
 
     def _begin(self, resource: Resource, method: str, params: dict[str, Json]) -> Awaited:
         return self._agents.of(resource.kernel).begin(method, params)
@@ -195,8 +210,25 @@ def _record(
     resource: Resource, netns: str | None, argv: tuple[str, ...], undo: tuple[str, ...] | None
 ) -> CommandRecord:
     return CommandRecord(
-        machine=resource.machine, netns=netns, argv=argv, undo=undo, exit_status=None, duration_ns=0
+        machine=resource.machine,
+        kernel=resource.kernel,
+        netns=netns,
+        argv=argv,
+        undo=undo,
+        exit_status=None,
+        duration_ns=0,
     )
+
+
+def _original(action: Write | SpreadInterrupts, reply: Json) -> tuple[str, ...]:
+    """Return the command that writes again what was there before, which the agent has journalled."""
+    if isinstance(action, SpreadInterrupts):
+        return tuple(reply)
+    return setting_command(action.path, action.netns, str(reply["original"])).argv
+
+
+def _placed(record: CommandRecord, resource: Resource) -> CommandRecord:
+    return replace(record, machine=resource.machine, kernel=resource.kernel)
 
 
 def _run_params(resource: Resource, do: Command, undo: Command | None) -> dict[str, Json]:
@@ -210,10 +242,6 @@ def _run_params(resource: Resource, do: Command, undo: Command | None) -> dict[s
         "undo": journalled,
         "undo_key": None if undo is None else resource.key,
     }
-
-
-def _ended(record: CommandRecord, exit_status: int | None, duration_ns: int) -> CommandRecord:
-    return replace(record, exit_status=exit_status, duration_ns=duration_ns)
 
 
 LONGEST_WORD = 80

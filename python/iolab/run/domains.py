@@ -14,16 +14,18 @@ from iolab.lab.guest import Guest
 from iolab.lab.resources import PinGuest
 from iolab.lab.xen import DISK, DISK_SCRIPT, VIF, VIF_SCRIPT
 
-MODULES = (
-    "xen-evtchn", "xen-gntdev", "xen-gntalloc", "xen-privcmd", "xen-netback", "xen-blkback", "bridge", "loop",
-)  # fmt: skip
+LOAD = (
+    *("modprobe", "-a", "-q", "xen-evtchn", "xen-gntdev", "xen-gntalloc", "xen-privcmd", "xen-netback"),
+    *("xen-blkback", "bridge", "loop"),
+)
+"""What a Dom0 needs of its kernel, besides."""
 CREATE_TIMEOUT_MS = 180_000
 """Making a domain takes 4 s in an emulated Dom0 on a calm host, on a very busy one over a minute."""
 XL_TIMEOUT_MS = 60_000
 """A question to xl takes half a second there, and ten on a very busy host."""
 MOUNT = ("mount", "-t", "tmpfs", "-o", "mode=0700,exec,size=64k", "iolab")
 """Scripts are run from it: on many hosts nothing may be run from below /run."""
-WRITE = 'cat >"$0" && chmod 700 "$0"'
+WRITE = 'printf %s "$1" >"$0" && chmod 700 "$0"'
 DESTROY = 'xl domid "$0" >/dev/null 2>&1 || exit 0; exec xl destroy "$0"'
 """Harmless where there is no such domain."""
 LOOK = (
@@ -58,13 +60,18 @@ def prepare_dom0(agent: Agent, parent: str) -> str:
     """
     looked = agent.run(("sh", "-c", LOOK), timeout_ms=CREATE_TIMEOUT_MS)
     _demand(looked, parent, NO_XEN_ADVICE)
-    agent.run(("modprobe", "-a", "-q", *MODULES), timeout_ms=CREATE_TIMEOUT_MS)
-    if is_guest(agent):
-        begun = agent.run((*ONE_BY_ONE, "sh", "-c", SERVICES), timeout_ms=CREATE_TIMEOUT_MS)
-        _demand(begun, parent, "its services did not start")
+    for argv in dom0_commands(nested=is_guest(agent)):
+        begun = agent.run(argv, timeout_ms=CREATE_TIMEOUT_MS)
+        if argv is not LOAD:  # a kernel may have them built in
+            _demand(begun, parent, "its services did not start")
     shown = agent.run(("xl", "info", "xen_version"), timeout_ms=CREATE_TIMEOUT_MS)
     _demand(shown, parent, SERVICES_ADVICE)
     return shown.stdout.split()[-1]
+
+
+def dom0_commands(*, nested: bool) -> list[tuple[str, ...]]:
+    """Return what makes a Dom0 ready; `nested`: it is a guest of ours, which has not started Xen's services."""
+    return [LOAD, *([(*ONE_BY_ONE, "sh", "-c", SERVICES)] if nested else [])]
 
 
 def _demand(done: CommandResult, parent: str, advice: str) -> None:
@@ -93,25 +100,32 @@ def create_domain(agent: Agent, name: str, argv: tuple[str, ...], configuration:
         raise UnsupportedError(
             f"making the domain {name}: there is one of that name, not of this lab; rename the machine"
         )
+    for do, undo in domain_commands(name, argv, configuration):
+        _make(agent, name, do, undo)
+
+
+def domain_commands(
+    name: str, argv: tuple[str, ...], configuration: str
+) -> list[tuple[tuple[str, ...], tuple[str, ...] | None]]:
+    """Return the commands that make a domain, each with its undo; the last one is `argv`."""
     folder = argv[-1].rpartition("/")[0]
-    _make(agent, name, (*MOUNT, folder), ("umount", folder))
-    for file, text in (
-        (argv[-1], configuration),
-        (f"{folder}/{VIF}", VIF_SCRIPT),
-        (f"{folder}/{DISK}", DISK_SCRIPT),
-    ):
-        agent.call("command.run", {"argv": ["sh", "-c", WRITE, file], "stdin": text})
-    _make(agent, name, argv, ("sh", "-c", DESTROY, name))
+    files = {argv[-1]: configuration, f"{folder}/{VIF}": VIF_SCRIPT, f"{folder}/{DISK}": DISK_SCRIPT}
+    return [
+        ((*MOUNT, folder), ("umount", folder)),
+        *((("sh", "-c", WRITE, file, text), None) for file, text in files.items()),
+        (argv, ("sh", "-c", DESTROY, name)),
+    ]
 
 
-def _make(agent: Agent, name: str, argv: tuple[str, ...], undo: tuple[str, ...]) -> None:
-    journalled = {"kind": "command", "argv": list(undo), "netns": None}
-    made = agent.run(argv, timeout_ms=CREATE_TIMEOUT_MS, undo=journalled, undo_key=domain_key(name))
+def _make(agent: Agent, name: str, argv: tuple[str, ...], undo: tuple[str, ...] | None) -> None:
+    journalled = None if undo is None else {"kind": "command", "argv": list(undo), "netns": None}
+    key = None if undo is None else domain_key(name)
+    made = agent.run(argv, timeout_ms=CREATE_TIMEOUT_MS, undo=journalled, undo_key=key)
     if not made.succeeded:
         said = (made.stderr or made.stdout).strip()[-500:] or (
             "nothing until it was stopped" if made.timed_out else f"status {made.exit_status}"
         )
-        raise UnsupportedError(f"making the domain with `{' '.join(argv)}`: {said}")
+        raise UnsupportedError(f"making the domain with `{' '.join(argv[:4])}`: {said}")
 
 
 def console_of(agent: Agent, guest: str) -> str:

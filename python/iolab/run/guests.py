@@ -16,6 +16,7 @@ from iolab.run.agents import Agents
 from iolab.run.hypervisor import Hypervisors
 from iolab.run.running import RunningGuest, pin_threads, read_state
 from iolab.run.starting import autopsy, connect, end, launched, patience_s
+from iolab.run.typed import start_records
 from iolab.store.folder import packages_digest
 from iolab.trial.result import CommandRecord, GuestUse
 
@@ -60,8 +61,8 @@ class Guests:
 
     # Beginning and end ------------------------------------------------------------------------------------
 
-    def start(self, guest: Guest, parent: str) -> "Future[CommandRecord]":
-        """Begin to start a guest; the result comes when its agent answers.
+    def start(self, guest: Guest, parent: str) -> "Future[tuple[CommandRecord, ...]]":
+        """Begin to start a guest; the result, the commands that did it, comes when its agent answers.
 
         The result raises LabError where it does not: what the hypervisor or the console said.
         """
@@ -81,7 +82,7 @@ class Guests:
         for running in chosen:
             del self._running[running.guest.name]
 
-    def _try(self, guest: Guest, parent: str) -> CommandRecord:
+    def _try(self, guest: Guest, parent: str) -> tuple[CommandRecord, ...]:
         """Start a guest, unless it was seen often enough that this one does not come up."""
         times = self._in_vain.get(guest, 0)
         if times == MOST_IN_VAIN:
@@ -89,16 +90,16 @@ class Guests:
                 f"starting guest {guest.name}: not tried again, it did not come up {times} times in a row"
             )
         try:
-            record = self._start(guest, parent)
+            records = self._start(guest, parent)
         except AgentLost:
             raise  # the parent's: no fault of this guest
         except IolabError as error:
             self._in_vain[guest] = times + 1
             raise LabError(f"starting guest {guest.name}: {error}") from error
         self._in_vain.pop(guest, None)
-        return record
+        return records
 
-    def _start(self, guest: Guest, parent: str) -> CommandRecord:
+    def _start(self, guest: Guest, parent: str) -> tuple[CommandRecord, ...]:
         agent = self._agents.of(parent)
         launch = self._hypervisors.prepare(guest, parent)
         running = self._running[guest.name] = launched(agent, guest, parent, launch)
@@ -112,14 +113,7 @@ class Guests:
             raise LabError(why) from error
         running.use = self._use(running, agent.ping() - begin_ns)
         self._agents.add(guest.name, child)
-        return CommandRecord(
-            machine=guest.name,
-            netns=None,
-            argv=launch.argv,
-            undo=None,
-            exit_status=0,
-            duration_ns=running.use.boot_ns,
-        )
+        return start_records(running, running.use.boot_ns)
 
     def _use(self, running: RunningGuest, boot_ns: int) -> GuestUse:
         launch, above = running.launch, self.use(running.parent)
@@ -141,7 +135,7 @@ class Guests:
         """Begin to read how a guest is and where its threads may run, as lab.shown.GuestThreads reads it."""
         return self._workers.submit(self._state, name)
 
-    def pin(self, action: PinGuest) -> "Future[CommandRecord]":
+    def pin(self, action: PinGuest) -> "Future[tuple[CommandRecord, ...]]":
         """Begin to put a guest's threads on CPUs of its parent."""
         return self._workers.submit(self._pin, action)
 
@@ -149,6 +143,6 @@ class Guests:
         running = self._running.get(name)
         return None if running is None else read_state(self._agents.of(running.parent), running)
 
-    def _pin(self, action: PinGuest) -> CommandRecord:
+    def _pin(self, action: PinGuest) -> tuple[CommandRecord, ...]:
         running = self._running[action.guest]
         return pin_threads(self._agents.of(running.parent), running, action)

@@ -23,7 +23,7 @@ from iolab.run.domains import is_guest, prepare_dom0
 from iolab.run.sources import Find, Source, find_here, source_of
 
 QEMU = "qemu-system-x86_64"
-PARENT_MODULES = ("tun", "vhost_net", "macvtap", "bridge", "kvm_amd", "kvm_intel")
+PARENT_COMMAND = ("modprobe", "-a", "-q", "tun", "vhost_net", "macvtap", "bridge", "kvm_amd", "kvm_intel")
 """What a guest needs to be a parent; no hardware asks for these, and one of the last two does not fit."""
 TRUSTED_CLOCK = ("clocksource=tsc", "tsc=reliable")
 """Below an emulated computer a guest's kernel doubts its clock, and loses time in watching it."""
@@ -41,10 +41,10 @@ class Launch:
     """What the agent opens for it, as process.start is told."""
     configuration: str = ""
     """Of a domain: what is in the file that the command names."""
-    folder: str = ""
-    """Its scratch folder; a domain has none of these: its agent is behind its console."""
+    folder: str
+    """Its scratch folder."""
     channel: str = ""
-    """Socket of the guest's agent."""
+    """Socket of the guest's agent; a domain has none of these: its agent is behind its console."""
     console: str = ""
     """Socket of the serial line."""
     monitor: str = ""
@@ -129,6 +129,7 @@ class Hypervisors:
         return Launch(
             argv=("xl", "create", "-q", f"{folder}/{CONFIG}"),
             configuration=xl_config(guest, folder, source.boot),
+            folder=folder,
             accel="xen",
             version=version,
             image=source.image,
@@ -143,7 +144,7 @@ class Hypervisors:
         if not is_guest(agent):
             return _emulator_of(agent, guest, parent, f"install the package qemu-system-x86 on {parent}")
         # Each time: the parent may have been started anew.
-        agent.run(("modprobe", "-a", "-q", *PARENT_MODULES))
+        agent.run(PARENT_COMMAND)
         return _emulator_of(agent, guest, parent, "give it image: nested")
 
     def accelerator(self, guest: Guest, parent: str, source: Source, emulator: Emulator) -> Accelerator:

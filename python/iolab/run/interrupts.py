@@ -38,7 +38,7 @@ class Interrupts:
         cpus = cpu_ranges(wanted.cpus)
         argv = ("sh", "-c", f"for each in {' '.join(paths)}; do echo {cpus} > $each; done")
         record = CommandRecord(machine="", netns=None, argv=argv, undo=None, exit_status=None, duration_ns=0)
-        return record, Writes(_written(agent, paths, cpus))
+        return record, Writes(paths, _written(agent, paths, cpus))
 
     def undo_keys(self, resource: Resource) -> list[str]:
         """Return the journal keys of the originals that a resource changed; they are known no more."""
@@ -63,13 +63,13 @@ class Interrupts:
 class Writes:
     """Settings that are being written; what fails first is raised."""
 
-    def __init__(self, pending: Iterable[Pending]) -> None:
-        self._pending = list(pending)
+    def __init__(self, paths: Iterable[str], pending: Iterable[Pending]) -> None:
+        self._pending = dict(zip(paths, pending, strict=True))
 
-    def result(self, deadline_s: float) -> None:
-        """Wait for all."""
-        for one in self._pending:
-            one.result(deadline_s)
+    def result(self, deadline_s: float) -> tuple[str, ...]:
+        """Wait for all; return the command that writes what was there before."""
+        originals = {path: one.result(deadline_s)["original"] for path, one in self._pending.items()}
+        return ("sh", "-c", "; ".join(f"echo {value} > {path}" for path, value in originals.items()))
 
 
 class Affinities:

@@ -13,6 +13,7 @@ from iolab.lab.resources import PinGuest
 from iolab.run.domains import domain_state, pin_domain
 from iolab.run.hypervisor import Launch
 from iolab.run.monitor import MonitorError, MonitorReading, inquire
+from iolab.run.switches import Switch
 from iolab.run.threads import affinities, pin_commands, threads_of
 from iolab.trial.result import CommandRecord, GuestUse
 
@@ -34,8 +35,8 @@ class RunningGuest:
     """How it was started."""
     pid: int = 0
     """Of the hypervisor, on the parent; a domain has none there."""
-    switches: Mapping[str, int] = field(default_factory=dict)
-    """Process id of the switch of each card that has one, by the card's name."""
+    switches: Mapping[str, Switch] = field(default_factory=dict)
+    """The switch of each card that has one, by the card's name."""
     use: GuestUse | None = None
     """Known when its agent has answered."""
     console: RelayedTransport | None = None
@@ -82,19 +83,20 @@ def read_state(agent: Agent, running: RunningGuest) -> str | None:
         reading = _inquire(agent, running)
     except (MonitorError, Refused):
         return json.dumps({"status": "not answering"})
-    threads = threads_of(agent, running.pid, running.switches.values())
-    gone = [card for card, pid in running.switches.items() if pid not in threads]
+    threads = _threads(agent, running)
+    gone = [card for card, switch in running.switches.items() if switch.pid not in threads]
     status = f"{reading.status}, the switch of {', '.join(gone)} ended" if gone else reading.status
     found = affinities(agent, reading.vcpus, threads)
     return json.dumps({"status": status, "vcpus": found.vcpus, "carriers": found.carriers})
 
 
-def pin_threads(agent: Agent, running: RunningGuest, action: PinGuest) -> CommandRecord:
-    """Put a guest's threads on CPUs of its parent.
+def pin_threads(agent: Agent, running: RunningGuest, action: PinGuest) -> tuple[CommandRecord, ...]:
+    """Put a guest's threads on CPUs of its parent; return the commands that did it, with whose thread each moved.
 
     Raises:
         LabError: it cannot be done.
     """
+    named: Mapping[str, str] = {}
     if running.guest.engine == "xen":
         commands = pin_domain(action, running.guest)
     else:
@@ -102,21 +104,32 @@ def pin_threads(agent: Agent, running: RunningGuest, action: PinGuest) -> Comman
             reading = _inquire(agent, running)
         except (MonitorError, Refused) as error:
             raise LabError(f"pinning guest {action.guest}: {error}") from error
-        threads = threads_of(agent, running.pid, running.switches.values())
+        threads = _threads(agent, running)
         commands = pin_commands(action, reading.vcpus, threads)
+        virtual = {thread: f"virtual CPU {number}" for number, thread in reading.vcpus.items()}
+        named = {str(thread): name for thread, name in ({**threads, **virtual}).items()}
     results = agent.run_all([(argv, None) for argv in commands])
     for argv, result in zip(commands, results, strict=True):
         if not result.succeeded and "No such process" not in result.stderr:
             said = "no end in time" if result.timed_out else result.stderr.strip()
             raise LabError(f"pinning guest {action.guest} with `{' '.join(argv)}`: {said}")
-    return CommandRecord(
-        machine=action.guest,
-        netns=None,
-        argv=commands[0] if commands else ("true",),
-        undo=None,
-        exit_status=0,
-        duration_ns=sum(result.end_ns - result.begin_ns for result in results),
+    return tuple(
+        CommandRecord(
+            machine=action.guest,
+            kernel=running.parent,
+            netns=None,
+            argv=argv,
+            undo=None,
+            exit_status=result.exit_status,
+            duration_ns=result.end_ns - result.begin_ns,
+            notes=(f"{argv[-1]}: {named[argv[-1]]} of {action.guest}",) if argv[-1] in named else (),
+        )
+        for argv, result in zip(commands, results, strict=True)
     )
+
+
+def _threads(agent: Agent, running: RunningGuest) -> dict[int, str]:
+    return threads_of(agent, running.pid, [switch.pid for switch in running.switches.values()])
 
 
 def _inquire(agent: Agent, running: RunningGuest) -> MonitorReading:

@@ -8,6 +8,7 @@ in a guest goes with the guest.
 import contextlib
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from iolab.agent.client import UNDO_DEADLINE_S, AgentLost, Refused
 from iolab.errors import AgentError, LabError
@@ -42,6 +43,7 @@ class StandingLab:
         self._agents = agents
         self._log = log
         self._standing: tuple[Resource, ...] = ()
+        self._undoing: dict[str, list[CommandRecord]] = {}
         self._devices: dict[str, str] = {}
         self.guests = guests or Guests(agents)
         """The virtual machines that run."""
@@ -103,6 +105,7 @@ class StandingLab:
                 f"taking the lab down: {len(troubles)} changes could not be undone, "
                 f"the first is {troubles[0]}; run `iolab clean`"
             )
+        self._log_undone(list(reversed(self._undoing)))
 
     def _clear(self, kernel: str, standing: Sequence[Resource]) -> list[str]:
         """Undo everything on a kernel; return what could not be undone. One that is lost undoes it by itself."""
@@ -139,6 +142,18 @@ class StandingLab:
         self._undo_keys([resource for resource in left if resource.key in carried])
         self.guests.stop(ending)
         self._undo_keys([resource for resource in left if resource.key not in carried])
+        self._log_undone([resource.key for resource in resources])
+
+    def _log_undone(self, keys: Sequence[str]) -> None:
+        """Log what took resources back; what was made on a kernel that is gone went with it."""
+        made = [one for key in keys for one in reversed(self._undoing.pop(key, []))]
+        self._log(
+            [
+                replace(one, argv=one.undo, undo=None, exit_status=None, duration_ns=0, notes=())
+                for one in made
+                if one.undo is not None and one.kernel in self._agents
+            ]
+        )
 
     def _undo_keys(self, resources: Sequence[Resource]) -> None:
         for kernel in reversed(list(self._agents)):
@@ -172,7 +187,9 @@ class StandingLab:
                 ]
                 for doing in begun:
                     try:
-                        records.append(doing.finish())
+                        done = doing.finish()
+                        records += done
+                        self._undoing.setdefault(doing.resource.key, []).extend(done)
                     except LabError as error:
                         failures.append(error)
                 if failures:

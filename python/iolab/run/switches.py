@@ -3,7 +3,8 @@
 What a switch is, is decided in lab/switch.py.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from iolab.agent.client import Agent, Refused
 from iolab.agent.messages import ProcessEnded
@@ -21,8 +22,22 @@ ALLOWED = ("grep", "-h", "Cpus_allowed_list:", "/proc/self/status")
 """Shows on which CPUs programs of the agent may run."""
 
 
-def start_switches(agent: Agent, guest: Guest, folder: str) -> dict[str, int]:
-    """Start the switches of a guest; return the process id of each card's when all have made their sockets.
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """A switch that was started."""
+
+    pid: int
+    """On the guest's parent."""
+    netns: str | None
+    """Network namespace that it is in."""
+    argv: tuple[str, ...]
+    """Its command."""
+    environment: Mapping[str, str]
+    """Beside the agent's own."""
+
+
+def start_switches(agent: Agent, guest: Guest, folder: str) -> dict[str, Switch]:
+    """Start the switches of a guest; return each card's when all have made their sockets.
 
     Raises:
         LabError: one did not come up; none is left then.
@@ -31,7 +46,7 @@ def start_switches(agent: Agent, guest: Guest, folder: str) -> dict[str, int]:
     if not cards:
         return {}
     cpus = agent.run(ALLOWED).stdout.partition(":")[2].strip() or "0"
-    started: dict[str, int] = {}
+    started: dict[str, Switch] = {}
     try:
         for nic, backend in cards:
             started[nic.name] = _start(agent, guest.name, nic, backend, (folder, cpus))
@@ -48,19 +63,22 @@ def stop_switches(agent: Agent, guest: str, cards: Iterable[str]) -> None:
     stop_together((agent, switch_id(guest, name)) for name in cards)
 
 
-def _start(agent: Agent, guest: str, nic: GuestNic, backend: VhostUserBackend, place: tuple[str, str]) -> int:
+def _start(
+    agent: Agent, guest: str, nic: GuestNic, backend: VhostUserBackend, place: tuple[str, str]
+) -> Switch:
     folder, cpus = place
+    argv, environment = switch_argv(nic, backend, folder, cpus), {"RUNTIME_DIRECTORY": folder}
     try:
         started = agent.start(
             switch_id(guest, nic.name),
-            switch_argv(nic, backend, folder, cpus),
+            argv,
             netns=backend.netns,
-            environment={"RUNTIME_DIRECTORY": folder},  # what it keeps there goes with the guest
+            environment=environment,  # what it keeps there goes with the guest
             timeout_ms=START_TIMEOUT_MS,
         )
     except Refused as error:
         raise LabError(f"starting the switch of {guest}.{nic.name}: {error}; {ADVICE}") from error
-    return started.pid
+    return Switch(started.pid, backend.netns, argv, environment)
 
 
 def _await_socket(agent: Agent, guest: str, nic: GuestNic, path: str) -> None:

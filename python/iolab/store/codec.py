@@ -74,11 +74,13 @@ def encode_command(record: CommandRecord) -> str:
     """Return the command as one line of JSON."""
     document = {
         "machine": record.machine,
+        "kernel": record.kernel,
         "netns": record.netns,
         "argv": record.argv,
         "undo": record.undo,
         "exit_status": record.exit_status,
         "duration_ns": record.duration_ns,
+        **({"notes": record.notes} if record.notes else {}),
     }
     return json.dumps(document, separators=(",", ":"))
 
@@ -88,9 +90,11 @@ def decode_command(line: str) -> CommandRecord:
     row: dict[str, Any] = json.loads(line)
     return CommandRecord(
         machine=row["machine"],
+        kernel=row.get("kernel", ""),
         netns=row["netns"],
         argv=tuple(row["argv"]),
         undo=None if row["undo"] is None else tuple(row["undo"]),
         exit_status=row["exit_status"],
         duration_ns=row["duration_ns"],
+        notes=tuple(row.get("notes", ())),
     )

@@ -89,8 +89,10 @@ class CommandRecord:
 
     machine: str
     """Machine it was run for."""
+    kernel: str = ""
+    """The machine on whose kernel it ran; empty: this computer."""
     netns: str | None
-    """Network namespace it ran in."""
+    """Network namespace it ran in; None: the kernel's own."""
     argv: tuple[str, ...]
     """The command."""
     undo: tuple[str, ...] | None
@@ -99,3 +101,5 @@ class CommandRecord:
     """0 is success."""
     duration_ns: int
     """How long it took [ns]."""
+    notes: tuple[str, ...] = ()
+    """What its words leave open: files that were open for it, and whose thread a number is."""

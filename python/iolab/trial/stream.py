@@ -213,6 +213,7 @@ def _others(
 def _ran(at: Endpoint, argv: tuple[str, ...], ended: ProcessEnded) -> CommandRecord:
     return CommandRecord(
         machine=at.machine,
+        kernel=at.kernel,
         netns=at.netns,
         argv=argv,
         undo=None,

@@ -74,7 +74,11 @@ def domain() -> Guest:
 def test_a_domain_that_was_made_is_a_kernel_of_the_lab() -> None:
     """Its agent is behind its console; its end is journalled, and done."""
     guests, agents, host = dom0(Toolstack())
-    record = guests.start(domain(), "pc6").result(PATIENCE_S)
+    *before, record = guests.start(domain(), "pc6").result(PATIENCE_S)
+    assert [one.argv[0] for one in before] == ["modprobe", "flock", "mkdir", "mount", "sh", "sh", "sh"]
+    assert before[4].argv[3:] == (record.argv[-1], "".join(before[4].argv[4:]))
+    assert 'name = "dom1"' in before[4].argv[4]
+    assert {one.kernel for one in (*before, record)} == {"pc6"}
     assert record.argv == ("xl", "create", "-q", "/run/iolab/f/dom1/domain.cfg")
     assert agents.of("dom1").run(("true",)).succeeded
     use = guests.use("dom1")

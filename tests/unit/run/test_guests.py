@@ -9,6 +9,7 @@ from tests.unit.run.fake_guests import FIRST_VCPU, QEMU_PID, VHOST, Line, Thread
 from iolab.agent.client import Agent, AgentLost
 from iolab.agent.fake import FakeAgent, Outcome
 from iolab.errors import LabError
+from iolab.lab.guest import GuestNic, TapBackend
 from iolab.lab.resources import GuestState as State
 from iolab.lab.resources import PinGuest, Reading
 from iolab.lab.shown import GuestThreads, value_shown
@@ -19,13 +20,24 @@ PATIENCE_S = 60.0
 def test_a_guest_that_was_started_is_a_kernel_of_the_lab() -> None:
     """Its agent answers under its name, and what it was started with is known."""
     guests, agents, host = parent()
-    record = guests.start(guest(), "").result(PATIENCE_S)
+    folder, record = guests.start(guest(), "").result(PATIENCE_S)
+    assert folder.argv[0] == "mkdir"
     assert record.argv[0] == "qemu"
+    assert record.undo == ("iolab-agent", "process.stop", "guest:dut")
     assert agents.of("dut").run(("true",)).succeeded
     assert host.folders == {"dut"}
     use = guests.use("dut")
     assert use is not None
     assert (use.accel, use.emulated, use.hypervisor, use.image) == ("tcg", True, "7.2", "digest")
+
+
+def test_what_is_open_for_a_hypervisor_is_told_beside_its_command() -> None:
+    """Its words say no more than numbers."""
+    card = GuestNic("eth0", "02:00:00:00:00:01", "vhost-net", TapBackend("iolab-t", "p0", vhost=True))
+    guests, _, _ = parent()
+    *_, record = guests.start(guest(nics=(card,)), "").result(PATIENCE_S)
+    assert record.notes == ("fd 10: a queue of the tap p0 in iolab-t", "fd 11: /dev/vhost-net")
+    assert "fd=10" in " ".join(record.argv)
 
 
 def test_a_guest_that_ended_is_no_kernel_and_leaves_no_folder() -> None:
@@ -43,7 +55,10 @@ def test_threads_are_put_where_they_shall_be_and_read_back() -> None:
     threads = Threads()
     guests, _, _ = parent(programs=threads)
     guests.start(guest(), "").result(PATIENCE_S)
-    guests.pin(PinGuest("dut", (2, 3), (1,))).result(PATIENCE_S)
+    commands = guests.pin(PinGuest("dut", (2, 3), (1,))).result(PATIENCE_S)
+    told = {(one.argv[3], one.notes) for one in commands}
+    assert ("3", (f"{FIRST_VCPU + 1}: virtual CPU 1 of dut",)) in told
+    assert ("1", (f"{VHOST}: vhost-{QEMU_PID} of dut",)) in told
     wanted = {FIRST_VCPU: "2", FIRST_VCPU + 1: "3", QEMU_PID: "1", VHOST: "1"}
     assert threads.cpus == wanted
     text = guests.state("dut").result(PATIENCE_S) or ""

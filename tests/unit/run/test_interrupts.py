@@ -44,7 +44,7 @@ def host() -> FakeHost:
 
 def test_every_vector_of_a_virtio_card_is_moved_read_back_and_put_back(host: FakeHost) -> None:
     """The vectors are its PCI parent's; a second level keeps the first original."""
-    lab: StandingLab = standing(host, programs)[0]
+    lab, log = standing(host, programs)
     lab.change_to((spread("eth0", 3),))
     lab.change_to((spread("eth0", 5),))
     assert (host.settings[FIRST], host.settings[SECOND], lab.mismatches()) == ("5", "5", [])
@@ -52,6 +52,7 @@ def test_every_vector_of_a_virtio_card_is_moved_read_back_and_put_back(host: Fak
     assert lab.mismatches() == ["CPUs was read back as 5 1 where 5 was applied"]
     lab.change_to(())
     assert (host.settings[FIRST], host.settings[SECOND]) == ("0-7", "0-7")
+    assert log[-1].argv == ("sh", "-c", f"echo 0-7 > {FIRST[1]}; echo 0-7 > {SECOND[1]}")
 
 
 def test_a_card_without_vectors_has_one_line(host: FakeHost) -> None:

@@ -61,8 +61,13 @@ def test_a_lab_is_made_in_order_of_need_and_logged_as_typed() -> None:
     lab, log = standing(host)
     lab.change_to((NETNS, link("x"), link("y", needs=("link:x",))))
     assert host.netns == {"iolab-a"}
-    assert [" ".join(record.argv) for record in log] == ["ip netns add iolab-a", "make x", "make y"]
-    assert log[2].undo == ("unmake", "y")
+    assert [" ".join(record.argv) for record in log] == [
+        "ip netns add iolab-a",
+        "ip link set dev lo up",
+        "make x",
+        "make y",
+    ]
+    assert log[3].undo == ("unmake", "y")
 
 
 def test_only_what_differs_is_touched() -> None:
@@ -73,6 +78,23 @@ def test_only_what_differs_is_touched() -> None:
     host.ran.clear()
     lab.change_to((NETNS, link("x"), link("z")))
     assert [argv for argv, _ in host.ran] == [("unmake", "y"), ("make", "z")]
+
+
+def test_what_takes_a_lab_back_is_logged_where_it_is_run() -> None:
+    """Who types the log repeats the run: of what was changed in place the first original, and nothing twice."""
+    lab, log = standing(FakeHost(settings={("iolab-a", "/proc/sys/net/ipv4/ip_forward"): "7"}))
+    lab.change_to((NETNS, setting("1"), link("x")))
+    lab.change_to((NETNS, setting("0")))
+    lab.take_down()
+    typed = [(" ".join(one.argv), one.netns) for one in log[2:]]
+    assert typed == [
+        ("sysctl -w net.ipv4.ip_forward=1", "iolab-a"),
+        ("make x", "iolab-a"),
+        ("unmake x", "iolab-a"),
+        ("sysctl -w net.ipv4.ip_forward=0", "iolab-a"),
+        ("sysctl -w net.ipv4.ip_forward=7", "iolab-a"),
+        ("ip netns del iolab-a", None),
+    ]
 
 
 def test_a_setting_changed_in_place_goes_back_to_its_first_original() -> None:
@@ -107,7 +129,7 @@ def test_a_command_that_fails_takes_the_lab_down_and_says_which() -> None:
         lab.change_to((NETNS, link("x"), link("y")))
     assert host.netns == set()
     assert ("unmake", "x") in [argv for argv, _ in host.ran]
-    assert [record.argv[0] for record in log] == ["ip", "make"]
+    assert [record.argv[0] for record in log] == ["ip", "ip", "make", "unmake", "ip"]
 
 
 def test_the_original_read_before_a_change_fills_its_undo() -> None:

@@ -48,8 +48,11 @@ def test_a_switch_is_started_before_its_guest_where_its_tap_shall_be_and_ends_af
     """QEMU finds its socket; nothing of it is left when the guest is gone."""
     programs = Programs()
     guests, agents, host = parent(programs=programs)
-    guests.start(guest(nics=(NIC,)), "").result(PATIENCE_S)
+    _, switch, qemu = guests.start(guest(nics=(NIC,)), "").result(PATIENCE_S)
     assert programs.started == [("dpdk-testpmd", "iolab-t"), ("qemu", None)]
+    assert switch.argv[:3] == ("env", "RUNTIME_DIRECTORY=/run/iolab/f/dut", "dpdk-testpmd")
+    assert (switch.netns, switch.undo) == ("iolab-t", ("iolab-agent", "process.stop", "switch:dut.eth0"))
+    assert qemu.argv[0] == "qemu"
     guests.stop(["dut"])
     assert host.folders == set()
     with pytest.raises(Refused, match=r"no process 'switch:dut\.eth0'"):

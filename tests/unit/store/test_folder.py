@@ -74,7 +74,14 @@ def test_a_second_run_in_the_same_second_gets_a_name_of_its_own(tmp_path: Path) 
 def test_what_was_appended_is_read_back_equal(folder: RunFolder) -> None:
     """Trials, commands, plan and facts survive the disk."""
     command = CommandRecord(
-        machine="near", netns="n", argv=("ip", "x"), undo=("ip", "y"), exit_status=0, duration_ns=5
+        machine="near",
+        kernel="pc6",
+        netns="n",
+        argv=("ip", "x"),
+        undo=("ip", "y"),
+        exit_status=0,
+        duration_ns=5,
+        notes=("x: what it is",),
     )
     folder.append_commands([command])
     folder.append_trial(record("k0"), {"raw": [1, 2]})

@@ -24,7 +24,7 @@ class Command:
     """A command with everything that was equal merged."""
 
     text: str
-    """As one would type it."""
+    """As one would type it, with what its words leave open."""
     undo: str
     """What takes it back; empty where nothing has to."""
     count: int
@@ -38,7 +38,7 @@ class HostCommands:
     """Commands for one machine."""
 
     name: str
-    """Machine, and the namespace where there is one."""
+    """Machine, on which other one's kernel it was done, and the namespace where there is one."""
     commands: tuple[Command, ...]
     """In the order in which they were first run."""
 
@@ -59,15 +59,15 @@ class CommandsView:
 
 def commands_view(commands: Sequence[CommandRecord], words: Words) -> CommandsView:
     """Merge equal commands and group them by machine."""
-    merged: dict[tuple[str, tuple[str, ...], tuple[str, ...] | None], list[int]] = {}
+    merged: dict[tuple[str, str, str], list[int]] = {}
     for command in commands:
-        place = command.machine if command.netns is None else f"{command.machine} ({command.netns})"
-        tally = merged.setdefault((place, command.argv, command.undo), [0, 0])
+        text = "   # ".join((shlex.join(command.argv), *command.notes))
+        tally = merged.setdefault((_place(command), text, shlex.join(command.undo or ())), [0, 0])
         tally[0] += 1
         tally[1] = command.exit_status or tally[1]
     hosts: dict[str, list[Command]] = {}
-    for (place, argv, undo), (count, failed) in list(merged.items())[:MOST_COMMANDS]:
-        hosts.setdefault(place, []).append(Command(shlex.join(argv), shlex.join(undo or ()), count, failed))
+    for (place, text, undo), (count, failed) in list(merged.items())[:MOST_COMMANDS]:
+        hosts.setdefault(place, []).append(Command(text, undo, count, failed))
     left_out = len(merged) - MOST_COMMANDS
     return CommandsView(
         hosts=tuple(HostCommands(place, tuple(each)) for place, each in hosts.items()),
@@ -75,6 +75,12 @@ def commands_view(commands: Sequence[CommandRecord], words: Words) -> CommandsVi
         note=words.page.commands_note.format(total=len(commands), distinct=len(merged)),
         left_out=words.page.commands_left_out.format(count=left_out) if left_out > 0 else "",
     )
+
+
+def _place(command: CommandRecord) -> str:
+    elsewhere = command.kernel not in ("", command.machine)
+    place = f"{command.machine} @ {command.kernel}" if elsewhere else command.machine
+    return place if command.netns is None else f"{place} ({command.netns})"
 
 
 def troubles_view(
