@@ -21,11 +21,13 @@ FIXED = ("measure", "metric", "statistic", "value", "unit")
 """Columns that are no factor."""
 UNITS: Mapping[str, tuple[str, float]] = {
     "bit/s": ("bit/s", 1.0), "kbit/s": ("bit/s", 1e3), "Mbit/s": ("bit/s", 1e6), "Gbit/s": ("bit/s", 1e9),
-    "byte/s": ("byte/s", 1.0), "MB/s": ("byte/s", 1e6), "frame/s": ("pps", 1.0), "%": ("ratio", 1e-2),
-    "ratio": ("ratio", 1.0), "ns": ("ns", 1.0), "us": ("ns", 1e3), "ms": ("ns", 1e6), "s": ("s", 1.0),
-    "frame": ("count", 1.0),
+    "byte/s": ("byte/s", 1.0), "MB/s": ("byte/s", 1e6), "MiB/s": ("byte/s", 2.0**20), "frame/s": ("pps", 1.0),
+    "%": ("ratio", 1e-2), "ratio": ("ratio", 1.0), "ns": ("ns", 1.0), "us": ("ns", 1e3), "ms": ("ns", 1e6),
+    "s": ("s", 1.0), "frame": ("count", 1.0),
 }  # fmt: skip
 """Unit as written to the unit that metrics are stored in, and its size there."""
+RELATIVE = "% vs baseline"
+"""Unit of a figure of which only the change against the baseline's level was published."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +44,8 @@ class PublishedFigure:
     """Factor to label."""
     value: float
     """In `unit`."""
-    unit: str
-    """As metrics are stored: bit/s, pps, ratio, ..."""
+    unit: str | None
+    """As metrics are stored: bit/s, pps, ratio, ...; None: the value is a ratio to that of the baseline's level."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,8 +62,8 @@ class Beside:
     """Factor to label, as the run has it."""
     unit: str
     """Of both figures."""
-    published: float
-    """The published figure."""
+    published: float | None
+    """The published figure; None: only its change against the baseline's level was published."""
     measured: float
     """The run's."""
     published_ratio: float | None
@@ -218,17 +220,18 @@ def _figure(row: Mapping[str, str | None], place: str) -> PublishedFigure | Prob
         value = math.nan
     if not math.isfinite(value):
         return Problem(place, doing, words["value"], "a number")
-    if words["unit"] not in UNITS:
-        return Problem(place, doing, words["unit"], f"a unit: {', '.join(UNITS)}")
+    if words["unit"] not in (*UNITS, RELATIVE):
+        return Problem(place, doing, words["unit"], f"a unit: {', '.join((*UNITS, RELATIVE))}")
     if words["statistic"] not in STATISTICS:
         return Problem(place, doing, words["statistic"], ", ".join(STATISTICS))
-    unit, size = UNITS[words["unit"]]
+    relative = words["unit"] == RELATIVE
+    unit, size = (None, 1e-2) if relative else UNITS[words["unit"]]
     return PublishedFigure(
         measure=words["measure"],
         metric=words["metric"],
         statistic=words["statistic"],
         cell={name: label for name, label in words.items() if name not in FIXED and label},
-        value=value * size,
+        value=value * size + (1.0 if relative else 0.0),
         unit=unit,
     )
 
@@ -238,7 +241,7 @@ def _matches(estimate: Estimate, figure: PublishedFigure) -> bool:
     return (estimate.measure, estimate.metric, estimate.unit) == (
         figure.measure,
         figure.metric,
-        figure.unit,
+        figure.unit or estimate.unit,
     ) and all(estimate.cell.get(name) == label for name, label in figure.cell.items())
 
 
@@ -256,6 +259,7 @@ def _beside(
     at = {**figure.cell, **reference}
     own_at = {**estimate.cell, **reference}
     published_at = next(_values(figures, figure, at), None) if reference else None
+    change = figure.value if figure.unit is None else _ratio(figure.value, published_at)
     measured_at = next(
         (
             _statistic(other, figure.statistic)
@@ -270,10 +274,10 @@ def _beside(
         metric=figure.metric,
         statistic=figure.statistic,
         cell=estimate.cell,
-        unit=figure.unit,
-        published=figure.value,
+        unit=estimate.unit,
+        published=None if figure.unit is None else figure.value,
         measured=measured,
-        published_ratio=_ratio(figure.value, published_at),
+        published_ratio=change,
         measured_ratio=_ratio(measured, measured_at if reference else None),
     )
 

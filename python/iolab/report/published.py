@@ -75,9 +75,8 @@ def _grid(rows: Sequence[Beside], named: Names, *, with_ratio: bool) -> Grid:
     text = words.published
     first = rows[0]
     factors = tuple(dict.fromkeys(name for row in rows for name in row.cell))
-    by = numbers.scale(
-        first.metric, first.unit, [value for row in rows for value in (row.published, row.measured)]
-    )
+    values = [value for row in rows for value in (row.published, row.measured) if value is not None]
+    by = numbers.scale(first.metric, first.unit, values)
     relative = any(row.published_ratio is not None and row.published_ratio != 1 for row in rows)
     heads = [*map(named.factor, factors), text.statistic, text.published, text.run]
     heads += [text.ratio] if with_ratio else []
@@ -85,7 +84,7 @@ def _grid(rows: Sequence[Beside], named: Names, *, with_ratio: bool) -> Grid:
     written = []
     for row in rows:
         figures = [
-            numbers.figure(value, by, _decimals(value * by.factor), words)
+            words.none if value is None else numbers.figure(value, by, _decimals(value * by.factor), words)
             for value in (row.published, row.measured)
         ]
         figures += [_times(row.measured, row.published, words)] if with_ratio else []
@@ -103,7 +102,7 @@ def _decimals(figure: float) -> int:
     return min(numbers.decimals_exact(figure), numbers.decimals_for(0.0, figure) - 1)
 
 
-def _times(measured: float, published: float, words: Words) -> str:
+def _times(measured: float, published: float | None, words: Words) -> str:
     return words.published.times.format(ratio=f"{measured / published:.3g}") if published else words.none
 
 

@@ -8,6 +8,7 @@ from tests.unit.analysis.conftest import make_run
 from iolab.analysis import analyse
 from iolab.analysis.published import lay_beside, parse_published
 from iolab.errors import InputError
+from iolab.experiment import load
 from iolab.plan.types import Plan
 from iolab.store.records import TrialRecord
 
@@ -15,6 +16,10 @@ ROOT = Path(__file__).parents[3]
 HEAD = "measure,nic,metric,statistic,value,unit\n"
 TWO = HEAD + "rate,e1000,forwarded_fps,mean,20000,frame/s\nrate,virtio,forwarded_fps,mean,50000,frame/s\n"
 CARDS = (100.0, 400.0)
+STUDIES = ROOT / "tests" / "unit" / "experiment" / "studies"
+DIFFERENT = {"kvm-forwarding": {"vcpus", "machines.*.nic", "machines.*.host.queues"},
+             "rate-control": {"links.wire.shape"}}  # fmt: skip
+"""Factors of which levels were published that the lab has not."""
 
 
 def run_of_two_cards() -> tuple[list[TrialRecord], Plan]:
@@ -46,6 +51,17 @@ def test_units_are_brought_to_those_of_the_run() -> None:
     assert [(each.value, each.unit) for each in parse_published(text, "x.csv")] == [
         (639e6, "bit/s"), (pytest.approx(0.071), "ratio"),
     ]  # fmt: skip
+
+
+def test_a_change_that_was_published_alone_stands_beside_the_runs_own() -> None:
+    """Only percent against the baseline were published: nothing is made up that could be a rate."""
+    records, plan = run_of_two_cards()
+    figures = parse_published(HEAD + "rate,virtio,forwarded_fps,mean,-33,% vs baseline\n", "x.csv")
+    found = lay_beside(figures, "x.csv", "run", plan, analyse(records, plan))
+    assert {row.published for row in found.rows} == {None}
+    assert {row.unit for row in found.rows} == {"pps"}
+    assert found.rows[0].published_ratio == pytest.approx(0.67)
+    assert found.rows[0].measured_ratio == 4.0
 
 
 def test_a_figure_that_the_run_lacks_is_told() -> None:
@@ -106,8 +122,19 @@ def test_a_bad_file_is_told_with_its_line(text: str, told: str) -> None:
     assert told in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["xen-vlan", "kvm-forwarding", "rate-control"])
-def test_the_published_figures_of_the_studies_can_be_read(name: str) -> None:
-    """Each is a figure of a metric that a lab of that name measures."""
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [("xen-vlan", 60), ("kvm-forwarding", 200), ("rate-control", 10), ("iscsi", 23), ("long-path", 5)],
+)
+def test_the_published_figures_of_the_studies_can_be_read(name: str, count: int) -> None:
+    """Each is a figure of a measure that the study has, at levels that it has where it has the factor."""
     path = ROOT / "labs" / "published" / f"{name}.csv"
-    assert len(parse_published(path.read_text(), path.name)) >= 10
+    figures = parse_published(path.read_text(), path.name)
+    assert len(figures) >= count
+    lab = ROOT / "labs" / path.with_suffix(".yaml").name
+    study = load(lab if lab.exists() else STUDIES / lab.name)
+    levels = {one.name: {level.label for level in one.levels} for one in study.factors}
+    for figure in figures:
+        assert figure.measure in study.tree["measure"]  # type: ignore[operator]
+        for factor in figure.cell.keys() & levels.keys() - DIFFERENT.get(name, set()):
+            assert figure.cell[factor] in levels[factor], figure

@@ -33,3 +33,42 @@ def test_a_small_published_figure_is_not_written_as_zero() -> None:
         ["7.1", "0.0"],
         ["0.0", "0.023"],
     ]
+
+
+def test_a_change_that_was_published_alone_is_written_beside_the_runs_own() -> None:
+    """There is no published figure to write, nor one to divide by; others have both."""
+    rows = [
+        Beside(
+            measure="hdparm",
+            metric="buffered_read",
+            statistic="mean",
+            cell={"path": path},
+            unit="byte/s",
+            published=published,
+            measured=measured_mib * 2**20,
+            published_ratio=change,
+            measured_ratio=measured_mib / 40,
+        )
+        for path, published, measured_mib, change in (
+            ("iSCSI", 63.75 * 2**20, 50, 1.03),
+            ("iSCSI in VM", None, 20, 0.67),
+        )
+    ]
+    text = beside_published_text(
+        PublishedComparison(source="x.csv", run="run", rows=tuple(rows), factors=("path",), without=())
+    )
+    written = [
+        [
+            cell.strip()
+            for cell in line.replace("\u2007", "")
+            .replace("\u2013", "-")
+            .replace("\xa0", " ")
+            .split("|")[3:-1]
+        ]
+        for line in text.splitlines()
+        if line.startswith("| iSCSI")
+    ]
+    assert written == [
+        ["63.8", "50.0", "0.784 \u00d7", "103 %", "125 %"],
+        ["-", "20.0", "-", "67 %", "50 %"],
+    ]
