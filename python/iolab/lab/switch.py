@@ -9,7 +9,8 @@ PROGRAM = "dpdk-testpmd"
 FOREVER_S = 86_400
 """A period of statistics keeps it from reading its input, at whose end it would stop [s]."""
 MOST_MTU_BYTES = 1_500
-"""DPDK 22.11 hands no longer packets to a tap [bytes]."""
+"""net_tap of DPDK 22.11 allows frames of 1522 bytes: --max-pkt-len beyond it ends testpmd, and no other option helps
+[bytes]."""
 BUFFERS, BUFFERS_PER_QUEUE = 2_048, 1_024
 """How many frames it has room for; a tap keeps up to 256 of each queue, the rings as many as they have descriptors."""
 BUFFERS_PER_MIB = 400
