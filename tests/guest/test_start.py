@@ -116,3 +116,17 @@ def test_virtual_cpus_are_where_they_were_put(agents: Agents) -> None:
             seen[name.split("/")[0]] = os.sched_getaffinity(int(task.name))
     assert seen == {"CPU 0": {cpus[0]}, "CPU 1": {cpus[-1]}}
     made.stop(["dut"])
+
+
+def test_what_a_guest_cannot_undo_is_told_before_it_ends(agents: Agents) -> None:
+    """In the words of the command that failed there; the guest ends all the same, and what could be undone was."""
+    started = guests(agents)
+    started.start(GUEST, "").result(PATIENCE_S)
+    for key, argv in (("lasting", ["ls", "/nowhere"]), ("passing", ["true"])):
+        undo = {"kind": "command", "argv": argv, "netns": None}
+        assert agents.of("dut").run(["true"], undo=undo, undo_key=key).succeeded
+    started.stop(["dut"])
+    (told,) = started.troubles
+    assert "ending guest dut: what it could not undo before: lasting: running 'ls /nowhere'" in told
+    assert "passing" not in told
+    assert "dut" not in agents

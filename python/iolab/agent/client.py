@@ -254,10 +254,15 @@ class Agent:
         reading = decode(Reading, raw, "samples")
         return Reading(reading.observations, raw["observations"])
 
-    def undo(self, journal: str = "self", keys: Sequence[str] | None = None) -> UndoReport:
+    def undo(
+        self,
+        journal: str = "self",
+        keys: Sequence[str] | None = None,
+        deadline_s: float = UNDO_DEADLINE_S,
+    ) -> UndoReport:
         """Undo a journal, or the entries with these keys, in reverse order."""
         params = {"journal": journal, "keys": None if keys is None else list(keys)}
-        return decode(UndoReport, self.call("journal.undo", params, UNDO_DEADLINE_S), "undo report")
+        return decode(UndoReport, self.call("journal.undo", params, deadline_s), "undo report")
 
     # Replies ----------------------------------------------------------------------------------------------
 

@@ -53,6 +53,8 @@ class FakeHost:
     """What answers at a socket or terminal, by its path."""
     files: dict[str, Json] = field(default_factory=dict)
     """Opened files passed to a process, by its id."""
+    lasting: dict[str, str] = field(default_factory=dict)
+    """Journal key to why that change cannot be undone."""
 
 
 class _Refusal(Exception):
@@ -313,10 +315,14 @@ class FakeAgent:
 
     def _undo(self, keys: Sequence[str] | None) -> Json:
         chosen = [entry for entry in reversed(self._journal) if keys is None or entry["undo_key"] in keys]
+        failed = []
         for entry in chosen:
+            if reason := self.host.lasting.get(entry["undo_key"]):
+                failed.append({**entry, "reason": reason})
+                continue
             self._undo_one(entry["undo"])
             self._journal.remove(entry)
-        return {"undone": len(chosen), "failed": []}
+        return {"undone": len(chosen) - len(failed), "failed": failed}
 
     def _undo_one(self, undo: dict[str, Json]) -> None:
         match undo["kind"]:

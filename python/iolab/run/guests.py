@@ -5,14 +5,15 @@ starting.py. The channel to a guest's agent, its console and its monitor are rel
 a guest is a guest as any other.
 """
 
-from collections.abc import Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 from iolab.agent.client import AgentLost
 from iolab.errors import AgentError, IolabError, LabError, UnsupportedError
 from iolab.lab.guest import Guest
 from iolab.lab.resources import PinGuest
 from iolab.run.agents import Agents
+from iolab.run.farewell import undo_before_end
 from iolab.run.hypervisor import Hypervisors
 from iolab.run.running import RunningGuest, pin_threads, read_state
 from iolab.run.starting import autopsy, connect, end, launched, patience_s
@@ -43,6 +44,8 @@ class Guests:
         self._boot_deadline_s = boot_deadline_s
         self._running: dict[str, RunningGuest] = {}
         self._in_vain: dict[Guest, int] = {}
+        self.troubles: list[str] = []
+        """What guests that were ended could not undo, a sentence each."""
         self._workers = ThreadPoolExecutor(TOGETHER, "guest")
 
     @property
@@ -69,18 +72,34 @@ class Guests:
         return self._workers.submit(self._try, guest, parent)
 
     def stop(self, names: Iterable[str]) -> None:
-        """End guests, and those that run on them."""
+        """End guests, and those that run on them; each undoes what it can before, and tells what it cannot."""
         ending = set(names)
         for name, running in self._running.items():  # each after its parent
             if running.parent in ending:
                 ending.add(name)
         chosen = [self._running[name] for name in reversed(self._running) if name in ending]
+        self._undo_in(chosen)
         for running in chosen:
             self._agents.drop(running.guest.name)
         left = [one for one in chosen if one.parent not in ending and one.parent in self._agents]
         end([(self._agents.of(one.parent), one) for one in left])
         for running in chosen:
             del self._running[running.guest.name]
+
+    def _undo_in(self, chosen: Sequence[RunningGuest]) -> None:
+        """Let guests, each given before its parent, undo everything: together, but a parent after its children."""
+        waiting: dict[str, Future[str]] = {}
+
+        def undo(running: RunningGuest, children: Sequence[Future[str]]) -> str:
+            wait(children)
+            name = running.guest.name
+            return undo_before_end(self._agents.of(name)) if name in self._agents else ""
+
+        for running in chosen:
+            name = running.guest.name
+            children = [waiting[one.guest.name] for one in chosen if one.parent == name]
+            waiting[name] = self._workers.submit(undo, running, children)
+        self.troubles += [told for pending in waiting.values() if (told := pending.result())]
 
     def _try(self, guest: Guest, parent: str) -> tuple[CommandRecord, ...]:
         """Start a guest, unless it was seen often enough that this one does not come up."""

@@ -115,12 +115,12 @@ class Session:
         """Let the agents of guests and of other hosts undo everything and end, those of lost hosts by the next agent.
 
         Raises:
-            AgentError: one of them left something behind.
+            AgentError: one of them left something behind, or could not undo something before it ended.
         """
         lost = {
             name: ssh for name, ssh in self._hosts.items() if name not in self._agents or self._is_lost(name)
         }
-        troubles = self._agents.close()
+        troubles = [*self._lab.guests.troubles, *self._agents.close()]
         for name, ssh in lost.items():
             troubles += self._put_back(name, ssh, patient=kind is None and name not in self._absent)
         if troubles:

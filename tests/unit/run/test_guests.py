@@ -1,13 +1,14 @@
 """Guests on the fake agent: started, pinned, read back, ended; and what is said of one that does not come up."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 from tests.unit.run.fake_guests import FIRST_VCPU, QEMU_PID, VHOST, Line, Threads, guest, parent
 
 from iolab.agent.client import Agent, AgentLost
-from iolab.agent.fake import FakeAgent, Outcome
+from iolab.agent.fake import FakeAgent, FakeHost, Outcome
 from iolab.errors import LabError
 from iolab.lab.guest import GuestNic, TapBackend
 from iolab.lab.resources import GuestState as State
@@ -15,6 +16,8 @@ from iolab.lab.resources import PinGuest, Reading
 from iolab.lab.shown import GuestThreads, value_shown
 
 PATIENCE_S = 60.0
+HELLO = {"protocol": "1.2", "version": "0", "build": "x", "pid": 1, "uid": 0, "rootless": False,
+         "state_dir": "/run/iolab", "capabilities": ["machine"]}  # fmt: skip
 
 
 def test_a_guest_that_was_started_is_a_kernel_of_the_lab() -> None:
@@ -48,6 +51,39 @@ def test_a_guest_that_ended_is_no_kernel_and_leaves_no_folder() -> None:
     assert host.folders == set()
     with pytest.raises(AgentLost, match="dut: it is not running"):
         agents.of("dut")
+
+
+def test_a_change_that_a_guest_could_not_undo_is_told_before_it_ends() -> None:
+    """Afterwards nobody knows of it; what could be undone was."""
+    inner = FakeHost(lasting={"disk": "target is busy"})
+    guests, agents, host = parent(agent=lambda: FakeAgent(inner, machine=True))
+    guests.start(guest(), "").result(PATIENCE_S)
+    for key in ("disk", "link"):
+        undo = {"kind": "command", "argv": ["unmake", key], "netns": None}
+        agents.of("dut").run(("make", key), undo=undo, undo_key=key)
+    guests.stop(["dut"])
+    assert guests.troubles == ["ending guest dut: what it could not undo before: disk: target is busy"]
+    assert (("unmake", "link"), None) in inner.ran
+    assert host.folders == set()
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_dead_guest_is_ended_without_waiting_for_its_undo(
+    gone: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Known to be gone, it costs no time at all; saying nothing, what a living one could take to answer."""
+    monkeypatch.setattr("iolab.run.farewell.ALIVE_DEADLINE_S", PATIENCE_S if gone else 0.1)
+    line = Line(json.dumps({"jsonrpc": "2.0", "method": "hello", "params": HELLO}))
+    guests, agents, host = parent(agent=lambda: line)
+    guests.start(guest(), "").result(PATIENCE_S)
+    if gone:
+        line.say(None)
+        while not agents.of("dut").gone:
+            time.sleep(0.01)
+    begin_s = time.monotonic()
+    guests.stop(["dut"])
+    assert time.monotonic() - begin_s < PATIENCE_S / 2
+    assert (guests.troubles, host.folders, "dut" in agents) == ([], set(), False)
 
 
 def test_threads_are_put_where_they_shall_be_and_read_back() -> None:
