@@ -10,7 +10,7 @@ from iolab.agent.relayed import RelayedTransport
 from iolab.errors import LabError
 from iolab.lab.guest import Guest
 from iolab.lab.resources import PinGuest
-from iolab.run.domains import domain_state, pin_domain
+from iolab.run.domains import XL_TIMEOUT_MS, domain_state, pin_domain
 from iolab.run.hypervisor import Launch
 from iolab.run.monitor import MonitorError, MonitorReading, inquire
 from iolab.run.switches import Switch
@@ -108,7 +108,7 @@ def pin_threads(agent: Agent, running: RunningGuest, action: PinGuest) -> tuple[
         commands = pin_commands(action, reading.vcpus, threads)
         virtual = {thread: f"virtual CPU {number}" for number, thread in reading.vcpus.items()}
         named = {str(thread): name for thread, name in ({**threads, **virtual}).items()}
-    results = agent.run_all([(argv, None) for argv in commands])
+    results = agent.run_all([(argv, None) for argv in commands], timeout_ms=XL_TIMEOUT_MS)
     for argv, result in zip(commands, results, strict=True):
         if not result.succeeded and "No such process" not in result.stderr:
             said = "no end in time" if result.timed_out else result.stderr.strip()
