@@ -26,6 +26,10 @@ QUEUES: Floats = np.array(
 """Queues considered [frames]; a veth ring has 256, a qdisc 1000."""
 MEAN_QUEUE = 300.0
 """Of the prior, which is exponential [frames]."""
+QUEUE_PRIOR: Floats = np.log(np.gradient(QUEUES)) - QUEUES / MEAN_QUEUE
+"""Its logarithm, for queues that are not equally far apart."""
+LEAST_LOG = -680.0
+"""Logarithm below which a probability is none: numbers too small for a normal float cost ten times the time."""
 GRID = 81
 NOISES = 8
 PASSES = 5
@@ -81,7 +85,7 @@ def estimate(observations: Sequence[Observation], finest_ratio: float) -> Capaci
         spacing = (high - low) / (GRID - 1) / centre
         noises = np.geomspace(max(finest_ratio, spacing), LARGEST_NOISE, NOISES)
         weights = posterior(observations, grid, noises)
-        by_capacity = weights.sum(axis=(1, 2))
+        by_capacity = weights.sum(axis=(0, 1))
         if spacing <= finest_ratio:
             break
         cumulated = np.cumsum(by_capacity)
@@ -96,9 +100,9 @@ def estimate(observations: Sequence[Observation], finest_ratio: float) -> Capaci
         median_fps=float(median),
         low_fps=float(low) * (1 - finest_ratio),
         high_fps=float(high) * (1 + finest_ratio),
-        noise_ratio=float(weights.sum(axis=(0, 1)) @ noises),
-        queue_frames=float(weights.sum(axis=(0, 2)) @ QUEUES),
-        known_queue_ratio=known_queue_width(weights.sum(axis=2), grid) / float(high),
+        noise_ratio=float(weights.sum(axis=(0, 2)) @ noises),
+        queue_frames=float(weights.sum(axis=(1, 2)) @ QUEUES),
+        known_queue_ratio=known_queue_width(weights.sum(axis=1), grid) / float(high),
     )
 
 
@@ -124,36 +128,37 @@ def falls_with_load(observations: Sequence[Observation], queue_frames: float) ->
 
 
 def known_queue_width(weights: Floats, grid: Floats) -> float:
-    """Return the mean width of the 95 % intervals that the queues by themselves give, shape (capacity, queue)."""
-    by_queue = weights.sum(axis=0)
+    """Return the mean width of the 95 % intervals that the queues by themselves give, shape (queue, capacity)."""
+    by_queue = weights.sum(axis=1)
     widths = np.zeros(len(by_queue))
     for at in np.flatnonzero(by_queue > 1e-3):
-        cumulated = (np.cumsum(weights[:, at]) - weights[:, at] / 2) / by_queue[at]
+        cumulated = (np.cumsum(weights[at]) - weights[at] / 2) / by_queue[at]
         low, high = np.interp([0.025, 0.975], cumulated, grid)
         widths[at] = high - low
     return float(widths @ by_queue)
 
 
 def posterior(observations: Sequence[Observation], capacities: Floats, noises: Floats) -> Floats:
-    """Return the probability of each (capacity, queue, noise), shape (capacity, queue, noise), summing to 1.
+    """Return the probability of each (queue, noise, capacity), of that shape, summing to 1.
 
     Prior: flat in the capacity, flat in the logarithm of the noise, falling with the queue.
     """
-    queue_prior = np.log(np.gradient(QUEUES)) - QUEUES / MEAN_QUEUE
-    log_weights = np.zeros((len(capacities), len(QUEUES), len(noises))) + queue_prior[None, :, None]
+    log_weights = np.zeros((len(QUEUES), len(noises), len(capacities))) + QUEUE_PRIOR[:, None, None]
     for each in observations:
         served = capacities * each.duration_s
-        expected = (served[:, None] + QUEUES[None, :])[:, :, None]
-        spread = served[:, None, None] * noises[None, None, :] + 1.0
-        short = (expected - each.forwarded_frames) / spread
-        depth = (expected - each.forwarded_frames) / (OUTLIER_DEPTH * expected)
+        expected = (QUEUES[:, None] + served)[:, None, :]
+        per_spread = 1 / (noises[:, None] * served + 1.0)
+        beyond = expected - each.forwarded_frames
+        short = beyond * per_spread
+        depth = beyond / (OUTLIER_DEPTH * expected)
         if each.saturated:
-            calm = np.exp(-0.5 * short**2) / (spread * np.sqrt(2 * np.pi))
-            missed = np.where((depth > 0) & (depth < 1), 1 / (OUTLIER_DEPTH * expected), 0.0)
+            density = (1 - OUTLIER_SHARE) / np.sqrt(2 * np.pi) * per_spread
+            calm = np.exp(np.maximum(-0.5 * short**2, LEAST_LOG)) * density
+            missed = np.where((depth > 0) & (depth < 1), OUTLIER_SHARE / (OUTLIER_DEPTH * expected), 0.0)
         else:
-            calm = ndtr(short)
-            missed = np.clip(depth, 0.0, 1.0)
-        log_weights += np.log((1 - OUTLIER_SHARE) * calm + OUTLIER_SHARE * missed + 1e-300)
-    weights: Floats = np.exp(log_weights - log_weights.max())
+            calm = (1 - OUTLIER_SHARE) * ndtr(short)
+            missed = OUTLIER_SHARE * np.clip(depth, 0.0, 1.0)
+        log_weights += np.log(calm + (missed + 1e-300))
+    weights: Floats = np.exp(np.maximum(log_weights - log_weights.max(), LEAST_LOG))
     weights /= weights.sum()
     return weights
