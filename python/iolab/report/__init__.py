@@ -26,7 +26,7 @@ __all__ = [
 
 def html(run: StoredRun, analysis: Analysis, experiment: Experiment, version: str) -> str:
     """Render a run as one HTML file that fetches nothing."""
-    from iolab.report.page import render  # altair and the charts' JavaScript are slow to load
+    from iolab.report.page import render  # the charts' JavaScript is slow to load
 
     return render.page(run, analysis, experiment, version)
 

@@ -7,9 +7,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import altair as alt
-
-from iolab.report.panels import CROSS, Line, write
+from iolab.report.panels import CROSS, Line
+from iolab.report.vega import Spec, column, layer, tips, write
 from iolab.report.words import Words
 
 HEIGHT = 250
@@ -82,70 +81,59 @@ def up_from_zero(title: str, values: Sequence[float]) -> Up:
 
 def spec(across: Across, upward: Up, lines: Sequence[Line], words: Words) -> str:
     """Write the specification for panels with the data sets `points`, `means` and `reference`."""
-    names = [str(index) for index in range(len(lines))]
     places = across.positions.values()
-    ends = (min(places), max(places))
-    x = alt.X("x:Q", scale=_scale(ends, 18, log=across.log), axis=_ticks(across), title=across.title)
+    scale = _scale((min(places), max(places)), 18, log=across.log)
+    along: Spec = {"x": column("x:Q", scale=scale, axis=_ticks(across), title=across.title)}
 
-    def y(field: str) -> alt.Y:
-        return _upward(field, upward)
+    def up(name: str) -> Spec:
+        return {**along, "y": _upward(name, upward)}
 
-    colour = alt.Stroke(
-        "series:N",
-        scale=alt.Scale(domain=names, range=[f"var(--s{each.colour})" for each in lines]),
-        legend=None,
-    )
-    dashes = [[int(part) for part in each.dash.split()] or [1, 0] for each in lines]
-    dash = alt.StrokeDash("series:N", scale=alt.Scale(domain=names, range=dashes), legend=None)
-    shape = alt.Shape(
-        "series:N", scale=alt.Scale(domain=names, range=[each.shape for each in lines]), legend=None
-    )
-    points, means, reference = (alt.NamedData(name=name) for name in ("points", "means", "reference"))
-    tips, mean_tips = _tooltips(across.title, words)
-    limit = alt.Chart(reference).mark_line(
-        stroke="var(--muted)", strokeWidth=1.4, strokeDash=[1, 3], clip=True
-    )
-    interval = (
-        alt.Chart(means)
-        .transform_filter("isValid(datum.low)")
-        .mark_rule(strokeWidth=6, opacity=0.3, strokeCap="butt")
-    )
-    joined = alt.Chart(means).mark_line(strokeWidth=1.8, strokeJoin="round")
-    vertex = alt.Chart(means).mark_point(size=60, opacity=0)
-    every = (
-        alt.Chart(points).transform_filter("!datum.marked").mark_point(size=34, filled=False, strokeWidth=1.3)
-    )
-    marked = alt.Chart(points).transform_filter("datum.marked").mark_point(
-        size=46, shape=CROSS, stroke="var(--ink)", strokeWidth=1.6
-    )  # fmt: skip
-    layers = alt.layer(
-        limit.encode(x=x, y=y("value"), detail="series:N"),
-        interval.encode(x=x, y=y("low"), y2="high:Q", stroke=colour),
-        joined.encode(x=x, y=y("mean"), stroke=colour, strokeDash=dash),
-        every.encode(x=x, y=y("value"), stroke=colour, shape=shape, tooltip=tips),
-        marked.encode(x=x, y=y("value"), tooltip=tips),
-        vertex.encode(x=x, y=y("mean"), tooltip=mean_tips),
-    )
-    return write(layers)
+    colour: Spec = {"stroke": _series([f"var(--s{each.colour})" for each in lines])}
+    dash: Spec = {
+        "strokeDash": _series([[int(part) for part in each.dash.split()] or [1, 0] for each in lines])
+    }
+    shape: Spec = {"shape": _series([each.shape for each in lines])}
+    common, told = (("name:N", " "), ("at:N", across.title)), words.charts
+    trial: Spec = {"tooltip": tips(*common, ("text:N", told.trial), ("block:Q", told.block))}
+    mean: Spec = {"tooltip": tips(*common, ("text:N", told.mean), ("interval:N", "95 %"))}
+    return write([
+        layer("reference", "line", {**up("value"), "detail": column("series:N")},
+              stroke="var(--muted)", strokeWidth=1.4, strokeDash=[1, 3], clip=True),
+        layer("means", "rule", {**up("low"), "y2": column("high"), **colour},
+              only="isValid(datum.low)", strokeWidth=6, opacity=0.3, strokeCap="butt"),
+        layer("means", "line", {**up("mean"), **colour, **dash}, strokeWidth=1.8, strokeJoin="round"),
+        layer("points", "point", {**up("value"), **colour, **shape, **trial},
+              only="!datum.marked", size=34, filled=False, strokeWidth=1.3),
+        layer("points", "point", {**up("value"), **trial},
+              only="datum.marked", size=46, shape=CROSS, stroke="var(--ink)", strokeWidth=1.6),
+        layer("means", "point", {**up("mean"), **mean}, size=60, opacity=0),
+    ])  # fmt: skip
 
 
-def _upward(field: str, upward: Up) -> alt.Y:
-    """The axis of the values, for one field of the data."""
-    axis = alt.Axis(grid=True, gridOpacity=0.6, tickCount=5, titlePadding=8)
-    scale = _scale(upward.domain, 0, log=upward.log)
+def _series(looks: Sequence[object]) -> Spec:
+    """What tells the series apart."""
+    names = [str(index) for index in range(len(looks))]
+    return column("series:N", scale={"domain": names, "range": looks}, legend=None)
+
+
+def _upward(name: str, upward: Up) -> Spec:
+    """The axis of the values, for one column of the data."""
+    axis: Spec = {"grid": True, "gridOpacity": 0.6, "titlePadding": 8}
     if upward.floor:  # a ninth of it: zero lies a whole decade below the floor
-        axis.values, axis.labelExpr, axis.tickCount = _decades(upward), "'' + datum.value", alt.Undefined
-        scale = alt.Scale(
-            type="symlog", constant=upward.floor / 9, domain=list(upward.domain), nice=False, padding=0
-        )
-    return alt.Y(f"{field}:Q", scale=scale, axis=axis, title=upward.title)
+        axis |= {"values": _decades(upward), "labelExpr": "'' + datum.value"}
+        scale: Spec = {
+            "type": "symlog", "constant": upward.floor / 9, "domain": upward.domain, "nice": False, "padding": 0,
+        }  # fmt: skip
+    else:
+        axis |= {"tickCount": 5}
+        scale = _scale(upward.domain, 0, log=upward.log)
+    return column(f"{name}:Q", scale=scale, axis=axis, title=upward.title)
 
 
-def _scale(ends: Sequence[float], padding: int, *, log: bool) -> alt.Scale:
+def _scale(ends: Sequence[float], padding: int, *, log: bool) -> Spec:
     """A logarithmic scale has no zero to speak of, and Vega complains when it is told so."""
-    if log:
-        return alt.Scale(type="log", domain=list(ends), nice=False, padding=padding)
-    return alt.Scale(type="linear", domain=list(ends), nice=False, zero=False, padding=padding)
+    kind: Spec = {"type": "log"} if log else {"type": "linear", "zero": False}
+    return {**kind, "domain": ends, "nice": False, "padding": padding}
 
 
 def _decades(upward: Up) -> list[float]:
@@ -154,20 +142,11 @@ def _decades(upward: Up) -> list[float]:
     return [0.0, *(float(f"1e{power}") for power in range(first, last + 1))]
 
 
-def _ticks(across: Across) -> alt.Axis:
+def _ticks(across: Across) -> Spec:
     """Ticks at the levels, with their labels: both were read as quantities, so nothing in them is an expression."""
     written = ", ".join(f"'{place:.17g}': '{label}'" for label, place in across.positions.items())
-    return alt.Axis(
-        values=list(across.positions.values()), tickCount=MOST_TICKS, labelExpr=f"({{{written}}})[datum.value]",
-        labelOverlap="greedy", labelSeparation=3, grid=False, domain=True, ticks=True, titlePadding=6,
-    )  # fmt: skip
-
-
-def _tooltips(title: str, words: Words) -> tuple[list[alt.Tooltip], list[alt.Tooltip]]:
-    common = [alt.Tooltip("name:N", title=" "), alt.Tooltip("at:N", title=title)]
-    trial = [
-        alt.Tooltip("text:N", title=words.charts.trial),
-        alt.Tooltip("block:Q", title=words.charts.block),
-    ]
-    mean = [alt.Tooltip("text:N", title=words.charts.mean), alt.Tooltip("interval:N", title="95 %")]
-    return [*common, *trial], [*common, *mean]
+    return {
+        "values": list(across.positions.values()), "tickCount": MOST_TICKS,
+        "labelExpr": f"({{{written}}})[datum.value]", "labelOverlap": "greedy", "labelSeparation": 3,
+        "grid": False, "domain": True, "ticks": True, "titlePadding": 6,
+    }  # fmt: skip

@@ -3,14 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import altair as alt
-
 from iolab.analysis.types import Estimate
 from iolab.report import numbers, panels
 from iolab.report.names import Names
-from iolab.report.panels import CROSS, Chart, Panel, Row, Trials, domain, ends, finite, write
+from iolab.report.panels import CROSS, Chart, Panel, Row, Trials, domain, ends, finite
 from iolab.report.selection import CellKey, Shown, cell_key, is_baseline
 from iolab.report.tables import head
+from iolab.report.vega import Spec, column, layer, tips, write
 from iolab.store.records import StoredRun
 
 MOST_ROWS = 16
@@ -142,60 +141,34 @@ def _mean(label: Row, estimate: Estimate, drawn: _Drawing) -> Row:
 
 def _spec(title: str, domain: tuple[float, float], names: Names) -> str:
     words = names.words.charts
-    bands = alt.Scale(type="band", paddingInner=0, paddingOuter=0)
-    rows = alt.Y("row:N", sort=None, title=None, scale=bands, axis=alt.Axis(labelLimit=190))
-    band_begin = alt.Y("row:N", sort=None, title=None, scale=bands, bandPosition=0)
-    band_end = alt.Y2("row:N", bandPosition=1)
-    values = alt.Scale(domain=list(domain), nice=False, zero=False)
+    row: Spec = column(
+        "row:N", sort=None, title=None, scale={"type": "band", "paddingInner": 0, "paddingOuter": 0}
+    )
+    band: Spec = {"y": {**row, "bandPosition": 0}, "y2": column("row", bandPosition=1)}
+    rows: Spec = {"y": {**row, "axis": {"labelLimit": 190}}}
 
-    def across(field: str) -> alt.X:
-        return alt.X(f"{field}:Q", scale=values, title=title)
+    def across(name: str) -> Spec:
+        return column(f"{name}:Q", scale={"domain": domain, "nice": False, "zero": False}, title=title)
 
-    points, means = alt.NamedData(name="points"), alt.NamedData(name="means")
-    trial_tips = [
-        alt.Tooltip("row:N", title=" "), alt.Tooltip("text:N", title=words.trial),
-        alt.Tooltip("block:Q", title=words.block),
-    ]  # fmt: skip
-    mean_tips = [
-        alt.Tooltip("row:N", title=" "), alt.Tooltip("text:N", title=words.mean),
-        alt.Tooltip("interval:N", title="95 %"), alt.Tooltip("change:N", title=words.baseline),
-    ]  # fmt: skip
-    baseline = (
-        alt.Chart(means)
-        .transform_filter("isValid(datum.baseline)")
-        .mark_rule(strokeDash=[3, 3], stroke="var(--muted)", strokeWidth=1)
-        .encode(x=across("baseline"), y=band_begin, y2=band_end)
-    )
-    interval = (
-        alt.Chart(means)
-        .transform_filter("isValid(datum.low)")
-        .mark_rule(stroke="var(--accent)", strokeWidth=6, opacity=0.3, strokeCap="butt")
-        .encode(x=across("low"), x2="high:Q", y=rows, tooltip=mean_tips)
-    )
-    every = (
-        alt.Chart(points)
-        .mark_point(size=38, filled=False, stroke="var(--ink)", strokeWidth=1.2, opacity=0.8)
-        .encode(
-            x=across("value"),
-            y=rows,
-            yOffset=alt.YOffset("block:O", scale=alt.Scale(range=[9, ROW_HEIGHT - 9])),
-            shape=alt.Shape(
-                "marked:N", scale=alt.Scale(domain=[False, True], range=["circle", CROSS]), legend=None
-            ),
-            tooltip=trial_tips,
-        )
-    )
-    mean = (
-        alt.Chart(means)
-        .mark_tick(thickness=3, size=22, color="var(--accent)", opacity=1)
-        .encode(x=across("mean"), y=rows, tooltip=mean_tips)
-    )
-    labels = alt.Chart(means).mark_text(align="left", dx=10, dy=-6, fill="var(--ink)", fontWeight=600)
-    changes = alt.Chart(means).mark_text(align="left", dx=10, dy=8, fill="var(--muted)")
-    edge = alt.value("width")
-    layers = alt.layer(
-        baseline, interval, mean, every,
-        labels.encode(x=edge, y=rows, text="text:N"),
-        changes.encode(x=edge, y=rows, text="change:N"),
-    )  # fmt: skip
-    return write(layers)
+    trial = tips(("row:N", " "), ("text:N", words.trial), ("block:Q", words.block))
+    mean = tips(("row:N", " "), ("text:N", words.mean), ("interval:N", "95 %"), ("change:N", words.baseline))
+    every: Spec = {
+        "x": across("value"),
+        "yOffset": column("block:O", scale={"range": [9, ROW_HEIGHT - 9]}),
+        "shape": column("marked:N", scale={"domain": [False, True], "range": ["circle", CROSS]}, legend=None),
+    }
+    beside: Spec = {**rows, "x": {"value": "width"}}
+    return write([
+        layer("means", "rule", {**band, "x": across("baseline")}, only="isValid(datum.baseline)",
+              strokeDash=[3, 3], stroke="var(--muted)", strokeWidth=1),
+        layer("means", "rule", {**rows, "x": across("low"), "x2": column("high"), "tooltip": mean},
+              only="isValid(datum.low)", stroke="var(--accent)", strokeWidth=6, opacity=0.3, strokeCap="butt"),
+        layer("means", "tick", {**rows, "x": across("mean"), "tooltip": mean},
+              thickness=3, size=22, color="var(--accent)", opacity=1),
+        layer("points", "point", {**rows, **every, "tooltip": trial},
+              size=38, filled=False, stroke="var(--ink)", strokeWidth=1.2, opacity=0.8),
+        layer("means", "text", {**beside, "text": column("text:N")},
+              align="left", dx=10, dy=-6, fill="var(--ink)", fontWeight=600),
+        layer("means", "text", {**beside, "text": column("change:N")},
+              align="left", dx=10, dy=8, fill="var(--muted)"),
+    ])  # fmt: skip

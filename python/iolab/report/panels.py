@@ -4,12 +4,9 @@ Colours are the page's CSS variables, so that one drawing serves light, dark and
 read as an expression: labels are data, or ticks that were read as numbers first.
 """
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-
-import altair as alt
 
 from iolab.analysis.types import Estimate
 from iolab.report import numbers
@@ -151,30 +148,3 @@ def domain(values: Sequence[float]) -> tuple[float, float]:
         return (0.0, high * 1.04)
     margin = (high - low) * 0.15 or abs(high) * 0.05 or 1.0
     return (low - margin, high + margin)
-
-
-def write(drawn: alt.LayerChart | alt.FacetChart) -> str:
-    """Return a drawing's specification as JSON, with the page's font and colours.
-
-    It is not compared with Vega-Lite's schema, which takes longer than all else: that is for tests.
-    """
-    font = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif"
-    config = alt.Config(  # at once: each of Altair's own configure_... methods copies the whole drawing
-        font=font,
-        view=alt.ViewConfig(stroke=None),
-        axis=alt.AxisConfig(
-            labelColor="var(--ink)", titleColor="var(--muted)", domainColor="var(--line)", tickColor="var(--line)",
-            gridColor="var(--line)", labelFontSize=12, titleFontSize=12, titleFontWeight="normal", labelPadding=6,
-        ),
-        axisY=alt.AxisConfig(domain=False, ticks=False, grid=False),
-        axisX=alt.AxisConfig(tickCount=5, gridOpacity=0.6),
-        text=alt.MarkConfig(fontSize=12),
-    )  # fmt: skip
-    styled = drawn.properties(
-        width="container",
-        background="transparent",
-        padding={"left": 2, "top": 4, "bottom": 2, "right": 2},
-        autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
-        config=config,
-    )
-    return json.dumps(styled.to_dict(validate=False))
