@@ -19,6 +19,7 @@ from iolab.plan.commands import StepCommands, commands, prompted, render
 from iolab.plan.describe import describe
 from iolab.plan.make import make_plan
 from iolab.plan.select import selection
+from iolab.plan.sense import check_cells
 from iolab.plan.types import Plan
 from iolab.run.prepare import open_agent, read_facts
 from iolab.trial.flows import place_pairs
@@ -44,6 +45,7 @@ def register(app: typer.Typer) -> None:
 def check(file: File) -> None:
     """Check an experiment file and say what it means; every error at once."""
     experiment = load(file)
+    check_cells(experiment)
     cell_count = sum(1 for _ in cells(experiment))
     lab, measures = experiment.tree["lab"], experiment.tree["measure"]
     assert isinstance(lab, dict)

@@ -11,6 +11,7 @@ from iolab.experiment.experiment import Cell, Experiment, Selector
 from iolab.experiment.product import matches
 from iolab.lab.cost import start_ns
 from iolab.lab.facts import Facts
+from iolab.plan.sense import located
 from iolab.plan.support import Support
 from iolab.plan.types import PlannedFactor
 
@@ -85,10 +86,17 @@ def make_tasks(
                     plot=plot,
                     duration_ns=support.duration_ns(cell, measure),
                     start_ns=starts[plot],
-                    reason=support.reason(cell, measure),
+                    reason=_reason(support, experiment, cell, measure),
                 )
             )
     return tasks
+
+
+def _reason(support: Support, experiment: Experiment, cell: Cell, measure: str) -> str | None:
+    try:
+        return support.reason(cell, measure)
+    except InputError as error:
+        raise located(error, experiment, measure) from None
 
 
 def _chosen_cells(experiment: Experiment, only: tuple[Selector, ...]) -> Iterator[Cell]:
