@@ -10,7 +10,9 @@ PLAIN_WIDTH = 200
 
 def console() -> Console:
     """Return the console of standard output; plain and wide where it is no terminal."""
-    return Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH, color_system=None)
+    if sys.stdout.isatty():
+        return Console(emoji=False)  # "setting:a:" is no picture
+    return Console(width=PLAIN_WIDTH, color_system=None, emoji=False)
 
 
 def say(text: str) -> None:

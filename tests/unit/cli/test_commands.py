@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from iolab.cli.console import console
 from iolab.cli.main import run
 from iolab.errors import AgentError, ExitCode
 from iolab.lab.facts import Facts
@@ -51,6 +52,14 @@ def test_a_wrong_word_is_named_with_its_line_and_the_nearest_right_one(
     assert "lab.yaml:7" in complaint
     assert "steam" in complaint
     assert "stream" in complaint
+
+
+def test_parts_that_do_not_fit_together_are_told_with_their_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """What no host could build is wrong input when it is checked, not only when it is planned."""
+    text = GOOD.replace("near: {kind: netns}", "near: {kind: host, ssh: pc6}")
+    assert run(["check", written(text)]) == ExitCode.INPUT_WRONG
+    told = "lab.yaml:5: joining ports of lab.links.lan.ends: saw near.eth0 on near, far.eth0 on this computer"
+    assert told in capsys.readouterr().err
 
 
 def test_every_error_is_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
@@ -150,6 +159,12 @@ def test_a_missing_agent_is_code_3_with_advice(
     monkeypatch.setenv("IOLAB_AGENT", "/nowhere/iolab-agent")
     assert run(["doctor"]) == AgentError.exit_code
     assert "make setup" in capsys.readouterr().err
+
+
+def test_a_word_between_colons_is_no_picture(capsys: pytest.CaptureFixture[str]) -> None:
+    """Names of resources hold colons; a machine may be called `a`."""
+    console().print("making setting:a:net.ipv4.tcp_rmem")
+    assert "setting:a:net" in capsys.readouterr().out
 
 
 def test_no_runs_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
