@@ -15,6 +15,7 @@ from iolab.lab.ports import offload_switches
 from iolab.lab.switch import MOST_MTU_BYTES
 from iolab.lab.topology import Port, Topology, make_topology
 from iolab.lab.vm import DRIVERS, NEEDS_NEWER, VHOST, card_ports, image_of, queue_pairs
+from iolab.units import format_bytes
 
 
 def joining_needs(lab: Lab) -> tuple[Need, ...]:
@@ -73,6 +74,7 @@ def _guest(lab: Lab, topology: Topology, name: str, machine: Vm) -> Iterator[Nee
         wanted = next(name for name, engines in HYPERVISORS.items() if machine.engine in engines)
         seen = f"its parent {parent} has the image {flavour}, which does not start guests of engine {machine.engine}"
         yield Need(NeedKind.SENSE, f"{seen}; give {parent} `image: {wanted}`", what)
+    yield from _memory(lab, name, machine)
     if machine.engine == "xen":
         yield Need(NeedKind.FEATURE, DOM0, what, there)
         yield Need(NeedKind.ROOT, "xl", f"engine: xen of {what}", there)
@@ -85,6 +87,17 @@ def _guest(lab: Lab, topology: Topology, name: str, machine: Vm) -> Iterator[Nee
     if card_ports(lab, topology, name):
         yield from _tuning(lab, name, machine)
         yield from _guest_cards(lab, name, machine, of_host)
+
+
+def _memory(lab: Lab, name: str, machine: Vm) -> Iterator[Need]:
+    """Give the memory that a guest takes from its parent."""
+    parent, purpose = parent_kernel(lab, name), f"memory of machine {name}"
+    owner = lab.machines.get(parent)
+    if not isinstance(owner, Vm):
+        yield Need(NeedKind.MEMORY, str(machine.memory), purpose, where(lab, parent))
+    elif machine.memory > owner.memory:
+        seen = f"{parent}, which it is on, has {format_bytes(owner.memory)} in all; give {parent} more"
+        yield Need(NeedKind.SENSE, seen, purpose)
 
 
 def _cpus(lab: Lab, kernel: str, cpus: tuple[int, ...], purpose: str) -> Iterator[Need]:

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from iolab.lab.facts import ONLINE_CPUS, Facts, cpu_list
 from iolab.lab.switch import PROGRAM as TESTPMD
+from iolab.units import format_bytes
 
 
 class NeedKind(StrEnum):
@@ -25,6 +26,8 @@ class NeedKind(StrEnum):
     """A setting that no namespace has of its own: lacking everywhere."""
     FREE_NAME = "free-name"
     """An interface name that the computer itself does not use."""
+    MEMORY = "memory"
+    """So much memory [bytes]."""
     CPU = "cpu"
     """A CPU that is online, by its number."""
     INTERFACE = "interface"
@@ -91,8 +94,8 @@ def lacking(need: Need, facts: Facts) -> str | None:
             return _lacking_means(need, facts)
         case NeedKind.FREE_NAME | NeedKind.INTERFACE:
             return _lacking_interface(need, facts)
-        case NeedKind.CPU:
-            return _lacking_cpu(need, facts)
+        case NeedKind.CPU | NeedKind.MEMORY:
+            return _lacking_hardware(need, facts)
 
 
 def _lacking_there(need: Need, facts: Facts, host: str) -> str | None:
@@ -142,7 +145,11 @@ def _lacking_interface(need: Need, facts: Facts) -> str | None:
     return f"{need.purpose}: this computer has an interface {need.name} already; rename the port"
 
 
-def _lacking_cpu(need: Need, facts: Facts) -> str | None:
+def _lacking_hardware(need: Need, facts: Facts) -> str | None:
+    if need.kind is NeedKind.MEMORY:
+        if int(need.name) < facts.memory_bytes:
+            return None
+        return f"{need.purpose}: this computer has {format_bytes(facts.memory_bytes)} in all; give it less"
     online = facts.settings.get(ONLINE_CPUS)
     if online is None or int(need.name) in cpu_list(online):
         return None

@@ -16,6 +16,7 @@ from iolab.lab.cost import expensive, start_ns
 from iolab.lab.facts import ONLINE_CPUS, Facts, ImageFact, decode_facts
 from iolab.lab.lacking import lacking_of
 from iolab.lab.needs import ring_trouble
+from iolab.units import format_bytes
 
 MakeLab = Callable[[Mapping[str, object], Mapping[str, object]], Lab]
 CONTRACT = Path(__file__).parents[3] / "contract" / "agent-v1.md"
@@ -248,6 +249,22 @@ def test_what_a_nested_card_needs_is_asked_of_its_parents_image(make_lab: MakeLa
     told = lacking_of(needs(Setup(make_lab(machines, {"x": ["h.eth0", "g.eth0"]}), {})), imaged)
     assert told is not None
     assert "the kernel of the guest image nested has no vhost_net" in told
+
+
+def test_a_guest_has_no_more_memory_than_its_parent(
+    reason: Callable[..., str | None], make_lab: MakeLab, imaged: Facts
+) -> None:
+    """Of a computer what it really has counts, of a guest its `memory`."""
+    assert reason(imaged, {"kind": "vm", "memory": "4G"}) is None
+    told = reason(imaged, {"kind": "vm", "memory": "900T"})
+    seen = format_bytes(imaged.memory_bytes)
+    assert told == f"memory of machine b: this computer has {seen} in all; give it less"
+    machines = {"outer": {"kind": "vm"}, "inner": {"kind": "vm", "on": "outer", "memory": "1G"}}
+    nested = Setup(make_lab(machines, {"x": {"ends": ["outer.p0", "inner.eth0"]}}), {})
+    told = lacking_of(needs(nested), imaged)
+    assert "memory of machine inner: outer, which it is on, has 512 MiB in all; give outer more" in (
+        told or ""
+    )
 
 
 def test_a_guest_is_pinned_to_cpus_that_are_online(

@@ -9,7 +9,7 @@ from iolab.experiment import Resolver, load, parse
 from iolab.experiment.experiment import Experiment
 from iolab.lab.compose import compose
 from iolab.lab.difference import difference
-from iolab.lab.facts import Facts, ImageFact
+from iolab.lab.facts import ONLINE_CPUS, Facts, ImageFact
 from iolab.lab.placement import placement_of
 from iolab.lab.resources import guests
 from iolab.plan.commands import commands, render
@@ -79,6 +79,15 @@ def test_the_studies_of_guests_can_be_done_where_there_are_images(able: Facts) -
     forwarding = make_plan(load(STUDIES / "kvm-forwarding.yaml"), without)
     assert {one.cell["machines.dut.nic"] for one in forwarding.unsupported} == {"vhost-net"}
     assert "put `tester` and `dut` in a vm" in forwarding.unsupported[0].reason
+
+
+def test_of_the_levels_of_a_pin_only_the_impossible_one_is_left_out(able: Facts) -> None:
+    """What one level needs says nothing of the next."""
+    there = replace(able, settings={ONLINE_CPUS: "0-1"})
+    text = TEXT.replace("pin: [none, auto]", "pin: {there: [0, 1], not there: [0, 99]}")
+    found = make_plan(parse(text, "small.yaml"), there).unsupported
+    assert {one.cell["machines.dut.pin"] for one in found} == {"not there"}
+    assert {one.reason for one in found} == {"pin of machine dut: this computer has no CPU 99; it has 0-1"}
 
 
 def test_a_guest_is_started_once_per_block_and_card(small: Experiment, able: Facts) -> None:
