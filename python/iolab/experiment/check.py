@@ -187,7 +187,9 @@ def _title(document: Table, problems: Problems) -> str:
         return Path(problems.source).stem or "experiment"
     if isinstance(value, str) and 0 < len(value.strip()) <= 200 and value.strip().isprintable():
         return value.strip()
-    problems.add(line_of(document, "title"), "reading title", value, "one line of at most 200 characters")
+    problems.add(
+        line_of(document, "title"), "reading title", value, "one line of at most 200 printable characters"
+    )
     return ""
 
 

@@ -18,6 +18,7 @@ from iolab.experiment.quantities import (
     SomeNanoseconds,
     SomeWholeSeconds,
     WholeSeconds,
+    Window,
     WriteLength,
 )
 
@@ -92,7 +93,7 @@ class Stream(BaseModel):
     """Left out of the result, before `duration`."""
     rate: Maybe[BitsPerSecond] = None
     """Intended rate; absent: as fast as it goes."""
-    window: Maybe[SomeBytes] = None
+    window: Maybe[Window] = None
     """Socket buffers, which bound the TCP window; absent: the kernel tunes them."""
     length: Maybe[WriteLength] = None
     """Bytes per write, for UDP per datagram; absent: what fits the path's MTU."""

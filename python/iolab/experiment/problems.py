@@ -51,7 +51,7 @@ class Problems:
 
 def show(value: object) -> str:
     """Return a value as short text, as the user wrote it (flow style); never longer than a line."""
-    text = compact(value)
+    text = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in compact(value))
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
@@ -98,5 +98,5 @@ def did_you_mean(word: object, known: Iterable[str]) -> str:
 def listed(words: Iterable[str], most: int = 40) -> str:
     """Return words as a comma-separated list for `allowed`."""
     words = list(words)
-    text = ", ".join(words[:most]) if words else "nothing"
+    text = ", ".join(words[:most]) if words else "none is written"
     return f"{text}, ... ({len(words)} in all)" if len(words) > most else text

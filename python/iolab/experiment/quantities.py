@@ -16,7 +16,14 @@ FROZEN = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, use_attr
 T = TypeVar("T")
 
 NS_PER_S = 1_000_000_000
-SECONDS_ALLOWED = "whole seconds, as iperf3 counts them: 1s, 10s, 2min"
+SECONDS_ALLOWED = "whole seconds, as iperf3 counts them: 1s, 10s, 2min, at most 24h"
+MOST_SECONDS = 86_400
+"""iperf3's own bound [s]."""
+WINDOW_ALLOWED = (
+    "a size up to 512M, as iperf3 takes it: in bytes, or with K, M (binary: 128K is 131072 bytes)"
+)
+MOST_WINDOW_BYTES = 512 << 20
+"""iperf3's own bound [bytes]."""
 MOST_LENGTH = 1 << 20
 """iperf3's own bound [bytes]."""
 LEAST_MEMORY_BYTES = 96 << 20
@@ -104,7 +111,7 @@ _nanoseconds = _remembered(units.parse_nanoseconds)
 
 def _whole_seconds(value: object) -> float:
     duration_ns = _nanoseconds(value)
-    if duration_ns % NS_PER_S:
+    if duration_ns % NS_PER_S or duration_ns > MOST_SECONDS * NS_PER_S:
         raise units.UnitError(value, SECONDS_ALLOWED)
     return duration_ns
 
@@ -120,6 +127,13 @@ def _blocks(value: object) -> float:
     size_bytes = _bytes(value)
     if size_bytes % BLOCK_BYTES:
         raise units.UnitError(value, BLOCKS_ALLOWED)
+    return size_bytes
+
+
+def _window(value: object) -> float:
+    size_bytes = _bytes(value)
+    if size_bytes > MOST_WINDOW_BYTES:
+        raise units.UnitError(value, WINDOW_ALLOWED)
     return size_bytes
 
 
@@ -145,6 +159,7 @@ _TIME = Quantity(
 )
 _SECONDS = Quantity(_whole_seconds, "whole seconds", SECONDS_ALLOWED, units.write_nanoseconds, ("10s",))
 _BLOCKS = Quantity(_blocks, "a size in blocks", BLOCKS_ALLOWED, units.write_bytes, ("256M", "4K"))
+_WINDOW = Quantity(_window, "a size up to 512M", WINDOW_ALLOWED, units.write_bytes, ("128K", "16M"))
 _LENGTH = Quantity(_write_length, "a write length", LENGTH_ALLOWED, units.write_bytes, ("8K", "1400"))
 _MEMORY = Quantity(_memory, "a size from 96M", MEMORY_ALLOWED, units.write_bytes, ("512M", "2G"))
 _SHARE = Quantity(units.parse_share, "a share", units.SHARE_ALLOWED, units.write_ratio, ("50%", "1.2"))
@@ -169,6 +184,8 @@ WholeSeconds = Annotated[int, _SECONDS]
 """A duration in whole seconds [ns]."""
 SomeWholeSeconds = Annotated[int, Field(gt=0), _SECONDS]
 """A duration in whole seconds, at least one [ns]."""
+Window = Annotated[int, Field(gt=0), _WINDOW]
+"""Socket buffers that a stream program asks for [bytes]."""
 WriteLength = Annotated[int, _LENGTH]
 """What a stream program hands over at once [bytes]."""
 SomeNanoseconds = Annotated[int, Field(gt=0), _TIME]

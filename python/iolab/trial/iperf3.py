@@ -112,6 +112,8 @@ def parse_report(text: str) -> Report:
     Raises:
         ValueError: iperf3 reported an error, or the text is not its JSON; the message says which.
     """
+    if text.startswith("Usage:"):  # its complaint is on standard error
+        raise ValueError("iperf3 does not take these options")
     try:
         report = json.loads(text)
     except json.JSONDecodeError as error:

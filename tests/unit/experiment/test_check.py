@@ -111,6 +111,13 @@ WRONG = [
         "",
     ),
     (MTU, "machines.b: {none: none, one: {kind: netns}}", 7, "saw b; allowed: a machine: a, c", ""),
+    (
+        "tcp: {kind: stream, ",
+        "tcp: {kind: stream, window: 513M, ",
+        9,
+        "saw 513M; allowed: a size up to 512M",
+        "",
+    ),
     # machines
     (C, "{kind: netn}", 5, "saw netn; allowed: host, netns, vm", "did you mean 'netns'?"),
     (C, "{knid: netns}", 5, "no kind", "is 'knid' meant to be 'kind'?"),
@@ -121,7 +128,13 @@ WRONG = [
     (C, "{kind: vm, memory: 1GB}", 5, "saw 1GB", "write 1G (binary)"),
     (C, "{kind: vm, cpus: '2'}", 5, "saw 2; allowed: a whole number, 1 or more", ""),
     (C, "{kind: vm, pin: [a]}", 5, "pin.0: saw a", ""),
-    (C, "{kind: netns, disks: [{volume: v}]}", 5, "disks.0.volume: saw v; allowed: a volume: nothing", ""),
+    (
+        C,
+        "{kind: netns, disks: [{volume: v}]}",
+        5,
+        "disks.0.volume: saw v; allowed: a volume: none is written",
+        "",
+    ),
     ("    c:", "    abcdefghijklmnop:", 5, "at most 15", ""),
     ("    c:", "    c.d:", 5, "letters, digits", ""),
     ("    c:", "    none:", 5, "a name other than", ""),
@@ -135,6 +148,13 @@ WRONG = [
     ("tso: on", "tos: on", 7, "the key 'tos'", "did you mean 'tso'?"),
     ("mtu: 1500", "mtu: '1500'", 7, "a whole number from 68", ""),
     ("mtu: 1500", "mtu: true", 7, "saw true", ""),
+    (
+        "a, to: b, duration: 1s}\n  udp",
+        "a, to: b, duration: 25h}\n  udp",
+        9,
+        "saw 25h; allowed: whole seconds",
+        "",
+    ),
     ("mtu: 1500", "vlan: 4095", 7, "saw 4095; allowed: a whole number from 1 to 4094 or none", ""),
     ("mtu: 1500", "wire: {delay: 5}", 7, "a duration with its unit", "did you mean 5s?"),
     (

@@ -81,6 +81,12 @@ def test_what_is_no_report_is_refused(text: str) -> None:
         parse_report(text)
 
 
+def test_the_help_that_follows_a_wrong_option_is_not_repeated() -> None:
+    """The complaint itself is on standard error."""
+    with pytest.raises(ValueError, match="iperf3 does not take these options"):
+        parse_report("Usage: iperf3 [-s|-c host] [options]\n       iperf3 [-h|--help]")
+
+
 def test_rates_of_several_flows_are_summed_and_shown_apart() -> None:
     """The total, each flow, and how fairly they shared."""
     flows = flow_reports(
