@@ -126,7 +126,9 @@ def _measure(experiment: Experiment, prepare: Callable[[Agents], Path], *, again
         ) from None
     except IolabError:
         if path is not None:
-            complain(f"the run stopped; what was measured is in {path}")
+            complain(
+                f"the run stopped; what was measured is in {path}; when the cause is gone: iolab resume {path}"
+            )
         raise
     print_results(path, screen)
     say(str(path))
