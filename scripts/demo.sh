@@ -10,6 +10,6 @@ status=0
 after=(runs/*/)  # the names begin with the time: the last is the newest
 ((status <= 1 && ${#after[@]} > ${#before[@]})) || exit "$status"  # 1: some trials failed; the report says which
 
-echo "The report has all tables and charts, and what limited each figure; open it in a browser:"
+echo "The report has all tables and charts, the lab and every command; open it in a browser:"
 .venv/bin/iolab report "${after[-1]%/}" --format html
 exit "$status"

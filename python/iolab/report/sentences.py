@@ -114,7 +114,8 @@ def finding(found: Finding, analysis: Analysis, names: Names) -> str:
     if found.shown:
         more, less = (words.more_under, words.less_under) if conditions else (words.more, words.less)
         return (more if found.ratio >= 1 else less).format(**places)
-    if found.ci is not None and not found.ci.low <= 1 <= found.ci.high:
+    measurable = detectable is None or max(found.ratio, 1 / found.ratio) >= 1 + detectable
+    if found.ci is not None and not found.ci.low <= 1 <= found.ci.high and measurable:
         return (words.chance_under if conditions else words.chance).format(**places)
     if found.ci is None:
         return (words.untold_under if conditions else words.untold).format(**places)

@@ -14,6 +14,7 @@ from tests.unit.report.conftest import Made
 
 from iolab import report
 from iolab.analysis import analyse, compare
+from iolab.analysis.types import Interval
 from iolab.report import sentences
 from iolab.report.names import names
 from iolab.report.words import EN
@@ -310,6 +311,20 @@ def test_a_finding_names_what_was_changed(made: Made, factor: str, level: str, b
     _, analysis, _ = made
     found = replace(analysis.findings[0], factor=factor, level=level, reference="other", conditions={})
     assert sentences.finding(found, analysis, names([factor], EN)).startswith(begin)
+
+
+def test_a_difference_below_what_can_be_told_is_not_laid_to_many_comparisons(made: Made) -> None:
+    """One level against another, its interval beside 0: what the run could have shown says why it is not shown."""
+    _, analysis, _ = made
+    found = replace(
+        analysis.findings[0], measure="tcp", ratio=1.3, ci=Interval(1.05, 1.6, "t"), shown=False, conditions={}
+    )
+    told = {
+        least: sentences.finding(found, replace(analysis, detectable={"tcp": least}), names(FACTORS, EN))
+        for least in (0.4, 0.2)
+    }
+    assert "(smallest detectable: 40" in told[0.4]
+    assert "among so many comparisons" in told[0.2]
 
 
 def test_a_comparison_names_both_runs_and_judges_each_cell() -> None:
