@@ -101,6 +101,13 @@ class CommandResult:
         """Whether it ended with status 0 in time."""
         return self.exit_status == 0 and not self.timed_out
 
+    @property
+    def complaint(self) -> str:
+        """What it said of its failure; of one that said nothing, how it ended."""
+        by_signal = f"signal {self.signal}" if self.signal else f"status {self.exit_status}"
+        ended = "it did not end in time" if self.timed_out else by_signal
+        return (self.stderr or self.stdout).strip()[:500] or ended
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessStarted:

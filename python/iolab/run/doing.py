@@ -76,9 +76,8 @@ class Doing:
             return self._ended(record, 0, 0)
         result = decode(CommandResult, reply, "command result")
         if isinstance(self.action, Run | Tell) and not result.succeeded:
-            said = (result.stderr or result.stdout).strip()[:500] or f"status {result.exit_status}"
             place = record.netns or self.resource.kernel or "the host"
-            raise LabError(f"{what} in {place}: {said}")
+            raise LabError(f"{what} in {place}: {result.complaint}")
         return self._ended(record, result.exit_status, result.end_ns - result.begin_ns)
 
     def _ended(

@@ -111,8 +111,7 @@ def pin_threads(agent: Agent, running: RunningGuest, action: PinGuest) -> tuple[
     results = agent.run_all([(argv, None) for argv in commands], timeout_ms=XL_TIMEOUT_MS)
     for argv, result in zip(commands, results, strict=True):
         if not result.succeeded and "No such process" not in result.stderr:
-            said = "no end in time" if result.timed_out else result.stderr.strip()
-            raise LabError(f"pinning guest {action.guest} with `{' '.join(argv)}`: {said}")
+            raise LabError(f"pinning guest {action.guest} with `{' '.join(argv)}`: {result.complaint}")
     return tuple(
         CommandRecord(
             machine=action.guest,
