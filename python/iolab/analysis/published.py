@@ -154,13 +154,17 @@ def lay_beside(
     """
     rows, without = _rows(figures, plan, analysis)
     apart: tuple[Apart, ...] = ()
-    if not rows:
+    if not rows and _related(figures, analysis):
         apart = _apart(figures, analysis)
         means = [figure for figure in figures if figure.statistic == "mean"]
         rows, without = _rows(means, plan, analysis, frozenset(each.factor for each in apart))
     if not rows:
         first = figures[0]
-        seen = f"no cell of {run} for any figure, the first being {first.measure} {first.metric} of {dict(first.cell)}"
+        seen = (
+            f"no cell of {run} for any figure, the first being {first.measure} {first.metric} of {dict(first.cell)}"
+            if analysis.estimates
+            else f"no figures in {run}: no trial of it has ended well"
+        )
         allowed = "a run with measures, metrics, factors and labels of the same names"
         raise InputError([Problem(source, "laying published figures beside a run", seen, allowed)])
     factors = tuple(dict.fromkeys(name for row in rows for name in row.cell))
@@ -196,6 +200,12 @@ def _rows(
         if not own:
             without.append(figure)
     return rows, without
+
+
+def _related(figures: Sequence[PublishedFigure], analysis: Analysis) -> bool:
+    """Tell whether run and figures vary anything in common; what does not has nothing to be laid beside."""
+    published = {name for figure in figures for name in figure.cell}
+    return any(not published.isdisjoint(estimate.cell) for estimate in analysis.estimates)
 
 
 def _apart(figures: Sequence[PublishedFigure], analysis: Analysis) -> tuple[Apart, ...]:

@@ -165,7 +165,12 @@ def report(
 
 
 def compare(
-    run_a: Annotated[str, typer.Argument(metavar="RUN_A", show_default=False)],
+    run_a: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN_A", help="Run folder, or the name of a run in runs/.", show_default=False
+        ),
+    ],
     run_b: Annotated[
         str,
         typer.Argument(

@@ -146,7 +146,8 @@ def _refuse_unsupported(plan: Plan, skip: bool) -> None:
         )
     advice = "--skip-unsupported runs the others" if plan.steps else "nothing of it can run here"
     raise UnsupportedError(
-        f"planning: {len(plan.unsupported)} cells cannot run on this host; {advice}\n" + "\n".join(lines)
+        f"planning: cells that cannot run on this host: {len(plan.unsupported)}; {advice}\n"
+        + "\n".join(lines)
     )
 
 

@@ -103,6 +103,21 @@ def test_a_run_without_any_counterpart_is_refused() -> None:
         lay_beside(figures, "x.csv", "run", plan, analyse(records, plan))
 
 
+def test_figures_of_another_experiment_are_refused_even_of_the_same_metric() -> None:
+    """Where nothing that was varied is the same, no cell is the nearest."""
+    records, plan = run_of_two_cards()
+    text = "measure,pair,metric,statistic,value,unit\nrate,1 to 2,forwarded_fps,mean,1,frame/s\n"
+    with pytest.raises(InputError, match="no cell of run for any figure"):
+        lay_beside(parse_published(text, "x.csv"), "x.csv", "run", plan, analyse(records, plan))
+
+
+def test_a_run_without_figures_is_told_as_such() -> None:
+    """A run of which every trial failed has no names that could be wrong."""
+    records, plan = run_of_two_cards()
+    with pytest.raises(InputError, match="no trial of it has ended well"):
+        lay_beside(parse_published(TWO, "x.csv"), "x.csv", "run", plan, analyse(records[:0], plan))
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [

@@ -317,7 +317,12 @@ def test_a_difference_below_what_can_be_told_is_not_laid_to_many_comparisons(mad
     """One level against another, its interval beside 0: what the run could have shown says why it is not shown."""
     _, analysis, _ = made
     found = replace(
-        analysis.findings[0], measure="tcp", ratio=1.3, ci=Interval(1.05, 1.6, "t"), shown=False, conditions={}
+        analysis.findings[0],
+        measure="tcp",
+        ratio=1.3,
+        ci=Interval(1.05, 1.6, "t"),
+        shown=False,
+        conditions={},
     )
     told = {
         least: sentences.finding(found, replace(analysis, detectable={"tcp": least}), names(FACTORS, EN))
