@@ -3,7 +3,7 @@
 import re
 
 from iolab.agent.client import Agent
-from iolab.run.domains import LOOK, NO_XEN_ADVICE, SERVICES_ADVICE, XL_TIMEOUT_MS, complaint
+from iolab.run.domains import LOOK, NO_XEN_ADVICE, SERVICES_ADVICE, XL_TIMEOUT_MS
 from iolab.run.grades import Finding, Grade
 
 SUBJECT = "Xen"
@@ -21,11 +21,11 @@ def xen_finding(agent: Agent) -> Finding:
     """Return what `engine: xen` will find there; nothing else needs it, so a host without is only limited."""
     looked = agent.run(("sh", "-c", LOOK), timeout_ms=XL_TIMEOUT_MS)
     if not looked.succeeded:
-        return Finding(SUBJECT, Grade.LIMITED, complaint(looked), NO_XEN_ADVICE)
+        return Finding(SUBJECT, Grade.LIMITED, looked.complaint, NO_XEN_ADVICE)
     told, running = (agent.run(argv, timeout_ms=XL_TIMEOUT_MS) for argv in (INFO, VCPUS))
     for shown in (told, running):
         if not shown.succeeded:
-            return Finding(SUBJECT, Grade.LIMITED, complaint(shown), SERVICES_ADVICE)
+            return Finding(SUBJECT, Grade.LIMITED, shown.complaint, SERVICES_ADVICE)
     return _room(told.stdout, running.stdout)
 
 

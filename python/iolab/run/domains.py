@@ -77,12 +77,7 @@ def dom0_commands(*, nested: bool) -> list[tuple[str, ...]]:
 def _demand(done: CommandResult, parent: str, advice: str) -> None:
     if not done.succeeded:
         where = parent or "this computer"
-        raise UnsupportedError(f"preparing {where} for Xen domains: {complaint(done)}; {advice}")
-
-
-def complaint(done: CommandResult) -> str:
-    """Return what a program said that failed, or how it failed."""
-    return done.stderr.strip()[-300:] or ("no answer" if done.timed_out else f"status {done.exit_status}")
+        raise UnsupportedError(f"preparing {where} for Xen domains: {done.complaint}; {advice}")
 
 
 def is_guest(agent: Agent) -> bool:
