@@ -23,7 +23,6 @@ from iolab.trial.packet_figures import (
 from iolab.trial.result import Metric, Warning
 from iolab.trial.search.bisect import Bisect
 from iolab.trial.search.fast import Fast
-from iolab.trial.search.mlr import Mlr
 from iolab.trial.search.types import Found, Goal, LoadTrial, StopReason, Strategy
 from iolab.trial.site import Ceilings, Site
 
@@ -90,6 +89,8 @@ def make_strategy(measure: Forwarding, site: Site) -> Strategy:
         case "fast":
             return Fast(goal)
         case "mlr":
+            from iolab.trial.search.mlr import Mlr  # the library is slow to load
+
             return Mlr(goal=goal)
         case "bisect":
             start = None if measure.start is None else fps_of(measure.start, measure, "start")
