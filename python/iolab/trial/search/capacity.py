@@ -7,6 +7,7 @@ away. The posterior is summed on a grid that closes in on its bulk. No randomnes
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,10 +73,12 @@ class Capacity:
         return (self.high_fps - self.low_fps) / self.high_fps
 
 
-def estimate(observations: Sequence[Observation], finest_ratio: float) -> Capacity:
+@lru_cache(maxsize=128)
+def estimate(observations: tuple[Observation, ...], finest_ratio: float) -> Capacity:
     """Return the posterior of the capacity; `finest_ratio` is how fine it is looked at, per capacity.
 
-    At least one observation must be saturated.
+    At least one observation must be saturated. The same is asked for again for each load that is looked at by itself,
+    and when the search is concluded.
     """
     rates = sorted(each.forwarded_frames / each.duration_s for each in observations if each.saturated)
     centre = max(rates[len(rates) // 2], 1e-9)

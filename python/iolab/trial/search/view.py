@@ -71,18 +71,18 @@ def finest(goal: Goal) -> float:
     return goal.relative_width / 50
 
 
-def observe(results: Sequence[LoadResult], goal: Goal) -> list[Observation]:
+def observe(results: Sequence[LoadResult], goal: Goal) -> tuple[Observation, ...]:
     """Return what the trials near capacity tell of it."""
     failed = [each for each in results if not meets(each, goal) and each.forwarded_frames > 0]
     near = [each for each in failed if each.offered_fps <= NEAR * each.forwarded_fps]
     if not near:
-        return []
+        return ()
     # A device that loses a share of everything is "near capacity" at any load: the highest loads are meant.
     most = max(each.forwarded_fps for each in near)
     near = [each for each in near if each.forwarded_fps > 0.8 * most]
     least = min(each.forwarded_fps for each in near)
     passed = [each for each in results if meets(each, goal) and each.offered_fps >= least / NEAR]
-    return [
+    return tuple(
         Observation(
             offered_fps=each.offered_fps,
             forwarded_frames=each.forwarded_frames,
@@ -90,7 +90,7 @@ def observe(results: Sequence[LoadResult], goal: Goal) -> list[Observation]:
             saturated=not meets(each, goal),
         )
         for each in (*near, *passed)
-    ]
+    )
 
 
 def surprises(votes: Votes, results: Sequence[LoadResult], goal: Goal) -> bool:
