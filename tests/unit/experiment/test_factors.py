@@ -1,6 +1,7 @@
 """Factors: levels and their labels, named factors, sub-factors, selection; cells are their product."""
 
 import json
+from functools import cache
 from itertools import islice, product
 from typing import Any
 
@@ -254,6 +255,12 @@ def test_cells_are_the_product_of_the_levels(tree: dict[str, Any]) -> None:
         assert resolver.setup(cell).measures.keys() == {"tcp"}
 
 
+@cache
+def walk(text: str) -> set[tuple[str, ...]]:
+    """Return the levels of every cell; the whole and many a part of it are asked for again and again."""
+    return {tuple(cell.values()) for cell in cells(experiment(text))}
+
+
 @settings(max_examples=100, deadline=None)
 @given(
     st.dictionaries(
@@ -270,7 +277,7 @@ def test_only_and_except_are_set_operations(one: dict[str, list[str]], other: di
 
     def walked(**selectors: object) -> set[tuple[str, ...]]:
         text = "".join(f"\n{key.removesuffix('_')}: {json.dumps(value)}" for key, value in selectors.items())
-        return {tuple(cell.values()) for cell in cells(experiment(base + text))}
+        return walk(base + text)
 
     everything = set(product("123", repeat=3))
     left, right = walked(only=one), walked(only=other)
