@@ -33,7 +33,8 @@ def guest_verdict(
         return None
     figures = {**figures, "thread_busy_ratio": busiest.busy_ratio}
     if busiest.busy_ratio >= BUSY_RATIO:
-        idle = sum(1 - cpu.busy_ratio for cpu in cpus) / len(cpus) if cpus else 0.0
+        beside = [cpu for cpu in cpus if cpu.kernel == busiest.kernel]
+        idle = sum(1 - cpu.busy_ratio for cpu in beside) / len(beside) if beside else 0.0
         text = (
             f"thread {busiest.name} of {machine}{LOOKING if busiest.polls else ''} "
             f"ran {busiest.busy_ratio:.0%} of the time, "

@@ -5,10 +5,12 @@ They are what a guest has of its parent: a guest whose vhost thread has no time 
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import count
 
 from iolab.agent.messages import Reading, ThreadTimes
-from iolab.trial.limits import GUEST, Thread
+from iolab.lab.kernels import HERE
+from iolab.trial.limits import GUEST, SENDERS, Thread
 from iolab.trial.site import GuestPlace
 from iolab.trial.use import run_and_wait, threads_read
 
@@ -26,15 +28,20 @@ def guest_threads(
     before: Mapping[str, Reading],
     after: Mapping[str, Reading],
     span_ns: int,
+    senders: str = HERE,
 ) -> tuple[Thread, ...]:
     """Return the threads of guests that did something, by readings of their parents before and after.
+
+    Frames are sent on the kernel `senders`.
 
     A hypervisor's first thread is always among them, so that a guest of which nothing ran can be told.
     """
     found: list[Thread] = []
     for name, place in guests.items():
         if place.parent in before and place.parent in after:
-            found += _of_guest(name, place, before[place.parent], after[place.parent], span_ns)
+            own = _of_guest(name, place, before[place.parent], after[place.parent], span_ns)
+            kernel = SENDERS if place.parent == senders else place.parent
+            found += (replace(one, kernel=kernel) for one in own)
     return tuple(found)
 
 

@@ -7,6 +7,8 @@ BUSY_RATIO = 0.95
 """A thread, or a CPU, that ran so much of the time had no time left: 5 % are sleeps too short to be used."""
 GUEST = "guest"
 """Role of a virtual machine's threads; their place is the machine."""
+SENDERS = ""
+"""The kernel that frames are sent on, whatever machine has it."""
 KERNEL = "kernel"
 """Role of threads that work for whoever comes; they have no place."""
 
@@ -58,6 +60,8 @@ class CpuUse:
     """Time in soft interrupts."""
     steal_ratio: float
     """Time that the hypervisor took."""
+    kernel: str = SENDERS
+    """The machine whose kernel has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,3 +83,5 @@ class Thread:
     polls: str = ""
     """The guest's card (machine.port) at which it looks for frames all the time, so that it is always busy; empty: it
     sleeps where there are none."""
+    kernel: str = SENDERS
+    """The machine whose kernel, and CPUs, it is on."""

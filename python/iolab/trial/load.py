@@ -25,7 +25,7 @@ from iolab.trial.measured import TrialFailed
 from iolab.trial.packets import SET, open_params, run_params
 from iolab.trial.search.types import LoadResult, LoadTrial
 from iolab.trial.site import Ceilings, Site
-from iolab.trial.snapshots import Counters, span_ns
+from iolab.trial.snapshots import Counters, other_cpus, span_ns
 from iolab.trial.stalls import calm_frames, due_frames, held_up_ns, logged_ns, perturbations
 from iolab.trial.use import cpu_uses, steal_ns, thread_uses, threads_read
 from iolab.trial.verdict import judge
@@ -188,6 +188,7 @@ class LoadBench:
             calm_lost_frames=calm_lost,
         )
         cpus = cpu_uses(before.reading, after.reading)
+        all_cpus = (*cpus, *other_cpus(before, after))
         return LoadRecord(
             purpose=purpose,
             share_ratio=share_ratio,
@@ -195,7 +196,7 @@ class LoadBench:
             result=result,
             directions=len(self.directions),
             balances=sheet,
-            verdict=judge(result, self._loss_ratio, sheet, cpus, threads, self.ceilings(), held_ns),
+            verdict=judge(result, self._loss_ratio, sheet, all_cpus, threads, self.ceilings(), held_ns),
             latency=summary(merged([receiver.latency_ns for receiver in ran.receivers])),
             disorder=(
                 sum(receiver.reordered_frames for receiver in ran.receivers),

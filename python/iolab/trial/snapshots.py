@@ -4,6 +4,7 @@ What the counts mean is told elsewhere: balance (frames), use and guest_use (CPU
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from iolab.agent.messages import Reading, decode
 from iolab.agent.traffic import DeviceCounts, TrafficRan
@@ -12,9 +13,9 @@ from iolab.lab.placement import Way
 from iolab.lab.wires import wires
 from iolab.trial.counted import Port, Snapshot
 from iolab.trial.guest_use import guest_threads
-from iolab.trial.limits import Thread
+from iolab.trial.limits import SENDERS, CpuUse, Thread
 from iolab.trial.site import Site
-from iolab.trial.use import kernel_threads
+from iolab.trial.use import cpu_uses, kernel_threads
 
 SAMPLERS = ("cpu", "softnet", "interfaces", "qdiscs", "drops", "threads")
 PATIENCE_S = 10.0
@@ -50,10 +51,11 @@ class Counters:
         earlier = {**before.elsewhere, own: before.reading}
         later = {**after.elsewhere, own: after.reading}
         span_ns = max(sender.end_ns - sender.begin_ns for sender in ran.senders)
-        found = guest_threads(self._site.guests, earlier, later, span_ns)
+        found = guest_threads(self._site.guests, earlier, later, span_ns, own)
         for kernel in {own, *(place.parent for place in self._site.guests.values())}:
             if kernel in earlier and kernel in later:
-                found += kernel_threads(earlier[kernel], later[kernel], span_ns, f"{kernel} ".lstrip())
+                working = kernel_threads(earlier[kernel], later[kernel], span_ns, f"{kernel} ".lstrip())
+                found += tuple(replace(one, kernel=SENDERS if kernel == own else kernel) for one in working)
         return found
 
     def _elsewhere(self) -> dict[str, Reading]:
@@ -83,6 +85,16 @@ def _places(site: Site, directions: Sequence[Way]) -> tuple[tuple[Way, ...], dic
         else:
             places[ref] = Port(ref, ports[ref].netns, ports[ref].name, ports[ref].kernel)
     return tuple(way for way, _ in found), places
+
+
+def other_cpus(before: Snapshot, after: Snapshot) -> tuple[CpuUse, ...]:
+    """Return what the CPUs of the kernels did that frames are not sent on."""
+    return tuple(
+        cpu
+        for kernel, reading in before.elsewhere.items()
+        if kernel in after.elsewhere
+        for cpu in cpu_uses(reading, after.elsewhere[kernel], kernel)
+    )
 
 
 def span_ns(before: Reading, after: Reading) -> int:

@@ -50,10 +50,11 @@ def starved(
     ready_ratio = waiting.busy_ratio + waiting.wait_ratio
     beside = neighbours(waiting, threads)
     known_ratio = waiting.busy_ratio + sum(one.busy_ratio for one in beside)
-    cpu = next((one for one in cpus if one.cpu == waiting.cpu), None)
+    cpu = _cpu(waiting, cpus)
     read = 1 + result.overhead_ns / result.duration_ns
     if cpu is None or max(ready_ratio, known_ratio) * BEYOND_RATIO > cpu.busy_ratio * read:
-        return _anywhere(had, figures, cpus)  # it was elsewhere for a part of the time
+        own = [one for one in cpus if one.kernel == waiting.kernel]
+        return _anywhere(had, figures, own)  # it was elsewhere for a part of the time
     if cpu.busy_ratio < BUSY_RATIO and ready_ratio < READY_RATIO:
         return None
     others_ratio = max(0.0, min(1.0, cpu.busy_ratio * read) - known_ratio)
@@ -61,14 +62,14 @@ def starved(
     names = [f"{one.name} {one.busy_ratio:.0%}" for one in beside]
     if strangers_ratio > 1 - BEYOND_RATIO:
         names.append(f"{strangers_ratio:.0%} of work that is not of this trial")
-    text = f"CPU {cpu.cpu} {_state(cpu)}, {had.format('it')}, beside {joined(names) or 'others'}"
+    text = f"{_named(cpu)} {_state(cpu)}, {had.format('it')}, beside {joined(names) or 'others'}"
     return Starved(text, {**figures, "cpu_busy_ratio": cpu.busy_ratio}, others_ratio)
 
 
 def shared(thread: Thread, cpus: Sequence[CpuUse], threads: Sequence[Thread]) -> Starved | None:
     """Return with whom a thread shared a CPU without time left, if threads of the trial had most of what it had not."""
     beside = neighbours(thread, threads)
-    cpu = next((one for one in cpus if one.cpu == thread.cpu), None)
+    cpu = _cpu(thread, cpus)
     if cpu is None or cpu.busy_ratio < BUSY_RATIO:
         return None
     beside_ratio = sum(one.busy_ratio for one in beside)
@@ -76,19 +77,28 @@ def shared(thread: Thread, cpus: Sequence[CpuUse], threads: Sequence[Thread]) ->
     if beside_ratio <= others_ratio:
         return None  # work of lower priority keeps a CPU busy, too
     names = ", ".join(one.name for one in beside)
-    text = f"CPU {cpu.cpu} {_state(cpu)}, {thread.name} having {thread.busy_ratio:.0%} of it beside {names}"
+    text = f"{_named(cpu)} {_state(cpu)}, {thread.name} having {thread.busy_ratio:.0%} of it beside {names}"
     return Starved(text, {"cpu_busy_ratio": cpu.busy_ratio}, others_ratio)
 
 
 def neighbours(thread: Thread, threads: Sequence[Thread]) -> list[Thread]:
     """Return the other threads that used the CPU of one."""
-    same = (one for one in threads if one.cpu == thread.cpu and one is not thread)
+    where = (thread.kernel, thread.cpu)
+    same = (one for one in threads if (one.kernel, one.cpu) == where and one is not thread)
     return [one for one in same if one.busy_ratio > TOLD_RATIO]
 
 
 def joined(names: Sequence[str]) -> str:
     """Return names as one does in a sentence."""
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
+def _cpu(thread: Thread, cpus: Sequence[CpuUse]) -> CpuUse | None:
+    return next((one for one in cpus if (one.kernel, one.cpu) == (thread.kernel, thread.cpu)), None)
+
+
+def _named(cpu: CpuUse) -> str:
+    return f"CPU {cpu.cpu} of {cpu.kernel}" if cpu.kernel else f"CPU {cpu.cpu}"
 
 
 def _anywhere(had: str, figures: dict[str, float], cpus: Sequence[CpuUse]) -> Starved | None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from iolab.agent.messages import CpuTimes, Reading, ThreadTimes
 from iolab.agent.traffic import ThreadUse, TrafficRan
 from iolab.lab.placement import Way
-from iolab.trial.limits import KERNEL, CpuUse, Thread
+from iolab.trial.limits import KERNEL, SENDERS, CpuUse, Thread
 from iolab.trial.site import Site
 
 SOFTIRQ = "ksoftirqd/"
@@ -70,8 +70,8 @@ def _ratios(run_ns: int, wait_ns: int, span_ns: int) -> tuple[float, float]:
     return busy_ratio, min(1.0 - busy_ratio, wait_ns / max(1, span_ns))
 
 
-def cpu_uses(before: Reading, after: Reading) -> tuple[CpuUse, ...]:
-    """Return what every CPU did; the kernel counts in ticks of 10 ms."""
+def cpu_uses(before: Reading, after: Reading, kernel: str = SENDERS) -> tuple[CpuUse, ...]:
+    """Return what every CPU of a kernel did; it counts in ticks of 10 ms."""
     found: list[CpuUse] = []
     for earlier, later in zip(before.cpu_times(), after.cpu_times(), strict=True):
         spent = _spent(earlier, later)
@@ -84,6 +84,7 @@ def cpu_uses(before: Reading, after: Reading) -> tuple[CpuUse, ...]:
                     busy_ratio=(total - idle) / total,
                     softirq_ratio=spent["softirq_ns"] / total,
                     steal_ratio=spent["steal_ns"] / total,
+                    kernel=kernel,
                 )
             )
     return tuple(found)

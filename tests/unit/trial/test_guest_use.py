@@ -39,6 +39,17 @@ def threads(**run_ratio: float) -> tuple[Thread, ...]:
     return guest_threads(places, {"": reading({})}, {"": reading(after)}, SECOND_NS)
 
 
+def test_a_guests_threads_are_on_the_cpus_of_its_parent() -> None:
+    """Which are the sender's only if frames are sent there."""
+    places = {"dut": GuestPlace("pc7", "guest:dut")}
+    before, after = {"pc7": reading({})}, {"pc7": reading({"CPU 0/KVM": SECOND_NS})}
+    elsewhere = guest_threads(places, before, after, SECOND_NS)
+    assert {one.kernel for one in elsewhere} == {"pc7"}
+    beside_the_sender = guest_threads(places, before, after, SECOND_NS, "pc7")
+    assert {one.kernel for one in beside_the_sender} == {""}
+
+
+
 def lossy() -> tuple[LoadResult, Balance]:
     """Return a trial that lost a tenth of its frames where they enter the guest."""
     result = LoadResult(

@@ -55,6 +55,19 @@ def test_a_guest_on_the_senders_cpu_is_told_to_wait_for_it_though_the_cpu_rested
     )
 
 
+def test_a_guest_on_another_host_is_held_against_the_cpus_of_that_host() -> None:
+    """Its CPU 0 is not the sender's."""
+    there = replace(VCPU, kernel="pc7")
+    senders = CpuUse(0, 0.95, 0.0, 0.0)
+    other = replace(there, name="vCPU 1", place="other", busy_ratio=0.93, wait_ratio=0.05)
+    busy = CpuUse(0, 0.99, 0.0, 0.0, kernel="pc7")
+    verdict = said((SENDER, there, other), senders, busy)
+    assert verdict.limit is Limit.CPU
+    assert "CPU 0 of pc7 was 99% busy" in verdict.text
+    assert verdict.text.count("beside vCPU 1 93%;") == 1
+    assert said((SENDER, there), senders).limit is Limit.HOP, "of its own CPUs nothing is known"
+
+
 def test_a_thread_that_waited_longer_than_its_cpu_was_busy_waited_elsewhere() -> None:
     """That it was on this CPU before and after is no evidence then."""
     verdict = said((VCPU,), CpuUse(0, 0.5, 0.0, 0.0), CpuUse(1, 0.9, 0.0, 0.0), drained_s=0.5)
