@@ -29,7 +29,7 @@ image=$(.venv/bin/iolab image build linux) && export IOLAB_IMAGE=${image##* }
 cargo test -q --workspace --locked --no-fail-fast || failed "tests of the agent"
 
 # Beside those with guests, which mostly wait, run those that wait for other hosts or need a CPU and nothing else.
-beside=(tests/unit tests/browser tests/netns/test_{cable,line,macvtap,ssh}.py)
+beside=(tests/unit tests/browser tests/netns/test_{cable,line,macvtap,ssh,ssh_ends}.py)
 apart nice "${tests[@]}" "${beside[@]}" >build/beside.log 2>&1 &
 others=$!
 "${tests[@]}" tests/guest || failed "tests with guests"

@@ -12,6 +12,10 @@ from pathlib import Path
 
 from tests.netns.runs import PATIENCE_S, until
 
+from iolab.agent.client import Agent
+from iolab.agent.ssh import SshTransport
+from iolab.agent.transport import find_agent
+
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
 CONTROLLER, HOST_NETWORK = "198.18.250.1", "198.18.250"
 INSIDE = "/run/host"
@@ -230,6 +234,24 @@ class SshHost:
         self.kill("")
         self._sshd.wait()
         end(self._keeper)
+
+
+def reach(destination: str, **options: bool) -> Agent:
+    """Return an agent there."""
+    return Agent(SshTransport(destination, find_agent(), **options), name="pc6")
+
+
+def make_lab(agent: Agent) -> None:
+    """Change the host: a namespace, and a link whose undo is journalled."""
+    agent.call("netns.create", {"name": "iolab-far"})
+    undo = {"kind": "command", "argv": ["ip", "link", "del", "iolab0"]}
+    made = agent.run(["ip", "link", "add", "iolab0", "type", "dummy"], undo=undo, undo_key="link:iolab0")
+    assert made.succeeded or agent.run(["ip", "link", "add", "iolab0", "type", "bridge"]).succeeded
+
+
+def changes(host: SshHost) -> str:
+    """Return what of `make_lab` stands there."""
+    return host.inside("ls /run/netns; ip -o link | grep -o iolab0 | head -n 1")
 
 
 def keeper(into: list[str], script: str) -> subprocess.Popen[str]:

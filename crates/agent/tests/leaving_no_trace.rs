@@ -11,38 +11,15 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use common::{
-    eventually, is_root, netns_exists, netns_name, processes_with, sleep_mark, state_folder, Agent,
+    eventually, ip, is_root, netns_exists, netns_name, processes_with, sleep_mark, state_folder, Agent, Netns,
 };
 use nix::sys::signal::Signal;
-use serde_json::{json, Value};
+use serde_json::json;
 
 const FORWARD: &str = "/proc/sys/net/ipv4/ip_forward";
 
-fn ip(arguments: &[&str]) -> String {
-    let output = Command::new("ip").args(arguments).output().unwrap();
-    assert!(output.status.success(), "ip {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
-
 fn forwarding_in(netns: &str) -> String {
     ip(&["netns", "exec", netns, "cat", FORWARD]).trim().to_owned()
-}
-
-/// A namespace that is not the agent's.
-struct Netns(String);
-
-impl Netns {
-    fn make(what: &str) -> Self {
-        let name = netns_name(what);
-        ip(&["netns", "add", &name]);
-        Self(name)
-    }
-}
-
-impl Drop for Netns {
-    fn drop(&mut self) {
-        let _ = Command::new("ip").args(["netns", "delete", &self.0]).status();
-    }
 }
 
 /// A supervised shell with a child of its own.
@@ -251,142 +228,6 @@ fn a_program_that_is_running_when_the_agent_ends_is_killed() {
     agent.close_stdin();
     assert_eq!(agent.wait().code(), Some(0));
     eventually("the program ends", || processes_with(&mark).is_empty());
-}
-
-#[test]
-fn what_cannot_be_undone_stays_in_the_journal_and_in_the_exit_status() {
-    let state = state_folder();
-    let mut agent = Agent::start(state.path());
-    if agent.hello["rootless"] == true {
-        return;
-    }
-    let flag = state.path().join("flag");
-    let undo = json!({"kind": "command", "argv": ["test", "-e", flag]});
-    agent.call("command.run", json!({"argv": ["true"], "undo": undo, "undo_key": "flag"}));
-    let failed = agent.call("agent.exit", json!({}));
-    assert_eq!(failed["undone"], 0);
-    assert_eq!(failed["failed"][0]["undo_key"], "flag");
-    assert_eq!(agent.wait().code(), Some(1));
-
-    let mut next = Agent::start(state.path());
-    let journal = next.hello["predecessors"][0]["journal"].clone();
-    assert_eq!(next.call("journal.undo", json!({"journal": journal}))["undone"], 0);
-    std::fs::write(&flag, "").unwrap();
-    assert_eq!(next.call("journal.undo", json!({"journal": journal}))["undone"], 1);
-}
-
-#[test]
-fn undoing_goes_backwards_and_only_where_it_is_asked() {
-    let state = state_folder();
-    let mut agent = Agent::start(state.path());
-    let log = state.path().join("log");
-    for word in ["one", "two", "three"] {
-        let argv = ["sh", "-c", &format!("echo {word} >> {}", log.display())];
-        let undo = json!({"kind": "command", "argv": argv});
-        agent.call("command.run", json!({"argv": ["true"], "undo": undo, "undo_key": word}));
-    }
-    let keys = |agent: &mut Agent| -> Vec<Value> {
-        let listed = agent.call("journal.list", json!({"journal": "self"}));
-        listed["entries"].as_array().unwrap().iter().map(|entry| entry["undo_key"].clone()).collect()
-    };
-    agent.call("journal.undo", json!({"journal": "self", "keys": ["two", "unknown"]}));
-    assert_eq!(keys(&mut agent), ["one", "three"]);
-    agent.call("journal.undo", json!({"journal": "self"}));
-    assert_eq!(std::fs::read_to_string(&log).unwrap(), "two\nthree\none\n");
-}
-
-#[test]
-fn undoing_waits_for_the_changes_in_progress() {
-    if !is_root("undoing_waits_for_the_changes_in_progress") {
-        return;
-    }
-    let state = state_folder();
-    let mut agent = Agent::start(state.path());
-    let slow =
-        ["sh", "-c", "sleep 0.3; echo late > \"$0\"", &state.path().join("made").display().to_string()];
-    let undo = json!({"kind": "command", "argv": ["rm", state.path().join("made")]});
-    let names: Vec<String> = (0..6).map(|number| netns_name(&format!("flight{number}"))).collect();
-    for _ in 0..5 {
-        let mut ids: Vec<i64> =
-            names.iter().map(|name| agent.send("netns.create", &json!({"name": name}))).collect();
-        ids.push(agent.send("command.run", &json!({"argv": slow, "undo": undo, "undo_key": "slow"})));
-        // The command is journalled and has not made its file.
-        eventually("the journal begins", || {
-            std::fs::read_dir(state.path().join("journal"))
-                .unwrap()
-                .flatten()
-                .any(|file| std::fs::read_to_string(file.path()).unwrap_or_default().contains("slow"))
-        });
-        ids.push(agent.send("journal.undo", &json!({"journal": "self"})));
-        for id in ids {
-            assert_eq!(agent.answer(id)["error"], Value::Null);
-        }
-        // What began after the undoing is in the journal still.
-        let listed = agent.call("journal.list", json!({"journal": "self"}))["entries"].to_string();
-        for name in names.iter().filter(|name| netns_exists(name)) {
-            assert!(listed.contains(name.as_str()), "'{name}' is left and not in the journal");
-        }
-        agent.call("journal.undo", json!({"journal": "self"}));
-        assert!(!names.iter().any(|name| netns_exists(name)));
-        assert!(!state.path().join("made").exists());
-    }
-}
-
-#[test]
-fn a_change_that_was_never_started_leaves_nothing_to_undo() {
-    let state = state_folder();
-    let mut agent = Agent::start(state.path());
-    let undo = json!({"kind": "command", "argv": ["iolab-no-such-program"]});
-    let argv = ["iolab-no-such-program"];
-    let refusal = agent.refusal("command.run", json!({"argv": argv, "undo": undo, "undo_key": "x"}));
-    assert_eq!(refusal["code"], -32001);
-    assert_eq!(agent.call("agent.exit", json!({})), json!({"undone": 0, "failed": []}));
-}
-
-#[test]
-fn undoing_what_did_not_happen_is_harmless() {
-    if !is_root("undoing_what_did_not_happen_is_harmless") {
-        return;
-    }
-    let (state, inside) = (state_folder(), Netns::make("harmless"));
-    let mut agent = Agent::start(state.path());
-    for (key, argv) in [
-        ("device", vec!["ip", "link", "delete", "absent0"]),
-        ("qdisc", vec!["tc", "qdisc", "delete", "dev", "lo", "root"]),
-        ("class", vec!["tc", "class", "delete", "dev", "lo", "classid", "1:1"]),
-        ("filter", vec!["tc", "filter", "delete", "dev", "lo", "parent", "1:", "pref", "1", "u32"]),
-        ("address", vec!["ip", "address", "delete", "198.18.0.1/24", "dev", "lo"]),
-        ("route", vec!["ip", "route", "delete", "198.18.0.0/15"]),
-        ("offload", vec!["ethtool", "--offload", "absent0", "tso", "on"]),
-        ("elsewhere", vec!["ip", "-netns", "iolab-t-absent", "link", "delete", "x"]),
-    ] {
-        let undo = json!({"kind": "command", "argv": argv, "netns": inside.0});
-        agent.call("command.run", json!({"argv": ["false"], "undo": undo, "undo_key": key}));
-    }
-    let undo = json!({"kind": "command", "argv": ["false"], "netns": "iolab-t-absent"});
-    agent.call("command.run", json!({"argv": ["false"], "undo": undo, "undo_key": "netns"}));
-    assert_eq!(agent.call("agent.exit", json!({})), json!({"undone": 9, "failed": []}));
-}
-
-#[test]
-fn the_first_original_of_a_setting_is_the_one_restored() {
-    if !is_root("the_first_original_of_a_setting_is_the_one_restored") {
-        return;
-    }
-    let (state, inside) = (state_folder(), Netns::make("setting"));
-    let mut agent = Agent::start(state.path());
-    let path = "/proc/sys/net/ipv4/tcp_rmem";
-    let original = agent.call("setting.read", json!({"path": path, "netns": inside.0}))["value"].clone();
-    for value in ["4096\t65536\t131072", "4096\t65536\t262144"] {
-        let written = agent.call("setting.write", json!({"path": path, "netns": inside.0, "value": value}));
-        assert_eq!(written["original"], original);
-        assert_eq!(agent.call("setting.read", json!({"path": path, "netns": inside.0}))["value"], value);
-    }
-    let refusal =
-        agent.refusal("setting.write", json!({"path": path, "netns": inside.0, "value": "nonsense"}));
-    assert_eq!((&refusal["code"], &refusal["data"]["errno"]), (&json!(-32001), &json!(22)));
-    agent.call("journal.undo", json!({"journal": "self"}));
-    assert_eq!(agent.call("setting.read", json!({"path": path, "netns": inside.0}))["value"], original);
 }
 
 #[test]

@@ -1,16 +1,9 @@
 """Files that are YAML but wrong: every problem at once, each with its line, what was seen, what is allowed."""
 
-import json
-from contextlib import suppress
-from typing import Any
-
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from iolab.errors import InputError
 from iolab.experiment import parse
-from iolab.experiment.grammar import MODELS, keys
 
 BASE = """\
 lab:
@@ -336,96 +329,6 @@ def test_what_is_excluded_need_not_make_sense() -> None:
     text = changed(MTU, '"*.from": [a, b]')
     assert any("'b' to itself" in told for told in problems(text))
     assert parse(text + 'except: {"*.from": b}\n', "f").excluded
-
-
-WORDS = sorted(
-    {key for group in MODELS.values() for model in group.values() for key in keys(model)}
-    | {
-        "lab",
-        "machines",
-        "links",
-        "volumes",
-        "measure",
-        "factors",
-        "baseline",
-        "only",
-        "except",
-        "blocks",
-        "title",
-    }
-    | {
-        "a",
-        "b",
-        "a.eth0",
-        "b.eth0",
-        "none",
-        "on",
-        "netns",
-        "vm",
-        "stream",
-        "forwarding",
-        "disk",
-        "64K",
-        "1s",
-        "1Gbit",
-    }
-    | {
-        "links.a.mtu",
-        "*.from",
-        "machines.*.on",
-        "a.flows.0.from",
-        "machines.c",
-        "*.*",
-        "links.*.*.*",
-        "a.",
-        ".",
-    }
-    | {"value", "factors"}
-)
-NUMBERS = st.integers(-2, 10_000) | st.floats(allow_nan=False, allow_infinity=False)
-SCALARS = st.one_of(st.sampled_from(WORDS), NUMBERS, st.booleans(), st.none())
-TOP = ("lab", "measure", "factors", "baseline", "only", "except", "blocks", "title", "seed")
-TREES = st.recursive(
-    SCALARS,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(WORDS), inner, max_size=5),
-    max_leaves=25,
-)
-
-
-@settings(max_examples=150, deadline=None)
-@given(st.fixed_dictionaries({}, optional=dict.fromkeys(TOP, TREES)))
-def test_no_tree_of_our_own_words_makes_a_traceback(tree: dict[str, object]) -> None:
-    """Documents made of the language's words in wrong places are refused, not stumbled over."""
-    with pytest.raises(InputError):
-        parse(json.dumps(tree), "x.yaml")
-
-
-@settings(max_examples=150, deadline=None)
-@given(
-    section=st.sampled_from(["machines", "links", "measure", "factors", "baseline", "only"]),
-    key=st.sampled_from(WORDS),
-    inner=st.sampled_from(WORDS),
-    value=TREES,
-)
-def test_no_single_mistake_makes_a_traceback(section: str, key: str, inner: str, value: object) -> None:
-    """A right document with one strange part is an experiment or an InputError."""
-    tree: dict[str, Any] = {
-        "lab": {
-            "machines": {"a": {"kind": "netns"}, "b": {"kind": "vm"}},
-            "links": {"lan": {"ends": ["a.eth0", "b.eth0"]}},
-        },
-        "measure": {"tcp": {"kind": "stream", "from": "a", "to": "b"}},
-        "factors": {"links.lan.mtu": [1500, 9000]},
-    }
-    holder = tree["lab"] if section in ("machines", "links") else tree
-    holder.setdefault(section, {}).setdefault(key, {})
-    place = holder[section]
-    first = next(iter(place))
-    for name in {key, first}:
-        if isinstance(place[name], dict):
-            place[name][inner] = value
-    with suppress(InputError):
-        parse(json.dumps(tree), "x.yaml")
 
 
 @pytest.mark.parametrize(

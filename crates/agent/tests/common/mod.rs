@@ -2,6 +2,8 @@
 
 #![allow(dead_code)] // each test file uses a part of it
 
+pub mod lab;
+
 use std::collections::{HashMap, VecDeque};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{chown, PermissionsExt};
@@ -215,6 +217,30 @@ pub fn sleep_mark(number: u32) -> String {
 
 pub fn netns_exists(name: &str) -> bool {
     Path::new("/run/netns").join(name).exists()
+}
+
+/// What `ip` prints; it must succeed.
+pub fn ip(arguments: &[&str]) -> String {
+    let output = Command::new("ip").args(arguments).output().unwrap();
+    assert!(output.status.success(), "ip {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A namespace that is not the agent's.
+pub struct Netns(pub String);
+
+impl Netns {
+    pub fn make(what: &str) -> Self {
+        let name = netns_name(what);
+        ip(&["netns", "add", &name]);
+        Self(name)
+    }
+}
+
+impl Drop for Netns {
+    fn drop(&mut self) {
+        let _ = Command::new("ip").args(["netns", "delete", &self.0]).status();
+    }
 }
 
 /// Wait until `condition` holds.

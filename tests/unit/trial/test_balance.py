@@ -1,0 +1,245 @@
+"""Balance sheets: every frame that went missing is named once, where it was lost, or called unexplained."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.lab.test_placement import measure
+from tests.unit.trial.packets import lab
+
+from iolab.agent.messages import DropCounters, InterfaceCounters, Observation, Reading
+from iolab.agent.traffic import (
+    DeviceCounts,
+    Histogram,
+    ReceiverReport,
+    SenderReport,
+    SocketCounts,
+    Stall,
+    ThreadUse,
+    TrafficRan,
+)
+from iolab.lab.placement import ways
+from iolab.lab.topology import make_topology
+from iolab.trial.balance import Balance, Drop, balances
+from iolab.trial.counted import Port, Snapshot
+from iolab.trial.stalls import calm_frames
+
+NOTHING = Histogram(count=0, sum=0, min=None, max=None, above=0, buckets=())
+(WAY,) = ways(lab(), make_topology(lab()), measure())
+REFS = ("tester.p0", "dut.eth0", "dut.eth1", "tester.p1")
+PORTS = {ref: Port(ref, f"iolab-{ref.split('.')[0]}", ref.split(".")[1]) for ref in REFS}
+USE = ThreadUse(run_ns=1, wait_ns=0)
+SENT = SenderReport(
+    port="tester.p0", begin_ns=0, end_ns=10**9, intended_frames=1000, offered_frames=1000, refused_frames=0,
+    dropped_by_us_frames=0, stalls=(), stall_count=0, thread=USE,
+)  # fmt: skip
+RECEIVED = ReceiverReport(
+    port="tester.p1", of=0, drained=True, received_frames=1000, duplicate_frames=0, reordered_frames=0, late_frames=0,
+    corrupted_frames=0, latency_ns=NOTHING, stalls=(), thread=USE,
+    socket=SocketCounts(dropped_frames=0, ring_full_frames=0, no_buffer_frames=0),
+)  # fmt: skip
+
+
+def stall(late_ns: int, cause: str = "not_asked") -> Stall:
+    """Return a stall that shifted the schedule by its lateness."""
+    return Stall(
+        begin_ns=0, end_ns=late_ns, late_ns=late_ns, slipped_ns=late_ns, cause=cause, steal_ns=0, wait_ns=0
+    )
+
+
+def snapshot(
+    counters: Mapping[str, Mapping[str, int]] | None = None,
+    drops: Mapping[str, Mapping[str, int]] | None = None,
+    ruled: int = 0,
+) -> Snapshot:
+    """Return a reading in which only these counters are not 0."""
+    seen: list[Observation] = []
+    for ref, port in PORTS.items():
+        values = dict.fromkeys(InterfaceCounters.__dataclass_fields__, 0) | dict(
+            (counters or {}).get(ref, {})
+        )
+        row = InterfaceCounters(**{**values, "name": port.interface})  # type: ignore[arg-type]
+        seen.append(
+            Observation(sampler="interfaces", netns=port.netns, begin_ns=0, end_ns=0, interfaces=(row,))
+        )
+        own = DropCounters("driver", port.interface, dict((drops or {}).get(ref, {})))
+        seen.append(Observation(sampler="drops", netns=port.netns, begin_ns=0, end_ns=0, drops=(own,)))
+    return Snapshot(
+        Reading(tuple(merge(seen))), {"dut.eth0": DeviceCounts(passed_frames=0, dropped_frames=ruled)}
+    )
+
+
+def merge(seen: list[Observation]) -> list[Observation]:
+    """Join the interfaces of one namespace, as one reading has them."""
+    found: dict[tuple[str, str | None], Observation] = {}
+    for one in seen:
+        key = (one.sampler, one.netns)
+        both = found.get(key, replace(one, interfaces=(), drops=()))
+        joined = replace(both, interfaces=both.interfaces + one.interfaces, drops=both.drops + one.drops)
+        found[key] = joined
+    return list(found.values())
+
+
+def sheet(sent: SenderReport, received: ReceiverReport, after: Snapshot) -> Balance:
+    """Return the balance of one trial from nothing to `after`."""
+    ran = TrafficRan(begin_ns=0, end_ns=1, senders=(sent,), receivers=(received,))
+    (found,) = balances([WAY], PORTS, ran, snapshot(), after)
+    return found
+
+
+def test_what_the_sender_was_refused_was_lost_in_the_devices_ring() -> None:
+    """A veth's full ring belongs to the far end: offered counts it, and it is named there."""
+    found = sheet(
+        replace(SENT, offered_frames=900, refused_frames=100),
+        replace(RECEIVED, received_frames=900),
+        snapshot({"tester.p0": {"tx_dropped": 100}}),
+    )
+    assert (found.offered_frames, found.forwarded_frames, found.unexplained_frames) == (1000, 900, 0)
+    assert found.drops == (Drop("dut.eth0", "ring full", 100),)
+
+
+def test_loss_in_the_calm_part_of_a_trial_is_no_stalls() -> None:
+    """10 ms per slice; a stall of 5 ms in the second takes that and two more from the calm part."""
+    received = [10] * 100
+    received[1], received[50] = 2, 9  # eight lost in the stall, one long after
+    sent = replace(
+        SENT,
+        stalls=(replace(stall(5_000_000), begin_ns=12_000_000, end_ns=17_000_000),),
+        slices_frames=(10,) * 100,
+    )
+    ran = TrafficRan(
+        begin_ns=0,
+        end_ns=1,
+        senders=(sent,),
+        receivers=(replace(RECEIVED, received_frames=991, slices_frames=tuple(received)),),
+    )
+    assert calm_frames(ran, 10**9) == (970, 1)
+    no_room = replace(sent, stalls=(replace(sent.stalls[0], cause="no_room"),))
+    assert calm_frames(replace(ran, senders=(no_room,)), 10**9) == (1000, 9), "the device's own doing"
+    assert calm_frames(replace(ran, senders=(SENT,), receivers=(RECEIVED,)), 10**9) == (0, 0), (
+        "an older agent"
+    )
+
+
+def test_what_a_guest_never_got_is_named_where_it_stayed() -> None:
+    """Of 1000 frames 700 were read from the tap, 650 reached the guest's card, 600 left it, 590 arrived."""
+    ports = {ref: replace(port, kernel="dut" if "dut" in ref else "") for ref, port in PORTS.items()}
+    whole = snapshot(
+        {
+            "tester.p0": {"tx_packets": 700},
+            "dut.eth0": {"rx_packets": 650},
+            "dut.eth1": {"tx_packets": 600, "tx_dropped": 50},
+        }
+    )
+    before, after = (Snapshot(one.reading, {}, {"dut": one.reading}) for one in (snapshot(), whole))
+    received = replace(RECEIVED, received_frames=590)
+    ran = TrafficRan(begin_ns=0, end_ns=1, senders=(SENT,), receivers=(received,))
+    (found,) = balances([WAY], ports, ran, before, after)
+    assert found.drops == (
+        Drop("tester.p1", "ring full", 50),
+        Drop("dut.eth0", "never read from the queue of tester.p0", 300),
+        Drop("dut.eth0", "lost between tester.p0 and dut.eth0", 50),
+        Drop("dut.eth1", "lost between dut.eth1 and tester.p1", 10),
+    )
+    assert found.unexplained_frames == 0
+
+
+def test_a_loss_that_two_counters_tell_is_named_once() -> None:
+    """veth counts a frame that an XDP program could not pass on at both of its ends."""
+    found = sheet(
+        SENT,
+        replace(RECEIVED, received_frames=990),
+        snapshot({"tester.p1": {"rx_dropped": 10}}, {"dut.eth1": {"tx_queue_0_xdp_xmit_errors": 10}}),
+    )
+    assert found.drops == (Drop("tester.p1", "ring full", 10),)
+    assert found.unexplained_frames == 0
+
+
+def test_what_xdp_could_not_pass_on_is_in_the_interfaces_drops_already() -> None:
+    """Linux 6.18 adds a veth's xdp_xmit_errors to the tx_dropped of the same end."""
+    found = sheet(
+        SENT,
+        replace(RECEIVED, received_frames=990),
+        snapshot(
+            {"dut.eth1": {"tx_dropped": 10}, "tester.p1": {"rx_dropped": 10}},
+            {"dut.eth1": {"tx_queue_0_xdp_xmit_errors": 10}},
+        ),
+    )
+    assert found.drops == (Drop("tester.p1", "ring full", 10),)
+    assert found.unexplained_frames == 0
+
+
+def with_reasons(after: Snapshot, reasons: dict[str, int]) -> Snapshot:
+    """Return a reading in which the kernel also tells why it dropped packets."""
+    row = DropCounters("reason", "kernel", reasons)
+    seen = Observation(sampler="drops", netns="iolab-dut", begin_ns=0, end_ns=0, drops=(row,))
+    return replace(after, reading=Reading((*after.reading.observations, seen)))
+
+
+def test_what_enters_a_machine_and_does_not_leave_it_is_named_there_with_the_kernels_reason() -> None:
+    """Of 30 frames that the device took in and did not send, the kernel says why of 20."""
+    after = snapshot({"dut.eth0": {"rx_packets": 1000}, "dut.eth1": {"tx_packets": 970}})
+    lost = with_reasons(replace(after, devices={}), {"IP_INNOROUTES": 20})
+    found = sheet(SENT, replace(RECEIVED, received_frames=970), lost)
+    assert found.drops == (
+        Drop("dut.eth0", "IP_INNOROUTES, not passed on to dut.eth1", 20),
+        Drop("dut.eth0", "not passed on to dut.eth1", 10),
+    )
+    assert found.unexplained_frames == 0
+
+
+def test_the_kernels_reasons_name_what_no_hop_tells() -> None:
+    """The hop's twenty are those of the most frequent reason; only the seven that are missing get another name."""
+    after = snapshot({"tester.p0": {"tx_dropped": 20}})
+    sent = replace(SENT, offered_frames=980, refused_frames=20)
+    found = sheet(
+        sent,
+        replace(RECEIVED, received_frames=973),
+        with_reasons(after, {"FULL_RING": 20, "QDISC_DROP": 9}),
+    )
+    assert found.drops == (Drop("dut.eth0", "ring full", 20), Drop("kernel", "QDISC_DROP", 7))
+    assert found.unexplained_frames == 0
+
+
+def test_the_kernels_reasons_name_nothing_where_nothing_is_missing() -> None:
+    """They count for the whole kernel: other work drops packets too."""
+    found = sheet(SENT, RECEIVED, with_reasons(snapshot(), {"NO_SOCKET": 50}))
+    assert found.drops == ()
+    assert found.unexplained_frames == 0
+
+
+def test_what_the_receiver_lost_itself_is_its_own() -> None:
+    """The kernel counts a full AF_XDP ring at the interface too."""
+    socket = SocketCounts(dropped_frames=7, ring_full_frames=7, no_buffer_frames=0)
+    found = sheet(
+        SENT,
+        replace(RECEIVED, received_frames=993, socket=socket),
+        snapshot({"tester.p1": {"rx_dropped": 7}}),
+    )
+    assert found.drops == (Drop("receiver", "ring full", 7),)
+
+
+def test_a_devices_rule_and_a_missing_frame_are_told_apart() -> None:
+    """Twenty were dropped as told; one is nowhere."""
+    found = sheet(SENT, replace(RECEIVED, received_frames=979), snapshot(ruled=20))
+    assert found.drops == (Drop("device dut.eth0", "rule", 20),)
+    assert found.unexplained_frames == 1
+
+
+@given(st.lists(st.integers(0, 300), min_size=6, max_size=6))
+def test_the_sheet_always_closes_with_what_it_calls_unexplained(counts: list[int]) -> None:
+    """Whatever the counters say: offered = forwarded + named + unexplained."""
+    refused, ring, late, ruled, rx, lost = counts
+    found = sheet(
+        replace(SENT, offered_frames=1000 - refused, refused_frames=refused),
+        replace(RECEIVED, received_frames=max(0, 1000 - lost - refused), late_frames=late),
+        snapshot(
+            {"tester.p0": {"tx_dropped": refused}, "dut.eth1": {"tx_dropped": ring, "rx_dropped": rx}},
+            None,
+            ruled,
+        ),
+    )
+    named = sum(drop.frames for drop in found.drops)
+    assert found.offered_frames == found.forwarded_frames + named + found.unexplained_frames
+    assert all(drop.frames > 0 for drop in found.drops)
