@@ -49,7 +49,6 @@ def test_a_guests_threads_are_on_the_cpus_of_its_parent() -> None:
     assert {one.kernel for one in beside_the_sender} == {""}
 
 
-
 def lossy() -> tuple[LoadResult, Balance]:
     """Return a trial that lost a tenth of its frames where they enter the guest."""
     result = LoadResult(
