@@ -143,8 +143,7 @@ def test_kvm_that_does_not_work_is_refused_before_anybody_waits_for_it(
 
 def test_a_guest_that_did_not_come_up_three_times_is_not_waited_for_again() -> None:
     """A study of a hundred trials is told after minutes that its guest cannot be, not after hours."""
-    console = Line()
-    guests, _, _ = parent(agent=lambda: console, deadline_s=0.1)
+    guests, _, _ = parent(agent=Line, deadline_s=0.1)
     for _ in range(3):
         with pytest.raises(LabError, match="its agent said nothing for 0 s; its console shows nothing"):
             guests.start(guest(), "").result(PATIENCE_S)
