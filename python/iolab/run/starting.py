@@ -105,7 +105,10 @@ def autopsy(agent: Agent, running: RunningGuest, error: Exception, boot_deadline
         ending = ended(agent, running.process, END_WAIT_MS) if gone else None
         waited = f"its agent said nothing for {boot_deadline_s:.0f} s"
         said = running.panic or (_told(ending) if ending is not None else gone or waited)
-        said = "; ".join((said, running.words() or "its console shows nothing"))
+        advice = (
+            ", and KVM may run no kernel here: `accel: tcg` emulates" if running.launch.accel == "kvm" else ""
+        )
+        said = "; ".join((said, running.words() or f"its console shows nothing{advice}"))
     for relay in (running.channel, running.console):
         if relay is not None:
             relay.close(END_DEADLINE_S)

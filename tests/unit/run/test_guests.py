@@ -151,6 +151,23 @@ def test_a_guest_that_did_not_come_up_three_times_is_not_waited_for_again() -> N
         guests.start(guest(), "").result(PATIENCE_S)
 
 
+def test_a_guest_that_stays_silent_with_kvm_may_be_emulated_instead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host's KVM can stand still without a word."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    def programs(argv: tuple[str, ...], netns: str | None) -> Outcome:
+        boots = argv[0] == "qemu" and "-accel" in argv
+        return Outcome(stdout="VFS: Unable to mount root fs") if boots else Threads()(argv, netns)
+
+    guests, _, _ = parent(agent=Line, programs=programs, deadline_s=0.1)
+    with pytest.raises(
+        LabError, match="its console shows nothing, and KVM may run no kernel here: `accel: tcg`"
+    ):
+        guests.start(guest(accel="kvm"), "").result(PATIENCE_S)
+
+
 def test_the_loss_of_its_parent_is_no_fault_of_a_guest() -> None:
     """However often the parent is lost, the guest is tried on the next one."""
 
