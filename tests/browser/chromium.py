@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.netns.runs import LOOK_AGAIN_S, until
 from websockets.sync.client import ClientConnection, connect
 
 START_S = 120.0
@@ -89,11 +90,7 @@ class Page:
 
     def wait_for(self, script: str) -> None:
         """Wait until JavaScript has a true value; nothing tells of what a page does by itself."""
-        deadline = time.monotonic() + ANSWER_S
-        while not self.evaluate(script):
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"this did not come true in {ANSWER_S} s: {script}")
-            time.sleep(0.05)
+        until(lambda: self.evaluate(script), ANSWER_S, f"this did not come true in {ANSWER_S} s: {script}")
 
     def screenshot(self, path: Path) -> None:
         """Write the whole page as PNG."""
@@ -156,7 +153,7 @@ def _port(profile: Path, process: subprocess.Popen[bytes]) -> tuple[int, str]:
         lines = told.read_text().split("\n") if told.exists() else []
         if len(lines) >= 2:
             return int(lines[0]), lines[1]
-        time.sleep(0.05)
+        time.sleep(LOOK_AGAIN_S)
     raise TimeoutError(f"Chromium (exit status {process.poll()}) told no DevTools port within {START_S} s")
 
 
@@ -167,7 +164,7 @@ def _tab(port: int) -> str:
         for target in _targets(port):
             if target["type"] == "page":
                 return "/" + str(target["webSocketDebuggerUrl"]).split("/", 3)[3]
-        time.sleep(0.05)
+        time.sleep(LOOK_AGAIN_S)
     raise TimeoutError(f"Chromium opened no tab within {START_S} s")
 
 

@@ -2,12 +2,12 @@
 
 import json
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.netns.runs import trials, value
-from tests.netns.sshd import SSHD, Network, SshHost
+from tests.netns.sshd import Network, SshHost
 
 Iolab = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -30,16 +30,11 @@ seed: 1
 
 
 @pytest.fixture
-def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[SshHost, SshHost]]:
+def pair(network: Network) -> tuple[SshHost, SshHost]:
     """A tester and a host for the guest, joined by a cable."""
-    if SSHD is None:
-        pytest.skip("needs sshd; scripts/packages.sh ssh installs it")
-    network = Network(tmp_path / "net")
-    monkeypatch.setenv("IOLAB_SSH", network.ssh)
     hosts = network.host("tester"), network.host("pc1")
     network.cable(*hosts, "lan0")
-    yield hosts
-    network.close()
+    return hosts
 
 
 def shown(host: SshHost) -> str:

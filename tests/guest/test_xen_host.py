@@ -12,7 +12,7 @@ from tests.guest.computers import MEASURING, Computers
 from tests.guest.labs import PATIENCE_S
 from tests.netns.conftest import IOLAB
 from tests.netns.runs import trials, wait_for_trials
-from tests.netns.sshd import SSHD, Network
+from tests.netns.sshd import Network
 
 from iolab.agent.ssh_image import digest_of
 from iolab.image import Image
@@ -124,24 +124,16 @@ def test_a_domain_on_a_xen_host_is_made_anew_when_it_was_lost_and_never_left_beh
 
 
 def test_a_host_without_xen_is_refused_before_anything_is_made_there(
-    iolab: Iolab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    iolab: Iolab, tmp_path: Path, network: Network
 ) -> None:
     """What it lacks is said, and where the domain could be instead; nothing is copied."""
-    if SSHD is None:
-        pytest.skip("needs sshd; scripts/packages.sh ssh installs it")
-    network = Network(tmp_path / "net")
-    try:
-        monkeypatch.setenv("IOLAB_SSH", network.ssh)
-        host = network.host("pc6")
-        (tmp_path / "lab.yaml").write_text(LAB)
-        done = iolab("run", "lab.yaml")
-        assert done.returncode != 0
-        told = " ".join((done.stdout + done.stderr).split())
-        assert (
-            "pc6: machine dom1: it does not run Xen, or is not its Dom0; put it `on` a vm with image: xen"
-            in told
-        )
-        assert "xl is not installed" in told
-        assert not list(host.cache.glob("image-*"))
-    finally:
-        network.close()
+    host = network.host("pc6")
+    (tmp_path / "lab.yaml").write_text(LAB)
+    done = iolab("run", "lab.yaml")
+    assert done.returncode != 0
+    told = " ".join((done.stdout + done.stderr).split())
+    assert (
+        "pc6: machine dom1: it does not run Xen, or is not its Dom0; put it `on` a vm with image: xen" in told
+    )
+    assert "xl is not installed" in told
+    assert not list(host.cache.glob("image-*"))

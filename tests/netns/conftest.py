@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from tests.netns.runs import PATIENCE_S, processes_with
-from tests.netns.sshd import SSHD, Network
 
 IOLAB = Path(sys.executable).with_name("iolab")
 
@@ -75,17 +74,6 @@ def iolab(unchanged_host: None, tmp_path: Path) -> Callable[..., subprocess.Comp
     def run(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
         argv = [str(IOLAB), *map(str, arguments)]
         where = {"cwd": tmp_path, "timeout": PATIENCE_S, **options}
-        return subprocess.run(argv, capture_output=True, text=True, **where)  # type: ignore[call-overload, no-any-return]
+        return subprocess.run(argv, capture_output=True, text=True, **where)  # type: ignore[call-overload, no-any-return]  # options as subprocess has them
 
     return run
-
-
-@pytest.fixture
-def network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Network]:
-    """A network of our own, on which hosts can be made; ssh starts in it."""
-    if SSHD is None:
-        pytest.skip("needs sshd; scripts/packages.sh ssh installs it")
-    made = Network(tmp_path / "net")
-    monkeypatch.setenv("IOLAB_SSH", made.ssh)
-    yield made
-    made.close()

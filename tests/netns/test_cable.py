@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.netns.conftest import IOLAB
 from tests.netns.runs import PATIENCE_S, trials, until, wait_for_trials
-from tests.netns.sshd import SSHD, Network, SshHost
+from tests.netns.sshd import Network, SshHost
 
 from iolab.agent.client import Agent
 from iolab.agent.ssh import LEASE_S, SshTransport
@@ -49,18 +49,13 @@ def shown(host: SshHost) -> str:
 
 
 @pytest.fixture
-def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[SshHost, SshHost]]:
+def pair(network: Network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[SshHost, SshHost]:
     """Two hosts joined by a cable of their own, beside the network that ssh uses; it has an address already."""
-    if SSHD is None:
-        pytest.skip("needs sshd; scripts/packages.sh ssh installs it")
-    network = Network(tmp_path / "net")
-    monkeypatch.setenv("IOLAB_SSH", network.ssh)
     monkeypatch.setenv("IOLAB_STATE_DIR", str(tmp_path / "state"))
     pc6, pc7 = network.host("pc6"), network.host("pc7")
     network.cable(pc6, pc7, "lan0")
     pc6.inside("ip addr add 198.18.251.6/24 dev lan0")
-    yield pc6, pc7
-    network.close()
+    return pc6, pc7
 
 
 @pytest.fixture

@@ -189,7 +189,7 @@ def test_an_agent_without_root_passes_a_macvtap_to_a_program(user: OrdinaryUser)
         ended = agent.wait("p", timeout_ms=60_000)
         assert (ended.exit_status, ended.stderr) == (0, "")
         assert received() - before >= 5
-        files[0]["open"]["interface"] = "t0"  # type: ignore[index]
+        files[0]["open"]["interface"] = "t0"  # type: ignore[index]  # plain JSON
         with pytest.raises(Refused, match="opening the device of macvtap 't0' by sudo: finding the device"):
             agent.call("process.start", {"id": "p", "argv": ["true"], "files": files})
         (outside,) = outside_of(agent.hello.pid)

@@ -185,6 +185,7 @@ fn a_process_is_ready_when_its_port_is_bound() {
 fn a_port_that_another_process_has_bound_makes_nobody_ready_but_a_childs_does() {
     let state = state_folder();
     let mut agent = Agent::start(state.path());
+    // It sleeps until the test has ended: the agent ends it.
     let serve = "import socket,time;s=socket.socket();s.bind(('127.0.0.1',25819));s.listen();time.sleep(60)";
     let ready = json!({"kind": "listening", "protocol": "tcp", "port": 25_819});
     let parent = ["sh", "-c", &format!("python3 -c \"{serve}\"; true")];

@@ -60,6 +60,7 @@ fn qdisc_counters_agree_with_those_of_tc() {
         vec!["tc", "qdisc", "add", "dev", "lo", "root", "handle", "1:", "htb", "default", "1"],
         vec!["tc", "class", "add", "dev", "lo", "parent", "1:", "classid", "1:1", "htb", "rate", "1mbit"],
         vec!["tc", "qdisc", "add", "dev", "lo", "parent", "1:1", "handle", "2:", "pfifo", "limit", "5"],
+        // It lives until the few frames that were not dropped have left the shaper.
         vec!["python3", "-c", "import socket;s=socket.socket(socket.AF_INET,socket.SOCK_DGRAM);[s.sendto(b'x'*900,('127.0.0.1',9)) for _ in range(50)];import time;time.sleep(0.3)"],
     ] {
         let ran = agent.call("command.run", json!({"argv": argv, "netns": name}));

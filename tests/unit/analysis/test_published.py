@@ -150,6 +150,6 @@ def test_the_published_figures_of_the_studies_can_be_read(name: str, count: int)
     study = load(lab if lab.exists() else STUDIES / lab.name)
     levels = {one.name: {level.label for level in one.levels} for one in study.factors}
     for figure in figures:
-        assert figure.measure in study.tree["measure"]  # type: ignore[operator]
+        assert figure.measure in study.tree["measure"]  # type: ignore[operator]  # plain YAML
         for factor in figure.cell.keys() & levels.keys() - DIFFERENT.get(name, set()):
             assert figure.cell[factor] in levels[factor], figure

@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.netns.runs import until
 from tests.unit.run.fake_guests import FIRST_VCPU, QEMU_PID, VHOST, Line, Threads, guest, parent
 
 from iolab.agent.client import Agent, AgentLost
@@ -78,8 +79,7 @@ def test_a_dead_guest_is_ended_without_waiting_for_its_undo(
     guests.start(guest(), "").result(PATIENCE_S)
     if gone:
         line.say(None)
-        while not agents.of("dut").gone:
-            time.sleep(0.01)
+        until(lambda: agents.of("dut").gone)
     begin_s = time.monotonic()
     guests.stop(["dut"])
     assert time.monotonic() - begin_s < PATIENCE_S / 2

@@ -113,7 +113,7 @@ pub fn collect(rx: &mut dyn RxPort, frames: usize) -> Vec<Seen> {
             in_vain = 0;
         }
         if in_vain > 0 {
-            std::thread::sleep(std::time::Duration::from_micros(500));
+            std::thread::sleep(std::time::Duration::from_micros(500)); // frames on their way come meanwhile
         }
     }
     seen
