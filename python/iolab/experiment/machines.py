@@ -171,6 +171,8 @@ class Vm(BaseModel):
     """Virtual CPUs."""
     pin: Literal["auto", "none"] | tuple[Cpu, ...] = "none"
     """CPUs of the parent that its virtual CPUs run on."""
+    pin_io: tuple[Cpu, ...] = ()
+    """CPUs of the parent for what carries its frames: vhost, a switch, QEMU itself; empty: as `pin` leaves them."""
     accel: Literal["auto", "kvm", "tcg"] = "auto"
     """Hardware virtualisation or emulation; auto: kvm where there is one."""
     nic: NicKind = "virtio-net"

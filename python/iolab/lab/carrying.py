@@ -5,6 +5,7 @@ the parent's own port that a link joins its guests to; a tap or a macvtap on a v
 """
 
 from collections.abc import Collection, Iterator
+from itertools import product
 
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
@@ -41,22 +42,28 @@ def tuned_cards(lab: Lab, name: str) -> tuple[str, ...]:
 
 
 def tunings(lab: Lab) -> dict[str, HostTuning]:
-    """Return what is asked of each card, by its port.
+    """Return what is asked of each card, by its port: what its computer and the guests behind it say together.
 
     Raises:
         InputError: two machines ask for different things of one card.
     """
-    found: dict[str, tuple[str, HostTuning]] = {}
+    found: dict[str, dict[str, tuple[str, object]]] = {}
     for name, machine in lab.machines.items():
-        if not isinstance(machine, Vm | Host) or machine.host == HostTuning():
+        if not isinstance(machine, Vm | Host):
             continue
-        for ref in tuned_cards(lab, name):
-            other, asked = found.setdefault(ref, (name, machine.host))
-            if asked != machine.host:
-                seen = f"another `host` than {other}, whose frames pass {ref} as well"
-                allowed = "one `host` for a card: the same for its computer and the guests behind it, or at one only"
-                raise InputError([Problem(f"lab.machines.{name}.host", "setting a card", seen, allowed)])
-    return {ref: asked for ref, (_, asked) in found.items()}
+        wanted = {key: value for key, value in machine.host if value != getattr(HostTuning(), key)}
+        for ref, (key, value) in product(tuned_cards(lab, name), wanted.items()):
+            other, asked = found.setdefault(ref, {}).setdefault(key, (name, value))
+            if asked != value:
+                seen = f"another `host.{key}` than {other}, whose frames pass {ref} as well"
+                allowed = "one for a card: the same for its computer and the guests behind it, or at one only"
+                raise InputError(
+                    [Problem(f"lab.machines.{name}.host.{key}", "setting a card", seen, allowed)]
+                )
+    return {
+        ref: HostTuning.model_validate({key: value for key, (_, value) in asked.items()})
+        for ref, asked in found.items()
+    }
 
 
 def carrying_resources(lab: Lab, topology: Topology, made: Collection[str]) -> Iterator[Resource]:

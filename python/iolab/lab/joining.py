@@ -76,6 +76,9 @@ def _guest(lab: Lab, topology: Topology, name: str, machine: Vm) -> Iterator[Nee
         yield Need(NeedKind.SENSE, f"{seen}; give {parent} `image: {wanted}`", what)
     yield from _memory(lab, name, machine)
     if machine.engine == "xen":
+        if machine.pin_io:
+            seen = "the frames of a domain are carried by threads of Dom0's kernel; remove pin_io"
+            yield Need(NeedKind.SENSE, seen, f"pin_io of {what}")
         yield Need(NeedKind.FEATURE, DOM0, what, there)
         yield Need(NeedKind.ROOT, "xl", f"engine: xen of {what}", there)
         yield Need(NeedKind.PROGRAM, "xl", what, there)
@@ -84,6 +87,7 @@ def _guest(lab: Lab, topology: Topology, name: str, machine: Vm) -> Iterator[Nee
     yield Need(NeedKind.PROGRAM, QEMU, what, there)
     if not isinstance(machine.pin, str):
         yield from _cpus(lab, parent, machine.pin, f"pin of {what}")
+    yield from _cpus(lab, parent, machine.pin_io, f"pin_io of {what}")
     if card_ports(lab, topology, name):
         yield from _tuning(lab, name, machine)
         yield from _guest_cards(lab, name, machine, of_host)

@@ -62,11 +62,11 @@ def _free(cpus: int | None, placement: Placement | None) -> list[int]:
 def _chosen(machine: Vm, free: list[int], taken: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the CPU of each virtual CPU, and those of the threads that carry frames."""
     if machine.pin == "none" or (machine.pin == "auto" and not free):
-        return (), ()
+        return (), machine.pin_io
     if machine.pin != "auto":
-        return tuple(machine.pin[number % len(machine.pin)] for number in range(machine.cpus)), ()
+        return tuple(machine.pin[number % len(machine.pin)] for number in range(machine.cpus)), machine.pin_io
     vcpus = tuple(free[(taken + number) % len(free)] for number in range(machine.cpus))
-    left = tuple(cpu for cpu in free[taken + machine.cpus :])
+    left = machine.pin_io or tuple(free[taken + machine.cpus :])
     return vcpus, left or tuple(sorted(set(vcpus)))
 
 

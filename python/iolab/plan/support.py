@@ -127,7 +127,7 @@ def _shape(model: BaseModel | None) -> tuple[object, ...]:
         case Vm():
             return (
                 model.on, model.engine, model.image, model.nic, model.forward, model.host, model.queues, model.cpus,
-                model.pin, model.memory, sorted(model.settings)
+                model.pin, model.pin_io, model.memory, sorted(model.settings)
             )  # fmt: skip
         case _:
             return (type(model).__name__,)

@@ -109,7 +109,7 @@ def test_two_guests_behind_a_card_cannot_ask_for_different_things(make_lab: Make
         "c": {"kind": "vm", "on": "outer"},
     }
     links = {"lan": ["near.p0", "outer.eth0"], "down": ["outer.eth0", "a.eth0", "b.eth0", "c.eth0"]}
-    with pytest.raises(InputError, match="another `host` than a"):
+    with pytest.raises(InputError, match=r"another `host\.queues` than a"):
         tunings(make_lab(machines, links))
     machines["b"] = {"kind": "vm", "on": "outer"}
     assert tunings(make_lab(machines, links)) == {"outer.eth0": HostTuning(queues=1)}
@@ -160,5 +160,12 @@ def test_a_computer_and_a_guest_behind_its_card_must_agree(make_lab: MakeLab) ->
     """The card is one."""
     lab = sending_host(make_lab, {"queues": 2}, {"queues": 2})
     assert tunings(lab) == {"here.eth7": HostTuning(queues=2)}
-    with pytest.raises(InputError, match=r"another `host` than here, whose frames pass here.eth7 as well"):
+    with pytest.raises(InputError, match=r"another `host\.queues` than here, whose frames pass here.eth7"):
         tunings(sending_host(make_lab, {"queues": 2}, {"queues": 4}))
+
+
+def test_queues_of_a_computer_and_interrupts_of_its_guest_go_together(make_lab: MakeLab) -> None:
+    """One factor sets the queues of all machines, another the interrupts of the one that forwards."""
+    lab = sending_host(make_lab, {"queues": 4}, {"queues": 4, "irq_cpus": [0]})
+    assert tunings(lab) == {"here.eth7": HostTuning(queues=4, irq_cpus=(0,))}
+    assert made(lab)["interrupts:here.eth7"].actions == (SpreadInterrupts("eth7", (0,), 4),)

@@ -251,6 +251,7 @@ def changed(made: Callable[..., Made], before: dict[str, object], after: dict[st
     [
         ({"pin": "none"}, {"pin": "auto"}, {"pin:dut"}),
         ({"pin": "auto"}, {"pin": [0, 3]}, {"pin:dut"}),
+        ({"pin": [1]}, {"pin": [1], "pin_io": [0]}, {"pin:dut"}),
         ({"queues": 1}, {"queues": 2}, {"queues:dut.eth0", "queues:dut.eth1"}),
         ({"nic": "e1000", "ring": {"rx": 256}}, {"nic": "e1000", "ring": {"rx": 512}},
          {"ring:dut.eth0:rx", "ring:dut.eth1:rx"}),
@@ -322,6 +323,16 @@ def test_pins_keep_guests_off_the_first_cpu(
     assert lab["pin:dut"].actions == (expected,)
     wanted = [" ".join(map(str, expected.vcpus)), ",".join(map(str, expected.carriers))]
     assert [one.expected for one in lab["pin:dut"].expect] == [text for text in wanted if text]
+
+
+@pytest.mark.parametrize(("pin", "vcpus"), [("none", ()), ("auto", (1, 2)), ([3], (3, 3))])
+def test_what_carries_frames_has_cpus_of_its_own_where_they_are_written(
+    made: Callable[..., Made], pin: object, vcpus: tuple[int, ...]
+) -> None:
+    """A study puts the vhost threads beside its virtual CPUs, or apart from them; that is read back."""
+    lab = made(*forwarder(pin=pin, pin_io=[5, 4]), cpus=8)
+    assert lab["pin:dut"].actions == (PinGuest("dut", vcpus, (5, 4)),)
+    assert lab["pin:dut"].expect[-1].expected == "4,5"
 
 
 MACHINES: dict[str, object] = {

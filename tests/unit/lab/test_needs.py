@@ -277,6 +277,8 @@ def test_a_guest_is_pinned_to_cpus_that_are_online(
     assert reason(imaged, guest) is None
     told = reason(every_other, guest | {"pin": [4, 5]})
     assert told == "pin of machine b: this computer has no CPU 5; it has 0,2,4,6"
+    told = reason(every_other, {"kind": "vm", "pin_io": [3]})
+    assert told == "pin_io of machine b: this computer has no CPU 3; it has 0,2,4,6"
     machines = {"outer": {"kind": "vm", "cpus": 2}, "inner": {"kind": "vm", "on": "outer", "pin": [2]}}
     nested = make_lab(machines, {"x": {"ends": ["outer.p0", "inner.eth0"]}})
     stream = Stream.model_validate({"kind": "stream", "from": "outer", "to": "inner"})
@@ -300,7 +302,9 @@ def test_machines_and_volumes_are_expensive_links_and_settings_are_cheap() -> No
     assert expensive("volumes.lun0.size")
     assert expensive("machines.dut.ring.rx")
     assert expensive("links.lan.ends")
-    assert not any(expensive(f"machines.dut.{hot}") for hot in ("settings", "pin", "queues", "host.queues"))
+    assert not any(
+        expensive(f"machines.dut.{hot}") for hot in ("settings", "pin", "pin_io", "queues", "host.queues")
+    )
     assert not expensive("links.lan.mtu")
     assert not expensive("*.direction")
 

@@ -301,6 +301,7 @@ EN = Words(
         "direction": "direction",
         "cpus": "CPUs",
         "pin": "pinning",
+        "pin_io": "pinning of I/O threads",
         "loss_ratio": "accepted loss",
     },
     speaking=frozenset({"direction", "forward", "nic", "program", "protocol", "engine"}),
