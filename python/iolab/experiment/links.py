@@ -38,7 +38,11 @@ Address = Annotated[str, AfterValidator(_address)]
 
 
 class Offload(BaseModel):
-    """Offloads of every port of a link; absent ones are left as the kernel made them."""
+    """Offloads of every port of a link; absent ones are left as the kernel made them.
+
+    On a link from a machine to its own children, those of sending are also set at the machine's side of each child (a
+    tap, a vif) and at the bridge by which the machine itself sends to them.
+    """
 
     model_config = FROZEN
     tx_checksum: Maybe[Switch] = None

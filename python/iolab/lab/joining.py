@@ -11,7 +11,7 @@ from iolab.lab.functions import function_needs
 from iolab.lab.kernels import HERE, kernel_of, parent_kernel
 from iolab.lab.lacking import DOM0, IMAGE, NEWER_QEMU, OTHER_HOST, SWITCH, Need, NeedKind
 from iolab.lab.meeting import Join, guest_at, home_of, is_card, is_function, is_macvtap, join_of, own_ends
-from iolab.lab.ports import offload_switches
+from iolab.lab.offloads import offload_switches
 from iolab.lab.switch import MOST_MTU_BYTES
 from iolab.lab.topology import Port, Topology, make_topology
 from iolab.lab.vm import DRIVERS, NEEDS_NEWER, VHOST, card_ports, image_of, queue_pairs

@@ -13,11 +13,11 @@ from iolab.experiment.machines import Device, Netns
 from iolab.lab.bridges import show_interfaces
 from iolab.lab.ground import base_of, is_veth, place_of, ports_of, side_key, side_of
 from iolab.lab.kernels import HERE
-from iolab.lab.meeting import home_of, mac_of
+from iolab.lab.meeting import Side, home_of, mac_of
+from iolab.lab.offloads import features_resource
 from iolab.lab.placement import DEVICE_PRIORITY, Placement
 from iolab.lab.resources import (
     FOUND,
-    ORIGINAL,
     Command,
     DeviceState,
     Expectation,
@@ -27,7 +27,7 @@ from iolab.lab.resources import (
     Run,
     StartDevice,
 )
-from iolab.lab.shown import Features, Interface, Neighbour, Running
+from iolab.lab.shown import Interface, Neighbour, Running
 from iolab.lab.topology import Port, Topology
 
 NAPI = {"tso": "off", "gso": "off", "gro": "on"}
@@ -111,25 +111,10 @@ def _napi(
     """Return the offloads that put NAPI on at one end; what the file says of an offload stands."""
     asked = lab.links[port.link].offload
     switches = {name: switch for name, switch in NAPI.items() if getattr(asked, name) is None}
-    words = tuple(word for pair in switches.items() for word in pair)
-    show = Command(("ethtool", "--json", "-k", interface), netns)
-    change = Run(
-        Command(("ethtool", "-K", interface, *words), netns),
-        Command(("ethtool", "-K", interface, ORIGINAL), netns),
-        Reading(show, Features(interface, tuple(switches))),
-    )
-    return Resource(
-        key=f"napi:{port.ref}:bridge" if side else f"napi:{port.ref}",
-        machine=port.machine,
-        kernel=port.kernel if lab.links[port.link].cable else home_of(lab, port.link),
-        needs=(side or base_of(lab, port),),
-        actions=(change,) if switches else (),
-        expect=tuple(
-            Expectation(Reading(show, Features(interface, (name,))), f"{name} {switch}", f"{name} of {what}")
-            for name, switch in switches.items()
-        ),
-        held=True,
-    )
+    kernel = port.kernel if lab.links[port.link].cable else home_of(lab, port.link)
+    key = f"napi:{port.ref}:bridge" if side else f"napi:{port.ref}"
+    at = Side(kernel, netns, interface)
+    return features_resource(key, port.machine, at, switches, side or base_of(lab, port), what)
 
 
 def _arrivals(lab: Lab, port: Port, placement: Placement) -> Resource:

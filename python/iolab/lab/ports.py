@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from iolab.experiment.experiment import Lab
-from iolab.experiment.links import Offload
 from iolab.lab.bridges import bridge_resource, bridge_up, expect_interface, show_interfaces
 from iolab.lab.ground import Place, base_of, homes, place_of, place_of_link, ports_of, side_key, side_of
 from iolab.lab.kernels import HERE
 from iolab.lab.meeting import Join, join_of, mac_of
+from iolab.lab.offloads import bridge_offload, offload_resources
 from iolab.lab.resources import ORIGINAL, Command, Expectation, Reading, Resource, Run
-from iolab.lab.shown import Features, Gateway, HasAddress, Interface
+from iolab.lab.shown import Gateway, HasAddress, Interface
 from iolab.lab.topology import Endpoint, Port, Route, Topology
 
 
@@ -21,10 +21,7 @@ def port_resources(lab: Lab, topology: Topology, name: str, prefix: str) -> Iter
         if port.interface != port.name:
             yield _vlan(lab, port)
     yield from _mtu(lab, topology, name, prefix)
-    switches = offload_switches(lab.links[name].offload)
-    if switches:
-        for port in ports:
-            yield _offload(lab, port, switches)
+    yield from offload_resources(lab, topology, name, prefix)
 
 
 def bridge_resources(lab: Lab, topology: Topology, links: list[str]) -> Iterator[Resource]:
@@ -39,20 +36,6 @@ def bridge_resources(lab: Lab, topology: Topology, links: list[str]) -> Iterator
             port = next((p for p in own if point.port in (p.name, p.bridge)), None)
             if port is not None:
                 yield _address(lab, point, port)
-
-
-def offload_switches(offload: Offload) -> dict[str, str]:
-    """Return the offloads that were asked for, by their short `ethtool -K` names."""
-    named = {
-        "rx": offload.rx_checksum,
-        "tx": offload.tx_checksum,
-        "sg": offload.sg,
-        "tso": offload.tso,
-        "gso": offload.gso,
-        "gro": offload.gro,
-        "lro": offload.lro,
-    }
-    return {name: switch for name, switch in named.items() if switch is not None}
 
 
 def _vlan(lab: Lab, port: Port) -> Resource:
@@ -167,31 +150,6 @@ def _layers(port: Port) -> tuple[str, ...]:
     return tuple(dict.fromkeys((port.name, port.interface)))
 
 
-def _offload(lab: Lab, port: Port, switches: dict[str, str]) -> Resource:
-    show = Command(("ethtool", "--json", "-k", port.name), port.netns)
-    words = tuple(word for pair in switches.items() for word in pair)
-    return Resource(
-        key=f"offload:{port.ref}:{'+'.join(switches)}",
-        machine=port.machine,
-        kernel=port.kernel,
-        needs=(base_of(lab, port),),
-        actions=(
-            Run(
-                Command(("ethtool", "-K", port.name, *words), port.netns),
-                Command(("ethtool", "-K", port.name, ORIGINAL), port.netns),
-                Reading(show, Features(port.name, tuple(switches))),
-            ),
-        ),
-        expect=tuple(
-            Expectation(
-                Reading(show, Features(port.name, (name,))), f"{name} {switch}", f"{name} of {port.ref}"
-            )
-            for name, switch in switches.items()
-        ),
-        held=True,
-    )
-
-
 def _bridge(lab: Lab, machine: str, ports: list[Port]) -> Iterator[Resource]:
     name, netns, kernel = ports[0].bridge or "", ports[0].netns, ports[0].kernel
     home = tuple(key for key in homes(lab, ports[0]) if not key.startswith("setting:"))
@@ -212,6 +170,7 @@ def _bridge(lab: Lab, machine: str, ports: list[Port]) -> Iterator[Resource]:
     joined = tuple(f"member:{port.ref}" for port in ports)
     members = tuple(port.interface for port in ports)
     yield bridge_up(f"up:{machine}.{name}", machine, place, joined, members)
+    yield from bridge_offload(lab, ports, f"up:{machine}.{name}")
 
 
 def _address(lab: Lab, point: Endpoint, port: Port) -> Resource:

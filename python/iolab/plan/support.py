@@ -15,7 +15,7 @@ from iolab.lab.facts import Facts
 from iolab.lab.joining import joining_needs
 from iolab.lab.lacking import Need, NeedKind, lacking, lacking_of
 from iolab.lab.needs import check_ways, link_needs, machine_needs, measure_needs
-from iolab.lab.ports import offload_switches
+from iolab.lab.offloads import offload_switches
 from iolab.lab.topology import Topology, make_topology
 from iolab.lab.volumes import volume_needs
 from iolab.plan.estimate import measuring_ns
@@ -112,7 +112,7 @@ def _shape(model: BaseModel | None) -> tuple[object, ...]:
         return ()
     match model:
         case Link():
-            offloads = bool(offload_switches(model.offload))
+            offloads = tuple(offload_switches(model.offload).items())
             joined = (model.ends, model.mtu, model.vlan, model.addresses)
             return (*joined, model.shape, model.cable, offloads)
         case Volume():
