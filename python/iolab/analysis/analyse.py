@@ -16,6 +16,7 @@ from iolab.analysis.estimates import estimate
 from iolab.analysis.findings import findings_of
 from iolab.analysis.forwarding import Reader, forwarding_of
 from iolab.analysis.outliers import describe, stand
+from iolab.analysis.over_levels import over_levels
 from iolab.analysis.ratios import baseline_cells
 from iolab.analysis.table import Column, Table, tabulate
 from iolab.analysis.types import Analysis, Effect, Estimate, Outlier
@@ -52,6 +53,11 @@ def analyse(trials: Sequence[TrialRecord], plan: Plan, samples: Reader = _no_sam
     forwarding, unread = forwarding_of(trials, plan, estimates, samples)
     detectable = {measure: detectable_ratio(main) for measure, main in mains.items()}
     known = {measure: ratio for measure, ratio in detectable.items() if ratio is not None}
+    summed = [
+        over_levels(table, leading[table.measure], plan.summaries)
+        for table in tables
+        if table.measure in leading
+    ]
     return Analysis(
         estimates=tuple(estimates),
         leading=leading,
@@ -62,6 +68,8 @@ def analyse(trials: Sequence[TrialRecord], plan: Plan, samples: Reader = _no_sam
         spread=_spreads(tables, leading),
         notes=(*notes, *more, *unread),
         forwarding=forwarding,
+        levels_figures=tuple(figure for figures, _ in summed for figure in figures),
+        levels_ratios=tuple(ratio for _, ratios in summed for ratio in ratios),
     )
 
 

@@ -171,3 +171,15 @@ def _ratios(column: Column, baseline: Ints) -> _Ratios:
                 found[row] = Interval(lower, upper, method)
     mean = np.where(own & (count > 0), 1.0, mean_ratio(ratios))
     return _Ratios(count=count, mean=mean, intervals=found, p_values=holm(p_values))
+
+
+def ratio_of_pairs(ratios: Floats) -> tuple[float, Interval | None]:
+    """Mean of the ratios of some blocks and its interval, by the rule of all ratios; there is at least one."""
+    mean = float(mean_ratio(ratios[None, :])[0])
+    on_logs = bool((ratios > 0).all())
+    found = intervals.interval_of_mean(np.log(ratios) if on_logs else ratios)
+    if found is None:
+        return mean, None
+    if not on_logs:
+        return mean, Interval(found.low, found.high, found.method + PLAIN)
+    return mean, Interval(math.exp(found.low), math.exp(found.high), found.method + LOGS)

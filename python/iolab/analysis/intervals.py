@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
+from iolab.analysis.types import Interval
+
 Floats = NDArray[np.float64]
 
 FEWEST = 4
@@ -40,6 +42,15 @@ def mean_interval(samples: Floats, level_ratio: float = 0.95) -> tuple[Floats, F
     if samples.shape[1] < BOOTSTRAP_FROM:
         return t_interval(samples, level_ratio)
     return bca_interval(samples, level_ratio)
+
+
+def interval_of_mean(samples: Floats) -> Interval | None:
+    """Interval for the mean of some trials, by the rule for their number; None: too few."""
+    method = method_for(len(samples))
+    if method is None:
+        return None
+    low, high = mean_interval(samples[None, :])
+    return Interval(float(low[0]), float(high[0]), method)
 
 
 def t_interval(samples: Floats, level_ratio: float = 0.95) -> tuple[Floats, Floats]:

@@ -1,6 +1,7 @@
 """Published figures laid beside those of a run. Pure: the text of a CSV file in, rows out.
 
-A file has the columns measure, metric, statistic, value, unit; every other column is a factor and holds labels. Old
+A file has the columns measure, metric, statistic, value, unit, and may have `over`, the factor over whose levels the
+statistic was taken; every other column is a factor and holds labels. Old
 figures are no yardstick for new hosts, so each is also told relative to its own reference: the baseline's level.
 """
 
@@ -9,16 +10,17 @@ import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
-from iolab.analysis.types import Analysis, Estimate
+from iolab.analysis.types import Analysis
 from iolab.errors import InputError, Problem
+from iolab.experiment.experiment import Statistic, Summary
+from iolab.experiment.summaries import STATISTICS
 from iolab.plan.types import Plan
 
-Statistic = Literal["mean", "min", "max", "median"]
-STATISTICS: tuple[Statistic, ...] = ("mean", "min", "max", "median")
 FIXED = ("measure", "metric", "statistic", "value", "unit")
-"""Columns that are no factor."""
+"""Columns that are no factor, and must be there."""
+OVER = "over"
+"""Column that may be there: the factor over whose levels the statistic was taken, within one block."""
 UNITS: Mapping[str, tuple[str, float]] = {
     "bit/s": ("bit/s", 1.0), "kbit/s": ("bit/s", 1e3), "Mbit/s": ("bit/s", 1e6), "Gbit/s": ("bit/s", 1e9),
     "byte/s": ("byte/s", 1.0), "MB/s": ("byte/s", 1e6), "MiB/s": ("byte/s", 2.0**20), "frame/s": ("pps", 1.0),
@@ -39,7 +41,9 @@ class PublishedFigure:
     metric: str
     """Name of the metric."""
     statistic: Statistic
-    """What it is of the trials behind it."""
+    """What it is of the trials behind it, or of the levels of `over`."""
+    over: str
+    """The factor over whose levels it was taken; empty: over trials."""
     cell: Mapping[str, str]
     """Factor to label."""
     value: float
@@ -58,6 +62,8 @@ class Beside:
     """Name of the metric."""
     statistic: Statistic
     """Of both."""
+    over: str
+    """The factor over whose levels both were taken; empty: over trials."""
     cell: Mapping[str, str]
     """Factor to label, as the run has it."""
     unit: str
@@ -104,6 +110,24 @@ class PublishedComparison:
     """Where no figure had a counterpart: in what else the figures in each row differ; only means are in rows then."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Own:
+    """Figures of one cell of the run."""
+
+    measure: str
+    """Name of the measure."""
+    metric: str
+    """Name of the metric."""
+    unit: str
+    """Of the figures."""
+    over: str
+    """The factor over whose levels they were taken; empty: over trials."""
+    cell: Mapping[str, str]
+    """Factor to label."""
+    figures: Mapping[Statistic, float]
+    """By statistic."""
+
+
 def parse_published(text: str, source: str) -> tuple[PublishedFigure, ...]:
     """Read the text of a file of published figures.
 
@@ -136,6 +160,13 @@ def parse_published(text: str, source: str) -> tuple[PublishedFigure, ...]:
     return tuple(figures)
 
 
+def wanted_summaries(figures: Sequence[PublishedFigure], plan: Plan) -> tuple[Summary, ...]:
+    """Return what a run must sum up over levels so that every figure has its counterpart."""
+    known = {factor.name for factor in plan.factors if len(factor.labels) > 1}
+    overs = dict.fromkeys(figure.over for figure in figures if figure.over in known)
+    return tuple(Summary(over, STATISTICS) for over in overs)
+
+
 def lay_beside(
     figures: Sequence[PublishedFigure],
     source: str,
@@ -152,12 +183,13 @@ def lay_beside(
     Raises:
         InputError: the run has a counterpart of none of them even so.
     """
-    rows, without = _rows(figures, plan, analysis)
+    own = _own(analysis)
+    rows, without = _rows(figures, plan, own)
     apart: tuple[Apart, ...] = ()
-    if not rows and _related(figures, analysis):
-        apart = _apart(figures, analysis)
+    if not rows and _related(figures, own):
+        apart = _apart(figures, own)
         means = [figure for figure in figures if figure.statistic == "mean"]
-        rows, without = _rows(means, plan, analysis, frozenset(each.factor for each in apart))
+        rows, without = _rows(means, plan, own, frozenset(each.factor for each in apart))
     if not rows:
         first = figures[0]
         seen = (
@@ -180,7 +212,7 @@ def lay_beside(
 
 
 def _rows(
-    figures: Sequence[PublishedFigure], plan: Plan, analysis: Analysis, passed: frozenset[str] = frozenset()
+    figures: Sequence[PublishedFigure], plan: Plan, own: Sequence[_Own], passed: frozenset[str] = frozenset()
 ) -> tuple[list[Beside], list[PublishedFigure]]:
     """Return the rows, and the figures that have none; labels of the factors that are `passed` need not be equal."""
     rows: list[Beside] = []
@@ -188,32 +220,51 @@ def _rows(
     for figure in figures:
         wanted = {name: label for name, label in figure.cell.items() if name not in passed}
         like = replace(figure, cell=wanted)
-        own = [estimate for estimate in analysis.estimates if _matches(estimate, like)]
-        for estimate in own:
-            row = _beside(figure, estimate, figures, plan, analysis, passed)
+        alike = [each for each in own if _matches(each, like)]
+        for each in alike:
+            row = _beside(figure, each, figures, plan, own, passed)
             both = {
-                name: f"{figure.cell[name]} | {estimate.cell.get(name, '-')}"
+                name: f"{figure.cell[name]} | {each.cell.get(name, '-')}"
                 for name in figure.cell
                 if name in passed
             }
             rows.append(replace(row, cell={**row.cell, **both}))
-        if not own:
+        if not alike:
             without.append(figure)
     return rows, without
 
 
-def _related(figures: Sequence[PublishedFigure], analysis: Analysis) -> bool:
+def _own(analysis: Analysis) -> list[_Own]:
+    """Return what the run has: of every cell over its trials, and what was summed up over levels."""
+    found = [
+        _Own(
+            each.measure, each.metric, each.unit, "", each.cell,
+            {"mean": each.mean, "min": each.min, "max": each.max, "median": each.median},
+        )
+        for each in analysis.estimates
+    ]  # fmt: skip
+    summed: dict[tuple[str, str, str, frozenset[tuple[str, str]]], dict[Statistic, float]] = {}
+    for each in analysis.levels_figures:
+        key = (each.measure, each.metric, each.over, frozenset(each.cell.items()))
+        if key not in summed:
+            summed[key] = {}
+            found.append(_Own(each.measure, each.metric, each.unit, each.over, each.cell, summed[key]))
+        summed[key][each.statistic] = each.mean
+    return found
+
+
+def _related(figures: Sequence[PublishedFigure], own: Sequence[_Own]) -> bool:
     """Tell whether run and figures vary anything in common; what does not has nothing to be laid beside."""
     published = {name for figure in figures for name in figure.cell}
-    return any(not published.isdisjoint(estimate.cell) for estimate in analysis.estimates)
+    return any(not published.isdisjoint(each.cell) for each in own)
 
 
-def _apart(figures: Sequence[PublishedFigure], analysis: Analysis) -> tuple[Apart, ...]:
+def _apart(figures: Sequence[PublishedFigure], own: Sequence[_Own]) -> tuple[Apart, ...]:
     """Return the factors of whose published labels the run has none."""
     found: list[Apart] = []
     for factor in dict.fromkeys(name for figure in figures for name in figure.cell):
         published = dict.fromkeys(figure.cell[factor] for figure in figures if factor in figure.cell)
-        measured = dict.fromkeys(each.cell[factor] for each in analysis.estimates if factor in each.cell)
+        measured = dict.fromkeys(each.cell[factor] for each in own if factor in each.cell)
         if not set(published) & set(measured):
             found.append(Apart(factor=factor, published=tuple(published), measured=tuple(measured)))
     return tuple(found)
@@ -240,51 +291,54 @@ def _figure(row: Mapping[str, str | None], place: str) -> PublishedFigure | Prob
         measure=words["measure"],
         metric=words["metric"],
         statistic=words["statistic"],
-        cell={name: label for name, label in words.items() if name not in FIXED and label},
+        over=words.get(OVER, ""),
+        cell={name: label for name, label in words.items() if name not in (*FIXED, OVER) and label},
         value=value * size + (1.0 if relative else 0.0),
         unit=unit,
     )
 
 
-def _matches(estimate: Estimate, figure: PublishedFigure) -> bool:
-    """Tell whether an estimate is of the figure's cell; factors that the file does not name are free."""
-    return (estimate.measure, estimate.metric, estimate.unit) == (
-        figure.measure,
-        figure.metric,
-        figure.unit or estimate.unit,
-    ) and all(estimate.cell.get(name) == label for name, label in figure.cell.items())
+def _matches(own: _Own, figure: PublishedFigure) -> bool:
+    """Tell whether figures are of the published one's cell; factors that the file does not name are free."""
+    return (
+        (own.measure, own.metric, own.over) == (figure.measure, figure.metric, figure.over)
+        and own.unit == (figure.unit or own.unit)
+        and figure.statistic in own.figures
+        and all(own.cell.get(name) == label for name, label in figure.cell.items())
+    )
 
 
 def _beside(
     figure: PublishedFigure,
-    estimate: Estimate,
+    each: _Own,
     figures: Sequence[PublishedFigure],
     plan: Plan,
-    analysis: Analysis,
+    own: Sequence[_Own],
     passed: frozenset[str],
 ) -> Beside:
     reference = {
         name: label for name, label in plan.baseline.items() if name in figure.cell and name not in passed
     }
-    at = {**figure.cell, **reference}
-    own_at = {**estimate.cell, **reference}
-    published_at = next(_values(figures, figure, at), None) if reference else None
+    published_at = next(_values(figures, figure, {**figure.cell, **reference}), None) if reference else None
     change = figure.value if figure.unit is None else _ratio(figure.value, published_at)
+    own_at = {**each.cell, **reference}
     measured_at = next(
         (
-            _statistic(other, figure.statistic)
-            for other in analysis.estimates
-            if (other.measure, other.metric) == (figure.measure, figure.metric) and other.cell == own_at
+            other.figures.get(figure.statistic)
+            for other in own
+            if (other.measure, other.metric, other.over) == (each.measure, each.metric, each.over)
+            and other.cell == own_at
         ),
         None,
     )
-    measured = _statistic(estimate, figure.statistic)
+    measured = each.figures[figure.statistic]
     return Beside(
         measure=figure.measure,
         metric=figure.metric,
         statistic=figure.statistic,
-        cell=estimate.cell,
-        unit=estimate.unit,
+        over=figure.over,
+        cell=each.cell,
+        unit=each.unit,
         published=None if figure.unit is None else figure.value,
         measured=measured,
         published_ratio=change,
@@ -295,14 +349,10 @@ def _beside(
 def _values(
     figures: Sequence[PublishedFigure], like: PublishedFigure, cell: Mapping[str, str]
 ) -> Iterator[float]:
+    wanted = (like.measure, like.metric, like.statistic, like.over)
     for other in figures:
-        same = (other.measure, other.metric, other.statistic) == (like.measure, like.metric, like.statistic)
-        if same and other.cell == cell:
+        if (other.measure, other.metric, other.statistic, other.over) == wanted and other.cell == cell:
             yield other.value
-
-
-def _statistic(estimate: Estimate, name: Statistic) -> float:
-    return {"mean": estimate.mean, "min": estimate.min, "max": estimate.max, "median": estimate.median}[name]
 
 
 def _ratio(value: float, reference: float | None) -> float | None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from iolab.analysis.forwarding_types import Forwarding
+from iolab.experiment.experiment import LevelRatio, Statistic
 from iolab.trial.result import Warning
 
 
@@ -138,6 +139,64 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LevelsFigure:
+    """One statistic over the levels of a factor within each block, all other levels being the same."""
+
+    measure: str
+    """Name of the measure."""
+    metric: str
+    """Name of the metric."""
+    unit: str
+    """Of the figures."""
+    over: str
+    """The factor."""
+    levels: tuple[str, ...]
+    """Its labels that the cell has."""
+    cell: Mapping[str, str]
+    """Factor to label, without that factor."""
+    statistic: Statistic
+    """Of the levels in one block."""
+    values: tuple[float, ...]
+    """One per block in which every level has a trial, in order of block."""
+    left_out: int
+    """Blocks in which a level has none."""
+    mean: float
+    """Arithmetic mean of the blocks' values."""
+    min: float
+    """Smallest of them."""
+    max: float
+    """Largest of them."""
+    ci: Interval | None
+    """Of the mean; from 4 blocks up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelsRatio:
+    """Such a figure at one level of another factor over that at a second one, within each block."""
+
+    measure: str
+    """Name of the measure."""
+    metric: str
+    """Name of the metric."""
+    over: str
+    """The factor whose levels the figures are of."""
+    levels: tuple[str, ...]
+    """Its labels, the same on both sides."""
+    cell: Mapping[str, str]
+    """Factor to label, without that factor and the one compared."""
+    between: LevelRatio
+    """Factor and levels that are compared."""
+    statistic: Statistic
+    """Of the levels in one block."""
+    n: int
+    """Blocks that have both sides."""
+    ratio: float
+    """Geometric mean over the blocks (arithmetic where a ratio is 0)."""
+    ci: Interval | None
+    """Of the ratio; from 4 blocks up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Analysis:
     """Everything concluded from a run."""
 
@@ -160,3 +219,7 @@ class Analysis:
     """What the reader must know about the analysis itself: what was left out, and why."""
     forwarding: tuple[Forwarding, ...] = ()
     """Per measure that sends frames."""
+    levels_figures: tuple[LevelsFigure, ...] = ()
+    """What the plan's summaries ask for, in the plan's order of cells."""
+    levels_ratios: tuple[LevelsRatio, ...] = ()
+    """Ratios of them."""

@@ -14,6 +14,7 @@ from iolab.cli.console import console, say
 from iolab.errors import InputError, Problem, StoreError
 from iolab.experiment import parse
 from iolab.plan.make import gives_plan
+from iolab.plan.select import asked_summaries
 from iolab.store.folder import EXPERIMENT
 from iolab.store.read import experiment_text, find_runs, load_run, not_a_run
 from iolab.store.records import StoredRun
@@ -32,11 +33,29 @@ RunName = Annotated[
 ]
 
 
+Overs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--over",
+        metavar="FACTOR",
+        help="Mean, least and largest over its levels; in place of what the file asks for.",
+    ),
+]
+Ratios = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--ratio", metavar="FACTOR=LEVEL/LEVEL", help="Ratios of them between two levels of another factor."
+    ),
+]
+
+
 class Rows(StrEnum):
     """What a row of a CSV report is."""
 
     ESTIMATES = "estimates"
     TRIALS = "trials"
+    LEVELS = "levels"
+    LEVEL_RATIOS = "level-ratios"
     RATIOS = "ratios"
     LIMITS = "limits"
     DROPS = "drops"
@@ -107,16 +126,23 @@ def list_runs(
 def show(
     run: RunName,
     as_json: Annotated[bool, typer.Option("--json", help="Print the documented JSON form.")] = False,
+    over: Overs = None,
+    ratio: Ratios = None,
 ) -> None:
     """Show the results of a run."""
     from iolab import report as reports  # numpy and scipy are slow to load
 
-    path = locate(run)
+    stored = _asked(load_run(locate(run)), over, ratio)
     if as_json:
-        stored = load_run(path)
         say(reports.show_json(stored, _analysed(stored)))
     else:
-        print_results(path, console())
+        console().print(reports.terminal(stored, _analysed(stored)))
+
+
+def _asked(run: StoredRun, over: list[str] | None, ratio: list[str] | None) -> StoredRun:
+    """Return the run with the summaries that were asked for; its own where none were."""
+    asked = asked_summaries(over or (), ratio or (), run.plan)
+    return replace(run, plan=replace(run.plan, summaries=asked)) if asked else run
 
 
 def report(
@@ -132,14 +158,19 @@ def report(
     ] = None,
     rows: Annotated[
         Rows,
-        typer.Option("--rows", help="csv: a row per estimate, trial, ratio of directions, verdict or drop."),
+        typer.Option(
+            "--rows",
+            help="csv: a row per estimate, trial, figure over levels, ratio of directions, verdict or drop.",
+        ),
     ] = Rows.ESTIMATES,
+    over: Overs = None,
+    ratio: Ratios = None,
 ) -> None:
     """Write the report of a run; prints where."""
     from iolab import report as reports  # numpy and scipy are slow to load
 
     path = locate(run)
-    stored = load_run(path)
+    stored = _asked(load_run(path), over, ratio)
     analysis = _analysed(stored)
     experiment = parse(experiment_text(path), str(path / EXPERIMENT))
     if not gives_plan(experiment, stored.plan, stored.facts):
@@ -195,7 +226,7 @@ def compare(
 
 def _compare_published(run: StoredRun, file: Path) -> None:
     from iolab import report as reports
-    from iolab.analysis.published import lay_beside, parse_published
+    from iolab.analysis.published import lay_beside, parse_published, wanted_summaries
 
     try:
         text = file.read_text("utf-8")
@@ -204,6 +235,7 @@ def _compare_published(run: StoredRun, file: Path) -> None:
         allowed = "a CSV file as labs/published/README.md describes it"
         raise InputError([Problem(str(file), "opening published figures", seen, allowed)]) from error
     figures = parse_published(text, str(file))
+    run = replace(run, plan=replace(run.plan, summaries=wanted_summaries(figures, run.plan)))
     found = lay_beside(
         figures, file.name, run.name, run.plan, _analysed(run), functional=reports.is_functional(run.trials)
     )

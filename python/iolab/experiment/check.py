@@ -20,8 +20,11 @@ from iolab.experiment.references import check_references
 from iolab.experiment.resolve import Resolver
 from iolab.experiment.sections import check, tables
 from iolab.experiment.selectors import SelectorReader
+from iolab.experiment.summaries import read_summaries
 
-TOP = ("title", "lab", "measure", "factors", "baseline", "blocks", "seed", "only", "except", "quick")
+TOP = (
+    "title", "lab", "measure", "factors", "baseline", "blocks", "seed", "only", "except", "quick", "summarise",
+)  # fmt: skip
 """Keys of the document."""
 MOST_BLOCKS = 10_000
 LARGEST_SEED = 2**63 - 1
@@ -85,6 +88,7 @@ def _experiment(document: Table, text: str, problems: Problems) -> Experiment:
         excluded=selectors.read(document, "except"),
         quick=selectors.read(document, "quick"),
         baseline=selectors.baseline(document),
+        summaries=read_summaries(document, selectors.known, selectors.dropped, problems),
         blocks=_number(document, "blocks", 1, 1, MOST_BLOCKS, problems),
         seed=_number(document, "seed", DEFAULT_SEED, 0, LARGEST_SEED, problems),
         text=text,

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from iolab.experiment.links import Link, Volume
 from iolab.experiment.machines import Machine
@@ -59,6 +60,34 @@ Selector = Mapping[str, tuple[str, ...]]
 """Factor name to the level labels it accepts; all entries must hold."""
 
 
+Statistic = Literal["mean", "min", "max", "median"]
+"""What several figures are summed up by."""
+
+
+@dataclass(frozen=True, slots=True)
+class LevelRatio:
+    """A ratio between two levels of a factor."""
+
+    factor: str
+    """Its name."""
+    above: str
+    """Label of the level whose figure is divided."""
+    below: str
+    """Label of the level whose figure it is divided by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What is told over the levels of a factor, all other levels being the same."""
+
+    over: str
+    """Name of the factor."""
+    show: tuple[Statistic, ...] = ("mean", "min", "max")
+    """Of its levels in one block."""
+    ratios: tuple[LevelRatio, ...] = ()
+    """Of each of these figures, between two levels of another factor."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
     """An experiment file that passed every check."""
@@ -77,6 +106,8 @@ class Experiment:
     """What a quick run measures: a cell that matches one of these."""
     baseline: Mapping[str, str]
     """Factor name to the label that others are compared with."""
+    summaries: tuple[Summary, ...] = ()
+    """What is told over the levels of a factor; nothing that is measured depends on it."""
     blocks: int
     """How often every cell is measured."""
     seed: int

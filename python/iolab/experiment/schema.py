@@ -12,6 +12,7 @@ from pydantic.json_schema import models_json_schema
 
 from iolab.experiment.check import LARGEST_SEED, MOST_BLOCKS
 from iolab.experiment.grammar import MODELS, default, models_within
+from iolab.experiment.summaries import SHOWN, STATISTICS
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 NAME = "^[A-Za-z0-9][A-Za-z0-9_-]*$"
@@ -77,6 +78,11 @@ def _top(refs: Mapping[str, list[Any]]) -> dict[str, Any]:
             "$ref": "#/$defs/Selectors",
             "description": "What --quick measures, in one block: cells that match one of these.",
         },
+        "summarise": {
+            "description": "Figures over the levels of a factor within a block; one entry, or a list of them.",
+            "anyOf": [{"$ref": "#/$defs/Summary"}, {"type": "array", "items": {"$ref": "#/$defs/Summary"}}],
+            "examples": [{"over": "rate.frame_size", "ratio": {"rate.direction": ["both-ways", "one-way"]}}],
+        },
     }
 
 
@@ -112,6 +118,32 @@ def _factor_definitions() -> dict[str, Any]:
             ],
         },
         "Selectors": {"anyOf": [one, {"type": "array", "items": one}]},
+        "Summary": _summary(),
+    }
+
+
+def _summary() -> dict[str, Any]:
+    label = {"type": ["string", "number", "boolean"]}
+    return {
+        "type": "object",
+        "description": "What is told over the levels of one factor, all other levels being the same.",
+        "additionalProperties": False,
+        "required": ["over"],
+        "properties": {
+            "over": {"type": "string", "description": "The factor."},
+            "show": {
+                "type": "array",
+                "minItems": 1,
+                "items": {"enum": list(STATISTICS)},
+                "default": list(SHOWN),
+                "description": "Of its levels within one block.",
+            },
+            "ratio": {
+                "type": ["object", "null"],
+                "description": "Another factor to two of its levels: the first over the second.",
+                "additionalProperties": {"type": "array", "items": label, "minItems": 2, "maxItems": 2},
+            },
+        },
     }
 
 

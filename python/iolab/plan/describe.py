@@ -1,6 +1,7 @@
 """The plan as the document that `iolab plan --json` prints; documented in docs/reference/plan-json.md."""
 
 from collections.abc import Iterable
+from dataclasses import asdict
 
 from iolab.experiment.experiment import Experiment
 from iolab.plan.commands import PlannedCommand, StepCommands, commands
@@ -26,6 +27,7 @@ def describe(plan: Plan, experiment: Experiment) -> Document:
         "factors": [{"name": factor.name, "levels": list(factor.labels)} for factor in plan.factors],
         "measures": list(plan.measures),
         "baseline": dict(plan.baseline),
+        "summaries": [asdict(summary) for summary in plan.summaries],
         "steps": [
             {
                 "key": step.key,

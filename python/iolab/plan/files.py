@@ -1,9 +1,12 @@
 """Plan <-> the text of plan.json: tables for what repeats, one short row per step."""
 
 import json
+from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from iolab.errors import StoreError
+from iolab.experiment.experiment import LevelRatio, Summary
 from iolab.plan.types import PLAN_SCHEMA, Plan, PlannedFactor, Step, Unsupported
 
 
@@ -26,6 +29,7 @@ def encode_plan(plan: Plan) -> str:
         "measures": plan.measures,
         "baseline": plan.baseline,
         "grouping": plan.grouping,
+        "summaries": [asdict(summary) for summary in plan.summaries],
         "estimate_ns": plan.estimate_ns,
         "unsupported": [[one.measure, one.cell, one.reason] for one in plan.unsupported],
         "levels": list(levels),
@@ -80,6 +84,7 @@ def _decoded(document: dict[str, Any]) -> Plan:
         seed=document["seed"],
         blocks=document["blocks"],
         only=tuple({name: tuple(labels) for name, labels in one.items()} for one in document["only"]),
+        summaries=tuple(map(_summary, document.get("summaries", ()))),
         steps=tuple(
             [
                 Step(key, measures[measure], block, plot, levels[row])
@@ -90,3 +95,8 @@ def _decoded(document: dict[str, Any]) -> Plan:
         estimate_ns=document["estimate_ns"],
         digest=document["digest"],
     )
+
+
+def _summary(document: Mapping[str, Any]) -> Summary:
+    ratios = tuple(LevelRatio(**ratio) for ratio in document["ratios"])
+    return Summary(document["over"], tuple(document["show"]), ratios)

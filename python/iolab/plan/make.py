@@ -61,6 +61,7 @@ def make_plan(
         seed=seed,
         blocks=blocks,
         only=only,
+        summaries=experiment.summaries,
         steps=tuple(steps),
         unsupported=tuple(_unsupported(tasks, factors)),
         estimate_ns=estimate.total_ns,

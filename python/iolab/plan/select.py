@@ -1,12 +1,15 @@
-"""Which cells the command line asks for: "links.lan.mtu=1500|9000,network=no vlan", or the file's quick ones."""
+"""What the command line asks for: cells ("links.lan.mtu=1500|9000", or the file's quick ones), and summaries."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
 from iolab.errors import InputError, Problem
-from iolab.experiment.experiment import Experiment, Selector
+from iolab.experiment.experiment import Experiment, LevelRatio, Selector, Summary
 from iolab.experiment.product import names
 from iolab.plan.types import Plan
+
+ONLY = "--only"
+"""The option that selections are given with."""
 
 
 def selection(texts: Sequence[str], experiment: Experiment, *, quick: bool = False) -> tuple[Selector, ...]:
@@ -42,14 +45,15 @@ def selector(text: str, of: Plan | Experiment) -> Selector:
         name, equals, levels = part.partition("=")
         name = name.strip()
         if not equals:
-            problems.append(_problem("reading a selection", part, "factor=level|level,factor=level"))
+            allowed = "factor=level|level,factor=level"
+            problems.append(Problem(ONLY, "reading a selection", repr(part), allowed))
             continue
         if name not in known:
-            problems.append(_unknown("selecting by a factor", name, tuple(known)))
+            problems.append(_unknown(ONLY, "selecting by a factor", name, tuple(known)))
             continue
         labels = tuple(label.strip() for label in levels.split("|"))
         problems += [
-            _unknown(f"selecting a level of {name}", label, known[name])
+            _unknown(ONLY, f"selecting a level of {name}", label, known[name])
             for label in labels
             if label not in known[name]
         ]
@@ -76,11 +80,51 @@ def _parts(text: str) -> list[str]:
     return parts
 
 
-def _unknown(doing: str, seen: str, allowed: tuple[str, ...]) -> Problem:
+def _unknown(option: str, doing: str, seen: str, allowed: tuple[str, ...]) -> Problem:
     near = get_close_matches(seen, allowed, n=1, cutoff=0.5)
     advice = f"did you mean {near[0]}?" if near else ""
-    return _problem(doing, seen, ", ".join(allowed) or "no factor: the experiment varies nothing", advice)
+    words = ", ".join(allowed) or "no factor: the experiment varies nothing"
+    return Problem(option, doing, repr(seen), words, advice)
 
 
-def _problem(doing: str, seen: str, allowed: str, advice: str = "") -> Problem:
-    return Problem("--only", doing, repr(seen), allowed, advice)
+def asked_summaries(overs: Sequence[str], ratios: Sequence[str], plan: Plan) -> tuple[Summary, ...]:
+    """Return what `--over FACTOR` and `--ratio FACTOR=LEVEL/LEVEL` ask for; each may stand several times.
+
+    Raises:
+        InputError: a factor or level does not exist, with the nearest word; every error at once.
+    """
+    known = {name: labels for name, labels in _known(plan).items() if len(labels) > 1}
+    problems = [
+        _unknown("--over", "reading --over", name, tuple(known)) for name in overs if name not in known
+    ]
+    found: list[LevelRatio] = []
+    for text in ratios:
+        read = _ratio(text, known)
+        if isinstance(read, Problem):
+            problems.append(read)
+        elif read.factor in overs:
+            allowed = "another factor than that of --over"
+            problems.append(Problem("--ratio", "reading a ratio", repr(text), allowed))
+        else:
+            found.append(read)
+    if ratios and not overs:
+        problems.append(Problem("--ratio", "reading a ratio", "no --over", "--over FACTOR beside it"))
+    if problems:
+        raise InputError(problems)
+    return tuple(Summary(over=over, ratios=tuple(found)) for over in overs)
+
+
+def _ratio(text: str, known: Mapping[str, tuple[str, ...]]) -> LevelRatio | Problem:
+    """Read `factor=above/below`; a stroke within a label is understood."""
+    name, equals, rest = text.partition("=")
+    if not equals:
+        return Problem("--ratio", "reading a ratio", repr(text), "factor=level/level")
+    if name not in known:
+        return _unknown("--ratio", "comparing levels of a factor", name, tuple(known))
+    pieces = rest.split("/")
+    for cut in range(1, len(pieces)):
+        above, below = "/".join(pieces[:cut]), "/".join(pieces[cut:])
+        if above != below and {above, below} <= set(known[name]):
+            return LevelRatio(name, above, below)
+    allowed = f"two levels of {name}, level/level: {', '.join(known[name])}"
+    return Problem("--ratio", "reading a ratio", repr(text), allowed)

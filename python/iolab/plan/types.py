@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from iolab.experiment.experiment import Summary
+
 PLAN_SCHEMA = 1
 """Version of plan.json."""
 
@@ -69,6 +71,8 @@ class Plan:
     """How often every cell is measured."""
     only: tuple[Mapping[str, tuple[str, ...]], ...] = ()
     """Selectors given beside the experiment file (`--only`); part of the digest."""
+    summaries: tuple[Summary, ...] = ()
+    """What is told over the levels of a factor; not part of the digest."""
     steps: tuple[Step, ...]
     """In the order they are done."""
     unsupported: tuple[Unsupported, ...]

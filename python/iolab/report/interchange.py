@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 
-from iolab.analysis.types import Analysis, Estimate, Interval
+from iolab.analysis.types import Analysis, Estimate, Interval, LevelsFigure, LevelsRatio
 from iolab.report import interchange_packets
 from iolab.report.interchange_packets import finite
 from iolab.report.sentences import counted
@@ -23,6 +23,8 @@ def show_json(run: StoredRun, analysis: Analysis) -> str:
         "joined_late": run.joined_late,
         "trials": [_trial(trial) for trial in counted(run.trials)],
         "estimates": [_estimate(estimate) for estimate in analysis.estimates],
+        "levels": [_levels_figure(each) for each in analysis.levels_figures],
+        "levels_ratios": [_levels_ratio(each) for each in analysis.levels_ratios],
         "forwarding": [interchange_packets.measure(found, analysis) for found in analysis.forwarding],
     }
     return json.dumps(document, ensure_ascii=False, allow_nan=False)
@@ -56,6 +58,41 @@ def _estimate(estimate: Estimate) -> Mapping[str, object]:
         "ci": _ends(estimate.ci),
         "ratio": finite(estimate.ratio),
         "ratio_ci": _ends(estimate.ratio_ci),
+    }
+
+
+def _levels_figure(each: LevelsFigure) -> Mapping[str, object]:
+    return {
+        "measure": each.measure,
+        "metric": each.metric,
+        "unit": each.unit,
+        "over": each.over,
+        "levels": list(each.levels),
+        "cell": dict(each.cell),
+        "statistic": each.statistic,
+        "values": [finite(value) for value in each.values],
+        "left_out": each.left_out,
+        "mean": finite(each.mean),
+        "min": finite(each.min),
+        "max": finite(each.max),
+        "ci": _ends(each.ci),
+    }
+
+
+def _levels_ratio(each: LevelsRatio) -> Mapping[str, object]:
+    return {
+        "measure": each.measure,
+        "metric": each.metric,
+        "over": each.over,
+        "levels": list(each.levels),
+        "cell": dict(each.cell),
+        "statistic": each.statistic,
+        "factor": each.between.factor,
+        "above": each.between.above,
+        "below": each.between.below,
+        "n": each.n,
+        "ratio": finite(each.ratio),
+        "ci": _ends(each.ci),
     }
 
 

@@ -78,6 +78,11 @@ def decimals_for(half_width: float, value: float) -> int:
     return max(0, min(wanted, most, 9))
 
 
+def decimals_measured(half_width: float, value: float) -> int:
+    """Decimals of a measured figure: as its uncertainty supports, and three digits where that is not known."""
+    return decimals_for(half_width, value)
+
+
 def decimals_exact(value: float) -> int:
     """Decimals of a figure that was chosen, not measured: as many as it has, within reason."""
     return next(

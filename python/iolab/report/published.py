@@ -22,7 +22,7 @@ SMALL = 0.1
 
 def beside_published(found: PublishedComparison, words: Words = EN) -> RenderableType:
     """Render for the terminal."""
-    named = names(found.factors, words)
+    named = names(_factors(found), words)
     parts: list[RenderableType] = [Text(_title(found, words), style="bold")]
     parts += [Text(line, style="yellow") for line in _banner(found, words)]
     for written in _grids(found, named):
@@ -38,7 +38,7 @@ def beside_published(found: PublishedComparison, words: Words = EN) -> Renderabl
 
 def beside_published_text(found: PublishedComparison, words: Words = EN) -> str:
     """Render as Markdown."""
-    named = names(found.factors, words)
+    named = names(_factors(found), words)
     blocks = [f"# {escape(_title(found, words))}", *map(escape, _banner(found, words))]
     for written in _grids(found, named):
         blocks += [f"**{escape(written.caption)}**", grid(written.heads, written.rows, written.labels)]
@@ -46,12 +46,17 @@ def beside_published_text(found: PublishedComparison, words: Words = EN) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
+def _factors(found: PublishedComparison) -> tuple[str, ...]:
+    """Factors that need a name: of cells, and those that were summed up over."""
+    return (*found.factors, *(row.over for row in found.rows if row.over))
+
+
 def _title(found: PublishedComparison, words: Words) -> str:
     return words.published.title.format(run=found.run, source=found.source)
 
 
 def _banner(found: PublishedComparison, words: Words) -> list[str]:
-    text, named = words.published, names(found.factors, words)
+    text, named = words.published, names(_factors(found), words)
     lines = [text.functional] if found.functional else []
     told = [
         text.apart_factor.format(
@@ -65,8 +70,8 @@ def _banner(found: PublishedComparison, words: Words) -> list[str]:
 
 
 def _grids(found: PublishedComparison, named: Names) -> Iterator[Grid]:
-    for measure, metric in dict.fromkeys((row.measure, row.metric) for row in found.rows):
-        rows = [row for row in found.rows if (row.measure, row.metric) == (measure, metric)]
+    for key in dict.fromkeys((row.measure, row.metric, row.over) for row in found.rows):
+        rows = [row for row in found.rows if (row.measure, row.metric, row.over) == key]
         yield _grid(rows, named, with_ratio=not found.functional)
 
 
@@ -78,7 +83,8 @@ def _grid(rows: Sequence[Beside], named: Names, *, with_ratio: bool) -> Grid:
     values = [value for row in rows for value in (row.published, row.measured) if value is not None]
     by = numbers.scale(first.metric, first.unit, values)
     relative = any(row.published_ratio is not None and row.published_ratio != 1 for row in rows)
-    heads = [*map(named.factor, factors), text.statistic, text.published, text.run]
+    statistic = text.statistic_over if first.over else text.statistic
+    heads = [*map(named.factor, factors), statistic, text.published, text.run]
     heads += [text.ratio] if with_ratio else []
     heads += [text.published_change, text.run_change] if relative else []
     written = []
@@ -92,7 +98,12 @@ def _grid(rows: Sequence[Beside], named: Names, *, with_ratio: bool) -> Grid:
         labels = [row.cell.get(name, "") for name in factors]
         written.append((*labels, text.statistics[row.statistic], *figures, *(changes if relative else ())))
     metric = head(named.metric(first.metric), by.unit, words)
-    caption = words.table.caption.format(measure=named.measure(first.measure), metric=metric)
+    places = {"measure": named.measure(first.measure), "metric": metric}
+    caption = (
+        words.table.levels_caption.format(over=named.factor(first.over), **places)
+        if first.over
+        else words.table.caption.format(**places)
+    )
     return Grid(caption=caption, heads=tuple(heads), rows=tuple(written), labels=len(factors) + 1, notes=())
 
 

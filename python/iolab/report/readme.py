@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from iolab.analysis.types import Analysis
-from iolab.report import environment, packets, sentences, tables, troubles
+from iolab.report import environment, levels, packets, sentences, tables, troubles
 from iolab.report.names import Names, names_of
 from iolab.report.selection import leading
 from iolab.report.words import EN, Words
@@ -28,6 +28,8 @@ def text(run: StoredRun, analysis: Analysis, version: str, words: Words = EN) ->
         blocks += _results(tables.results(shown, run, analysis, named), words)
         flows = tables.flows(shown, run, analysis, named, MOST_ROWS)
         blocks += _grid(flows) if flows is not None else []
+        for summed in levels.level_grids(shown.measure, run, analysis, named, MOST_ROWS):
+            blocks += _grid(summed)
         for found in analysis.forwarding:
             if found.measure == shown.measure:
                 grids = packets.result_grids(found, run, analysis, named, MOST_ROWS)

@@ -1,4 +1,4 @@
-"""CSV for spreadsheets (RFC 4180): a row per estimate, trial, ratio, verdict or drop; stored units, full precision."""
+"""CSV for spreadsheets (RFC 4180): a row per estimate, trial, ratio, verdict, ...; stored units, full precision."""
 
 import csv
 import io
@@ -7,17 +7,18 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
-from iolab.analysis.types import Analysis, Estimate, Interval
+from iolab.analysis.types import Analysis, Estimate, Interval, LevelsFigure, LevelsRatio
 from iolab.report.selection import is_baseline
 from iolab.report.sentences import counted
 from iolab.store.records import StoredRun, TrialRecord
 
-Rows = Literal["estimates", "trials", "ratios", "limits", "drops"]
+Rows = Literal["estimates", "trials", "levels", "level-ratios", "ratios", "limits", "drops"]
 
 _ESTIMATE_HEAD = (
     "metric", "unit", "n", "mean", "min", "max", "median", "ci_low", "ci_high", "ci_method", "is_baseline", "ratio",
     "ratio_ci_low", "ratio_ci_high", "p_value", "outliers", "mean_without_outliers", "ratio_without_outliers",
 )  # fmt: skip
+_LEVELS_HEAD = ("metric", "over", "levels", "statistic")
 _TRIAL_HEAD = ("block", "began", "status", "reason", "warnings")
 _LIMIT_HEAD = (
     "limit", "place", "text", "busiest_cpu", "busiest_cpu_ratio", "idle_ratio", "limited_load_trials",
@@ -38,6 +39,10 @@ def table(run: StoredRun, analysis: Analysis, rows: Rows = "estimates") -> str:
             writer.writerows(_estimate_rows(run, analysis, factors))
         case "trials":
             writer.writerows(_trial_rows(run, factors))
+        case "levels":
+            writer.writerows(_level_rows(analysis, factors))
+        case "level-ratios":
+            writer.writerows(_level_ratio_rows(analysis, factors))
         case "ratios":
             writer.writerows(_ratio_rows(analysis, factors))
         case "limits":
@@ -54,6 +59,38 @@ def _ratio_rows(analysis: Analysis, factors: Sequence[str]) -> Iterable[Sequence
         for each in found.ratios:
             ratios = map(_number, (each.mean, each.min, each.max))
             yield (_safe(found.measure), *_levels(each.cell, factors), str(each.n), *ratios)
+
+
+def _level_rows(analysis: Analysis, factors: Sequence[str]) -> Iterable[Sequence[str]]:
+    """Figures over the levels of a factor."""
+    yield ("measure", *map(_safe, factors), *_LEVELS_HEAD, "unit", "n", "mean", "min", "max", "ci_low", "ci_high",
+           "left_out_blocks")  # fmt: skip
+    for each in analysis.levels_figures:
+        figures = map(_number, (each.mean, each.min, each.max))
+        yield (
+            *_over(each, factors),
+            each.unit,
+            str(len(each.values)),
+            *figures,
+            *_ends(each.ci),
+            str(each.left_out),
+        )
+
+
+def _level_ratio_rows(analysis: Analysis, factors: Sequence[str]) -> Iterable[Sequence[str]]:
+    """Ratios of them between two levels of another factor."""
+    yield ("measure", *map(_safe, factors), *_LEVELS_HEAD, "factor", "above", "below", "n", "ratio", "ratio_ci_low",
+           "ratio_ci_high")  # fmt: skip
+    for each in analysis.levels_ratios:
+        between = map(_safe, (each.between.factor, each.between.above, each.between.below))
+        yield (*_over(each, factors), *between, str(each.n), _number(each.ratio), *_ends(each.ci))
+
+
+def _over(each: LevelsFigure | LevelsRatio, factors: Sequence[str]) -> tuple[str, ...]:
+    levels = _safe(" ".join(each.levels))
+    return (
+        _safe(each.measure), *_levels(each.cell, factors), _safe(each.metric), _safe(each.over), levels, each.statistic,
+    )  # fmt: skip
 
 
 def _limit_rows(analysis: Analysis, factors: Sequence[str]) -> Iterable[Sequence[str]]:

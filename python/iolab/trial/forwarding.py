@@ -152,6 +152,7 @@ def _metrics(
         rates["search_max_fps"] = max(found.searches_fps)
     metrics = {name: Metric(fps * directions, "pps") for name, fps in rates.items() if fps is not None}
     if "forwarded_fps" in metrics:
+        metrics["forwarded_per_direction_fps"] = Metric(rate_fps / directions, "pps")
         metrics["forwarded_bps_l1"] = Metric(bps_l1(rate_fps, sizes), "bit/s")
         metrics["forwarded_bps_l2"] = Metric(bps_l2(rate_fps, sizes), "bit/s")
     metrics["search_seconds"] = Metric(seconds, "s")

@@ -1,12 +1,13 @@
 """Published figures beside a run."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.unit.analysis.conftest import make_run
 
 from iolab.analysis import analyse
-from iolab.analysis.published import lay_beside, parse_published
+from iolab.analysis.published import lay_beside, parse_published, wanted_summaries
 from iolab.errors import InputError
 from iolab.experiment import load
 from iolab.plan.types import Plan
@@ -153,3 +154,22 @@ def test_the_published_figures_of_the_studies_can_be_read(name: str, count: int)
         assert figure.measure in study.tree["measure"]  # type: ignore[operator]  # plain YAML
         for factor in figure.cell.keys() & levels.keys() - DIFFERENT.get(name, set()):
             assert figure.cell[factor] in levels[factor], figure
+
+
+def test_figures_over_levels_stand_beside_the_runs_own_over_the_same_levels() -> None:
+    """`over` names the factor; the run sums it up on demand, and never lays a single cell beside such a figure."""
+    records, plan = make_run(
+        {"nic": ["e1000", "virtio"], "size": ["64", "1518"]},
+        2,
+        lambda _, levels, __: {"forwarded_fps": (CARDS[levels[0]] / (1 + levels[1]), "pps")},
+        measures=("rate",),
+    )
+    lines = "rate,e1000,size,forwarded_fps,min,30,frame/s\nrate,virtio,size,forwarded_fps,mean,500,frame/s\n"
+    figures = parse_published("measure,nic,over,metric,statistic,value,unit\n" + lines, "x.csv")
+    asked = replace(plan, summaries=wanted_summaries(figures, plan))
+    found = lay_beside(figures, "x.csv", "run", asked, analyse(records, asked))
+    assert [(row.over, row.statistic, row.cell, row.measured) for row in found.rows] == [
+        ("size", "min", {"nic": "e1000"}, 50.0), ("size", "mean", {"nic": "virtio"}, 300.0),
+    ]  # fmt: skip
+    with pytest.raises(InputError):
+        lay_beside(figures, "x.csv", "run", plan, analyse(records, plan))

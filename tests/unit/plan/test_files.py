@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iolab.errors import StoreError
-from iolab.experiment.experiment import Experiment
+from iolab.experiment.experiment import Experiment, LevelRatio, Summary
+from iolab.experiment.summaries import STATISTICS
 from iolab.lab.facts import Facts
 from iolab.plan.files import decode_plan, encode_plan
 from iolab.plan.make import make_plan
@@ -27,6 +28,13 @@ def plans(draw: st.DrawFn) -> Plan:
     levels = st.tuples(*(st.integers(-1, 5) for _ in factors))
     step = st.builds(Step, words, st.sampled_from(measures), st.integers(1, 9), st.integers(0, 9), levels)
     selectors = st.dictionaries(words, st.lists(words).map(tuple), max_size=2)
+    ratio = st.builds(LevelRatio, words, words, words)
+    summary = st.builds(
+        Summary,
+        words,
+        st.lists(st.sampled_from(STATISTICS)).map(tuple),
+        st.lists(ratio, max_size=2).map(tuple),
+    )
     return Plan(
         title=draw(words),
         factors=tuple(factors),
@@ -36,6 +44,7 @@ def plans(draw: st.DrawFn) -> Plan:
         seed=draw(st.integers(0, 2**64)),
         blocks=draw(st.integers(1, 9)),
         only=draw(st.lists(selectors, max_size=2).map(tuple)),
+        summaries=draw(st.lists(summary, max_size=2).map(tuple)),
         steps=draw(st.lists(step, max_size=5).map(tuple)),
         unsupported=draw(st.lists(st.builds(Unsupported, words, labels, words), max_size=3).map(tuple)),
         estimate_ns=draw(st.integers(0, 2**60)),

@@ -4,10 +4,11 @@ import pytest
 
 from iolab.errors import InputError
 from iolab.experiment import parse
-from iolab.experiment.experiment import Experiment
+from iolab.experiment.experiment import Experiment, LevelRatio, Summary
 from iolab.lab.facts import Facts
 from iolab.plan.make import make_plan
-from iolab.plan.select import selection, selector
+from iolab.plan.select import asked_summaries, selection, selector
+from iolab.plan.types import Plan, PlannedFactor
 
 
 def test_a_selector_names_factors_and_their_levels(experiment: Experiment, facts: Facts) -> None:
@@ -65,3 +66,39 @@ def test_what_is_the_same_in_every_step_is_told_apart(experiment: Experiment, fa
     one_cell = {"links.lan.mtu": ("9000",), "tcp.window": ("64K",), "machines.b.forward": ("none",)}
     assert make_plan(experiment, facts, only=(one_cell,)).fixed() == {}
     assert make_plan(experiment, facts).fixed() == {}
+
+
+def test_summaries_are_asked_for_by_factor_and_levels() -> None:
+    """A stroke within a label is understood, since only whole labels are levels."""
+    plan = plan_with({"path": ("iSCSI", "iSCSI/VM"), "size": ("64", "1518")})
+    assert asked_summaries(["size"], ["path=iSCSI/VM/iSCSI"], plan) == (
+        Summary("size", ratios=(LevelRatio("path", "iSCSI/VM", "iSCSI"),)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("overs", "ratios", "said"),
+    [
+        (["sise"], [], "did you mean size?"),
+        (["size"], ["path=iSCSI/NFS"], "two levels of path, level/level: iSCSI, iSCSI/VM"),
+        (["size"], ["size=64/1518"], "another factor than that of --over"),
+        (["size"], ["path"], "factor=level/level"),
+        ([], ["path=iSCSI/VM/iSCSI"], "--over FACTOR beside it"),
+    ],
+)
+def test_a_summary_of_what_the_run_has_not_is_refused_in_words(
+    overs: list[str], ratios: list[str], said: str
+) -> None:
+    """With what is allowed."""
+    plan = plan_with({"path": ("iSCSI", "iSCSI/VM"), "size": ("64", "1518")})
+    with pytest.raises(InputError) as caught:
+        asked_summaries(overs, ratios, plan)
+    assert said in str(caught.value)
+
+
+def plan_with(factors: dict[str, tuple[str, ...]]) -> Plan:
+    """A plan that has nothing but factors."""
+    return Plan(
+        title="", factors=tuple(PlannedFactor(*factor) for factor in factors.items()), measures=(), baseline={},
+        grouping=(), seed=1, blocks=1, steps=(), unsupported=(), estimate_ns=0, digest="",
+    )  # fmt: skip

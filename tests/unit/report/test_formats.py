@@ -140,7 +140,8 @@ def test_json_has_exactly_the_documented_keys(made: Made) -> None:
     run, analysis, _ = made
     document = json.loads(report.show_json(run, analysis))
     assert list(document) == [
-        "schema", "run", "status", "notes", "joined_late", "trials", "estimates", "forwarding",
+        "schema", "run", "status", "notes", "joined_late", "trials", "estimates", "levels",
+        "levels_ratios", "forwarding",
     ]  # fmt: skip
     assert (document["schema"], document["run"], document["status"]) == (1, run.name, "complete")
     assert {tuple(trial) for trial in document["trials"]} == {

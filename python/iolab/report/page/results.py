@@ -8,6 +8,7 @@ from iolab.analysis.line_rate import line_limits
 from iolab.analysis.types import Analysis, Estimate
 from iolab.experiment.experiment import Experiment
 from iolab.report import charts, curves, lines, numbers, packets, panels, tables
+from iolab.report.levels import level_grids
 from iolab.report.names import Names
 from iolab.report.selection import Shown, by_metric, choose, leading, side_metrics
 from iolab.report.sweeps import Sweep, sweep_of
@@ -140,10 +141,11 @@ def _result(
 def _grids(
     shown: Shown, found: Forwarding | None, run: StoredRun, analysis: Analysis, named: Names
 ) -> tuple[tables.Grid, ...]:
+    summed = level_grids(shown.measure, run, analysis, named, MOST_ROWS)
     if found is not None:
-        return tuple(packets.result_grids(found, run, analysis, named, MOST_ROWS))
+        return (*summed, *packets.result_grids(found, run, analysis, named, MOST_ROWS))
     flows = tables.flows(shown, run, analysis, named, MOST_ROWS)
-    return () if flows is None else (flows,)
+    return (*summed, *(() if flows is None else (flows,)))
 
 
 def _chart(

@@ -90,8 +90,8 @@ PACKETS = PacketWords(
 METRICS = {
     "forwarded_fps": MetricWords(
         "forwarded rate",
-        "Frames per second, all directions together. Of a search: the rate at which half of the undisturbed trials lose"
-        " no more than accepted.",
+        "Frames per second, the sum of all directions. Of a search: the rate at which half of the undisturbed trials"
+        " lose no more than accepted.",
     ),
     "forwarded_strict_fps": MetricWords(
         "strict rate",
@@ -108,6 +108,9 @@ METRICS = {
     "forwarded_bps_l1": MetricWords(
         "rate on the line",
         "Forwarded rate with preamble and smallest gap: 20 bytes more per frame (layer 1).",
+    ),
+    "forwarded_per_direction_fps": MetricWords(
+        "forwarded rate per direction", "Forwarded rate of each direction that is sent at once."
     ),
     "forwarded_bps_l2": MetricWords(
         "rate of frames", "Forwarded rate times the frame with its checksum (layer 2)."

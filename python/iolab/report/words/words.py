@@ -116,6 +116,18 @@ class TableWords:
     """{measure} {metric}: caption of the table of flows."""
     flows_left_out: str
     """{shown} {total}"""
+    levels_caption: str
+    """{measure} {metric} {over}: figures over the levels of a factor."""
+    levels_note: str
+    levels_left_out: str
+    """{count}: blocks without a trial of every level."""
+    levels_ratio_caption: str
+    """{measure} {metric} {over} {above} {below}"""
+    levels_ratio_note: str
+    levels_over: str
+    """Head of the column of levels."""
+    blocks: str
+    """Head of the number of blocks."""
     effect: str
     compared_with: str
     effect_change: str
@@ -288,6 +300,8 @@ class PublishedWords:
     published_change: str
     run_change: str
     statistic: str
+    statistic_over: str
+    """In its place, where figures are over the levels of a factor."""
     statistics: Mapping[str, str]
     """mean, min, max, median."""
     times: str

@@ -1,0 +1,142 @@
+"""Figures over the levels of a factor within each block (mean, least, largest), and ratios of them between two
+levels of another factor. Pure."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iolab.analysis.estimates import ratio_of_pairs
+from iolab.analysis.intervals import interval_of_mean
+from iolab.analysis.ratios import ABSENT
+from iolab.analysis.table import Column, Table
+from iolab.analysis.types import LevelsFigure, LevelsRatio
+from iolab.experiment.experiment import LevelRatio, Statistic, Summary
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+COMPANIONS = ("forwarded_per_direction_fps", "forwarded_bps_l2")
+"""Metrics that are summed up beside the leading one of their measure."""
+REDUCE: Mapping[Statistic, Callable[[Floats], Floats]] = {
+    "mean": lambda values: values.mean(axis=0),
+    "min": lambda values: values.min(axis=0),
+    "max": lambda values: values.max(axis=0),
+    "median": lambda values: np.median(values, axis=0),
+}
+"""From (level, block) to (block,); NaN where a level is NaN."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Cells that differ in one factor only."""
+
+    rest: tuple[int, ...]
+    """Level index of every factor, ABSENT for the one that differs."""
+    rows: Ints
+    """Of the column's values, in the order of the levels."""
+    levels: tuple[int, ...]
+    """Level index of each row."""
+
+
+def over_levels(
+    table: Table, leading: str, summaries: Sequence[Summary]
+) -> tuple[list[LevelsFigure], list[LevelsRatio]]:
+    """Sum up the leading metric of a measure, and what stands beside it, as asked for."""
+    figures: list[LevelsFigure] = []
+    ratios: list[LevelsRatio] = []
+    for summary in summaries:
+        for metric in (leading, *COMPANIONS):
+            if summary.over in table.factors and metric in table.columns:
+                column = table.columns[metric]
+                groups = _groups(table, column, table.factors.index(summary.over))
+                for statistic in summary.show:
+                    figures += _figures(table, column, groups, summary.over, statistic)
+                    for between in summary.ratios:
+                        ratios += _ratios(table, column, groups, summary.over, statistic, between)
+    return figures, ratios
+
+
+def _groups(table: Table, column: Column, factor: int) -> list[_Group]:
+    """Gather the cells that have the metric and differ in that factor alone; one level is nothing to sum up."""
+    found: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+    for row, cell in enumerate(column.rows.tolist()):
+        levels = table.levels[cell].tolist()
+        if levels[factor] != ABSENT:
+            rest = (*levels[:factor], ABSENT, *levels[factor + 1 :])
+            found.setdefault(rest, []).append((levels[factor], row))
+    return [
+        _Group(rest, np.array([row for _, row in sorted(own)]), tuple(level for level, _ in sorted(own)))
+        for rest, own in found.items()
+        if len(own) > 1
+    ]
+
+
+def _figures(
+    table: Table, column: Column, groups: Sequence[_Group], over: str, statistic: Statistic
+) -> Iterator[LevelsFigure]:
+    labels = table.labels[table.factors.index(over)]
+    for group in groups:
+        values = REDUCE[statistic](column.values[group.rows])
+        known = values[~np.isnan(values)]
+        if len(known):
+            yield LevelsFigure(
+                measure=table.measure,
+                metric=column.metric,
+                unit=column.unit,
+                over=over,
+                levels=tuple(labels[level] for level in group.levels),
+                cell=_cell(table, group.rest),
+                statistic=statistic,
+                values=tuple(known.tolist()),
+                left_out=len(values) - len(known),
+                mean=float(known.mean()),
+                min=float(known.min()),
+                max=float(known.max()),
+                ci=interval_of_mean(known),
+            )
+
+
+def _ratios(
+    table: Table,
+    column: Column,
+    groups: Sequence[_Group],
+    over: str,
+    statistic: Statistic,
+    between: LevelRatio,
+) -> Iterator[LevelsRatio]:
+    """Compare groups that differ in the factor compared alone, and have the same levels of the factor summed up."""
+    if between.factor not in table.factors:
+        return
+    factor, labels = table.factors.index(between.factor), table.labels[table.factors.index(over)]
+    above, below = (table.labels[factor].index(label) for label in (between.above, between.below))
+    by_rest = {group.rest: group for group in groups}
+    for group in groups:
+        other = by_rest.get((*group.rest[:factor], below, *group.rest[factor + 1 :]))
+        if group.rest[factor] != above or other is None or other.levels != group.levels:
+            continue
+        sides = [REDUCE[statistic](column.values[each.rows]) for each in (group, other)]
+        usable = ~np.isnan(sides[0]) & ~np.isnan(sides[1]) & (sides[1] != 0)
+        if usable.any():
+            mean, interval = ratio_of_pairs(sides[0][usable] / sides[1][usable])
+            yield LevelsRatio(
+                measure=table.measure,
+                metric=column.metric,
+                over=over,
+                levels=tuple(labels[level] for level in group.levels),
+                cell=_cell(table, (*group.rest[:factor], ABSENT, *group.rest[factor + 1 :])),
+                between=between,
+                statistic=statistic,
+                n=int(usable.sum()),
+                ratio=mean,
+                ci=interval,
+            )
+
+
+def _cell(table: Table, levels: Sequence[int]) -> dict[str, str]:
+    return {
+        name: labels[level]
+        for name, labels, level in zip(table.factors, table.labels, levels, strict=True)
+        if level != ABSENT
+    }

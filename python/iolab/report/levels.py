@@ -1,0 +1,154 @@
+"""Tables of figures over the levels of a factor, and of their ratios between two levels of another."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from iolab.analysis.types import Analysis, LevelsFigure, LevelsRatio
+from iolab.experiment.experiment import LevelRatio
+from iolab.report import numbers
+from iolab.report.names import Names
+from iolab.report.packet_tables import BITS, factors_of, left_out
+from iolab.report.selection import cell_key
+from iolab.report.tables import Grid, head
+from iolab.store.records import StoredRun
+
+SUM, ONE = "forwarded_fps", "forwarded_per_direction_fps"
+"""The same rate, of all directions together and of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A figure, written."""
+
+    cell: Mapping[str, str]
+    """Its row."""
+    levels: tuple[str, ...]
+    """What it is over."""
+    statistic: str
+    """Its column."""
+    text: str
+    """The figure with its interval."""
+    n: int
+    """Blocks behind it."""
+
+
+def level_grids(measure: str, run: StoredRun, analysis: Analysis, names: Names, most: int) -> list[Grid]:
+    """Write every table of a measure: per factor and metric the figures, then their ratios."""
+    figures: dict[tuple[str, str], list[LevelsFigure]] = {}
+    for figure in analysis.levels_figures:
+        if figure.measure == measure:
+            figures.setdefault((figure.over, figure.metric), []).append(figure)
+    ratios: dict[tuple[str, str], dict[LevelRatio, list[LevelsRatio]]] = {}
+    for ratio in analysis.levels_ratios:
+        if ratio.measure == measure:
+            places = ratios.setdefault((ratio.over, ratio.metric), {})
+            places.setdefault(ratio.between, []).append(ratio)
+    grids = []
+    for (over, metric), own in figures.items():
+        if metric == ONE and _all_of_one(own, figures.get((over, SUM), ())):
+            continue
+        grids.append(_figures_grid(own, run, names, most))
+        parts = ratios.get((over, metric), {}).values()
+        grids += [_ratios_grid(part, run, names, most) for part in parts]
+    return grids
+
+
+def _all_of_one(figures: Iterable[LevelsFigure], sums: Iterable[LevelsFigure]) -> bool:
+    """Tell whether one direction is all there is."""
+    known = {(cell_key(each.cell), each.statistic): each.values for each in sums}
+    return all(known.get((cell_key(each.cell), each.statistic)) == each.values for each in figures)
+
+
+def _figures_grid(figures: Sequence[LevelsFigure], run: StoredRun, names: Names, most: int) -> Grid:
+    words, first = names.words, figures[0]
+    by = numbers.scale(first.metric, first.unit, [each.mean for each in figures])
+    entries = [
+        _Entry(each.cell, each.levels, each.statistic, _figure(each, by, names), len(each.values))
+        for each in figures
+    ]
+    titles = words.published.statistics
+    heads: dict[str, str] = {each.statistic: head(titles[each.statistic], by.unit, words) for each in figures}
+    lacking = sum(each.left_out for each in figures if each.statistic == first.statistic)
+    notes = (words.table.levels_left_out.format(count=lacking),) if lacking else ()
+    caption = words.table.levels_caption.format(**_places(figures, names))
+    return _grid(
+        caption, heads, entries, (words.table.levels_note, *notes), run, names, most, folded=_folded(first)
+    )
+
+
+def _figure(each: LevelsFigure, by: numbers.Scale, names: Names) -> str:
+    spread = (each.ci.high - each.ci.low) / 2 if each.ci is not None else 0.0
+    decimals = numbers.decimals_measured(spread * by.factor, each.mean * by.factor)
+    text = numbers.figure(each.mean, by, decimals, names.words)
+    return f"{text} {numbers.interval(each.ci, by, decimals, names.words)}" if each.ci is not None else text
+
+
+def _ratios_grid(ratios: Sequence[LevelsRatio], run: StoredRun, names: Names, most: int) -> Grid:
+    words, first = names.words, ratios[0]
+    entries = [_Entry(each.cell, each.levels, each.statistic, _ratio(each, names), each.n) for each in ratios]
+    heads: dict[str, str] = {each.statistic: words.published.statistics[each.statistic] for each in ratios}
+    between = first.between
+    above, below = (names.level(between.factor, label) for label in (between.above, between.below))
+    caption = words.table.levels_ratio_caption.format(above=above, below=below, **_places(ratios, names))
+    return _grid(
+        caption, heads, entries, (words.table.levels_ratio_note,), run, names, most, folded=_folded(first)
+    )
+
+
+def _ratio(each: LevelsRatio, names: Names) -> str:
+    if each.ci is None:
+        return numbers.fixed(each.ratio, 2)
+    decimals = max(2, numbers.decimals_measured((each.ci.high - each.ci.low) / 2, each.ratio))
+    low, high = (numbers.fixed(end, decimals) for end in (each.ci.low, each.ci.high))
+    return f"{numbers.fixed(each.ratio, decimals)} {names.words.interval.format(low=low, high=high)}"
+
+
+def _folded(each: LevelsFigure | LevelsRatio) -> bool:
+    """Tell whether a table is a detail: the rate in bits stands behind that in frames."""
+    return each.metric == BITS
+
+
+def _places(found: Sequence[LevelsFigure] | Sequence[LevelsRatio], names: Names) -> dict[str, str]:
+    """Say once what all figures are over; where they differ, the table has a column for it."""
+    first, levels = found[0], {each.levels for each in found}
+    over = names.factor(first.over)
+    alike = names.words.comma.join(first.levels)
+    return {
+        "measure": names.measure(first.measure),
+        "metric": names.metric(first.metric),
+        "over": names.words.level.format(factor=over, level=alike) if len(levels) == 1 else over,
+    }
+
+
+def _grid(
+    caption: str,
+    heads: Mapping[str, str],
+    entries: Sequence[_Entry],
+    notes: tuple[str, ...],
+    run: StoredRun,
+    names: Names,
+    most: int,
+    *,
+    folded: bool,
+) -> Grid:
+    """A row per cell. `only` may leave some cells fewer levels: then a column says what each figure is over."""
+    words = names.words
+    cells = {cell_key(each.cell): each.cell for each in entries}
+    factors = factors_of(list(cells.values()), run)
+    known = {(cell_key(each.cell), each.statistic): each for each in entries}
+    apart = len({each.levels for each in entries}) > 1
+    rows = []
+    for cell in run.plan.in_order(cells.values())[:most]:
+        own = [known[cell_key(cell), statistic] for statistic in heads]
+        over = (words.comma.join(own[0].levels),) if apart else ()
+        texts = (each.text for each in own)
+        rows.append((*(cell.get(factor, "") for factor in factors), *over, *texts, str(own[0].n)))
+    labels = (*map(names.factor, factors), *((words.table.levels_over,) if apart else ()))
+    return Grid(
+        caption=caption,
+        heads=(*labels, *heads.values(), words.table.blocks),
+        rows=tuple(rows),
+        labels=len(labels),
+        folded=folded,
+        notes=(*notes, *left_out(len(rows), len(cells), names)),
+    )

@@ -1,0 +1,129 @@
+"""Figures over the levels of a factor within a block, and ratios of them."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+from tests.unit.analysis.conftest import Levels, Values, make_run
+
+from iolab.analysis import analyse
+from iolab.analysis.types import Analysis
+from iolab.experiment.experiment import LevelRatio, Statistic, Summary
+from iolab.plan.types import Plan
+from iolab.store.records import TrialRecord
+
+FACTORS = {"card": ("e1000", "virtio"), "size": ("64", "512", "1518"), "direction": ("one-way", "both-ways")}
+BOTH = LevelRatio("direction", "both-ways", "one-way")
+SUMMARY = Summary("size", ("mean", "min", "max"), (BOTH,))
+CHANCE = np.random.default_rng(3).normal(1, 0.02, size=(5, 2, 3, 2))
+
+
+def rate(block: int, levels: Levels) -> float:
+    """Known figures: a rate per card, size and direction, with 2 % of chance."""
+    card, size, direction = levels
+    return float((1000.0, 4000.0)[card] / (1 + size) * (1, 1.5)[direction] * CHANCE[block - 1][levels])
+
+
+def analysed(*summaries: Summary, blocks: int = 5, drop: int = 0) -> Analysis:
+    """A run of every cell, less the last `drop` trials."""
+
+    def value(_: str, levels: Levels, block: int) -> Values:
+        return {"forwarded_fps": (rate(block, levels), "pps")}
+
+    records, plan = make_run(FACTORS, blocks, value, measures=("rate",))
+    return concluded(records[: len(records) - drop], plan, *summaries)
+
+
+def concluded(records: list[TrialRecord], plan: Plan, *summaries: Summary) -> Analysis:
+    """Conclude with summaries."""
+    return analyse(records, replace(plan, summaries=summaries))
+
+
+REDUCED: dict[str, Callable[..., object]] = {"mean": np.mean, "min": np.min, "max": np.max}
+
+
+def expected(statistic: Statistic, card: int, direction: int) -> np.ndarray:
+    """The figure of each block."""
+    table = [[rate(block, (card, size, direction)) for size in range(3)] for block in range(1, 6)]
+    return np.asarray(REDUCED[statistic](table, axis=1))
+
+
+def test_mean_least_and_largest_are_of_the_levels_of_one_block() -> None:
+    """And their mean over the blocks has the t interval that scipy gives."""
+    found = analysed(SUMMARY).levels_figures
+    assert len(found) == 2 * 2 * 3
+    for each in found:
+        place = FACTORS["card"].index(each.cell["card"]), FACTORS["direction"].index(each.cell["direction"])
+        blocks = expected(each.statistic, *place)
+        assert each.values == pytest.approx(blocks)
+        assert (each.mean, each.min, each.max) == pytest.approx((blocks.mean(), blocks.min(), blocks.max()))
+        low, high = stats.t.interval(0.95, 4, blocks.mean(), stats.sem(blocks))
+        assert each.ci is not None
+        assert (each.ci.low, each.ci.high) == pytest.approx((low, high))
+        assert (each.over, each.levels, set(each.cell)) == ("size", FACTORS["size"], {"card", "direction"})
+
+
+def test_ratios_between_two_levels_are_taken_within_the_block() -> None:
+    """Both ways over one way of each figure; geometric mean, t interval on logarithms."""
+    found = analysed(SUMMARY).levels_ratios
+    assert [(each.cell, each.statistic) for each in found] == [
+        ({"card": card}, name) for name in ("mean", "min", "max") for card in FACTORS["card"]
+    ]
+    for each in found:
+        card = FACTORS["card"].index(each.cell["card"])
+        logs = np.log(expected(each.statistic, card, 1) / expected(each.statistic, card, 0))
+        assert each.ratio == pytest.approx(np.exp(logs.mean()))
+        low, high = stats.t.interval(0.95, 4, logs.mean(), stats.sem(logs))
+        assert each.ci is not None
+        assert (each.ci.low, each.ci.high) == pytest.approx((np.exp(low), np.exp(high)))
+
+
+def test_a_block_that_lacks_a_level_is_left_out_and_counted() -> None:
+    """Its mean would be of other levels: the last trial is of virtio, 1518, both ways."""
+    found = analysed(SUMMARY, drop=1)
+    lacking = [each for each in found.levels_figures if each.left_out]
+    assert {tuple(each.cell.values()) for each in lacking} == {("virtio", "both-ways")}
+    assert {(each.left_out, len(each.values)) for each in lacking} == {(1, 4)}
+    assert {(each.cell["card"], each.n) for each in found.levels_ratios} == {("e1000", 5), ("virtio", 4)}
+
+
+def test_cells_of_other_levels_are_not_compared() -> None:
+    """One way has three sizes and both ways two: no ratio of their means has a meaning."""
+
+    def value(_: str, levels: Levels, block: int) -> Values:
+        return {"forwarded_fps": (rate(block, levels), "pps")}
+
+    records, plan = make_run(FACTORS, 4, value, exists=lambda at: at[1:] != (2, 1), measures=("rate",))
+    found = concluded(records, plan, SUMMARY)
+    assert found.levels_ratios == ()
+    assert {each.levels for each in found.levels_figures} == {("64", "512", "1518"), ("64", "512")}
+
+
+def test_nothing_is_summed_up_where_nobody_asks() -> None:
+    """Nor over a factor that the measure does not have."""
+    found = analysed()
+    assert (found.levels_figures, found.levels_ratios) == ((), ())
+
+
+def test_the_rate_of_each_direction_stands_beside_their_sum() -> None:
+    """Where the trials have it."""
+
+    def value(_: str, levels: Levels, block: int) -> Values:
+        fps = rate(block, levels)
+        return {
+            "forwarded_fps": (fps, "pps"),
+            "forwarded_per_direction_fps": (fps / (1 + levels[2]), "pps"),
+            "load_trials": (9.0, "count"),
+        }
+
+    records, plan = make_run(FACTORS, 3, value, measures=("rate",))
+    found = concluded(records, plan, Summary("size", ("mean",), (BOTH,)))
+    metrics = {each.metric for each in found.levels_figures}
+    assert metrics == {"forwarded_fps", "forwarded_per_direction_fps"}
+    sums, each_way = (
+        next(each.ratio for each in found.levels_ratios if each.metric == metric)
+        for metric in ("forwarded_fps", "forwarded_per_direction_fps")
+    )
+    assert sums == pytest.approx(2 * each_way)
