@@ -96,6 +96,48 @@ fn every_frame_of_both_directions_is_accounted_for_on_every_path() {
 }
 
 #[test]
+fn several_senders_are_one_stream_with_one_balance() {
+    if !is_root("several_senders_are_one_stream_with_one_balance") {
+        return;
+    }
+    let state = state_folder();
+    let mut lab = Lab::with_queues(Agent::start(state.path()), "shared", 2, 4);
+    let port = |lab: &Lab, cpus: &[usize]| {
+        json!({"name": "near", "netns": lab.netns[0], "interface": "right", "path": "af_xdp", "halves": "send",
+            "send_cpu": 0, "further_send_cpus": cpus})
+    };
+    let far = json!({"name": "far", "netns": lab.netns[1], "interface": "left", "halves": "receive"});
+    let more =
+        lab.agent.refusal("traffic.open", json!({"id": "set", "ports": [port(&lab, &[1, 0, 1, 0]), far]}));
+    assert!(more["message"].as_str().unwrap().contains("5 senders need a transmit queue each"), "{more}");
+    let opened = lab.agent.call("traffic.open", json!({"id": "set", "ports": [port(&lab, &[1, 0]), far]}));
+    assert_eq!(opened["ports"][0]["send_queues"], 4);
+    let mut one = sender("near", 1, &opened["ports"][1], 60_000);
+    let trial = |flows: u32, sender: &mut Value| {
+        sender["frames"]["flows"]["count"] = json!(flows);
+        sender["frames"]["flows"]["destination_address"]["count"] = json!(flows);
+        json!({"id": "set", "duration_ns": SECOND_NS, "senders": [sender], "receivers": [{"port": "far", "of": 0}]})
+    };
+    let uneven = lab.agent.refusal("traffic.run", trial(16, &mut one));
+    assert!(uneven["message"].as_str().unwrap().contains("multiple of the senders"), "{uneven}");
+    let ran = lab.agent.call("traffic.run", trial(15, &mut one));
+    let (sent, received) = (&ran["senders"][0], &ran["receivers"][0]);
+    assert_exact(sent, 60_000, SECOND_NS);
+    assert_eq!(
+        number(&received["received_frames"]) + number(&received["lost_frames"]),
+        number(&sent["offered_frames"])
+    );
+    assert_eq!(
+        [&received["lost_frames"], &received["duplicate_frames"], &received["surplus_frames"]],
+        [0, 0, 0]
+    );
+    assert_eq!(received["reordered_frames"], 0, "a flow is of one thread");
+    assert_eq!(sent["further_threads"].as_array().unwrap().len(), 2);
+    let slices: u64 = sent["slices_frames"].as_array().unwrap().iter().map(number).sum();
+    assert!(slices >= number(&sent["offered_frames"]));
+}
+
+#[test]
 fn a_thread_with_a_priority_of_its_own_is_real_time_and_no_other_priority_is_taken() {
     let test = "a_thread_with_a_priority_of_its_own_is_real_time_and_no_other_priority_is_taken";
     if !is_root(test) {

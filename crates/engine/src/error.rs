@@ -42,6 +42,22 @@ pub enum EngineError {
         /// The number asked for.
         seen: u32,
     },
+    /// Flows that cannot be spread over senders so that each has its own.
+    #[error("{flows} flows asked for over {of} senders, this one number {place}; the flows must be a multiple of the senders")]
+    Share {
+        /// Which sender, from 0.
+        place: u32,
+        /// How many senders.
+        of: u32,
+        /// How many flows.
+        flows: u32,
+    },
+    /// A rate that is not counted in frames, over several senders: the time of a frame would depend on those of the others.
+    #[error("a rate in bits asked for over {of} senders; give it in frames")]
+    SharedBits {
+        /// How many senders.
+        of: u32,
+    },
     /// A window that is no power of two from 64 to 2^24 frames.
     #[error("window of {seen} frames asked for; choose a power of two from 64 to 16777216")]
     Window {

@@ -30,6 +30,16 @@ pub struct GeneratorReport {
     pub sent_per_flow: Box<[u64]>,
 }
 
+impl GeneratorReport {
+    /// Add what another sender of the same stream sent; each flow is of one of them.
+    pub fn merge(&mut self, other: Self) {
+        self.pacing.merge(other.pacing);
+        for (frames, more) in self.sent_per_flow.iter_mut().zip(&other.sent_per_flow) {
+            *frames += more;
+        }
+    }
+}
+
 /// Decides what is sent when.
 #[derive(Debug, Clone)]
 pub struct Generator {
@@ -48,7 +58,7 @@ impl Generator {
     ) -> Result<Self, EngineError> {
         let flows = schedule.flow_count() as usize;
         Ok(Self {
-            pacer: Pacer::new(config, sizes)?,
+            pacer: Pacer::shared(config, sizes, schedule.share())?,
             schedule,
             next_sequences: vec![0; flows].into(),
             discarded: vec![0; flows].into(),

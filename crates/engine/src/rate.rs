@@ -50,6 +50,17 @@ impl Rate {
         Self::new(Unit::Layer1Bits, product, denominator.checked_mul(100).ok_or(refused)?)
     }
 
+    /// The rate of each of `of` senders that share this one, with gaps whose rests are of the same unit.
+    pub(crate) fn shared(self, of: u32) -> Result<Self, EngineError> {
+        match self.unit {
+            _ if of == 1 => Ok(self),
+            Unit::Frames => {
+                Self::new(self.unit, self.numerator, self.denominator.saturating_mul(u64::from(of)))
+            }
+            Unit::Layer1Bits | Unit::Layer2Bits => Err(EngineError::SharedBits { of }),
+        }
+    }
+
     fn new(unit: Unit, numerator: u64, denominator: u64) -> Result<Self, EngineError> {
         if numerator == 0
             || denominator == 0
@@ -94,7 +105,7 @@ impl Rate {
     }
 
     /// The mean time between frames of `sizes`, cut to whole nanoseconds.
-    pub(crate) fn mean_gap(&self, sizes: &SizeMix) -> Nanos {
+    pub fn mean_gap(&self, sizes: &SizeMix) -> Nanos {
         let (frames, cost) = self.round_of(sizes);
         let time = u128::from(cost) * u128::from(self.denominator) * u128::from(NANOS_PER_SECOND);
         let round = u128::from(self.numerator) * u128::from(frames);

@@ -4,6 +4,7 @@ use iolab_wire::SizeMix;
 
 use crate::error::EngineError;
 use crate::random::Random;
+use crate::share::Share;
 
 const FLOW_LIMIT: u32 = 1 << 16;
 
@@ -22,8 +23,10 @@ pub struct Schedule {
     pattern: Box<[u8]>,
     pattern_frames: u32,
     flow_count: u32,
-    size_turn: usize,
+    size_turn: u32,
     flow_turn: u32,
+    share: Share,
+    size_step: u32,
     sizes: Option<Random>,
     flows: Option<Random>,
 }
@@ -36,27 +39,50 @@ impl Schedule {
         flow_count: u32,
         flow_order: Order,
     ) -> Result<Self, EngineError> {
+        Self::shared(sizes, size_order, flow_count, flow_order, Share::WHOLE)
+    }
+
+    /// The frames of one of several senders. No flow is of two senders, so that each can number the frames of its own:
+    /// `flow_count` is a multiple of their number. In turns, all senders together give the frames of [`Self::new`].
+    pub fn shared(
+        sizes: &SizeMix,
+        size_order: Order,
+        flow_count: u32,
+        flow_order: Order,
+        share: Share,
+    ) -> Result<Self, EngineError> {
         if !(1..=FLOW_LIMIT).contains(&flow_count) {
             return Err(EngineError::FlowCount { seen: flow_count });
         }
+        if share.place >= share.of || flow_count % share.of != 0 {
+            return Err(EngineError::Share { place: share.place, of: share.of, flows: flow_count });
+        }
         let random = |order| match order {
             Order::Turns => None,
-            Order::Seeded(seed) => Some(Random::new(seed)),
+            Order::Seeded(seed) => Some(Random::new(seed ^ u64::from(share.place) << 32)),
         };
         let pattern = sizes.pattern();
+        // A mix is at most 4096 frames long.
+        let pattern_frames = u32::try_from(pattern.len()).unwrap_or(u32::MAX);
         Ok(Self {
-            // A mix is at most 4096 frames long.
-            pattern_frames: u32::try_from(pattern.len()).unwrap_or(u32::MAX),
+            pattern_frames,
             pattern,
             flow_count,
-            size_turn: 0,
-            flow_turn: 0,
+            size_turn: share.place % pattern_frames,
+            flow_turn: share.place,
+            share,
+            size_step: share.of % pattern_frames,
             sizes: random(size_order),
             flows: random(flow_order),
         })
     }
 
-    /// The number of flows.
+    /// The part of the frames that it gives.
+    pub const fn share(&self) -> Share {
+        self.share
+    }
+
+    /// The number of flows, those of other senders included.
     pub const fn flow_count(&self) -> u32 {
         self.flow_count
     }
@@ -72,20 +98,27 @@ impl Schedule {
         let size = match &mut self.sizes {
             None => {
                 let turn = self.size_turn;
-                self.size_turn = if turn + 1 == self.pattern.len() { 0 } else { turn + 1 };
+                self.size_turn = turn + self.size_step;
+                if self.size_turn >= self.pattern_frames {
+                    self.size_turn -= self.pattern_frames;
+                }
                 turn
             }
-            Some(random) => random.below(self.pattern_frames) as usize,
+            Some(random) => random.below(self.pattern_frames),
         };
         let flow = match &mut self.flows {
             None => {
                 let turn = self.flow_turn;
-                self.flow_turn = if turn + 1 == self.flow_count { 0 } else { turn + 1 };
+                // A multiple of the step, so it is met again at its first value.
+                self.flow_turn = turn + self.share.of;
+                if self.flow_turn >= self.flow_count {
+                    self.flow_turn = self.share.place;
+                }
                 turn
             }
-            Some(random) => random.below(self.flow_count),
+            Some(random) => self.share.place + self.share.of * random.below(self.flow_count / self.share.of),
         };
-        (usize::from(self.pattern[size]), flow as u16)
+        (usize::from(self.pattern[size as usize]), flow as u16)
     }
 }
 
@@ -122,6 +155,34 @@ mod tests {
         assert!(flows.iter().all(|&frames| frames < 40));
         assert_eq!(counts(imix(Order::Seeded(1), Order::Seeded(2)), 120_000).0, sizes);
         assert_ne!(counts(imix(Order::Seeded(9), Order::Seeded(2)), 120_000).0, sizes);
+    }
+
+    #[test]
+    fn the_shares_of_several_senders_make_up_the_whole() {
+        for of in [1, 2, 3, 7] {
+            let flows = 10 * of;
+            let sizes = SizeMix::simple_imix();
+            let mut whole = Schedule::new(&sizes, Order::Turns, flows, Order::Turns).expect("a schedule");
+            let mut shares: Vec<_> = Share::all(of)
+                .map(|share| Schedule::shared(&sizes, Order::Turns, flows, Order::Turns, share))
+                .collect::<Result<_, _>>()
+                .expect("schedules");
+            for frame in 0..1000 {
+                assert_eq!(shares[frame % of as usize].next(), whole.next(), "frame {frame} of {of} senders");
+            }
+        }
+    }
+
+    #[test]
+    fn drawn_flows_are_of_one_sender_each() {
+        let sizes = SizeMix::simple_imix();
+        for share in Share::all(3) {
+            let drawn = Order::Seeded(5);
+            let mut schedule = Schedule::shared(&sizes, drawn, 12, drawn, share).expect("a schedule");
+            assert!((0..500).all(|_| u32::from(schedule.next().1) % 3 == share.place));
+        }
+        let uneven = Schedule::shared(&sizes, Order::Turns, 4, Order::Turns, Share { place: 0, of: 3 });
+        assert_eq!(uneven.map(|_| ()), Err(EngineError::Share { place: 0, of: 3, flows: 4 }));
     }
 
     #[test]

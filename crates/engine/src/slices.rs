@@ -35,6 +35,13 @@ impl Slices {
         self.counts[self.place] += 1;
     }
 
+    /// Count what another sender of the same trial counted.
+    pub fn merge(&mut self, other: &Self) {
+        for (count, more) in self.counts.iter_mut().zip(&other.counts) {
+            *count += more;
+        }
+    }
+
     /// The frames of each part.
     pub const fn counts(&self) -> &[u64] {
         &self.counts

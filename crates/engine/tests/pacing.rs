@@ -1,7 +1,7 @@
 //! The pacer in virtual time: exact rates, bounded bursts, explicit stalls, the same decisions every time.
 
 use iolab_engine::{
-    Decision, EngineError, Limit, Nanos, Pacer, PacerConfig, PacerStats, Random, Rate, StallCause,
+    Decision, EngineError, Limit, Nanos, Pacer, PacerConfig, PacerStats, Random, Rate, Share, StallCause,
     StallPolicy,
 };
 use iolab_wire::{SizeMix, SizeShare};
@@ -32,9 +32,18 @@ const CATCH_UP: StallPolicy = StallPolicy::CatchUp { max_frames: 100_000 };
 fn run(
     config: &PacerConfig,
     sizes: &SizeMix,
+    lateness: impl FnMut(Nanos) -> u64,
+) -> (Vec<Nanos>, PacerStats) {
+    run_share(config, sizes, Share::WHOLE, lateness)
+}
+
+fn run_share(
+    config: &PacerConfig,
+    sizes: &SizeMix,
+    share: Share,
     mut lateness: impl FnMut(Nanos) -> u64,
 ) -> (Vec<Nanos>, PacerStats) {
-    let mut pacer = Pacer::new(config, sizes).expect("a pacer");
+    let mut pacer = Pacer::shared(config, sizes, share).expect("a pacer");
     let pattern = sizes.pattern();
     let (mut now, mut times) = (config.start, Vec::new());
     loop {
@@ -76,6 +85,29 @@ fn every_rate_sends_exactly_what_it_says_when_asked_in_time() {
             "each frame at its own time, rounded down"
         );
     }
+}
+
+#[test]
+fn several_senders_keep_the_one_schedule() {
+    for (frames, of) in [(1, 2), (9_999, 2), (500_000, 3), (1_488_095, 4)] {
+        let config = config(fps(frames), 1, StallPolicy::Slip, Nanos::from_secs(1));
+        let (whole, stats) = run(&config, &single(), |_| 0);
+        let shares: Vec<_> =
+            Share::all(of).map(|share| run_share(&config, &single(), share, |_| 0)).collect();
+        let mut times: Vec<_> = shares.iter().flat_map(|(times, _)| times.iter().copied()).collect();
+        times.sort_unstable();
+        assert!(times == whole, "{frames} frames/s by {of} senders leave at the times of one");
+        let intended: u64 = shares.iter().map(|(_, stats)| stats.intended_frames).sum();
+        assert_eq!(intended, stats.intended_frames);
+    }
+}
+
+#[test]
+fn a_rate_in_bits_is_not_spread_over_senders() {
+    let bits = Rate::layer2_bps(1_000_000).expect("a rate");
+    let config = config(bits, 1, StallPolicy::Slip, Nanos::from_secs(1));
+    let refused = Pacer::shared(&config, &single(), Share { place: 1, of: 2 }).map(|_| ());
+    assert_eq!(refused, Err(EngineError::SharedBits { of: 2 }));
 }
 
 #[test]

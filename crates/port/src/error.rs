@@ -51,6 +51,26 @@ pub enum PortError {
         /// the largest frame of the path [bytes]
         most_bytes: usize,
     },
+    /// More senders than the interface has transmit queues.
+    #[error("opening a port on {name}: {senders} senders need a transmit queue each; the interface uses {queues} (ethtool -L)")]
+    SendQueues {
+        /// the interface
+        name: String,
+        /// how many senders were asked for
+        senders: u32,
+        /// how many transmit queues it uses
+        queues: u32,
+    },
+    /// Several senders by a path that has one.
+    #[error("opening a port on {name}: {path} has one sender, {senders} were asked for; choose AF_XDP")]
+    OneSender {
+        /// the interface
+        name: String,
+        /// the path
+        path: &'static str,
+        /// how many senders were asked for
+        senders: u32,
+    },
     /// The queue does not exist.
     #[error("opening a port on {name}: queue {queue} does not exist; the interface has {queues}: 0 to {last}", last = queues.saturating_sub(1))]
     NoQueue {

@@ -55,6 +55,8 @@ pub struct Interface {
     pub up: bool,
     /// how many receive queues it uses
     pub queues: u32,
+    /// how many transmit queues it uses
+    pub send_queues: u32,
     /// the XDP program it carries
     pub program: Option<AttachedProgram>,
     /// its counters when it was looked at
@@ -74,7 +76,7 @@ impl Interface {
         let mut found =
             parse(name, &reply).ok_or_else(|| PortError::NoInterface { name: name.to_owned() })?;
         if let Ok(socket) = sys::socket(libc::AF_INET, libc::SOCK_DGRAM, 0) {
-            found.queues = sys::receive_queues(&socket, name);
+            (found.queues, found.send_queues) = sys::queues(&socket, name);
         }
         Ok(found)
     }
@@ -228,6 +230,7 @@ fn parse(name: &str, reply: &[u8]) -> Option<Interface> {
         address: [0; 6],
         up: flags & sys::unsigned(libc::IFF_UP) != 0,
         queues: 1,
+        send_queues: 1,
         program: None,
         counters: InterfaceCounters::default(),
     };

@@ -130,6 +130,12 @@ pub trait TxPort: Send {
         128
     }
 
+    /// The least time from one `flush` to the next where there is no hurry: paths whose calls use up something that the kernel
+    /// gives back late. [ns]
+    fn call_gap_ns(&self) -> u64 {
+        0
+    }
+
     /// Hands committed frames to the interface as far as it takes them now.
     ///
     /// # Errors

@@ -217,20 +217,17 @@ pub(crate) fn leave_network() -> io::Result<()> {
     Ok(())
 }
 
-/// How many receive queues an interface uses (ETHTOOL_GCHANNELS); 1 when its driver does not say.
-pub(crate) fn receive_queues(fd: &OwnedFd, name: &str) -> u32 {
+/// How many queues an interface receives from and sends through (ETHTOOL_GCHANNELS); one each when its driver does not say.
+pub(crate) fn queues(fd: &OwnedFd, name: &str) -> (u32, u32) {
     const ETHTOOL_GCHANNELS: u32 = 0x3c;
     // cmd, max_{rx,tx,other,combined}, {rx,tx,other,combined}
     let mut channels = [0u32; 9];
     channels[0] = ETHTOOL_GCHANNELS;
-    let Some(mut request) = request_for(name) else { return 1 };
-    request.ifr_ifru.ifru_data = channels.as_mut_ptr().cast();
-    // SAFETY: the request names an interface and points to `channels`, as large as struct ethtool_channels; both live.
-    let result = unsafe { libc::ioctl(fd.as_raw_fd(), libc::SIOCETHTOOL as _, &mut request) };
-    if result < 0 {
-        return 1;
+    // SAFETY: `channels` is as large as struct ethtool_channels, which is all that is answered.
+    match unsafe { ethtool(fd, name, &mut channels) } {
+        Ok(()) => ((channels[5] + channels[8]).max(1), (channels[6] + channels[8]).max(1)),
+        Err(_) => (1, 1),
     }
-    (channels[5] + channels[8]).max(1)
 }
 
 /// Asks an interface's driver; the answer is written over the question in `words`.

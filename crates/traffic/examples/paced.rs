@@ -1,6 +1,8 @@
 //! Sends as a trial does - a schedule, a stamp in every frame, all statistics kept - and says what it offered.
 //!
-//! `paced INTERFACE [af_xdp|bpf_live|af_packet] [rate=40000000] [seconds=60] [cpu=N] [burst=64] [size=64] [catch_up=64]`
+//! `paced INTERFACE [af_xdp|bpf_live|af_packet] [rate=40000000] [seconds=60] [cpu=N[,N...]] [burst=64] [size=64] [catch_up=64]`
+//!
+//! Several CPUs: a sending thread and a flow for each.
 
 use std::error::Error;
 
@@ -21,17 +23,17 @@ fn range<A>(first: A) -> Range<A> {
     Range { first, count: 1, step: 1 }
 }
 
-fn frames(frame_bytes: u16) -> Result<FrameParams, Box<dyn Error>> {
+fn frames(frame_bytes: u16, flows: u32) -> Result<FrameParams, Box<dyn Error>> {
     Ok(FrameParams {
         sizes: vec![(frame_bytes, 1)],
         source_mac: None,
         destination_mac: "02:00:00:00:00:02".to_owned(),
         vlans: Vec::new(),
         flows: Flows {
-            count: 1,
+            count: flows,
             source_address: range("198.18.0.1".parse()?),
             destination_address: range("198.18.0.2".parse()?),
-            source_port: range(4096),
+            source_port: Range { first: 4096, count: flows, step: 1 },
             destination_port: range(9),
         },
         traffic_class: 0,
@@ -47,13 +49,15 @@ fn asked() -> Result<(PortParams, SenderParams, u64), Box<dyn Error>> {
     let interface = words.next().ok_or("which interface? see the head of this file")?;
     let mut path = PathChoice::AfXdp;
     let (mut rate, mut seconds, mut burst, mut size, mut catch_up, mut cpu) =
-        (40_000_000, 60, 64, 64, 64, None);
+        (40_000_000, 60, 64, 64, 64, Vec::new());
     for word in words {
         match word.split_once('=') {
             None => path = serde_json::from_value(word.into())?,
             Some(("rate", value)) => rate = value.parse()?,
             Some(("seconds", value)) => seconds = value.parse()?,
-            Some(("cpu", value)) => cpu = Some(value.parse()?),
+            Some(("cpu", value)) => {
+                cpu = value.split(',').map(str::parse).collect::<Result<Vec<usize>, _>>()?
+            }
             Some(("burst", value)) => burst = value.parse()?,
             Some(("size", value)) => size = value.parse()?,
             Some(("catch_up", value)) => catch_up = value.parse()?,
@@ -66,7 +70,8 @@ fn asked() -> Result<(PortParams, SenderParams, u64), Box<dyn Error>> {
         interface,
         path,
         halves: Halves::Send,
-        send_cpu: cpu,
+        send_cpu: cpu.first().copied(),
+        further_send_cpus: cpu.iter().skip(1).copied().collect(),
         receive_cpu: None,
         send_priority: None,
         receive_priority: None,
@@ -76,7 +81,7 @@ fn asked() -> Result<(PortParams, SenderParams, u64), Box<dyn Error>> {
     let sender = SenderParams {
         port: "out".to_owned(),
         tag: 1,
-        frames: frames(size)?,
+        frames: frames(size, u32::try_from(cpu.len().max(1))?)?,
         rate: FrameRate { frames: rate, per_ns: SECOND_NS },
         max_burst: burst,
         stall: StallRule::CatchUp { max_frames: catch_up },

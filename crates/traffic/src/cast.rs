@@ -49,11 +49,13 @@ impl<'a> Cast<'a> {
             let name = format!("senders[{place}]");
             let port = find(ports, &name, &sender.port)?;
             let twice = senders.iter().any(|other| std::ptr::eq(other.port, port));
-            check_half(&name, port, lock(&port.tx).is_some(), twice, "sends")?;
-            let plan = Plan::new(place, sender, params.duration_ns, port.interface.address)?;
+            check_half(&name, port, port.sends(), twice, "sends")?;
+            let plan = Plan::new(place, sender, params.duration_ns, port.interface.address, port.senders())?;
             check_sizes(port, &plan)?;
             senders.push(SenderRole { port, plan, patience: Nanos(params.drain.timeout_ns) });
         }
+        let sending: u32 = senders.iter().map(|role| role.port.senders()).sum();
+        let threads = sending as usize + params.receivers.len();
         let mut receivers: Vec<ReceiverRole<'_>> = Vec::new();
         for (place, receiver) in params.receivers.iter().enumerate() {
             let name = format!("receivers[{place}]");
@@ -66,7 +68,8 @@ impl<'a> Cast<'a> {
                     receiver.of,
                 ));
             };
-            let (manner, flow_count) = (manner(receiver, params, &sender.plan), sender.plan.flow_count());
+            let (manner, flow_count) =
+                (manner(receiver, params, &sender.plan, threads), sender.plan.flow_count());
             receivers.push(ReceiverRole { port, of: receiver.of, manner, flow_count });
         }
         Ok(Self { senders, receivers })
@@ -74,7 +77,8 @@ impl<'a> Cast<'a> {
 
     /// CPUs that several threads are kept on.
     pub fn shared_cpus(&self) -> Vec<SharedCpu> {
-        let sending = self.senders.iter().map(|role| (role.port.params.send_cpu, role.port, "send"));
+        let sending =
+            self.senders.iter().flat_map(|role| role.port.send_cpus().map(|cpu| (cpu, role.port, "send")));
         let receiving =
             self.receivers.iter().map(|role| (role.port.params.receive_cpu, role.port, "receive"));
         let mut by_cpu = std::collections::BTreeMap::<usize, Vec<String>>::new();
@@ -93,14 +97,14 @@ fn find<'a>(ports: &'a [OpenPort], place: &str, name: &str) -> Result<&'a OpenPo
     port.ok_or_else(|| ErrorObject::params(format!("{place}: the set has no such port"), name))
 }
 
-fn manner(receiver: &ReceiverParams, params: &TrafficRun, plan: &Plan) -> Manner {
+fn manner(receiver: &ReceiverParams, params: &TrafficRun, plan: &Plan, threads: usize) -> Manner {
     let check = match receiver.checking {
         Checking::Whole => Check::Whole,
         Checking::HeadersAndStamp => Check::HeadersAndStamp,
     };
     Manner {
         inspector: Inspector::new(plan.template.tag(), plan.template.stamp_offset(), check),
-        waiting: decide(receiver.waiting, params.senders.len() + params.receivers.len()),
+        waiting: decide(receiver.waiting, threads),
         duration: Nanos(params.duration_ns),
         quiet: Nanos(params.drain.quiet_ns),
         timeout: Nanos(params.drain.timeout_ns),

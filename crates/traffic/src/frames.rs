@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use iolab_engine::{Generator, Limit, Nanos, Order, PacerConfig, Rate, Schedule, StallPolicy};
+use iolab_engine::{Generator, Limit, Nanos, Order, PacerConfig, Rate, Schedule, Share, StallPolicy};
 use iolab_protocol::traffic::{self, FrameParams, SenderParams, StallRule};
 use iolab_protocol::ErrorObject;
 use iolab_wire::{
@@ -27,15 +27,18 @@ pub struct Plan {
     pacing: PacerConfig,
     size_order: Order,
     flow_order: Order,
+    threads: u32,
 }
 
 impl Plan {
-    /// Check the parameters of sender `place` of a trial of `duration_ns`; `own_mac` is its interface's address.
+    /// Check the parameters of sender `place` of a trial of `duration_ns`, whose frames leave by `threads`; `own_mac` is its
+    /// interface's address.
     pub fn new(
         place: usize,
         params: &SenderParams,
         duration_ns: u64,
         own_mac: [u8; 6],
+        threads: u32,
     ) -> Result<Self, ErrorObject> {
         let name = format!("senders[{place}]");
         let frames = &params.frames;
@@ -54,17 +57,37 @@ impl Plan {
             flow_order: order(frames.flow_order),
             template,
             mix,
+            threads,
         };
         // What the engine refuses is refused here, not in the middle of a trial.
-        plan.generator(Nanos::ZERO).map_err(|error| bad_params(&name, &error))?;
+        for share in plan.shares() {
+            plan.generator(Nanos::ZERO, share).map_err(|error| bad_params(&name, &error))?;
+        }
         Ok(plan)
     }
 
-    /// The decisions of this sender when its first frame is due at `start`.
-    pub fn generator(&self, start: Nanos) -> Result<Generator, iolab_engine::EngineError> {
-        let flows = u32::try_from(self.template.flow_count()).unwrap_or(u32::MAX);
-        let schedule = Schedule::new(&self.mix, self.size_order, flows, self.flow_order)?;
+    /// What each of its threads has of it.
+    pub fn shares(&self) -> impl Iterator<Item = Share> {
+        Share::all(self.threads)
+    }
+
+    /// The decisions of one thread when the first frame of all is due at `start`.
+    pub fn generator(&self, start: Nanos, share: Share) -> Result<Generator, iolab_engine::EngineError> {
+        let (sizes, flows) = (self.size_order, self.flow_order);
+        let schedule = Schedule::shared(&self.mix, sizes, self.flow_count(), flows, share)?;
         Generator::new(&PacerConfig { start, ..self.pacing }, &self.mix, schedule)
+    }
+
+    /// The most frames that one thread is to send.
+    pub fn most_frames(&self) -> u64 {
+        let first = Share { place: 0, of: self.threads };
+        self.generator(Nanos::ZERO, first).map_or(0, |generator| generator.pacer().intended_frames())
+    }
+
+    /// So long a thread may wait for as many frames to become due as may leave at once.
+    pub fn burst_span(&self) -> Nanos {
+        let mean = self.pacing.rate.mean_gap(&self.mix).0.saturating_mul(u64::from(self.threads));
+        Nanos(mean.saturating_mul(u64::from(self.pacing.max_burst - 1)))
     }
 
     /// The most frames that leave at once.

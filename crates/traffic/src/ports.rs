@@ -23,7 +23,8 @@ pub struct OpenPort {
     pub(crate) frame_bytes: u16,
     send: Option<PathUsed>,
     receive: Option<PathUsed>,
-    pub(crate) tx: Mutex<Option<Tx>>,
+    /// One for each sending thread.
+    pub(crate) tx: Box<[Mutex<Option<Tx>>]>,
     pub(crate) rx: Mutex<Option<Rx>>,
 }
 
@@ -43,9 +44,9 @@ impl OpenPort {
             params: params.clone(),
             interface,
             frame_bytes,
-            send: opened.tx.as_ref().map(|tx| used(tx.path(), opened.send_reasons)),
+            send: opened.tx.first().map(|tx| used(tx.path(), opened.send_reasons)),
             receive: opened.rx.as_ref().map(|rx| used(rx.path(), opened.receive_reasons)),
-            tx: Mutex::new(opened.tx),
+            tx: opened.tx.into_iter().map(|tx| Mutex::new(Some(tx))).collect(),
             rx: Mutex::new(opened.rx),
         })
     }
@@ -59,14 +60,31 @@ impl OpenPort {
             mtu_bytes: u32::try_from(self.interface.mtu_bytes).unwrap_or(u32::MAX),
             frame_bytes: self.frame_bytes,
             queues: self.interface.queues,
+            send_queues: self.interface.send_queues,
             send: self.send.clone(),
             receive: self.receive.clone(),
         }
     }
 
+    /// Whether it sends and is open.
+    pub(crate) fn sends(&self) -> bool {
+        self.tx.first().is_some_and(|tx| lock(tx).is_some())
+    }
+
+    /// How many threads send through it.
+    pub(crate) fn senders(&self) -> u32 {
+        u32::try_from(self.tx.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The CPUs of its sending threads, in their order.
+    pub(crate) fn send_cpus(&self) -> impl Iterator<Item = Option<usize>> + '_ {
+        let further = self.params.further_send_cpus.iter().copied().map(Some);
+        std::iter::once(self.params.send_cpu).chain(further).take(self.tx.len())
+    }
+
     /// Close it; called in the namespace of its interface.
     pub fn close(&self) {
-        drop(lock(&self.tx).take());
+        self.tx.iter().for_each(|tx| drop(lock(tx).take()));
         drop(lock(&self.rx).take());
     }
 }
@@ -97,7 +115,7 @@ fn frame_bytes(params: &PortParams, interface: &Interface) -> Result<u16, ErrorO
 /// Both halves, and why their paths are not better ones.
 #[derive(Default)]
 struct Opened {
-    tx: Option<Tx>,
+    tx: Vec<Tx>,
     rx: Option<Rx>,
     send_reasons: Vec<String>,
     receive_reasons: Vec<String>,
@@ -111,7 +129,8 @@ fn open_halves(params: &PortParams, frame_bytes: usize) -> Result<Opened, PortEr
         return open_live(params, frame_bytes);
     }
     match open_xdp(params, frame_bytes, params.halves) {
-        Err(error) if params.path == PathChoice::Auto && error.may_fall_back() => {
+        // No other path has several senders.
+        Err(error) if params.path == PathChoice::Auto && senders_of(params) == 1 && error.may_fall_back() => {
             open_what_works(params, frame_bytes, vec![format!("AF_XDP refused: {error}")])
         }
         other => other,
@@ -136,15 +155,16 @@ fn open_what_works(
 
 fn open_xdp(params: &PortParams, frame_bytes: usize, halves: Halves) -> Result<Opened, PortError> {
     let usual = AfXdp::new(&params.interface, Direction::Both);
-    let port = AfXdp { frame_bytes, vlan_tags: 1, force: params.force, ..usual };
+    let senders = senders_of(params);
+    let port = AfXdp { frame_bytes, vlan_tags: 1, force: params.force, senders, ..usual };
     let mut opened = Opened::default();
     match halves {
         Halves::Both => {
-            let (tx, rx) = port.open_both()?;
-            opened.tx = Some(Box::new(tx));
+            let (tx, rx) = port.open_all()?;
+            opened.tx.extend(tx.into_iter().map(|tx| Box::new(tx) as Tx));
             opened.rx = Some(Box::new(rx));
         }
-        Halves::Send => opened.tx = Some(Box::new(port.open_tx()?)),
+        Halves::Send => opened.tx.extend(port.open_senders()?.into_iter().map(|tx| Box::new(tx) as Tx)),
         Halves::Receive => opened.rx = Some(Box::new(port.open_rx()?)),
     }
     Ok(opened)
@@ -153,8 +173,9 @@ fn open_xdp(params: &PortParams, frame_bytes: usize, halves: Halves) -> Result<O
 fn open_live(params: &PortParams, frame_bytes: usize) -> Result<Opened, PortError> {
     let mut opened = Opened::default();
     if params.halves != Halves::Receive {
+        check_one_sender(params, "BPF live")?;
         let port = BpfLive { frame_bytes, vlan_tags: 1, ..BpfLive::new(&params.interface) };
-        opened.tx = Some(Box::new(port.open_tx()?));
+        opened.tx.push(Box::new(port.open_tx()?));
     }
     if params.halves != Halves::Send {
         opened.rx = open_xdp(params, frame_bytes, Halves::Receive)?.rx;
@@ -162,11 +183,24 @@ fn open_live(params: &PortParams, frame_bytes: usize) -> Result<Opened, PortErro
     Ok(opened)
 }
 
+fn senders_of(params: &PortParams) -> u32 {
+    u32::try_from(1 + params.further_send_cpus.len()).unwrap_or(u32::MAX)
+}
+
+/// What a path without queues of its own counts by the interface cannot be told apart.
+fn check_one_sender(params: &PortParams, path: &'static str) -> Result<(), PortError> {
+    match senders_of(params) {
+        1 => Ok(()),
+        senders => Err(PortError::OneSender { name: params.interface.clone(), path, senders }),
+    }
+}
+
 fn open_packet(params: &PortParams, frame_bytes: usize, halves: Halves) -> Result<Opened, PortError> {
     let port = AfPacket { frame_bytes, vlan_tags: 1, ..AfPacket::new(&params.interface) };
     let mut opened = Opened::default();
     if halves != Halves::Receive {
-        opened.tx = Some(Box::new(port.open_tx()?));
+        check_one_sender(params, "AF_PACKET")?;
+        opened.tx.push(Box::new(port.open_tx()?));
     }
     if halves != Halves::Send {
         opened.rx = Some(Box::new(port.open_rx()?));

@@ -1,6 +1,6 @@
 //! From the books of the threads to the answer: closes the balances and joins stalls with what the kernel says of them.
 
-use iolab_engine as engine;
+use iolab_engine::{self as engine, Departures};
 use iolab_port::TxStats;
 use iolab_protocol::histogram::Histogram;
 use iolab_protocol::traffic::{
@@ -11,6 +11,7 @@ use iolab_protocol::ErrorObject;
 use crate::cast::{Cast, ReceiverRole};
 use crate::faults::bad_params;
 use crate::observe::{Moment, StealLog};
+use crate::ports::OpenPort;
 use crate::receive::{Lapse, Received};
 use crate::send::Sent;
 
@@ -19,7 +20,8 @@ const WORST_FLOWS: usize = 16;
 
 /// What the threads of a trial brought back.
 pub struct Books {
-    pub sent: Vec<Sent>,
+    /// Of each sender its threads, one at least.
+    pub sent: Vec<Vec<Sent>>,
     pub received: Vec<Received>,
     pub steal: StealLog,
 }
@@ -41,8 +43,7 @@ pub fn assemble(
     let mut balances = Vec::new();
     let mut senders = Vec::new();
     for ((role, asked), sent) in cast.senders.iter().zip(&params.senders).zip(sent) {
-        let port = &role.port.params;
-        let (report, balance) = sender(port.name.clone(), asked.tag, port.send_cpu, sent, &steal);
+        let (report, balance) = sender(role.port, asked.tag, sent, &steal);
         senders.push(report);
         balances.push(balance);
     }
@@ -52,26 +53,26 @@ pub fn assemble(
     Ok((senders, receivers))
 }
 
-fn sender(
-    port: String,
-    tag: u16,
-    cpu: Option<usize>,
-    sent: Sent,
-    steal: &StealLog,
-) -> (SenderReport, Balance) {
-    let Sent { books, handed_bytes, port: counts, begin_ns, end_ns, used, in_stalls, slices, .. } = sent;
+/// One report of all threads of a sender: sums, the stalls of each, and the gaps of the stream that they make together.
+fn sender(port: &OpenPort, tag: u16, threads: Vec<Sent>, steal: &StealLog) -> (SenderReport, Balance) {
+    let count = threads.len() as u64;
+    let stalls = stalls(port, &threads, steal);
+    let mut uses = threads.iter().zip(port.send_cpus()).map(|(sent, cpu)| sent.used.used(cpu));
+    let (thread, further_threads) = (uses.next().unwrap_or_default(), uses.collect());
+    let logs: Vec<_> = threads.iter().filter_map(|sent| sent.departures.as_ref()).collect();
+    let merged_gaps = (count > 1).then(|| Departures::gaps(&logs));
+    let mut threads = threads.into_iter();
+    let Some(mut whole) = threads.next() else { unreachable!("a sender has a thread") };
+    threads.for_each(|further| whole.merge(further));
+    let Sent { books, handed_bytes, port: counts, begin_ns, end_ns, slices, .. } = whole;
     let TxStats { refused_frames, invalid_frames, pending_frames, busy_answers, kicks, .. } = counts;
     let pacing = books.pacing;
     let lost_frames = (refused_frames + invalid_frames + pending_frames).min(pacing.sent_frames);
     let offered_frames = pacing.sent_frames - lost_frames;
     let unsent_frames = pacing.intended_frames.saturating_sub(offered_frames);
     let dropped_by_us_frames = unsent_frames.saturating_sub(refused_frames + invalid_frames);
-    let stalls = pacing.stalls.iter().enumerate().map(|(place, entry)| {
-        let used = in_stalls.get(place).copied().unwrap_or_default();
-        stall(*entry, used, cpu, steal)
-    });
     let report = SenderReport {
-        port,
+        port: port.params.name.clone(),
         tag,
         begin_ns,
         end_ns,
@@ -85,16 +86,32 @@ fn sender(
         busy_answers,
         blocked_polls: pacing.blocked_polls,
         kicks,
-        slipped_ns: pacing.slipped.0,
-        gap_ns: histogram(&pacing.gaps),
+        slipped_ns: pacing.slipped.0 / count,
+        gap_ns: histogram(merged_gaps.as_ref().unwrap_or(&pacing.gaps)),
         lateness_ns: histogram(&pacing.lateness),
         bursts: (0..).zip(pacing.bursts.iter().copied()).filter(|&(_, times)| times > 0).collect(),
-        stalls: stalls.collect(),
+        stalls,
         stall_count: pacing.stall_count,
         slices_frames: slices.counts().into(),
-        thread: used.used(cpu),
+        thread,
+        further_threads,
     };
     (report, Balance { sent_per_flow: books.sent_per_flow, refused_frames: lost_frames })
+}
+
+/// The stalls of all threads, oldest first. A thread's shift counts as one of the whole schedule, of which it has a part.
+fn stalls(port: &OpenPort, threads: &[Sent], steal: &StealLog) -> Vec<Stall> {
+    let mut all = Vec::new();
+    for ((thread, sent), cpu) in (0..).zip(threads).zip(port.send_cpus()) {
+        all.extend(sent.books.pacing.stalls.iter().enumerate().map(|(number, entry)| {
+            let used = sent.in_stalls.get(number).copied().unwrap_or_default();
+            let found = stall(*entry, used, cpu, steal);
+            Stall { slipped_ns: found.slipped_ns / threads.len() as u64, thread, ..found }
+        }));
+    }
+    all.sort_by_key(|stall| stall.begin_ns);
+    all.truncate(engine::STALL_LOG_ENTRIES);
+    all
 }
 
 /// The interface does not say which frames it refused: of mixed sizes their mean is taken.
@@ -168,6 +185,7 @@ fn stall(entry: engine::StallEntry, used: Moment, cpu: Option<usize>, steal: &St
         steal_ns: cpu.and_then(|cpu| steal.between(cpu, begin_ns, end_ns)),
         wait_ns: used.wait_ns,
         involuntary_switches: used.involuntary_switches,
+        thread: 0,
     }
 }
 
@@ -182,6 +200,7 @@ fn lapse_stall(lapse: &Lapse, cpu: Option<usize>, steal: &StealLog) -> Stall {
         steal_ns: cpu.and_then(|cpu| steal.between(cpu, begin_ns, end_ns)),
         wait_ns: used.wait_ns,
         involuntary_switches: used.involuntary_switches,
+        thread: 0,
     }
 }
 

@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use iolab_engine::{
-    Decision, Generator, GeneratorReport, Nanos, Slices, StallCause, StallEntry, STALL_LOG_ENTRIES,
+    Decision, Departures, Generator, GeneratorReport, Nanos, Slices, StallCause, StallEntry,
+    STALL_LOG_ENTRIES,
 };
 use iolab_port::clock::{self, StampClock};
 use iolab_port::{reserve, PortError, TxPort, TxStats};
@@ -18,7 +19,11 @@ const SETTLE_TRIES: u32 = 100;
 const SLEEP_FROM_NS: u64 = 2_000_000;
 const SLEEP_MARGIN_NS: u64 = 1_000_000;
 
-/// What one sender did.
+/// The kernel is asked at most so often what the thread used: it takes some microseconds, and a sender that is asked for more
+/// than it can send stalls at every call.
+const LOOK_NS: u64 = 1_000_000;
+
+/// What one sending thread did.
 #[derive(Debug)]
 pub struct Sent {
     /// The engine's books.
@@ -39,9 +44,21 @@ pub struct Sent {
     pub in_stalls: Vec<Moment>,
     /// Frames handed over, by the part of the trial.
     pub slices: Slices,
+    /// When they left, where the threads are several.
+    pub departures: Option<Departures>,
 }
 
-/// One sender at work.
+/// What became of the frames that were due at one time.
+struct Burst {
+    /// What is to be done next.
+    decision: Decision,
+    /// How many buffers there were.
+    granted: usize,
+    /// How many were filled.
+    taken: u32,
+}
+
+/// One thread at work.
 pub struct Sender<'a> {
     port: &'a mut dyn TxPort,
     plan: &'a Plan,
@@ -54,10 +71,14 @@ pub struct Sender<'a> {
     held: usize,
     /// So many may be held back while the schedule is behind anyway.
     call_frames: usize,
+    /// The next frames are not looked at sooner than this after a call, as far as they may leave together.
+    pause_ns: u64,
+    called_ns: u64,
     handed_bytes: u64,
     in_stalls: Vec<Moment>,
     noted_stalls: u64,
     last: Moment,
+    looked_ns: u64,
 }
 
 impl<'a> Sender<'a> {
@@ -74,6 +95,7 @@ impl<'a> Sender<'a> {
             let _ = plan.template.prime(buffer);
         });
         let (before, call_frames) = (port.stats()?, port.call_frames());
+        let pause_ns = port.call_gap_ns().min(plan.burst_span().0);
         let eye = ThreadEye::of_this_thread();
         let last = eye.look();
         let (handed_bytes, noted_stalls, in_stalls) = (0, 0, Vec::with_capacity(64));
@@ -87,23 +109,35 @@ impl<'a> Sender<'a> {
             before,
             held: 0,
             call_frames,
+            pause_ns,
+            called_ns: 0,
             handed_bytes,
             in_stalls,
             noted_stalls,
             last,
+            looked_ns: 0,
         })
     }
 
-    /// Send until the generator has nothing left or `stop` is set; then wait as long as `patience` for each frame that the
-    /// interface has not taken: some are known to be taken only when the other end has looked.
-    pub fn run(mut self, mut generator: Generator, patience: Nanos) -> Result<Sent, PortError> {
+    /// Send in a trial that begins at `start` until the generator has nothing left or `stop` is set; then wait as long as
+    /// `patience` for each frame that the interface has not taken: some are known to be taken only when the other end has looked.
+    pub fn run(
+        mut self,
+        mut generator: Generator,
+        start: Nanos,
+        mut departures: Option<Departures>,
+        patience: Nanos,
+    ) -> Result<Sent, PortError> {
         let (begin, first) = (generator.pacer().due(), self.last);
-        let mut slices = Slices::new(begin, generator.pacer().end().since(begin));
+        let mut slices = Slices::new(start, generator.pacer().end().since(start));
         let mut now = Nanos(self.clock.now_ns());
         let mut looked = now;
         // Relaxed: only a flag, nothing is published through it.
         while !self.stop.load(Ordering::Relaxed) {
-            let (decision, granted) = self.burst(&mut generator, &mut slices, now)?;
+            let Burst { decision, granted, taken } = self.burst(&mut generator, &mut slices, now)?;
+            if let Some(departures) = departures.as_mut().filter(|_| taken > 0) {
+                departures.note(now, taken);
+            }
             match decision {
                 Decision::Send if granted > 0 => {}
                 Decision::Send => {
@@ -120,11 +154,11 @@ impl<'a> Sender<'a> {
             let stall_count = generator.pacer().stats().stall_count;
             if stall_count > self.noted_stalls {
                 self.noted_stalls = stall_count;
-                self.note_stall();
+                self.note_stall(now.0);
             }
         }
         let port = self.settle(patience)?;
-        self.note_stall();
+        self.note_stall(u64::MAX);
         let used = self.last.since(first);
         let Self { plan, handed_bytes, in_stalls, before, .. } = self;
         let books = finish(generator, plan, looked, now);
@@ -138,17 +172,18 @@ impl<'a> Sender<'a> {
             used,
             in_stalls,
             slices,
+            departures,
         })
     }
 
-    /// Hand over what is due at `now`, as far as there is room; how many buffers there were, and what is to be done next.
+    /// Hand over what is due at `now`, as far as there is room.
     #[inline]
     fn burst(
         &mut self,
         generator: &mut Generator,
         slices: &mut Slices,
         now: Nanos,
-    ) -> Result<(Decision, usize), PortError> {
+    ) -> Result<Burst, PortError> {
         let mut batch = reserve(self.port, self.plan.max_burst());
         let (granted, mut taken) = (batch.granted(), 0);
         let decision = loop {
@@ -173,7 +208,7 @@ impl<'a> Sender<'a> {
                 self.release()?;
             }
         }
-        Ok((decision, granted))
+        Ok(Burst { decision, granted, taken: u32::try_from(taken).unwrap_or(u32::MAX) })
     }
 
     /// Let the frames go that were committed.
@@ -188,7 +223,9 @@ impl<'a> Sender<'a> {
         if until.0 > now_ns && self.held > 0 {
             self.release()?;
             now_ns = self.clock.now_ns();
+            self.called_ns = now_ns;
         }
+        let until = until.max(Nanos(self.called_ns + self.pause_ns));
         if until.0 > now_ns + SLEEP_FROM_NS {
             // Never for long at a time: `stop` must be seen.
             let nap_ns = (until.0 - now_ns - SLEEP_MARGIN_NS).min(10_000_000);
@@ -203,12 +240,16 @@ impl<'a> Sender<'a> {
     }
 
     #[cold]
-    fn note_stall(&mut self) {
-        let now = self.eye.look();
-        if self.in_stalls.len() < STALL_LOG_ENTRIES {
-            self.in_stalls.push(now.since(self.last));
+    fn note_stall(&mut self, now_ns: u64) {
+        let mut used = Moment::default();
+        if now_ns.saturating_sub(self.looked_ns) > LOOK_NS {
+            let seen = self.eye.look();
+            used = seen.since(self.last);
+            (self.last, self.looked_ns) = (seen, now_ns);
         }
-        self.last = now;
+        if self.in_stalls.len() < STALL_LOG_ENTRIES {
+            self.in_stalls.push(used);
+        }
         self.stalled.store(true, Ordering::Relaxed);
     }
 
@@ -233,6 +274,16 @@ impl<'a> Sender<'a> {
 }
 
 impl Sent {
+    /// Add what another thread of the same sender did.
+    pub fn merge(&mut self, other: Self) {
+        self.books.merge(other.books);
+        self.handed_bytes += other.handed_bytes;
+        self.port = plus(self.port, other.port);
+        self.begin_ns = self.begin_ns.min(other.begin_ns);
+        self.end_ns = self.end_ns.max(other.end_ns);
+        self.slices.merge(&other.slices);
+    }
+
     /// Read the port once more, behind the barrier: what waited there when the sender ended may have left since.
     pub fn read_again(&mut self, port: &mut dyn TxPort) -> Result<(), PortError> {
         self.port = since(port.stats()?, self.before);
@@ -249,6 +300,18 @@ const fn since(mut now: TxStats, before: TxStats) -> TxStats {
     now.busy_answers = now.busy_answers.saturating_sub(before.busy_answers);
     now.kicks = now.kicks.saturating_sub(before.kicks);
     now
+}
+
+/// What two ports counted.
+const fn plus(mut one: TxStats, other: TxStats) -> TxStats {
+    one.committed_frames += other.committed_frames;
+    one.accepted_frames += other.accepted_frames;
+    one.refused_frames += other.refused_frames;
+    one.invalid_frames += other.invalid_frames;
+    one.pending_frames += other.pending_frames;
+    one.busy_answers += other.busy_answers;
+    one.kicks += other.kicks;
+    one
 }
 
 /// Close the books. The pacer is asked nothing any more when a stall lasts over the trial's end, and does not know of that

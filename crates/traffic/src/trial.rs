@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
-use iolab_engine::{Nanos, Receiver};
+use iolab_engine::{Departures, Nanos, Receiver, Share};
 use iolab_port::clock::{self, StampClock};
 use iolab_port::PortError;
 use iolab_protocol::traffic::{TrafficRan, TrafficRun};
@@ -55,9 +55,10 @@ fn perform(cast: &Cast<'_>, clock: &StampClock, stop: &AtomicBool) -> Result<Boo
                 spawn(scope, (stage, &stage.listeners_ended), role.port, work)
             })
             .collect();
-        let sending: Vec<_> = (cast.senders.iter())
-            .map(|role| {
-                let work = move || send(role, clock.clone(), stage);
+        let shares = cast.senders.iter().flat_map(|role| role.plan.shares().map(move |share| (role, share)));
+        let sending: Vec<_> = shares
+            .map(|(role, share)| {
+                let work = move || send(role, share, clock.clone(), stage);
                 spawn(scope, (stage, &stage.senders_ended), role.port, work)
             })
             .collect();
@@ -68,16 +69,27 @@ fn perform(cast: &Cast<'_>, clock: &StampClock, stop: &AtomicBool) -> Result<Boo
         let sent: Result<Vec<_>, _> = sending.into_iter().map(Thread::end).collect();
         let received: Result<Vec<_>, _> = receiving.into_iter().map(Thread::end).collect();
         steal.read();
-        let mut sent = sent?;
-        for (role, sent) in cast.senders.iter().zip(&mut sent) {
-            if let Some(port) = lock(&role.port.tx).as_deref_mut() {
-                let doing = "reading a port behind the barrier";
-                sent.read_again(port)
-                    .map_err(|error| port_refused(doing, &role.port.params.interface, &error))?;
-            }
-        }
+        let mut threads = sent?.into_iter();
+        let sent =
+            cast.senders.iter().map(|role| read_again(role, &mut threads)).collect::<Result<_, _>>()?;
         Ok(Books { sent, received: received?, steal })
     })
+}
+
+/// What the threads of one sender did, their ports read once more.
+fn read_again(
+    role: &SenderRole<'_>,
+    threads: &mut impl Iterator<Item = Sent>,
+) -> Result<Vec<Sent>, ErrorObject> {
+    let mut all: Vec<_> = threads.take(role.port.tx.len()).collect();
+    for (half, sent) in role.port.tx.iter().zip(&mut all) {
+        if let Some(port) = lock(half).as_deref_mut() {
+            let doing = "reading a port behind the barrier";
+            sent.read_again(port)
+                .map_err(|error| port_refused(doing, &role.port.params.interface, &error))?;
+        }
+    }
+    Ok(all)
 }
 
 /// Where threads wait for each other.
@@ -250,16 +262,18 @@ fn place(cpu: Option<usize>, priority: Option<u8>) -> Result<(), Failure> {
     })
 }
 
-fn send(role: &SenderRole<'_>, clock: StampClock, stage: &Stage) -> Result<Sent, Failure> {
-    let params = &role.port.params;
-    place(params.send_cpu, params.send_priority)?;
-    let mut half = lock(&role.port.tx);
+fn send(role: &SenderRole<'_>, share: Share, clock: StampClock, stage: &Stage) -> Result<Sent, Failure> {
+    let thread = share.place as usize;
+    place(role.port.send_cpus().nth(thread).flatten(), role.port.params.send_priority)?;
+    let mut half = lock(&role.port.tx[thread]);
     let port = half.as_deref_mut().ok_or(Failure::Off)?;
     let sender = Sender::new(port, &role.plan, clock, &stage.halt, &stage.stalled)?;
     let start = stage.wait_for_start().ok_or(Failure::Off)?;
     // The plan made one like it when it was checked.
-    let generator = role.plan.generator(start).map_err(|_| Failure::Off)?;
-    Ok(sender.run(generator, role.patience)?)
+    let generator = role.plan.generator(start, share).map_err(|_| Failure::Off)?;
+    // One sender's gaps are known as they come; those of several only when their times are laid together.
+    let departures = (share.of > 1).then(|| Departures::new(start, role.plan.most_frames()));
+    Ok(sender.run(generator, start, departures, role.patience)?)
 }
 
 fn listen(

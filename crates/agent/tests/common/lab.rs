@@ -18,15 +18,21 @@ pub struct Lab {
 }
 
 impl Lab {
-    pub fn new(mut agent: Agent, what: &str, length: usize) -> Self {
+    pub fn new(agent: Agent, what: &str, length: usize) -> Self {
+        Self::with_queues(agent, what, length, 1)
+    }
+
+    /// Interfaces have so many queues each way.
+    pub fn with_queues(mut agent: Agent, what: &str, length: usize, queues: u32) -> Self {
         let netns: Vec<String> = (0..length).map(|place| netns_name(&format!("{what}{place}"))).collect();
         for name in &netns {
             agent.call("netns.create", json!({"name": name}));
         }
         for pair in netns.windows(2) {
             let [one, other] = [&pair[0], &pair[1]];
+            let shape = format!("mtu 2000 numtxqueues {queues} numrxqueues {queues}");
             let line = format!(
-                "ip link add right netns {one} mtu 2000 type veth peer name left mtu 2000 netns {other}"
+                "ip link add right netns {one} {shape} type veth peer name left {shape} netns {other}"
             );
             agent.run(&line.split(' ').collect::<Vec<_>>());
             for (name, interface) in [(one, "right"), (other, "left")] {

@@ -11,6 +11,7 @@ use iolab_wire::SizeMix;
 
 use crate::error::EngineError;
 use crate::rate::{ExactTime, Gap, Rate};
+use crate::share::Share;
 use crate::time::Nanos;
 
 pub use stats::{PacerStats, StallCause, StallEntry, LONGEST_BURST, STALL_LOG_ENTRIES};
@@ -103,26 +104,37 @@ struct FrameGap {
 impl Pacer {
     /// A schedule for frames of `sizes`, whose indices [`Self::advance`] is given.
     pub fn new(config: &PacerConfig, sizes: &SizeMix) -> Result<Self, EngineError> {
+        Self::shared(config, sizes, Share::WHOLE)
+    }
+
+    /// The times of one share of that schedule: each frame is due when it is in the whole, and what a stall may make late is
+    /// spread over the senders.
+    pub fn shared(config: &PacerConfig, sizes: &SizeMix, share: Share) -> Result<Self, EngineError> {
         if !(1..=LONGEST_BURST).contains(&config.max_burst) {
             return Err(EngineError::MaxBurst { seen: config.max_burst });
         }
         if config.limit == Limit::default() {
             return Err(EngineError::NoLimit);
         }
-        let mean = config.rate.mean_gap(sizes);
+        let rate = config.rate.shared(share.of)?;
+        let mean = rate.mean_gap(sizes);
         let caught_up = match config.stall {
             StallPolicy::Slip => config.max_burst,
-            StallPolicy::CatchUp { max_frames } => max_frames.max(config.max_burst),
+            StallPolicy::CatchUp { max_frames } => max_frames.div_ceil(share.of).max(config.max_burst),
         };
-        let gaps = sizes.shares().iter().map(|share| {
-            let whole = config.rate.gap(share.frame_bytes);
+        let gaps = sizes.shares().iter().map(|size| {
+            let whole = rate.gap(size.frame_bytes);
             FrameGap { whole, half: Nanos(whole.whole_ns / 2) }
         });
         let by_time = config.limit.duration.map(|span| config.rate.frames_within(sizes, span));
         let limit_frames = config.limit.frames.unwrap_or(u64::MAX);
+        let intended_frames = share.frames(limit_frames.min(by_time.unwrap_or(u64::MAX)));
         let end = config.limit.duration.map_or(Nanos::MAX, |span| config.start.plus(span));
+        let mut due = ExactTime::new(config.start, config.rate.rest_unit());
+        // All sizes cost the same where there are several shares.
+        (0..share.place).for_each(|_| due.advance(config.rate.gap(sizes.largest_bytes())));
         Ok(Self {
-            limit_frames,
+            limit_frames: share.frames(limit_frames),
             end,
             last_call: end.plus(END_GRACE),
             max_burst: config.max_burst,
@@ -130,9 +142,9 @@ impl Pacer {
             late_limit: Nanos(mean.0.saturating_mul(u64::from(caught_up))),
             burst_span: Nanos((mean.0 / 2).saturating_mul(u64::from(config.max_burst - 1))),
             stall_threshold: config.stall_threshold,
-            intended_frames: limit_frames.min(by_time.unwrap_or(u64::MAX)),
-            due: ExactTime::new(config.start, config.rate.rest_unit()),
-            paid: config.start,
+            intended_frames,
+            paid: due.whole,
+            due,
             last_poll: config.start,
             last_sent: None,
             burst_frames: 0,

@@ -83,6 +83,23 @@ impl PacerStats {
         }
     }
 
+    /// Add what another sender of the same stream did. Gaps are then each sender's own, and stalls in the order of the senders.
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.intended_frames += other.intended_frames;
+        self.sent_frames += other.sent_frames;
+        self.unsent_frames += other.unsent_frames;
+        self.retracted_frames += other.retracted_frames;
+        self.blocked_polls += other.blocked_polls;
+        self.gaps.merge(&other.gaps);
+        self.lateness.merge(&other.lateness);
+        for (times, more) in self.bursts.iter_mut().zip(&other.bursts) {
+            *times += more;
+        }
+        self.slipped = self.slipped.plus(other.slipped);
+        self.stalls.extend(other.stalls);
+        self.stall_count += other.stall_count;
+    }
+
     #[inline]
     pub(super) fn note_burst(&mut self, frames: u32) {
         if let Some(count) = self.bursts.get_mut(frames as usize) {

@@ -46,6 +46,8 @@ pub struct AfXdp {
     pub direction: Direction,
     /// the queues received from; frames are sent through the first. An empty range means all.
     pub queues: Range<u32>,
+    /// so many halves send, each through a queue and a socket of its own; from the first queue on
+    pub senders: u32,
     /// the longest frame [bytes, without FCS]
     pub frame_bytes: usize,
     /// VLAN tags in the longest frame
@@ -72,6 +74,7 @@ impl AfXdp {
             interface: interface.to_owned(),
             direction,
             queues: 0..0,
+            senders: 1,
             frame_bytes: 1514,
             vlan_tags: 0,
             send_frames: 2048,
@@ -88,8 +91,16 @@ impl AfXdp {
     /// # Errors
     /// When the interface cannot carry the frames, or the kernel refuses.
     pub fn open_tx(&self) -> Result<AfXdpTx, PortError> {
+        Self { senders: 1, ..self.clone() }.open_senders()?.pop().ok_or(MISSING)
+    }
+
+    /// Opens the halves of a port that sends, one for each sender; they may live in different threads.
+    ///
+    /// # Errors
+    /// As [`AfXdp::open_tx`], and when there are more senders than transmit queues.
+    pub fn open_senders(&self) -> Result<Vec<AfXdpTx>, PortError> {
         let this = Self { direction: Direction::Send, ..self.clone() };
-        this.open()?.0.ok_or(MISSING)
+        Ok(this.open()?.0)
     }
 
     /// Opens a port that receives.
@@ -101,42 +112,51 @@ impl AfXdp {
         this.open()?.1.ok_or(MISSING)
     }
 
-    /// Opens both halves; they share one socket on the first queue and may live in different threads.
+    /// Opens one sending half and the receiving one; they share a socket on the first queue and may live in different threads.
     ///
     /// # Errors
     /// As [`AfXdp::open_rx`].
     pub fn open_both(&self) -> Result<(AfXdpTx, AfXdpRx), PortError> {
-        let this = Self { direction: Direction::Both, ..self.clone() };
-        let (tx, rx) = this.open()?;
-        tx.zip(rx).ok_or(MISSING)
+        let (mut senders, rx) = Self { senders: 1, ..self.clone() }.open_all()?;
+        Ok((senders.pop().ok_or(MISSING)?, rx))
     }
 
-    fn open(&self) -> Result<(Option<AfXdpTx>, Option<AfXdpRx>), PortError> {
+    /// Opens all sending halves and the receiving one.
+    ///
+    /// # Errors
+    /// As [`AfXdp::open_rx`] and [`AfXdp::open_senders`].
+    pub fn open_all(&self) -> Result<(Vec<AfXdpTx>, AfXdpRx), PortError> {
+        let this = Self { direction: Direction::Both, ..self.clone() };
+        let (tx, rx) = this.open()?;
+        Ok((tx, rx.ok_or(MISSING)?))
+    }
+
+    fn open(&self) -> Result<(Vec<AfXdpTx>, Option<AfXdpRx>), PortError> {
         let (interface, chunk_bytes) = self.check()?;
         let queues = if self.queues.is_empty() { 0..interface.queues } else { self.queues.clone() };
         let (sends, receives) = (self.direction != Direction::Receive, self.direction != Direction::Send);
-        let last = if receives { queues.end } else { queues.start + 1 };
-        let (mut tx, mut receiving, mut mode, mut reason) = (None, Vec::new(), "copy", None);
+        let sending = queues.start..queues.start + if sends { self.senders } else { 0 };
+        let receiving_from = queues.start..if receives { queues.end } else { queues.start };
+        let (mut tx, mut receiving, mut mode, mut reason) = (Vec::new(), Vec::new(), "copy", None);
         // The program first: a refusal leaves no socket behind, and drivers want it before zero-copy.
         let program =
             if receives { Some(ReceiveProgram::attach(&interface, self, queues.end)?) } else { None };
-        for queue in queues.start..last {
-            let send_frames = if sends && queue == queues.start { self.send_frames } else { 0 };
-            let receive_frames = if receives { self.receive_frames } else { 0 };
+        for queue in queues.start..sending.end.max(receiving_from.end) {
+            let send_frames = if sending.contains(&queue) { self.send_frames } else { 0 };
+            let receive_frames = if receiving_from.contains(&queue) { self.receive_frames } else { 0 };
             let shape = Shape { chunk_bytes, send_frames, receive_frames };
             let (socket, tx_rings, mut rx_rings) = Socket::new(shape)?;
             if let Some(rings) = &mut rx_rings {
                 fill(rings, &socket, send_frames);
             }
             (mode, reason) = socket.bind(&interface, queue, self.zero_copy == ZeroCopy::IfPossible)?;
-            if let Some(program) = &program {
+            if let Some(program) = program.as_ref().filter(|_| rx_rings.is_some()) {
                 program.feed(queue, socket.raw_fd())?;
             }
             let socket = Arc::new(socket);
-            tx = tx.or_else(|| tx_rings.map(|rings| (socket.clone(), rings)));
+            tx.extend(tx_rings.map(|rings| self.sender(socket.clone(), rings, mode, reason.clone())));
             receiving.extend(rx_rings.map(|rings| rx::Queue { socket, rings }));
         }
-        let tx = tx.map(|(socket, rings)| self.sender(socket, rings, mode, reason.clone()));
         let rx = program.map(|program| self.receiver(program, receiving, mode, reason));
         Ok((tx, rx))
     }
@@ -173,6 +193,11 @@ impl AfXdp {
         if last >= interface.queues {
             let (name, queues) = (interface.name, interface.queues);
             return Err(PortError::NoQueue { name, queue: last, queues });
+        }
+        let sends = self.direction != Direction::Receive;
+        if sends && self.queues.start + self.senders > interface.send_queues {
+            let (name, queues) = (interface.name, interface.send_queues);
+            return Err(PortError::SendQueues { name, senders: self.senders, queues });
         }
         let needed = self.frame_bytes + if self.direction == Direction::Send { 0 } else { HEADROOM_BYTES };
         // A chunk is 2048 B or a page, for the kernel's sake.

@@ -50,6 +50,10 @@ pub struct PortParams {
     /// The CPU of the sending thread; absent means any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send_cpu: Option<usize>,
+    /// The CPUs of further sending threads, each with a transmit queue of its own: with `send_cpu` they share what the port
+    /// sends.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub further_send_cpus: Vec<usize>,
     /// The CPU of the receiving thread; absent means any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receive_cpu: Option<usize>,
@@ -102,10 +106,17 @@ pub struct PortOpened {
     pub frame_bytes: u16,
     /// How many receive queues its interface uses.
     pub queues: u32,
+    /// How many transmit queues its interface uses.
+    #[serde(default = "one")]
+    pub send_queues: u32,
     /// The way out, when it sends.
     pub send: Option<PathUsed>,
     /// The way in, when it receives.
     pub receive: Option<PathUsed>,
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// Result of `traffic.open`.

@@ -35,6 +35,14 @@ pub struct Stall {
     pub wait_ns: u64,
     /// How often the CPU was taken from the thread.
     pub involuntary_switches: u64,
+    /// Which of a sender's threads it was: 0, and absent, is the first.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub thread: u32,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
+const fn is_first(thread: &u32) -> bool {
+    *thread == 0
 }
 
 /// What a thread used in a trial.
@@ -85,13 +93,13 @@ pub struct SenderReport {
     pub blocked_polls: u64,
     /// Calls of the kernel.
     pub kicks: u64,
-    /// By how much the schedule was shifted in all [ns].
+    /// By how much the schedule was shifted in all [ns]; of several threads their mean.
     pub slipped_ns: u64,
-    /// Time between one frame and the next; 0 within a burst.
+    /// Time between one frame and the next of all threads; 0 within a burst.
     pub gap_ns: Histogram,
     /// Time between a frame's turn and its sending.
     pub lateness_ns: Histogram,
-    /// Bursts: how many frames left together, how often.
+    /// Bursts: how many frames of one thread left together, how often.
     pub bursts: Vec<(u32, u64)>,
     /// The first stalls, oldest first.
     pub stalls: Vec<Stall>,
@@ -100,8 +108,11 @@ pub struct SenderReport {
     /// Frames handed over in each hundredth of the trial.
     #[serde(default)]
     pub slices_frames: Vec<u64>,
-    /// What its thread used.
+    /// What its (first) thread used.
     pub thread: ThreadUse,
+    /// What its further threads used; absent where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub further_threads: Vec<ThreadUse>,
 }
 
 /// One flow's balance.
