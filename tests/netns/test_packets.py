@@ -85,6 +85,35 @@ def test_every_way_of_forwarding_passes_every_frame_of_a_low_load(
         assert 0 < metrics["latency_min_ns"] <= metrics["latency_p50_ns"] <= metrics["latency_max_ns"]
 
 
+def test_several_senders_are_one_stream_through_queues_of_their_own(iolab: Iolab, tmp_path: Path) -> None:
+    """Its balance closes to the frame; each of the far end's two queues has its thread."""
+    measure = "kind: latency, rate: 20kpps, duration: 500ms, flows: 10, senders: 2, path: af_xdp"
+    done = iolab("run", experiment(tmp_path / "x.yaml", measure, "bridge"))
+    assert done.returncode == 0, done.stderr + done.stdout
+    _, raw = trial(done, tmp_path)
+    (load,) = raw["load_trials"]
+    (sheet,), (sent,), (received,) = load["balance"], load["traffic"]["senders"], load["traffic"]["receivers"]
+    named = sum(drop["frames"] for drop in sheet["drops"]) + sheet["unexplained_frames"]
+    assert sheet["offered_frames"] == sheet["forwarded_frames"] + named
+    assert len(sent["further_threads"]) == 1
+    assert sent["intended_frames"] == 10_000
+    assert received["reordered_frames"] + received["duplicate_frames"] == 0 or load["perturbations"]
+    assert sum(thread["role"] == "generator" for thread in load["threads"]) == 2
+    assert sum(thread["place"] == "dut.eth0" for thread in load["threads"]) == 2
+
+
+def test_the_path_of_a_search_is_compared_and_told(iolab: Iolab, tmp_path: Path) -> None:
+    """Which one it is depends on the host; both were tried where both work, and the report says why."""
+    measure = "kind: forwarding, search: fast, loss_ratio: 0.01, limit: 3s, max_burst: 64, latency_at: []"
+    done = iolab("run", experiment(tmp_path / "x.yaml", measure, "xdp, device: {rate: 20000}"))
+    assert done.returncode == 0, done.stderr + done.stdout
+    _, raw = trial(done, tmp_path)
+    choice, (sending,) = raw["path_choice"], [port for port in raw["ports"] if port["half"] == "send"]
+    assert [one["path"] for one in choice["tried"]] == ["af_xdp", "bpf_live"]
+    assert sending["path"] == {"af_xdp": "AF_XDP copy", "bpf_live": "BPF live frames"}[choice["path"]]
+    assert sending["chosen"] == choice["reason"]
+
+
 def test_the_capacity_of_a_token_bucket_is_found(iolab: Iolab, tmp_path: Path) -> None:
     """50 000 frames/s, told by a device that drops everything above it; its drops are named. With one loss in a
     thousand as the goal half a second tells, which a busy host disturbs more seldom."""

@@ -88,6 +88,8 @@ class SenderReport:
     """What its thread used."""
     slices_frames: tuple[int, ...] = ()
     """Frames handed over in each hundredth of the trial; empty: an older agent's."""
+    further_threads: tuple[ThreadUse, ...] = ()
+    """What its further threads used, where it has several."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -82,7 +82,8 @@ def decode(raw: object) -> Sample | None:
 def _port(row: Mapping[str, object]) -> Port:
     half = row.get("half")
     name = f"{row['port']}, {half}" if half else str(row["port"])
-    return Port(name, str(row["path"]), _texts(row.get("fallbacks")))
+    chosen = str(row.get("chosen") or "")
+    return Port(name, str(row["path"]), (*_texts(row.get("fallbacks")), *((chosen,) if chosen else ())))
 
 
 def _load_trial(row: Mapping[str, object]) -> LoadTrial:

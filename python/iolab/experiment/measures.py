@@ -135,8 +135,10 @@ class Packets(BaseModel):
     """Most frames that leave at once [frames]."""
     catch_up: Count = Field(default=64, ge=0, le=1_000_000)
     """Most frames sent late after a stall of the sender, at up to twice the rate; the rest stays unsent [frames]."""
+    senders: Annotated[int, Field(ge=1, le=64, strict=True)] | Literal["auto"] = 1
+    """Threads that send a direction, each by a transmit queue of its own; `flows` is a multiple. auto: by free CPUs."""
     path: Literal["auto", "af_xdp", "af_packet", "bpf_live"] = "auto"
-    """How frames reach the interface. auto: af_xdp where it works; it paces each frame, bpf_live sends more."""
+    """How frames reach the interface. auto: af_xdp where it works; bpf_live where it is found faster and as even."""
     scheduling: Literal["realtime", "normal"] = "realtime"
     """Of the instrument's threads and of those that take frames in; an ordinary user's are normal."""
     watch: Watches = ()

@@ -3,7 +3,7 @@
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.experiment.measures import Packets
-from iolab.lab.placement import Way
+from iolab.lab.placement import Way, check_senders
 from iolab.units import split_frame_rate
 
 IMIX = ((64, 7), (594, 4), (1518, 1))
@@ -72,11 +72,12 @@ def fps_of(rate: str, measure: Packets, key: str) -> float:
 
 
 def check_fit(measure: Packets, lab: Lab, directions: tuple[Way, ...]) -> None:
-    """Check that the largest frame fits every link on its way.
+    """Check that the largest frame fits every link on its way, and that senders can share the flows.
 
     Raises:
-        InputError: a link's MTU is too small; every such link at once.
+        InputError: a link's MTU is too small, every such link at once; or the flows are no multiple of the senders.
     """
+    check_senders(measure)
     largest = max(size for size, _ in sizes_of(measure))
     crossed = {end for way in directions for hop in way.hops for end in hop}
     problems = []

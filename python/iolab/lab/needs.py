@@ -31,9 +31,11 @@ def measure_needs(name: str, measure: Measure) -> tuple[Need, ...]:
     what = f"measure {name}"
     watch = (Need(NeedKind.BUILT, "watch", what),) if measure.watch else ()
     if isinstance(measure, Packets):
+        senders = 1 if measure.senders == "auto" else measure.senders
         return (
             *watch,
             *(Need(NeedKind.PROGRAM, program, what) for program in ("ip", "ethtool", "taskset", "ps")),
+            *((Need(NeedKind.CPU, str(senders - 1), f"senders of {what}"),) if senders > 1 else ()),
         )
     if not isinstance(measure, Stream):
         return (Need(NeedKind.BUILT, f"measures of kind {measure.kind}", what),)

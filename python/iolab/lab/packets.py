@@ -5,7 +5,8 @@ takes GRO there and TSO and GSO off here (drivers/net/veth.c, veth_xmit). So eve
 arrive a thread of its own.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
@@ -18,6 +19,7 @@ from iolab.lab.offloads import features_resource
 from iolab.lab.placement import DEVICE_PRIORITY, Placement
 from iolab.lab.resources import (
     FOUND,
+    ORIGINAL,
     Command,
     DeviceState,
     Expectation,
@@ -27,7 +29,7 @@ from iolab.lab.resources import (
     Run,
     StartDevice,
 )
-from iolab.lab.shown import Interface, Neighbour, Running
+from iolab.lab.shown import HardwareSettings, Interface, Neighbour, Running
 from iolab.lab.topology import Port, Topology
 
 NAPI = {"tso": "off", "gso": "off", "gro": "on"}
@@ -52,8 +54,10 @@ def packet_resources(
             if side is not None and (is_veth(lab, port) or side.macvtap):
                 what = f"the bridge's side of {port.ref}"
                 yield _napi(lab, port, side.netns, side.interface, what, side_key(lab, port))
+            sending = placement.further.get(_peer(lab, port), ()) if is_veth(lab, port) else ()
             if port.ref in placement.arrivals and is_veth(lab, port) and port.kernel == HERE:
-                yield _arrivals(lab, port, placement)
+                yield _arrivals(lab, port, placement, 1 + len(sending))
+        yield from _send_queues(lab, ports, placement)
     yield from _neighbours(lab, topology, links)
 
 
@@ -117,14 +121,46 @@ def _napi(
     return features_resource(key, port.machine, at, switches, side or base_of(lab, port), what)
 
 
-def _arrivals(lab: Lab, port: Port, placement: Placement) -> Resource:
+def _peer(lab: Lab, port: Port) -> str:
+    """Return the other end of a port's link; that of a link with several ends is none."""
+    others = [end for end in lab.links[port.link].ends if end != port.ref]
+    return others[0] if len(others) == 1 else ""
+
+
+def _send_queues(lab: Lab, ports: Sequence[Port], placement: Placement) -> Iterator[Resource]:
+    """Return the queues of veth pairs with several senders: what is sent through one arrives at that of its number."""
+    for near in ports:
+        far = next((port for port in ports if port.ref == _peer(lab, near)), None)
+        if near.ref not in placement.further or far is None or not (is_veth(lab, near) and is_veth(lab, far)):
+            continue
+        queues = len(placement.sending(near.ref))
+        ends = [_queues(far, "rx", queues), _queues(near, "tx", queues)]
+        yield Resource(
+            key=f"senders:{near.ref}",
+            machine=near.machine,
+            kernel=near.kernel,
+            needs=(base_of(lab, near),),
+            actions=tuple(run for run, _ in ends),
+            expect=tuple(expected for _, expected in ends),
+            held=True,
+        )
+
+
+def _queues(port: Port, way: Literal["rx", "tx"], queues: int) -> tuple[Run, Expectation]:
+    show = Reading(Command(("ethtool", "-l", port.name), port.netns), HardwareSettings((way,)))
+    change = Command(("ethtool", "-L", port.name, way, str(queues)), port.netns)
+    undo = Command(("ethtool", "-L", port.name, ORIGINAL), port.netns)
+    return Run(change, undo, show), Expectation(show, f"{way} {queues}", f"{way} queues of {port.ref}")
+
+
+def _arrivals(lab: Lab, port: Port, placement: Placement, queues: int) -> Resource:
+    queued = (f"senders:{_peer(lab, port)}",) if queues > 1 else ()
+    cpu, priority = placement.arrivals[port.ref], placement.priority(port.ref)
     return Resource(
         key=f"arrivals:{port.ref}",
         machine=port.machine,
-        needs=(base_of(lab, port), f"napi:{port.ref}"),
-        actions=(
-            PinArrivals(port.name, port.netns, placement.arrivals[port.ref], placement.priority(port.ref)),
-        ),
+        needs=(base_of(lab, port), f"napi:{port.ref}", *queued),
+        actions=(PinArrivals(port.name, port.netns, cpu, priority, queues),),
         held=True,
     )
 

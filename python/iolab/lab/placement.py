@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab, Setup
@@ -11,6 +11,10 @@ from iolab.lab.topology import Endpoint, Topology, make_topology
 
 DEVICE_PRIORITY, FAR_PRIORITY, INSTRUMENT_PRIORITY = 10, 11, 12
 """SCHED_FIFO priorities: of what takes frames in for the device, for the receiver, and of the instrument's threads."""
+
+ONE_SENDER = ("af_packet", "bpf_live")
+"""Paths that count what became of frames by the interface, which does not tell several senders apart."""
+MOST_SENDERS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,12 @@ class Placement:
     """Port to the CPU of the kernel thread that takes frames in there (threaded NAPI)."""
     realtime: bool = False
     """Whether what takes frames in runs before other work of the host (SCHED_FIFO)."""
+    further: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Port to the CPUs of its further sending threads, where it has several."""
+
+    def sending(self, port: str) -> tuple[int, ...]:
+        """Return the CPUs of the sending threads of a port, one each."""
+        return (self.senders[port], *self.further.get(port, ()))
 
     def priority(self, port: str) -> int | None:
         """Return the realtime priority of the thread that takes frames in at a port; None: a normal one.
@@ -69,14 +79,18 @@ class Placement:
         A sender never sleeps, so it must not have one where anything else of the trial needs its CPU.
         """
         others = {*self.arrivals.values(), *self.receivers.values()}
-        alone = len(set(self.senders.values())) == len(self.senders) and not others & set(
-            self.senders.values()
-        )
+        sending = [cpu for port in self.senders for cpu in self.sending(port)]
+        alone = len(set(sending)) == len(sending) and not others & set(sending)
         return INSTRUMENT_PRIORITY if self.realtime and alone else None
 
     def shared(self) -> tuple[str, ...]:
         """Return what shares a CPU with something that it must not share with, a sentence each."""
         parts = [(f"generator at {port}", cpu) for port, cpu in self.senders.items()]
+        parts += [
+            (f"generator {number} at {port}", cpu)
+            for port, cpus in self.further.items()
+            for number, cpu in enumerate(cpus, 2)
+        ]
         parts += [(f"receiver at {port}", cpu) for port, cpu in self.receivers.items()]
         parts += [(port, cpu) for port, cpu in self.arrivals.items() if port not in self.receivers]
         by_cpu: dict[int, list[str]] = {}
@@ -105,7 +119,7 @@ def ways(lab: Lab, topology: Topology, measure: Packets) -> tuple[Way, ...]:
     return tuple(found)
 
 
-def place(directions: tuple[Way, ...], cpus: int, *, realtime: bool = False) -> Placement:
+def place(directions: tuple[Way, ...], cpus: int, *, realtime: bool = False, senders: int = 1) -> Placement:
     """Return the CPUs of a trial: those of the device under test are nobody else's where there are enough.
 
     A direction needs three: sender, device, receiver. With fewer, devices share one, then receivers do; on two CPUs
@@ -132,7 +146,54 @@ def place(directions: tuple[Way, ...], cpus: int, *, realtime: bool = False) -> 
         senders={way.source.ref: cpu["send", index] for index, way in enumerate(directions)},
         receivers={way.target.ref: cpu["receive", index] for index, way in enumerate(directions)},
         arrivals=arrivals,
+        further=_further(directions, cpus, senders, len(roles)),
     )
+
+
+def _further(directions: tuple[Way, ...], cpus: int, senders: int, taken: int) -> dict[str, tuple[int, ...]]:
+    """Return the CPUs of the senders of each direction after its first: those that are left beside the `taken` ones.
+
+    Where these do not suffice they go round all.
+    """
+    if senders == 1:
+        return {}
+    more = senders - 1
+    first = taken if cpus >= taken + len(directions) * more else len(directions)
+    return {
+        way.source.ref: tuple((first + index * more + number) % cpus for number in range(more))
+        for index, way in enumerate(directions)
+    }
+
+
+def senders_of(measure: Packets, directions: int, cpus: int) -> int:
+    """Return how many threads send each direction: as asked for, or with auto as many as find a CPU of their own.
+
+    A flow is of one thread, so their number divides that of the flows.
+    """
+    if measure.senders != "auto":
+        return measure.senders
+    if measure.path in ONE_SENDER:
+        return 1
+    most = max(1, min(MOST_SENDERS, 1 + (cpus - 3 * directions) // directions))
+    return max(number for number in range(1, most + 1) if measure.flows % number == 0)
+
+
+def check_senders(measure: Packets) -> None:
+    """Check that several senders can share the flows of a measure, by its path.
+
+    Raises:
+        InputError: they cannot.
+    """
+    senders = measure.senders
+    if senders == "auto" or senders == 1:
+        return
+    if measure.path in ONE_SENDER:
+        seen, allowed = f"senders: {senders} with path: {measure.path}", "path: af_xdp, or one sender"
+        raise InputError([Problem("measure", "spreading frames over senders", seen, allowed)])
+    if measure.flows % senders:
+        seen, allowed = f"{measure.flows} flows over {senders} senders", f"`flows` a multiple of {senders}"
+        advice = "a flow is of one sender, which numbers its frames"
+        raise InputError([Problem("measure", "spreading frames over senders", seen, allowed, advice)])
 
 
 def placement_of(setup: Setup, measure: str, cpus: int) -> Placement | None:
@@ -141,7 +202,8 @@ def placement_of(setup: Setup, measure: str, cpus: int) -> Placement | None:
     if not isinstance(wanted, Packets):
         return None
     directions = ways(setup.lab, make_topology(setup.lab), wanted)
-    return place(directions, cpus, realtime=wanted.scheduling == "realtime")
+    senders = senders_of(wanted, len(directions), cpus)
+    return place(directions, cpus, realtime=wanted.scheduling == "realtime", senders=senders)
 
 
 def next_hop(lab: Lab, way: Way) -> str:

@@ -136,6 +136,8 @@ class PinArrivals:
     """Where the thread runs."""
     priority: int | None = None
     """SCHED_FIFO priority; None: as other threads."""
+    queues: int = 1
+    """Receive queues of the interface: each has a thread."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,33 +41,39 @@ class ArrivalThreads:
         interface, netns = wanted.interface, wanted.netns
         alive = _threads(agent)
         known = self._found.get((kernel, netns, interface))
-        kept = known.pid if known is not None and known.pid in alive else None
-        pid = _make(agent, interface, netns, alive) if kept is None else kept
-        self._note(kernel, wanted, pid)
-        if pid is not None:
+        kept = () if known is None else known.pids
+        made = len(kept) != wanted.queues or not set(kept) <= set(alive)
+        pids = _make(agent, interface, netns, alive, again=bool(kept)) if made else kept
+        self._note(kernel, wanted, pids)
+        for pid in pids:
             agent.run(scheduled(wanted.priority, str(pid)))
-        records = _typed(wanted, pid, made=kept is None)
+        records = _typed(wanted, pids, made=made)
+        for pid in pids[:-1]:
+            agent.run(_kept(wanted, pid))
         argv = list(records[-1].argv)
         return records, agent.begin("command.run", {"argv": argv, "timeout_ms": TIMEOUT_MS})
 
-    def _note(self, kernel: str, wanted: PinArrivals, pid: int | None) -> None:
+    def _note(self, kernel: str, wanted: PinArrivals, pids: tuple[int, ...]) -> None:
         place = (kernel, wanted.netns, wanted.interface)
         self._found.pop(place, None)
-        if pid is None:
+        if not pids:
             return
         agent = self._agents.of(kernel)
-        name = _threads(agent).get(pid, f"napi/{wanted.interface}")
+        name = _threads(agent).get(pids[0], f"napi/{wanted.interface}")
         cpu = None if agent.hello.rootless else wanted.cpu
-        self._found[place] = ArrivalThread(pid, name, wanted.interface, wanted.netns, cpu)
+        self._found[place] = ArrivalThread(pids[0], name, wanted.interface, wanted.netns, cpu, pids[1:])
 
 
-def _make(agent: Agent, interface: str, netns: str | None, alive: Mapping[int, str]) -> int | None:
-    params = {"path": _switch(interface), "netns": netns, "value": "1"}
+def _make(
+    agent: Agent, interface: str, netns: str | None, alive: Mapping[int, str], *, again: bool
+) -> tuple[int, ...]:
+    """Give an interface a thread for each receive queue; `again`: it has had some, for other queues."""
     try:
-        agent.call("setting.write", params)
+        for value in ("0", "1") if again else ("1",):
+            agent.call("setting.write", {"path": _switch(interface), "netns": netns, "value": value})
     except Refused:
-        return None
-    return next((pid for pid in _threads(agent) if pid not in alive), None)
+        return ()
+    return tuple(pid for pid in sorted(_threads(agent)) if pid not in alive)
 
 
 def _switch(interface: str) -> str:
@@ -75,15 +81,20 @@ def _switch(interface: str) -> str:
     return f"/sys/class/net/{interface}/threaded"
 
 
-def _typed(wanted: PinArrivals, pid: int | None, *, made: bool) -> tuple[CommandRecord, ...]:
+def _kept(wanted: PinArrivals, pid: int) -> tuple[str, ...]:
+    return ("taskset", "-c", "-p", str(wanted.cpu), str(pid))
+
+
+def _typed(wanted: PinArrivals, pids: tuple[int, ...], *, made: bool) -> tuple[CommandRecord, ...]:
     """Return what was done as commands; there may be no thread, and then there is nothing to do."""
     commands, note = [Command(("true",))], f"{wanted.interface} has no thread of its own"
-    if pid is not None:
-        note = f"{pid}: napi/{wanted.interface}, which takes its frames in"
+    if pids:
+        listed = ", ".join(str(pid) for pid in pids)
+        note = f"{listed}: napi/{wanted.interface}, which takes its frames in"
         commands = [
             *([setting_command(_switch(wanted.interface), wanted.netns, "1")] if made else []),
-            Command(scheduled(wanted.priority, str(pid))),
-            Command(("taskset", "-c", "-p", str(wanted.cpu), str(pid))),
+            *(Command(scheduled(wanted.priority, str(pid))) for pid in pids),
+            *(Command(_kept(wanted, pid)) for pid in pids),
         ]
     return tuple(
         CommandRecord(

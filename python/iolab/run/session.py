@@ -32,7 +32,7 @@ from iolab.trial.latency import measure_latency
 from iolab.trial.load_curve import measure_load_curve
 from iolab.trial.measured import Measured
 from iolab.trial.result import GuestUse, Status, TrialResult
-from iolab.trial.site import ArrivalThread, Calibration, GuestPlace, Site
+from iolab.trial.site import ArrivalThread, Calibration, Choice, GuestPlace, Site
 from iolab.trial.stream import measure_stream
 
 MEASURING: Mapping[type[object], Callable[[Site, Any], Measured]] = {
@@ -86,6 +86,7 @@ class Session:
         self._pids: dict[str, int] = {}
         self._hosts: dict[str, str] = {}
         self._absent: set[str] = set()
+        self._choices: dict[tuple[object, ...], Choice] = {}
         self._described: set[str] = set()
         self._lab = StandingLab(self._agents, folder.append_commands, starting=observer.guests_start)
 
@@ -234,6 +235,7 @@ class Session:
             calibration=self._host.calibration if kernel == HERE else None,
             agents={kernel: self._agents.of(kernel) for kernel in self._agents},
             guests=self._guest_places(setup.lab),
+            choices=self._choices,
         )
         measured = MEASURING[type(measure)](site, measure)
         self._folder.append_commands(measured.commands)

@@ -20,6 +20,7 @@ from iolab.trial.packet_figures import (
     raw_samples,
     use_metrics,
 )
+from iolab.trial.paths import settled
 from iolab.trial.result import Metric, Warning
 from iolab.trial.search.bisect import Bisect
 from iolab.trial.search.fast import Fast
@@ -46,6 +47,7 @@ def measure_forwarding(site: Site, measure: Forwarding) -> Measured:
         TrialFailed: the ports could not be opened, or a load trial could not be run.
         AgentError: the agent is gone.
     """
+    measure = settled(site, measure)
     strategy = make_strategy(measure, site)
     with LoadBench(site, measure, measure.loss_ratio) as bench:
         records, found = search(bench, strategy)
@@ -101,7 +103,7 @@ def highest_fps(measure: Packets, site: Site) -> float:
     """Return the highest load that makes sense in one direction: the line, or what the generator can do."""
     size = int(mean_bytes(sizes_of(measure)))
     ceiling = site.calibration.ceiling_fps(measure.path, size) if site.calibration is not None else None
-    known = UNKNOWN_CEILING_FPS if ceiling is None else ceiling * CEILING_SLACK
+    known = UNKNOWN_CEILING_FPS if ceiling is None else ceiling * CEILING_SLACK * site.senders
     line = line_fps(measure)
     return max(LOWEST_FPS * 2, min(known, line if line is not None else known))
 
@@ -197,5 +199,5 @@ def _more(ceilings: Ceilings) -> str:
     """Return what sends more than was sent."""
     live, now = ceilings.live_fps, ceilings.generator_fps
     if live is None or now is None or live <= now:
-        return "a host with more CPUs"
+        return "more `senders`, on a host with CPUs for them,"
     return f"`path: bpf_live` with `max_burst: 64` (here {live:.0f} frames/s, and not {now:.0f})"

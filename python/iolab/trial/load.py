@@ -217,7 +217,7 @@ class LoadBench:
         if self.site.calibration is None or send is None or receive is None:
             return Ceilings()
         size = int(mean_bytes(sizes_of(self.measure)))
-        return self.site.calibration.ceilings(send.name, receive.name, size)
+        return self.site.calibration.ceilings(send.name, receive.name, size, self.site.senders)
 
     def _mac(self, ref: str) -> str:
         """Return the MAC address of a port of the lab."""

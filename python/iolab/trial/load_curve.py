@@ -14,6 +14,7 @@ from iolab.trial.packet_figures import (
     raw_samples,
     use_metrics,
 )
+from iolab.trial.paths import settled
 from iolab.trial.result import Metric, Warning
 from iolab.trial.search.types import LoadTrial
 from iolab.trial.site import Site
@@ -26,6 +27,7 @@ def measure_load_curve(site: Site, measure: LoadCurve) -> Measured:
         TrialFailed: the ports could not be opened, a load trial could not be run, or no rate was found.
         AgentError: the agent is gone.
     """
+    measure = settled(site, measure)
     with LoadBench(site, measure, measure.loss_ratio) as bench:
         found: list[LoadRecord] = []
         searched: Json = None

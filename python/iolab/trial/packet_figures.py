@@ -9,6 +9,7 @@ from iolab.lab.frames import sizes_of
 from iolab.lab.placement import Way
 from iolab.trial.limits import GUEST, KERNEL, Limit
 from iolab.trial.load import LoadBench, LoadRecord
+from iolab.trial.paths import choice_of
 from iolab.trial.result import Metric, Warning
 
 RAW_SCHEMA = 1
@@ -113,7 +114,7 @@ def raw_samples(
     rate_fps: float | None = None,
 ) -> Json:
     """Return everything for the samples folder."""
-    placement = bench.site.placement
+    placement, chosen = bench.site.placement, choice_of(bench.site, bench.measure)
     assert placement is not None
     return {
         "schema": RAW_SCHEMA,
@@ -121,7 +122,7 @@ def raw_samples(
         "directions": [way.name for way in bench.directions],
         "sizes": [{"frame_bytes": size, "weight": weight} for size, weight in sizes_of(bench.measure)],
         "placement": {
-            "generator_cpus": list(placement.senders.values()),
+            "generator_cpus": [cpu for port in placement.senders for cpu in placement.sending(port)],
             "receiver_cpus": list(placement.receivers.values()),
             "threads": [
                 {"name": thread.name, "pid": thread.pid, "place": ref, "cpu": thread.cpu}
@@ -130,11 +131,18 @@ def raw_samples(
             "shared": list(_shared(bench)),
         },
         "ports": [
-            {"port": port.name, "half": half, "path": used.name, "fallbacks": list(used.fallbacks)}
+            {
+                "port": port.name,
+                "half": half,
+                "path": used.name,
+                "fallbacks": list(used.fallbacks),
+                "chosen": chosen.reason if chosen is not None and half == "send" else "",
+            }
             for port in bench.ports
             for half, used in (("send", port.send), ("receive", port.receive))
             if used is not None
         ],
+        "path_choice": asdict(chosen) if chosen is not None else None,
         "search": search,
         "rate_fps": rate_fps,
         "load_trials": [_raw(record) for record in records],

@@ -43,6 +43,7 @@ def open_params(
                 "path": measure.path,
                 "halves": "both" if sends and receives else "send" if sends else "receive",
                 "send_cpu": placement.senders.get(ref),
+                "further_send_cpus": list(placement.further.get(ref, ())) or None,
                 "receive_cpu": placement.receivers.get(ref),
                 "send_priority": placement.sender_priority if sends and movable else None,
                 "receive_priority": placement.receiver_priority if receives and movable else None,

@@ -1,6 +1,6 @@
 """What a measurement finds standing: the lab, the agent, and what runs where."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field
 
 from iolab.agent.client import Agent
@@ -23,6 +23,13 @@ class ArrivalThread:
     """Network namespace of the interface."""
     cpu: int | None
     """The CPU it is kept on; None: it may not be moved, and runs anywhere."""
+    further: tuple[int, ...] = ()
+    """Process ids of those of its further receive queues, on the same CPU."""
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Return the process ids of all threads of the interface."""
+        return (self.pid, *self.further)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +47,13 @@ class Calibration:
         smaller = [size for size in ceilings if size <= frame_bytes]
         return ceilings[max(smaller)] if smaller else None
 
-    def ceilings(self, send_path: str, receive_path: str, frame_bytes: int) -> "Ceilings":
+    def ceilings(self, send_path: str, receive_path: str, frame_bytes: int, senders: int = 1) -> "Ceilings":
         """Return what holds for one direction; paths are as ports name the ones in use: "AF_XDP native copy"."""
         send, receive = path_of(send_path), path_of(receive_path)
-        faster = (
-            self.ceiling_fps(LIVE, frame_bytes) if send == "af_xdp" and frame_bytes <= LIVE_BYTES else None
-        )
-        return Ceilings(self.ceiling_fps(send, frame_bytes), self.receiver_fps.get(receive), faster)
+        can_live = send == "af_xdp" and frame_bytes <= LIVE_BYTES and senders == 1
+        faster = self.ceiling_fps(LIVE, frame_bytes) if can_live else None
+        one = self.ceiling_fps(send, frame_bytes)
+        return Ceilings(None if one is None else one * senders, self.receiver_fps.get(receive), faster)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +61,7 @@ class Ceilings:
     """What the instrument can do in one direction; None: it was not measured."""
 
     generator_fps: float | None = None
-    """The most that is sent [frames/s]."""
+    """The most that is sent: of one sender, as often as there are senders [frames/s]."""
     receiver_fps: float | None = None
     """The most that is received without losing any there [frames/s]; 64-byte frames, so no more of larger ones."""
     live_fps: float | None = None
@@ -71,6 +78,30 @@ LIVE_BYTES = 3204
 def path_of(shown: str) -> str:
     """Return what measures and calibrations call a path that a port names."""
     return PATHS.get(shown.split(maxsplit=1)[0], shown)
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What a path did on the ports at hand."""
+
+    path: str
+    """af_xdp or bpf_live."""
+    ceiling_fps: float
+    """What left of more than it can send, in one direction [frames/s]."""
+    late_p90_ns: int | None = None
+    """How late 90 % of the frames were at most, at the load of the comparison [ns]; None: it was not tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The path that was taken, and why."""
+
+    path: str
+    """As measures name it."""
+    reason: str
+    """In words, with the figures."""
+    tried: tuple[Tried, ...] = ()
+    """What was compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +136,14 @@ class Site:
     """By kernel, where the lab has more than the one of `agent`."""
     guests: Mapping[str, GuestPlace] = field(default_factory=dict)
     """The lab's virtual machines."""
+    choices: MutableMapping[tuple[object, ...], Choice] | None = None
+    """What `path: auto` came to in this session, by ports, frame size and burst; None: nothing is compared."""
+
+    @property
+    def senders(self) -> int:
+        """Return how many threads send each direction."""
+        placed = self.placement
+        return 1 if placed is None else max((len(placed.sending(port)) for port in placed.senders), default=1)
 
     def agent_of(self, kernel: str) -> Agent:
         """Return the agent of a kernel."""

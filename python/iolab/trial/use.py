@@ -36,14 +36,18 @@ def thread_uses(
     found: list[Thread] = []
     for index, way in enumerate(directions):
         sender = ran.senders[index]
-        found.append(_own("generator", way.source.ref, sender.thread, span_ns))
+        found += [
+            _own("generator", way.source.ref, use, span_ns)
+            for use in (sender.thread, *sender.further_threads)
+        ]
         for ref in way.arrivals:
             thread = site.threads.get(ref)
-            if thread is None or thread.pid not in before or thread.pid not in after:
+            if thread is None:
                 continue
             role = "arrivals" if ref == way.target.ref else "device"
-            busy, wait = run_and_wait(before[thread.pid], after[thread.pid], span_ns)
-            found.append(Thread(thread.name, role, ref, thread.cpu, busy, wait))
+            for pid in (pid for pid in thread.pids if pid in before and pid in after):
+                busy, wait = run_and_wait(before[pid], after[pid], span_ns)
+                found.append(Thread(after[pid].name, role, ref, thread.cpu, busy, wait))
         receiver = next(one for one in ran.receivers if one.of == index)
         found.append(_own("receiver", way.target.ref, receiver.thread, span_ns))
     return tuple(found)

@@ -10,6 +10,8 @@ from iolab.experiment.links import Link
 from iolab.experiment.machines import Netns
 from iolab.lab.compose import compose
 from iolab.lab.difference import difference
+from iolab.lab.lacking import Need, NeedKind
+from iolab.lab.needs import check_packets, measure_needs
 from iolab.lab.placement import place, ways
 from iolab.lab.resources import PinArrivals, Resource, Run, StartDevice
 from iolab.lab.topology import make_topology
@@ -43,6 +45,39 @@ def test_only_where_frames_arrive_there_is_a_thread() -> None:
         found = arranged(lab(), direction=direction)
         pins = [a for r in found.values() for a in r.actions if isinstance(a, PinArrivals)]
         assert len(pins) == expected
+
+
+def test_several_senders_have_a_queue_each_and_a_thread_at_the_far_end() -> None:
+    """The queues of both ends are set before the threads are made, and read back."""
+    made = lab()
+    placement = place(ways(made, make_topology(made), measure()), 8, senders=3)
+    found = {resource.key: resource for resource in compose(made, placement=placement)}
+    runs = [a for a in found["senders:tester.p0"].actions if isinstance(a, Run)]
+    assert [run.do.argv for run in runs] == [
+        ("ethtool", "-L", "eth0", "rx", "3"),
+        ("ethtool", "-L", "p0", "tx", "3"),
+    ]
+    assert {e.expected for e in found["senders:tester.p0"].expect} == {"rx 3", "tx 3"}
+    (pin,) = (a for a in found["arrivals:dut.eth0"].actions if isinstance(a, PinArrivals))
+    assert pin.queues == 3
+    assert "senders:tester.p0" in found["arrivals:dut.eth0"].needs
+    (far,) = (a for a in found["arrivals:tester.p1"].actions if isinstance(a, PinArrivals))
+    assert far.queues == 1
+
+
+def test_several_senders_need_flows_that_they_can_share() -> None:
+    """Else a flow would be numbered by two threads."""
+    made = lab()
+    directions = ways(made, make_topology(made), measure())
+    check_packets(measure(senders=4, flows=64), made, directions)
+    with pytest.raises(InputError, match="multiple of 3"):
+        check_packets(measure(senders=3, flows=64), made, directions)
+    assert Need(NeedKind.CPU, "3", "senders of measure it") in measure_needs(
+        "it", measure(senders=4, flows=64)
+    )
+    assert not any(need.kind is NeedKind.CPU for need in measure_needs("it", measure(senders="auto")))
+    with pytest.raises(InputError, match="bpf_live"):
+        check_packets(measure(senders=2, flows=64, path="bpf_live"), made, directions)
 
 
 def test_streams_get_none_of_it() -> None:

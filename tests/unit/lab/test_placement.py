@@ -8,7 +8,7 @@ from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Link
 from iolab.experiment.machines import Netns
 from iolab.experiment.measures import Latency
-from iolab.lab.placement import next_hop, place, ways
+from iolab.lab.placement import next_hop, place, senders_of, ways
 from iolab.lab.topology import make_topology
 
 
@@ -72,6 +72,33 @@ def test_with_enough_cpus_nothing_shares_one(direction: str) -> None:
     assert found.sender_priority is not None
     device, far = (found.priority(ref) or 0 for ref in ("dut.eth0", "tester.p1"))
     assert device < far < found.sender_priority
+
+
+@pytest.mark.parametrize("cpus", range(1, 12))
+def test_further_senders_have_the_cpus_that_are_left(cpus: int) -> None:
+    """Three senders and a device and a receiver: five CPUs; with fewer, what shares one is told."""
+    made = lab()
+    found = place(ways(made, make_topology(made), measure()), cpus, realtime=True, senders=3)
+    used = [*found.sending("tester.p0"), *found.arrivals.values()]
+    assert len(found.sending("tester.p0")) == 3
+    assert set(used) <= set(range(cpus))
+    assert bool(found.shared()) == (cpus < 5)
+    assert (found.sender_priority is not None) == (cpus >= 5)
+
+
+def test_as_many_senders_as_find_a_cpu_and_share_the_flows() -> None:
+    """A flow is of one sender; paths that do not tell senders apart have one."""
+    for cpus, flows, keys, expected in (
+        (2, 64, {}, 1),
+        (3, 64, {}, 1),
+        (6, 64, {}, 4),
+        (6, 6, {}, 3),
+        (16, 1, {}, 1),
+        (16, 64, {"path": "af_packet"}, 1),
+        (2, 64, {"senders": 8}, 8),
+    ):
+        wanted = measure(**{"senders": "auto", "flows": flows, **keys})
+        assert senders_of(wanted, 1, cpus) == expected, (cpus, flows, keys)
 
 
 @pytest.mark.parametrize("cpus", range(1, 9))

@@ -26,6 +26,34 @@ class Kernel:
         return Outcome(stdout="1 init\n" + "".join(f"{100 + i} napi/eth0-{i}\n" for i in range(len(told))))
 
 
+@dataclass
+class Queued:
+    """A kernel that makes a thread for each of three receive queues, whenever it is told to anew."""
+
+    host: FakeHost = field(default_factory=FakeHost)
+    """Where it is told so."""
+
+    def __call__(self, argv: tuple[str, ...], _netns: str | None) -> Outcome:
+        """List the threads; everything else succeeds."""
+        on = argv[0] == "ps" and "1" in self.host.settings.values()
+        return Outcome(stdout="".join(f"{100 + i} napi/eth0-{i}\n" for i in range(3)) if on else "")
+
+
+def test_every_receive_queue_has_a_thread_on_the_cpu_of_the_port() -> None:
+    """They are found together, and kept together when they are wanted again."""
+    kernel = Queued()
+    threads = ArrivalThreads(Agents(Agent(FakeAgent(kernel.host, programs=kernel))))
+    for _ in range(2):
+        threads.pin(PinArrivals("eth0", "a", 1, 10, queues=3))[1].result(1)
+    found = threads.at("a", "eth0")
+    assert found is not None
+    assert found.pids == (100, 101, 102)
+    ran = [argv for argv, _ in kernel.host.ran]
+    for pid in ("100", "101", "102"):
+        assert ran.count(("taskset", "-c", "-p", "1", pid)) == 2
+        assert ran.count(("chrt", "--fifo", "-p", "10", pid)) == 2
+
+
 def pinned(kernel: Kernel, *netns: str) -> ArrivalThreads:
     """Pin eth0 of each namespace to a CPU of its own."""
     threads = ArrivalThreads(Agents(Agent(FakeAgent(kernel.host, programs=kernel))))

@@ -1,0 +1,125 @@
+"""Which path frames take where the file leaves it open: compared on the ports at hand, before the first trial.
+
+AF_XDP paces each frame; by BPF live frames several times as many leave, in bursts. So both send for a moment, as fast
+as they can and then at a load that AF_XDP can well send. Live frames are taken where more leave by them and they are as
+even as the measure asks: a frame may be as late as by AF_XDP, or as `max_burst` frames that leave together.
+"""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from iolab.agent.messages import Json, decode
+from iolab.agent.traffic import Histogram
+from iolab.errors import TrialFailed
+from iolab.experiment.measures import Forwarding, LoadCurve, Packets
+from iolab.lab.frames import mean_bytes, sizes_of
+from iolab.trial.histograms import quantile
+from iolab.trial.load import LoadBench
+from iolab.trial.search.types import LoadTrial
+from iolab.trial.site import LIVE, LIVE_BYTES, Choice, Site, Tried
+
+AF_XDP = "af_xdp"
+COPIED = "AF_XDP copy"
+"""How a port names the way that live frames may be faster than; where the driver takes the frames itself, none is."""
+ABOVE_ALL_FPS = {AF_XDP: 10e6, LIVE: 40e6}
+"""More than any sender sends by a path: what leaves is its ceiling [frames/s]."""
+FASTER_RATIO = 1.05
+LATE_SHARE = 0.9
+"""So many frames are at most as late as is compared: the rest is the host's doing on a busy one."""
+NS_PER_S = 1_000_000_000
+
+
+AnyPackets = TypeVar("AnyPackets", bound=Packets)
+Send = Callable[[str, float, int], tuple[float, Json]]
+"""Path, load of a direction [frames/s] and time [ns] to what left [frames/s], and the histogram of how late it was."""
+
+CEILING_NS, EVEN_NS = 200_000_000, 500_000_000
+
+
+def may_choose(measure: Packets, senders: int) -> bool:
+    """Tell whether to compare: the load is not known before, and one thread sends frames that both paths can."""
+    unknown = isinstance(measure, Forwarding) or (isinstance(measure, LoadCurve) and measure.rate is None)
+    largest = max(size for size, _ in sizes_of(measure))
+    return measure.path == "auto" and unknown and senders == 1 and largest <= LIVE_BYTES
+
+
+def settled(site: Site, measure: AnyPackets) -> AnyPackets:
+    """Return a measure with its path chosen, where the file leaves it open and it matters.
+
+    What was chosen for these ports, this frame size and burst holds for the whole session: cells stay comparable.
+
+    Raises:
+        TrialFailed: the ports could not be opened.
+        AgentError: the agent is gone.
+    """
+    placement = site.placement
+    if site.choices is None or placement is None or not may_choose(measure, site.senders):
+        return measure
+    key = (tuple(placement.senders), mean_bytes(sizes_of(measure)), measure.max_burst)
+    if key not in site.choices:
+        site.choices[key] = _chosen(site, measure)
+    choice = site.choices[key]
+    return measure.model_copy(update={"path": LIVE}) if choice.path == LIVE else measure
+
+
+def choice_of(site: Site, measure: Packets) -> Choice | None:
+    """Return what was chosen for a measure, whose path may be settled; None where nothing was."""
+    if site.choices is None or site.placement is None:
+        return None
+    return site.choices.get((tuple(site.placement.senders), mean_bytes(sizes_of(measure)), measure.max_burst))
+
+
+def _chosen(site: Site, measure: Packets) -> Choice:
+    with LoadBench(site, measure, 0.0) as bench:
+        ways = {port.send.name for port in bench.ports if port.send is not None}
+    if ways != {COPIED}:
+        return Choice(measure.path, f"frames leave by {', '.join(sorted(ways))}")
+
+    def send(path: str, fps: float, duration_ns: int) -> tuple[float, Json]:
+        with LoadBench(site, measure.model_copy(update={"path": path}), 0.0) as bench:
+            record = bench.run(LoadTrial(intended_fps=fps, duration_ns=duration_ns), "calibration")
+        raw: Json = record.traffic
+        return record.offered_fps / record.directions, raw["senders"][0]["lateness_ns"]
+
+    return compare(send, measure.max_burst)
+
+
+def compare(send: Send, max_burst: int) -> Choice:
+    """Send by both paths, and choose.
+
+    Raises:
+        TrialFailed: AF_XDP does not work on these ports.
+    """
+    usual_fps, _ = send(AF_XDP, ABOVE_ALL_FPS[AF_XDP], CEILING_NS)
+    usual = Tried(AF_XDP, usual_fps)
+    try:
+        live = Tried(LIVE, send(LIVE, ABOVE_ALL_FPS[LIVE], CEILING_NS)[0])
+        if live.ceiling_fps < FASTER_RATIO * usual_fps:
+            return decide(usual, live, max_burst)
+        late = [_late(send(path, usual_fps / 2, EVEN_NS)[1]) for path in (AF_XDP, LIVE)]
+    except TrialFailed as error:
+        return Choice(
+            AF_XDP, f"AF_XDP sends {usual_fps:.0f} frames/s; live frames do not work here: {error}", (usual,)
+        )
+    return decide(Tried(AF_XDP, usual_fps, late[0]), Tried(LIVE, live.ceiling_fps, late[1]), max_burst)
+
+
+def decide(usual: Tried, live: Tried, max_burst: int) -> Choice:
+    """Return the path to take."""
+    rates = f"AF_XDP sends {usual.ceiling_fps:.0f} frames/s here, BPF live frames {live.ceiling_fps:.0f}"
+    if live.ceiling_fps < FASTER_RATIO * usual.ceiling_fps:
+        return Choice(AF_XDP, rates, (usual, live))
+    if usual.late_p90_ns is None or live.late_p90_ns is None:
+        return Choice(AF_XDP, f"{rates}; how evenly was not seen", (usual, live))
+    load_fps = usual.ceiling_fps / 2
+    allowed_ns = max(usual.late_p90_ns, round((max_burst - 1) * NS_PER_S / load_fps))
+    late = (
+        f"at {load_fps:.0f} frames/s 90 % of the frames are late by at most {usual.late_p90_ns} and {live.late_p90_ns} "
+        f"ns; {allowed_ns} ns are as even as max_burst {max_burst} asks"
+    )
+    path = LIVE if live.late_p90_ns <= allowed_ns else AF_XDP
+    return Choice(path, f"{rates}; {late}", (usual, live))
+
+
+def _late(histogram: Json) -> int | None:
+    return quantile(decode(Histogram, histogram, "histogram"), LATE_SHARE)

@@ -1,0 +1,117 @@
+"""Which path frames take where the file leaves it open: measured, once for what is alike, and told with its figures."""
+
+from dataclasses import replace
+
+import pytest
+from tests.unit.trial.packets import ENDS, site
+
+from iolab.agent.fake_traffic import Passed
+from iolab.agent.messages import Json
+from iolab.errors import TrialFailed
+from iolab.experiment.measures import Forwarding, Latency
+from iolab.trial import paths
+from iolab.trial.forwarding import highest_fps
+from iolab.trial.paths import ABOVE_ALL_FPS, choice_of, compare, settled
+from iolab.trial.site import Calibration, Choice
+
+
+def late(ns: int) -> Json:
+    """Return a histogram of frames that are all so late."""
+    bucket = ns if ns < 256 else ns >> (ns.bit_length() - 8) << (ns.bit_length() - 8)
+    return {"count": 9, "sum": 9 * ns, "min": ns, "max": ns, "above": 0, "buckets": [[bucket, 9]]}
+
+
+def chosen(live_fps: float, live_late_ns: int, max_burst: int, usual_late_ns: int = 900) -> Choice:
+    """Return what is chosen where AF_XDP sends 1 Mpps."""
+
+    def send(path: str, fps: float, duration_ns: int) -> tuple[float, Json]:
+        ceiling = {"af_xdp": 1e6, "bpf_live": live_fps}[path]
+        return min(fps, ceiling), late({"af_xdp": usual_late_ns, "bpf_live": live_late_ns}[path])
+
+    return compare(send, max_burst)
+
+
+def test_live_frames_are_taken_where_more_leave_as_evenly_as_asked() -> None:
+    """At 500 kpps 64 frames that leave together are at most 126 us late."""
+    found = chosen(4e6, 60_000, max_burst=64)
+    assert found.path == "bpf_live"
+    assert "AF_XDP sends 1000000 frames/s here, BPF live frames 4000000" in found.reason
+    assert "126000 ns are as even as max_burst 64 asks" in found.reason
+    assert [one.late_p90_ns for one in found.tried] == [900, 60_000]
+
+
+@pytest.mark.parametrize(
+    ("live_fps", "live_late_ns", "max_burst"),
+    [(4e6, 6000, 1), (4e6, 140_000, 64), (1.04e6, 100, 64), (0.0, 0, 64)],
+)
+def test_af_xdp_is_kept_where_live_frames_are_less_even_or_not_faster(
+    live_fps: float, live_late_ns: int, max_burst: int
+) -> None:
+    """Each frame by itself, later than the burst takes, hardly more, and a far end where they vanish."""
+    assert chosen(live_fps, live_late_ns, max_burst).path == "af_xdp"
+
+
+def test_a_path_that_does_not_work_is_told_with_its_reason() -> None:
+    """No right to load a program, for example."""
+
+    def send(path: str, fps: float, duration_ns: int) -> tuple[float, Json]:
+        if path == "bpf_live":
+            raise TrialFailed("opening port 'p0': not permitted")
+        return 1e6, late(900)
+
+    found = compare(send, 64)
+    assert found.path == "af_xdp"
+    assert "do not work here: opening port 'p0': not permitted" in found.reason
+
+
+def test_one_comparison_is_made_for_all_trials_on_the_same_ports(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its loads are sent once; the measure then has its path."""
+    monkeypatch.setattr(paths, "COPIED", "simulated")
+    loads: list[float] = []
+
+    def forwards(fps: float, duration_ns: int) -> Passed:
+        loads.append(fps)
+        frames = round(min(fps, 2e6) * duration_ns / 1e9)
+        return Passed(round(fps * duration_ns / 1e9), frames, frames)
+
+    measure = Forwarding.model_validate({"kind": "forwarding", **ENDS, "max_burst": 64})
+    here = replace(site(measure, forwards), choices={})
+    for _ in range(2):
+        settled(here, measure)
+    assert loads == list(ABOVE_ALL_FPS.values()), "what both can send, once; not faster, so no more"
+    choice = choice_of(here, measure)
+    assert choice is not None
+    assert choice.path == "af_xdp"
+
+
+def test_nothing_is_compared_where_the_load_is_known_or_the_path_is_said() -> None:
+    """A latency measure at 1 kpps never floods the device."""
+
+    def refuses(fps: float, duration_ns: int) -> Passed:
+        raise AssertionError(f"{fps} frames/s were sent")
+
+    known = Latency.model_validate({"kind": "latency", **ENDS, "rate": "1kpps"})
+    said = Forwarding.model_validate({"kind": "forwarding", **ENDS, "path": "af_packet"})
+    several = Forwarding.model_validate({"kind": "forwarding", **ENDS, "flows": 4, "senders": 2})
+    for measure in (known, said):
+        assert settled(replace(site(measure, refuses), choices={}), measure) is measure
+    here = replace(site(several, refuses), choices={})
+    assert here.placement is not None
+    here = replace(here, placement=replace(here.placement, further={"tester.p0": (1,)}))
+    assert settled(here, several) is several
+
+
+def test_the_ceiling_of_several_senders_is_that_of_one_as_often() -> None:
+    """A search may ask for as much, and the generator is the limit there; live frames have one sender."""
+    calibrated = Calibration(
+        generator_fps={"af_xdp": {64: 1e6}, "bpf_live": {64: 4e6}}, receiver_fps={"af_xdp": 9e5}
+    )
+    one, three = (calibrated.ceilings("AF_XDP copy", "AF_XDP native copy", 64, n) for n in (1, 3))
+    assert (one.generator_fps, one.live_fps, one.receiver_fps) == (1e6, 4e6, 9e5)
+    assert (three.generator_fps, three.live_fps, three.receiver_fps) == (3e6, None, 9e5)
+    measure = Forwarding.model_validate({"kind": "forwarding", **ENDS, "flows": 3, "senders": 3})
+    here = replace(site(measure, lambda fps, ns: Passed(0, 0, 0)), calibration=calibrated)
+    assert here.placement is not None
+    several = replace(here, placement=replace(here.placement, further={"tester.p0": (1, 2)}))
+    assert several.senders == 3
+    assert highest_fps(measure, several) == pytest.approx(3 * highest_fps(measure, here))
