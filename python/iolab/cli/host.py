@@ -10,7 +10,7 @@ import typer
 
 from iolab.cli.console import complain, say
 from iolab.errors import AgentError, ExitCode, InputError, Problem, UnsupportedError
-from iolab.experiment.hosts import machines_block, read_inventory, read_ssh_config
+from iolab.experiment.hosts import machines_block, read_inventory, read_ssh_config, site_block
 from iolab.experiment.machines import destination
 from iolab.run.doctor import Finding, Grade, examine
 from iolab.run.prepare import open_agent, read_facts
@@ -86,6 +86,9 @@ def hosts(
     ssh_config: Annotated[
         Path, typer.Option(metavar="FILE", help="An ssh configuration, whose aliases are taken.")
     ] = Path("~/.ssh/config"),
+    site: Annotated[
+        bool, typer.Option("--site", help="Print them as the beginning of a site, for --on.")
+    ] = False,
 ) -> None:
     """Print hosts that you have listed elsewhere as machines, to paste into an experiment."""
     place = (inventory or ssh_config).expanduser()
@@ -100,7 +103,7 @@ def hosts(
     if not found:
         allowed = "hosts, one a line" if inventory else "aliases: `Host NAME` with a HostName below it"
         raise InputError([Problem(str(place), "looking for hosts", "none", allowed)])
-    say(machines_block(found).rstrip())
+    say((site_block if site else machines_block)(found).rstrip())
 
 
 def _included(pattern: str) -> list[str]:

@@ -19,7 +19,7 @@ from iolab.plan.commands import StepCommands, commands, prompted, render
 from iolab.plan.describe import describe
 from iolab.plan.make import make_plan
 from iolab.plan.select import selection
-from iolab.plan.sense import check_cells
+from iolab.plan.sense import check_cells, left_out
 from iolab.plan.types import Plan
 from iolab.run.prepare import open_agent, read_facts
 from iolab.trial.flows import place_pairs
@@ -29,6 +29,12 @@ from iolab.units import format_duration
 File = Annotated[Path, typer.Argument(metavar="FILE", help="Experiment file (YAML).", show_default=False)]
 Quick = Annotated[
     bool, typer.Option("--quick", help="Only the cells that the file calls quick, in one block.")
+]
+On = Annotated[
+    Path | None,
+    typer.Option(
+        "--on", metavar="SITE", help="Where to run it: a file that names hosts, guests there, cables."
+    ),
 ]
 STEPS_SHOWN = 12
 """Steps whose commands `plan` prints unless all are asked for."""
@@ -42,9 +48,9 @@ def register(app: typer.Typer) -> None:
     app.command()(new)
 
 
-def check(file: File) -> None:
+def check(file: File, on: On = None) -> None:
     """Check an experiment file and say what it means; every error at once."""
-    experiment = load(file)
+    experiment = load(file, on)
     check_cells(experiment)
     cell_count = sum(1 for _ in cells(experiment))
     lab, measures = experiment.tree["lab"], experiment.tree["measure"]
@@ -55,10 +61,25 @@ def check(file: File) -> None:
     )
     say(f"{file}: {experiment.title}")
     say(f"  lab: {parts}; measures: {', '.join(measures)}")
+    if experiment.site is not None:
+        _print_site(experiment)
     for name, labels in names(experiment.factors).items():
         say(f"  {name}: {', '.join(labels)}")
     text = f"{_counted(cell_count, 'cell')}, {_counted(experiment.blocks, 'block')}"
     say(f"  {text}, seed {experiment.seed}: correct")
+
+
+def _print_site(experiment: Experiment) -> None:
+    """Print where the machines are, and which levels there are not."""
+    site = experiment.site
+    assert site is not None
+    for name, place in site.hosts.items():
+        guests = [machine for machine, host in site.on.items() if host == name]
+        say(f"  {name}: {place or 'this computer'}{', with ' + ', '.join(guests) if guests else ''}")
+    for link, ends in site.cables.items():
+        say(f"  {link}: the cable {' - '.join(ends)}")
+    for reason in left_out(experiment):
+        say(f"  left out: {reason}")
 
 
 def _counted(number: int, noun: str) -> str:
@@ -75,9 +96,10 @@ def plan(
         list[str] | None, typer.Option(metavar="EXPR", help="factor=level|level,...: only these cells.")
     ] = None,
     quick: Quick = False,
+    on: On = None,
 ) -> None:
     """Show what a run would do: cells, order, time, and every command with its undo. Nothing is changed."""
-    experiment = load(file)
+    experiment = load(file, on)
     with open_agent() as agent:
         facts, _ = read_facts(agent)
     decided = make_plan(

@@ -1,6 +1,7 @@
 """run, resume, extend: the commands that measure."""
 
 import signal
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,13 +11,14 @@ from typing import Annotated
 import typer
 
 from iolab.cli.console import complain, console, say
-from iolab.cli.input_file import File, Quick
+from iolab.cli.input_file import File, On, Quick
 from iolab.cli.progress import LiveProgress, PlainProgress
 from iolab.cli.results import RunName, locate, print_results
 from iolab.clock import SystemClock
 from iolab.errors import ExitCode, InterruptedRun, IolabError, UnsupportedError
 from iolab.experiment import load
 from iolab.experiment.experiment import Experiment
+from iolab.experiment.site import Site
 from iolab.plan.make import make_plan
 from iolab.plan.select import selection
 from iolab.plan.types import Plan
@@ -51,16 +53,17 @@ def run(
     ] = None,
     quick: Quick = False,
     skip_unsupported: Skip = False,
+    on: On = None,
 ) -> int:
     """Execute an experiment; the last line printed is the run folder."""
-    experiment = load(file)
+    experiment = load(file, on)
     selected = selection(only or (), experiment, quick=quick)
     blocks = 1 if quick and blocks is None else blocks
 
     def prepare(agents: Agents) -> Path:
         facts, raw = read_all_facts(agents)
         plan = make_plan(experiment, facts, seed=seed, blocks=blocks, only=selected)
-        _refuse_unsupported(plan, skip_unsupported)
+        _leave_out(plan, skip_unsupported, experiment.site)
         return execute.create(experiment, plan, raw, output, SystemClock())
 
     return _measure(experiment, prepare)
@@ -86,15 +89,17 @@ def resume(
     return _measure(experiment, prepare, again=retry_failed)
 
 
-def extend(run: RunName, file: File, blocks: Blocks = None, skip_unsupported: Skip = False) -> int:
+def extend(
+    run: RunName, file: File, blocks: Blocks = None, skip_unsupported: Skip = False, on: On = None
+) -> int:
     """Give a run a larger experiment and do only what it lacks."""
     path = locate(run)
-    experiment = load(file)
+    experiment = load(file, on)
 
     def prepare(agents: Agents) -> Path:
         facts, raw = read_all_facts(agents)
         plan = make_plan(experiment, facts, seed=load_run(path).plan.seed, blocks=blocks)
-        _refuse_unsupported(plan, skip_unsupported)
+        _leave_out(plan, skip_unsupported, experiment.site)
         execute.extend(path, experiment, plan, raw)
         return path
 
@@ -135,9 +140,16 @@ def _measure(experiment: Experiment, prepare: Callable[[Agents], Path], *, again
     return ExitCode.DONE if all_ok(load_run(path)) else ExitCode.TRIALS_FAILED
 
 
-def _refuse_unsupported(plan: Plan, skip: bool) -> None:
-    """Raise when cells cannot run here, unless they are to be skipped and others remain."""
+def _leave_out(plan: Plan, skip: bool, site: Site | None) -> None:
+    """Raise when cells cannot run here, unless they are to be skipped and others remain.
+
+    On a site they are skipped, each reason is told once: a lab is written for more than one site.
+    """
     if not plan.unsupported or (skip and plan.steps):
+        return
+    if site is not None and plan.steps:
+        for reason, count in Counter(lacking.reason for lacking in plan.unsupported).items():
+            complain(f"left out, {count} of {len(plan.unsupported)} cells that cannot be there: {reason}")
         return
     lines = [f"  {lacking}" for lacking in plan.unsupported[:REASONS_SHOWN]]
     if len(plan.unsupported) > REASONS_SHOWN:

@@ -4,6 +4,7 @@ Only `load` touches the disk.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from iolab.experiment.experiment import Experiment, Factor
 from iolab.experiment.factors import check_size, possible_paths, read_factors
 from iolab.experiment.names import name_problem
 from iolab.experiment.paths import GROUPS, NoSuchItem, survey
+from iolab.experiment.placing import placed
 from iolab.experiment.plain import check_plain_names
 from iolab.experiment.problems import Problems, did_you_mean, listed
 from iolab.experiment.product import any_cell, sample
@@ -20,10 +22,11 @@ from iolab.experiment.references import check_references
 from iolab.experiment.resolve import Resolver
 from iolab.experiment.sections import check, tables
 from iolab.experiment.selectors import SelectorReader
+from iolab.experiment.site import KEYS, Site, read_site, written_site
 from iolab.experiment.summaries import read_summaries
 
 TOP = (
-    "title", "lab", "measure", "factors", "baseline", "blocks", "seed", "only", "except", "quick", "summarise",
+    "title", "lab", "measure", "factors", "baseline", "blocks", "seed", "only", "except", "quick", "summarise", "site",
 )  # fmt: skip
 """Keys of the document."""
 MOST_BLOCKS = 10_000
@@ -35,45 +38,104 @@ LEAST_VARIANTS = 10
 """Variants of each section that are checked in any case."""
 
 
-def load(path: Path) -> Experiment:
-    """Read and check an experiment file.
+def load(path: Path, on: Path | None = None) -> Experiment:
+    """Read and check an experiment file, and the file of the site that it is to run on.
 
     Raises:
-        InputError: it cannot be read or something in it is wrong; all problems are told.
+        InputError: one cannot be read or something in it is wrong; all problems are told.
     """
+    data = _bytes(path, "the experiment file")
+    return _parsed(data, str(path), None if on is None else _site_of(_bytes(on, "the site"), str(on)))
+
+
+def _bytes(path: Path, what: str) -> bytes:
     try:
         with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
+            return file.read(MOST_BYTES + 1)
     except (OSError, ValueError) as error:
         seen = error.strerror or str(error) if isinstance(error, OSError) else str(error)
-        problem = Problem(
-            str(path),
-            "opening the experiment file",
-            seen,
-            "a readable file",
-            "check the name and its permissions",
-        )
-        raise InputError([problem]) from error
-    return _parsed(data, str(path))
+        advice = "check the name and its permissions"
+        raise InputError([Problem(str(path), f"opening {what}", seen, "a readable file", advice)]) from error
 
 
-def parse(text: str, source: str) -> Experiment:
+def _site_of(data: bytes, source: str) -> Site:
+    problems = Problems(source)
+    document = read(data, problems, listed(KEYS))
+    site = read_site(document, 1, problems) if document is not None else None
+    problems.stop_if_any()
+    assert site is not None
+    return site
+
+
+def parse(text: str, source: str, site: Site | None = None) -> Experiment:
     """Check the text of an experiment file; `source` names it in messages.
 
     Raises:
         InputError: something in it is wrong; all problems are told.
     """
-    return _parsed(text.encode("utf-8", "surrogatepass"), source)
+    return _parsed(text.encode("utf-8", "surrogatepass"), source, site)
 
 
-def _parsed(data: bytes, source: str) -> Experiment:
+def _parsed(data: bytes, source: str, given: Site | None) -> Experiment:
     problems = Problems(source)
     document = read(data, problems)
     if document is None:
         raise problems.error()
+    site = _own_site(document, given, problems) or given
     experiment = _experiment(document, data.decode("utf-8-sig", "replace"), problems)
     problems.stop_if_any()
-    return experiment
+    if site is None:
+        return experiment
+    return _on_site(
+        experiment if given is None else replace(experiment, text=_text_on(experiment, given)), site
+    )
+
+
+def _own_site(document: Table, given: Site | None, problems: Problems) -> Site | None:
+    """Return the site that the file itself names."""
+    if document.get("site") is None:
+        return None
+    line = document.lines["site"]
+    if given is not None:
+        seen = f"a site of its own, and {given.source}"
+        problems.add(line, "choosing the site", seen, "one of them", "take the key `site` out of the file")
+    return read_site(document["site"], line, problems)
+
+
+def _on_site(experiment: Experiment, site: Site) -> Experiment:
+    """Return the experiment as it is on a site, checked again: parts that go together anywhere may not there.
+
+    Raises:
+        InputError: they do not.
+    """
+    problems = Problems(site.source)
+    there = placed(experiment, site, problems)
+    problems.stop_if_any()
+    problems = Problems(experiment.source)
+    _check_sections(there, problems, partial=False)
+    if not problems:
+        check_references(there, problems)
+    problems.stop_if_any()
+    return there
+
+
+def _text_on(experiment: Experiment, site: Site) -> str:
+    """Return the file with its site as a key of it: one file says what was run.
+
+    Raises:
+        InputError: no key can be written at the end of this file.
+    """
+    text = f"{experiment.text.rstrip()}\n\n{written_site(site)}"
+    problems = Problems(experiment.source)
+    document = read(text.encode(), problems)
+    if document is None or "site" not in document:
+        seen, allowed = (
+            f"a file in which no key can follow the last line, and the site {site.source}",
+            "block style",
+        )
+        advice = "write its first level one key a line, without braces or an end mark"
+        raise InputError([Problem(experiment.source, "storing the site", seen, allowed, advice)])
+    return text
 
 
 def _experiment(document: Table, text: str, problems: Problems) -> Experiment:

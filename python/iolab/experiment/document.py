@@ -87,8 +87,8 @@ class Unreadable(Exception):
     """Reading must stop; the problem is noted."""
 
 
-def read(data: bytes, problems: Problems) -> Table | None:
-    """Return the document's top mapping; on anything else note the problem and return None."""
+def read(data: bytes, problems: Problems, keys: str = "lab and measure") -> Table | None:
+    """Return the document's top mapping, which has such keys; on anything else note the problem and return None."""
     text = _decoded(data, problems)
     if text is None:
         return None
@@ -119,7 +119,7 @@ def read(data: bytes, problems: Problems) -> Table | None:
             1,
             "reading the file",
             seen,
-            "a mapping with the keys lab and measure",
+            f"a mapping with the keys {keys}",
             "start from `iolab new NAME`",
         )
         return None

@@ -1,12 +1,14 @@
 """The frozen Experiment: what the file means, before anything is decided."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from iolab.experiment.links import Link, Volume
 from iolab.experiment.machines import Machine
 from iolab.experiment.measures import Measure
+from iolab.experiment.paths import Target
+from iolab.experiment.site import Site
 
 Cell = Mapping[str, str]
 """Factor name to level label; a sub-factor is absent where its level is not chosen."""
@@ -116,3 +118,9 @@ class Experiment:
     """The file as it was read."""
     source: str
     """The file's name, for messages."""
+    site: Site | None = None
+    """Where its machines are, where that is said apart from the lab; the tree and the factors are as they are there."""
+    scopes: Mapping[str, tuple[Target, ...]] = field(default_factory=dict)
+    """Path with a `*` to the places that it names, where a site has added others."""
+    absent: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Factor and label to why the site has no such level."""

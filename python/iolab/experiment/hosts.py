@@ -87,6 +87,22 @@ def machines_block(hosts: Iterable[ListedHost]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def site_block(hosts: Iterable[ListedHost]) -> str:
+    """Return the hosts as the beginning of a site, with comments that say what is to be added."""
+    used: set[str] = set()
+    lines = ["hosts:  # delete those that take no part; a machine of the lab with such a name is the host"]
+    for host in hosts:
+        if host.ssh is not None and not DESTINATION.fullmatch(host.ssh):
+            lines.append(f"  # {host.name}: left out, ssh cannot be told of {host.ssh!r}")
+            continue
+        name = _machine_name(host.name, used)
+        used.add(name)
+        lines.append(f"  {name}: {'none' if host.ssh is None else _quoted(host.ssh)}")
+    lines.append("on: {}  # machine of the lab to the host that it runs on")
+    lines.append("cables: {}  # link of the lab to the ends of its cable: [HOST.INTERFACE, HOST.INTERFACE]")
+    return "\n".join(lines) + "\n"
+
+
 class _Groups:
     """Hosts, the groups they are in, and what is said of both."""
 

@@ -1,12 +1,15 @@
 """Dotted paths: which places they name, and how a level's value is put there. Data is never changed in place."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar, Union
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, Union
 
 from iolab.experiment.document import Items, Table
 from iolab.experiment.grammar import MODELS, Lost, locate
 from iolab.experiment.sections import Section, model_of, tables
+
+if TYPE_CHECKING:
+    from iolab.experiment.experiment import Factor
 
 Content = TypeVar("Content", Table, Items)
 
@@ -109,8 +112,21 @@ class Places:
         return "measure", words[0], words[1:]
 
 
-def survey(tree: Mapping[str, Any], paths: Iterable[str]) -> Places:
-    """Return the places of a base document, given every key that may be a path of a factor in it."""
+def level_paths(factors: "Iterable[Factor]") -> Iterator[str]:
+    """Yield every path that a level sets."""
+    for factor in factors:
+        for level in factor.levels:
+            yield from level.sets
+            yield from level_paths(level.factors)
+
+
+def survey(
+    tree: Mapping[str, Any], paths: Iterable[str], scopes: Mapping[str, tuple[Target, ...]] | None = None
+) -> Places:
+    """Return the places of a base document, given every key that may be a path of a factor in it.
+
+    `scopes` says what paths name that are not to be looked for in the document.
+    """
     base = tables(tree)
     made: dict[Section, None] = {}
     varied: set[tuple[str, str]] = set()
@@ -127,7 +143,7 @@ def survey(tree: Mapping[str, Any], paths: Iterable[str]) -> Places:
         model = model_of(section, base.get(section))
         open_kind = model is None or (section.group, section.name) in varied or (section.group, "*") in varied
         sections[section] = Union[tuple(MODELS[section.group].values())] if open_kind else model  # noqa: UP007
-    return Places(sections, frozenset(base))
+    return Places(sections, frozenset(base), dict(scopes or {}))
 
 
 def put(data: Any, words: tuple[str, ...], value: Any, line: int, own: dict[int, Any]) -> Any:

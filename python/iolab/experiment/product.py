@@ -106,6 +106,14 @@ def names(factors: Sequence[Factor]) -> dict[str, tuple[str, ...]]:
     return {name: tuple(labels) for name, labels in found.items()}
 
 
+def every_level(factors: Sequence[Factor]) -> Iterator[Level]:
+    """Yield every level, those of sub-factors after the one that they are under."""
+    for factor in factors:
+        for level in factor.levels:
+            yield level
+            yield from every_level(level.factors)
+
+
 def prune(factors: Sequence[Factor], wanted: Collection[str]) -> tuple[Factor, ...]:
     """Return only the wanted factors, and those under whose levels they exist."""
     kept = []

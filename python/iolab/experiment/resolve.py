@@ -17,7 +17,7 @@ from iolab.experiment.experiment import Cell, Experiment, Factor, Lab, Setup
 from iolab.experiment.links import Link, Volume
 from iolab.experiment.machines import Machine
 from iolab.experiment.measures import Measure
-from iolab.experiment.paths import Misled, NoSuchItem, Places, put, survey
+from iolab.experiment.paths import Misled, NoSuchItem, Places, level_paths, put, survey
 from iolab.experiment.problems import Problems
 from iolab.experiment.sections import Section, check, tables, validated
 
@@ -65,8 +65,11 @@ class Resolver:
 
     def __init__(self, experiment: Experiment) -> None:
         base = tables(experiment.tree)
-        places = survey(experiment.tree, _paths(experiment.factors))
+        places = survey(experiment.tree, level_paths(experiment.factors), experiment.scopes)
         self._source = experiment.source
+        self.site = experiment.site
+        """Where the machines are, where that is said apart from the lab."""
+        self._absent = experiment.absent
         self._base = {section: base.get(section) for section in places.sections}
         self._lines = {section: _line(experiment.tree, section) for section in places.sections}
         self._branches = _programs(experiment.factors, places)
@@ -135,6 +138,13 @@ class Resolver:
             volumes=cast("dict[str, Volume]", found["volumes"]),
         )
         return Setup(lab=lab, measures=cast("dict[str, Measure]", found["measure"]))
+
+    def absent(self, cell: Cell) -> str | None:
+        """Return why the site has no such cell; None where it has, or there is no site."""
+        for name, labels in self._absent.items():
+            if (label := cell.get(name, "")) in labels:
+                return labels[label]
+        return None
 
     def lab_key(self, cell: Cell) -> str:
         """Return the digest of the cell's resolved lab: same content, same key, whatever its labels."""
@@ -225,13 +235,6 @@ def _hash(text: str) -> str:
 def _line(tree: Mapping[str, Any], section: Section) -> int:
     holder = tree.get("measure") if section.group == "measure" else (tree.get("lab") or {}).get(section.group)
     return line_of(holder, section.name)
-
-
-def _paths(factors: Iterable[Factor]) -> Iterable[str]:
-    for factor in factors:
-        for level in factor.levels:
-            yield from level.sets
-            yield from _paths(level.factors)
 
 
 def _names(branches: Iterable[Branch]) -> tuple[str, ...]:

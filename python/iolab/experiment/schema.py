@@ -83,6 +83,32 @@ def _top(refs: Mapping[str, list[Any]]) -> dict[str, Any]:
             "anyOf": [{"$ref": "#/$defs/Summary"}, {"type": "array", "items": {"$ref": "#/$defs/Summary"}}],
             "examples": [{"over": "rate.frame_size", "ratio": {"rate.direction": ["both-ways", "one-way"]}}],
         },
+        "site": _site(),
+    }
+
+
+def _site() -> dict[str, Any]:
+    names = {"pattern": NAME, "maxLength": 15}
+    cable = {"type": "array", "minItems": 2, "items": {"type": "string"}}
+    texts = {
+        "hosts": ("Name to where it is reached by ssh; none: this computer.", {"type": ["string", "null"]}),
+        "on": ("Machine of the lab to the host that it runs on.", {"type": "string"}),
+        "cables": ("Link of the lab to the cable that carries it, as host.interface of each end.", cable),
+    }
+    return {
+        "type": "object",
+        "description": "Where the machines are, where that is said apart from the lab; --on names a file with it.",
+        "additionalProperties": False,
+        "required": ["hosts"],
+        "properties": {
+            key: {
+                "type": "object",
+                "description": text,
+                "propertyNames": names,
+                "additionalProperties": value,
+            }
+            for key, (text, value) in texts.items()
+        },
     }
 
 

@@ -8,6 +8,7 @@ from iolab.experiment import Resolver
 from iolab.experiment.document import line_of
 from iolab.experiment.experiment import Cell, Experiment
 from iolab.experiment.product import names, sample
+from iolab.experiment.site import Site
 from iolab.lab.facts import Facts
 from iolab.plan.support import Support
 
@@ -18,9 +19,13 @@ MOST_CELLS = 1000
 def check_cells(experiment: Experiment) -> None:
     """Check that machines, links and measures go together in the cells of an experiment.
 
+    On a site those that do not are left out: `left_out` tells which.
+
     Raises:
         InputError: they do not; every problem is told once.
     """
+    if experiment.site is not None:
+        return
     resolver = Resolver(experiment)
     support = Support(resolver, ANY_HOST)
     found = [
@@ -34,9 +39,35 @@ def check_cells(experiment: Experiment) -> None:
         raise InputError(tuple(dict.fromkeys(found)))
 
 
+def left_out(experiment: Experiment) -> dict[str, Cell]:
+    """Return why cells cannot be on the site of an experiment, whatever its hosts are; each reason with one cell."""
+    if experiment.site is None:
+        return {}
+    resolver = Resolver(experiment)
+    support = Support(resolver, ANY_HOST)
+    found: dict[str, Cell] = {}
+    for cell in sample(experiment, names(experiment.factors), MOST_CELLS):
+        for measure in resolver.measures:
+            try:
+                reason = support.misplaced(cell)
+                if reason is None and resolver.measure_key(cell, measure):
+                    support.reason(cell, measure)
+            except InputError as error:
+                reason = said(error, experiment.site)
+            if reason is not None:
+                found.setdefault(reason, cell)
+    return found
+
+
 def located(error: InputError, experiment: Experiment, measure: str) -> InputError:
     """Return what is wrong with a lab or measure, with file and line before its place in the document."""
     return InputError([_located(problem, experiment, measure) for problem in error.problems])
+
+
+def said(error: InputError, site: Site) -> str:
+    """Return what keeps parts of a lab, which go together elsewhere, from doing so on a site."""
+    told = (f"{problem.doing}: {problem.seen}; it needs {problem.allowed}" for problem in error.problems)
+    return f"on {site.source}: {'; '.join(told)}"
 
 
 def _problems(support: Support, experiment: Experiment, cell: Cell, measure: str) -> Iterator[Problem]:

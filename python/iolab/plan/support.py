@@ -10,6 +10,7 @@ from iolab.experiment.experiment import Cell, Lab
 from iolab.experiment.links import Link, Volume
 from iolab.experiment.machines import Host, Machine, Netns, Vm
 from iolab.experiment.measures import Measure, Packets, Stream
+from iolab.experiment.placing import uncabled
 from iolab.experiment.sections import Section
 from iolab.lab.facts import Facts
 from iolab.lab.joining import joining_needs
@@ -34,6 +35,7 @@ class Support:
         self._parts: dict[tuple[Section, tuple[str | None, ...]], tuple[tuple[Need, ...], int]] = {}
         self._numbers: dict[str, int] = {}
         self._labs: dict[tuple[int, ...], tuple[tuple[Need, ...], tuple[Lab, Topology] | None]] = {}
+        self._cabled: dict[str, str | None] = {}
         self._durations: dict[tuple[str, tuple[str | None, ...]], int] = {}
         self._ways: set[tuple[tuple[int, ...], int]] = set()
 
@@ -43,6 +45,8 @@ class Support:
         Raises:
             InputError: the cell makes no sense: names or addresses clash, or no way joins the measure's ends.
         """
+        if reason := self.misplaced(cell):
+            return reason
         found: list[Need] = []
         shape: list[int] = []
         for section in self._lab_sections:
@@ -58,6 +62,16 @@ class Support:
             check_ways(cast("Measure", self._resolver.model(section, cell)), *shape_lab)
             self._ways.add((key, number))
         return lacking_of((*found, *joined, *own), self._facts)
+
+    def misplaced(self, cell: Cell) -> str | None:
+        """Return why a cell cannot be on the site: a level that is not there, a cable that it lacks; None: it can."""
+        site = self._resolver.site
+        if site is None or (absent := self._resolver.absent(cell)):
+            return None if site is None else absent
+        key = self._resolver.lab_key(cell)
+        if key not in self._cabled:
+            self._cabled[key] = uncabled(site, self._resolver.setup(cell).lab)
+        return self._cabled[key]
 
     def duration_ns(self, cell: Cell, measure: str) -> int:
         """Return how long a measure takes in a cell [ns]."""

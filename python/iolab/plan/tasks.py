@@ -11,7 +11,7 @@ from iolab.experiment.experiment import Cell, Experiment, Selector
 from iolab.experiment.product import matches
 from iolab.lab.cost import start_ns
 from iolab.lab.facts import Facts
-from iolab.plan.sense import located
+from iolab.plan.sense import located, said
 from iolab.plan.support import Support
 from iolab.plan.types import PlannedFactor
 
@@ -96,7 +96,9 @@ def _reason(support: Support, experiment: Experiment, cell: Cell, measure: str) 
     try:
         return support.reason(cell, measure)
     except InputError as error:
-        raise located(error, experiment, measure) from None
+        if experiment.site is None:
+            raise located(error, experiment, measure) from None
+        return said(error, experiment.site)
 
 
 def _chosen_cells(experiment: Experiment, only: tuple[Selector, ...]) -> Iterator[Cell]:

@@ -7,7 +7,7 @@ import pytest
 from iolab.cli.main import run
 from iolab.errors import ExitCode, InputError
 from iolab.experiment import Resolver, cells, parse
-from iolab.experiment.hosts import ListedHost, machines_block, read_inventory, read_ssh_config
+from iolab.experiment.hosts import ListedHost, machines_block, read_inventory, read_ssh_config, site_block
 from iolab.experiment.machines import Host
 
 SSH_CONFIG = """
@@ -143,3 +143,16 @@ def test_the_command_prints_what_can_be_pasted(tmp_path: Path, capsys: pytest.Ca
     assert run(["hosts", "--ssh-config", str(tmp_path / "none")]) == ExitCode.INPUT_WRONG
     assert run(["hosts", "--ssh-config", str(file)]) == ExitCode.INPUT_WRONG
     assert "aliases" in capsys.readouterr().err
+
+
+def test_a_list_of_hosts_begins_a_site() -> None:
+    """Names and where they are reached; what cannot be given to ssh stays a comment."""
+    listed = [ListedHost("pc6", "root@pc6"), ListedHost("here", None), ListedHost("odd", "-oProxy")]
+    lines = site_block(listed).splitlines()
+    assert lines[1:4] == [
+        "  pc6: root@pc6",
+        "  here: none",
+        "  # odd: left out, ssh cannot be told of '-oProxy'",
+    ]
+    assert lines[-2].startswith("on: {}")
+    assert lines[-1].startswith("cables: {}")

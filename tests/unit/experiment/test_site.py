@@ -1,0 +1,209 @@
+"""An experiment on a site: names change, meaning stays; what cannot be there is left out with its reason."""
+
+from pathlib import Path
+
+import pytest
+
+from iolab.errors import InputError
+from iolab.experiment import Resolver, cells, load, parse
+from iolab.experiment.experiment import Experiment, Setup
+from iolab.experiment.placing import uncabled
+from iolab.plan.make import make_plan
+from iolab.plan.sense import ANY_HOST, left_out
+
+LAB = """
+title: a forwarder
+lab:
+  machines:
+    tester: {kind: netns, settings: {net.ipv4.conf.p0.rp_filter: 0}}
+    dut: {kind: vm, forward: bridge, cpus: 1}
+  links:
+    west: {ends: [tester.p0, dut.eth0], addresses: {tester.p0: 198.18.7.1/24, dut.eth0: 198.18.7.2/24}}
+    east: {ends: [tester.p1, dut.eth1]}
+measure:
+  rate: {kind: forwarding, from: tester.p0, to: tester.p1, watch: [west]}
+factors:
+  machines.*.nic: [e1000, virtio-net]
+  machines.*.settings.net.core.somaxconn: ["100", "200"]
+  links.west.mtu: [1500, 9000]
+"""
+SITE = """
+hosts: {tester: root@tester, pc1: pc1}
+on: {dut: pc1}
+cables:
+  west: [tester.enp1s0f0, pc1.enp4s0f0]
+  east: [tester.enp1s0f1, pc1.enp4s0f1]
+"""
+XEN = """
+lab:
+  machines:
+    pc6: {kind: vm, image: xen, memory: 2G, cpus: 2}
+    pc7: {kind: vm, image: xen, memory: 2G, cpus: 2}
+    dom1: {kind: vm, engine: xen, on: pc6}
+  links:
+    lan: {ends: [pc6.eth0, pc7.eth0], offload: {tx_checksum: on}}
+    br6: {ends: [pc6.eth0, dom1.eth0]}
+measure: {tcp: {kind: stream, from: dom1, to: pc7}}
+factors:
+  network: {plain: {}, vlan: {links.lan.vlan: 100}}
+"""
+XEN_SITE = "hosts: {pc6: root@pc6, pc7: pc7}\ncables: {lan: [pc6.enp2s0, pc7.enp3s0]}\n"
+
+
+def on_site(lab: str, site: str, folder: Path) -> Experiment:
+    """Return a lab on a site, both read from files."""
+    (folder / "lab.yaml").write_text(lab)
+    (folder / "site.yaml").write_text(site)
+    return load(folder / "lab.yaml", folder / "site.yaml")
+
+
+def setups(experiment: Experiment) -> list[Setup]:
+    """Return every cell resolved."""
+    resolver = Resolver(experiment)
+    return [resolver.setup(cell) for cell in cells(experiment)]
+
+
+def refused(lab: str, site: str, folder: Path) -> str:
+    """Return why a site is refused."""
+    with pytest.raises(InputError) as caught:
+        on_site(lab, site, folder)
+    return str(caught.value)
+
+
+def test_machines_become_hosts_or_run_on_them_and_links_become_cables(tmp_path: Path) -> None:
+    """The tester is a host, the guest runs on another, which joins it to the cable; measures name real interfaces."""
+    first = setups(on_site(LAB, SITE, tmp_path))[0]
+    machines, links = first.lab.machines, first.lab.links
+    assert (machines["tester"].kind, machines["pc1"].kind, machines["dut"].on) == ("host", "host", "pc1")
+    assert getattr(machines["tester"], "ssh", None) == "root@tester"
+    assert links["west"].ends == ("tester.enp1s0f0", "pc1.enp4s0f0")
+    assert links["west"].cable
+    assert links["west-pc1"].ends == ("pc1.enp4s0f0", "dut.eth0")
+    assert links["west"].addresses == {"tester.enp1s0f0": "198.18.7.1/24"}
+    assert links["west-pc1"].addresses == {"dut.eth0": "198.18.7.2/24"}
+    assert machines["tester"].settings == {
+        "net.ipv4.conf.enp1s0f0.rp_filter": "0",
+        "net.core.somaxconn": "100",
+    }
+    rate = first.measures["rate"]
+    assert (getattr(rate, "src", None), getattr(rate, "dst", None)) == ("tester.enp1s0f0", "tester.enp1s0f1")
+
+
+def test_a_star_names_what_it_named_in_the_lab_and_not_what_the_site_adds(tmp_path: Path) -> None:
+    """The host that a site adds keeps its settings: only the lab's machines are varied."""
+    last = setups(on_site(LAB, SITE, tmp_path))[-1].lab.machines
+    assert last["pc1"].settings == {}
+    assert last["dut"].settings == {"net.core.somaxconn": "200"}
+    assert getattr(last["dut"], "nic", None) == "virtio-net"
+
+
+def test_the_mtu_of_a_link_is_that_of_the_cable_and_of_the_way_to_the_guest(tmp_path: Path) -> None:
+    """What is varied in the lab is varied on every link that it became."""
+    found = [setup.lab.links for setup in setups(on_site(LAB, SITE, tmp_path))]
+    assert {(links["west"].mtu, links["west-pc1"].mtu) for links in found} == {(1500, 1500), (9000, 9000)}
+    assert {links["east"].mtu for links in found} == {1500}
+
+
+def test_hosts_that_were_virtual_keep_their_guests_and_lose_what_made_them_virtual(tmp_path: Path) -> None:
+    """Two Xen hosts become computers: the port for the guest has the card's name, the VLAN is the cable's."""
+    plain, vlan = setups(on_site(XEN, XEN_SITE, tmp_path))
+    assert plain.lab.machines["pc6"].model_dump(exclude_defaults=True) == {"kind": "host", "ssh": "root@pc6"}
+    assert plain.lab.links["br6"].ends == ("pc6.enp2s0", "dom1.eth0")
+    assert plain.lab.links["lan"].offload.tx_checksum == "on"
+    assert vlan.lab.links["lan"].vlan == 100
+
+
+def test_what_was_run_is_one_file_that_gives_the_same_plan(tmp_path: Path) -> None:
+    """The site becomes a key of the stored experiment."""
+    there = on_site(LAB, SITE, tmp_path)
+    again = parse(there.text, "experiment.yaml")
+    assert there.text.startswith(LAB.rstrip())
+    assert make_plan(again, ANY_HOST).digest == make_plan(there, ANY_HOST).digest
+    assert make_plan(there, ANY_HOST).digest != make_plan(parse(LAB, "lab.yaml"), ANY_HOST).digest
+
+
+def test_a_lab_that_lacks_a_cable_on_the_site_is_left_out_with_the_line_to_write(tmp_path: Path) -> None:
+    """A level with more links than the site has cables; the others stay."""
+    more = """
+  guests:
+    one: {}
+    two:
+      machines.dut2: {kind: vm, forward: bridge}
+      links.west2: {ends: [tester.p2, dut2.eth0]}
+"""
+    there = on_site(LAB + more, SITE.replace("dut: pc1", "dut: pc1, dut2: pc1"), tmp_path)
+    (reason,) = left_out(there)
+    assert "no cable for link west2 (tester.p2 on tester, dut2.eth0 on pc1)" in reason
+    assert "cables: {west2: [tester.INTERFACE, pc1.INTERFACE]}" in reason
+    left = [each for each in make_plan(there, ANY_HOST).unsupported if "no cable" in each.reason]
+    assert {each.cell["guests"] for each in left} == {"two"}
+    assert uncabled(there.site, setups(there)[0].lab) is None if there.site else False
+
+
+def test_a_level_that_sets_what_a_host_has_by_itself_is_left_out(tmp_path: Path) -> None:
+    """Nobody gives a computer memory."""
+    lab = XEN + "  memory: {small: {machines.pc6.memory: 1G}, as it is: {}}\n"
+    there = on_site(lab, XEN_SITE, tmp_path)
+    assert there.absent == {
+        "memory": {"small": "machines.pc6.memory: pc6 is the host root@pc6 there, whose memory nothing sets"}
+    }
+    assert [setup.lab.links["lan"].vlan for setup in setups(there)] == [None, None, 100, 100]
+
+
+def test_what_is_joined_elsewhere_only_is_left_out_there(tmp_path: Path) -> None:
+    """Frames of our own need one clock: a lab of two namespaces has it, two hosts have not."""
+    lab = """
+lab:
+  machines: {a: {kind: netns}, b: {kind: netns}}
+  links: {wire: {ends: [a.p0, b.p0]}}
+measure: {rate: {kind: latency, from: a.p0, to: b.p0, rate: 1kpps}, tcp: {kind: stream, from: a, to: b}}
+"""
+    there = on_site(lab, "hosts: {a: pc1, b: pc2}\ncables: {wire: [a.eth1, b.eth1]}\n", tmp_path)
+    (reason,) = left_out(there)
+    assert "clocks of two are never compared" in reason
+    assert {each.measure for each in make_plan(there, ANY_HOST).unsupported} >= {"rate"}
+
+
+@pytest.mark.parametrize(
+    ("site", "said"),
+    [
+        (SITE.replace("dut: pc1", "dat: pc1"), "site.yaml:3: placing dat: saw dat; allowed: a machine: tester, dut"),
+        (SITE.replace("east:", "eats:"), "site.yaml:6: placing eats: saw eats; allowed: a link: west, east; did"),
+        (SITE.replace("pc1: pc1}", "pc1: pc1, pc9: pc9}"), "saw pc9, which nothing is on"),
+        (SITE.replace("on: {dut: pc1}", "on: {dut: pc2}"), "on.dut: saw pc2; allowed: one of `hosts`: tester, pc1"),
+        (SITE.replace("{dut: pc1}", "{tester: pc1, dut: pc1}"), "tester, which is a host of this site itself"),
+        (SITE.replace("on: {dut: pc1}\n", ""), "placing pc1: saw pc1, which nothing is on"),
+        (SITE.replace("pc1.enp4s0f1", "pc1.enp4s0f0"), "an interface of its own: west ends there"),
+        (SITE.replace("pc1.enp4s0f1", "pc1"), "HOST.INTERFACE"),
+        (SITE.replace("root@tester", "-oProxy"), "reading site.hosts.tester: saw -oProxy"),
+        (SITE + "cable: {}\n", "saw the key 'cable'; allowed: the keys hosts, on, cables; did you mean 'cables'?"),
+        ("", "saw an empty file; allowed: a mapping with the keys hosts, on, cables"),
+        ("hosts: {}\n", "no hosts"),
+        ("hosts: [a]\n", "a mapping of names"),
+        (SITE.replace("west: [tester.enp1s0f0, pc1.enp4s0f0]", "west: tester.enp1s0f0"), "a list of two or more"),
+    ],
+)  # fmt: skip
+def test_a_site_that_does_not_fit_is_refused_by_its_line(site: str, said: str, tmp_path: Path) -> None:
+    """Names that the lab does not know, hosts without use, interfaces twice, and whatever is no site."""
+    assert said in refused(LAB, site, tmp_path)
+
+
+def test_a_device_that_only_a_namespace_can_be_is_refused_as_a_host(tmp_path: Path) -> None:
+    """Forwarding by XDP is what a namespace does; the advice says how it runs on the host."""
+    lab = LAB.replace("{kind: vm, forward: bridge, cpus: 1}", "{kind: netns, forward: xdp}").replace(
+        "  machines.*.nic: [e1000, virtio-net]\n", ""
+    )
+    site = "hosts: {tester: t, dut: d}\ncables: {west: [tester.a, dut.a], east: [tester.b, dut.b]}\n"
+    assert "`on: {dut: HOST}`" in refused(lab, site, tmp_path)
+
+
+def test_two_sites_are_one_too_many(tmp_path: Path) -> None:
+    """A file with a site of its own runs there."""
+    there = on_site(LAB, SITE, tmp_path)
+    assert "take the key `site` out of the file" in refused(there.text, SITE, tmp_path)
+
+
+def test_a_file_that_takes_no_further_key_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    """What is run is stored as one file; one in braces cannot hold the site."""
+    flow = "{lab: {machines: {a: {kind: netns}}}, measure: {m: {kind: disk, on: a, program: fio}}}"
+    assert "storing the site" in refused(flow, "hosts: {a: pc1}\n", tmp_path)
