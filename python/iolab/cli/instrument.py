@@ -1,4 +1,4 @@
-"""calibrate: what the packet engine itself can do on this host."""
+"""calibrate: what the packet engine itself can do on a host."""
 
 import json
 import sys
@@ -9,6 +9,7 @@ import typer
 
 from iolab.agent.messages import Json
 from iolab.cli.console import say
+from iolab.cli.host import HostName, checked
 from iolab.errors import ExitCode
 from iolab.run.calibrate import calibrate as measure_instrument
 from iolab.run.calibrate import figures, store_calibration
@@ -21,12 +22,14 @@ def register(app: typer.Typer) -> None:
     app.command()(calibrate)
 
 
-def calibrate(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> int:
-    """Measure what generator, receiver and time stamps can do on this host; later runs use it. Half a minute."""
-    with open_agent() as agent:
-        refuse_unclean(agent)
-        _, host = read_facts(agent)
-        found = measure_instrument(agent, host, _quiet if as_json else say)
+def calibrate(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False, host: HostName = None
+) -> int:
+    """Measure what generator, receiver and time stamps can do on a host; later runs use it. Half a minute."""
+    with open_agent(checked(host)) as agent:
+        refuse_unclean(agent, host)
+        _, facts = read_facts(agent)
+        found = measure_instrument(agent, facts, _quiet if as_json else say)
     path = store_calibration(found)
     if as_json:
         json.dump(found, sys.stdout, indent=1)

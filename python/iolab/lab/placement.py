@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab, Setup
 from iolab.experiment.measures import Packets
+from iolab.lab.kernels import kernel_of
 from iolab.lab.topology import Endpoint, Topology, make_topology
 
 DEVICE_PRIORITY, FAR_PRIORITY, INSTRUMENT_PRIORITY = 10, 11, 12
@@ -27,6 +28,8 @@ class Way:
     """Where they are received."""
     hops: tuple[tuple[str, str], ...]
     """Sending and receiving port of each link on the way, as machine.port."""
+    elsewhere: frozenset[str] = frozenset()
+    """Ports on the way that are on another kernel than the source: what they do takes none of its CPUs."""
 
     @property
     def name(self) -> str:
@@ -37,6 +40,11 @@ class Way:
     def arrivals(self) -> tuple[str, ...]:
         """Return the ports at which frames arrive, in order; the last is the target's."""
         return tuple(there for _, there in self.hops)
+
+    @property
+    def device_ports(self) -> tuple[str, ...]:
+        """Return the ports of the device at which frames arrive and that share the CPUs of the source's kernel."""
+        return tuple(port for port in self.arrivals[:-1] if port not in self.elsewhere)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +130,17 @@ def ways(lab: Lab, topology: Topology, measure: Packets) -> tuple[Way, ...]:
 def place(directions: tuple[Way, ...], cpus: int, *, realtime: bool = False, senders: int = 1) -> Placement:
     """Return the CPUs of a trial: those of the device under test are nobody else's where there are enough.
 
-    A direction needs three: sender, device, receiver. With fewer, devices share one, then receivers do; on two CPUs
-    the sender of each direction is kept from its own device and receiver at least.
+    A direction needs three: sender, device, receiver; two where the device is on another kernel. With fewer, devices
+    share one, then receivers do; on two CPUs the sender of each direction is kept from its own device and receiver at
+    least.
     """
     count = len(directions)
-    roles = [(role, index) for role in ("send", "device", "receive") for index in range(count)]
+    roles = [
+        (role, index)
+        for role in ("send", "device", "receive")
+        for index, way in enumerate(directions)
+        if role != "device" or way.device_ports
+    ]
     if cpus >= len(roles):
         cpu = {role: number for number, role in enumerate(roles)}
     elif cpus > count:
@@ -138,7 +152,7 @@ def place(directions: tuple[Way, ...], cpus: int, *, realtime: bool = False, sen
         cpu = {(role, index): (index + (role != "send")) % cpus for role, index in roles}
     arrivals: dict[str, int] = {}
     for index, way in enumerate(directions):
-        for port in way.arrivals[:-1]:
+        for port in way.device_ports:
             arrivals.setdefault(port, cpu["device", index])
         arrivals.setdefault(way.target.ref, cpu["receive", index])
     return Placement(
@@ -227,7 +241,10 @@ def _way(lab: Lab, topology: Topology, src: str, dst: str) -> Way:
             "links and machines that forward between them",
         )
         raise InputError([Problem(src, "finding the way of frames", seen, allowed)])
-    return Way(source, target, hops)
+    elsewhere = frozenset(
+        there for _, there in hops if kernel_of(lab, there.partition(".")[0]) != source.kernel
+    )
+    return Way(source, target, hops, elsewhere)
 
 
 def _hops(lab: Lab, start: str, goal: str) -> tuple[tuple[str, str], ...] | None:

@@ -16,7 +16,7 @@ from iolab.report.tables import Grid
 from iolab.report.words import Words
 from iolab.store.records import StoredRun
 
-CALIBRATION = "calibration"
+CALIBRATION, HOSTS = "calibration", "hosts"
 """Key of facts.json under which the instrument's own limits are stored."""
 BOUNDS = (
     "forwarded_fps", "forwarded_strict_fps", "lower_fps", "upper_fps", "ci_low_fps", "ci_high_fps", "search_min_fps",
@@ -276,12 +276,27 @@ def instrument_lines(analysis: Analysis, names: Names) -> list[str]:
 
 
 def calibration(run: StoredRun, words: Words) -> tuple[Fact, ...]:
-    """What the instrument itself can do on this host, as stored with the run; empty where it is not known."""
-    known = run.facts.get(CALIBRATION)
+    """What the instrument itself can do on this host and on others, as stored with the run; empty where not known."""
+    hosts = run.facts.get(HOSTS)
+    found = (
+        {name: _calibrated(told, words) for name, told in hosts.items()} if isinstance(hosts, Mapping) else {}
+    )
+    others = (Fact(name, "", parts) for name, parts in found.items() if parts)
+    return (*_calibrated(run.facts, words), *others)
+
+
+def _calibrated(facts: object, words: Words) -> tuple[Fact, ...]:
+    known = facts.get(CALIBRATION) if isinstance(facts, Mapping) else None
     paths = known.get("paths") if isinstance(known, Mapping) else None
     return entries(paths, words) if isinstance(paths, Mapping) else ()
 
 
 def other_facts(run: StoredRun, words: Words) -> tuple[Fact, ...]:
     """The host's facts without what is shown as the instrument's."""
-    return entries({name: fact for name, fact in run.facts.items() if name != CALIBRATION}, words)
+    hosts = run.facts.get(HOSTS)
+    others = {name: _uncalibrated(told) for name, told in hosts.items()} if isinstance(hosts, Mapping) else {}
+    return entries(_uncalibrated(run.facts) | ({HOSTS: others} if others else {}), words)
+
+
+def _uncalibrated(facts: Mapping[str, object]) -> dict[str, object]:
+    return {name: fact for name, fact in facts.items() if name != CALIBRATION}

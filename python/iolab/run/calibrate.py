@@ -1,13 +1,14 @@
 """What the instrument itself can do on this host: generator, pacing, receiver, time stamps, and its own scatter.
 
 Measured on a veth pair between two namespaces of its own, with nothing in between: what it finds is the instrument's.
-The result lies in the user's cache folder; runs copy it into facts.json, and verdicts use it.
+The result lies in the user's cache folder, a file for each host; runs copy it into facts.json, and verdicts use it.
 """
 
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from statistics import fmean, median, stdev
 
@@ -86,9 +87,9 @@ def calibrate(agent: Agent, host: Mapping[str, Json], say: Say) -> dict[str, Jso
 
 
 def stored_calibration(host: Mapping[str, Json]) -> dict[str, Json] | None:
-    """Return what was measured on this host with this kernel, or None."""
+    """Return what was measured on a host with its kernel, or None."""
     try:
-        found = json.loads(place().read_text(encoding="utf-8"))
+        found = json.loads(place(_identity(host)).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
     same = isinstance(found, dict) and found.get("schema") == SCHEMA and found.get("host") == _identity(host)
@@ -101,7 +102,7 @@ def store_calibration(found: Mapping[str, Json]) -> Path:
     Raises:
         StoreError: it cannot be written.
     """
-    path = place()
+    path = place(found["host"])
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         fresh = path.with_suffix(".new")
@@ -112,10 +113,11 @@ def store_calibration(found: Mapping[str, Json]) -> Path:
     return path
 
 
-def place() -> Path:
-    """Return where the calibration lies (XDG base directories)."""
+def place(identity: Mapping[str, Json]) -> Path:
+    """Return where the calibration of a host lies (XDG base directories); its name is a digest of what the host is."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "iolab" / "calibration.json"
+    digest = blake2b(json.dumps(identity, sort_keys=True).encode(), digest_size=8).hexdigest()
+    return Path(base) / "iolab" / f"calibration-{digest}.json"
 
 
 def decode_calibration(found: Mapping[str, Json] | None) -> Calibration | None:

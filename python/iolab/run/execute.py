@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from iolab.agent.messages import Json
 from iolab.clock import Clock
@@ -9,6 +10,7 @@ from iolab.errors import InputError, Problem
 from iolab.experiment import parse
 from iolab.experiment.experiment import Experiment
 from iolab.lab.facts import Facts
+from iolab.lab.kernels import HERE
 from iolab.plan.make import make_plan, missing_steps
 from iolab.plan.types import Plan
 from iolab.run.agents import Agents
@@ -121,17 +123,16 @@ def work_on(
     done = {key for key, status in kept.items() if status is Status.OK or not again}
     folder = RunFolder(path)
     try:
-        session = Session(experiment, run.plan, agents, folder, clock, observer, _host(run))
+        session = Session(experiment, run.plan, agents, folder, clock, observer, host_of(run.facts))
         with session:
             session.walk(missing_steps(run.plan, done))
     finally:
         folder.close()
 
 
-def _host(run: StoredRun) -> Host:
-    """Return what a session must know of the host that the run began on."""
-    facts = run.facts
-    cpus, calibration = facts.get("cpus"), facts.get("calibration")
+def host_of(facts: Mapping[str, Any]) -> Host:
+    """Return what a session must know of the host that a run began on, by its stored facts."""
+    cpus = facts.get("cpus")
     hosts = facts.get("hosts")
     others = hosts if isinstance(hosts, dict) else {}
     models = {
@@ -141,7 +142,11 @@ def _host(run: StoredRun) -> Host:
     return Host(
         cpus=cpus if isinstance(cpus, int) else Host().cpus,
         others={name: told["cpus"] for name, told in others.items()},
-        calibration=decode_calibration(calibration) if isinstance(calibration, dict) else None,
+        calibrations={
+            kernel: calibration
+            for kernel, told in {HERE: facts, **others}.items()
+            if (calibration := decode_calibration(told.get("calibration"))) is not None
+        },
         emulated=tuple(name for name, model in models.items() if str(model).startswith(EMULATED_CPU)),
     )
 

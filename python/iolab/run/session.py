@@ -52,8 +52,8 @@ class Host:
     """CPUs online."""
     others: Mapping[str, int] = field(default_factory=dict)
     """CPUs online on the other hosts, by machine's name."""
-    calibration: Calibration | None = None
-    """What the instrument can do there; None: it was not measured."""
+    calibrations: Mapping[str, Calibration] = field(default_factory=dict)
+    """What the instrument can do on each host, by the kernel's name; absent: it was not measured there."""
     emulated: tuple[str, ...] = ()
     """The computers, it and others, whose processors are emulated."""
 
@@ -232,7 +232,7 @@ class Session:
             topology=topology,
             placement=placement,
             threads=self._threads(topology, placement),
-            calibration=self._host.calibration if kernel == HERE else None,
+            calibration=self._host.calibrations.get(kernel),
             agents={kernel: self._agents.of(kernel) for kernel in self._agents},
             guests=self._guest_places(setup.lab),
             choices=self._choices,

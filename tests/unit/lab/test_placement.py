@@ -4,6 +4,7 @@ import pytest
 from tests.unit.trial.packets import ENDS, lab
 
 from iolab.errors import InputError
+from iolab.experiment import Resolver, parse
 from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Link
 from iolab.experiment.machines import Netns
@@ -114,6 +115,29 @@ def test_on_any_host_every_part_has_a_cpu_and_sharing_is_told(cpus: int, directi
     if cpus > 1:
         for way in directions:
             assert found.arrivals[way.arrivals[0]] != found.senders[way.source.ref]
+
+
+def test_a_device_on_another_host_shares_no_cpu_with_the_sender() -> None:
+    """Ports of two hosts have CPUs of the same numbers, which are different ones: two suffice to the tester."""
+    made = parse(OTHER_HOST, "lab.yaml")
+    setup = Resolver(made).setup({})
+    rate = setup.measures["rate"]
+    assert isinstance(rate, Latency)
+    found = place(ways(setup.lab, make_topology(setup.lab), rate), 2)
+    assert found.shared() == ()
+    assert found.senders == {"tester.eth1": 0}
+    assert found.receivers == {"tester.eth2": 1}
+    assert set(found.arrivals) == {"tester.eth2"}
+
+
+OTHER_HOST = """
+lab:
+  machines: {tester: {kind: host, ssh: a}, pc1: {kind: host, ssh: b, forward: bridge}}
+  links:
+    west: {ends: [tester.eth1, pc1.eth1], cable: true}
+    east: {ends: [tester.eth2, pc1.eth2], cable: true}
+measure: {rate: {kind: latency, from: tester.eth1, to: tester.eth2, rate: 1kpps}}
+"""
 
 
 def test_a_sender_has_no_realtime_priority_where_others_need_its_cpu() -> None:

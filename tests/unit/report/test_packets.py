@@ -255,6 +255,15 @@ def test_calibration_stands_beside_the_results_with_its_units(page: str) -> None
         assert text in part
 
 
+def test_the_calibration_of_another_host_stands_there_too(made: Made) -> None:
+    """Under that host's name, and not among its facts once more."""
+    run, analysis, experiment = made
+    there = {"hosts": {"tester": {"hostname": "t", "calibration": run.facts["calibration"]}}}
+    text = shown(report.html(replace(run, facts=there), analysis, experiment, "1"))
+    assert "tester AF_XDP" in text
+    assert text.count("receiver without losing any itself 1.46 Mframe/s") == 1
+
+
 def test_what_was_seen_is_only_text(made: Made) -> None:
     """A verdict, a place, a port and a fallback that look like HTML are shown, not run."""
     run, analysis, experiment = made

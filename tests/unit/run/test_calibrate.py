@@ -10,6 +10,7 @@ from iolab.agent.fake import FakeAgent, Outcome
 from iolab.agent.messages import Json
 from iolab.clock import VirtualClock
 from iolab.run.calibrate import calibrate, decode_calibration, figures, store_calibration, stored_calibration
+from iolab.run.execute import host_of
 from iolab.trial.search.simulated import Device
 
 HOST: dict[str, Json] = {
@@ -65,6 +66,22 @@ def test_it_is_stored_and_used_on_the_same_host_only(found: dict[str, Json]) -> 
     store_calibration(found)
     assert stored_calibration(HOST) == found
     assert stored_calibration({**HOST, "kernel": "6.2"}) is None
+
+
+def test_each_host_has_its_own(found: dict[str, Json]) -> None:
+    """What is measured on another host does not replace what is known of this one."""
+    other = {**found, "host": {**found["host"], "hostname": "pc6"}}
+    assert store_calibration(found) != store_calibration(other)
+    assert stored_calibration(HOST) == found
+    assert stored_calibration({**HOST, "hostname": "pc6"}) == other
+
+
+def test_the_calibration_of_the_sending_host_is_used_wherever_it_is(found: dict[str, Json]) -> None:
+    """A run on other hosts knows what each of them can send; one that was not measured has none."""
+    facts = {**HOST, "hosts": {"tester": {**HOST, "calibration": found}, "pc1": HOST}}
+    known = host_of(facts).calibrations
+    assert set(known) == {"tester"}
+    assert known["tester"].ceiling_fps("auto", 64) == found["paths"]["af_xdp"]["generator_fps"]["64"]
 
 
 def test_a_damaged_file_is_as_none(found: dict[str, Json]) -> None:
