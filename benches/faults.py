@@ -209,7 +209,7 @@ def conclude(agent: Agent, fault: Fault, cpus: int) -> Concluded:
     } | fault.lab
     experiment = parse((GUEST_LAB if fault.nic else LAB).format(**parts), "faults.yaml")
     setup = Resolver(experiment).setup(next(iter(cells(experiment))))
-    placement = placement_of(setup, "load", cpus)
+    placement = placement_of(setup, "load", range(cpus))
     assert placement is not None
     agents = Agents(agent)
     measure = setup.measures["load"]

@@ -39,7 +39,7 @@ def standing(agent: Agent, text: str, cpus: int) -> Iterator[tuple[Site, Packets
     setup = Resolver(experiment).setup(next(cells(experiment)))
     measure = setup.measures["it"]
     assert isinstance(measure, Packets)
-    lab, placement = StandingLab(Agents(agent), lambda _: None), placement_of(setup, "it", cpus)
+    lab, placement = StandingLab(Agents(agent), lambda _: None), placement_of(setup, "it", range(cpus))
     try:
         lab.change_to(compose(setup.lab, placement=placement))
         topology = make_topology(setup.lab)

@@ -2,7 +2,7 @@
 
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from iolab.agent.messages import Json
 from iolab.cli.console import complain, console, say
 from iolab.cli.input_file import File, On, Quick
 from iolab.cli.progress import LiveProgress, PlainProgress
@@ -26,8 +27,9 @@ from iolab.run import execute
 from iolab.run.agents import Agents
 from iolab.run.hosts import hosts_of, reach_hosts, read_all_facts
 from iolab.run.images import provide_images
-from iolab.run.prepare import open_agent
+from iolab.run.prepare import changed_readiness, open_agent
 from iolab.store.read import all_ok, load_run
+from iolab.store.records import StoredRun
 
 Skip = Annotated[bool, typer.Option("--skip-unsupported", help="Leave out cells that this host cannot do.")]
 Blocks = Annotated[int | None, typer.Option(min=1, help="Blocks instead of the file's.")]
@@ -83,6 +85,7 @@ def resume(
         facts, raw = read_all_facts(agents)
         stored = load_run(path)
         execute.refuse_other_host(stored, raw)
+        _note_changes(stored, raw)
         execute.refuse_changed_plan(stored, experiment, facts)
         return path
 
@@ -98,7 +101,9 @@ def extend(
 
     def prepare(agents: Agents) -> Path:
         facts, raw = read_all_facts(agents)
-        plan = make_plan(experiment, facts, seed=load_run(path).plan.seed, blocks=blocks)
+        stored = load_run(path)
+        plan = make_plan(experiment, facts, seed=stored.plan.seed, blocks=blocks)
+        _note_changes(stored, raw)
         _leave_out(plan, skip_unsupported, experiment.site)
         execute.extend(path, experiment, plan, raw)
         return path
@@ -138,6 +143,12 @@ def _measure(experiment: Experiment, prepare: Callable[[Agents], Path], *, again
     print_results(path, screen)
     say(str(path))
     return ExitCode.DONE if all_ok(load_run(path)) else ExitCode.TRIALS_FAILED
+
+
+def _note_changes(stored: StoredRun, now: Mapping[str, Json]) -> None:
+    """Say what of the hosts' daemons and cards has changed since the run began."""
+    for change in changed_readiness(stored.facts, now):
+        complain(f"not as it was when the run began: {change}")
 
 
 def _leave_out(plan: Plan, skip: bool, site: Site | None) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, Field
 
-from iolab.experiment.quantities import FROZEN, Count, Maybe, Memory, Ratio, Setting, SomeNanoseconds
+from iolab.experiment.quantities import FROZEN, Count, Maybe, Memory, Ratio, Setting, SomeNanoseconds, Switch
 from iolab.units import UnitError
 
 Forward = Literal["none", "bridge", "route"]
@@ -98,14 +98,58 @@ class Netns(BaseModel):
     """Volumes attached to it."""
 
 
+class Coalesce(BaseModel):
+    """How long a card holds its interrupts back (ethtool -C); absent ones stay as they are."""
+
+    model_config = FROZEN
+    rx_usecs: Maybe[Annotated[int, Field(ge=0, strict=True)]] = None
+    """After a received frame [us]."""
+    rx_frames: Maybe[Annotated[int, Field(ge=0, strict=True)]] = None
+    """Until so many were received [frames]."""
+    tx_usecs: Maybe[Annotated[int, Field(ge=0, strict=True)]] = None
+    """After a sent frame [us]."""
+    tx_frames: Maybe[Annotated[int, Field(ge=0, strict=True)]] = None
+    """Until so many were sent [frames]."""
+    adaptive_rx: Maybe[Switch] = None
+    """The driver chooses by what it receives."""
+    adaptive_tx: Maybe[Switch] = None
+    """The driver chooses by what it sends."""
+
+
+class Pause(BaseModel):
+    """Pause frames of a card (IEEE 802.3x; ethtool -A); absent ones stay as they are."""
+
+    model_config = FROZEN
+    autoneg: Maybe[Switch] = None
+    """Both ends agree on them."""
+    rx: Maybe[Switch] = None
+    """It stops sending when it is asked to."""
+    tx: Maybe[Switch] = None
+    """It asks the other end to stop when it is full."""
+
+
+class ProcessorTuning(BaseModel):
+    """How the processors of a computer run; absent ones stay as they are."""
+
+    model_config = FROZEN
+    governor: Maybe[Annotated[str, Field(pattern=r"^[a-z_]{1,16}$")]] = None
+    """What chooses the frequency: performance, powersave, schedutil, ...; the kernel's own words."""
+    turbo: Maybe[Switch] = None
+    """Whether cores may run above their nominal frequency."""
+
+
 class HostTuning(BaseModel):
-    """What a computer does for the traffic of its cards: receive queues and the CPUs that take interrupts."""
+    """What a computer does for the traffic of its cards: queues, interrupts, pause frames."""
 
     model_config = FROZEN
     queues: Maybe[Annotated[int, Field(ge=1, strict=True)]] = None
     """Receive queues of the card."""
     irq_cpus: tuple[Cpu, ...] = ()
     """CPUs that take its interrupts; empty: as the kernel chose."""
+    coalesce: Coalesce = Coalesce()
+    """How long it holds interrupts back."""
+    pause: Pause = Pause()
+    """Its pause frames."""
 
 
 class Host(BaseModel):
@@ -120,6 +164,8 @@ class Host(BaseModel):
     """Where it is reached: user@name, an ssh alias, ssh://user@name:port; absent: this computer."""
     host: HostTuning = HostTuning()
     """What it does for its cards, those with a cable."""
+    processors: ProcessorTuning = ProcessorTuning()
+    """How its processors run."""
     forward: Forward = "none"
     """What it does with frames between its ports."""
     settings: dict[str, Setting] = Field(default_factory=dict)

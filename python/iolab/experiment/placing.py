@@ -18,6 +18,8 @@ from iolab.experiment.site import Site
 from iolab.experiment.splitting import Split, split_links, values_of
 
 KEPT = ("forward", "settings", "disks")
+OF_HOSTS = ("host", "processors")
+"""Keys that only a machine that was a host before keeps: others mean their parent by them, or have none."""
 """Keys of a machine that mean the same when it is a host."""
 
 
@@ -195,7 +197,7 @@ class _Placing:
             {data.get("kind") for data in self._values(section) if isinstance(data, Mapping)},
         )
         if name in self._site.hosts:
-            if words[0] in KEPT or (words[0] == "host" and kinds == {"host"}):
+            if words[0] in KEPT or (words[0] in OF_HOSTS and kinds == {"host"}):
                 yield Target(section, self._words(words, name))
         elif not (name in self._site.on and words[0] == "on"):
             yield Target(section, self._words(words, name))
@@ -244,7 +246,7 @@ class _Placing:
 
     def _host(self, name: str, data: Mapping[str, Any]) -> Table:
         place = self._site.hosts[name]
-        kept = (*KEPT, "host") if data.get("kind") == "host" else KEPT
+        kept = (*KEPT, *OF_HOSTS) if data.get("kind") == "host" else KEPT
         settled = self._settled(name, data)
         found = {"kind": "host", **({"ssh": place} if place else {})}
         return _like(settled, found | {key: settled[key] for key in kept if key in settled})

@@ -10,6 +10,7 @@ from itertools import product
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import Host, HostTuning, Vm
+from iolab.lab.card_settings import card_settings
 from iolab.lab.ground import base_of
 from iolab.lab.meeting import Join, is_card, join_of, uplinks
 from iolab.lab.resources import (
@@ -85,6 +86,7 @@ def carrying_resources(lab: Lab, topology: Topology, made: Collection[str]) -> I
             queues = tuning.queues or (owner.queues if isinstance(owner, Vm) else None)
             first = (key,) if key in made or (tuning.queues is not None and not own) else ()
             yield _interrupts(port, tuning.irq_cpus, queues, (base_of(lab, port), *first))
+        yield from card_settings(port, tuning, base_of(lab, port))
 
 
 def _machine(ref: str) -> str:

@@ -19,6 +19,7 @@ from iolab.lab.packets import device_resources, packet_resources
 from iolab.lab.pinning import pin_resources
 from iolab.lab.placement import Placement
 from iolab.lab.ports import bridge_resources, port_resources, route_resource
+from iolab.lab.processors import processor_resources
 from iolab.lab.resources import Expectation, Reading, Resource, Setting, Write
 from iolab.lab.shaping import shape_resource
 from iolab.lab.shown import Value
@@ -49,6 +50,7 @@ def compose(
     resources += guest_resources(lab, topology, prefix)
     resources += volume_resources(lab, prefix)
     resources += carrying_resources(lab, topology, {resource.key for resource in resources})
+    resources += processor_resources(lab)
     resources += pin_resources(lab, cpus, other_cpus, placement)
     resources += device_resources(lab, topology, list(lab.links), placement)
     if placement is not None:

@@ -19,7 +19,7 @@ XEN_HOST_NS = 5_000_000_000
 """What Xen and its tools add to the start of an emulated guest [ns]: 6 to 9 s in all."""
 NESTED_START_NS = 9_000_000_000
 """A guest on a guest [ns]: 9 s with the emulated CPU's own virtualisation, 4 s as a Xen domain and then its agent."""
-HOT = frozenset({"settings", "pin", "pin_io", "queues", "host"})
+HOT = frozenset({"settings", "pin", "pin_io", "queues", "host", "processors"})
 """What of a machine is changed while it runs."""
 
 

@@ -20,6 +20,54 @@ class InterfaceFact:
     """Maximum transmission unit [bytes]."""
     up: bool
     """Whether it is administratively up."""
+    numa_node: int | None = None
+    """NUMA node of its device; None: it has no device, or the computer one node."""
+    driver_version: str | None = None
+    """Of its driver, where it tells."""
+    firmware: str | None = None
+    """Version of its device's firmware, where it has some."""
+    coalescing: Mapping[str, str] = field(default_factory=dict)
+    """Interrupt coalescing, as `ethtool -c` names it; what the card does not have is absent."""
+    pause: Mapping[str, bool] = field(default_factory=dict)
+    """Pause frames (IEEE 802.3x): autoneg, rx, tx; empty: the card has none."""
+    manager: str | None = None
+    """The daemon that manages it; None: none is seen to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdleState:
+    """A state that an idle CPU may sleep in (a C-state)."""
+
+    name: str
+    """As the kernel calls it."""
+    exit_latency_us: int
+    """How long leaving it takes [us]."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessorFacts:
+    """How the processors are set; CPUs are lists as the kernel writes them."""
+
+    online: str | None = None
+    """CPUs online; None: not known."""
+    smt: bool | None = None
+    """Whether a core runs several threads; None: the kernel does not tell."""
+    cores: tuple[str, ...] = ()
+    """CPUs of each core."""
+    nodes: Mapping[str, str] = field(default_factory=dict)
+    """CPUs of each NUMA node."""
+    driver: str | None = None
+    """What sets the frequency; None: nothing does."""
+    governors: Mapping[str, str] = field(default_factory=dict)
+    """Governor to the CPUs that have it."""
+    available_governors: tuple[str, ...] = ()
+    """Governors that can be set."""
+    turbo: bool | None = None
+    """Whether cores may run above their nominal frequency; None: the kernel does not tell."""
+    idle_driver: str | None = None
+    """What puts idle CPUs to sleep; None: nothing does."""
+    idle_states: tuple[IdleState, ...] = ()
+    """States that are enabled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +122,10 @@ class Facts:
     """What the agent can do there, by the names in its greeting."""
     control_interfaces: tuple[str, ...] = ()
     """Interfaces that carry connections by ssh which the run, or its user, hangs on."""
+    processors: ProcessorFacts = ProcessorFacts()
+    """How they are set."""
+    daemons: tuple[str, ...] = ()
+    """Those that run of the ones that move interrupts or set interfaces."""
     hosts: Mapping[str, "Facts"] = field(default_factory=dict)
     """Of the other hosts of the lab that were reached, by machine's name."""
 
@@ -81,7 +133,7 @@ class Facts:
 def cpu_list(text: str) -> list[int]:
     """Return the CPUs of a list as the kernel writes it: 0,2-4."""
     found: list[int] = []
-    for part in text.strip().split(","):
+    for part in filter(None, text.strip().split(",")):
         first, _, last = part.partition("-")
         found += range(int(first), int(last or first) + 1)
     return found

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Shape
 from iolab.experiment.machines import Host, HostTuning, Machine, Vm
+from iolab.lab.card_settings import coalescing_words
 from iolab.lab.carrying import tuned_cards
 from iolab.lab.compose import compose
 from iolab.lab.functions import function_needs
@@ -35,6 +36,7 @@ def joining_needs(lab: Lab) -> tuple[Need, ...]:
             found += _guest(lab, topology, name, machine)
         if isinstance(machine, Host):
             found += _tuning(lab, name, machine)
+            found += _processors(lab, name, machine)
     for name in lab.links:
         found += _link(lab, topology, name)
     for port in topology.ports():
@@ -176,12 +178,33 @@ def _tuning(lab: Lab, name: str, machine: Vm | Host) -> Iterator[Need]:
         there = where(lab, kernel_of(lab, ref.partition(".")[0]))
         if asked.queues is not None:
             yield Need(NeedKind.PROGRAM, "ethtool", what, there)
+        if isinstance(owner, Host):
+            yield from _settings(ref.partition(".")[2], asked, what, there)
         yield Need(NeedKind.ROOT, "host", what, there)
         yield from _cpus(lab, kernel_of(lab, ref.partition(".")[0]), asked.irq_cpus, what)
         if isinstance(owner, Vm) and asked.queues is not None and asked.queues > queue_pairs(owner):
             pairs = queue_pairs(owner)
             seen = f"{ref} has {pairs} queue pair{'s' if pairs > 1 else ''}, and {asked.queues} are asked for"
             yield Need(NeedKind.SENSE, f"{seen}; give {ref.partition('.')[0]} as many `queues`", what)
+
+
+def _settings(card: str, asked: HostTuning, what: str, there: str) -> Iterator[Need]:
+    """Give what a card must be able to set of its interrupts and pause frames."""
+    for word in coalescing_words(asked.coalesce):
+        yield Need(NeedKind.COALESCING, f"{card} {word}", f"coalesce of {what}", there)
+    if coalescing_words(asked.pause):
+        yield Need(NeedKind.PAUSE, card, f"pause of {what}", there)
+
+
+def _processors(lab: Lab, name: str, machine: Host) -> Iterator[Need]:
+    """Give what a computer's kernel must be able to set of its processors."""
+    asked, there = machine.processors, where(lab, kernel_of(lab, name))
+    if asked.governor is not None:
+        yield Need(NeedKind.GOVERNOR, asked.governor, f"governor of machine {name}", there)
+        yield Need(NeedKind.ROOT, "processors", f"governor of machine {name}", there)
+    if asked.turbo is not None:
+        yield Need(NeedKind.TURBO, "turbo", f"turbo of machine {name}", there)
+        yield Need(NeedKind.ROOT, "processors", f"turbo of machine {name}", there)
 
 
 def _link(lab: Lab, topology: Topology, name: str) -> Iterator[Need]:

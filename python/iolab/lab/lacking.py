@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from iolab.lab.facts import ONLINE_CPUS, Facts, cpu_list
+from iolab.lab.facts import ONLINE_CPUS, Facts, ProcessorFacts, cpu_list
 from iolab.lab.switch import PROGRAM as TESTPMD
 from iolab.units import format_bytes
 
@@ -30,6 +30,14 @@ class NeedKind(StrEnum):
     """So much memory [bytes]."""
     CPU = "cpu"
     """A CPU that is online, by its number."""
+    GOVERNOR = "governor"
+    """A frequency governor that the kernel can set."""
+    TURBO = "turbo"
+    """A kernel that switches turbo."""
+    COALESCING = "coalescing"
+    """A setting of a card's interrupts, as "INTERFACE SETTING"."""
+    PAUSE = "pause"
+    """A card with pause frames, by its interface."""
     INTERFACE = "interface"
     """An interface that the computer has."""
     IMAGE = "image"
@@ -92,9 +100,9 @@ def lacking(need: Need, facts: Facts) -> str | None:
             return f"{need.purpose}: {need.name}"
         case NeedKind.PROGRAM | NeedKind.ROOT | NeedKind.CAPABILITY | NeedKind.IMAGE | NeedKind.ARCHITECTURE:
             return _lacking_means(need, facts)
-        case NeedKind.FREE_NAME | NeedKind.INTERFACE:
+        case NeedKind.FREE_NAME | NeedKind.INTERFACE | NeedKind.COALESCING | NeedKind.PAUSE:
             return _lacking_interface(need, facts)
-        case NeedKind.CPU | NeedKind.MEMORY:
+        case NeedKind.CPU | NeedKind.MEMORY | NeedKind.GOVERNOR | NeedKind.TURBO:
             return _lacking_hardware(need, facts)
 
 
@@ -128,6 +136,8 @@ def _lacking_means(need: Need, facts: Facts) -> str | None:
 
 
 def _lacking_interface(need: Need, facts: Facts) -> str | None:
+    if need.kind in (NeedKind.COALESCING, NeedKind.PAUSE):
+        return _lacking_setting(need, facts)
     known = [interface.name for interface in facts.interfaces]
     if need.kind is NeedKind.INTERFACE:
         if need.name in facts.control_interfaces:
@@ -146,6 +156,8 @@ def _lacking_interface(need: Need, facts: Facts) -> str | None:
 
 
 def _lacking_hardware(need: Need, facts: Facts) -> str | None:
+    if need.kind in (NeedKind.GOVERNOR, NeedKind.TURBO):
+        return _lacking_frequency(need, facts.processors)
     if need.kind is NeedKind.MEMORY:
         if int(need.name) < facts.memory_bytes:
             return None
@@ -154,6 +166,34 @@ def _lacking_hardware(need: Need, facts: Facts) -> str | None:
     if online is None or int(need.name) in cpu_list(online):
         return None
     return f"{need.purpose}: this computer has no CPU {need.name}; it has {online.strip()}"
+
+
+def _lacking_frequency(need: Need, processors: ProcessorFacts) -> str | None:
+    if need.kind is NeedKind.TURBO:
+        switched = processors.turbo is not None
+        return None if switched else f"{need.purpose}: this computer switches no turbo; remove it"
+    if need.name in processors.available_governors:
+        return None
+    known = ", ".join(processors.available_governors)
+    seen = f"has the governors {known}" if known else "sets no frequency, as most virtual machines"
+    return f"{need.purpose}: this computer {seen}; remove {need.name}, or take one that it has"
+
+
+def _lacking_setting(need: Need, facts: Facts) -> str | None:
+    interface, _, setting = need.name.partition(" ")
+    card = next((one for one in facts.interfaces if one.name == interface), None)
+    if card is None:  # that it is not there is told by its own need
+        return None
+    if need.kind is NeedKind.PAUSE:
+        return (
+            None
+            if card.pause
+            else f"{need.purpose}: this computer has no pause frames at {interface}; remove it"
+        )
+    if setting in card.coalescing:
+        return None
+    known = ", ".join(card.coalescing) or "nothing of the kind"
+    return f"{need.purpose}: this computer cannot set {setting} of {interface}; it can set {known}"
 
 
 def _lacking_in_image(need: Need, facts: Facts, flavour: str) -> str | None:

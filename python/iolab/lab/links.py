@@ -5,6 +5,7 @@ what the machines' ports send is what the machines' ports receive.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
@@ -66,6 +67,11 @@ def _where(lab: Lab, kernel: str) -> tuple[str, tuple[str, ...]]:
     return kernel, ground(lab, kernel)
 
 
+NEGOTIATION_NS = 30_000_000_000
+"""How long cards may take to find each other again after a change that takes the link down (MTU, queues, pause frames):
+2 to 5 s by 1000BASE-T, over 10 s with forward error correction or through a switch's spanning tree [ns]."""
+
+
 def _check_name(port: Port) -> None:
     if len(port.interface) > NAME_LIMIT or set(port.interface) & set("/ \t\n"):
         allowed = f"at most {NAME_LIMIT} characters without space or slash, VLAN suffix included"
@@ -79,7 +85,7 @@ def _cable(lab: Lab, port: Port) -> Resource:
         machine=port.machine,
         kernel=port.kernel,
         needs=homes(lab, port),
-        expect=(_expect_up(port),),
+        expect=(replace(_expect_up(port), patience_ns=NEGOTIATION_NS),),
     )
 
 

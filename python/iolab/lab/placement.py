@@ -1,7 +1,7 @@
 """Which way frames go through a lab, and on which CPU each part of a packet trial runs. Pure: nothing is pinned."""
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from iolab.errors import InputError, Problem
@@ -127,12 +127,14 @@ def ways(lab: Lab, topology: Topology, measure: Packets) -> tuple[Way, ...]:
     return tuple(found)
 
 
-def place(directions: tuple[Way, ...], cpus: int, *, realtime: bool = False, senders: int = 1) -> Placement:
-    """Return the CPUs of a trial: those of the device under test are nobody else's where there are enough.
+def place(
+    directions: tuple[Way, ...], cpus: Sequence[int], *, realtime: bool = False, senders: int = 1
+) -> Placement:
+    """Return which of these CPUs, the best ones first, each part of a trial gets.
 
-    A direction needs three: sender, device, receiver; two where the device is on another kernel. With fewer, devices
-    share one, then receivers do; on two CPUs the sender of each direction is kept from its own device and receiver at
-    least.
+    Those of the device under test are nobody else's where there are enough. A direction needs three: sender, device,
+    receiver; two where the device is on another kernel. With fewer, devices share one, then receivers do; on two CPUs
+    the sender of each direction is kept from its own device and receiver at least.
     """
     count = len(directions)
     roles = [
@@ -141,15 +143,16 @@ def place(directions: tuple[Way, ...], cpus: int, *, realtime: bool = False, sen
         for index, way in enumerate(directions)
         if role != "device" or way.device_ports
     ]
-    if cpus >= len(roles):
+    if len(cpus) >= len(roles):
         cpu = {role: number for number, role in enumerate(roles)}
-    elif cpus > count:
-        rest = cpus - count
+    elif len(cpus) > count:
+        rest = len(cpus) - count
         cpu = {(role, index): index for role, index in roles if role == "send"}
         cpu |= {("device", index): count + index % max(1, rest - 1) for index in range(count)}
-        cpu |= {("receive", index): cpus - 1 for index in range(count)}
+        cpu |= {("receive", index): len(cpus) - 1 for index in range(count)}
     else:
-        cpu = {(role, index): (index + (role != "send")) % cpus for role, index in roles}
+        cpu = {(role, index): (index + (role != "send")) % len(cpus) for role, index in roles}
+    cpu = {role: cpus[number] for role, number in cpu.items()}
     arrivals: dict[str, int] = {}
     for index, way in enumerate(directions):
         for port in way.device_ports:
@@ -164,7 +167,9 @@ def place(directions: tuple[Way, ...], cpus: int, *, realtime: bool = False, sen
     )
 
 
-def _further(directions: tuple[Way, ...], cpus: int, senders: int, taken: int) -> dict[str, tuple[int, ...]]:
+def _further(
+    directions: tuple[Way, ...], cpus: Sequence[int], senders: int, taken: int
+) -> dict[str, tuple[int, ...]]:
     """Return the CPUs of the senders of each direction after its first: those that are left beside the `taken` ones.
 
     Where these do not suffice they go round all.
@@ -172,9 +177,9 @@ def _further(directions: tuple[Way, ...], cpus: int, senders: int, taken: int) -
     if senders == 1:
         return {}
     more = senders - 1
-    first = taken if cpus >= taken + len(directions) * more else len(directions)
+    first = taken if len(cpus) >= taken + len(directions) * more else len(directions)
     return {
-        way.source.ref: tuple((first + index * more + number) % cpus for number in range(more))
+        way.source.ref: tuple(cpus[(first + index * more + number) % len(cpus)] for number in range(more))
         for index, way in enumerate(directions)
     }
 
@@ -210,13 +215,16 @@ def check_senders(measure: Packets) -> None:
         raise InputError([Problem("measure", "spreading frames over senders", seen, allowed, advice)])
 
 
-def placement_of(setup: Setup, measure: str, cpus: int) -> Placement | None:
-    """Return where the parts of a measure run on a host with so many CPUs; None where it sends no frames of our own."""
+def placement_of(setup: Setup, measure: str, cpus: Sequence[int]) -> Placement | None:
+    """Return where the parts of a measure run on a host with these CPUs, the best ones first.
+
+    None where it sends no frames of our own.
+    """
     wanted = setup.measures[measure]
     if not isinstance(wanted, Packets):
         return None
     directions = ways(setup.lab, make_topology(setup.lab), wanted)
-    senders = senders_of(wanted, len(directions), cpus)
+    senders = senders_of(wanted, len(directions), len(cpus))
     return place(directions, cpus, realtime=wanted.scheduling == "realtime", senders=senders)
 
 

@@ -4,6 +4,7 @@ Nothing is executed here: `run/` gives these values to an agent.
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 from iolab.lab.guest import Guest
 from iolab.lab.shown import How, value_shown
@@ -59,10 +60,18 @@ class InterruptState:
 
 
 @dataclass(frozen=True, slots=True)
+class ProcessorState:
+    """How the processors of a kernel run: the governors of its CPUs, or whether turbo is on."""
+
+    what: Literal["governor", "turbo"]
+    """Which of it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Reading:
     """What to read on a host, and what to look for in it. Equal `source`s are read only once."""
 
-    source: Command | Setting | DeviceState | GuestState | InterruptState
+    source: Command | Setting | DeviceState | GuestState | InterruptState | ProcessorState
     """What gives the text: the standard output of a command, the value of a setting, a device's counters, a guest,
     a card's interrupts."""
     how: How
@@ -202,9 +211,23 @@ class SpreadInterrupts:
     """With how many queues; a card that gets others moves its interrupts itself, so it must be done again."""
 
 
+@dataclass(frozen=True, slots=True)
+class TuneProcessors:
+    """Let all processors of a kernel run in some way; undone by writing back what each had before.
+
+    Which files say so depends on the driver, and is found when it is done.
+    """
+
+    what: Literal["governor", "turbo"]
+    """Which of it."""
+    value: str
+    """The governor; on or off."""
+
+
 Action = (
     CreateNetns | Run | Write | Tell | PinArrivals | StartDevice | StartGuest | PinGuest | SpreadInterrupts
-)
+    | TuneProcessors
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +242,8 @@ class Expectation:
     """In words, for messages: "mtu of near.eth0"."""
     tolerance: int = 0
     """For whole numbers: how far the value read may lie from `expected` (tc rounds rates and bursts)."""
+    patience_ns: int = 0
+    """How long it may take after a change until it holds, where that is longer than for others [ns]."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,7 +273,7 @@ def undo_keys(resource: Resource) -> tuple[str, ...]:
     """Return the journal keys under which the agent keeps the undo of a resource, in order of doing.
 
     Commands are journalled under the resource's own key; the agent names namespaces and settings itself. Which
-    settings `SpreadInterrupts` writes is known only to whom did it.
+    settings `SpreadInterrupts` and `TuneProcessors` write is known only to whom did it.
     """
     keys: list[str] = []
     for action in resource.actions:
@@ -267,6 +292,7 @@ def undo_keys(resource: Resource) -> tuple[str, ...]:
                 | StartGuest()
                 | PinGuest()
                 | SpreadInterrupts()
+                | TuneProcessors()
             ):
                 pass
     return tuple(dict.fromkeys(keys))

@@ -95,6 +95,14 @@ class HardwareSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class CardSettings:
+    """What a card is set to, from the text of `ethtool -c NAME` or `-a NAME`, as words to set it: "rx-usecs 3"."""
+
+    labels: tuple[tuple[str, str], ...]
+    """Word that sets it and label that shows it; all must be shown."""
+
+
+@dataclass(frozen=True, slots=True)
 class GuestThreads:
     """A running guest, from JSON: {"status": "running", "vcpus": [[1], [2]], "carriers": [[0, 3], [0, 3]]}.
 
@@ -108,7 +116,7 @@ class GuestThreads:
 
 How = (
     Interface | HasAddress | InterfaceByMac | Features | Gateway | Qdisc | ShaperClass | Filters | Neighbour
-    | Running | Value | LastName | Driver | HardwareSettings | GuestThreads | BlockDevice
+    | Running | Value | LastName | Driver | HardwareSettings | CardSettings | GuestThreads | BlockDevice
 )  # fmt: skip
 """What to take from a text."""
 
@@ -131,7 +139,7 @@ def value_shown(how: How, text: str) -> str | None:
                 return filters(text)
             case Neighbour() | Running() | Value() | LastName() | HasAddress() | InterfaceByMac():
                 return _simple(how, text)
-            case Driver() | HardwareSettings() | BlockDevice() | GuestThreads():
+            case Driver() | HardwareSettings() | CardSettings() | BlockDevice() | GuestThreads():
                 return _hardware_or_guest(how, text)
     except (ValueError, KeyError, TypeError, AttributeError, IndexError):
         return None
@@ -203,10 +211,14 @@ def _simple(
             return text.strip().rpartition("/")[2] or None
 
 
-def _hardware_or_guest(how: Driver | HardwareSettings | BlockDevice | GuestThreads, text: str) -> str | None:
+def _hardware_or_guest(
+    how: Driver | HardwareSettings | CardSettings | BlockDevice | GuestThreads, text: str
+) -> str | None:
     match how:
         case BlockDevice():
             return block_device(how, text)
+        case CardSettings():
+            return _card_settings(how, text)
         case Driver():
             found = re.search(r"^driver:\s*(\S+)", text, re.MULTILINE)
             return found[1] if found else None
@@ -222,6 +234,17 @@ def _hardware_or_guest(how: Driver | HardwareSettings | BlockDevice | GuestThrea
         case GuestThreads(field):
             sets = [",".join(str(int(cpu)) for cpu in sorted(one)) for one in json.loads(text)[field]]
             return " ".join(sets if field == "vcpus" else dict.fromkeys(sets))
+
+
+def _card_settings(how: CardSettings, text: str) -> str | None:
+    """Return every setting that is asked for; None where the card lacks one."""
+    shown = text.replace("Adaptive RX:", "adaptive-rx:").replace("  TX:", "\nadaptive-tx:")
+    lines = (line.partition(":") for line in shown.splitlines())
+    values = {label.strip(): value.strip() for label, _, value in lines}
+    found = [(word, values.get(label, "n/a")) for word, label in how.labels]
+    if any(value in ("n/a", "") for _, value in found):
+        return None
+    return " ".join(f"{word} {value}" for word, value in found)
 
 
 FEATURE_NAMES = {

@@ -30,6 +30,7 @@ from iolab.lab.resources import (
     StartDevice,
     StartGuest,
     Tell,
+    TuneProcessors,
     Write,
     device_command,
     device_undo,
@@ -92,7 +93,7 @@ def commands(experiment: Experiment, plan: Plan, cpus: int = USUAL_CPUS) -> Iter
         needed = (resolver.lab_key(cell), resolver.measure_key(cell, step.measure) if sends else "")
         if needed != key:
             key, setup = needed, resolver.setup(cell)
-            wanted = compose(setup.lab, placement=placement_of(setup, step.measure, cpus), cpus=cpus)
+            wanted = compose(setup.lab, placement=placement_of(setup, step.measure, range(cpus)), cpus=cpus)
         yield _transition(step, cell, standing, wanted)
         standing = wanted
     yield _transition(None, {}, standing, ())
@@ -190,12 +191,19 @@ def _do(action: Action) -> list[Command]:
             return [Command(device_command(action), netns)]
         case StartGuest(guest):
             return [_start(guest)]
-        case SpreadInterrupts(interface, cpus):
-            return [
-                setting_command(f"/proc/irq/NUMBERS-OF-{interface}/smp_affinity_list", None, cpu_ranges(cpus))
-            ]
+        case SpreadInterrupts() | TuneProcessors():
+            return [_found_when_done(action)]
         case PinGuest(guest, vcpus, carriers):
             return list(_pin(guest, vcpus, carriers))
+
+
+def _found_when_done(action: SpreadInterrupts | TuneProcessors, value: str | None = None) -> Command:
+    """Return the command that writes settings whose files are found when it is done."""
+    if isinstance(action, SpreadInterrupts):
+        path, own = f"/proc/irq/NUMBERS-OF-{action.interface}/smp_affinity_list", cpu_ranges(action.cpus)
+    else:
+        path, own = f"/sys/devices/system/cpu/FILES-OF-{action.what.upper()}", action.value
+    return setting_command(path, None, own if value is None else value)
 
 
 def _undo(action: Action) -> Command | None:
@@ -206,8 +214,8 @@ def _undo(action: Action) -> Command | None:
             return setting_command(path, netns, ORIGINAL)
         case Run(undo=undo):
             return undo
-        case SpreadInterrupts(interface):
-            return setting_command(f"/proc/irq/NUMBERS-OF-{interface}/smp_affinity_list", None, ORIGINAL)
+        case SpreadInterrupts() | TuneProcessors():
+            return _found_when_done(action, ORIGINAL)
         case Tell() | PinArrivals() | PinGuest():
             return None
         case StartGuest(guest) if guest.engine == "xen":

@@ -136,7 +136,7 @@ def _shape(model: BaseModel | None) -> tuple[object, ...]:
         case Packets():
             return (model,)
         case Host() | Netns():
-            own = (model.ssh, model.host) if isinstance(model, Host) else None
+            own = (model.ssh, model.host, model.processors) if isinstance(model, Host) else None
             return (model.kind, model.on, own, model.forward, sorted(model.settings))
         case Vm():
             return (

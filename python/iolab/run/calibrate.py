@@ -195,7 +195,7 @@ def _bench(agent: Agent, lab: StandingLab, cpus: int, path: str, size: int, max_
         "max_burst": max_burst,
     }
     measure = Latency.model_validate(keys)
-    placement = placement_of(Setup(lab=LAB, measures={"it": measure}), "it", cpus)
+    placement = placement_of(Setup(lab=LAB, measures={"it": measure}), "it", range(cpus))
     lab.change_to(compose(LAB, placement=placement))
     topology = make_topology(LAB)
     threads = {port.ref: lab.arrivals.at(port.netns, port.name) for port in topology.ports()}

@@ -3,6 +3,7 @@
 from iolab.agent.client import Agent
 from iolab.lab.facts import Facts
 from iolab.run.doctor_guests import guest_findings
+from iolab.run.doctor_readiness import readiness_findings
 from iolab.run.grades import Finding, Grade
 
 __all__ = ["Finding", "Grade", "examine"]
@@ -47,6 +48,7 @@ def examine(agent: Agent, facts: Facts) -> list[Finding]:
         *(_feature(facts, feature, purpose) for feature, purpose in FEATURES.items()),
         *_packets(agent, facts),
         *guest_findings(agent, facts),
+        *readiness_findings(facts),
         _load(facts),
         _clock(facts),
     ]

@@ -20,6 +20,7 @@ from iolab.lab.resources import (
     StartDevice,
     StartGuest,
     Tell,
+    TuneProcessors,
     Write,
     device_command,
     device_undo,
@@ -31,6 +32,7 @@ from iolab.run.agents import Agents
 from iolab.run.arrivals import ArrivalThreads
 from iolab.run.guests import Guests
 from iolab.run.interrupts import Interrupts
+from iolab.run.processors import Processors
 from iolab.run.reading import REPLY_DEADLINE_S, Awaited, Reader
 from iolab.trial.result import CommandRecord
 
@@ -70,7 +72,7 @@ class Doing:
             if absent_ok and isinstance(error, Refused) and _is_absent(error):
                 return self.records
             raise LabError(f"{what}: {error}") from error
-        if isinstance(self.action, Write | SpreadInterrupts) and not self.in_place:
+        if isinstance(self.action, Write | SpreadInterrupts | TuneProcessors) and not self.in_place:
             record = replace(record, undo=_original(self.action, reply))
         if not isinstance(self.action, Run | Tell | PinArrivals):
             return self._ended(record, 0, 0)
@@ -107,12 +109,14 @@ class Doer:
         guests: Guests,
         arrivals: ArrivalThreads,
         interrupts: Interrupts,
+        processors: Processors,
         reader: Reader,
     ) -> None:
         self._agents = agents
         self._guests = guests
         self._arrivals = arrivals
         self._interrupts = interrupts
+        self._processors = processors
         self._reader = reader
 
     def begin(self, resource: Resource, action: Action, *, in_place: bool) -> Doing:
@@ -138,8 +142,8 @@ class Doer:
             case PinArrivals():
                 records, pending = self._arrivals.pin(action, resource.kernel)
                 return tuple(_placed(one, resource) for one in records), pending
-            case SpreadInterrupts():
-                record, writes = self._interrupts.spread(action, resource.kernel)
+            case SpreadInterrupts() | TuneProcessors():
+                record, writes = self._write_found(action, resource.kernel)
                 return (_placed(record, resource),), writes
             case CreateNetns(name):
                 record = _record(resource, None, ("ip", "netns", "add", name), ("ip", "netns", "del", name))
@@ -162,6 +166,14 @@ class Doer:
                 do = do if action.find is None else filled(do, self._found(resource, action.find, do), FOUND)
                 record = _record(resource, do.netns, do.argv, undo.argv if undo else None)
                 return (record,), self._begin(resource, "command.run", _run_params(resource, do, undo))
+
+    def _write_found(
+        self, action: SpreadInterrupts | TuneProcessors, kernel: str
+    ) -> tuple[CommandRecord, Awaited]:
+        """Begin to write settings whose files are found first."""
+        if isinstance(action, SpreadInterrupts):
+            return self._interrupts.spread(action, kernel)
+        return self._processors.tune(action, kernel)
 
     def _start_device(
         self, resource: Resource, action: StartDevice
@@ -219,9 +231,9 @@ def _record(
     )
 
 
-def _original(action: Write | SpreadInterrupts, reply: Json) -> tuple[str, ...]:
+def _original(action: Write | SpreadInterrupts | TuneProcessors, reply: Json) -> tuple[str, ...]:
     """Return the command that writes again what was there before, which the agent has journalled."""
-    if isinstance(action, SpreadInterrupts):
+    if isinstance(action, SpreadInterrupts | TuneProcessors):
         return tuple(reply)
     return setting_command(action.path, action.netns, str(reply["original"])).argv
 

@@ -16,7 +16,7 @@ from iolab.plan.types import Plan
 from iolab.run.agents import Agents
 from iolab.run.calibrate import decode_calibration
 from iolab.run.observer import Observer
-from iolab.run.prepare import changed_facts
+from iolab.run.prepare import changed_facts, facts_of
 from iolab.run.session import Host, Session
 from iolab.store.folder import EXPERIMENT, RunFolder, create_folder
 from iolab.store.read import experiment_text, load_run
@@ -141,6 +141,11 @@ def host_of(facts: Mapping[str, Any]) -> Host:
     }
     return Host(
         cpus=cpus if isinstance(cpus, int) else Host().cpus,
+        facts={
+            kernel: known
+            for kernel, told in {HERE: facts, **others}.items()
+            if (known := facts_of(told)) is not None
+        },
         others={name: told["cpus"] for name, told in others.items()},
         calibrations={
             kernel: calibration

@@ -51,6 +51,12 @@ DECISIVE = ("hostname", "kernel", "architecture", "cpu_model", "cpus", "clocksou
 """Facts that must be equal for trials to belong to one run; so must settings, iperf3, and whether it is rootless."""
 
 
+PROCESSORS = ("governors", "turbo", "smt")
+"""Of how the processors run, what must be equal too, where the stored facts tell of it."""
+CARDS = ("firmware", "driver_version", "coalescing", "pause", "manager")
+"""Of cards, what is worth a word when it has changed."""
+
+
 @contextmanager
 def open_agent(host: str | None = None, *, leave_file: bool = True) -> Iterator[Agent]:
     """Start the agent here, or on another host by ssh; leaving undoes everything it changed.
@@ -157,10 +163,41 @@ def read_facts(agent: Agent) -> tuple[Facts, dict[str, Json]]:
     return decode_facts(hello, raw), {"schema": FACTS_SCHEMA, **raw, "hello": hello, **known}
 
 
+def facts_of(stored: Mapping[str, Json]) -> Facts | None:
+    """Return stored facts decoded; None: they are of another version."""
+    hello = stored.get("hello")
+    own = {name: value for name, value in stored.items() if name != "hosts"}
+    try:
+        return decode_facts(hello if isinstance(hello, dict) else {}, own)
+    except AgentError:
+        return None
+
+
 def changed_facts(stored: Mapping[str, object], now: Mapping[str, object]) -> list[str]:
     """Return what makes this host another one than the stored facts tell of."""
     then, today = _decisive(stored), _decisive(now)
     return [f"{name}: then {then[name]}, now {today[name]}" for name in then if then[name] != today.get(name)]
+
+
+def changed_readiness(stored: Mapping[str, object], now: Mapping[str, object]) -> list[str]:
+    """Return what of daemons and cards is not as the stored facts tell: trials stay comparable, but may differ."""
+    then, today = _readiness(stored), _readiness(now)
+    return [
+        f"{name}: then {then[name]}, now {today[name]}"
+        for name in then
+        if name in today and then[name] != today[name]
+    ]
+
+
+def _readiness(facts: Mapping[str, object]) -> dict[str, object]:
+    found: dict[str, object] = {"daemons": facts["daemons"]} if "daemons" in facts else {}
+    interfaces = facts.get("interfaces")
+    for card in interfaces if isinstance(interfaces, list) else ():
+        found |= {f"{name} of {card['name']}": card[name] for name in CARDS if name in card}
+    hosts = facts.get("hosts")
+    for host, told in hosts.items() if isinstance(hosts, dict) else ():
+        found |= {f"{name} on {host}": value for name, value in _readiness(told).items()}
+    return found
 
 
 def _decisive(facts: Mapping[str, object]) -> dict[str, object]:
@@ -168,6 +205,9 @@ def _decisive(facts: Mapping[str, object]) -> dict[str, object]:
     for group, names in (("settings", SETTINGS), ("programs", ("iperf3",)), ("hello", ("rootless",))):
         table = facts.get(group)
         found |= {name: table.get(name) for name in names} if isinstance(table, dict) else {}
+    processors = facts.get("processors")
+    if isinstance(processors, dict):
+        found |= {f"{name} of the processors": processors.get(name) for name in PROCESSORS}
     hosts = facts.get("hosts")
     for host, told in hosts.items() if isinstance(hosts, dict) else ():
         found |= {f"{name} of {host}": value for name, value in _decisive(told).items()}

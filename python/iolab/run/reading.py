@@ -12,6 +12,7 @@ from iolab.lab.resources import (
     Expectation,
     GuestState,
     InterruptState,
+    ProcessorState,
     Setting,
     extract,
     holds,
@@ -19,10 +20,11 @@ from iolab.lab.resources import (
 from iolab.run.agents import Agents
 from iolab.run.guests import Guests
 from iolab.run.interrupts import Interrupts
+from iolab.run.processors import Processors
 
 REPLY_DEADLINE_S = COMMAND_TIMEOUT_MS / 1000 + REPLY_SLACK_S
 
-Source = Command | Setting | DeviceState | GuestState | InterruptState
+Source = Command | Setting | DeviceState | GuestState | InterruptState | ProcessorState
 Place = tuple[str, Source]
 """The kernel, and what is read there."""
 
@@ -37,10 +39,13 @@ class Awaited(Protocol):
 class Reader:
     """Reads sources through the agents of their kernels."""
 
-    def __init__(self, agents: Agents, guests: Guests, interrupts: Interrupts) -> None:
+    def __init__(
+        self, agents: Agents, guests: Guests, interrupts: Interrupts, processors: Processors
+    ) -> None:
         self._agents = agents
         self._guests = guests
         self._interrupts = interrupts
+        self._processors = processors
 
     def read(self, places: Iterable[Place]) -> dict[Place, str | None]:
         """Return the text of each distinct source; None where reading failed.
@@ -57,6 +62,8 @@ class Reader:
                 return self._guests.state(guest)
             case InterruptState(interface):
                 return self._interrupts.state(kernel, interface)
+            case ProcessorState():
+                return self._processors.state(kernel, source)
             case DeviceState(device):
                 return self._agents.of(kernel).begin("device.read", {"id": device})
             case Setting(path, netns):
@@ -82,7 +89,7 @@ def _text(source: Source, answer: Awaited) -> str | None:
     except (Refused, TimeoutError):  # a hypervisor that hangs answers late
         return None
     match source:
-        case GuestState() | InterruptState():
+        case GuestState() | InterruptState() | ProcessorState():
             return None if reply is None else str(reply)
         case Setting():
             return str(reply["value"])

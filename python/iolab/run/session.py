@@ -12,9 +12,11 @@ from iolab.experiment.experiment import Experiment, Lab, Setup
 from iolab.experiment.machines import Host as Remote
 from iolab.experiment.measures import Forwarding, Latency, LoadCurve, Measure, Packets, Stream
 from iolab.lab.compose import compose
+from iolab.lab.facts import Facts
 from iolab.lab.kernels import HERE
 from iolab.lab.pinning import cpus_of
 from iolab.lab.placement import Placement, placement_of, ways
+from iolab.lab.readiness import cpu_order, node_of
 from iolab.lab.switch import switch_id
 from iolab.lab.topology import Topology, make_topology
 from iolab.plan.types import Plan, Step
@@ -28,10 +30,11 @@ from iolab.store.folder import RunFolder
 from iolab.store.records import TrialRecord
 from iolab.trial.forwarding import measure_forwarding
 from iolab.trial.guest_warnings import guest_warnings
+from iolab.trial.host_warnings import host_warnings
 from iolab.trial.latency import measure_latency
 from iolab.trial.load_curve import measure_load_curve
 from iolab.trial.measured import Measured
-from iolab.trial.result import GuestUse, Status, TrialResult
+from iolab.trial.result import GuestUse, Status, TrialResult, Warning
 from iolab.trial.site import ArrivalThread, Calibration, Choice, GuestPlace, Site
 from iolab.trial.stream import measure_stream
 
@@ -52,6 +55,8 @@ class Host:
     """CPUs online."""
     others: Mapping[str, int] = field(default_factory=dict)
     """CPUs online on the other hosts, by machine's name."""
+    facts: Mapping[str, Facts] = field(default_factory=dict)
+    """What each host is, by the kernel's name; absent: not known."""
     calibrations: Mapping[str, Calibration] = field(default_factory=dict)
     """What the instrument can do on each host, by the kernel's name; absent: it was not measured there."""
     emulated: tuple[str, ...] = ()
@@ -151,6 +156,7 @@ class Session:
 
     def _result(self, setup: Setup, name: str, begin_ns: int) -> tuple[TrialResult, object]:
         measured: Measured | None = None
+        placement: Placement | None = None
         status, reason = Status.OK, None
         guests: Mapping[str, GuestUse] = {}
         try:
@@ -184,13 +190,20 @@ class Session:
             status=status,
             reason=reason,
             metrics=measured.metrics if measured else {},
-            warnings=(*guest_warnings(guests, self._host.emulated), *measured.warnings) if measured else (),
+            warnings=(*self._warnings(setup.lab, guests, placement), *measured.warnings) if measured else (),
             begin_ns=begin_ns,
             end_ns=self._clock.now_ns(),
             measured_ns=measured.measured_ns if measured else 0,
             guests=guests,
         )
         return result, measured.raw if measured else None
+
+    def _warnings(
+        self, lab: Lab, guests: Mapping[str, GuestUse], placement: Placement | None
+    ) -> tuple[Warning, ...]:
+        """Return what must be known of guests and of hosts to read any figure of a trial."""
+        unready = host_warnings(lab, self._host.facts, placement)
+        return (*guest_warnings(guests, self._host.emulated), *unready)
 
     def _with_losses(self, reason: str, told: str | None = None) -> str:
         """Return why a trial failed, with the kernels that were lost meanwhile; these are begun anew for the next.
@@ -216,11 +229,13 @@ class Session:
         return "; ".join([*wrong, reason])
 
     def _settled_mismatches(self) -> list[str]:
-        """Read back until everything is as applied, or for `SETTLE_NS`; each reading takes milliseconds."""
-        deadline_ns = self._clock.now_ns() + SETTLE_NS
-        while (wrong := self._lab.mismatches()) and self._clock.now_ns() < deadline_ns:
-            continue
-        return wrong
+        """Read back until everything is as applied, or for as long as that may take; a reading takes milliseconds."""
+        begin_ns = self._clock.now_ns()
+        while wrong := self._lab.mismatched():
+            patience_ns = max(SETTLE_NS, *(one.patience_ns for one, _ in wrong))
+            if self._clock.now_ns() - begin_ns >= patience_ns:
+                break
+        return [sentence for _, sentence in wrong]
 
     def _measure(self, setup: Setup, name: str, placement: Placement | None) -> Measured:
         measure: Measure = setup.measures[name]
@@ -280,11 +295,17 @@ class Session:
             return HERE
         return ways(setup.lab, topology, measure)[0].source.kernel
 
-    def _cpus(self, setup: Setup, name: str) -> int:
-        """Return how many CPUs the kernel has on which a measure's frames are sent."""
-        kernel = self._kernel_of(setup, name, make_topology(setup.lab))
+    def _cpus(self, setup: Setup, name: str) -> Sequence[int]:
+        """Return the CPUs of the kernel on which a measure's frames are sent, those near the sending card first."""
+        topology = make_topology(setup.lab)
+        kernel, measure = self._kernel_of(setup, name, topology), setup.measures[name]
         own, others = self._host.cpus, self._host.others
-        return cpus_of(setup.lab, kernel, own, others) or own
+        known = self._host.facts.get(kernel)
+        order: Sequence[int] = ()
+        if known is not None and isinstance(measure, Packets):
+            card = ways(setup.lab, topology, measure)[0].source.port
+            order = cpu_order(known.processors, node_of(known, card))
+        return order or range(cpus_of(setup.lab, kernel, own, others) or own)
 
     def _describe_machines(self) -> None:
         """Store what each machine with a kernel of its own is, when it is first met in this session."""

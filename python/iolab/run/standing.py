@@ -14,13 +14,14 @@ from iolab.agent.client import UNDO_DEADLINE_S, AgentLost, Refused
 from iolab.errors import AgentError, LabError
 from iolab.lab.difference import dependents, difference, settling_ns
 from iolab.lab.kernels import HERE
-from iolab.lab.resources import CreateNetns, Resource, StartGuest, devices, undo_keys
+from iolab.lab.resources import CreateNetns, Expectation, Resource, StartGuest, devices, undo_keys
 from iolab.lab.resources import guests as started_by
 from iolab.run.agents import Agents
 from iolab.run.arrivals import ArrivalThreads
 from iolab.run.doing import Doer
 from iolab.run.guests import Guests
 from iolab.run.interrupts import Interrupts
+from iolab.run.processors import Processors
 from iolab.run.reading import Reader, mismatch
 from iolab.trial.result import CommandRecord
 
@@ -50,8 +51,11 @@ class StandingLab:
         self.arrivals = ArrivalThreads(agents)
         """The kernel threads that take frames in."""
         self._interrupts = Interrupts(agents)
-        self._reader = Reader(agents, self.guests, self._interrupts)
-        self._doer = Doer(agents, self.guests, self.arrivals, self._interrupts, self._reader)
+        self._processors = Processors(agents)
+        self._reader = Reader(agents, self.guests, self._interrupts, self._processors)
+        self._doer = Doer(
+            agents, self.guests, self.arrivals, self._interrupts, self._processors, self._reader
+        )
 
     def change_to(self, wanted: tuple[Resource, ...]) -> None:
         """Bring the wanted lab about, touching only what differs; wait where nothing tells that a card is ready.
@@ -81,10 +85,14 @@ class StandingLab:
 
     def mismatches(self) -> list[str]:
         """Read every applied level back; return what is not as applied, a sentence each."""
+        return [sentence for _, sentence in self.mismatched()]
+
+    def mismatched(self) -> list[tuple[Expectation, str]]:
+        """Read every applied level back; return what does not hold, each with a sentence."""
         expected = [(resource.kernel, one) for resource in self._standing for one in resource.expect]
         texts = self._reader.read((kernel, one.reading.source) for kernel, one in expected)
-        found = (mismatch(one, texts[kernel, one.reading.source]) for kernel, one in expected)
-        return [sentence for sentence in found if sentence]
+        found = ((one, mismatch(one, texts[kernel, one.reading.source])) for kernel, one in expected)
+        return [(one, sentence) for one, sentence in found if sentence]
 
     def take_down(self) -> None:
         """Undo everything: guests end first, then namespaces go, for the kernel takes what is in them along.
@@ -97,6 +105,7 @@ class StandingLab:
         self._stop(list(self._devices))
         self.arrivals.forget()
         self._interrupts.forget()
+        self._processors.forget()
         troubles = [
             trouble for kernel in reversed(list(self._agents)) for trouble in self._clear(kernel, standing)
         ]
@@ -158,12 +167,17 @@ class StandingLab:
     def _undo_keys(self, resources: Sequence[Resource]) -> None:
         for kernel in reversed(list(self._agents)):
             own = [resource for resource in resources if resource.kernel == kernel]
-            keys = [key for one in own for key in (*undo_keys(one), *self._interrupts.undo_keys(one))]
+            keys = [key for one in own for key in self._keys_of(one)]
             if not keys:
                 continue
             report = self._agents.of(kernel).undo(keys=keys)
             if report.failed:
                 raise LabError(f"undoing {report.failed[0].undo_key}: {report.failed[0].reason}")
+
+    def _keys_of(self, resource: Resource) -> tuple[str, ...]:
+        """Return all journal keys of a resource, those found when it was made included."""
+        found = (*self._interrupts.undo_keys(resource), *self._processors.undo_keys(resource))
+        return (*undo_keys(resource), *found)
 
     def _stop(self, wanted: Sequence[str]) -> None:
         """Stop those of the devices that run; one that is gone, or never came, is passed over."""

@@ -192,7 +192,7 @@ def test_frames_between_children_go_through_their_parents_ports(make_lab: MakeLa
     latency = Latency.model_validate({"kind": "latency", "from": "g", "to": "n", "rate": "1kpps"})
     (way,) = ways(lab, make_topology(lab), latency)
     assert way.hops == (("g.eth0", "h1.eth0"), ("h1.eth0", "h2.eth0"), ("h2.eth0", "n.eth0"))
-    compose(lab, placement=place((way,), 4), cpus=4)
+    compose(lab, placement=place((way,), range(4)), cpus=4)
 
 
 def test_a_vlan_below_a_parents_bridge_restarts_nothing(made: Callable[..., Made]) -> None:
@@ -374,7 +374,7 @@ def test_pairs_are_sent_between_at_the_same_time_through_guests_of_their_own(mak
     assert [way.name for way in found] == ["t.p0->t.p1", "t.p1->t.p0", "t.p2->t.p3", "t.p3->t.p2"]
     assert {hop.partition(".")[0] for hop in found[2].arrivals[:-1]} == {"dut2"}
     check_ways(measure, lab, make_topology(lab))
-    assert len(set(place(found, 12).senders.values())) == 4
+    assert len(set(place(found, range(12)).senders.values())) == 4
 
 
 def test_pairs_do_not_share_a_port(make_lab: MakeLab) -> None:

@@ -20,7 +20,7 @@ from iolab.lab.topology import make_topology
 def arranged(made: Lab, cpus: int = 4, **keys: object) -> dict[str, Resource]:
     """Return what a lab needs for packets, by key."""
     directions = ways(made, make_topology(made), measure(**keys))
-    placement = place(directions, cpus, realtime=True)
+    placement = place(directions, range(cpus), realtime=True)
     return {resource.key: resource for resource in compose(made, placement=placement)}
 
 
@@ -50,7 +50,7 @@ def test_only_where_frames_arrive_there_is_a_thread() -> None:
 def test_several_senders_have_a_queue_each_and_a_thread_at_the_far_end() -> None:
     """The queues of both ends are set before the threads are made, and read back."""
     made = lab()
-    placement = place(ways(made, make_topology(made), measure()), 8, senders=3)
+    placement = place(ways(made, make_topology(made), measure()), range(8), senders=3)
     found = {resource.key: resource for resource in compose(made, placement=placement)}
     runs = [a for a in found["senders:tester.p0"].actions if isinstance(a, Run)]
     assert [run.do.argv for run in runs] == [

@@ -68,7 +68,7 @@ def test_with_enough_cpus_nothing_shares_one(direction: str) -> None:
     """Three for each direction: sender, device, receiver."""
     made = lab()
     directions = ways(made, make_topology(made), measure(direction=direction))
-    found = place(directions, 3 * len(directions), realtime=True)
+    found = place(directions, range(3 * len(directions)), realtime=True)
     assert found.shared() == ()
     assert found.sender_priority is not None
     device, far = (found.priority(ref) or 0 for ref in ("dut.eth0", "tester.p1"))
@@ -79,7 +79,7 @@ def test_with_enough_cpus_nothing_shares_one(direction: str) -> None:
 def test_further_senders_have_the_cpus_that_are_left(cpus: int) -> None:
     """Three senders and a device and a receiver: five CPUs; with fewer, what shares one is told."""
     made = lab()
-    found = place(ways(made, make_topology(made), measure()), cpus, realtime=True, senders=3)
+    found = place(ways(made, make_topology(made), measure()), range(cpus), realtime=True, senders=3)
     used = [*found.sending("tester.p0"), *found.arrivals.values()]
     assert len(found.sending("tester.p0")) == 3
     assert set(used) <= set(range(cpus))
@@ -108,7 +108,7 @@ def test_on_any_host_every_part_has_a_cpu_and_sharing_is_told(cpus: int, directi
     """Whatever shares a CPU is in the text; from two CPUs on a sender is kept from its own device."""
     made = lab()
     directions = ways(made, make_topology(made), measure(direction=direction))
-    found = place(directions, cpus, realtime=True)
+    found = place(directions, range(cpus), realtime=True)
     used = {**found.senders, **found.receivers, **found.arrivals}
     assert set(used.values()) <= set(range(cpus))
     assert bool(found.shared()) == (cpus < 3 * len(directions))
@@ -123,7 +123,7 @@ def test_a_device_on_another_host_shares_no_cpu_with_the_sender() -> None:
     setup = Resolver(made).setup({})
     rate = setup.measures["rate"]
     assert isinstance(rate, Latency)
-    found = place(ways(setup.lab, make_topology(setup.lab), rate), 2)
+    found = place(ways(setup.lab, make_topology(setup.lab), rate), range(2))
     assert found.shared() == ()
     assert found.senders == {"tester.eth1": 0}
     assert found.receivers == {"tester.eth2": 1}
@@ -144,6 +144,6 @@ def test_a_sender_has_no_realtime_priority_where_others_need_its_cpu() -> None:
     """Both directions on two CPUs: it would never let the device run."""
     made = lab()
     directions = ways(made, make_topology(made), measure(direction="both-ways"))
-    assert place(directions, 2, realtime=True).sender_priority is None
-    assert place(directions, 2, realtime=True).priority("dut.eth0") is not None
-    assert place(directions, 2).priority("dut.eth0") is None
+    assert place(directions, range(2), realtime=True).sender_priority is None
+    assert place(directions, range(2), realtime=True).priority("dut.eth0") is not None
+    assert place(directions, range(2)).priority("dut.eth0") is None

@@ -54,7 +54,7 @@ def starts(experiment: Experiment, facts: Facts) -> list[tuple[str, ...]]:
     standing: tuple[object, ...] = ()
     for step in plan.steps:
         setup = resolver.setup(plan.cell(step))
-        wanted = compose(setup.lab, placement=placement_of(setup, step.measure, 4), cpus=4)
+        wanted = compose(setup.lab, placement=placement_of(setup, step.measure, range(4)), cpus=4)
         change = difference(standing, wanted)  # type: ignore[arg-type]
         found.append(tuple(name for resource in change.do for name in guests(resource)))
         standing = wanted

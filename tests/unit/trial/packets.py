@@ -48,5 +48,5 @@ def site(
         transport.traffic.broken[broken] = (100, "is down")
     made = lab(forward=forward)
     topology = make_topology(made)
-    placement = place(ways(made, topology, measure), cpus)
+    placement = place(ways(made, topology, measure), range(cpus))
     return Site(agent=Agent(transport), lab=made, topology=topology, placement=placement)

@@ -6,7 +6,7 @@ use std::path::Path;
 use iolab_protocol::facts::{Facts, InterfaceFacts};
 use nix::sys::utsname::uname;
 
-use crate::faults::{refused_errno, Answer};
+use crate::faults::{Answer, refused_errno};
 
 /// Read what files tell; programs, features and settings stay empty. `known_interfaces` are those that were seen before the agent
 /// entered namespaces of its own.
@@ -35,6 +35,8 @@ pub fn read(known_interfaces: Option<Vec<InterfaceFacts>>) -> Answer<Facts> {
         interfaces: known_interfaces.unwrap_or_else(interfaces),
         programs: Default::default(),
         features: Default::default(),
+        processors: Default::default(),
+        daemons: Default::default(),
         settings: Default::default(),
     })
 }
@@ -60,6 +62,12 @@ fn interface(folder: &Path) -> Option<InterfaceFacts> {
         mtu: read("mtu")?.trim().parse().ok()?,
         up: flags & IFF_UP != 0,
         offloads: Default::default(),
+        numa_node: read("device/numa_node").and_then(|node| node.trim().parse().ok()),
+        driver_version: None,
+        firmware: None,
+        coalescing: Default::default(),
+        pause: Default::default(),
+        manager: None,
     })
 }
 

@@ -1,11 +1,15 @@
 //! Answer `facts.read`: what this host is and what its kernel can make.
 
+mod cards;
+mod daemons;
 mod features;
 mod machine;
 mod offloads;
+mod processors;
 mod programs;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -30,8 +34,10 @@ pub fn read(host: &Host, params: &FactsRead) -> Answer<Facts> {
         let mut facts = machine::read(host.host_interfaces.clone())?;
         // Interfaces seen before the agent entered namespaces of its own cannot be asked any more.
         if host.host_interfaces.is_none() {
-            read_offloads(host, &mut facts.interfaces);
+            read_cards(host, &mut facts.interfaces);
         }
+        facts.processors = processors::read(Path::new("/sys/devices/system"));
+        facts.daemons = daemons::running(Path::new("/proc"));
         facts.settings = read_settings(&params.settings);
         facts.programs =
             programs.into_iter().map(|(name, thread)| (name, thread.join().unwrap_or(None))).collect();
@@ -40,10 +46,16 @@ pub fn read(host: &Host, params: &FactsRead) -> Answer<Facts> {
     })
 }
 
-fn read_offloads(host: &Host, interfaces: &mut [InterfaceFacts]) {
+fn read_cards(host: &Host, interfaces: &mut [InterfaceFacts]) {
     thread::scope(|scope| {
-        for each in interfaces.iter_mut().filter(|each| offloads::has_device(&each.name)) {
-            scope.spawn(|| each.offloads = offloads::read(host, &each.name));
+        for each in interfaces.iter_mut() {
+            each.manager = daemons::manager(Path::new("/"), &each.name);
+            if offloads::has_device(&each.name) {
+                scope.spawn(|| {
+                    each.offloads = offloads::read(host, &each.name);
+                    cards::read(host, each);
+                });
+            }
         }
     });
 }

@@ -1,0 +1,94 @@
+//! How cards are set that have a device behind them, as `ethtool` tells it: versions, coalescing, pause frames.
+
+use std::collections::BTreeMap;
+
+use iolab_protocol::facts::InterfaceFacts;
+
+use crate::facts::patience;
+use crate::host::Host;
+use crate::spawn::Program;
+
+/// Add what `ethtool` tells of a card; nothing where it is not installed or does not tell.
+pub fn read(host: &Host, card: &mut InterfaceFacts) {
+    let name = card.name.clone();
+    let versions = labelled(&told(host, "-i", &name));
+    card.driver_version = filled(&versions, "version");
+    card.firmware = filled(&versions, "firmware-version");
+    card.coalescing = coalescing(&told(host, "-c", &name));
+    card.pause = pause(&told(host, "-a", &name));
+}
+
+fn told(host: &Host, what: &str, name: &str) -> String {
+    let argv = ["ethtool", what, name].map(str::to_owned).to_vec();
+    let program = Program { argv, capture_bytes: 65_536, ..Program::default() };
+    host.run(program, patience(host)).map(|ran| ran.child.output().stdout).unwrap_or_default()
+}
+
+/// Each `label: value` line.
+fn labelled(text: &str) -> BTreeMap<String, String> {
+    let lines = text.lines().filter_map(|line| line.split_once(':'));
+    lines.map(|(label, value)| (label.trim().to_owned(), value.trim().to_owned())).collect()
+}
+
+/// A value that says something: drivers without firmware print nothing, or N/A.
+fn filled(values: &BTreeMap<String, String>, label: &str) -> Option<String> {
+    values.get(label).filter(|value| !value.is_empty() && *value != "N/A").cloned()
+}
+
+/// What `ethtool -c` tells, without what the card does not have; its one line of two switches as two.
+fn coalescing(text: &str) -> BTreeMap<String, String> {
+    let mut found = labelled(text);
+    found.retain(|label, value| !label.contains(' ') && value != "n/a" && !value.is_empty());
+    let switches = text.lines().find_map(|line| line.strip_prefix("Adaptive RX:"));
+    if let Some((receive, transmit)) = switches.and_then(|line| line.split_once("TX:")) {
+        for (label, value) in [("adaptive-rx", receive), ("adaptive-tx", transmit)] {
+            if matches!(value.trim(), "on" | "off") {
+                found.insert(label.to_owned(), value.trim().to_owned());
+            }
+        }
+    }
+    found
+}
+
+/// What `ethtool -a` tells, by the words that `ethtool -A` takes.
+fn pause(text: &str) -> BTreeMap<String, bool> {
+    let found = labelled(text);
+    let words = [("autoneg", "Autonegotiate"), ("rx", "RX"), ("tx", "TX")];
+    let state = |label: &str| found.get(label).map(|value| value == "on");
+    words.iter().filter_map(|(word, label)| Some(((*word).to_owned(), state(label)?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IXGBE_C: &str = "Coalesce parameters for eth0:\nAdaptive RX: on  TX: off\nstats-block-usecs: n/a\n\n\
+        rx-usecs: 1\nrx-frames: n/a\ntx-usecs:\t50\n\nCQE mode RX: n/a  TX: n/a\n";
+
+    #[test]
+    fn coalescing_is_what_the_card_has_of_it() {
+        let pairs = [("adaptive-rx", "on"), ("adaptive-tx", "off"), ("rx-usecs", "1"), ("tx-usecs", "50")];
+        let expected = pairs.map(|(label, value)| (label.to_owned(), value.to_owned())).into();
+        assert_eq!(coalescing(IXGBE_C), expected);
+        assert!(coalescing("netlink error: Operation not supported").is_empty());
+    }
+
+    #[test]
+    fn pause_frames_are_told_by_the_words_that_set_them() {
+        let text = "Pause parameters for eth0:\nAutonegotiate:\toff\nRX:\t\ton\nTX:\t\ton\n";
+        let expected = [("autoneg", false), ("rx", true), ("tx", true)];
+        assert_eq!(pause(text), expected.map(|(word, on)| (word.to_owned(), on)).into());
+        assert!(pause("").is_empty());
+    }
+
+    #[test]
+    fn versions_that_say_nothing_are_none() {
+        let i40e = labelled(
+            "driver: i40e\nversion: 6.1.0\nfirmware-version: 8.30 0x8000a49d\nbus-info: 0000:01:00.0\n",
+        );
+        assert_eq!(filled(&i40e, "firmware-version").as_deref(), Some("8.30 0x8000a49d"));
+        let virtio = labelled("version: 1.0.0\nfirmware-version: \n");
+        assert_eq!(filled(&virtio, "firmware-version"), None);
+        assert_eq!(filled(&labelled("firmware-version: N/A\n"), "firmware-version"), None);
+    }
+}
