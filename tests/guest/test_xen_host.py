@@ -75,7 +75,7 @@ def computers(
     made.lab.take_down()
 
 
-def provide_image(image: Image, computers: Computers) -> None:
+def provide_image(image: Image, computers: Computers, number: int = 6) -> None:
     """Put the image where it would be copied to; that takes an emulated sshd two minutes, and is tested elsewhere."""
     boot = "/lib/modules/boot"
     there = {
@@ -85,7 +85,7 @@ def provide_image(image: Image, computers: Computers) -> None:
         image.modules: "/dev/vdb",
     }
     copies = (f"cp {own} image-{digest_of(path)}" for path, own in there.items())
-    computers.inside(6, f"mkdir -p ~root/.cache/iolab && cd ~root/.cache/iolab && {' && '.join(copies)}")
+    computers.inside(number, f"mkdir -p ~root/.cache/iolab && cd ~root/.cache/iolab && {' && '.join(copies)}")
 
 
 def test_a_domain_on_a_xen_host_is_made_anew_when_it_was_lost_and_never_left_behind(
