@@ -71,8 +71,8 @@ pub struct ProcessorFacts {
 pub struct IdleState {
     /// Its name, such as `C6`.
     pub name: String,
-    /// How long leaving it takes [us].
-    pub exit_latency_us: u64,
+    /// How long leaving it takes [ns].
+    pub exit_latency_ns: u64,
 }
 
 /// What the host is; `null` where the host does not tell.

@@ -4,7 +4,7 @@ A resource says on which kernel it is made: this computer's, that of a host reac
 an earlier resource starts.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
@@ -27,6 +27,7 @@ from iolab.lab.topology import NAME_PREFIX, Topology, make_topology, netns_of
 from iolab.lab.volumes import volume_resources
 
 NONE_KNOWN: Mapping[str, int] = {}
+NO_ORDER: Mapping[str, Sequence[int]] = {}
 
 
 def compose(
@@ -36,11 +37,12 @@ def compose(
     prefix: str = NAME_PREFIX,
     cpus: int | None = None,
     other_cpus: Mapping[str, int] = NONE_KNOWN,
+    orders: Mapping[str, Sequence[int]] = NO_ORDER,
 ) -> tuple[Resource, ...]:
     """Return everything that must exist for a lab, each after what it needs; the same for equal labs.
 
     With a placement also what packet trials need. `cpus` is how many this computer has, `other_cpus` how many other
-    hosts have, for guests with `pin: auto`.
+    hosts have, for guests with `pin: auto`; `orders` has their CPUs in the order in which guests get them.
 
     Raises:
         InputError: names or addresses clash.
@@ -51,7 +53,7 @@ def compose(
     resources += volume_resources(lab, prefix)
     resources += carrying_resources(lab, topology, {resource.key for resource in resources})
     resources += processor_resources(lab)
-    resources += pin_resources(lab, cpus, other_cpus, placement)
+    resources += pin_resources(lab, cpus, other_cpus, placement, orders)
     resources += device_resources(lab, topology, list(lab.links), placement)
     if placement is not None:
         resources += packet_resources(lab, topology, list(lab.links), prefix, placement)

@@ -40,8 +40,8 @@ class IdleState:
 
     name: str
     """As the kernel calls it."""
-    exit_latency_us: int
-    """How long leaving it takes [us]."""
+    exit_latency_ns: int
+    """How long leaving it takes [ns]."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

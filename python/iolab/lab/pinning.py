@@ -1,6 +1,6 @@
 """On which CPUs of its parent each guest runs: decided here, changed while it runs. Pure: nothing is pinned."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import Vm
@@ -11,12 +11,16 @@ from iolab.lab.shown import GuestThreads
 
 
 def pin_resources(
-    lab: Lab, cpus: int | None, others: Mapping[str, int], placement: Placement | None
+    lab: Lab,
+    cpus: int | None,
+    others: Mapping[str, int],
+    placement: Placement | None,
+    orders: Mapping[str, Sequence[int]],
 ) -> Iterator[Resource]:
     """Return where every guest's threads run; one that may run anywhere is told so, for a level may be so.
 
     `cpus` is how many this computer has, `others` how many other hosts have; None, or no word: not known, and
-    `pin: auto` there means any.
+    `pin: auto` there means any. `orders` has the CPUs of kernels, those near their cards first; absent: by number.
     """
     measuring = {kernel_of(lab, port.partition(".")[0]) for port in placement.senders} if placement else set()
     taken: dict[str, int] = {}
@@ -24,7 +28,8 @@ def pin_resources(
         if not isinstance(machine, Vm):
             continue
         kernel = parent_kernel(lab, name)
-        free = _free(cpus_of(lab, kernel, cpus, others), placement if kernel in measuring else None)
+        known = orders.get(kernel) or range(cpus_of(lab, kernel, cpus, others) or 0)
+        free = _free(known, placement if kernel in measuring else None)
         vcpus, carriers = _chosen(machine, free, taken.get(kernel, 0))
         if machine.pin == "auto":
             taken[kernel] = taken.get(kernel, 0) + machine.cpus
@@ -47,14 +52,12 @@ def cpus_of(lab: Lab, kernel: str, here: int | None, others: Mapping[str, int]) 
     return machine.cpus if isinstance(machine, Vm) else others.get(kernel)
 
 
-def _free(cpus: int | None, placement: Placement | None) -> list[int]:
+def _free(cpus: Sequence[int], placement: Placement | None) -> list[int]:
     """Return the CPUs that guests get: not those of generator and receiver, and not CPU 0, where others are left."""
-    if cpus is None:
-        return []
     senders = set(placement.senders.values()) if placement else set()
     receivers = set(placement.receivers.values()) if placement else set()
     for kept in (senders | receivers | {0}, senders | receivers, senders, set()):
-        if left := [cpu for cpu in range(cpus) if cpu not in kept]:
+        if left := [cpu for cpu in cpus if cpu not in kept]:
             return left
     return []
 

@@ -3,12 +3,14 @@
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from iolab.experiment.experiment import Lab
 from iolab.lab.facts import Facts, InterfaceFact, ProcessorFacts, cpu_list
+from iolab.lab.kernels import kernel_of
 
 STEADY = "performance"
 """The governor that keeps the frequency (Linux, admin-guide/pm/cpufreq)."""
-DEEP_US = 20
-"""Waking from a state that takes so long shows in latencies of frames, which are of 5 to 50 us [us]."""
+DEEP_NS = 20_000
+"""Waking from a state that takes so long shows in latencies of frames, which are of 5 to 50 us [ns]."""
 BALANCER = "irqbalance"
 
 
@@ -44,6 +46,13 @@ def cpu_order(processors: ProcessorFacts, node: int | None) -> tuple[int, ...]:
     return tuple(sorted(online, key=lambda cpu: (cpu not in near, cpu in second, cpu)))
 
 
+def cards_of(lab: Lab, kernel: str) -> tuple[str, ...]:
+    """Return the cards of a computer in a lab: its interfaces that cables end at."""
+    ends = (end for link in lab.links.values() if link.cable for end in link.ends)
+    parts = (end.partition(".") for end in ends)
+    return tuple(dict.fromkeys(card for machine, _, card in parts if kernel_of(lab, machine) == kernel))
+
+
 def node_of(facts: Facts, card: str) -> int | None:
     """Return the NUMA node of a card; None: it has none, or there is one for all."""
     found = next((one.numa_node for one in facts.interfaces if one.name == card), None)
@@ -62,9 +71,9 @@ def _frequency(processors: ProcessorFacts) -> Iterator[Concern]:
 
 
 def _sleep(processors: ProcessorFacts) -> Iterator[Concern]:
-    deepest = max(processors.idle_states, key=lambda state: state.exit_latency_us, default=None)
-    if deepest is not None and deepest.exit_latency_us >= DEEP_US:
-        seen = f"idle CPUs sleep as deeply as {deepest.name}, and take {deepest.exit_latency_us} us to wake"
+    deepest = max(processors.idle_states, key=lambda state: state.exit_latency_ns, default=None)
+    if deepest is not None and deepest.exit_latency_ns >= DEEP_NS:
+        seen = f"idle CPUs sleep as deeply as {deepest.name}, and take {deepest.exit_latency_ns // 1000} us to wake"
         yield Concern(
             "idle states", seen, "boot with processor.max_cstate=1, or run `cpupower idle-set -D 10`"
         )

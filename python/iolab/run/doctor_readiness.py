@@ -26,7 +26,7 @@ def _processors(facts: Facts, found: tuple[Concern, ...]) -> Iterator[Finding]:
     if processors.turbo is not None:
         yield _finding("turbo", "on" if processors.turbo else "off", found)
     if processors.idle_states:
-        states = ", ".join(f"{one.name} {one.exit_latency_us} us" for one in processors.idle_states)
+        states = ", ".join(f"{one.name} {one.exit_latency_ns // 1000} us" for one in processors.idle_states)
         yield _finding("idle states", f"{processors.idle_driver or 'unknown driver'}: {states}", found)
     if processors.smt is not None:
         seen = "on: one thread of each core is used first" if processors.smt else "off"

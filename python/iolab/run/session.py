@@ -16,7 +16,7 @@ from iolab.lab.facts import Facts
 from iolab.lab.kernels import HERE
 from iolab.lab.pinning import cpus_of
 from iolab.lab.placement import Placement, placement_of, ways
-from iolab.lab.readiness import cpu_order, node_of
+from iolab.lab.readiness import cards_of, cpu_order, node_of
 from iolab.lab.switch import switch_id
 from iolab.lab.topology import Topology, make_topology
 from iolab.plan.types import Plan, Step
@@ -163,7 +163,10 @@ class Session:
             placement = placement_of(setup, name, self._cpus(setup, name))
             self._reach(setup.lab)
             own, others = self._host.cpus, self._host.others
-            self._lab.change_to(compose(setup.lab, placement=placement, cpus=own, other_cpus=others))
+            orders = {kernel: self._order(setup.lab, kernel) for kernel in self._host.facts}
+            self._lab.change_to(
+                compose(setup.lab, placement=placement, cpus=own, other_cpus=others, orders=orders)
+            )
             guests = self._guests(setup.lab)
             self._describe_machines()
             wrong = self._settled_mismatches()
@@ -300,12 +303,16 @@ class Session:
         topology = make_topology(setup.lab)
         kernel, measure = self._kernel_of(setup, name, topology), setup.measures[name]
         own, others = self._host.cpus, self._host.others
-        known = self._host.facts.get(kernel)
-        order: Sequence[int] = ()
-        if known is not None and isinstance(measure, Packets):
-            card = ways(setup.lab, topology, measure)[0].source.port
-            order = cpu_order(known.processors, node_of(known, card))
+        card = ways(setup.lab, topology, measure)[0].source.port if isinstance(measure, Packets) else None
+        order = self._order(setup.lab, kernel, card)
         return order or range(cpus_of(setup.lab, kernel, own, others) or own)
+
+    def _order(self, lab: Lab, kernel: str, card: str | None = None) -> Sequence[int]:
+        """Return the CPUs of a computer, those near a card first, or near its first one with a cable."""
+        if (known := self._host.facts.get(kernel)) is None:
+            return ()
+        near = card or next(iter(cards_of(lab, kernel)), "")
+        return cpu_order(known.processors, node_of(known, near))
 
     def _describe_machines(self) -> None:
         """Store what each machine with a kernel of its own is, when it is first met in this session."""

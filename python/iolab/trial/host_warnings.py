@@ -6,7 +6,7 @@ from iolab.experiment.experiment import Lab
 from iolab.lab.facts import Facts
 from iolab.lab.kernels import HERE, kernel_of
 from iolab.lab.placement import Placement
-from iolab.lab.readiness import concerns
+from iolab.lab.readiness import cards_of, concerns
 from iolab.trial.result import Warning
 
 
@@ -23,19 +23,12 @@ def host_warnings(
 
 
 def _warning(lab: Lab, kernel: str, facts: Facts, placement: Placement | None) -> Warning | None:
-    cards = {
-        end.partition(".")[2]: end
-        for link in lab.links.values()
-        if link.cable
-        for end in link.ends
-        if kernel_of(lab, end.partition(".")[0]) == kernel
-    }
     measuring = placement is not None and any(
         kernel_of(lab, port.partition(".")[0]) == kernel for port in placement.senders
     )
     cpus = {*placement.senders.values(), *placement.receivers.values()} if placement and measuring else set()
     set_here = _set_by_the_lab(lab, kernel)
-    seen = [one for one in concerns(facts, tuple(cards), cpus) if one.subject not in set_here]
+    seen = [one for one in concerns(facts, cards_of(lab, kernel), cpus) if one.subject not in set_here]
     if not seen:
         return None
     host = kernel if kernel != HERE else "this computer"

@@ -11,8 +11,8 @@ from iolab.lab.facts import Facts, IdleState, InterfaceFact, ProcessorFacts
 from iolab.lab.joining import joining_needs
 from iolab.lab.lacking import lacking
 from iolab.lab.placement import placement_of
-from iolab.lab.readiness import concerns, cpu_order, node_of
-from iolab.lab.resources import Run, TuneProcessors
+from iolab.lab.readiness import cards_of, concerns, cpu_order, node_of
+from iolab.lab.resources import PinGuest, Run, TuneProcessors
 from iolab.lab.shown import CardSettings, value_shown
 from iolab.plan.sense import ANY_HOST
 from iolab.trial.host_warnings import host_warnings
@@ -27,7 +27,7 @@ SERVER = ProcessorFacts(
     available_governors=("performance", "powersave"),
     turbo=True,
     idle_driver="intel_idle",
-    idle_states=(IdleState(name="POLL", exit_latency_us=0), IdleState(name="C6", exit_latency_us=133)),
+    idle_states=(IdleState(name="POLL", exit_latency_ns=0), IdleState(name="C6", exit_latency_ns=133_000)),
 )
 """Two sockets whose CPUs are numbered in turn, two threads a core."""
 CARD = InterfaceFact(
@@ -195,3 +195,25 @@ def test_a_governor_that_the_kernel_has_is_not_lacking() -> None:
     lab = setup("{coalesce: {rx_usecs: 3}, pause: {rx: off}}", "{governor: performance, turbo: off}").lab
     kinds = ("governor", "turbo", "coalescing", "pause")
     assert [lacking(need, here) for need in joining_needs(lab) if need.kind in kinds] == [None] * 6
+
+
+def test_a_guest_is_pinned_near_the_card_of_its_host() -> None:
+    """With `pin: auto`, on CPUs of the card's node; its own ones first."""
+    text = """
+lab:
+  machines:
+    pc1: {kind: host, ssh: p}
+    pc2: {kind: host, ssh: q}
+    dut: {kind: vm, on: pc1, cpus: 2, pin: auto}
+  links:
+    lan: {ends: [pc2.eth1, pc1.enp1s0f0], cable: true}
+    card: {ends: [pc1.enp1s0f0, dut.eth0]}
+measure: {tcp: {kind: stream, from: pc2, to: dut}}
+"""
+    lab = Resolver(parse(text, "lab.yaml")).setup({}).lab
+    assert cards_of(lab, "pc1") == ("enp1s0f0",)
+    orders = {"pc1": cpu_order(SERVER, 1)}
+    made = {one.key: one for one in compose(lab, other_cpus={"pc1": 8}, orders=orders)}
+    (pin,) = made["pin:dut"].actions
+    assert isinstance(pin, PinGuest)
+    assert pin.vcpus == (1, 3)

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use iolab_protocol::facts::{IdleState, ProcessorFacts};
 
+const NS_PER_US: u64 = 1000;
+
 /// Read what the kernel tells; `system` is `/sys/devices/system`, or a copy of it.
 pub fn read(system: &Path) -> ProcessorFacts {
     let cpu = system.join("cpu");
@@ -69,8 +71,9 @@ fn idle_states(cpu: &Path) -> Vec<IdleState> {
     let states = numbered(&cpu.join("cpu0/cpuidle"), "state").into_iter();
     let state = |folder: PathBuf| {
         let enabled = text(&folder.join("disable")).and_then(|value| switch(&value)) != Some(true);
-        let exit_latency_us = text(&folder.join("latency"))?.parse().ok()?;
-        enabled.then_some(IdleState { name: text(&folder.join("name"))?, exit_latency_us })
+        let exit_latency_us: u64 = text(&folder.join("latency"))?.parse().ok()?;
+        let exit_latency_ns = exit_latency_us * NS_PER_US;
+        enabled.then_some(IdleState { name: text(&folder.join("name"))?, exit_latency_ns })
     };
     states.filter_map(state).collect()
 }
@@ -172,8 +175,8 @@ mod tests {
         );
         assert_eq!(seen.available_governors, ["performance", "powersave"]);
         let states: Vec<(&str, u64)> =
-            seen.idle_states.iter().map(|state| (state.name.as_str(), state.exit_latency_us)).collect();
-        assert_eq!(states, [("POLL", 0), ("C6", 133)]);
+            seen.idle_states.iter().map(|state| (state.name.as_str(), state.exit_latency_ns)).collect();
+        assert_eq!(states, [("POLL", 0), ("C6", 133_000)]);
     }
 
     #[test]
