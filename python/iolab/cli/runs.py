@@ -154,7 +154,7 @@ def _note_changes(stored: StoredRun, now: Mapping[str, Json]) -> None:
 def _leave_out(plan: Plan, skip: bool, site: Site | None) -> None:
     """Raise when cells cannot run here, unless they are to be skipped and others remain.
 
-    On a site they are skipped, each reason is told once: a lab is written for more than one site.
+    On a site they are skipped, with each reason once: a lab is written for more than one site.
     """
     if not plan.unsupported or (skip and plan.steps):
         return

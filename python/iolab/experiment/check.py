@@ -42,7 +42,7 @@ def load(path: Path, on: Path | None = None) -> Experiment:
     """Read and check an experiment file, and the file of the site that it is to run on.
 
     Raises:
-        InputError: one cannot be read or something in it is wrong; all problems are told.
+        InputError: one cannot be read or something in it is wrong; it has every problem.
     """
     data = _bytes(path, "the experiment file")
     return _parsed(data, str(path), None if on is None else _site_of(_bytes(on, "the site"), str(on)))

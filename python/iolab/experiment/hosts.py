@@ -93,7 +93,7 @@ def site_block(hosts: Iterable[ListedHost]) -> str:
     lines = ["hosts:  # delete those that take no part; a machine of the lab with such a name is the host"]
     for host in hosts:
         if host.ssh is not None and not DESTINATION.fullmatch(host.ssh):
-            lines.append(f"  # {host.name}: left out, ssh cannot be told of {host.ssh!r}")
+            lines.append(f"  # {host.name}: left out, ssh takes no destination {host.ssh!r}")
             continue
         name = _machine_name(host.name, used)
         used.add(name)

@@ -74,7 +74,7 @@ def written_site(site: Site) -> str:
 
 
 def _quoted(part: Mapping[str, object]) -> str:
-    """Return a mapping in YAML's flow style, on one line; what ssh is told of is quoted."""
+    """Return a mapping in YAML's flow style, on one line; where a host is reached is quoted."""
     items = (
         f"{name}: {compact(value, 10_000) if isinstance(value, list) else _text(str(value))}"
         for name, value in part.items()

@@ -30,7 +30,7 @@ class Split:
     ports: Mapping[str, str]
     """Ends of the lab's link that are a host's own, to the interface that they are there."""
     shaped: str | None
-    """The link that has the shaped port; None: none is shaped."""
+    """The link that has the shaped port; None: no port is shaped."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -38,7 +38,7 @@ class Split:
         return (self.name, *self.inner)
 
     def ends_of(self, name: str) -> tuple[str, ...]:
-        """Return the ends that addresses are told of by one of its links."""
+        """Return the ends whose addresses one of its links gives."""
         return self.cable if name == self.name else self.inner[name][1:]
 
     def holders(self, words: tuple[str, ...]) -> tuple[str, ...]:

@@ -31,7 +31,7 @@ class InterfaceFact:
     pause: Mapping[str, bool] = field(default_factory=dict)
     """Pause frames (IEEE 802.3x): autoneg, rx, tx; empty: the card has none."""
     manager: str | None = None
-    """The daemon that manages it; None: none is seen to."""
+    """The daemon that manages it; None: no daemon is known to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -182,7 +182,7 @@ def _lacking_frequency(need: Need, processors: ProcessorFacts) -> str | None:
 def _lacking_setting(need: Need, facts: Facts) -> str | None:
     interface, _, setting = need.name.partition(" ")
     card = next((one for one in facts.interfaces if one.name == interface), None)
-    if card is None:  # that it is not there is told by its own need
+    if card is None:  # another need says that it is not there
         return None
     if need.kind is NeedKind.PAUSE:
         return (

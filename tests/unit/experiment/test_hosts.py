@@ -152,7 +152,7 @@ def test_a_list_of_hosts_begins_a_site() -> None:
     assert lines[1:4] == [
         "  pc6: root@pc6",
         "  here: none",
-        "  # odd: left out, ssh cannot be told of '-oProxy'",
+        "  # odd: left out, ssh takes no destination '-oProxy'",
     ]
     assert lines[-2].startswith("on: {}")
     assert lines[-1].startswith("cables: {}")

@@ -29,7 +29,7 @@ def test_a_server_as_it_was_bought_is_told_line_by_line() -> None:
 
 
 def test_a_card_is_told_with_driver_firmware_and_settings() -> None:
-    """A daemon that manages it and pause frames are told too; an interface of software is none."""
+    """So are a daemon that manages it, and pause frames; an interface of software is no card."""
     card = found(replace(CARD, driver_version="6.1"), InterfaceFact(name="lo", mtu=65536, up=True))
     assert "lo" not in card
     text = card["enp1s0f0"].seen

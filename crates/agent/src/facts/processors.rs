@@ -48,7 +48,7 @@ fn governors(policies: &[PathBuf]) -> BTreeMap<String, String> {
     found.into_iter().map(|(name, cpus)| (name, ranges(cpus))).collect()
 }
 
-/// The CPUs of each core: those of one are told by each of its CPUs.
+/// The CPUs of each core: each of its CPUs names them all.
 fn cores(cpu: &Path) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for each in numbered(cpu, "cpu") {
