@@ -193,10 +193,14 @@ def _ratio(values: Sequence[float]) -> Metric:
 
 
 def _shared(bench: LoadBench) -> tuple[str, ...]:
-    """Return what shares a CPU; threads that could not be placed are said to run anywhere."""
+    """Return what shares a CPU; threads that could not be placed are said to run anywhere.
+
+    A card with a cable needs none: its interrupts say on which CPUs frames are taken in.
+    """
     placement, threads = bench.site.placement, bench.site.threads
     assert placement is not None
-    loose = [ref for ref in placement.arrivals if ref not in threads]
+    cards = {end for link in bench.site.lab.links.values() if link.cable for end in link.ends}
+    loose = [ref for ref in placement.arrivals if ref not in threads and ref not in cards]
     free = [ref for ref, thread in threads.items() if thread.cpu is None]
     found = list(placement.shared())
     if loose:

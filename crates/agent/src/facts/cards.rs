@@ -62,7 +62,8 @@ fn pause(text: &str) -> BTreeMap<String, bool> {
 mod tests {
     use super::*;
 
-    const IXGBE_C: &str = "Coalesce parameters for eth0:\nAdaptive RX: on  TX: off\nstats-block-usecs: n/a\n\n\
+    const IXGBE_C: &str =
+        "Coalesce parameters for eth0:\nAdaptive RX: on  TX: off\nstats-block-usecs: n/a\n\n\
         rx-usecs: 1\nrx-frames: n/a\ntx-usecs:\t50\n\nCQE mode RX: n/a  TX: n/a\n";
 
     #[test]

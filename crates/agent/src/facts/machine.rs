@@ -6,7 +6,7 @@ use std::path::Path;
 use iolab_protocol::facts::{Facts, InterfaceFacts};
 use nix::sys::utsname::uname;
 
-use crate::faults::{Answer, refused_errno};
+use crate::faults::{refused_errno, Answer};
 
 /// Read what files tell; programs, features and settings stay empty. `known_interfaces` are those that were seen before the agent
 /// entered namespaces of its own.
