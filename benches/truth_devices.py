@@ -1,0 +1,128 @@
+"""Devices of known truth, as commands that are run in a bridge behind iolab's back: shapers, policers, rules of nft.
+
+The rate of a shaper is in bytes, and it counts a frame without its checksum and with its Ethernet header (`qdisc_skb`),
+so a rate in frames/s is exact for frames of one size. The rate of an nft limit is in frames. What a device did is told
+by the kernel's counters alone.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+FRAME_BYTES = 512
+"""Of all frames, with their checksum (RFC 2544)."""
+COUNTED_BYTES = FRAME_BYTES - 4
+"""What a qdisc counts of such a frame."""
+OUT, BACK = "eth1", "eth0"
+"""The device's port at the far end of the first direction, and of the second."""
+DEEP, SHALLOW = 1000, 64
+"""Frames."""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device and its truth."""
+
+    name: str
+    """In words; parts of it select cases."""
+    fps: Mapping[str, float]
+    """What each direction forwards without end, by the port it leaves by [frames/s]."""
+    commands: tuple[str, ...]
+    """Run in the device's namespace by a shell, once the lab stands."""
+    places: tuple[str, ...]
+    """Where frames are lost: right verdicts name one of these."""
+    marks: tuple[str, ...] = ()
+    """Marks that are right for it, if the rate is not."""
+    needs: str = "tc"
+    """Program without which it cannot be."""
+    shape: str = ""
+    """As the lab's own: the `shape` of the link to the far port."""
+    machine: str = "forward: bridge"
+    """What the device's machine is."""
+    burst_frames: float = 0
+    """What passes beyond the rate at first [frames]."""
+    settle: Mapping[float, str] = field(default_factory=dict)
+    """Commands that are run that long [s] after each search begins."""
+
+
+def bits(fps: float) -> int:
+    """Return the rate of a shaper [bit/s]."""
+    return round(fps * COUNTED_BYTES * 8)
+
+
+def tbf_command(port: str, fps: float, queue: int, burst: int, verb: str = "add") -> str:
+    """Return the command for a token bucket with room for so many frames behind a bucket of so many."""
+    room = f"burst {burst * COUNTED_BYTES}b limit {queue * COUNTED_BYTES}b"
+    return f"tc qdisc {verb} dev {port} root handle 1: tbf rate {bits(fps)}bit {room}"
+
+
+def tbf(fps: float, queue: int, burst: int = 64, back_fps: float | None = None) -> Device:
+    """Return a bridge with a token bucket at each port."""
+    both = {OUT: fps, BACK: fps if back_fps is None else back_fps}
+    uneven = "" if back_fps is None else f", {back_fps:.0f} back"
+    return Device(
+        name=f"tbf {fps:.0f}{uneven} queue {queue} burst {burst}",
+        fps=both,
+        commands=tuple(tbf_command(port, rate, queue, burst) for port, rate in both.items()),
+        places=("dut.eth1", "dut.eth0"),
+        burst_frames=burst,
+    )
+
+
+def htb(fps: float, queue: int) -> Device:
+    """Return a bridge with one class and a queue of so many frames at each port."""
+    rate = (
+        f"rate {bits(fps)}bit burst {SHALLOW * COUNTED_BYTES}b cburst {SHALLOW * COUNTED_BYTES}b quantum 1514"
+    )
+    commands = tuple(
+        command
+        for port in (OUT, BACK)
+        for command in (
+            f"tc qdisc add dev {port} root handle 1: htb default 1",
+            f"tc class add dev {port} parent 1: classid 1:1 htb {rate}",
+            f"tc qdisc add dev {port} parent 1:1 handle 10: pfifo limit {queue}",
+        )
+    )
+    both = {OUT: fps, BACK: fps}
+    return Device(
+        f"htb {fps:.0f} queue {queue}", both, commands, ("dut.eth1", "dut.eth0"), burst_frames=SHALLOW
+    )
+
+
+def hook(port: str, *rules: str, at: str = "ingress") -> str:
+    """Return the command for rules on what comes in at a port, or goes out."""
+    chain = f"type filter hook {at} device {port} priority 0;"
+    lines = "; ".join(f"add rule netdev {port} it {rule}" for rule in rules)
+    return f"nft 'add table netdev {port}; add chain netdev {port} it {{ {chain} }}; {lines}'"
+
+
+def policer(fps: int, burst: int) -> Device:
+    """Return a bridge whose ports drop what comes in beyond a rate."""
+    rule = f"limit rate over {fps}/second burst {burst} packets counter drop"
+    return Device(
+        name=f"policer {fps} burst {burst}",
+        fps={OUT: fps, BACK: fps},
+        commands=(hook(BACK, rule), hook(OUT, rule)),
+        places=("dut.eth0", "dut.eth1"),
+        needs="nft",
+        burst_frames=burst,
+    )
+
+
+def own_shape(kind: str, fps: float, options: str = "") -> Device:
+    """Return a bridge that is shaped by the lab itself, one way."""
+    shape = f", shape: {{at: dut.eth1, qdisc: {kind}, rate: {bits(fps)}bit{options}}}"
+    name = f"own {kind} {fps:.0f}{options.replace(': ', ' ').replace(',', '')}"
+    return Device(name, {OUT: fps}, (), ("dut.eth1",), shape=shape, burst_frames=SHALLOW)
+
+
+def reference(fps: int, burst: int = 256) -> Device:
+    """Return iolab's own reference device; its rate is what it is set to, checked by the kernel's counters."""
+    machine = f"forward: xdp, device: {{rate: {fps}, burst: {burst}}}"
+    return Device(
+        name=f"reference {fps} burst {burst}",
+        fps={OUT: fps, BACK: fps},
+        commands=(),
+        places=("device dut.eth0", "device dut.eth1", "dut.eth0", "dut.eth1"),
+        machine=machine,
+        burst_frames=burst,
+    )

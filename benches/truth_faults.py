@@ -1,0 +1,82 @@
+"""Faults of known size, as one load trial sees them: are the counts those of the kernel, and is the cause named?"""
+
+from contextlib import ExitStack
+
+from truth_devices import COUNTED_BYTES, OUT
+from truth_fault_cases import FaultCase
+from truth_judged import Blame, Grade, Outcome, grade_verdict
+from truth_lab import DUT, busy, foreign, kernel_counts, lab_of, later, ruled
+
+from iolab.agent.client import Agent
+from iolab.experiment.measures import Latency
+from iolab.trial.latency import measure_latency
+from iolab.trial.measured import Measured
+
+SLACK_RATIOS = {"reordered_frames": 0.02}
+"""How far a figure may be from the kernel's count: the first frames of a slow class are not overtaken [ratio]."""
+SHORT_RATIO = 0.99
+"""A trial that offers less of its load is short, and must say so [ratio]."""
+SHORT_LIMITS = ("host", "generator")
+"""Verdicts that say so."""
+
+
+def run_fault(agent: Agent, cpus: int, case: FaultCase) -> tuple[Outcome, str]:
+    """Make the fault, run one trial, and judge its counts and its verdict."""
+    with lab_of(agent, cpus, case.measure, machine=case.machine, shape="", commands=case.commands) as (
+        site,
+        measure,
+    ):
+        assert isinstance(measure, Latency)
+        before = kernel_counts(case.outs)
+        with ExitStack() as meanwhile:
+            meanwhile.enter_context(later(case.during))
+            if case.hog:
+                assert site.placement is not None
+                used = site.placement.senders if case.hog == "sender" else site.placement.receivers
+                meanwhile.enter_context(busy(next(iter(used.values()))))
+            if case.foreign_fps:
+                meanwhile.enter_context(foreign(DUT, OUT, COUNTED_BYTES, case.foreign_fps))
+            measured = measure_latency(site, measure)
+        counted = kernel_counts(case.outs) - before
+        told = {name: ruled(port) for name, port in case.counted.items()}
+        if "lost_frames" in told:
+            told["lost_frames"] += counted.refused
+        elif not case.doubled:
+            told["lost_frames"] = counted.lost
+    return judged(case, measured, told)
+
+
+def judged(case: FaultCase, measured: Measured, told: dict[str, int]) -> tuple[Outcome, str]:
+    """Return what became of a case, and a line about it; `told` are the kernel's counts, by figure."""
+    (row,) = measured.raw["load_trials"]
+    found = {name: metric.value for name, metric in measured.metrics.items()}
+    found["lost_frames"] = row["lost_frames"]
+    wrong = [
+        f"{name} {found[name]:.0f}, by the kernel {frames}"
+        for name, frames in told.items()
+        if abs(found[name] - frames) > SLACK_RATIOS.get(name, 0) * frames
+    ]
+    marks = sorted(warning.code for warning in measured.warnings if warning.code != "cpu-shared")
+    said = row["verdict"]
+    if (
+        row["offered_fps"] < SHORT_RATIO * row["intended_fps"]
+        and not marks
+        and said["limit"] not in SHORT_LIMITS
+    ):
+        wrong.append(f"offered {row['offered_fps']:.0f} of {row['intended_fps']:.0f} frames/s without a word")
+    figure = Grade.WRONG if wrong else Grade.RIGHT
+    verdict = grade_verdict(Blame(said["limit"], said["place"], said["text"]), case.places, case.words)
+    sheets = row["balance"]
+    unexplained = sum(abs(sheet["unexplained_frames"]) for sheet in sheets)
+    drops = [
+        f"{drop['place']} {drop['reason']} {drop['frames']}" for sheet in sheets for drop in sheet["drops"]
+    ]
+    offered = f"offered {row['offered_fps']:.0f} of {row['intended_fps']:.0f} frames/s"
+    lost = f"lost {row['lost_frames']} of {row['offered_frames']}"
+    disorder = f"reordered {found['reordered_frames']:.0f}, duplicate {found['duplicate_frames']:.0f}"
+    return Outcome(case.name, figure, verdict, unexplained), (
+        f"{figure:6} {case.name}: {'; '.join(wrong) or 'counts right'}; {lost}; {offered}; {disorder}; "
+        f"marks: {', '.join(marks) or '-'}\n"
+        f"       verdict {verdict}: {said['limit']} {said['place']}: {said['text']}\n"
+        f"       sheet: {', '.join(drops) or '-'}; unexplained {unexplained}"
+    )
