@@ -6,7 +6,7 @@ by the kernel's counters alone.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 FRAME_BYTES = 512
 """Of all frames, with their checksum (RFC 2544)."""
@@ -14,7 +14,7 @@ COUNTED_BYTES = FRAME_BYTES - 4
 """What a qdisc counts of such a frame."""
 OUT, BACK = "eth1", "eth0"
 """The device's port at the far end of the first direction, and of the second."""
-DEEP, SHALLOW = 1000, 64
+SHALLOW = 64
 """Frames."""
 
 
@@ -40,8 +40,10 @@ class Device:
     """What the device's machine is."""
     burst_frames: float = 0
     """What passes beyond the rate at first [frames]."""
-    settle: Mapping[float, str] = field(default_factory=dict)
-    """Commands that are run that long [s] after each search begins."""
+    during: Mapping[float, str] = field(default_factory=dict)
+    """Commands that are run so long after the search begins [s]."""
+    shared: bool = True
+    """Whether frames of others that leave by the same port are counted against its rate."""
 
 
 def bits(fps: float) -> int:
@@ -88,6 +90,14 @@ def htb(fps: float, queue: int) -> Device:
     )
 
 
+def halving(fps: float) -> Device:
+    """Return a token bucket that forwards half as much from the third second of a search on."""
+    whole = tbf(fps, SHALLOW)
+    half = dict.fromkeys((OUT, BACK), fps / 2)
+    commands = "; ".join(tbf_command(port, rate, SHALLOW, SHALLOW, "change") for port, rate in half.items())
+    return replace(whole, name=f"tbf {fps:.0f} that halves after 3 s", fps=half, during={3.0: commands})
+
+
 def hook(port: str, *rules: str, at: str = "ingress") -> str:
     """Return the command for rules on what comes in at a port, or goes out."""
     chain = f"type filter hook {at} device {port} priority 0;"
@@ -105,6 +115,7 @@ def policer(fps: int, burst: int) -> Device:
         places=("dut.eth0", "dut.eth1"),
         needs="nft",
         burst_frames=burst,
+        shared=False,
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from truth_devices import BACK, FRAME_BYTES, OUT, bits, hook, tbf_command
+from truth_lab import ALONE, STOPPED, Company
 
 PATHS = ("af_xdp", "af_packet")
 BOTH, FLOWS = ", direction: both-ways", ", flows: 8"
@@ -41,10 +42,8 @@ class FaultCase:
     counted: dict[str, str] = field(default_factory=dict)
     """Figure of the trial (lost_frames, reordered_frames, duplicate_frames) that equals the frames of the first rule of
     nft at this port."""
-    hog: str = ""
-    """Part of the instrument whose CPU is taken from it half of the time: sender or receiver."""
-    foreign_fps: float = 0.0
-    """Frames of somebody else that leave by the same port meanwhile [frames/s]."""
+    company: Company = ALONE
+    """What else runs meanwhile."""
     doubled: bool = False
     """Whether the far port counts other frames as well: doubled, changed, or somebody else's."""
 
@@ -91,11 +90,11 @@ LOSSES = (
 """Devices that lose frames."""
 
 DAMAGES = (
-    FaultCase("every 50th frame is rewritten", ("dut.eth0", "dut.eth1", "dut"), (
+    FaultCase("every 50th frame is rewritten", ("damage", "dut.eth0"), (
         hook(BACK, f"{CHANGE}512,32 set 0xdeadbeef"),), counted={"lost_frames": BACK}, doubled=True),
-    FaultCase("every 50th stamp is rewritten", ("dut.eth0", "dut.eth1", "dut"), (
+    FaultCase("every 50th stamp is rewritten", ("damage", "dut.eth0"), (
         hook(BACK, f"{CHANGE}160,32 set 0xdeadbeef"),), counted={"lost_frames": BACK}, doubled=True),
-    FaultCase("every 50th frame goes to another UDP port", ("dut.eth0", "dut.eth1", "dut"), (
+    FaultCase("every 50th frame goes to another UDP port", ("damage", "dut.eth0"), (
         hook(BACK, f"{CHANGE}16,16 set 4242"),), counted={"lost_frames": BACK}, doubled=True),
     FaultCase("every 20th frame comes twice", (), (
         hook(BACK, "numgen inc mod 20 0 counter dup to eth1"),), counted={"duplicate_frames": BACK}, doubled=True),
@@ -126,15 +125,18 @@ CHANGES = (
 """Devices that change meanwhile, and counters that do."""
 
 COMPANY = (
-    FaultCase("the sender has half of its CPU", ("host", "generator"), hog="sender", fps=50_000, needs="tc"),
+    FaultCase("the sender has half of its CPU", ("host", "generator"), company=Company("sender"), fps=50_000,
+              needs="tc"),
     FaultCase("the sender has half of its CPU, before a bucket at half of the load", ("dut.eth1",), (
-        tbf_command(OUT, 25_000, 64, 64),), hog="sender", fps=50_000, needs="tc"),
+        tbf_command(OUT, 25_000, 64, 64),), company=Company("sender"), fps=50_000, needs="tc"),
     FaultCase("the sender has half of its CPU, and a rule drops 1 %", ("dut.eth0",), (
-        hook(BACK, LOSE),), hog="sender", fps=20_000),
-    FaultCase("the receiver has half of its CPU", ("host", "receiver"), hog="receiver", fps=50_000, needs="tc"),
+        hook(BACK, LOSE),), company=Company("sender"), fps=20_000),
+    FaultCase("the receiver has half of its CPU", ("host", "receiver"), company=Company("receiver"), fps=50_000,
+              needs="tc"),
+    FaultCase("the agent stands still for a second", ("host", "generator"), company=Company(STOPPED), needs="tc"),
     FaultCase("others fill the same bucket", ("dut.eth1",), (tbf_command(OUT, 15_000, 64, 64),),
-              foreign_fps=10_000, doubled=True, needs="tc"),
-    FaultCase("others send as well", (), foreign_fps=5_000, doubled=True, needs="tc"),
+              company=Company("", 10_000), doubled=True, needs="tc"),
+    FaultCase("others send as well", (), company=Company("", 5_000), doubled=True, needs="tc"),
 )  # fmt: skip
 """Hosts with other work, and lines with other frames."""
 

@@ -1,11 +1,8 @@
 """Faults of known size, as one load trial sees them: are the counts those of the kernel, and is the cause named?"""
 
-from contextlib import ExitStack
-
-from truth_devices import COUNTED_BYTES, OUT
 from truth_fault_cases import FaultCase
 from truth_judged import Blame, Grade, Outcome, grade_verdict
-from truth_lab import DUT, busy, foreign, kernel_counts, lab_of, later, ruled
+from truth_lab import beside, kernel_counts, lab_of, later, ruled
 
 from iolab.agent.client import Agent
 from iolab.experiment.measures import Latency
@@ -28,14 +25,7 @@ def run_fault(agent: Agent, cpus: int, case: FaultCase) -> tuple[Outcome, str]:
     ):
         assert isinstance(measure, Latency)
         before = kernel_counts(case.outs)
-        with ExitStack() as meanwhile:
-            meanwhile.enter_context(later(case.during))
-            if case.hog:
-                assert site.placement is not None
-                used = site.placement.senders if case.hog == "sender" else site.placement.receivers
-                meanwhile.enter_context(busy(next(iter(used.values()))))
-            if case.foreign_fps:
-                meanwhile.enter_context(foreign(DUT, OUT, COUNTED_BYTES, case.foreign_fps))
+        with later(case.during), beside(site, case.company):
             measured = measure_latency(site, measure)
         counted = kernel_counts(case.outs) - before
         told = {name: ruled(port) for name, port in case.counted.items()}
@@ -65,7 +55,8 @@ def judged(case: FaultCase, measured: Measured, told: dict[str, int]) -> tuple[O
     ):
         wrong.append(f"offered {row['offered_fps']:.0f} of {row['intended_fps']:.0f} frames/s without a word")
     figure = Grade.WRONG if wrong else Grade.RIGHT
-    verdict = grade_verdict(Blame(said["limit"], said["place"], said["text"]), case.places, case.words)
+    blame = Blame(said["limit"], said["place"], said["text"], said.get("doubt", ""))
+    verdict = grade_verdict(blame, case.places, case.words)
     sheets = row["balance"]
     unexplained = sum(abs(sheet["unexplained_frames"]) for sheet in sheets)
     drops = [
@@ -74,9 +65,10 @@ def judged(case: FaultCase, measured: Measured, told: dict[str, int]) -> tuple[O
     offered = f"offered {row['offered_fps']:.0f} of {row['intended_fps']:.0f} frames/s"
     lost = f"lost {row['lost_frames']} of {row['offered_frames']}"
     disorder = f"reordered {found['reordered_frames']:.0f}, duplicate {found['duplicate_frames']:.0f}"
+    doubt = f"; in doubt: {blame.doubt}" if blame.doubt else ""
     return Outcome(case.name, figure, verdict, unexplained), (
         f"{figure:6} {case.name}: {'; '.join(wrong) or 'counts right'}; {lost}; {offered}; {disorder}; "
         f"marks: {', '.join(marks) or '-'}\n"
-        f"       verdict {verdict}: {said['limit']} {said['place']}: {said['text']}\n"
+        f"       verdict {verdict}: {said['limit']} {said['place']}: {said['text']}{doubt}\n"
         f"       sheet: {', '.join(drops) or '-'}; unexplained {unexplained}"
     )

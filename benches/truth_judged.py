@@ -12,6 +12,8 @@ ONLY_BELOW = frozenset(
 """Marks that explain a rate below the truth: the device can do at least this. No stall lets a device forward more."""
 PARTIAL = "search-partial"
 """The mark that says the bounds are what is known."""
+QUEUE = "queue-took-up"
+"""The mark that says that a queue took up more than the device forwards, with the sustained rate."""
 DOUBTFUL = frozenset({"unexplained"})
 """Limits that name no cause."""
 
@@ -43,6 +45,8 @@ class Figure:
     """Lower bound [frames/s]; None: there is none."""
     upper: float | None = None
     """Upper bound [frames/s]; None: there is none."""
+    sustained: float | None = None
+    """The rate without end that is told beside it [frames/s]; None: none is."""
 
     @property
     def within_bounds(self) -> bool:
@@ -66,22 +70,30 @@ class Blame:
     """Where; may be empty."""
     text: str
     """In words."""
+    doubt: str = ""
+    """Why it is not certain; empty: it is."""
 
 
 def grade_figure(figure: Figure, reasons: Collection[str]) -> Grade:
     """Return the grade of a rate; `reasons` are the marks that are right for this device.
 
-    A mark that tells of a lower bound is right only where the device can really do as much, and one that says that
-    bounds are what is known only where they hold the truth.
+    A mark that tells of a lower bound is right only where the device can really do as much, one that says that bounds
+    are what is known only where they hold the truth, and one that tells of a queue only beside the sustained rate.
     """
-    if figure.found is not None and abs(figure.found - figure.truth) <= NEAR_RATIO * figure.truth:
+    if _is_near(figure.found, figure.truth):
         return Grade.RIGHT
     fitting = figure.marks & frozenset(reasons)
     if figure.found is not None and figure.found > figure.truth:
         fitting -= ONLY_BELOW
     if not figure.within_bounds:
         fitting -= {PARTIAL}
+    if not _is_near(figure.sustained, figure.truth):
+        fitting -= {QUEUE}
     return Grade.MARKED if fitting else Grade.WRONG
+
+
+def _is_near(found: float | None, truth: float) -> bool:
+    return found is not None and abs(found - truth) <= NEAR_RATIO * truth
 
 
 def grade_verdict(blame: Blame, places: Sequence[str], words: Sequence[str] = ()) -> Grade:
@@ -89,12 +101,10 @@ def grade_verdict(blame: Blame, places: Sequence[str], words: Sequence[str] = ()
 
     No place at all: nothing may be blamed. A place given as a limit (generator, host) is that limit.
     """
-    if not places:
-        return Grade.RIGHT if blame.limit == "none" else Grade.WRONG
-    if blame.limit in DOUBTFUL:
-        return Grade.DOUBT
-    named = blame.place in places or blame.limit in places
-    return Grade.RIGHT if named and all(word in blame.text for word in words) else Grade.WRONG
+    named = blame.place in places or blame.limit in (places or ("none",))
+    if named and all(word in blame.text for word in words):
+        return Grade.RIGHT
+    return Grade.DOUBT if blame.doubt or blame.limit in DOUBTFUL else Grade.WRONG
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,15 @@
 """A lab with a device of known truth, and what the kernel's own counters say of it."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from statistics import median
 
 from faults import HOG
 from standing_lab import standing
@@ -38,9 +40,13 @@ while time.monotonic() < end:
         after = time.monotonic_ns()
     if after - before < 200_000:
         print((before + after) // 2, frames, flush=True)
-    time.sleep(0.005)
+    time.sleep(0.01)
 """
 """Prints a counter again and again, with the time [ns, monotonic]; what took too long to read is left out."""
+PRIORITY = "50"
+"""Above the threads of the instrument, which leave no CPU on a small host."""
+SPAN_NS = 100_000_000
+"""Rates are of parts so long: their median leaves out those in which the sender stood still [ns]."""
 FOREIGN = """
 import socket, sys, time
 port, size, fps = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
@@ -59,6 +65,8 @@ while True:
     time.sleep(0.001)
 """
 """Sends broadcasts of an experimental type (IEEE 802: 0x88b5)."""
+OUT_PORT, FOREIGN_BYTES = "eth1", 508
+"""Where the frames of somebody else leave the device, and how long they are, without checksum [bytes]."""
 FLOOD_RATIO, FLOOD_S = 1.5, 1.2
 
 
@@ -102,23 +110,59 @@ def later(commands: Mapping[float, str]) -> Iterator[None]:
             timer.join()
 
 
-@contextmanager
-def busy(cpu: int) -> Iterator[None]:
-    """Take a CPU half of the time from everything else that runs on it."""
-    script = HOG.format(cpu=cpu, seconds=60, on=0.02, off=0.02, priority=90)
-    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as child:
-        assert child.stdout is not None
-        child.stdout.readline()
-        try:
-            yield
-        finally:
-            child.kill()
+@dataclass(frozen=True, slots=True)
+class Company:
+    """What else runs on the host, or sends, while frames are counted."""
+
+    hog: str = ""
+    """Whose CPU is taken away half of the time: sender, receiver or device; or that the agent stops for a second."""
+    foreign_fps: float = 0.0
+    """Frames of somebody else that leave the device by the same port meanwhile [frames/s]."""
+
+    @property
+    def name(self) -> str:
+        """Return it in words."""
+        hog = f", {self.hog} has half of its CPU" if self.hog else ""
+        return hog + (f", {self.foreign_fps:.0f} of others" if self.foreign_fps else "")
+
+
+ALONE = Company()
+STOPPED = "agent"
+"""The agent stands still for a second."""
 
 
 @contextmanager
-def foreign(netns: str, port: str, frame_bytes: int, fps: float) -> Iterator[None]:
-    """Send frames of somebody else, of another type, by a port meanwhile."""
-    argv = ["ip", "netns", "exec", netns, sys.executable, "-c", FOREIGN, port, str(frame_bytes), str(fps)]
+def beside(site: Site, company: Company) -> Iterator[None]:
+    """Let others work or send meanwhile."""
+    assert site.placement is not None
+    cpus = {
+        "sender": site.placement.senders,
+        "receiver": site.placement.receivers,
+        "device": site.placement.arrivals,
+    }
+    hog = HOG.format(
+        cpu=next(iter(cpus[company.hog].values())) if company.hog in cpus else 0,
+        seconds=120, on=0.02, off=0.02, priority=90,
+    )  # fmt: skip
+    sends = [OUT_PORT, str(FOREIGN_BYTES), str(company.foreign_fps)]
+    with ExitStack() as running:
+        if company.hog in cpus:
+            running.enter_context(program([sys.executable, "-c", hog]))
+        if company.foreign_fps:
+            argv = ["ip", "netns", "exec", DUT, sys.executable, "-c", FOREIGN, *sends]
+            running.enter_context(program(argv))
+        if company.hog == STOPPED:
+            pid = site.agent.hello.pid
+            for after_s, signum in ((1.0, signal.SIGSTOP), (2.0, signal.SIGCONT)):
+                timer = threading.Timer(after_s, os.kill, (pid, signum))
+                timer.start()
+                running.callback(timer.join)
+        yield
+
+
+@contextmanager
+def program(argv: Sequence[str]) -> Iterator[None]:
+    """Run a program meanwhile, from its first line on."""
     with subprocess.Popen(argv, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
         child.stdout.readline()
@@ -182,19 +226,24 @@ def sustained_fps(site: Site, measure: Packets, out: str, fps: float, burst_fram
     """
     spent_s = burst_frames / (fps * (FLOOD_RATIO - 1)) + 0.1
     path = f"/sys/class/net/{out}/statistics/tx_packets"
-    argv = ["ip", "netns", "exec", DUT, sys.executable, "-c", SAMPLER, path, str(spent_s + FLOOD_S + 1)]
+    sampler = [sys.executable, "-c", SAMPLER, path, str(spent_s + FLOOD_S + 1)]
+    argv = ["ip", "netns", "exec", DUT, "chrt", "--fifo", PRIORITY, *sampler]
     with (
         LoadBench(site, measure, 1.0) as bench,
         subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as seen,
     ):
-        time.sleep(0.3)  # the sampler starts
+        assert seen.stdout is not None
+        seen.stdout.readline()  # it runs
         duration_ns = round((spent_s + FLOOD_S) * NS_PER_S)
         record = bench.run(LoadTrial(intended_fps=fps * FLOOD_RATIO, duration_ns=duration_ns), "flood")
-        assert seen.stdout is not None
         samples = [tuple(map(int, line.split())) for line in seen.stdout]
     begin_ns = record.begin_ns + round(spent_s * NS_PER_S)
     end_ns = record.begin_ns + duration_ns
-    inner = [sample for sample in samples if begin_ns < sample[0] < end_ns]
-    if len(inner) < 10:
-        return None
-    return (inner[-1][1] - inner[0][1]) * NS_PER_S / (inner[-1][0] - inner[0][0])
+    rates, start = [], None
+    for at_ns, frames in samples:
+        if start is None or not begin_ns < at_ns < end_ns:
+            start = (at_ns, frames)
+        elif at_ns - start[0] >= SPAN_NS:
+            rates.append((frames - start[1]) * NS_PER_S / (at_ns - start[0]))
+            start = (at_ns, frames)
+    return median(rates) if rates else None

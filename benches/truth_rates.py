@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from truth_devices import FRAME_BYTES, OUT, Device, htb, own_shape, policer, reference, tbf
-from truth_judged import Blame, Figure, Outcome, grade_figure, grade_verdict
-from truth_lab import kernel_counts, lab_of, later, sustained_fps
+from truth_devices import FRAME_BYTES, OUT, Device, halving, htb, own_shape, policer, reference, tbf
+from truth_judged import PARTIAL, QUEUE, Blame, Figure, Outcome, grade_figure, grade_verdict
+from truth_lab import ALONE, Company, beside, kernel_counts, lab_of, later, sustained_fps
 
 from iolab.agent.client import Agent
 from iolab.analysis.forwarding import verdict
@@ -16,10 +16,8 @@ from iolab.trial.measured import Measured
 
 SEARCHES = ("bisect", "mlr", "fast")
 PATHS = ("af_xdp", "af_packet", "bpf_live")
-QUEUE_MARKS = ("queue-absorbed",)
-"""Marks that tell of a queue which took up more than the device forwards."""
-OTHER_MARKS = ("search-disturbed", "search-partial")
-"""Marks of a disturbed host, and of a search that came to no end."""
+MARKS = (QUEUE, PARTIAL, "search-disturbed")
+"""What may be said of any known device that is not found right: its queue, no end of the search, the host."""
 ALWAYS = frozenset({"cpu-shared"})
 """Marks that every trial has on a small host."""
 TRUE_RATIO = 0.003
@@ -42,6 +40,8 @@ class RateCase:
     """Goal."""
     options: str = ""
     """More of the measure."""
+    company: Company = ALONE
+    """What else runs meanwhile."""
 
     @property
     def name(self) -> str:
@@ -70,7 +70,8 @@ class RateCase:
     @property
     def truth_fps(self) -> float:
         """Return the highest load at which the goal's share is lost, over all directions [frames/s]."""
-        rates = sorted(self.device.fps[out] for out in self.outs)
+        others = self.company.foreign_fps if self.device.shared else 0.0
+        rates = sorted(self.device.fps[out] - others for out in self.outs)
         each = rates[0] / (1 - self.loss_ratio * len(rates))
         return len(rates) * (each if each <= rates[-1] else rates[-1] / (1 - self.loss_ratio))
 
@@ -103,6 +104,10 @@ def rate_cases() -> Iterator[RateCase]:
         policer(100_000, 100_000),
     ):
         yield from (RateCase(device, search, "af_xdp") for search in SEARCHES)
+    yield from (RateCase(halving(50_000), search, "af_xdp") for search in SEARCHES)
+    for company in (Company("sender"), Company("device"), Company("", 10_000)):
+        for device in (policer(50_000, 64), tbf(50_000, 64)):
+            yield from (RateCase(device, search, "af_xdp", company=company) for search in SEARCHES)
     for loss_ratio in (1e-2, 1e-4, 1e-5):
         for device in (tbf(100_000, 64), tbf(100_000, 20_000), reference(100_000)):
             yield from (RateCase(device, search, "af_xdp", loss_ratio=loss_ratio) for search in SEARCHES)
@@ -118,7 +123,7 @@ def run_rate(agent: Agent, cpus: int, case: RateCase) -> tuple[Outcome, str]:
         set_fps = device.fps[OUT]
         seen_fps = sustained_fps(site, measure, OUT, set_fps, device.burst_frames)
         before = kernel_counts(case.outs)
-        with later(device.settle):
+        with later(device.during), beside(site, case.company):
             measured = measure_forwarding(site, measure)
         counted = kernel_counts(case.outs) - before
     return judged(case, measured, counted.lost, seen_fps)
@@ -145,8 +150,9 @@ def judged(
         marks=frozenset(warning.code for warning in measured.warnings),
         lower=value_of("lower_fps"),
         upper=value_of("upper_fps"),
+        sustained=value_of("sustained_fps"),
     )
-    grade = grade_figure(figure, (*case.device.marks, *QUEUE_MARKS, *OTHER_MARKS))
+    grade = grade_figure(figure, (*case.device.marks, *MARKS))
     said = grade_verdict(Blame(blame.limit, blame.place, blame.text), case.device.places)
     outcome = Outcome(case.name, grade, said, unexplained)
     error = "no rate" if figure.error_ratio is None else f"{figure.found:.0f} ({figure.error_ratio:+.2%})"

@@ -1,16 +1,20 @@
 """What the bench of truth counts as right, marked and wrong."""
 
-from truth_judged import Blame, Figure, Grade, Outcome, grade_figure, grade_verdict, tally
+from truth_judged import PARTIAL, QUEUE, Blame, Figure, Grade, Outcome, grade_figure, grade_verdict, tally
 
-QUEUE, PARTIAL, DISTURBED = "queue-absorbed", "search-partial", "search-disturbed"
+DISTURBED = "search-disturbed"
 REASONS = (QUEUE, PARTIAL, DISTURBED, "generator-limited")
 
 
 def figure(
-    found: float | None, *marks: str, lower: float | None = None, upper: float | None = None
+    found: float | None,
+    *marks: str,
+    lower: float | None = None,
+    upper: float | None = None,
+    sustained: float | None = None,
 ) -> Figure:
     """A figure of a device that does 100 000 frames/s."""
-    return Figure(truth=100_000.0, found=found, marks=frozenset(marks), lower=lower, upper=upper)
+    return Figure(100_000.0, found, frozenset(marks), lower, upper, sustained)
 
 
 def test_a_rate_within_one_percent_is_right_whatever_its_marks() -> None:
@@ -19,10 +23,12 @@ def test_a_rate_within_one_percent_is_right_whatever_its_marks() -> None:
     assert grade_figure(figure(101_000.0, DISTURBED), REASONS) is Grade.RIGHT
 
 
-def test_a_rate_further_off_is_wrong_unless_a_mark_says_why() -> None:
-    """The queue took up what the device does not forward: the figure says so, or it is wrong."""
+def test_a_rate_that_a_queue_took_up_is_marked_only_beside_the_true_one() -> None:
+    """The mark gives the sustained rate, and that one is right."""
     assert grade_figure(figure(101_100.0), REASONS) is Grade.WRONG
-    assert grade_figure(figure(101_100.0, QUEUE), REASONS) is Grade.MARKED
+    assert grade_figure(figure(130_000.0, QUEUE), REASONS) is Grade.WRONG
+    assert grade_figure(figure(130_000.0, QUEUE, sustained=120_000.0), REASONS) is Grade.WRONG
+    assert grade_figure(figure(130_000.0, QUEUE, sustained=100_200.0), REASONS) is Grade.MARKED
 
 
 def test_a_mark_with_another_reason_does_not_help() -> None:
@@ -63,6 +69,13 @@ def test_a_verdict_that_names_no_cause_is_in_doubt_and_the_host_is_a_cause() -> 
     """To blame the host for what a device did is to name a wrong cause."""
     assert grade_verdict(Blame("unexplained", "", ""), ("dut.eth1",)) is Grade.DOUBT
     assert grade_verdict(Blame("host", "", "held up"), ("dut.eth1",)) is Grade.WRONG
+
+
+def test_a_wrong_cause_that_is_given_in_doubt_is_in_doubt() -> None:
+    """What is wanted is no wrong verdict given without doubt."""
+    blame = Blame("host", "", "held up", doubt="too little was calm")
+    assert grade_verdict(blame, ("dut.eth1",)) is Grade.DOUBT
+    assert grade_verdict(blame, ("host",)) is Grade.RIGHT
 
 
 def test_where_nothing_is_wrong_nothing_may_be_blamed() -> None:
