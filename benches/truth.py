@@ -16,16 +16,19 @@ from truth_fault_cases import FaultCase, fault_cases
 from truth_faults import run_fault
 from truth_judged import Grade, Outcome, tally
 from truth_rates import RateCase, rate_cases, run_rate
+from truth_user_space import UserSpaceCase, run_user_space, user_space_cases
 
 from iolab.agent.client import Agent
 from iolab.errors import TrialFailed
 from iolab.run.prepare import open_agent
 
+Case = FaultCase | UserSpaceCase | RateCase
+
 
 def main() -> None:
     """Run every case, or those named."""
     words = [word for word in sys.argv[1:] if word != "--list"]
-    cases: list[FaultCase | RateCase] = [*fault_cases(), *rate_cases()]
+    cases: list[Case] = [*fault_cases(), *user_space_cases(), *rate_cases()]
     wanted = [case for case in cases if is_wanted(case.name, words)]
     if "--list" in sys.argv:
         print("\n".join(case.name for case in wanted))
@@ -41,13 +44,17 @@ def main() -> None:
     show(outcomes, left_out)
 
 
-def run(agent: Agent, case: FaultCase | RateCase) -> Outcome:
+def run(agent: Agent, case: Case) -> Outcome:
     """Run one case and print its lines."""
     cpus = os.cpu_count() or 1
     try:
-        outcome, line = (
-            run_fault(agent, cpus, case) if isinstance(case, FaultCase) else run_rate(agent, cpus, case)
-        )
+        match case:
+            case FaultCase():
+                outcome, line = run_fault(agent, cpus, case)
+            case RateCase():
+                outcome, line = run_rate(agent, cpus, case)
+            case UserSpaceCase():
+                outcome, line = run_user_space(agent, cpus, case)
     except TrialFailed as error:
         outcome, line = Outcome(case.name, Grade.WRONG, None, 0), f"WRONG  {case.name}: failed: {error}"
     print(line, flush=True)

@@ -48,15 +48,14 @@ def judged(case: FaultCase, measured: Measured, told: dict[str, int]) -> tuple[O
     ]
     marks = sorted(warning.code for warning in measured.warnings if warning.code != "cpu-shared")
     said = row["verdict"]
-    if (
-        row["offered_fps"] < SHORT_RATIO * row["intended_fps"]
-        and not marks
-        and said["limit"] not in SHORT_LIMITS
-    ):
+    short = row["offered_fps"] < SHORT_RATIO * row["intended_fps"]
+    if short and not marks and said["limit"] not in SHORT_LIMITS:
         wrong.append(f"offered {row['offered_fps']:.0f} of {row['intended_fps']:.0f} frames/s without a word")
     figure = Grade.WRONG if wrong else Grade.RIGHT
     blame = Blame(said["limit"], said["place"], said["text"], said.get("doubt", ""))
-    verdict = grade_verdict(blame, case.places, case.words)
+    # Where nothing was lost it is right to say why less was sent.
+    places = (*SHORT_LIMITS, "none") if short and not case.places else case.places
+    verdict = grade_verdict(blame, places, case.words)
     sheets = row["balance"]
     unexplained = sum(abs(sheet["unexplained_frames"]) for sheet in sheets)
     drops = [

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from truth_devices import FRAME_BYTES, OUT, Device, halving, htb, own_shape, policer, reference, tbf
-from truth_judged import PARTIAL, QUEUE, Blame, Figure, Outcome, grade_figure, grade_verdict
+from truth_judged import PARTIAL, QUEUE, Blame, Figure, Grade, Outcome, grade_figure, grade_verdict
 from truth_lab import ALONE, Company, beside, kernel_counts, lab_of, later, sustained_fps
 
 from iolab.agent.client import Agent
@@ -154,6 +154,9 @@ def judged(
     )
     grade = grade_figure(figure, (*case.device.marks, *MARKS))
     said = grade_verdict(Blame(blame.limit, blame.place, blame.text), case.device.places)
+    # Frames of others are received by nobody, and counted by the kernel all the same.
+    if lost != kernel_lost and not case.company.foreign_fps:
+        grade = Grade.WRONG
     outcome = Outcome(case.name, grade, said, unexplained)
     error = "no rate" if figure.error_ratio is None else f"{figure.found:.0f} ({figure.error_ratio:+.2%})"
     known = "not seen" if seen_fps is None else f"{seen_fps:.0f} ({seen_fps / case.device.fps[OUT] - 1:+.2%})"
