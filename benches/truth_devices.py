@@ -14,6 +14,8 @@ COUNTED_BYTES = FRAME_BYTES - 4
 """What a qdisc counts of such a frame."""
 OUT, BACK = "eth1", "eth0"
 """The device's port at the far end of the first direction, and of the second."""
+AT_THE_END: Mapping[str, tuple[str, ...]] = {OUT: ("dut.eth1",), BACK: ("dut.eth0",)}
+"""Where a shaper loses frames: at the port they leave by."""
 SHALLOW = 64
 """Frames."""
 
@@ -28,8 +30,8 @@ class Device:
     """What each direction forwards without end, by the port it leaves by [frames/s]."""
     commands: tuple[str, ...]
     """Run in the device's namespace by a shell, once the lab stands."""
-    places: tuple[str, ...]
-    """Where frames are lost: right verdicts name one of these."""
+    places: Mapping[str, tuple[str, ...]]
+    """Where frames of each direction are lost, by the port it leaves by: right verdicts name one of these."""
     marks: tuple[str, ...] = ()
     """Marks that are right for it, if the rate is not."""
     needs: str = "tc"
@@ -65,7 +67,7 @@ def tbf(fps: float, queue: int, burst: int = 64, back_fps: float | None = None) 
         name=f"tbf {fps:.0f}{uneven} queue {queue} burst {burst}",
         fps=both,
         commands=tuple(tbf_command(port, rate, queue, burst) for port, rate in both.items()),
-        places=("dut.eth1", "dut.eth0"),
+        places=AT_THE_END,
         burst_frames=burst,
     )
 
@@ -85,9 +87,7 @@ def htb(fps: float, queue: int) -> Device:
         )
     )
     both = {OUT: fps, BACK: fps}
-    return Device(
-        f"htb {fps:.0f} queue {queue}", both, commands, ("dut.eth1", "dut.eth0"), burst_frames=SHALLOW
-    )
+    return Device(f"htb {fps:.0f} queue {queue}", both, commands, AT_THE_END, burst_frames=SHALLOW)
 
 
 def halving(fps: float) -> Device:
@@ -112,7 +112,7 @@ def policer(fps: int, burst: int) -> Device:
         name=f"policer {fps} burst {burst}",
         fps={OUT: fps, BACK: fps},
         commands=(hook(BACK, rule), hook(OUT, rule)),
-        places=("dut.eth0", "dut.eth1"),
+        places={OUT: ("dut.eth0",), BACK: ("dut.eth1",)},
         needs="nft",
         burst_frames=burst,
         shared=False,
@@ -123,7 +123,7 @@ def own_shape(kind: str, fps: float, options: str = "") -> Device:
     """Return a bridge that is shaped by the lab itself, one way."""
     shape = f", shape: {{at: dut.eth1, qdisc: {kind}, rate: {bits(fps)}bit{options}}}"
     name = f"own {kind} {fps:.0f}{options.replace(': ', ' ').replace(',', '')}"
-    return Device(name, {OUT: fps}, (), ("dut.eth1",), shape=shape, burst_frames=SHALLOW)
+    return Device(name, {OUT: fps}, (), AT_THE_END, shape=shape, burst_frames=SHALLOW)
 
 
 def reference(fps: int, burst: int = 256) -> Device:
@@ -133,7 +133,7 @@ def reference(fps: int, burst: int = 256) -> Device:
         name=f"reference {fps} burst {burst}",
         fps={OUT: fps, BACK: fps},
         commands=(),
-        places=("device dut.eth0", "device dut.eth1", "dut.eth0", "dut.eth1"),
+        places={OUT: ("device dut.eth0", "dut.eth0"), BACK: ("device dut.eth1", "dut.eth1")},
         machine=machine,
         burst_frames=burst,
     )

@@ -15,6 +15,7 @@ from faults import HOG
 from standing_lab import standing
 
 from iolab.agent.client import Agent
+from iolab.errors import TrialFailed
 from iolab.experiment.measures import Packets
 from iolab.trial.load import LoadBench
 from iolab.trial.search.types import NS_PER_S, LoadTrial
@@ -226,16 +227,20 @@ def sustained_fps(site: Site, measure: Packets, out: str, fps: float, burst_fram
     """
     spent_s = burst_frames / (fps * (FLOOD_RATIO - 1)) + 0.1
     path = f"/sys/class/net/{out}/statistics/tx_packets"
-    sampler = [sys.executable, "-c", SAMPLER, path, str(spent_s + FLOOD_S + 1)]
+    sampler = [sys.executable, "-c", SAMPLER, path, str(spent_s + FLOOD_S + 2)]
     argv = ["ip", "netns", "exec", DUT, "chrt", "--fifo", PRIORITY, *sampler]
-    with (
-        LoadBench(site, measure, 1.0) as bench,
-        subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as seen,
-    ):
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as seen:
         assert seen.stdout is not None
         seen.stdout.readline()  # it runs
-        duration_ns = round((spent_s + FLOOD_S) * NS_PER_S)
-        record = bench.run(LoadTrial(intended_fps=fps * FLOOD_RATIO, duration_ns=duration_ns), "flood")
+        try:
+            duration_ns = round((spent_s + FLOOD_S) * NS_PER_S)
+            with LoadBench(site, measure, 1.0) as bench:
+                record = bench.run(
+                    LoadTrial(intended_fps=fps * FLOOD_RATIO, duration_ns=duration_ns), "flood"
+                )
+        except TrialFailed:
+            seen.kill()
+            raise
         samples = [tuple(map(int, line.split())) for line in seen.stdout]
     begin_ns = record.begin_ns + round(spent_s * NS_PER_S)
     end_ns = record.begin_ns + duration_ns

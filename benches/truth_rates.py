@@ -68,6 +68,14 @@ class RateCase:
         return tuple(self.device.fps) if self.direction == "both-ways" else (OUT,)
 
     @property
+    def places(self) -> tuple[str, ...]:
+        """Return where frames are lost above the rate: in the direction that forwards less, or in both."""
+        least = min(self.device.fps[out] for out in self.outs)
+        return tuple(
+            place for out in self.outs if self.device.fps[out] == least for place in self.device.places[out]
+        )
+
+    @property
     def truth_fps(self) -> float:
         """Return the highest load at which the goal's share is lost, over all directions [frames/s]."""
         others = self.company.foreign_fps if self.device.shared else 0.0
@@ -153,7 +161,7 @@ def judged(
         sustained=value_of("sustained_fps"),
     )
     grade = grade_figure(figure, (*case.device.marks, *MARKS))
-    said = grade_verdict(Blame(blame.limit, blame.place, blame.text), case.device.places)
+    said = grade_verdict(Blame(blame.limit, blame.place, blame.text), case.places)
     # Frames of others are received by nobody, and counted by the kernel all the same.
     if lost != kernel_lost and not case.company.foreign_fps:
         grade = Grade.WRONG
