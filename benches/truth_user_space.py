@@ -28,7 +28,7 @@ import json, signal, socket, struct, sys, time
 into, out = (socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)) for _ in range(2))
 into.bind(("eth0", 3)); out.bind(("eth1", 3))
 into.setsockopt(socket.SOL_SOCKET, 35, 1)                       # SO_TIMESTAMPNS
-into.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUFFORCE, 1 << 24)
+into.setsockopt(socket.SOL_SOCKET, 33, 1 << 24)                 # SO_RCVBUFFORCE
 into.settimeout(0.1)
 held, ended = [], []
 signal.signal(signal.SIGTERM, lambda *_: ended.append(1))
