@@ -27,9 +27,9 @@ Case = FaultCase | UserSpaceCase | RateCase
 
 def main() -> None:
     """Run every case, or those named."""
-    words = [word for word in sys.argv[1:] if word != "--list"]
+    named = [word for word in sys.argv[1:] if word != "--list"]
     cases: list[Case] = [*fault_cases(), *user_space_cases(), *rate_cases()]
-    wanted = [case for case in cases if is_wanted(case.name, words)]
+    wanted = [case for case in cases if is_wanted(case.name, named)]
     if "--list" in sys.argv:
         print("\n".join(case.name for case in wanted))
         return
@@ -61,9 +61,10 @@ def run(agent: Agent, case: Case) -> Outcome:
     return outcome
 
 
-def is_wanted(name: str, words: Sequence[str]) -> bool:
-    """Return whether a case is among those named."""
-    return not words or any(all(part in name for part in word.split()) for word in words)
+def is_wanted(name: str, wanted: Sequence[str]) -> bool:
+    """Return whether a case is among those named: whether its name has all words of one of them."""
+    words = set(name.replace(",", " ").split())
+    return not wanted or any(words.issuperset(one.replace(",", " ").split()) for one in wanted)
 
 
 def show(outcomes: Sequence[Outcome], left_out: Sequence[str]) -> None:
