@@ -16,7 +16,7 @@ use serde_json::{json, Value};
 const NETNS: &str = "iolab-t-transcript";
 
 /// Keys whose values differ from session to session; with those that end in `_ns` or `_ticks` they are compared by type.
-const VOLATILE: [&str; 27] = [
+const VOLATILE: [&str; 29] = [
     "version",
     "build",
     "pid",
@@ -38,6 +38,8 @@ const VOLATILE: [&str; 27] = [
     "blocked_polls",
     "bursts",
     "slices_frames",
+    "arrived_slices_frames",
+    "after_end_frames",
     "stalls",
     "stall_count",
     "thread",

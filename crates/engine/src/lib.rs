@@ -22,6 +22,7 @@
 //! A receiving loop hands every frame to [`Receiver::receive`]. When sending is over, [`Drain`] says how long to go on
 //! receiving; then the receiver is closed against the generator's counts with [`Receiver::finish`].
 
+mod arrivals;
 mod device;
 mod drain;
 mod error;
@@ -39,6 +40,7 @@ mod simulation;
 mod slices;
 mod time;
 
+pub use arrivals::{Arrivals, ArrivalsReport};
 pub use device::{
     Chain, Device, EndlessStalls, Fate, FixedDelay, RandomDuplicate, RandomExtraDelay, RandomLoss, Stalls,
     TokenBucket, Wire, PARTS,

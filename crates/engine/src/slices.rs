@@ -26,13 +26,14 @@ impl Slices {
         Self { begin, width, counts: vec![0; SLICES].into(), place: 0, from: begin, to: begin.plus(width) }
     }
 
-    /// Count a frame that was sent at `sent_at`; what is sent after the trial's end is in the last part.
+    /// Count a frame that was sent at `sent_at`, and return in which part; what is sent after the trial's end is in the last.
     #[inline]
-    pub fn note(&mut self, sent_at: Nanos) {
+    pub fn note(&mut self, sent_at: Nanos) -> usize {
         if sent_at < self.from || sent_at >= self.to {
             self.turn_to(sent_at);
         }
         self.counts[self.place] += 1;
+        self.place
     }
 
     /// Count what another sender of the same trial counted.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
-use iolab_engine::{EngineError, Nanos, Random, Receiver, ReceiverConfig, Slices};
+use iolab_engine::{EngineError, Nanos, Random, Receiver, ReceiverConfig};
 use iolab_wire::{
     Addresses, Check, FlowList, FrameTemplate, Inspection, Inspector, MacAddress, SizeMix, Stamp, Sweep,
     TemplateConfig,
@@ -104,13 +104,17 @@ proptest! {
 fn frames_are_counted_in_the_part_they_were_sent_in_however_long_the_clock_runs() {
     for begin_ns in [5_000, (1 << 40) - 2_000, 77 << 40] {
         let mut receiver = receiver(1, WINDOW);
-        receiver.count_in(Slices::new(Nanos(begin_ns), Nanos(100_000)));
+        receiver.count_parts(Nanos(begin_ns), Nanos(100_000));
         for (sequence, sent_at) in (0..).zip([0, 999, 1_000, 50_500, 99_999]) {
             let in_stamp = (begin_ns + sent_at) & ((1 << 40) - 1); // as on the wire
             receiver.account(ours(0, sequence, in_stamp), 60, Nanos(begin_ns + sent_at + 7_000));
         }
-        let slices = receiver.finish(&[5]).expect("one flow").slices;
+        let report = receiver.finish(&[5]).expect("one flow");
+        let slices = report.slices;
         assert_eq!((slices[0], slices[1], slices[50], slices[99]), (2, 1, 1, 1), "{begin_ns}");
+        let arrivals = report.arrivals;
+        assert_eq!((arrivals.frames[7], arrivals.frames[57], arrivals.after_end_frames), (2, 1, 1), "{begin_ns}");
+        assert_eq!(arrivals.least_latency_ns[8], Some(7_000), "{begin_ns}");
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
-use iolab_engine::{Drain, DrainState, Nanos, Receiver, Slices, STALL_LOG_ENTRIES};
+use iolab_engine::{Drain, DrainState, Nanos, Receiver, STALL_LOG_ENTRIES};
 use iolab_port::clock::{self, StampClock};
 use iolab_port::{receive, PortError, RxPort, RxStats, StampedBy};
 use iolab_protocol::traffic::Waiting;
@@ -148,7 +148,7 @@ impl<'a> Listener<'a> {
     /// Receive until the trial, which begins at `start`, is over and nothing arrives any more.
     pub fn run(mut self, start: Nanos, phase: &Phase) -> Result<Received, PortError> {
         let mut drain = None;
-        self.account.count_in(Slices::new(start, self.manner.duration));
+        self.account.count_parts(start, self.manner.duration);
         self.looked_ns = self.clock.now_ns();
         let drained = loop {
             let arrived = self.take()?;

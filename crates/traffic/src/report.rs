@@ -167,6 +167,9 @@ fn receiver(
         stalls: lapses.iter().map(|lapse| lapse_stall(lapse, cpu, steal)).collect(),
         stall_count: lapse_count,
         slices_frames: books.slices.into(),
+        arrived_slices_frames: books.arrivals.frames.into(),
+        least_latency_slices_ns: books.arrivals.least_latency_ns.into(),
+        after_end_frames: books.arrivals.after_end_frames,
         thread: used.used(cpu),
     })
 }

@@ -30,6 +30,8 @@ class Passed:
     """Frames that arrived."""
     held_ns: int = 0
     """A time for which the host held the sender up [ns]; 0: none."""
+    parts: Mapping[str, Json] = field(default_factory=dict)
+    """What a receiver counts by parts of the trial, as in its report; `sent_slices_frames` is the sender's."""
 
 
 Forwards = Callable[[float, int], Passed]
@@ -173,6 +175,7 @@ class FakeTraffic:
             "bursts": [[1, one.forwarded_frames]],
             "stalls": [stall] if one.held_ns else [],
             "stall_count": 1 if one.held_ns else 0,
+            "slices_frames": one.parts.get("sent_slices_frames", []),
             "thread": {"cpu": 0, "run_ns": duration_ns, "wait_ns": 0},
         }
 
@@ -191,6 +194,7 @@ class FakeTraffic:
             "socket": {"dropped_frames": 0, "ring_full_frames": 0, "no_buffer_frames": 0},
             "stalls": [],
             "thread": {"cpu": 1, "run_ns": 0, "wait_ns": 0},
+            **{name: counts for name, counts in one.parts.items() if name != "sent_slices_frames"},
         }
 
     def _latencies(self, frames: int) -> dict[int, int]:

@@ -136,6 +136,12 @@ class ReceiverReport:
     """Displacement, and first copies that had it (RFC 5236, threshold 16); 0: in its place, above 0: late."""
     slices_frames: tuple[int, ...] = ()
     """First copies of the frames sent in each hundredth of the trial; empty: an older agent's."""
+    arrived_slices_frames: tuple[int, ...] = ()
+    """First copies that arrived in each hundredth of the trial's time; empty likewise."""
+    least_latency_slices_ns: tuple[int | None, ...] = ()
+    """The least latency of those [ns]; None where none arrived."""
+    after_end_frames: int = 0
+    """First copies that arrived when the trial's time was over: a queue had held them back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

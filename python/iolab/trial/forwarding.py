@@ -145,6 +145,7 @@ def _metrics(
         "forwarded_strict_fps": found.strict_fps or unknown,
         "lower_fps": found.lower_fps or unknown,
         "upper_fps": found.upper_fps,
+        "sustained_fps": found.sustained_fps if found.taken_up else None,
         "ci_low_fps": None if found.interval_fps is None else found.interval_fps[0],
         "ci_high_fps": None if found.interval_fps is None else found.interval_fps[1],
     }
@@ -167,7 +168,7 @@ def _metrics(
 
 
 def _warnings(found: Found, ceilings: Ceilings) -> tuple[Warning, ...]:
-    ended = _ended(found, ceilings)
+    ended = (*_taken_up(found), *_ended(found, ceilings))
     if not found.disturbed_loads:
         return ended
     text = (
@@ -175,6 +176,17 @@ def _warnings(found: Found, ceilings: Ceilings) -> tuple[Warning, ...]:
         "stall log explains did not count where none was lost in the calm part of the trial"
     )
     return (*ended, Warning("search-disturbed", text, "let other work end first, or allow more reruns"))
+
+
+def _taken_up(found: Found) -> tuple[Warning, ...]:
+    """Return that the rate is more than the device forwards without end, with the rate that is not."""
+    if not found.taken_up or found.sustained_fps is None:
+        return ()
+    text = (
+        f"a queue took it up: at its limit the device forwards {found.sustained_fps:.0f} frames/s, and "
+        f"{found.burst_frames} frames more at once"
+    )
+    return (Warning("queue-took-up", text, "cite the sustained rate, or allow longer trials"),)
 
 
 def _ended(found: Found, ceilings: Ceilings) -> tuple[Warning, ...]:

@@ -23,10 +23,11 @@ from iolab.trial.histograms import Summary, merged, summary
 from iolab.trial.limits import CpuUse, Thread, Verdict
 from iolab.trial.measured import TrialFailed
 from iolab.trial.packets import SET, open_params, run_params
+from iolab.trial.search.steady import Parts, find_steady
 from iolab.trial.search.types import LoadResult, LoadTrial
 from iolab.trial.site import Ceilings, Site
 from iolab.trial.snapshots import Counters, other_cpus, span_ns
-from iolab.trial.stalls import calm_frames, due_frames, held_up_ns, logged_ns, perturbations
+from iolab.trial.stalls import calm_frames, excused_frames, held_up_ns, logged_ns, perturbations
 from iolab.trial.use import cpu_uses, steal_ns, thread_uses, threads_read
 from iolab.trial.verdict import judge
 
@@ -178,7 +179,7 @@ class LoadBench:
         result = LoadResult(
             intended_fps=trial.intended_fps,
             duration_ns=trial.duration_ns,
-            intended_frames=sum(due_frames(sender) for sender in ran.senders),
+            intended_frames=sum(sender.intended_frames for sender in ran.senders),
             offered_frames=sum(offered_frames(sender) for sender in ran.senders),
             forwarded_frames=sum(receiver.received_frames for receiver in ran.receivers),
             perturbations=perturbations(ran.senders, ran.receivers, stolen_ns),
@@ -186,6 +187,9 @@ class LoadBench:
             held_ns=logged_ns(ran, stolen_ns),
             calm_frames=calm_sent,
             calm_lost_frames=calm_lost,
+            excused_frames=sum(excused_frames(sender) for sender in ran.senders),
+            steady=find_steady(directions_in_parts(ran)),
+            late_frames=sum(receiver.after_end_frames for receiver in ran.receivers),
         )
         cpus = cpu_uses(before.reading, after.reading)
         all_cpus = (*cpus, *other_cpus(before, after))
@@ -232,6 +236,19 @@ class LoadBench:
         if mac is None:
             raise TrialFailed(f"finding the MAC address of {ref}: {shown.stderr.strip() or 'not shown'}")
         return mac
+
+
+def directions_in_parts(ran: TrafficRan) -> list[Parts]:
+    """Return what was sent and what arrived in each part of a trial, direction by direction."""
+    return [
+        Parts(
+            ran.senders[receiver.of].slices_frames,
+            receiver.slices_frames,
+            receiver.arrived_slices_frames,
+            receiver.least_latency_slices_ns,
+        )
+        for receiver in ran.receivers
+    ]
 
 
 def _density(receivers: Sequence[ReceiverReport]) -> tuple[tuple[int, int], ...]:

@@ -13,8 +13,9 @@ STALL_NS = 1_000_000
 """A thread that is so late was not run by the host: a hundred times what a calm one is late [ns]."""
 STEAL_NS = 10_000_000
 """One tick of the kernel's clock: the least steal that /proc/stat shows [ns]."""
-EXCUSED_RATIO = 0.2
-"""Part of a schedule that stalls of the host may take without its rate being another."""
+EXCUSED_RATIO = 0.05
+"""Part of a schedule that stalls of the host may take without its rate being another: a device that rests for longer
+fills up its credit and empties its queue."""
 
 
 def perturbations(
@@ -51,8 +52,8 @@ def logged_ns(ran: TrafficRan, steal_ns: int) -> int:
     return steal_ns + sum(stall.late_ns for log in logs for stall in log if stall.cause == "not_asked")
 
 
-def due_frames(sender: SenderReport) -> int:
-    """Return the frames of the schedule that the sender could have sent: without those due while the host held it up.
+def excused_frames(sender: SenderReport) -> int:
+    """Return how many of the unsent frames were due while the host held the sender up.
 
     A schedule that was shifted by a logged stall is that much shorter, and its rate is as intended otherwise. Only a
     part of it is excused so: frames with long gaps are no load of that rate, whatever the device forwards of them.
@@ -60,7 +61,7 @@ def due_frames(sender: SenderReport) -> int:
     held_ns = sum(stall.slipped_ns for stall in sender.stalls if stall.cause == "not_asked")
     span_ns = max(1, sender.end_ns - sender.begin_ns)
     held = round(sender.intended_frames * min(EXCUSED_RATIO, held_ns / span_ns))
-    return max(offered_frames(sender), sender.intended_frames - held)
+    return min(held, max(0, sender.intended_frames - offered_frames(sender)))
 
 
 def calm_frames(ran: TrafficRan, duration_ns: int) -> tuple[int, int]:

@@ -35,7 +35,7 @@ def judge(
     """
     beyond = ceilings.generator_fps is not None and result.intended_fps > ceilings.generator_fps
     by_host = 2 * held_ns * result.intended_fps / NS_PER_S if result.perturbed else 0.0
-    if result.unsent_ratio > UNSENT_RATIO and (beyond or result.unsent_frames > by_host):
+    if result.short_ratio > UNSENT_RATIO and (beyond or result.unsent_frames > by_host):
         return _generator(result, ceilings)
     if result.offered_frames and result.loss_ratio <= goal_ratio:
         text = f"{result.lost_frames} of {result.offered_frames} frames lost: within the goal"

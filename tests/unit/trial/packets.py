@@ -34,7 +34,14 @@ def simulated(device: Device, seed: int = 1) -> Forwards:
     def forwards(fps: float, duration_ns: int) -> Passed:
         result = bench.measure(LoadTrial(intended_fps=fps, duration_ns=duration_ns))
         held_ns = device.stall_ns if result.perturbed else 0
-        return Passed(result.intended_frames, result.offered_frames, result.forwarded_frames, held_ns)
+        parts = {
+            "sent_slices_frames": bench.flow.sent,
+            "slices_frames": bench.flow.received,
+            "arrived_slices_frames": bench.flow.arrived,
+            "least_latency_slices_ns": bench.flow.least_ns,
+            "after_end_frames": bench.flow.late,
+        }
+        return Passed(result.intended_frames, result.offered_frames, result.forwarded_frames, held_ns, parts)
 
     return forwards
 

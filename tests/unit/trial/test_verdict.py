@@ -9,21 +9,22 @@ from iolab.trial.balance import Balance, Drop
 from iolab.trial.limits import CpuUse, Limit, Thread
 from iolab.trial.search.types import LoadResult
 from iolab.trial.site import Calibration, Ceilings
-from iolab.trial.stalls import due_frames, perturbations
+from iolab.trial.stalls import excused_frames, perturbations
 from iolab.trial.verdict import judge
 
 
 def test_frames_due_while_the_host_held_the_sender_up_are_not_the_generators_fault() -> None:
-    """100 ms of a second: a tenth of the frames; being slow without a stall is."""
-    held = replace(SENT, offered_frames=880, stalls=(stall(100_000_000),))
-    assert due_frames(held) == 900
-    assert due_frames(replace(SENT, offered_frames=880)) == 1000
-    assert due_frames(replace(SENT, offered_frames=880, stalls=(stall(100_000_000, "no_room"),))) == 1000
+    """40 ms of a second: four frames in a hundred; being slow without a stall is."""
+    held = replace(SENT, offered_frames=950, stalls=(stall(40_000_000),))
+    assert excused_frames(held) == 40
+    assert excused_frames(replace(SENT, offered_frames=990, stalls=(stall(40_000_000),))) == 10
+    assert excused_frames(replace(SENT, offered_frames=950)) == 0
+    assert excused_frames(replace(SENT, offered_frames=950, stalls=(stall(40_000_000, "no_room"),))) == 0
 
 
 def test_a_schedule_that_the_host_held_up_for_long_was_no_load_of_its_rate() -> None:
-    """Of 600 ms that were lost of a second a fifth is excused: 400 frames are not 1000 in a second."""
-    assert due_frames(replace(SENT, offered_frames=400, stalls=(stall(600_000_000),))) == 800
+    """Of 600 ms that were lost of a second a twentieth is excused: 400 frames are not 1000 in a second."""
+    assert excused_frames(replace(SENT, offered_frames=400, stalls=(stall(600_000_000),))) == 50
 
 
 def result(lost: int = 100, unsent: int = 0, perturbed: tuple[str, ...] = ()) -> LoadResult:

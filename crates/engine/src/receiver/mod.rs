@@ -10,6 +10,7 @@ mod window;
 
 use iolab_wire::{latency_ns, Corruption, Inspection, Inspector, Stamp};
 
+use crate::arrivals::Arrivals;
 use crate::error::EngineError;
 use crate::histogram::Histogram;
 use crate::slices::Slices;
@@ -71,6 +72,13 @@ impl StrayCounts {
     }
 }
 
+/// First copies by when they were sent and by when they arrived.
+#[derive(Debug, Clone)]
+struct Parts {
+    sent: Slices,
+    arrived: Arrivals,
+}
+
 /// Accounts for every frame that arrives in one direction.
 #[derive(Debug, Clone)]
 pub struct Receiver {
@@ -82,7 +90,7 @@ pub struct Receiver {
     latency: Histogram,
     flow_latency: Box<[Histogram]>,
     extents: Histogram,
-    slices: Option<Slices>,
+    parts: Option<Parts>,
     arrived_frames: u64,
     arrived_bytes: u64,
     first_at: Option<Nanos>,
@@ -115,7 +123,7 @@ impl Receiver {
             latency: Histogram::new(),
             flow_latency: vec![Histogram::new(); histograms].into(),
             extents: Histogram::new(),
-            slices: None,
+            parts: None,
             arrived_frames: 0,
             arrived_bytes: 0,
             first_at: None,
@@ -123,9 +131,10 @@ impl Receiver {
         })
     }
 
-    /// Count first copies by the part of the trial they were sent in as well.
-    pub fn count_in(&mut self, slices: Slices) {
-        self.slices = Some(slices);
+    /// Count first copies by the part of the trial they were sent in, and by that in which they arrived, as well.
+    pub fn count_parts(&mut self, begin: Nanos, duration: Nanos) {
+        let (sent, arrived) = (Slices::new(begin, duration), Arrivals::new(begin, duration));
+        self.parts = Some(Parts { sent, arrived });
     }
 
     /// Recognise `frame` (without FCS) and account for it, arrived at `now` on the clock of the stamps.
@@ -201,7 +210,8 @@ impl Receiver {
             latency: self.latency,
             reorder_extent: self.extents,
             reorder_density: self.density.counts(),
-            slices: self.slices.map_or_else(Box::default, |slices| slices.counts().into()),
+            slices: self.parts.as_ref().map_or_else(Box::default, |parts| parts.sent.counts().into()),
+            arrivals: self.parts.map(|parts| parts.arrived.report()).unwrap_or_default(),
             flow_latency: self.flow_latency,
             flows,
         })
@@ -220,9 +230,10 @@ impl Receiver {
             Arrival::Duplicate | Arrival::TooLate => return,
         }
         let latency = latency_ns(stamp.tx_time_ns, now.0);
-        if let Some(slices) = &mut self.slices {
+        if let Some(parts) = &mut self.parts {
             // A stamp has only the low bits of the time it was sent: an hour after the clock began, too.
-            slices.note(Nanos(now.0.saturating_add_signed(-latency)));
+            parts.sent.note(Nanos(now.0.saturating_add_signed(-latency)));
+            parts.arrived.note(now, latency);
         }
         if let Ok(latency) = u64::try_from(latency) {
             flow.note_latency(latency);

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::StrayCounts;
+use crate::arrivals::ArrivalsReport;
 use crate::histogram::Histogram;
 use crate::time::Nanos;
 
@@ -112,6 +113,8 @@ pub struct ReceiverReport {
     pub reorder_density: Box<[(i8, u64)]>,
     /// First copies by the part of the trial they were sent in; empty where that was not asked for.
     pub slices: Box<[u64]>,
+    /// First copies by the part of the trial in which they arrived; empty likewise.
+    pub arrivals: ArrivalsReport,
     /// Latency of each flow, when there are at most 256 [ns].
     pub flow_latency: Box<[Histogram]>,
     /// The balance of each flow.

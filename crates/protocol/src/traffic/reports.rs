@@ -231,6 +231,15 @@ pub struct ReceiverReport {
     /// First copies of the frames sent in each hundredth of the trial.
     #[serde(default)]
     pub slices_frames: Vec<u64>,
+    /// First copies that arrived in each hundredth of the trial.
+    #[serde(default)]
+    pub arrived_slices_frames: Vec<u64>,
+    /// The least latency of those; none where none arrived.
+    #[serde(default)]
+    pub least_latency_slices_ns: Vec<Option<u64>>,
+    /// First copies that arrived when the trial's time was over.
+    #[serde(default)]
+    pub after_end_frames: u64,
     /// What its thread used.
     pub thread: ThreadUse,
 }

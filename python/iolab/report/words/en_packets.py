@@ -97,6 +97,10 @@ METRICS = {
         "strict rate",
         "Highest load up to which every single trial, disturbed ones too, lost no more than accepted.",
     ),
+    "sustained_fps": MetricWords(
+        "sustained rate",
+        "What the device forwards without end, where a queue or a burst took up the rest of the forwarded rate.",
+    ),
     "lower_fps": MetricWords("lower bound", "Highest load that met the goal, below all loads that did not."),
     "upper_fps": MetricWords("upper bound", "Lowest load that did not meet the goal."),
     "ci_low_fps": MetricWords("search from", "Lower end of the 95 % interval of the rate within one search."),

@@ -8,7 +8,19 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from .evidence import Reading, out_of_time, places_at, settle, spent_ns, strict_fps
+from .evidence import (
+    Ledger,
+    Reading,
+    asked_for,
+    limits_seen,
+    load_counted,
+    out_of_time,
+    places_at,
+    prove,
+    settle,
+    spent_ns,
+    strict_fps,
+)
 from .types import Found, Goal, LoadResult, LoadTrial, Stop, StopReason
 
 T_95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
@@ -55,12 +67,7 @@ class Bisect:
     def propose(self, results: Sequence[LoadResult]) -> LoadTrial | Stop:
         """Return the next trial, or why there is none."""
         ledger = settle(results, self.goal)
-        brackets = self._walk(ledger.readings)
-        load = brackets[-1].next_fps
-        if load is None:
-            return self._end(brackets)
-        trial = ledger.rerun or LoadTrial(intended_fps=load, duration_ns=self.goal.trial_ns)
-        return out_of_time(results, self.goal, trial) or trial
+        return self._next(results, ledger, self._walk(ledger.readings))
 
     def conclude(self, results: Sequence[LoadResult]) -> Found:
         """Return the bounds so far: of all searches together the highest that passed in each, and the spread."""
@@ -75,7 +82,7 @@ class Bisect:
         lower = min(lowers, default=None)
         upper = max(uppers) if uppers and len(uppers) == len(shown) else None
         rate = statistics.mean(rates) if rates else lower
-        following = self.propose(results)
+        following = self._next(results, ledger, brackets)
         stop = (
             following
             if isinstance(following, Stop)
@@ -97,7 +104,25 @@ class Bisect:
             spent_ns=spent_ns(results),
             reason=stop.reason,
             text=stop.text,
+            **limits_seen(results, self.goal, rate),
         )
+
+    def _next(
+        self, results: Sequence[LoadResult], ledger: Ledger, brackets: Sequence[Bracket]
+    ) -> LoadTrial | Stop:
+        """Return the next trial, or why there is none; a search that nothing stopped is proven before the next."""
+        load = brackets[-1].next_fps
+        proof = None
+        if any(each.next_fps is None and each.upper_fps is None for each in brackets):
+            proof = prove(ledger, self.goal)
+        if load is None and proof is None:
+            return self._end(brackets)
+        trial = ledger.rerun or proof
+        if trial is None:
+            assert load is not None
+            asked = asked_for(load, [reading.result for reading in ledger.readings], self.goal)
+            trial = LoadTrial(intended_fps=asked, duration_ns=self.goal.trial_ns)
+        return out_of_time(results, self.goal, trial) or trial
 
     def _walk(self, readings: Sequence[Reading]) -> list[Bracket]:
         """Return where each search stands; the last one is the current."""
@@ -108,29 +133,30 @@ class Bisect:
                 break
             if brackets[-1].next_fps is None:
                 brackets.append(Bracket(next_fps=self._first))
-            brackets[-1] = self._step(brackets[-1], [reading.result for reading in load])
+            brackets[-1] = self._step(brackets[-1], load)
         if brackets[-1].next_fps is None and len(brackets) < self.searches:
             brackets.append(Bracket(next_fps=self._first))
         return brackets
 
-    def _step(self, bracket: Bracket, results: Sequence[LoadResult]) -> Bracket:
-        """Return the bracket after the trials of one load."""
-        loss = statistics.fmean(result.loss_ratio for result in results)
-        unsent = statistics.fmean(result.unsent_ratio for result in results)
-        load = results[0].intended_fps
+    def _step(self, bracket: Bracket, readings: Sequence[Reading]) -> Bracket:
+        """Return the bracket after the trials of one load; what was not sent was no load."""
+        goal, wanted = self.goal, bracket.next_fps
+        assert wanted is not None
+        loss = statistics.fmean(reading.loss_ratio for reading in readings)
+        load = statistics.fmean(load_counted(reading.result, goal) for reading in readings)
         lower, upper = bracket.lower_fps, bracket.upper_fps
         # The study's rule: a loss equal to the goal is one too many, but no loss is never too much.
-        if loss >= self.goal.loss_ratio and loss > 0:
-            upper = load
-        elif unsent > self.goal.unsent_ratio:
-            return Bracket(
-                statistics.fmean(result.offered_fps for result in results), upper, None, limited=True
-            )
-        else:
-            lower = load
-        return Bracket(lower, upper, self._next(lower, upper))
+        if loss >= goal.loss_ratio and loss > 0:
+            upper = load if lower is None or load > lower else max(wanted, readings[0].asked.intended_fps)
+            return Bracket(lower, upper, self._half_way(lower, upper))
+        load = load if upper is None or load < upper else wanted
+        short = statistics.fmean(reading.result.short_ratio for reading in readings) > goal.unsent_ratio
+        if short and readings[0].asked.intended_fps >= goal.max_fps:
+            return Bracket(max(load, lower or 0.0), upper, None, limited=True)
+        lower = max(load, lower or 0.0)
+        return Bracket(lower, upper, self._half_way(lower, upper))
 
-    def _next(self, lower: float | None, upper: float | None) -> float | None:
+    def _half_way(self, lower: float | None, upper: float | None) -> float | None:
         """Return the load half-way up or down, or None when the bracket is narrow or at a limit."""
         goal = self.goal
         if lower is None and upper is not None:

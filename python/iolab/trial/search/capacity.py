@@ -1,8 +1,8 @@
 """The probability of a device's capacity, given trials in which it forwarded what it could.
 
-A trial of duration d above capacity C forwards C (1 + noise) d + Q frames, Q being the queue that it fills; one below
-capacity only says that C d + Q was no less than what it forwarded. Now and then a stall that nobody saw takes some
-away. The posterior is summed on a grid that closes in on its bulk. No randomness. Called by fast.
+A device of capacity C forwards C (1 + noise) w frames in a time w at its limit; a trial of duration d below it only
+says that C d, and the burst that the device is known for, was no less than what it forwarded. Now and then a stall that
+nobody saw takes some away. The posterior is summed on a grid that closes in on its bulk. No randomness. Called by fast.
 """
 
 from collections.abc import Sequence
@@ -21,18 +21,10 @@ OUTLIER_DEPTH = 0.5
 """How much of the frames such a disturbance takes at most [ratio]."""
 LARGEST_NOISE = 0.06
 """Highest noise of the capacity considered [ratio]."""
-QUEUES: Floats = np.array(
-    [0, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 4096], dtype=np.float64
-)
-"""Queues considered [frames]; a veth ring has 256, a qdisc 1000."""
-MEAN_QUEUE = 300.0
-"""Of the prior, which is exponential [frames]."""
-QUEUE_PRIOR: Floats = np.log(np.gradient(QUEUES)) - QUEUES / MEAN_QUEUE
-"""Its logarithm, for queues that are not equally far apart."""
 LEAST_LOG = -680.0
 """Logarithm below which a probability is none: numbers too small for a normal float cost ten times the time."""
 GRID = 81
-NOISES = 8
+NOISES = 24
 PASSES = 5
 
 
@@ -42,10 +34,10 @@ class Observation:
 
     offered_fps: float
     """Load [frames/s]."""
-    forwarded_frames: int
-    """Frames that came out."""
+    forwarded_frames: float
+    """Frames that came out, in one direction, less those that a burst may have taken up."""
     duration_s: float
-    """Time that frames were sent [s]."""
+    """Time at the limit; of the whole trial where it was below [s]."""
     saturated: bool
     """More was offered than forwarded; otherwise the capacity may be any higher."""
 
@@ -62,10 +54,6 @@ class Capacity:
     """97.5 % quantile [frames/s]."""
     noise_ratio: float
     """Posterior mean of the standard deviation from trial to trial, per capacity [ratio]."""
-    queue_frames: float
-    """Posterior mean of the queue [frames]."""
-    known_queue_ratio: float
-    """Width that the interval would have if the queue were known, per capacity [ratio]: what more trials can narrow."""
 
     @property
     def width_ratio(self) -> float:
@@ -88,7 +76,7 @@ def estimate(observations: tuple[Observation, ...], finest_ratio: float) -> Capa
         spacing = (high - low) / (GRID - 1) / centre
         noises = np.geomspace(max(finest_ratio, spacing), LARGEST_NOISE, NOISES)
         weights = posterior(observations, grid, noises)
-        by_capacity = weights.sum(axis=(0, 1))
+        by_capacity = weights.sum(axis=0)
         if spacing <= finest_ratio:
             break
         cumulated = np.cumsum(by_capacity)
@@ -103,22 +91,18 @@ def estimate(observations: tuple[Observation, ...], finest_ratio: float) -> Capa
         median_fps=float(median),
         low_fps=float(low) * (1 - finest_ratio),
         high_fps=float(high) * (1 + finest_ratio),
-        noise_ratio=float(weights.sum(axis=(0, 2)) @ noises),
-        queue_frames=float(weights.sum(axis=(1, 2)) @ QUEUES),
-        known_queue_ratio=known_queue_width(weights.sum(axis=1), grid) / float(high),
+        noise_ratio=float(weights.sum(axis=1) @ noises),
     )
 
 
-def falls_with_load(observations: Sequence[Observation], queue_frames: float) -> bool:
+def falls_with_load(observations: Sequence[Observation]) -> bool:
     """Return whether overload itself lowers what is forwarded: then the forwarded rate is not the capacity.
 
     A straight line must fit very well (Student's t of its slope beyond 12, five trials or more): noise does that in one
     of 1500 looks, and there are several looks in a search.
     """
     points = [
-        (each.offered_fps, (each.forwarded_frames - queue_frames) / each.duration_s)
-        for each in observations
-        if each.saturated
+        (each.offered_fps, each.forwarded_frames / each.duration_s) for each in observations if each.saturated
     ]
     if len(points) < 5:
         return False
@@ -130,27 +114,15 @@ def falls_with_load(observations: Sequence[Observation], queue_frames: float) ->
     return correlation * float(np.sqrt((len(points) - 2) / scatter)) < -12
 
 
-def known_queue_width(weights: Floats, grid: Floats) -> float:
-    """Return the mean width of the 95 % intervals that the queues by themselves give, shape (queue, capacity)."""
-    by_queue = weights.sum(axis=1)
-    widths = np.zeros(len(by_queue))
-    for at in np.flatnonzero(by_queue > 1e-3):
-        cumulated = (np.cumsum(weights[at]) - weights[at] / 2) / by_queue[at]
-        low, high = np.interp([0.025, 0.975], cumulated, grid)
-        widths[at] = high - low
-    return float(widths @ by_queue)
-
-
 def posterior(observations: Sequence[Observation], capacities: Floats, noises: Floats) -> Floats:
-    """Return the probability of each (queue, noise, capacity), of that shape, summing to 1.
+    """Return the probability of each (noise, capacity), of that shape, summing to 1.
 
-    Prior: flat in the capacity, flat in the logarithm of the noise, falling with the queue.
+    Prior: flat in the capacity, flat in the logarithm of the noise.
     """
-    log_weights = np.zeros((len(QUEUES), len(noises), len(capacities))) + QUEUE_PRIOR[:, None, None]
+    log_weights = np.zeros((len(noises), len(capacities)))
     for each in observations:
-        served = capacities * each.duration_s
-        expected = (QUEUES[:, None] + served)[:, None, :]
-        per_spread = 1 / (noises[:, None] * served + 1.0)
+        expected = capacities * each.duration_s
+        per_spread = 1 / (noises[:, None] * expected + 1.0)
         beyond = expected - each.forwarded_frames
         short = beyond * per_spread
         depth = beyond / (OUTLIER_DEPTH * expected)

@@ -11,9 +11,13 @@ SPARE = 1.001
 SHORTEST_S = 0.05
 """No trial is shorter: its start and end would weigh [s]."""
 SCOUT_FRAMES = 5_000
-"""Frames of a trial that only estimates: a queue of 256 is then no more than 5 % of them."""
+"""Frames of a trial that only estimates: one more or less is a fiftieth of a percent."""
 SCOUT_S = 0.3
 """From which duration on it is worth while to estimate in less than a deciding trial [s]."""
+QUICK_S = 0.5
+"""How long a trial may be that only uses up a burst: the load is as high as it takes [s]."""
+LONGEST_S = 5.0
+"""How long a trial may be that uses up a burst just above the rate [s]."""
 
 
 def deciding_frames(goal: Goal) -> int:
@@ -28,19 +32,22 @@ def deciding_s(load_fps: float, goal: Goal) -> float:
 
 def scout_s(load_fps: float, goal: Goal) -> float:
     """Return how long a trial that estimates must be [s]."""
-    return min(deciding_s(load_fps, goal), max(SCOUT_S, SCOUT_FRAMES / load_fps))
+    enough_s = SCOUT_FRAMES / load_fps
+    return max(min(deciding_s(load_fps, goal), max(SCOUT_S, enough_s)), min(SCOUT_S, enough_s))
 
 
-def overload_s(load_fps: float, rate_fps: float, queue_frames: float, goal: Goal) -> float:
-    """Return how long an overload must last until it has outlasted the queue and shown itself [s]."""
+def overload_s(load_fps: float, rate_fps: float, burst_frames: float, goal: Goal) -> float:
+    """Return how long an overload must last until a burst is used up, and the rest of it as long again [s]."""
     excess_fps = max(load_fps - rate_fps, goal.relative_width / 10 * rate_fps)
-    outlast_s = outlast_frames(queue_frames) / excess_fps
-    return min(max(scout_s(load_fps, goal), outlast_s), 4 * deciding_s(load_fps, goal))
+    wanted_s = 2 * burst_frames / excess_fps + 3 * EXPECTED_LOSSES / excess_fps
+    longest_s = max(4 * deciding_s(load_fps, goal), LONGEST_S if burst_frames else 0.0)
+    return min(max(scout_s(load_fps, goal), wanted_s), longest_s)
 
 
-def outlast_frames(queue_frames: float) -> float:
-    """Return how many frames too many fill a queue of this estimated length, and show a loss [frames]."""
-    return 1.2 * queue_frames + 3 * EXPECTED_LOSSES
+def quick_excess(rate_fps: float, burst_frames: float, goal: Goal) -> float:
+    """Return the overload at which a burst is used up in half of a quick trial [per rate]."""
+    quick_s = max(QUICK_S, scout_s(rate_fps, goal))
+    return 2 * burst_frames / (quick_s * rate_fps)
 
 
 def trial_at(load_fps: float, duration_s: float, goal: Goal) -> LoadTrial:

@@ -7,10 +7,10 @@ collapses under overload) the bracket of decided loads is narrowed instead. The 
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .durations import load_of
-from .evidence import out_of_time, places_at, settle, spent_ns, strict_fps
+from .evidence import asked_for, limits_seen, out_of_time, places_at, settle, spent_ns, strict_fps
 from .steps import follow
 from .types import Found, Goal, LoadResult, LoadTrial, Stop, StopReason
 from .view import View, look
@@ -38,13 +38,13 @@ class Fast:
 
     def propose(self, results: Sequence[LoadResult]) -> LoadTrial | Stop:
         """Return the next trial, or why there is none."""
-        ledger = settle(results, self.goal)
-        return self._follow(results, ledger.rerun, look(ledger.readings, self.goal))
+        ledger = settle(results, self.goal, proofs=False)
+        return self._follow(results, ledger.rerun, look(ledger, self.goal))
 
     def conclude(self, results: Sequence[LoadResult]) -> Found:
         """Return the bounds and the estimate so far."""
-        ledger = settle(results, self.goal)
-        view = look(ledger.readings, self.goal)
+        ledger = settle(results, self.goal, proofs=False)
+        view = look(ledger, self.goal)
         following = self._follow(results, ledger.rerun, view)
         stop = (
             following
@@ -67,6 +67,7 @@ class Fast:
             spent_ns=spent_ns(results),
             reason=stop.reason,
             text=stop.text,
+            **limits_seen(results, self.goal, rate),
         )
 
     def _follow(self, results: Sequence[LoadResult], rerun: LoadTrial | None, view: View) -> LoadTrial | Stop:
@@ -74,6 +75,9 @@ class Fast:
         following = rerun or follow(view, self.goal, self.fewest_saturated)
         if isinstance(following, Stop):
             return following
+        if rerun is None:
+            asked_fps = asked_for(following.intended_fps, view.results, self.goal)
+            following = replace(following, intended_fps=asked_fps)
         if len(results) >= MOST_TRIALS:
             return Stop(
                 StopReason.UNSTEADY, f"{len(results)} trials did not agree; see the device's load curve"

@@ -5,6 +5,8 @@ stored results, and broken off where they end: no thread, no clock, and resuming
 library throws away when it gives up stays in the database that it filled. See docs/method/search.md.
 """
 
+import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,7 +14,17 @@ from MLRsearch import AbstractMeasurer, Config, MeasurementResult, MultipleLossR
 from MLRsearch.measurement_database import MeasurementDatabase
 from MLRsearch.target_spec import TargetSpec
 
-from .evidence import Ledger, meets, out_of_time, places_at, settle, spent_ns, strict_fps
+from .evidence import (
+    Ledger,
+    limits_seen,
+    load_counted,
+    out_of_time,
+    places_at,
+    prove,
+    settle,
+    spent_ns,
+    strict_fps,
+)
 from .types import NS_PER_S, Found, Goal, LoadResult, LoadTrial, Stop, StopReason
 
 FOREVER_S = 1e12
@@ -39,20 +51,21 @@ class _Replay(AbstractMeasurer):  # type: ignore[misc]  # the library publishes 
         wanted = LoadTrial(intended_fps=intended_load, duration_ns=round(intended_duration * NS_PER_S))
         if self._used == len(self._ledger.readings):
             raise _Wanted(self._ledger.rerun or wanted)
-        result = self._ledger.readings[self._used].result
+        reading = self._ledger.readings[self._used]
         self._used += 1
-        if (result.intended_fps, result.duration_ns) != (wanted.intended_fps, wanted.duration_ns):
+        if reading.asked != wanted:
             raise ValueError(
-                f"replaying a load search: trial {self._used} is stored with {result.intended_fps} frames/s for "
-                f"{result.duration_ns} ns, but the search wants {wanted.intended_fps} for {wanted.duration_ns}; "
+                f"replaying a load search: trial {self._used} is stored with {reading.asked.intended_fps} frames/s for "
+                f"{reading.asked.duration_ns} ns, but the search wants {wanted.intended_fps} for {wanted.duration_ns}; "
                 "the goal or the library is another than when it was stored: start the search anew"
             )
         return MeasurementResult(
             intended_duration=intended_duration,
             intended_load=intended_load,
-            intended_count=result.intended_frames,
-            offered_count=result.offered_frames,
-            forwarding_count=result.forwarded_frames,
+            # The library would take unsent frames for lost ones: what was not sent is no fault of the device.
+            intended_count=reading.result.offered_frames,
+            offered_count=reading.result.offered_frames,
+            forwarding_count=math.floor(reading.result.offered_frames * (1.0 - reading.loss_ratio) + 0.5),
         )
 
 
@@ -93,29 +106,24 @@ class Mlr:
 
     def propose(self, results: Sequence[LoadResult]) -> LoadTrial | Stop:
         """Return the next trial, or why there is none."""
-        following = self._replay(settle(results, self.goal)).following
-        if isinstance(following, Stop):
-            return following
-        return out_of_time(results, self.goal, following) or following
+        return self._next(results, settle(results, self.goal))[0]
 
     def conclude(self, results: Sequence[LoadResult]) -> Found:
         """Return the library's relevant bounds; partial ones when it gave up or was broken off."""
         ledger = settle(results, self.goal)
-        state = self._replay(ledger)
-        stop: LoadTrial | Stop = state.following
+        stop, state = self._next(results, ledger)
         if isinstance(stop, LoadTrial):
-            unfinished = Stop(StopReason.UNFINISHED, "more trials are wanted")
-            stop = out_of_time(results, self.goal, stop) or unfinished
-        if stop.reason is StopReason.NARROW and self._limited(results, state.upper_fps):
-            stop = Stop(StopReason.GENERATOR, "the generator could not send the load of the upper bound")
-        lower, upper = state.coarse_lower_fps, state.coarse_upper_fps
-        rate = lower if state.conditional_fps is None else state.conditional_fps
-        final = (lower, upper) == (state.lower_fps, state.upper_fps)
+            stop = Stop(StopReason.UNFINISHED, "more trials are wanted")
+        final = (state.coarse_lower_fps, state.coarse_upper_fps) == (state.lower_fps, state.upper_fps)
+        lower, upper = self._offered(ledger, state.coarse_lower_fps, state.coarse_upper_fps)
+        rate = lower
+        if lower is not None and state.conditional_fps is not None and state.lower_fps:
+            rate = lower * state.conditional_fps / state.lower_fps
         return Found(
             lower_fps=lower,
             upper_fps=upper,
-            lower_trials=places_at(results, lower),
-            upper_trials=places_at(results, upper),
+            lower_trials=places_at(results, state.coarse_lower_fps),
+            upper_trials=places_at(results, state.coarse_upper_fps),
             robust_fps=rate,
             interval_fps=None if lower is None or upper is None else (lower, upper),
             method="mlrsearch-bounds" if final else "mlrsearch-coarse-bounds",
@@ -126,19 +134,49 @@ class Mlr:
             spent_ns=spent_ns(results),
             reason=stop.reason,
             text=stop.text,
+            **limits_seen(results, self.goal, rate),
         )
+
+    def _next(self, results: Sequence[LoadResult], ledger: Ledger) -> tuple[LoadTrial | Stop, _State]:
+        """Return the next trial or why there is none, and where the library stands."""
+        state = self._replay(ledger)
+        following = state.following
+        if isinstance(following, Stop) and following.reason is StopReason.LINE:
+            following = ledger.rerun or prove(ledger, self.goal) or self._limited(ledger) or following
+        if isinstance(following, LoadTrial):
+            following = out_of_time(results, self.goal, following) or following
+        return following, state
+
+    def _limited(self, ledger: Ledger) -> Stop | None:
+        """Return that the highest load passed because it was never sent."""
+        tops = [each.result for each in ledger.readings if each.asked.intended_fps == self.goal.max_fps]
+        if not tops or tops[-1].short_ratio <= self.goal.unsent_ratio:
+            return None
+        sent = f"{tops[-1].offered_fps:.0f} frames/s"
+        return Stop(
+            StopReason.GENERATOR, f"the generator sends no more than {sent}, and all of it is forwarded"
+        )
+
+    def _offered(
+        self, ledger: Ledger, lower_fps: float | None, upper_fps: float | None
+    ) -> tuple[float | None, float | None]:
+        """Return the bounds as the loads that were offered: the library knows only those that were asked for."""
+        lower, upper = (
+            self._offered_at(ledger, fps, passes) for fps, passes in ((lower_fps, True), (upper_fps, False))
+        )
+        # The generator may have fallen short at one bound only: then it is none.
+        return lower, None if lower is not None and upper is not None and upper <= lower else upper
+
+    def _offered_at(self, ledger: Ledger, fps: float | None, passes: bool) -> float | None:
+        """Return the load that was offered in the middle trial at a bound [frames/s]."""
+        at = [each for each in ledger.readings if each.asked.intended_fps == fps]
+        agree = [each for each in at if (each.loss_ratio <= self.goal.loss_ratio) == passes] or at
+        return statistics.median(load_counted(each.result, self.goal) for each in agree) if agree else fps
 
     def relevant_bounds(self, results: Sequence[LoadResult]) -> tuple[float | None, float | None]:
         """Return the relevant lower and upper bound of the goal itself, as the library classifies them."""
         state = self._replay(settle(results, self.goal))
         return state.lower_fps, state.upper_fps
-
-    def _limited(self, results: Sequence[LoadResult], upper_fps: float | None) -> bool:
-        """Return whether the upper bound is one because frames were not sent: the library calls them lost."""
-        above = [result for result in results if result.intended_fps == upper_fps]
-        return bool(above) and all(
-            meets(result, self.goal) and result.unsent_ratio > self.goal.unsent_ratio for result in above
-        )
 
     def _replay(self, ledger: Ledger) -> _State:
         """Run the library's search over the stored results."""

@@ -1,15 +1,21 @@
-"""Devices that exist only as numbers, for tests, benches and figures in docs: known capacity, noise, stalls, livelock.
+"""Devices that exist only as numbers, for tests, benches and figures in docs: known capacity, queues, noise, stalls.
 
-The device is a model, not a measurement: it answers whole trials at once. Randomness comes with its seed.
+The device is a model, not a measurement: frames flow through a bucket and a queue in hundredths of a trial, and what is
+reported of it is read as an agent's report is. Randomness comes with its seed.
 """
 
 from dataclasses import dataclass, field
 from random import Random
 
+from .steady import Parts, find_steady
 from .types import NS_PER_S, LoadResult, LoadTrial
 
-SLICE_RATIO = 0.01
-"""A trial is looked at in parts so long: a stall takes two of them beside its own time from the calm part."""
+PARTS = 100
+"""A trial is looked at in so many parts, as the agent does."""
+EXCUSED_RATIO = 0.05
+"""Share of a schedule that noticed stalls of the sender excuse, as those of a real host do."""
+LATENCY_NS = 20_000
+"""Of a frame that finds the queue empty [ns]."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +26,8 @@ class Device:
     """What it forwards without end [frames/s]."""
     queue_frames: int = 256
     """Frames that wait before one is lost; the size of a veth ring [frames]."""
+    burst_frames: int = 0
+    """Frames that pass at once beyond the capacity: the credit of a token bucket, full when the first trial begins."""
     noise_ratio: float = 0.0
     """Standard deviation of the capacity from trial to trial, per capacity [ratio]."""
     drift_ratio_per_s: float = 0.0
@@ -40,6 +48,8 @@ class Device:
     """Share of stalls that hold up the generator: frames are not sent; the others hold up the device."""
     generator_fps: float = 1.488e6
     """The most that can be sent [frames/s]."""
+    shortage_ratio: float = 0.0
+    """Share of every load that the generator leaves out [ratio]."""
     overhead_ns: int = 50_000_000
     """Time between the end of a trial and the start of the next [ns]."""
 
@@ -48,6 +58,22 @@ class Device:
         if self.loss_ratio > loss_ratio:
             return 0.0
         return min(self.capacity_fps / (1 - loss_ratio), self.generator_fps)
+
+
+@dataclass
+class Flow:
+    """What became of the frames of one trial, part by part."""
+
+    sent: list[int]
+    """Frames sent."""
+    received: list[int]
+    """Of those, the ones that came out."""
+    arrived: list[int]
+    """Frames that came out in each part."""
+    least_ns: list[int | None]
+    """The least latency of those [ns]."""
+    late: int = 0
+    """Frames that came out afterwards."""
 
 
 @dataclass
@@ -62,54 +88,113 @@ class Bench:
     """Time since the first trial began [ns]."""
     chance: Random = field(init=False)
     """The noise."""
+    credit: float = field(init=False)
+    """What is in the bucket [frames]."""
+    flow: Flow = field(init=False)
+    """What became of the frames of the last trial."""
 
     def __post_init__(self) -> None:
-        """Start the noise."""
+        """Start the noise, with a full bucket."""
         self.chance = Random(self.seed)
+        self.credit = float(self.device.burst_frames)
 
     def measure(self, trial: LoadTrial) -> LoadResult:
         """Return what a trial of this load gives."""
         device = self.device
         seconds = trial.duration_ns / NS_PER_S
         intended = round(trial.intended_fps * seconds)
-        offered = min(intended, round(device.generator_fps * seconds))
+        load = min(trial.intended_fps * (1 - device.shortage_ratio), device.generator_fps)
         capacity = device.capacity_fps * (1 + device.noise_ratio * self.chance.gauss())
         capacity *= 1 + device.drift_ratio_per_s * self.age_ns / NS_PER_S
-        of_sender = self.draw_count(device.sender_stalls_ratio * device.stalls_per_s * seconds)
-        sent_s = max(1e-3, seconds - of_sender * device.stall_ns / NS_PER_S)
-        offered = round(offered * sent_s / seconds)
-        passed = min(offered, self.served(offered, capacity, sent_s))
-        stalls = self.draw_count((1 - device.sender_stalls_ratio) * device.stalls_per_s * seconds)
-        # While the device stands still frames come in at the offered rate and overflow the queue.
-        at_once = max(0, round(offered / sent_s * device.stall_ns / NS_PER_S) - device.queue_frames)
-        in_stalls = min(passed, stalls * at_once)
-        passed -= in_stalls
-        passed -= self.draw_count(passed * self.early_loss(offered / sent_s, capacity))
-        seen = [self.chance.random() < device.detected_ratio for _ in range(stalls + of_sender)]
-        noticed, unnoticed = sum(seen), stalls - sum(seen[:stalls])
-        calm_ratio = max(0.0, 1 - noticed * (2 * device.stall_ns / trial.duration_ns + 2 * SLICE_RATIO))
-        spread = offered - max(0, passed) - in_stalls
+        of_sender = self.stalls_in(seconds, device.sender_stalls_ratio)
+        of_device = self.stalls_in(seconds, 1 - device.sender_stalls_ratio)
+        sent = self.schedule(min(intended, round(load * seconds)), of_sender, trial.duration_ns)
+        self.flow = flow = self.forward(sent, capacity, of_device, trial.duration_ns)
+        noticed = [at for at in of_sender if self.chance.random() < device.detected_ratio]
+        seen = [*noticed, *(at for at in of_device if self.chance.random() < device.detected_ratio)]
+        calm, calm_lost = self.calm(flow, seen, trial.duration_ns)
         self.age_ns += trial.duration_ns + device.overhead_ns
+        self.credit = min(device.burst_frames, self.credit + capacity * device.overhead_ns / NS_PER_S)
         return LoadResult(
             intended_fps=trial.intended_fps,
             duration_ns=trial.duration_ns,
             intended_frames=intended,
-            offered_frames=offered,
-            forwarded_frames=max(0, passed),
-            perturbations=(f"{noticed} stalls of {device.stall_ns} ns",) if noticed else (),
-            overhead_ns=device.overhead_ns,
-            held_ns=noticed * device.stall_ns,
-            calm_frames=round(calm_ratio * offered),
-            calm_lost_frames=min(
-                round(calm_ratio * spread) + unnoticed * at_once, round(calm_ratio * offered)
+            offered_frames=sum(flow.sent),
+            forwarded_frames=sum(flow.received),
+            perturbations=(f"{len(seen)} stalls of {device.stall_ns} ns",) if seen else (),
+            overhead_ns=device.overhead_ns + round(flow.late / max(1.0, capacity) * NS_PER_S),
+            held_ns=len(seen) * device.stall_ns,
+            calm_frames=calm,
+            calm_lost_frames=calm_lost,
+            steady=find_steady([Parts(flow.sent, flow.received, flow.arrived, flow.least_ns)]),
+            late_frames=flow.late,
+            excused_frames=round(
+                intended * min(EXCUSED_RATIO, sum(self.held(noticed, trial.duration_ns)) / PARTS)
             ),
         )
 
-    def served(self, offered: int, capacity_fps: float, seconds: float) -> int:
-        """Return the frames that the device has time and queue for."""
-        excess = max(0.0, offered / seconds - capacity_fps)
-        slowed = max(0.0, capacity_fps - self.device.livelock * excess)
-        return round(slowed * seconds) + self.device.queue_frames
+    def stalls_in(self, seconds: float, share: float) -> list[float]:
+        """Return when stalls begin, per duration of a trial."""
+        count = self.draw_count(share * self.device.stalls_per_s * seconds)
+        return [self.chance.random() for _ in range(count)]
+
+    def held(self, begins: list[float], duration_ns: int) -> list[float]:
+        """Return which share of each part stalls take."""
+        length = self.device.stall_ns / duration_ns
+        shares = [0.0] * PARTS
+        for begin in begins:
+            at, end = begin * PARTS, min(1.0, begin + length) * PARTS
+            while at < end - 1e-9:
+                part = min(PARTS - 1, int(at))
+                until = min(end, part + 1.0)
+                shares[part] = min(1.0, shares[part] + until - at)
+                at = max(until, at + 1e-6)
+        return shares
+
+    def schedule(self, frames: int, stalls: list[float], duration_ns: int) -> list[int]:
+        """Return the frames sent in each part; what was due in a stall is never sent."""
+        held = self.held(stalls, duration_ns)
+        due = [frames * (at + 1) // PARTS - frames * at // PARTS for at in range(PARTS)]
+        return [round(each * (1 - share)) for each, share in zip(due, held, strict=True)]
+
+    def forward(self, sent: list[int], capacity_fps: float, stalls: list[float], duration_ns: int) -> Flow:
+        """Let frames flow through bucket and queue."""
+        device = self.device
+        part_s = duration_ns / NS_PER_S / PARTS
+        load = sum(sent) / (PARTS * part_s)
+        capacity = max(0.0, capacity_fps - device.livelock * max(0.0, load - capacity_fps))
+        served, early = capacity * part_s, self.early_loss(load, capacity_fps)
+        held = self.held(stalls, duration_ns)
+        flow = Flow(sent, [], [], [])
+        waiting = 0
+        for frames, stall in zip(sent, held, strict=True):
+            lost = self.draw_count(frames * early) if early else 0
+            # In a stall frames come in at the offered rate and overflow the queue, however much is served afterwards.
+            lost += max(0, min(frames - lost, round(frames * stall) - device.queue_frames)) if stall else 0
+            credit = self.credit + served * (1 - stall)
+            before, waiting = waiting, waiting + frames - lost
+            out = min(waiting, int(credit))
+            self.credit = min(credit - out, device.burst_frames + 1.0)
+            waiting -= out
+            dropped = max(0, waiting - device.queue_frames)
+            waiting -= dropped
+            flow.received.append(frames - lost - dropped)
+            flow.arrived.append(out)
+            wait_s = min(before, waiting) / capacity if capacity else 0.0
+            flow.least_ns.append(LATENCY_NS + round(wait_s * NS_PER_S) if out else None)
+        flow.late = waiting
+        self.credit = max(0.0, self.credit - waiting)
+        return flow
+
+    def calm(self, flow: Flow, seen: list[float], duration_ns: int) -> tuple[int, int]:
+        """Return the frames of parts that no stall touched, nor the part before, and how many of them were lost."""
+        held = self.held(seen, duration_ns)
+        frames = lost = 0
+        for at in range(PARTS):
+            if not any(held[max(0, at - 1) : at + 1]):
+                frames += flow.sent[at]
+                lost += flow.sent[at] - flow.received[at]
+        return frames, lost
 
     def early_loss(self, load_fps: float, capacity_fps: float) -> float:
         """Return the loss ratio that has nothing to do with the queue."""

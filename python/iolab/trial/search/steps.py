@@ -5,24 +5,25 @@ import math
 from .capacity import Capacity
 from .durations import (
     EXPECTED_LOSSES,
+    LONGEST_S,
     SHORTEST_S,
     deciding_s,
     load_of,
-    outlast_frames,
     overload_s,
+    quick_excess,
     round_load,
     scout_s,
     trial_at,
 )
-from .evidence import meets
-from .types import Goal, LoadTrial, Stop, StopReason
+from .evidence import meets, proof_ns
+from .types import NS_PER_S, Goal, LoadTrial, Stop, StopReason
 from .view import View
 from .votes import Votes
 
 BELOW, ABOVE = 0.2, 0.62
 """Where the bounds of a calm device are tried [per width]: a pass costs the same anywhere, a failure less higher up."""
-QUICKEST = 0.04
-"""Overload at which a slow device is estimated: its queue overflows within a scouting trial, half of what is near."""
+QUICKEST = 0.02
+"""Overload at which the capacity is estimated: far enough above that a scouting trial is at the limit all the time."""
 MORE_IF_NOISY = 4
 """Further overloaded trials of a noisy device: six may agree by chance, ten hardly."""
 
@@ -42,11 +43,13 @@ def follow(view: View, goal: Goal, fewest_saturated: int) -> LoadTrial | Stop:
 
 def reach_limit(view: View, goal: Goal) -> LoadTrial | Stop | None:
     """Return the stop at either end of the loads allowed; the upper one must have outlasted any queue."""
-    if view.lower_fps is not None and view.lower_fps >= view.top_fps:
-        outlasted_s = sum(each.pass_s for each in view.votes if each.load_fps >= view.top_fps)
-        wanted_s = 4 * deciding_s(view.top_fps, goal)
+    # What the generator can do differs a little from trial to trial.
+    top_fps = view.top_fps * (1 - goal.unsent_ratio) if view.generator_limited else view.top_fps
+    if view.lower_fps is not None and view.lower_fps >= top_fps:
+        outlasted_s = max(each.longest_pass_s for each in view.votes if each.load_fps >= top_fps)
+        wanted_s = max(4 * deciding_s(view.top_fps, goal), proof_ns(goal) / NS_PER_S)
         if outlasted_s < wanted_s:
-            return trial_at(view.top_fps, wanted_s, goal)
+            return trial_at(goal.max_fps, wanted_s, goal)
         if view.generator_limited:
             text = f"the generator sends no more than {view.top_fps:.0f} frames/s, and all of it is forwarded"
             return Stop(StopReason.GENERATOR, text)
@@ -60,42 +63,49 @@ def reach_limit(view: View, goal: Goal) -> LoadTrial | Stop | None:
 
 def scout(view: View, goal: Goal) -> LoadTrial:
     """Look for a load just above capacity: where forwarding leads, or half-way when it misleads."""
-    passed = max((each.offered_fps for each in view.results if meets(each, goal)), default=None)
+    good = [each for each in view.readings if meets(each.result, goal) and not each.hidden]
+    passed = max((each.result.offered_fps for each in good), default=None)
     failed = [each for each in view.results if not meets(each, goal)]
     if not failed or (passed is not None and passed >= view.top_fps):
         return trial_at(view.top_fps, deciding_s(view.top_fps, goal), goal)
     lowest = min(failed, key=lambda each: each.offered_fps)
-    ceiling, load = lowest.offered_fps, 1.02 * lowest.forwarded_fps
+    ceiling, load = lowest.offered_fps, 1.02 * lowest.sustained_fps
     floor = goal.min_fps if passed is None else passed
     if passed is None and (load <= goal.min_fps or ceiling <= 1.02 * goal.min_fps):
         load = goal.min_fps
     elif len(failed) > 4 or not floor * (1 + goal.relative_width / 2) < load < ceiling:
         load = math.sqrt(floor * ceiling)
-    # A third of the usual length: two lengths tell the queue from the capacity.
-    return trial_at(load, max(SHORTEST_S, scout_s(load, goal) / 3), goal)
+    rate, burst = view.sustained.fps or load, view.sustained.burst_frames
+    if burst:
+        load = max(load, rate * (1 + max(quick_excess(rate, burst, goal), QUICKEST)))
+        return trial_at(min(load, view.top_fps), overload_s(load, rate, burst, goal), goal)
+    return trial_at(load, scout_s(load, goal), goal)
 
 
 def confirm(view: View, capacity: Capacity, goal: Goal, fewest_saturated: int) -> LoadTrial | Stop:
     """Show that the estimate holds on either side, then narrow its interval."""
     rate = load_of(capacity.median_fps, goal)
     spread = min(2 * capacity.noise_ratio, 0.03)
-    margin, leeway = max(BELOW * goal.relative_width, spread), max(ABOVE * goal.relative_width, spread)
+    burst = view.sustained.burst_frames
+    margin, leeway = max(BELOW * goal.relative_width, spread), max(ABOVE * goal.relative_width, 1.25 * spread)
     if repeat := repeat_surprise(view, rate, goal):
         return repeat
-    above, below = min(rate * (1 + leeway), view.top_fps), max(rate * (1 - margin), goal.min_fps)
-    overload = trial_at(above, overload_s(above, rate, capacity.queue_frames, goal), goal)
+    # Nearer than that, no affordable trial uses a burst up.
+    above, below = (
+        min(rate * (1 + max(leeway, 2 * burst / (LONGEST_S * rate))), view.top_fps),
+        max(rate * (1 - margin), goal.min_fps),
+    )
+    overload = trial_at(above, overload_s(above, rate, burst, goal), goal)
     lower, upper = view.lower_fps, view.upper_fps
     enough = fewest_saturated + (MORE_IF_NOISY if is_noisy(capacity, goal) else 0)
-    if view.saturated < enough:
-        # As near as a trial of scouting length allows: the nearer, the longer until the queue has overflowed.
-        quick = outlast_frames(capacity.queue_frames) / (scout_s(rate, goal) * rate)
-        load = min(rate * (1 + max(leeway, min(quick, QUICKEST))), view.top_fps)
-        return trial_at(load, overload_s(load, rate, capacity.queue_frames, goal), goal)
-    if is_vague(capacity, goal):
-        return overload
+    if view.saturated < enough or is_vague(capacity, goal):
+        # As near as a quick trial allows: the nearer, the longer until a burst is used up, and the more pass by chance.
+        quick = quick_excess(rate, burst, goal)
+        load = min(rate * (1 + max(leeway, quick, QUICKEST)), view.top_fps)
+        return trial_at(load, overload_s(load, rate, burst, goal), goal)
     if lower is None or lower < rate * (1 - 1.5 * margin):
         return trial_at(below, deciding_s(below, goal), goal)
-    if upper is None or upper > rate * (1 + 1.1 * leeway):
+    if upper is None or upper > rate + 1.1 * (above - rate):
         return overload
     shown = f"shown by trials at {lower:.0f} and {upper:.0f}"
     text = f"95 % interval of {capacity.width_ratio:.2%} around {rate:.0f} frames/s, {shown}"
@@ -112,13 +122,8 @@ def repeat_surprise(view: View, rate_fps: float, goal: Goal) -> LoadTrial | None
 
 
 def is_vague(capacity: Capacity, goal: Goal) -> bool:
-    """Return whether more trials can and must narrow the interval.
-
-    Where the capacity is noisy, no affordable number of trials tells how long the queue is: its share stays in the
-    interval and is not waited for.
-    """
-    width = capacity.known_queue_ratio if is_noisy(capacity, goal) else capacity.width_ratio
-    return width > goal.relative_width
+    """Return whether more trials must narrow the interval."""
+    return capacity.width_ratio > goal.relative_width
 
 
 def is_noisy(capacity: Capacity, goal: Goal) -> bool:

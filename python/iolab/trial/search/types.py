@@ -10,7 +10,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from .steady import Steady
+
 NS_PER_S = 1_000_000_000
+TAKEN_UP_RATIO = 1e-3
+"""Share of a trial's frames that a queue may take up without being looked at: a tenth of the usual width."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +51,12 @@ class LoadResult:
     """Frames offered while none of them was held up, nor had just been; 0 also where that is not known."""
     calm_lost_frames: int = 0
     """Of these, lost."""
+    excused_frames: int = 0
+    """Of the unsent frames, those due while the host held the sender up: they are not the generator's limit."""
+    steady: Steady | None = None
+    """The part of the trial in which the device was at its limit; None: it was not seen there, or nobody looked."""
+    late_frames: int = 0
+    """Frames that came out when the trial's time was over: a queue had held them."""
 
     @property
     def perturbed(self) -> bool:
@@ -74,6 +84,12 @@ class LoadResult:
         return self.unsent_frames / self.intended_frames if self.intended_frames else 0.0
 
     @property
+    def short_ratio(self) -> float:
+        """Unsent frames per intended frame that no stall of the host excuses: the generator's own."""
+        own_frames = max(0, self.unsent_frames - self.excused_frames)
+        return own_frames / self.intended_frames if self.intended_frames else 0.0
+
+    @property
     def offered_fps(self) -> float:
         """Rate that the device really saw [frames/s]: the intended rate less what was not sent."""
         return self.intended_fps * (1.0 - self.unsent_ratio)
@@ -82,6 +98,40 @@ class LoadResult:
     def forwarded_fps(self) -> float:
         """Rate that came out [frames/s]."""
         return self.offered_fps * (1.0 - self.loss_ratio)
+
+    @property
+    def sustained_loss_ratio(self) -> float:
+        """Loss as it would go on without end: what a queue or a burst took up is no part of it."""
+        if self.steady is None or self.steady.loss_ratio <= self.loss_ratio + TAKEN_UP_RATIO:
+            return self.loss_ratio
+        return self.steady.loss_ratio
+
+    @property
+    def at_limit(self) -> bool:
+        """Whether the trial shows at what rate the device forwards at its limit."""
+        return self.steady is not None and self.steady.share_ratio > 0 and self.intended_frames > 0
+
+    @property
+    def began_late(self) -> bool:
+        """Whether the device reached its limit so late that only a longer trial can tell at what rate it forwards."""
+        return self.steady is not None and not self.steady.share_ratio
+
+    @property
+    def sustained_fps(self) -> float:
+        """Rate that came out while the device was at its limit, of the whole trial where it was not [frames/s]."""
+        if self.steady is None or not self.at_limit:
+            return self.forwarded_fps
+        whole = self.steady.forwarded_frames / self.steady.share_ratio
+        return self.intended_fps * whole / self.intended_frames
+
+    @property
+    def burst_frames(self) -> float:
+        """Frames per direction that came out in time beyond what the device can without end: a bucket's credit."""
+        if self.steady is None or not self.at_limit:
+            return 0.0
+        whole = self.steady.forwarded_frames / self.steady.share_ratio
+        beyond = max(0.0, self.forwarded_frames - self.late_frames - whole)
+        return beyond * self.intended_fps * self.duration_ns / NS_PER_S / self.intended_frames
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,6 +237,14 @@ class Found:
     """Trials that were run."""
     perturbed_trials: int
     """Trials among them that were perturbed."""
+    sustained_fps: float | None = None
+    """The rate at which the device forwards without end, seen at its limit [frames/s]; None: never seen there."""
+    burst_frames: int = 0
+    """Frames that it passed on beyond that in one trial, at most: a burst."""
+    queue_frames: int = 0
+    """Frames that came out after the end of one trial, at most: a queue."""
+    taken_up: bool = False
+    """A queue or a burst took up what is above the sustained rate, and no trial was long enough to show the rest."""
     disturbed_loads: int = 0
     """Loads whose trial was disturbed in every re-run as well: what the host explains of the loss did not count."""
     spent_ns: int

@@ -4,8 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .evidence import meets
-from .types import NS_PER_S, Goal, LoadResult
+from .evidence import Reading, load_counted, meets
+from .types import NS_PER_S, Goal
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +19,18 @@ class Votes:
     fails: int
     """Trials that did not."""
     pass_s: float
-    """Their time [s]: a longer trial outweighs a shorter one, which a queue may have saved."""
+    """Time of those that passed, and are half as long as the longest that did not: a queue saves shorter ones [s]."""
     fail_s: float
-    """The same of trials that did not [s]."""
+    """The time of those that did not [s]."""
+    longest_pass_s: float
+    """The longest that passed [s]."""
+    longest_fail_s: float
+    """The longest that did not [s]."""
 
-    longest_s: float
-    """The longest of them [s]."""
+    @property
+    def longest_s(self) -> float:
+        """The longest of all [s]."""
+        return max(self.longest_pass_s, self.longest_fail_s)
 
     @property
     def count(self) -> int:
@@ -50,31 +56,40 @@ class Votes:
         return verdict != (self.load_fps <= rate_fps)
 
 
-def count_votes(results: Sequence[LoadResult], goal: Goal, deciding_frames: int) -> tuple[Votes, ...]:
+def count_votes(readings: Sequence[Reading], goal: Goal, deciding_frames: int) -> tuple[Votes, ...]:
     """Return the votes per load, lowest load first.
 
     To pass, a trial must have offered `deciding_frames`. To fail, it must have lost more than a trial of so many frames
-    may lose: then that trial would have failed as well, whatever came after.
+    may lose: then that trial would have failed as well, whatever came after. A load that a burst hid is not decided.
     """
-    sums: dict[float, tuple[int, int, float, float, float]] = {}
-    for result in results:
+    passes: dict[float, list[float]] = {}
+    fails: dict[float, list[float]] = {}
+    for reading in readings:
+        result = reading.result
         limit = goal.loss_ratio * max(deciding_frames, result.offered_frames)
-        passed = meets(result, goal) and result.offered_frames >= deciding_frames
-        failed = result.lost_frames > limit
-        if not passed and not failed:
-            continue
-        unsent = result.unsent_ratio > goal.unsent_ratio
-        load = float(round(result.offered_fps)) if unsent else result.intended_fps
-        passes, fails, pass_s, fail_s, longest_s = sums.get(load, (0, 0, 0.0, 0.0, 0.0))
-        seconds = result.duration_ns / NS_PER_S
-        sums[load] = (
-            passes + passed,
-            fails + failed,
-            pass_s + passed * seconds,
-            fail_s + failed * seconds,
-            max(longest_s, seconds),
-        )
-    return tuple(Votes(load, *sums[load]) for load in sorted(sums))
+        passed = meets(result, goal) and not reading.hidden and result.offered_frames >= deciding_frames
+        failed = reading.loss_ratio * result.offered_frames > limit
+        load = load_counted(result, goal)
+        load = load if load == result.intended_fps else float(round(load))
+        for found, decided in ((passes, passed and not failed), (fails, failed and not reading.hidden)):
+            if decided:
+                found.setdefault(load, []).append(result.duration_ns / NS_PER_S)
+    return tuple(
+        _votes(load, passes.get(load, []), fails.get(load, [])) for load in sorted({*passes, *fails})
+    )
+
+
+def _votes(load_fps: float, passes_s: Sequence[float], fails_s: Sequence[float]) -> Votes:
+    longest_s = max(fails_s, default=0.0)
+    return Votes(
+        load_fps=load_fps,
+        passes=len(passes_s),
+        fails=len(fails_s),
+        pass_s=sum(each for each in passes_s if 2 * each >= longest_s),
+        fail_s=sum(fails_s),
+        longest_pass_s=max(passes_s, default=0.0),
+        longest_fail_s=longest_s,
+    )
 
 
 def decided_bounds(votes: Sequence[Votes], rate_fps: float) -> tuple[float | None, float | None]:

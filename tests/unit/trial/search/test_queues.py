@@ -1,0 +1,143 @@
+"""Deep queues, bursts and generators that fall short: no search takes them for the device's rate."""
+
+import pytest
+from tests.unit.trial.search.conftest import results_of, search
+
+from iolab.trial.search.bisect import Bisect
+from iolab.trial.search.evidence import strict_fps
+from iolab.trial.search.fast import Fast
+from iolab.trial.search.mlr import Mlr
+from iolab.trial.search.simulated import Bench, Device
+from iolab.trial.search.types import NS_PER_S, Found, Goal, LoadResult, LoadTrial, StopReason, Strategy
+
+NAMES = ["bisect", "mlr", "fast"]
+FAST_FPS = 2e6
+"""Of a generator that is no limit."""
+
+
+def goal_of(loss_ratio: float, *, max_fps: float = 1.488e6) -> Goal:
+    """Return a goal with trials of one second."""
+    return Goal(
+        loss_ratio=loss_ratio, relative_width=0.01, min_fps=1000.0, max_fps=max_fps, trial_ns=NS_PER_S
+    )
+
+
+def strategy_of(name: str, goal: Goal) -> Strategy:
+    """Return a search by name."""
+    if name == "bisect":
+        return Bisect(goal, searches=1)
+    return Mlr(goal=goal) if name == "mlr" else Fast(goal)
+
+
+def rate(found: Found) -> float:
+    """Return the rate, which must be there."""
+    assert found.robust_fps is not None
+    return found.robust_fps
+
+
+@pytest.mark.parametrize("loss_ratio", [1e-5, 1e-2])
+@pytest.mark.parametrize(
+    ("capacity_fps", "queue_frames", "burst_frames"),
+    [
+        (25_000, 1250, 5),
+        (25_000, 5_000, 64),
+        (30_000, 0, 256),
+        (100_000, 0, 20_000),
+        (25_000, 0, 100_000),
+        (100_000, 100_000, 0),
+        (1_000_000, 20_000, 20_000),
+        (1_000_000, 0, 100_000),
+    ],
+)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_queue_or_a_burst_is_no_part_of_the_rate(
+    name: str, capacity_fps: int, queue_frames: int, burst_frames: int, loss_ratio: float
+) -> None:
+    """Within 1 % of what the device forwards without end, or of the load that loses the goal's ratio there."""
+    device = Device(
+        capacity_fps=capacity_fps,
+        queue_frames=queue_frames,
+        burst_frames=burst_frames,
+        generator_fps=FAST_FPS,
+    )
+    found = search(strategy_of(name, goal_of(loss_ratio)), device, 1)
+    assert found.complete
+    assert not found.taken_up
+    assert 0.99 * capacity_fps <= rate(found) <= 1.01 * capacity_fps / (1 - loss_ratio)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_was_seen_of_queue_and_burst_is_told(name: str) -> None:
+    """A shaper with 5000 frames of queue and a burst of 2000."""
+    device = Device(capacity_fps=25_000, queue_frames=5000, burst_frames=2000, generator_fps=FAST_FPS)
+    found = search(strategy_of(name, goal_of(1e-3)), device, 1)
+    assert found.sustained_fps == pytest.approx(25_000, rel=0.005)
+    assert found.queue_frames == pytest.approx(5000, rel=0.05)
+    assert found.burst_frames == pytest.approx(2000, rel=0.1)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_burst_does_not_pass_for_the_line(name: str) -> None:
+    """The highest load is a fifth above the capacity: a second of it is taken up, five are not."""
+    device = Device(capacity_fps=80_000, queue_frames=0, burst_frames=20_000, generator_fps=FAST_FPS)
+    found = search(strategy_of(name, goal_of(1e-3, max_fps=96_000)), device, 1)
+    assert found.reason is StopReason.NARROW
+    assert rate(found) == pytest.approx(80_000, rel=0.01)
+
+
+def test_a_rate_that_a_burst_made_is_marked_with_the_sustained_one() -> None:
+    """Trials of 200 ms from below: the loads that passed before the limit was seen cannot be read otherwise."""
+    device = Device(capacity_fps=100_000, queue_frames=0, burst_frames=6_000, generator_fps=FAST_FPS)
+    goal = goal_of(1e-3)
+    strategy = Bisect(goal, start_fps=120_000, searches=1)
+    results = results_of(strategy, device, 1)
+    found = strategy.conclude(results)
+    assert found.sustained_fps == pytest.approx(100_000, rel=0.01)
+    assert found.taken_up or rate(found) == pytest.approx(100_000, rel=0.01)
+
+
+@pytest.mark.parametrize("shortage_ratio", [0.0005, 0.001, 0.05, 0.5])
+@pytest.mark.parametrize("name", NAMES)
+def test_frames_that_were_never_sent_are_no_loss_of_the_device(name: str, shortage_ratio: float) -> None:
+    """A sender that leaves out a share of every load: the rate is what the device forwards all the same."""
+    device = Device(capacity_fps=100_000, shortage_ratio=shortage_ratio, generator_fps=FAST_FPS)
+    found = search(strategy_of(name, goal_of(1e-4)), device, 1)
+    assert found.complete
+    assert rate(found) == pytest.approx(100_000, rel=0.01)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.95, 0.999])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_generator_below_the_capacity_is_named_with_what_it_sent(name: str, share: float) -> None:
+    """The rate is a lower bound, and it is what was sent: neither less nor more."""
+    device = Device(capacity_fps=100_000, generator_fps=share * 100_000)
+    found = search(strategy_of(name, goal_of(1e-4)), device, 1)
+    assert found.reason is StopReason.GENERATOR
+    assert found.lower_fps == pytest.approx(share * 100_000, rel=0.002)
+
+
+def test_a_trial_that_the_host_held_up_does_not_raise_the_strict_figure() -> None:
+    """40 000 frames/s were asked for and 32 000 offered in the mean: the strict figure is what was offered."""
+    held = LoadResult(
+        intended_fps=40_000.0,
+        duration_ns=NS_PER_S,
+        intended_frames=40_000,
+        offered_frames=32_000,
+        forwarded_frames=32_000,
+        perturbations=("held up",),
+        held_ns=200_000_000,
+        excused_frames=8_000,
+    )
+    assert strict_fps([held], goal_of(1e-4)) == pytest.approx(32_000)
+
+
+def test_short_trials_are_not_added_up_to_a_long_one() -> None:
+    """The highest load is believed when one trial of the length that the method promises has passed."""
+    device = Device(capacity_fps=FAST_FPS, generator_fps=FAST_FPS)
+    goal = goal_of(1e-4)
+    results = results_of(Fast(goal), device, 1)
+    assert Fast(goal).conclude(results).reason is StopReason.LINE
+    assert max(result.duration_ns for result in results) >= 4.9 * NS_PER_S
+    bench = Bench(device, 1)
+    short = [bench.measure(LoadTrial(intended_fps=goal.max_fps, duration_ns=NS_PER_S)) for _ in range(8)]
+    assert isinstance(Fast(goal).propose(short), LoadTrial)

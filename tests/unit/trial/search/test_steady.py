@@ -1,0 +1,76 @@
+"""The part of a trial at the device's limit: what its hundredths show of queues, bursts, and of neither."""
+
+import pytest
+
+from iolab.trial.search.steady import Parts, find_steady
+
+MS = 1_000_000
+FLAT = [20_000] * 100
+
+
+def through(sent: int, arrived: list[int], least_ns: list[int], received: list[int] | None = None) -> Parts:
+    """Return a direction in which as many frames are sent in each part."""
+    return Parts([sent] * 100, [sent] * 100 if received is None else received, arrived, least_ns)
+
+
+def test_a_trial_that_keeps_pace_was_never_at_its_limit() -> None:
+    """Everything arrives in the part it was sent in, as fast as at first."""
+    assert find_steady([through(100, [100] * 100, FLAT)]) is None
+
+
+def test_a_queue_that_fills_without_a_loss_shows_the_rate_at_which_it_is_emptied() -> None:
+    """100 frames come in per part and 90 go out: 10 % would be lost without end."""
+    growing = [20_000 + part * MS for part in range(100)]
+    steady = find_steady([through(100, [90] * 100, growing)])
+    assert steady is not None
+    assert steady.share_ratio > 0.9
+    assert steady.loss_ratio == pytest.approx(0.1)
+
+
+def test_a_full_queue_counts_by_what_came_out_and_not_by_what_it_kept() -> None:
+    """Half is lost once the queue is full; what it held at the end came out too late for the rate."""
+    received = [100] * 30 + [50] * 70
+    latency = [20_000 + min(30, part) * MS for part in range(100)]
+    steady = find_steady([through(100, [50] * 100, latency, received)])
+    assert steady is not None
+    assert steady.loss_ratio == pytest.approx(0.5)
+
+
+def test_a_burst_that_is_used_up_is_no_part_of_the_rate() -> None:
+    """40 parts pass whole, then 30 % of each is lost, all without delay: a token bucket."""
+    passed = [100] * 40 + [70] * 60
+    steady = find_steady([through(100, passed, FLAT, passed)])
+    assert steady is not None
+    assert steady.loss_ratio == pytest.approx(0.3)
+    assert 0.55 < steady.share_ratio <= 0.6
+
+
+def test_a_burst_that_is_used_up_at_the_very_end_asks_for_a_longer_trial() -> None:
+    """Four parts of a hundred tell no rate."""
+    passed = [100] * 96 + [70] * 4
+    steady = find_steady([through(100, passed, FLAT, passed)])
+    assert steady is not None
+    assert steady.share_ratio == 0
+
+
+@pytest.mark.parametrize("lossy", [{7}, {7, 51, 93}, set(range(0, 100, 9))])
+def test_stray_losses_are_no_end_of_a_burst(lossy: set[int]) -> None:
+    """A frame here and there: the loss is that of the whole trial."""
+    passed = [99 if part in lossy else 100 for part in range(100)]
+    steady = find_steady([through(100, passed, FLAT, passed)])
+    assert steady is not None
+    assert steady.share_ratio > 0.9
+
+
+def test_either_direction_at_its_limit_is_the_trials_limit() -> None:
+    """Two directions of 100 frames per part, one of which loses half."""
+    halved = [50] * 100
+    steady = find_steady([through(100, [100] * 100, FLAT), through(100, halved, FLAT, halved)])
+    assert steady is not None
+    assert steady.loss_ratio == pytest.approx(0.25)
+
+
+def test_an_agent_that_counts_no_parts_tells_nothing() -> None:
+    """As one of an older version."""
+    assert find_steady([Parts((), (), (), ())]) is None
+    assert find_steady([Parts([1] * 100, [1] * 100, (), ())]) is None
