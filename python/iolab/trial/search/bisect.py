@@ -8,19 +8,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from .evidence import (
-    Ledger,
-    Reading,
-    asked_for,
-    limits_seen,
-    load_counted,
-    out_of_time,
-    places_at,
-    prove,
-    settle,
-    spent_ns,
-    strict_fps,
-)
+from .evidence import asked_for, limits_seen, load_counted, out_of_time, places_at, spent_ns, strict_fps
+from .ledger import Ledger, Reading, prove, settle
 from .types import Found, Goal, LoadResult, LoadTrial, Stop, StopReason
 
 T_95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)

@@ -6,7 +6,7 @@ from .types import NS_PER_S, Goal, LoadTrial
 
 EXPECTED_LOSSES = 10
 """Frames that may be lost in a trial that decides: with fewer, one stray frame would decide."""
-SPARE = 1.001
+SPARE = 1.0025
 """Loads are rounded to whole frames/s and a sender may slip a little: a trial must not miss a frame to decide."""
 SHORTEST_S = 0.05
 """No trial is shorter: its start and end would weigh [s]."""

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from .durations import load_of
-from .evidence import asked_for, limits_seen, out_of_time, places_at, settle, spent_ns, strict_fps
+from .evidence import asked_for, limits_seen, out_of_time, places_at, spent_ns, strict_fps
+from .ledger import settle
 from .steps import follow
 from .types import Found, Goal, LoadResult, LoadTrial, Stop, StopReason
 from .view import View, look

@@ -14,17 +14,8 @@ from MLRsearch import AbstractMeasurer, Config, MeasurementResult, MultipleLossR
 from MLRsearch.measurement_database import MeasurementDatabase
 from MLRsearch.target_spec import TargetSpec
 
-from .evidence import (
-    Ledger,
-    limits_seen,
-    load_counted,
-    out_of_time,
-    places_at,
-    prove,
-    settle,
-    spent_ns,
-    strict_fps,
-)
+from .evidence import limits_seen, load_counted, out_of_time, places_at, spent_ns, strict_fps
+from .ledger import Ledger, prove, settle
 from .types import NS_PER_S, Found, Goal, LoadResult, LoadTrial, Stop, StopReason
 
 FOREVER_S = 1e12

@@ -6,6 +6,7 @@ not even the fastest is as fast as at first. Either leaves a mark in the hundred
 """
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -19,6 +20,14 @@ LEAST_RATIO = 0.1
 """A shorter part of a trial at the limit is too short to tell a rate."""
 CLEAR_GAIN = 6.0
 """Logarithm of how much likelier a change must be than none: chance alone finds that in one of a hundred trials."""
+SLOW_RATIO = 0.05
+"""A rate that falls by less within a trial is the same: the noise of a host."""
+SLOW_SIGMAS = 6.0
+"""How many standard deviations a fall must be: frames come in batches, and a trial has a hundred places for it."""
+SLOW_PARTS = 10
+"""A fall that lasts for fewer parts may be a stall."""
+SENT_RATIO = 0.8
+"""A part with fewer frames, of the middle one's, is one in which the sender was held up."""
 MOSTLY = 0.8
 """Share of parts in which a queue stands, for it to stand in all."""
 
@@ -55,6 +64,10 @@ class Parts:
     least_latency_ns: Sequence[int | None]
     """The fastest of those [ns]; None: none came out."""
 
+    def was_sent(self, at: int) -> bool:
+        """Return whether a part has about as many frames as the others."""
+        return self.sent_frames[at] >= SENT_RATIO * statistics.median(self.sent_frames)
+
     def standing(self) -> list[bool]:
         """Return in which parts a queue stood: not even the fastest frame came through at once."""
         first = self.least_latency_ns[: max(1, round(FIRST_RATIO * len(self.least_latency_ns)))]
@@ -71,39 +84,38 @@ class Parts:
 def find_steady(directions: Sequence[Parts]) -> Steady | None:
     """Return the part of a trial at the device's limit, from where its signs began to the end.
 
-    None where there is no sign. A `share_ratio` of 0: it began so late that only a longer trial can show a rate.
+    None where there is no sign. A `share_ratio` of 0: it began so late that only a longer trial can show a rate. Parts
+    in which a sender was held up were no such load, and are left out.
     """
     count = min((len(each.sent_frames) for each in directions), default=0)
     if not count or any(len(each.arrived_frames) != count for each in directions):
         return None
     standing = [each.standing() for each in directions]
-    lost = any(any(each.lossy()) for each in directions)
-    signs = [
-        any(stands[at] for stands in standing)
-        or any(each.sent_frames[at] > each.received_frames[at] for each in directions)
-        for at in range(count)
-    ]
-    first = onset(signs)
+    lossy = [each.lossy() for each in directions]
+    used = [at for at in range(count) if all(each.was_sent(at) for each in directions)]
+    first = onset([any(marks[at] for marks in (*standing, *lossy)) for at in used])
     if first is None:
         return None
-    begin = max(
-        first + 1, 2
-    )  # a burst may have been used up within that part, and one part before it is no clear change
-    share = (count - begin) / count
-    if share < LEAST_RATIO:
-        return Steady(0.0, 0, 0) if lost else None
+    window = used[
+        max(first + 1, 2) :
+    ]  # a burst may have been used up within that part: no change shows in one
+    while slower := slowdown([sum(each.arrived_frames[at] for each in directions) for at in window]):
+        window = window[slower:]  # a bottleneck before the bucket lost frames from the beginning
+    if len(window) < LEAST_RATIO * count:
+        return Steady(0.0, 0, 0) if any(map(any, lossy)) else None
     offered = forwarded = 0
     for each, stands in zip(directions, standing, strict=True):
-        queued = sum(stands[begin:]) >= MOSTLY * (count - begin)
-        offered += sum(each.sent_frames[begin:])
-        forwarded += sum((each.arrived_frames if queued else each.received_frames)[begin:])
-    return Steady(share, offered, forwarded)
+        queued = sum(stands[at] for at in window) >= MOSTLY * len(window)
+        came_out = each.arrived_frames if queued else each.received_frames
+        offered += sum(each.sent_frames[at] for at in window)
+        forwarded += sum(came_out[at] for at in window)
+    return Steady(len(window) / count, offered, forwarded)
 
 
 def onset(signs: Sequence[bool]) -> int | None:
     """Return from which part on there are signs: the likeliest change from few to many, or 0 where none is clear.
 
-    None where there is no sign, or fewer at the end than before.
+    None where there is no sign.
     """
     total, count = sum(signs), len(signs)
     if not total:
@@ -119,7 +131,29 @@ def onset(signs: Sequence[bool]) -> int | None:
     if best < CLEAR_GAIN:
         return 0
     few, many = before[begin], total - before[begin]
-    return begin if few / begin < many / (count - begin) else None
+    return begin if few / begin < many / (count - begin) else 0
+
+
+def slowdown(arrived_frames: Sequence[int]) -> int | None:
+    """Return the part after which clearly fewer frames came out to the end than before; None: there is none.
+
+    A device with a bucket behind a bottleneck loses frames from the beginning, and more when its credit is used up.
+    """
+    count = len(arrived_frames)
+    before = [0, *accumulate(arrived_frames)]
+    best, found = 0.0, None
+    for at in range(1, count - SLOW_PARTS + 1):
+        early, late = before[at] / at, (before[count] - before[at]) / (count - at)
+        weight = at * (count - at) / count
+        if early > late and (early - late) ** 2 * weight > best:
+            best, found = (early - late) ** 2 * weight, at
+    if found is None:
+        return None
+    early, late = before[found] / found, (before[count] - before[found]) / (count - found)
+    rest = sum((each - (early if at < found else late)) ** 2 for at, each in enumerate(arrived_frames))
+    scatter = rest / max(1, count - 2)
+    slower = late < (1.0 - SLOW_RATIO) * early and best > SLOW_SIGMAS**2 * scatter
+    return found + 1 if slower and found + 1 < count else None
 
 
 def _log_likelihood(marked: int, count: int) -> float:

@@ -15,7 +15,8 @@ from .durations import (
     scout_s,
     trial_at,
 )
-from .evidence import meets, proof_ns
+from .evidence import meets
+from .ledger import proof_ns
 from .types import NS_PER_S, Goal, LoadTrial, Stop, StopReason
 from .view import View
 from .votes import Votes

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 from .capacity import Capacity, Observation, estimate, falls_with_load
 from .durations import deciding_frames, load_of, quick_excess, round_load
-from .evidence import Ledger, Reading, meets
+from .evidence import meets
+from .ledger import Ledger, Reading
 from .sustained import SLACK, Sustained
 from .types import NS_PER_S, Goal, LoadResult
 from .votes import Votes, count_votes, decided_bounds
@@ -104,7 +105,8 @@ def observe(readings: Sequence[Reading], sustained: Sustained, goal: Goal) -> tu
     most = max(each.sustained_fps for each in near)
     near = [each for each in near if each.sustained_fps > 0.8 * most]
     least = min(each.sustained_fps for each in near)
-    passed = [each for each in results if meets(each, goal) and each.offered_fps >= least / NEAR]
+    good = [each.result for each in readings if meets(each.result, goal) and not each.hidden]
+    passed = [each for each in good if each.offered_fps >= least / NEAR]
     return (*(_at_limit(each) for each in near), *(_below(each, sustained) for each in passed))
 
 

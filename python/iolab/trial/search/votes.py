@@ -4,7 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .evidence import Reading, load_counted, meets
+from .evidence import load_counted, meets
+from .ledger import Reading
 from .types import NS_PER_S, Goal
 
 

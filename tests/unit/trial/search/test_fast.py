@@ -16,8 +16,9 @@ from tests.unit.trial.search.conftest import (
     search,
 )
 
-from iolab.trial.search.evidence import settle, spent_ns
+from iolab.trial.search.evidence import spent_ns
 from iolab.trial.search.fast import Fast
+from iolab.trial.search.ledger import settle
 from iolab.trial.search.mlr import Mlr
 from iolab.trial.search.simulated import Bench, Device
 from iolab.trial.search.types import NS_PER_S, Found, Goal, LoadTrial, StopReason

@@ -8,6 +8,7 @@ from iolab.trial.search.evidence import strict_fps
 from iolab.trial.search.fast import Fast
 from iolab.trial.search.mlr import Mlr
 from iolab.trial.search.simulated import Bench, Device
+from iolab.trial.search.sustained import AtLimit, Sustained
 from iolab.trial.search.types import NS_PER_S, Found, Goal, LoadResult, LoadTrial, StopReason, Strategy
 
 NAMES = ["bisect", "mlr", "fast"]
@@ -85,15 +86,26 @@ def test_a_burst_does_not_pass_for_the_line(name: str) -> None:
     assert rate(found) == pytest.approx(80_000, rel=0.01)
 
 
-def test_a_rate_that_a_burst_made_is_marked_with_the_sustained_one() -> None:
-    """Trials of 200 ms from below: the loads that passed before the limit was seen cannot be read otherwise."""
+def test_a_search_begins_again_where_a_load_had_passed_by_a_burst() -> None:
+    """Bisection from below: 120 000 passes in 200 ms before the limit is seen, and is not believed afterwards."""
     device = Device(capacity_fps=100_000, queue_frames=0, burst_frames=6_000, generator_fps=FAST_FPS)
-    goal = goal_of(1e-3)
+    goal = Goal(loss_ratio=1e-3, relative_width=0.01, min_fps=1000.0, max_fps=1.488e6, trial_ns=NS_PER_S // 5)
     strategy = Bisect(goal, start_fps=120_000, searches=1)
     results = results_of(strategy, device, 1)
+    assert (results[0].intended_fps, results[0].lost_frames) == (120_000, 0)
     found = strategy.conclude(results)
-    assert found.sustained_fps == pytest.approx(100_000, rel=0.01)
-    assert found.taken_up or rate(found) == pytest.approx(100_000, rel=0.01)
+    assert rate(found) == pytest.approx(100_000, rel=0.01)
+
+
+def test_a_rate_above_the_sustained_one_is_marked() -> None:
+    """By more than the width, and where a burst was seen; a device without one may forward less under overload."""
+    goal = goal_of(1e-3)
+    limit = AtLimit(fps=100_000.0, offered_fps=200_000.0, duration_ns=NS_PER_S)
+    bucket = Sustained((limit,), burst_frames=6_000.0)
+    assert bucket.exceeded_by(102_000.0, goal)
+    assert not bucket.exceeded_by(100_900.0, goal)
+    assert not Sustained((limit,)).exceeded_by(150_000.0, goal)
+    assert not Sustained().exceeded_by(150_000.0, goal)
 
 
 @pytest.mark.parametrize("shortage_ratio", [0.0005, 0.001, 0.05, 0.5])

@@ -53,6 +53,22 @@ def test_a_burst_that_is_used_up_at_the_very_end_asks_for_a_longer_trial() -> No
     assert steady.share_ratio == 0
 
 
+def test_a_bucket_behind_a_bottleneck_counts_from_where_its_credit_is_used_up() -> None:
+    """The bottleneck loses frames from the beginning on, and its ring stands full all the time."""
+    arrived = [300, 340, 320] * 8 + [100, 64, 128, 108] * 19
+    steady = find_steady([through(420, arrived, [20_000] + [700_000] * 99, arrived)])
+    assert steady is not None
+    assert steady.forwarded_frames / steady.share_ratio == pytest.approx(100 * 100, rel=0.01)
+
+
+def test_a_stall_at_the_end_is_no_slower_device() -> None:
+    """Three parts without a frame: the rate is that of the time before, too."""
+    arrived = [100, 90, 110, 100] * 24 + [100] + [0] * 3
+    steady = find_steady([through(200, arrived, [20_000] + [700_000] * 99, arrived)])
+    assert steady is not None
+    assert steady.share_ratio > 0.9
+
+
 @pytest.mark.parametrize("lossy", [{7}, {7, 51, 93}, set(range(0, 100, 9))])
 def test_stray_losses_are_no_end_of_a_burst(lossy: set[int]) -> None:
     """A frame here and there: the loss is that of the whole trial."""
