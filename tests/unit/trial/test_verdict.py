@@ -23,8 +23,8 @@ def test_frames_due_while_the_host_held_the_sender_up_are_not_the_generators_fau
 
 
 def test_a_schedule_that_the_host_held_up_for_long_was_no_load_of_its_rate() -> None:
-    """Of 600 ms that were lost of a second a twentieth is excused: 400 frames are not 1000 in a second."""
-    assert excused_frames(replace(SENT, offered_frames=400, stalls=(stall(600_000_000),))) == 50
+    """Of 600 ms that were lost of a second a tenth is excused: 400 frames are not 1000 in a second."""
+    assert excused_frames(replace(SENT, offered_frames=400, stalls=(stall(600_000_000),))) == 100
 
 
 def result(lost: int = 100, unsent: int = 0, perturbed: tuple[str, ...] = ()) -> LoadResult:

@@ -12,7 +12,7 @@ from .types import NS_PER_S, LoadResult, LoadTrial
 
 PARTS = 100
 """A trial is looked at in so many parts, as the agent does."""
-EXCUSED_RATIO = 0.05
+EXCUSED_RATIO = 0.1
 """Share of a schedule that noticed stalls of the sender excuse, as those of a real host do."""
 LATENCY_NS = 20_000
 """Of a frame that finds the queue empty [ns]."""
