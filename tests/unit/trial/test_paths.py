@@ -11,7 +11,7 @@ from iolab.errors import TrialFailed
 from iolab.experiment.measures import Forwarding, Latency
 from iolab.trial import paths
 from iolab.trial.forwarding import highest_fps
-from iolab.trial.paths import ABOVE_ALL_FPS, choice_of, compare, settled
+from iolab.trial.paths import ABOVE_ALL_FPS, Sent, choice_of, compare, settled
 from iolab.trial.site import Calibration, Choice
 
 
@@ -24,9 +24,9 @@ def late(ns: int) -> Json:
 def chosen(live_fps: float, live_late_ns: int, max_burst: int, usual_late_ns: int = 900) -> Choice:
     """Return what is chosen where AF_XDP sends 1 Mpps."""
 
-    def send(path: str, fps: float, duration_ns: int) -> tuple[float, Json]:
+    def send(path: str, fps: float, duration_ns: int) -> Sent:
         ceiling = {"af_xdp": 1e6, "bpf_live": live_fps}[path]
-        return min(fps, ceiling), late({"af_xdp": usual_late_ns, "bpf_live": live_late_ns}[path])
+        return Sent(min(fps, ceiling), 9, late({"af_xdp": usual_late_ns, "bpf_live": live_late_ns}[path]))
 
     return compare(send, max_burst)
 
@@ -54,14 +54,24 @@ def test_af_xdp_is_kept_where_live_frames_are_less_even_or_not_faster(
 def test_a_path_that_does_not_work_is_told_with_its_reason() -> None:
     """No right to load a program, for example."""
 
-    def send(path: str, fps: float, duration_ns: int) -> tuple[float, Json]:
+    def send(path: str, fps: float, duration_ns: int) -> Sent:
         if path == "bpf_live":
             raise TrialFailed("opening port 'p0': not permitted")
-        return 1e6, late(900)
+        return Sent(1e6, 9, late(900))
 
     found = compare(send, 64)
     assert found.path == "af_xdp"
     assert "do not work here: opening port 'p0': not permitted" in found.reason
+
+
+def test_live_frames_that_vanish_are_not_taken() -> None:
+    """The far end has no NAPI: the interface counts what nobody gets."""
+
+    def send(path: str, fps: float, duration_ns: int) -> Sent:
+        return Sent(min(fps, {"af_xdp": 1e6, "bpf_live": 9e6}[path]), 9 if path == "af_xdp" else 0, late(100))
+
+    found = compare(send, 64)
+    assert (found.path, "vanish" in found.reason) == ("af_xdp", True)
 
 
 def test_one_comparison_is_made_for_all_trials_on_the_same_ports(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,7 +88,9 @@ def test_one_comparison_is_made_for_all_trials_on_the_same_ports(monkeypatch: py
     here = replace(site(measure, forwards), choices={})
     for _ in range(2):
         settled(here, measure)
-    assert loads == list(ABOVE_ALL_FPS.values()), "what both can send, once; not faster, so no more"
+    assert loads == [*ABOVE_ALL_FPS.values(), 1000.0], (
+        "what both can send, not faster; then a slow load, whole"
+    )
     choice = choice_of(here, measure)
     assert choice is not None
     assert choice.path == "af_xdp"
@@ -92,8 +104,11 @@ def test_nothing_is_compared_where_the_load_is_known_or_the_path_is_said() -> No
 
     known = Latency.model_validate({"kind": "latency", **ENDS, "rate": "1kpps"})
     said = Forwarding.model_validate({"kind": "forwarding", **ENDS, "path": "af_packet"})
-    several = Forwarding.model_validate({"kind": "forwarding", **ENDS, "flows": 4, "senders": 2})
-    for measure in (known, said):
+    several = Forwarding.model_validate(
+        {"kind": "forwarding", **ENDS, "flows": 4, "senders": 2, "max_burst": 64}
+    )
+    single = Forwarding.model_validate({"kind": "forwarding", **ENDS})
+    for measure in (known, said, single):
         assert settled(replace(site(measure, refuses), choices={}), measure) is measure
     here = replace(site(several, refuses), choices={})
     assert here.placement is not None
