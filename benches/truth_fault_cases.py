@@ -125,7 +125,7 @@ CHANGES = (
 """Devices that change meanwhile, and counters that do."""
 
 COMPANY = (
-    FaultCase("the sender has half of its CPU", ("host", "generator"), company=Company("sender"), fps=50_000,
+    FaultCase("the sender has half of its CPU", (), company=Company("sender"), fps=50_000,
               needs="tc"),
     FaultCase("the sender has half of its CPU, before a bucket at half of the load", ("dut.eth1",), (
         tbf_command(OUT, 25_000, 64, 64),), company=Company("sender"), fps=50_000, needs="tc"),
@@ -133,7 +133,7 @@ COMPANY = (
         hook(BACK, LOSE),), company=Company("sender"), fps=20_000),
     FaultCase("the receiver has half of its CPU", ("host", "receiver"), company=Company("receiver"), fps=50_000,
               needs="tc"),
-    FaultCase("the agent stands still for a second", ("host", "generator"), company=Company(STOPPED), needs="tc"),
+    FaultCase("the agent stands still for a second", (), company=Company(STOPPED), needs="tc"),
     FaultCase("others fill the same bucket", ("dut.eth1",), (tbf_command(OUT, 15_000, 64, 64),),
               company=Company("", 10_000), doubled=True, needs="tc"),
     FaultCase("others send as well", (), company=Company("", 5_000), doubled=True, needs="tc"),

@@ -53,8 +53,10 @@ def judged(case: FaultCase, measured: Measured, told: dict[str, int]) -> tuple[O
         wrong.append(f"offered {row['offered_fps']:.0f} of {row['intended_fps']:.0f} frames/s without a word")
     figure = Grade.WRONG if wrong else Grade.RIGHT
     blame = Blame(said["limit"], said["place"], said["text"], said.get("doubt", ""))
-    # Where nothing was lost it is right to say why less was sent.
-    places = (*SHORT_LIMITS, "none") if short and not case.places else case.places
+    # A sender that fell short is rightly named; the host, for that alone, where no fault lost frames.
+    places = case.places
+    if short:
+        places = (*places, "generator") if places else (*SHORT_LIMITS, "none")
     verdict = grade_verdict(blame, places, case.words)
     sheets = row["balance"]
     unexplained = sum(abs(sheet["unexplained_frames"]) for sheet in sheets)
