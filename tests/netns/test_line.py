@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from tests.netns.conftest import IOLAB, SMALL
-from tests.netns.runs import PATIENCE_S, until, wait_for_trials
+from tests.netns.runs import PATIENCE_S, trials, until, wait_for_trials
 
 pytestmark = pytest.mark.netns
 NOBODY = 65534
@@ -194,3 +194,28 @@ def test_an_ordinary_user_runs_the_same_experiment(unchanged_host: None) -> None
         assert json.loads((home / done.stdout.splitlines()[-1] / "facts.json").read_text())["hello"][
             "rootless"
         ]
+
+
+def test_a_record_that_is_replaced_in_mid_run_loses_no_trial(
+    iolab: Iolab, small: Path, tmp_path: Path
+) -> None:
+    """An editor saves it by rename after the first trial: all of them are in it at the end."""
+    running = begin(small)
+    folder = wait_for_trials(tmp_path / "runs", 1)
+    edited = folder / "edited"
+    edited.write_text((folder / "trials.jsonl").read_text())
+    edited.rename(folder / "trials.jsonl")
+    running.communicate(timeout=PATIENCE_S)
+    keys = [trial["key"] for trial in trials(folder)]
+    assert (running.returncode, len(keys), len(set(keys))) == (0, 2, 2)
+
+
+def test_a_run_whose_record_lacks_trials_does_not_end_well(iolab: Iolab, small: Path, tmp_path: Path) -> None:
+    """What somebody empties in place cannot be had back: it is said, and resume measures it again."""
+    running = begin(small)
+    folder = wait_for_trials(tmp_path / "runs", 1)
+    os.truncate(folder / "trials.jsonl", 0)
+    _, errors = running.communicate(timeout=PATIENCE_S)
+    assert running.returncode == 4
+    assert "another program changed its files" in errors
+    assert iolab("resume", folder).returncode == 0

@@ -166,7 +166,8 @@ def test_sudo_that_allows_one_thing_allows_no_other(user: OrdinaryUser) -> None:
     """The line is for that argument only: the agent itself does not start as root."""
     for argument in ("--version", "open-macvtap x", ""):
         done = user.run("sudo", "-n", "--", OPENER, *argument.split())
-        assert (done.returncode, done.stderr) == (1, "sudo: a password is required\n")
+        # A computer that does not know its own name says so first.
+        assert (done.returncode, done.stderr.splitlines()[-1]) == (1, "sudo: a password is required")
 
 
 def test_an_agent_without_root_passes_a_macvtap_to_a_program(user: OrdinaryUser) -> None:

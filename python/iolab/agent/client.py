@@ -4,19 +4,20 @@ import itertools
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
+from iolab.agent.decoding import decode, read_message
 from iolab.agent.messages import (
     PROTOCOL_MAJOR,
     CommandResult,
     Hello,
     Json,
+    Pong,
     ProcessEnded,
     ProcessStarted,
     Reading,
     Refusal,
     UndoReport,
-    decode,
-    read_message,
 )
 from iolab.agent.transport import Transport
 from iolab.errors import AgentError, Refused
@@ -36,6 +37,7 @@ GONE_DEADLINE_S = 5.0
 """An agent from which nothing more comes has ended, or does so at once."""
 ENDED = "relay.ended"
 """The notification that nothing more comes through a relay."""
+T = TypeVar("T")
 ALL_SAMPLERS = ("cpu", "threads", "softirq", "softnet", "interfaces", "qdiscs")
 
 
@@ -84,9 +86,19 @@ class Pending:
             advice = "" if self._name else "; run `iolab clean` to undo what it left"
             raise AgentLost(self._name, f"{doing}: it is gone{f' ({words})' if words else ''}{advice}")
         if "error" in self._reply:
-            refusal = decode(Refusal, self._reply["error"], f"refusal of {self._method}")
+            refusal = decode(Refusal, self._reply["error"], f"refusal of {self._method}", agent=self._name)
             raise Refused(self._method, refusal.code, refusal.message, refusal.data)
         return self._reply.get("result")
+
+    def read(self, shape: type[T], deadline_s: float) -> T:
+        """Wait for the result and return it as `shape`.
+
+        Raises:
+            AgentLost: the agent is gone or does not answer in time.
+            Refused: the agent answered with an error.
+            BadAnswer: the result does not have that shape.
+        """
+        return decode(shape, self.result(deadline_s), f"{self._method} result", agent=self._name)
 
 
 class Agent:
@@ -107,7 +119,7 @@ class Agent:
         self._reader = threading.Thread(target=self._read, name="agent-reader", daemon=True)
         self._reader.start()
         greeting = self._hello.result(hello_deadline_s)
-        self.hello = decode(Hello, greeting, "hello")
+        self.hello = decode(Hello, greeting, "hello", agent=name)
         major = self.hello.protocol.partition(".")[0]
         if major != str(PROTOCOL_MAJOR):
             raise AgentError(
@@ -171,12 +183,18 @@ class Agent:
                 del self._listeners[subject]
 
     def call(self, method: str, params: Mapping[str, Json], deadline_s: float = REPLY_SLACK_S) -> Json:
-        """Send a request and wait for its result."""
+        """Send a request and wait for its result, whatever it is."""
         return self.begin(method, params).result(deadline_s)
+
+    def ask(
+        self, shape: type[T], method: str, params: Mapping[str, Json], deadline_s: float = REPLY_SLACK_S
+    ) -> T:
+        """Send a request and wait for its result, which has that shape."""
+        return self.begin(method, params).read(shape, deadline_s)
 
     def ping(self) -> int:
         """Return the agent's monotonic time [ns]."""
-        return int(self.call("agent.ping", {})["now_ns"])
+        return self.ask(Pong, "agent.ping", {}).now_ns
 
     def run(
         self,
@@ -213,7 +231,7 @@ class Agent:
             for argv, netns in commands
         ]
         deadline_s = timeout_ms / 1000 + REPLY_SLACK_S
-        return [decode(CommandResult, pending.result(deadline_s), "command result") for pending in waiting]
+        return [pending.read(CommandResult, deadline_s) for pending in waiting]
 
     def start(
         self,
@@ -238,21 +256,18 @@ class Agent:
             "timeout_ms": timeout_ms,
             "capture_bytes": capture_bytes,
         }
-        result = self.call("process.start", params, timeout_ms / 1000 + REPLY_SLACK_S)
-        return decode(ProcessStarted, result, "process.start result")
+        return self.ask(ProcessStarted, "process.start", params, timeout_ms / 1000 + REPLY_SLACK_S)
 
     def wait(self, name: str, timeout_ms: int) -> ProcessEnded:
         """Wait for a supervised process to end, and collect it."""
-        result = self.call(
-            "process.wait", {"id": name, "timeout_ms": timeout_ms}, timeout_ms / 1000 + REPLY_SLACK_S
-        )
-        return decode(ProcessEnded, result, "process.wait result")
+        params = {"id": name, "timeout_ms": timeout_ms}
+        return self.ask(ProcessEnded, "process.wait", params, timeout_ms / 1000 + REPLY_SLACK_S)
 
     def read_samples(self, netns: Sequence[str | None], samplers: Sequence[str] = ALL_SAMPLERS) -> Reading:
         """Read counters once."""
         raw = self.call("sample.read", {"samplers": list(samplers), "netns": list(netns)})
-        reading = decode(Reading, raw, "samples")
-        return Reading(reading.observations, raw["observations"])
+        reading = decode(Reading, raw, "samples", agent=self.name)
+        return Reading(reading.observations, raw["observations"], self.name)
 
     def undo(
         self,
@@ -262,7 +277,7 @@ class Agent:
     ) -> UndoReport:
         """Undo a journal, or the entries with these keys, in reverse order."""
         params = {"journal": journal, "keys": None if keys is None else list(keys)}
-        return decode(UndoReport, self.call("journal.undo", params, deadline_s), "undo report")
+        return self.ask(UndoReport, "journal.undo", params, deadline_s)
 
     # Replies ----------------------------------------------------------------------------------------------
 

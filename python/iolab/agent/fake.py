@@ -17,6 +17,8 @@ from iolab.errors import AgentError
 
 METHOD_UNKNOWN, PARAMS_WRONG, OS_REFUSED, TIMED_OUT, NO_SUCH = -32601, -32602, -32001, -32002, -32004
 EPERM, ENOENT, EEXIST = 1, 2, 17
+KILLED = 9
+USUAL_TIMEOUT_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,9 +181,12 @@ class FakeAgent:
         if params.get("undo"):
             self._remember(params.get("undo_key") or "", params["undo"])
         outcome = self._execute(params["argv"], params.get("netns"))
-        begin_ns = self._clock.now_ns()
-        self._clock.advance(outcome.duration_ns)
-        return {**_ended(outcome, begin_ns, self._clock.now_ns()), "timed_out": False}
+        begin_ns, limit_ns = self._clock.now_ns(), params.get("timeout_ms", USUAL_TIMEOUT_MS) * 1_000_000
+        self._clock.advance(min(outcome.duration_ns, limit_ns))
+        ended = _ended(outcome, begin_ns, self._clock.now_ns())
+        if outcome.duration_ns > limit_ns:
+            return {**ended, "exit_status": None, "signal": KILLED, "timed_out": True}
+        return {**ended, "timed_out": False}
 
     def _process_start(self, params: dict[str, Json]) -> Json:
         if params["id"] in self._processes:

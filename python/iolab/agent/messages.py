@@ -1,22 +1,15 @@
 """The messages of contract/agent-v1.md as frozen types, decoded once at the edge."""
 
-import json
-from collections.abc import Hashable
 from dataclasses import dataclass, field
-from functools import cache
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias
 
-from pydantic import TypeAdapter, ValidationError
-
-from iolab.errors import AgentError
+from iolab.agent.decoding import decode
 
 Json: TypeAlias = Any
 """A JSON value; does not leave this package undecoded, except as raw samples for the store."""
 
 PROTOCOL_MAJOR = 1
 """Major version of the protocol that this client speaks."""
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +64,38 @@ class Refusal:
     """In words."""
     data: Json = None
     """What a program may want to know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pong:
+    """The answer to agent.ping."""
+
+    now_ns: int
+    """The agent's time [ns, monotonic]."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderMade:
+    """The answer to folder.create."""
+
+    path: str
+    """Where it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class SettingRead:
+    """The answer to setting.read."""
+
+    value: str
+    """What the setting is."""
+
+
+@dataclass(frozen=True, slots=True)
+class SettingWritten:
+    """The answer to setting.write."""
+
+    original: str
+    """What the setting was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,11 +326,13 @@ class Reading:
     """One per sampler and namespace."""
     raw: Json = field(default=None, compare=False)
     """The same, as received."""
+    agent: str = ""
+    """The machine whose agent read it; empty: this computer."""
 
     def cpu_times(self) -> tuple[CpuTimes, ...]:
         """Return the time of every CPU."""
         rows = [row for seen in self.observations if seen.sampler == "cpu" for row in seen.cpus]
-        return tuple(CpuTimes(**row) for row in rows)
+        return tuple(decode(CpuTimes, row, "cpu times", agent=self.agent) for row in rows)
 
     def threads(self) -> tuple[ThreadTimes, ...]:
         """Return the time of every thread."""
@@ -317,35 +344,3 @@ class Reading:
             if seen.sampler == "interfaces" and seen.netns == netns:
                 return next((row for row in seen.interfaces if row.name == name), None)
         return None
-
-
-def read_message(line: str) -> dict[str, Json]:
-    """Return a message; an empty one for a line that is none: the deadline of the request it was for speaks for it."""
-    try:
-        message = json.loads(line)
-    except (ValueError, RecursionError):  # whoever is behind a relay may nest without end
-        return {}
-    return message if isinstance(message, dict) else {}
-
-
-def decode(shape: type[T], value: Json, what: str) -> T:
-    """Return `value` as `shape`.
-
-    Raises:
-        AgentError: the message does not have that shape.
-    """
-    try:
-        read: T = _adapter(cast(Hashable, shape)).validate_python(value)
-        return read
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise AgentError(
-            f"reading the agent's {what}: {place or 'value'}: {first['msg']}; the agent and iolab differ in version? "
-            "Run `make setup` so that both are built from the same sources"
-        ) from error
-
-
-@cache
-def _adapter(shape: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(shape)

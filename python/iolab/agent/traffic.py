@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from iolab.agent.client import REPLY_SLACK_S, Agent
-from iolab.agent.messages import Json, decode
+from iolab.agent.decoding import decode
+from iolab.agent.messages import Json
 
 NS_PER_S = 1_000_000_000
 
@@ -203,14 +204,14 @@ class _Opened:
 
 def open_ports(agent: Agent, params: Mapping[str, Json]) -> tuple[PortOpened, ...]:
     """Open a set of ports."""
-    return decode(_Opened, agent.call("traffic.open", params), "traffic.open result").ports
+    return agent.ask(_Opened, "traffic.open", params).ports
 
 
 def run_traffic(agent: Agent, params: Mapping[str, Json]) -> TrafficRan:
     """Run one trial to its drained barrier."""
     patience_s = (params["duration_ns"] + params["drain"]["timeout_ns"]) / NS_PER_S + REPLY_SLACK_S
     raw = agent.call("traffic.run", params, patience_s)
-    ran = decode(TrafficRan, raw, "traffic.run result")
+    ran = decode(TrafficRan, raw, "traffic.run result", agent=agent.name)
     return TrafficRan(
         begin_ns=ran.begin_ns, end_ns=ran.end_ns, senders=ran.senders, receivers=ran.receivers, raw=raw
     )

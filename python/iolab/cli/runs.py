@@ -142,7 +142,19 @@ def _measure(experiment: Experiment, prepare: Callable[[Agents], Path], *, again
         raise
     print_results(path, screen)
     say(str(path))
-    return ExitCode.DONE if all_ok(load_run(path)) else ExitCode.TRIALS_FAILED
+    return _ended(load_run(path))
+
+
+def _ended(run: StoredRun) -> ExitCode:
+    """Return how a run ended whose steps were all walked: by what is in its folder, not by what was done."""
+    done = {record.key for record in run.trials}
+    if lacking := sum(step.key not in done for step in run.plan.steps):
+        complain(
+            f"{lacking} of {len(run.plan.steps)} trials were measured and are not in {run.folder}: another program "
+            f"changed its files meanwhile; iolab resume {run.folder} measures them again"
+        )
+        return ExitCode.INTERRUPTED
+    return ExitCode.DONE if all_ok(run) else ExitCode.TRIALS_FAILED
 
 
 def _note_changes(stored: StoredRun, now: Mapping[str, Json]) -> None:

@@ -141,7 +141,7 @@ def value_shown(how: How, text: str) -> str | None:
                 return _simple(how, text)
             case Driver() | HardwareSettings() | CardSettings() | BlockDevice() | GuestThreads():
                 return _hardware_or_guest(how, text)
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError):
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError, OverflowError):
         return None
 
 

@@ -6,6 +6,7 @@ The finding is kept in the user's cache folder, by what it depends on.
 import contextlib
 import json
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -20,36 +21,58 @@ NESTED_TIMEOUT_MS = 120_000
 """Below an emulated computer it takes 8 s on a calm host, on a very busy one over a minute."""
 REACHED = ("VFS: Unable to mount root fs", "Kernel panic", "No working init found")
 """What a kernel without a disk says at the end of its boot, beyond all that an accelerator could break."""
+TRIES = 2
 NODE = "/dev/kvm"
 BROKEN = "KVM internal error"
 """What QEMU says when the kernel's KVM cannot run a guest after all; it then stands still."""
 
 
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What a boot with KVM showed."""
+
+    boots: bool | None
+    """None: nothing, it neither ended nor failed in time."""
+    seen: str = ""
+    """Of a boot that failed: in words, why."""
+
+
 def find_accelerator(
     agent: Agent, identity: tuple[str, ...], qemu: tuple[str, ...], kernel: str, *, nested: bool = False
-) -> Accelerator | None:
-    """Return what guests on the agent's kernel can use; None: the boot neither ended nor failed in time.
+) -> tuple[Accelerator | None, str]:
+    """Return what guests on the agent's kernel can use, and why it is not KVM; None: no boot showed it.
 
-    `identity` is what the finding depends on.
+    `identity` is what the finding depends on. A boot that fails is tried once more: on a busy computer one may fail
+    that works.
     """
     known = _stored()
     key = "|".join(identity)
     if known.get(key) in ("kvm", "tcg"):
-        return "kvm" if known[key] == "kvm" else "tcg"
-    boots = boots_with_kvm(agent, qemu, kernel, NESTED_TIMEOUT_MS if nested else PROBE_TIMEOUT_MS)
-    if boots is None:
-        return None
-    found: Accelerator = "kvm" if boots else "tcg"
-    _store({**known, key: found})
-    return found
+        return ("kvm", "") if known[key] == "kvm" else ("tcg", "found earlier")
+    for _ in range(TRIES):
+        probe = boot_with_kvm(agent, qemu, kernel, NESTED_TIMEOUT_MS if nested else PROBE_TIMEOUT_MS)
+        if probe.boots is not False:
+            break
+    if probe.boots is None:
+        return None, probe.seen
+    found: Accelerator = "kvm" if probe.boots else "tcg"
+    if probe.boots or not nested:  # a nested one may get KVM when its parent is started otherwise
+        _store({**_stored(), key: found})
+    return found, probe.seen
 
 
-def boots_with_kvm(
+def boot_with_kvm(
     agent: Agent, qemu: tuple[str, ...], kernel: str, timeout_ms: int = PROBE_TIMEOUT_MS
-) -> bool | None:
-    """Tell whether a kernel boots to its end with KVM; None: it neither did nor failed in time."""
-    if not agent.run(("test", "-c", NODE)).succeeded:
-        return False
+) -> Probe:
+    """Boot a kernel to its end with KVM, and return what that showed."""
+    node = agent.run(("test", "-c", NODE))
+    if node.exit_status != 0:
+        absent = node.exit_status == 1 and not node.timed_out
+        return (
+            Probe(False, f"{NODE} is not there")
+            if absent
+            else Probe(None, f"looking for {NODE}: {node.complaint}")
+        )
     argv = (
         *qemu,
         *("-accel", "kvm", "-machine", "q35", "-cpu", "host", "-m", "256M", "-nodefaults", "-no-user-config"),
@@ -58,11 +81,17 @@ def boots_with_kvm(
     )
     try:
         ran = agent.run(argv, timeout_ms=timeout_ms)
-    except Refused:
-        return False
+    except Refused as error:
+        return Probe(None, str(error))
     if any(words in ran.stdout for words in REACHED):
-        return True
-    return None if ran.timed_out and BROKEN not in ran.stderr else False
+        return Probe(True)
+    if BROKEN in ran.stderr:
+        return Probe(False, BROKEN)
+    if ran.timed_out:
+        return Probe(None, f"the boot was not over after {timeout_ms // 1000} s")
+    if ran.signal is not None:
+        return Probe(None, f"QEMU was ended by signal {ran.signal}")
+    return Probe(False, f"QEMU: {ran.stderr.strip()[-200:] or 'the boot ended without a word'}")
 
 
 def place() -> Path:

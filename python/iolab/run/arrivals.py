@@ -113,4 +113,8 @@ def _typed(wanted: PinArrivals, pids: tuple[int, ...], *, made: bool) -> tuple[C
 def _threads(agent: Agent) -> dict[int, str]:
     """Return the threads of this kind that there are, by process id."""
     rows = (line.split() for line in agent.run(LIST).stdout.splitlines())
-    return {int(row[0]): row[1] for row in rows if len(row) == 2 and row[1].startswith("napi/")}
+    return {
+        int(row[0]): row[1]
+        for row in rows
+        if len(row) == 2 and row[0].isdecimal() and row[1].startswith("napi/")
+    }

@@ -13,7 +13,8 @@ from pathlib import Path
 from statistics import fmean, median, stdev
 
 from iolab.agent.client import Agent
-from iolab.agent.messages import Json, decode
+from iolab.agent.decoding import decode
+from iolab.agent.messages import Json
 from iolab.agent.traffic import Histogram
 from iolab.errors import LabError, StoreError, TrialFailed
 from iolab.experiment.experiment import Lab, Setup

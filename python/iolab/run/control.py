@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from iolab.agent.client import Agent
+from iolab.agent.decoding import understood
 from iolab.agent.messages import Json
 from iolab.agent.ssh import SshTransport
 
@@ -86,9 +87,10 @@ def _below(addresses: Json) -> Mapping[str, list[str]]:
 def _carriers(agent: Agent, own: list[str], others: list[str]) -> list[str]:
     asked = [("ip", "-j", "route", "get", *_target(address)) for address in others]
     shown, *routes = agent.run_all([(argv, None) for argv in (SHOW, *asked)])
-    ways = [way for route in routes if route.succeeded for way in json.loads(route.stdout)]
-    addresses = json.loads(shown.stdout) if shown.succeeded else []
-    return carrying(addresses, ways, own)
+    with understood(agent.name, "addresses and routes"):
+        ways = [way for route in routes if route.succeeded for way in json.loads(route.stdout)]
+        addresses = json.loads(shown.stdout) if shown.succeeded else []
+        return carrying(addresses, ways, own)
 
 
 def _target(address: str) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 import re
 
 from iolab.agent.client import Agent
+from iolab.agent.decoding import understood
 from iolab.run.domains import LOOK, NO_XEN_ADVICE, SERVICES_ADVICE, XL_TIMEOUT_MS
 from iolab.run.grades import Finding, Grade
 
@@ -26,7 +27,8 @@ def xen_finding(agent: Agent) -> Finding:
     for shown in (told, running):
         if not shown.succeeded:
             return Finding(SUBJECT, Grade.LIMITED, shown.complaint, SERVICES_ADVICE)
-    return _room(told.stdout, running.stdout)
+    with understood(agent.name, "what Xen has"):
+        return _room(told.stdout, running.stdout)
 
 
 def _room(told: str, running: str) -> Finding:

@@ -4,7 +4,8 @@ import errno
 from dataclasses import dataclass, replace
 
 from iolab.agent.client import COMMAND_TIMEOUT_MS, Refused
-from iolab.agent.messages import CommandResult, Json, decode
+from iolab.agent.decoding import decode
+from iolab.agent.messages import CommandResult, Json, SettingWritten
 from iolab.errors import AgentError, IolabError, LabError
 from iolab.lab.resources import (
     FOUND,
@@ -73,10 +74,10 @@ class Doing:
                 return self.records
             raise LabError(f"{what}: {error}") from error
         if isinstance(self.action, Write | SpreadInterrupts | TuneProcessors) and not self.in_place:
-            record = replace(record, undo=_original(self.action, reply))
+            record = replace(record, undo=_original(self.action, reply, self.resource.kernel))
         if not isinstance(self.action, Run | Tell | PinArrivals):
             return self._ended(record, 0, 0)
-        result = decode(CommandResult, reply, "command result")
+        result = decode(CommandResult, reply, "command result", agent=self.resource.kernel)
         if isinstance(self.action, Run | Tell) and not result.succeeded:
             place = record.netns or self.resource.kernel or "the host"
             raise LabError(f"{what} in {place}: {result.complaint}")
@@ -231,11 +232,12 @@ def _record(
     )
 
 
-def _original(action: Write | SpreadInterrupts | TuneProcessors, reply: Json) -> tuple[str, ...]:
+def _original(action: Write | SpreadInterrupts | TuneProcessors, reply: Json, kernel: str) -> tuple[str, ...]:
     """Return the command that writes again what was there before, which the agent has journalled."""
     if isinstance(action, SpreadInterrupts | TuneProcessors):
         return tuple(reply)
-    return setting_command(action.path, action.netns, str(reply["original"])).argv
+    written = decode(SettingWritten, reply, "setting.write result", agent=kernel)
+    return setting_command(action.path, action.netns, written.original).argv
 
 
 def _placed(record: CommandRecord, resource: Resource) -> CommandRecord:

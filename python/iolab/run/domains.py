@@ -7,6 +7,7 @@ import json
 import time
 
 from iolab.agent.client import Agent
+from iolab.agent.decoding import understood
 from iolab.agent.messages import CommandResult
 from iolab.errors import UnsupportedError
 from iolab.lab.facts import cpu_list
@@ -149,12 +150,13 @@ def domain_state(agent: Agent, guest: str) -> str | None:
     lines = [line.split() for line in shown.stdout.splitlines()[1:]] if shown.succeeded else []
     if not lines:
         return None
-    # NAME ID VCPU CPU STATE TIME HARD / SOFT, and STATE such as -b- or --p.
-    status = "paused" if "p" in lines[0][4] else "running"
-    anywhere = any(line[6] == ANYWHERE for line in lines)
-    asked = ("xl", "info", "nr_cpus")
-    cpus = int(agent.run(asked, timeout_ms=XL_TIMEOUT_MS).stdout.split()[-1]) if anywhere else 0
-    vcpus = [list(range(cpus)) if line[6] == ANYWHERE else cpu_list(line[6]) for line in lines]
+    with understood(agent.name, f"the virtual CPUs of {guest}"):
+        # NAME ID VCPU CPU STATE TIME HARD / SOFT, and STATE such as -b- or --p.
+        status = "paused" if "p" in lines[0][4] else "running"
+        anywhere = any(line[6] == ANYWHERE for line in lines)
+        asked = ("xl", "info", "nr_cpus")
+        cpus = int(agent.run(asked, timeout_ms=XL_TIMEOUT_MS).stdout.split()[-1]) if anywhere else 0
+        vcpus = [list(range(cpus)) if line[6] == ANYWHERE else cpu_list(line[6]) for line in lines]
     return json.dumps({"status": status, "vcpus": vcpus, "carriers": []})
 
 

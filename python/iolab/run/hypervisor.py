@@ -6,7 +6,7 @@ from pathlib import Path
 from threading import Lock
 
 from iolab.agent.client import Agent
-from iolab.agent.messages import Json
+from iolab.agent.messages import FolderMade, Json
 from iolab.errors import UnsupportedError
 from iolab.image.emulator import NEWER, Emulator, find_qemu
 from iolab.lab.functions import find_function
@@ -25,6 +25,8 @@ from iolab.run.sources import Find, Source, find_here, source_of
 QEMU = "qemu-system-x86_64"
 PARENT_COMMAND = ("modprobe", "-a", "-q", "tun", "vhost_net", "macvtap", "bridge", "kvm_amd", "kvm_intel")
 """What a guest needs to be a parent; no hardware asks for these, and one of the last two does not fit."""
+MODULES_TIMEOUT_MS = 180_000
+"""A second on a calm computer, under emulation ten, on a busy one many times as long."""
 TRUSTED_CLOCK = ("clocksource=tsc", "tsc=reliable")
 """Below an emulated computer a guest's kernel doubts its clock, and loses time in watching it."""
 
@@ -95,7 +97,7 @@ class Hypervisors:
         source = source_of(agent, guest, parent, self.find)
         emulator = self._emulator(agent, guest, parent)
         accel = self.accelerator(guest, parent, source, emulator)
-        folder = agent.call("folder.create", {"name": guest.name})["path"]
+        folder = agent.ask(FolderMade, "folder.create", {"name": guest.name}).path
         nested = is_guest(agent)
         steady = TRUSTED_CLOCK if accel == "kvm" and nested else ()
         place = Place(
@@ -125,7 +127,7 @@ class Hypervisors:
         """Return how a Xen domain is made."""
         version = prepare_dom0(agent, parent)
         source = source_of(agent, guest, parent, self.find)
-        folder = agent.call("folder.create", {"name": guest.name})["path"]
+        folder = agent.ask(FolderMade, "folder.create", {"name": guest.name}).path
         return Launch(
             argv=("xl", "create", "-q", f"{folder}/{CONFIG}"),
             configuration=xl_config(guest, folder, source.boot),
@@ -143,8 +145,13 @@ class Hypervisors:
             return self.emulator(guest)
         if not is_guest(agent):
             return _emulator_of(agent, guest, parent, f"install the package qemu-system-x86 on {parent}")
-        # Each time: the parent may have been started anew.
-        agent.run(PARENT_COMMAND)
+        # Each time: the parent may have been started again.
+        loaded = agent.run(PARENT_COMMAND, timeout_ms=MODULES_TIMEOUT_MS)
+        if loaded.timed_out:
+            raise UnsupportedError(
+                f"loading the modules of guests on {parent}: not done after {MODULES_TIMEOUT_MS // 1000} s; "
+                "the computer is very busy: try again when it is calm"
+            )
         return _emulator_of(agent, guest, parent, "give it image: nested")
 
     def accelerator(self, guest: Guest, parent: str, source: Source, emulator: Emulator) -> Accelerator:
@@ -155,18 +162,18 @@ class Hypervisors:
         """
         if guest.accel == "tcg" or not self.probe:
             return "kvm" if guest.accel == "kvm" else "tcg"
-        found = self._found(guest, parent, source, emulator)
+        found, why = self._found(parent, source, emulator)
         if guest.accel == "auto":
             return found or "tcg"
         if found == "tcg":
             where = parent or "this computer"
             raise UnsupportedError(
-                f"accel: kvm was asked for, and no kernel boots with KVM on {where}; allowed there: auto or tcg, which "
-                "emulate; `iolab doctor` tells more"
+                f"accel: kvm was asked for, and no kernel boots with KVM on {where} ({why}); allowed there: auto or "
+                "tcg, which emulate; `iolab doctor` tells more"
             )
         return "kvm"
 
-    def _found(self, guest: Guest, parent: str, source: Source, emulator: Emulator) -> Accelerator | None:
+    def _found(self, parent: str, source: Source, emulator: Emulator) -> tuple[Accelerator | None, str]:
         agent = self.agents.of(parent)
         facts = agent.run(("uname", "-n", "-r", "-m")).stdout.strip()
         above = agent.run(("grep", "-m1", "model name", "/proc/cpuinfo")).stdout.strip()
@@ -221,7 +228,12 @@ def _emulator_of(agent: Agent, guest: Guest, parent: str, advice: str) -> Emulat
     words = shown.partition(" version ")[2].split()
     if not words:
         raise UnsupportedError(f"starting {guest.name} on {parent}: {parent} has no {QEMU}; {advice}")
-    major, minor = (int(number) for number in words[0].split(".")[:2])
+    numbers = words[0].split(".")[:2]
+    if len(numbers) < 2 or not all(number.isdecimal() for number in numbers):
+        raise UnsupportedError(
+            f"starting {guest.name} on {parent}: {QEMU} there says it is {words[0][:80]!r}"
+        )
+    major, minor = map(int, numbers)
     newer = [nic.kind for nic in guest.nics if nic.kind in NEEDS_NEWER]
     if newer and (major, minor) < NEWER:
         wanted = f"nic: {newer[0]} needs QEMU {'.'.join(map(str, NEWER))} or newer"

@@ -6,6 +6,7 @@ The agent journals each interrupt's original CPUs before it writes others.
 from collections.abc import Iterable
 
 from iolab.agent.client import Agent, Pending
+from iolab.agent.messages import SettingRead, SettingWritten
 from iolab.errors import LabError
 from iolab.lab.carrying import cpu_ranges
 from iolab.lab.resources import Resource, SpreadInterrupts
@@ -68,7 +69,9 @@ class Writes:
 
     def result(self, deadline_s: float) -> tuple[str, ...]:
         """Wait for all; return the command that writes what was there before."""
-        originals = {path: one.result(deadline_s)["original"] for path, one in self._pending.items()}
+        originals = {
+            path: one.read(SettingWritten, deadline_s).original for path, one in self._pending.items()
+        }
         return ("sh", "-c", "; ".join(f"echo {value} > {path}" for path, value in originals.items()))
 
 
@@ -80,7 +83,7 @@ class Affinities:
 
     def result(self, deadline_s: float) -> str:
         """Return the lists of CPUs that differ from each other; one, where all interrupts have the same."""
-        lists = [str(one.result(deadline_s)["value"]) for one in self._pending]
+        lists = [one.read(SettingRead, deadline_s).value for one in self._pending]
         return " ".join(dict.fromkeys(lists))
 
 

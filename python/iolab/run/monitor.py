@@ -56,7 +56,7 @@ def inquire(parent: Agent, relay: str, path: str) -> MonitorReading:
         for thread in pumps:
             thread.start()
         return asyncio.run(asyncio.wait_for(_ask(theirs), INQUIRY_DEADLINE_S))
-    except (QMPError, OSError, TimeoutError, KeyError, TypeError) as error:
+    except (QMPError, OSError, TimeoutError, ValueError, KeyError, TypeError) as error:
         raise MonitorError(f"asking QEMU's monitor: {error or type(error).__name__}") from error
     finally:
         transport.close(INQUIRY_DEADLINE_S)
@@ -79,9 +79,9 @@ async def _ask(end: socket.socket) -> MonitorReading:
             await client.disconnect()
     number = version["qemu"]
     return MonitorReading(
-        status=status["status"],
-        vcpus={cpu["cpu-index"]: cpu["thread-id"] for cpu in cpus},
-        kvm=kvm["enabled"],
+        status=str(status["status"]),
+        vcpus={int(cpu["cpu-index"]): int(cpu["thread-id"]) for cpu in cpus},
+        kvm=kvm["enabled"] is True,
         version=f"{number['major']}.{number['minor']}.{number['micro']}",
     )
 

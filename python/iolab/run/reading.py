@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from iolab.agent.client import COMMAND_TIMEOUT_MS, REPLY_SLACK_S, Refused
-from iolab.agent.messages import CommandResult, Json, decode
+from iolab.agent.decoding import decode
+from iolab.agent.messages import CommandResult, Json, SettingRead
 from iolab.lab.resources import (
     Command,
     DeviceState,
@@ -54,7 +55,9 @@ class Reader:
             AgentLost: the agent of a kernel is gone.
         """
         waiting = {place: self._begin(*place) for place in dict.fromkeys(places)}
-        return {place: _text(place[1], answer) for place, answer in waiting.items()}
+        return {
+            (kernel, source): _text(kernel, source, answer) for (kernel, source), answer in waiting.items()
+        }
 
     def _begin(self, kernel: str, source: Source) -> Awaited:
         match source:
@@ -83,7 +86,7 @@ def mismatch(expectation: Expectation, text: str | None) -> str | None:
     )
 
 
-def _text(source: Source, answer: Awaited) -> str | None:
+def _text(kernel: str, source: Source, answer: Awaited) -> str | None:
     try:
         reply = answer.result(REPLY_DEADLINE_S)
     except (Refused, TimeoutError):  # a hypervisor that hangs answers late
@@ -92,9 +95,9 @@ def _text(source: Source, answer: Awaited) -> str | None:
         case GuestState() | InterruptState() | ProcessorState():
             return None if reply is None else str(reply)
         case Setting():
-            return str(reply["value"])
+            return decode(SettingRead, reply, "setting.read result", agent=kernel).value
         case DeviceState():
             return json.dumps(reply)
         case Command():
-            result = decode(CommandResult, reply, "command result")
+            result = decode(CommandResult, reply, "command result", agent=kernel)
             return result.stdout if result.succeeded else None

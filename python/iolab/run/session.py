@@ -1,10 +1,12 @@
 """Walk the steps of a plan: lab, read-back, trial, read-back, append. One trial at a time, each stored at once."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 from iolab.agent.client import AgentLost
+from iolab.agent.decoding import BadAnswer
 from iolab.clock import Clock
 from iolab.errors import AgentError, InputError, LabError, TrialFailed, UnsupportedError
 from iolab.experiment import Resolver
@@ -189,6 +191,11 @@ class Session:
                 raise
             status, reason, measured = Status.FAILED, self._with_losses(str(error), error.name), None
             self._lab.take_down()  # the guest, or the other host, is begun anew for the next trial
+        except BadAnswer as error:
+            if error.agent == HERE:
+                raise
+            status, reason, measured = Status.FAILED, str(error), None
+            self._lab.take_down()  # what answers nonsense is not measured on again
         result = TrialResult(
             status=status,
             reason=reason,
@@ -256,6 +263,10 @@ class Session:
             choices=self._choices,
         )
         measured = MEASURING[type(measure)](site, measure)
+        if wrong := [name for name, metric in measured.metrics.items() if not math.isfinite(metric.value)]:
+            raise TrialFailed(
+                f"computing {', '.join(wrong[:3])}: no finite number, so what was read cannot be right"
+            )
         self._folder.append_commands(measured.commands)
         return measured
 

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from iolab.agent.client import UNDO_DEADLINE_S, AgentLost, Refused
-from iolab.errors import AgentError, LabError
+from iolab.agent.decoding import BadAnswer
+from iolab.errors import AgentError, IolabError, LabError
 from iolab.lab.difference import dependents, difference, settling_ns
 from iolab.lab.kernels import HERE
 from iolab.lab.resources import CreateNetns, Expectation, Resource, StartGuest, devices, undo_keys
@@ -133,6 +134,8 @@ class StandingLab:
                 raise
             self._agents.drop(kernel)
             return []
+        except BadAnswer as error:
+            return [str(error)]
         return [f"{failure.undo_key}: {failure.reason}" for failure in report.failed]
 
     # Undoing and doing ------------------------------------------------------------------------------------
@@ -191,7 +194,7 @@ class StandingLab:
         When one fails the others under way are waited for: nothing may be made after undoing has begun.
         """
         records: list[CommandRecord] = []
-        failures: list[LabError] = []
+        failures: list[IolabError] = []
         try:
             for index in range(max(len(resource.actions) for resource in wave)):
                 present = [resource for resource in wave if index < len(resource.actions)]
@@ -204,7 +207,7 @@ class StandingLab:
                         done = doing.finish()
                         records += done
                         self._undoing.setdefault(doing.resource.key, []).extend(done)
-                    except LabError as error:
+                    except (LabError, BadAnswer) as error:
                         failures.append(error)
                 if failures:
                     raise failures[0]

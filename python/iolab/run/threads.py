@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from iolab.agent.client import Agent
+from iolab.agent.decoding import understood
 from iolab.lab.facts import cpu_list
 from iolab.lab.resources import PinGuest
 
@@ -25,10 +26,12 @@ class Affinities:
 def threads_of(agent: Agent, pid: int, switches: Collection[int] = ()) -> dict[int, str]:
     """Return the threads of a hypervisor, and of the kernel's vhost and the switches that work for it, by thread id."""
     found: dict[int, str] = {}
-    for line in agent.run(LIST).stdout.splitlines():
-        process, thread, name = line.split(None, 2)
-        if int(process) in (pid, *switches) or name == f"vhost-{pid}":
-            found[int(thread)] = name
+    lines = agent.run(LIST).stdout.splitlines()
+    with understood(agent.name, "the threads of a guest"):
+        for line in lines:
+            process, thread, name = line.split(None, 2)
+            if int(process) in (pid, *switches) or name == f"vhost-{pid}":
+                found[int(thread)] = name
     return found
 
 
@@ -49,7 +52,8 @@ def affinities(agent: Agent, vcpus: Mapping[int, int], threads: Mapping[int, str
     order = [vcpus[number] for number in sorted(vcpus)]
     others = [thread for thread in threads if thread not in order]
     shown = agent.run_all([(("taskset", "-c", "-p", str(thread)), None) for thread in [*order, *others]])
-    lists = [cpu_list(one.stdout.rpartition(":")[2]) if one.succeeded else [] for one in shown]
+    with understood(agent.name, "where threads may run"):
+        lists = [cpu_list(one.stdout.rpartition(":")[2]) if one.succeeded else [] for one in shown]
     return Affinities(lists[: len(order)], [cpus for cpus in lists[len(order) :] if cpus])
 
 

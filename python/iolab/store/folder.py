@@ -5,7 +5,6 @@ count. Moving its files to their places comes after, and is made up for by whoev
 """
 
 import errno
-import fcntl
 import gzip
 import hashlib
 import json
@@ -14,13 +13,13 @@ import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from io import FileIO
 from pathlib import Path
 
 from iolab.errors import StoreError
 from iolab.plan.files import encode_plan
 from iolab.plan.types import Plan
 from iolab.store.codec import encode_command, encode_trial
+from iolab.store.lines import LineFile
 from iolab.store.records import CommandRecord, TrialRecord
 
 EXPERIMENT, PLAN, FACTS = "experiment.yaml", "plan.json", "facts.json"
@@ -88,21 +87,25 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            self._trials = (path / TRIALS).open("ab", buffering=0)
-            self._commands = (path / COMMANDS).open("ab", buffering=0)
-        except OSError as error:
-            raise StoreError(f"opening the run folder {path}: {error.strerror}") from error
-        try:
-            fcntl.flock(self._trials, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._trials, self._commands = LineFile(path / TRIALS), LineFile(path / COMMANDS)
         except BlockingIOError as error:
             raise StoreError(f"opening the run folder {path}: another iolab is writing to it") from error
-        self._drop_torn_line()
+        except OSError as error:
+            raise StoreError(f"opening the run folder {path}: {error.strerror}") from error
         self._guard(self._settle)
 
+    @property
+    def restored_trials(self) -> int:
+        """Trials that another program had dropped from the record while the run wrote to it; they are in it again."""
+        return self._trials.restored_lines
+
     def close(self) -> None:
-        """Give the folder free."""
-        self._trials.close()
-        self._commands.close()
+        """Give the folder free, with every trial that was appended in the file that its name leads to."""
+        try:
+            self._guard(lambda: self._trials.append([], durably=True))
+        finally:
+            self._trials.close()
+            self._commands.close()
 
     def write_decision(self, experiment_text: str, plan: Plan, facts: Mapping[str, object]) -> None:
         """Write what was decided, all of it or nothing; an earlier decision is kept under revisions/."""
@@ -148,24 +151,11 @@ class RunFolder:
         if raw is not None:
             data = gzip.compress(json.dumps(raw, separators=(",", ":")).encode(), compresslevel=3, mtime=0)
             self._guard(lambda: self._write_samples(record.key, data))
-        self._append(self._trials, [encode_trial(record)])
-        self._guard(lambda: os.fsync(self._trials.fileno()))
+        self._guard(lambda: self._trials.append([encode_trial(record)], durably=True))
 
     def append_commands(self, records: Sequence[CommandRecord]) -> None:
         """Append commands that were run."""
-        self._append(self._commands, [encode_command(record) for record in records])
-
-    def _append(self, file: FileIO, lines: Sequence[str]) -> None:
-        """Append whole lines or nothing: a write cut short by a full disk is taken back."""
-        data = "".join(f"{line}\n" for line in lines).encode()
-        size = os.fstat(file.fileno()).st_size
-        written = 0
-        try:
-            while written < len(data):
-                written += file.write(data[written:]) or 0
-        except OSError as error:
-            os.ftruncate(file.fileno(), size)
-            raise self._full(error) from error
+        self._guard(lambda: self._commands.append([encode_command(record) for record in records]))
 
     def _write_samples(self, key: str, data: bytes) -> None:
         folder = self.path / SAMPLES
@@ -204,15 +194,6 @@ class RunFolder:
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir()
         return fresh
-
-    def _drop_torn_line(self) -> None:
-        """Cut off a last line without its end: the trial in flight when a predecessor was killed."""
-        for name in (TRIALS, COMMANDS):
-            path = self.path / name
-            data = path.read_bytes()
-            whole = data.rfind(b"\n") + 1
-            if whole < len(data):
-                os.truncate(path, whole)
 
     def _guard(self, action: Callable[[], object]) -> None:
         try:

@@ -1,22 +1,13 @@
-"""iperf3: the command lines of one client/server pair, and what its two JSON reports say. Pure: runs nothing."""
+"""iperf3: the command lines of one client/server pair, and what its two reports say. Pure: runs nothing."""
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypedDict
 
 from iolab.experiment.measures import Stream
 from iolab.lab.topology import Endpoint
-
-Report: TypeAlias = Mapping[str, Any]
-"""iperf3's JSON, read only in this file."""
+from iolab.trial.iperf3_report import Report, Total
 
 NS_PER_S = 1_000_000_000
-ADVICE = {
-    "socket buffer size": "; the window is more than net.core.rmem_max and wmem_max allow: raise them on the host",
-    "unable to connect": "; do the addresses reach each other? `iolab plan` shows them",
-}
-"""What to do about errors that iperf3 reports in few words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +54,14 @@ class FlowReport:
     """CPU of the receiving iperf3 process [ratio of one CPU]."""
 
 
+class _Datagrams(TypedDict):
+    """What FlowReport says of datagrams."""
+
+    datagrams: int
+    lost_datagrams: int
+    jitter_ns: float | None
+
+
 def server_argv(pair: Pair) -> tuple[str, ...]:
     """Return the server's command: one client, then it ends by itself."""
     return (
@@ -106,62 +105,52 @@ def client_argv(pair: Pair, measure: Stream) -> tuple[str, ...]:
     return tuple(argv)
 
 
-def parse_report(text: str) -> Report:
-    """Return iperf3's JSON.
+def flow_reports(pair: Pair, client: Report, server: Report) -> list[FlowReport]:
+    """Return the flows of one pair: client to server, and for --bidir also back.
 
     Raises:
-        ValueError: iperf3 reported an error, or the text is not its JSON; the message says which.
+        ValueError: a report lacks a part that it should have.
     """
-    if text.startswith("Usage:"):  # its complaint is on standard error
-        raise ValueError("iperf3 does not take these options")
-    try:
-        report = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"iperf3's report is not JSON ({error}): {text[:200]!r}") from error
-    if not isinstance(report, dict) or "end" not in report:
-        raise ValueError(f"iperf3's report has no end section: {text[:200]!r}")
-    if "error" in report:
-        advice = next((text for words, text in ADVICE.items() if words in report["error"]), "")
-        raise ValueError(f"iperf3: {report['error']}{advice}")
-    return report
-
-
-def flow_reports(pair: Pair, client: Report, server: Report) -> list[FlowReport]:
-    """Return the flows of one pair: client to server, and for --bidir also back."""
-    there = _flow(pair.client, pair.server, client, server, client["end"], "")
+    end = client.end
+    there = _flow(pair.client, pair.server, client, server, end.sum_sent, end.sum_received)
     if not pair.bidir:
         return [there]
-    return [there, _flow(pair.server, pair.client, server, client, client["end"], "_bidir_reverse")]
+    if end.sum_sent_bidir_reverse is None or end.sum_received_bidir_reverse is None:
+        raise ValueError("iperf3's report has no sums of the way back")
+    back = (end.sum_sent_bidir_reverse, end.sum_received_bidir_reverse)
+    return [there, _flow(pair.server, pair.client, server, client, *back)]
 
 
 def _flow(
-    src: Endpoint, dst: Endpoint, sender: Report, receiver: Report, totals: Report, suffix: str
+    src: Endpoint, dst: Endpoint, sender: Report, receiver: Report, sent: Total, received: Total
 ) -> FlowReport:
-    sent, received = totals[f"sum_sent{suffix}"], totals[f"sum_received{suffix}"]
-    udp = "packets" in received
-    connections = [stream["sender"] for stream in sender["end"]["streams"] if _sends(stream)]
-    rtts_us = [connection["mean_rtt"] for connection in connections if connection.get("mean_rtt")]
+    connections = [stream.sender for stream in sender.end.streams if stream.sender is not None]
+    rtts_us = [connection.mean_rtt for connection in connections if connection.sender and connection.mean_rtt]
     return FlowReport(
         src=src,
         dst=dst,
-        sent_bps=sent["bits_per_second"],
-        received_bps=received["bits_per_second"],
+        sent_bps=sent.bits_per_second,
+        received_bps=received.bits_per_second,
         delivered_bytes=_delivered_bytes(receiver),
-        datagrams=sent["packets"] if udp else 0,
-        lost_datagrams=received["lost_packets"] if udp else 0,
-        jitter_ns=received["jitter_ms"] * 1e6 if udp else None,
-        retransmits=sent.get("retransmits"),
+        **_datagrams(sent, received),
+        retransmits=sent.retransmits,
         rtt_mean_ns=sum(rtts_us) / len(rtts_us) * 1e3 if rtts_us else None,
-        cpu_src_ratio=sender["end"]["cpu_utilization_percent"]["host_total"] / 100,
-        cpu_dst_ratio=receiver["end"]["cpu_utilization_percent"]["host_total"] / 100,
+        cpu_src_ratio=sender.end.cpu_utilization_percent.host_total / 100,
+        cpu_dst_ratio=receiver.end.cpu_utilization_percent.host_total / 100,
     )
 
 
-def _sends(stream: Mapping[str, Any]) -> bool:
-    """Whether the reporting process is the sender of this TCP connection."""
-    return "sender" in stream and bool(stream["sender"].get("sender"))
+def _datagrams(sent: Total, received: Total) -> _Datagrams:
+    if received.packets is None:
+        return _Datagrams(datagrams=0, lost_datagrams=0, jitter_ns=None)
+    if sent.packets is None or received.lost_packets is None or received.jitter_ms is None:
+        raise ValueError("iperf3's report counts datagrams at one end only")
+    if received.lost_packets > sent.packets:
+        raise ValueError(f"iperf3 reports {received.lost_packets} datagrams lost of {sent.packets} sent")
+    jitter_ns = received.jitter_ms * 1e6
+    return _Datagrams(datagrams=sent.packets, lost_datagrams=received.lost_packets, jitter_ns=jitter_ns)
 
 
 def _delivered_bytes(receiver: Report) -> int:
-    rows = [stream for interval in receiver["intervals"] for stream in interval["streams"]]
-    return sum(int(row["bytes"]) for row in rows if not row["sender"])
+    rows = (row for interval in receiver.intervals for row in interval.streams)
+    return sum(row.bytes for row in rows if not row.sender)

@@ -6,7 +6,7 @@ What the counts mean is told elsewhere: balance (frames), use and guest_use (CPU
 from collections.abc import Sequence
 from dataclasses import replace
 
-from iolab.agent.messages import Reading, decode
+from iolab.agent.messages import Reading
 from iolab.agent.traffic import DeviceCounts, TrafficRan
 from iolab.lab.packets import device_id
 from iolab.lab.placement import Way
@@ -39,10 +39,7 @@ class Counters:
         devices = {ref: agent.begin("device.read", {"id": device_id(ref)}) for ref in self._devices}
         reading = agent.read_samples(netns, SAMPLERS)
         elsewhere = self._elsewhere()
-        counts = {
-            ref: decode(DeviceCounts, pending.result(PATIENCE_S), "device.read result")
-            for ref, pending in devices.items()
-        }
+        counts = {ref: pending.read(DeviceCounts, PATIENCE_S) for ref, pending in devices.items()}
         return Snapshot(reading, counts, elsewhere, self._own)
 
     def other_threads(self, ran: TrafficRan, before: Snapshot, after: Snapshot) -> tuple[Thread, ...]:

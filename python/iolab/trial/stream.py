@@ -13,7 +13,8 @@ from iolab.lab.kernels import HERE
 from iolab.lab.topology import Endpoint, Topology
 from iolab.trial.counters import Arrival, arrivals, cpu_metrics, disagreements, unread_metric
 from iolab.trial.flows import place_pairs
-from iolab.trial.iperf3 import FlowReport, Pair, Report, client_argv, flow_reports, parse_report, server_argv
+from iolab.trial.iperf3 import FlowReport, Pair, client_argv, flow_reports, server_argv
+from iolab.trial.iperf3_report import Report, parse_report
 from iolab.trial.measured import Measured, TrialFailed
 from iolab.trial.metrics import flow_metrics
 from iolab.trial.result import CommandRecord, Metric, Warning
@@ -151,7 +152,12 @@ def _reduce(
 ) -> Measured:
     flows: list[FlowReport] = []
     for pair, (client, server) in zip(pairs, reports, strict=True):
-        flows += flow_reports(pair, client, server)
+        try:
+            flows += flow_reports(pair, client, server)
+        except ValueError as error:
+            raise TrialFailed(
+                f"reading what the iperf3 pair at port {pair.tcp_port} reported: {error}"
+            ) from error
     arrived = _arrivals(measure, flows, before, after)
     metrics = dict(flow_metrics(measure.protocol, flows))
     if (loss := metrics.get("loss_ratio")) is not None:
@@ -170,7 +176,7 @@ def _reduce(
         ),
         raw={
             "schema": SAMPLES_SCHEMA,
-            "iperf3": [{"client": client, "server": server} for client, server in reports],
+            "iperf3": [{"client": client.raw, "server": server.raw} for client, server in reports],
             "before": before[HERE].raw,
             "after": after[HERE].raw,
             "series": series[HERE],

@@ -8,8 +8,9 @@ from random import Random
 from tests.unit.run.fake_guests import Line
 
 from iolab.agent.client import ENDED, Agent, Pending
+from iolab.agent.decoding import decode
 from iolab.agent.fake import FakeAgent
-from iolab.agent.messages import CommandResult, Json, Reading, UndoReport, decode
+from iolab.agent.messages import CommandResult, Json, Reading, UndoReport
 from iolab.agent.relayed import RelayedTransport, at_socket
 from iolab.errors import AgentError
 

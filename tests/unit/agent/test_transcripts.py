@@ -6,17 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from iolab.agent.decoding import decode
 from iolab.agent.fake import FakeAgent, FakeHost
-from iolab.agent.messages import (
-    CommandResult,
-    Hello,
-    Json,
-    ProcessEnded,
-    ProcessStarted,
-    Reading,
-    UndoReport,
-    decode,
-)
+from iolab.agent.messages import CommandResult, Hello, Json, ProcessEnded, ProcessStarted, Reading, UndoReport
 
 CONTRACT = Path(__file__).parents[3] / "contract"
 EXAMPLES = [

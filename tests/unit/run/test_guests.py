@@ -135,10 +135,43 @@ def test_kvm_that_does_not_work_is_refused_before_anybody_waits_for_it(
 
     guests, _, host = parent(programs=programs)
     with pytest.raises(
-        LabError, match=r"no kernel boots with KVM on this computer; allowed there: auto or tcg"
+        LabError,
+        match=r"no kernel boots with KVM on this computer \(KVM internal error\); allowed there: auto or tcg",
     ):
         guests.start(guest(accel="kvm"), "").result(PATIENCE_S)
     assert host.folders == set()
+
+
+@pytest.mark.parametrize("hangs", ["test", "qemu"])
+def test_a_probe_that_runs_out_of_time_is_no_finding(
+    hangs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy computer nothing was shown: what was asked for is tried, and nothing is remembered."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    def programs(argv: tuple[str, ...], netns: str | None) -> Outcome:
+        asked = argv[0] == hangs and (hangs == "test" or "-accel" in argv)
+        return Outcome(duration_ns=10**15) if asked else Threads()(argv, netns)
+
+    guests, _, _ = parent(programs=programs)
+    guests.start(guest(accel="kvm"), "").result(PATIENCE_S)
+    assert guests.use("dut") is not None
+    assert not (tmp_path / "iolab" / "accelerators.json").exists()
+
+
+def test_a_boot_with_kvm_that_fails_once_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A busy computer makes a boot fail that works."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    boots = iter([Outcome(exit_status=1, stderr="kvm: no"), Outcome(stdout="VFS: Unable to mount root fs")])
+
+    def programs(argv: tuple[str, ...], netns: str | None) -> Outcome:
+        return next(boots, Outcome()) if argv[0] == "qemu" and "-accel" in argv else Threads()(argv, netns)
+
+    guests, _, _ = parent(programs=programs)
+    guests.start(guest(accel="kvm"), "").result(PATIENCE_S)
+    assert next(boots, None) is None
 
 
 def test_a_guest_that_did_not_come_up_three_times_is_not_waited_for_again() -> None:

@@ -1,6 +1,8 @@
 """The run folder: durable appends, torn lines, locks, a full disk."""
 
+import contextlib
 import hashlib
+import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -57,7 +59,8 @@ def folder(tmp_path: Path) -> Iterator[RunFolder]:
     made = create_folder(tmp_path, "Quick start: TCP & UDP!", WALL)
     made.write_decision("title: A plan\n", PLAN, {"kernel": "6.1"})
     yield made
-    made.close()
+    with contextlib.suppress(StoreError):  # a test may have removed it
+        made.close()
 
 
 def test_the_folder_is_named_by_time_and_title(folder: RunFolder) -> None:
@@ -162,6 +165,35 @@ def test_a_full_disk_stops_with_a_clear_error_and_keeps_what_was_written(
         folder.append_trial(record("k1"), None)
     monkeypatch.undo()
     assert load_run(folder.path).trials[0] == record("k0")
+
+
+@pytest.mark.parametrize("saved", ["{}", "", "{}\nwritten by hand"], ids=["as it was", "empty", "longer"])
+def test_an_editor_that_saves_by_rename_costs_no_trial(folder: RunFolder, saved: str) -> None:
+    """What the new file lacks is written to it; what somebody added to it stays."""
+    folder.append_trial(record("k0"), None)
+    place = folder.path / "trials.jsonl"
+    (folder.path / "edited").write_text(saved.format(place.read_text().rstrip()))
+    (folder.path / "edited").rename(place)
+    folder.append_trial(record("k1"), None)
+    lines = place.read_text().splitlines()
+    assert [json.loads(line)["key"] for line in lines if line != "written by hand"] == ["k0", "k1"]
+    assert ("written by hand" in lines) == ("by hand" in saved)
+
+
+def test_a_record_that_is_deleted_while_the_run_goes_on_is_there_again(folder: RunFolder) -> None:
+    """Also when nothing is appended after it: the end of the run looks."""
+    folder.append_trial(record("k0"), None)
+    folder.append_trial(record("k1"), None)
+    (folder.path / "trials.jsonl").unlink()
+    folder.close()
+    assert load_run(folder.path).trials == (record("k0"), record("k1"))
+
+
+def test_a_folder_that_is_gone_is_said_and_not_taken_for_stored(folder: RunFolder) -> None:
+    """There is no file to append to, so the trial is not stored."""
+    shutil.rmtree(folder.path)
+    with pytest.raises(StoreError, match="No such file"):
+        folder.append_trial(record("k0"), None)
 
 
 def test_a_new_decision_keeps_the_earlier_one(folder: RunFolder) -> None:

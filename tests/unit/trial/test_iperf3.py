@@ -6,7 +6,8 @@ import pytest
 
 from iolab.experiment.measures import Stream
 from iolab.lab.topology import Endpoint
-from iolab.trial.iperf3 import Pair, client_argv, flow_reports, parse_report, server_argv
+from iolab.trial.iperf3 import Pair, client_argv, flow_reports, server_argv
+from iolab.trial.iperf3_report import parse_report
 from iolab.trial.metrics import flow_metrics, jain_index
 
 DATA = Path(__file__).parent / "data"

@@ -1,6 +1,9 @@
 """A stream trial on the fake agent, with reports that iperf3 really wrote."""
 
+import json
+import math
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -55,6 +58,52 @@ def test_counters_that_cannot_be_read_are_a_stored_warning() -> None:
     """The fake host has no interface counters: the cross-check says that it could not be made."""
     measured = measure_stream(Agent(FakeAgent(programs=recorded)), stream(direction="both-ways"), TOPOLOGY)
     assert "counters-missing" in {warning.code for warning in measured.warnings}
+
+
+NONSENSE: tuple[object, ...] = (
+    "12", -1, -0.5, 10**400, None, True, [], {}, [[]], {"bytes": "x"}, float("inf"), float("nan"),
+)  # fmt: skip
+
+
+def damaged(value: object, chance: Random) -> object:
+    """Return a report in which one thing, somewhere, is missing or is something else."""
+    if isinstance(value, dict) and value:
+        name = chance.choice(list(value))
+        rest = {other: own for other, own in value.items() if other != name}
+        return rest if chance.random() < 0.2 else {**rest, name: damaged(value[name], chance)}
+    if isinstance(value, list) and value:
+        at = chance.randrange(len(value))
+        return [*value[:at], damaged(value[at], chance), *value[at + 1 :]]
+    return chance.choice(NONSENSE)
+
+
+def test_a_report_of_another_shape_fails_the_trial_or_leaves_finite_figures() -> None:
+    """A guest's iperf3 may write whatever it likes: text for numbers, 1e999, half of its parts."""
+    chance, reasons = Random(1), []
+    for _ in range(400):
+
+        def nonsense(argv: tuple[str, ...], netns: str | None) -> Outcome:
+            told = json.dumps(damaged(json.loads(recorded(argv, netns).stdout), chance))
+            return Outcome(stdout=told.replace("Infinity", "1e999"), duration_ns=2_000_000_000)
+
+        try:
+            measured = measure_stream(
+                Agent(FakeAgent(programs=nonsense)), stream(direction="both-ways"), TOPOLOGY
+            )
+        except TrialFailed as error:
+            reasons.append(str(error))
+        else:
+            assert all(math.isfinite(metric.value) for metric in measured.metrics.values())
+    assert len(reasons) > 50
+    assert all("report" in reason for reason in reasons)
+
+
+@pytest.mark.parametrize("told", ["[" * 100_000, "9" * 5_000, '{"end":1e999}', '{"end":{}}', "\x00"])
+def test_what_is_hardly_json_fails_the_trial(told: str) -> None:
+    """Nested without end, longer than any number, or empty where figures should be."""
+    agent = Agent(FakeAgent(programs=lambda argv, netns: Outcome(stdout=told)))
+    with pytest.raises(TrialFailed, match="iperf3's report"):
+        measure_stream(agent, stream(), TOPOLOGY)
 
 
 def test_an_iperf3_that_reports_an_error_fails_the_trial_with_its_words() -> None:

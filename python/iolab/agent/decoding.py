@@ -1,0 +1,73 @@
+"""What agents answer, and what programs beside them print, as types: whatever does not fit is a bad answer."""
+
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, TypeVar, cast
+
+from pydantic import TypeAdapter, ValidationError
+
+from iolab.errors import AgentError
+from iolab.untrusted_json import read_untrusted
+
+T = TypeVar("T")
+
+
+def read_message(line: str) -> dict[str, Any]:
+    """Return a message; an empty one for a line that is none: the deadline of the request it was for speaks for it."""
+    try:
+        message = read_untrusted(line)
+    except ValueError:
+        return {}
+    return message if isinstance(message, dict) else {}
+
+
+class BadAnswer(AgentError):
+    """An agent answered in a shape that this side does not know."""
+
+    def __init__(self, agent: str, message: str) -> None:
+        super().__init__(message)
+        self.agent = agent
+        """The machine whose agent it is; empty: that of this computer."""
+
+
+@contextmanager
+def understood(agent: str, what: str) -> Iterator[None]:
+    """Read what a program on a machine printed; what cannot be understood is a bad answer of that machine.
+
+    Raises:
+        BadAnswer: reading it failed.
+    """
+    try:
+        yield
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+        where = agent or "this computer"
+        raise BadAnswer(agent, f"reading {what} on {where}: not understood: {error!r:.200}") from error
+
+
+def decode(shape: type[T], value: Any, what: str, *, agent: str = "") -> T:
+    """Return `value`, which the agent of that machine answered, as `shape`.
+
+    Raises:
+        BadAnswer: it does not have that shape.
+    """
+    try:
+        read: T = _adapter(cast(Hashable, shape)).validate_python(value)
+        return read
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        advice = (
+            "the machine is not to be trusted, or its image has another version of the agent"
+            if agent
+            else "the agent and iolab differ in version? Run `make setup` so that both are built from the same sources"
+        )
+        whose = f"the agent of {agent}'s" if agent else "the agent's"
+        raise BadAnswer(
+            agent, f"reading {whose} {what}: {place or 'value'}: {first['msg']}; {advice}"
+        ) from error
+
+
+@cache
+def _adapter(shape: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(shape)
