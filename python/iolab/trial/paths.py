@@ -11,7 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
-from iolab.agent.messages import Json, decode
+from iolab.agent.decoding import decode
+from iolab.agent.messages import Json
 from iolab.agent.traffic import Histogram
 from iolab.errors import TrialFailed
 from iolab.experiment.measures import Forwarding, LoadCurve, Packets
