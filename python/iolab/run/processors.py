@@ -7,6 +7,7 @@ for each policy; `intel_pstate/no_turbo`, which says the contrary, or `boost`.
 from collections.abc import Iterable
 
 from iolab.agent.client import Agent, Pending
+from iolab.agent.messages import SettingRead
 from iolab.errors import LabError
 from iolab.lab.resources import ProcessorState, Resource, TuneProcessors
 from iolab.run.agents import Agents
@@ -78,7 +79,7 @@ class States:
 
     def result(self, deadline_s: float) -> str:
         """Return the words that differ from each other; one, where all processors run in the same way."""
-        words = [_shown(path, str(one.result(deadline_s)["value"])) for path, one in self._pending.items()]
+        words = [_shown(path, one.read(SettingRead, deadline_s).value) for path, one in self._pending.items()]
         return " ".join(dict.fromkeys(words))
 
 
