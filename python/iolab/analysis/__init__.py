@@ -1,5 +1,4 @@
-"""Trials -> estimates with intervals -> conclusions. Pure: no I/O, no clock; randomness (bootstrap) from a
-fixed seed."""
+"""Trials -> estimates with intervals -> conclusions. Pure: no I/O, no clock, no randomness."""
 
 from iolab.analysis.analyse import analyse
 from iolab.analysis.compare import compare

@@ -4,22 +4,23 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from iolab.analysis.cell_means import Pairs, cell_means, comparisons
 from iolab.analysis.effects import (
     Model,
-    detectable_ratio,
     dropped_note,
     effects_of,
     main_differences,
     model_of,
 )
 from iolab.analysis.estimates import estimate
-from iolab.analysis.findings import findings_of
+from iolab.analysis.findings import detectable_changes, findings_of
 from iolab.analysis.forwarding import Reader, forwarding_of
+from iolab.analysis.onset import onsets
 from iolab.analysis.outliers import describe, stand
 from iolab.analysis.over_levels import over_levels
 from iolab.analysis.ratios import baseline_cells
 from iolab.analysis.table import Column, Table, tabulate
-from iolab.analysis.types import Analysis, Effect, Estimate, Outlier
+from iolab.analysis.types import Analysis, Estimate, Outlier
 from iolab.plan.types import Plan
 from iolab.store.records import TrialRecord
 from iolab.trial.result import Warning
@@ -46,13 +47,10 @@ def analyse(trials: Sequence[TrialRecord], plan: Plan, samples: Reader = _no_sam
         outliers += marked
     leading = {table.measure: leading_metric(table.columns) for table in tables if table.columns}
     models, more = _models(tables, plan, leading)
-    mains = {model.table.measure: main_differences(model) for model in models}
-    effects: list[Effect] = []
-    for model in models:
-        effects += effects_of(model, mains[model.table.measure])
+    effects = [effect for model in models for effect in effects_of(model, main_differences(model))]
+    compared = {model.table.measure: _compared(model) for model in models}
+    detectable = detectable_changes(compared)
     forwarding, unread = forwarding_of(trials, plan, estimates, samples)
-    detectable = {measure: detectable_ratio(main) for measure, main in mains.items()}
-    known = {measure: ratio for measure, ratio in detectable.items() if ratio is not None}
     summed = [
         over_levels(table, leading[table.measure], plan.summaries)
         for table in tables
@@ -62,15 +60,21 @@ def analyse(trials: Sequence[TrialRecord], plan: Plan, samples: Reader = _no_sam
         estimates=tuple(estimates),
         leading=leading,
         effects=tuple(effects),
-        findings=findings_of(models, mains, known),
+        findings=findings_of(compared, detectable),
         outliers=tuple(outliers),
-        detectable=known,
+        detectable=detectable,
         spread=_spreads(tables, leading),
         notes=(*notes, *more, *unread),
         forwarding=forwarding,
+        onsets=tuple(onset for table in tables for onset in onsets(table)),
         levels_figures=tuple(figure for figures, _ in summed for figure in figures),
         levels_ratios=tuple(ratio for _, ratios in summed for ratio in ratios),
     )
+
+
+def _compared(model: Model) -> list[Pairs]:
+    column = model.table.columns[model.metric]
+    return comparisons(cell_means(model, np.log(column.values), model.table.plots[column.rows]))
 
 
 def _models(

@@ -80,24 +80,18 @@ def _indicator(levels: Ints, term: Term) -> NDArray[np.bool_]:
     return np.asarray((levels[:, list(term.factors)] == list(term.levels)).all(axis=1))
 
 
-def matched_difference(
-    design: Design, levels: Ints, factor: int, level: int, conditions: Mapping[int, int]
-) -> Floats | None:
+def matched_difference(design: Design, levels: Ints, factor: int, level: int) -> Floats | None:
     """Weights of 'level against the reference level of factor', averaged evenly over the other factors.
 
-    Cells are matched: of all cells that meet the conditions, those at either level whose other factors (the
-    ones that exist on both sides) are equal. A combination that only one side has is left out. None where
-    nothing matches.
+    Cells are matched: those at either level whose other factors (the ones that exist on both sides) are equal. A
+    combination that only one side has is left out. None where nothing matches.
     """
-    chosen = np.ones(len(levels), dtype=bool)
-    for other, wanted in conditions.items():
-        chosen &= levels[:, other] == wanted
-    sides = [np.flatnonzero(chosen & (levels[:, factor] == at)) for at in (level, design.references[factor])]
+    sides = [np.flatnonzero(levels[:, factor] == at) for at in (level, design.references[factor])]
     if not len(sides[0]) or not len(sides[1]):
         return None
     present = [(levels[side] != ABSENT).any(axis=0) for side in sides]
     shared = np.flatnonzero(present[0] & present[1])
-    code = _codes(levels, shared[shared != factor])
+    code = codes(levels, shared[shared != factor])
     names, means = zip(*(_means_by(code[side], design.matrix[side]) for side in sides), strict=True)
     _, first, second = np.intersect1d(names[0], names[1], assume_unique=True, return_indices=True)
     if not len(first):
@@ -105,8 +99,8 @@ def matched_difference(
     return np.asarray(means[0][first].mean(axis=0) - means[1][second].mean(axis=0))
 
 
-def _codes(levels: Ints, factors: Ints) -> Ints:
-    """One number per distinct combination of the factors' levels; shape (cell,)."""
+def codes(levels: Ints, factors: Ints) -> Ints:
+    """Number the distinct combinations of the factors' levels; shape (cell,)."""
     code = np.zeros(len(levels), dtype=np.int64)
     for factor in factors.tolist():
         own = levels[:, factor] - ABSENT

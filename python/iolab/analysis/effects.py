@@ -5,7 +5,7 @@ block's mean off both sides: Frisch & Waugh 1933, Lovell 1963), so what drifts b
 as an effect.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -66,6 +66,11 @@ class Model:
     """Mean number of trials in a plot."""
     grouped: frozenset[int]
     """Factors that change between plots only."""
+
+    def main_levels(self) -> list[tuple[int, int]]:
+        """Every level (factor, level) that is compared with its factor's reference."""
+        terms = self.design.terms
+        return [(term.factors[0], term.levels[0]) for term in terms if len(term.factors) == 1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,26 +175,36 @@ def _fit_within_blocks(matrix: Floats, logs: Floats) -> Fit:
 def _strata(
     design: Design, model: Fit, logs: Floats, plots: Ints, grouped: frozenset[int]
 ) -> tuple[Spread, Spread | None, float]:
-    """Split the residual into what differs between plots and within them (split-plot analysis; Cochran & Cox
-    1957, ch. 7)."""
-    pooled = Spread(model.variance, model.freedom)
+    """Split the residual of the fitted model."""
     there = ~np.isnan(logs)
-    if not grouped or model.freedom < 1:
-        return pooled, None, 1.0
     rest = logs - (design.matrix @ model.coefficients)[:, None]
     rest = np.where(there, rest - np.nansum(rest, axis=0) / np.maximum(there.sum(axis=0), 1), 0.0)
-    unit = np.unique((np.arange(logs.shape[1]) * (plots.max() + 1) + plots)[there], return_inverse=True)[
+    whole = sum(set(design.terms[column].factors) <= grouped for column in model.kept.tolist())
+    pooled = Spread(model.variance, model.freedom)
+    return split(rest, there, pooled, plots, whole) if grouped else (pooled, None, 1.0)
+
+
+def split(
+    rest: Floats, there: NDArray[np.bool_], pooled: Spread, plots: Ints, whole: int
+) -> tuple[Spread, Spread | None, float]:
+    """Split a residual into what differs between plots and within them (Cochran & Cox 1957, ch. 7).
+
+    `whole`: degrees of freedom of what changes between plots only. The plots' share and their mean size are given
+    where they differ by more than their trials explain.
+    """
+    if pooled.freedom < 1:
+        return pooled, None, 1.0
+    unit = np.unique((np.arange(there.shape[1]) * (plots.max() + 1) + plots)[there], return_inverse=True)[
         1
     ].reshape(-1)
     size = np.bincount(unit)
     between = float((np.bincount(unit, weights=rest[there]) ** 2 / size).sum())
-    whole = sum(set(design.terms[column].factors) <= grouped for column in model.kept.tolist())
     freedom = len(size) - int(there.any(axis=0).sum()) - whole
-    inner = model.freedom - freedom
+    inner = pooled.freedom - freedom
     if freedom < 1 or inner < 1:
         return pooled, None, 1.0
     plot = Spread(between / freedom, freedom)
-    trial = Spread(max(model.squares - between, 0.0) / inner, inner)
+    trial = Spread(max(pooled.variance * pooled.freedom - between, 0.0) / inner, inner)
     if (
         plot.variance <= trial.variance
         or fdtrc(freedom, inner, plot.variance / max(trial.variance, 1e-300)) > POOLING_P
@@ -198,30 +213,16 @@ def _strata(
     return trial, plot, float(size.mean())
 
 
-def difference(model: Model, factor: int, level: int, conditions: Mapping[int, int]) -> Difference | None:
-    """Level against the reference level of its factor, over all other factors, under conditions; None: cannot
-    be told."""
-    weights = matched_difference(model.design, model.levels, factor, level, conditions)
-    if weights is None:
-        return None
-    found = contrast(model.fit, weights)
-    return None if found is None else _difference(found, spread_of(model, factor, conditions))
+def difference(model: Model, factor: int, level: int) -> Difference | None:
+    """Level against the reference level of its factor, over all other factors; None: cannot be told."""
+    weights = matched_difference(model.design, model.levels, factor, level)
+    found = None if weights is None else contrast(model.fit, weights)
+    plots = model.plot_spread if factor in model.grouped else None
+    return None if found is None else _difference(found, plots or model.spread)
 
 
 def _difference(found: Contrast, spread: Spread) -> Difference:
     return Difference(found.value, float(np.sqrt(found.leverage * spread.variance)), spread.freedom)
-
-
-def spread_of(model: Model, factor: int, conditions: Mapping[int, int]) -> Spread:
-    """The residual that a difference between levels of a factor is measured against."""
-    plot = model.plot_spread
-    if plot is None or factor not in model.grouped:
-        return model.spread
-    if set(conditions) <= model.grouped:
-        return plot
-    # at one level of an ungrouped factor each plot has one trial, which carries the plot's share once
-    share = (plot.variance - model.spread.variance) / model.plot_trials
-    return Spread(model.spread.variance + share, plot.freedom)
 
 
 def interaction(model: Model, column: int) -> Difference:
@@ -230,43 +231,21 @@ def interaction(model: Model, column: int) -> Difference:
     weights[column] = 1.0
     along = model.fit.root[np.searchsorted(model.fit.kept, column)]
     found = Contrast(float(model.fit.coefficients[column]), float(along @ along))
-    first, second = model.design.terms[column].factors
-    return _difference(found, _pair_spread(model, first, second))
-
-
-def _pair_spread(model: Model, first: int, second: int) -> Spread:
-    both = {first, second} <= model.grouped
-    return model.plot_spread if both and model.plot_spread is not None else model.spread
-
-
-def joint_p_value(model: Model, first: int, second: int) -> float:
-    """F test of 'the two factors do not interact'; NaN where it cannot be told."""
-    columns = [c for c in model.fit.kept.tolist() if model.design.terms[c].factors == (first, second)]
-    spread = _pair_spread(model, first, second)
-    if not columns or not spread.freedom >= 1:
-        return float("nan")
-    root = model.fit.root[np.searchsorted(model.fit.kept, columns)]
-    values = model.fit.coefficients[columns]
-    between = float(values @ np.linalg.solve(root @ root.T, values)) / len(columns)
-    if spread.variance <= 0.0:
-        return 1.0 if between < np.finfo(float).eps else 0.0
-    return float(fdtrc(len(columns), spread.freedom, between / spread.variance))
+    plots = model.plot_spread if set(model.design.terms[column].factors) <= model.grouped else None
+    return _difference(found, plots or model.spread)
 
 
 def main_differences(model: Model) -> dict[tuple[int, int], Difference]:
     """Every level (factor, level) against its factor's reference, over all other factors."""
-    pairs = [(term.factors[0], term.levels[0]) for term in model.design.terms if len(term.factors) == 1]
-    found = {pair: difference(model, *pair, {}) for pair in pairs}
+    found = {pair: difference(model, *pair) for pair in model.main_levels()}
     return {pair: own for pair, own in found.items() if own is not None}
 
 
 def effects_of(model: Model, main: Mapping[tuple[int, int], Difference]) -> list[Effect]:
-    """Main effects, then interactions; each of the two families is Holm-corrected."""
+    """Main effects, then interactions; all of them are one family for Holm's correction."""
     terms = [(Term((factor,), (level,)), own) for (factor, level), own in main.items()]
     columns = [c for c in model.fit.kept.tolist() if len(model.design.terms[c].factors) == 2]
-    return _effects(model, terms) + _effects(
-        model, [(model.design.terms[c], interaction(model, c)) for c in columns]
-    )
+    return _effects(model, [*terms, *((model.design.terms[c], interaction(model, c)) for c in columns)])
 
 
 def _effects(model: Model, family: list[tuple[Term, Difference]]) -> list[Effect]:
@@ -288,13 +267,13 @@ def _effects(model: Model, family: list[tuple[Term, Difference]]) -> list[Effect
     ]
 
 
-def detectable_ratio(differences: Mapping[tuple[int, int], Difference]) -> float | None:
+def detectable_ratio(differences: Sequence[Difference]) -> float | None:
     """Smallest ratio change that a two-sided 95 % t test finds with power 80 %, for the least certain of the
     differences.
 
     The noncentral t distribution is inverted: exact for a normal residual (Cohen 1988, section 2.2).
     """
-    steps = [_detectable_step(own.freedom) * own.error for own in differences.values() if own.freedom >= 1]
+    steps = [_detectable_step(own.freedom) * own.error for own in differences if own.freedom >= 1]
     return float(np.expm1(max(steps))) if steps else None
 
 

@@ -129,7 +129,7 @@ def _marked_indices(standing: Standing, row: int) -> tuple[int, ...]:
 
 def _groups(count: Ints) -> list[tuple[int, Ints]]:
     """Number of trials -> the rows that have so many, for every number that gets an interval."""
-    return [(int(n), np.flatnonzero(count == n)) for n in np.unique(count) if intervals.method_for(int(n))]
+    return [(int(n), np.flatnonzero(count == n)) for n in np.unique(count) if n >= intervals.FEWEST]
 
 
 def _compact(values: Floats, rows: Ints, n: int) -> Floats:
@@ -141,10 +141,9 @@ def _compact(values: Floats, rows: Ints, n: int) -> Floats:
 def _mean_intervals(values: Floats, count: Ints) -> list[Interval | None]:
     found: list[Interval | None] = [None] * len(values)
     for n, rows in _groups(count):
-        low, high = intervals.mean_interval(_compact(values, rows, n))
-        method = intervals.method_for(n) or ""
+        low, high = intervals.t_interval(_compact(values, rows, n))
         for row, lower, upper in zip(rows.tolist(), low.tolist(), high.tolist(), strict=True):
-            found[row] = Interval(lower, upper, method)
+            found[row] = Interval(lower, upper, intervals.METHOD)
     return found
 
 
@@ -162,11 +161,11 @@ def _ratios(column: Column, baseline: Ints) -> _Ratios:
                 continue
             samples = _compact(ratios, rows, n)
             samples = np.log(samples) if on_logs else samples
-            low, high = intervals.mean_interval(samples)
+            low, high = intervals.t_interval(samples)
             if on_logs:
                 low, high = np.exp(low), np.exp(high)
                 p_values[rows] = intervals.t_p_value(samples)
-            method = (intervals.method_for(n) or "") + (LOGS if on_logs else PLAIN)
+            method = intervals.METHOD + (LOGS if on_logs else PLAIN)
             for row, lower, upper in zip(rows.tolist(), low.tolist(), high.tolist(), strict=True):
                 found[row] = Interval(lower, upper, method)
     mean = np.where(own & (count > 0), 1.0, mean_ratio(ratios))

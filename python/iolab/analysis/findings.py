@@ -1,17 +1,16 @@
 """What a reader of the summary wants to know: which level changes what, by how much, under which
 conditions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from iolab.analysis.cell_means import Pairs, average, for_each, parts
 from iolab.analysis.correction import holm
-from iolab.analysis.effects import Difference, Model, difference, interaction, joint_p_value
+from iolab.analysis.effects import Difference, detectable_ratio
+from iolab.analysis.forwarding import BOTH_WAYS, ONE_WAY
 from iolab.analysis.types import Finding
-
-MainDifferences = Mapping[tuple[int, int], Difference]
-"""(factor, level) to its difference over all other factors."""
 
 MOST = 12
 """Findings in a summary: what fits on one screen."""
@@ -20,108 +19,103 @@ MOST_PER_FACTOR = 3
 LEAST_NONE = 3
 """Findings of 'no difference shown' that keep their place when there are more than MOST."""
 CORRECTED_P = 0.05
-STRONG_P = 0.001
-"""An interaction counts as strong only below this (Holm-corrected over the pairs of the measure) ..."""
-STRONG_SHARE = 0.25
-"""... and when it changes the factor's largest effect by at least this share of it."""
+ALIKE = 0.02
+"""Both ways is twice one way when it is that to 2 %."""
+OFFERED = "rate"
+"""Last part of the factor that sets how much a measure offers."""
 SIZES = frozenset({"frame_size"})
 """Last parts of factors that set how much a frame carries: that larger frames change a rate is arithmetic, not news.
 How other factors act at each size is told where they act differently, and the charts have sizes as their axis."""
 RATES = ("_fps", "_bps")
 """Endings of metrics that are rates."""
-MOST_CONDITIONS = 12
-"""Levels of the other factor up to which a factor is told apart by them."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
     """A comparison that may become a finding."""
 
-    model: Model
-    """Its measure's model."""
-    factor: int
-    """What was changed."""
-    level: int
-    """To what."""
-    conditions: Mapping[int, int]
-    """Factor to level."""
-    difference: Difference
-    """The effect."""
+    whole: Pairs
+    """The comparison that it is of, over all cells."""
+    pairs: Pairs
+    """The cells that it covers."""
+    over_all: Difference
+    """The mean effect in them: whether there is one at all is judged by its error."""
+    for_each: Difference
+    """The same with an error that holds for each of them: its interval is told."""
+
+
+def detectable_changes(compared: Mapping[str, Sequence[Pairs]]) -> dict[str, float]:
+    """Smallest change that could have been shown, per measure: of the least certain level over all cells."""
+    least = {measure: detectable_ratio([average(each) for each in own]) for measure, own in compared.items()}
+    return {measure: ratio for measure, ratio in least.items() if ratio is not None}
 
 
 def findings_of(
-    models: Sequence[Model], mains: Mapping[str, MainDifferences], detectable: Mapping[str, float]
+    compared: Mapping[str, Sequence[Pairs]], detectable: Mapping[str, float]
 ) -> tuple[Finding, ...]:
     """Compare every level with its reference, per measure; corrected over all comparisons of the run."""
     candidates = [
-        own for model in models for own in _candidates(model, mains[model.table.measure], detectable)
+        own for measure, every in compared.items() for own in _candidates(every, detectable.get(measure, 0.0))
     ]
-    corrected = holm(np.array([candidate.difference.p_value for candidate in candidates]))
-    found = [
-        _finding(candidate, float(p_value), detectable)
-        for candidate, p_value in zip(candidates, corrected, strict=True)
-    ]
-    return _select(found)
+    corrected = holm(np.array([candidate.over_all.p_value for candidate in candidates]))
+    found: dict[int, list[Finding]] = {}
+    for candidate, p_value in zip(candidates, corrected.tolist(), strict=True):
+        found.setdefault(id(candidate.whole), []).append(_finding(candidate, p_value, detectable))
+    for whole in (each for every in compared.values() for each in every):
+        own = found.get(id(whole), [])
+        if len(own) > 1 and not any(finding.shown for finding in own):
+            # parts of which none shows anything are one sentence, whose interval holds for each cell
+            candidate = _Candidate(whole, whole, average(whole), for_each(whole))
+            found[id(whole)] = [_finding(candidate, 1.0, detectable)]
+    return _select([finding for own in found.values() for finding in own])
 
 
-def _candidates(model: Model, main: MainDifferences, detectable: Mapping[str, float]) -> list[_Candidate]:
-    found = []
-    partners = {factor: _partner(model, factor, main, detectable) for factor in model.design.references}
-    for (factor, level), over_all in main.items():
-        if model.metric.endswith(RATES) and model.table.factors[factor].rpartition(".")[2] in SIZES:
+def _candidates(compared: Sequence[Pairs], detectable: float) -> Iterator[_Candidate]:
+    """Every level, over as many cells as it does the same in."""
+    for found in compared:
+        model = found.of.model
+        if model.metric.endswith(RATES) and _offers(model.table.factors[found.factor], model.table.measure):
             continue
-        partner = partners[factor]
-        if partner is None:
-            found.append(_Candidate(model, factor, level, {}, over_all))
-            continue
-        for at in sorted({int(own) for own in model.levels[:, partner]}):
-            own = difference(model, factor, level, {partner: at})
-            if own is not None:
-                found.append(_Candidate(model, factor, level, {partner: at}, own))
-    return found
+        for part in parts(found, float(np.log1p(detectable))):
+            if not _plain_sum(part):
+                yield _Candidate(found, part, average(part), for_each(part))
 
 
-def _partner(model: Model, factor: int, main: MainDifferences, detectable: Mapping[str, float]) -> int | None:
-    """The factor it interacts with most, where that is strong enough to forbid one figure over all."""
-    pairs = sorted({term.factors for term in model.design.terms if len(term.factors) == 2})
-    corrected = holm(np.array([joint_p_value(model, *pair) for pair in pairs]))
-    effect = max((abs(own.value) for (of, _), own in main.items() if of == factor), default=0.0)
-    least = max(STRONG_SHARE * effect, np.log1p(detectable.get(model.table.measure, 0.0)))
-    best, strength = None, least
-    for pair, p_value in zip(pairs, corrected.tolist(), strict=True):
-        if factor not in pair or not p_value < STRONG_P:
-            continue
-        other = pair[0] if pair[1] == factor else pair[1]
-        own = np.unique(model.levels[:, other])
-        if len(own) > MOST_CONDITIONS or own[0] < 0:
-            continue
-        size = _largest_interaction(model, pair)
-        if size >= strength:
-            best, strength = other, size
-    return best
+def _offers(factor: str, measure: str) -> bool:
+    """Tell whether a factor sets how much is offered: that more of it arrives is arithmetic."""
+    of, _, key = factor.rpartition(".")
+    return key in SIZES or (key == OFFERED and of in (measure, "*"))
 
 
-def _largest_interaction(model: Model, pair: tuple[int, ...]) -> float:
-    columns = [c for c in model.fit.kept.tolist() if model.design.terms[c].factors == pair]
-    return max(abs(interaction(model, column).value) for column in columns)
+def _plain_sum(found: Pairs) -> bool:
+    """Tell whether both ways is one way twice in every cell: the rate is a sum, and the directions are strangers."""
+    model = found.of.model
+    labels = model.table.labels[found.factor]
+    levels = labels[found.level], labels[model.design.references[found.factor]]
+    if not model.metric.endswith(RATES) or set(levels) != {ONE_WAY, BOTH_WAYS}:
+        return False
+    twice = np.log(2) if levels[0] == BOTH_WAYS else -np.log(2)
+    return bool((np.abs(found.values - twice) < ALIKE).all())
 
 
 def _finding(candidate: _Candidate, p_value: float, detectable: Mapping[str, float]) -> Finding:
-    model, table = candidate.model, candidate.model.table
-    labels = table.labels[candidate.factor]
-    own = candidate.difference
+    pairs, model = candidate.pairs, candidate.pairs.of.model
+    table, labels = model.table, model.table.labels[candidate.pairs.factor]
+    own = candidate.for_each
     least = detectable.get(table.measure)
     large = least is not None and abs(own.value) >= np.log1p(least)
+    interval = own.interval
+    apart = interval is not None and not interval.low <= 1 <= interval.high
     return Finding(
         measure=table.measure,
         metric=model.metric,
-        factor=table.factors[candidate.factor],
-        level=labels[candidate.level],
-        reference=labels[model.design.references[candidate.factor]],
-        conditions={table.factors[f]: table.labels[f][at] for f, at in candidate.conditions.items()},
+        factor=table.factors[pairs.factor],
+        level=labels[pairs.level],
+        reference=labels[model.design.references[pairs.factor]],
+        conditions={table.factors[f]: table.labels[f][at] for f, at in pairs.conditions.items()},
         ratio=own.ratio,
-        ci=own.interval,
-        shown=large and p_value < CORRECTED_P,
+        ci=interval,
+        shown=large and apart and p_value < CORRECTED_P,
     )
 
 

@@ -17,7 +17,7 @@ class Interval:
     high: float
     """Upper end."""
     method: str
-    """How it was made, e.g. 't' or 'BCa bootstrap'."""
+    """How it was made, e.g. 't' or 't on log ratios'."""
     level_ratio: float = 0.95
     """Confidence level [ratio]."""
 
@@ -45,7 +45,7 @@ class Estimate:
     median: float
     """Middle trial."""
     ci: Interval | None
-    """Of the mean; from 4 trials up (t below 10, BCa bootstrap above)."""
+    """Of the mean, Student's t; from 4 trials up."""
     ratio: float | None
     """Geometric mean of the ratios to the same-block baseline trial (arithmetic where one is 0); None without
     a baseline."""
@@ -139,6 +139,26 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Onset:
+    """From which offered load on a measure loses, under conditions in which every cell agrees."""
+
+    measure: str
+    """Name of the measure."""
+    factor: str
+    """What sets the load."""
+    conditions: Mapping[str, str]
+    """Levels of the factors for which it holds; empty: over all."""
+    level: str | None
+    """Lowest load at which any cell loses; None: none does."""
+    largest: str
+    """Highest load."""
+    loss: tuple[float, float]
+    """Least and largest mean loss of the cells at `level` [ratio]."""
+    loss_at_largest: tuple[float, float]
+    """The same at `largest`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LevelsFigure:
     """One statistic over the levels of a factor within each block, all other levels being the same."""
 
@@ -219,6 +239,8 @@ class Analysis:
     """What the reader must know about the analysis itself: what was left out, and why."""
     forwarding: tuple[Forwarding, ...] = ()
     """Per measure that sends frames."""
+    onsets: tuple[Onset, ...] = ()
+    """Of measures that vary what they offer."""
     levels_figures: tuple[LevelsFigure, ...] = ()
     """What the plan's summaries ask for, in the plan's order of cells."""
     levels_ratios: tuple[LevelsRatio, ...] = ()

@@ -135,7 +135,7 @@ def _mean(label: Row, estimate: Estimate, drawn: _Drawing) -> Row:
         "baseline": finite(baseline * by.factor) if baseline is not None else None,
         "text": numbers.quantity(estimate.mean, by, decimals, words),
         "change": change if estimate.ratio is not None else "",
-        "interval": numbers.interval(estimate.ci, by, decimals, words),
+        "interval": numbers.interval(estimate.ci, by, words),
     }
 
 

@@ -80,7 +80,7 @@ def _figure(each: LevelsFigure, by: numbers.Scale, names: Names) -> str:
     spread = (each.ci.high - each.ci.low) / 2 if each.ci is not None else 0.0
     decimals = numbers.decimals_measured(spread * by.factor, each.mean * by.factor)
     text = numbers.figure(each.mean, by, decimals, names.words)
-    return f"{text} {numbers.interval(each.ci, by, decimals, names.words)}" if each.ci is not None else text
+    return f"{text} {numbers.interval(each.ci, by, names.words)}" if each.ci is not None else text
 
 
 def _ratios_grid(ratios: Sequence[LevelsRatio], run: StoredRun, names: Names, most: int) -> Grid:

@@ -174,7 +174,7 @@ def _mean(estimate: Estimate, by: numbers.Scale, names: Names) -> Row:
         "low": finite(estimate.ci.low * by.factor) if estimate.ci else None,
         "high": finite(estimate.ci.high * by.factor) if estimate.ci else None,
         "text": numbers.quantity(estimate.mean, by, decimals, names.words),
-        "interval": numbers.interval(estimate.ci, by, decimals, names.words),
+        "interval": numbers.interval(estimate.ci, by, names.words),
     }
 
 

@@ -79,8 +79,8 @@ def decimals_for(half_width: float, value: float) -> int:
 
 
 def decimals_measured(half_width: float, value: float) -> int:
-    """Decimals of a measured figure: as its uncertainty supports, and three digits where that is not known."""
-    return decimals_for(half_width, value)
+    """Decimals of a measured figure: as many as its uncertainty supports, and three digits at least."""
+    return max(decimals_for(half_width, value), decimals_for(0.0, value))
 
 
 def decimals_exact(value: float) -> int:
@@ -115,9 +115,7 @@ def estimate_decimals(estimate: Estimate, by: Scale) -> int:
     """Decimals for every figure of one estimate."""
     if estimate.unit == "count" and not estimate.mean % 1:
         return 0
-    mean = estimate.mean * by.factor
-    supported = decimals_for(half_width(estimate) * by.factor, mean)
-    return supported if estimate.ci is not None else max(supported, decimals_for(0.0, mean))
+    return decimals_measured(half_width(estimate) * by.factor, estimate.mean * by.factor)
 
 
 def figure(value: float | None, by: Scale, decimals: int, words: Words) -> str:
@@ -133,10 +131,11 @@ def quantity(value: float | None, by: Scale, decimals: int, words: Words) -> str
     return f"{text}{NBSP}{by.unit}" if by.unit and text != words.none else text
 
 
-def interval(ci: Interval | None, by: Scale, decimals: int, words: Words) -> str:
-    """An interval in the shown unit."""
+def interval(ci: Interval | None, by: Scale, words: Words) -> str:
+    """An interval in the shown unit, with as many digits as its width deserves."""
     if ci is None:
         return words.none
+    decimals = decimals_for((ci.high - ci.low) / 2 * by.factor, max(abs(ci.low), abs(ci.high)) * by.factor)
     low, high = figure(ci.low, by, decimals, words), figure(ci.high, by, decimals, words)
     return words.interval.format(low=low, high=high)
 
@@ -160,17 +159,17 @@ def change(ratio: float | None, ci: Interval | None, words: Words) -> str:
         decimals = 0 if size >= 10 else 1
         return f"{fixed(percent_change, decimals, signed=True)}{NBSP}%"
     low, high = (ci.low - 1) * 100, (ci.high - 1) * 100
-    decimals = _change_decimals(low, high)
-    bounds = words.interval.format(low=fixed(low, decimals), high=fixed(high, decimals))
+    decimals = min(decimals_for((high - low) / 2, 0.0), 2)
+    bounds = words.interval.format(low=_end(low, decimals), high=_end(high, decimals))
     return f"{fixed(percent_change, decimals, signed=True)}{NBSP}% {bounds}"
 
 
-def _change_decimals(low: float, high: float) -> int:
-    """As many decimals as the interval supports, and enough that rounding moves no end onto or off zero."""
-    decimals = min(decimals_for((high - low) / 2, 0.0), 2)
-    while decimals < 3 and any(end and not round(end, decimals) for end in (low, high)):
-        decimals += 1
-    return decimals
+def _end(value: float, decimals: int) -> str:
+    """An end of an interval; one that would be rounded onto zero says on which side of it it is."""
+    text = fixed(value, decimals)
+    if value and not float(f"{value:.{decimals}f}"):
+        return f"{'>' if value > 0 else '<'}{NBSP}{text}"
+    return text
 
 
 def p_value(p: float | None, words: Words) -> str:

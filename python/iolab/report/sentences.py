@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from iolab.analysis.types import Analysis, Estimate, Finding, Outlier
+from iolab.analysis.types import Analysis, Estimate, Finding, Onset, Outlier
 from iolab.report import numbers
 from iolab.report.names import Names
 from iolab.report.selection import Shown, by_metric, cell_key
@@ -159,11 +159,34 @@ def summary(analysis: Analysis, measures: Sequence[str], names: Names) -> list[s
         metric = analysis.leading.get(measure)
         if metric is not None and (measure, metric) in groups:
             lines.append(_extent(groups[measure, metric], names))
+    lines += [onset(found, names) for found in analysis.onsets]
     shown = sorted(analysis.findings, key=lambda found: not found.shown)
     lines += [finding(found, analysis, names) for found in shown[:MOST_FINDINGS]]
     if len(shown) > MOST_FINDINGS:
         lines.append(names.words.summary.left_out.format(count=len(shown) - MOST_FINDINGS))
     return lines
+
+
+def onset(found: Onset, names: Names) -> str:
+    """Say from which offered load on a measure loses."""
+    words = names.words.summary
+    conditions = names.cell(found.conditions)
+    places = {
+        "measure": names.measure(found.measure),
+        "conditions": f"{names.words.comma}{conditions}" if conditions else "",
+        "largest": found.largest,
+        "level": found.level or "",
+        "loss": _loss(found.loss, names),
+        "loss_at_largest": _loss(found.loss_at_largest, names),
+    }
+    if found.level is None:
+        return words.onset_none.format(**places)
+    return (words.onset if found.level == found.largest else words.onset_rising).format(**places)
+
+
+def _loss(ends: tuple[float, float], names: Names) -> str:
+    low, high = (numbers.percent(end) for end in ends)
+    return low if low == high else names.words.summary.between.format(low=low, high=high)
 
 
 def _extent(estimates: Sequence[Estimate], names: Names) -> str:
@@ -188,8 +211,7 @@ def _extent(estimates: Sequence[Estimate], names: Names) -> str:
 def with_interval(estimate: Estimate, by: numbers.Scale, words: Words) -> str:
     """A mean with its unit and, where there is one, its interval."""
     mean = _mean(estimate, by, words)
-    decimals = numbers.estimate_decimals(estimate, by)
-    return mean if estimate.ci is None else f"{mean} {numbers.interval(estimate.ci, by, decimals, words)}"
+    return mean if estimate.ci is None else f"{mean} {numbers.interval(estimate.ci, by, words)}"
 
 
 def _mean(estimate: Estimate, by: numbers.Scale, words: Words) -> str:

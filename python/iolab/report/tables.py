@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from iolab.analysis.findings import RATES
+from iolab.analysis.forwarding import BOTH_WAYS
 from iolab.analysis.types import Analysis, Effect, Estimate
 from iolab.report import numbers, sentences
 from iolab.report.names import Names
@@ -150,6 +152,7 @@ def results(shown: Shown, run: StoredRun, analysis: Analysis, names: Names) -> R
         [words.table.no_figure.format(count=len(silent), metric=names.metric(shown.metric))] if silent else []
     )
     notes += _without_baseline(shown, run, names)
+    notes += _sum_of_directions(shown, words)
     if shown.total > len(estimates):
         notes.append(words.table.rows_left_out.format(shown=len(estimates), total=shown.total))
     return ResultTable(
@@ -191,6 +194,12 @@ def _without_baseline(shown: Shown, run: StoredRun, names: Names) -> list[str]:
         return []
     text = names.words.table.no_baseline
     return [text.format(count=lacking, total=len(shown.estimates), baseline=names.cell(baseline))]
+
+
+def _sum_of_directions(shown: Shown, words: Words) -> list[str]:
+    """Say what a rate is where two directions run at once."""
+    both = any(BOTH_WAYS in each.cell.values() for each in shown.estimates)
+    return [words.table.both_ways_sum] if both and shown.metric.endswith(RATES) else []
 
 
 def _side(
@@ -268,7 +277,7 @@ def _row(
         mean=numbers.figure(estimate.mean, by, decimals, words),
         min=numbers.figure(estimate.min, by, decimals, words),
         max=numbers.figure(estimate.max, by, decimals, words),
-        ci=numbers.interval(estimate.ci, by, decimals, words),
+        ci=numbers.interval(estimate.ci, by, words),
         n=str(estimate.n),
         change=words.table.baseline if reference else written,
         marked=len(estimate.outliers),

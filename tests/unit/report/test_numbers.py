@@ -35,7 +35,7 @@ def test_digits_follow_the_uncertainty(half_width: float, value: float, decimals
         (0.88, 0.85, 0.91, "−12\u00a0% [−15, −9]"),
         (1.004, 0.979, 1.029, "0\u00a0% [−2, 3]"),
         (1.014, 1.002, 1.026, "+1.4\u00a0% [0.2, 2.6]"),
-        (1.03, 1.004, 1.056, "+3.0\u00a0% [0.4, 5.6]"),
+        (1.03, 1.004, 1.056, "+3\u00a0% [>\u00a00, 6]"),
         (1.0, 1.0, 1.0, "0\u00a0% [0, 0]"),
     ],
 )
@@ -53,16 +53,31 @@ def test_a_change_without_an_interval_keeps_few_digits() -> None:
 
 
 @given(st.floats(0.2, 5), st.floats(0, 0.3), st.floats(0, 0.3))
-def test_rounding_never_moves_an_end_of_an_interval_onto_none(
+def test_an_interval_as_written_has_no_change_in_it_only_if_it_has(
     ratio: float, below: float, above: float
 ) -> None:
-    """An interval that excludes no change still excludes it as written, unless its end is nearer than 0.0005 %."""
+    """An end that would be rounded onto zero says on which side it lies."""
     low, high = ratio * (1 - below), ratio * (1 + above)
-    if abs(low - 1) < 5e-6 or abs(high - 1) < 5e-6:
-        return
-    text = numbers.change(ratio, Interval(low, high, "t"), EN)
-    ends = [float(end.replace("−", "-")) for end in text.split("[")[1].rstrip("]").split(",")]
-    assert [end == 0 for end in ends] == [False, False]
+    ends = numbers.change(ratio, Interval(low, high, "t"), EN).split("[")[1].rstrip("]").split(",")
+    for end, value in zip(ends, (low, high), strict=True):
+        written = end.strip().replace("−", "-")
+        if written.lstrip("<>\u00a0") == "0" or not float(written.lstrip("<>\u00a0")):
+            assert written[0] == (">" if value > 1 else "<" if value < 1 else written[0])
+        else:
+            assert (float(written) > 0) == (value > 1)
+
+
+def test_an_interval_has_no_more_digits_than_it_deserves() -> None:
+    """Not +7.497 % [0.001, 15.554]."""
+    text = numbers.change(1.07497, Interval(1.00001, 1.15554, "t"), EN)
+    assert text == "+7\u00a0% [>\u00a00, 16]"
+
+
+def test_measured_values_keep_three_digits() -> None:
+    """However wide the interval: 4.22 to 14.9 is not 4 to 15; the interval has its own digits."""
+    assert numbers.decimals_measured(5.3, 9.41) == 2
+    by = numbers.Scale(1.0, "Gbit/s")
+    assert numbers.interval(Interval(4.1, 14.7, "t"), by, EN) == "[4, 15]"
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,13 @@ EN = Words(
             "{measure}: this run could have shown a change of {detectable} (two-sided 95 %, power 80 %);"
             " blocks of one cell spread by {spread} (median coefficient of variation)."
         ),
+        onset="{measure}{conditions}: at {level} offered, datagrams are lost ({loss}).",
+        onset_rising=(
+            "{measure}{conditions}: from {level} offered on, datagrams are lost ({loss} there, {loss_at_largest} at"
+            " {largest})."
+        ),
+        onset_none="{measure}{conditions}: no loss up to {largest} offered.",
+        between="{low} to {high}",
         functional=(
             "Functional, not performance: the figures of {measures} come from emulation. They show that the set-up"
             " works, not how fast it is, and are not to be compared with other figures."
@@ -109,6 +116,7 @@ EN = Words(
         ),
         flows="{measure}, per flow: {metric}, means",
         flows_left_out="Shown: {shown} of {total} flows. The CSV export has all of them.",
+        both_ways_sum="Rates of both ways are the sum of the two directions.",
         levels_caption="{measure}: {metric} over {over}",
         levels_note="Each figure is of the levels within one block; shown is its mean over the blocks.",
         levels_left_out="Blocks left out because a level has no trial in them: {count}.",
@@ -124,7 +132,8 @@ EN = Words(
         effects_left_out="Shown: {shown} of {total} effects, those best supported.",
         effects_note=(
             "Each line is the change from one factor level, over all other factors. Two levels together are an"
-            " interaction: by how much the pair differs from the two changes acting apart."
+            " interaction: by how much the pair differs from the two changes acting apart. Each interval holds alone;"
+            " p is corrected for all effects of the measure, so it may exceed 0.05 beside an interval without 0."
         ),
         marked="trials marked as outliers: {count}",
     ),

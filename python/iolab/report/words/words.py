@@ -69,6 +69,14 @@ class SummaryWords:
     no_interval: str
     """Why changes have no interval."""
     no_estimates: str
+    onset: str
+    """{measure} {conditions} {level} {loss}: loss begins at the highest load."""
+    onset_rising: str
+    """{measure} {conditions} {level} {loss} {largest} {loss_at_largest}"""
+    onset_none: str
+    """{measure} {conditions} {largest}"""
+    between: str
+    """{low} {high}: a range of percentages."""
     detectable: str
     """{measure} {detectable} {spread}"""
     functional: str
@@ -116,6 +124,8 @@ class TableWords:
     """{measure} {metric}: caption of the table of flows."""
     flows_left_out: str
     """{shown} {total}"""
+    both_ways_sum: str
+    """Where a table has cells of both directions at once."""
     levels_caption: str
     """{measure} {metric} {over}: figures over the levels of a factor."""
     levels_note: str

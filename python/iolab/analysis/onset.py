@@ -1,0 +1,92 @@
+"""From which offered load on frames or datagrams are lost: a sweep of the load, told as one. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from iolab import units
+from iolab.analysis.ratios import ABSENT
+from iolab.analysis.table import Table
+from iolab.analysis.types import Onset
+from iolab.errors import IolabError
+
+LOSS = "loss_ratio"
+KEY = "rate"
+"""Last part of the factor that sets the load of a measure."""
+LOST_RATIO = 0.001
+"""Mean loss from which a cell counts as losing: what stalls of a host cost lies below."""
+MOST_SENTENCES = 4
+"""Groups of cells that are told apart."""
+
+
+def onsets(table: Table) -> list[Onset]:
+    """Find where loss begins, per group of cells that differ in the load alone; equal groups are told once.
+
+    Nothing is told of a group that loses at one load and not at a higher one: there is no load from which on it loses.
+    """
+    factor = next(
+        (index for index, name in enumerate(table.factors) if name in (f"{table.measure}.{KEY}", f"*.{KEY}")),
+        None,
+    )
+    column = table.columns.get(LOSS)
+    if factor is None or column is None or (order := _rising(table.labels[factor])) is None:
+        return []
+    losses = np.nanmean(column.values, axis=1)
+    groups: dict[tuple[int, ...], dict[int, float]] = {}
+    for cell, loss in zip(column.rows.tolist(), losses.tolist(), strict=True):
+        levels = table.levels[cell].tolist()
+        rest = tuple(ABSENT if index == factor else level for index, level in enumerate(levels))
+        groups.setdefault(rest, {})[levels[factor]] = loss
+    return list(_told(table, factor, order, groups))
+
+
+def _rising(labels: Sequence[str]) -> list[int] | None:
+    """Order loads; None where a label is none, or there are fewer than two."""
+    try:
+        loads = [units.parse_bits_per_second(label) for label in labels]
+    except (IolabError, ValueError):
+        return None
+    return sorted(range(len(loads)), key=loads.__getitem__) if len(set(loads)) > 1 else None
+
+
+def _told(
+    table: Table, factor: int, order: Sequence[int], groups: Mapping[tuple[int, ...], Mapping[int, float]]
+) -> Iterator[Onset]:
+    firsts: dict[int | None, list[tuple[int, ...]]] = {}
+    for rest, losses in groups.items():
+        known = [level for level in order if level in losses]
+        loses = [losses[level] >= LOST_RATIO for level in known]
+        if known != list(order) or loses != sorted(loses):
+            return
+        firsts.setdefault(
+            next((level for level, lost in zip(known, loses, strict=True) if lost), None), []
+        ).append(rest)
+    several = len(firsts) > 1
+    sentences = [[rest] for own in firsts.values() for rest in own] if several else list(firsts.values())
+    if len(sentences) > MOST_SENTENCES:
+        return
+    labels = table.labels[factor]
+    for rests in sentences:
+        first = next(level for level, own in firsts.items() if rests[0] in own)
+        at = [
+            [groups[rest][level] for rest in rests]
+            for level in (order[0] if first is None else first, order[-1])
+        ]
+        yield Onset(
+            measure=table.measure,
+            factor=table.factors[factor],
+            conditions=_conditions(table, rests[0]) if several else {},
+            level=None if first is None else labels[first],
+            largest=labels[order[-1]],
+            loss=(min(at[0]), max(at[0])),
+            loss_at_largest=(min(at[1]), max(at[1])),
+        )
+
+
+def _conditions(table: Table, levels: Sequence[int]) -> dict[str, str]:
+    varied = (table.levels != table.levels[0]).any(axis=0)
+    return {
+        name: labels[level]
+        for name, labels, level, varies in zip(table.factors, table.labels, levels, varied, strict=True)
+        if level != ABSENT and varies
+    }

@@ -1,0 +1,211 @@
+"""A/A experiments with noise of known kinds, and how often what is concluded from them is right.
+
+Every cell has the same true rate. Randomness is an argument. Used by tests and by benches/coverage.py.
+"""
+
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iolab.analysis.cell_means import cell_means, comparisons
+from iolab.analysis.effects import Model, effects_of, main_differences, model_of
+from iolab.analysis.estimates import estimate
+from iolab.analysis.findings import detectable_changes, findings_of
+from iolab.analysis.outliers import stand
+from iolab.analysis.ratios import baseline_cells
+from iolab.analysis.table import Column, Table
+from iolab.plan.types import Plan, PlannedFactor
+
+Floats = NDArray[np.float64]
+Random = np.random.Generator
+
+CELLS = 8
+"""Cells of the experiment: three factors of two levels, as the quickstart has."""
+LARGEST = 3.0
+"""Of a logarithm: a rate within a factor of 20 of the true one, however heavy the tail."""
+METRIC = "received_bps"
+
+
+def _normal(random: Random, shape: tuple[int, int, int]) -> Floats:
+    return random.normal(0, 0.02, shape)
+
+
+def _slow(random: Random, shape: tuple[int, int, int]) -> Floats:
+    """One trial in twenty has 60 % of the rate: something else ran."""
+    return random.normal(0, 0.01, shape) + np.where(random.random(shape) < 0.05, np.log(0.6), 0.0)
+
+
+def _skewed(random: Random, shape: tuple[int, int, int]) -> Floats:
+    """Log-normal, 20 %."""
+    return random.normal(0, 0.2, shape)
+
+
+def _heavy(random: Random, shape: tuple[int, int, int]) -> Floats:
+    """Student's t with two degrees of freedom: no variance."""
+    return np.clip(0.01 * random.standard_t(2, shape), -LARGEST, LARGEST)
+
+
+def _cauchy(random: Random, shape: tuple[int, int, int]) -> Floats:
+    """No mean either."""
+    return np.clip(0.005 * random.standard_cauchy(shape), -LARGEST, LARGEST)
+
+
+def _drift(random: Random, shape: tuple[int, int, int]) -> Floats:
+    """The host slows down evenly by 20 % from the first trial to the last."""
+    _, blocks, cells = shape
+    line = np.linspace(0.1, -0.1, blocks * cells).reshape(blocks, cells)
+    return _in_turn(random, np.broadcast_to(line, shape)) + random.normal(0, 0.01, shape)
+
+
+def _resembling(share: float) -> Callable[[Random, tuple[int, int, int]], Floats]:
+    """AR(1) along the trials as they are done: each keeps this share of what the one before was off by."""
+
+    def noise(random: Random, shape: tuple[int, int, int]) -> Floats:
+        sets, blocks, cells = shape
+        steps = random.normal(0, 0.02, (sets, blocks * cells))
+        for at in range(1, blocks * cells):
+            steps[:, at] = share * steps[:, at - 1] + np.sqrt(1 - share**2) * steps[:, at]
+        return _in_turn(random, steps.reshape(shape))
+
+    return noise
+
+
+def _in_turn(random: Random, steps: Floats) -> Floats:
+    """Give what happened in the order of time to cells in random order, block by block."""
+    return np.asarray(np.take_along_axis(steps, np.argsort(random.random(steps.shape), axis=2), axis=2))
+
+
+NOISES: Mapping[str, Callable[[Random, tuple[int, int, int]], Floats]] = {
+    "normal, 2 %": _normal,
+    "5 % slow trials": _slow,
+    "log-normal, 20 %": _skewed,
+    "t, 2 degrees": _heavy,
+    "Cauchy": _cauchy,
+    "drift of 20 %": _drift,
+    "AR(1), 0.5": _resembling(0.5),
+    "AR(1), 0.9": _resembling(0.9),
+}
+"""Name to the logarithms of rates whose undisturbed value is 1; shape (set, block, cell)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intervals:
+    """How many of the 95 % intervals of cells hold the truth [ratio]; NaN where there are none."""
+
+    of_mean: float
+    """The mean of many trials."""
+    of_level: float
+    """The rate of an undisturbed trial: the median of many."""
+    of_ratio: float
+    """The ratio of two cells, which is 1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiments:
+    """What is concluded from whole experiments in which nothing differs [ratio]."""
+
+    effects_hold: float
+    """Intervals of main effects that hold 1; NaN where there are none."""
+    ratios_false: float
+    """Experiments in which a corrected p-value of a cell's ratio is below 0.05."""
+    effects_false: float
+    """Experiments in which one of an effect is."""
+    findings_false: float
+    """Experiments of which the summary shows a difference."""
+    contradictions: float
+    """Ratios whose interval and own p-value disagree about 1."""
+
+
+def intervals(noise: str, blocks: int, sets: int, random: Random) -> Intervals:
+    """Look at the intervals of one cell against a baseline, in so many data sets at once."""
+    logs = NOISES[noise](random, (sets, blocks, CELLS))
+    long = np.exp(NOISES[noise](random, (4000, 10, CELLS)))
+    names = {"set": tuple(map(str, range(sets))), "cell": ("baseline", "other")}
+    levels = np.array([(at, side) for at in range(sets) for side in (0, 1)])
+    values = np.exp(logs[:, :, :2]).transpose(0, 2, 1).reshape(2 * sets, blocks)
+    table = _table(names, levels, values)
+    column = table.columns[METRIC]
+    rates = estimate(
+        table, column, baseline_cells(table, {"cell": "baseline"}), stand(column.values, "bit/s")
+    )
+    ends = np.array([(each.ci.low, each.ci.high) for each in rates if each.ci is not None]).reshape(-1, 2)
+    ratios = np.array(
+        [(each.ratio_ci.low, each.ratio_ci.high) for each in rates if each.ratio_ci is not None]
+    )
+    return Intervals(
+        of_mean=_share(ends, float(long.mean())),
+        of_level=_share(ends, float(np.median(long))),
+        of_ratio=_share(ratios.reshape(-1, 2), 1.0),
+    )
+
+
+def _share(ends: Floats, truth: float) -> float:
+    held = (ends[:, 0] <= truth) & (truth <= ends[:, 1])
+    return float(held.mean()) if len(ends) else float("nan")
+
+
+def experiments(noise: str, blocks: int, sets: int, random: Random) -> Experiments:
+    """Conclude from whole experiments of `CELLS` cells, each by itself, as a run is concluded from."""
+    logs = NOISES[noise](random, (sets, blocks, CELLS))
+    names = dict.fromkeys(("a", "b", "c"), ("0", "1"))
+    levels = np.array(list(itertools.product((0, 1), repeat=3)))
+    baseline = dict.fromkeys(names, "0")
+    plan = _plan(names, baseline, blocks)
+    held: list[bool] = []
+    false = np.zeros((sets, 3), dtype=bool)
+    against: list[bool] = []
+    for at in range(sets):
+        table = _table(names, levels, np.exp(logs[at]).T)
+        column = table.columns[METRIC]
+        rates = estimate(table, column, baseline_cells(table, baseline), stand(column.values, "bit/s"))
+        model = model_of(table, column, plan)
+        assert isinstance(model, Model)
+        compared = {"tcp": comparisons(cell_means(model, np.log(column.values), table.plots))}
+        effects = effects_of(model, main_differences(model))
+        found = findings_of(compared, detectable_changes(compared))
+        mains = (each for each in effects if len(each.levels) == 1)
+        held += [each.ci.low <= 1 <= each.ci.high for each in mains if each.ci is not None]
+        small = [each.p_value is not None and each.p_value < 0.05 for each in rates]
+        apart = [
+            each.ratio_ci is not None and not each.ratio_ci.low <= 1 <= each.ratio_ci.high for each in rates
+        ]
+        against += [p and not interval for p, interval in zip(small, apart, strict=True)]
+        effects_small = any(each.p_value is not None and each.p_value < 0.05 for each in effects)
+        false[at] = any(small), effects_small, any(each.shown for each in found)
+    shares = false.mean(axis=0).tolist()
+    return Experiments(
+        effects_hold=float(np.mean(held)) if held else float("nan"),
+        ratios_false=shares[0],
+        effects_false=shares[1],
+        findings_false=shares[2],
+        contradictions=float(np.mean(against)),
+    )
+
+
+def _plan(names: Mapping[str, tuple[str, ...]], baseline: Mapping[str, str], blocks: int) -> Plan:
+    return Plan(
+        title="simulated", factors=tuple(PlannedFactor(*each) for each in names.items()), measures=("tcp",),
+        baseline=baseline, grouping=(), seed=1, blocks=blocks, steps=(), unsupported=(), estimate_ns=0, digest="",
+    )  # fmt: skip
+
+
+def _table(names: Mapping[str, tuple[str, ...]], levels: NDArray[np.int64], values: Floats) -> Table:
+    rows = np.arange(len(levels))
+    cells = tuple(
+        {name: labels[at] for (name, labels), at in zip(names.items(), own, strict=True)}
+        for own in levels.tolist()
+    )
+    return Table(
+        measure="tcp",
+        factors=tuple(names),
+        labels=tuple(names.values()),
+        levels=levels,
+        cells=cells,
+        blocks=tuple(range(1, values.shape[1] + 1)),
+        keys=tuple(tuple("" for _ in range(values.shape[1])) for _ in rows),
+        plots=np.zeros(values.shape, dtype=np.int64),
+        columns={METRIC: Column(metric=METRIC, unit="bit/s", rows=rows, values=values)},
+    )

@@ -1,0 +1,61 @@
+"""A sweep of the offered load is told as one, and what is arithmetic is not told."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+from tests.unit.analysis.conftest import Levels, Values, make_run
+
+from iolab.analysis import analyse
+from iolab.analysis.types import Analysis
+
+RATES = ("100Mbit", "500Mbit", "1Gbit", "2Gbit", "4Gbit")
+LOSS = (0.0, 0.0, 0.0002, 0.031, 0.398)
+GBPS = (0.1, 0.5, 1.0, 2.0, 4.0)
+
+
+def sweep(later: Mapping[int, tuple[float, ...]]) -> Analysis:
+    """UDP over five offered loads and two MTUs, each of which may lose in its own way."""
+    random = np.random.default_rng(1)
+
+    def value(_: str, levels: Levels, block: int) -> Values:
+        loss = later.get(levels[1], LOSS)[levels[0]]
+        rate = GBPS[levels[0]] * 1e9 * (1 - loss) * random.normal(1, 1e-4 if loss < 0.01 else 0.2)
+        return {"received_bps": (rate, "bit/s"), "loss_ratio": (loss, "ratio")}
+
+    return analyse(
+        *make_run({"udp.rate": RATES, "links.lan.mtu": ("1500", "9000")}, 3, value, measures=("udp",))
+    )
+
+
+def test_loss_begins_at_a_load_and_the_rates_are_no_findings() -> None:
+    """From 2 Gbit/s on, 39.8 % at 4; that 500 Mbit offered give five times 100 is not told."""
+    analysis = sweep({})
+    (found,) = analysis.onsets
+    assert (found.level, found.largest, found.conditions) == ("2Gbit", "4Gbit", {})
+    assert (*found.loss, *found.loss_at_largest) == pytest.approx((0.031, 0.031, 0.398, 0.398))
+    assert {finding.factor for finding in analysis.findings} == {"links.lan.mtu"}
+
+
+def test_where_it_begins_elsewhere_each_says_under_which_condition() -> None:
+    """With MTU 9000 nothing is lost."""
+    found = {each.conditions["links.lan.mtu"]: each.level for each in sweep({1: (0.0,) * 5}).onsets}
+    assert found == {"1500": "2Gbit", "9000": None}
+
+
+def test_what_loses_at_a_load_and_not_at_a_higher_one_is_not_told() -> None:
+    """There is no load from which on it loses."""
+    assert sweep({1: (0.0, 0.2, 0.0, 0.0, 0.3)}).onsets == ()
+
+
+@pytest.mark.parametrize(("ratio", "told"), [(2.0, False), (1.5, True)])
+def test_both_ways_as_much_as_one_way_twice_is_no_finding(ratio: float, told: bool) -> None:
+    """The rate is a sum; that the directions hinder each other is news."""
+    random = np.random.default_rng(2)
+
+    def value(_: str, levels: Levels, block: int) -> Values:
+        return {"received_bps": (5e8 * (1, ratio)[levels[0]] * random.normal(1, 1e-4), "bit/s")}
+
+    factors = {"*.direction": ("one-way", "both-ways"), "links.lan.mtu": ("1500", "9000")}
+    found = analyse(*make_run(factors, 3, value, measures=("udp",))).findings
+    assert ("*.direction" in {each.factor for each in found}) is told
