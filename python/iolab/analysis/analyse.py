@@ -15,6 +15,7 @@ from iolab.analysis.effects import (
 from iolab.analysis.estimates import estimate
 from iolab.analysis.findings import detectable_changes, findings_of
 from iolab.analysis.forwarding import Reader, forwarding_of
+from iolab.analysis.neighbours import resemblance_note
 from iolab.analysis.onset import onsets
 from iolab.analysis.outliers import describe, stand
 from iolab.analysis.over_levels import over_levels
@@ -50,6 +51,12 @@ def analyse(trials: Sequence[TrialRecord], plan: Plan, samples: Reader = _no_sam
     effects = [effect for model in models for effect in effects_of(model, main_differences(model))]
     compared = {model.table.measure: _compared(model) for model in models}
     detectable = detectable_changes(compared)
+    alike = (
+        resemblance_note(table, table.columns[leading[table.measure]], plan)
+        for table in tables
+        if table.measure in leading
+    )
+    more += [note for note in alike if note is not None]
     forwarding, unread = forwarding_of(trials, plan, estimates, samples)
     summed = [
         over_levels(table, leading[table.measure], plan.summaries)
