@@ -91,7 +91,7 @@ class LimitsSeen(TypedDict):
 
 def limits_seen(results: Sequence[LoadResult], goal: Goal, rate_fps: float | None) -> LimitsSeen:
     """Return what the device was seen to do at its limit, and whether a rate is more than it forwards without end."""
-    sustained = sustained_of([each for each in results if not meets(each, goal) and not disturbed(each)])
+    sustained = sustained_of([each for each in results if not meets(each, goal)])
     return LimitsSeen(
         sustained_fps=sustained.fps,
         burst_frames=round(sustained.burst_frames),
