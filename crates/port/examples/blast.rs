@@ -1,7 +1,7 @@
 //! Sends numbered, time-stamped frames as fast as a port takes them, or at a rate, and says what the port and the
 //! interface counted. The rate is kept on average only; exact pacing is the engine's.
 //!
-//! `blast INTERFACE [xdp|live|ring|messages|bare] [size=60] [frames=N] [seconds=2] [rate=PPS] [cpu=N] [batch=256] [slots=N]
+//! `blast INTERFACE [xdp|live|messages|bare] [size=60] [frames=N] [seconds=2] [rate=PPS] [cpu=N] [batch=256] [slots=N]
 //! [burst=1]`
 //!
 //! `burst` frames share one reading of the clock, as those that are due together do in the engine (1 to 64).
@@ -153,8 +153,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             blast(BpfLive { frame_bytes, ..usual }.open_tx()?, &options, true)
         }
         "bare" => blast(xdp.open_tx()?, &options, false),
-        "ring" => blast(packet.open_tx_ring()?, &options, true),
         "messages" => blast(packet.open_tx()?, &options, true),
-        other => Err(format!("{other}: no such path; xdp, live, bare, ring or messages").into()),
+        other => Err(format!("{other}: no such path; xdp, live, bare or messages").into()),
     }
 }

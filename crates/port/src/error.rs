@@ -157,6 +157,12 @@ impl PortError {
         }
     }
 
+    /// True when the same may work a little later: something was full, or a signal came.
+    pub(crate) fn is_busy(&self) -> bool {
+        let Self::System { errno, .. } = self else { return false };
+        matches!(errno.raw_os_error(), Some(libc::EAGAIN | libc::EINTR))
+    }
+
     /// True when another path may work where this one did not: rights or features are missing, not the interface.
     pub fn may_fall_back(&self) -> bool {
         match self {

@@ -34,7 +34,7 @@ pub use interface::{AttachedProgram, Interface, InterfaceCounters};
 pub use live::{BpfLive, BpfLiveTx};
 pub use loopback::{loopback, LoopbackRx, LoopbackTx};
 pub use namespace::network_namespace_owner;
-pub use packet::{AfPacket, PacketMessagesTx, PacketRingTx, PacketRx};
+pub use packet::{AfPacket, PacketMessagesTx, PacketRx};
 pub use pcapng::PcapngWriter;
 pub use port::{
     receive, reserve, Batch, Path, Reservation, RxFrame, RxPort, RxStats, StampedBy, TxPort, TxStats,

@@ -33,7 +33,7 @@ impl fmt::Display for Path {
 
 /// What became of the frames given to a `TxPort`. [frames]
 ///
-/// `committed = accepted + refused + invalid + pending` at any time.
+/// `committed = accepted + refused + discarded + invalid + pending` at any time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TxStats {
@@ -43,6 +43,9 @@ pub struct TxStats {
     pub accepted_frames: u64,
     /// refused by the interface and not to be tried again (it counts them as `tx_dropped`)
     pub refused_frames: u64,
+    /// thrown away by the kernel before the interface had them, and not to be tried again: its queue was stopped, or a rule
+    /// took them on their way out
+    pub discarded_frames: u64,
     /// refused by the kernel as malformed
     pub invalid_frames: u64,
     /// committed, and not yet known to be accepted or refused; *unsent* once the port is drained

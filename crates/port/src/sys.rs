@@ -20,7 +20,7 @@ macro_rules! plain {
 }
 pub(crate) use plain;
 
-plain!(u8, u16, u32, u64, i32, i64);
+plain!(u8, u16, u32, u64, i32, i64, [u32; 9]);
 plain!(
     libc::sockaddr_xdp,
     libc::sockaddr_ll,
@@ -28,7 +28,7 @@ plain!(
     libc::xdp_umem_reg,
     libc::xdp_statistics
 );
-plain!(libc::tpacket_req, libc::tpacket_req3, libc::tpacket_stats, libc::tpacket_stats_v3, libc::xdp_desc);
+plain!(libc::tpacket_req3, libc::tpacket_stats_v3, libc::xdp_desc);
 
 /// The same 32 bits as a signed number.
 pub(crate) const fn signed(bits: u32) -> i32 {

@@ -65,9 +65,12 @@ fn sender(port: &OpenPort, tag: u16, threads: Vec<Sent>, steal: &StealLog) -> (S
     let Some(mut whole) = threads.next() else { unreachable!("a sender has a thread") };
     threads.for_each(|further| whole.merge(further));
     let Sent { books, handed_bytes, port: counts, begin_ns, end_ns, slices, .. } = whole;
-    let TxStats { refused_frames, invalid_frames, pending_frames, busy_answers, kicks, .. } = counts;
+    let TxStats {
+        refused_frames, discarded_frames, invalid_frames, pending_frames, busy_answers, kicks, ..
+    } = counts;
     let pacing = books.pacing;
-    let lost_frames = (refused_frames + invalid_frames + pending_frames).min(pacing.sent_frames);
+    let lost_frames = refused_frames + discarded_frames + invalid_frames + pending_frames;
+    let lost_frames = lost_frames.min(pacing.sent_frames);
     let offered_frames = pacing.sent_frames - lost_frames;
     let unsent_frames = pacing.intended_frames.saturating_sub(offered_frames);
     let dropped_by_us_frames = unsent_frames.saturating_sub(refused_frames + invalid_frames);

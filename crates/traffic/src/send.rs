@@ -296,6 +296,7 @@ const fn since(mut now: TxStats, before: TxStats) -> TxStats {
     now.committed_frames = now.committed_frames.saturating_sub(before.committed_frames);
     now.accepted_frames = now.accepted_frames.saturating_sub(before.accepted_frames);
     now.refused_frames = now.refused_frames.saturating_sub(before.refused_frames);
+    now.discarded_frames = now.discarded_frames.saturating_sub(before.discarded_frames);
     now.invalid_frames = now.invalid_frames.saturating_sub(before.invalid_frames);
     now.busy_answers = now.busy_answers.saturating_sub(before.busy_answers);
     now.kicks = now.kicks.saturating_sub(before.kicks);
@@ -307,6 +308,7 @@ const fn plus(mut one: TxStats, other: TxStats) -> TxStats {
     one.committed_frames += other.committed_frames;
     one.accepted_frames += other.accepted_frames;
     one.refused_frames += other.refused_frames;
+    one.discarded_frames += other.discarded_frames;
     one.invalid_frames += other.invalid_frames;
     one.pending_frames += other.pending_frames;
     one.busy_answers += other.busy_answers;

@@ -3,13 +3,11 @@
 mod rx;
 mod socket;
 mod tx_messages;
-mod tx_ring;
 
 use crate::error::PortError;
 use crate::interface::Interface;
 pub use rx::PacketRx;
 pub use tx_messages::PacketMessagesTx;
-pub use tx_ring::PacketRingTx;
 
 /// What an AF_PACKET port is to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,20 +28,12 @@ impl AfPacket {
         Self { interface: interface.to_owned(), frame_bytes: 1514, vlan_tags: 0, ring_frames: 512 }
     }
 
-    /// Opens a port that sends by the faster way: sendmmsg.
+    /// Opens a port that sends.
     ///
     /// # Errors
     /// When the interface cannot carry the frames, or the kernel refuses.
     pub fn open_tx(&self) -> Result<PacketMessagesTx, PortError> {
         PacketMessagesTx::open(self)
-    }
-
-    /// Opens a port that sends through a shared ring.
-    ///
-    /// # Errors
-    /// As [`AfPacket::open_tx`].
-    pub fn open_tx_ring(&self) -> Result<PacketRingTx, PortError> {
-        PacketRingTx::open(self)
     }
 
     /// Opens a port that receives.

@@ -9,7 +9,11 @@ use crate::sys::{self, Plain};
 pub(super) const OPENING: &str = "opening an AF_PACKET socket";
 
 /// More than any batch needs; without root the kernel gives less, and says "not now" earlier.
-const SEND_BUFFER_BYTES: i32 = 64 << 20;
+const SEND_BUFFER_BYTES: i32 = 512 << 20;
+
+/// Where `SO_MEMINFO` tells of frames that were sent and are not yet freed, and of how many bytes may be.
+const IN_FLIGHT: usize = 2;
+const MOST_IN_FLIGHT: usize = 3;
 
 /// A raw socket that is not bound yet, so that nothing arrives.
 pub(super) fn raw() -> Result<OwnedFd, PortError> {
@@ -27,6 +31,13 @@ pub(super) fn bind(fd: &OwnedFd, interface: &Interface, protocol: u16) -> Result
     address.sll_protocol = protocol.to_be();
     address.sll_ifindex = sys::signed(interface.index);
     sys::bind(fd, &address).map_err(PortError::of(OPENING, "bind"))
+}
+
+/// How many more bytes of memory may be in flight.
+pub(super) fn room_bytes(fd: &OwnedFd) -> Result<usize, PortError> {
+    let (memory, _) = sys::option::<[u32; 9]>(fd, libc::SOL_SOCKET, libc::SO_MEMINFO)
+        .map_err(PortError::of("sending through AF_PACKET", "getsockopt"))?;
+    Ok(memory[MOST_IN_FLIGHT].saturating_sub(memory[IN_FLIGHT]) as usize)
 }
 
 /// A socket for sending past the queueing discipline.

@@ -1,19 +1,36 @@
 //! Sends through AF_PACKET by sendmmsg(2), past the queueing discipline: many frames by one call, each copied.
+//!
+//! What the kernel says of a frame (net/packet/af_packet.c `packet_snd`, net/core/dev.c `__dev_direct_xmit`):
+//! - EAGAIN: the socket has too much in flight. No frame was made; it stays ours.
+//! - ENOBUFS: the frame is gone. The interface dropped it and counts it as `tx_dropped` (a veth's far ring is full, there is
+//!   no carrier); or it never had it, and counts nothing (its queue is stopped).
+//!
+//! Of several frames it tells how many went and not why the next did not, so no more are sent at once than have room.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use super::socket::{self, OPENING};
 use super::AfPacket;
 use crate::error::PortError;
+use crate::interface::InterfaceEye;
 use crate::port::{Path, TxPort, TxStats};
 use crate::sys::{self, Mapping};
 
 /// The kernel takes no more messages by one call (UIO_MAXIOV).
 const MOST_MESSAGES: usize = 1024;
 
+/// The most memory that the kernel takes for a frame of so many bytes: its buffer and what it keeps with it, in powers of two
+/// or whole pages. [bytes]
+const fn memory_bytes(frame_bytes: usize) -> usize {
+    2 * frame_bytes.next_power_of_two() + 4096
+}
+
 /// A sending port over sendmmsg.
 pub struct PacketMessagesTx {
     fd: OwnedFd,
+    eye: InterfaceEye,
+    /// what the interface had dropped when the port was opened [frames]
+    dropped_before: u64,
     memory: Mapping,
     /// lengths and places of the frames; `messages` points here, so it never grows
     parts: Vec<libc::iovec>,
@@ -24,8 +41,10 @@ pub struct PacketMessagesTx {
     /// first slot not yet committed
     next: usize,
     claimed: usize,
-    /// committed and not yet taken by the interface
+    /// committed and not yet handed over
     waiting: usize,
+    /// handed over and gone [frames]
+    gone: u64,
     stats: TxStats,
 }
 
@@ -59,6 +78,8 @@ impl PacketMessagesTx {
         let (most_bytes, stats) = (port.frame_bytes, TxStats::default());
         Ok(Self {
             fd,
+            eye: InterfaceEye::new(&interface.name)?,
+            dropped_before: interface.counters.tx_dropped,
             memory,
             parts,
             messages,
@@ -68,24 +89,32 @@ impl PacketMessagesTx {
             next: 0,
             claimed: 0,
             waiting: 0,
+            gone: 0,
             stats,
         })
     }
 
-    /// Sends what waits up to the end of the memory; true when all of it went.
-    fn send_stretch(&mut self) -> std::io::Result<bool> {
+    /// Sends what waits, up to the end of the memory and as much as surely has room; at least one frame.
+    fn send_stretch(&mut self) -> Result<(), PortError> {
         let slots = self.messages.len();
         // A power of two, as `AfPacket` makes sure.
         let oldest = (self.next + slots - self.waiting) & (slots - 1);
-        let wanted = self.waiting.min(slots - oldest);
+        let sure = 1 + socket::room_bytes(&self.fd)? / memory_bytes(self.most_bytes);
+        let wanted = self.waiting.min(slots - oldest).min(sure);
         self.stats.kicks += 1;
         // SAFETY: each message points to its part and this to `memory`, all owned by `self`; lengths were set by
         // `slot`, which keeps them within a slot.
-        let sent =
-            unsafe { sys::send_many(self.fd.as_raw_fd(), &mut self.messages[oldest..oldest + wanted]) }?;
-        self.waiting -= sent;
+        let answer =
+            unsafe { sys::send_many(self.fd.as_raw_fd(), &mut self.messages[oldest..oldest + wanted]) };
+        let (sent, gone) = match answer {
+            Ok(sent) => (sent, usize::from(sent < wanted)),
+            Err(seen) if seen.raw_os_error() == Some(libc::ENOBUFS) => (0, 1),
+            Err(seen) => return Err(PortError::of("sending through AF_PACKET", "sendmmsg")(seen)),
+        };
+        self.waiting -= sent + gone;
         self.stats.accepted_frames += sent as u64;
-        Ok(sent == wanted)
+        self.gone += gone as u64;
+        Ok(())
     }
 }
 
@@ -136,16 +165,12 @@ impl TxPort for PacketMessagesTx {
     fn flush(&mut self) -> Result<(), PortError> {
         while self.waiting > 0 {
             match self.send_stretch() {
-                Ok(true) => {}
-                Ok(false) => return Ok(()),
-                Err(seen) => match seen.raw_os_error() {
-                    // The interface refused the first frame; it stays ours and the next flush tries it again.
-                    Some(libc::ENOBUFS | libc::EAGAIN | libc::EINTR) => {
-                        self.stats.busy_answers += 1;
-                        return Ok(());
-                    }
-                    _ => return Err(PortError::of("sending through AF_PACKET", "sendmmsg")(seen)),
-                },
+                Ok(()) => {}
+                Err(seen) if seen.is_busy() => {
+                    self.stats.busy_answers += 1;
+                    return Ok(());
+                }
+                Err(seen) => return Err(seen),
             }
         }
         Ok(())
@@ -154,6 +179,11 @@ impl TxPort for PacketMessagesTx {
     fn stats(&mut self) -> Result<TxStats, PortError> {
         let mut now = self.stats;
         now.pending_frames = self.waiting as u64;
+        if self.gone > 0 {
+            let dropped = self.eye.look()?.counters.tx_dropped;
+            now.refused_frames = dropped.saturating_sub(self.dropped_before).min(self.gone);
+            now.discarded_frames = self.gone - now.refused_frames;
+        }
         Ok(now)
     }
 }
