@@ -160,7 +160,7 @@ impl PortError {
     /// True when the same may work a little later: something was full, or a signal came.
     pub(crate) fn is_busy(&self) -> bool {
         let Self::System { errno, .. } = self else { return false };
-        matches!(errno.raw_os_error(), Some(libc::EAGAIN | libc::EINTR))
+        matches!(errno.raw_os_error(), Some(libc::EAGAIN | libc::EINTR | libc::ENOSPC | libc::ENOMEM))
     }
 
     /// True when another path may work where this one did not: rights or features are missing, not the interface.
@@ -188,5 +188,19 @@ fn right_for(syscall: &str) -> &'static str {
         "bpf" => "root (CAP_BPF and CAP_NET_ADMIN) in the initial user namespace",
         "setsockopt" => "CAP_NET_RAW, and enough locked memory (ulimit -l)",
         _ => "CAP_NET_RAW in the network namespace",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What was full may have room later; what is wrong stays wrong.
+    #[test]
+    fn a_full_kernel_is_busy() {
+        let seen = |errno| PortError::of("sending", "bpf")(io::Error::from_raw_os_error(errno)).is_busy();
+        let (full, wrong) =
+            ([libc::EAGAIN, libc::ENOSPC, libc::ENOMEM], [libc::ENETDOWN, libc::ENXIO, libc::EPERM]);
+        assert_eq!((full.map(seen), wrong.map(seen)), ([true; 3], [false; 3]));
     }
 }

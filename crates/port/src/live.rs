@@ -3,6 +3,7 @@
 //! NAPI on (an XDP program, or GRO), or its frames vanish.
 
 use crate::bpf::LiveProgram;
+use crate::clock;
 use crate::error::PortError;
 use crate::interface::{Interface, InterfaceCounters, InterfaceEye};
 use crate::port::{Path, TxPort, TxStats};
@@ -13,6 +14,9 @@ const MOST_BYTES: usize = 4096 - 256 - 320 - 256 - 64;
 
 /// The frames that one call sends: its own cost, some microseconds, is shared by so many. [frames]
 const SLOTS: usize = 1024;
+
+/// A kernel that has no pool left (see `call_gap_ns`; ENOSPC) is left alone for so long, and the next call sends more.
+const PAUSE_NS: u64 = 1_000_000;
 
 /// What a port of live frames is to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,6 +56,7 @@ impl BpfLive {
             next: 0,
             claimed: 0,
             waiting: 0,
+            again_ns: 0,
             lengths: vec![0; SLOTS],
             stats: TxStats::default(),
         })
@@ -72,6 +77,8 @@ pub struct BpfLiveTx {
     claimed: usize,
     /// committed and not yet sent
     waiting: usize,
+    /// the kernel is not called before [ns]
+    again_ns: u64,
     /// by slot [bytes]
     lengths: Vec<usize>,
     stats: TxStats,
@@ -95,7 +102,9 @@ impl TxPort for BpfLiveTx {
 
     #[inline]
     fn claim(&mut self, frames: usize) -> usize {
-        self.claimed = frames.min(SLOTS - self.waiting);
+        // While the kernel takes none, more would only age here, with the time in them when they should have left.
+        let room = if self.again_ns > 0 { 0 } else { SLOTS - self.waiting };
+        self.claimed = frames.min(room);
         self.claimed
     }
 
@@ -131,7 +140,7 @@ impl TxPort for BpfLiveTx {
 
     #[inline]
     fn flush(&mut self) -> Result<(), PortError> {
-        if self.waiting == 0 {
+        if self.waiting == 0 || (self.again_ns > 0 && clock::now_ns() < self.again_ns) {
             return Ok(());
         }
         let oldest = (self.next + SLOTS - self.waiting) % SLOTS;
@@ -142,13 +151,15 @@ impl TxPort for BpfLiveTx {
         let (done, ran) = self.program.run(self.waiting, full_bytes);
         self.waiting -= done.min(self.waiting);
         self.stats.accepted_frames += done as u64;
-        match ran {
-            // A signal came in between; the rest waits for the next flush.
-            Err(seen) if seen.raw_os_error() == Some(libc::EINTR) => {
+        self.again_ns = 0;
+        match ran.map_err(PortError::of("sending live frames", "bpf")) {
+            // The rest waits for the next flush.
+            Err(seen) if seen.is_busy() => {
                 self.stats.busy_answers += 1;
+                self.again_ns = clock::now_ns() + PAUSE_NS;
                 Ok(())
             }
-            other => other.map_err(PortError::of("sending live frames", "bpf")),
+            other => other,
         }
     }
 
@@ -161,8 +172,9 @@ impl TxPort for BpfLiveTx {
         // it only when the other end has looked.
         let (counted, before) = (found.counters, self.before);
         let (done, mut now) = (self.stats.accepted_frames, self.stats);
-        now.accepted_frames = (counted.tx_frames - before.tx_frames).min(done);
-        now.refused_frames = (counted.tx_dropped - before.tx_dropped).min(done - now.accepted_frames);
+        now.accepted_frames = counted.tx_frames.saturating_sub(before.tx_frames).min(done);
+        now.refused_frames = counted.tx_dropped.saturating_sub(before.tx_dropped);
+        now.refused_frames = now.refused_frames.min(done - now.accepted_frames);
         now.pending_frames = now.committed_frames - now.accepted_frames - now.refused_frames;
         Ok(now)
     }

@@ -43,6 +43,8 @@ pub struct PacketMessagesTx {
     claimed: usize,
     /// committed and not yet handed over
     waiting: usize,
+    /// the kernel took no more when it was last asked
+    busy: bool,
     /// handed over and gone [frames]
     gone: u64,
     stats: TxStats,
@@ -89,6 +91,7 @@ impl PacketMessagesTx {
             next: 0,
             claimed: 0,
             waiting: 0,
+            busy: false,
             gone: 0,
             stats,
         })
@@ -136,7 +139,9 @@ impl TxPort for PacketMessagesTx {
 
     #[inline]
     fn claim(&mut self, frames: usize) -> usize {
-        self.claimed = frames.min(self.messages.len() - self.waiting);
+        // While the kernel takes none, more would only age here, with the time in them when they should have left.
+        let room = if self.busy { 0 } else { self.messages.len() - self.waiting };
+        self.claimed = frames.min(room);
         self.claimed
     }
 
@@ -163,10 +168,12 @@ impl TxPort for PacketMessagesTx {
 
     #[inline]
     fn flush(&mut self) -> Result<(), PortError> {
+        self.busy = false;
         while self.waiting > 0 {
             match self.send_stretch() {
                 Ok(()) => {}
                 Err(seen) if seen.is_busy() => {
+                    self.busy = true;
                     self.stats.busy_answers += 1;
                     return Ok(());
                 }
