@@ -19,6 +19,7 @@ const NAP: Duration = Duration::from_nanos(NAP_NS);
 const NAP_NS: u64 = 500_000;
 /// How long it sleeps in the kernel before it looks whether the trial goes on.
 const WAIT_MS: i32 = 2;
+const WAIT_NS: u64 = 2_000_000;
 /// From this on, not looking is a stall.
 const STALL_NS: u64 = 100_000;
 /// What lies in a port from before is thrown away, but not for ever.
@@ -204,7 +205,9 @@ impl<'a> Listener<'a> {
             let before = self.eye.look();
             self.port.wait(WAIT_MS)?;
             let ready_ns = self.eye.look().since(before).wait_ns;
-            self.looked_ns = self.clock.now_ns().saturating_sub(ready_ns).max(begin_ns);
+            let woken_ns = self.clock.now_ns().saturating_sub(ready_ns).max(begin_ns);
+            // Longer than that was not meant: the thread, or the whole program, was stopped.
+            self.looked_ns = woken_ns.min(begin_ns + WAIT_NS);
         } else if arrived < BATCH && !self.stamps_itself {
             std::thread::sleep(NAP);
             self.looked_ns = self.clock.now_ns().min(begin_ns + NAP_NS);

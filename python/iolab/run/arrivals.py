@@ -4,9 +4,10 @@ The kernel names such a thread napi/INTERFACE-NUMBER. Interfaces of several name
 known by having appeared when its interface was told to have one. Nothing here fails: a trial says what runs where.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from iolab.agent.client import Agent, Pending, Refused
+from iolab.agent.messages import CommandResult, decode
 from iolab.lab.kernels import HERE
 from iolab.lab.resources import Command, PinArrivals, scheduled, setting_command
 from iolab.run.agents import Agents
@@ -15,6 +16,8 @@ from iolab.trial.site import ArrivalThread
 
 LIST = ("ps", "-e", "-o", "pid=,comm=")
 TIMEOUT_MS = 10_000
+ALLOWED = "Cpus_allowed_list"
+"""The line of /proc/PID/status with the CPUs that a thread may run on."""
 
 
 class ArrivalThreads:
@@ -53,6 +56,24 @@ class ArrivalThreads:
         argv = list(records[-1].argv)
         return records, agent.begin("command.run", {"argv": argv, "timeout_ms": TIMEOUT_MS})
 
+    def moved(self, wanted: Iterable[tuple[str, PinArrivals]]) -> list[str]:
+        """Read back where threads may run, each with its kernel; return what is not as applied, a sentence each.
+
+        Threads that could not be made or placed are told of by the trial.
+        """
+        reading: list[tuple[ArrivalThread, Pending]] = []
+        for kernel, pin in wanted:
+            thread = self.at(pin.netns, pin.interface, kernel)
+            if thread is not None and thread.cpu is not None:
+                agent = self._agents.of(kernel)
+                reading += [(thread, _reading(agent, pid)) for pid in thread.pids]
+        found = ((thread, _allowed(pending)) for thread, pending in reading)
+        return [
+            f"the CPU of {thread.name} was read back as {seen or 'nothing'} where {thread.cpu} was applied"
+            for thread, seen in found
+            if seen != str(thread.cpu)
+        ]
+
     def _note(self, kernel: str, wanted: PinArrivals, pids: tuple[int, ...]) -> None:
         place = (kernel, wanted.netns, wanted.interface)
         self._found.pop(place, None)
@@ -62,6 +83,21 @@ class ArrivalThreads:
         name = _threads(agent).get(pids[0], f"napi/{wanted.interface}")
         cpu = None if agent.hello.rootless else wanted.cpu
         self._found[place] = ArrivalThread(pids[0], name, wanted.interface, wanted.netns, cpu, pids[1:])
+
+
+def _reading(agent: Agent, pid: int) -> Pending:
+    """Begin to read on which CPUs a thread may run."""
+    params = {"argv": ["grep", "-s", ALLOWED, f"/proc/{pid}/status"], "timeout_ms": TIMEOUT_MS}
+    return agent.begin("command.run", params)
+
+
+def _allowed(pending: Pending) -> str:
+    """Return the CPUs of a thread as the kernel lists them; nothing where it has ended."""
+    try:
+        shown = decode(CommandResult, pending.result(TIMEOUT_MS / 1000), "command result")
+    except (Refused, TimeoutError):
+        return ""
+    return shown.stdout.partition(":")[2].strip()
 
 
 def _make(

@@ -15,7 +15,15 @@ from iolab.agent.decoding import BadAnswer
 from iolab.errors import AgentError, IolabError, LabError
 from iolab.lab.difference import dependents, difference, settling_ns
 from iolab.lab.kernels import HERE
-from iolab.lab.resources import CreateNetns, Expectation, Resource, StartGuest, devices, undo_keys
+from iolab.lab.resources import (
+    CreateNetns,
+    Expectation,
+    PinArrivals,
+    Resource,
+    StartGuest,
+    devices,
+    undo_keys,
+)
 from iolab.lab.resources import guests as started_by
 from iolab.run.agents import Agents
 from iolab.run.arrivals import ArrivalThreads
@@ -86,7 +94,13 @@ class StandingLab:
 
     def mismatches(self) -> list[str]:
         """Read every applied level back; return what is not as applied, a sentence each."""
-        return [sentence for _, sentence in self.mismatched()]
+        pins = [
+            (resource.kernel, action)
+            for resource in self._standing
+            for action in resource.actions
+            if isinstance(action, PinArrivals)
+        ]
+        return [*(sentence for _, sentence in self.mismatched()), *self.arrivals.moved(pins)]
 
     def mismatched(self) -> list[tuple[Expectation, str]]:
         """Read every applied level back; return what does not hold, each with a sentence."""

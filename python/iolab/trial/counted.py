@@ -75,6 +75,19 @@ class Counted:
         port = self.ports[ref]
         return _qdisc(self.after.of(port.kernel), port) - _qdisc(self.before.of(port.kernel), port)
 
+    def reset(self) -> tuple[str, ...]:
+        """Return the ports whose counters went back or away: they were made again, or somebody set them to zero."""
+        names = ("rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "rx_dropped", "tx_dropped")
+        return tuple(
+            ref
+            for ref, port in self.ports.items()
+            if (earlier := self.before.of(port.kernel).interface(port.netns, port.interface)) is not None
+            and (
+                (later := self.after.of(port.kernel).interface(port.netns, port.interface)) is None
+                or any(getattr(later, name) < getattr(earlier, name) for name in names)
+            )
+        )
+
     def xdp_losses(self, ref: str) -> int:
         """Return the frames that an XDP program sent out of an interface and no ring took."""
         port = self.ports[ref]

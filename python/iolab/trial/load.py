@@ -18,7 +18,7 @@ from iolab.lab.frames import mean_bytes, sizes_of
 from iolab.lab.placement import Way, next_hop, ways
 from iolab.lab.shown import Interface, value_shown
 from iolab.trial.balance import Balance, balances, offered_frames
-from iolab.trial.counted import Snapshot, drop_reasons
+from iolab.trial.counted import Counted, Snapshot, drop_reasons
 from iolab.trial.histograms import Summary, merged, summary
 from iolab.trial.limits import CpuUse, Thread, Verdict
 from iolab.trial.measured import TrialFailed
@@ -155,6 +155,11 @@ class LoadBench:
             raise TrialFailed(
                 f"sending at {trial.intended_fps:.0f} frames/s: frames still arrived seconds after the last was sent; "
                 "is something else sending on this link?"
+            )
+        if reset := Counted(self._counters.places, before, after).reset():
+            raise TrialFailed(
+                f"sending at {trial.intended_fps:.0f} frames/s: the counters of {', '.join(reset)} went back, "
+                "so nothing can be said of its losses; was the interface made again, or were its counters reset?"
             )
         uses = thread_uses(
             self.site, self.directions, ran, threads_read(before.reading), threads_read(after.reading)

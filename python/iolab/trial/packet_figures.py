@@ -16,6 +16,13 @@ RAW_SCHEMA = 1
 """Version of the raw samples of packet trials."""
 
 
+NS_PER_S = 1_000_000_000
+SHORT_RATIO = 0.01
+"""A load of which more than this was not offered is another load than the one that was asked for."""
+TAIL_RATIO = 0.01
+"""Where threads of the instrument were held up for more of the time, the 99th percentile of latency may be theirs."""
+
+
 def percent(share: float) -> str:
     """Return a share as metrics name it: 50 %."""
     return f"{share * 100:.6g} %"
@@ -103,7 +110,46 @@ def common_warnings(bench: LoadBench, records: Sequence[LoadRecord]) -> tuple[Wa
         found.append(
             Warning("host-perturbed", f"{text}: {held[-1].verdict.text}", "let other work end first")
         )
+    return (*found, *fallen_short(records))
+
+
+def fallen_short(records: Sequence[LoadRecord]) -> tuple[Warning, ...]:
+    """Return where a load that was asked for was not offered, or its latency is in part the instrument's.
+
+    Loads of a search are its own business: it asks for more than there is, and judges each.
+    """
+    asked = [record for record in records if record.purpose != "search"]
+    found: list[Warning] = []
+    short = [record for record in asked if _missing_ratio(record) > SHORT_RATIO]
+    if short:
+        worst = max(short, key=_missing_ratio)
+        intended_fps = worst.result.intended_fps * worst.directions
+        text = (
+            f"{len(short)} of {len(asked)} loads were not offered as asked for: "
+            f"{worst.offered_fps:.0f} of {intended_fps:.0f} frames/s"
+        )
+        why = "; ".join(worst.result.perturbations) or "the sender could not send more"
+        advice = "the figures are those of the lower load, with a gap in it where a thread was held up"
+        found.append(Warning("load-short", f"{text}; {why}", advice))
+    held = [record for record in asked if record.result.held_ns > TAIL_RATIO * record.result.duration_ns]
+    if held:
+        worst = max(held, key=lambda one: one.result.held_ns / one.result.duration_ns)
+        held_ms, whole_ms = worst.result.held_ns / 1e6, worst.result.duration_ns / 1e6
+        text = (
+            f"threads of the instrument were held up for {held_ms:.0f} of {whole_ms:.0f} ms in "
+            f"{len(held)} of {len(asked)} loads: latency from the 99th percentile on may be the instrument's"
+        )
+        found.append(
+            Warning("latency-disturbed", text, "let other work end first, or use a host with more CPUs")
+        )
     return tuple(found)
+
+
+def _missing_ratio(record: LoadRecord) -> float:
+    """Return which part of the load that was asked for was not offered; a frame of each direction may be due later."""
+    result = record.result
+    asked_frames = result.intended_fps * record.directions * result.duration_ns / NS_PER_S
+    return max(0.0, asked_frames - result.offered_frames - record.directions) / max(1.0, asked_frames)
 
 
 def raw_samples(

@@ -17,9 +17,16 @@ class Kernel:
     """Where it is told so."""
     works: bool = True
     """Whether it has such threads at all."""
+    cpus: dict[str, str] = field(default_factory=dict)
+    """Process id to the CPUs it was put on; a thread that has ended has none."""
 
     def __call__(self, argv: tuple[str, ...], _netns: str | None) -> Outcome:
-        """List the threads; everything else succeeds."""
+        """List the threads, move them and say where they are; everything else succeeds."""
+        if argv[0] == "taskset":
+            self.cpus[argv[4]] = argv[3]
+        if argv[0] == "grep":
+            seen = self.cpus.get(argv[3].split("/")[2])
+            return Outcome(stdout=f"Cpus_allowed_list:\t{seen}\n") if seen else Outcome(exit_status=1)
         if argv[0] != "ps" or not self.works:
             return Outcome()
         told = [path for (_, path), value in self.host.settings.items() if value == "1"]
@@ -80,3 +87,17 @@ def test_a_kernel_without_such_threads_is_no_failure() -> None:
     kernel = Kernel(works=False)
     assert pinned(kernel, "a").at("a", "eth0") is None
     assert not any(argv[0] == "taskset" for argv, _ in kernel.host.ran)
+
+
+def test_a_thread_that_is_no_longer_where_it_was_put_is_told_of() -> None:
+    """It was moved by somebody else, or ended; one that nobody asks about is not looked at."""
+    kernel = Kernel()
+    threads = pinned(kernel, "a", "b", "c")
+    wanted = [("", PinArrivals("eth0", name, cpu, 10)) for cpu, name in enumerate("ab")]
+    assert threads.moved(wanted) == []
+    kernel.cpus |= {"100": "0-1", "102": "7"}
+    del kernel.cpus["101"]
+    assert threads.moved(wanted) == [
+        "the CPU of napi/eth0-0 was read back as 0-1 where 0 was applied",
+        "the CPU of napi/eth0-1 was read back as nothing where 1 was applied",
+    ]

@@ -1,6 +1,6 @@
 """What is counted on several kernels: each port's counters are those of its own."""
 
-from iolab.agent.messages import DropCounters, Observation, Reading
+from iolab.agent.messages import DropCounters, InterfaceCounters, Observation, Reading
 from iolab.trial.counted import Counted, Port, Snapshot
 
 
@@ -27,3 +27,16 @@ def test_a_guest_that_sends_is_not_taken_for_this_computer() -> None:
     assert [counted.reasons(kernel) for kernel in counted.kernels()] == [{"NO_SOCKET": 1}, {"CPU_BACKLOG": 3}]
     assert [counted.backlogs(kernel) for kernel in counted.kernels()] == [{0: 1}, {0: 3}]
     assert counted.crosses("dut.eth0", "pc.eth0")
+
+
+def test_counters_that_went_back_are_told_by_their_port() -> None:
+    """An interface that was made again has counted less, one that is gone nothing; others count on."""
+
+    def shown(**frames: int) -> Snapshot:
+        rows = tuple(InterfaceCounters(name, 60 * n, n, 0, 0, 0, 0, 0, 0) for name, n in frames.items())
+        seen = Observation(sampler="interfaces", netns=None, begin_ns=0, end_ns=0, interfaces=rows)
+        return Snapshot(Reading((seen,)), {})
+
+    ports = {f"dut.{name}": Port(f"dut.{name}", None, name) for name in ("eth0", "eth1", "eth2", "eth3")}
+    counted = Counted(ports, shown(eth0=5, eth1=5, eth2=5), shown(eth0=9, eth1=2, eth3=1))
+    assert counted.reset() == ("dut.eth1", "dut.eth2")

@@ -5,6 +5,7 @@ import json
 import pytest
 from tests.unit.trial.packets import ENDS, simulated, site
 
+from iolab.agent.fake_traffic import Passed
 from iolab.experiment.measures import Forwarding, Latency, LoadCurve
 from iolab.trial.forwarding import measure_forwarding
 from iolab.trial.latency import measure_latency
@@ -165,3 +166,22 @@ def test_latency_at_a_rate() -> None:
     measured = measure_latency(site(measure, simulated(Device(capacity_fps=1e5))), measure)
     assert measured.metrics["latency_p50_ns"].value == 20_000
     assert measured.metrics["offered_fps"].value == pytest.approx(7440, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("passed", "codes"),
+    [
+        (Passed(20_000, 19_990, 19_990, held_ns=500_000), set()),
+        (Passed(20_000, 13_000, 13_000, held_ns=350_000_000), {"load-short", "latency-disturbed"}),
+        (Passed(20_000, 13_000, 13_000), {"load-short"}),
+        (Passed(20_000, 20_000, 20_000, held_ns=15_000_000), {"latency-disturbed"}),
+    ],
+)
+def test_a_load_that_was_not_offered_as_asked_for_is_told(passed: Passed, codes: set[str]) -> None:
+    """Whoever held the sender up, the figures are those of another load, and a tail may be the instrument's."""
+    measure = Latency.model_validate({"kind": "latency", **ENDS, "rate": "20kpps", "duration": "1s"})
+    measured = measure_latency(site(measure, lambda _fps, _ns: passed), measure)
+    told = {warning.code: warning.text for warning in measured.warnings}
+    assert {"load-short", "latency-disturbed"} & told.keys() == codes
+    if "load-short" in codes:
+        assert "13000 of 20000 frames/s" in told["load-short"]
