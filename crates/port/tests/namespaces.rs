@@ -5,6 +5,8 @@
 
 mod lab;
 
+use std::collections::BTreeSet;
+
 use iolab_port::{
     clock, receive, AfPacket, AfXdp, Attach, BpfLive, Direction, Interface, PortError, RxPort, TxPort,
 };
@@ -218,11 +220,35 @@ fn own_loss_is_counted() {
     }
 }
 
+/// Gives `east` a thread that takes its frames in, on the CPU of the calling thread: it has its turn when that one rests.
+fn let_east_wait_for_this_cpu(lab: &Lab) {
+    run(&format!("ip netns exec {} ethtool -K west tso off gso off", lab.tx));
+    run(&format!("ip netns exec {} ethtool -K east gro on", lab.rx));
+    let before = napi_threads();
+    let threaded = "echo 1 > /sys/class/net/east/threaded";
+    let done = std::process::Command::new("ip")
+        .args(["netns", "exec", &lab.rx, "sh", "-c", threaded])
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    iolab_port::clock::pin_thread(0).unwrap();
+    for thread in napi_threads().difference(&before) {
+        run(&format!("taskset -c -p 0 {thread}"));
+    }
+}
+
+/// The process ids of the threads that take in the frames of an interface `east`, of whichever namespace.
+fn napi_threads() -> BTreeSet<String> {
+    let listed = run("ps -e -o pid=,comm=");
+    let rows = listed.lines().filter_map(|line| line.trim().split_once(' '));
+    rows.filter(|(_, name)| name.trim().starts_with("napi/east")).map(|(pid, _)| pid.to_owned()).collect()
+}
+
 /// What the far ring has no room for is lost there: counted as often as the interface counts it, and never sent again.
 #[test]
 fn frames_of_a_full_ring_are_lost_once() {
     let Some(lab) = Lab::new() else { return };
-    lab.let_east_wait_for_this_cpu();
+    let_east_wait_for_this_cpu(&lab);
     let mut rx = inside(&lab.rx, || AfPacket::new("east").open_rx().unwrap());
     for mut tx in inside(&lab.tx, || senders("west")) {
         let before = inside(&lab.tx, || Interface::find("west").unwrap()).counters;
@@ -248,7 +274,7 @@ fn frames_of_a_full_ring_are_lost_once() {
 #[test]
 fn frames_of_a_stopped_queue_are_not_the_interfaces() {
     let Some(lab) = Lab::new() else { return };
-    lab.let_east_wait_for_this_cpu();
+    let_east_wait_for_this_cpu(&lab);
     run(&format!("tc -n {} qdisc replace dev west root pfifo limit 1000", lab.tx));
     let mut rx = inside(&lab.rx, || AfPacket::new("east").open_rx().unwrap());
     let mut tx = inside(&lab.tx, || AfPacket::new("west").open_tx().unwrap());

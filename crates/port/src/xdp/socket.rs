@@ -15,7 +15,7 @@ use crate::sys::{self, Mapping, Plain};
 pub(super) const HEADROOM_BYTES: usize = 256;
 
 /// Teardown of an earlier socket is asynchronous in the kernel and gives EBUSY meanwhile; milliseconds were seen.
-const BUSY_LIMIT: Duration = Duration::from_secs(1);
+const BUSY_LIMIT: Duration = Duration::from_secs(10);
 const BUSY_PAUSE: Duration = Duration::from_millis(5);
 
 /// The tx option that lets one call send more than 32 frames; since 6.17, and not yet in the libc crate.

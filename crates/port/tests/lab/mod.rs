@@ -1,6 +1,5 @@
 //! A pair of namespaces joined by a veth pair, for one trial; gone when dropped. Needs root; says so when it is not.
 
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::process::Command;
@@ -49,28 +48,6 @@ impl Lab {
         run(&format!("ip -n {rx} link set east up"));
         Some(lab)
     }
-
-    /// Gives `east` a thread that takes its frames in, on the CPU of the calling thread: it has its turn when that one rests.
-    pub fn let_east_wait_for_this_cpu(&self) {
-        run(&format!("ip netns exec {} ethtool -K west tso off gso off", self.tx));
-        run(&format!("ip netns exec {} ethtool -K east gro on", self.rx));
-        let before = napi_threads();
-        let threaded = "echo 1 > /sys/class/net/east/threaded";
-        let done =
-            Command::new("ip").args(["netns", "exec", &self.rx, "sh", "-c", threaded]).output().unwrap();
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-        iolab_port::clock::pin_thread(0).unwrap();
-        for thread in napi_threads().difference(&before) {
-            run(&format!("taskset -c -p 0 {thread}"));
-        }
-    }
-}
-
-/// The process ids of the threads that take in the frames of an interface `east`, of whichever namespace.
-fn napi_threads() -> BTreeSet<String> {
-    let listed = run("ps -e -o pid=,comm=");
-    let rows = listed.lines().filter_map(|line| line.trim().split_once(' '));
-    rows.filter(|(_, name)| name.trim().starts_with("napi/east")).map(|(pid, _)| pid.to_owned()).collect()
 }
 
 impl Drop for Lab {
