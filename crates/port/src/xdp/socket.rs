@@ -14,7 +14,8 @@ use crate::sys::{self, Mapping, Plain};
 /// What the kernel leaves free before each received frame (XDP_PACKET_HEADROOM). [bytes]
 pub(super) const HEADROOM_BYTES: usize = 256;
 
-/// Teardown of an earlier socket is asynchronous in the kernel and gives EBUSY meanwhile; milliseconds were seen.
+/// Teardown of an earlier socket is asynchronous in the kernel and gives EBUSY meanwhile: for milliseconds where
+/// the host is calm, and for more than a second where its kernel threads wait for a CPU.
 const BUSY_LIMIT: Duration = Duration::from_secs(10);
 const BUSY_PAUSE: Duration = Duration::from_millis(5);
 
