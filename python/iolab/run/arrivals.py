@@ -7,7 +7,8 @@ known by having appeared when its interface was told to have one. Nothing here f
 from collections.abc import Iterable, Mapping
 
 from iolab.agent.client import Agent, Pending, Refused
-from iolab.agent.messages import CommandResult, decode
+from iolab.agent.decoding import decode
+from iolab.agent.messages import CommandResult
 from iolab.lab.kernels import HERE
 from iolab.lab.resources import Command, PinArrivals, scheduled, setting_command
 from iolab.run.agents import Agents
