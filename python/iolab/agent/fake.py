@@ -310,6 +310,8 @@ class FakeAgent:
                 ("link:veth", "link:bridge", "link:vlan", "qdisc:htb", "qdisc:tbf", "filter:u32"), True
             ),
             "settings": {path: self._setting({"path": path}) for path in params["settings"]},
+            "daemons": [],
+            "processors": {"online": "0-1"},
         }
 
     # Journal ----------------------------------------------------------------------------------------------

@@ -101,6 +101,8 @@ class RunFolder:
 
     def close(self) -> None:
         """Give the folder free, with every trial that was appended in the file that its name leads to."""
+        if self._trials.closed:
+            return
         try:
             self._guard(lambda: self._trials.append([], durably=True))
         finally:

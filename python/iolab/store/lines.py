@@ -25,6 +25,11 @@ class LineFile:
         if (whole := data.rfind(b"\n") + 1) < len(data):
             os.truncate(path, whole)
 
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more can be appended."""
+        return self._file.closed
+
     def close(self) -> None:
         """Give it free."""
         self._file.close()
