@@ -11,7 +11,7 @@ from tests.guest.labs import PATIENCE_S
 from tests.guest.test_xen_host import BOOT, WithRoom, provide_image
 from tests.netns.conftest import IOLAB
 from tests.netns.runs import trials, value
-from tests.netns.sshd import Network
+from tests.netns.sshd import Network, SshHost
 
 from iolab.experiment import load
 from iolab.image import Image
@@ -47,20 +47,27 @@ measure:
 
 
 def one_cell(lab: Path, site: Path) -> str:
-    """Return a selection of one cell that the lab's quick run has."""
-    quick = load(lab, site).quick[0]
-    return ",".join(f"{name}={labels[0]}" for name, labels in quick.items())
+    """Return a selection of one cell that the lab's quick run has; what that leaves open is as in the baseline."""
+    study = load(lab, site)
+    quick = {name: labels[0] for name, labels in study.quick[0].items()}
+    return ",".join(f"{name}={label}" for name, label in {**study.baseline, **quick}.items())
+
+
+@pytest.fixture
+def rack(network: Network) -> tuple[SshHost, SshHost]:
+    """A tester and a host for guests, joined by two cables."""
+    hosts = network.host("tester"), network.host("pc1")
+    for cable in ("west0", "east0"):
+        network.cable(*hosts, cable)
+    return hosts
 
 
 def test_the_kvm_study_runs_on_a_tester_and_a_host_for_its_guest(
-    network: Network, iolab: Iolab, tmp_path: Path
+    rack: tuple[SshHost, SshHost], iolab: Iolab, tmp_path: Path
 ) -> None:
     """Frames go from the tester's card through the guest on the other host and back; both are left as they were."""
-    tester, pc1 = network.host("tester"), network.host("pc1")
-    for cable in ("west0", "east0"):
-        network.cable(tester, pc1, cable)
     shown = "ip -o link | cut -d ' ' -f 2,4-; ls /run/netns"
-    before = [host.inside(shown) for host in (tester, pc1)]
+    before = [host.inside(shown) for host in rack]
     lab, site = LABS / "kvm-forwarding.yaml", tmp_path / "rack.yaml"
     site.write_text(RACK)
     checked = iolab("check", lab, "--on", site)
@@ -76,7 +83,7 @@ def test_the_kvm_study_runs_on_a_tester_and_a_host_for_its_guest(
     shared = [warning for row in rows for warning in row["warnings"] if warning["code"] == "cpu-shared"]
     assert "dut" not in str(shared)
     assert "pc1" not in str(shared), "CPUs of another host are no CPUs of the tester's"
-    assert [host.inside(shown) for host in (tester, pc1)] == before
+    assert [host.inside(shown) for host in rack] == before
 
 
 @pytest.fixture
