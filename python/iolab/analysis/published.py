@@ -107,7 +107,8 @@ class PublishedComparison:
     functional: bool = False
     """The run was emulated: its figures say that it works, not how fast."""
     apart: tuple[Apart, ...] = ()
-    """Where no figure had a counterpart: in what else the figures in each row differ; only means are in rows then."""
+    """Where no figure had a counterpart: in what else the figures in each row differ. Then rows have means, and
+    what was taken over levels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +189,7 @@ def lay_beside(
     apart: tuple[Apart, ...] = ()
     if not rows and _related(figures, own):
         apart = _apart(figures, own)
-        means = [figure for figure in figures if figure.statistic == "mean"]
+        means = [figure for figure in figures if figure.statistic == "mean" or figure.over]
         rows, without = _rows(means, plan, own, frozenset(each.factor for each in apart))
     if not rows:
         first = figures[0]

@@ -21,6 +21,7 @@ from iolab.plan.make import make_plan
 from iolab.plan.select import selection
 from iolab.plan.sense import check_cells, left_out
 from iolab.plan.types import Plan
+from iolab.run.durations import durations_file, recall
 from iolab.run.prepare import open_agent, read_facts
 from iolab.trial.flows import place_pairs
 from iolab.trial.iperf3 import client_argv, server_argv
@@ -108,6 +109,7 @@ def plan(
         seed=seed,
         blocks=1 if quick and blocks is None else blocks,
         only=selection(only or (), experiment, quick=quick),
+        learned=recall(durations_file()),
     )
     if as_json:
         json.dump(describe(decided, experiment), sys.stdout, indent=1)
@@ -147,7 +149,7 @@ def _measuring(resolver: Resolver, step_commands: StepCommands) -> list[str]:
 
 
 def _print_plan(decided: Plan, all_commands: bool) -> None:
-    duration = format_duration(decided.estimate_ns)
+    duration = f"{format_duration(decided.estimate_ns)}, within a factor of {decided.estimate_factor:.2g}"
     trials, blocks = _counted(len(decided.steps), "trial"), _counted(decided.blocks, "block")
     say(f"{decided.title}: {trials} in {blocks}, about {duration}")
     say(f"seed {decided.seed}, plan {decided.digest}")

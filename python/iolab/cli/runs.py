@@ -25,6 +25,7 @@ from iolab.plan.select import selection
 from iolab.plan.types import Plan
 from iolab.run import execute
 from iolab.run.agents import Agents
+from iolab.run.durations import durations_file, recall
 from iolab.run.hosts import hosts_of, reach_hosts, read_all_facts
 from iolab.run.images import provide_images
 from iolab.run.prepare import changed_readiness, open_agent
@@ -64,7 +65,9 @@ def run(
 
     def prepare(agents: Agents) -> Path:
         facts, raw = read_all_facts(agents)
-        plan = make_plan(experiment, facts, seed=seed, blocks=blocks, only=selected)
+        plan = make_plan(
+            experiment, facts, seed=seed, blocks=blocks, only=selected, learned=recall(durations_file())
+        )
         _leave_out(plan, skip_unsupported, experiment.site)
         return execute.create(experiment, plan, raw, output, SystemClock())
 
@@ -102,7 +105,8 @@ def extend(
     def prepare(agents: Agents) -> Path:
         facts, raw = read_all_facts(agents)
         stored = load_run(path)
-        plan = make_plan(experiment, facts, seed=stored.plan.seed, blocks=blocks)
+        learned = recall(durations_file())
+        plan = make_plan(experiment, facts, seed=stored.plan.seed, blocks=blocks, learned=learned)
         _note_changes(stored, raw)
         _leave_out(plan, skip_unsupported, experiment.site)
         execute.extend(path, experiment, plan, raw)
@@ -121,7 +125,9 @@ def _measure(experiment: Experiment, prepare: Callable[[Agents], Path], *, again
             path = prepare(agents)
             provide_images(agents, experiment, load_run(path).plan, complain)
             with LiveProgress(screen) if screen.is_terminal else PlainProgress(screen) as progress:
-                execute.work_on(path, experiment, agents, SystemClock(), progress, again=again)
+                execute.work_on(
+                    path, experiment, agents, SystemClock(), progress, again=again, durations=durations_file()
+                )
     except KeyboardInterrupt:
         if path is None:
             raise InterruptedRun("interrupted before anything was measured; the lab is undone") from None

@@ -37,12 +37,22 @@ Address = Annotated[str, AfterValidator(_address)]
 """An IP address with its prefix length."""
 
 
-class Offload(BaseModel):
-    """Offloads of every port of a link; absent ones are left as the kernel made them.
+class SendOffload(BaseModel):
+    """What finishes frames for the stack on a machine's way to its own children; absent: as the kernel made it."""
 
-    On a link from a machine to its own children, those of sending are also set at the machine's side of each child (a
-    tap, a vif) and at the bridge by which the machine itself sends to them.
-    """
+    model_config = FROZEN
+    tx_checksum: Maybe[Switch] = None
+    """Checksums of packets sent (ethtool: tx)."""
+    sg: Maybe[Switch] = None
+    """Scatter-gather: packets sent from several pieces of memory."""
+    tso: Maybe[Switch] = None
+    """TCP segmentation by the interface."""
+    gso: Maybe[Switch] = None
+    """Segmentation just before the interface."""
+
+
+class Offload(BaseModel):
+    """Offloads of every port of a link; absent ones are left as the kernel made them."""
 
     model_config = FROZEN
     tx_checksum: Maybe[Switch] = None
@@ -129,6 +139,8 @@ class Link(BaseModel):
     """IEEE 802.1Q tag on this link."""
     offload: Offload = Offload()
     """What the interfaces do for the kernel."""
+    host_offload: SendOffload = SendOffload()
+    """On a link to a machine's own children: offloads of its side of each (a tap, a vif), and of its bridge to them."""
     shape: Maybe[Shape] = None
     """Rate control at one port."""
     wire: Maybe[Wire] = None

@@ -124,7 +124,7 @@ class Packets(BaseModel):
     direction: PacketDirection = "one-way"
     """Who sends; both-ways: both at once, each at half of the rate that is told."""
     flows: Count = Field(default=1, ge=1, le=65_000)
-    """Different UDP source ports, one after the other."""
+    """Different source addresses and UDP source ports, one after the other: a card has one queue for each flow."""
     ip: Literal[4, 6] = 4
     """Version of the Internet protocol inside."""
     vlan: Maybe[Annotated[int, Field(ge=0, le=4094, strict=True)]] = None
@@ -153,7 +153,7 @@ class Forwarding(Packets):
     search: Literal["bisect", "mlr", "fast"] = "fast"
     """How the highest rate is looked for: RFC 2544 bisection, MLRsearch, or iolab's own."""
     loss_ratio: Ratio = 0.0001
-    """Acceptable loss."""
+    """Acceptable loss: `bisect` wants less, as testers do (and none where it is 0), the others no more."""
     width: Annotated[Ratio, Field(gt=0, lt=1)] = 0.01
     """How far apart the bounds may stay, of the upper one."""
     trial: SomeNanoseconds = 1_000_000_000

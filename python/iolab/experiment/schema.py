@@ -76,7 +76,7 @@ def _top(refs: Mapping[str, list[Any]]) -> dict[str, Any]:
         },
         "quick": {
             "$ref": "#/$defs/Selectors",
-            "description": "What --quick measures, in one block: cells that match one of these.",
+            "description": "What --quick measures, in one block: cells that match one of these, whatever `only` says.",
         },
         "summarise": {
             "description": "Figures over the levels of a factor within a block; one entry, or a list of them.",

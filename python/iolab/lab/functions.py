@@ -22,10 +22,11 @@ from iolab.lab.resources import (
     Tell,
     Write,
 )
-from iolab.lab.shown import Interface, InterfaceByMac, LastName, Value
+from iolab.lab.shown import Interface, InterfaceByMac, LastName, Value, VirtualFunction
 from iolab.lab.topology import Port, Topology
 
 SHOW = ("ip", "-j", "-d", "addr", "show")
+SHOW_FUNCTIONS = ("ip", "-j", "-d", "link", "show")
 
 
 def function_resources(lab: Lab, topology: Topology, link: str) -> Iterator[Resource]:
@@ -68,6 +69,11 @@ def _card_needs(lab: Lab, uplink: str, what: str) -> Iterator[Need]:
         yield Need(NeedKind.SENSE, reason, what)
     elif isinstance(machine, Vm) and len(functions_of(lab, uplink)) > MOST_FUNCTIONS:
         yield Need(NeedKind.SENSE, f"{uplink} has at most {MOST_FUNCTIONS} virtual functions", what)
+    if isinstance(machine, Vm) and machine.nic == "igb":
+        for end in (end for end in functions_of(lab, uplink) if bridges(lab, end)):
+            name = end.partition(".")[0]
+            reason = f"a function of an igb gets no frame to another address than its own; give {name} `forward: route`"
+            yield Need(NeedKind.SENSE, reason, f"forward: {lab.machines[name].forward} of machine {name}")
     if lab.links[owner_of(lab, uplink)].vlan is not None:
         yield Need(NeedKind.BUILT, "a VLAN on a card with virtual functions", what)
 
@@ -103,13 +109,37 @@ def _functions(lab: Lab, card: Port, ends: tuple[str, ...]) -> Resource:
             Write(f"{device}/sriov_drivers_autoprobe", None, "0"),
             Write(count, None, str(len(ends))),
             *(_address(card, index, mac_of(lab, end) or "") for index, end in enumerate(ends)),
+            *(_let_through(card, index) for index, end in enumerate(ends) if bridges(lab, end)),
             Write(f"{device}/sriov_drivers_autoprobe", None, "1"),
         ),
         expect=(
             Expectation(
                 Reading(Setting(count, None), Value()), str(len(ends)), f"virtual functions of {card.ref}"
             ),
+            *(
+                Expectation(
+                    Reading(Command(SHOW_FUNCTIONS), VirtualFunction(card.name, index)),
+                    "trust on spoofchk off",
+                    f"trust and spoofchk of the function {end}",
+                )
+                for index, end in enumerate(ends)
+                if bridges(lab, end)
+            ),
         ),
+    )
+
+
+def bridges(lab: Lab, end: str) -> bool:
+    """Tell whether frames with other addresses than its own pass a function: its machine sends on what comes in."""
+    return lab.machines[end.partition(".")[0]].forward in ("bridge", "xdp")
+
+
+def _let_through(card: Port, index: int) -> Run:
+    """Let a function send frames from other addresses, and ask for those to others (promiscuous mode)."""
+    return Run(
+        Command(
+            ("ip", "link", "set", "dev", card.name, "vf", str(index), "trust", "on", "spoofchk", "off"),
+        )
     )
 
 

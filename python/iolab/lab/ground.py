@@ -53,10 +53,16 @@ def link_netns(link: str, prefix: str) -> str:
 
 
 def place_of_link(lab: Lab, topology: Topology, link: str, prefix: str) -> Place:
-    """Return where a link's bridge is: in the parent of children, else in a namespace of its own."""
+    """Return where a link's bridge is: in the parent of children, else in a namespace of its own.
+
+    Where guests' macvtaps are on a port of their parent, that port stands in the bridge's place.
+    """
     kernel = home_of(lab, link)
     if parents := uplinks(lab, link):
         port = next(port for port in topology.ports() if port.ref == parents[0])
+        if join_of(lab, link) is Join.ON_PORT:
+            below = place_of(lab, port)
+            return Place(kernel, port.netns, (below,), port.interface, below)
         key = f"bridge:{port.machine}.{port.bridge}"
         return Place(kernel, port.netns, homes(lab, port), port.bridge or BRIDGE, key)
     if any(is_card(lab, end) and guest_at(lab, end).engine == "xen" for end in lab.links[link].ends):
@@ -78,6 +84,8 @@ def side_of(lab: Lab, topology: Topology, port: Port, prefix: str) -> Side | Non
              (("p", ""), ("l", "l-"), ("m", "m-"))]  # fmt: skip
     if join is Join.MACVTAP:
         return Side(place.kernel, place.netns, names[0], None, names[2])
+    if join is Join.ON_PORT:
+        return Side(place.kernel, place.netns, place.bridge, None, short_name(port.ref, "m-"), own=False)
     if carried:
         return Side(place.kernel, place.netns, names[0], names[1], names[2])
     return Side(place.kernel, place.netns, names[0])
@@ -108,7 +116,7 @@ def base_of(lab: Lab, port: Port) -> str:
             return f"function:{port.ref}"
         case Join.PAIR | Join.MACVTAP:
             return f"veth:{port.link}"
-        case Join.BRIDGE | Join.CHILDREN:
+        case Join.BRIDGE | Join.CHILDREN | Join.ON_PORT:
             return f"veth:{port.ref}"
 
 

@@ -11,8 +11,9 @@ from iolab.lab.compose import compose
 from iolab.lab.functions import function_needs
 from iolab.lab.kernels import HERE, kernel_of, parent_kernel
 from iolab.lab.lacking import DOM0, IMAGE, NEWER_QEMU, OTHER_HOST, SWITCH, Need, NeedKind
+from iolab.lab.macvtaps import macvtap_needs
 from iolab.lab.meeting import Join, guest_at, home_of, is_card, is_function, is_macvtap, join_of, own_ends
-from iolab.lab.offloads import offload_switches
+from iolab.lab.offloads import offload_needs, offload_switches
 from iolab.lab.switch import MOST_MTU_BYTES
 from iolab.lab.topology import Port, Topology, make_topology
 from iolab.lab.vm import DRIVERS, NEEDS_NEWER, VHOST, card_ports, image_of, queue_pairs
@@ -37,6 +38,7 @@ def joining_needs(lab: Lab) -> tuple[Need, ...]:
         if isinstance(machine, Host):
             found += _tuning(lab, name, machine)
             found += _processors(lab, name, machine)
+    found += (*offload_needs(lab), *macvtap_needs(lab))
     for name in lab.links:
         found += _link(lab, topology, name)
     for port in topology.ports():
@@ -214,6 +216,8 @@ def _link(lab: Lab, topology: Topology, name: str) -> Iterator[Need]:
         return
     there, join = where(lab, home_of(lab, name)), join_of(lab, name)
     machines = _machines_of(lab, name)
+    if offload_switches(link.host_offload):
+        yield Need(NeedKind.PROGRAM, "ethtool", f"host_offload on {what}", there)
     cards = [end for end in own_ends(lab, name) if is_card(lab, end)]
     for program in ("ip", "tc"):
         yield Need(NeedKind.PROGRAM, program, what, there)

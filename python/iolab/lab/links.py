@@ -20,6 +20,7 @@ from iolab.lab.ground import (
     side_key,
     side_of,
 )
+from iolab.lab.macvtaps import mode_of
 from iolab.lab.meeting import (
     NAME_LIMIT,
     Join,
@@ -44,8 +45,7 @@ def link_resources(lab: Lab, topology: Topology, name: str, prefix: str) -> Iter
         InputError: the ends are on kernels that do not meet, or a name is no interface's.
     """
     ports = ports_of(lab, topology, name)
-    for port in ports:
-        _check_name(port)
+    _check_names(ports)
     if not lab.links[name].cable:
         home_of(lab, name)
     match join_of(lab, name):
@@ -59,6 +59,9 @@ def link_resources(lab: Lab, topology: Topology, name: str, prefix: str) -> Iter
             yield from _carried(lab, topology, name, prefix)
         case Join.FUNCTIONS:
             yield from function_resources(lab, topology, name)
+        case Join.ON_PORT:
+            below = place_of_link(lab, topology, name, prefix).key
+            yield from (_macvtap(lab, topology, port, prefix, below) for port in ports)
         case Join.BRIDGE | Join.CHILDREN as join:
             yield from _bridged(lab, topology, name, prefix, join)
 
@@ -72,10 +75,12 @@ NEGOTIATION_NS = 30_000_000_000
 2 to 5 s by 1000BASE-T, over 10 s with forward error correction or through a switch's spanning tree [ns]."""
 
 
-def _check_name(port: Port) -> None:
-    if len(port.interface) > NAME_LIMIT or set(port.interface) & set("/ \t\n"):
-        allowed = f"at most {NAME_LIMIT} characters without space or slash, VLAN suffix included"
-        raise InputError([Problem(f"lab.links.{port.link}", "naming an interface", port.interface, allowed)])
+def _check_names(ports: list[Port]) -> None:
+    for port in ports:
+        if len(port.interface) > NAME_LIMIT or set(port.interface) & set("/ \t\n"):
+            allowed = f"at most {NAME_LIMIT} characters without space or slash, VLAN suffix included"
+            path = f"lab.links.{port.link}"
+            raise InputError([Problem(path, "naming an interface", port.interface, allowed)])
 
 
 def _cable(lab: Lab, port: Port) -> Resource:
@@ -168,10 +173,15 @@ def _macvtap(lab: Lab, topology: Topology, port: Port, prefix: str, *needs: str)
         expect += _expect_member(side, place, port)
     add = ("ip", "link", "add", "link", lower, "name", side.macvtap, "address", mac_of(lab, port.ref) or "")
     delete = Command(("ip", "link", "del", "dev", side.macvtap), side.netns)
-    runs.append(Run(Command((*add, "type", "macvtap", "mode", "passthru"), side.netns), delete))
+    mode = mode_of(lab, port.link)
+    runs.append(Run(Command((*add, "type", "macvtap", "mode", mode), side.netns), delete))
     runs.append(Run(Command(("ip", "link", "set", "dev", side.macvtap, "up"), side.netns)))
-    what = f"kind of the carrier of {port.ref}"
-    expect.append(expect_interface(side.netns, Interface(side.macvtap, "kind"), "macvtap", what))
+    what = f"the carrier of {port.ref}"
+    expect += [
+        expect_interface(side.netns, Interface(side.macvtap, "kind"), "macvtap", f"kind of {what}"),
+        expect_interface(side.netns, Interface(side.macvtap, "lower"), lower, f"lower device of {what}"),
+        expect_interface(side.netns, Interface(side.macvtap, "mode"), mode, f"mode of {what}"),
+    ]
     return Resource(
         key=f"macvtap:{port.ref}",
         machine=port.machine,

@@ -30,6 +30,8 @@ class Join(StrEnum):
     """A bridge in a namespace of the link's own."""
     CHILDREN = "children"
     """The bridge of the machine whose port is one of the ends, and whose children are the others."""
+    ON_PORT = "on-port"
+    """The port of the machine that is one of the ends: the others are macvtaps on it, of its guests."""
     FUNCTIONS = "functions"
     """The card of the machine whose port is one of the ends: the others are virtual functions of it."""
     CABLE = "cable"
@@ -50,6 +52,8 @@ class Side:
     """The lower device of a macvtap, where the interface itself cannot be it: it is a bridge's member."""
     macvtap: str | None = None
     """The macvtap; None: the guest has a tap, or the end is no guest's."""
+    own: bool = True
+    """False: the interface is a port of the parent, which another link makes and sets."""
 
 
 def others(lab: Lab, link: str, machine: str) -> tuple[str, ...]:
@@ -119,7 +123,9 @@ def join_of(lab: Lab, link: str) -> Join:
     if lab.links[link].cable:
         return Join.CABLE
     if uplinks(lab, link):
-        return Join.FUNCTIONS if has_functions(lab, link) else Join.CHILDREN
+        if has_functions(lab, link):
+            return Join.FUNCTIONS
+        return Join.ON_PORT if macvtaps_on(lab, uplinks(lab, link)[0]) else Join.CHILDREN
     ends = lab.links[link].ends
     cards = [end for end in ends if is_card(lab, end)]
     if len(ends) > 2 or len(cards) > 1:
@@ -152,6 +158,18 @@ def has_functions(lab: Lab, link: str) -> bool:
     parents = {end.partition(".")[0] for end in uplinks(lab, link)}
     ends = {end.partition(".")[0] for end in lab.links[link].ends}
     return bool(parents) and any(is_function(lab, name) for name in ends - parents)
+
+
+def macvtaps_on(lab: Lab, uplink: str) -> tuple[str, ...]:
+    """Return the cards of guests that are macvtaps on a port of their parent, as all that is joined to it must be.
+
+    A port that is on a bridge can carry none: where a guest has another card, or the parent bridges, all are on one.
+    """
+    links = [name for name in lab.links if uplink in uplinks(lab, name)]
+    ends = tuple(end for name in links for end in own_ends(lab, name))
+    bridged = lab.machines[uplink.partition(".")[0]].forward == "bridge"
+    alike = all(is_card(lab, end) and is_macvtap(guest_at(lab, end)) for end in ends)
+    return ends if alike and not bridged else ()
 
 
 def functions_of(lab: Lab, uplink: str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from iolab.experiment.machines import Machine, Vm
 from iolab.experiment.measures import Forwarding, Latency, LoadCurve, Measure, Packets, Stream
 from iolab.lab.frames import check_fit, fps_of
 from iolab.lab.lacking import Need, NeedKind
+from iolab.lab.macvtaps import check_reach
 from iolab.lab.placement import Way, next_hop, ways
 from iolab.lab.topology import Topology
 from iolab.lab.vm import is_virtio
@@ -52,8 +53,12 @@ def check_ways(measure: Measure, lab: Lab, topology: Topology) -> None:
         for source, target in _ends(measure):
             topology.endpoint(source, towards=target)
             topology.endpoint(target, towards=source)
+            check_reach(lab, source.partition(".")[0], target.partition(".")[0])
     if isinstance(measure, Packets):
-        check_packets(measure, lab, ways(lab, topology, measure))
+        directions = ways(lab, topology, measure)
+        for way in directions:
+            check_reach(lab, way.source.machine, way.target.machine)
+        check_packets(measure, lab, directions)
 
 
 def check_packets(measure: Packets, lab: Lab, directions: tuple[Way, ...]) -> None:

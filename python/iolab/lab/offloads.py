@@ -8,48 +8,59 @@ from collections.abc import Iterator, Mapping
 
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
-from iolab.experiment.links import Offload
+from iolab.experiment.links import Offload, SendOffload
 from iolab.lab.ground import base_of, ports_of, side_key, side_of
-from iolab.lab.meeting import Join, Side, join_of
+from iolab.lab.lacking import Need, NeedKind
+from iolab.lab.meeting import Join, Side, guest_at, is_card, is_macvtap, join_of, own_ends
 from iolab.lab.resources import ORIGINAL, Command, Expectation, Reading, Resource, Run
 from iolab.lab.shown import Features
 from iolab.lab.topology import Port, Topology
 
 Switches = Mapping[str, str]
 """Short name of an offload, as `ethtool -K` takes it, to on or off."""
-SENDING = ("tx", "sg", "tso", "gso")
-"""What an interface does for what is sent by it: all that the parent's side of a guest's card can be asked for."""
 
 
-def offload_switches(offload: Offload) -> dict[str, str]:
+def offload_switches(offload: Offload | SendOffload) -> dict[str, str]:
     """Return the offloads that were asked for, by their short `ethtool -K` names."""
-    named = {
-        "rx": offload.rx_checksum,
-        "tx": offload.tx_checksum,
-        "sg": offload.sg,
-        "tso": offload.tso,
-        "gso": offload.gso,
-        "gro": offload.gro,
-        "lro": offload.lro,
-    }
-    return {name: switch for name, switch in named.items() if switch is not None}
+    wanted = ((short, getattr(offload, key, None)) for key, short in SHORT_NAMES.items())
+    return {short: switch for short, switch in wanted if switch is not None}
 
 
 def offload_resources(lab: Lab, topology: Topology, link: str, prefix: str) -> Iterator[Resource]:
     """Return the offloads of a link's ports, and of the parent's side of those that are its children's."""
     switches = offload_switches(lab.links[link].offload)
-    sending = _sending(switches)
+    above = offload_switches(lab.links[link].host_offload)
     for port in ports_of(lab, topology, link):
-        key = f"offload:{port.ref}"
         if switches:
-            at = Side(port.kernel, port.netns, port.name)
-            named = f"{key}:{'+'.join(switches)}"
-            yield features_resource(named, port.machine, at, switches, base_of(lab, port), port.ref)
-        side = side_of(lab, topology, port, prefix) if join_of(lab, link) is Join.CHILDREN else None
-        if sending and side is not None and side.macvtap is None:
-            need, what = side_key(lab, port), f"the parent's side of {port.ref}"
-            named = f"{key}:side:{'+'.join(sending)}"
-            yield features_resource(named, port.machine, side, sending, need, what)
+            key, at = f"offload:{port.ref}:{'+'.join(switches)}", Side(port.kernel, port.netns, port.name)
+            yield features_resource(key, port.machine, at, switches, base_of(lab, port), port.ref)
+        side = side_of(lab, topology, port, prefix)
+        if above and side is not None:
+            key, what = f"offload:{port.ref}:side:{'+'.join(above)}", f"the parent's side of {port.ref}"
+            yield features_resource(key, port.machine, side, above, side_key(lab, port), what)
+
+
+def offload_needs(lab: Lab) -> Iterator[Need]:
+    """Tell of offloads that cannot be set."""
+    for name, link in lab.links.items():
+        above = offload_switches(link.host_offload)
+        ends = own_ends(lab, name)
+        if above and join_of(lab, name) is not Join.CHILDREN:
+            reason = (
+                "it does not lead from a port of a machine to its own children by a bridge; write `offload`"
+            )
+            yield Need(NeedKind.SENSE, reason, f"host_offload of link {name}")
+        elif above and (
+            taken := [end for end in ends if is_card(lab, end) and is_macvtap(guest_at(lab, end))]
+        ):
+            reason = f"a macvtap, as {', '.join(taken)} has one, sends nothing for the stack; remove it"
+            yield Need(NeedKind.SENSE, reason, f"host_offload of link {name}")
+        fixed = [end for end in ends if is_card(lab, end) and guest_at(lab, end).engine == "xen"]
+        if fixed and link.offload.tx_checksum == "off":
+            reason = (
+                f"the driver of a domain's card ({', '.join(fixed)}) has it always on; write `host_offload`"
+            )
+            yield Need(NeedKind.SENSE, reason, f"offload.tx_checksum of link {name}")
 
 
 def bridge_offload(lab: Lab, ports: list[Port], need: str) -> Iterator[Resource]:
@@ -61,14 +72,16 @@ def bridge_offload(lab: Lab, ports: list[Port], need: str) -> Iterator[Resource]
     asked: dict[str, tuple[str, str]] = {}
     port = ports[0]
     for link in dict.fromkeys(link for one in ports for link in one.children):
-        for name, switch in _sending(offload_switches(lab.links[link].offload)).items():
+        for name, switch in offload_switches(lab.links[link].host_offload).items():
             other, said = asked.setdefault(name, (link, switch))
             if said != switch:
                 seen = (
                     f"{name} {switch}, and {name} {said} on link {other}, whose ports are on the same bridge"
                 )
                 allowed = "the same on all links of a bridge"
-                raise InputError([Problem(f"lab.links.{link}.offload", "setting a bridge", seen, allowed)])
+                raise InputError(
+                    [Problem(f"lab.links.{link}.host_offload", "setting a bridge", seen, allowed)]
+                )
     if asked and port.bridge:
         switches = {name: switch for name, (_, switch) in asked.items()}
         key = f"offload:{port.machine}.{port.bridge}:{'+'.join(switches)}"
@@ -101,5 +114,7 @@ def features_resource(key: str, machine: str, at: Side, switches: Switches, need
     )
 
 
-def _sending(switches: Switches) -> Switches:
-    return {name: switch for name, switch in switches.items() if name in SENDING}
+SHORT_NAMES = {
+    "rx_checksum": "rx", "tx_checksum": "tx", "sg": "sg", "tso": "tso", "gso": "gso", "gro": "gro", "lro": "lro",
+}  # fmt: skip
+"""Key of an experiment to the name that `ethtool -K` takes."""

@@ -51,7 +51,7 @@ def packet_resources(
             side = side_of(lab, topology, port, prefix)
             if is_veth(lab, port):
                 yield _napi(lab, port, port.netns, port.name, port.ref)
-            if side is not None and (is_veth(lab, port) or side.macvtap):
+            if side is not None and side.own and (is_veth(lab, port) or side.macvtap):
                 what = f"the bridge's side of {port.ref}"
                 yield _napi(lab, port, side.netns, side.interface, what, side_key(lab, port))
             sending = placement.further.get(_peer(lab, port), ()) if is_veth(lab, port) else ()

@@ -7,7 +7,7 @@ from iolab.experiment.experiment import Lab
 from iolab.lab.bridges import bridge_resource, bridge_up, expect_interface, show_interfaces
 from iolab.lab.ground import Place, base_of, homes, place_of, place_of_link, ports_of, side_key, side_of
 from iolab.lab.kernels import HERE
-from iolab.lab.meeting import Join, join_of, mac_of
+from iolab.lab.meeting import Join, home_of, join_of, mac_of, uplinks
 from iolab.lab.offloads import bridge_offload, offload_resources
 from iolab.lab.resources import ORIGINAL, Command, Expectation, Reading, Resource, Run
 from iolab.lab.shown import Gateway, HasAddress, Interface
@@ -85,10 +85,12 @@ def _mtu(lab: Lab, topology: Topology, link: str, prefix: str) -> Iterator[Resou
     for kernel in dict.fromkeys(one.kernel for one in sized):
         places = [one for one in sized if one.kernel == kernel]
         yield Resource(
-            key=f"mtu:{link}" if kernel == HERE else f"mtu:{link}:{kernel}",
+            key=_mtu_key(link, kernel),
             machine=kernel or machine,
             kernel=kernel,
-            needs=tuple(dict.fromkeys(one.key for one in places)),
+            needs=tuple(
+                dict.fromkeys((*(one.key for one in places), *_mtu_below(lab, topology, link, kernel)))
+            ),
             actions=tuple(
                 Run(Command(("ip", "link", "set", "dev", one.interface, "mtu", mtu), one.netns))
                 for one in places
@@ -100,6 +102,18 @@ def _mtu(lab: Lab, topology: Topology, link: str, prefix: str) -> Iterator[Resou
             ),
             held=True,
         )
+
+
+def _mtu_key(link: str, kernel: str) -> str:
+    return f"mtu:{link}" if kernel == HERE else f"mtu:{link}:{kernel}"
+
+
+def _mtu_below(lab: Lab, topology: Topology, link: str, kernel: str) -> Iterator[str]:
+    """Give the key of what must be set before macvtaps on a port: none may have more than the port itself."""
+    if join_of(lab, link) is Join.ON_PORT and kernel == home_of(lab, link):
+        uplink = uplinks(lab, link)[0]
+        port = next(port for port in topology.ports() if port.ref == uplink)
+        yield f"mtu:{port.link}:{uplink}" if lab.links[port.link].cable else _mtu_key(port.link, kernel)
 
 
 def _sized(lab: Lab, topology: Topology, link: str, prefix: str) -> Iterator[_Sized]:
@@ -114,7 +128,7 @@ def _sized(lab: Lab, topology: Topology, link: str, prefix: str) -> Iterator[_Si
             continue
         whole = side.lower or not side.macvtap
         what = f"the bridge's side of {port.ref}" if whole else f"the carrier of {port.ref}"
-        for layer in (side.interface, side.lower, side.macvtap):
+        for layer in (side.interface if side.own else None, side.lower, side.macvtap):
             if layer is not None:
                 yield _Sized(side.kernel, side.netns, layer, what, side_key(lab, port))
     if join_of(lab, link) is Join.BRIDGE:

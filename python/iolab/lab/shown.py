@@ -6,6 +6,8 @@ Each value is asked for by a type of its own; those of tc are in `shown_shaping`
 import json
 import re
 from dataclasses import dataclass
+from functools import reduce
+from operator import getitem
 from typing import Any, Literal
 
 from iolab.lab.shown_disks import BlockDevice, block_device
@@ -18,8 +20,11 @@ class Interface:
 
     name: str
     """Interface name."""
-    attribute: Literal["mtu", "carrier", "master", "bridging", "kind", "vlan", "address", "mac"]
-    """carrier: up or down; bridging: forwarding, disabled, ...; address: IPv4 with prefix length, by commas."""
+    attribute: Literal[
+        "mtu", "carrier", "master", "bridging", "kind", "vlan", "lower", "mode", "address", "mac"
+    ]
+    """carrier: up or down; bridging: forwarding, disabled, ...; lower, mode: of a macvtap; address: IPv4 with prefix
+    length, by commas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,16 @@ class InterfaceByMac:
 
     mac: str
     """The address; VLAN interfaces and bridges that took it over do not count."""
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualFunction:
+    """What a card lets a virtual function do, from `ip -j -d link show`: "trust on spoofchk off"."""
+
+    card: str
+    """Interface of the card."""
+    number: int
+    """Of the function."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +130,8 @@ class GuestThreads:
 
 
 How = (
-    Interface | HasAddress | InterfaceByMac | Features | Gateway | Qdisc | ShaperClass | Filters | Neighbour
-    | Running | Value | LastName | Driver | HardwareSettings | CardSettings | GuestThreads | BlockDevice
+    Interface | HasAddress | InterfaceByMac | VirtualFunction | Features | Gateway | Qdisc | ShaperClass | Filters
+    | Neighbour | Running | Value | LastName | Driver | HardwareSettings | CardSettings | GuestThreads | BlockDevice
 )  # fmt: skip
 """What to take from a text."""
 
@@ -137,7 +152,15 @@ def value_shown(how: How, text: str) -> str | None:
                 return shaper_class(how, text)
             case Filters():
                 return filters(text)
-            case Neighbour() | Running() | Value() | LastName() | HasAddress() | InterfaceByMac():
+            case (
+                Neighbour()
+                | Running()
+                | Value()
+                | LastName()
+                | HasAddress()
+                | InterfaceByMac()
+                | VirtualFunction()
+            ):
                 return _simple(how, text)
             case Driver() | HardwareSettings() | CardSettings() | BlockDevice() | GuestThreads():
                 return _hardware_or_guest(how, text)
@@ -160,21 +183,27 @@ def _interface(how: Interface, rows: Rows) -> str | None:
     match how.attribute:
         case "mtu":
             return str(row["mtu"])
-        case "bridging":
-            return str(row["linkinfo"]["info_slave_data"]["state"])
         case "carrier":
             return "up" if {"UP", "LOWER_UP"} <= set(row["flags"]) else "down"
         case "mac":
             return str(row["address"])
         case "master":
             return str(row.get("master", ""))
-        case "kind":
-            return str(row["linkinfo"]["info_kind"])
-        case "vlan":
-            return str(row["linkinfo"]["info_data"]["id"])
+        case "lower":
+            return str(row["link"])
+        case "kind" | "vlan" | "mode" | "bridging" as attribute:
+            return str(reduce(getitem, LINK_INFO[attribute], row["linkinfo"]))
         case "address":
             ipv4 = (info for info in row["addr_info"] if info["family"] == "inet")
             return ",".join(sorted(f"{info['local']}/{info['prefixlen']}" for info in ipv4))
+
+
+def _virtual_function(how: VirtualFunction, rows: Rows) -> str | None:
+    row = _row(rows, "ifname", how.card) or {}
+    own = next((one for one in row.get("vfinfo_list", []) if one["vf"] == how.number), None)
+    if own is None:
+        return None
+    return " ".join(f"{name} {'on' if own[name] else 'off'}" for name in ("trust", "spoofchk"))
 
 
 def _features(how: Features, rows: Rows) -> str | None:
@@ -191,7 +220,7 @@ def _gateway(how: Gateway, rows: Rows) -> str | None:
 
 
 def _simple(
-    how: Neighbour | Running | Value | LastName | HasAddress | InterfaceByMac, text: str
+    how: Neighbour | Running | Value | LastName | HasAddress | InterfaceByMac | VirtualFunction, text: str
 ) -> str | None:
     match how:
         case HasAddress():
@@ -200,6 +229,8 @@ def _simple(
         case InterfaceByMac(mac):
             rows = (row for row in json.loads(text) if row.get("address") == mac and "linkinfo" not in row)
             return next((str(row["ifname"]) for row in rows), None)
+        case VirtualFunction():
+            return _virtual_function(how, json.loads(text))
         case Neighbour():
             row = _row(json.loads(text), "dst", how.address)
             return None if row is None else " ".join(row["state"]).lower()
@@ -247,6 +278,11 @@ def _card_settings(how: CardSettings, text: str) -> str | None:
     return " ".join(f"{word} {value}" for word, value in found)
 
 
+LINK_INFO = {
+    "kind": ("info_kind",), "vlan": ("info_data", "id"), "mode": ("info_data", "mode"),
+    "bridging": ("info_slave_data", "state"),
+}  # fmt: skip
+"""Attribute to where `ip -d` shows it in what it knows of the kind of an interface."""
 FEATURE_NAMES = {
     "rx": "rx-checksumming",
     "tx": "tx-checksumming",

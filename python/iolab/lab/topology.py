@@ -9,7 +9,7 @@ from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import Machine
 from iolab.lab.addresses import Wanted, assign
 from iolab.lab.kernels import HERE, kernel_of
-from iolab.lab.meeting import has_functions, is_parent, owner_of
+from iolab.lab.meeting import Join, is_parent, join_of, owner_of
 
 NAME_PREFIX = "iolab-"
 """Begins the name of everything that a lab makes on a host."""
@@ -279,7 +279,7 @@ def _ports(lab: Lab, prefix: str) -> tuple[Port, ...]:
                 continue
             machine, _, port = end.partition(".")
             children = tuple(other for other, one in lab.links.items() if end in one.ends and other != name)
-            bridged = [other for other in children if not has_functions(lab, other)]
+            bridged = [other for other in children if join_of(lab, other) is Join.CHILDREN]
             found[end] = Port(
                 machine,
                 port,

@@ -42,6 +42,7 @@ def describe(plan: Plan, experiment: Experiment) -> Document:
             {"measure": one.measure, "cell": dict(one.cell), "reason": one.reason} for one in plan.unsupported
         ],
         "estimate_s": round(plan.estimate_ns / 1e9, 3),
+        "estimate_factor": plan.estimate_factor,
         "commands": [_transition(one) for one in commands(experiment, plan)],
     }
 

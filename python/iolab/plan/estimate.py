@@ -1,7 +1,10 @@
 """How long a plan takes: measuring, overhead per trial, and what changing the lab costs."""
 
+from dataclasses import dataclass, replace
+
 from iolab.experiment.measures import DiskMeasure, Forwarding, Latency, LoadCurve, Measure, Stream
 from iolab.lab.cost import LAB_CHANGE_NS, PLOT_CHANGE_NS
+from iolab.plan.learned import GUESS_FACTOR, PLAIN_FACTOR, Learned, Took
 
 TRIAL_OVERHEAD_NS = 150_000_000
 """A trial beside its measuring [ns]: read-back twice, two programs started, one record synced."""
@@ -17,23 +20,60 @@ DISK_NS = 60_000_000_000
 """A disk program [ns]: hdparm's and bonnie++'s order of magnitude."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """What of a step decides how long it takes."""
+
+    lab_key: str
+    """Digest of the lab it needs."""
+    plot: tuple[str, ...]
+    """The labels that are expensive to change."""
+    measuring_ns: int
+    """Time that measuring takes [ns]."""
+    start_ns: int
+    """Time that the guests of its lab take to start, where this host has started none [ns]; 0: it has no guests."""
+    kind: str
+    """Kind of its lab, as what was learned is kept by."""
+    measure: str
+    """Kind of its measure."""
+
+
 class Estimate:
     """Adds up steps in their order."""
 
-    def __init__(self) -> None:
+    def __init__(self, learned: Learned | None = None) -> None:
         self.total_ns = 0
         """Expected duration so far [ns]."""
-        self._lab: str | None = None
-        self._plot: tuple[str, ...] | None = None
+        self._learned = learned or Learned()
+        self._last: Expected | None = None
+        self._used: set[str] = set()
+        self._guessed = 1.0
 
-    def add(self, lab_key: str, plot: tuple[str, ...], measuring_ns: int, start_ns: int = 0) -> None:
-        """Add a step, and the change from the one before; `start_ns` is what the guests of its lab take to start."""
-        if plot != self._plot:
-            self.total_ns += PLOT_CHANGE_NS + start_ns
-        elif lab_key != self._lab:
+    def add(self, step: Expected) -> None:
+        """Add a step, and the change from the one before."""
+        last, self._last = self._last, step
+        self.total_ns += step.measuring_ns
+        starts = step.start_ns > 0 and (last is None or step.plot != last.plot)
+        took = Took(step.kind, step.measure, started=starts, first=last is None, beside_ns=0)
+        known = (
+            self._learned.start_ns(step.kind, first=last is None)
+            if starts
+            else self._learned.trial_ns(step.kind, step.measure)
+        )
+        if known is not None:
+            self._used |= {took.key, replace(took, first=True).key}
+            self.total_ns += known
+            return
+        self._guessed = max(self._guessed, GUESS_FACTOR if step.start_ns else PLAIN_FACTOR)
+        self.total_ns += TRIAL_OVERHEAD_NS
+        if last is None or step.plot != last.plot:
+            self.total_ns += PLOT_CHANGE_NS + step.start_ns
+        elif step.lab_key != last.lab_key:
             self.total_ns += LAB_CHANGE_NS
-        self._lab, self._plot = lab_key, plot
-        self.total_ns += measuring_ns + TRIAL_OVERHEAD_NS
+
+    def factor(self) -> float:
+        """Return by what factor the duration may lie off: what earlier runs scattered by, or a guess without them."""
+        return max(self._guessed, self._learned.only(self._used).scatter())
 
 
 def measuring_ns(measure: Measure) -> int:

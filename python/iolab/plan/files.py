@@ -31,6 +31,7 @@ def encode_plan(plan: Plan) -> str:
         "grouping": plan.grouping,
         "summaries": [asdict(summary) for summary in plan.summaries],
         "estimate_ns": plan.estimate_ns,
+        "estimate_factor": plan.estimate_factor,
         "unsupported": [[one.measure, one.cell, one.reason] for one in plan.unsupported],
         "levels": list(levels),
         "steps": rows,
@@ -93,6 +94,7 @@ def _decoded(document: dict[str, Any]) -> Plan:
         ),
         unsupported=tuple(Unsupported(*one) for one in document["unsupported"]),
         estimate_ns=document["estimate_ns"],
+        estimate_factor=document.get("estimate_factor", 1.0),
         digest=document["digest"],
     )
 

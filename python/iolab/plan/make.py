@@ -16,6 +16,7 @@ from iolab.experiment.product import names
 from iolab.lab.cost import grouping
 from iolab.lab.facts import Facts, decode_facts
 from iolab.plan.estimate import Estimate
+from iolab.plan.learned import Learned
 from iolab.plan.tasks import Task, make_tasks
 from iolab.plan.types import PLAN_SCHEMA, Plan, PlannedFactor, Step, Unsupported
 
@@ -27,8 +28,11 @@ def make_plan(
     seed: int | None = None,
     blocks: int | None = None,
     only: tuple[Selector, ...] = (),
+    learned: Learned | None = None,
 ) -> Plan:
     """Decide everything about a run; a cell is measured when it matches one of `only` (where given).
+
+    `learned` is what earlier runs on this host took: it decides the estimate alone.
 
     The digest is over the experiment, seed, blocks, `only`, and the keys of all steps in order, those that this
     host cannot do included: the same file and seed give the same digest on every host.
@@ -43,7 +47,7 @@ def make_plan(
     slow = grouping(experiment.factors)
     tasks = make_tasks(experiment, resolver, facts, factors, slow, only)
     digest = sha256(_canonical(experiment, seed, blocks, only).encode())
-    estimate = Estimate()
+    estimate = Estimate(learned)
     steps: list[Step] = []
     for block in range(1, blocks + 1):
         for plot, task in ordered(tasks, seed, block):
@@ -51,7 +55,7 @@ def make_plan(
             digest.update(key.encode())
             if task.reason is None:
                 steps.append(Step(key, task.measure, block, plot, task.levels))
-                estimate.add(task.lab_key, task.plot, task.duration_ns, task.start_ns)
+                estimate.add(task.expected())
     return Plan(
         title=experiment.title,
         factors=factors,
@@ -65,6 +69,7 @@ def make_plan(
         steps=tuple(steps),
         unsupported=tuple(_unsupported(tasks, factors)),
         estimate_ns=estimate.total_ns,
+        estimate_factor=round(estimate.factor(), 2),
         digest=digest.hexdigest(),
     )
 

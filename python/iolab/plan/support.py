@@ -16,7 +16,6 @@ from iolab.lab.facts import Facts
 from iolab.lab.joining import joining_needs
 from iolab.lab.lacking import Need, NeedKind, lacking, lacking_of
 from iolab.lab.needs import check_ways, link_needs, machine_needs, measure_needs
-from iolab.lab.offloads import offload_switches
 from iolab.lab.topology import Topology, make_topology
 from iolab.lab.volumes import volume_needs
 from iolab.plan.estimate import measuring_ns
@@ -82,6 +81,10 @@ class Support:
             self._durations[measure, at] = measuring_ns(model)
         return self._durations[measure, at]
 
+    def kind(self, cell: Cell, measure: str) -> str:
+        """Return the kind of a measure in a cell."""
+        return cast("Measure", self._resolver.model(Section("measure", measure), cell)).kind
+
     def _lacking(self, found: Iterable[Need]) -> tuple[Need, ...]:
         return tuple(need for need in found if lacking(need, self._facts))
 
@@ -126,7 +129,7 @@ def _shape(model: BaseModel | None) -> tuple[object, ...]:
         return ()
     match model:
         case Link():
-            offloads = tuple(offload_switches(model.offload).items())
+            offloads = (model.offload, model.host_offload)
             joined = (model.ends, model.mtu, model.vlan, model.addresses)
             return (*joined, model.shape, model.cable, offloads)
         case Volume():

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 from iolab.errors import InputError, Problem
@@ -11,6 +11,8 @@ from iolab.experiment.experiment import Cell, Experiment, Selector
 from iolab.experiment.product import matches
 from iolab.lab.cost import start_ns
 from iolab.lab.facts import Facts
+from iolab.plan.estimate import Expected
+from iolab.plan.learned import kind_of
 from iolab.plan.sense import located, said
 from iolab.plan.support import Support
 from iolab.plan.types import PlannedFactor
@@ -34,8 +36,23 @@ class Task:
     """Time that measuring takes [ns]."""
     start_ns: int
     """Time that the guests of its lab take to start [ns]."""
+    lab_kind: str
+    """Kind of its lab, as what was learned of durations is kept by."""
+    measure_kind: str
+    """Kind of the measure."""
     reason: str | None
     """Why this host cannot do it."""
+
+    def expected(self) -> Expected:
+        """Return what decides how long it takes."""
+        return Expected(
+            lab_key=self.lab_key,
+            plot=self.plot,
+            measuring_ns=self.duration_ns,
+            start_ns=self.start_ns,
+            kind=self.lab_kind,
+            measure=self.measure_kind,
+        )
 
 
 def make_tasks(
@@ -58,7 +75,7 @@ def make_tasks(
     }
     indices = [(factor.name, {label: i for i, label in enumerate(factor.labels)}) for factor in factors]
     seen: set[tuple[str, tuple[int, ...]]] = set()
-    starts: dict[tuple[str, ...], int] = {}
+    starts: dict[tuple[str, ...], tuple[int, str]] = {}
     content: Counter[str] = Counter()
     tasks: list[Task] = []
     for cell in _chosen_cells(experiment, only):
@@ -74,7 +91,8 @@ def make_tasks(
             lab_key = resolver.lab_key(cell)
             plot = tuple([cell.get(name, "") for name in grouping])
             if plot not in starts:
-                starts[plot] = start_ns(resolver.setup(cell).lab)
+                lab = resolver.setup(cell).lab
+                starts[plot] = start_ns(lab), kind_of(lab)
             same = f"{lab_key} {measure} {measure_key}"
             content[same] += 1
             tasks.append(
@@ -85,7 +103,9 @@ def make_tasks(
                     lab_key=lab_key,
                     plot=plot,
                     duration_ns=support.duration_ns(cell, measure),
-                    start_ns=starts[plot],
+                    start_ns=starts[plot][0],
+                    lab_kind=starts[plot][1],
+                    measure_kind=support.kind(cell, measure),
                     reason=_reason(support, experiment, cell, measure),
                 )
             )
@@ -104,7 +124,9 @@ def _reason(support: Support, experiment: Experiment, cell: Cell, measure: str) 
 def _chosen_cells(experiment: Experiment, only: tuple[Selector, ...]) -> Iterator[Cell]:
     """Yield the cells to be measured; complain at the end when none, or none of the baseline, was among them."""
     found = baseline = False
-    for cell in cells(experiment):
+    # What the file calls quick need not be among what its `only` keeps: a quick run may have levels of its own.
+    whole = replace(experiment, only=()) if only and only == experiment.quick else experiment
+    for cell in cells(whole):
         if only and not any(matches(cell, selector) for selector in only):
             continue
         found = True

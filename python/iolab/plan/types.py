@@ -79,6 +79,8 @@ class Plan:
     """What was left out, with reasons."""
     estimate_ns: int
     """Expected duration of all steps [ns]."""
+    estimate_factor: float = 1.0
+    """The duration lies within the estimate divided and multiplied by this, as earlier runs on the host tell."""
     digest: str
     """sha256 over experiment, order and seed; not over the host's facts."""
 

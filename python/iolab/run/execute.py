@@ -15,6 +15,7 @@ from iolab.plan.make import make_plan, missing_steps
 from iolab.plan.types import Plan
 from iolab.run.agents import Agents
 from iolab.run.calibrate import decode_calibration
+from iolab.run.durations import remember
 from iolab.run.observer import Observer
 from iolab.run.prepare import changed_facts, facts_of
 from iolab.run.session import Host, Session
@@ -116,16 +117,24 @@ def work_on(
     observer: Observer,
     *,
     again: bool = False,
+    durations: Path | None = None,
 ) -> None:
-    """Do the steps that a run has no trial of; with `again` also those whose trials failed or were invalid."""
+    """Do the steps that a run has no trial of; with `again` also those whose trials failed or were invalid.
+
+    What they took is added to the file `durations`, for the estimates of later runs.
+    """
     run = load_run(path)
     kept = {record.key: record.result.status for record in run.trials}
     done = {key for key, status in kept.items() if status is Status.OK or not again}
     folder = RunFolder(path)
     try:
         session = Session(experiment, run.plan, agents, folder, clock, observer, host_of(run.facts))
-        with session:
-            session.walk(missing_steps(run.plan, done))
+        try:
+            with session:
+                session.walk(missing_steps(run.plan, done))
+        finally:
+            if durations is not None:
+                remember(durations, session.took)
     finally:
         folder.close()
 

@@ -21,6 +21,8 @@ from iolab.lab.placement import Placement, placement_of, ways
 from iolab.lab.readiness import cards_of, cpu_order, node_of
 from iolab.lab.switch import switch_id
 from iolab.lab.topology import Topology, make_topology
+from iolab.plan.estimate import measuring_ns
+from iolab.plan.learned import Took, kind_of
 from iolab.plan.types import Plan, Step
 from iolab.run.agents import Agents
 from iolab.run.hosts import reach, reach_again
@@ -36,6 +38,7 @@ from iolab.trial.host_warnings import host_warnings
 from iolab.trial.latency import measure_latency
 from iolab.trial.load_curve import measure_load_curve
 from iolab.trial.measured import Measured
+from iolab.trial.queues import queued_cards, read_queues, with_queues
 from iolab.trial.result import GuestUse, Status, TrialResult, Warning
 from iolab.trial.site import ArrivalThread, Calibration, Choice, GuestPlace, Site
 from iolab.trial.stream import measure_stream
@@ -95,7 +98,10 @@ class Session:
         self._absent: set[str] = set()
         self._choices: dict[tuple[object, ...], Choice] = {}
         self._described: set[str] = set()
-        self._lab = StandingLab(self._agents, folder.append_commands, starting=observer.guests_start)
+        self.took: list[Took] = []
+        """How long trials took that went well, beside their planned measuring."""
+        self._starts = 0
+        self._lab = StandingLab(self._agents, folder.append_commands, starting=self._guests_start)
 
     def walk(self, steps: Sequence[Step]) -> None:
         """Do the steps in order, storing each trial before the next begins.
@@ -149,12 +155,28 @@ class Session:
 
     def _do(self, step: Step, cell: Mapping[str, str]) -> tuple[TrialRecord, object]:
         wall = self._clock.wall().isoformat(timespec="milliseconds")
-        begin_ns = self._clock.now_ns()
-        result, raw = self._result(self._resolver.setup(cell), step.measure, begin_ns)
+        begin_ns, starts = self._clock.now_ns(), self._starts
+        setup = self._resolver.setup(cell)
+        result, raw = self._result(setup, step.measure, begin_ns)
+        if result.status is Status.OK:
+            measure = setup.measures[step.measure]
+            self.took.append(
+                Took(
+                    kind_of(setup.lab),
+                    measure.kind,
+                    started=self._starts > starts,
+                    first=starts == 0,
+                    beside_ns=result.end_ns - begin_ns - measuring_ns(measure),
+                )
+            )
         record = TrialRecord(
             key=step.key, measure=step.measure, block=step.block, cell=cell, wall=wall, result=result
         )
         return record, raw
+
+    def _guests_start(self, names: Sequence[str]) -> None:
+        self._starts += 1
+        self._observer.guests_start(names)
 
     def _result(self, setup: Setup, name: str, begin_ns: int) -> tuple[TrialResult, object]:
         measured: Measured | None = None
@@ -175,7 +197,7 @@ class Session:
             if wrong:
                 status, reason = Status.INVALID, f"before the trial, {'; '.join(wrong)}"
             else:
-                measured = self._measure(setup, name, placement)
+                measured = self._measure_beside_queues(setup, name, placement)
                 wrong = self._lab.mismatches()
                 if wrong:
                     status, reason = Status.INVALID, f"after the trial, {'; '.join(wrong)}"
@@ -237,6 +259,13 @@ class Session:
         if wrong:
             self._lab.take_down()
         return "; ".join([*wrong, reason])
+
+    def _measure_beside_queues(self, setup: Setup, name: str, placement: Placement | None) -> Measured:
+        """Measure, and read before and after it what each receive queue of the lab's cards took."""
+        cards = queued_cards(setup.lab, make_topology(setup.lab))
+        before = read_queues(self._agents.of, cards)
+        measured = self._measure(setup, name, placement)
+        return with_queues(measured, before, read_queues(self._agents.of, cards))
 
     def _settled_mismatches(self) -> list[str]:
         """Read back until everything is as applied, or for as long as that may take; a reading takes milliseconds."""

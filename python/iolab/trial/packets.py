@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from iolab.agent.messages import Json
 from iolab.experiment.experiment import Lab
 from iolab.experiment.measures import Packets
+from iolab.lab.flows import source_addresses
 from iolab.lab.frames import sizes_of
 from iolab.lab.placement import Placement, Way
 
@@ -77,7 +78,7 @@ def run_params(
                 "sizes": [list(share) for share in sizes_of(measure)],
                 "destination_mac": macs[way.name],
                 "vlans": [{"id": vlan} for vlan in _vlans(measure, lab, way)],
-                "flows": _flows(measure, way, index),
+                "flows": _flows(measure, lab, way, index),
             },
             "rate": {"frames": max(1, round(fps)), "per_ns": NS_PER_S},
             "max_burst": measure.max_burst,
@@ -104,14 +105,16 @@ def _vlans(measure: Packets, lab: Lab, way: Way) -> tuple[int, ...]:
     return () if link.vlan is None else (link.vlan,)
 
 
-def _flows(measure: Packets, way: Way, index: int) -> dict[str, Json]:
+def _flows(measure: Packets, lab: Lab, way: Way, index: int) -> dict[str, Json]:
+    """Return the flows: of each the source address and UDP port are one above those of the flow before."""
     if measure.ip == 6:
-        source, target = f"{IPV6_NETWORK}:{index + 1}", f"{IPV6_NETWORK}:{2 - index}"
+        sources = measure.flows
+        source, target = f"{IPV6_NETWORK}{index + 1}::1", f"{IPV6_NETWORK}{2 - index}::1"
     else:
-        source, target = way.source.address, way.target.address
+        (source, sources), target = source_addresses(lab, way, measure.flows), way.target.address
     return {
         "count": measure.flows,
-        "source_address": {"first": source},
+        "source_address": {"first": source, "count": sources},
         "destination_address": {"first": target},
         "source_port": {"first": FIRST_UDP_PORT, "count": min(measure.flows, TAGS - FIRST_UDP_PORT)},
         "destination_port": {"first": DISCARD_PORT},

@@ -1,5 +1,6 @@
 """Virtual functions of a card: which commands make them, who gets which, and what cannot be."""
 
+import json
 from collections.abc import Callable, Mapping
 
 import pytest
@@ -10,7 +11,7 @@ from iolab.lab.functions import function_needs
 from iolab.lab.guest import FunctionBackend
 from iolab.lab.qemu import Boot, Place, qemu_argv
 from iolab.lab.resources import Resource, Run, StartGuest, Tell, Write, undo_keys
-from iolab.lab.shown import LastName, value_shown
+from iolab.lab.shown import LastName, VirtualFunction, value_shown
 from iolab.lab.topology import make_topology
 
 MakeLab = Callable[[Mapping[str, object], Mapping[str, object]], Lab]
@@ -124,3 +125,38 @@ def test_functions_that_cannot_be_are_told_with_advice(
     """In the words of the file."""
     found = [need.name for need in function_needs(make_lab(machines(**changes), links))]
     assert any(told in name for name in found), found
+
+
+def on_real_card(make_lab: MakeLab, forward: str) -> Lab:
+    """Return a guest that has a function of a host's card."""
+    machines: dict[str, object] = {
+        "far": {"kind": "host"},
+        "host": {"kind": "host", "ssh": "host"},
+        "inner": {"kind": "vm", "on": "host", "nic": "sr-iov", "forward": forward},
+    }
+    cable = {"ends": ["far.lan0", "host.eth1"], "cable": True}
+    return make_lab(machines, {"up": cable, "card": ["host.eth1", "inner.eth0"]})
+
+
+def test_a_function_of_a_guest_that_bridges_lets_the_frames_of_others_through(make_lab: MakeLab) -> None:
+    """It is trusted and not checked for its own address, before a driver sees it; that is read back."""
+    let = ("ip", "link", "set", "dev", "eth1", "vf", "0", "trust", "on", "spoofchk", "off")
+    for forward, wanted in (("bridge", True), ("route", False)):
+        card = {one.key: one for one in compose(on_real_card(make_lab, forward))}["functions:host.eth1"]
+        words = [one.do.argv if isinstance(one, Run) else () for one in card.actions]
+        assert (let in words) is wanted
+        assert ("trust on spoofchk off" in [one.expected for one in card.expect]) is wanted
+    told = [{"vf": 0, "spoofchk": False, "trust": True}, {"vf": 1, "spoofchk": True, "trust": False}]
+    shown = json.dumps([{"ifname": "eth1", "vfinfo_list": told}])
+    assert value_shown(VirtualFunction("eth1", 0), shown) == "trust on spoofchk off"
+    assert value_shown(VirtualFunction("eth1", 1), shown) == "trust off spoofchk on"
+    assert value_shown(VirtualFunction("eth1", 2), shown) is None
+
+
+def test_a_card_whose_functions_get_only_their_own_frames_bridges_nothing(make_lab: MakeLab) -> None:
+    """The emulated card is of that kind; who routes may have one."""
+    for forward, count in (("bridge", 1), ("route", 0)):
+        inner = {"kind": "vm", "on": "host", "nic": "sr-iov", "forward": forward}
+        found = [need.name for need in function_needs(make_lab(machines(inner=inner), LINKS))]
+        assert len(found) == count
+        assert all(name.startswith("a function of an igb gets no frame to another address") for name in found)

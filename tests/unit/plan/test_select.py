@@ -51,6 +51,18 @@ def test_a_quick_run_is_what_the_file_calls_quick(text: str, facts: Facts) -> No
     assert {plan.cell(step)["links.lan.mtu"] for step in plan.steps} == {"9000"}
 
 
+def test_a_quick_run_may_have_a_level_that_the_whole_run_has_not(text: str, facts: Facts) -> None:
+    """Short trials, as an example; what `except` takes away stays away."""
+    factor = "trials: {full: {}, short: {tcp.duration: 1s}}"
+    chosen = "only: {trials: full}\nquick: {trials: short}\nexcept: {links.lan.mtu: 4500}\n"
+    experiment = parse(text.replace("tcp.window: [64K, 1M]", factor) + chosen, "x.yaml")
+    for quick, trials in ((False, {"full"}), (True, {"short"})):
+        plan = make_plan(experiment, facts, only=selection((), experiment, quick=quick))
+        cells = [plan.cell(step) for step in plan.steps if step.measure == "tcp"]
+        assert {cell["trials"] for cell in cells} == trials
+        assert {cell["links.lan.mtu"] for cell in cells} == {"1500", "9000"}
+
+
 def test_a_quick_run_needs_a_file_that_says_so_and_no_other_choice(experiment: Experiment, text: str) -> None:
     """Told with what to write."""
     with pytest.raises(InputError, match="no key `quick`"):

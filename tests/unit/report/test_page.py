@@ -196,7 +196,7 @@ def test_a_large_run_is_bounded_and_says_so() -> None:
 
 
 def test_a_wide_lab_is_drawn_so_that_a_page_holds_it() -> None:
-    """Six machines side by side would be cut at 1280 px: they stand below each other, every port joined to its link."""
+    """Seven machines would be cut at 1280 px: they stand below each other, every port joined to its link."""
     experiment = load(Path(__file__).parents[3] / "labs" / "rate-control.yaml")
     named = names([factor.name for factor in experiment.factors], EN)
     seen = picture.picture(experiment, named)
@@ -209,9 +209,9 @@ def test_a_wide_lab_is_drawn_so_that_a_page_holds_it() -> None:
     boxes = [each for each in root.iter(f"{tag}rect") if each.attrib["class"] == "box"]
     tops = [float(each.attrib["y"]) for each in boxes]
     ends = [top + float(each.attrib["height"]) for top, each in zip(tops, boxes, strict=True)]
-    assert len(boxes) == 6
+    assert len(boxes) == 7
     assert all(end < top for end, top in zip(ends, tops[1:], strict=False))
-    assert sum(each.attrib["class"] == "dot" for each in root.iter(f"{tag}circle")) == 10
+    assert sum(each.attrib["class"] == "dot" for each in root.iter(f"{tag}circle")) == 12
     assert max(rights) <= width
 
 

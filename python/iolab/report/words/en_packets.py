@@ -142,4 +142,5 @@ METRICS = {
     "duplicate_frames": MetricWords("duplicates", "Frames that arrived more than once."),
     "cpu_busy_ratio": MetricWords("CPU busy", "Time that one CPU was not idle."),
     "thread_cpu_ratio": MetricWords("thread", "Time that one thread ran, of one CPU."),
+    "queue_ratio": MetricWords("queue", "Part of a card's received frames that one of its queues took."),
 }

@@ -1,0 +1,118 @@
+"""Which receive queues of cards took the frames of a trial: read from `ethtool -S` before and after it.
+
+A card chooses a queue by a hash of addresses and ports, so few flows leave queues idle, and the CPUs behind them.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from iolab.agent.client import Agent, AgentLost
+from iolab.errors import AgentError
+from iolab.experiment.experiment import Lab
+from iolab.experiment.machines import Vm
+from iolab.lab.meeting import is_card
+from iolab.lab.topology import Topology
+from iolab.trial.measured import Measured
+from iolab.trial.result import Metric, Warning
+
+FORMS = (
+    ("rx_queue_", "_packets"), ("rx", "_packets"), ("rx-", ".packets"), ("queue_", "_rx_cnt"),
+    ("[", "]: rx_ucast_packets"),
+)  # fmt: skip
+"""What drivers write before and after a receive queue's number: virtio_net, most of Intel's, mlx5, i40e, ena, bnxt."""
+LEAST_FRAMES = 1000
+"""Fewer say nothing of how frames are spread."""
+EVEN_RATIO = 0.5
+"""A queue that took less than this part of an even share is called idle."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedCard:
+    """A card that may have several receive queues."""
+
+    ref: str
+    """As machine.port."""
+    kernel: str
+    """On whose kernel it is."""
+    interface: str
+    """Its name there."""
+
+
+Counted = Mapping[str, Mapping[int, int]]
+"""Card to the frames that each receive queue has taken since it was made."""
+
+
+def queued_cards(lab: Lab, topology: Topology) -> tuple[QueuedCard, ...]:
+    """Return the cards of a lab that may have several queues: those with a cable, and guests' that were given some."""
+    found = []
+    for port in topology.ports():
+        machine = lab.machines[port.machine]
+        several = isinstance(machine, Vm) and machine.queues > 1 and is_card(lab, port.ref)
+        if several or lab.links[port.link].cable:
+            found.append(QueuedCard(port.ref, port.kernel, port.name))
+    return tuple(found)
+
+
+def read_queues(agent_of: Callable[[str], Agent], cards: Sequence[QueuedCard]) -> Counted:
+    """Read the queues' counters by the agents of the cards' kernels; a card that shows none is left out.
+
+    Raises:
+        AgentLost: a kernel is gone.
+    """
+    found: dict[str, Mapping[int, int]] = {}
+    for card in cards:
+        try:
+            shown = agent_of(card.kernel).run(("ethtool", "-S", card.interface))
+        except AgentLost:
+            raise
+        except AgentError:
+            continue  # no ethtool there: the trial needs it for nothing else
+        if queues := frames_by_queue(shown.stdout):
+            found[card.ref] = queues
+    return found
+
+
+def frames_by_queue(text: str) -> dict[int, int]:
+    """Return the frames that each receive queue took, from the text of `ethtool -S`; none: it tells none."""
+    found: dict[int, int] = {}
+    for line in text.splitlines():
+        name, _, value = line.strip().rpartition(": ")
+        numbers = [number for form in FORMS if (number := _between(name, *form)) is not None]
+        if numbers and value.isdecimal():
+            found[numbers[0]] = int(value)
+    return found
+
+
+def with_queues(measured: Measured, before: Counted, after: Counted) -> Measured:
+    """Return a measurement with each queue's share of what its card received, and what to know about that."""
+    metrics, warnings = dict(measured.metrics), [*measured.warnings]
+    for ref, counts in after.items():
+        took = {number: count - before.get(ref, {}).get(number, 0) for number, count in counts.items()}
+        total = sum(took.values())
+        if len(took) < 2 or total < LEAST_FRAMES or min(took.values()) < 0:
+            continue  # one queue has all; a card that was made anew counts from 0
+        for number, frames in sorted(took.items()):
+            metrics[f"queue_ratio[{ref} rx {number}]"] = Metric(frames / total, "ratio")
+        warnings += _uneven(ref, took)
+    return replace(measured, metrics=metrics, warnings=tuple(warnings))
+
+
+def _uneven(ref: str, took: Mapping[int, int]) -> Iterator[Warning]:
+    total, even = sum(took.values()), sum(took.values()) / len(took)
+    idle = [number for number, frames in took.items() if frames < EVEN_RATIO * even]
+    if idle:
+        most = max(took, key=lambda number: took[number])
+        text = (
+            f"{len(took) - len(idle)} of {len(took)} receive queues of {ref} took their share of the frames, "
+            f"queue {most} took {took[most] / total:.0%}"
+        )
+        advice = (
+            "send more `flows`, and see by what the card spreads them: `ethtool -n NAME rx-flow-hash udp4`"
+        )
+        yield Warning("queues-uneven", text, advice)
+
+
+def _between(name: str, prefix: str, suffix: str) -> int | None:
+    number = name.removeprefix(prefix).removesuffix(suffix)
+    whole = name == f"{prefix}{number}{suffix}"
+    return int(number) if whole and number.isdecimal() else None

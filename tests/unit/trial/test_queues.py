@@ -1,0 +1,57 @@
+"""Receive queues of cards: which took the frames of a trial, as drivers tell."""
+
+import pytest
+
+from iolab.trial.measured import Measured
+from iolab.trial.queues import frames_by_queue, with_queues
+
+NOTHING = Measured(metrics={}, warnings=(), measured_ns=1, commands=(), raw=None)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("rx_queue_0_packets: 5", "rx_queue_0_bytes: 9", "rx_queue_1_packets: 7", "tx_queue_0_packets: 8"),
+        ("rx0_packets: 5", "rx1_packets: 7", "rx_packets: 12", "rx1_xdp_packets: 3"),
+        ("rx-0.packets: 5", "rx-1.packets: 7", "tx-0.packets: 7"),
+        ("queue_0_rx_cnt: 5", "queue_1_rx_cnt: 7", "queue_0_tx_cnt: 3"),
+        ("[0]: rx_ucast_packets: 5", "[1]: rx_ucast_packets: 7", "[0]: tx_ucast_packets: 2"),
+    ],
+)
+def test_drivers_names_of_a_queues_frames_are_known(lines: tuple[str, ...]) -> None:
+    """Bytes, sums, XDP's own and what was sent are not among them."""
+    text = "NIC statistics:\n" + "".join(f"     {line}\n" for line in lines)
+    assert frames_by_queue(text) == {0: 5, 1: 7}
+
+
+def test_a_driver_that_does_not_tell_has_no_queues() -> None:
+    """Or prints what is no counter."""
+    assert frames_by_queue("no stats available\n") == {}
+    assert frames_by_queue("rx_queue_0_packets: many\nrx_queue_x_packets: 1\n") == {}
+
+
+def test_each_queues_share_is_told_and_idle_ones_are_warned_of() -> None:
+    """One flow stays in one queue of four."""
+    before = {"pc1.eth1": {0: 10, 1: 10, 2: 10, 3: 10}, "pc1.eth2": dict.fromkeys(range(2), 0)}
+    after = {"pc1.eth1": {0: 10, 1: 10, 2: 9_910, 3: 110}, "pc1.eth2": {0: 5_100, 1: 4_900}}
+    found = with_queues(NOTHING, before, after)
+    assert {name: metric.value for name, metric in found.metrics.items()} == {
+        "queue_ratio[pc1.eth1 rx 0]": 0.0, "queue_ratio[pc1.eth1 rx 1]": 0.0,
+        "queue_ratio[pc1.eth1 rx 2]": 0.99, "queue_ratio[pc1.eth1 rx 3]": 0.01,
+        "queue_ratio[pc1.eth2 rx 0]": 0.51, "queue_ratio[pc1.eth2 rx 1]": 0.49,
+    }  # fmt: skip
+    (warning,) = found.warnings
+    assert warning.code == "queues-uneven"
+    assert warning.text == (
+        "1 of 4 receive queues of pc1.eth1 took their share of the frames, queue 2 took 99%"
+    )
+
+
+def test_what_says_nothing_is_left_out() -> None:
+    """Few frames, one queue, and a card that was made anew in between."""
+    for before, after in (
+        ({0: 0, 1: 0}, {0: 500, 1: 400}),
+        ({0: 0}, {0: 9_000}),
+        ({0: 9_000, 1: 0}, {0: 1, 1: 9_000}),
+    ):
+        assert with_queues(NOTHING, {"a.b": before}, {"a.b": after}) == NOTHING
