@@ -56,7 +56,7 @@ def terminal(run: StoredRun, analysis: Analysis, words: Words = EN) -> Renderabl
     parts += [Text(legend, style="dim")] if legend else []
     instrument = packets.instrument_lines(analysis, named) if analysis.forwarding else []
     parts += [Text(line, style="dim") for line in instrument]
-    parts += _troubles(run, named)
+    parts += _troubles(run, analysis, named)
     return Group(*parts)
 
 
@@ -164,7 +164,7 @@ def _aligned(texts: list[str]) -> list[str]:
     return numbers.align(texts, " ", " ")
 
 
-def _troubles(run: StoredRun, named: Names) -> list[RenderableType]:
+def _troubles(run: StoredRun, analysis: Analysis, named: Names) -> list[RenderableType]:
     words = named.words
     trials = sentences.counted(run.trials)
     lines = []
@@ -173,6 +173,7 @@ def _troubles(run: StoredRun, named: Names) -> list[RenderableType]:
             code=warning.code, count=warning.count, total=len(trials), text=sentences.stop(warning.text)
         )
         lines.append(sentences.advised(text, warning.advice, words))
+    lines += [sentences.advised(note.text, note.advice, words) for note in analysis.notes]
     lost = troubles.lost(trials)
     lines += [_lost(each, named) for each in lost[:MOST_LOST]]
     if len(lost) > MOST_LOST:

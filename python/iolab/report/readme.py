@@ -35,7 +35,7 @@ def text(run: StoredRun, analysis: Analysis, version: str, words: Words = EN) ->
                 grids = packets.result_grids(found, run, analysis, named, MOST_ROWS)
                 blocks += [block for each in grids for block in _grid(each)]
     blocks += _packets(run, analysis, named) if analysis.forwarding else []
-    blocks += [f"## {words.page.troubles}", *_troubles(run, named)]
+    blocks += [f"## {words.page.troubles}", *_troubles(run, analysis, named)]
     blocks += [f"## {words.page.environment}", *_environment(run, words)]
     blocks += [f"## {words.page.repeat}", _repeat(run, version, words)]
     return "\n\n".join(blocks) + "\n"
@@ -112,7 +112,7 @@ def grid(heads: Sequence[str], rows: Iterable[Sequence[str]], labels: int) -> st
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
-def _troubles(run: StoredRun, named: Names) -> list[str]:
+def _troubles(run: StoredRun, analysis: Analysis, named: Names) -> list[str]:
     words = named.words.trouble
     trials = sentences.counted(run.trials)
     found, lost, lacking = troubles.warnings(trials), troubles.lost(trials), troubles.unsupported(run.plan)
@@ -135,6 +135,8 @@ def _troubles(run: StoredRun, named: Names) -> list[str]:
             [words.unsupported, named.measure(each.measure), str(each.count), each.reason] for each in lacking
         ]
         blocks.append(grid([words.status, named.words.table.measure, words.cell, words.reason], rows, 4))
+    notes = [sentences.advised(note.text, note.advice, named.words) for note in analysis.notes]
+    blocks += ["\n".join(f"- {escape(note)}" for note in notes)] if notes else []
     return blocks or [words.none]
 
 

@@ -342,3 +342,14 @@ def test_a_comparison_names_both_runs_and_judges_each_cell() -> None:
     assert text.count("none shown") == 16
     assert max(map(len, text.split("\n"))) <= 80
     assert report.comparison_text(compared).count("none shown") == 16
+
+
+def test_what_the_analysis_must_say_of_itself_is_in_every_format(made: Made) -> None:
+    """That trials resemble the one before them, or were left out, is no secret of the page."""
+    run, analysis, experiment = made
+    said = "trials of tcp resemble the trial before them"
+    note = Warning("trials-resemble-neighbours", said, "look at the ratios")
+    noted = replace(analysis, notes=(*analysis.notes, note))
+    assert said in printed(report.terminal(run, noted), 200)
+    assert said in report.markdown(run, noted, experiment, "1")
+    assert said in report.html(run, noted, experiment, "1")
