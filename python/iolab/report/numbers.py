@@ -118,6 +118,11 @@ def estimate_decimals(estimate: Estimate, by: Scale) -> int:
     return decimals_measured(half_width(estimate) * by.factor, estimate.mean * by.factor)
 
 
+def trial_decimals(value: float, by: Scale, decimals: int) -> int:
+    """Decimals of a single trial: as many as its cell's mean has, and three digits at least; a count has none."""
+    return max(decimals, decimals_for(0.0, value * by.factor)) if by.unit else decimals
+
+
 def figure(value: float | None, by: Scale, decimals: int, words: Words) -> str:
     """One figure without its unit."""
     if value is None or not math.isfinite(value):

@@ -80,6 +80,13 @@ def test_measured_values_keep_three_digits() -> None:
     assert numbers.interval(Interval(4.1, 14.7, "t"), by, EN) == "[4, 15]"
 
 
+def test_a_trial_far_below_its_mean_keeps_three_digits_too() -> None:
+    """Of 8.12 and 212, mean 107: not 8."""
+    by = numbers.Scale(1e-6, "Mbit/s")
+    assert [numbers.trial_decimals(value, by, 0) for value in (8.12e6, 107e6, 212e6)] == [2, 0, 0]
+    assert numbers.trial_decimals(3.0, numbers.Scale(1.0, ""), 0) == 0
+
+
 @pytest.mark.parametrize(
     ("unit", "values", "shown"),
     [
