@@ -3,14 +3,16 @@
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, TypeVar, cast
+from typing import Annotated, Any, TypeVar, cast
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from iolab.errors import AgentError
 from iolab.untrusted_json import read_untrusted
 
 T = TypeVar("T")
+Count = Annotated[int, Field(ge=0, strict=True)]
+"""A whole number that is never below 0: of frames, bytes, nanoseconds."""
 
 
 def read_message(line: str) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from iolab.agent.decoding import decode
+from iolab.agent.decoding import Count, decode
 
 Json: TypeAlias = Any
 """A JSON value; does not leave this package undecoded, except as raw samples for the store."""
@@ -200,27 +200,27 @@ class UndoReport:
 class CpuTimes:
     """Time of one CPU by class [ns]."""
 
-    cpu: int
+    cpu: Count
     """Number of the CPU."""
-    user_ns: int
+    user_ns: Count
     """User mode."""
-    nice_ns: int
+    nice_ns: Count
     """User mode, niced."""
-    system_ns: int
+    system_ns: Count
     """Kernel."""
-    idle_ns: int
+    idle_ns: Count
     """Idle."""
-    iowait_ns: int
+    iowait_ns: Count
     """Idle with I/O outstanding."""
-    irq_ns: int
+    irq_ns: Count
     """Interrupts."""
-    softirq_ns: int
+    softirq_ns: Count
     """Soft interrupts."""
-    steal_ns: int
+    steal_ns: Count
     """Taken by the hypervisor."""
-    guest_ns: int = 0
+    guest_ns: Count = 0
     """Running guests; also counted in user."""
-    guest_nice_ns: int = 0
+    guest_nice_ns: Count = 0
     """Running niced guests; also counted in nice."""
 
 
@@ -230,21 +230,21 @@ class InterfaceCounters:
 
     name: str
     """Interface."""
-    rx_bytes: int
+    rx_bytes: Count
     """Received [bytes]."""
-    rx_packets: int
+    rx_packets: Count
     """Received [packets]."""
-    rx_errors: int
+    rx_errors: Count
     """Receive errors."""
-    rx_dropped: int
+    rx_dropped: Count
     """Dropped on reception."""
-    tx_bytes: int
+    tx_bytes: Count
     """Sent [bytes]."""
-    tx_packets: int
+    tx_packets: Count
     """Sent [packets]."""
-    tx_errors: int
+    tx_errors: Count
     """Send errors."""
-    tx_dropped: int
+    tx_dropped: Count
     """Dropped on sending."""
 
 
@@ -258,7 +258,7 @@ class QdiscCounters:
     """Its handle; of nested ones each has its own."""
     parent: str
     """root, or its parent's handle."""
-    drops: int
+    drops: Count
     """Frames it dropped."""
 
 
@@ -280,17 +280,17 @@ class ThreadTimes:
 
     process: str | None = None
     """Id of the process; None: the kernel's own."""
-    pid: int
+    pid: Count
     """Process id."""
-    tid: int
+    tid: Count
     """Thread id."""
     name: str
     """As the kernel calls it."""
-    run_ns: int
+    run_ns: Count
     """Time that it ran [ns]."""
-    last_cpu: int
+    last_cpu: Count
     """Where it ran last."""
-    wait_ns: int = 0
+    wait_ns: Count = 0
     """Time that it was ready, and had no CPU [ns]."""
 
 
@@ -302,9 +302,9 @@ class Observation:
     """Which sampler."""
     netns: str | None = None
     """Namespace it read."""
-    begin_ns: int
+    begin_ns: Count
     """Start of reading [ns, monotonic]."""
-    end_ns: int
+    end_ns: Count
     """End of reading [ns, monotonic]."""
     cpus: tuple[dict[str, int], ...] = ()
     """Rows of `cpu` and `softnet`."""

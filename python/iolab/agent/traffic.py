@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from iolab.agent.client import REPLY_SLACK_S, Agent
-from iolab.agent.decoding import decode
+from iolab.agent.decoding import Count, decode
 from iolab.agent.messages import Json
 
 NS_PER_S = 1_000_000_000
@@ -17,37 +17,43 @@ NS_PER_S = 1_000_000_000
 class Histogram:
     """Counts of whole numbers, raw."""
 
-    count: int
+    count: Count
     """Values."""
-    sum: int
+    sum: Count
     """Their sum."""
-    min: int | None
+    min: Count | None
     """The smallest."""
-    max: int | None
+    max: Count | None
     """The largest."""
-    above: int
+    above: Count
     """Values of 2^37 and more; in no bucket."""
-    buckets: tuple[tuple[int, int], ...]
+    buckets: tuple[tuple[Count, Count], ...]
     """Smallest value and count of each bucket that is not empty, rising."""
+
+    def __post_init__(self) -> None:
+        """Refuse counts that do not add up: quantiles of them would be of nothing."""
+        counted = self.above + sum(count for _, count in self.buckets)
+        if counted != self.count:
+            raise ValueError(f"{counted} values are in the buckets, and {self.count} were counted")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stall:
     """A time during which a thread did not do its work."""
 
-    begin_ns: int
+    begin_ns: Count
     """Its begin [ns, monotonic]."""
-    end_ns: int
+    end_ns: Count
     """Its end [ns, monotonic]."""
-    late_ns: int
+    late_ns: Count
     """The largest lateness [ns]."""
-    slipped_ns: int
+    slipped_ns: Count
     """By how much the schedule was shifted [ns]."""
     cause: str
     """not_asked or no_room."""
-    steal_ns: int | None
+    steal_ns: Count | None
     """Time stolen from its CPU [ns]; None: not known."""
-    wait_ns: int
+    wait_ns: Count
     """Time the thread was ready but had no CPU [ns]."""
 
 
@@ -55,11 +61,11 @@ class Stall:
 class ThreadUse:
     """What a thread used in a trial."""
 
-    run_ns: int
+    run_ns: Count
     """Time on a CPU [ns]."""
-    wait_ns: int
+    wait_ns: Count
     """Time ready but waiting for a CPU [ns]."""
-    cpu: int | None = None
+    cpu: Count | None = None
     """Where it was kept."""
 
 
@@ -69,25 +75,25 @@ class SenderReport:
 
     port: str
     """Its port."""
-    begin_ns: int
+    begin_ns: Count
     """When its first frame was due [ns, monotonic]."""
-    end_ns: int
+    end_ns: Count
     """When it ended [ns, monotonic]."""
-    intended_frames: int
+    intended_frames: Count
     """Frames that the rate asks for."""
-    offered_frames: int
+    offered_frames: Count
     """Frames that the interface accepted."""
-    refused_frames: int
+    refused_frames: Count
     """Frames that the interface dropped when it was given them."""
-    dropped_by_us_frames: int
+    dropped_by_us_frames: Count
     """Frames never given to the interface."""
     stalls: tuple[Stall, ...]
     """The first stalls."""
-    stall_count: int
+    stall_count: Count
     """All of them."""
     thread: ThreadUse
     """What its thread used."""
-    slices_frames: tuple[int, ...] = ()
+    slices_frames: tuple[Count, ...] = ()
     """Frames handed over in each hundredth of the trial; empty: an older agent's."""
     further_threads: tuple[ThreadUse, ...] = ()
     """What its further threads used, where it has several."""
@@ -97,11 +103,11 @@ class SenderReport:
 class SocketCounts:
     """What the receiving port itself lost."""
 
-    dropped_frames: int
+    dropped_frames: Count
     """The sum of the two below."""
-    ring_full_frames: int
+    ring_full_frames: Count
     """The ring to the agent was full."""
-    no_buffer_frames: int
+    no_buffer_frames: Count
     """No buffer was free."""
 
 
@@ -111,19 +117,19 @@ class ReceiverReport:
 
     port: str
     """Its port."""
-    of: int
+    of: Count
     """Place of its sender among the senders."""
     drained: bool
     """Whether nothing arrived any more at the end."""
-    received_frames: int
+    received_frames: Count
     """First copies that arrived whole."""
-    duplicate_frames: int
+    duplicate_frames: Count
     """Further copies."""
-    reordered_frames: int
+    reordered_frames: Count
     """First copies that arrived after a newer frame of their flow."""
-    late_frames: int
+    late_frames: Count
     """Frames too far behind the newest; among the lost."""
-    corrupted_frames: int
+    corrupted_frames: Count
     """Damaged frames of the sender."""
     latency_ns: Histogram
     """One-way latency of first copies."""
@@ -133,15 +139,15 @@ class ReceiverReport:
     """When it did not look in time."""
     thread: ThreadUse
     """What its thread used."""
-    reorder_density: tuple[tuple[int, int], ...] = ()
+    reorder_density: tuple[tuple[int, Count], ...] = ()
     """Displacement, and first copies that had it (RFC 5236, threshold 16); 0: in its place, above 0: late."""
-    slices_frames: tuple[int, ...] = ()
+    slices_frames: tuple[Count, ...] = ()
     """First copies of the frames sent in each hundredth of the trial; empty: an older agent's."""
-    arrived_slices_frames: tuple[int, ...] = ()
+    arrived_slices_frames: tuple[Count, ...] = ()
     """First copies that arrived in each hundredth of the trial's time; empty likewise."""
-    least_latency_slices_ns: tuple[int | None, ...] = ()
+    least_latency_slices_ns: tuple[Count | None, ...] = ()
     """The least latency of those [ns]; None where none arrived."""
-    after_end_frames: int = 0
+    after_end_frames: Count = 0
     """First copies that arrived when the trial's time was over: a queue had held them back."""
 
 
@@ -149,9 +155,9 @@ class ReceiverReport:
 class TrafficRan:
     """A trial that was run."""
 
-    begin_ns: int
+    begin_ns: Count
     """Before the first thread was started [ns, monotonic]."""
-    end_ns: int
+    end_ns: Count
     """After the last had ended [ns, monotonic]."""
     senders: tuple[SenderReport, ...]
     """What each sender did."""
@@ -179,7 +185,7 @@ class PortOpened:
     """As asked for."""
     mac: str
     """Its interface's address."""
-    mtu_bytes: int
+    mtu_bytes: Count
     """Its interface's MTU [bytes]."""
     send: PathUsed | None = None
     """The way out."""
@@ -191,9 +197,9 @@ class PortOpened:
 class DeviceCounts:
     """What a reference device did so far."""
 
-    passed_frames: int
+    passed_frames: Count
     """Frames let through."""
-    dropped_frames: int
+    dropped_frames: Count
     """Frames dropped by its rule."""
 
 

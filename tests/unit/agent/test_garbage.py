@@ -5,13 +5,15 @@ import os
 from collections.abc import Iterator
 from random import Random
 
+import pytest
 from tests.unit.run.fake_guests import Line
 
 from iolab.agent.client import ENDED, Agent, Pending
-from iolab.agent.decoding import decode
+from iolab.agent.decoding import BadAnswer, decode, read_message
 from iolab.agent.fake import FakeAgent
 from iolab.agent.messages import CommandResult, Json, Reading, UndoReport
 from iolab.agent.relayed import RelayedTransport, at_socket
+from iolab.agent.traffic import Histogram
 from iolab.errors import AgentError
 
 CASES = int(os.environ.get("IOLAB_CASES", "100000"))
@@ -136,6 +138,32 @@ def test_an_answer_of_another_shape_is_an_error_of_ours() -> None:
         except AgentError:
             refused += 1
     assert refused > CASES // 100
+
+
+@pytest.mark.parametrize(
+    ("told", "why"),
+    [
+        ({"count": -1}, "greater than or equal to 0"),
+        ({"count": 7}, "3 values are in the buckets, and 7 were counted"),
+        ({"sum": None}, "valid integer"),
+        ({"max": "12"}, "valid integer"),
+        ({"buckets": [[1, -2]]}, "greater than or equal to 0"),
+    ],
+)
+def test_counts_that_cannot_be_are_refused_with_the_machine_that_told_them(
+    told: dict[str, Json], why: str
+) -> None:
+    """Text for a number, less than none, more values than their buckets hold."""
+    true = {"count": 3, "sum": 9, "min": 1, "max": 5, "above": 1, "buckets": [[1, 2]]}
+    assert decode(Histogram, true, "histogram", agent="dut").count == 3
+    with pytest.raises(BadAnswer, match=f"agent of dut's histogram: .*{why}"):
+        decode(Histogram, {**true, **told}, "histogram", agent="dut")
+
+
+def test_numbers_that_are_not_finite_or_beyond_64_bits_are_read_as_nothing() -> None:
+    """No typed field takes nothing for a number, and nothing computes with it."""
+    line = '{"a":1e999,"b":NaN,"c":18446744073709551616,"d":18446744073709551615,"e":-1.5}'
+    assert read_message(line) == {"a": None, "b": None, "c": None, "d": 2**64 - 1, "e": -1.5}
 
 
 def test_the_end_of_a_relay_is_told_whatever_reason_is_given() -> None:
