@@ -172,3 +172,23 @@ def test_figures_over_levels_stand_beside_the_runs_own_over_the_same_levels() ->
     ]  # fmt: skip
     with pytest.raises(InputError):
         lay_beside(figures, "x.csv", "run", plan, analyse(records, plan))
+
+
+def test_least_and_largest_over_levels_are_laid_beside_others_also_where_a_label_differs() -> None:
+    """A run that pins nothing stands beside published pins: what was taken over trials by its means, this whole."""
+    records, plan = make_run(
+        {"nic": ["e1000", "virtio"], "pin": ["none", "auto"], "size": ["64", "1518"]},
+        1,
+        lambda _, levels, __: {"forwarded_fps": (CARDS[levels[0]] / (1 + levels[2]), "pps")},
+        measures=("rate",),
+    )
+    lines = "".join(
+        f"rate,e1000,#1,size,forwarded_fps,{name},{value},frame/s\n"
+        for name, value in (("mean", 20), ("min", 10), ("max", 30))
+    )
+    figures = parse_published("measure,nic,pin,over,metric,statistic,value,unit\n" + lines, "x.csv")
+    asked = replace(plan, summaries=wanted_summaries(figures, plan))
+    found = lay_beside(figures, "x.csv", "run", asked, analyse(records, asked))
+    assert {(row.statistic, row.cell["pin"]) for row in found.rows} == {
+        (name, f"#1 | {pin}") for name in ("mean", "min", "max") for pin in ("none", "auto")
+    }
