@@ -41,13 +41,14 @@ class Expected:
 class Estimate:
     """Adds up steps in their order."""
 
-    def __init__(self, learned: Learned | None = None) -> None:
+    def __init__(self, learned: Learned | None = None, load: float = 1.0) -> None:
+        """Begin with nothing; `load` is how many threads of others want each CPU now, at least 1."""
         self.total_ns = 0
         """Expected duration so far [ns]."""
         self._learned = learned or Learned()
         self._last: Expected | None = None
         self._used: set[str] = set()
-        self._guessed = 1.0
+        self._guessed, self._load = 1.0, load
 
     def add(self, step: Expected) -> None:
         """Add a step, and the change from the one before."""
@@ -64,7 +65,7 @@ class Estimate:
             self._used |= {took.key, replace(took, first=True).key}
             self.total_ns += known
             return
-        self._guessed = max(self._guessed, GUESS_FACTOR if step.start_ns else PLAIN_FACTOR)
+        self._guessed = max(self._guessed, self._load * (GUESS_FACTOR if step.start_ns else PLAIN_FACTOR))
         self.total_ns += TRIAL_OVERHEAD_NS
         if last is None or step.plot != last.plot:
             self.total_ns += PLOT_CHANGE_NS + step.start_ns

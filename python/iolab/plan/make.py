@@ -47,7 +47,7 @@ def make_plan(
     slow = grouping(experiment.factors)
     tasks = make_tasks(experiment, resolver, facts, factors, slow, only)
     digest = sha256(_canonical(experiment, seed, blocks, only).encode())
-    estimate = Estimate(learned)
+    estimate = Estimate(learned, max(1.0, facts.load_1min_milli / 1000 / max(1, facts.cpus)))
     steps: list[Step] = []
     for block in range(1, blocks + 1):
         for plot, task in ordered(tasks, seed, block):

@@ -1,6 +1,7 @@
 """Estimates: from what earlier runs on the host took, within a factor that is stated."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,14 @@ def test_the_factor_is_what_earlier_runs_scattered_by(guests: Experiment, able: 
     known = Learned().also([*calm, took(100), took(200), took(300)])
     assert make_plan(guests, able, learned=known).estimate_factor == pytest.approx(2)
     assert make_plan(guests, able, learned=Learned().also(calm)).estimate_factor == GUESS_FACTOR
+
+
+def test_a_guess_on_a_busy_host_says_how_far_it_may_lie_off(guests: Experiment, able: Facts) -> None:
+    """Nine threads for each CPU: everything takes as many times longer; what was learned is as it was learned."""
+    busy = replace(able, load_1min_milli=18_000)
+    assert make_plan(guests, busy).estimate_factor == 9 * GUESS_FACTOR
+    known = Learned().also([took(40), took(40, first=False), took(1, started=False)])
+    assert make_plan(guests, busy, learned=known).estimate_factor == 1.3
 
 
 def test_the_newest_times_are_kept_from_run_to_run(tmp_path: Path) -> None:
