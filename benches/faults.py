@@ -1,9 +1,10 @@
 """Does the verdict name the right place? Faults are injected behind iolab's back, one by one, into a lab of two hops.
 
 Usage: python benches/faults.py [NAME ...]. Needs root; a few seconds for each fault. Prints what was injected, what was
-concluded from the counters of one load trial, and whether that is right, silent (unexplained, or only the host was
-blamed) or wrong; then whether reading back would have told of it as well. Trials that the host disturbed are repeated.
-Faults named "guest: ..." have a virtual machine as device instead: they need QEMU, the image linux, and 20 s each.
+concluded from the counters of one load trial, or of a search, and whether that is right, silent (unexplained, in doubt,
+or only the host was blamed) or wrong; then whether reading back would have told of it as well. Trials that the host
+disturbed are repeated. Faults named "guest: ..." have a virtual machine as device instead: they need QEMU, the image
+linux, and 20 s each.
 """
 
 import os
@@ -11,13 +12,17 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
+
+from fault_cases import FAULTS, FOREIGN, GUEST_FAULTS, GUEST_LAB, HOG, LAB, LATENCY, Fault
 
 from iolab.agent.client import Agent, AgentLost
+from iolab.analysis.forwarding import verdict as verdict_of
+from iolab.analysis.load_trials import decode
 from iolab.experiment import Resolver, cells, parse
-from iolab.experiment.measures import Packets
+from iolab.experiment.measures import Forwarding, Packets
 from iolab.lab.compose import compose
 from iolab.lab.kernels import HERE
 from iolab.lab.placement import placement_of
@@ -26,134 +31,14 @@ from iolab.run.agents import Agents
 from iolab.run.prepare import open_agent, read_facts
 from iolab.run.running import process_id
 from iolab.run.standing import StandingLab
+from iolab.trial.forwarding import make_strategy, search
 from iolab.trial.latency import USUAL_LOSS_RATIO
 from iolab.trial.limits import Limit
 from iolab.trial.load import LoadBench, LoadRecord
 from iolab.trial.measured import TrialFailed
+from iolab.trial.packet_figures import raw_samples
 from iolab.trial.search.types import LoadTrial
 from iolab.trial.site import GuestPlace, Site
-
-LAB = """
-title: Faults
-lab:
-  machines:
-    tester: {{kind: netns}}
-    a: {{kind: netns, forward: {a}}}
-    b: {{kind: netns, forward: {b}{device}}}
-  links:
-    west: {{ends: [tester.p0, a.eth0], mtu: 1500}}
-    mid: {{ends: [a.eth1, b.eth0], mtu: 1500}}
-    east: {{ends: [b.eth1, tester.p1], mtu: 1500}}
-measure:
-  load: {{kind: latency, from: tester.p0, to: tester.p1, frame_size: 512, rate: 20kpps, duration: 1s{more}}}
-"""
-GUEST_LAB = """
-title: Faults of a guest
-lab:
-  machines:
-    tester: {{kind: netns}}
-    dut: {{kind: vm, memory: 256M, nic: {nic}, pin: {pin}, forward: bridge}}
-  links:
-    west: {{ends: [tester.p0, dut.eth0], mtu: 1500}}
-    east: {{ends: [dut.eth1, tester.p1], mtu: 1500}}
-measure:
-  load: {{kind: latency, from: tester.p0, to: tester.p1, frame_size: 512, rate: 5kpps, duration: 1s}}
-"""
-HOG = (
-    "import os,time\nos.sched_setaffinity(0,{{{cpu}}})\n"
-    "os.sched_setscheduler(0,os.SCHED_FIFO,os.sched_param({priority}))\nprint(flush=True)\n"
-    "end=time.monotonic()+{seconds}\nwhile time.monotonic()<end:\n b=time.monotonic()+{on}\n"
-    " while time.monotonic()<b: pass\n time.sleep({off})\n"
-)
-"""Takes a CPU from everything of lower priority, again and again: `on` seconds, then `off` without it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """One thing that is made wrong."""
-
-    name: str
-    """In words."""
-    expected: tuple[str, ...]
-    """Texts of which the verdict must hold one; the first is the place."""
-    commands: tuple[tuple[str, str], ...] = ()
-    """Machine (empty: the computer itself) and command, run after the lab stands."""
-    lab: dict[str, str] = field(default_factory=dict)
-    """What the lab is made with instead."""
-    fps: float = 20_000.0
-    """Load [frames/s]."""
-    hog: tuple[str, float, float] | None = None
-    """Part of the trial (send, device, receive) whose CPU is taken, and for how long of a turn it is and is not [s]."""
-    nic: str = ""
-    """Card of the guest that is the device; empty: the devices are two namespaces."""
-    stopped_s: tuple[float, float] | None = None
-    """When the guest's hypervisor is stopped, from the beginning, and for how long [s]."""
-
-
-FAULTS = (
-    Fault("a slow hop: tbf at a.eth1", ("a.eth1",), (
-        ("a", "tc qdisc add dev eth1 root tbf rate 30mbit burst 4k limit 8k"),)),
-    Fault("a slow hop: htb at b.eth1", ("b.eth1",), (
-        ("b", "tc qdisc add dev eth1 root handle 1: htb default 1"),
-        ("b", "tc class add dev eth1 parent 1: classid 1:1 htb rate 20mbit burst 4k quantum 1514"),
-        ("b", "tc qdisc add dev eth1 parent 1:1 pfifo limit 20"))),
-    Fault("a qdisc that drops everything at b.eth1", ("b.eth1",), (
-        ("b", "tc qdisc add dev eth1 root bfifo limit 100"),)),
-    Fault("a short queue: tbf with room for two frames at a.eth1", ("a.eth1",), (
-        ("a", "tc qdisc add dev eth1 root tbf rate 70mbit burst 1600 limit 1600"),)),
-    Fault("a wrong MTU at b.eth1", ("b.eth1",), (("b", "ip link set eth1 mtu 300"),)),
-    Fault("a wrong MTU at a.eth1", ("a.eth1",), (("a", "ip link set eth1 mtu 400"),)),
-    Fault("a port that is down: a.eth1", ("a.eth1",), (("a", "ip link set eth1 down"),)),
-    Fault("a port outside the bridge: b.eth0", ("b.eth0",), (("b", "ip link set eth0 nomaster"),)),
-    Fault("forwarding switched off in router a", ("a.eth0",), (
-        ("a", "sysctl -q -w net.ipv4.ip_forward=0"),), {"a": "route"}),
-    Fault("no route in router a", ("a.eth0",), (("a", "ip route flush table main"),), {"a": "route"}),
-    Fault("a device that forwards 5 000 frames/s", ("b.eth0",),
-          lab={"b": "xdp", "device": ", device: {rate: 5000, burst: 32}"}),
-    Fault("a device that loses 1 frame in 100", ("b.eth0",),
-          lab={"b": "xdp", "device": ", device: {lose_every: 100}"}),
-    Fault("more than the generator can send", ("generator",), fps=30_000_000.0),
-    Fault("a busy CPU under the device", ("a.eth0", "b.eth0"), hog=("device", 0.5, 0.02), fps=100_000.0),
-    Fault("a slow receiver", ("receiver", "tester.p1"), lab={"more": ", path: af_packet, scheduling: normal"},
-          hog=("receive", 0.08, 0.02), fps=100_000.0),
-    Fault("a busy CPU under the sender", ("sender", "generator"), hog=("send", 0.02, 0.1), fps=50_000.0),
-)  # fmt: skip
-GUEST_FPS = 4_000.0
-"""What an emulated guest forwards without loss on a busy host [frames/s]."""
-GUEST_FAULTS = tuple(
-    replace(fault, name=f"guest: {fault.name}, {fault.nic}", fps=fault.fps if fault.fps != 20_000.0 else GUEST_FPS)
-    for fault in (
-        Fault("a short ring in the guest", ("dut.eth0",), (
-            ("dut", "ethtool -G eth0 rx 80"),), fps=80_000.0, nic="e1000"),
-        Fault("a short queue before the guest", ("dut.eth0",), (
-            ("tester", "ip link set p0 txqueuelen 1"),), fps=30_000.0, nic="virtio-net"),
-        Fault("a hog on the CPU of its threads", ("dut",), hog=("guest", 0.5, 0.01), nic="virtio-net",
-              fps=20_001.0, lab={"pin": "[1]"}),
-        Fault("a hog on the CPU of its threads", ("dut",), hog=("guest", 0.5, 0.01), nic="e1000",
-              fps=20_001.0, lab={"pin": "[1]"}),
-        Fault("its threads on the sender's CPU", ("of the time, beside generator",), (
-            ("", "taskset -a -p -c @sender @hypervisor"),), fps=400_000.0, nic="virtio-net"),
-        Fault("stopped for a second", ("dut",), stopped_s=(0.5, 1.0), fps=10_000.0, nic="virtio-net"),
-        Fault("stopped for good", ("dut",), stopped_s=(0.3, 30.0), nic="virtio-net"),
-        Fault("a backlog of one packet in the guest", ("dut cpu", "dut.eth0"), (
-            ("dut", "sysctl -q -w net.core.netdev_max_backlog=1"),
-            ("dut", "sh -c 'echo 1 > /sys/class/net/eth0/queues/rx-0/rps_cpus'")), nic="virtio-net"),
-        Fault("a wrong MTU at eth1", ("dut.eth1",), (("dut", "ip link set eth1 mtu 300"),), nic="virtio-net"),
-        Fault("a wrong MTU at eth1", ("dut.eth1",), (("dut", "ip link set eth1 mtu 300"),), nic="e1000"),
-        Fault("eth1 is down", ("dut.eth1",), (("dut", "ip link set eth1 down"),), nic="virtio-net"),
-        Fault("eth0 is down", ("dut.eth0",), (("dut", "ip link set eth0 down"),), nic="virtio-net"),
-        Fault("eth0 is down", ("dut.eth0",), (("dut", "ip link set eth0 down"),), nic="e1000"),
-        Fault("a slow qdisc at eth1", ("dut.eth1",), (
-            ("dut", "tc qdisc add dev eth1 root tbf rate 4mbit burst 4k limit 8k"),), nic="virtio-net"),
-        Fault("a qdisc that drops everything at eth1", ("dut.eth1",), (
-            ("dut", "tc qdisc add dev eth1 root bfifo limit 100"),), nic="e1000"),
-        Fault("eth0 outside the bridge", ("dut.eth0",), (("dut", "ip link set eth0 nomaster"),), nic="virtio-net"),
-        Fault("the bridge does not forward to eth1", ("dut.eth1",), (
-            ("dut", "bridge link set dev eth1 state 0"),), nic="virtio-net"),
-        Fault("more than it can forward", ("dut",), fps=200_000.0, nic="e1000"),
-    )
-)  # fmt: skip
-
 
 TRIES = 4
 """Trials of which the first that the host did not disturb counts."""
@@ -203,6 +88,8 @@ def conclude(agent: Agent, fault: Fault, cpus: int) -> Concluded:
         "a": "bridge",
         "b": "bridge",
         "device": "",
+        "shape": "",
+        "measure": LATENCY,
         "more": "",
         "pin": "none",
         "nic": fault.nic,
@@ -236,20 +123,45 @@ def conclude(agent: Agent, fault: Fault, cpus: int) -> Concluded:
         used = {"send": placement.senders, "receive": placement.receivers, "device": placement.arrivals}
         used["guest"] = {"dut": 1}
         with LoadBench(site, measure, USUAL_LOSS_RATIO) as bench:
-            for _ in range(TRIES):
-                with hogged(fault, lambda part: next(iter(used[part].values()))), stopped(fault, pid):
-                    record = bench.run(LoadTrial(intended_fps=fault.fps, duration_ns=1_000_000_000), "fault")
-                verdict = record.verdict
-                if verdict.limit is not Limit.HOST or fault.hog is not None:
-                    break
-        silent = verdict.limit in (Limit.UNEXPLAINED, Limit.HOST)
-        text = f"{verdict.limit} {verdict.place}: {verdict.text}"
+            if isinstance(measure, Forwarding):
+                return of_search(bench, measure)
+            record = of_trials(bench, fault, used, pid)
+        verdict = record.verdict
+        silent = verdict.limit in (Limit.UNEXPLAINED, Limit.HOST) or bool(verdict.doubt)
+        text = f"{verdict.limit} {verdict.place}: {verdict.text}" + (
+            f" ({verdict.doubt})" if verdict.doubt else ""
+        )
         return Concluded(text, not silent, "; ".join(lab.mismatches()), sheet(record))
     except (TrialFailed, AgentLost) as error:
         mismatches = "" if agents.lost() or fault.stopped_s else "; ".join(lab.mismatches())
         return Concluded(str(error), certain=True, read_back=mismatches)
     finally:
         lab.take_down()
+
+
+def of_trials(bench: LoadBench, fault: Fault, used: Mapping[str, Mapping[str, int]], pid: int) -> LoadRecord:
+    """Run load trials until the host disturbs one no more; `pid` is a guest's hypervisor, 0: there is none."""
+    for _ in range(TRIES):
+        with (
+            hogged(fault, lambda part: next(iter(used[part].values()))),
+            stopped(fault, pid),
+            foreign(fault.foreign_fps),
+        ):
+            record = bench.run(LoadTrial(intended_fps=fault.fps, duration_ns=fault.duration_ns), "fault")
+        if record.verdict.limit is not Limit.HOST or fault.hog is not None:
+            break
+    return record
+
+
+def of_search(bench: LoadBench, measure: Forwarding) -> Concluded:
+    """Search for a rate, and return what a report would say limited it."""
+    records, found = search(bench, make_strategy(measure, bench.site))
+    sample = decode(raw_samples(bench, records, rate_fps=found.robust_fps))
+    assert sample is not None
+    said = verdict_of(sample.load_trials, sample.rate_fps)
+    rate = f"{found.robust_fps or 0:.0f} frames/s"
+    text = f"{said.limit} {said.place}: {said.text} ({said.count} of {said.total}; {rate})"
+    return Concluded(text, not said.doubtful and said.limit not in ("unexplained", "host"), "")
 
 
 def inject(agents: Agents, machine: str, command: str) -> None:
@@ -272,6 +184,23 @@ def sheet(record: LoadRecord) -> str:
             f"offered {one.offered_frames} = {one.forwarded_frames} + ({drops}) + {one.unexplained_frames}"
         )
     return "; ".join(texts)
+
+
+@contextmanager
+def foreign(fps: float) -> Iterator[None]:
+    """Send frames of others from the tester's first port meanwhile."""
+    if not fps:
+        yield
+        return
+    prefix = ["ip", "netns", "exec", "iolab-tester", sys.executable, "-c"]
+    child = subprocess.Popen([*prefix, FOREIGN.format(fps=fps)], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    child.stdout.readline()
+    try:
+        yield
+    finally:
+        os.kill(child.pid, signal.SIGKILL)
+        child.wait()
 
 
 @contextmanager

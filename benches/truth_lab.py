@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from statistics import median
 
-from faults import HOG
+from fault_cases import HOG
 from standing_lab import standing
 
 from iolab.agent.client import Agent

@@ -197,6 +197,27 @@ def test_the_kernels_reasons_for_drops_are_in_the_samples(iolab: Iolab, tmp_path
     assert sum(load["drop_reasons"].values()) >= full
 
 
+@pytest.mark.parametrize("qdisc", ["tbf", "htb"])
+def test_a_shaper_of_the_lab_is_what_limited_the_load_above_its_rate(
+    iolab: Iolab, tmp_path: Path, qdisc: str
+) -> None:
+    """20 000 frames/s of 60 bytes are let through of 60 000: its counters show it, wherever the others were lost."""
+    measure = "kind: latency, rate: 60kpps, duration: 500ms, frame_size: 64"
+    path = experiment(tmp_path / "x.yaml", measure)
+    shape = f"shape: {{at: dut.eth1, qdisc: {qdisc}, rate: 9600kbit}}"
+    path.write_text(
+        path.read_text().replace("ends: [tester.p1, dut.eth1]", f"ends: [tester.p1, dut.eth1], {shape}")
+    )
+    done = iolab("run", path)
+    assert done.returncode == 0, done.stderr + done.stdout
+    _, raw = trial(done, tmp_path)
+    (load,) = raw["load_trials"]
+    assert (load["verdict"]["limit"], load["verdict"]["place"]) == ("shaper", "dut.eth1"), load["verdict"][
+        "text"
+    ]
+    assert load["shapers"][0]["rates_bps"] == [9_600_000]
+
+
 def test_an_ordinary_user_sends_and_receives_frames_too(unchanged_host: None) -> None:
     """By AF_PACKET where a program may not be loaded, and the report says so; every frame is accounted for."""
     with tempfile.TemporaryDirectory() as folder:  # pytest's own folders are closed to other users

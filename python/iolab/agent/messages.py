@@ -260,6 +260,14 @@ class QdiscCounters:
     """root, or its parent's handle."""
     drops: Count
     """Frames it dropped."""
+    kind: str = ""
+    """tbf, htb, ingress and the like."""
+    packets: Count = 0
+    """Packets that left it."""
+    bytes: Count = 0
+    """The same [bytes]."""
+    overlimits: Count = 0
+    """Times that a packet had to wait for its rate."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,6 +111,30 @@ class SocketCounts:
     """No buffer was free."""
 
 
+@dataclass(frozen=True, slots=True)
+class FlowSeen:
+    """What became of one flow."""
+
+    flow: Count
+    """Its number."""
+    sent_frames: Count
+    """Frames of it that were sent."""
+    received_frames: Count
+    """First copies that arrived whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlowsSeen:
+    """What became of single flows."""
+
+    count: Count
+    """Flows that were sent."""
+    with_loss: Count
+    """Flows that lost a frame."""
+    worst: tuple[FlowSeen, ...]
+    """Those that lost most, at most a few."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiverReport:
     """What one receiver saw."""
@@ -139,6 +163,10 @@ class ReceiverReport:
     """When it did not look in time."""
     thread: ThreadUse
     """What its thread used."""
+    foreign_frames: Count = 0
+    """Frames that were not sent by iolab."""
+    flows: FlowsSeen | None = None
+    """What became of single flows; None: an older agent does not tell."""
     reorder_density: tuple[tuple[int, Count], ...] = ()
     """Displacement, and first copies that had it (RFC 5236, threshold 16); 0: in its place, above 0: late."""
     slices_frames: tuple[Count, ...] = ()

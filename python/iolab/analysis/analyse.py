@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from iolab.analysis.bounds import left_out, measured, with_bounds
 from iolab.analysis.cell_means import Pairs, cell_means, comparisons
 from iolab.analysis.effects import (
     Model,
@@ -80,7 +81,7 @@ def analyse(trials: Sequence[TrialRecord], plan: Plan, samples: Reader = _no_sam
 
 
 def _compared(model: Model) -> list[Pairs]:
-    column = model.table.columns[model.metric]
+    column = measured(model.table.columns[model.metric])
     return comparisons(cell_means(model, np.log(column.values), model.table.plots[column.rows]))
 
 
@@ -92,7 +93,9 @@ def _models(
     for table in tables:
         if table.measure not in leading:
             continue
-        found = model_of(table, table.columns[leading[table.measure]], plan)
+        column = table.columns[leading[table.measure]]
+        notes += left_out(table, column)
+        found = model_of(table, measured(column), plan) if len(measured(column).rows) else None
         if isinstance(found, Warning):
             notes.append(found)
         elif found is not None:
@@ -107,7 +110,7 @@ def _spreads(tables: Sequence[Table], leading: Mapping[str, str]) -> dict[str, f
     spreads = {}
     for table in tables:
         if table.measure in leading:
-            spread = coefficient_of_variation(table.columns[leading[table.measure]])
+            spread = coefficient_of_variation(measured(table.columns[leading[table.measure]]))
             if spread is not None:
                 spreads[table.measure] = spread
     return spreads
@@ -136,6 +139,6 @@ def _estimate_all(table: Table, plan: Plan) -> tuple[list[Estimate], list[Outlie
     estimates: list[Estimate] = []
     outliers: list[Outlier] = []
     for name, column in table.columns.items():
-        estimates += estimate(table, column, baseline, standings[name])
+        estimates += with_bounds(estimate(table, column, baseline, standings[name]), column, baseline)
         outliers += describe(table, column, standings[name], standings)
     return estimates, outliers

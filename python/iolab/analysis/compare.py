@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
 from iolab.analysis.analyse import leading_metric
+from iolab.analysis.bounds import limits, ratio_bound
 from iolab.analysis.comparison import CellComparison, Comparison, LoneCell, OverallComparison
 from iolab.analysis.correction import holm
 from iolab.analysis.table import Column, Table, tabulate
@@ -175,9 +176,25 @@ def _compare_metric(a: Table, b: Table, metric: str) -> tuple[list[CellCompariso
     rows_b = np.array(found, dtype=np.int64)
     rows_a = np.flatnonzero(rows_b >= 0)
     values_a, values_b = first.values[rows_a], second.values[rows_b[rows_a]]
-    welch = _welch(values_a, values_b)
     cells = [a.cells[cell] for cell in first.rows[rows_a].tolist()]
-    return _cells(a.measure, first, cells, values_a, values_b, welch), welch
+    limited_a = [limits(first, row) for row in rows_a.tolist()]
+    limited_b = [limits(second, row) for row in rows_b[rows_a].tolist()]
+    exact = np.array(
+        [not (one or other) for one, other in zip(limited_a, limited_b, strict=True)], dtype=bool
+    )
+    known = _welch(np.where(exact[:, None], values_a, np.nan), np.where(exact[:, None], values_b, np.nan))
+    compared = _cells(a.measure, first, cells, values_a, values_b, known)
+    marked = zip(compared, limited_a, limited_b, strict=True)
+    return [_bounded(cell, one, other) for cell, one, other in marked], known
+
+
+def _bounded(cell: CellComparison, limited_a: tuple[str, ...], limited_b: tuple[str, ...]) -> CellComparison:
+    """Return a cell with what is known of the ratio of its means, where any of them is only a lower bound."""
+    if not (limited_a or limited_b):
+        return cell
+    ratio = None if limited_a and limited_b else cell.ratio
+    bound = ratio_bound(bool(limited_b), bool(limited_a))
+    return replace(cell, limited_a=limited_a, limited_b=limited_b, ratio=ratio, ratio_bound=bound)
 
 
 def _count(values: Floats) -> Floats:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from iolab.analysis.forwarding_types import Bound
 from iolab.analysis.types import Interval
 from iolab.trial.result import Warning
 
@@ -34,6 +35,12 @@ class CellComparison:
     """Of the ratio; from 3 trials on both sides up."""
     p_value: float | None
     """Of ratio = 1, Holm-corrected over the cells of this measure and metric."""
+    limited_a: tuple[str, ...] = ()
+    """What of the instrument was the limit in trials of run a; with any, `mean_a` is only a lower bound."""
+    limited_b: tuple[str, ...] = ()
+    """The same of run b."""
+    ratio_bound: Bound | None = None
+    """What the ratio is, where one of the means is a bound; where both are there is no ratio."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

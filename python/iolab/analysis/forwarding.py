@@ -6,7 +6,9 @@ Reads no file: raw samples come from a function that is an argument, and only as
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from statistics import fmean
 
+from iolab.analysis.bounds import ratio_bound
 from iolab.analysis.forwarding_types import (
     BalanceSheet,
     CellTruth,
@@ -33,7 +35,9 @@ CellKey = frozenset[tuple[str, str]]
 MOST_SAMPLES = 250
 """Trials whose samples are read for one measure, some 30 ms each; of more, the first blocks of every cell."""
 NEAR_RATIO = 1.25
-"""Losses up to this multiple of the lowest load that lost count for the verdict: far above, anything may break."""
+"""Losses at loads up to this factor from the rate count for the verdict: far above, anything may break."""
+INSTRUMENT = frozenset({"generator", "unexplained"})
+"""Causes that say nothing of the device."""
 ONE_WAY, BOTH_WAYS = "one-way", "both-ways"
 _KINDS = (
     ("rate_fps", PacketKind.LOAD_CURVE),
@@ -149,7 +153,10 @@ def _ratio(cell: Mapping[str, str], both: Estimate, one: Estimate) -> DirectionR
         above / below if below else None
         for above, below in ((both.mean, one.mean), (both.min, one.min), (both.max, one.max))
     )
-    return DirectionRatio(cell, min(both.n, one.n), mean, least, most)
+    n = min(both.n, one.n)
+    if both.bounds and one.bounds:
+        return DirectionRatio(cell, n, None, None, None)
+    return DirectionRatio(cell, n, mean, least, most, ratio_bound(bool(both.bounds), bool(one.bounds)))
 
 
 def curves(estimates: Sequence[Estimate]) -> tuple[Curve, ...]:
@@ -179,21 +186,34 @@ def _truth(kind: PacketKind, cell: Mapping[str, str], samples: Sequence[Sample])
     """A curve may have searched for its rate first: that search counts for the balance, not for the verdict."""
     load_trials = [trial for sample in samples for trial in sample.load_trials]
     judged = [trial for trial in load_trials if trial.purpose == _JUDGED[kind]]
-    return CellTruth(cell, len(samples), verdict(judged or load_trials), balance_sheet(load_trials))
+    rates = [sample.rate_fps for sample in samples if sample.rate_fps is not None]
+    rate_fps = fmean(rates) if rates and kind is PacketKind.FORWARDING else None
+    return CellTruth(cell, len(samples), verdict(judged or load_trials, rate_fps), balance_sheet(load_trials))
 
 
-def verdict(load_trials: Sequence[LoadTrial]) -> Verdict:
-    """Name the commonest cause among the losses closest above the rate; the host's only where there is no other."""
+def verdict(load_trials: Sequence[LoadTrial], rate_fps: float | None = None) -> Verdict:
+    """Name the commonest cause among the losses closest to the rate, or else to the lowest load that lost.
+
+    The instrument's causes are named only where the device shows none there, the host's only where there is no other.
+    """
     limited = [trial for trial in load_trials if trial.limit != "none"]
     own = [trial for trial in limited if trial.limit != "host"] or limited
     if not own:
         calmest = max(load_trials, key=lambda trial: trial.intended_fps, default=None)
         return _verdict("none", "", calmest, 0, 0)
-    lowest = min(trial.intended_fps for trial in own)
-    near = [trial for trial in own if trial.intended_fps <= lowest * NEAR_RATIO]
-    (limit, place), count = Counter((trial.limit, trial.place) for trial in near).most_common(1)[0]
-    alike = [trial for trial in near if (trial.limit, trial.place) == (limit, place)]
-    return _verdict(limit, place, min(alike, key=lambda trial: trial.intended_fps), count, len(near))
+    near = _near(own, rate_fps) or _near(own, min(trial.intended_fps for trial in own))
+    shown = [trial for trial in near if trial.limit not in INSTRUMENT] or near
+    (limit, place), count = Counter((trial.limit, trial.place) for trial in shown).most_common(1)[0]
+    alike = [trial for trial in shown if (trial.limit, trial.place) == (limit, place)]
+    stands = min(alike, key=lambda trial: (bool(trial.doubt), trial.intended_fps))
+    return _verdict(limit, place, stands, count, len(near))
+
+
+def _near(trials: Sequence[LoadTrial], fps: float | None) -> list[LoadTrial]:
+    """Return the trials at loads close to a rate."""
+    if fps is None:
+        return []
+    return [trial for trial in trials if fps / NEAR_RATIO <= trial.intended_fps <= fps * NEAR_RATIO]
 
 
 def _verdict(limit: str, place: str, trial: LoadTrial | None, count: int, total: int) -> Verdict:
@@ -203,6 +223,7 @@ def _verdict(limit: str, place: str, trial: LoadTrial | None, count: int, total:
         limit=limit,
         place=place,
         text=trial.text if trial is not None else "",
+        doubt=trial.doubt if trial is not None else "",
         count=count,
         total=total,
         cpu=cpu,

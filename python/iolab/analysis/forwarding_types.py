@@ -5,6 +5,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
+class Bound(StrEnum):
+    """What a figure is that was not measured exactly."""
+
+    LEAST = "least"
+    """The truth is at least this."""
+    MOST = "most"
+    """The truth is at most this."""
+
+
 class PacketKind(StrEnum):
     """Kinds of measures that send frames."""
 
@@ -27,6 +36,8 @@ class DirectionRatio:
     """Smallest over smallest [ratio]."""
     max: float | None
     """Largest over largest [ratio]."""
+    bound: Bound | None = None
+    """What the ratios are, where the rate of one direction is a bound; None: as measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,21 +73,28 @@ class Verdict:
     """What limited one cell: the commonest cause of the losses closest above the rate."""
 
     limit: str
-    """Code: host, generator, receiver, thread, cpu, hop, none, unexplained."""
+    """Code: host, generator, receiver, shaper, rule, damage, flows, thread, cpu, hop, none, unexplained."""
     place: str
     """Where; may be empty."""
     text: str
     """The figures of the trial that stands for it."""
+    doubt: str
+    """Why it is not certain, in words; empty: no load trial says that it is not."""
     count: int
     """Load trials with this cause."""
     total: int
-    """Load trials close above the rate that had any."""
+    """Load trials close to the rate that had any."""
     cpu: int | None
     """The busiest CPU then; None where none was counted."""
     cpu_busy_ratio: float
     """How busy it was."""
     idle_ratio: float
     """Share of all CPUs' time that was idle then."""
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether it is not certain: a load trial says so, or most of those close to the rate say something else."""
+        return bool(self.doubt) or 2 * self.count < self.total
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,8 @@ class LoadTrial:
     """Per direction."""
     cpu_busy: Mapping[int, float]
     """CPU number to the share of time it was not idle [ratio]."""
+    doubt: str = ""
+    """Why the verdict is not certain; empty: it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,8 @@ class Sample:
     """Who shared a CPU."""
     load_trials: tuple[LoadTrial, ...]
     """In the order they were run."""
+    rate_fps: float | None = None
+    """The rate that was found or given, sum over directions [frames/s]; None: there is none."""
 
 
 def decode(raw: object) -> Sample | None:
@@ -74,6 +78,7 @@ def decode(raw: object) -> Sample | None:
             ports=tuple(_port(_mapping(each)) for each in _list(document.get("ports"))),
             shared=_texts(_mapping(document.get("placement") or {}).get("shared")),
             load_trials=tuple(_load_trial(_mapping(each)) for each in _list(document["load_trials"])),
+            rate_fps=_number(document.get("rate_fps") or 0.0) or None,
         )
     except (KeyError, TypeError, ValueError):
         return None
@@ -96,6 +101,7 @@ def _load_trial(row: Mapping[str, object]) -> LoadTrial:
         place=str(verdict.get("place") or ""),
         text=str(verdict.get("text") or ""),
         balance=tuple(_balance(_mapping(each)) for each in _list(row.get("balance"))),
+        doubt=str(verdict.get("doubt") or ""),
         cpu_busy={int(_number(each["cpu"])): _number(each["busy_ratio"]) for each in cpus},
     )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from iolab.analysis.bounds import bounds_in, ratio_bound
 from iolab.analysis.estimates import ratio_of_pairs
 from iolab.analysis.intervals import interval_of_mean
 from iolab.analysis.ratios import ABSENT
@@ -80,6 +81,7 @@ def _figures(
     for group in groups:
         values = REDUCE[statistic](column.values[group.rows])
         known = values[~np.isnan(values)]
+        bounded = bounds_in(column, group.rows)
         if len(known):
             yield LevelsFigure(
                 measure=table.measure,
@@ -94,7 +96,8 @@ def _figures(
                 mean=float(known.mean()),
                 min=float(known.min()),
                 max=float(known.max()),
-                ci=interval_of_mean(known),
+                ci=None if bounded else interval_of_mean(known),
+                limited_by=bounded,
             )
 
 
@@ -118,7 +121,8 @@ def _ratios(
             continue
         sides = [REDUCE[statistic](column.values[each.rows]) for each in (group, other)]
         usable = ~np.isnan(sides[0]) & ~np.isnan(sides[1]) & (sides[1] != 0)
-        if usable.any():
+        above_bound, below_bound = (bool(bounds_in(column, each.rows)) for each in (group, other))
+        if usable.any() and not (above_bound and below_bound):
             mean, interval = ratio_of_pairs(sides[0][usable] / sides[1][usable])
             yield LevelsRatio(
                 measure=table.measure,
@@ -130,7 +134,8 @@ def _ratios(
                 statistic=statistic,
                 n=int(usable.sum()),
                 ratio=mean,
-                ci=interval,
+                ci=None if above_bound or below_bound else interval,
+                bound=ratio_bound(above_bound, below_bound),
             )
 
 

@@ -11,6 +11,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from iolab.analysis.bounds import ratio_bound
+from iolab.analysis.forwarding_types import Bound
 from iolab.analysis.types import Analysis
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Statistic, Summary
@@ -76,6 +78,10 @@ class Beside:
     """Published figure over the published one of the baseline's level; None: there is none."""
     measured_ratio: float | None
     """The run's figure over its own of the baseline's level."""
+    is_bound: bool = False
+    """Whether the run's figure is only a lower bound."""
+    ratio_bound: Bound | None = None
+    """What the run's ratio is, where one of its sides is only a bound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +133,8 @@ class _Own:
     """Factor to label."""
     figures: Mapping[Statistic, float]
     """By statistic."""
+    bounded: bool
+    """Whether they are only lower bounds."""
 
 
 def parse_published(text: str, source: str) -> tuple[PublishedFigure, ...]:
@@ -240,7 +248,7 @@ def _own(analysis: Analysis) -> list[_Own]:
     found = [
         _Own(
             each.measure, each.metric, each.unit, "", each.cell,
-            {"mean": each.mean, "min": each.min, "max": each.max, "median": each.median},
+            {"mean": each.mean, "min": each.min, "max": each.max, "median": each.median}, each.bounds > 0,
         )
         for each in analysis.estimates
     ]  # fmt: skip
@@ -249,7 +257,10 @@ def _own(analysis: Analysis) -> list[_Own]:
         key = (each.measure, each.metric, each.over, frozenset(each.cell.items()))
         if key not in summed:
             summed[key] = {}
-            found.append(_Own(each.measure, each.metric, each.unit, each.over, each.cell, summed[key]))
+            bounded = bool(each.limited_by)
+            found.append(
+                _Own(each.measure, each.metric, each.unit, each.over, each.cell, summed[key], bounded)
+            )
         summed[key][each.statistic] = each.mean
     return found
 
@@ -323,9 +334,9 @@ def _beside(
     published_at = next(_values(figures, figure, {**figure.cell, **reference}), None) if reference else None
     change = figure.value if figure.unit is None else _ratio(figure.value, published_at)
     own_at = {**each.cell, **reference}
-    measured_at = next(
+    at = next(
         (
-            other.figures.get(figure.statistic)
+            other
             for other in own
             if (other.measure, other.metric, other.over) == (each.measure, each.metric, each.over)
             and other.cell == own_at
@@ -333,6 +344,9 @@ def _beside(
         None,
     )
     measured = each.figures[figure.statistic]
+    known = at is not None and bool(reference) and not (at.bounded and each.bounded and at is not each)
+    ratio = _ratio(measured, at.figures.get(figure.statistic)) if at is not None and known else None
+    bound = ratio_bound(each.bounded, at.bounded) if at is not None and at is not each else None
     return Beside(
         measure=figure.measure,
         metric=figure.metric,
@@ -343,7 +357,9 @@ def _beside(
         published=None if figure.unit is None else figure.value,
         measured=measured,
         published_ratio=change,
-        measured_ratio=_ratio(measured, measured_at if reference else None),
+        measured_ratio=ratio,
+        is_bound=each.bounded,
+        ratio_bound=bound if ratio is not None else None,
     )
 
 

@@ -3,7 +3,7 @@ computes nothing."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,8 @@ class Column:
     """Cells that have it, indices into Table.cells, ascending; shape (cell,)."""
     values: Floats
     """What was measured [unit], NaN where there is none; shape (cell, block)."""
+    limited: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    """Row and block of values that are only lower bounds, and what of the instrument was the limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,13 +94,14 @@ def _not_finite(odd: Sequence[str]) -> list[Warning]:
 class _Entries:
     """Values of one metric while they are gathered."""
 
-    __slots__ = ("cells", "places", "unit", "values")
+    __slots__ = ("cells", "limits", "places", "unit", "values")
 
     def __init__(self, unit: str) -> None:
         self.unit = unit
         self.cells: list[int] = []
         self.places: list[int] = []
         self.values: list[float] = []
+        self.limits: list[str] = []
 
 
 def _table(
@@ -154,6 +157,7 @@ def _gather(
         entries.cells.append(row)
         entries.places.append(column)
         entries.values.append(metric.value)
+        entries.limits.append(metric.limited_by)
 
 
 def _mixed_units(record: TrialRecord, name: str, seen: str, allowed: str) -> Problem:
@@ -170,4 +174,6 @@ def _column(name: str, entries: _Entries, blocks: int) -> Column:
     rows, position = np.unique(np.array(entries.cells, dtype=np.int64), return_inverse=True)
     values = np.full((len(rows), blocks), np.nan)
     values[position, np.array(entries.places, dtype=np.int64)] = entries.values
-    return Column(metric=name, unit=entries.unit, rows=rows, values=values)
+    where = zip(position.tolist(), entries.places, entries.limits, strict=True)
+    limited = {(row, place): limit for row, place, limit in where if limit}
+    return Column(metric=name, unit=entries.unit, rows=rows, values=values, limited=limited)

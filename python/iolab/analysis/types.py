@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from iolab.analysis.forwarding_types import Forwarding
+from iolab.analysis.forwarding_types import Bound, Forwarding
 from iolab.experiment.experiment import LevelRatio, Statistic
 from iolab.trial.result import Warning
 
@@ -65,6 +65,14 @@ class Estimate:
     baseline."""
     ratio_n: int = 0
     """Trials behind the ratio; fewer than n where the baseline trial of the block is missing or 0."""
+    bounds: int = 0
+    """Trials whose value is only a lower bound; above 0 mean, median and max are lower bounds, too."""
+    limited_by: tuple[str, ...] = ()
+    """What of the instrument was the limit in these, the commonest first."""
+    least_is_bound: bool = False
+    """Whether `min` is only a lower bound."""
+    ratio_bound: Bound | None = None
+    """What the ratio is, where one of its sides is a bound; None: as measured, or there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,6 +196,8 @@ class LevelsFigure:
     """Largest of them."""
     ci: Interval | None
     """Of the mean; from 4 blocks up."""
+    limited_by: tuple[str, ...] = ()
+    """What of the instrument limited trials behind it; with any, it is only a lower bound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,6 +224,8 @@ class LevelsRatio:
     """Geometric mean over the blocks (arithmetic where a ratio is 0)."""
     ci: Interval | None
     """Of the ratio; from 4 blocks up."""
+    bound: Bound | None = None
+    """What the ratio is, where one of its sides is a bound; where both are there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -126,14 +126,20 @@ def _mean(label: Row, estimate: Estimate, drawn: _Drawing) -> Row:
     decimals = numbers.estimate_decimals(estimate, by)
     reference = is_baseline(estimate.cell, drawn.run.plan.baseline)
     baseline = drawn.baselines.get(_free(estimate.cell, drawn.run)) if estimate.ratio is not None else None
-    change = words.table.baseline if reference else numbers.change(estimate.ratio, None, words)
+    change = (
+        words.table.baseline
+        if reference
+        else numbers.marked(numbers.change(estimate.ratio, None, words), estimate.ratio_bound, words)
+    )
     return {
         **label,
         "mean": finite(estimate.mean * by.factor),
         "low": finite(estimate.ci.low * by.factor) if estimate.ci else None,
         "high": finite(estimate.ci.high * by.factor) if estimate.ci else None,
         "baseline": finite(baseline * by.factor) if baseline is not None else None,
-        "text": numbers.quantity(estimate.mean, by, decimals, words),
+        "text": numbers.at_least(
+            numbers.quantity(estimate.mean, by, decimals, words), estimate.bounds > 0, words
+        ),
         "change": change if estimate.ratio is not None else "",
         "interval": numbers.interval(estimate.ci, by, words),
     }

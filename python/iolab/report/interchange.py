@@ -38,7 +38,7 @@ def _trial(trial: TrialRecord) -> Mapping[str, object]:
         "status": trial.result.status.value,
         "reason": trial.result.reason,
         "metrics": {
-            name: {"value": finite(metric.value), "unit": metric.unit}
+            name: {"value": finite(metric.value), "unit": metric.unit, "limited_by": metric.limited_by}
             for name, metric in trial.result.metrics.items()
         },
     }
@@ -58,6 +58,9 @@ def _estimate(estimate: Estimate) -> Mapping[str, object]:
         "ci": _ends(estimate.ci),
         "ratio": finite(estimate.ratio),
         "ratio_ci": _ends(estimate.ratio_ci),
+        "bounds": estimate.bounds,
+        "limited_by": list(estimate.limited_by),
+        "ratio_bound": estimate.ratio_bound,
     }
 
 
@@ -76,6 +79,7 @@ def _levels_figure(each: LevelsFigure) -> Mapping[str, object]:
         "min": finite(each.min),
         "max": finite(each.max),
         "ci": _ends(each.ci),
+        "limited_by": list(each.limited_by),
     }
 
 
@@ -93,6 +97,7 @@ def _levels_ratio(each: LevelsRatio) -> Mapping[str, object]:
         "n": each.n,
         "ratio": finite(each.ratio),
         "ci": _ends(each.ci),
+        "bound": each.bound,
     }
 
 

@@ -55,6 +55,11 @@ def _cell(metrics: Mapping[str, Estimate], truth: CellTruth | None, curves: Iter
     return {
         "cell": dict(next(iter(metrics.values())).cell),
         "rates": {metric: finite(metrics[metric].mean) for metric in RATES if metric in metrics},
+        "limited_by": list(
+            dict.fromkeys(
+                code for metric in RATES if metric in metrics for code in metrics[metric].limited_by
+            )
+        ),
         "loads": _loads(curves),
         "verdict": None if truth is None else _verdict(truth.verdict),
         "balance": None if truth is None else _balance(truth.balance),
@@ -83,6 +88,7 @@ def _ratio(each: DirectionRatio) -> Document:
         "mean": finite(each.mean),
         "min": finite(each.min),
         "max": finite(each.max),
+        "bound": each.bound,
     }
 
 
@@ -91,6 +97,8 @@ def _verdict(verdict: Verdict) -> Document:
         "limit": verdict.limit,
         "place": verdict.place,
         "text": verdict.text,
+        "doubt": verdict.doubt,
+        "doubtful": verdict.doubtful,
         "count": verdict.count,
         "total": verdict.total,
         "cpu": verdict.cpu,

@@ -79,7 +79,8 @@ def _figures_grid(figures: Sequence[LevelsFigure], run: StoredRun, names: Names,
 def _figure(each: LevelsFigure, by: numbers.Scale, names: Names) -> str:
     spread = (each.ci.high - each.ci.low) / 2 if each.ci is not None else 0.0
     decimals = numbers.decimals_measured(spread * by.factor, each.mean * by.factor)
-    text = numbers.figure(each.mean, by, decimals, names.words)
+    figure = numbers.figure(each.mean, by, decimals, names.words)
+    text = numbers.at_least(figure, bool(each.limited_by), names.words)
     return f"{text} {numbers.interval(each.ci, by, names.words)}" if each.ci is not None else text
 
 
@@ -97,7 +98,7 @@ def _ratios_grid(ratios: Sequence[LevelsRatio], run: StoredRun, names: Names, mo
 
 def _ratio(each: LevelsRatio, names: Names) -> str:
     if each.ci is None:
-        return numbers.fixed(each.ratio, 2)
+        return numbers.marked(numbers.fixed(each.ratio, 2), each.bound, names.words)
     decimals = max(2, numbers.decimals_measured((each.ci.high - each.ci.low) / 2, each.ratio))
     low, high = (numbers.fixed(end, decimals) for end in (each.ci.low, each.ci.high))
     return f"{numbers.fixed(each.ratio, decimals)} {names.words.interval.format(low=low, high=high)}"

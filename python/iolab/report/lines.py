@@ -173,7 +173,9 @@ def _mean(estimate: Estimate, by: numbers.Scale, names: Names) -> Row:
         "mean": finite(estimate.mean * by.factor),
         "low": finite(estimate.ci.low * by.factor) if estimate.ci else None,
         "high": finite(estimate.ci.high * by.factor) if estimate.ci else None,
-        "text": numbers.quantity(estimate.mean, by, decimals, names.words),
+        "text": numbers.at_least(
+            numbers.quantity(estimate.mean, by, decimals, names.words), estimate.bounds > 0, names.words
+        ),
         "interval": numbers.interval(estimate.ci, by, names.words),
     }
 

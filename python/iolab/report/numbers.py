@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from iolab.analysis.forwarding_types import Bound
 from iolab.analysis.types import Estimate, Interval
 from iolab.report.words import Words
 
@@ -152,6 +153,24 @@ def percent(ratio: float, decimals: int | None = None) -> str:
         decimals = 0 if size >= 10 else decimals_for(size / 10, size)
         decimals = min(decimals, 1)
     return f"{fixed(size, decimals)}{NBSP}%"
+
+
+def at_least(text: str, bounded: bool, words: Words) -> str:
+    """Mark a figure that is only a lower bound: ≥ 99.5."""
+    return words.at_least.format(figure=text) if bounded and text != words.none else text
+
+
+def mean(estimate: Estimate, by: Scale, words: Words) -> str:
+    """The mean of an estimate without its unit; at least that much, where some trials have only a lower bound."""
+    text = figure(estimate.mean, by, estimate_decimals(estimate, by), words)
+    return at_least(text, estimate.bounds > 0, words)
+
+
+def marked(text: str, bound: Bound | None, words: Words) -> str:
+    """Mark a figure by what it is of the truth: at least, at most, or as measured."""
+    if bound is None or text == words.none:
+        return text
+    return (words.at_least if bound is Bound.LEAST else words.at_most).format(figure=text)
 
 
 def change(ratio: float | None, ci: Interval | None, words: Words) -> str:

@@ -46,14 +46,16 @@ def bits_grid(
     texts = [
         numbers.align(
             [
-                numbers.figure(value, by, numbers.estimate_decimals(each, by), words)
-                for each, value in zip(shown, values, strict=True)
+                numbers.at_least(
+                    numbers.figure(value, by, numbers.estimate_decimals(each, by), words), bounded, words
+                )
+                for each, (value, bounded) in zip(shown, values, strict=True)
             ]
         )
         for values in (
-            [each.mean for each in shown],
-            [each.min for each in shown],
-            [each.max for each in shown],
+            [(each.mean, each.bounds > 0) for each in shown],
+            [(each.min, each.least_is_bound) for each in shown],
+            [(each.max, each.bounds > 0) for each in shown],
         )
     ]
     rows = tuple(
@@ -72,7 +74,9 @@ def bits_grid(
 
 def _ratio(each: DirectionRatio, names: Names) -> list[str]:
     return [
-        names.words.none if ratio is None else numbers.fixed(ratio, 2)
+        names.words.none
+        if ratio is None
+        else numbers.marked(numbers.fixed(ratio, 2), each.bound, names.words)
         for ratio in (each.mean, each.min, each.max)
     ]
 
@@ -129,6 +133,5 @@ def _column(
     texts = []
     for cell in cells:
         each = known.get(cell)
-        decimals = numbers.estimate_decimals(each, by) if each is not None else 0
-        texts.append(words.none if each is None else numbers.figure(each.mean, by, decimals, words))
+        texts.append(words.none if each is None else numbers.mean(each, by, words))
     return head(names.metric(metric), by.unit, words), numbers.align(texts)

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from iolab.analysis.forwarding_types import CellTruth, Drop, Forwarding, PacketKind
+from iolab.analysis.forwarding_types import CellTruth, Drop, Forwarding, PacketKind, Verdict
 from iolab.analysis.types import Analysis, Estimate
 from iolab.report import numbers
 from iolab.report.environment import Fact, entries
@@ -91,9 +91,8 @@ def limit_lines(analysis: Analysis, names: Names) -> list[str]:
     text = names.words.packets
     lines = []
     for found in analysis.forwarding:
-        causes = Counter((each.verdict.limit, each.verdict.place) for each in found.cells)
-        for (limit, place), count in causes.most_common(MOST_CAUSES):
-            cause = _cause(limit, place, names)
+        causes = Counter(_limited_by(each.verdict, names) for each in found.cells)
+        for cause, count in causes.most_common(MOST_CAUSES):
             measure = names.measure(found.measure)
             lines.append(
                 text.limited.format(measure=measure, count=count, total=len(found.cells), limit=cause)
@@ -153,26 +152,34 @@ def _levels(each: CellTruth, factors: Sequence[str]) -> list[str]:
 
 def _verdict(each: CellTruth, names: Names) -> tuple[str, str, str]:
     text, verdict = names.words.packets, each.verdict
-    limit = _cause(verdict.limit, verdict.place, names)
+    limit = _limited_by(verdict, names)
     count = text.of.format(count=verdict.count, total=verdict.total) if verdict.total else names.words.none
     return limit, count, verdict_sentence(each, names)
 
 
-def _cause(limit: str, place: str, names: Names) -> str:
-    """What limited, and where, unless that says the same."""
-    text = names.words.packets
+def _limited_by(verdict: Verdict, names: Names) -> str:
+    """What limited, and where, unless that says the same; with doubt, where there is any."""
+    text, limit, place = names.words.packets, verdict.limit, verdict.place
     name = text.limit_names.get(limit, limit)
-    return text.limit_at.format(limit=name, place=place) if place and place != limit else name
+    cause = text.limit_at.format(limit=name, place=place) if place and place != limit else name
+    return text.probably.format(limit=cause) if verdict.doubtful else cause
 
 
 def verdict_sentence(each: CellTruth, names: Names) -> str:
     """What was seen, and how busy the host was then."""
     verdict = each.verdict
     seen = [_sentence(verdict.text)] if verdict.text else []
+    seen += [names.words.packets.not_certain.format(doubt=doubt) for doubt in _doubts(verdict, names)]
     if verdict.cpu is not None:
         busy, idle = numbers.percent(verdict.cpu_busy_ratio, 0), numbers.percent(verdict.idle_ratio, 0)
         seen.append(names.words.packets.busy.format(cpu=verdict.cpu, busy=busy, idle=idle))
     return " ".join(seen) or names.words.none
+
+
+def _doubts(verdict: Verdict, names: Names) -> list[str]:
+    few = 2 * verdict.count < verdict.total
+    text = names.words.packets.few_say_so.format(count=verdict.count, total=verdict.total)
+    return [verdict.doubt] * bool(verdict.doubt) + [text] * few
 
 
 def _sentence(text: str) -> str:

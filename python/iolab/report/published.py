@@ -89,12 +89,15 @@ def _grid(rows: Sequence[Beside], named: Names, *, with_ratio: bool) -> Grid:
     heads += [text.published_change, text.run_change] if relative else []
     written = []
     for row in rows:
-        figures = [
+        published, own = (
             words.none if value is None else numbers.figure(value, by, _decimals(value * by.factor), words)
             for value in (row.published, row.measured)
-        ]
-        figures += [_times(row.measured, row.published, words)] if with_ratio else []
-        changes = [_percent(row.published_ratio, words), _percent(row.measured_ratio, words)]
+        )
+        figures = [published, numbers.at_least(own, row.is_bound, words)]
+        times = _times(row.measured, row.published, words)
+        figures += [numbers.at_least(times, row.is_bound, words)] if with_ratio else []
+        ratio = numbers.marked(_percent(row.measured_ratio, words), row.ratio_bound, words)
+        changes = [_percent(row.published_ratio, words), ratio]
         labels = [row.cell.get(name, "") for name in factors]
         written.append((*labels, text.statistics[row.statistic], *figures, *(changes if relative else ())))
     metric = head(named.metric(first.metric), by.unit, words)

@@ -215,7 +215,8 @@ def with_interval(estimate: Estimate, by: numbers.Scale, words: Words) -> str:
 
 
 def _mean(estimate: Estimate, by: numbers.Scale, words: Words) -> str:
-    return numbers.quantity(estimate.mean, by, numbers.estimate_decimals(estimate, by), words)
+    text = numbers.quantity(estimate.mean, by, numbers.estimate_decimals(estimate, by), words)
+    return numbers.at_least(text, estimate.bounds > 0, words)
 
 
 def legend(analysis: Analysis, measures: Sequence[str], names: Names) -> str | None:

@@ -13,7 +13,7 @@ from iolab.analysis.comparison import CellComparison, Comparison, LoneCell, Over
 from iolab.report import numbers, sentences
 from iolab.report.names import Names, names
 from iolab.report.readme import escape, grid
-from iolab.report.tables import head
+from iolab.report.tables import head, limits
 from iolab.report.words import EN, Words
 
 SHOWN_P = 0.05
@@ -100,7 +100,7 @@ def _part(cells: Sequence[CellComparison], named: Names) -> _Part:
     heads = [*map(named.factor, factors), text.a, text.b]
     rows = [
         (*(each.cell.get(factor, "") for factor in factors), *(column[index] for column in means),
-         numbers.change(each.ratio, each.ci, words), _verdict(each.p_value, words))
+         numbers.marked(numbers.change(each.ratio, each.ci, words), each.ratio_bound, words), _compared(each, words))
         for index, each in enumerate(cells)
     ]  # fmt: skip
     metric = head(named.metric(first.metric), by.unit, words)
@@ -118,7 +118,19 @@ def _figures(cell: CellComparison, by: numbers.Scale, words: Words) -> tuple[str
     size = max(abs(cell.mean_a), abs(cell.mean_b)) * by.factor
     relative = (cell.ci.high - cell.ci.low) / 2 if cell.ci is not None else 0.0
     decimals = numbers.decimals_for(relative * size, size)
-    return numbers.figure(cell.mean_a, by, decimals, words), numbers.figure(cell.mean_b, by, decimals, words)
+    first, second = (numbers.figure(mean, by, decimals, words) for mean in (cell.mean_a, cell.mean_b))
+    return (
+        numbers.at_least(first, bool(cell.limited_a), words),
+        numbers.at_least(second, bool(cell.limited_b), words),
+    )
+
+
+def _compared(cell: CellComparison, words: Words) -> str:
+    """Say whether a difference is shown, or what of the instrument keeps it from being known."""
+    limited = dict.fromkeys((*cell.limited_a, *cell.limited_b))
+    if limited:
+        return words.compare.only_bounds.format(limits=limits(tuple(limited), words))
+    return _verdict(cell.p_value, words)
 
 
 def _verdict(p_value: float | None, words: Words) -> str:

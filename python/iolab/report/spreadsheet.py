@@ -17,11 +17,12 @@ Rows = Literal["estimates", "trials", "levels", "level-ratios", "ratios", "limit
 _ESTIMATE_HEAD = (
     "metric", "unit", "n", "mean", "min", "max", "median", "ci_low", "ci_high", "ci_method", "is_baseline", "ratio",
     "ratio_ci_low", "ratio_ci_high", "p_value", "outliers", "mean_without_outliers", "ratio_without_outliers",
+    "bounds", "limited_by", "ratio_bound",
 )  # fmt: skip
 _LEVELS_HEAD = ("metric", "over", "levels", "statistic")
-_TRIAL_HEAD = ("block", "began", "status", "reason", "warnings")
+_TRIAL_HEAD = ("block", "began", "status", "reason", "warnings", "limited_by")
 _LIMIT_HEAD = (
-    "limit", "place", "text", "busiest_cpu", "busiest_cpu_ratio", "idle_ratio", "limited_load_trials",
+    "limit", "place", "text", "doubt", "busiest_cpu", "busiest_cpu_ratio", "idle_ratio", "limited_load_trials",
     "judged_load_trials", "offered_frames", "forwarded_frames", "dropped_frames", "unexplained_frames", "load_trials",
     "closed_load_trials",
 )  # fmt: skip
@@ -54,17 +55,17 @@ def table(run: StoredRun, analysis: Analysis, rows: Rows = "estimates") -> str:
 
 def _ratio_rows(analysis: Analysis, factors: Sequence[str]) -> Iterable[Sequence[str]]:
     """Both ways over one way."""
-    yield ("measure", *map(_safe, factors), "n", "mean_ratio", "min_ratio", "max_ratio")
+    yield ("measure", *map(_safe, factors), "n", "mean_ratio", "min_ratio", "max_ratio", "bound")
     for found in analysis.forwarding:
         for each in found.ratios:
             ratios = map(_number, (each.mean, each.min, each.max))
-            yield (_safe(found.measure), *_levels(each.cell, factors), str(each.n), *ratios)
+            yield (_safe(found.measure), *_levels(each.cell, factors), str(each.n), *ratios, each.bound or "")
 
 
 def _level_rows(analysis: Analysis, factors: Sequence[str]) -> Iterable[Sequence[str]]:
     """Figures over the levels of a factor."""
     yield ("measure", *map(_safe, factors), *_LEVELS_HEAD, "unit", "n", "mean", "min", "max", "ci_low", "ci_high",
-           "left_out_blocks")  # fmt: skip
+           "left_out_blocks", "limited_by")  # fmt: skip
     for each in analysis.levels_figures:
         figures = map(_number, (each.mean, each.min, each.max))
         yield (
@@ -74,16 +75,24 @@ def _level_rows(analysis: Analysis, factors: Sequence[str]) -> Iterable[Sequence
             *figures,
             *_ends(each.ci),
             str(each.left_out),
+            " ".join(each.limited_by),
         )
 
 
 def _level_ratio_rows(analysis: Analysis, factors: Sequence[str]) -> Iterable[Sequence[str]]:
     """Ratios of them between two levels of another factor."""
     yield ("measure", *map(_safe, factors), *_LEVELS_HEAD, "factor", "above", "below", "n", "ratio", "ratio_ci_low",
-           "ratio_ci_high")  # fmt: skip
+           "ratio_ci_high", "bound")  # fmt: skip
     for each in analysis.levels_ratios:
         between = map(_safe, (each.between.factor, each.between.above, each.between.below))
-        yield (*_over(each, factors), *between, str(each.n), _number(each.ratio), *_ends(each.ci))
+        yield (
+            *_over(each, factors),
+            *between,
+            str(each.n),
+            _number(each.ratio),
+            *_ends(each.ci),
+            each.bound or "",
+        )
 
 
 def _over(each: LevelsFigure | LevelsRatio, factors: Sequence[str]) -> tuple[str, ...]:
@@ -99,7 +108,7 @@ def _limit_rows(analysis: Analysis, factors: Sequence[str]) -> Iterable[Sequence
     for found in analysis.forwarding:
         for each in found.cells:
             verdict, sheet = each.verdict, each.balance
-            said = (verdict.limit, _safe(verdict.place), _safe(verdict.text))
+            said = (verdict.limit, *map(_safe, (verdict.place, verdict.text, verdict.doubt)))
             busy = ("" if verdict.cpu is None else str(verdict.cpu), _number(verdict.cpu_busy_ratio))
             counts = (
                 verdict.count, verdict.total, sheet.offered_frames, sheet.forwarded_frames,
@@ -144,6 +153,9 @@ def _estimate(estimate: Estimate, reference: bool) -> tuple[str, ...]:
         str(len(estimate.outliers)),
         _number(estimate.mean_without),
         _number(estimate.ratio_without),
+        str(estimate.bounds),
+        " ".join(estimate.limited_by),
+        estimate.ratio_bound or "",
     )
 
 
@@ -156,8 +168,16 @@ def _trial_rows(run: StoredRun, factors: Sequence[str]) -> Iterable[Sequence[str
         result = trial.result
         codes = " ".join(warning.code for warning in result.warnings)
         values = (_number(result.metrics[name].value) if name in result.metrics else "" for name in metrics)
+        limited = dict.fromkeys(metric.limited_by for metric in result.metrics.values() if metric.limited_by)
         levels = _levels(trial.cell, factors)
-        state = (str(trial.block), trial.wall, result.status.value, _safe(result.reason or ""), _safe(codes))
+        state = (
+            str(trial.block),
+            trial.wall,
+            result.status.value,
+            _safe(result.reason or ""),
+            _safe(codes),
+            " ".join(limited),
+        )
         yield (_safe(trial.measure), *levels, *state, *values)
 
 

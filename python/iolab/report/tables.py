@@ -153,6 +153,7 @@ def results(shown: Shown, run: StoredRun, analysis: Analysis, names: Names) -> R
     )
     notes += _without_baseline(shown, run, names)
     notes += _sum_of_directions(shown, words)
+    notes += [words.packets.bound_note] if any(each.bounds for each in estimates) else []
     if shown.total > len(estimates):
         notes.append(words.table.rows_left_out.format(shown=len(estimates), total=shown.total))
     return ResultTable(
@@ -206,10 +207,10 @@ def _side(
     shown: Shown, by: numbers.Scale, cells: Sequence[CellKey], analysis: Analysis, names: Names
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Write what stands beside the rate; other rates in its own unit."""
+    found = _limits(shown, cells, names)
     if any(each.measure == shown.measure for each in analysis.forwarding):
-        return ()
+        return tuple(found)
     groups = by_metric(analysis)
-    found = []
     datagrams = (shown.measure, "loss_ratio") in groups
     for metric in SIDE:
         own = {cell_key(each.cell): each for each in groups.get((shown.measure, metric), ())}
@@ -218,6 +219,20 @@ def _side(
             name, texts = _metric_column(metric, own, cells, names, by if alike else None)
             found.append((name, tuple(texts)))
     return tuple(found)
+
+
+def _limits(shown: Shown, cells: Sequence[CellKey], names: Names) -> list[tuple[str, tuple[str, ...]]]:
+    """Write what of the instrument limited each cell, if any is only a lower bound."""
+    own = {cell_key(each.cell): each for each in shown.estimates}
+    if not any(each.bounds for each in own.values()):
+        return []
+    texts = [limits(own[cell].limited_by, names.words) if cell in own else names.words.none for cell in cells]
+    return [(names.words.packets.limited_by, tuple(texts))]
+
+
+def limits(codes: Sequence[str], words: Words) -> str:
+    """Write what of the instrument was the limit."""
+    return words.comma.join(words.packets.limit_names.get(code, code) for code in codes) or words.none
 
 
 def flows(shown: Shown, run: StoredRun, analysis: Analysis, names: Names, most: int) -> Grid | None:
@@ -270,13 +285,18 @@ def _row(
 ) -> ResultRow:
     decimals = numbers.estimate_decimals(estimate, by)
     reference = is_baseline(estimate.cell, run.plan.baseline)
-    written = numbers.change(estimate.ratio, estimate.ratio_ci, words)
+    change = numbers.change(estimate.ratio, estimate.ratio_ci, words)
+    written = numbers.marked(change, estimate.ratio_bound, words)
+    least, most = (
+        numbers.figure(value, by, numbers.trial_decimals(value, by, decimals), words)
+        for value in (estimate.min, estimate.max)
+    )
     return ResultRow(
         cell=estimate.cell,
         levels=tuple(estimate.cell.get(factor, "") for factor in factors),
-        mean=numbers.figure(estimate.mean, by, decimals, words),
-        min=numbers.figure(estimate.min, by, numbers.trial_decimals(estimate.min, by, decimals), words),
-        max=numbers.figure(estimate.max, by, numbers.trial_decimals(estimate.max, by, decimals), words),
+        mean=numbers.mean(estimate, by, words),
+        min=numbers.at_least(least, estimate.least_is_bound, words),
+        max=numbers.at_least(most, estimate.bounds > 0, words),
         ci=numbers.interval(estimate.ci, by, words),
         n=str(estimate.n),
         change=words.table.baseline if reference else written,
@@ -331,7 +351,7 @@ def _means(
         if estimate is None:
             texts.append(words.none)
         else:
-            texts.append(numbers.figure(estimate.mean, by, numbers.estimate_decimals(estimate, by), words))
+            texts.append(numbers.mean(estimate, by, words))
     return numbers.align(texts)
 
 

@@ -24,13 +24,16 @@ def encode_trial(record: TrialRecord) -> str:
         "begin_ns": result.begin_ns,
         "end_ns": result.end_ns,
         "measured_ns": result.measured_ns,
-        "metrics": {
-            name: {"value": metric.value, "unit": metric.unit} for name, metric in result.metrics.items()
-        },
+        "metrics": {name: _metric(metric) for name, metric in result.metrics.items()},
         "warnings": [{"code": w.code, "text": w.text, "advice": w.advice} for w in result.warnings],
         **({"guests": {name: asdict(use) for name, use in result.guests.items()}} if result.guests else {}),
     }
     return json.dumps(document, separators=(",", ":"), allow_nan=False)
+
+
+def _metric(metric: Metric) -> dict[str, str | float]:
+    bound = {"limited_by": metric.limited_by} if metric.limited_by else {}
+    return {"value": metric.value, "unit": metric.unit, **bound}
 
 
 def decode_trial(line: str) -> TrialRecord:
@@ -49,7 +52,7 @@ def decode_trial(line: str) -> TrialRecord:
     result = TrialResult(
         status=Status(row["status"]),
         reason=row["reason"],
-        metrics={name: Metric(metric["value"], metric["unit"]) for name, metric in row["metrics"].items()},
+        metrics={name: Metric(**metric) for name, metric in row["metrics"].items()},
         warnings=tuple(Warning(**warning) for warning in row["warnings"]),
         begin_ns=row["begin_ns"],
         end_ns=row["end_ns"],

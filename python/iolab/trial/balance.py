@@ -4,32 +4,30 @@ A drop is named once, where the frame was lost: what a port refuses because the 
 far end.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from iolab.agent.traffic import ReceiverReport, SenderReport, TrafficRan
 from iolab.lab.placement import Way
-from iolab.trial.counted import Counted, Port, Snapshot
-
-RING_FULL, NO_BUFFER, RULE, QDISC, BACKLOG = "ring full", "no buffer", "rule", "qdisc", "backlog"
-OVERRUNS = frozenset({RING_FULL, NO_BUFFER, BACKLOG, "rx_dropped", "rx_errors"})
-"""Reasons of a place that had no time left for what came; others are decisions, however busy it was."""
-UNREAD, BETWEEN = "never read from the queue of", "lost between"
-"""Beginnings of reasons: frames that a hypervisor left in the tap of its guest, or took and did not hand on."""
-RECEIVER, KERNEL = "receiver", "kernel"
-
-
-@dataclass(frozen=True, slots=True)
-class Drop:
-    """Frames lost at one place for one reason."""
-
-    place: str
-    """machine.port, cpuN, device machine.port, kernel (somewhere in it), or receiver."""
-    reason: str
-    """Why, in one or two words."""
-    frames: int
-    """How many."""
+from iolab.trial.counted import Counted
+from iolab.trial.drops import (
+    BACKLOG,
+    BETWEEN,
+    DAMAGED,
+    FILTER,
+    KERNEL,
+    LATE,
+    NO_BUFFER,
+    ON_THE_WAY,
+    QDISC,
+    RECEIVER,
+    RING_FULL,
+    RULE,
+    UNREAD,
+    Drop,
+    beyond,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +55,15 @@ def offered_frames(sender: SenderReport) -> int:
     return sender.offered_frames + sender.refused_frames
 
 
+def foreign_frames(directions: Sequence[Way], ran: TrafficRan, counted: Counted) -> int:
+    """Return how many frames of other traffic came along the ways, at least: where most came in beside our own."""
+    ours: dict[str, int] = {}
+    for index, way in enumerate(directions):
+        for _, into in way.hops:
+            ours[into] = ours.get(into, 0) + offered_frames(ran.senders[index])
+    return max((counted.frames(into, "rx_packets") - most for into, most in ours.items()), default=0)
+
+
 @dataclass(slots=True)
 class _Sheet:
     """One direction's balance, while drops are being named."""
@@ -76,20 +83,13 @@ class _Sheet:
         """Name a drop, as far as frames are missing; return how many it explains."""
         taken = max(0, min(drop.frames, self.missing))
         if taken:
-            self.drops.append(Drop(drop.place, drop.reason, taken))
+            self.drops.append(replace(drop, frames=taken))
             self.missing -= taken
         return taken
 
 
-def balances(
-    directions: Sequence[Way],
-    ports: Mapping[str, Port],
-    ran: TrafficRan,
-    before: Snapshot,
-    after: Snapshot,
-) -> tuple[Balance, ...]:
+def balances(directions: Sequence[Way], ran: TrafficRan, counted: Counted) -> tuple[Balance, ...]:
     """Return the balance of each direction; senders are in the order of the directions."""
-    counted = Counted(ports, before, after)
     receivers = {one.of: one for one in ran.receivers}
     sheets = [
         _sheet(way, ran.senders[index], receivers[index], counted) for index, way in enumerate(directions)
@@ -97,16 +97,20 @@ def balances(
     for kernel in counted.kernels():
         backlogs = counted.backlogs(kernel)
         _share(sheets, (Drop(f"{kernel} cpu{cpu}".strip(), BACKLOG, n) for cpu, n in backlogs.items()))
-    spare = _beyond({kernel: counted.reasons(kernel) for kernel in counted.kernels()}, sheets)
+    for port in dict.fromkeys(ref for way in directions for hop in way.hops for ref in hop):
+        passing = [sheet for sheet in sheets if any(port in hop for hop in sheet.way.hops)]
+        _share(passing, [Drop(port, FILTER, counted.filtered(port))])
+    spare = beyond({kernel: counted.reasons(kernel) for kernel in counted.kernels()}, _known(sheets))
     for sheet in sheets:
         for drop in _between_kernels(sheet, counted):
             sheet.take(drop)
         for into, out, vanished in _vanished(sheet.way, counted):
-            reasons = spare.setdefault(ports[into].kernel, {})
+            reasons = spare.setdefault(counted.ports[into].kernel, {})
             for drop in _reasoned(into, out, min(vanished, sheet.missing), reasons):
                 sheet.take(drop)
     for kernel, reasons in spare.items():
-        _share(sheets, (Drop(f"{kernel} {KERNEL}".strip(), reason, n) for reason, n in reasons.items()))
+        place = f"{kernel} {KERNEL}".strip()
+        _share(sheets, (Drop(place, reason, n, reason) for reason, n in reasons.items()))
     return tuple(
         Balance(
             direction=sheet.way.name,
@@ -186,7 +190,7 @@ def _reasoned(into: str, out: str, frames: int, spare: dict[str, int]) -> list[D
     for reason, known in sorted(spare.items(), key=lambda item: -item[1]):
         taken = min(known, frames)
         if taken > 0:
-            found.append(Drop(into, f"{reason}, not passed on to {out}", taken))
+            found.append(Drop(into, f"{reason}, not passed on to {out}", taken, reason))
             spare[reason] -= taken
             frames -= taken
     return [*found, Drop(into, f"not passed on to {out}", frames)] if frames > 0 else found
@@ -195,24 +199,16 @@ def _reasoned(into: str, out: str, frames: int, spare: dict[str, int]) -> list[D
 def _in_the_receiver(receiver: ReceiverReport) -> list[Drop]:
     socket = receiver.socket
     pairs = ((RING_FULL, socket.ring_full_frames), (NO_BUFFER, socket.no_buffer_frames))
-    found = [Drop(RECEIVER, reason, frames) for reason, frames in pairs if frames > 0]
-    if receiver.late_frames or receiver.corrupted_frames:
-        found.append(Drop(RECEIVER, "late or damaged", receiver.late_frames + receiver.corrupted_frames))
-    return found
+    found = [Drop(RECEIVER, reason, frames) for reason, frames in pairs]
+    found.append(Drop(RECEIVER, LATE, receiver.late_frames))
+    found.append(Drop(ON_THE_WAY, DAMAGED, receiver.corrupted_frames))
+    return [drop for drop in found if drop.frames > 0]
 
 
-def _beyond(reasons: Mapping[str, Mapping[str, int]], sheets: Sequence[_Sheet]) -> dict[str, dict[str, int]]:
-    """Return what the reasons tell beyond drops that have a place: those are taken for the most frequent reasons."""
-    known = sum(drop.frames for sheet in sheets for drop in sheet.drops if drop.reason != RULE)
-    left: dict[str, dict[str, int]] = {kernel: {} for kernel in reasons}
-    every = [
-        (frames, kernel, reason) for kernel, found in reasons.items() for reason, frames in found.items()
-    ]
-    for frames, kernel, reason in sorted(every, reverse=True):
-        taken = min(known, frames)
-        known -= taken
-        left[kernel][reason] = frames - taken
-    return left
+def _known(sheets: Sequence[_Sheet]) -> list[Drop]:
+    """Return the drops that have a place and that the kernel may have given a reason for."""
+    unseen = (RULE, DAMAGED, LATE)
+    return [drop for sheet in sheets for drop in sheet.drops if drop.reason not in unseen]
 
 
 def _share(sheets: Sequence[_Sheet], drops: Iterable[Drop]) -> None:
@@ -220,4 +216,4 @@ def _share(sheets: Sequence[_Sheet], drops: Iterable[Drop]) -> None:
     for drop in drops:
         left = drop.frames
         for sheet in sheets:
-            left -= sheet.take(Drop(drop.place, drop.reason, left))
+            left -= sheet.take(replace(drop, frames=left))

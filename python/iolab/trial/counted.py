@@ -4,12 +4,15 @@ What the counts mean for frames is told in balance.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from iolab.agent.messages import Reading
+from iolab.agent.messages import QdiscCounters, Reading
 from iolab.agent.traffic import DeviceCounts
 from iolab.lab.kernels import HERE
 
+ROOT, CLSACT = "root", "ffff:fff1"
+"""Parents of qdiscs: an interface's queues, and what filters run in before and behind them (TC_H_CLSACT)."""
+QDISC_COUNTS = ("drops", "packets", "bytes", "overlimits")
 XDP_LOSSES = ("xdp_xmit_errors", "xdp_tx_errors")
 """Ends of the names of veth's own counters (ethtool -S) for frames that an XDP program sent and no ring took."""
 
@@ -72,8 +75,21 @@ class Counted:
 
     def qdisc_drops(self, ref: str) -> int:
         """Return the frames that the qdisc of an interface dropped."""
+        return sum(row.drops for row in self.qdiscs(ref))
+
+    def qdiscs(self, ref: str) -> tuple[QdiscCounters, ...]:
+        """Return what the root qdiscs of an interface counted: several where each of its queues has one."""
+        return self._qdiscs(ref, ROOT)
+
+    def filtered(self, ref: str) -> int:
+        """Return the frames that filters and policers of an interface dropped (tc's ingress and clsact)."""
+        return sum(row.drops for row in self._qdiscs(ref, CLSACT))
+
+    def _qdiscs(self, ref: str, parent: str) -> tuple[QdiscCounters, ...]:
         port = self.ports[ref]
-        return _qdisc(self.after.of(port.kernel), port) - _qdisc(self.before.of(port.kernel), port)
+        earlier = _qdiscs(self.before.of(port.kernel), port, parent)
+        later = _qdiscs(self.after.of(port.kernel), port, parent)
+        return tuple(_increase(earlier.get(handle), row) for handle, row in later.items())
 
     def reset(self) -> tuple[str, ...]:
         """Return the ports whose counters went back or away: they were made again, or somebody set them to zero."""
@@ -136,14 +152,24 @@ def _backlogs(reading: Reading) -> dict[int, int]:
     return {row["cpu"]: row["dropped"] for row in rows}
 
 
-def _qdisc(reading: Reading, port: Port) -> int:
-    return sum(
-        row.drops
+def _qdiscs(reading: Reading, port: Port, parent: str) -> dict[tuple[str, int], QdiscCounters]:
+    """Return an interface's qdiscs with one parent; equal handles (0: made by the kernel) are told by their order."""
+    rows = [
+        row
         for seen in reading.observations
         if seen.sampler == "qdiscs" and seen.netns == port.netns
         for row in seen.qdiscs
-        if row.interface == port.interface and row.parent == "root"
-    )
+        if row.interface == port.interface and row.parent == parent
+    ]
+    return {(row.handle, number): row for number, row in enumerate(rows)}
+
+
+def _increase(earlier: QdiscCounters | None, later: QdiscCounters) -> QdiscCounters:
+    """Return what a qdisc counted since; one that was not there before, or that began again, counted all of it."""
+    if earlier is None or any(getattr(later, name) < getattr(earlier, name) for name in QDISC_COUNTS):
+        return later
+    changes = {name: getattr(later, name) - getattr(earlier, name) for name in QDISC_COUNTS}
+    return replace(later, **changes)
 
 
 def _xdp_losses(reading: Reading, port: Port) -> int:

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from iolab.agent.messages import Json
 from iolab.experiment.measures import Forwarding, LoadCurve, Packets
 from iolab.lab.frames import bps_l1, bps_l2, fps_of, line_fps, mean_bytes, sizes_of
+from iolab.trial.limits import Limit
 from iolab.trial.load import LoadBench, LoadRecord
 from iolab.trial.measured import Measured
 from iolab.trial.packet_figures import (
@@ -28,6 +29,12 @@ from iolab.trial.search.types import Found, Goal, LoadTrial, StopReason, Strateg
 from iolab.trial.site import Ceilings, Site
 
 NS_PER_S = 1_000_000_000
+BOUNDED = frozenset(
+    {"forwarded_fps", "forwarded_strict_fps", "search_min_fps", "search_mean_fps", "search_max_fps"}
+)
+"""Figures that are lower bounds where the instrument was the limit."""
+NEAR_RATIO = 1.25
+"""Loads up to this factor from the rate tell what limited it."""
 IDLE_FPS = 1000.0
 """Load at which latency is that of an idle device: a frame each millisecond [frames/s]."""
 LOWEST_FPS = 1000.0
@@ -153,11 +160,16 @@ def _metrics(
         rates["search_min_fps"] = min(found.searches_fps)
         rates["search_mean_fps"] = sum(found.searches_fps) / len(found.searches_fps)
         rates["search_max_fps"] = max(found.searches_fps)
-    metrics = {name: Metric(fps * directions, "pps") for name, fps in rates.items() if fps is not None}
+    limit = limited_by(found, records)
+    metrics = {
+        name: Metric(fps * directions, "pps", limit if name in BOUNDED else "")
+        for name, fps in rates.items()
+        if fps is not None
+    }
     if "forwarded_fps" in metrics:
-        metrics["forwarded_per_direction_fps"] = Metric(rate_fps / directions, "pps")
-        metrics["forwarded_bps_l1"] = Metric(bps_l1(rate_fps, sizes), "bit/s")
-        metrics["forwarded_bps_l2"] = Metric(bps_l2(rate_fps, sizes), "bit/s")
+        metrics["forwarded_per_direction_fps"] = Metric(rate_fps / directions, "pps", limit)
+        metrics["forwarded_bps_l1"] = Metric(bps_l1(rate_fps, sizes), "bit/s", limit)
+        metrics["forwarded_bps_l2"] = Metric(bps_l2(rate_fps, sizes), "bit/s", limit)
     metrics["search_seconds"] = Metric(seconds, "s")
     metrics["load_trials"] = Metric(float(found.trials), "count")
     metrics["perturbed_trials"] = Metric(float(found.perturbed_trials), "count")
@@ -165,6 +177,29 @@ def _metrics(
     if loss is not None:
         metrics["loss_ratio"] = Metric(loss, "ratio")
     return {**metrics, **balance_metrics(records), **use_metrics(at_lower)}
+
+
+def limited_by(found: Found, records: Sequence[LoadRecord]) -> str:
+    """Return what of the instrument limited a rate, so that it is only a lower bound; empty: the device was the limit.
+
+    The search says so of the generator, the line, and of time that ended before any load failed; the verdicts of the
+    loads that failed closest to the rate say so of the receiver.
+    """
+    if found.robust_fps is None:
+        return ""
+    known = {StopReason.GENERATOR: Limit.GENERATOR.value, StopReason.LINE: "line"}
+    if found.reason in known:
+        return known[found.reason]
+    if found.upper_fps is None:
+        return "time" if found.reason in (StopReason.TIME, StopReason.UNSTEADY) else ""
+    near = [
+        record.verdict.limit
+        for record in records
+        if found.robust_fps / NEAR_RATIO <= record.result.intended_fps <= found.robust_fps * NEAR_RATIO
+        and record.verdict.limit not in (Limit.NONE, Limit.HOST)
+    ]
+    own = [limit for limit in near if limit is Limit.RECEIVER]
+    return Limit.RECEIVER.value if 2 * len(own) > len(near) else ""
 
 
 def _warnings(found: Found, ceilings: Ceilings) -> tuple[Warning, ...]:

@@ -28,6 +28,14 @@ class Limit(StrEnum):
     """A thread of the system under test had no time left."""
     CPU = "cpu"
     """The CPU of a thread of the system under test had no time left; others used it too."""
+    SHAPER = "shaper"
+    """A shaper let its rate through, and no more."""
+    RULE = "rule"
+    """A rule or setting dropped most of the frames, at any load."""
+    DAMAGE = "damage"
+    """Frames arrived damaged: a device on the way changed them."""
+    FLOWS = "flows"
+    """Single flows lost all of their frames."""
     HOP = "hop"
     """Most frames were lost at one place."""
     UNEXPLAINED = "unexplained"
@@ -46,6 +54,8 @@ class Verdict:
     """Where: machine.port, cpuN or the like; empty: nowhere in particular."""
     figures: dict[str, float] = field(default_factory=dict)
     """By name, with the unit in it."""
+    doubt: str = ""
+    """Why it is not certain; empty: it is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,19 +17,21 @@ from iolab.experiment.measures import Packets
 from iolab.lab.frames import mean_bytes, sizes_of
 from iolab.lab.placement import Way, next_hop, ways
 from iolab.lab.shown import Interface, value_shown
-from iolab.trial.balance import Balance, balances, offered_frames
+from iolab.trial.balance import Balance, balances, foreign_frames, offered_frames
 from iolab.trial.counted import Counted, Snapshot, drop_reasons
+from iolab.trial.flow_losses import dead_flows
 from iolab.trial.histograms import Summary, merged, summary
 from iolab.trial.limits import CpuUse, Thread, Verdict
 from iolab.trial.measured import TrialFailed
 from iolab.trial.packets import SET, open_params, run_params
 from iolab.trial.search.steady import Parts, find_steady
 from iolab.trial.search.types import LoadResult, LoadTrial
+from iolab.trial.shapers import Shaper, shapers
 from iolab.trial.site import Ceilings, Site
 from iolab.trial.snapshots import Counters, other_cpus, span_ns
 from iolab.trial.stalls import calm_frames, excused_frames, held_up_ns, logged_ns, perturbations
 from iolab.trial.use import cpu_uses, steal_ns, thread_uses, threads_read
-from iolab.trial.verdict import judge
+from iolab.trial.verdict import Evidence, judge
 
 NS_PER_S = 1_000_000_000
 
@@ -64,6 +66,10 @@ class LoadRecord:
     """Of the instrument and of the system under test."""
     traffic: Json
     """The agent's answer, whole."""
+    shapers: tuple[Shaper, ...] = ()
+    """Shapers on the ways."""
+    foreign_frames: int = 0
+    """Frames of other traffic that came along the ways, at least."""
     drop_reasons: Mapping[str, int] = field(default_factory=dict)
     """Packets that the whole kernel dropped meanwhile, by its name of the reason; empty where it does not tell."""
 
@@ -177,10 +183,9 @@ class LoadBench:
         after: Snapshot,
         threads: tuple[Thread, ...],
     ) -> LoadRecord:
-        sheet = balances(self._counters.wires, self._counters.places, ran, before, after)
+        counted = Counted(self._counters.places, before, after)
         stolen_ns = steal_ns(before.reading, after.reading)
-        held_ns = held_up_ns(ran.senders, ran.receivers, stolen_ns)
-        calm_sent, calm_lost = calm_frames(ran, trial.duration_ns)
+        calm = calm_frames(ran, trial.duration_ns)
         result = LoadResult(
             intended_fps=trial.intended_fps,
             duration_ns=trial.duration_ns,
@@ -190,22 +195,31 @@ class LoadBench:
             perturbations=perturbations(ran.senders, ran.receivers, stolen_ns),
             overhead_ns=span_ns(before.reading, after.reading) - trial.duration_ns,
             held_ns=logged_ns(ran, stolen_ns),
-            calm_frames=calm_sent,
-            calm_lost_frames=calm_lost,
+            calm_frames=calm[0],
+            calm_lost_frames=calm[1],
             excused_frames=sum(excused_frames(sender) for sender in ran.senders),
             steady=find_steady(directions_in_parts(ran)),
             late_frames=sum(receiver.after_end_frames for receiver in ran.receivers),
         )
         cpus = cpu_uses(before.reading, after.reading)
-        all_cpus = (*cpus, *other_cpus(before, after))
+        seen = Evidence(
+            balances=balances(self._counters.wires, ran, counted),
+            cpus=(*cpus, *other_cpus(before, after)),
+            threads=threads,
+            ceilings=self.ceilings(),
+            held_ns=held_up_ns(ran.senders, ran.receivers, stolen_ns),
+            shapers=shapers(self.site.lab, self._counters.wires, counted),
+            directions=self._counters.wires,
+            dead=dead_flows(ran.receivers),
+        )
         return LoadRecord(
             purpose=purpose,
             share_ratio=share_ratio,
             begin_ns=min(sender.begin_ns for sender in ran.senders),
             result=result,
             directions=len(self.directions),
-            balances=sheet,
-            verdict=judge(result, self._loss_ratio, sheet, all_cpus, threads, self.ceilings(), held_ns),
+            balances=tuple(seen.balances),
+            verdict=judge(result, self._loss_ratio, seen),
             latency=summary(merged([receiver.latency_ns for receiver in ran.receivers])),
             disorder=(
                 sum(receiver.reordered_frames for receiver in ran.receivers),
@@ -216,6 +230,8 @@ class LoadBench:
             threads=threads,
             traffic=ran.raw,
             drop_reasons=drop_reasons(before.reading, after.reading),
+            shapers=tuple(seen.shapers),
+            foreign_frames=foreign_frames(self._counters.wires, ran, counted),
         )
 
     def ceilings(self) -> Ceilings:

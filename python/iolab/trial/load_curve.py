@@ -1,9 +1,12 @@
 """Forwarded rate, loss, latency and CPU against offered load: one load trial per step of a known rate."""
 
+from collections.abc import Sequence
+
 from iolab.agent.messages import Json
 from iolab.experiment.measures import LoadCurve
 from iolab.lab.frames import fps_of, line_fps
-from iolab.trial.forwarding import raw_search, searched_rate
+from iolab.trial.forwarding import limited_by, raw_search, searched_rate
+from iolab.trial.limits import Limit
 from iolab.trial.load import LoadBench, LoadRecord
 from iolab.trial.measured import Measured, TrialFailed
 from iolab.trial.packet_figures import (
@@ -31,6 +34,7 @@ def measure_load_curve(site: Site, measure: LoadCurve) -> Measured:
     with LoadBench(site, measure, measure.loss_ratio) as bench:
         found: list[LoadRecord] = []
         searched: Json = None
+        limit = ""
         notes: tuple[Warning, ...] = ()
         if measure.rate is not None:
             rate_fps = fps_of(measure.rate, measure, "rate")
@@ -43,12 +47,13 @@ def measure_load_curve(site: Site, measure: LoadCurve) -> Measured:
             if not rate_fps:
                 raise TrialFailed(f"looking for the rate of the load curve: {result.text}")
             notes += () if result.robust_fps else (_unfound(result.text),)
+            limit = limited_by(result, found)
         steps = [bench.run(_trial(measure, rate_fps * share), "curve", share) for share in measure.steps]
         everything = [*found, *steps]
         total_fps = rate_fps * len(bench.directions)
         metrics = {
-            "forwarded_fps": Metric(max(step.forwarded_fps for step in steps), "pps"),
-            "rate_fps": Metric(total_fps, "pps"),
+            "forwarded_fps": _highest(steps),
+            "rate_fps": Metric(total_fps, "pps", limit),
             **balance_metrics(everything),
         }
         for step in steps:
@@ -60,6 +65,17 @@ def measure_load_curve(site: Site, measure: LoadCurve) -> Measured:
             commands=(),
             raw=raw_samples(bench, everything, search=searched, rate_fps=total_fps),
         )
+
+
+def _highest(steps: Sequence[LoadRecord]) -> Metric:
+    """Return the highest forwarded rate of any step: only a lower bound where no step shows the device's limit."""
+    best = max(step.forwarded_fps for step in steps)
+    causes = [step.verdict.limit for step in steps if step.verdict.limit not in (Limit.NONE, Limit.HOST)]
+    own = [limit for limit in causes if limit in (Limit.GENERATOR, Limit.RECEIVER)]
+    if not causes:
+        disturbed = any(step.verdict.limit is Limit.HOST for step in steps)
+        return Metric(best, "pps", Limit.HOST.value if disturbed else "load")
+    return Metric(best, "pps", own[0].value if len(own) == len(causes) else "")
 
 
 def _unfound(text: str) -> Warning:

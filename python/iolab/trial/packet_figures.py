@@ -7,11 +7,15 @@ from statistics import fmean
 from iolab.agent.messages import Json
 from iolab.lab.frames import sizes_of
 from iolab.lab.placement import Way
+from iolab.trial.drops import DAMAGED, Drop
 from iolab.trial.limits import GUEST, KERNEL, Limit
 from iolab.trial.load import LoadBench, LoadRecord
 from iolab.trial.paths import choice_of
 from iolab.trial.result import Metric, Warning
+from iolab.trial.shapers import Shaper, bypassed
 
+FEW_FOREIGN, FOREIGN_RATIO = 20, 1e-3
+"""Frames of others per load trial (neighbour discovery, spanning tree), and per frame of ours, that are as usual."""
 RAW_SCHEMA = 1
 """Version of the raw samples of packet trials."""
 
@@ -104,6 +108,7 @@ def common_warnings(bench: LoadBench, records: Sequence[LoadRecord]) -> tuple[Wa
         frames = sum(record.unexplained_frames for record in open_sheets)
         text = f"{frames} frames are unexplained in {len(open_sheets)} of {len(records)} load trials"
         found.append(Warning("unexplained-frames", text, "the balance sheets in the samples show where"))
+    found += _of_others(records)
     held = [record for record in records if record.verdict.limit is Limit.HOST]
     if held:
         text = f"{len(held)} of {len(records)} load trials lost frames while the host was disturbed"
@@ -150,6 +155,35 @@ def _missing_ratio(record: LoadRecord) -> float:
     result = record.result
     asked_frames = result.intended_fps * record.directions * result.duration_ns / NS_PER_S
     return max(0.0, asked_frames - result.offered_frames - record.directions) / max(1.0, asked_frames)
+
+
+def _of_others(records: Sequence[LoadRecord]) -> Iterable[Warning]:
+    """Yield what devices and other traffic did to frames, beside losing them."""
+    damaged = [drop.frames for record in records for drop in _drops(record) if drop.reason == DAMAGED]
+    if damaged:
+        text = f"{sum(damaged)} frames arrived damaged, with other contents than they were sent with"
+        advice = "a device on the way changes frames: look at its rules, drivers and memory"
+        yield Warning("damaged-frames", text, advice)
+    foreign = sum(record.foreign_frames for record in records)
+    offered = sum(record.result.offered_frames for record in records)
+    if foreign > max(FEW_FOREIGN * len(records), FOREIGN_RATIO * offered):
+        text = f"{foreign} frames of other traffic came along the way, beside {offered} of ours"
+        yield Warning(
+            "other-traffic",
+            text,
+            "it takes a part of the device's time, and counters do not tell it from ours",
+        )
+    past = {f"the {one.kind} at {one.place}" for record in records for one in bypassed(record.shapers)}
+    if past:
+        text = f"frames of this measure did not pass {', '.join(sorted(past))}: their path does not lead through it"
+        advice = (
+            "AF_XDP and XDP programs send past a port's queue: shape another port, or take `path: af_packet`"
+        )
+        yield Warning("shape-bypassed", text, advice)
+
+
+def _drops(record: LoadRecord) -> Iterable[Drop]:
+    return (drop for balance in record.balances for drop in balance.drops)
 
 
 def raw_samples(
@@ -224,6 +258,8 @@ def _raw(record: LoadRecord) -> Json:
         "sustained_loss_ratio": result.sustained_loss_ratio,
         "perturbations": list(result.perturbations),
         "verdict": _plain(asdict(record.verdict)),
+        "shapers": [_shaper(shaper, result.duration_ns) for shaper in record.shapers],
+        "foreign_frames": record.foreign_frames,
         "balance": [_plain(asdict(balance)) for balance in record.balances],
         "drop_reasons": dict(record.drop_reasons),
         "latency_ns": None if record.latency is None else asdict(record.latency),
@@ -231,6 +267,14 @@ def _raw(record: LoadRecord) -> Json:
         "cpus": [asdict(cpu) for cpu in record.cpus],
         "threads": [asdict(thread) for thread in record.threads],
         "traffic": record.traffic,
+    }
+
+
+def _shaper(shaper: Shaper, duration_ns: int) -> Json:
+    return {
+        **asdict(shaper),
+        "rates_bps": list(shaper.rates_bps),
+        "passed_bps": shaper.passed_bps(duration_ns),
     }
 
 

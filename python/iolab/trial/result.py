@@ -23,6 +23,9 @@ class Metric:
     """In `unit`."""
     unit: str
     """bit/s, ratio, s, count, ..."""
+    limited_by: str = ""
+    """What was the limit instead of the device (generator, receiver, line, load, time, host), so that the value is only
+    a lower bound; empty: it was measured."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,61 +1,164 @@
 """What limited a load trial, by the figures that show it; where none does, "unexplained" and never a guess. Pure."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from iolab.trial.balance import OVERRUNS, RECEIVER, Balance, Drop
+from iolab.lab.placement import Way
+from iolab.trial.balance import Balance
+from iolab.trial.drops import DAMAGED, OVERRUNS, RECEIVER, Drop, merged, worst_of
+from iolab.trial.flow_losses import DeadFlows, explains
 from iolab.trial.guest_limits import guest_verdict, starved_guest
 from iolab.trial.limits import BUSY_RATIO, CpuUse, Limit, Thread, Verdict
 from iolab.trial.search.types import LoadResult
+from iolab.trial.shapers import Shaper, Suspect, suspect
 from iolab.trial.site import Ceilings
-from iolab.trial.starved import shared, starved
+from iolab.trial.starved import joined, shared, starved
 
 UNKNOWN = Ceilings()
 UNSENT_RATIO = 1e-3
 """From which share of unsent frames on the generator is the limit (trial/search Goal.unsent_ratio)."""
 AT_CEILING_RATIO = 0.98
 """From which share of a calibrated ceiling on the instrument is at it: calibrations differ by as much."""
+FEWEST_LOST = 5
+"""Frames that the calm part of a trial must be expected to lose before its loss tells something."""
+BESIDE_RATIO = 0.1
+"""From which share of the loss on another place is told of."""
 NS_PER_S = 1_000_000_000
 
 
-def judge(
-    result: LoadResult,
-    goal_ratio: float,
-    balances: Sequence[Balance],
-    cpus: Sequence[CpuUse],
-    threads: Sequence[Thread],
-    ceilings: Ceilings = UNKNOWN,
-    held_ns: int = 0,
-) -> Verdict:
-    """Return what limited a trial whose loss should be at most `goal_ratio`; `held_ns` is from `stalls.held_up_ns`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What was seen of a load trial, beside its frames."""
 
-    A host that held threads up explains as many frames as were due meanwhile, and as many again that came in one
-    burst afterwards; beyond that the cause is looked for where the frames were lost. The ceilings are those of one
-    direction, as calibrated: a load above the generator's cannot be sent, whatever disturbed the host meanwhile, and a
-    receiver that takes all it can may be why frames were lost before it.
+    balances: Sequence[Balance] = ()
+    """Where they went, per direction."""
+    cpus: Sequence[CpuUse] = ()
+    """What CPUs did."""
+    threads: Sequence[Thread] = ()
+    """What threads did."""
+    ceilings: Ceilings = UNKNOWN
+    """What the instrument can do in one direction, as calibrated."""
+    held_ns: int = 0
+    """For how long the host held threads of the instrument up (`stalls.held_up_ns`) [ns]."""
+    shapers: Sequence[Shaper] = ()
+    """Shapers on the ways."""
+    directions: Sequence[Way] = ()
+    """The ways."""
+    dead: DeadFlows | None = None
+    """Flows of which nothing arrived."""
+
+
+def judge(result: LoadResult, goal_ratio: float, seen: Evidence) -> Verdict:
+    """Return what limited a trial whose loss should be at most `goal_ratio`, with what else lost much.
+
+    A shaper that is at its rate comes first: its own counters show that no more could pass. The host explains as many
+    frames as were due while it held threads up, and as many again that came in one burst afterwards, but nothing that
+    was dropped by a decision, or as often while all was calm. Beyond that the cause is looked for where the frames were
+    lost. A load above the generator's ceiling cannot be sent, whatever disturbed the host meanwhile, and a receiver
+    that takes all it can may be why frames were lost before it.
     """
-    beyond = ceilings.generator_fps is not None and result.intended_fps > ceilings.generator_fps
-    by_host = 2 * held_ns * result.intended_fps / NS_PER_S if result.perturbed else 0.0
+    drops = merged(drop for balance in seen.balances for drop in balance.drops)
+    worst = worst_of(drops, result.lost_frames)
+    found = _cause(result, goal_ratio, seen, worst)
+    if found.limit in (Limit.NONE, Limit.GENERATOR):
+        return found
+    others = [
+        f"beside, {drop.frames} were dropped at {drop.place} ({drop.reason})"
+        for drop in drops
+        if drop.frames >= BESIDE_RATIO * result.lost_frames
+        and worst is not None
+        and drop.place != worst.place
+    ]
+    doubt = found.doubt or (_foreign(result, worst) if worst is not None else "")
+    return replace(found, text="; ".join((found.text, *others)), doubt=doubt)
+
+
+def _cause(result: LoadResult, goal_ratio: float, seen: Evidence, worst: Drop | None) -> Verdict:
+    lost = result.offered_frames > 0 and result.loss_ratio > goal_ratio
+    shaped = suspect(result, seen.shapers, seen.directions, worst) if lost else None
+    if shaped is not None:
+        return _shaped(result, shaped, worst)
+    by_host = 2 * seen.held_ns * result.intended_fps / NS_PER_S if result.perturbed else 0.0
+    beyond = seen.ceilings.generator_fps is not None and result.intended_fps > seen.ceilings.generator_fps
     if result.short_ratio > UNSENT_RATIO and (beyond or result.unsent_frames > by_host):
-        return _generator(result, ceilings)
-    if result.offered_frames and result.loss_ratio <= goal_ratio:
+        return _generator(result, seen.ceilings)
+    if result.offered_frames and not lost:
         text = f"{result.lost_frames} of {result.offered_frames} frames lost: within the goal"
         return Verdict(Limit.NONE, "; ".join((text, *result.perturbations)))
-    in_stalls = (
-        2 * result.calm_lost_frames <= result.lost_frames
-    )  # else the device loses while all is calm, too
-    worst = _worst(balances, result.lost_frames)
-    if result.perturbed and in_stalls and result.lost_frames <= by_host:
-        return _host(result, worst, cpus, threads)
-    if worst is not None and worst.frames * 2 >= result.lost_frames:
-        if worst.place == RECEIVER:
-            text = f"the receiving port lost {worst.frames} of {result.lost_frames} frames itself: {worst.reason}"
-            return Verdict(Limit.RECEIVER, text, RECEIVER, {"dropped_frames": float(worst.frames)})
-        found = _hop(result, worst, cpus, threads)
+    if seen.dead is not None and explains(seen.dead, result):
+        return _dead(result, seen.dead, worst)
+    most = worst is not None and worst.frames * 2 >= result.lost_frames
+    if worst is not None and most and worst.decided:
+        return _decided(result, worst)
+    if result.perturbed and result.lost_frames <= by_host and _in_stalls(result):
+        return replace(_host(result, worst, seen.cpus, seen.threads), doubt=_too_short(result))
+    if worst is None or not most:
+        found = _unexplained(result, seen.balances, worst)
+    elif worst.place == RECEIVER:
+        text = f"the receiving port lost {worst.frames} of {result.lost_frames} frames itself: {worst.reason}"
+        return Verdict(Limit.RECEIVER, text, RECEIVER, {"dropped_frames": float(worst.frames)})
     else:
-        found = _unexplained(result, balances)
+        found = _hop(result, worst, seen.cpus, seen.threads)
     if found.limit in (Limit.CPU, Limit.HOP, Limit.UNEXPLAINED):
-        return _at_receivers_ceiling(result, ceilings, found) or found
+        return _at_receivers_ceiling(result, seen.ceilings, found) or found
     return found
+
+
+def _in_stalls(result: LoadResult) -> bool:
+    """Tell whether frames were lost because of stalls: at least twice as often as while all was calm.
+
+    True also where too little was calm to tell.
+    """
+    if _too_short(result):
+        return True
+    return 2 * result.calm_lost_frames * result.offered_frames <= result.lost_frames * result.calm_frames
+
+
+def _too_short(result: LoadResult) -> str:
+    """Return that the calm part of a trial was too short to tell the device's loss from that of stalls."""
+    if result.calm_frames * result.loss_ratio >= FEWEST_LOST:
+        return ""
+    return (
+        f"only {result.calm_frames} of {result.offered_frames} frames were sent while the host was calm, "
+        "too few to tell whether frames are lost then"
+    )
+
+
+def _shaped(result: LoadResult, shaped: Suspect, worst: Drop | None) -> Verdict:
+    """Return the verdict where a shaper let no more through."""
+    if worst is None:
+        lost, doubt = f"{result.lost_frames} frames were lost", "no counter tells where frames were lost"
+    else:
+        lost, doubt = _lost(result, worst), ""
+    figures = {**shaped.figures, "lost_frames": float(result.lost_frames)}
+    return Verdict(
+        Limit.SHAPER, f"{shaped.text}; {lost}", shaped.shaper.place, figures, shaped.doubt or doubt
+    )
+
+
+def _dead(result: LoadResult, dead: DeadFlows, worst: Drop | None) -> Verdict:
+    """Return the verdict where single flows lost everything."""
+    named = joined([str(flow) for flow in dead.flows])
+    text = (
+        f"all {dead.frames} frames of {len(dead.flows)} of {dead.of} flows were lost (flow {named}, counted from 0), "
+        f"and {max(0, result.lost_frames - dead.frames)} of the others"
+    )
+    figures = {"dead_flows": float(len(dead.flows)), "lost_frames": float(result.lost_frames)}
+    if worst is None:
+        return Verdict(Limit.FLOWS, f"{text}; no counter tells where", "", figures)
+    return Verdict(Limit.FLOWS, f"{text}; {_lost(result, worst)}", worst.place, figures)
+
+
+def _decided(result: LoadResult, worst: Drop) -> Verdict:
+    """Return the verdict where frames were dropped, or changed, by a decision and for no want of time or room."""
+    figures = {"dropped_frames": float(worst.frames), "lost_frames": float(result.lost_frames)}
+    if worst.reason == DAMAGED:
+        text = (
+            f"{worst.frames} of {result.lost_frames} lost frames arrived with other contents than they were sent "
+            "with: a device on the way damages them"
+        )
+        return Verdict(Limit.DAMAGE, text, worst.place, figures)
+    return Verdict(Limit.RULE, _lost(result, worst), worst.place, figures)
 
 
 def _generator(result: LoadResult, ceilings: Ceilings) -> Verdict:
@@ -118,9 +221,10 @@ def _hop(result: LoadResult, worst: Drop, cpus: Sequence[CpuUse], threads: Seque
         return Verdict(Limit.HOP, lost, worst.place, figures)
     beside = [one for one in threads if one.cpu == thread.cpu and one.role in ("arrivals", "receiver")]
     ours_ratio = sum(one.busy_ratio for one in beside)
-    by_us = ours_ratio > max(thread.busy_ratio, short.others_ratio)
-    limit = Limit.RECEIVER if by_us else Limit.CPU
-    return Verdict(limit, f"{short.text}; {lost}", worst.place, {**figures, **short.figures})
+    text, figures = f"{short.text}; {lost}", {**figures, **short.figures}
+    if ours_ratio > max(thread.busy_ratio, short.others_ratio):
+        return Verdict(Limit.RECEIVER, text, beside[0].place, figures)
+    return Verdict(Limit.CPU, text, worst.place, figures)
 
 
 def _taking_in(worst: Drop, threads: Sequence[Thread]) -> Thread | None:
@@ -131,8 +235,17 @@ def _taking_in(worst: Drop, threads: Sequence[Thread]) -> Thread | None:
 
 
 def _lost(result: LoadResult, worst: Drop) -> str:
+    ours = min(worst.frames, result.lost_frames)
+    return f"{ours} of {result.lost_frames} lost frames were dropped at {worst.place} ({worst.reason})"
+
+
+def _foreign(result: LoadResult, worst: Drop) -> str:
+    """Return that a counter tells of more than is missing; nothing: it does not."""
+    if worst.frames <= result.lost_frames:
+        return ""
     return (
-        f"{worst.frames} of {result.lost_frames} lost frames were dropped at {worst.place} ({worst.reason})"
+        f"{worst.place} dropped {worst.frames} frames and {result.lost_frames} of ours are missing: "
+        "other traffic was dropped there too, and the counter does not tell whose frames they were"
     )
 
 
@@ -142,31 +255,12 @@ def _far_end(thread: Thread, lost: str, figures: dict[str, float]) -> Verdict:
     return Verdict(Limit.RECEIVER, f"{lost}, which is where they are received", thread.place, figures)
 
 
-def _worst(balances: Sequence[Balance], lost_frames: int) -> Drop | None:
-    """Return the place and reason with most drops over all directions.
-
-    Where no reason has half of them, those of a place are told of together.
-    """
-    sums: dict[tuple[str, str], int] = {}
-    for balance in balances:
-        for drop in balance.drops:
-            sums[drop.place, drop.reason] = sums.get((drop.place, drop.reason), 0) + drop.frames
-    if not sums:
-        return None
-    (place, reason), frames = max(sums.items(), key=lambda item: item[1])
-    if frames * 2 >= lost_frames:
-        return Drop(place, reason, frames)
-    places: dict[str, int] = {}
-    for (at, _), several in sums.items():
-        places[at] = places.get(at, 0) + several
-    place = max(places, key=lambda at: places[at])
-    reasons = sorted((reason for at, reason in sums if at == place), key=lambda one: -sums[place, one])
-    return Drop(place, ", ".join(f"{reason} {sums[place, reason]}" for reason in reasons), places[place])
-
-
-def _unexplained(result: LoadResult, balances: Sequence[Balance]) -> Verdict:
-    missing = sum(balance.unexplained_frames for balance in balances)
-    text = (
-        f"{result.lost_frames} frames were lost; no counter tells of {missing} of them, and no place of most"
-    )
-    return Verdict(Limit.UNEXPLAINED, text, figures={"unexplained_frames": float(missing)})
+def _unexplained(result: LoadResult, balances: Sequence[Balance], worst: Drop | None) -> Verdict:
+    """Return the verdict where no one place lost most: several did, or no counter tells."""
+    missing = sum(max(0, balance.unexplained_frames) for balance in balances)
+    figures = {"unexplained_frames": float(missing)}
+    if worst is not None and 2 * missing < result.lost_frames:
+        doubt = "frames were lost at several places, and most of them at none"
+        return Verdict(Limit.HOP, _lost(result, worst), worst.place, figures, doubt)
+    text = f"{result.lost_frames} frames were lost; no counter tells of {missing} of them"
+    return Verdict(Limit.UNEXPLAINED, text, figures=figures)

@@ -11,14 +11,14 @@ from iolab.store.records import TrialRecord
 from iolab.trial.result import Metric, Status, TrialResult
 
 Levels = tuple[int, ...]
-Values = Mapping[str, tuple[float, str]]
+Values = Mapping[str, tuple[float, str] | tuple[float, str, str]]
 
 
 def make_record(
     key: str, measure: str, block: int, values: Values, status: Status = Status.OK
 ) -> TrialRecord:
     """One line of a run's record."""
-    metrics = {name: Metric(value, unit) for name, (value, unit) in values.items()}
+    metrics = {name: Metric(*figure) for name, figure in values.items()}
     result = TrialResult(status=status, metrics=metrics, begin_ns=0, end_ns=2, measured_ns=1)
     return TrialRecord(
         key=key, measure=measure, block=block, cell={}, wall="2026-01-01T00:00:00+00:00", result=result

@@ -1,6 +1,7 @@
 """What is concluded about measures that send frames: ratios, curves, verdicts, balance sheets, line rates."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -89,6 +90,26 @@ def test_a_verdict_is_the_commonest_cause_of_the_losses_closest_above_the_rate()
     assert (seen.count, seen.total) == (2, 3)
     assert (seen.cpu, seen.cpu_busy_ratio) == (1, 1.0)
     assert seen.idle_ratio == pytest.approx(0.4)
+
+
+def test_the_verdict_is_of_loads_around_the_rate_that_was_found() -> None:
+    """A trial far below it that the generator failed in, and overload far above it, do not vote."""
+    trials = [
+        trial(20, "generator", "generator"), trial(104, "shaper", "dut.eth1"), trial(108, "generator", "generator"),
+        *(trial(900, "thread", "dut.eth0") for _ in range(5)),
+    ]  # fmt: skip
+    assert verdict(trials).limit == "generator"
+    seen = verdict(trials, 100)
+    assert (seen.limit, seen.count, seen.total, seen.doubtful) == ("shaper", 1, 2, False)
+
+
+def test_a_verdict_that_few_trials_show_or_that_is_not_certain_is_in_doubt() -> None:
+    """One of three says so; or the trial that stands for it has a doubt itself, where none has not."""
+    seen = verdict([trial(100, "hop", "a"), trial(101, "generator"), trial(102, "generator")], 100)
+    assert (seen.limit, seen.doubtful) == ("hop", True)
+    unsure = replace(trial(100, "hop", "a"), doubt="too short")
+    assert verdict([unsure]).doubt == "too short"
+    assert not verdict([unsure, trial(101, "hop", "a")]).doubtful
 
 
 def test_a_disturbed_host_is_the_verdict_only_where_there_is_no_other() -> None:

@@ -160,11 +160,15 @@ def test_json_has_exactly_the_documented_keys(made: Made) -> None:
         "ci",
         "ratio",
         "ratio_ci",
+        "bounds",
+        "limited_by",
+        "ratio_bound",
     )
     assert {tuple(estimate) for estimate in document["estimates"]} == {keys}
     assert document["trials"][0]["metrics"]["received_bps"] == {
         "value": run.trials[0].result.metrics["received_bps"].value,
         "unit": "bit/s",
+        "limited_by": "",
     }
     assert document["forwarding"] == []
     assert all(ci is None or len(ci) == 2 for ci in (estimate["ci"] for estimate in document["estimates"]))

@@ -15,6 +15,7 @@ from tests.unit.report.forwarding_run import FALLBACK, forwarding
 from tests.unit.report.test_page import charts_of, parsed
 
 from iolab import report
+from iolab.analysis import analyse
 from iolab.analysis.forwarding_types import PacketKind
 from iolab.analysis.types import Analysis
 from iolab.experiment.experiment import Experiment
@@ -22,9 +23,10 @@ from iolab.report import curves, packet_tables, packets, tables
 from iolab.report.names import names
 from iolab.report.selection import leading
 from iolab.report.words import EN
-from iolab.store.records import StoredRun
+from iolab.store.records import StoredRun, TrialRecord
 
 Made = tuple[StoredRun, Analysis, Experiment]
+SMALL_BY_XDP = {"machines.dut.forward": "xdp", "ndr.frame_size": "64"}
 EVIL = '</script><img src=x onerror="alert(1)">'
 
 
@@ -69,6 +71,55 @@ def test_every_format_tells_what_limited_and_how_idle_the_host_was(made: Made, p
         assert "receiver and dut.eth0 share CPU 1" in text
     assert FALLBACK in shown(page)
     assert "AF_XDP native copy" in shown(page)
+
+
+def test_every_format_marks_a_lower_bound_and_says_what_limited_it(made: Made) -> None:
+    """What XDP forwards of small frames is the line's: at least so much, in tables, charts, summary and exports."""
+    run, analysis, experiment = bounded(made)
+    out = io.StringIO()
+    Console(file=out, width=200, color_system=None).print(report.terminal(run, analysis))
+    page = report.html(run, analysis, experiment, "1")
+    for text in (shown(page), plain(report.markdown(run, analysis, experiment, "1")), plain(out.getvalue())):
+        assert "limited by" in text
+        assert re.search(r"≥ \d+(\.\d+)? ", text)
+        assert "≥: a lower bound" in text
+    assert any("≥" in json.dumps(chart, ensure_ascii=False) for chart in charts_of(page))
+    rows = list(
+        reader.DictReader(io.StringIO(report.csv(run, analysis, experiment, "1", "estimates"), newline=""))
+    )
+    limited = [row for row in rows if row["metric"] == "forwarded_fps" and row["bounds"] != "0"]
+    assert {(row["bounds"], row["limited_by"], row["ci_low"]) for row in limited} == {("3", "line", "")}
+    document = json.loads(report.show_json(run, analysis))
+    estimates = [
+        one for one in document["estimates"] if one["metric"] == "forwarded_fps" and one["bounds"] == 3
+    ]
+    assert len(estimates) == len(limited) == 2
+    assert all(one["limited_by"] == ["line"] for one in estimates)
+    assert sum(one.mean is None for one in analysis.forwarding[0].ratios) == 1
+    assert all(re.match(r"≥ \+\d", row.change) for row in _results(run, analysis) if row.mean.startswith("≥"))
+
+
+def bounded(made: Made) -> Made:
+    """The study, with what XDP forwards of small frames limited by the line."""
+    run, _, experiment = made
+    trials = tuple(
+        _of_line(trial) if SMALL_BY_XDP.items() <= trial.cell.items() else trial for trial in run.trials
+    )
+    run = replace(run, trials=trials)
+    return run, analyse(run.trials, run.plan), experiment
+
+
+def _results(run: StoredRun, analysis: Analysis) -> tuple[tables.ResultRow, ...]:
+    (shown_first, *_) = leading(analysis, run.plan.measures, 400)
+    return tables.results(shown_first, run, analysis, names([], EN)).rows
+
+
+def _of_line(trial: TrialRecord) -> TrialRecord:
+    metrics = {
+        name: replace(metric, limited_by="line") if name.startswith("forwarded") else metric
+        for name, metric in trial.result.metrics.items()
+    }
+    return replace(trial, result=replace(trial.result, metrics=metrics))
 
 
 def test_the_ratio_table_has_mean_min_and_max_per_configuration(made: Made) -> None:

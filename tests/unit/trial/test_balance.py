@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.unit.lab.test_placement import measure
 from tests.unit.trial.packets import lab
 
-from iolab.agent.messages import DropCounters, InterfaceCounters, Observation, Reading
+from iolab.agent.messages import DropCounters, InterfaceCounters, Observation, QdiscCounters, Reading
 from iolab.agent.traffic import (
     DeviceCounts,
     Histogram,
@@ -21,8 +21,9 @@ from iolab.agent.traffic import (
 )
 from iolab.lab.placement import ways
 from iolab.lab.topology import make_topology
-from iolab.trial.balance import Balance, Drop, balances
-from iolab.trial.counted import Port, Snapshot
+from iolab.trial.balance import Balance, balances, foreign_frames
+from iolab.trial.counted import Counted, Port, Snapshot
+from iolab.trial.drops import Drop, beyond
 from iolab.trial.stalls import calm_frames
 
 NOTHING = Histogram(count=0, sum=0, min=None, max=None, above=0, buckets=())
@@ -84,7 +85,7 @@ def merge(seen: list[Observation]) -> list[Observation]:
 def sheet(sent: SenderReport, received: ReceiverReport, after: Snapshot) -> Balance:
     """Return the balance of one trial from nothing to `after`."""
     ran = TrafficRan(begin_ns=0, end_ns=1, senders=(sent,), receivers=(received,))
-    (found,) = balances([WAY], PORTS, ran, snapshot(), after)
+    (found,) = balances([WAY], ran, Counted(PORTS, snapshot(), after))
     return found
 
 
@@ -135,7 +136,7 @@ def test_what_a_guest_never_got_is_named_where_it_stayed() -> None:
     before, after = (Snapshot(one.reading, {}, {"dut": one.reading}) for one in (snapshot(), whole))
     received = replace(RECEIVED, received_frames=590)
     ran = TrafficRan(begin_ns=0, end_ns=1, senders=(SENT,), receivers=(received,))
-    (found,) = balances([WAY], ports, ran, before, after)
+    (found,) = balances([WAY], ran, Counted(ports, before, after))
     assert found.drops == (
         Drop("tester.p1", "ring full", 50),
         Drop("dut.eth0", "never read from the queue of tester.p0", 300),
@@ -183,7 +184,7 @@ def test_what_enters_a_machine_and_does_not_leave_it_is_named_there_with_the_ker
     lost = with_reasons(replace(after, devices={}), {"IP_INNOROUTES": 20})
     found = sheet(SENT, replace(RECEIVED, received_frames=970), lost)
     assert found.drops == (
-        Drop("dut.eth0", "IP_INNOROUTES, not passed on to dut.eth1", 20),
+        Drop("dut.eth0", "IP_INNOROUTES, not passed on to dut.eth1", 20, "IP_INNOROUTES"),
         Drop("dut.eth0", "not passed on to dut.eth1", 10),
     )
     assert found.unexplained_frames == 0
@@ -198,7 +199,7 @@ def test_the_kernels_reasons_name_what_no_hop_tells() -> None:
         replace(RECEIVED, received_frames=973),
         with_reasons(after, {"FULL_RING": 20, "QDISC_DROP": 9}),
     )
-    assert found.drops == (Drop("dut.eth0", "ring full", 20), Drop("kernel", "QDISC_DROP", 7))
+    assert found.drops == (Drop("dut.eth0", "ring full", 20), Drop("kernel", "QDISC_DROP", 7, "QDISC_DROP"))
     assert found.unexplained_frames == 0
 
 
@@ -243,3 +244,37 @@ def test_the_sheet_always_closes_with_what_it_calls_unexplained(counts: list[int
     named = sum(drop.frames for drop in found.drops)
     assert found.offered_frames == found.forwarded_frames + named + found.unexplained_frames
     assert all(drop.frames > 0 for drop in found.drops)
+
+
+def test_damaged_frames_are_not_the_receivers_doing() -> None:
+    """They arrived, with other contents: something on the way changed them. Late ones are the receiver's to tell."""
+    found = sheet(
+        SENT, replace(RECEIVED, received_frames=970, corrupted_frames=20, late_frames=10), snapshot()
+    )
+    assert found.drops == (Drop("receiver", "late", 10), Drop("on the way", "damaged", 20))
+    assert found.unexplained_frames == 0
+
+
+def test_what_a_policer_drops_is_named_at_its_port() -> None:
+    """Its queueing discipline counts it, and the kernel has a name for it that is then no other loss."""
+    rows = QdiscCounters("eth0", "ffff:", "ffff:fff1", drops=30, kind="ingress")
+    seen = Observation(sampler="qdiscs", netns="iolab-dut", begin_ns=0, end_ns=0, qdiscs=(rows,))
+    after = with_reasons(snapshot(), {"TC_INGRESS": 30})
+    after = replace(after, reading=Reading((*after.reading.observations, seen)))
+    found = sheet(SENT, replace(RECEIVED, received_frames=970), after)
+    assert found.drops == (Drop("dut.eth0", "filter", 30),)
+    assert found.unexplained_frames == 0
+
+
+def test_a_full_ring_takes_no_frames_from_a_rule() -> None:
+    """veth gives a full ring no reason of its own: what netfilter dropped beside it keeps its name, however much."""
+    reasons = {"": {"NETFILTER_DROP": 200, "NOT_SPECIFIED": 100}}
+    left = beyond(reasons, [Drop("dut.eth0", "ring full", 100)])
+    assert left == {"": {"NETFILTER_DROP": 200, "NOT_SPECIFIED": 0}}
+
+
+def test_frames_of_others_are_seen_where_more_came_in_than_was_sent() -> None:
+    """1000 were sent; 1300 came in at one place on the way."""
+    ran = TrafficRan(begin_ns=0, end_ns=1, senders=(SENT,), receivers=(RECEIVED,))
+    after = snapshot({"dut.eth0": {"rx_packets": 1300}, "tester.p1": {"rx_packets": 1000}})
+    assert foreign_frames([WAY], ran, Counted(PORTS, snapshot(), after)) == 300

@@ -1,6 +1,6 @@
 """What is counted on several kernels: each port's counters are those of its own."""
 
-from iolab.agent.messages import DropCounters, InterfaceCounters, Observation, Reading
+from iolab.agent.messages import DropCounters, InterfaceCounters, Observation, QdiscCounters, Reading
 from iolab.trial.counted import Counted, Port, Snapshot
 
 
@@ -40,3 +40,20 @@ def test_counters_that_went_back_are_told_by_their_port() -> None:
     ports = {f"dut.{name}": Port(f"dut.{name}", None, name) for name in ("eth0", "eth1", "eth2", "eth3")}
     counted = Counted(ports, shown(eth0=5, eth1=5, eth2=5), shown(eth0=9, eth1=2, eth3=1))
     assert counted.reset() == ("dut.eth1", "dut.eth2")
+
+
+def test_a_queue_that_begins_again_counted_what_it_shows() -> None:
+    """A queueing discipline that was replaced meanwhile begins at 0: no difference is negative."""
+    ports = {"dut.eth1": Port("dut.eth1", "iolab-dut", "eth1")}
+
+    def snapshot(packets: int, drops: int) -> Snapshot:
+        row = QdiscCounters(
+            "eth1", "1:", "root", drops=drops, kind="tbf", packets=packets, bytes=60 * packets
+        )
+        seen = Observation(sampler="qdiscs", netns="iolab-dut", begin_ns=0, end_ns=0, qdiscs=(row,))
+        return Snapshot(Reading((seen,)), {})
+
+    counted = Counted(ports, snapshot(1000, 50), snapshot(400, 7))
+    assert counted.qdisc_drops("dut.eth1") == 7
+    (row,) = counted.qdiscs("dut.eth1")
+    assert (row.packets, row.bytes) == (400, 24_000)

@@ -1,17 +1,21 @@
 """Forwarding, load curve and latency on a fake agent whose devices are simulated: known capacity, noise, stalls."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from tests.unit.trial.packets import ENDS, simulated, site
 
 from iolab.agent.fake_traffic import Passed
 from iolab.experiment.measures import Forwarding, Latency, LoadCurve
-from iolab.trial.forwarding import measure_forwarding
+from iolab.trial.forwarding import limited_by, measure_forwarding
 from iolab.trial.latency import measure_latency
+from iolab.trial.limits import Limit, Verdict
+from iolab.trial.load import LoadBench
 from iolab.trial.load_curve import measure_load_curve
 from iolab.trial.measured import TrialFailed
 from iolab.trial.search.simulated import Device
+from iolab.trial.search.types import Found, LoadTrial, StopReason
 
 
 def forwarding(**keys: object) -> Forwarding:
@@ -69,6 +73,9 @@ def test_a_device_faster_than_the_line_is_told_as_limited_by_the_line() -> None:
     measured = measure_forwarding(site(measure, simulated(Device(capacity_fps=1e6))), measure)
     assert "line-limited" in {warning.code for warning in measured.warnings}
     assert measured.metrics["forwarded_fps"].value == pytest.approx(148_810, rel=0.01)
+    assert {name for name, metric in measured.metrics.items() if metric.limited_by == "line"} == {
+        "forwarded_fps", "forwarded_strict_fps", "forwarded_per_direction_fps", "forwarded_bps_l1", "forwarded_bps_l2",
+    }  # fmt: skip
 
 
 def test_a_generator_that_is_too_slow_is_told() -> None:
@@ -77,6 +84,8 @@ def test_a_generator_that_is_too_slow_is_told() -> None:
     device = Device(capacity_fps=1e6, generator_fps=2e5)
     measured = measure_forwarding(site(measure, simulated(device)), measure)
     assert "generator-limited" in {warning.code for warning in measured.warnings}
+    assert measured.metrics["forwarded_fps"].limited_by == "generator"
+    assert measured.metrics["latency_p50_ns[50 %]"].limited_by == ""
     limits = {trial["verdict"]["limit"] for trial in measured.raw["load_trials"]}
     assert limits <= {"generator", "none"}
 
@@ -148,6 +157,35 @@ def test_a_load_curve_shows_loss_where_the_device_is_full() -> None:
     assert measured.metrics["loss_ratio[120 %]"].value == pytest.approx(1 / 6, rel=0.02)
     assert measured.metrics["offered_fps[120 %]"].value == pytest.approx(120_000)
     assert measured.metrics["forwarded_fps"].value == pytest.approx(100_000, rel=0.01)
+    assert measured.metrics["forwarded_fps"].limited_by == ""
+
+
+def test_the_highest_rate_of_a_load_curve_that_loses_nothing_is_a_lower_bound() -> None:
+    """Its steps end where the device does not: what was asked for was the limit, or the generator."""
+    measure = LoadCurve.model_validate({"kind": "load-curve", **ENDS, "rate": "100kpps", "trial": "1s"})
+    for device, limit in (
+        (Device(capacity_fps=1e6), "load"),
+        (Device(capacity_fps=1e6, generator_fps=1.1e5), "generator"),
+    ):
+        measured = measure_load_curve(site(measure, simulated(device)), measure)
+        assert measured.metrics["forwarded_fps"].limited_by == limit
+
+
+def test_a_rate_that_the_receiver_limited_is_a_lower_bound() -> None:
+    """By the verdicts of the loads that failed closest to it; a search without a rate has nothing to mark."""
+    measure = forwarding()
+    with LoadBench(site(measure, simulated(Device(capacity_fps=1e5))), measure, 1e-3) as bench:
+        record = bench.run(LoadTrial(intended_fps=101_000, duration_ns=10**9), "search")
+    found = Found(
+        lower_fps=99e3, upper_fps=101e3, robust_fps=1e5, method="", strict_fps=None, trials=1, perturbed_trials=0,
+        spent_ns=1, reason=StopReason.NARROW, text="",
+    )  # fmt: skip
+    by_receiver = replace(record, verdict=Verdict(Limit.RECEIVER, ""))
+    by_device = replace(record, verdict=Verdict(Limit.HOP, ""))
+    assert limited_by(found, [by_receiver]) == "receiver"
+    assert limited_by(found, [by_receiver, by_device]) == ""
+    assert limited_by(replace(found, robust_fps=None), [by_receiver]) == ""
+    assert limited_by(replace(found, reason=StopReason.TIME, upper_fps=None), []) == "time"
 
 
 def test_a_load_curve_without_a_rate_finds_it_first() -> None:

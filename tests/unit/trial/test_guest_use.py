@@ -5,13 +5,14 @@ from dataclasses import replace
 import pytest
 
 from iolab.agent.messages import Observation, Reading, ThreadTimes
-from iolab.trial.balance import Balance, Drop
+from iolab.trial.balance import Balance
+from iolab.trial.drops import Drop
 from iolab.trial.guest_use import guest_threads
 from iolab.trial.limits import CpuUse, Limit, Thread
 from iolab.trial.search.types import LoadResult
 from iolab.trial.site import GuestPlace
 from iolab.trial.use import kernel_threads
-from iolab.trial.verdict import judge
+from iolab.trial.verdict import Evidence, judge
 
 SECOND_NS = 1_000_000_000
 THREADS = {"qemu-system-x86": 5152, "CPU 0/KVM": 5160, "CPU 1/KVM": 5161, "vhost-5152": 5170}
@@ -74,7 +75,9 @@ def test_loss_at_a_guest_whose_vhost_thread_has_no_time_left_names_it_though_the
     """The thread, its CPU, the idle share, and the place where frames were lost."""
     result, balance = lossy()
     cpus = [CpuUse(0, 0.3, 0.0, 0.0), CpuUse(4, 1.0, 0.0, 0.0)]
-    verdict = judge(result, 0.0001, [balance], cpus, threads(vcpu=0.6, vhost=1.0))
+    verdict = judge(
+        result, 0.0001, Evidence(balances=[balance], cpus=cpus, threads=threads(vcpu=0.6, vhost=1.0))
+    )
     assert (verdict.limit, verdict.place) == (Limit.THREAD, "dut.eth0")
     assert (
         "vhost 0 of dut ran 100% of the time, on CPU 4, while the host's CPUs were 35% idle" in verdict.text
@@ -84,7 +87,9 @@ def test_loss_at_a_guest_whose_vhost_thread_has_no_time_left_names_it_though_the
 def test_loss_at_a_guest_with_time_left_is_told_of_the_place_alone() -> None:
     """No thread is blamed that could have done more."""
     result, balance = lossy()
-    verdict = judge(result, 0.0001, [balance], [], threads(vcpu=0.6, vhost=0.5))
+    verdict = judge(
+        result, 0.0001, Evidence(balances=[balance], cpus=[], threads=threads(vcpu=0.6, vhost=0.5))
+    )
     assert (verdict.limit, verdict.place) == (Limit.HOP, "dut.eth0")
 
 
@@ -95,7 +100,7 @@ def test_loss_at_a_guest_whose_cpu_others_took_names_the_cpu_and_who_took_it() -
     waiting = [
         replace(one, wait_ratio=0.7 if one.name == "vCPU 0" else 0.0) for one in threads(vcpu=0.2, main=0.1)
     ]
-    verdict = judge(result, 0.0001, [balance], cpus, waiting)
+    verdict = judge(result, 0.0001, Evidence(balances=[balance], cpus=cpus, threads=waiting))
     assert (verdict.limit, verdict.place) == (Limit.CPU, "dut.eth0")
     assert "CPU 1 was 100% busy, vCPU 0 of dut running 20% and waiting for it 70%" in verdict.text
     assert "beside hypervisor 10% and 70% of work that is not of this trial" in verdict.text
@@ -105,7 +110,10 @@ def test_a_guest_that_did_not_wait_for_its_cpu_does_not_blame_it() -> None:
     """A guest that is stopped, or whose card is down, leaves the CPU to others of its own accord."""
     result, balance = lossy()
     cpus = [CpuUse(1, 1.0, 0.0, 0.0)]
-    assert judge(result, 0.0001, [balance], cpus, threads(vcpu=0.2)).limit is Limit.HOP
+    assert (
+        judge(result, 0.0001, Evidence(balances=[balance], cpus=cpus, threads=threads(vcpu=0.2))).limit
+        is Limit.HOP
+    )
 
 
 def test_a_guest_that_passed_nothing_on_is_starved_only_if_it_hardly_ran_at_all() -> None:
@@ -118,7 +126,7 @@ def test_a_guest_that_passed_nothing_on_is_starved_only_if_it_hardly_ran_at_all(
 
     def said(wait_ratio: float) -> tuple[Limit, str]:
         own = [replace(one, wait_ratio=wait_ratio) for one in threads(vcpu=0.03)]
-        verdict = judge(none, 0.0001, [balance], cpus, [*own, sender])
+        verdict = judge(none, 0.0001, Evidence(balances=[balance], cpus=cpus, threads=[*own, sender]))
         return verdict.limit, verdict.text
 
     assert said(0.6)[0] is Limit.HOP
@@ -132,13 +140,23 @@ def test_a_thread_that_moved_blames_no_cpu_but_all_of_them_where_all_are_busy() 
     result, balance = lossy()
     moved = [replace(one, cpu=None, wait_ratio=0.5) for one in threads(vcpu=0.4)]
     busy, idle = CpuUse(0, 1.0, 0.0, 0.0), CpuUse(1, 0.5, 0.0, 0.0)
-    assert judge(result, 0.0001, [balance], [busy, idle], moved).limit is Limit.HOP
-    verdict = judge(result, 0.0001, [balance], [busy, replace(idle, busy_ratio=0.96)], moved)
+    assert (
+        judge(result, 0.0001, Evidence(balances=[balance], cpus=[busy, idle], threads=moved)).limit
+        is Limit.HOP
+    )
+    verdict = judge(
+        result,
+        0.0001,
+        Evidence(balances=[balance], cpus=[busy, replace(idle, busy_ratio=0.96)], threads=moved),
+    )
     assert verdict.limit is Limit.CPU
     none = replace(result, forwarded_frames=0)
     all_lost = replace(balance, drops=(Drop("dut.eth0", "ring full", 1000),))
     starved = [replace(one, wait_ratio=0.96) for one in moved]
-    assert judge(none, 0.0001, [all_lost], [busy, busy], starved).limit is Limit.HOP
+    assert (
+        judge(none, 0.0001, Evidence(balances=[all_lost], cpus=[busy, busy], threads=starved)).limit
+        is Limit.HOP
+    )
     assert "all CPUs were 96% busy or more, vCPU 0 of dut running 40% and waiting for one 50%" in verdict.text
 
 
@@ -146,7 +164,9 @@ def test_a_saturated_thread_that_moved_is_told_to_have_been_on_several_cpus() ->
     """The core is told only where it is known."""
     result, balance = lossy()
     moved = [replace(one, cpu=None) for one in threads(vhost=1.0)]
-    assert "on several CPUs" in judge(result, 0.0001, [balance], [], moved).text
+    assert (
+        "on several CPUs" in judge(result, 0.0001, Evidence(balances=[balance], cpus=[], threads=moved)).text
+    )
 
 
 def test_what_is_lost_inside_a_guest_is_not_told_of_the_cpu_that_others_took() -> None:
@@ -156,13 +176,15 @@ def test_what_is_lost_inside_a_guest_is_not_told_of_the_cpu_that_others_took() -
     for reason in ("qdisc", "backlog", "not passed on to dut.eth1"):
         inside = replace(balance, drops=(Drop("dut.eth1", reason, 100),))
         waiting = [replace(one, wait_ratio=0.7) for one in threads(vcpu=0.2)]
-        assert judge(result, 0.0001, [inside], cpus, waiting).limit is Limit.HOP
+        assert (
+            judge(result, 0.0001, Evidence(balances=[inside], cpus=cpus, threads=waiting)).limit is Limit.HOP
+        )
 
 
 def test_loss_at_a_guest_of_which_nothing_ran_says_so() -> None:
     """A stopped hypervisor uses no time at all."""
     result, balance = lossy()
-    verdict = judge(result, 0.0001, [balance], [], threads())
+    verdict = judge(result, 0.0001, Evidence(balances=[balance], cpus=[], threads=threads()))
     assert (verdict.limit, verdict.place) == (Limit.HOP, "dut.eth0")
     assert "no thread of dut ran" in verdict.text
 
@@ -198,16 +220,24 @@ def test_a_thread_that_polls_is_not_called_saturated_because_it_is_busy() -> Non
     own = [*threads(vcpu=0.6), *switch_threads(1.0)]
     for place, reason in (("dut.eth0", "lost between a.p0 and dut.eth0"), ("dut.eth1", "ring full")):
         lost = replace(balance, drops=(Drop(place, reason, 100),))
-        verdict = judge(result, 0.0001, [lost], [], own)
+        verdict = judge(result, 0.0001, Evidence(balances=[lost], cpus=[], threads=own))
         assert (verdict.limit, verdict.place) == (Limit.HOP, place)
-    busy = judge(result, 0.0001, [balance], [], [*threads(vcpu=1.0), *switch_threads(0.5)])
+    busy = judge(
+        result,
+        0.0001,
+        Evidence(balances=[balance], cpus=[], threads=[*threads(vcpu=1.0), *switch_threads(0.5)]),
+    )
     assert "thread vCPU 0 of dut ran 100%" in busy.text
 
 
 def test_a_thread_that_polls_did_not_keep_up_where_frames_were_left_in_the_queue_that_it_reads() -> None:
     """It had its CPU all the time, and nobody else reads there."""
     result, balance = lossy()
-    verdict = judge(result, 0.0001, [balance], [], [*threads(vcpu=0.6), *switch_threads(1.0)])
+    verdict = judge(
+        result,
+        0.0001,
+        Evidence(balances=[balance], cpus=[], threads=[*threads(vcpu=0.6), *switch_threads(1.0)]),
+    )
     assert (verdict.limit, verdict.place) == (Limit.THREAD, "dut.eth0")
     assert (
         "switch eth0 of dut, which looks for frames all the time and left these unread, ran 100%"

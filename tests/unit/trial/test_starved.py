@@ -5,11 +5,12 @@ from dataclasses import replace
 import pytest
 
 from iolab.agent.messages import ThreadTimes
-from iolab.trial.balance import Balance, Drop
+from iolab.trial.balance import Balance
+from iolab.trial.drops import Drop
 from iolab.trial.limits import GUEST, CpuUse, Limit, Thread, Verdict
 from iolab.trial.search.types import LoadResult
 from iolab.trial.use import run_and_wait
-from iolab.trial.verdict import judge
+from iolab.trial.verdict import Evidence, judge
 
 SECOND_NS = 1_000_000_000
 IDLE = CpuUse(0, 0.1, 0.0, 0.0)
@@ -42,7 +43,11 @@ def said(
         perturbations=(disturbed,) if disturbed else (), overhead_ns=round(drained_s * SECOND_NS),
     )  # fmt: skip
     balance = Balance("a->b", 100, 10, (Drop(place, reason, dropped),), 90 - dropped)
-    return judge(result, 1e-4, [balance], cpus, threads, held_ns=SECOND_NS if disturbed else 0)
+    return judge(
+        result,
+        1e-4,
+        Evidence(balances=[balance], cpus=cpus, threads=threads, held_ns=SECOND_NS if disturbed else 0),
+    )
 
 
 def test_a_guest_on_the_senders_cpu_is_told_to_wait_for_it_though_the_cpu_rested_after_the_trial() -> None:

@@ -5,12 +5,15 @@ from dataclasses import replace
 import pytest
 from tests.unit.trial.test_balance import RECEIVED, SENT, stall
 
-from iolab.trial.balance import Balance, Drop
+from iolab.agent.traffic import FlowSeen, FlowsSeen, ReceiverReport
+from iolab.trial.balance import Balance
+from iolab.trial.drops import DAMAGED, FILTER, RULE, Drop
+from iolab.trial.flow_losses import dead_flows, explains
 from iolab.trial.limits import CpuUse, Limit, Thread
 from iolab.trial.search.types import LoadResult
 from iolab.trial.site import Calibration, Ceilings
 from iolab.trial.stalls import excused_frames, perturbations
-from iolab.trial.verdict import judge
+from iolab.trial.verdict import Evidence, judge
 
 
 def test_frames_due_while_the_host_held_the_sender_up_are_not_the_generators_fault() -> None:
@@ -82,7 +85,7 @@ def test_the_verdict_is_what_the_figures_show(
     trial: LoadResult, sheets: list[Balance], cpus: list[CpuUse], threads: list[Thread], limit: Limit
 ) -> None:
     """Each cause with its figures; without any it is unexplained, however busy a CPU was."""
-    found = judge(trial, 1e-4, sheets, cpus, threads, held_ns=HELD_NS)
+    found = judge(trial, 1e-4, Evidence(balances=sheets, cpus=cpus, threads=threads, held_ns=HELD_NS))
     assert found.limit is limit
     assert any(character.isdigit() for character in found.text)
 
@@ -94,7 +97,9 @@ HELD_UP = ("held up",)
 def test_a_disturbed_host_is_blamed_only_for_what_it_can_have_lost(held_ms: int, limit: Limit) -> None:
     """100 frames of 10 000/s take 10 ms, or 5 when they come in a burst; 4 ms do not explain them."""
     trial = result(perturbed=HELD_UP)
-    found = judge(trial, 1e-4, dropped("dut.eth0", 100), [CALM], [], held_ns=held_ms * 1_000_000)
+    found = judge(
+        trial, 1e-4, Evidence(balances=dropped("dut.eth0", 100), cpus=[CALM], held_ns=held_ms * 1_000_000)
+    )
     assert found.limit is limit
 
 
@@ -115,14 +120,20 @@ def test_the_verdict_knows_what_the_instrument_can_do(
     trial: LoadResult, sheets: list[Balance], ceilings: Ceilings, limit: Limit
 ) -> None:
     """A load above its ceiling limits the generator, disturbed host or not; at its own the receiver is the limit."""
-    found = judge(trial, 1e-4, sheets, [CALM], [], ceilings, HELD_NS)
+    found = judge(trial, 1e-4, Evidence(balances=sheets, cpus=[CALM], ceilings=ceilings, held_ns=HELD_NS))
     assert found.limit is limit
     assert ("calibrat" in found.text) == (limit in (Limit.GENERATOR, Limit.RECEIVER))
 
 
 def test_a_thread_that_ran_all_the_time_is_the_limit_whatever_the_receiver_can_do() -> None:
     """Its own CPU had no time left: that is seen, and the ceiling is only known."""
-    found = judge(result(), 1e-4, dropped("dut.eth0", 100), [BUSY], [DEVICE], Ceilings(None, 9_000))
+    found = judge(
+        result(),
+        1e-4,
+        Evidence(
+            balances=dropped("dut.eth0", 100), cpus=[BUSY], threads=[DEVICE], ceilings=Ceilings(None, 9_000)
+        ),
+    )
     assert found.limit is Limit.THREAD
 
 
@@ -141,3 +152,101 @@ def test_only_what_held_a_thread_up_for_a_millisecond_is_a_disturbance() -> None
     assert "2.0 ms" in held
     (stolen,) = perturbations([SENT], [RECEIVED], 20_000_000)
     assert "20 ms" in stolen
+
+
+def constant(calm_frames: int, calm_lost: int) -> LoadResult:
+    """1 % of the frames lost, and a host that held threads up for long."""
+    return replace(result(perturbed=HELD_UP), calm_frames=calm_frames, calm_lost_frames=calm_lost)
+
+
+@pytest.mark.parametrize(
+    ("trial", "limit", "certain"),
+    [
+        (constant(3_000, 30), Limit.HOP, True),
+        (constant(3_000, 0), Limit.HOST, True),
+        (constant(100, 1), Limit.HOST, False),
+    ],
+)
+def test_loss_as_often_in_the_calm_as_in_stalls_is_not_the_hosts(
+    trial: LoadResult, limit: Limit, certain: bool
+) -> None:
+    """Rates decide, not counts: 30 of 3000 are 1 % again. Where little was calm there is doubt."""
+    found = judge(trial, 1e-4, Evidence(balances=dropped("dut.eth0", 100), cpus=[CALM], held_ns=HELD_NS))
+    assert (found.limit, not found.doubt) == (limit, certain)
+
+
+@pytest.mark.parametrize(
+    ("drop", "limit"),
+    [
+        (Drop("dut.eth0", "NETFILTER_DROP, not passed on to dut.eth1", 100, "NETFILTER_DROP"), Limit.RULE),
+        (Drop("dut.eth0", FILTER, 100), Limit.RULE),
+        (Drop("device dut.eth0", RULE, 100), Limit.RULE),
+        (Drop("on the way", DAMAGED, 100), Limit.DAMAGE),
+    ],
+)
+def test_what_was_dropped_by_a_decision_is_never_the_hosts_doing(drop: Drop, limit: Limit) -> None:
+    """However disturbed it was, and however little of the trial was calm: a rule needs no time."""
+    sheets = [Balance("a->b", 10_000, 9_900, (drop,), 0)]
+    found = judge(result(perturbed=HELD_UP), 1e-4, Evidence(balances=sheets, held_ns=HELD_NS))
+    assert (found.limit, found.place, found.doubt) == (limit, drop.place, "")
+
+
+def test_a_counter_of_more_drops_than_frames_are_missing_counts_other_traffic_too() -> None:
+    """The sentence has no more lost frames than there are, and says that it is not certain whose they were."""
+    found = judge(result(lost=350), 1e-4, Evidence(balances=dropped("dut.eth0", 1_986)))
+    assert "350 of 350 lost frames were dropped at dut.eth0" in found.text
+    assert "other traffic" in found.doubt
+
+
+def test_losses_from_several_causes_are_all_told() -> None:
+    """Two directions, two causes: the larger is named, the other stands beside it."""
+    sheets = [
+        Balance("a->b", 5_000, 4_940, (Drop("dut.eth0", "ring full", 60),), 0),
+        Balance("b->a", 5_000, 4_960, (Drop("dut.eth1", "qdisc", 40),), 0),
+    ]
+    found = judge(result(), 1e-4, Evidence(balances=sheets))
+    assert (found.limit, found.place, found.doubt) == (Limit.HOP, "dut.eth0", "")
+    assert "beside, 40 were dropped at dut.eth1 (qdisc)" in found.text
+
+
+def test_losses_at_many_places_are_named_with_doubt() -> None:
+    """No place has most of them, though counters tell of all."""
+    drops = tuple(Drop(f"dut.eth{number}", "ring full", 25) for number in range(4))
+    found = judge(result(), 1e-4, Evidence(balances=[Balance("a->b", 10_000, 9_900, drops, 0)]))
+    assert found.limit is Limit.HOP
+    assert "several places" in found.doubt
+
+
+def flows(*dead: int, others_lost: int = 0) -> ReceiverReport:
+    """A receiver of ten flows of 1000 frames."""
+    rows = [FlowSeen(flow, 1_000, 0) for flow in dead] + [FlowSeen(9, 1_000, 1_000 - others_lost)] * bool(
+        others_lost
+    )
+    return replace(RECEIVED, flows=FlowsSeen(10, len(rows), tuple(rows)))
+
+
+def test_a_flow_of_which_nothing_arrives_is_a_finding_of_its_own() -> None:
+    """Nine flows pass whole: no want of time does that. The host is not blamed, and the place is told."""
+    dead = dead_flows([flows(3)])
+    seen = Evidence(balances=dropped("dut.eth0", 1_000), dead=dead, held_ns=10**9)
+    found = judge(result(lost=1_000, perturbed=HELD_UP), 1e-4, seen)
+    assert (found.limit, found.place) == (Limit.FLOWS, "dut.eth0")
+    assert "all 1000 frames of 1 of 10 flows" in found.text
+
+
+def test_flows_that_lose_all_like_every_other_are_no_finding() -> None:
+    """Where all flows are dead nothing passes, and where others lose most frames a short flow may lose all."""
+    assert dead_flows([flows(*range(10))]) is None
+    assert dead_flows([flows(others_lost=5)]) is None
+    dead = dead_flows([flows(3)])
+    assert dead is not None
+    assert not explains(replace(dead, fewest_frames=10), result(lost=9_000))
+
+
+def test_the_receiver_that_takes_the_devices_cpu_is_named_by_its_own_port() -> None:
+    """Frames were lost at the device, which is told; what limited it is the instrument's port."""
+    receiver = Thread("receiver", "receiver", "tester.p1", 1, 0.7)
+    threads = [replace(DEVICE, busy_ratio=0.2), receiver]
+    found = judge(result(), 1e-4, Evidence(balances=dropped("dut.eth0", 100), cpus=[BUSY], threads=threads))
+    assert (found.limit, found.place) == (Limit.RECEIVER, "tester.p1")
+    assert "dropped at dut.eth0" in found.text

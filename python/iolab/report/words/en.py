@@ -244,6 +244,7 @@ EN = Words(
         shown="shown",
         not_shown="none shown",
         unknown="too few trials",
+        only_bounds="a bound: limited by {limits}",
     ),
     published=PublishedWords(
         title="{run} beside the published figures of {source}",
@@ -362,5 +363,7 @@ EN = Words(
     level="{factor} {level}",
     comma=", ",
     interval="[{low}, {high}]",
+    at_least="≥ {figure}",
+    at_most="≤ {figure}",
     none="–",
 )

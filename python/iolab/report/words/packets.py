@@ -38,6 +38,14 @@ class PacketWords:
     """{limit} {place}"""
     limit_names: Mapping[str, str]
     """Verdict code to what limited."""
+    probably: str
+    """{limit}: what limited, where it is not certain."""
+    bound_note: str
+    """What the mark of a lower bound means."""
+    not_certain: str
+    """{doubt}"""
+    few_say_so: str
+    """{count} {total}: why a verdict is not certain."""
     limited: str
     """{measure} {count} {total} {limit}"""
     balance_closed: str

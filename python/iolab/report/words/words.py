@@ -295,6 +295,8 @@ class CompareWords:
     shown: str
     not_shown: str
     unknown: str
+    only_bounds: str
+    """{limits}: a figure is only a bound, and what of the instrument was the limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -363,5 +365,9 @@ class Words:
     """Between items of a list."""
     interval: str
     """{low} {high}"""
+    at_least: str
+    """{figure}: a figure that is only a lower bound."""
+    at_most: str
+    """{figure}: one that is only an upper bound."""
     none: str
     """Where there is no value."""

@@ -1,0 +1,167 @@
+"""Shapers on the ways of a load trial: what they let through and held back, beside their rates in the lab. Pure.
+
+A shaper that is at its rate shows it in its own counters. The frames that it does not let through need not be lost in
+its queue: where its work keeps the thread that feeds it from its CPU, they are lost at the ring before it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from iolab.experiment.experiment import Lab
+from iolab.lab.placement import Way
+from iolab.trial.counted import Counted
+from iolab.trial.drops import OVERRUNS, QDISC, Drop
+from iolab.trial.search.types import LoadResult
+from iolab.units import format_bits_per_second
+
+NS_PER_S = 1_000_000_000
+AT_RATE_RATIO = 0.95
+"""From which share of its rate on a shaper that held frames back is the limit: what it passes in its first and last
+queue, and the time of its timers, are not more in a trial of 50 ms."""
+ASKED_RATIO = 0.99
+"""From which share of its rate on a load is more than a shaper passes: below, its queue is full after a stall only."""
+HELD_BACK_RATIO = 0.1
+"""A shaper whose rate is not known is suspected where it looked in vain so many times per frame that it passed."""
+LEAST_HELD_RATIO = 1e-3
+"""A shaper that looked in vain less often was not the limit, whatever passed it."""
+MOST_EXCUSED_RATIO = 0.5
+"""Of a trial's time, what stalls may have taken from a shaper."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shaper:
+    """A queueing discipline that limits a rate, over one trial."""
+
+    place: str
+    """The port at whose egress it is."""
+    kind: str
+    """tbf, htb and the like."""
+    offered_frames: int
+    """Frames that were sent or passed on to its interface, as far as the interface counts them."""
+    passed_frames: int
+    """Frames that left it."""
+    passed_bytes: int
+    """The same in bytes, with Ethernet's head and without the checksum."""
+    dropped_frames: int
+    """Frames that it dropped."""
+    held_back: int
+    """How many times a frame had to wait for its rate (overlimits)."""
+    rates_bps: tuple[int, ...] = ()
+    """Rates that the lab gave it and its classes [bit/s]; empty: it is not of the lab."""
+
+    def rate_bps(self, duration_ns: int) -> int | None:
+        """Return the one of its rates that is nearest to what it passed [bit/s]; None: none is known."""
+        passed_bps = self.passed_bps(duration_ns)
+        return min(self.rates_bps, key=lambda rate: abs(rate - passed_bps), default=None)
+
+    def passed_bps(self, duration_ns: int) -> float:
+        """Return what it passed in a time [bit/s]."""
+        return self.passed_bytes * 8 * NS_PER_S / max(1, duration_ns)
+
+
+def shapers(lab: Lab, directions: Sequence[Way], counted: Counted) -> tuple[Shaper, ...]:
+    """Return every shaper on the ways, in their order: those of the lab, and others that held frames back."""
+    rates = {
+        link.shape.at: (
+            link.shape.rate,
+            *(rate for one in link.shape.classes.values() for rate in (one.rate, one.ceil) if rate),
+        )
+        for link in lab.links.values()
+        if link.shape is not None
+    }
+    places = dict.fromkeys(out for way in directions for out, _ in way.hops)
+    return tuple(one for place in places for one in _shapers_at(place, rates.get(place, ()), counted))
+
+
+def _shapers_at(place: str, rates_bps: tuple[int, ...], counted: Counted) -> Iterator[Shaper]:
+    for row in counted.qdiscs(place):
+        if rates_bps or row.overlimits:
+            yield Shaper(
+                place=place,
+                kind=row.kind,
+                offered_frames=counted.frames(place, "tx_packets"),
+                passed_frames=row.packets,
+                passed_bytes=row.bytes,
+                dropped_frames=row.drops,
+                held_back=row.overlimits,
+                rates_bps=rates_bps,
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A shaper that may be why frames were lost."""
+
+    shaper: Shaper
+    """Which."""
+    text: str
+    """What its counters show."""
+    figures: Mapping[str, float]
+    """By name, with the unit in it."""
+    doubt: str = ""
+    """Why it is not certain; empty: it is."""
+
+
+def suspect(
+    result: LoadResult, found: Sequence[Shaper], directions: Sequence[Way], worst: Drop | None
+) -> Suspect | None:
+    """Return the shaper that explains the loss: it dropped most itself, or let its rate through and no more.
+
+    A shaper is asked only for frames that were lost at it or before it, where something overran.
+    """
+    for shaper in found:
+        if worst is not None and not _may_cause(shaper, worst, directions):
+            continue
+        dropped_most = (
+            worst is not None and (worst.place, worst.reason) == (shaper.place, QDISC) and shaper.held_back
+        )
+        said = _said(result, shaper, bool(dropped_most), len(directions))
+        if said is not None:
+            return said
+    return None
+
+
+def _said(result: LoadResult, shaper: Shaper, dropped_most: bool, directions: int) -> Suspect | None:
+    excused_ns = min(result.held_ns, int(MOST_EXCUSED_RATIO * result.duration_ns))
+    duration_ns = result.duration_ns - excused_ns
+    passed_bps, rate_bps = shaper.passed_bps(duration_ns), shaper.rate_bps(duration_ns)
+    held_ratio = shaper.held_back / max(1, shaper.passed_frames)
+    figures = {"shaper_passed_bps": passed_bps, "shaper_held_back": float(shaper.held_back)}
+    waits = f"it held frames back {shaper.held_back} times"
+    if rate_bps is None:
+        if not dropped_most and held_ratio < HELD_BACK_RATIO:
+            return None
+        text = f"the {shaper.kind} at {shaper.place} passed {format_bits_per_second(passed_bps)}; {waits}"
+        doubt = "" if dropped_most else "the shaper is not of the lab, so its rate is not known"
+        return Suspect(shaper, text, figures, doubt)
+    figures["shaper_rate_bps"] = float(rate_bps)
+    passed, rate = format_bits_per_second(passed_bps), format_bits_per_second(rate_bps)
+    text = f"the {shaper.kind} at {shaper.place} passed {passed}, and its rate is {rate}; {waits}"
+    frame_bits = 8 * shaper.passed_bytes / max(1, shaper.passed_frames)
+    asked_bps = result.offered_frames / max(1, directions) * frame_bits * NS_PER_S / result.duration_ns
+    overloaded = max(asked_bps, shaper.passed_bps(result.duration_ns)) >= ASKED_RATIO * rate_bps
+    at_rate = passed_bps >= AT_RATE_RATIO * rate_bps and held_ratio >= LEAST_HELD_RATIO and overloaded
+    return Suspect(shaper, text, figures) if at_rate or dropped_most else None
+
+
+def _may_cause(shaper: Shaper, worst: Drop, directions: Sequence[Way]) -> bool:
+    """Tell whether a shaper can be why frames were lost there: it is the place, or the way goes on to it."""
+    if worst.place == shaper.place:
+        return worst.reason == QDISC
+    if worst.reason not in OVERRUNS:
+        return False
+    for way in directions:
+        order = [ref for hop in way.hops for ref in hop]
+        if shaper.place not in order:
+            continue
+        if worst.place not in order or order.index(worst.place) < order.index(shaper.place):
+            return True
+    return False
+
+
+def bypassed(found: Sequence[Shaper]) -> tuple[Shaper, ...]:
+    """Return the lab's shapers whose port sent frames that did not pass them.
+
+    AF_XDP sockets and XDP programs hand frames to the driver, behind the queueing discipline.
+    """
+    return tuple(one for one in found if one.rates_bps and one.offered_frames > 0 and not one.passed_frames)

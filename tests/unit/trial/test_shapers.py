@@ -1,0 +1,143 @@
+"""Shapers: one that is at its rate is why frames are lost at it or before it; its own counters show that."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from tests.unit.trial.packets import lab
+from tests.unit.trial.test_balance import PORTS, WAY
+
+from iolab.agent.messages import Observation, QdiscCounters, Reading
+from iolab.experiment.links import Link, Shape
+from iolab.trial.balance import Balance
+from iolab.trial.counted import Counted, Snapshot
+from iolab.trial.drops import QDISC, RING_FULL, RULE, Drop
+from iolab.trial.limits import CpuUse, Limit, Thread
+from iolab.trial.search.types import LoadResult
+from iolab.trial.shapers import Shaper, bypassed, shapers
+from iolab.trial.verdict import Evidence, judge
+
+RATE_BPS = 48_000_000
+"""100 000 frames/s of 60 bytes."""
+TBF = Shaper(
+    place="dut.eth1", kind="tbf", offered_frames=5600, passed_frames=5600, passed_bytes=336_000, dropped_frames=0,
+    held_back=1900, rates_bps=(RATE_BPS,),
+)  # fmt: skip
+OVERLOAD = LoadResult(
+    intended_fps=5e6,
+    duration_ns=50_000_000,
+    intended_frames=250_000,
+    offered_frames=38_000,
+    forwarded_frames=5_600,
+)
+"""50 ms of ten times what the shaper passes, and of more than can be sent."""
+BEFORE_IT = (Drop("dut.eth0", RING_FULL, 32_400),)
+
+
+def seen(drops: tuple[Drop, ...] = BEFORE_IT, shaper: Shaper = TBF, unexplained: int = 0) -> Evidence:
+    """What the counters say of the overload."""
+    sheet = Balance("a->b", 38_000, 5_600, drops, unexplained)
+    busy = Thread("napi/eth0-1", "device", "dut.eth0", 1, 0.67, 0.32)
+    return Evidence(
+        balances=[sheet], cpus=[CpuUse(1, 1.0, 0.0, 0.0)], threads=[busy], shapers=[shaper], directions=[WAY]
+    )
+
+
+def snapshot(rows: Sequence[QdiscCounters]) -> Snapshot:
+    """A reading of queueing disciplines."""
+    one = Observation(sampler="qdiscs", netns="iolab-dut", begin_ns=0, end_ns=0, qdiscs=tuple(rows))
+    return Snapshot(Reading((one,)), {})
+
+
+def test_a_shaper_at_its_rate_is_why_the_ring_before_it_is_full() -> None:
+    """The thread that feeds it waits for its CPU, and more was asked for than can be sent: neither is the limit."""
+    found = judge(OVERLOAD, 1e-3, seen())
+    assert (found.limit, found.place, found.doubt) == (Limit.SHAPER, "dut.eth1", "")
+    assert "its rate is 48 Mbit/s" in found.text
+    assert "dropped at dut.eth0 (ring full)" in found.text
+
+
+def test_a_shaper_below_its_rate_is_not_the_limit() -> None:
+    """With half of its rate, or where no frame ever had to wait, the ring's own thread is looked at."""
+    for shaper in (replace(TBF, passed_bytes=140_000), replace(TBF, held_back=0)):
+        assert judge(
+            replace(OVERLOAD, intended_fps=7e5, intended_frames=38_000), 1e-3, seen(shaper=shaper)
+        ).limit in (
+            Limit.CPU,
+            Limit.HOP,
+        )
+
+
+def test_a_load_below_the_rate_of_a_shaper_is_not_lost_for_it() -> None:
+    """97 % of its rate, and a stall: frames that wait come at once and have to wait again."""
+    calm = replace(
+        OVERLOAD, intended_fps=97_000, intended_frames=4_850, offered_frames=4_850, forwarded_frames=4_800,
+        perturbations=("held up",), held_ns=2_000_000,
+    )  # fmt: skip
+    passed = replace(TBF, passed_frames=4_800, passed_bytes=288_000, held_back=40)
+    evidence = replace(seen((Drop("dut.eth0", RING_FULL, 50),), passed), held_ns=2_000_000)
+    assert judge(calm, 1e-3, evidence).limit is Limit.HOST
+
+
+def test_what_a_shaper_drops_itself_is_its_doing_below_its_rate_too() -> None:
+    """Its queue may be too short for what comes at once."""
+    found = judge(
+        OVERLOAD, 1e-3, seen((Drop("dut.eth1", QDISC, 32_400),), replace(TBF, passed_bytes=140_000))
+    )
+    assert (found.limit, found.place) == (Limit.SHAPER, "dut.eth1")
+
+
+def test_a_rule_before_a_shaper_is_the_cause_of_what_it_drops() -> None:
+    """The rate of a shaper explains no frame that was dropped by a decision, or behind it."""
+    by_rule = seen((Drop("device dut.eth0", RULE, 32_400),))
+    assert judge(OVERLOAD, 1e-3, by_rule).limit is not Limit.SHAPER
+    assert judge(OVERLOAD, 1e-3, seen((Drop("tester.p1", RING_FULL, 32_400),))).limit is not Limit.SHAPER
+
+
+def test_of_a_shaper_and_a_rule_the_larger_is_named_and_the_other_told() -> None:
+    """Two causes at once."""
+    found = judge(
+        OVERLOAD, 1e-3, seen((Drop("dut.eth1", QDISC, 25_000), Drop("device dut.eth0", RULE, 7_400)))
+    )
+    assert (found.limit, found.place) == (Limit.SHAPER, "dut.eth1")
+    assert "beside, 7400 were dropped at device dut.eth0 (rule)" in found.text
+
+
+def test_a_shaper_of_unknown_rate_is_named_with_doubt() -> None:
+    """It held every third frame back; whether that is its rate, its counters do not tell."""
+    found = judge(OVERLOAD, 1e-3, seen(shaper=replace(TBF, rates_bps=())))
+    assert found.limit is Limit.SHAPER
+    assert "not of the lab" in found.doubt
+
+
+def test_loss_that_no_counter_tells_of_leaves_a_doubt() -> None:
+    """The shaper was at its rate, and nobody knows where the frames are."""
+    found = judge(OVERLOAD, 1e-3, seen((), unexplained=32_400))
+    assert found.limit is Limit.SHAPER
+    assert "no counter" in found.doubt
+
+
+@pytest.mark.parametrize("kind", ["tbf", "htb"])
+def test_shapers_are_read_with_the_rates_that_the_lab_gave_them(kind: str) -> None:
+    """Of the interface's queueing disciplines only its root shapes; counters are differences."""
+    plain = lab()
+    east = Link(ends=("tester.p1", "dut.eth1"), shape=Shape(at="dut.eth1", qdisc="tbf", rate=RATE_BPS))
+    shaped = replace(plain, links={**plain.links, "east": east})
+    rows = [
+        QdiscCounters("eth1", "1:", parent, drops=7, kind=kind, packets=600, bytes=36_000, overlimits=200)
+        for parent in ("root", "1:1")
+    ]
+    before, after = (
+        snapshot(those)
+        for those in ([replace(row, drops=0, packets=100, bytes=6_000, overlimits=0) for row in rows], rows)
+    )
+    counted = Counted(PORTS, before, after)
+    assert counted.qdisc_drops("dut.eth1") == 7
+    (found,) = shapers(shaped, [WAY], counted)
+    assert (found.place, found.kind, found.rates_bps) == ("dut.eth1", kind, (RATE_BPS,))
+    assert (found.passed_frames, found.passed_bytes, found.held_back) == (500, 30_000, 200)
+
+
+def test_a_shaper_that_frames_go_past_is_seen() -> None:
+    """An AF_XDP socket's frames leave the port without its queue."""
+    assert bypassed([replace(TBF, passed_frames=0), TBF]) == (replace(TBF, passed_frames=0),)
