@@ -143,7 +143,7 @@ def judged(
     """Return what became of a case, and a line about it."""
     sample = decode(measured.raw)
     assert sample is not None
-    blame = verdict([trial for trial in sample.load_trials if trial.purpose == "search"])
+    blame = verdict([trial for trial in sample.load_trials if trial.purpose == "search"], sample.rate_fps)
     sheets = [sheet for trial in sample.load_trials for sheet in trial.balance]
     lost = sum(sheet.offered_frames - sheet.forwarded_frames for sheet in sheets)
     unexplained = sum(abs(sheet.unexplained_frames) for sheet in sheets)
@@ -161,7 +161,8 @@ def judged(
         sustained=value_of("sustained_fps"),
     )
     grade = grade_figure(figure, (*case.device.marks, *MARKS))
-    said = grade_verdict(Blame(blame.limit, blame.place, blame.text), case.places)
+    doubt = blame.doubt or ("most loads close to the rate say something else" if blame.doubtful else "")
+    said = grade_verdict(Blame(blame.limit, blame.place, blame.text, doubt), case.places)
     # Frames of others are received by nobody, and counted by the kernel all the same.
     if lost != kernel_lost and not case.company.foreign_fps:
         grade = Grade.WRONG
@@ -172,6 +173,6 @@ def judged(
     return outcome, (
         f"{grade:6} {case.name}: found {error}, truth {figure.truth:.0f}; the kernel saw {known} one way; "
         f"marks: {', '.join(sorted(figure.marks - ALWAYS)) or '-'}; {trials:.0f} trials, {seconds:.1f} s\n"
-        f"       verdict {said}: {blame.limit} {blame.place}: {blame.text}\n"
+        f"       verdict {said}: {blame.limit} {blame.place}: {blame.text}{f'; in doubt: {doubt}' if doubt else ''}\n"
         f"       lost {lost}, by the kernel {kernel_lost}; unexplained {unexplained}"
     )
