@@ -113,7 +113,11 @@ fn frames_are_counted_in_the_part_they_were_sent_in_however_long_the_clock_runs(
         let slices = report.slices;
         assert_eq!((slices[0], slices[1], slices[50], slices[99]), (2, 1, 1, 1), "{begin_ns}");
         let arrivals = report.arrivals;
-        assert_eq!((arrivals.frames[7], arrivals.frames[57], arrivals.after_end_frames), (2, 1, 1), "{begin_ns}");
+        assert_eq!(
+            (arrivals.frames[7], arrivals.frames[57], arrivals.after_end_frames),
+            (2, 1, 1),
+            "{begin_ns}"
+        );
         assert_eq!(arrivals.least_latency_ns[8], Some(7_000), "{begin_ns}");
     }
 }
