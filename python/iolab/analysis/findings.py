@@ -41,7 +41,7 @@ class _Candidate:
     over_all: Difference
     """The mean effect in them: whether there is one at all is judged by its error."""
     for_each: Difference
-    """The same with an error that holds for each of them: its interval is told."""
+    """The same with an error that holds for each of them: its interval is shown."""
 
 
 def detectable_changes(compared: Mapping[str, Sequence[Pairs]]) -> dict[str, float]:

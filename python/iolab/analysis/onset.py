@@ -16,13 +16,13 @@ KEY = "rate"
 LOST_RATIO = 0.001
 """Mean loss from which a cell counts as losing: what stalls of a host cost lies below."""
 MOST_SENTENCES = 4
-"""Groups of cells that are told apart."""
+"""Groups of cells that have a sentence of their own."""
 
 
 def onsets(table: Table) -> list[Onset]:
-    """Find where loss begins, per group of cells that differ in the load alone; equal groups are told once.
+    """Find where loss begins, per group of cells that differ in the load alone; equal groups are named once.
 
-    Nothing is told of a group that loses at one load and not at a higher one: there is no load from which on it loses.
+    Nothing is said of a group that loses at one load and not at a higher one: there is no load from which on it loses.
     """
     factor = next(
         (index for index, name in enumerate(table.factors) if name in (f"{table.measure}.{KEY}", f"*.{KEY}")),

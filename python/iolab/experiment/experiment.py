@@ -80,7 +80,7 @@ class LevelRatio:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What is told over the levels of a factor, all other levels being the same."""
+    """What is shown over the levels of a factor, all other levels being the same."""
 
     over: str
     """Name of the factor."""
@@ -109,7 +109,7 @@ class Experiment:
     baseline: Mapping[str, str]
     """Factor name to the label that others are compared with."""
     summaries: tuple[Summary, ...] = ()
-    """What is told over the levels of a factor; nothing that is measured depends on it."""
+    """What is shown over the levels of a factor; nothing that is measured depends on it."""
     blocks: int
     """How often every cell is measured."""
     seed: int

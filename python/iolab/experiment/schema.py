@@ -152,7 +152,7 @@ def _summary() -> dict[str, Any]:
     label = {"type": ["string", "number", "boolean"]}
     return {
         "type": "object",
-        "description": "What is told over the levels of one factor, all other levels being the same.",
+        "description": "What is shown over the levels of one factor, all other levels being the same.",
         "additionalProperties": False,
         "required": ["over"],
         "properties": {

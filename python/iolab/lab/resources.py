@@ -273,7 +273,7 @@ def undo_keys(resource: Resource) -> tuple[str, ...]:
     """Return the journal keys under which the agent keeps the undo of a resource, in order of doing.
 
     Commands are journalled under the resource's own key; the agent names namespaces and settings itself. Which
-    settings `SpreadInterrupts` and `TuneProcessors` write is known only to whom did it.
+    settings `SpreadInterrupts` and `TuneProcessors` write only the agent that wrote them knows.
     """
     keys: list[str] = []
     for action in resource.actions:

@@ -72,7 +72,7 @@ class Plan:
     only: tuple[Mapping[str, tuple[str, ...]], ...] = ()
     """Selectors given beside the experiment file (`--only`); part of the digest."""
     summaries: tuple[Summary, ...] = ()
-    """What is told over the levels of a factor; not part of the digest."""
+    """What is shown over the levels of a factor; not part of the digest."""
     steps: tuple[Step, ...]
     """In the order they are done."""
     unsupported: tuple[Unsupported, ...]

@@ -60,7 +60,7 @@ class ArrivalThreads:
     def moved(self, wanted: Iterable[tuple[str, PinArrivals]]) -> list[str]:
         """Read back where threads may run, each with its kernel; return what is not as applied, a sentence each.
 
-        Threads that could not be made or placed are told of by the trial.
+        Threads that could not be made or placed are named in the trial.
         """
         reading: list[tuple[ArrivalThread, Pending]] = []
         for kernel, pin in wanted:

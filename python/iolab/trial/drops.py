@@ -80,7 +80,7 @@ def merged(drops: Iterable[Drop]) -> tuple[Drop, ...]:
 def worst_of(drops: Sequence[Drop], lost_frames: int) -> Drop | None:
     """Return the place and reason with most of merged drops.
 
-    Where no reason has half of them, those of a place are told of together.
+    Where no reason has half of them, those of a place are named together.
     """
     if not drops or drops[0].frames * 2 >= lost_frames:
         return drops[0] if drops else None
