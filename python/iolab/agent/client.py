@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from iolab.agent.decoding import decode, read_message
 from iolab.agent.messages import (
-    PROTOCOL_MAJOR,
+    PROTOCOL,
     CommandResult,
     Hello,
     Json,
@@ -120,11 +120,7 @@ class Agent:
         self._reader.start()
         greeting = self._hello.result(hello_deadline_s)
         self.hello = decode(Hello, greeting, "hello", agent=name)
-        major = self.hello.protocol.partition(".")[0]
-        if major != str(PROTOCOL_MAJOR):
-            raise AgentError(
-                f"greeting the agent: it speaks protocol {self.hello.protocol}, iolab speaks {PROTOCOL_MAJOR}.x"
-            )
+        _refuse_other_version(self.hello.protocol)
 
     def __enter__(self) -> "Agent":
         return self
@@ -314,6 +310,18 @@ class Agent:
             pending = self._pending.pop(number, None) if type(number) is int else None  # true is no 1
         if pending is not None:
             pending.settle(message)
+
+
+def _refuse_other_version(spoken: str) -> None:
+    """Raise unless an agent speaks our version or a newer minor one: an older one leaves out what figures need."""
+    words = spoken.split(".")
+    numbers = tuple(int(word) for word in words if word.isdecimal())
+    if len(numbers) != len(words) or numbers[:1] != PROTOCOL[:1] or numbers < PROTOCOL:
+        major, minor = PROTOCOL
+        raise AgentError(
+            f"greeting the agent: it speaks protocol {spoken:.20}; allowed: {major}.{minor} and later {major}.x; "
+            "run `make setup`, so that the agent and iolab are built from the same sources"
+        )
 
 
 def _who(name: str) -> str:

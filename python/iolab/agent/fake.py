@@ -355,7 +355,7 @@ class FakeAgent:
         groups = ["command", "process", "netns", "setting", "sample", "traffic", "device", "journal", "facts"]
         groups += ["folder", "relay", "files", "macvtap", *(["machine"] if self._machine else [])]
         return {
-            "protocol": "1.2",
+            "protocol": "1.3",
             "version": "0.1.0",
             "build": "fake",
             "pid": 1,

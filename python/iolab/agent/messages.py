@@ -8,8 +8,8 @@ from iolab.agent.decoding import Count, decode
 Json: TypeAlias = Any
 """A JSON value; does not leave this package undecoded, except as raw samples for the store."""
 
-PROTOCOL_MAJOR = 1
-"""Major version of the protocol that this client speaks."""
+PROTOCOL = (1, 3)
+"""Major and minor version of the protocol that this client speaks."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,12 +88,21 @@ def test_an_answer_that_never_comes_is_given_up_after_its_deadline() -> None:
         Agent(Line(FakeAgent().receive())).call("agent.ping", {}, deadline_s=0.6)
 
 
-def test_an_agent_of_another_major_version_is_refused_naming_both() -> None:
-    """A protocol that is not ours is not spoken."""
+@pytest.mark.parametrize("spoken", ["2.0", "1.2", "1", "one", "1.x", ""])
+def test_an_agent_of_another_version_is_refused_naming_both(spoken: str) -> None:
+    """An older one would leave out what figures are made of, and nobody would see it."""
     hello = json.loads(FakeAgent().receive() or "")
-    hello["params"]["protocol"] = "2.0"
-    with pytest.raises(AgentError, match=r"2\.0.*1\.x"):
+    hello["params"]["protocol"] = spoken
+    with pytest.raises(AgentError, match=rf"protocol {spoken}; allowed: 1\.3 and later 1\.x"):
         Agent(Greeting(json.dumps(hello)))
+
+
+@pytest.mark.parametrize("spoken", ["1.3", "1.4", "1.10"])
+def test_a_newer_minor_version_is_spoken_to(spoken: str) -> None:
+    """It says more, which is passed over."""
+    hello = json.loads(FakeAgent().receive() or "")
+    hello["params"]["protocol"] = spoken
+    assert Agent(Greeting(json.dumps(hello))).hello.protocol == spoken
 
 
 def test_a_greeting_of_another_shape_is_refused_without_a_traceback() -> None:

@@ -167,7 +167,7 @@ def test_a_domain_that_never_answers_is_told_with_its_consoles_last_lines(
 
 def test_a_domain_that_is_destroyed_is_lost_to_whoever_waits_for_it() -> None:
     """Its console closes; the loss names the domain."""
-    hello = {"protocol": "1.2", "version": "0", "build": "x", "pid": 1, "uid": 0, "rootless": False}
+    hello = {"protocol": "1.3", "version": "0", "build": "x", "pid": 1, "uid": 0, "rootless": False}
     more = {"state_dir": "/run/iolab", "capabilities": ["machine"]}
     line = Line(json.dumps({"jsonrpc": "2.0", "method": "hello", "params": hello | more}))
     guests, agents, _ = dom0(Toolstack(), lambda: line)

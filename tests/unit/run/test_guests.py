@@ -17,7 +17,7 @@ from iolab.lab.resources import PinGuest, Reading
 from iolab.lab.shown import GuestThreads, value_shown
 
 PATIENCE_S = 60.0
-HELLO = {"protocol": "1.2", "version": "0", "build": "x", "pid": 1, "uid": 0, "rootless": False,
+HELLO = {"protocol": "1.3", "version": "0", "build": "x", "pid": 1, "uid": 0, "rootless": False,
          "state_dir": "/run/iolab", "capabilities": ["machine"]}  # fmt: skip
 
 
@@ -245,7 +245,7 @@ def test_a_panic_in_mid_trial_reaches_whoever_waits_for_the_guest() -> None:
     silent: list[Line] = []
 
     def channel() -> Line:
-        hello = {"protocol": "1.2", "version": "0", "build": "x", "pid": 1, "uid": 0, "rootless": False}
+        hello = {"protocol": "1.3", "version": "0", "build": "x", "pid": 1, "uid": 0, "rootless": False}
         more = {"state_dir": "/run/iolab", "capabilities": ["machine"]}
         silent.append(Line(json.dumps({"jsonrpc": "2.0", "method": "hello", "params": hello | more})))
         return silent[0]
