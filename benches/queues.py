@@ -28,6 +28,7 @@ HOSTS: dict[str, dict[str, float]] = {
     "calm": {},
     "noise 0.3 %": {"noise_ratio": 0.003},
     "5 ms stalls 0.2/s": {"stalls_per_s": 0.2},
+    "50 ms stalls 1/s": {"stalls_per_s": 1.0, "stall_ns": 50_000_000, "sender_stalls_ratio": 1.0},
     "sends 0.1 % less": {"shortage_ratio": 0.001},
     "sends 5 % less": {"shortage_ratio": 0.05},
     "sends 50 % less": {"shortage_ratio": 0.5},

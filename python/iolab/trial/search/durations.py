@@ -16,8 +16,9 @@ SCOUT_S = 0.3
 """From which duration on it is worth while to estimate in less than a deciding trial [s]."""
 QUICK_S = 0.5
 """How long a trial may be that only uses up a burst: the load is as high as it takes [s]."""
-LONGEST_S = 5.0
-"""How long a trial may be that uses up a burst just above the rate [s]."""
+LONGEST_S = 0.9
+"""How long a trial may be that uses up a burst just above the rate: longer ones are hardly ever calm, for a kernel
+takes 50 ms of each second from threads that never rest [s]."""
 
 
 def deciding_frames(goal: Goal) -> int:

@@ -109,7 +109,7 @@ class Mlr:
         lower, upper = self._offered(ledger, state.coarse_lower_fps, state.coarse_upper_fps)
         rate = lower
         if lower is not None and state.conditional_fps is not None and state.lower_fps:
-            rate = lower * state.conditional_fps / state.lower_fps
+            rate = lower * (state.conditional_fps / state.lower_fps)
         return Found(
             lower_fps=lower,
             upper_fps=upper,

@@ -7,7 +7,7 @@ not even the fastest is as fast as at first. Either leaves a mark in the hundred
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -29,7 +29,7 @@ SLOW_PARTS = 10
 SENT_RATIO = 0.8
 """A part with fewer frames, of the middle one's, is one in which the sender was held up."""
 MOSTLY = 0.8
-"""Share of parts in which a queue stands, for it to stand in all."""
+"""Share of parts in which a queue stands, or that have a sign at all, for it to be so in all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,11 @@ class Parts:
         least = min((each for each in first if each is not None), default=None)
         if least is None:
             return [False] * len(self.least_latency_ns)
-        return [each is not None and each > least + STANDING_NS for each in self.least_latency_ns]
+        # Where nothing came out at all, what was sent and came out later had to wait.
+        return [
+            got > 0 if each is None else each > least + STANDING_NS
+            for each, got in zip(self.least_latency_ns, self.received_frames, strict=True)
+        ]
 
     def lossy(self) -> list[bool]:
         """Return in which parts a frame was sent that was lost."""
@@ -93,12 +97,12 @@ def find_steady(directions: Sequence[Parts]) -> Steady | None:
     standing = [each.standing() for each in directions]
     lossy = [each.lossy() for each in directions]
     used = [at for at in range(count) if all(each.was_sent(at) for each in directions)]
-    first = onset([any(marks[at] for marks in (*standing, *lossy)) for at in used])
+    signs = {at: any(marks[at] for marks in (*standing, *lossy)) for at in used}
+    first = onset([signs[at] for at in used])
     if first is None:
         return None
-    window = used[
-        max(first + 1, 2) :
-    ]  # a burst may have been used up within that part: no change shows in one
+    # A burst may have been used up within that part: no change shows in one.
+    window = without_credit(used[max(first + 1, 2) :], signs)
     while slower := slowdown([sum(each.arrived_frames[at] for each in directions) for at in window]):
         window = window[slower:]  # a bottleneck before the bucket lost frames from the beginning
     if len(window) < LEAST_RATIO * count:
@@ -132,6 +136,25 @@ def onset(signs: Sequence[bool]) -> int | None:
         return 0
     few, many = before[begin], total - before[begin]
     return begin if few / begin < many / (count - begin) else 0
+
+
+def without_credit(window: Sequence[int], signs: Mapping[int, bool]) -> list[int]:
+    """Return the parts of a window in which the device was at its limit, where its sender was held up meanwhile.
+
+    A bucket saves up credit while nothing is sent, and a queue empties. What passes then without a sign is no rate of
+    the device, for the parts in which it saved that up are not counted: the limit begins again with the next sign.
+    """
+    parts: list[int] = []
+    quiet: list[int] = []
+    before, recovers = None, False
+    for at in window:
+        recovers = recovers or (before is not None and at > before + 1)
+        (quiet if recovers else parts).append(at)
+        recovers = recovers and not signs[at]
+        before = at
+    # Where signs are rare, a few parts without one tell nothing.
+    clear = sum(signs[at] for at in parts) >= MOSTLY * len(parts)
+    return parts if clear else sorted([*parts, *quiet])
 
 
 def slowdown(arrived_frames: Sequence[int]) -> int | None:

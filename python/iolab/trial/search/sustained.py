@@ -53,15 +53,17 @@ class Sustained:
     def hides(self, result: LoadResult, goal: Goal) -> float | None:
         """Return the loss without end of a trial that met the goal, if a burst may have hidden it, or None.
 
-        A burst did where a longer trial failed at this load or below: it used up what this one did not.
+        A burst did where a longer trial failed at this load or below: it used up what this one did not. A bucket
+        saves up credit while the host holds the sender up: the mean load counts, and it may be below the rate.
         """
         fps = self.fps
-        if fps is None or not result.offered_fps:
+        load_fps = result.intended_fps * (1.0 - result.short_ratio)
+        if fps is None or not load_fps or not result.offered_frames:
             return None
-        loss_ratio = 1.0 - fps / result.offered_fps
+        loss_ratio = 1.0 - fps / load_fps
         if loss_ratio <= goal.loss_ratio + TAKEN_UP_RATIO:
             return None
-        beyond = loss_ratio * result.offered_fps * result.duration_ns / NS_PER_S
+        beyond = (result.offered_fps - fps) * result.duration_ns / NS_PER_S
         # Where a burst was seen, a trial before may have left the longer one less of it.
         longer = 0.9 if self.burst_frames else 2.0
         outlasted = any(
@@ -69,7 +71,8 @@ class Sustained:
             and each.duration_ns >= longer * result.duration_ns
             for each in self.trials
         )
-        return loss_ratio if outlasted or beyond <= SLACK * self.burst_frames else None
+        taken_up = self.burst_frames > 0 and beyond <= SLACK * self.burst_frames
+        return loss_ratio if outlasted or taken_up else None
 
     def exceeded_by(self, rate_fps: float | None, goal: Goal) -> bool:
         """Return whether a rate is more than the device forwards without end, by a burst and beyond the width."""

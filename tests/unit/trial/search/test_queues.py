@@ -1,5 +1,7 @@
 """Deep queues, bursts and generators that fall short: no search takes them for the device's rate."""
 
+import statistics
+
 import pytest
 from tests.unit.trial.search.conftest import results_of, search
 
@@ -65,6 +67,41 @@ def test_a_queue_or_a_burst_is_no_part_of_the_rate(
     assert found.complete
     assert not found.taken_up
     assert 0.99 * capacity_fps <= rate(found) <= 1.01 * capacity_fps / (1 - loss_ratio)
+
+
+@pytest.mark.parametrize("of_sender", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("burst_frames", [0, 20_000])
+def test_fast_finds_a_bucket_in_15_s_on_a_host_that_takes_50_ms_of_each_second(
+    burst_frames: int, of_sender: float
+) -> None:
+    """As kernels do from real-time threads that never rest: a trial of a second or more is hardly ever calm."""
+    device = Device(
+        capacity_fps=100_000, queue_frames=64, burst_frames=burst_frames, generator_fps=FAST_FPS,
+        stalls_per_s=1.0, stall_ns=50_000_000, sender_stalls_ratio=of_sender,
+    )  # fmt: skip
+    founds = [search(Fast(goal_of(1e-3)), device, seed) for seed in range(5)]
+    for found in founds:
+        assert found.complete
+        assert rate(found) == pytest.approx(100_100, rel=0.01)
+    assert statistics.median(found.spent_ns for found in founds) < 15 * NS_PER_S
+
+
+def test_a_load_that_passed_because_its_sender_was_held_up_is_no_pass() -> None:
+    """104 000 were asked for and 98 800 offered in the mean; the bucket saved up credit for the rest."""
+    bucket = Sustained(
+        (AtLimit(fps=100_000.0, offered_fps=200_000.0, duration_ns=NS_PER_S),), burst_frames=1_000.0
+    )
+    held = LoadResult(
+        intended_fps=104_000.0,
+        duration_ns=NS_PER_S,
+        intended_frames=104_000,
+        offered_frames=98_800,
+        forwarded_frames=98_800,
+        perturbations=("held up",),
+        held_ns=50_000_000,
+        excused_frames=5_200,
+    )
+    assert bucket.hides(held, goal_of(1e-3)) == pytest.approx(1 - 100 / 104)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -53,6 +53,34 @@ def test_a_burst_that_is_used_up_at_the_very_end_asks_for_a_longer_trial() -> No
     assert steady.share_ratio == 0
 
 
+def test_credit_that_a_bucket_saves_up_while_its_sender_is_held_up_is_no_part_of_the_rate() -> None:
+    """50 of 100 frames pass; after ten parts without any sent, what was saved up passes ten parts whole."""
+    sent = [100] * 60 + [0] * 10 + [100] * 30
+    passed = [100] * 30 + [50] * 30 + [0] * 10 + [100] * 10 + [50] * 20
+    steady = find_steady([Parts(sent, passed, passed, FLAT)])
+    assert steady is not None
+    assert steady.forwarded_frames / steady.share_ratio == pytest.approx(50 * 100)
+    assert steady.loss_ratio == pytest.approx(0.5)
+
+
+def test_parts_without_a_stray_loss_after_a_stall_are_counted() -> None:
+    """A frame is lost in every third part: that none is in the two after a stall tells nothing."""
+    sent = [100] * 40 + [0] * 5 + [100] * 55
+    passed = [count - (count > 0 and part % 3 == 0) for part, count in enumerate(sent)]
+    steady = find_steady([Parts(sent, passed, passed, FLAT)])
+    assert steady is not None
+    assert steady.share_ratio > 0.9
+
+
+def test_frames_that_wait_in_a_device_that_stands_still_are_no_rate() -> None:
+    """Nothing comes out in half of the parts, and everything at the end: it did not forward that meanwhile."""
+    arrived = [100] * 50 + [0] * 49 + [100]
+    latency: list[int | None] = [*[20_000] * 50, *[None] * 49, 40 * MS]
+    steady = find_steady([Parts([100] * 100, [100] * 100, arrived, latency)])
+    assert steady is not None
+    assert steady.loss_ratio > 0.9
+
+
 def test_a_bucket_behind_a_bottleneck_counts_from_where_its_credit_is_used_up() -> None:
     """The bottleneck loses frames from the beginning on, and its ring stands full all the time."""
     arrived = [300, 340, 320] * 8 + [100, 64, 128, 108] * 19
