@@ -11,6 +11,7 @@ from iolab.experiment.experiment import Lab
 from iolab.lab.placement import Way
 from iolab.trial.counted import Counted
 from iolab.trial.drops import OVERRUNS, QDISC, Drop
+from iolab.trial.search.steady import LEAST_RATIO
 from iolab.trial.search.types import LoadResult
 from iolab.units import format_bits_per_second
 
@@ -129,7 +130,7 @@ def _said(result: LoadResult, shaper: Shaper, dropped_most: bool, directions: in
     figures = {"shaper_passed_bps": passed_bps, "shaper_held_back": float(shaper.held_back)}
     waits = f"it held frames back {shaper.held_back} times"
     if rate_bps is None:
-        if not dropped_most and held_ratio < HELD_BACK_RATIO:
+        if not dropped_most and held_ratio < HELD_BACK_RATIO * _limited_ratio(result):
             return None
         text = f"the {shaper.kind} at {shaper.place} passed {format_bits_per_second(passed_bps)}; {waits}"
         doubt = "" if dropped_most else "the shaper is not of the lab, so its rate is not known"
@@ -142,6 +143,26 @@ def _said(result: LoadResult, shaper: Shaper, dropped_most: bool, directions: in
     overloaded = max(asked_bps, shaper.passed_bps(result.duration_ns)) >= ASKED_RATIO * rate_bps
     at_rate = passed_bps >= AT_RATE_RATIO * rate_bps and held_ratio >= LEAST_HELD_RATIO and overloaded
     return Suspect(shaper, text, figures) if at_rate or dropped_most else None
+
+
+def _limited_ratio(result: LoadResult) -> float:
+    """Return the share of a trial in which the device was at its limit: before, a bucket's credit lets all through."""
+    if result.steady is None:
+        return 1.0
+    return max(result.steady.share_ratio, LEAST_RATIO)
+
+
+def suspected(found: Sequence[Shaper], directions: Sequence[Way], worst: Drop) -> str:
+    """Return that a shaper of unknown rate held frames back behind where they were lost; nothing: none did."""
+    for shaper in found:
+        seldom = shaper.held_back < LEAST_HELD_RATIO * shaper.passed_frames
+        if shaper.rates_bps or seldom or not shaper.held_back or not _may_cause(shaper, worst, directions):
+            continue
+        return (
+            f"the {shaper.kind} at {shaper.place} held frames back {shaper.held_back} times, and may be why; "
+            "it is not of the lab, so its rate is not known"
+        )
+    return ""
 
 
 def _may_cause(shaper: Shaper, worst: Drop, directions: Sequence[Way]) -> bool:

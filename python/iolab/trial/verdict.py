@@ -10,7 +10,7 @@ from iolab.trial.flow_losses import DeadFlows, explains
 from iolab.trial.guest_limits import guest_verdict, starved_guest
 from iolab.trial.limits import BUSY_RATIO, CpuUse, Limit, Thread, Verdict
 from iolab.trial.search.types import LoadResult
-from iolab.trial.shapers import Shaper, Suspect, suspect
+from iolab.trial.shapers import Shaper, Suspect, suspect, suspected
 from iolab.trial.site import Ceilings
 from iolab.trial.starved import joined, shared, starved
 
@@ -23,6 +23,8 @@ FEWEST_LOST = 5
 """Frames that the calm part of a trial must be expected to lose before its loss tells something."""
 BESIDE_RATIO = 0.1
 """From which share of the loss on another place is told of."""
+CLEAR_RATIO = 0.5
+"""Of what the instrument's threads had of a device's CPU, what others may have had while it is clear who took it."""
 NS_PER_S = 1_000_000_000
 
 
@@ -69,7 +71,11 @@ def judge(result: LoadResult, goal_ratio: float, seen: Evidence) -> Verdict:
         and worst is not None
         and drop.place != worst.place
     ]
-    doubt = found.doubt or (_foreign(result, worst) if worst is not None else "")
+    doubt = found.doubt
+    if worst is not None and not doubt:
+        doubt = _foreign(result, worst)
+        if not doubt and found.limit in (Limit.CPU, Limit.THREAD, Limit.RECEIVER, Limit.HOP):
+            doubt = suspected(seen.shapers, seen.directions, worst)
     return replace(found, text="; ".join((found.text, *others)), doubt=doubt)
 
 
@@ -223,7 +229,11 @@ def _hop(result: LoadResult, worst: Drop, cpus: Sequence[CpuUse], threads: Seque
     ours_ratio = sum(one.busy_ratio for one in beside)
     text, figures = f"{short.text}; {lost}", {**figures, **short.figures}
     if ours_ratio > max(thread.busy_ratio, short.others_ratio):
-        return Verdict(Limit.RECEIVER, text, beside[0].place, figures)
+        others = (
+            f"{short.others_ratio:.0%} of its CPU went to work that is not known, which may be why as well"
+        )
+        doubt = others if short.others_ratio > CLEAR_RATIO * ours_ratio else ""
+        return Verdict(Limit.RECEIVER, text, beside[0].place, figures, doubt)
     return Verdict(Limit.CPU, text, worst.place, figures)
 
 

@@ -13,6 +13,7 @@ from iolab.trial.balance import Balance
 from iolab.trial.counted import Counted, Snapshot
 from iolab.trial.drops import QDISC, RING_FULL, RULE, Drop
 from iolab.trial.limits import CpuUse, Limit, Thread
+from iolab.trial.search.steady import Steady
 from iolab.trial.search.types import LoadResult
 from iolab.trial.shapers import Shaper, bypassed, shapers
 from iolab.trial.verdict import Evidence, judge
@@ -108,6 +109,35 @@ def test_a_shaper_of_unknown_rate_is_named_with_doubt() -> None:
     found = judge(OVERLOAD, 1e-3, seen(shaper=replace(TBF, rates_bps=())))
     assert found.limit is Limit.SHAPER
     assert "not of the lab" in found.doubt
+
+
+BURST = LoadResult(
+    intended_fps=127_997,
+    duration_ns=501_000_000,
+    intended_frames=64_126,
+    offered_frames=64_126,
+    forwarded_frames=59_970,
+    steady=Steady(0.3, 19_238, 15_032),
+)
+"""A bucket of unknown rate whose credit lets all frames through for most of the trial."""
+
+
+def test_a_bucket_is_judged_by_the_part_of_a_trial_in_which_its_credit_was_used_up() -> None:
+    """It held 8 % of the frames back: all of these in less than a third of the trial."""
+    bucket = replace(TBF, passed_frames=60_005, passed_bytes=30_482_540, held_back=4_973, rates_bps=())
+    found = judge(BURST, 1e-3, seen((Drop("dut.eth0", RING_FULL, 4_156),), bucket))
+    assert (found.limit, found.place) == (Limit.SHAPER, "dut.eth1")
+    assert found.doubt
+
+
+def test_a_cpu_is_named_with_doubt_where_a_shaper_behind_it_may_be_why() -> None:
+    """It held one frame in a hundred back, and nobody knows its rate; one that never did leaves no doubt."""
+    bucket = replace(TBF, passed_frames=60_005, passed_bytes=30_482_540, held_back=600, rates_bps=())
+    drops = (Drop("dut.eth0", RING_FULL, 4_156),)
+    found = judge(BURST, 1e-3, seen(drops, bucket))
+    assert found.limit is not Limit.SHAPER
+    assert "the tbf at dut.eth1 held frames back 600 times" in found.doubt
+    assert not judge(BURST, 1e-3, seen(drops, replace(bucket, held_back=0))).doubt
 
 
 def test_loss_that_no_counter_tells_of_leaves_a_doubt() -> None:

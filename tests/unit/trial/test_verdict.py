@@ -90,6 +90,19 @@ def test_the_verdict_is_what_the_figures_show(
     assert any(character.isdigit() for character in found.text)
 
 
+def test_the_receiver_is_named_with_doubt_where_others_had_as_much_of_the_devices_cpu() -> None:
+    """A device that stands still half of the time: of its CPU 38 % went to the receiver, and 38 % to nobody known."""
+    device = Thread("napi/eth0-1", "device", "dut.eth0", 1, 0.24, 0.49)
+    for receives, doubtful in ((0.38, True), (0.70, False)):
+        arrivals = Thread("napi/p1-2", "arrivals", "tester.p1", 1, receives)
+        found = judge(
+            result(), 1e-4,
+            Evidence(balances=dropped("dut.eth0", 100), cpus=[CpuUse(1, 1.0, 0.0, 0.0)], threads=[device, arrivals]),
+        )  # fmt: skip
+        assert (found.limit, found.place) == (Limit.RECEIVER, "tester.p1")
+        assert bool(found.doubt) == doubtful
+
+
 HELD_UP = ("held up",)
 
 
