@@ -10,7 +10,7 @@ from tests.guest.computers import Computers
 from tests.guest.labs import PATIENCE_S
 from tests.guest.test_xen_host import BOOT, WithRoom, provide_image
 from tests.netns.conftest import IOLAB
-from tests.netns.runs import trials, value
+from tests.netns.runs import trials, until, value
 from tests.netns.sshd import Network, SshHost
 
 from iolab.experiment import load
@@ -66,8 +66,13 @@ def test_the_kvm_study_runs_on_a_tester_and_a_host_for_its_guest(
     rack: tuple[SshHost, SshHost], iolab: Iolab, tmp_path: Path
 ) -> None:
     """Frames go from the tester's card through the guest on the other host and back; both are left as they were."""
-    shown = "ip -o link | cut -d ' ' -f 2,4-; ls /run/netns"
-    before = [host.inside(shown) for host in rack]
+
+    def shown() -> list[str]:
+        command = "ip -o link | cut -d ' ' -f 2,4-; ls /run/netns"
+        return [line for host in rack for line in host.inside(command).splitlines()]
+
+    until(lambda: not any("state DOWN" in line for line in shown()), never="the cables have no carrier")
+    before = shown()
     lab, site = LABS / "kvm-forwarding.yaml", tmp_path / "rack.yaml"
     site.write_text(RACK)
     checked = iolab("check", lab, "--on", site)
@@ -85,7 +90,7 @@ def test_the_kvm_study_runs_on_a_tester_and_a_host_for_its_guest(
     shared = [warning for row in rows for warning in row["warnings"] if warning["code"] == "cpu-shared"]
     assert "dut" not in str(shared)
     assert "pc1" not in str(shared), "CPUs of another host are no CPUs of the tester's"
-    assert [host.inside(shown) for host in rack] == before
+    assert shown() == before
 
 
 @pytest.fixture
