@@ -4,7 +4,7 @@ A drop is named once, where the frame was lost: what a port refuses because the 
 far end.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -26,8 +26,8 @@ from iolab.trial.drops import (
     RULE,
     UNREAD,
     Drop,
-    beyond,
 )
+from iolab.trial.reasons import GIVEN, Named, beyond, explain, share_out, without_copies
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +88,13 @@ class _Sheet:
         return taken
 
 
-def balances(directions: Sequence[Way], ran: TrafficRan, counted: Counted) -> tuple[Balance, ...]:
-    """Return the balance of each direction; senders are in the order of the directions."""
+def balances(
+    directions: Sequence[Way], ran: TrafficRan, counted: Counted, copied: Collection[str] = ()
+) -> tuple[Balance, ...]:
+    """Return the balance of each direction; senders are in the order of the directions.
+
+    What arrives at the ports `copied` the stack of their namespace gets as well, and drops.
+    """
     receivers = {one.of: one for one in ran.receivers}
     sheets = [
         _sheet(way, ran.senders[index], receivers[index], counted) for index, way in enumerate(directions)
@@ -100,17 +105,22 @@ def balances(directions: Sequence[Way], ran: TrafficRan, counted: Counted) -> tu
     for port in dict.fromkeys(ref for way in directions for hop in way.hops for ref in hop):
         passing = [sheet for sheet in sheets if any(port in hop for hop in sheet.way.hops)]
         _share(passing, [Drop(port, FILTER, counted.filtered(port))])
-    spare = beyond({kernel: counted.reasons(kernel) for kernel in counted.kernels()}, _known(sheets))
+    reasons = {
+        kernel: without_copies(counted.reasons(kernel), _copies(ran, counted, copied, kernel))
+        for kernel in counted.kernels()
+    }
+    spare = beyond(reasons, _known(sheets))
     for sheet in sheets:
         for drop in _between_kernels(sheet, counted):
             sheet.take(drop)
-        for into, out, vanished in _vanished(sheet.way, counted):
-            reasons = spare.setdefault(counted.ports[into].kernel, {})
-            for drop in _reasoned(into, out, min(vanished, sheet.missing), reasons):
-                sheet.take(drop)
-    for kernel, reasons in spare.items():
+    holes = tuple(_holes(sheets, counted))
+    for kernel in dict.fromkeys(hole.kernel for hole in holes):
+        own = [hole for hole in holes if hole.kernel == kernel]
+        _name_vanished(own, spare.setdefault(kernel, {}), counted)
+    for kernel, left in spare.items():
         place = f"{kernel} {KERNEL}".strip()
-        _share(sheets, (Drop(place, reason, n, reason) for reason, n in reasons.items()))
+        named = explain(sum(sheet.missing for sheet in sheets), left)
+        _share(sheets, (Drop(place, one.reason, one.frames, one.reason, one.doubt) for one in named))
     return tuple(
         Balance(
             direction=sheet.way.name,
@@ -172,28 +182,68 @@ def _between_kernels(sheet: _Sheet, counted: Counted) -> Iterator[Drop]:
         yield Drop(at, f"{BETWEEN} {out} and {into}", left - arrived - dropped)
 
 
-def _vanished(way: Way, counted: Counted) -> Iterator[tuple[str, str, int]]:
-    """Yield the ports by which frames enter and should leave each machine on the way, and how many did not leave.
+@dataclass(frozen=True, slots=True)
+class _Hole:
+    """Frames of one direction that a machine took in and did not pass on."""
+
+    sheet: _Sheet
+    """Where they are missing."""
+    kernel: str
+    """The kernel that it is on."""
+    into: str
+    """The port where they entered."""
+    out: str
+    """The port by which they should have left."""
+    frames: int
+    """How many."""
+
+
+def _holes(sheets: Sequence[_Sheet], counted: Counted) -> Iterator[_Hole]:
+    """Yield what did not leave a machine that it entered, as far as frames are missing.
 
     What the port they should leave by refused is told of it, and is not meant here.
     """
-    for (_, into), (out, _) in pairwise(way.hops):
-        if counted.has_device(into):
-            continue  # an XDP program passes frames on before they are counted here
-        left = counted.frames(out, "tx_packets", "tx_dropped", "tx_errors") + counted.qdisc_drops(out)
-        yield into, out, counted.frames(into, "rx_packets") - left
+    for sheet in sheets:
+        missing = sheet.missing
+        for (_, into), (out, _) in pairwise(sheet.way.hops):
+            if counted.has_device(into):
+                continue  # an XDP program passes frames on before they are counted here
+            left = counted.frames(out, "tx_packets", "tx_dropped", "tx_errors") + counted.qdisc_drops(out)
+            frames = max(0, min(counted.frames(into, "rx_packets") - left, missing))
+            missing -= frames
+            if frames:
+                yield _Hole(sheet, counted.ports[into].kernel, into, out, frames)
 
 
-def _reasoned(into: str, out: str, frames: int, spare: dict[str, int]) -> list[Drop]:
-    """Return frames that a machine did not pass on, by the kernel's reasons as far as these reach; takes them."""
-    found: list[Drop] = []
-    for reason, known in sorted(spare.items(), key=lambda item: -item[1]):
-        taken = min(known, frames)
-        if taken > 0:
-            found.append(Drop(into, f"{reason}, not passed on to {out}", taken, reason))
-            spare[reason] -= taken
-            frames -= taken
-    return [*found, Drop(into, f"not passed on to {out}", frames)] if frames > 0 else found
+def _name_vanished(holes: Sequence[_Hole], spare: dict[str, int], counted: Counted) -> None:
+    """Name frames that vanished in machines of one kernel by its reasons, as far as these tell; takes them."""
+    for hole, named in zip(holes, share_out([hole.frames for hole in holes], spare), strict=True):
+        unnamed = hole.frames
+        for one in named:
+            spare[one.reason] -= min(one.frames, spare[one.reason])
+            unnamed -= hole.sheet.take(_vanished(hole, one, counted.begun_again()))
+        hole.sheet.take(Drop(hole.into, f"not passed on to {hole.out}", unnamed))
+
+
+def _vanished(hole: _Hole, named: Named, begun_again: Collection[str]) -> Drop:
+    if hole.out in begun_again and named.reason in GIVEN[QDISC]:
+        return Drop(hole.out, QDISC, named.frames)  # before its counters began again
+    reason = f"{named.reason}, not passed on to {hole.out}"
+    return Drop(hole.into, reason, named.frames, named.reason, named.doubt)
+
+
+def _copies(ran: TrafficRan, counted: Counted, copied: Collection[str], kernel: str) -> int:
+    """Return how many frames the stack of a kernel got beside the receivers."""
+    return sum(
+        one.received_frames
+        + one.duplicate_frames
+        + one.late_frames
+        + one.corrupted_frames
+        + one.foreign_frames
+        + one.socket.dropped_frames
+        for one in ran.receivers
+        if one.port in copied and counted.ports[one.port].kernel == kernel
+    )
 
 
 def _in_the_receiver(receiver: ReceiverReport) -> list[Drop]:

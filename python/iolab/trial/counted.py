@@ -12,6 +12,7 @@ from iolab.lab.kernels import HERE
 
 ROOT, CLSACT = "root", "ffff:fff1"
 """Parents of qdiscs: an interface's queues, and what filters run in before and behind them (TC_H_CLSACT)."""
+NO_QUEUE = "noqueue"
 QDISC_COUNTS = ("drops", "packets", "bytes", "overlimits")
 XDP_LOSSES = ("xdp_xmit_errors", "xdp_tx_errors")
 """Ends of the names of veth's own counters (ethtool -S) for frames that an XDP program sent and no ring took."""
@@ -104,6 +105,19 @@ class Counted:
             )
         )
 
+    def begun_again(self) -> tuple[str, ...]:
+        """Return the ports of which a queue's or filter's counters went back or away: what it had dropped is lost."""
+        return tuple(
+            ref
+            for ref, port in self.ports.items()
+            if any(
+                _began_again(row, later.get(handle))
+                for parent in (ROOT, CLSACT)
+                for later in (_qdiscs(self.after.of(port.kernel), port, parent),)
+                for handle, row in _qdiscs(self.before.of(port.kernel), port, parent).items()
+            )
+        )
+
     def xdp_losses(self, ref: str) -> int:
         """Return the frames that an XDP program sent out of an interface and no ring took."""
         port = self.ports[ref]
@@ -166,10 +180,17 @@ def _qdiscs(reading: Reading, port: Port, parent: str) -> dict[tuple[str, int], 
 
 def _increase(earlier: QdiscCounters | None, later: QdiscCounters) -> QdiscCounters:
     """Return what a qdisc counted since; one that was not there before, or that began again, counted all of it."""
-    if earlier is None or any(getattr(later, name) < getattr(earlier, name) for name in QDISC_COUNTS):
+    if earlier is None or _began_again(earlier, later):
         return later
     changes = {name: getattr(later, name) - getattr(earlier, name) for name in QDISC_COUNTS}
     return replace(later, **changes)
+
+
+def _began_again(earlier: QdiscCounters, later: QdiscCounters | None) -> bool:
+    """Tell whether a qdisc is no more, or its counters went back; one without a queue had nothing to count."""
+    if later is None:
+        return earlier.kind != NO_QUEUE
+    return any(getattr(later, name) < getattr(earlier, name) for name in QDISC_COUNTS)
 
 
 def _xdp_losses(reading: Reading, port: Port) -> int:

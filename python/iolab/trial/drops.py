@@ -1,6 +1,6 @@
-"""Drops: places and reasons for which frames are lost, and which of the kernel's reasons are beyond them. Pure."""
+"""Drops: places and reasons for which frames are lost. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 RING_FULL, NO_BUFFER, RULE, QDISC, BACKLOG = "ring full", "no buffer", "rule", "qdisc", "backlog"
@@ -21,13 +21,6 @@ DECISIONS = frozenset(
     }
 )  # fmt: skip
 """The kernel's reasons that are decisions (include/net/dropreason-core.h): they hold at any load."""
-GIVEN = {
-    RING_FULL: ("FULL_RING", "NOT_SPECIFIED"),
-    QDISC: ("QDISC_DROP", "QDISC_OVERLIMIT", "TC_EGRESS"),
-    BACKLOG: ("CPU_BACKLOG",),
-    FILTER: ("TC_INGRESS", "TC_EGRESS"),
-}
-"""A drop's reason, and what the kernel calls it; veth gives none for a full ring."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,29 +35,13 @@ class Drop:
     """How many."""
     cause: str = ""
     """The kernel's own name of the reason, where it tells one."""
+    doubt: str = ""
+    """Why that reason is not certain; empty: it is, or there is none."""
 
     @property
     def decided(self) -> bool:
         """Whether frames were dropped by a decision, as somebody set it up: no want of time or room does that."""
         return self.reason in (RULE, FILTER, DAMAGED) or self.cause in DECISIONS
-
-
-def beyond(reasons: Mapping[str, Mapping[str, int]], known: Sequence[Drop]) -> dict[str, dict[str, int]]:
-    """Return what the kernels' reasons tell beyond drops that have a place.
-
-    A drop is taken for a reason that the kernel gives such drops, else for the most frequent one that is no decision.
-    """
-    left = {kernel: dict(found) for kernel, found in reasons.items()}
-    for drop in known:
-        frames = drop.frames
-        every = [(kernel, reason, count) for kernel, found in left.items() for reason, count in found.items()]
-        natural = GIVEN.get(drop.reason, ())
-        every.sort(key=lambda row: (row[1] not in natural, row[1] in DECISIONS, -row[2], row[:2]))
-        for kernel, reason, count in every:
-            taken = min(frames, count)
-            frames -= taken
-            left[kernel][reason] -= taken
-    return left
 
 
 def merged(drops: Iterable[Drop]) -> tuple[Drop, ...]:
@@ -73,7 +50,8 @@ def merged(drops: Iterable[Drop]) -> tuple[Drop, ...]:
     for drop in drops:
         known = sums.get((drop.place, drop.reason))
         frames = drop.frames + (known.frames if known is not None else 0)
-        sums[drop.place, drop.reason] = replace(drop, frames=frames)
+        doubt = drop.doubt or (known.doubt if known is not None else "")
+        sums[drop.place, drop.reason] = replace(drop, frames=frames, doubt=doubt)
     return tuple(sorted(sums.values(), key=lambda drop: -drop.frames))
 
 
@@ -91,4 +69,5 @@ def worst_of(drops: Sequence[Drop], lost_frames: int) -> Drop | None:
     if len(own) == 1:
         return own[0]
     reasons = ", ".join(f"{drop.reason} {drop.frames}" for drop in own)
-    return Drop(own[0].place, reasons, sum(drop.frames for drop in own))
+    doubt = next((drop.doubt for drop in own if drop.doubt), "")
+    return Drop(own[0].place, reasons, sum(drop.frames for drop in own), doubt=doubt)

@@ -27,7 +27,7 @@ from iolab.trial.packets import SET, open_params, run_params
 from iolab.trial.search.steady import Parts, find_steady
 from iolab.trial.search.types import LoadResult, LoadTrial
 from iolab.trial.shapers import Shaper, shapers
-from iolab.trial.site import Ceilings, Site
+from iolab.trial.site import STACKED, Ceilings, Site, path_of
 from iolab.trial.snapshots import Counters, other_cpus, span_ns
 from iolab.trial.stalls import calm_frames, excused_frames, held_up_ns, logged_ns, perturbations
 from iolab.trial.use import cpu_uses, steal_ns, thread_uses, threads_read
@@ -185,7 +185,7 @@ class LoadBench:
     ) -> LoadRecord:
         counted = Counted(self._counters.places, before, after)
         stolen_ns = steal_ns(before.reading, after.reading)
-        calm = calm_frames(ran, trial.duration_ns)
+        calm, calm_lost = calm_frames(ran, trial.duration_ns)
         result = LoadResult(
             intended_fps=trial.intended_fps,
             duration_ns=trial.duration_ns,
@@ -195,22 +195,23 @@ class LoadBench:
             perturbations=perturbations(ran.senders, ran.receivers, stolen_ns),
             overhead_ns=span_ns(before.reading, after.reading) - trial.duration_ns,
             held_ns=logged_ns(ran, stolen_ns),
-            calm_frames=calm[0],
-            calm_lost_frames=calm[1],
+            calm_frames=calm,
+            calm_lost_frames=calm_lost,
             excused_frames=sum(excused_frames(sender) for sender in ran.senders),
             steady=find_steady(directions_in_parts(ran)),
             late_frames=sum(receiver.after_end_frames for receiver in ran.receivers),
         )
-        cpus = cpu_uses(before.reading, after.reading)
+        wires, cpus = self._counters.wires, cpu_uses(before.reading, after.reading)
         seen = Evidence(
-            balances=balances(self._counters.wires, ran, counted),
+            balances=balances(wires, ran, counted, self._copied()),
             cpus=(*cpus, *other_cpus(before, after)),
             threads=threads,
             ceilings=self.ceilings(),
             held_ns=held_up_ns(ran.senders, ran.receivers, stolen_ns),
-            shapers=shapers(self.site.lab, self._counters.wires, counted),
-            directions=self._counters.wires,
+            shapers=shapers(self.site.lab, wires, counted),
+            directions=wires,
             dead=dead_flows(ran.receivers),
+            begun_again=counted.begun_again(),
         )
         return LoadRecord(
             purpose=purpose,
@@ -221,17 +222,22 @@ class LoadBench:
             balances=tuple(seen.balances),
             verdict=judge(result, self._loss_ratio, seen),
             latency=summary(merged([receiver.latency_ns for receiver in ran.receivers])),
-            disorder=(
-                sum(receiver.reordered_frames for receiver in ran.receivers),
-                sum(receiver.duplicate_frames for receiver in ran.receivers),
-            ),
+            disorder=_disorder(ran.receivers),
             density=_density(ran.receivers),
             cpus=cpus,
             threads=threads,
             traffic=ran.raw,
             drop_reasons=drop_reasons(before.reading, after.reading),
             shapers=tuple(seen.shapers),
-            foreign_frames=foreign_frames(self._counters.wires, ran, counted),
+            foreign_frames=foreign_frames(wires, ran, counted),
+        )
+
+    def _copied(self) -> frozenset[str]:
+        """Return the ports whose frames the stack of their namespace gets as well."""
+        return frozenset(
+            port.name
+            for port in self.ports
+            if port.receive is not None and path_of(port.receive.name) == STACKED
         )
 
     def ceilings(self) -> Ceilings:
@@ -270,6 +276,12 @@ def directions_in_parts(ran: TrafficRan) -> list[Parts]:
         )
         for receiver in ran.receivers
     ]
+
+
+def _disorder(receivers: Sequence[ReceiverReport]) -> tuple[int, int]:
+    """Return how many frames came late, and how many twice."""
+    late = sum(receiver.reordered_frames for receiver in receivers)
+    return late, sum(receiver.duplicate_frames for receiver in receivers)
 
 
 def _density(receivers: Sequence[ReceiverReport]) -> tuple[tuple[int, int], ...]:

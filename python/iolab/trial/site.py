@@ -70,6 +70,8 @@ class Ceilings:
 
 PATHS = {"AF_XDP": "af_xdp", "AF_PACKET": "af_packet", "BPF": "bpf_live"}
 """First word of a path as a port names it, and its name in measures and calibrations."""
+STACKED = "af_packet"
+"""The path whose received frames go on into the stack of the receiving namespace."""
 LIVE = "bpf_live"
 LIVE_BYTES = 3204
 """The largest frame with its checksum that the kernel takes on this path: it must fit a page with its head [bytes]."""

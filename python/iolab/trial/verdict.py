@@ -48,6 +48,8 @@ class Evidence:
     """The ways."""
     dead: DeadFlows | None = None
     """Flows of which nothing arrived."""
+    begun_again: Sequence[str] = ()
+    """Ports of which a queue's counters began again."""
 
 
 def judge(result: LoadResult, goal_ratio: float, seen: Evidence) -> Verdict:
@@ -71,9 +73,9 @@ def judge(result: LoadResult, goal_ratio: float, seen: Evidence) -> Verdict:
         and worst is not None
         and drop.place != worst.place
     ]
-    doubt = found.doubt
+    doubt = found.doubt or _uncounted(seen.begun_again)
     if worst is not None and not doubt:
-        doubt = _foreign(result, worst)
+        doubt = (worst.doubt if worst.place == found.place else "") or _foreign(result, worst)
         if not doubt and found.limit in (Limit.CPU, Limit.THREAD, Limit.RECEIVER, Limit.HOP):
             doubt = suspected(seen.shapers, seen.directions, worst)
     return replace(found, text="; ".join((found.text, *others)), doubt=doubt)
@@ -256,6 +258,16 @@ def _foreign(result: LoadResult, worst: Drop) -> str:
     return (
         f"{worst.place} dropped {worst.frames} frames and {result.lost_frames} of ours are missing: "
         "other traffic was dropped there too, and the counter does not tell whose frames they were"
+    )
+
+
+def _uncounted(begun_again: Sequence[str]) -> str:
+    """Return that drops of queues are not known; nothing: they are."""
+    if not begun_again:
+        return ""
+    return (
+        f"the counters of the queue at {joined(begun_again)} began again in the middle, "
+        "so what was dropped there before is not known"
     )
 
 

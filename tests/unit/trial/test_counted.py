@@ -1,5 +1,7 @@
 """What is counted on several kernels: each port's counters are those of its own."""
 
+import pytest
+
 from iolab.agent.messages import DropCounters, InterfaceCounters, Observation, QdiscCounters, Reading
 from iolab.trial.counted import Counted, Port, Snapshot
 
@@ -57,3 +59,27 @@ def test_a_queue_that_begins_again_counted_what_it_shows() -> None:
     assert counted.qdisc_drops("dut.eth1") == 7
     (row,) = counted.qdiscs("dut.eth1")
     assert (row.packets, row.bytes) == (400, 24_000)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "again"),
+    [
+        (("tbf", "8001:", 1000), ("tbf", "8001:", 1200), ()),
+        (("tbf", "8001:", 1000), ("tbf", "8001:", 400), ("dut.eth1",)),
+        (("tbf", "8001:", 1000), ("tbf", "8002:", 1200), ("dut.eth1",)),
+        (("tbf", "8001:", 1000), ("noqueue", "0:", 0), ("dut.eth1",)),
+        (("noqueue", "0:", 0), ("tbf", "8001:", 400), ()),
+    ],
+)
+def test_a_queue_that_began_again_is_told_by_its_port(
+    before: tuple[str, str, int], after: tuple[str, str, int], again: tuple[str, ...]
+) -> None:
+    """What it had dropped before is not known, unless there was no queue."""
+    ports = {"dut.eth1": Port("dut.eth1", "iolab-dut", "eth1")}
+
+    def snapshot(kind: str, handle: str, packets: int) -> Snapshot:
+        row = QdiscCounters("eth1", handle, "root", drops=0, kind=kind, packets=packets)
+        seen = Observation(sampler="qdiscs", netns="iolab-dut", begin_ns=0, end_ns=0, qdiscs=(row,))
+        return Snapshot(Reading((seen,)), {})
+
+    assert Counted(ports, snapshot(*before), snapshot(*after)).begun_again() == again

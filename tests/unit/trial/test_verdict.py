@@ -211,6 +211,22 @@ def test_a_counter_of_more_drops_than_frames_are_missing_counts_other_traffic_to
     assert "other traffic" in found.doubt
 
 
+def test_a_reason_that_may_be_that_of_others_makes_no_certain_verdict() -> None:
+    """The kernel's reasons are those of all its work: a rule elsewhere may have dropped what it counts."""
+    drop = Drop(
+        "dut.eth0", "NETFILTER_DROP, not passed on to dut.eth1", 100, "NETFILTER_DROP", "of 5000 in all"
+    )
+    found = judge(result(), 1e-4, Evidence(balances=[Balance("a->b", 10_000, 9_900, (drop,), 0)]))
+    assert (found.limit, found.place, found.doubt) == (Limit.RULE, "dut.eth0", "of 5000 in all")
+
+
+def test_a_queue_whose_counters_began_again_puts_what_is_blamed_in_doubt() -> None:
+    """What it dropped before is not known, and may have been most; a trial without loss is sure."""
+    evidence = Evidence(balances=dropped("dut.eth0", 100), begun_again=("dut.eth1",))
+    assert "the queue at dut.eth1 began again" in judge(result(), 1e-4, evidence).doubt
+    assert not judge(result(lost=0), 1e-4, Evidence(begun_again=("dut.eth1",))).doubt
+
+
 def test_losses_from_several_causes_are_all_told() -> None:
     """Two directions, two causes: the larger is named, the other stands beside it."""
     sheets = [
