@@ -15,6 +15,7 @@ from iolab.trial.drops import (
     BACKLOG,
     BETWEEN,
     DAMAGED,
+    DECISIONS,
     FILTER,
     KERNEL,
     LATE,
@@ -116,7 +117,7 @@ def balances(
     holes = tuple(_holes(sheets, counted))
     for kernel in dict.fromkeys(hole.kernel for hole in holes):
         own = [hole for hole in holes if hole.kernel == kernel]
-        _name_vanished(own, spare.setdefault(kernel, {}), counted)
+        _name_vanished(own, spare.setdefault(kernel, {}))
     for kernel, left in spare.items():
         place = f"{kernel} {KERNEL}".strip()
         named = explain(sum(sheet.missing for sheet in sheets), left)
@@ -215,19 +216,24 @@ def _holes(sheets: Sequence[_Sheet], counted: Counted) -> Iterator[_Hole]:
                 yield _Hole(sheet, counted.ports[into].kernel, into, out, frames)
 
 
-def _name_vanished(holes: Sequence[_Hole], spare: dict[str, int], counted: Counted) -> None:
+def _name_vanished(holes: Sequence[_Hole], spare: dict[str, int]) -> None:
     """Name frames that vanished in machines of one kernel by its reasons, as far as these tell; takes them."""
     for hole, named in zip(holes, share_out([hole.frames for hole in holes], spare), strict=True):
         unnamed = hole.frames
         for one in named:
             spare[one.reason] -= min(one.frames, spare[one.reason])
-            unnamed -= hole.sheet.take(_vanished(hole, one, counted.begun_again()))
+            unnamed -= hole.sheet.take(_vanished(hole, one))
         hole.sheet.take(Drop(hole.into, f"not passed on to {hole.out}", unnamed))
 
 
-def _vanished(hole: _Hole, named: Named, begun_again: Collection[str]) -> Drop:
-    if hole.out in begun_again and named.reason in GIVEN[QDISC]:
-        return Drop(hole.out, QDISC, named.frames)  # before its counters began again
+def _vanished(hole: _Hole, named: Named) -> Drop:
+    """Return the drop of named frames of a hole: those of a queue are told of the queue, which shows fewer of them."""
+    if named.reason in GIVEN[QDISC] and named.reason not in DECISIONS:
+        doubt = named.doubt or (
+            f"the counters of the queue at {hole.out} show {named.frames} fewer drops than the kernel's reasons: "
+            "they began again in the middle, or another queue of the machine dropped frames"
+        )
+        return Drop(hole.out, QDISC, named.frames, named.reason, doubt)
     reason = f"{named.reason}, not passed on to {hole.out}"
     return Drop(hole.into, reason, named.frames, named.reason, named.doubt)
 

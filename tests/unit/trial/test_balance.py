@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.lab.test_placement import measure
@@ -23,7 +24,7 @@ from iolab.lab.placement import ways
 from iolab.lab.topology import make_topology
 from iolab.trial.balance import Balance, balances, foreign_frames
 from iolab.trial.counted import Counted, Port, Snapshot
-from iolab.trial.drops import Drop
+from iolab.trial.drops import Drop, merged
 from iolab.trial.stalls import calm_frames
 
 NOTHING = Histogram(count=0, sum=0, min=None, max=None, above=0, buckets=())
@@ -214,13 +215,16 @@ def with_queue(after: Snapshot, handle: str, drops: int) -> Snapshot:
     return replace(after, reading=Reading((*after.reading.observations, seen)))
 
 
-def test_what_a_queue_dropped_before_its_counters_began_again_is_told_of_the_queue() -> None:
-    """It dropped 500 frames, and its counter shows the last 200; the kernel knows of all."""
+@pytest.mark.parametrize("handle", ["8001:", "8002:"])
+def test_what_a_queue_dropped_before_its_counters_began_again_is_told_of_the_queue(handle: str) -> None:
+    """It dropped 500 frames, and its counter shows the last 200; the kernel knows of all, whatever its new handle."""
     before = with_queue(replace(snapshot(), devices={}), "8001:", 0)
     after = replace(snapshot({"dut.eth0": {"rx_packets": 1000}, "dut.eth1": {"tx_packets": 500}}), devices={})
-    after = with_reasons(with_queue(after, "8002:", 200), {"QDISC_DROP": 500})
+    after = with_reasons(with_queue(after, handle, 200), {"QDISC_DROP": 500})
     found = sheet(SENT, replace(RECEIVED, received_frames=500), after, before)
-    assert found.drops == (Drop("dut.eth1", "qdisc", 200), Drop("dut.eth1", "qdisc", 300))
+    (both,) = merged(found.drops)
+    assert (both.place, both.reason, both.frames) == ("dut.eth1", "qdisc", 500)
+    assert "the queue at dut.eth1 show 300 fewer drops" in both.doubt
 
 
 def test_the_kernels_reasons_name_what_no_hop_tells() -> None:
