@@ -1,7 +1,7 @@
 """Devices of known truth, as commands that are run in a bridge behind iolab's back: shapers, policers, rules of nft.
 
 The rate of a shaper is in bytes, and it counts a frame without its checksum and with its Ethernet header (`qdisc_skb`),
-so a rate in frames/s is exact for frames of one size. The rate of an nft limit is in frames. What a device did is told
+so a rate in frames/s is exact for frames of one size. The rate of an nft limit is in frames. What a device did is shown
 by the kernel's counters alone.
 """
 

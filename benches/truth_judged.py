@@ -46,7 +46,7 @@ class Figure:
     upper: float | None = None
     """Upper bound [frames/s]; None: there is none."""
     sustained: float | None = None
-    """The rate without end that is told beside it [frames/s]; None: none is."""
+    """The sustained rate that is shown beside it [frames/s]; None: none is."""
 
     @property
     def within_bounds(self) -> bool:

@@ -94,11 +94,6 @@ class RunFolder:
             raise StoreError(f"opening the run folder {path}: {error.strerror}") from error
         self._guard(self._settle)
 
-    @property
-    def restored_trials(self) -> int:
-        """Trials that another program had dropped from the record while the run wrote to it; they are in it again."""
-        return self._trials.restored_lines
-
     def close(self) -> None:
         """Give the folder free, with every trial that was appended in the file that its name leads to."""
         if self._trials.closed:

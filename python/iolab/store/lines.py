@@ -18,8 +18,6 @@ class LineFile:
             OSError: it cannot be opened.
         """
         self.path = path
-        self.restored_lines = 0
-        """Lines that another program had dropped, and that were written again."""
         self._file = _locked(path)
         data = path.read_bytes()
         if (whole := data.rfind(b"\n") + 1) < len(data):
@@ -77,9 +75,7 @@ class LineFile:
         if there and not there.endswith("\n"):
             self._file.write(b"\n")
         kept = set(there.splitlines())
-        lacking = [line for line in ours if line not in kept]
-        self._write(lacking)
-        self.restored_lines += len(lacking)
+        self._write([line for line in ours if line not in kept])
 
 
 def _locked(path: Path) -> FileIO:

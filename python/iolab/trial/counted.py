@@ -167,7 +167,7 @@ def _backlogs(reading: Reading) -> dict[int, int]:
 
 
 def _qdiscs(reading: Reading, port: Port, parent: str) -> dict[tuple[str, int], QdiscCounters]:
-    """Return an interface's qdiscs with one parent; equal handles (0: made by the kernel) are told by their order."""
+    """Return an interface's qdiscs with one parent; equal handles (0: the kernel made it) by their order."""
     rows = [
         row
         for seen in reading.observations
