@@ -25,12 +25,12 @@ from iolab.experiment import Resolver, cells, parse
 from iolab.experiment.measures import Forwarding, Packets
 from iolab.lab.compose import compose
 from iolab.lab.kernels import HERE
-from iolab.lab.placement import placement_of
+from iolab.lab.packets.placement import placement_of
 from iolab.lab.topology import make_topology
 from iolab.run.agents import Agents
-from iolab.run.prepare import open_agent, read_facts
-from iolab.run.running import process_id
-from iolab.run.standing import StandingLab
+from iolab.run.guests.running_guest import process_id
+from iolab.run.hosts.preparation import open_agent, read_facts
+from iolab.run.lab.standing_lab import StandingLab
 from iolab.trial.forwarding import make_strategy, search
 from iolab.trial.latency import USUAL_LOSS_RATIO
 from iolab.trial.limits import Limit

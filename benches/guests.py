@@ -18,13 +18,13 @@ from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Link
 from iolab.experiment.machines import Netns, Vm
 from iolab.lab.compose import compose
-from iolab.lab.guest import Guest
-from iolab.lab.qemu import Place, qemu_argv
+from iolab.lab.guests.guest import Guest
+from iolab.lab.guests.qemu import Place, qemu_argv
 from iolab.run.agents import Agents
-from iolab.run.guests import Guests
-from iolab.run.hypervisor import find_emulator
-from iolab.run.sources import find_here
-from iolab.run.standing import StandingLab
+from iolab.run.guests.boot_sources import find_here
+from iolab.run.guests.guests import Guests
+from iolab.run.guests.hypervisors import find_emulator
+from iolab.run.lab.standing_lab import StandingLab
 
 REPETITIONS = 5
 TOGETHER = 4

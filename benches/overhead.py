@@ -16,11 +16,11 @@ from iolab.clock import SystemClock
 from iolab.experiment import Resolver, cells, parse
 from iolab.experiment.experiment import Experiment
 from iolab.lab.compose import compose
-from iolab.plan.make import make_plan
-from iolab.run import execute
+from iolab.plan.planning import make_plan
+from iolab.run import folder_work as execute
 from iolab.run.agents import Agents
-from iolab.run.prepare import open_agent, read_facts
-from iolab.run.standing import StandingLab
+from iolab.run.hosts.preparation import open_agent, read_facts
+from iolab.run.lab.standing_lab import StandingLab
 from iolab.store.read import load_run
 
 LAB = """

@@ -11,9 +11,9 @@ import resource
 import time
 
 from iolab.experiment import parse
-from iolab.lab.facts import Facts
-from iolab.plan.files import decode_plan, encode_plan
-from iolab.plan.make import make_plan
+from iolab.lab.hosts.facts import Facts
+from iolab.plan.plan_file import decode_plan, encode_plan
+from iolab.plan.planning import make_plan
 
 TEXT = """
 title: A hundred thousand cells

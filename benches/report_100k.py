@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from iolab.experiment import parse
-from iolab.lab.facts import Facts
-from iolab.plan.make import make_plan
+from iolab.lab.hosts.facts import Facts
+from iolab.plan.planning import make_plan
 from iolab.plan.types import Plan
 from iolab.store.codec import encode_trial
 from iolab.store.folder import TRIALS, create_folder
@@ -65,7 +65,7 @@ def facts() -> tuple[Facts, dict[str, object]]:
     """Return the facts of a host that can do everything asked for here."""
     from iolab.agent.client import Agent
     from iolab.agent.fake import FakeAgent
-    from iolab.run.prepare import read_facts
+    from iolab.run.hosts.preparation import read_facts
 
     return read_facts(Agent(FakeAgent()))
 

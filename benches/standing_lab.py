@@ -7,10 +7,10 @@ from iolab.agent.client import Agent
 from iolab.experiment import Resolver, cells, parse
 from iolab.experiment.measures import Packets
 from iolab.lab.compose import compose
-from iolab.lab.placement import placement_of
+from iolab.lab.packets.placement import placement_of
 from iolab.lab.topology import make_topology
 from iolab.run.agents import Agents
-from iolab.run.standing import StandingLab
+from iolab.run.lab.standing_lab import StandingLab
 from iolab.trial.load import LoadBench
 from iolab.trial.site import Site
 

@@ -13,9 +13,9 @@ from tests.netns.sshd import keygen
 from iolab.agent.client import Agent, AgentLost
 from iolab.experiment import Resolver, cells, parse
 from iolab.lab.compose import compose
-from iolab.run.guests import Guests
-from iolab.run.hypervisor import Hypervisors
-from iolab.run.standing import StandingLab
+from iolab.run.guests.guests import Guests
+from iolab.run.guests.hypervisors import Hypervisors
+from iolab.run.lab.standing_lab import StandingLab
 
 SSHD = """
 mkdir -p /run/sshd && cd ~root && mkdir -p .ssh && chmod 700 . .ssh

@@ -14,7 +14,7 @@ from tests.netns.runs import trials
 
 from iolab.image import Image
 from iolab.run.agents import Agents
-from iolab.run.hypervisor import Hypervisors
+from iolab.run.guests.hypervisors import Hypervisors
 
 LAB = """
 lab:

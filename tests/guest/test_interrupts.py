@@ -10,7 +10,7 @@ from iolab.experiment.machines import Machine
 from iolab.lab.compose import compose
 from iolab.lab.resources import Resource
 from iolab.run.agents import Agents
-from iolab.run.standing import StandingLab
+from iolab.run.lab.standing_lab import StandingLab
 
 INNER = {"kind": "vm", "on": "outer"}
 

@@ -14,9 +14,9 @@ from tests.netns.conftest import IOLAB
 from tests.netns.runs import trials, wait_for_trials
 
 from iolab.image import Image
-from iolab.lab.guest import Guest
+from iolab.lab.guests.guest import Guest
 from iolab.run.agents import Agents
-from iolab.run.hypervisor import Hypervisors, Launch
+from iolab.run.guests.hypervisors import Hypervisors, Launch
 
 HOSTS = """
 lab:

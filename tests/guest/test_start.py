@@ -11,12 +11,12 @@ from tests.guest.labs import PATIENCE_S
 from iolab.errors import LabError
 from iolab.image import Image
 from iolab.image.emulator import Emulator
-from iolab.lab.guest import Guest
+from iolab.lab.guests.guest import Guest
 from iolab.lab.resources import PinGuest
 from iolab.run.agents import Agents
-from iolab.run.guests import BOOT_DEADLINE_S, Guests
-from iolab.run.hypervisor import FindEmulator, Hypervisors, find_emulator
-from iolab.run.sources import Source, find_here
+from iolab.run.guests.boot_sources import Source, find_here
+from iolab.run.guests.guests import BOOT_DEADLINE_S, Guests
+from iolab.run.guests.hypervisors import FindEmulator, Hypervisors, find_emulator
 
 GUEST = Guest(name="dut", engine="qemu", image="linux", memory_bytes=512 << 20, cpus=2, accel="tcg", nics=())
 

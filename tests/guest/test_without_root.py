@@ -9,7 +9,7 @@ from tests.netns.ordinary_user import OrdinaryUser, is_possible
 from iolab.experiment import Resolver, cells, parse
 from iolab.lab.compose import compose
 from iolab.run.agents import Agents
-from iolab.run.standing import StandingLab
+from iolab.run.lab.standing_lab import StandingLab
 
 LAB = """
 lab:

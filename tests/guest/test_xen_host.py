@@ -16,11 +16,11 @@ from tests.netns.sshd import Network
 
 from iolab.agent.ssh_image import digest_of
 from iolab.image import Image
-from iolab.lab.guest import Guest
+from iolab.lab.guests.guest import Guest
 from iolab.run.agents import Agents
-from iolab.run.doctor_xen import xen_finding
-from iolab.run.grades import Grade
-from iolab.run.hypervisor import Hypervisors, Launch
+from iolab.run.doctor.findings import Grade
+from iolab.run.doctor.xen import xen_finding
+from iolab.run.guests.hypervisors import Hypervisors, Launch
 
 Iolab = Callable[..., subprocess.CompletedProcess[str]]
 

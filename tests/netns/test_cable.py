@@ -18,7 +18,7 @@ from iolab.experiment import Resolver, cells, parse
 from iolab.experiment.experiment import Lab
 from iolab.lab.compose import compose
 from iolab.run.agents import Agents
-from iolab.run.standing import StandingLab
+from iolab.run.lab.standing_lab import StandingLab
 
 pytestmark = pytest.mark.netns
 Iolab = Callable[..., subprocess.CompletedProcess[str]]

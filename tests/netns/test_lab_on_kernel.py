@@ -31,7 +31,7 @@ from iolab.lab.resources import (
     holds,
 )
 from iolab.lab.topology import make_topology
-from iolab.run.reading import Source
+from iolab.run.lab.readback import Source
 
 pytestmark = [
     pytest.mark.netns,

@@ -12,7 +12,7 @@ from tests.netns.sshd import Network, changes, make_lab, reach
 from iolab.agent.client import Agent
 from iolab.agent.ssh import LEASE_S
 from iolab.errors import AgentError, UnsupportedError
-from iolab.run import hosts
+from iolab.run.hosts import hosts
 
 pytestmark = pytest.mark.netns
 GONE_S = LEASE_S + 40

@@ -12,8 +12,8 @@ from iolab.cli.console import complain, say
 from iolab.errors import AgentError, ExitCode, InputError, Problem, UnsupportedError
 from iolab.experiment.hosts import machines_block, read_inventory, read_ssh_config, site_block
 from iolab.experiment.machines import destination
-from iolab.run.doctor import Finding, Grade, examine
-from iolab.run.prepare import open_agent, read_facts
+from iolab.run.doctor.examination import Finding, Grade, examine
+from iolab.run.hosts.preparation import open_agent, read_facts
 from iolab.units import UnitError
 
 MARKS = {Grade.GOOD: "ok  ", Grade.LIMITED: "note", Grade.LACKING: "LACK"}

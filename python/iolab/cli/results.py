@@ -13,8 +13,8 @@ import iolab
 from iolab.cli.console import console, say
 from iolab.errors import InputError, Problem, StoreError
 from iolab.experiment import parse
-from iolab.plan.make import gives_plan
-from iolab.plan.select import asked_summaries
+from iolab.plan.planning import gives_plan
+from iolab.plan.selection import asked_summaries
 from iolab.store.folder import EXPERIMENT
 from iolab.store.read import experiment_text, find_runs, load_run, not_a_run
 from iolab.store.records import StoredRun

@@ -12,7 +12,7 @@ import typer
 
 from iolab.agent.messages import Json
 from iolab.cli.console import complain, console, say
-from iolab.cli.input_file import File, On, Quick
+from iolab.cli.experiment_file import File, On, Quick
 from iolab.cli.progress import LiveProgress, PlainProgress
 from iolab.cli.results import RunName, locate, print_results
 from iolab.clock import SystemClock
@@ -20,15 +20,15 @@ from iolab.errors import ExitCode, InterruptedRun, IolabError, UnsupportedError
 from iolab.experiment import load
 from iolab.experiment.experiment import Experiment
 from iolab.experiment.site import Site
-from iolab.plan.make import make_plan
-from iolab.plan.select import selection
+from iolab.plan.planning import make_plan
+from iolab.plan.selection import selection
 from iolab.plan.types import Plan
-from iolab.run import execute
+from iolab.run import folder_work as execute
 from iolab.run.agents import Agents
 from iolab.run.durations import durations_file, recall
-from iolab.run.hosts import hosts_of, reach_hosts, read_all_facts
-from iolab.run.images import provide_images
-from iolab.run.prepare import changed_readiness, open_agent
+from iolab.run.hosts.guest_images import provide_images
+from iolab.run.hosts.hosts import hosts_of, reach_hosts, read_all_facts
+from iolab.run.hosts.preparation import changed_readiness, open_agent
 from iolab.store.read import all_ok, load_run
 from iolab.store.records import StoredRun
 

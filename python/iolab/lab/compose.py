@@ -9,22 +9,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import Machine
-from iolab.lab.bridges import netns_resource
-from iolab.lab.cards import guest_resources
-from iolab.lab.carrying import carrying_resources
-from iolab.lab.ground import for_new_interfaces, ground, place_of
+from iolab.lab.cards.tuning import carrying_resources
+from iolab.lab.dependencies import for_new_interfaces, ground, place_of
+from iolab.lab.guests.pinning import pin_resources
+from iolab.lab.guests.resources import guest_resources
+from iolab.lab.hosts.processors import processor_resources
 from iolab.lab.kernels import kernel_of
-from iolab.lab.links import link_resources
-from iolab.lab.packets import device_resources, packet_resources
-from iolab.lab.pinning import pin_resources
-from iolab.lab.placement import Placement
-from iolab.lab.ports import bridge_resources, port_resources, route_resource
-from iolab.lab.processors import processor_resources
+from iolab.lab.links.bridges import netns_resource
+from iolab.lab.links.resources import link_resources
+from iolab.lab.links.shaping import shape_resource
+from iolab.lab.packets.placement import Placement
+from iolab.lab.packets.resources import device_resources, packet_resources
+from iolab.lab.ports.resources import bridge_resources, port_resources, route_resource
+from iolab.lab.readback.values import Value
 from iolab.lab.resources import Expectation, Reading, Resource, Setting, Write
-from iolab.lab.shaping import shape_resource
-from iolab.lab.shown import Value
 from iolab.lab.topology import NAME_PREFIX, Topology, make_topology, netns_of
-from iolab.lab.volumes import volume_resources
+from iolab.lab.volumes.resources import volume_resources
 
 NONE_KNOWN: Mapping[str, int] = {}
 NO_ORDER: Mapping[str, Sequence[int]] = {}

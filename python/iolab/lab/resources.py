@@ -6,8 +6,8 @@ Nothing is executed here: `run/` gives these values to an agent.
 from dataclasses import dataclass
 from typing import Literal
 
-from iolab.lab.guest import Guest
-from iolab.lab.shown import How, value_shown
+from iolab.lab.guests.guest import Guest
+from iolab.lab.readback.values import How, value_shown
 
 ORIGINAL = "{original}"
 """Stands in an undo's argv for the words that `Run.original` read before the change."""

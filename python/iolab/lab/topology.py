@@ -9,7 +9,7 @@ from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import Machine
 from iolab.lab.addresses import Wanted, assign
 from iolab.lab.kernels import HERE, kernel_of
-from iolab.lab.meeting import Join, is_parent, join_of, owner_of
+from iolab.lab.links.link_topology import Join, is_parent, join_of, owner_of
 
 NAME_PREFIX = "iolab-"
 """Begins the name of everything that a lab makes on a host."""

@@ -11,12 +11,14 @@ from iolab.experiment import Resolver
 from iolab.experiment.experiment import Experiment
 from iolab.experiment.measures import Packets
 from iolab.experiment.sections import Section
-from iolab.lab.carrying import cpu_ranges
+from iolab.lab.cards.tuning import cpu_ranges
 from iolab.lab.compose import compose
 from iolab.lab.difference import difference
-from iolab.lab.guest import Guest
-from iolab.lab.placement import placement_of
-from iolab.lab.qemu import Boot, Place, qemu_argv
+from iolab.lab.guests.guest import Guest
+from iolab.lab.guests.qemu import Boot, Place, qemu_argv
+from iolab.lab.guests.switch import switch_argv, switch_id, switched
+from iolab.lab.guests.xen import xl_config
+from iolab.lab.packets.placement import placement_of
 from iolab.lab.resources import (
     ORIGINAL,
     Action,
@@ -38,8 +40,6 @@ from iolab.lab.resources import (
     scheduled,
     setting_command,
 )
-from iolab.lab.switch import switch_argv, switch_id, switched
-from iolab.lab.xen import xl_config
 from iolab.plan.types import Plan, Step
 
 USUAL_CPUS = 2

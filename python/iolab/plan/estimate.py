@@ -3,8 +3,8 @@
 from dataclasses import dataclass, replace
 
 from iolab.experiment.measures import DiskMeasure, Forwarding, Latency, LoadCurve, Measure, Stream
-from iolab.lab.cost import LAB_CHANGE_NS, PLOT_CHANGE_NS
-from iolab.plan.learned import GUESS_FACTOR, PLAIN_FACTOR, Learned, Took
+from iolab.lab.change_cost import LAB_CHANGE_NS, PLOT_CHANGE_NS
+from iolab.plan.learned_durations import GUESS_FACTOR, PLAIN_FACTOR, Learned, Took
 
 TRIAL_OVERHEAD_NS = 150_000_000
 """A trial beside its measuring [ns]: read-back twice, two programs started, one record synced."""

@@ -12,12 +12,12 @@ from iolab.experiment.machines import Host, Machine, Netns, Vm
 from iolab.experiment.measures import Measure, Packets, Stream
 from iolab.experiment.placing import uncabled
 from iolab.experiment.sections import Section
-from iolab.lab.facts import Facts
-from iolab.lab.joining import joining_needs
-from iolab.lab.lacking import Need, NeedKind, lacking, lacking_of
-from iolab.lab.needs import check_ways, link_needs, machine_needs, measure_needs
+from iolab.lab.hosts.facts import Facts
+from iolab.lab.needs.lab_needs import joining_needs
+from iolab.lab.needs.need import Need, NeedKind, lacking, lacking_of
+from iolab.lab.needs.part_needs import check_ways, link_needs, machine_needs, measure_needs
 from iolab.lab.topology import Topology, make_topology
-from iolab.lab.volumes import volume_needs
+from iolab.lab.volumes.resources import volume_needs
 from iolab.plan.estimate import measuring_ns
 
 

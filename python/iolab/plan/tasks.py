@@ -9,11 +9,11 @@ from iolab.errors import InputError, Problem
 from iolab.experiment import Resolver, cells
 from iolab.experiment.experiment import Cell, Experiment, Selector
 from iolab.experiment.product import matches
-from iolab.lab.cost import start_ns
-from iolab.lab.facts import Facts
+from iolab.lab.change_cost import start_ns
+from iolab.lab.hosts.facts import Facts
 from iolab.plan.estimate import Expected
-from iolab.plan.learned import kind_of
-from iolab.plan.sense import located, said
+from iolab.plan.feasibility import located, said
+from iolab.plan.learned_durations import kind_of
 from iolab.plan.support import Support
 from iolab.plan.types import PlannedFactor
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from iolab.plan.learned import Learned, Took, decode_learned, encode_learned
+from iolab.plan.learned_durations import Learned, Took, decode_learned, encode_learned
 
 MOST_BYTES = 1 << 20
 """Of the file; a larger one is not ours."""

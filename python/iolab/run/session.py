@@ -14,22 +14,22 @@ from iolab.experiment.experiment import Experiment, Lab, Setup
 from iolab.experiment.machines import Host as Remote
 from iolab.experiment.measures import Forwarding, Latency, LoadCurve, Measure, Packets, Stream
 from iolab.lab.compose import compose
-from iolab.lab.facts import Facts
+from iolab.lab.guests.pinning import cpus_of
+from iolab.lab.guests.switch import switch_id
+from iolab.lab.hosts.facts import Facts
+from iolab.lab.hosts.readiness import cards_of, cpu_order, node_of
 from iolab.lab.kernels import HERE
-from iolab.lab.pinning import cpus_of
-from iolab.lab.placement import Placement, placement_of, ways
-from iolab.lab.readiness import cards_of, cpu_order, node_of
-from iolab.lab.switch import switch_id
+from iolab.lab.packets.placement import Placement, placement_of, ways
 from iolab.lab.topology import Topology, make_topology
 from iolab.plan.estimate import measuring_ns
-from iolab.plan.learned import Took, kind_of
+from iolab.plan.learned_durations import Took, kind_of
 from iolab.plan.types import Plan, Step
 from iolab.run.agents import Agents
-from iolab.run.hosts import reach, reach_again
+from iolab.run.guests.running_guest import process_id
+from iolab.run.hosts.hosts import reach, reach_again
+from iolab.run.hosts.preparation import machine_facts
+from iolab.run.lab.standing_lab import StandingLab
 from iolab.run.observer import Observer
-from iolab.run.prepare import machine_facts
-from iolab.run.running import process_id
-from iolab.run.standing import StandingLab
 from iolab.store.folder import RunFolder
 from iolab.store.records import TrialRecord
 from iolab.trial.forwarding import measure_forwarding

@@ -16,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 
 from iolab.errors import StoreError
-from iolab.plan.files import encode_plan
+from iolab.plan.plan_file import encode_plan
 from iolab.plan.types import Plan
 from iolab.store.codec import encode_command, encode_trial
 from iolab.store.lines import LineFile

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from iolab.errors import InputError, Problem, StoreError
-from iolab.plan.files import decode_plan
+from iolab.plan.plan_file import decode_plan
 from iolab.store.codec import decode_command, decode_trial
 from iolab.store.folder import COMMANDS, EXPERIMENT, FACTS, PLAN, REVISIONS, TRIALS, decided_file
 from iolab.store.records import RunStatus, StoredRun, TrialRecord

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from iolab.agent.traffic import ReceiverReport, SenderReport, TrafficRan
-from iolab.lab.placement import Way
+from iolab.lab.packets.placement import Way
 from iolab.trial.counted import Counted
 from iolab.trial.drops import (
     BACKLOG,

@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 from iolab.agent.messages import Json
 from iolab.experiment.measures import Forwarding, LoadCurve, Packets
-from iolab.lab.frames import bps_l1, bps_l2, fps_of, line_fps, mean_bytes, sizes_of
+from iolab.lab.packets.frames import bps_l1, bps_l2, fps_of, line_fps, mean_bytes, sizes_of
 from iolab.trial.limits import Limit
 from iolab.trial.load import LoadBench, LoadRecord
 from iolab.trial.measured import Measured

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 
 from iolab.experiment.experiment import Lab
-from iolab.lab.facts import Facts
+from iolab.lab.hosts.facts import Facts
+from iolab.lab.hosts.readiness import cards_of, concerns
 from iolab.lab.kernels import HERE, kernel_of
-from iolab.lab.placement import Placement
-from iolab.lab.readiness import cards_of, concerns
+from iolab.lab.packets.placement import Placement
 from iolab.trial.result import Warning
 
 

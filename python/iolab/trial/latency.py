@@ -1,7 +1,7 @@
 """One-way latency of every frame at a given rate."""
 
 from iolab.experiment.measures import Latency
-from iolab.lab.frames import fps_of
+from iolab.lab.packets.frames import fps_of
 from iolab.trial.load import LoadBench
 from iolab.trial.measured import Measured
 from iolab.trial.packet_figures import (

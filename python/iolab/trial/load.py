@@ -14,9 +14,9 @@ from iolab.agent.messages import Json
 from iolab.agent.traffic import PortOpened, ReceiverReport, TrafficRan, open_ports, run_traffic
 from iolab.errors import AgentError
 from iolab.experiment.measures import Packets
-from iolab.lab.frames import mean_bytes, sizes_of
-from iolab.lab.placement import Way, next_hop, ways
-from iolab.lab.shown import Interface, value_shown
+from iolab.lab.packets.frames import mean_bytes, sizes_of
+from iolab.lab.packets.placement import Way, next_hop, ways
+from iolab.lab.readback.values import Interface, value_shown
 from iolab.trial.balance import Balance, balances, foreign_frames, offered_frames
 from iolab.trial.counted import Counted, Snapshot, drop_reasons
 from iolab.trial.flow_losses import dead_flows

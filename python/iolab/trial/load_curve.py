@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from iolab.agent.messages import Json
 from iolab.experiment.measures import LoadCurve
-from iolab.lab.frames import fps_of, line_fps
+from iolab.lab.packets.frames import fps_of, line_fps
 from iolab.trial.forwarding import limited_by, raw_search, searched_rate
 from iolab.trial.limits import Limit
 from iolab.trial.load import LoadBench, LoadRecord

@@ -5,8 +5,8 @@ from dataclasses import asdict
 from statistics import fmean
 
 from iolab.agent.messages import Json
-from iolab.lab.frames import sizes_of
-from iolab.lab.placement import Way
+from iolab.lab.packets.frames import sizes_of
+from iolab.lab.packets.placement import Way
 from iolab.trial.drops import DAMAGED, Drop
 from iolab.trial.limits import GUEST, KERNEL, Limit
 from iolab.trial.load import LoadBench, LoadRecord

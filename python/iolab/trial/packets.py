@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from iolab.agent.messages import Json
 from iolab.experiment.experiment import Lab
 from iolab.experiment.measures import Packets
-from iolab.lab.flows import source_addresses
-from iolab.lab.frames import sizes_of
-from iolab.lab.placement import Placement, Way
+from iolab.lab.packets.flow_addresses import source_addresses
+from iolab.lab.packets.frames import sizes_of
+from iolab.lab.packets.placement import Placement, Way
 
 NS_PER_S = 1_000_000_000
 STALL_NS = 100_000

@@ -16,7 +16,7 @@ from iolab.agent.messages import Json
 from iolab.agent.traffic import Histogram
 from iolab.errors import TrialFailed
 from iolab.experiment.measures import Forwarding, LoadCurve, Packets
-from iolab.lab.frames import mean_bytes, sizes_of
+from iolab.lab.packets.frames import mean_bytes, sizes_of
 from iolab.trial.histograms import quantile
 from iolab.trial.load import LoadBench
 from iolab.trial.search.types import LoadTrial

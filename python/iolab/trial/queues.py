@@ -10,7 +10,7 @@ from iolab.agent.client import Agent, AgentLost
 from iolab.errors import AgentError
 from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import Vm
-from iolab.lab.meeting import is_card
+from iolab.lab.links.link_topology import is_card
 from iolab.lab.topology import Topology
 from iolab.trial.measured import Measured
 from iolab.trial.result import Metric, Warning

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from iolab.experiment.experiment import Lab
-from iolab.lab.placement import Way
+from iolab.lab.packets.placement import Way
 from iolab.trial.counted import Counted
 from iolab.trial.drops import OVERRUNS, QDISC, Drop
 from iolab.trial.search.steady import LEAST_RATIO

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from iolab.agent.client import Agent
 from iolab.experiment.experiment import Lab
-from iolab.lab.placement import Placement
+from iolab.lab.packets.placement import Placement
 from iolab.lab.topology import Topology
 
 

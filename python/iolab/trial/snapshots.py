@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from iolab.agent.messages import Reading
 from iolab.agent.traffic import DeviceCounts, TrafficRan
-from iolab.lab.packets import device_id
-from iolab.lab.placement import Way
-from iolab.lab.wires import wires
+from iolab.lab.packets.interfaces import wires
+from iolab.lab.packets.placement import Way
+from iolab.lab.packets.resources import device_id
 from iolab.trial.counted import Port, Snapshot
 from iolab.trial.guest_use import guest_threads
 from iolab.trial.limits import SENDERS, CpuUse, Thread

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from iolab.lab.placement import Way
+from iolab.lab.packets.placement import Way
 from iolab.trial.balance import Balance
 from iolab.trial.drops import DAMAGED, OVERRUNS, RECEIVER, Drop, merged, worst_of
 from iolab.trial.flow_losses import DeadFlows, explains

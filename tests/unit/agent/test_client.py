@@ -4,7 +4,7 @@ import json
 import threading
 
 import pytest
-from tests.unit.run.fake_guests import Line
+from tests.unit.run.guests.fake_guests import Line
 
 from iolab.agent.client import Agent, Refused
 from iolab.agent.fake import FakeAgent, FakeHost, Outcome

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from random import Random
 
 import pytest
-from tests.unit.run.fake_guests import Line
+from tests.unit.run.guests.fake_guests import Line
 
 from iolab.agent.client import ENDED, Agent, Pending
 from iolab.agent.decoding import BadAnswer, decode, read_message
 from iolab.agent.fake import FakeAgent
 from iolab.agent.messages import CommandResult, Json, Reading, UndoReport
-from iolab.agent.relayed import RelayedTransport, at_socket
+from iolab.agent.relay import RelayedTransport, at_socket
 from iolab.agent.traffic import Histogram
 from iolab.errors import AgentError
 

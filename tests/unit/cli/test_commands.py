@@ -9,7 +9,7 @@ import pytest
 from iolab.cli.console import console
 from iolab.cli.main import run
 from iolab.errors import AgentError, ExitCode
-from iolab.lab.facts import Facts
+from iolab.lab.hosts.facts import Facts
 
 GOOD = """
 title: Two namespaces
@@ -191,8 +191,8 @@ def test_a_plan_of_which_nothing_can_run_ends_with_code_3_and_says_why(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A script must not take it for a plan; `--json` prints the document all the same."""
-    monkeypatch.setattr("iolab.cli.input_file.open_agent", lambda: nullcontext(None))
-    monkeypatch.setattr("iolab.cli.input_file.read_facts", lambda _agent: (FACTS, {}))
+    monkeypatch.setattr("iolab.cli.experiment_file.open_agent", lambda: nullcontext(None))
+    monkeypatch.setattr("iolab.cli.experiment_file.read_facts", lambda _agent: (FACTS, {}))
     assert run(["plan", written(VM)]) == ExitCode.HOST_CANNOT
     printed = capsys.readouterr()
     assert "nothing of 2 cells can run on this host: tcp links.lan.mtu=1500: " in printed.err

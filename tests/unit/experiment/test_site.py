@@ -8,8 +8,8 @@ from iolab.errors import InputError
 from iolab.experiment import Resolver, cells, load, parse
 from iolab.experiment.experiment import Experiment, Setup
 from iolab.experiment.placing import uncabled
-from iolab.plan.make import make_plan
-from iolab.plan.sense import ANY_HOST, left_out
+from iolab.plan.feasibility import ANY_HOST, left_out
+from iolab.plan.planning import make_plan
 
 LAB = """
 title: a forwarder

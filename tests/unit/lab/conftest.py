@@ -8,11 +8,11 @@ from pydantic import TypeAdapter
 from iolab.experiment.experiment import Lab, Setup
 from iolab.experiment.links import Link
 from iolab.experiment.machines import Machine
-from iolab.lab.joining import joining_needs
-from iolab.lab.lacking import Need, NeedKind
-from iolab.lab.needs import check_ways, link_needs, machine_needs, measure_needs
+from iolab.lab.needs.lab_needs import joining_needs
+from iolab.lab.needs.need import Need, NeedKind
+from iolab.lab.needs.part_needs import check_ways, link_needs, machine_needs, measure_needs
 from iolab.lab.topology import make_topology
-from iolab.lab.volumes import volume_needs
+from iolab.lab.volumes.resources import volume_needs
 
 MakeLab = Callable[[Mapping[str, object], Mapping[str, object]], Lab]
 

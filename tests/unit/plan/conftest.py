@@ -6,7 +6,7 @@ import pytest
 
 from iolab.experiment import parse
 from iolab.experiment.experiment import Experiment
-from iolab.lab.facts import Facts
+from iolab.lab.hosts.facts import Facts
 
 TEXT = """
 title: Small

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from iolab.experiment import parse
 from iolab.experiment.experiment import Experiment
-from iolab.lab.facts import Facts
+from iolab.lab.hosts.facts import Facts
 from iolab.lab.resources import Command
 from iolab.plan.commands import StepCommands, commands, render, typed
-from iolab.plan.describe import describe
-from iolab.plan.make import make_plan
+from iolab.plan.plan_json import describe
+from iolab.plan.planning import make_plan
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference" / "plan-json.md"
 

@@ -9,11 +9,11 @@ from iolab.experiment import Resolver, load, parse
 from iolab.experiment.experiment import Experiment
 from iolab.lab.compose import compose
 from iolab.lab.difference import difference
-from iolab.lab.facts import ONLINE_CPUS, Facts, ImageFact
-from iolab.lab.placement import placement_of
+from iolab.lab.hosts.facts import ONLINE_CPUS, Facts, ImageFact
+from iolab.lab.packets.placement import placement_of
 from iolab.lab.resources import guests
 from iolab.plan.commands import commands, render
-from iolab.plan.make import make_plan
+from iolab.plan.planning import make_plan
 
 STUDIES = Path(__file__).parents[1] / "experiment" / "studies"
 TEXT = """

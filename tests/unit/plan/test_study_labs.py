@@ -7,9 +7,9 @@ import pytest
 
 from iolab.experiment import parse
 from iolab.experiment.experiment import Selector
-from iolab.lab.facts import Facts, ImageFact
+from iolab.lab.hosts.facts import Facts, ImageFact
 from iolab.plan.commands import commands
-from iolab.plan.make import make_plan
+from iolab.plan.planning import make_plan
 
 LABS = Path(__file__).parents[3] / "labs"
 

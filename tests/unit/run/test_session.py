@@ -13,8 +13,8 @@ from iolab.agent.client import Agent
 from iolab.agent.fake import FakeAgent, Outcome
 from iolab.clock import VirtualClock
 from iolab.experiment import parse
-from iolab.lab.facts import Facts, InterfaceFact
-from iolab.plan.make import make_plan
+from iolab.lab.hosts.facts import Facts, InterfaceFact
+from iolab.plan.planning import make_plan
 from iolab.plan.types import Plan, Step
 from iolab.run.agents import Agents
 from iolab.run.session import Session

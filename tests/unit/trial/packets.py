@@ -8,7 +8,7 @@ from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Link
 from iolab.experiment.machines import Netns
 from iolab.experiment.measures import Packets
-from iolab.lab.placement import place, ways
+from iolab.lab.packets.placement import place, ways
 from iolab.lab.topology import make_topology
 from iolab.trial.search.simulated import Bench, Device
 from iolab.trial.search.types import LoadTrial

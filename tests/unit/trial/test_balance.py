@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.lab.test_placement import measure
+from tests.unit.lab.packets.test_placement import measure
 from tests.unit.trial.packets import lab
 
 from iolab.agent.messages import DropCounters, InterfaceCounters, Observation, QdiscCounters, Reading
@@ -20,7 +20,7 @@ from iolab.agent.traffic import (
     ThreadUse,
     TrafficRan,
 )
-from iolab.lab.placement import ways
+from iolab.lab.packets.placement import ways
 from iolab.lab.topology import make_topology
 from iolab.trial.balance import Balance, balances, foreign_frames
 from iolab.trial.counted import Counted, Port, Snapshot

@@ -1,0 +1,56 @@
+"""calibrate: what the packet engine itself can do on a host."""
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import Annotated
+
+import typer
+
+from iolab.agent.messages import Json
+from iolab.cli.console import say
+from iolab.cli.host import HostName, checked
+from iolab.errors import ExitCode
+from iolab.run.calibration import calibrate as measure_instrument
+from iolab.run.calibration import figures, store_calibration
+from iolab.run.hosts.preparation import open_agent, read_facts, refuse_unclean
+from iolab.units import format_count
+
+
+def register(app: typer.Typer) -> None:
+    """Add this command."""
+    app.command()(calibrate)
+
+
+def calibrate(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False, host: HostName = None
+) -> int:
+    """Measure what generator, receiver and time stamps can do on a host; later runs use it. Half a minute."""
+    with open_agent(checked(host)) as agent:
+        refuse_unclean(agent, host)
+        _, facts = read_facts(agent)
+        found = measure_instrument(agent, facts, _quiet if as_json else say)
+    path = store_calibration(found)
+    if as_json:
+        json.dump(found, sys.stdout, indent=1)
+        say("")
+        return ExitCode.DONE
+    for name, one in found["paths"].items():
+        _print_path(name, one)
+    say(f"stored in {path}")
+    return ExitCode.DONE
+
+
+def _print_path(name: str, one: Mapping[str, Json]) -> None:
+    say(f"{name}:")
+    for figure in figures(one):
+        value = (
+            "unknown"
+            if figure.value is None
+            else format_count(round(figure.value) if abs(figure.value) >= 100 else figure.value)
+        )
+        say(f"  {figure.name}: {value}")
+
+
+def _quiet(_text: str) -> None:
+    """Say nothing: the output is JSON."""

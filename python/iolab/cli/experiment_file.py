@@ -1,0 +1,189 @@
+"""check, plan, schema, new: what can be done with an experiment file without measuring."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from iolab.cli.console import say
+from iolab.errors import InputError, Problem, UnsupportedError
+from iolab.experiment import Resolver, cells, json_schema, load, starter
+from iolab.experiment.experiment import Experiment
+from iolab.experiment.measures import Stream
+from iolab.experiment.product import names
+from iolab.lab.resources import Command
+from iolab.lab.topology import make_topology
+from iolab.plan.commands import StepCommands, commands, prompted, render
+from iolab.plan.feasibility import check_cells, left_out
+from iolab.plan.plan_json import describe
+from iolab.plan.planning import make_plan
+from iolab.plan.selection import selection
+from iolab.plan.types import Plan
+from iolab.run.durations import durations_file, recall
+from iolab.run.hosts.preparation import open_agent, read_facts
+from iolab.trial.flows import place_pairs
+from iolab.trial.iperf3 import client_argv, server_argv
+from iolab.units import format_duration
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="Experiment file (YAML).", show_default=False)]
+Quick = Annotated[
+    bool, typer.Option("--quick", help="Only the cells that the file calls quick, in one block.")
+]
+On = Annotated[
+    Path | None,
+    typer.Option(
+        "--on", metavar="SITE", help="Where to run it: a file that names hosts, guests there, cables."
+    ),
+]
+STEPS_SHOWN = 12
+"""Steps whose commands `plan` prints unless all are asked for."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands."""
+    app.command()(check)
+    app.command()(plan)
+    app.command()(schema)
+    app.command()(new)
+
+
+def check(file: File, on: On = None) -> None:
+    """Check an experiment file and say what it means; every error at once."""
+    experiment = load(file, on)
+    check_cells(experiment)
+    cell_count = sum(1 for _ in cells(experiment))
+    lab, measures = experiment.tree["lab"], experiment.tree["measure"]
+    assert isinstance(lab, dict)
+    assert isinstance(measures, dict)
+    parts = ", ".join(
+        _counted(len(lab[kind]), kind[:-1]) for kind in ("machines", "links", "volumes") if lab.get(kind)
+    )
+    say(f"{file}: {experiment.title}")
+    say(f"  lab: {parts}; measures: {', '.join(measures)}")
+    if experiment.site is not None:
+        _print_site(experiment)
+    for name, labels in names(experiment.factors).items():
+        say(f"  {name}: {', '.join(labels)}")
+    text = f"{_counted(cell_count, 'cell')}, {_counted(experiment.blocks, 'block')}"
+    say(f"  {text}, seed {experiment.seed}: correct")
+
+
+def _print_site(experiment: Experiment) -> None:
+    """Print where the machines are, and which levels there are not."""
+    site = experiment.site
+    assert site is not None
+    for name, place in site.hosts.items():
+        guests = [machine for machine, host in site.on.items() if host == name]
+        say(f"  {name}: {place or 'this computer'}{', with ' + ', '.join(guests) if guests else ''}")
+    for link, ends in site.cables.items():
+        say(f"  {link}: the cable {' - '.join(ends)}")
+    for reason in left_out(experiment):
+        say(f"  left out: {reason}")
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def plan(
+    file: File,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the documented JSON form.")] = False,
+    all_commands: Annotated[bool, typer.Option("--all", help="Print the commands of every step.")] = False,
+    blocks: Annotated[int | None, typer.Option(min=1, help="Blocks instead of the file's.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the order instead of the file's.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="EXPR", help="factor=level|level,...: only these cells.")
+    ] = None,
+    quick: Quick = False,
+    on: On = None,
+) -> None:
+    """Show what a run would do: cells, order, time, and every command with its undo. Nothing is changed."""
+    experiment = load(file, on)
+    with open_agent() as agent:
+        facts, _ = read_facts(agent)
+    decided = make_plan(
+        experiment,
+        facts,
+        seed=seed,
+        blocks=1 if quick and blocks is None else blocks,
+        only=selection(only or (), experiment, quick=quick),
+        learned=recall(durations_file()),
+    )
+    if as_json:
+        json.dump(describe(decided, experiment), sys.stdout, indent=1)
+        say("")
+    else:
+        _print_plan(decided, all_commands)
+        _print_steps(experiment, decided, facts.cpus, all_commands)
+    if not decided.steps:
+        count = _counted(len(decided.unsupported), "cell")
+        raise UnsupportedError(f"planning: nothing of {count} can run on this host: {decided.unsupported[0]}")
+
+
+def _print_steps(experiment: Experiment, decided: Plan, cpus: int, all_commands: bool) -> None:
+    """Print the commands of the first steps, or of all."""
+    resolver = Resolver(experiment)
+    for number, step_commands in enumerate(commands(experiment, decided, cpus)):
+        if number == STEPS_SHOWN and not all_commands:
+            say(f"... and {len(decided.steps) - number} more steps; --all prints the commands of every one")
+            return
+        for line in [*render(step_commands), *_measuring(resolver, step_commands)]:
+            say(line)
+
+
+def _measuring(resolver: Resolver, step_commands: StepCommands) -> list[str]:
+    """Return the programs that measure in a step, as a person would type them."""
+    if step_commands.step is None:
+        return []
+    setup = resolver.setup(step_commands.cell)
+    measure = setup.measures[step_commands.step.measure]
+    if not isinstance(measure, Stream):
+        return ["# measured by frames of the agent itself"]
+    lines = []
+    for pair in place_pairs(measure, make_topology(setup.lab)):
+        lines.append(prompted(Command(server_argv(pair), pair.server.netns), pair.server.kernel) + " &")
+        lines.append(prompted(Command(client_argv(pair, measure), pair.client.netns), pair.client.kernel))
+    return lines
+
+
+def _print_plan(decided: Plan, all_commands: bool) -> None:
+    duration = f"{format_duration(decided.estimate_ns)}, within a factor of {decided.estimate_factor:.2g}"
+    trials, blocks = _counted(len(decided.steps), "trial"), _counted(decided.blocks, "block")
+    say(f"{decided.title}: {trials} in {blocks}, about {duration}")
+    say(f"seed {decided.seed}, plan {decided.digest}")
+    for factor in decided.factors:
+        note = " (changes slowest)" if factor.name in decided.grouping else ""
+        say(f"  {factor.name}: {', '.join(factor.labels)}{note}")
+    for lacking in decided.unsupported if all_commands else decided.unsupported[:STEPS_SHOWN]:
+        say(f"  cannot run here: {lacking}")
+    if not all_commands and len(decided.unsupported) > STEPS_SHOWN:
+        say(f"  ... and {len(decided.unsupported) - STEPS_SHOWN} more that cannot run here")
+
+
+def schema() -> None:
+    """Print the JSON Schema of experiment files, for editors."""
+    say(json.dumps(json_schema(), indent=2))
+
+
+def new(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Name of the experiment; NAME.yaml is written.")
+    ],
+) -> None:
+    """Write a small experiment to start from."""
+    path = Path(name).with_suffix(".yaml")
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(starter(path.stem))
+    except FileExistsError:
+        raise InputError(
+            [Problem(str(path), "writing a new experiment", "the file exists", "a new name")]
+        ) from None
+    except OSError as error:
+        problem = Problem(
+            str(path), "writing a new experiment", str(error.strerror), "a folder that can be written to"
+        )
+        raise InputError([problem]) from None
+    say(f"{path} written; try: iolab check {path}, iolab plan {path}, iolab run {path}")

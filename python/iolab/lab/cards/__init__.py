@@ -1,0 +1,1 @@
+"""Network cards of hosts: their settings, queues and interrupts, and their virtual functions. Pure."""

@@ -1,0 +1,145 @@
+"""What stands below what: which resource makes a port, what must exist before it, where a link's bridge is.
+
+The resources themselves are made elsewhere; here are their keys and names.
+"""
+
+from dataclasses import dataclass
+
+from iolab.experiment.experiment import Lab
+from iolab.lab.kernels import HERE
+from iolab.lab.links.link_topology import (
+    Join,
+    Side,
+    guest_at,
+    home_of,
+    is_card,
+    is_macvtap,
+    join_of,
+    own_ends,
+    short_name,
+    uplinks,
+)
+from iolab.lab.topology import Port, Topology
+
+BRIDGE = "br0"
+"""Name of a link's bridge in its namespace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a link's bridge, or what carries a macvtap, is."""
+
+    kernel: str
+    """The kernel."""
+    netns: str | None
+    """Network namespace; None: the kernel's own."""
+    home: tuple[str, ...]
+    """Keys of what must exist before anything there."""
+    bridge: str
+    """The bridge's name."""
+    key: str
+    """The bridge's key."""
+
+
+def ports_of(lab: Lab, topology: Topology, link: str) -> list[Port]:
+    """Return the ports that a link makes, in the order written."""
+    found = {port.ref: port for port in topology.ports() if port.link == link}
+    return [found[end] for end in own_ends(lab, link)]
+
+
+def link_netns(link: str, prefix: str) -> str:
+    """Return the namespace that holds what is between a link's ends."""
+    return f"{prefix}link-{link}"
+
+
+def place_of_link(lab: Lab, topology: Topology, link: str, prefix: str) -> Place:
+    """Return where a link's bridge is: in the parent of children, else in a namespace of its own.
+
+    Where guests' macvtaps are on a port of their parent, that port stands in the bridge's place.
+    """
+    kernel = home_of(lab, link)
+    if parents := uplinks(lab, link):
+        port = next(port for port in topology.ports() if port.ref == parents[0])
+        if join_of(lab, link) is Join.ON_PORT:
+            below = place_of(lab, port)
+            return Place(kernel, port.netns, (below,), port.interface, below)
+        key = f"bridge:{port.machine}.{port.bridge}"
+        return Place(kernel, port.netns, homes(lab, port), port.bridge or BRIDGE, key)
+    if any(is_card(lab, end) and guest_at(lab, end).engine == "xen" for end in lab.links[link].ends):
+        return Place(kernel, None, ground(lab, kernel), short_name(link, prefix), f"bridge:{link}")
+    return Place(kernel, link_netns(link, prefix), (f"netns:link-{link}",), BRIDGE, f"bridge:{link}")
+
+
+def side_of(lab: Lab, topology: Topology, port: Port, prefix: str) -> Side | None:
+    """Return the parent's side of a port; None: there is none, the port is where it is used."""
+    join = join_of(lab, port.link)
+    card = is_card(lab, port.ref)
+    carried = card and is_macvtap(guest_at(lab, port.ref))
+    if join in (Join.PAIR, Join.TAP, Join.CABLE, Join.FUNCTIONS) or (join is Join.MACVTAP and not card):
+        return None
+    place = place_of_link(lab, topology, port.link, prefix)
+    index = lab.links[port.link].ends.index(port.ref)
+    own = place.netns == link_netns(port.link, prefix)
+    names = [f"{role}{index}" if own else short_name(port.ref, other) for role, other in
+             (("p", ""), ("l", "l-"), ("m", "m-"))]  # fmt: skip
+    if join is Join.MACVTAP:
+        return Side(place.kernel, place.netns, names[0], None, names[2])
+    if join is Join.ON_PORT:
+        return Side(place.kernel, place.netns, place.bridge, None, short_name(port.ref, "m-"), own=False)
+    if carried:
+        return Side(place.kernel, place.netns, names[0], names[1], names[2])
+    return Side(place.kernel, place.netns, names[0])
+
+
+def side_key(lab: Lab, port: Port) -> str:
+    """Return the key of the resource after which the parent's side of a port can be changed."""
+    if not is_card(lab, port.ref):
+        return base_of(lab, port)
+    return f"macvtap:{port.ref}" if is_macvtap(guest_at(lab, port.ref)) else f"side:{port.ref}"
+
+
+def ground(lab: Lab, kernel: str) -> tuple[str, ...]:
+    """Return what must stand before anything is made on a kernel: the guest that runs it, without IPv6."""
+    return (f"ipv6:{kernel}",) if kernel != HERE and lab.machines[kernel].kind == "vm" else ()
+
+
+def base_of(lab: Lab, port: Port) -> str:
+    """Return the key of the resource that makes a port."""
+    if is_card(lab, port.ref):
+        return f"card:{port.ref}"
+    match join_of(lab, port.link):
+        case Join.CABLE:
+            return f"cable:{port.ref}"
+        case Join.TAP:
+            return f"tap:{port.ref}"
+        case Join.FUNCTIONS:
+            return f"function:{port.ref}"
+        case Join.PAIR | Join.MACVTAP:
+            return f"veth:{port.link}"
+        case Join.BRIDGE | Join.CHILDREN | Join.ON_PORT:
+            return f"veth:{port.ref}"
+
+
+def is_veth(lab: Lab, port: Port) -> bool:
+    """Tell whether a port is an end of a veth pair."""
+    return base_of(lab, port).startswith("veth:")
+
+
+def place_of(lab: Lab, port: Port) -> str:
+    """Return the key of the resource that makes the interface that carries a port's packets."""
+    return f"vlan:{port.ref}" if port.interface != port.name else base_of(lab, port)
+
+
+def for_new_interfaces(setting: str) -> bool:
+    """Tell whether a setting is what interfaces begin with: it must stand before they are made."""
+    return "default" in setting.split(".")
+
+
+def homes(lab: Lab, *ports: Port) -> tuple[str, ...]:
+    """Return what must exist before ports: their namespaces, and the settings that they begin with."""
+    found: list[str] = []
+    for port in ports:
+        found += ground(lab, port.kernel) if port.netns is None else [f"netns:{port.machine}"]
+        settings = lab.machines[port.machine].settings
+        found += [f"setting:{port.machine}:{name}" for name in settings if for_new_interfaces(name)]
+    return tuple(dict.fromkeys(found))

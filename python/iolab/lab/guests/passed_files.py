@@ -1,0 +1,96 @@
+"""The files that its parent's agent opens for a guest's QEMU, under numbers that its command line names. Pure."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from iolab.lab.guests.guest import (
+    FunctionBackend,
+    Guest,
+    GuestNic,
+    MacvtapBackend,
+    TapBackend,
+    VhostUserBackend,
+)
+
+FIRST_FD = 10
+"""Number of the first passed file: above standard streams and what QEMU is started with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TapFile:
+    """A queue of a tap; its fields are those of the protocol (contract, process.start)."""
+
+    kind: Literal["tap"] = "tap"
+    netns: str | None
+    """Network namespace; None: the kernel's own."""
+    name: str
+    """The interface."""
+    vnet_header: bool = True
+    """Frames come with what the card may still have to do: checksums, segmentation."""
+    multi_queue: bool = False
+    """One of several."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MacvtapFile:
+    """A queue of a macvtap."""
+
+    kind: Literal["macvtap"] = "macvtap"
+    netns: str | None
+    """Network namespace; None: the kernel's own."""
+    interface: str
+    """The interface."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceFile:
+    """A device."""
+
+    kind: Literal["device"] = "device"
+    path: str
+    """Below /dev."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassedFile:
+    """A file that the agent opens for QEMU."""
+
+    fd: int
+    """Its number in QEMU."""
+    open: TapFile | MacvtapFile | DeviceFile
+    """What to open."""
+
+
+def passed_files(guest: Guest, first_fd: int = FIRST_FD) -> tuple[PassedFile, ...]:
+    """Return what must be open when QEMU starts: for each card its queues, then as many vhost devices."""
+    opened = [one for nic in guest.nics for one in opened_for(nic)]
+    return tuple(PassedFile(first_fd + number, one) for number, one in enumerate(opened))
+
+
+def told(file: PassedFile) -> str:
+    """Return in words what a number on QEMU's command line is."""
+    match file.open:
+        case TapFile(netns=netns, name=name):
+            return f"fd {file.fd}: a queue of the tap {name}{_in(netns)}"
+        case MacvtapFile(netns=netns, interface=interface):
+            return f"fd {file.fd}: a queue of the macvtap {interface}{_in(netns)}, its /dev/tapN"
+        case DeviceFile(path=path):
+            return f"fd {file.fd}: {path}"
+
+
+def _in(netns: str | None) -> str:
+    return f" in {netns}" if netns else ""
+
+
+def opened_for(nic: GuestNic) -> tuple[TapFile | MacvtapFile | DeviceFile, ...]:
+    """Return what is opened for a card: its queues, then as many vhost devices."""
+    queue: TapFile | MacvtapFile
+    match nic.backend:
+        case TapBackend(netns, interface, vhost):
+            queue = TapFile(netns=netns, name=interface, multi_queue=nic.queues > 1)
+        case MacvtapBackend(netns, interface, vhost):
+            queue = MacvtapFile(netns=netns, interface=interface)
+        case VhostUserBackend() | FunctionBackend():
+            return ()
+    vhosts = (DeviceFile(path="/dev/vhost-net"),) * nic.queues if vhost else ()
+    return (*(queue,) * nic.queues, *vhosts)

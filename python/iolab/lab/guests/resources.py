@@ -1,0 +1,185 @@
+"""Virtual machines as resources: the guest itself on its parent's kernel, then its cards on its own.
+
+What a guest is started with is in `Guest`, and a change of it is another guest; what can be changed while it runs
+(where its threads run, active queues, rings of emulated cards) are resources of their own.
+"""
+
+from collections.abc import Iterator
+from typing import Literal
+
+from iolab.experiment.experiment import Lab
+from iolab.experiment.machines import NicKind, Vm
+from iolab.lab.cards.tuning import queues_resource, tunings
+from iolab.lab.dependencies import ground, homes, place_of_link, ports_of
+from iolab.lab.guests.guest import FunctionBackend, MacvtapBackend
+from iolab.lab.guests.vm import DRIVERS, card_ports, guest_of, is_virtio, queue_pairs
+from iolab.lab.kernels import parent_kernel
+from iolab.lab.links.bridges import expect_interface, without_ipv6
+from iolab.lab.links.link_topology import Join, join_of, mac_of
+from iolab.lab.readback.values import Driver, GuestThreads, HardwareSettings, Interface, InterfaceByMac
+from iolab.lab.resources import (
+    FOUND,
+    ORIGINAL,
+    Command,
+    Expectation,
+    GuestState,
+    Reading,
+    Resource,
+    Run,
+    StartGuest,
+)
+from iolab.lab.topology import Port, Topology
+from iolab.lab.volumes.resources import volume_keys
+
+XEN_DRIVER = "vif"
+"""What the kernel calls the driver of a Xen network frontend."""
+SETTLE_NS: dict[NicKind, int] = {"e1000": 3_000_000_000}
+"""How long frames wait in an emulated card after it was opened, or told what to receive [ns].
+
+QEMU holds them back for 1 s, and the driver's watchdog takes in what came too early every 2 s: latencies of 200 to
+900 ms were measured in the first 3 s, and 1 ms from then on. No counter or flag of the card shows it.
+"""
+
+
+def guest_resources(lab: Lab, topology: Topology, prefix: str) -> Iterator[Resource]:
+    """Return every guest of a lab, and its cards.
+
+    Raises:
+        InputError: a guest cannot be as it is described.
+    """
+    for name, machine in lab.machines.items():
+        if isinstance(machine, Vm):
+            yield _guest(lab, topology, name, prefix)
+            yield Resource(
+                key=f"ipv6:{name}",
+                machine=name,
+                kernel=name,
+                needs=(f"vm:{name}",),
+                actions=without_ipv6(None),
+            )
+            yield from _cards(lab, topology, name, machine)
+
+
+def _guest(lab: Lab, topology: Topology, name: str, prefix: str) -> Resource:
+    guest = guest_of(lab, topology, name, prefix)
+    kernel = parent_kernel(lab, name)
+    needs: list[str] = [*ground(lab, kernel), *volume_keys(lab.machines[name])]
+    for port in card_ports(lab, topology, name):
+        place = place_of_link(lab, topology, port.link, prefix)
+        nic = next(nic for nic in guest.nics if nic.name == port.name)
+        if join_of(lab, port.link) is Join.TAP:
+            others = (one for one in ports_of(lab, topology, port.link) if one.ref != port.ref)
+            needs += [key for other in others for key in homes(lab, other)]
+        elif isinstance(nic.backend, MacvtapBackend):
+            needs.append(f"macvtap:{port.ref}")
+        elif isinstance(nic.backend, FunctionBackend):
+            needs.append(f"function:{port.ref}")
+        else:
+            needs += place.home
+    return Resource(
+        key=f"vm:{name}",
+        machine=name,
+        kernel=kernel,
+        needs=tuple(dict.fromkeys(needs)),
+        actions=(StartGuest(guest),),
+        expect=(
+            Expectation(Reading(GuestState(name), GuestThreads("status")), "running", f"state of {name}"),
+        ),
+    )
+
+
+def _cards(lab: Lab, topology: Topology, name: str, machine: Vm) -> Iterator[Resource]:
+    """Give each card its port's name and bring it up; then what can be set while the guest runs."""
+    ports = card_ports(lab, topology, name)
+    aside = _named_crosswise(ports)
+    needs = [f"ipv6:{name}"]
+    if aside:
+        needs.append(f"names:{name}")
+        yield Resource(
+            key=f"names:{name}",
+            machine=name,
+            kernel=name,
+            needs=(f"ipv6:{name}",),
+            actions=tuple(_rename(lab, port, f"card{number}") for number, port in enumerate(ports)),
+        )
+    asked = tunings(lab)
+    for port in ports:
+        yield _card(lab, port, machine, tuple(needs))
+        if queue_pairs(machine) > 1:
+            tuning = asked.get(port.ref)
+            yield queues_resource(port, (tuning and tuning.queues) or machine.queues, f"card:{port.ref}")
+        if machine.engine == "qemu" and not is_virtio(machine.nic):
+            yield from _rings(port, machine)
+
+
+def _named_crosswise(ports: list[Port]) -> bool:
+    """Tell whether a port has the name that the kernel first gives to another card."""
+    first = [f"eth{number}" for number in range(len(ports))]
+    return any(port.name in first and port.name != own for port, own in zip(ports, first, strict=True))
+
+
+def _rename(lab: Lab, port: Port, name: str, *more: str) -> Run:
+    """Name a card; it is found by its address."""
+    rename = ("ip", "link", "set", "dev", FOUND, "name", name, *more)
+    find = Reading(Command(("ip", "-j", "-d", "addr", "show")), InterfaceByMac(mac_of(lab, port.ref) or ""))
+    return Run(Command(rename), find=find)
+
+
+def _card(lab: Lab, port: Port, machine: Vm, needs: tuple[str, ...]) -> Resource:
+    driver = XEN_DRIVER if machine.engine == "xen" else DRIVERS[machine.nic]
+    known = (
+        machine.nic != "sr-iov" or lab.machines[machine.on or ""].kind == "vm"
+    )  # else it is the card's own
+    what = f"driver of {port.ref}"
+    mac = mac_of(lab, port.ref) or ""
+    return Resource(
+        key=f"card:{port.ref}",
+        machine=port.machine,
+        kernel=port.kernel,
+        settle_ns=SETTLE_NS.get(machine.nic, 0) if machine.engine == "qemu" else 0,
+        needs=(*needs, *(key for key in homes(lab, port) if key not in needs)),
+        actions=(_rename(lab, port, port.name, "up"),),
+        expect=(
+            expect_interface(None, Interface(port.name, "mac"), mac, f"address of the card {port.ref}"),
+            expect_interface(None, Interface(port.name, "carrier"), "up", f"carrier of {port.ref}"),
+            *(
+                [Expectation(Reading(Command(("ethtool", "-i", port.name)), Driver()), driver, what)]
+                if known
+                else []
+            ),
+        ),
+    )
+
+
+def _rings(port: Port, machine: Vm) -> Iterator[Resource]:
+    """Give the ring sizes that were asked for; the card gets its own back when they are asked for no more."""
+    asked: dict[Literal["rx", "tx"], int] = {}
+    if machine.ring.rx is not None:
+        asked["rx"] = machine.ring.rx
+    if machine.ring.tx is not None:
+        asked["tx"] = machine.ring.tx
+    if not asked:
+        return
+    source = Command(("ethtool", "-g", port.name))
+    words = tuple(word for side, size in asked.items() for word in (side, str(size)))
+    change = ("ethtool", "-G", port.name)
+    yield Resource(
+        key=f"ring:{port.ref}:{'+'.join(asked)}",
+        machine=port.machine,
+        kernel=port.kernel,
+        needs=(f"card:{port.ref}",),
+        actions=(
+            Run(
+                Command((*change, *words)),
+                Command((*change, ORIGINAL)),
+                Reading(source, HardwareSettings(tuple(asked))),
+            ),
+        ),
+        expect=tuple(
+            Expectation(
+                Reading(source, HardwareSettings((side,))), f"{side} {size}", f"{side} ring of {port.ref}"
+            )
+            for side, size in asked.items()
+        ),
+        held=True,
+    )

@@ -1,0 +1,159 @@
+"""A vm of the lab as the guest that it is: its image, its CPUs, its cards and what carries them on its parent. Pure.
+
+How it is made is in `resources`.
+"""
+
+from iolab.errors import InputError, Problem
+from iolab.experiment.experiment import Lab
+from iolab.experiment.machines import NicKind, Vm
+from iolab.lab.dependencies import ports_of, side_of
+from iolab.lab.guests.guest import (
+    Backend,
+    FunctionBackend,
+    Guest,
+    GuestNic,
+    MacvtapBackend,
+    TapBackend,
+    VhostUserBackend,
+)
+from iolab.lab.kernels import HERE, parent_kernel
+from iolab.lab.links.link_topology import Join, functions_of, is_card, join_of, mac_of, uplinks
+from iolab.lab.topology import Port, Topology
+from iolab.lab.volumes.resources import guest_disks
+
+DRIVERS: dict[NicKind, str] = {
+    "e1000": "e1000",
+    "e1000e": "e1000e",
+    "igb": "igb",
+    "rtl8139": "8139cp",
+    "vmxnet3": "vmxnet3",
+    "virtio-net": "virtio_net",
+    "vhost-net": "virtio_net",
+    "vhost-user": "virtio_net",
+    "macvtap": "virtio_net",
+    "macvtap+vhost": "virtio_net",
+    "sr-iov": "igbvf",
+}
+"""Kind of card to the driver that Linux has for it."""
+VHOST: frozenset[NicKind] = frozenset({"vhost-net", "macvtap+vhost"})
+"""Kinds whose frames the kernel carries."""
+NEEDS_NEWER: frozenset[NicKind] = frozenset({"igb", "vhost-user"})
+"""Kinds for which Debian 12's QEMU is too old."""
+MOST_QUEUES = 16
+"""Queue pairs that a card is made with at most without being asked for more."""
+
+
+def guest_of(lab: Lab, topology: Topology, name: str, prefix: str) -> Guest:
+    """Return a guest as it is to be started.
+
+    Raises:
+        InputError: it cannot be as it is described.
+    """
+    machine = lab.machines[name]
+    assert isinstance(machine, Vm)
+    virtio = machine.engine == "qemu" and is_virtio(machine.nic)
+    return Guest(
+        name=name,
+        engine=machine.engine,
+        image=image_of(lab, name),
+        memory_bytes=machine.memory,
+        cpus=machine.cpus,
+        accel=machine.accel,
+        nics=tuple(
+            GuestNic(
+                name=port.name,
+                mac=mac_of(lab, port.ref) or "",
+                kind=machine.nic,
+                backend=_backend(lab, topology, port, machine, prefix),
+                queues=queue_pairs(machine),
+                rx_ring=machine.ring.rx if virtio else None,
+                tx_ring=machine.ring.tx if virtio else None,
+            )
+            for port in card_ports(lab, topology, name)
+        ),
+        disks=guest_disks(lab, name, prefix),
+        domains_bytes=sum(one.memory for one in domains_of(lab, name).values()),
+        domains_cpus=sum(one.cpus for one in domains_of(lab, name).values()),
+        own_cpus=_own_cpus(lab, name, machine),
+    )
+
+
+def domains_of(lab: Lab, name: str) -> dict[str, Vm]:
+    """Return the Xen domains that a machine is Dom0 of."""
+    found = {child: one for child, one in lab.machines.items() if isinstance(one, Vm) and one.engine == "xen"}
+    return {child: one for child, one in found.items() if one.on == name}
+
+
+def _own_cpus(lab: Lab, name: str, machine: Vm) -> tuple[int, ...]:
+    """Return the CPUs of a domain on a guest of ours, after those of Dom0 and of the domains before it."""
+    parent = None if machine.on is None else lab.machines[machine.on]
+    if machine.engine != "xen" or machine.on is None or not isinstance(parent, Vm):
+        return ()
+    siblings = domains_of(lab, machine.on)
+    before = list(siblings)[: list(siblings).index(name)]
+    first = parent.cpus + sum(siblings[one].cpus for one in before)
+    return tuple(range(first, first + machine.cpus))
+
+
+def image_of(lab: Lab, name: str) -> str:
+    """Return the flavour of a guest's image: as written, or the smallest that has what its children need.
+
+    A guest on a guest has its parent's own: nothing is copied into a guest.
+    """
+    machine = lab.machines[name]
+    if isinstance(machine, Vm) and machine.image is not None:
+        return machine.image
+    parent = parent_kernel(lab, name)
+    if parent != HERE and lab.machines[parent].kind == "vm":
+        return image_of(lab, parent)
+    engines = {one.engine for one in lab.machines.values() if isinstance(one, Vm) and one.on == name}
+    return "xen" if "xen" in engines else "nested" if engines else "linux"
+
+
+def card_ports(lab: Lab, topology: Topology, name: str) -> list[Port]:
+    """Return the ports of a guest that are its cards, in the order of the links."""
+    return [
+        port
+        for link in lab.links
+        for port in ports_of(lab, topology, link)
+        if port.machine == name and is_card(lab, port.ref)
+    ]
+
+
+def is_virtio(nic: NicKind) -> bool:
+    """Tell whether the guest sees a virtio card."""
+    return DRIVERS[nic] == "virtio_net"
+
+
+def queue_pairs(machine: Vm) -> int:
+    """Return with how many queue pairs a card is made: virtio with one per CPU, so that a guest can change how many
+    it uses without a restart; a switch sends into every queue that there is."""
+    if machine.engine == "xen" or not is_virtio(machine.nic):
+        return 1
+    if machine.nic == "vhost-user":
+        return machine.queues
+    return max(machine.queues, min(machine.cpus, MOST_QUEUES))
+
+
+def _backend(lab: Lab, topology: Topology, port: Port, machine: Vm, prefix: str) -> Backend:
+    vhost = machine.nic in VHOST
+    join = join_of(lab, port.link)
+    if join is Join.CABLE:
+        allowed = "interfaces of hosts at both ends of a cable"
+        advice = "join the guest to its parent's interface by a link of the two"
+        seen = f"{port.ref}, a card of a guest"
+        raise InputError([Problem(f"lab.links.{port.link}.cable", "joining ports", seen, allowed, advice)])
+    if join is Join.FUNCTIONS:
+        (uplink,) = uplinks(lab, port.link)
+        return FunctionBackend(uplink.partition(".")[2], functions_of(lab, uplink).index(port.ref))
+    side = side_of(lab, topology, port, prefix)
+    if side is not None and side.macvtap is not None:
+        return MacvtapBackend(side.netns, side.macvtap, vhost)
+    if side is None:
+        (other,) = (one for one in ports_of(lab, topology, port.link) if one.ref != port.ref)
+        netns, tap = other.netns, other.name
+    else:
+        netns, tap = side.netns, side.interface
+    if machine.nic == "vhost-user":
+        return VhostUserBackend(netns, tap, f"{port.name}.sock")
+    return TapBackend(netns, tap, vhost)

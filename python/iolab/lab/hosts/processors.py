@@ -1,0 +1,31 @@
+"""How the processors of a lab's computers run: governor and turbo, set for all of them and put back. Pure."""
+
+from collections.abc import Iterator
+from typing import Literal
+
+from iolab.experiment.experiment import Lab
+from iolab.experiment.machines import Host
+from iolab.lab.kernels import kernel_of
+from iolab.lab.readback.values import Value
+from iolab.lab.resources import Expectation, ProcessorState, Reading, Resource, TuneProcessors
+
+
+def processor_resources(lab: Lab) -> Iterator[Resource]:
+    """Return what is asked of the processors of each computer."""
+    for name, machine in lab.machines.items():
+        if isinstance(machine, Host):
+            if machine.processors.governor is not None:
+                yield _tuned(lab, name, "governor", machine.processors.governor)
+            if machine.processors.turbo is not None:
+                yield _tuned(lab, name, "turbo", machine.processors.turbo)
+
+
+def _tuned(lab: Lab, name: str, what: Literal["governor", "turbo"], value: str) -> Resource:
+    return Resource(
+        key=f"{what}:{name}",
+        machine=name,
+        kernel=kernel_of(lab, name),
+        actions=(TuneProcessors(what, value),),
+        expect=(Expectation(Reading(ProcessorState(what), Value()), value, f"{what} of {name}"),),
+        held=True,
+    )

@@ -1,0 +1,117 @@
+"""How ready a computer is to be measured on: what of it changes figures, and in which order its CPUs are used. Pure."""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from iolab.experiment.experiment import Lab
+from iolab.lab.hosts.facts import Facts, InterfaceFact, ProcessorFacts, cpu_list
+from iolab.lab.kernels import kernel_of
+
+STEADY = "performance"
+"""The governor that keeps the frequency (Linux, admin-guide/pm/cpufreq)."""
+DEEP_NS = 20_000
+"""Waking from a state that takes so long shows in latencies of frames, which are of 5 to 50 us [ns]."""
+BALANCER = "irqbalance"
+
+
+@dataclass(frozen=True, slots=True)
+class Concern:
+    """Something of a computer that changes figures."""
+
+    subject: str
+    """What is looked at: "CPU frequency", "eth0"."""
+    seen: str
+    """What was seen, as a clause that can follow the computer's name."""
+    advice: str
+    """What to do about it."""
+
+
+def concerns(facts: Facts, cards: Collection[str], cpus: Collection[int] = ()) -> tuple[Concern, ...]:
+    """Return what disturbs a measurement with these cards, and with its own threads on these CPUs."""
+    known = [interface for interface in facts.interfaces if interface.name in cards]
+    return (*_frequency(facts.processors), *_sleep(facts.processors), *_interrupts(facts, known), *_cards(known),
+            *_distance(facts.processors, known, cpus))  # fmt: skip
+
+
+def cpu_order(processors: ProcessorFacts, node: int | None) -> tuple[int, ...]:
+    """Return the CPUs in the order in which the parts of a trial get them; empty: not known.
+
+    Those of the card's NUMA node come first; of each node one thread of every core comes before the second of any.
+    """
+    if processors.online is None:
+        return ()
+    online = cpu_list(processors.online)
+    second = {cpu for core in processors.cores for cpu in cpu_list(core)[1:]}
+    near = cpu_list(processors.nodes.get(str(node), "")) if node is not None else online
+    return tuple(sorted(online, key=lambda cpu: (cpu not in near, cpu in second, cpu)))
+
+
+def cards_of(lab: Lab, kernel: str) -> tuple[str, ...]:
+    """Return the cards of a computer in a lab: its interfaces that cables end at."""
+    ends = (end for link in lab.links.values() if link.cable for end in link.ends)
+    parts = (end.partition(".") for end in ends)
+    return tuple(dict.fromkeys(card for machine, _, card in parts if kernel_of(lab, machine) == kernel))
+
+
+def node_of(facts: Facts, card: str) -> int | None:
+    """Return the NUMA node of a card; None: it has none, or there is one for all."""
+    found = next((one.numa_node for one in facts.interfaces if one.name == card), None)
+    return found if len(facts.processors.nodes) > 1 else None
+
+
+def _frequency(processors: ProcessorFacts) -> Iterator[Concern]:
+    for governor, cpus in processors.governors.items():
+        if governor != STEADY:
+            seen = f"the governor {governor} changes the frequency of CPUs {cpus}"
+            advice = "write `processors: {governor: performance}` at the computer's machine of kind host"
+            yield Concern("CPU frequency", seen, advice)
+    if processors.turbo:
+        advice = "write `processors: {turbo: off}` at the computer's machine of kind host"
+        yield Concern("turbo", "turbo raises the frequency as heat allows", advice)
+
+
+def _sleep(processors: ProcessorFacts) -> Iterator[Concern]:
+    deepest = max(processors.idle_states, key=lambda state: state.exit_latency_ns, default=None)
+    if deepest is not None and deepest.exit_latency_ns >= DEEP_NS:
+        seen = f"idle CPUs sleep as deeply as {deepest.name}, and take {deepest.exit_latency_ns // 1000} us to wake"
+        yield Concern(
+            "idle states", seen, "boot with processor.max_cstate=1, or run `cpupower idle-set -D 10`"
+        )
+
+
+def _interrupts(facts: Facts, cards: Sequence[InterfaceFact]) -> Iterator[Concern]:
+    if cards and BALANCER in facts.daemons:
+        names = ", ".join(card.name for card in cards)
+        seen = f"irqbalance runs and moves the interrupts of {names} from CPU to CPU"
+        yield Concern(BALANCER, seen, "run `systemctl stop irqbalance` for the time of the measurement")
+
+
+def _cards(cards: Sequence[InterfaceFact]) -> Iterator[Concern]:
+    for card in cards:
+        if card.manager is not None:
+            seen = f"{card.manager} manages {card.name}, and may change what the lab sets"
+            yield Concern(card.name, seen, MANAGED[card.manager].format(card.name))
+        on = [word for word in ("rx", "tx") if card.pause.get(word)]
+        if on:
+            seen = f"{card.name} has pause frames on ({', '.join(on)}): they stop a sender instead of losing frames"
+            yield Concern(card.name, seen, "write `host: {pause: {autoneg: off, rx: off, tx: off}}`")
+
+
+def _distance(
+    processors: ProcessorFacts, cards: Sequence[InterfaceFact], cpus: Collection[int]
+) -> Iterator[Concern]:
+    for card in cards:
+        near = processors.nodes.get(str(card.numa_node))
+        if near is None or len(processors.nodes) < 2:
+            continue
+        if far := sorted(set(cpus) - set(cpu_list(near))):
+            numbers = ", ".join(map(str, far))
+            seen = f"{card.name} is at NUMA node {card.numa_node} (CPUs {near}), and CPUs {numbers} are not"
+            yield Concern(card.name, seen, "use cards of one node, or fewer directions")
+
+
+MANAGED = {
+    "NetworkManager": "run `nmcli device set {} managed no`",
+    "systemd-networkd": "let a file below /etc/systemd/network say `Unmanaged=yes` of {}",
+}
+"""How to take an interface away from each daemon that may manage it."""

@@ -1,0 +1,48 @@
+"""Macvtaps on a port of their guests' parent: how they share it, and what frames never reach. Pure."""
+
+from collections.abc import Iterator
+
+from iolab.errors import InputError, Problem
+from iolab.experiment.experiment import Lab
+from iolab.lab.links.link_topology import Join, guest_at, join_of, macvtaps_on, own_ends, uplinks
+from iolab.lab.needs.need import Need, NeedKind
+
+
+def mode_of(lab: Lab, link: str) -> str:
+    """Return how a link's macvtap shares its lower device: alone it gets every frame, else those to its address."""
+    above = uplinks(lab, link)
+    alone = not above or len(macvtaps_on(lab, above[0])) < 2
+    return "passthru" if alone else "bridge"
+
+
+def macvtap_needs(lab: Lab) -> Iterator[Need]:
+    """Tell of guests that forward frames which their macvtaps never give them."""
+    for link in _on_ports(lab):
+        for end in own_ends(lab, link) if mode_of(lab, link) == "bridge" else ():
+            name = end.partition(".")[0]
+            if guest_at(lab, end).forward == "bridge":
+                port = uplinks(lab, link)[0]
+                seen = f"{end} is one of several macvtaps on {port}, and gets only frames to its own address"
+                advice = "give each guest that bridges a port of its own, or take another nic"
+                yield Need(NeedKind.SENSE, f"{seen}; {advice}", f"forward: bridge of machine {name}")
+
+
+def check_reach(lab: Lab, source: str, target: str) -> None:
+    """Check that no machine sends to its own guest, or back, by a macvtap on its port.
+
+    Raises:
+        InputError: one does: the kernel passes no frame between a macvtap and the stack of its lower device.
+    """
+    for link in _on_ports(lab):
+        port = uplinks(lab, link)[0]
+        parent, guests = port.partition(".")[0], {end.partition(".")[0] for end in own_ends(lab, link)}
+        if (source == parent and target in guests) or (target == parent and source in guests):
+            seen = f"{source} and {target}, which has a macvtap on {port}"
+            allowed = (
+                "machines that are not parent and guest, or another nic: a macvtap reaches all but its parent"
+            )
+            raise InputError([Problem("measure", "finding the way of a flow", seen, allowed)])
+
+
+def _on_ports(lab: Lab) -> tuple[str, ...]:
+    return tuple(link for link in lab.links if join_of(lab, link) is Join.ON_PORT)

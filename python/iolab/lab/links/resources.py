@@ -1,0 +1,299 @@
+"""Links as resources: what joins the ends, on the kernel where they meet.
+
+Bridge-side ports keep the offloads that the kernel gives them: they pass large segments on and join none, so
+what the machines' ports send is what the machines' ports receive.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from iolab.errors import InputError, Problem
+from iolab.experiment.experiment import Lab
+from iolab.lab.cards.sriov import function_resources
+from iolab.lab.dependencies import (
+    Place,
+    ground,
+    homes,
+    place_of_link,
+    ports_of,
+    side_key,
+    side_of,
+)
+from iolab.lab.links.bridges import bridge_resource, bridge_up, expect_interface, netns_resource
+from iolab.lab.links.link_topology import (
+    NAME_LIMIT,
+    Join,
+    Side,
+    guest_at,
+    home_of,
+    is_card,
+    is_macvtap,
+    join_of,
+    mac_of,
+)
+from iolab.lab.links.macvtaps import mode_of
+from iolab.lab.readback.shaping import Qdisc
+from iolab.lab.readback.values import Interface
+from iolab.lab.resources import Command, Expectation, Reading, Resource, Run, Write
+from iolab.lab.topology import Port, Topology
+
+
+def link_resources(lab: Lab, topology: Topology, name: str, prefix: str) -> Iterator[Resource]:
+    """Return what joins a link's ports.
+
+    Raises:
+        InputError: the ends are on kernels that do not meet, or a name is no interface's.
+    """
+    ports = ports_of(lab, topology, name)
+    _check_names(ports)
+    if not lab.links[name].cable:
+        home_of(lab, name)
+    match join_of(lab, name):
+        case Join.CABLE:
+            yield from (_cable(lab, port) for port in ports)
+        case Join.PAIR:
+            yield _pair(lab, name, ports)
+        case Join.TAP:
+            yield from (_tap(lab, name, port) for port in ports if not is_card(lab, port.ref))
+        case Join.MACVTAP:
+            yield from _carried(lab, topology, name, prefix)
+        case Join.FUNCTIONS:
+            yield from function_resources(lab, topology, name)
+        case Join.ON_PORT:
+            below = place_of_link(lab, topology, name, prefix).key
+            yield from (_macvtap(lab, topology, port, prefix, below) for port in ports)
+        case Join.BRIDGE | Join.CHILDREN as join:
+            yield from _bridged(lab, topology, name, prefix, join)
+
+
+def _where(lab: Lab, kernel: str) -> tuple[str, tuple[str, ...]]:
+    return kernel, ground(lab, kernel)
+
+
+NEGOTIATION_NS = 30_000_000_000
+"""How long cards may take to find each other again after a change that takes the link down (MTU, queues, pause frames):
+2 to 5 s by 1000BASE-T, over 10 s with forward error correction or through a switch's spanning tree [ns]."""
+
+
+def _check_names(ports: list[Port]) -> None:
+    for port in ports:
+        if len(port.interface) > NAME_LIMIT or set(port.interface) & set("/ \t\n"):
+            allowed = f"at most {NAME_LIMIT} characters without space or slash, VLAN suffix included"
+            path = f"lab.links.{port.link}"
+            raise InputError([Problem(path, "naming an interface", port.interface, allowed)])
+
+
+def _cable(lab: Lab, port: Port) -> Resource:
+    """Return an end of a cable: it is there, and up."""
+    return Resource(
+        key=f"cable:{port.ref}",
+        machine=port.machine,
+        kernel=port.kernel,
+        needs=homes(lab, port),
+        expect=(replace(_expect_up(port), patience_ns=NEGOTIATION_NS),),
+    )
+
+
+def _pair(lab: Lab, link: str, ports: list[Port]) -> Resource:
+    """Return a veth pair, made with each end in its namespace.
+
+    The end in a namespace of the lab is the peer: deleting it is harmless where the pair was never made.
+    """
+    here, there = sorted(ports, key=lambda port: port.netns is not None)
+    return Resource(
+        key=f"veth:{link}",
+        machine=here.machine,
+        kernel=here.kernel,
+        needs=homes(lab, here, there),
+        actions=(
+            _add(lab, here, there.name, there.netns, mac_of(lab, there.ref)),
+            *_quiet(lab, here),
+            _up(here),
+            _up(there),
+        ),
+        expect=(*_expect_port(lab, here), *_expect_port(lab, there)),
+    )
+
+
+def _tap(lab: Lab, link: str, port: Port) -> Resource:
+    """Return the port that is a guest's tap: it comes with the guest, and goes with it."""
+    (guest,) = (end.partition(".")[0] for end in lab.links[link].ends if is_card(lab, end))
+    up = ("ip", "link", "set", "dev", port.name, "address", mac_of(lab, port.ref) or "", "up")
+    return Resource(
+        key=f"tap:{port.ref}",
+        machine=port.machine,
+        kernel=port.kernel,
+        needs=(*homes(lab, port), f"vm:{guest}"),
+        actions=(*_quiet(lab, port), Run(Command(up, port.netns))),
+        expect=(_expect_up(port),),
+    )
+
+
+def _to_side(lab: Lab, key: str, port: Port, side: Side, place: Place) -> Resource:
+    """Return a veth pair from a port to what carries a guest's macvtap."""
+    up = Run(Command(("ip", "link", "set", "dev", side.interface, "up"), side.netns))
+    return Resource(
+        key=key,
+        machine=port.machine,
+        kernel=place.kernel,
+        needs=(*homes(lab, port), *place.home),
+        actions=(_add(lab, port, side.interface, side.netns), *_quiet(lab, port), up, _up(port)),
+        expect=tuple(_expect_port(lab, port)),
+    )
+
+
+def _carried(lab: Lab, topology: Topology, link: str, prefix: str) -> Iterator[Resource]:
+    """Return a guest's macvtap in a namespace of its own, and what joins it to the port at the other end."""
+    ports = ports_of(lab, topology, link)
+    place = place_of_link(lab, topology, link, prefix)
+    yield netns_resource(
+        f"netns:link-{link}", ports[0].machine, place.netns or "", *_where(lab, place.kernel)
+    )
+    for port in ports:
+        if is_card(lab, port.ref):
+            yield _macvtap(lab, topology, port, prefix, f"veth:{link}")
+        else:
+            (side,) = (found for one in ports if (found := side_of(lab, topology, one, prefix)))
+            yield _to_side(lab, f"veth:{link}", port, side, place)
+
+
+def _macvtap(lab: Lab, topology: Topology, port: Port, prefix: str, *needs: str) -> Resource:
+    """Return the macvtap of a guest's card; where its lower device must be a bridge's member, a pair for that."""
+    side = side_of(lab, topology, port, prefix)
+    place = place_of_link(lab, topology, port.link, prefix)
+    assert side is not None
+    assert side.macvtap is not None
+    lower = side.lower or side.interface
+    runs: list[Run] = []
+    expect: list[Expectation] = []
+    if side.lower is not None:
+        pair = ("ip", "link", "add", "dev", lower, "type", "veth", "peer", "name", side.interface)
+        runs.append(Run(Command(pair, side.netns), Command(("ip", "link", "del", "dev", lower), side.netns)))
+        runs += [_enslave(side, place), Run(Command(("ip", "link", "set", "dev", lower, "up"), side.netns))]
+        expect += _expect_member(side, place, port)
+    add = ("ip", "link", "add", "link", lower, "name", side.macvtap, "address", mac_of(lab, port.ref) or "")
+    delete = Command(("ip", "link", "del", "dev", side.macvtap), side.netns)
+    mode = mode_of(lab, port.link)
+    runs.append(Run(Command((*add, "type", "macvtap", "mode", mode), side.netns), delete))
+    runs.append(Run(Command(("ip", "link", "set", "dev", side.macvtap, "up"), side.netns)))
+    what = f"the carrier of {port.ref}"
+    expect += [
+        expect_interface(side.netns, Interface(side.macvtap, "kind"), "macvtap", f"kind of {what}"),
+        expect_interface(side.netns, Interface(side.macvtap, "lower"), lower, f"lower device of {what}"),
+        expect_interface(side.netns, Interface(side.macvtap, "mode"), mode, f"mode of {what}"),
+    ]
+    return Resource(
+        key=f"macvtap:{port.ref}",
+        machine=port.machine,
+        kernel=side.kernel,
+        needs=needs,
+        actions=tuple(runs),
+        expect=tuple(expect),
+    )
+
+
+def _bridged(lab: Lab, topology: Topology, link: str, prefix: str, join: Join) -> Iterator[Resource]:
+    ports = ports_of(lab, topology, link)
+    place = place_of_link(lab, topology, link, prefix)
+    machine = ports[0].machine
+    if join is Join.BRIDGE:
+        if place.netns is not None:
+            yield netns_resource(f"netns:link-{link}", machine, place.netns, *_where(lab, place.kernel))
+        yield bridge_resource(machine, place)
+    members: list[str] = []
+    for port in ports:
+        side = side_of(lab, topology, port, prefix)
+        assert side is not None
+        members.append(side.interface)
+        if is_card(lab, port.ref) and is_macvtap(guest_at(lab, port.ref)):
+            yield _macvtap(lab, topology, port, prefix, place.key)
+        elif is_card(lab, port.ref):
+            yield _guest_member(port, side, place)
+        else:
+            yield _member(lab, port, side, place)
+    if join is Join.BRIDGE:
+        sides = tuple(side_key(lab, port) for port in ports)
+        yield bridge_up(f"up:{link}", machine, place, sides, tuple(members))
+
+
+def _guest_member(port: Port, side: Side, place: Place) -> Resource:
+    """Return a guest's tap on a bridge."""
+    return Resource(
+        key=f"side:{port.ref}",
+        machine=port.machine,
+        kernel=place.kernel,
+        needs=(place.key, f"vm:{port.machine}"),
+        actions=(_enslave(side, place),),
+        expect=tuple(_expect_member(side, place, port)),
+    )
+
+
+def _member(lab: Lab, port: Port, side: Side, place: Place) -> Resource:
+    """Return one end of a link's bridge: a veth pair from the machine's port to the bridge.
+
+    The bridge's side is opened first. The kernel tells a bridge at once of the carrier of an end that had waited for
+    it, of one that finds it only within the second to which it limits such news (linkwatch).
+    """
+    return Resource(
+        key=f"veth:{port.ref}",
+        machine=port.machine,
+        kernel=place.kernel,
+        needs=(*homes(lab, port), place.key),
+        actions=(
+            _add(lab, port, side.interface, side.netns),
+            *_quiet(lab, port),
+            _enslave(side, place),
+            _up(port),
+        ),
+        expect=(*_expect_port(lab, port), *_expect_member(side, place, port)),
+    )
+
+
+def _enslave(side: Side, place: Place) -> Run:
+    return Run(
+        Command(("ip", "link", "set", "dev", side.interface, "master", place.bridge, "up"), side.netns)
+    )
+
+
+def _expect_member(side: Side, place: Place, port: Port) -> Iterator[Expectation]:
+    what = f"the bridge's side of {port.ref}"
+    yield expect_interface(side.netns, Interface(side.interface, "master"), place.bridge, f"bridge of {what}")
+    yield expect_interface(side.netns, Interface(side.interface, "carrier"), "up", f"carrier of {what}")
+
+
+def _add(lab: Lab, port: Port, peer: str, netns: str | None, peer_mac: str | None = None) -> Run:
+    """Make a veth pair from the end that is in a kernel's own namespace, if one is: only the peer can be sent away.
+
+    The undo deletes the peer: harmless where the pair was never made.
+    """
+    mac = mac_of(lab, port.ref)
+    here, there = (port.name, mac, port.netns), (peer, peer_mac, netns)
+    if netns is None and port.netns is not None:
+        here, there = there, here
+    argv = ["ip", "link", "add", "dev", here[0], *(("address", here[1]) if here[1] else ())]
+    argv += ["type", "veth", "peer", "name", there[0], *(("address", there[1]) if there[1] else ())]
+    argv += ["netns", there[2]] if there[2] is not None else []
+    return Run(Command(tuple(argv), here[2]), Command(("ip", "link", "del", "dev", there[0]), there[2]))
+
+
+def _up(port: Port) -> Run:
+    return Run(Command(("ip", "link", "set", "dev", port.name, "up"), port.netns))
+
+
+def _quiet(lab: Lab, port: Port) -> tuple[Write, ...]:
+    """Keep IPv6 off a port in a computer's own namespace; in the lab's, and in guests, it is off everywhere."""
+    path = f"/proc/sys/net/ipv6/conf/{port.name}/disable_ipv6"
+    host = port.netns is None and lab.machines[port.machine].kind == "host"
+    return (Write(path, None, "1", absent_ok=True),) if host else ()
+
+
+def _expect_up(port: Port) -> Expectation:
+    return expect_interface(port.netns, Interface(port.name, "carrier"), "up", f"carrier of {port.ref}")
+
+
+def _expect_port(lab: Lab, port: Port) -> Iterator[Expectation]:
+    yield _expect_up(port)
+    shape = lab.links[port.link].shape
+    if shape is None or shape.at != port.ref:
+        reading = Reading(Command(("tc", "-j", "qdisc", "show"), port.netns), Qdisc(port.interface, "kind"))
+        yield Expectation(reading, "noqueue", f"shaping at {port.ref}")

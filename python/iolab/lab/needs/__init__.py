@@ -1,0 +1,1 @@
+"""What the parts of a lab, and the whole lab, need of a host. Pure."""

@@ -1,0 +1,45 @@
+"""Which interfaces frames pass between the ports of a way: those of the bridges that lie between are counted too. Pure.
+
+A way goes from port to port. Where a bridge joins two of them, as that of a host which gives its own card to a guest,
+frames also pass the bridge's member for each port plugged into it: a guest's tap, or the far end of a veth pair.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from iolab.experiment.experiment import Lab
+from iolab.lab.dependencies import side_of
+from iolab.lab.links.link_topology import Side
+from iolab.lab.packets.placement import Way
+from iolab.lab.topology import NAME_PREFIX, Port, Topology
+
+
+def wires(lab: Lab, topology: Topology, way: Way) -> tuple[Way, dict[str, Side]]:
+    """Return the way with every wire on it as a hop, and where its interfaces are that are no ports of the lab."""
+    ports = {port.ref: port for port in topology.ports()}
+    members: dict[str, Side] = {}
+    hops: list[tuple[str, str]] = []
+    for out, into in way.hops:
+        found = {name_of(ref): side for ref, side in _sides(lab, topology, ports[out], ports[into])}
+        members |= found
+        if name_of(out) in found:
+            hops.append((out, name_of(out)))
+        if name_of(into) in found:
+            hops.append((name_of(into), into))
+        if not found:
+            hops.append((out, into))
+    return replace(way, hops=tuple(hops)), members
+
+
+def name_of(ref: str) -> str:
+    """Return what the bridge's member for a port is called in balance sheets."""
+    return f"bridge port of {ref}"
+
+
+def _sides(lab: Lab, topology: Topology, out: Port, into: Port) -> Iterator[tuple[str, Side]]:
+    """Yield the ports of one hop that are plugged into a bridge on it; a macvtap has no member of its own."""
+    joined = {name for name, link in lab.links.items() if out.ref in link.ends and into.ref in link.ends}
+    for port in (out, into):
+        side = side_of(lab, topology, port, NAME_PREFIX) if port.link in joined else None
+        if side is not None and side.macvtap is None:
+            yield port.ref, side

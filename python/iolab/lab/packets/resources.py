@@ -1,0 +1,216 @@
+"""What packet trials need of a lab beside what streams need: NAPI where frames arrive, known neighbours, devices.
+
+A veth pair hands frames to the far stack on the *sender's* CPU, and loses none, unless the far end has NAPI on: that
+takes GRO there and TSO and GSO off here (drivers/net/veth.c, veth_xmit). So every end gets them, and where frames
+arrive a thread of its own.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from iolab.errors import InputError, Problem
+from iolab.experiment.experiment import Lab
+from iolab.experiment.machines import Device, Netns
+from iolab.lab.dependencies import base_of, is_veth, place_of, ports_of, side_key, side_of
+from iolab.lab.kernels import HERE
+from iolab.lab.links.bridges import show_interfaces
+from iolab.lab.links.link_topology import Side, home_of, mac_of
+from iolab.lab.packets.placement import DEVICE_PRIORITY, Placement
+from iolab.lab.ports.offloads import features_resource
+from iolab.lab.readback.values import HardwareSettings, Interface, Neighbour, Running
+from iolab.lab.resources import (
+    FOUND,
+    ORIGINAL,
+    Command,
+    DeviceState,
+    Expectation,
+    PinArrivals,
+    Reading,
+    Resource,
+    Run,
+    StartDevice,
+)
+from iolab.lab.topology import Port, Topology
+
+NAPI = {"tso": "off", "gso": "off", "gro": "on"}
+"""Offloads that put a veth's NAPI on, by their short `ethtool -K` names."""
+MICRO = 1_000_000
+KEPT_BY_A_THREAD = ("delay", "stall")
+"""Rules that no XDP program can keep: a thread of the agent takes the frames in and sends them on."""
+THREAD_PRIORITY = DEVICE_PRIORITY - 1
+"""SCHED_FIFO priority of such a thread: it never sleeps while frames come, so what feeds it must come before it."""
+
+
+def packet_resources(
+    lab: Lab, topology: Topology, links: list[str], prefix: str, placement: Placement
+) -> Iterator[Resource]:
+    """Return what frames need on every link."""
+    for name in links:
+        ports = ports_of(lab, topology, name)
+        for port in ports:
+            side = side_of(lab, topology, port, prefix)
+            if is_veth(lab, port):
+                yield _napi(lab, port, port.netns, port.name, port.ref)
+            if side is not None and side.own and (is_veth(lab, port) or side.macvtap):
+                what = f"the bridge's side of {port.ref}"
+                yield _napi(lab, port, side.netns, side.interface, what, side_key(lab, port))
+            sending = placement.further.get(_peer(lab, port), ()) if is_veth(lab, port) else ()
+            if port.ref in placement.arrivals and is_veth(lab, port) and port.kernel == HERE:
+                yield _arrivals(lab, port, placement, 1 + len(sending))
+        yield from _send_queues(lab, ports, placement)
+    yield from _neighbours(lab, topology, links)
+
+
+def device_resources(
+    lab: Lab, topology: Topology, links: list[str], placement: Placement | None
+) -> Iterator[Resource]:
+    """Return the XDP programs, or threads, of machines with `forward: xdp`: one for each direction.
+
+    Raises:
+        InputError: such a machine has other than two ports.
+    """
+    for name, machine in lab.machines.items():
+        if not isinstance(machine, Netns) or machine.forward != "xdp":
+            continue
+        ports = [port for port in topology.ports() if port.machine == name]
+        if len(ports) != 2:
+            seen = f"{len(ports)} ports: {', '.join(port.name for port in ports) or 'none'}"
+            raise InputError([Problem(f"lab.machines.{name}", "forwarding by XDP", seen, "two ports")])
+        if all(port.link in links for port in ports):
+            here, there = ports
+            yield _device(lab, here, there, machine.device, placement)
+            yield _device(lab, there, here, machine.device, placement)
+
+
+def device_id(port: str) -> str:
+    """Return the id of the device where frames come in at a port."""
+    return f"device:{port}"
+
+
+def rule_of(device: Device | None) -> tuple[tuple[str, str | int], ...]:
+    """Return what a reference device does, as the agent's rule."""
+    if device is not None and device.rate is not None:
+        return (
+            ("kind", "token_bucket"), ("frames", device.rate), ("per_ns", 1_000_000_000),
+            ("burst_frames", device.burst),
+        )  # fmt: skip
+    if device is not None and device.loss_ratio is not None:
+        return (
+            ("kind", "lose"),
+            ("frames_per_million", round(device.loss_ratio * MICRO)),
+            ("seed", device.seed),
+        )
+    if device is not None and device.lose_every is not None:
+        return (("kind", "lose_every"), ("frames", device.lose_every))
+    if device is not None and device.delay is not None:
+        return (("kind", "delay"), ("delay_ns", device.delay))
+    if device is not None and device.stall is not None:
+        return (("kind", "stall"), ("length_ns", device.stall.length), ("every_ns", device.stall.every))
+    return (("kind", "all"),)
+
+
+def _napi(
+    lab: Lab, port: Port, netns: str | None, interface: str, what: str, side: str | None = None
+) -> Resource:
+    """Return the offloads that put NAPI on at one end; what the file says of an offload stands."""
+    asked = lab.links[port.link].offload
+    switches = {name: switch for name, switch in NAPI.items() if getattr(asked, name) is None}
+    kernel = port.kernel if lab.links[port.link].cable else home_of(lab, port.link)
+    key = f"napi:{port.ref}:bridge" if side else f"napi:{port.ref}"
+    at = Side(kernel, netns, interface)
+    return features_resource(key, port.machine, at, switches, side or base_of(lab, port), what)
+
+
+def _peer(lab: Lab, port: Port) -> str:
+    """Return the other end of a port's link; that of a link with several ends is none."""
+    others = [end for end in lab.links[port.link].ends if end != port.ref]
+    return others[0] if len(others) == 1 else ""
+
+
+def _send_queues(lab: Lab, ports: Sequence[Port], placement: Placement) -> Iterator[Resource]:
+    """Return the queues of veth pairs with several senders: what is sent through one arrives at that of its number."""
+    for near in ports:
+        far = next((port for port in ports if port.ref == _peer(lab, near)), None)
+        if near.ref not in placement.further or far is None or not (is_veth(lab, near) and is_veth(lab, far)):
+            continue
+        queues = len(placement.sending(near.ref))
+        ends = [_queues(far, "rx", queues), _queues(near, "tx", queues)]
+        yield Resource(
+            key=f"senders:{near.ref}",
+            machine=near.machine,
+            kernel=near.kernel,
+            needs=(base_of(lab, near),),
+            actions=tuple(run for run, _ in ends),
+            expect=tuple(expected for _, expected in ends),
+            held=True,
+        )
+
+
+def _queues(port: Port, way: Literal["rx", "tx"], queues: int) -> tuple[Run, Expectation]:
+    show = Reading(Command(("ethtool", "-l", port.name), port.netns), HardwareSettings((way,)))
+    change = Command(("ethtool", "-L", port.name, way, str(queues)), port.netns)
+    undo = Command(("ethtool", "-L", port.name, ORIGINAL), port.netns)
+    return Run(change, undo, show), Expectation(show, f"{way} {queues}", f"{way} queues of {port.ref}")
+
+
+def _arrivals(lab: Lab, port: Port, placement: Placement, queues: int) -> Resource:
+    queued = (f"senders:{_peer(lab, port)}",) if queues > 1 else ()
+    cpu, priority = placement.arrivals[port.ref], placement.priority(port.ref)
+    return Resource(
+        key=f"arrivals:{port.ref}",
+        machine=port.machine,
+        needs=(base_of(lab, port), f"napi:{port.ref}", *queued),
+        actions=(PinArrivals(port.name, port.netns, cpu, priority, queues),),
+        held=True,
+    )
+
+
+def _neighbours(lab: Lab, topology: Topology, links: list[str]) -> Iterator[Resource]:
+    """Return an entry at every router for every other endpoint of its segments: nobody waits for ARP."""
+    for segment in topology.segments:
+        for point in segment.endpoints:
+            owners = [
+                p for p in segment.ports if p.machine == point.machine and p.interface == point.interface
+            ]
+            if lab.machines[point.machine].forward != "route" or not owners or owners[0].link not in links:
+                continue
+            for other in segment.endpoints:
+                theirs = [
+                    p for p in segment.ports if p.machine == other.machine and p.interface == other.interface
+                ]
+                if other is point or not theirs or theirs[0].link not in links:
+                    continue
+                known = None if other.kernel == point.kernel else mac_of(lab, other.ref)
+                if other.kernel != point.kernel and known is None:
+                    continue  # a real card on another computer: it is asked for by ARP
+                entry = ("lladdr", known or FOUND, "nud", "permanent", "dev", point.interface)
+                add = Command(("ip", "neigh", "replace", other.address, *entry), point.netns)
+                delete = Command(("ip", "neigh", "del", other.address, "dev", point.interface), point.netns)
+                mac = Reading(show_interfaces(other.netns), Interface(other.interface, "mac"))
+                show = Reading(Command(("ip", "-j", "neigh", "show"), point.netns), Neighbour(other.address))
+                yield Resource(
+                    key=f"neighbour:{point.ref}:{other.ref}",
+                    machine=point.machine,
+                    kernel=point.kernel,
+                    needs=(place_of(lab, owners[0]), place_of(lab, theirs[0]), f"address:{point.ref}"),
+                    actions=(Run(add, delete, find=None if known else mac),),
+                    expect=(Expectation(show, "permanent", f"neighbour {other.ref} of {point.machine}"),),
+                )
+
+
+def _device(
+    lab: Lab, here: Port, there: Port, device: Device | None, placement: Placement | None
+) -> Resource:
+    name, rule = device_id(here.ref), rule_of(device)
+    cpu = priority = None
+    if placement is not None and dict(rule)["kind"] in KEPT_BY_A_THREAD:
+        cpu = placement.arrivals.get(here.ref)
+        priority = THREAD_PRIORITY if placement.realtime and cpu is not None else None
+    return Resource(
+        key=name,
+        machine=here.machine,
+        kernel=here.kernel,
+        needs=(base_of(lab, here), base_of(lab, there)),
+        actions=(StartDevice(name, here.netns, here.name, there.name, rule, cpu, priority),),
+        expect=(Expectation(Reading(DeviceState(name), Running()), "running", f"the device at {here.ref}"),),
+    )

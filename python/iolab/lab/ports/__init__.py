@@ -1,0 +1,1 @@
+"""Ports of machines: VLAN, MTU, offloads, bridges inside machines, addresses and routes. Pure."""

@@ -1,0 +1,120 @@
+"""Offloads as resources: of every port of a link, and of a machine's way to its own children. Pure.
+
+A machine reaches its own guests by a bridge and the parent's side of the guest's card (a tap, a vif, an end of a veth
+pair). What these finish for the stack decides what a frame to the guest costs, as much as the guest's own card does.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from iolab.errors import InputError, Problem
+from iolab.experiment.experiment import Lab
+from iolab.experiment.links import Offload, SendOffload
+from iolab.lab.dependencies import base_of, ports_of, side_key, side_of
+from iolab.lab.links.link_topology import Join, Side, guest_at, is_card, is_macvtap, join_of, own_ends
+from iolab.lab.needs.need import Need, NeedKind
+from iolab.lab.readback.values import Features
+from iolab.lab.resources import ORIGINAL, Command, Expectation, Reading, Resource, Run
+from iolab.lab.topology import Port, Topology
+
+Switches = Mapping[str, str]
+"""Short name of an offload, as `ethtool -K` takes it, to on or off."""
+
+
+def offload_switches(offload: Offload | SendOffload) -> dict[str, str]:
+    """Return the offloads that were asked for, by their short `ethtool -K` names."""
+    wanted = ((short, getattr(offload, key, None)) for key, short in SHORT_NAMES.items())
+    return {short: switch for short, switch in wanted if switch is not None}
+
+
+def offload_resources(lab: Lab, topology: Topology, link: str, prefix: str) -> Iterator[Resource]:
+    """Return the offloads of a link's ports, and of the parent's side of those that are its children's."""
+    switches = offload_switches(lab.links[link].offload)
+    above = offload_switches(lab.links[link].host_offload)
+    for port in ports_of(lab, topology, link):
+        if switches:
+            key, at = f"offload:{port.ref}:{'+'.join(switches)}", Side(port.kernel, port.netns, port.name)
+            yield features_resource(key, port.machine, at, switches, base_of(lab, port), port.ref)
+        side = side_of(lab, topology, port, prefix)
+        if above and side is not None:
+            key, what = f"offload:{port.ref}:side:{'+'.join(above)}", f"the parent's side of {port.ref}"
+            yield features_resource(key, port.machine, side, above, side_key(lab, port), what)
+
+
+def offload_needs(lab: Lab) -> Iterator[Need]:
+    """Tell of offloads that cannot be set."""
+    for name, link in lab.links.items():
+        above = offload_switches(link.host_offload)
+        ends = own_ends(lab, name)
+        if above and join_of(lab, name) is not Join.CHILDREN:
+            reason = (
+                "it does not lead from a port of a machine to its own children by a bridge; write `offload`"
+            )
+            yield Need(NeedKind.SENSE, reason, f"host_offload of link {name}")
+        elif above and (
+            taken := [end for end in ends if is_card(lab, end) and is_macvtap(guest_at(lab, end))]
+        ):
+            reason = f"a macvtap, as {', '.join(taken)} has one, sends nothing for the stack; remove it"
+            yield Need(NeedKind.SENSE, reason, f"host_offload of link {name}")
+        fixed = [end for end in ends if is_card(lab, end) and guest_at(lab, end).engine == "xen"]
+        if fixed and link.offload.tx_checksum == "off":
+            reason = (
+                f"the driver of a domain's card ({', '.join(fixed)}) has it always on; write `host_offload`"
+            )
+            yield Need(NeedKind.SENSE, reason, f"offload.tx_checksum of link {name}")
+
+
+def bridge_offload(lab: Lab, ports: list[Port], need: str) -> Iterator[Resource]:
+    """Return the offloads of the bridge of `ports`, as the links say that lead from there to the machine's children.
+
+    Raises:
+        InputError: two of these links say different things.
+    """
+    asked: dict[str, tuple[str, str]] = {}
+    port = ports[0]
+    for link in dict.fromkeys(link for one in ports for link in one.children):
+        for name, switch in offload_switches(lab.links[link].host_offload).items():
+            other, said = asked.setdefault(name, (link, switch))
+            if said != switch:
+                seen = (
+                    f"{name} {switch}, and {name} {said} on link {other}, whose ports are on the same bridge"
+                )
+                allowed = "the same on all links of a bridge"
+                raise InputError(
+                    [Problem(f"lab.links.{link}.host_offload", "setting a bridge", seen, allowed)]
+                )
+    if asked and port.bridge:
+        switches = {name: switch for name, (_, switch) in asked.items()}
+        key = f"offload:{port.machine}.{port.bridge}:{'+'.join(switches)}"
+        at = Side(port.kernel, port.netns, port.bridge)
+        yield features_resource(key, port.machine, at, switches, need, f"the bridge of {port.machine}")
+
+
+def features_resource(key: str, machine: str, at: Side, switches: Switches, need: str, what: str) -> Resource:
+    """Return offloads of one interface, put back as they were."""
+    show = Command(("ethtool", "--json", "-k", at.interface), at.netns)
+    words = tuple(word for pair in switches.items() for word in pair)
+    change = Run(
+        Command(("ethtool", "-K", at.interface, *words), at.netns),
+        Command(("ethtool", "-K", at.interface, ORIGINAL), at.netns),
+        Reading(show, Features(at.interface, tuple(switches))),
+    )
+    return Resource(
+        key=key,
+        machine=machine,
+        kernel=at.kernel,
+        needs=(need,),
+        actions=(change,) if switches else (),
+        expect=tuple(
+            Expectation(
+                Reading(show, Features(at.interface, (name,))), f"{name} {switch}", f"{name} of {what}"
+            )
+            for name, switch in switches.items()
+        ),
+        held=True,
+    )
+
+
+SHORT_NAMES = {
+    "rx_checksum": "rx", "tx_checksum": "tx", "sg": "sg", "tso": "tso", "gso": "gso", "gro": "gro", "lro": "lro",
+}  # fmt: skip
+"""Key of an experiment to the name that `ethtool -K` takes."""

@@ -1,0 +1,221 @@
+"""What ports carry, as resources: VLAN, MTU, offloads, bridges inside machines, addresses, routes."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from iolab.experiment.experiment import Lab
+from iolab.lab.dependencies import Place, base_of, homes, place_of, place_of_link, ports_of, side_key, side_of
+from iolab.lab.kernels import HERE
+from iolab.lab.links.bridges import bridge_resource, bridge_up, expect_interface, show_interfaces
+from iolab.lab.links.link_topology import Join, home_of, join_of, mac_of, uplinks
+from iolab.lab.ports.offloads import bridge_offload, offload_resources
+from iolab.lab.readback.values import Gateway, HasAddress, Interface
+from iolab.lab.resources import ORIGINAL, Command, Expectation, Reading, Resource, Run
+from iolab.lab.topology import Endpoint, Port, Route, Topology
+
+
+def port_resources(lab: Lab, topology: Topology, name: str, prefix: str) -> Iterator[Resource]:
+    """Return VLAN, MTU and offloads of one link's ports."""
+    ports = ports_of(lab, topology, name)
+    for port in ports:
+        if port.interface != port.name:
+            yield _vlan(lab, port)
+    yield from _mtu(lab, topology, name, prefix)
+    yield from offload_resources(lab, topology, name, prefix)
+
+
+def bridge_resources(lab: Lab, topology: Topology, links: list[str]) -> Iterator[Resource]:
+    """Return the bridges inside machines, and the addresses of every endpoint on `links`."""
+    for machine in lab.machines:
+        ports = [p for p in topology.ports() if p.machine == machine and p.bridge and p.link in links]
+        for bridge in dict.fromkeys(port.bridge for port in ports):
+            yield from _bridge(lab, machine, [port for port in ports if port.bridge == bridge])
+    for segment in topology.segments:
+        for point in segment.endpoints:
+            own = (p for p in segment.ports if p.machine == point.machine and p.link in links)
+            port = next((p for p in own if point.port in (p.name, p.bridge)), None)
+            if port is not None:
+                yield _address(lab, point, port)
+
+
+def _vlan(lab: Lab, port: Port) -> Resource:
+    vlan = lab.links[port.link].vlan
+    add = ("ip", "link", "add", "link", port.name, "name", port.interface, "type", "vlan", "id", str(vlan))
+    delete = ("ip", "link", "del", "dev", port.interface)
+    return Resource(
+        key=f"vlan:{port.ref}",
+        machine=port.machine,
+        kernel=port.kernel,
+        needs=(base_of(lab, port),),
+        actions=(
+            Run(Command(add, port.netns), Command(delete, port.netns)),
+            Run(Command(("ip", "link", "set", "dev", port.interface, "up"), port.netns)),
+        ),
+        expect=(
+            expect_interface(
+                port.netns, Interface(port.interface, "kind"), "vlan", f"kind of {port.interface}"
+            ),
+            expect_interface(port.netns, Interface(port.interface, "vlan"), str(vlan), f"vlan of {port.ref}"),
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Sized:
+    """An interface that must have a link's MTU."""
+
+    kernel: str
+    netns: str | None
+    interface: str
+    what: str
+    key: str
+    """What must stand before its MTU can be set."""
+    settable: bool = True
+    """False: it follows others by itself."""
+
+
+def _mtu(lab: Lab, topology: Topology, link: str, prefix: str) -> Iterator[Resource]:
+    """Return the MTU of all of a link's interfaces, one resource for each kernel; a cable's ports get theirs back."""
+    mtu = str(lab.links[link].mtu)
+    if lab.links[link].cable:
+        yield from (_cable_mtu(lab, port, mtu) for port in ports_of(lab, topology, link))
+        return
+    machine = ports_of(lab, topology, link)[0].machine
+    sized = list(_sized(lab, topology, link, prefix))
+    for kernel in dict.fromkeys(one.kernel for one in sized):
+        places = [one for one in sized if one.kernel == kernel]
+        yield Resource(
+            key=_mtu_key(link, kernel),
+            machine=kernel or machine,
+            kernel=kernel,
+            needs=tuple(
+                dict.fromkeys((*(one.key for one in places), *_mtu_below(lab, topology, link, kernel)))
+            ),
+            actions=tuple(
+                Run(Command(("ip", "link", "set", "dev", one.interface, "mtu", mtu), one.netns))
+                for one in places
+                if one.settable
+            ),
+            expect=tuple(
+                expect_interface(one.netns, Interface(one.interface, "mtu"), mtu, f"mtu of {one.what}")
+                for one in places
+            ),
+            held=True,
+        )
+
+
+def _mtu_key(link: str, kernel: str) -> str:
+    return f"mtu:{link}" if kernel == HERE else f"mtu:{link}:{kernel}"
+
+
+def _mtu_below(lab: Lab, topology: Topology, link: str, kernel: str) -> Iterator[str]:
+    """Give the key of what must be set before macvtaps on a port: none may have more than the port itself."""
+    if join_of(lab, link) is Join.ON_PORT and kernel == home_of(lab, link):
+        uplink = uplinks(lab, link)[0]
+        port = next(port for port in topology.ports() if port.ref == uplink)
+        yield f"mtu:{port.link}:{uplink}" if lab.links[port.link].cable else _mtu_key(port.link, kernel)
+
+
+def _sized(lab: Lab, topology: Topology, link: str, prefix: str) -> Iterator[_Sized]:
+    """Give every interface of a link; a bridge follows the smallest of its ports by itself."""
+    ports = ports_of(lab, topology, link)
+    for port in ports:
+        for name in _layers(port):
+            yield _Sized(port.kernel, port.netns, name, port.ref, place_of(lab, port))
+    for port in ports:
+        side = side_of(lab, topology, port, prefix)
+        if side is None:
+            continue
+        whole = side.lower or not side.macvtap
+        what = f"the bridge's side of {port.ref}" if whole else f"the carrier of {port.ref}"
+        for layer in (side.interface if side.own else None, side.lower, side.macvtap):
+            if layer is not None:
+                yield _Sized(side.kernel, side.netns, layer, what, side_key(lab, port))
+    if join_of(lab, link) is Join.BRIDGE:
+        place = place_of_link(lab, topology, link, prefix)
+        what = f"the bridge of {link}"
+        yield _Sized(place.kernel, place.netns, place.bridge, what, place.key, settable=False)
+
+
+def _cable_mtu(lab: Lab, port: Port, mtu: str) -> Resource:
+    """Return the MTU of an interface that was there before, and has its own again afterwards."""
+    how = Interface(port.name, "mtu")
+    set_mtu = ("ip", "link", "set", "dev", port.name, "mtu")
+    undo = Command((*set_mtu, ORIGINAL), port.netns)
+    runs = [Run(Command((*set_mtu, mtu), port.netns), undo, Reading(show_interfaces(port.netns), how))]
+    if port.interface != port.name:
+        runs.append(Run(Command(("ip", "link", "set", "dev", port.interface, "mtu", mtu), port.netns)))
+    return Resource(
+        key=f"mtu:{port.link}:{port.ref}",
+        machine=port.machine,
+        kernel=port.kernel,
+        needs=(place_of(lab, port),),
+        actions=tuple(runs),
+        expect=tuple(
+            expect_interface(port.netns, Interface(name, "mtu"), mtu, f"mtu of {port.ref}")
+            for name in _layers(port)
+        ),
+        held=True,
+    )
+
+
+def _layers(port: Port) -> tuple[str, ...]:
+    """Return the port and the VLAN interface on it: the lower one first, for it caps the upper."""
+    return tuple(dict.fromkeys((port.name, port.interface)))
+
+
+def _bridge(lab: Lab, machine: str, ports: list[Port]) -> Iterator[Resource]:
+    name, netns, kernel = ports[0].bridge or "", ports[0].netns, ports[0].kernel
+    home = tuple(key for key in homes(lab, ports[0]) if not key.startswith("setting:"))
+    place = Place(kernel, netns, home, name, f"bridge:{machine}.{name}")
+    yield bridge_resource(machine, place, mac_of(lab, f"{machine}.{name}"))
+    for port in ports:
+        join = ("ip", "link", "set", "dev", port.interface, "master", name)
+        leave = ("ip", "link", "set", "dev", port.interface, "nomaster")
+        what = f"bridge of {port.ref}"
+        yield Resource(
+            key=f"member:{port.ref}",
+            machine=machine,
+            kernel=kernel,
+            needs=(place.key, place_of(lab, port)),
+            actions=(Run(Command(join, netns), Command(leave, netns)),),
+            expect=(expect_interface(netns, Interface(port.interface, "master"), name, what),),
+        )
+    joined = tuple(f"member:{port.ref}" for port in ports)
+    members = tuple(port.interface for port in ports)
+    yield bridge_up(f"up:{machine}.{name}", machine, place, joined, members)
+    yield from bridge_offload(lab, ports, f"up:{machine}.{name}")
+
+
+def _address(lab: Lab, point: Endpoint, port: Port) -> Resource:
+    address = f"{point.address}/{point.prefix_length}"
+    add = ("ip", "addr", "add", address, "dev", point.interface)
+    flush = ("ip", "addr", "flush", "to", f"{point.address}/32", "dev", point.interface)
+    place = f"up:{point.ref}" if point.interface == port.bridge else place_of(lab, port)
+    others = lab.links[port.link].cable and point.interface != port.bridge
+    how = HasAddress(point.interface, address) if others else Interface(point.interface, "address")
+    what = f"address of {point.ref}"
+    return Resource(
+        key=f"address:{point.ref}",
+        machine=point.machine,
+        kernel=point.kernel,
+        needs=(place,),
+        actions=(Run(Command(add, point.netns), Command(flush, point.netns)),),
+        expect=(Expectation(Reading(show_interfaces(point.netns), how), address, what),),
+    )
+
+
+def route_resource(route: Route) -> Resource:
+    """Return a static route."""
+    add = ("ip", "route", "add", route.destination, "via", route.gateway)
+    flush = ("ip", "route", "flush", "exact", route.destination)
+    show = Command(("ip", "-j", "-4", "route", "show"), route.netns)
+    what = f"gateway from {route.machine} to {route.destination}"
+    return Resource(
+        key=f"route:{route.machine}:{route.destination}",
+        machine=route.machine,
+        kernel=route.kernel,
+        needs=(f"address:{route.via_port.ref}",),
+        actions=(Run(Command(add, route.netns), Command(flush, route.netns)),),
+        expect=(Expectation(Reading(show, Gateway(route.destination)), route.gateway, what),),
+    )

@@ -1,0 +1,1 @@
+"""What ip, tc, ethtool and the kernel show, read as values. Pure."""

@@ -1,0 +1,295 @@
+"""Take one value from what `ip -j`, `tc`, `ethtool` or a kernel setting shows. Pure.
+
+Each value is asked for by a type of its own; those of tc are in `shaping`, those of disks in `disks`.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from functools import reduce
+from operator import getitem
+from typing import Any, Literal
+
+from iolab.lab.readback.disks import BlockDevice, block_device
+from iolab.lab.readback.shaping import Filters, Qdisc, ShaperClass, filters, qdisc, shaper_class
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """An attribute of an interface, from `ip -j -d addr show`."""
+
+    name: str
+    """Interface name."""
+    attribute: Literal[
+        "mtu", "carrier", "master", "bridging", "kind", "vlan", "lower", "mode", "address", "mac"
+    ]
+    """carrier: up or down; bridging: forwarding, disabled, ...; lower, mode: of a macvtap; address: IPv4 with prefix
+    length, by commas."""
+
+
+@dataclass(frozen=True, slots=True)
+class HasAddress:
+    """One of perhaps several IPv4 addresses of an interface, from `ip -j -d addr show`; as it is where it is there."""
+
+    name: str
+    """Interface name."""
+    address: str
+    """With prefix length."""
+
+
+@dataclass(frozen=True, slots=True)
+class InterfaceByMac:
+    """The name of the interface that has an Ethernet address, from `ip -j -d addr show`."""
+
+    mac: str
+    """The address; VLAN interfaces and bridges that took it over do not count."""
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualFunction:
+    """What a card lets a virtual function do, from `ip -j -d link show`: "trust on spoofchk off"."""
+
+    card: str
+    """Interface of the card."""
+    number: int
+    """Of the function."""
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """Offloads of an interface, from `ethtool --json -k NAME`, as words for `ethtool -K`: "tso off"."""
+
+    interface: str
+    """Interface name."""
+    names: tuple[str, ...]
+    """Short names as `ethtool -K` takes them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """Next hop of a route, from `ip -j -4 route show`."""
+
+    destination: str
+    """Network with prefix length."""
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """State of a neighbour entry, from `ip -j neigh show`: permanent, reachable, ..."""
+
+    address: str
+    """Of the neighbour."""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """Whether a reference device runs: "running"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A kernel setting's value, white space made single."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastName:
+    """The last name of a path, as `readlink` shows it: the PCI address of a device."""
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """The kernel driver of an interface, from the text of `ethtool -i NAME`."""
+
+
+@dataclass(frozen=True, slots=True)
+class HardwareSettings:
+    """What a card is set to now, from the text of `ethtool -g NAME` or `-l NAME`, as words to set it: "rx 256"."""
+
+    names: tuple[Literal["rx", "tx", "combined"], ...]
+    """What to take, as `ethtool -G` and `-L` call it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CardSettings:
+    """What a card is set to, from the text of `ethtool -c NAME` or `-a NAME`, as words to set it: "rx-usecs 3"."""
+
+    labels: tuple[tuple[str, str], ...]
+    """Word that sets it and label that shows it; all must be shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class GuestThreads:
+    """A running guest, from JSON: {"status": "running", "vcpus": [[1], [2]], "carriers": [[0, 3], [0, 3]]}.
+
+    vcpus has the allowed CPUs of each virtual CPU's thread, in order; carriers those of every thread that carries
+    frames (vhost, the hypervisor's main loop and workers).
+    """
+
+    field: Literal["status", "vcpus", "carriers"]
+    """vcpus: "1 2", several CPUs of one as "0,1"; carriers: the same, equal ones once."""
+
+
+How = (
+    Interface | HasAddress | InterfaceByMac | VirtualFunction | Features | Gateway | Qdisc | ShaperClass | Filters
+    | Neighbour | Running | Value | LastName | Driver | HardwareSettings | CardSettings | GuestThreads | BlockDevice
+)  # fmt: skip
+"""What to take from a text."""
+
+
+def value_shown(how: How, text: str) -> str | None:
+    """Return the value that `text` shows; None where it shows nothing of it or cannot be understood."""
+    try:
+        match how:
+            case Interface():
+                return _interface(how, json.loads(text))
+            case Features():
+                return _features(how, json.loads(text))
+            case Gateway():
+                return _gateway(how, json.loads(text))
+            case Qdisc():
+                return qdisc(how, text)
+            case ShaperClass():
+                return shaper_class(how, text)
+            case Filters():
+                return filters(text)
+            case (
+                Neighbour()
+                | Running()
+                | Value()
+                | LastName()
+                | HasAddress()
+                | InterfaceByMac()
+                | VirtualFunction()
+            ):
+                return _simple(how, text)
+            case Driver() | HardwareSettings() | CardSettings() | BlockDevice() | GuestThreads():
+                return _hardware_or_guest(how, text)
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError, OverflowError):
+        return None
+
+
+Rows = list[dict[str, Any]]
+"""What the tools print with -j: the edge where their JSON is parsed."""
+
+
+def _row(rows: Rows, key: str, value: str) -> dict[str, Any] | None:
+    return next((row for row in rows if row.get(key) == value), None)
+
+
+def _interface(how: Interface, rows: Rows) -> str | None:
+    row = _row(rows, "ifname", how.name)
+    if row is None:
+        return None
+    match how.attribute:
+        case "mtu":
+            return str(row["mtu"])
+        case "carrier":
+            return "up" if {"UP", "LOWER_UP"} <= set(row["flags"]) else "down"
+        case "mac":
+            return str(row["address"])
+        case "master":
+            return str(row.get("master", ""))
+        case "lower":
+            return str(row["link"])
+        case "kind" | "vlan" | "mode" | "bridging" as attribute:
+            return str(reduce(getitem, LINK_INFO[attribute], row["linkinfo"]))
+        case "address":
+            ipv4 = (info for info in row["addr_info"] if info["family"] == "inet")
+            return ",".join(sorted(f"{info['local']}/{info['prefixlen']}" for info in ipv4))
+
+
+def _virtual_function(how: VirtualFunction, rows: Rows) -> str | None:
+    row = _row(rows, "ifname", how.card) or {}
+    own = next((one for one in row.get("vfinfo_list", []) if one["vf"] == how.number), None)
+    if own is None:
+        return None
+    return " ".join(f"{name} {'on' if own[name] else 'off'}" for name in ("trust", "spoofchk"))
+
+
+def _features(how: Features, rows: Rows) -> str | None:
+    row = _row(rows, "ifname", how.interface)
+    if row is None:
+        return None
+    states = ((name, row[FEATURE_NAMES[name]]["active"]) for name in how.names)
+    return " ".join(f"{name} {'on' if active else 'off'}" for name, active in states)
+
+
+def _gateway(how: Gateway, rows: Rows) -> str | None:
+    row = _row(rows, "dst", how.destination)
+    return None if row is None else str(row["gateway"])
+
+
+def _simple(
+    how: Neighbour | Running | Value | LastName | HasAddress | InterfaceByMac | VirtualFunction, text: str
+) -> str | None:
+    match how:
+        case HasAddress():
+            addresses = _interface(Interface(how.name, "address"), json.loads(text)) or ""
+            return how.address if how.address in addresses.split(",") else addresses or None
+        case InterfaceByMac(mac):
+            rows = (row for row in json.loads(text) if row.get("address") == mac and "linkinfo" not in row)
+            return next((str(row["ifname"]) for row in rows), None)
+        case VirtualFunction():
+            return _virtual_function(how, json.loads(text))
+        case Neighbour():
+            row = _row(json.loads(text), "dst", how.address)
+            return None if row is None else " ".join(row["state"]).lower()
+        case Running():
+            return "running" if "passed_frames" in json.loads(text) else None
+        case Value():
+            return " ".join(text.split())
+        case LastName():
+            return text.strip().rpartition("/")[2] or None
+
+
+def _hardware_or_guest(
+    how: Driver | HardwareSettings | CardSettings | BlockDevice | GuestThreads, text: str
+) -> str | None:
+    match how:
+        case BlockDevice():
+            return block_device(how, text)
+        case CardSettings():
+            return _card_settings(how, text)
+        case Driver():
+            found = re.search(r"^driver:\s*(\S+)", text, re.MULTILINE)
+            return found[1] if found else None
+        case HardwareSettings():
+            now = text.partition("Current hardware settings:")[2]
+            values = (
+                (name, re.search(rf"^{name}:\s*(\d+)\s*$", now, re.MULTILINE | re.IGNORECASE))
+                for name in how.names
+            )
+            return " ".join(f"{name} {found[1]}" for name, found in values if found) or None
+        case GuestThreads("status"):
+            return str(json.loads(text)["status"])
+        case GuestThreads(field):
+            sets = [",".join(str(int(cpu)) for cpu in sorted(one)) for one in json.loads(text)[field]]
+            return " ".join(sets if field == "vcpus" else dict.fromkeys(sets))
+
+
+def _card_settings(how: CardSettings, text: str) -> str | None:
+    """Return every setting that is asked for; None where the card lacks one."""
+    shown = text.replace("Adaptive RX:", "adaptive-rx:").replace("  TX:", "\nadaptive-tx:")
+    lines = (line.partition(":") for line in shown.splitlines())
+    values = {label.strip(): value.strip() for label, _, value in lines}
+    found = [(word, values.get(label, "n/a")) for word, label in how.labels]
+    if any(value in ("n/a", "") for _, value in found):
+        return None
+    return " ".join(f"{word} {value}" for word, value in found)
+
+
+LINK_INFO = {
+    "kind": ("info_kind",), "vlan": ("info_data", "id"), "mode": ("info_data", "mode"),
+    "bridging": ("info_slave_data", "state"),
+}  # fmt: skip
+"""Attribute to where `ip -d` shows it in what it knows of the kind of an interface."""
+FEATURE_NAMES = {
+    "rx": "rx-checksumming",
+    "tx": "tx-checksumming",
+    "sg": "tx-scatter-gather",
+    "tso": "tx-tcp-segmentation",  # the group's own line stays "on" while any member of it is
+    "gso": "generic-segmentation-offload",
+    "gro": "generic-receive-offload",
+    "lro": "large-receive-offload",
+}
+"""Short name for `ethtool -K` to the name that `ethtool -k` shows."""

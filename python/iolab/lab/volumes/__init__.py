@@ -1,0 +1,1 @@
+"""Volumes: files that guests have as disks. Pure."""

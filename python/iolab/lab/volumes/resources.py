@@ -1,0 +1,197 @@
+"""Volumes as resources: a scratch file on the computer that holds it, and what a guest must see of it.
+
+Pure. How a hypervisor names a disk is in `guests/qemu` and `guests/xen`. Exports to other machines are not built yet.
+"""
+
+from collections.abc import Iterator
+from hashlib import sha256
+
+from iolab.experiment.experiment import Lab
+from iolab.experiment.links import Volume
+from iolab.experiment.machines import Bus, Machine, Vm
+from iolab.lab.dependencies import ground
+from iolab.lab.guests.guest import GuestDisk
+from iolab.lab.kernels import HERE, kernel_of
+from iolab.lab.needs.need import Need, NeedKind
+from iolab.lab.readback.disks import SHOW, BlockDevice
+from iolab.lab.readback.values import Value
+from iolab.lab.resources import FOUND, Command, Expectation, Reading, Resource, Run
+
+FOLDER = "/var/tmp"
+"""For large files that last (FHS 3.0): on a disk, where /tmp and the agent's own folder may lie in memory."""
+LOOK = (
+    f"folder={FOLDER}; began=$(sed -n 's/^btime //p' /proc/stat);"
+    ' [ -f "$0" ] && [ -O "$0" ] && [ "$(stat -c %Z "$0")" -lt "$began" ] && rm -f "$0";'
+    ' if [ -e "$0" ] || [ -L "$0" ]; then'
+    ' echo "$0 is there already: another lab uses it; end that lab, or name the volume otherwise" >&2; exit 1; fi;'
+    ' case $(stat -f -c %T "$folder") in tmpfs|ramfs)'
+    ' echo "$folder lies in memory; mount a file system of a disk there" >&2; exit 1;; esac;'
+    ' room=$(($(stat -f -c "%a * %S" "$folder") * 9 / 10)); [ "$1" -le "$room" ] || {'
+    ' echo "$(($1 >> 20)) MiB are wanted and $((room >> 20)) may be had in $folder'
+    ' (a tenth of what is free stays free); make room there, or make the volume smaller" >&2; exit 1; }'
+)
+"""Refuses where the file cannot be made. One of ours that is older than the computer's last start is left over: the
+journal that would have taken it away was lost then."""
+MAKE = 'set -C; umask 077; : >"$0" && exec fallocate --posix --length "$1" "$0"'
+"""Makes the file, of this user alone and not through a link that somebody put there, with all its blocks."""
+AWAIT = (
+    f'tries=0; for known; do until {SHOW} | grep -q -e "^$known " -e " $known$"; do'
+    ' tries=$((tries + 1)); [ "$tries" -le 200 ] || { echo "no disk $known has come within 20 s" >&2; exit 1; };'
+    " sleep 0.1; done; done"
+)
+"""Kernels look for disks in the background and tell no program here when they have found one."""
+DRIVERS: dict[Bus, str] = {
+    "virtio-blk": "virtio_blk",
+    "virtio-scsi": "virtio_scsi",
+    "ide": "ahci",
+    "nvme": "nvme",
+    "pvscsi": "vmw_pvscsi",
+}
+"""Bus to the driver that Linux has for what disks hang on there."""
+XEN_DRIVER = "vbd"
+"""What the kernel calls the driver of a Xen disk frontend."""
+SCSI_DISKS: frozenset[Bus] = frozenset({"virtio-scsi", "ide", "pvscsi"})
+"""Buses whose disks need a driver of their own, which the controller's does not load."""
+SERIAL_BYTES = 20
+"""What every bus has room for (ATA, NVMe and virtio-blk: 20)."""
+FIRST_XEN_DISK = "c"
+"""Letter of the first disk of a domain after those of its image."""
+IDE_PORTS = 6
+"""Of an ICH9 AHCI controller."""
+
+
+def volume_path(volume: str, prefix: str) -> str:
+    """Return where a volume lies on the computer that holds it."""
+    return f"{FOLDER}/{prefix}{volume}"
+
+
+def node_of(volume: str, prefix: str) -> str:
+    """Return the name under which a guest's kernel has a volume, whatever it called the disk itself."""
+    return f"/dev/{prefix}{volume}"
+
+
+def serial_of(volume: str) -> str:
+    """Return the serial number of a volume's disk: its name, shortened where no bus has room for it."""
+    if len(volume) <= SERIAL_BYTES:
+        return volume
+    return f"{volume[: SERIAL_BYTES - 7]}-{sha256(volume.encode()).hexdigest()[:6]}"
+
+
+def guest_disks(lab: Lab, name: str, prefix: str) -> tuple[GuestDisk, ...]:
+    """Return the volumes that a guest is started with."""
+    machine = lab.machines[name]
+    return tuple(
+        GuestDisk(
+            volume_path(disk.volume, prefix),
+            serial_of(disk.volume),
+            disk.bus or "virtio-blk",
+            in_memory=in_memory(lab, lab.volumes[disk.volume]),
+        )
+        for disk in machine.disks
+    )
+
+
+def in_memory(lab: Lab, volume: Volume) -> bool:
+    """Tell whether a volume lies in memory: guests of ours have no other place to write."""
+    kernel = holder_of(lab, volume)
+    return kernel != HERE and lab.machines[kernel].kind == "vm"
+
+
+def holder_of(lab: Lab, volume: Volume) -> str:
+    """Return the kernel that holds a volume."""
+    return HERE if volume.on is None else kernel_of(lab, volume.on)
+
+
+def volume_keys(machine: Machine) -> list[str]:
+    """Return the keys of the volumes that a machine is started with."""
+    return [f"volume:{disk.volume}" for disk in machine.disks]
+
+
+def volume_resources(lab: Lab, prefix: str) -> Iterator[Resource]:
+    """Return every volume of a lab that a guest has, and the disks that the guest sees."""
+    for name, machine in lab.machines.items():
+        if isinstance(machine, Vm) and machine.disks:
+            for disk in machine.disks:
+                yield _volume(lab, name, disk.volume, prefix)
+            yield _disks(lab, name, machine, prefix)
+
+
+def _volume(lab: Lab, guest: str, name: str, prefix: str) -> Resource:
+    volume, path = lab.volumes[name], volume_path(name, prefix)
+    kernel, size = holder_of(lab, volume), str(volume.size)
+    shown = Reading(Command(("stat", "-c", "%s %a", path)), Value())
+    return Resource(
+        key=f"volume:{name}",
+        machine=guest,
+        kernel=kernel,
+        needs=ground(lab, kernel),
+        actions=(
+            Run(Command(("sh", "-c", LOOK, path, size))),  # without undo: what another made stays
+            Run(Command(("sh", "-c", MAKE, path, size)), Command(("rm", "-f", path))),
+        ),
+        expect=(Expectation(shown, f"{size} 600", f"size and mode of volume {name}"),),
+    )
+
+
+def _disks(lab: Lab, guest: str, machine: Vm, prefix: str) -> Resource:
+    """Wait until a guest has its disks, and name them; all goes with the guest."""
+    seen = tuple(_seen(machine, number) for number in range(len(machine.disks)))
+    shown = Command(("sh", "-c", SHOW))
+    slow = machine.engine == "qemu" and any(disk.bus in SCSI_DISKS for disk in machine.disks)
+    links: list[Run] = []
+    expect: list[Expectation] = []
+    for disk, (known_by, driver) in zip(machine.disks, seen, strict=True):
+        link = Command(("ln", "-s", "-f", FOUND, node_of(disk.volume, prefix)))
+        links.append(Run(link, find=Reading(shown, BlockDevice(known_by, "node"))))
+        what, size_bytes = f"volume {disk.volume} in {guest}", lab.volumes[disk.volume].size
+        expect += [
+            Expectation(Reading(shown, BlockDevice(known_by, "size")), str(size_bytes), f"size of {what}"),
+            Expectation(Reading(shown, BlockDevice(known_by, "driver")), driver, f"driver of {what}"),
+        ]
+    return Resource(
+        key=f"disks:{guest}",
+        machine=guest,
+        kernel=guest,
+        needs=(f"ipv6:{guest}",),
+        actions=(
+            *((Run(Command(("modprobe", "sd_mod"))),) if slow else ()),
+            Run(Command(("sh", "-c", AWAIT, "disks", *(known_by for known_by, _ in seen)))),
+            *links,
+        ),
+        expect=tuple(expect),
+    )
+
+
+def _seen(machine: Vm, number: int) -> tuple[str, str]:
+    """Return what a guest knows a disk by, and the driver of what it hangs on."""
+    if machine.engine == "xen":  # such disks have names by number, and no serial numbers
+        return f"xvd{chr(ord(FIRST_XEN_DISK) + number)}", XEN_DRIVER
+    disk = machine.disks[number]
+    return serial_of(disk.volume), DRIVERS[disk.bus or "virtio-blk"]
+
+
+# What is needed ----------------------------------------------------------------------------------------------
+
+
+def volume_needs(name: str, volume: Volume) -> tuple[Need, ...]:
+    """Return what a volume needs by itself."""
+    if volume.export is None:
+        return ()
+    return (Need(NeedKind.BUILT, f"exports by {volume.export}", f"volume {name}"),)
+
+
+def disk_needs(name: str, machine: Machine) -> Iterator[Need]:
+    """Give what the disks of a machine need by themselves."""
+    what = f"machine {name}"
+    if not isinstance(machine, Vm):
+        if machine.disks:
+            yield Need(NeedKind.BUILT, f"disks of kind {machine.kind}; a vm can have them", what)
+        return
+    for disk in machine.disks:
+        if disk.via != "local":
+            yield Need(NeedKind.BUILT, f"disks with via: {disk.via}", what)
+        if machine.engine == "xen" and disk.bus is not None:
+            reason = "engine xen has a bus of its own; leave bus away"
+            yield Need(NeedKind.SENSE, reason, f"disk {disk.volume} of {what}")
+    if sum(disk.bus == "ide" for disk in machine.disks) > IDE_PORTS:
+        yield Need(NeedKind.SENSE, f"ide has room for {IDE_PORTS}; take another bus", f"disks of {what}")

@@ -1,0 +1,218 @@
+"""What the instrument itself can do on this host: generator, pacing, receiver, time stamps, and its own scatter.
+
+Measured on a veth pair between two namespaces of its own, with nothing in between: what it finds is the instrument's.
+The result lies in the user's cache folder, a file for each host; runs copy it into facts.json, and verdicts use it.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from statistics import fmean, median, stdev
+
+from iolab.agent.client import Agent
+from iolab.agent.decoding import decode
+from iolab.agent.messages import Json
+from iolab.agent.traffic import Histogram
+from iolab.errors import LabError, StoreError, TrialFailed
+from iolab.experiment.experiment import Lab, Setup
+from iolab.experiment.links import Link
+from iolab.experiment.machines import Netns
+from iolab.experiment.measures import Latency
+from iolab.lab.compose import compose
+from iolab.lab.packets.placement import placement_of
+from iolab.lab.topology import make_topology
+from iolab.run.agents import Agents
+from iolab.run.lab.standing_lab import StandingLab
+from iolab.trial.histograms import quantile
+from iolab.trial.load import LoadBench, LoadRecord
+from iolab.trial.search.types import LoadTrial
+from iolab.trial.site import Calibration, Site
+
+SCHEMA = 1
+SIZES = (64, 128, 256, 512, 1024, 1280, 1518)
+"""Frame sizes of RFC 2544, section 9.1, for Ethernet [bytes]."""
+PATHS = ("af_xdp", "af_packet", "bpf_live")
+NS_PER_S = 1_000_000_000
+TRIAL_NS = 250_000_000
+"""Of one measurement [ns]: of each path 14 for the ceilings, 8 for the receiver, 9 for pacing and scatter."""
+ABOVE_ALL_FPS = {"af_xdp": 10e6, "af_packet": 10e6, "bpf_live": 40e6}
+"""More than any sender sends by a path: what leaves is its ceiling [frames/s]."""
+LOADED_BURST = {"bpf_live": 64}
+"""Frames that may leave at once, where a call of the kernel costs as much as many of them; else each is paced."""
+PACED_FPS = 100_000
+CEILING_TRIALS = 2
+"""The better one counts: whatever else runs on the host can only lower it."""
+REPEATED_FPS = 50_000
+REPETITIONS = 8
+RECEIVER_STEPS = 8
+MACHINES = {"near": Netns(kind="netns"), "far": Netns(kind="netns")}
+LAB = Lab(MACHINES, {"pair": Link(ends=("near.p0", "far.p1"), mtu=1500)}, {})
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One figure of the instrument."""
+
+    name: str
+    """What it is, with its unit."""
+    value: float
+    """In that unit."""
+
+
+def calibrate(agent: Agent, host: Mapping[str, Json], say: Say) -> dict[str, Json]:
+    """Measure everything; return it as it is stored.
+
+    Raises:
+        LabError: the pair of interfaces could not be made.
+        TrialFailed: neither path works.
+    """
+    lab = StandingLab(Agents(agent), lambda _: None)
+    found: dict[str, Json] = {"schema": SCHEMA, "host": _identity(host), "paths": {}}
+    reasons: list[str] = []
+    try:
+        for path in PATHS:
+            try:
+                found["paths"][path] = _of_path(agent, lab, host["cpus"], path, say)
+            except TrialFailed as error:
+                reasons.append(f"{path}: {error}")
+                say(f"{path} does not work here: {error}")
+    finally:
+        lab.take_down()
+    if not found["paths"]:
+        raise LabError(f"calibrating: no path works: {'; '.join(reasons)}")
+    return found
+
+
+def stored_calibration(host: Mapping[str, Json]) -> dict[str, Json] | None:
+    """Return what was measured on a host with its kernel, or None."""
+    try:
+        found = json.loads(place(_identity(host)).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    same = isinstance(found, dict) and found.get("schema") == SCHEMA and found.get("host") == _identity(host)
+    return found if same else None
+
+
+def store_calibration(found: Mapping[str, Json]) -> Path:
+    """Keep a calibration for later runs; return where.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
+    path = place(found["host"])
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_suffix(".new")
+        fresh.write_text(json.dumps(found, indent=1), encoding="utf-8")
+        fresh.replace(path)
+    except OSError as error:
+        raise StoreError(f"storing the calibration in {path}: {error.strerror}") from error
+    return path
+
+
+def place(identity: Mapping[str, Json]) -> Path:
+    """Return where the calibration of a host lies (XDG base directories); its name is a digest of what the host is."""
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    digest = blake2b(json.dumps(identity, sort_keys=True).encode(), digest_size=8).hexdigest()
+    return Path(base) / "iolab" / f"calibration-{digest}.json"
+
+
+def decode_calibration(found: Mapping[str, Json] | None) -> Calibration | None:
+    """Return a stored calibration as what verdicts use."""
+    if found is None:
+        return None
+    paths = found["paths"]
+    return Calibration(
+        generator_fps={
+            path: {int(size): fps for size, fps in one["generator_fps"].items()}
+            for path, one in paths.items()
+        },
+        receiver_fps={path: one["receiver_fps"] for path, one in paths.items()},
+    )
+
+
+def figures(one: Mapping[str, Json]) -> Iterator[Figure]:
+    """Yield the figures of one path, for people."""
+    for size, fps in one["generator_fps"].items():
+        yield Figure(f"generator, {size} B [frames/s]", fps)
+    yield Figure("receiver without losing any itself, 64 B [frames/s]", one["receiver_fps"])
+    yield Figure(f"pacing: error of the mean rate at {PACED_FPS} frames/s [ratio]", one["pacing_error_ratio"])
+    yield Figure("pacing: 99 of 100 frames are late by at most [ns]", one["lateness_p99_ns"])
+    yield Figure("time stamps: median latency of the bare pair [ns]", one["latency_p50_ns"])
+    yield Figure("time stamps: 99th of 100 less the least [ns]", one["latency_spread_ns"])
+    yield Figure("A/A: scatter of the same measurement [ratio]", one["aa_spread_ratio"])
+
+
+def _of_path(agent: Agent, lab: StandingLab, cpus: int, path: str, say: Say) -> dict[str, Json]:
+    ceilings: dict[str, float] = {}
+    for size in SIZES:
+        with _bench(agent, lab, cpus, path, size, LOADED_BURST.get(path, 1)) as bench:
+            runs = [_run(bench, ABOVE_ALL_FPS[path]) for _ in range(CEILING_TRIALS)]
+            ceilings[str(size)] = max(run.offered_fps for run in runs)
+            say(f"{path}: {size} B: {ceilings[str(size)]:.0f} frames/s sent")
+    with _bench(agent, lab, cpus, path, 64, LOADED_BURST.get(path, 1)) as bench:
+        receiver_fps = _receiver_ceiling(bench, ceilings["64"])
+        say(f"{path}: {receiver_fps:.0f} frames/s received without losing any")
+        paced = _run(bench, PACED_FPS)
+        repeated = [_run(bench, REPEATED_FPS) for _ in range(REPETITIONS)]
+    lateness = paced.traffic["senders"][0]["lateness_ns"]
+    medians = [float(record.latency.p50) for record in repeated if record.latency is not None]
+    spreads = [
+        float(record.latency.p99 - record.latency.min) for record in repeated if record.latency is not None
+    ]
+    return {
+        "generator_fps": ceilings,
+        "receiver_fps": receiver_fps,
+        "pacing_error_ratio": abs(paced.offered_fps - PACED_FPS) / PACED_FPS,
+        "lateness_p99_ns": _quantile(lateness, 0.99),
+        "latency_p50_ns": median(medians) if medians else None,
+        "latency_spread_ns": median(spreads) if spreads else None,
+        "aa_spread_ratio": stdev(medians) / fmean(medians) if len(medians) > 1 else None,
+    }
+
+
+def _receiver_ceiling(bench: LoadBench, ceiling_fps: float) -> float:
+    """Return the highest load, by halving what is left to search, at which the receiving port lost no frame itself."""
+    low, high = 0.0, ceiling_fps
+    for _ in range(RECEIVER_STEPS):
+        load = (low + high) / 2
+        record = _run(bench, load)
+        low, high = (load, high) if record.result.lost_frames == 0 else (low, load)
+    return low
+
+
+def _bench(agent: Agent, lab: StandingLab, cpus: int, path: str, size: int, max_burst: int = 1) -> LoadBench:
+    keys = {
+        "kind": "latency",
+        "from": "near.p0",
+        "to": "far.p1",
+        "rate": "1kpps",
+        "frame_size": size,
+        "path": path,
+        "max_burst": max_burst,
+    }
+    measure = Latency.model_validate(keys)
+    placement = placement_of(Setup(lab=LAB, measures={"it": measure}), "it", range(cpus))
+    lab.change_to(compose(LAB, placement=placement))
+    topology = make_topology(LAB)
+    threads = {port.ref: lab.arrivals.at(port.netns, port.name) for port in topology.ports()}
+    known = {ref: thread for ref, thread in threads.items() if thread is not None}
+    site = Site(agent=agent, lab=LAB, topology=topology, placement=placement, threads=known)
+    return LoadBench(site, measure, 0.0)
+
+
+def _run(bench: LoadBench, fps: float) -> LoadRecord:
+    return bench.run(LoadTrial(intended_fps=max(1.0, fps), duration_ns=TRIAL_NS), "calibration")
+
+
+def _quantile(histogram: Json, share: float) -> int | None:
+    return quantile(decode(Histogram, histogram, "histogram"), share)
+
+
+def _identity(host: Mapping[str, Json]) -> dict[str, Json]:
+    """Return what must be the same for a calibration to hold."""
+    return {name: host.get(name) for name in ("hostname", "kernel", "architecture", "cpu_model", "cpus")}

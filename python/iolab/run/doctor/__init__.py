@@ -1,0 +1,1 @@
+"""What a host can do for a lab, and what to do about what it cannot."""

@@ -1,0 +1,169 @@
+"""Working on a run folder: make one, do what it lacks, give it a larger plan."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from iolab.agent.messages import Json
+from iolab.clock import Clock
+from iolab.errors import InputError, Problem
+from iolab.experiment import parse
+from iolab.experiment.experiment import Experiment
+from iolab.lab.hosts.facts import Facts
+from iolab.lab.kernels import HERE
+from iolab.plan.planning import make_plan, missing_steps
+from iolab.plan.types import Plan
+from iolab.run.agents import Agents
+from iolab.run.calibration import decode_calibration
+from iolab.run.durations import remember
+from iolab.run.hosts.preparation import changed_facts, facts_of
+from iolab.run.observer import Observer
+from iolab.run.session import Host, Session
+from iolab.store.folder import EXPERIMENT, RunFolder, create_folder
+from iolab.store.read import experiment_text, load_run
+from iolab.store.records import StoredRun
+from iolab.trial.guest_warnings import EMULATED_CPU
+from iolab.trial.result import Status
+
+
+def create(experiment: Experiment, plan: Plan, facts: Mapping[str, Json], parent: Path, clock: Clock) -> Path:
+    """Make a run folder with everything decided and nothing measured; return it."""
+    folder = create_folder(parent, experiment.title, clock.wall())
+    try:
+        folder.write_decision(experiment.text, plan, facts)
+    finally:
+        folder.close()
+    return folder.path
+
+
+def extend(path: Path, experiment: Experiment, plan: Plan, facts: Mapping[str, Json]) -> None:
+    """Make `plan` the plan of a run; trials of equal content stay its trials, whatever their labels.
+
+    Raises:
+        InputError: this is another host than the run's, or measured trials are no part of the plan.
+    """
+    run = load_run(path)
+    refuse_other_host(run, facts)
+    _refuse_loss(run, plan)
+    folder = RunFolder(path)
+    try:
+        folder.write_decision(experiment.text, plan, facts)
+    finally:
+        folder.close()
+
+
+def _refuse_loss(run: StoredRun, plan: Plan) -> None:
+    """Raise when measured trials would be no part of the larger plan."""
+    kept = {step.key for step in plan.steps}
+    dropped = {record.key: record for record in run.trials if record.key not in kept}
+    if dropped:
+        first = next(iter(dropped.values()))
+        levels = ", ".join(f"{name}={label}" for name, label in first.cell.items())
+        example = f"block {first.block} {first.measure} {levels}"
+        raise _unsuitable(
+            run,
+            "extending the run",
+            f"a plan without {len(dropped)} of its measured trials, such as {example}",
+            "the run's own experiment with more levels, measures or blocks",
+            "begin a new run and `iolab compare` the two",
+        )
+
+
+def stored_experiment(path: Path) -> Experiment:
+    """Return the experiment of a run folder."""
+    return parse(experiment_text(path), str(path / EXPERIMENT))
+
+
+def refuse_changed_plan(run: StoredRun, experiment: Experiment, facts: Facts) -> None:
+    """Raise when the stored experiment no longer gives the stored plan.
+
+    Raises:
+        InputError: with both digests.
+    """
+    again = make_plan(experiment, facts, seed=run.plan.seed, blocks=run.plan.blocks, only=run.plan.only)
+    if again.digest == run.plan.digest:
+        return
+    raise _unsuitable(
+        run,
+        "resuming the run",
+        f"an experiment that gives the plan {again.digest}",
+        f"the plan that it was begun with, {run.plan.digest}",
+        "the folder was changed, or written by another version of iolab: `iolab extend` it, or begin a new run",
+    )
+
+
+def refuse_other_host(run: StoredRun, now: Mapping[str, Json]) -> None:
+    """Raise when trials from here would not be comparable with those of the run.
+
+    Raises:
+        InputError: with what differs.
+    """
+    changed = changed_facts(run.facts, now)
+    if changed:
+        raise _unsuitable(
+            run,
+            "adding trials to the run",
+            "; ".join(changed),
+            "the host that it was measured on, unchanged",
+            "begin a new run here and `iolab compare` the two",
+        )
+
+
+def work_on(
+    path: Path,
+    experiment: Experiment,
+    agents: Agents,
+    clock: Clock,
+    observer: Observer,
+    *,
+    again: bool = False,
+    durations: Path | None = None,
+) -> None:
+    """Do the steps that a run has no trial of; with `again` also those whose trials failed or were invalid.
+
+    What they took is added to the file `durations`, for the estimates of later runs.
+    """
+    run = load_run(path)
+    kept = {record.key: record.result.status for record in run.trials}
+    done = {key for key, status in kept.items() if status is Status.OK or not again}
+    folder = RunFolder(path)
+    try:
+        session = Session(experiment, run.plan, agents, folder, clock, observer, host_of(run.facts))
+        try:
+            with session:
+                session.walk(missing_steps(run.plan, done))
+        finally:
+            if durations is not None:
+                remember(durations, session.took)
+    finally:
+        folder.close()
+
+
+def host_of(facts: Mapping[str, Any]) -> Host:
+    """Return what a session must know of the host that a run began on, by its stored facts."""
+    cpus = facts.get("cpus")
+    hosts = facts.get("hosts")
+    others = hosts if isinstance(hosts, dict) else {}
+    models = {
+        "this computer": facts.get("cpu_model"),
+        **{name: told["cpu_model"] for name, told in others.items()},
+    }
+    return Host(
+        cpus=cpus if isinstance(cpus, int) else Host().cpus,
+        facts={
+            kernel: known
+            for kernel, told in {HERE: facts, **others}.items()
+            if (known := facts_of(told)) is not None
+        },
+        others={name: told["cpus"] for name, told in others.items()},
+        calibrations={
+            kernel: calibration
+            for kernel, told in {HERE: facts, **others}.items()
+            if (calibration := decode_calibration(told.get("calibration"))) is not None
+        },
+        emulated=tuple(name for name, model in models.items() if str(model).startswith(EMULATED_CPU)),
+    )
+
+
+def _unsuitable(run: StoredRun, doing: str, seen: str, allowed: str, advice: str) -> InputError:
+    return InputError([Problem(str(run.folder), doing, seen, allowed, advice)])

@@ -1,0 +1,1 @@
+"""Guests of a run: started, watched, pinned and ended through the agent of their parent."""

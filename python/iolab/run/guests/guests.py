@@ -1,0 +1,167 @@
+"""The virtual machines of a lab: which there are, begun and ended, together and after their parents.
+
+What a guest is, is decided in lab/; where image and hypervisor lie, in hypervisors.py; how one is brought up, in
+start.py. The channel to a guest's agent, its console and its monitor are relays of the parent's agent, so a guest in
+a guest is a guest as any other.
+"""
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+
+from iolab.agent.client import AgentLost
+from iolab.errors import AgentError, IolabError, LabError, UnsupportedError
+from iolab.lab.guests.guest import Guest
+from iolab.lab.resources import PinGuest
+from iolab.run.agents import Agents
+from iolab.run.guests.hypervisors import Hypervisors
+from iolab.run.guests.running_guest import RunningGuest, pin_threads, read_state
+from iolab.run.guests.shutdown import undo_before_end
+from iolab.run.guests.start import autopsy, connect, end, launched, patience_s
+from iolab.run.guests.start_commands import start_records
+from iolab.store.folder import packages_digest
+from iolab.trial.result import CommandRecord, GuestUse
+
+BOOT_DEADLINE_S = 120.0
+"""An emulated guest takes 3 s on a calm host, and 10 with four others on two CPUs; on a busy one many times as long."""
+TOGETHER = 16
+"""Guests that are started at the same time."""
+MOST_IN_VAIN = 3
+"""How often the same guest is started in a row without coming up; each time may take a minute."""
+
+
+class Guests:
+    """The guests of a lab."""
+
+    def __init__(
+        self,
+        agents: Agents,
+        hypervisors: Hypervisors | None = None,
+        *,
+        boot_deadline_s: float = BOOT_DEADLINE_S,
+    ) -> None:
+        self._agents = agents
+        self._hypervisors = hypervisors or Hypervisors(agents)
+        self._boot_deadline_s = boot_deadline_s
+        self._running: dict[str, RunningGuest] = {}
+        self._in_vain: dict[Guest, int] = {}
+        self.troubles: list[str] = []
+        """What guests that were ended could not undo, a sentence each."""
+        self._workers = ThreadPoolExecutor(TOGETHER, "guest")
+
+    @property
+    def running(self) -> tuple[str, ...]:
+        """Names of the guests that were started, each after its parent."""
+        return tuple(self._running)
+
+    def use(self, name: str) -> GuestUse | None:
+        """Return what a guest was started with; None: it does not run."""
+        found = self._running.get(name)
+        return None if found is None else found.use
+
+    def started(self, name: str) -> RunningGuest | None:
+        """Return a guest that was started."""
+        return self._running.get(name)
+
+    # Beginning and end ------------------------------------------------------------------------------------
+
+    def start(self, guest: Guest, parent: str) -> "Future[tuple[CommandRecord, ...]]":
+        """Begin to start a guest; the result, the commands that did it, comes when its agent answers.
+
+        The result raises LabError where it does not: what the hypervisor or the console said.
+        """
+        return self._workers.submit(self._try, guest, parent)
+
+    def stop(self, names: Iterable[str]) -> None:
+        """End guests, and those that run on them; each undoes what it can before, and tells what it cannot."""
+        ending = set(names)
+        for name, running in self._running.items():  # each after its parent
+            if running.parent in ending:
+                ending.add(name)
+        chosen = [self._running[name] for name in reversed(self._running) if name in ending]
+        self._undo_in(chosen)
+        for running in chosen:
+            self._agents.drop(running.guest.name)
+        left = [one for one in chosen if one.parent not in ending and one.parent in self._agents]
+        end([(self._agents.of(one.parent), one) for one in left])
+        for running in chosen:
+            del self._running[running.guest.name]
+
+    def _undo_in(self, chosen: Sequence[RunningGuest]) -> None:
+        """Let guests, each given before its parent, undo everything: together, but a parent after its children."""
+        waiting: dict[str, Future[str]] = {}
+
+        def undo(running: RunningGuest, children: Sequence[Future[str]]) -> str:
+            wait(children)
+            name = running.guest.name
+            return undo_before_end(self._agents.of(name)) if name in self._agents else ""
+
+        for running in chosen:
+            name = running.guest.name
+            children = [waiting[one.guest.name] for one in chosen if one.parent == name]
+            waiting[name] = self._workers.submit(undo, running, children)
+        self.troubles += [told for pending in waiting.values() if (told := pending.result())]
+
+    def _try(self, guest: Guest, parent: str) -> tuple[CommandRecord, ...]:
+        """Start a guest, unless it was seen often enough that this one does not come up."""
+        times = self._in_vain.get(guest, 0)
+        if times == MOST_IN_VAIN:
+            raise LabError(
+                f"starting guest {guest.name}: not tried again, it did not come up {times} times in a row"
+            )
+        try:
+            records = self._start(guest, parent)
+        except AgentLost:
+            raise  # the parent's: no fault of this guest
+        except IolabError as error:
+            self._in_vain[guest] = times + 1
+            raise LabError(f"starting guest {guest.name}: {error}") from error
+        self._in_vain.pop(guest, None)
+        return records
+
+    def _start(self, guest: Guest, parent: str) -> tuple[CommandRecord, ...]:
+        agent = self._agents.of(parent)
+        launch = self._hypervisors.prepare(guest, parent)
+        running = self._running[guest.name] = launched(agent, guest, parent, launch)
+        begin_ns = agent.ping()
+        deadline_s = patience_s(running, self._boot_deadline_s)
+        try:
+            child = connect(agent, running, deadline_s)
+        except (AgentError, LabError, UnsupportedError) as error:
+            why = autopsy(agent, running, error, deadline_s)
+            del self._running[guest.name]
+            raise LabError(why) from error
+        running.use = self._use(running, agent.ping() - begin_ns)
+        self._agents.add(guest.name, child)
+        return start_records(running, running.use.boot_ns)
+
+    def _use(self, running: RunningGuest, boot_ns: int) -> GuestUse:
+        launch, above = running.launch, self.use(running.parent)
+        return GuestUse(
+            engine=running.guest.engine,
+            on=running.parent,
+            accel=launch.accel,
+            hypervisor=launch.version,
+            image=launch.image,
+            packages=packages_digest(launch.packages),
+            emulated=launch.accel == "tcg" or (above is not None and above.emulated),
+            boot_ns=boot_ns,
+            polling=tuple(running.switches),
+        )
+
+    # Threads ----------------------------------------------------------------------------------------------
+
+    def state(self, name: str) -> "Future[str | None]":
+        """Begin to read how a guest is and where its threads may run, as lab.shown.GuestThreads reads it."""
+        return self._workers.submit(self._state, name)
+
+    def pin(self, action: PinGuest) -> "Future[tuple[CommandRecord, ...]]":
+        """Begin to put a guest's threads on CPUs of its parent."""
+        return self._workers.submit(self._pin, action)
+
+    def _state(self, name: str) -> str | None:
+        running = self._running.get(name)
+        return None if running is None else read_state(self._agents.of(running.parent), running)
+
+    def _pin(self, action: PinGuest) -> tuple[CommandRecord, ...]:
+        running = self._running[action.guest]
+        return pin_threads(self._agents.of(running.parent), running, action)

@@ -1,0 +1,109 @@
+"""What QEMU's monitor (QMP) tells of a guest, through a relay of its parent's agent.
+
+The session lasts for one inquiry. The library speaks the protocol; lines are passed on between socket and relay.
+"""
+
+import asyncio
+import contextlib
+import json
+import socket
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from qemu.qmp import QMPClient, QMPError
+
+from iolab.agent.client import Agent
+from iolab.agent.messages import Json
+from iolab.agent.relay import RelayedTransport, at_socket
+from iolab.errors import AgentError
+
+INQUIRY_DEADLINE_S = 30.0
+"""QEMU answers in milliseconds; a stopped one never."""
+OPEN_TIMEOUT_MS = 2_000
+BUFFER_BYTES = 65_536
+
+
+class MonitorError(Exception):
+    """The hypervisor does not answer, or not as it should."""
+
+
+@dataclass(frozen=True, slots=True)
+class MonitorReading:
+    """One inquiry."""
+
+    status: str
+    """Run state: running, paused, ..."""
+    vcpus: Mapping[int, int]
+    """Virtual CPU to the parent's thread that runs it."""
+    kvm: bool
+    """Whether hardware virtualisation is used."""
+    version: str
+    """Of QEMU."""
+
+
+def inquire(parent: Agent, relay: str, path: str) -> MonitorReading:
+    """Ask a guest's monitor how it is and which threads run its CPUs.
+
+    Raises:
+        MonitorError: it does not answer.
+        AgentError: the relay could not be opened.
+    """
+    transport = RelayedTransport(parent, relay, at_socket(path), timeout_ms=OPEN_TIMEOUT_MS)
+    ours, theirs = socket.socketpair()
+    pumps = [threading.Thread(target=pump, args=(transport, ours), daemon=True) for pump in (_in, _out)]
+    try:
+        for thread in pumps:
+            thread.start()
+        return asyncio.run(asyncio.wait_for(_ask(theirs), INQUIRY_DEADLINE_S))
+    except (QMPError, OSError, TimeoutError, ValueError, KeyError, TypeError) as error:
+        raise MonitorError(f"asking QEMU's monitor: {error or type(error).__name__}") from error
+    finally:
+        transport.close(INQUIRY_DEADLINE_S)
+        for end in (ours, theirs):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)  # wakes the thread that reads it
+            end.close()
+
+
+async def _ask(end: socket.socket) -> MonitorReading:
+    client = QMPClient("guest")
+    await client.connect(end)
+    try:
+        status: Json = await client.execute("query-status")
+        cpus: Json = await client.execute("query-cpus-fast")
+        kvm: Json = await client.execute("query-kvm")
+        version: Json = await client.execute("query-version")
+    finally:
+        with contextlib.suppress(QMPError, OSError):
+            await client.disconnect()
+    number = version["qemu"]
+    return MonitorReading(
+        status=str(status["status"]),
+        vcpus={int(cpu["cpu-index"]): int(cpu["thread-id"]) for cpu in cpus},
+        kvm=kvm["enabled"] is True,
+        version=f"{number['major']}.{number['minor']}.{number['micro']}",
+    )
+
+
+def _in(transport: RelayedTransport, end: socket.socket) -> None:
+    """Pass on what the monitor says."""
+    with contextlib.suppress(OSError):
+        while (line := transport.receive()) is not None:
+            end.sendall(line.encode() + b"\n")
+        end.shutdown(socket.SHUT_WR)
+
+
+def _out(transport: RelayedTransport, end: socket.socket) -> None:
+    """Pass on what the library says: objects without an end of line."""
+    decoder, waiting = json.JSONDecoder(), ""
+    with contextlib.suppress(OSError, AgentError, UnicodeDecodeError):
+        while data := end.recv(BUFFER_BYTES):
+            waiting = (waiting + data.decode("ascii")).lstrip()  # json.dumps writes nothing else
+            while waiting:
+                try:
+                    message, length = decoder.raw_decode(waiting)
+                except json.JSONDecodeError:
+                    break  # the rest is still to come
+                transport.send(json.dumps(message))
+                waiting = waiting[length:].lstrip()

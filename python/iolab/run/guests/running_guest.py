@@ -1,0 +1,135 @@
+"""A virtual machine that was started: what its console says, how it is, where its threads run. It is not ended here."""
+
+import json
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from iolab.agent.client import Agent, Refused
+from iolab.agent.relay import RelayedTransport
+from iolab.errors import LabError
+from iolab.lab.guests.guest import Guest
+from iolab.lab.resources import PinGuest
+from iolab.run.guests.hypervisors import Launch
+from iolab.run.guests.qemu_monitor import MonitorError, MonitorReading, inquire
+from iolab.run.guests.switches import Switch
+from iolab.run.guests.threads import affinities, pin_commands, threads_of
+from iolab.run.guests.xen_domains import XL_TIMEOUT_MS, domain_state, pin_domain
+from iolab.trial.result import CommandRecord, GuestUse
+
+WORDS_LINES = 12
+"""Of a console, in messages."""
+PANIC = "Kernel panic"
+PANIC_GRACE_S = 0.5
+
+
+@dataclass(slots=True)
+class RunningGuest:
+    """A guest that was started."""
+
+    guest: Guest
+    """As wanted."""
+    parent: str
+    """The kernel that it runs on."""
+    launch: Launch
+    """How it was started."""
+    pid: int = 0
+    """Of the hypervisor, on the parent; a domain has none there."""
+    switches: Mapping[str, Switch] = field(default_factory=dict)
+    """The switch of each card that has one, by the card's name."""
+    use: GuestUse | None = None
+    """Known when its agent has answered."""
+    console: RelayedTransport | None = None
+    """Its serial line."""
+    channel: RelayedTransport | None = None
+    """To its agent."""
+    panic: str = ""
+    """What its kernel said when it gave up."""
+
+    @property
+    def process(self) -> str:
+        """Return the id of the hypervisor's process."""
+        return process_id(self.guest.name)
+
+    def words(self) -> str:
+        """Return the console's last lines; those of a panic begin with it."""
+        lines = [] if self.console is None else [line for line in list(self.console.noise) if line.strip()]
+        panic = next((number for number, line in enumerate(lines) if PANIC in line), None)
+        shown = lines[-WORDS_LINES:] if panic is None else lines[panic : panic + WORDS_LINES]
+        return "\n".join(["its console's last lines:", *shown]) if shown else ""
+
+    def watch(self, line: str) -> None:
+        """Look at a line of the console: a panic is told at once, not when somebody waits in vain."""
+        if PANIC in line:
+            self.panic = line.strip()
+            # What follows on the console says why; the hypervisor ends a panicked guest in a moment.
+            threading.Timer(PANIC_GRACE_S, self._end_channel).start()
+
+    def _end_channel(self) -> None:
+        if self.channel is not None:
+            self.channel.end(self.panic)
+
+
+def process_id(guest: str) -> str:
+    """Return the id under which a guest's hypervisor is supervised."""
+    return f"guest:{guest}"
+
+
+def read_state(agent: Agent, running: RunningGuest) -> str | None:
+    """Return how a guest is and where its threads may run, as lab.shown.GuestThreads reads it."""
+    if running.guest.engine == "xen":
+        return domain_state(agent, running.guest.name)
+    try:
+        reading = _inquire(agent, running)
+    except (MonitorError, Refused):
+        return json.dumps({"status": "not answering"})
+    threads = _threads(agent, running)
+    gone = [card for card, switch in running.switches.items() if switch.pid not in threads]
+    status = f"{reading.status}, the switch of {', '.join(gone)} ended" if gone else reading.status
+    found = affinities(agent, reading.vcpus, threads)
+    return json.dumps({"status": status, "vcpus": found.vcpus, "carriers": found.carriers})
+
+
+def pin_threads(agent: Agent, running: RunningGuest, action: PinGuest) -> tuple[CommandRecord, ...]:
+    """Put a guest's threads on CPUs of its parent; return the commands that did it, with whose thread each moved.
+
+    Raises:
+        LabError: it cannot be done.
+    """
+    named: Mapping[str, str] = {}
+    if running.guest.engine == "xen":
+        commands = pin_domain(action, running.guest)
+    else:
+        try:
+            reading = _inquire(agent, running)
+        except (MonitorError, Refused) as error:
+            raise LabError(f"pinning guest {action.guest}: {error}") from error
+        threads = _threads(agent, running)
+        commands = pin_commands(action, reading.vcpus, threads)
+        virtual = {thread: f"virtual CPU {number}" for number, thread in reading.vcpus.items()}
+        named = {str(thread): name for thread, name in ({**threads, **virtual}).items()}
+    results = agent.run_all([(argv, None) for argv in commands], timeout_ms=XL_TIMEOUT_MS)
+    for argv, result in zip(commands, results, strict=True):
+        if not result.succeeded and "No such process" not in result.stderr:
+            raise LabError(f"pinning guest {action.guest} with `{' '.join(argv)}`: {result.complaint}")
+    return tuple(
+        CommandRecord(
+            machine=action.guest,
+            kernel=running.parent,
+            netns=None,
+            argv=argv,
+            undo=None,
+            exit_status=result.exit_status,
+            duration_ns=result.end_ns - result.begin_ns,
+            notes=(f"{argv[-1]}: {named[argv[-1]]} of {action.guest}",) if argv[-1] in named else (),
+        )
+        for argv, result in zip(commands, results, strict=True)
+    )
+
+
+def _threads(agent: Agent, running: RunningGuest) -> dict[int, str]:
+    return threads_of(agent, running.pid, [switch.pid for switch in running.switches.values()])
+
+
+def _inquire(agent: Agent, running: RunningGuest) -> MonitorReading:
+    return inquire(agent, f"{running.guest.name}:monitor", running.launch.monitor)

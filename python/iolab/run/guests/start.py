@@ -1,0 +1,135 @@
+"""One guest: its hypervisor started, its console and channel opened, why it did not come up; its end.
+
+A domain's end is journalled by its parent's agent, which supervises every other hypervisor.
+"""
+
+import contextlib
+
+from iolab.agent.client import Agent, AgentLost, Refused
+from iolab.agent.messages import Json, ProcessEnded
+from iolab.agent.relay import RelayedTransport, at_socket, at_terminal
+from iolab.errors import AgentError, LabError, UnsupportedError
+from iolab.lab.guests.guest import Guest
+from iolab.run.guests.hypervisors import Launch
+from iolab.run.guests.processes import END_DEADLINE_S, ended, how, stop_together
+from iolab.run.guests.running_guest import RunningGuest, process_id
+from iolab.run.guests.switches import start_switches, stop_switches
+from iolab.run.guests.xen_domains import console_of, create_domain, destroy_domain
+
+NESTED_BOOT_DEADLINE_S = 240.0
+"""Emulation inside emulation takes a minute; so does Dom0 on a busy host, emulated."""
+START_TIMEOUT_MS = 10_000
+SOCKET_TIMEOUT_MS = 500
+"""QEMU makes its sockets within 100 ms; after each wait it is asked whether QEMU still runs."""
+SOCKET_TRIES = 40
+END_WAIT_MS = 2_000
+"""The hypervisor of a panicked guest ends within a second."""
+
+
+def launched(agent: Agent, guest: Guest, parent: str, launch: Launch) -> RunningGuest:
+    """Start the hypervisor of a guest, or make the domain.
+
+    Raises:
+        AgentError: it cannot be started.
+        LabError: a switch of it did not come up.
+        UnsupportedError: xl refused.
+    """
+    running = RunningGuest(guest=guest, parent=parent, launch=launch)
+    try:
+        if guest.engine == "xen":
+            create_domain(agent, guest.name, launch.argv, launch.configuration)
+        else:
+            running.switches = start_switches(agent, guest, launch.folder)
+            running.pid = _hypervisor(agent, guest, launch)
+    except (AgentError, LabError, UnsupportedError):
+        end([(agent, running)])
+        raise
+    return running
+
+
+def _hypervisor(agent: Agent, guest: Guest, launch: Launch) -> int:
+    started = agent.start(
+        process_id(guest.name),
+        launch.argv,
+        environment=launch.environment,
+        files=launch.files,
+        timeout_ms=START_TIMEOUT_MS,
+    )
+    return started.pid
+
+
+def connect(agent: Agent, running: RunningGuest, boot_deadline_s: float) -> Agent:
+    """Open the console and the channel of a guest, and wait for its agent's greeting.
+
+    Raises:
+        AgentError: it does not answer.
+        LabError: its hypervisor ended.
+        UnsupportedError: it has no console.
+    """
+    name, launch = running.guest.name, running.launch
+    if running.guest.engine == "xen":
+        at = at_terminal(console_of(agent, name))
+        relay = f"{name}:agent"
+        running.channel = RelayedTransport(agent, relay, at, watch=running.watch, words=running.words)
+        running.console = running.channel
+    else:
+        running.console = _relay(agent, running, "console", launch.console, watch=running.watch)
+        running.channel = _relay(agent, running, "agent", launch.channel, words=running.words)
+    if running.panic:
+        running.channel.end(running.panic)
+    return Agent(running.channel, name=name, hello_deadline_s=boot_deadline_s)
+
+
+def patience_s(running: RunningGuest, usual_s: float) -> float:
+    """Return how long a guest may take until its agent answers [s]."""
+    long = running.launch.nested or "xen" in (running.guest.engine, running.guest.image)
+    return NESTED_BOOT_DEADLINE_S if long else usual_s
+
+
+def _relay(agent: Agent, running: RunningGuest, role: str, path: str, **options: Json) -> RelayedTransport:
+    relay = f"{running.guest.name}:{role}"
+    for _ in range(SOCKET_TRIES):
+        try:
+            return RelayedTransport(agent, relay, at_socket(path), timeout_ms=SOCKET_TIMEOUT_MS, **options)
+        except Refused:
+            if (ending := ended(agent, running.process, 1)) is not None:
+                raise LabError(_told(ending)) from None
+    raise LabError(f"the hypervisor made no socket {path}")
+
+
+def autopsy(agent: Agent, running: RunningGuest, error: Exception, boot_deadline_s: float) -> str:
+    """Clear a guest away that did not come up; return what is known of why."""
+    said = str(error)
+    if isinstance(error, AgentLost) and running.channel is not None:
+        gone = running.channel.ended
+        ending = ended(agent, running.process, END_WAIT_MS) if gone else None
+        waited = f"its agent said nothing for {boot_deadline_s:.0f} s"
+        said = running.panic or (_told(ending) if ending is not None else gone or waited)
+        advice = (
+            ", and KVM may run no kernel here: `accel: tcg` emulates" if running.launch.accel == "kvm" else ""
+        )
+        said = "; ".join((said, running.words() or f"its console shows nothing{advice}"))
+    for relay in (running.channel, running.console):
+        if relay is not None:
+            relay.close(END_DEADLINE_S)
+    end([(agent, running)])
+    return said
+
+
+def end(guests: list[tuple[Agent, RunningGuest]]) -> None:
+    """End guests of these agents, with their switches and scratch folders; what is gone already is passed over."""
+    stop_together((agent, one.process) for agent, one in guests if one.guest.engine == "qemu")
+    for agent, running in guests:
+        if running.guest.engine == "xen":
+            with contextlib.suppress(Refused, AgentLost):
+                destroy_domain(agent, running.guest.name)
+        stop_switches(agent, running.guest.name, running.switches)
+        with contextlib.suppress(Refused, AgentLost):  # there was none, or it goes with the parent
+            agent.call("folder.delete", {"name": running.guest.name})
+
+
+def _told(ending: ProcessEnded) -> str:
+    """Return how a hypervisor ended, in words."""
+    said = ending.stderr.strip()[-500:]
+    advice = "; give it less memory, or end other guests" if "Cannot allocate memory" in said else ""
+    return f"the hypervisor ended with {how(ending)}{f': {said}' if said else ''}{advice}"

@@ -1,0 +1,105 @@
+"""The switches in user space that carry cards of guests: started before their guest, ended after it.
+
+What a switch is, is decided in lab/guests/switch.py.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from iolab.agent.client import Agent, Refused
+from iolab.agent.messages import ProcessEnded
+from iolab.errors import AgentError, LabError
+from iolab.lab.guests.guest import Guest, GuestNic, VhostUserBackend
+from iolab.lab.guests.switch import PROGRAM, switch_argv, switch_id, switched
+from iolab.run.guests.processes import ended, how, stop_together
+
+START_TIMEOUT_MS = 10_000
+WAIT_MS = 50
+TRIES = 1200
+"""It makes its socket within a second, on a busy computer within many; after each wait it is asked whether it runs."""
+ADVICE = "install the package dpdk-dev, with which its drivers net_vhost and net_tap come"
+ALLOWED = ("grep", "-h", "Cpus_allowed_list:", "/proc/self/status")
+"""Shows on which CPUs programs of the agent may run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """A switch that was started."""
+
+    pid: int
+    """On the guest's parent."""
+    netns: str | None
+    """Network namespace that it is in."""
+    argv: tuple[str, ...]
+    """Its command."""
+    environment: Mapping[str, str]
+    """Beside the agent's own."""
+
+
+def start_switches(agent: Agent, guest: Guest, folder: str) -> dict[str, Switch]:
+    """Start the switches of a guest; return each card's when all have made their sockets.
+
+    Raises:
+        LabError: one did not come up; none is left then.
+    """
+    cards = switched(guest)
+    if not cards:
+        return {}
+    cpus = agent.run(ALLOWED).stdout.partition(":")[2].strip() or "0"
+    started: dict[str, Switch] = {}
+    try:
+        for nic, backend in cards:
+            started[nic.name] = _start(agent, guest.name, nic, backend, (folder, cpus))
+        for nic, backend in cards:
+            _await_socket(agent, guest.name, nic, f"{folder}/{backend.socket}")
+    except (AgentError, LabError):
+        stop_switches(agent, guest.name, started)
+        raise
+    return started
+
+
+def stop_switches(agent: Agent, guest: str, cards: Iterable[str]) -> None:
+    """End the switches of these cards; what is gone already is passed over."""
+    stop_together((agent, switch_id(guest, name)) for name in cards)
+
+
+def _start(
+    agent: Agent, guest: str, nic: GuestNic, backend: VhostUserBackend, place: tuple[str, str]
+) -> Switch:
+    folder, cpus = place
+    argv, environment = switch_argv(nic, backend, folder, cpus), {"RUNTIME_DIRECTORY": folder}
+    try:
+        started = agent.start(
+            switch_id(guest, nic.name),
+            argv,
+            netns=backend.netns,
+            environment=environment,  # what it keeps there goes with the guest
+            timeout_ms=START_TIMEOUT_MS,
+        )
+    except Refused as error:
+        raise LabError(f"starting the switch of {guest}.{nic.name}: {error}; {ADVICE}") from error
+    return Switch(started.pid, backend.netns, argv, environment)
+
+
+def _await_socket(agent: Agent, guest: str, nic: GuestNic, path: str) -> None:
+    what = f"starting the switch of {guest}.{nic.name}"
+    for _ in range(TRIES):
+        if agent.run(("test", "-S", path)).succeeded:
+            return
+        if (ending := ended(agent, switch_id(guest, nic.name), WAIT_MS)) is not None:
+            raise LabError(f"{what}: {_told(ending)}")
+    raise LabError(f"{what}: {PROGRAM} made no socket within {TRIES * WAIT_MS // 1000} s")
+
+
+def _told(ending: ProcessEnded) -> str:
+    """Return how a switch ended, in its own words where they say so."""
+    lines = [line.strip() for line in f"{ending.stderr}\n{ending.stdout}".splitlines()]
+    said = "; ".join(line for line in lines if any(word in line.lower() for word in COMPLAINTS))[:WORDS]
+    advice = f"; {ADVICE}" if NO_DRIVER in said else ""
+    return f"{PROGRAM} ended with {how(ending)}{f': {said}' if said else ''}{advice}"
+
+
+COMPLAINTS = ("unable", "cannot", "failed", "invalid", "error", "cause")
+WORDS = 500
+NO_DRIVER = "Unable to parse device"
+"""What DPDK says of a device for which it has no driver."""

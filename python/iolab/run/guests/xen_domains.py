@@ -1,0 +1,171 @@
+"""Xen domains: made with xl on a parent that runs Xen, which is itself Dom0; consoles lead to their agents.
+
+The parent may be a guest of ours, another host or this computer: only who starts Xen's services differs.
+"""
+
+import json
+import time
+
+from iolab.agent.client import Agent
+from iolab.agent.decoding import understood
+from iolab.agent.messages import CommandResult
+from iolab.errors import UnsupportedError
+from iolab.lab.guests.guest import Guest
+from iolab.lab.guests.xen import DISK, DISK_SCRIPT, VIF, VIF_SCRIPT
+from iolab.lab.hosts.facts import cpu_list
+from iolab.lab.resources import PinGuest
+
+LOAD = (
+    *("modprobe", "-a", "-q", "xen-evtchn", "xen-gntdev", "xen-gntalloc", "xen-privcmd", "xen-netback"),
+    *("xen-blkback", "bridge", "loop"),
+)
+"""What a Dom0 needs of its kernel, besides."""
+CREATE_TIMEOUT_MS = 180_000
+"""Making a domain takes 4 s in an emulated Dom0 on a calm host, on a very busy one over a minute."""
+XL_TIMEOUT_MS = 60_000
+"""A question to xl takes half a second there, and ten on a very busy host."""
+MOUNT = ("mount", "-t", "tmpfs", "-o", "mode=0700,exec,size=64k", "iolab")
+"""Scripts are run from it: on many hosts nothing may be run from below /run."""
+WRITE = 'printf %s "$1" >"$0" && chmod 700 "$0"'
+DESTROY = 'xl domid "$0" >/dev/null 2>&1 || exit 0; exec xl destroy "$0"'
+"""Harmless where there is no such domain."""
+LOOK = (
+    "grep -qs control_d /proc/xen/capabilities || "
+    '{ echo "it does not run Xen, or is not its Dom0" >&2; exit 1; }; '
+    'command -v xl >/dev/null || { echo "it has no xl, which is in the package xen-utils" >&2; exit 1; }'
+)
+"""Changes nothing."""
+SERVICES = (
+    "for bin in /usr/lib/xen-*/bin; do PATH=$bin:$PATH; done; "
+    "mkdir -p /run/xen /var/lib/xenstored /var/log/xen || exit; "
+    "pgrep -x xenstored >/dev/null || xenstored --pid-file /run/xen/xenstored.pid || exit; "
+    "xenstore-read /local/domain/0/domid >/dev/null 2>&1 || xen-init-dom0 || exit; "
+    "pgrep -x xenconsoled >/dev/null || xenconsoled --pid-file=/run/xen/xenconsoled.pid"
+)
+"""What an installed Dom0 starts by itself, and a guest of ours does not; they end with it."""
+ONE_BY_ONE = ("flock", "--close", "/run/xen-services.lock")
+"""Domains that start together would each start them."""
+NO_XEN_ADVICE = "engine: xen needs a parent that runs Xen: a vm with image: xen, or a host whose Dom0 it is"
+SERVICES_ADVICE = "Xen's services do not answer; `service xen start` starts them"
+ANYWHERE = "all"
+"""Any CPU, in the words of xl."""
+TTY_TRIES = 100
+TTY_PAUSE_S = 0.1
+
+
+def prepare_dom0(agent: Agent, parent: str) -> str:
+    """Make a parent ready for domains; return its version of Xen.
+
+    Raises:
+        UnsupportedError: it does not run Xen.
+    """
+    looked = agent.run(("sh", "-c", LOOK), timeout_ms=CREATE_TIMEOUT_MS)
+    _demand(looked, parent, NO_XEN_ADVICE)
+    for argv in dom0_commands(nested=is_guest(agent)):
+        begun = agent.run(argv, timeout_ms=CREATE_TIMEOUT_MS)
+        if argv is not LOAD:  # a kernel may have them built in
+            _demand(begun, parent, "its services did not start")
+    shown = agent.run(("xl", "info", "xen_version"), timeout_ms=CREATE_TIMEOUT_MS)
+    _demand(shown, parent, SERVICES_ADVICE)
+    return shown.stdout.split()[-1]
+
+
+def dom0_commands(*, nested: bool) -> list[tuple[str, ...]]:
+    """Return what makes a Dom0 ready; `nested`: it is a guest of ours, which has not started Xen's services."""
+    return [LOAD, *([(*ONE_BY_ONE, "sh", "-c", SERVICES)] if nested else [])]
+
+
+def _demand(done: CommandResult, parent: str, advice: str) -> None:
+    if not done.succeeded:
+        where = parent or "this computer"
+        raise UnsupportedError(f"preparing {where} for Xen domains: {done.complaint}; {advice}")
+
+
+def is_guest(agent: Agent) -> bool:
+    """Tell whether an agent is the init of a guest of ours."""
+    return "machine" in agent.hello.capabilities
+
+
+def create_domain(agent: Agent, name: str, argv: tuple[str, ...], configuration: str) -> None:
+    """Make a domain by a command whose last word is the file of its configuration; its end is journalled before.
+
+    Raises:
+        UnsupportedError: there is a domain of that name, or xl refused; its words.
+    """
+    if agent.run(("xl", "domid", name), timeout_ms=XL_TIMEOUT_MS).succeeded:
+        raise UnsupportedError(
+            f"making the domain {name}: there is one of that name, not of this lab; rename the machine"
+        )
+    for do, undo in domain_commands(name, argv, configuration):
+        _make(agent, name, do, undo)
+
+
+def domain_commands(
+    name: str, argv: tuple[str, ...], configuration: str
+) -> list[tuple[tuple[str, ...], tuple[str, ...] | None]]:
+    """Return the commands that make a domain, each with its undo; the last one is `argv`."""
+    folder = argv[-1].rpartition("/")[0]
+    files = {argv[-1]: configuration, f"{folder}/{VIF}": VIF_SCRIPT, f"{folder}/{DISK}": DISK_SCRIPT}
+    return [
+        ((*MOUNT, folder), ("umount", folder)),
+        *((("sh", "-c", WRITE, file, text), None) for file, text in files.items()),
+        (argv, ("sh", "-c", DESTROY, name)),
+    ]
+
+
+def _make(agent: Agent, name: str, argv: tuple[str, ...], undo: tuple[str, ...] | None) -> None:
+    journalled = None if undo is None else {"kind": "command", "argv": list(undo), "netns": None}
+    key = None if undo is None else domain_key(name)
+    made = agent.run(argv, timeout_ms=CREATE_TIMEOUT_MS, undo=journalled, undo_key=key)
+    if not made.succeeded:
+        said = (made.stderr or made.stdout).strip()[-500:] or (
+            "nothing until it was stopped" if made.timed_out else f"status {made.exit_status}"
+        )
+        raise UnsupportedError(f"making the domain with `{' '.join(argv[:4])}`: {said}")
+
+
+def console_of(agent: Agent, guest: str) -> str:
+    """Return the terminal of a domain's console.
+
+    Raises:
+        UnsupportedError: it has none.
+    """
+    domain = agent.run(("xl", "domid", guest), timeout_ms=XL_TIMEOUT_MS).stdout.strip()
+    for _ in range(TTY_TRIES):
+        shown = agent.run(("xenstore-read", f"/local/domain/{domain}/console/tty"), timeout_ms=XL_TIMEOUT_MS)
+        if shown.succeeded and shown.stdout.startswith("/"):
+            return shown.stdout.strip()
+        time.sleep(TTY_PAUSE_S)  # xenconsoled tells nobody when it has made it
+    raise UnsupportedError(f"looking for the console of domain {guest}: xenconsoled made none")
+
+
+def destroy_domain(agent: Agent, guest: str) -> None:
+    """End a domain, or what was made of it; harmless where there is nothing."""
+    agent.undo(keys=[domain_key(guest)])
+
+
+def domain_state(agent: Agent, guest: str) -> str | None:
+    """Return how a domain is and where its CPUs may run, as lab.shown.GuestThreads reads it."""
+    shown = agent.run(("xl", "vcpu-list", guest), timeout_ms=XL_TIMEOUT_MS)
+    lines = [line.split() for line in shown.stdout.splitlines()[1:]] if shown.succeeded else []
+    if not lines:
+        return None
+    with understood(agent.name, f"the virtual CPUs of {guest}"):
+        # NAME ID VCPU CPU STATE TIME HARD / SOFT, and STATE such as -b- or --p.
+        status = "paused" if "p" in lines[0][4] else "running"
+        anywhere = any(line[6] == ANYWHERE for line in lines)
+        asked = ("xl", "info", "nr_cpus")
+        cpus = int(agent.run(asked, timeout_ms=XL_TIMEOUT_MS).stdout.split()[-1]) if anywhere else 0
+        vcpus = [list(range(cpus)) if line[6] == ANYWHERE else cpu_list(line[6]) for line in lines]
+    return json.dumps({"status": status, "vcpus": vcpus, "carriers": []})
+
+
+def pin_domain(action: PinGuest, guest: Guest) -> list[tuple[str, ...]]:
+    """Return the commands that put a domain's virtual CPUs on CPUs of the machine below: its own, if no others."""
+    wanted = [str(cpu) for cpu in action.vcpus or guest.own_cpus] or [ANYWHERE] * guest.cpus
+    return [("xl", "vcpu-pin", action.guest, str(number), cpu) for number, cpu in enumerate(wanted)]
+
+
+def domain_key(guest: str) -> str:
+    """Return the journal key of a domain's end."""
+    return f"domain:{guest}"

@@ -1,0 +1,214 @@
+"""Before a run: an agent on a clean host, and the facts of that host."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+
+from iolab.agent.client import UNDO_DEADLINE_S, Agent
+from iolab.agent.messages import Json
+from iolab.agent.ssh import SshTransport
+from iolab.agent.transport import LocalTransport, find_agent
+from iolab.errors import AgentError, UnsupportedError
+from iolab.image.build import find
+from iolab.image.emulator import NEWER, find_qemu
+from iolab.image.kernel import FEATURE_MODULES
+from iolab.image.recipe import read_recipe
+from iolab.lab.guests.switch import PROGRAM as TESTPMD
+from iolab.lab.hosts.facts import ONLINE_CPUS, Facts, decode_facts
+from iolab.lab.needs.need import DOM0, NEWER_QEMU, SWITCH
+from iolab.run.calibration import stored_calibration
+from iolab.run.hosts.control_connections import carriers_there
+
+FACTS_SCHEMA = 1
+"""Version of facts.json."""
+PROGRAMS = ("iperf3", "ip", "tc", "ethtool", "sysctl", "taskset", "ps", "qemu-system-x86_64", "xl")
+"""Whose versions matter for a result."""
+SETTINGS = (
+    "/proc/sys/net/ipv4/tcp_congestion_control",
+    "/proc/sys/net/ipv4/tcp_rmem",
+    "/proc/sys/net/ipv4/tcp_wmem",
+    "/proc/sys/net/core/rmem_max",
+    "/proc/sys/net/core/wmem_max",
+    "/proc/sys/net/core/default_qdisc",
+    "/proc/sys/net/core/netdev_max_backlog",
+    "/proc/sys/net/core/netdev_budget",
+    "/proc/sys/kernel/sched_autogroup_enabled",
+    ONLINE_CPUS,
+)
+"""Kernel settings that change what streams can do, and what can be pinned."""
+SEEN_BY = {
+    "device:vhost-net": ("test", "-c", "/dev/vhost-net"),
+    "link:tun": ("test", "-c", "/dev/net/tun"),
+    SWITCH: ("sh", "-c", f"command -v {TESTPMD}"),
+    DOM0: ("grep", "-qs", "control_d", "/proc/xen/capabilities"),
+}
+"""Feature to the command that succeeds on a host that has it."""
+FACTS_DEADLINE_S = 120.0
+"""An emulated guest takes seconds to try what its kernel can make, one below an emulated computer a minute, and so
+does an emulated Dom0 on a busy computer."""
+DECISIVE = ("hostname", "kernel", "architecture", "cpu_model", "cpus", "clocksource")
+"""Facts that must be equal for trials to belong to one run; so must settings, iperf3, and whether it is rootless."""
+
+
+PROCESSORS = ("governors", "turbo", "smt")
+"""Of how the processors run, what must be equal too, where the stored facts tell of it."""
+CARDS = ("firmware", "driver_version", "coalescing", "pause", "manager")
+"""Of cards, what is worth a word when it has changed."""
+
+
+@contextmanager
+def open_agent(host: str | None = None, *, leave_file: bool = True) -> Iterator[Agent]:
+    """Start the agent here, or on another host by ssh; leaving undoes everything it changed.
+
+    Without `leave_file` the agent's file is removed from that other host too.
+
+    Raises:
+        AgentError: it cannot be reached or started, or undoing left something behind.
+    """
+    agent = _agent_here() if host is None else agent_on(host, host, leave_file=leave_file)
+    try:
+        yield agent
+    except BaseException as error:
+        if trouble := agent.close():
+            raise AgentError(f"{error or 'interrupted'}; {_left_behind(trouble)}") from error
+        raise
+    if trouble := agent.close():
+        raise AgentError(_left_behind(trouble))
+
+
+def agent_on(host: str, name: str, *, leave_file: bool = True) -> Agent:
+    """Start the agent on another host by ssh, for the machine of that name.
+
+    Raises:
+        AgentError: it cannot be reached or started.
+    """
+    transport = SshTransport(host, find_agent(), leave_file=leave_file)
+    try:
+        return Agent(transport, name=name)
+    except BaseException:
+        transport.close(UNDO_DEADLINE_S)
+        raise
+
+
+def _agent_here() -> Agent:
+    return Agent(LocalTransport(find_agent()))
+
+
+def _left_behind(trouble: str) -> str:
+    advice = "" if "iolab clean" in trouble else "; run `iolab clean` to undo what it left"
+    return f"closing the agent: it {trouble}{advice}"
+
+
+def refuse_unclean(agent: Agent, host: str | None = None) -> None:
+    """Raise unless this host, or the one that is reached by ssh as `host`, is free and clean.
+
+    Raises:
+        UnsupportedError: another agent holds it, or a dead one left changes.
+    """
+    name, clean = ("the host", "iolab clean") if host is None else (host, f"iolab clean --host {host}")
+    if agent.hello.busy_pid is not None:
+        raise UnsupportedError(
+            f"preparing {name}: another lab holds it (agent process {agent.hello.busy_pid}); "
+            "wait for it to end, or end it"
+        )
+    left = sum(predecessor.entries for predecessor in agent.hello.predecessors)
+    if left:
+        raise UnsupportedError(
+            f"preparing {name}: {left} changes of an agent that was killed are not undone; run `{clean}` first"
+        )
+
+
+def machine_facts(agent: Agent) -> dict[str, Json]:
+    """Return what a machine with a kernel of its own is, for the run's folder."""
+    asked = {"programs": list(PROGRAMS), "settings": list(SETTINGS)}
+    raw = agent.call("facts.read", asked, FACTS_DEADLINE_S)
+    return {"schema": FACTS_SCHEMA, **raw, "hello": json.loads(json.dumps(asdict(agent.hello)))}
+
+
+def image_facts() -> list[dict[str, Json]]:
+    """Return the guest images that are built with this agent, as `Facts.images` has them."""
+    found: list[dict[str, Json]] = []
+    for flavour in read_recipe().flavours:
+        image = find(flavour.name, find_agent())
+        if image is not None:
+            offered = {name: name in image.manifest.features for name in FEATURE_MODULES}
+            found.append({"flavour": flavour.name, "digest": image.manifest.digest, "features": offered})
+    return found
+
+
+def carrier_features(agent: Agent) -> dict[str, bool]:
+    """Return what an agent's host has of what carries or starts guests."""
+    found = agent.run_all([(argv, None) for argv in SEEN_BY.values()])
+    return {name: one.succeeded for name, one in zip(SEEN_BY, found, strict=True)}
+
+
+def newer_qemu() -> str | None:
+    """Return the version of the QEMU that has the newer cards; None: this computer has none."""
+    try:
+        return ".".join(map(str, find_qemu(NEWER).version))
+    except UnsupportedError:
+        return None
+
+
+def read_facts(agent: Agent) -> tuple[Facts, dict[str, Json]]:
+    """Return this host's facts, decoded and as stored in facts.json."""
+    raw = agent.call("facts.read", {"programs": list(PROGRAMS), "settings": list(SETTINGS)}, FACTS_DEADLINE_S)
+    hello = json.loads(json.dumps(asdict(agent.hello)))
+    raw = {**raw, "control_interfaces": carriers_there(agent)}
+    raw = {**raw, "images": image_facts(), "features": raw["features"] | carrier_features(agent)}
+    raw["programs"] = raw["programs"] | {NEWER_QEMU: newer_qemu()}
+    calibration = stored_calibration(raw)
+    known = {} if calibration is None else {"calibration": calibration}
+    return decode_facts(hello, raw), {"schema": FACTS_SCHEMA, **raw, "hello": hello, **known}
+
+
+def facts_of(stored: Mapping[str, Json]) -> Facts | None:
+    """Return stored facts decoded; None: they are of another version."""
+    hello = stored.get("hello")
+    own = {name: value for name, value in stored.items() if name != "hosts"}
+    try:
+        return decode_facts(hello if isinstance(hello, dict) else {}, own)
+    except AgentError:
+        return None
+
+
+def changed_facts(stored: Mapping[str, object], now: Mapping[str, object]) -> list[str]:
+    """Return what makes this host another one than the stored facts tell of."""
+    then, today = _decisive(stored), _decisive(now)
+    return [f"{name}: then {then[name]}, now {today[name]}" for name in then if then[name] != today.get(name)]
+
+
+def changed_readiness(stored: Mapping[str, object], now: Mapping[str, object]) -> list[str]:
+    """Return what of daemons and cards is not as the stored facts tell: trials stay comparable, but may differ."""
+    then, today = _readiness(stored), _readiness(now)
+    return [
+        f"{name}: then {then[name]}, now {today[name]}"
+        for name in then
+        if name in today and then[name] != today[name]
+    ]
+
+
+def _readiness(facts: Mapping[str, object]) -> dict[str, object]:
+    found: dict[str, object] = {"daemons": facts["daemons"]} if "daemons" in facts else {}
+    interfaces = facts.get("interfaces")
+    for card in interfaces if isinstance(interfaces, list) else ():
+        found |= {f"{name} of {card['name']}": card[name] for name in CARDS if name in card}
+    hosts = facts.get("hosts")
+    for host, told in hosts.items() if isinstance(hosts, dict) else ():
+        found |= {f"{name} on {host}": value for name, value in _readiness(told).items()}
+    return found
+
+
+def _decisive(facts: Mapping[str, object]) -> dict[str, object]:
+    found = {name: facts.get(name) for name in DECISIVE}
+    for group, names in (("settings", SETTINGS), ("programs", ("iperf3",)), ("hello", ("rootless",))):
+        table = facts.get(group)
+        found |= {name: table.get(name) for name in names} if isinstance(table, dict) else {}
+    processors = facts.get("processors")
+    if isinstance(processors, dict):
+        found |= {f"{name} of the processors": processors.get(name) for name in PROCESSORS}
+    hosts = facts.get("hosts")
+    for host, told in hosts.items() if isinstance(hosts, dict) else ():
+        found |= {f"{name} of {host}": value for name, value in _decisive(told).items()}
+    return found

@@ -1,0 +1,1 @@
+"""The lab that stands: actions carried out through agents, read back, undone."""

@@ -1,0 +1,103 @@
+"""Read back what stands: commands, settings, devices and guests of every kernel, all at the same time."""
+
+import json
+from collections.abc import Iterable
+from typing import Protocol
+
+from iolab.agent.client import COMMAND_TIMEOUT_MS, REPLY_SLACK_S, Refused
+from iolab.agent.decoding import decode
+from iolab.agent.messages import CommandResult, Json, SettingRead
+from iolab.lab.resources import (
+    Command,
+    DeviceState,
+    Expectation,
+    GuestState,
+    InterruptState,
+    ProcessorState,
+    Setting,
+    extract,
+    holds,
+)
+from iolab.run.agents import Agents
+from iolab.run.guests.guests import Guests
+from iolab.run.lab.interrupts import Interrupts
+from iolab.run.lab.processors import Processors
+
+REPLY_DEADLINE_S = COMMAND_TIMEOUT_MS / 1000 + REPLY_SLACK_S
+
+Source = Command | Setting | DeviceState | GuestState | InterruptState | ProcessorState
+Place = tuple[str, Source]
+"""The kernel, and what is read there."""
+
+
+class Awaited(Protocol):
+    """A result that is under way."""
+
+    def result(self, deadline_s: float, /) -> Json:
+        """Wait for it."""
+
+
+class Reader:
+    """Reads sources through the agents of their kernels."""
+
+    def __init__(
+        self, agents: Agents, guests: Guests, interrupts: Interrupts, processors: Processors
+    ) -> None:
+        self._agents = agents
+        self._guests = guests
+        self._interrupts = interrupts
+        self._processors = processors
+
+    def read(self, places: Iterable[Place]) -> dict[Place, str | None]:
+        """Return the text of each distinct source; None where reading failed.
+
+        Raises:
+            AgentLost: the agent of a kernel is gone.
+        """
+        waiting = {place: self._begin(*place) for place in dict.fromkeys(places)}
+        return {
+            (kernel, source): _text(kernel, source, answer) for (kernel, source), answer in waiting.items()
+        }
+
+    def _begin(self, kernel: str, source: Source) -> Awaited:
+        match source:
+            case GuestState(guest):
+                return self._guests.state(guest)
+            case InterruptState(interface):
+                return self._interrupts.state(kernel, interface)
+            case ProcessorState():
+                return self._processors.state(kernel, source)
+            case DeviceState(device):
+                return self._agents.of(kernel).begin("device.read", {"id": device})
+            case Setting(path, netns):
+                return self._agents.of(kernel).begin("setting.read", {"path": path, "netns": netns})
+            case Command(argv, netns):
+                params = {"argv": list(argv), "netns": netns, "timeout_ms": COMMAND_TIMEOUT_MS}
+                return self._agents.of(kernel).begin("command.run", params)
+
+
+def mismatch(expectation: Expectation, text: str | None) -> str | None:
+    """Return what is not as applied, as a sentence; None: all is as it should be."""
+    value = None if text is None else extract(expectation.reading, text)
+    if holds(expectation, value):
+        return None
+    return (
+        f"{expectation.what} was read back as {value or 'nothing'} where {expectation.expected} was applied"
+    )
+
+
+def _text(kernel: str, source: Source, answer: Awaited) -> str | None:
+    try:
+        reply = answer.result(REPLY_DEADLINE_S)
+    except (Refused, TimeoutError):  # a hypervisor that hangs answers late
+        return None
+    match source:
+        case GuestState() | InterruptState() | ProcessorState():
+            return None if reply is None else str(reply)
+        case Setting():
+            return decode(SettingRead, reply, "setting.read result", agent=kernel).value
+        case DeviceState():
+            return json.dumps(reply)
+        case Command():
+            result = decode(CommandResult, reply, "command result", agent=kernel)
+            return result.stdout if result.succeeded else None

@@ -1,0 +1,242 @@
+"""The lab that stands now: bring about another one through the agents, read it back, take it down.
+
+What must exist and in which order is decided in lab/; here it is only carried out, each resource by the agent of its
+kernel. Every change is journalled there before it is made, so undoing is a matter of naming journal keys; what was made
+in a guest goes with the guest.
+"""
+
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from iolab.agent.client import UNDO_DEADLINE_S, AgentLost, Refused
+from iolab.agent.decoding import BadAnswer
+from iolab.errors import AgentError, IolabError, LabError
+from iolab.lab.difference import dependents, difference, settling_ns
+from iolab.lab.kernels import HERE
+from iolab.lab.resources import (
+    CreateNetns,
+    Expectation,
+    PinArrivals,
+    Resource,
+    StartGuest,
+    devices,
+    undo_keys,
+)
+from iolab.lab.resources import guests as started_by
+from iolab.run.agents import Agents
+from iolab.run.guests.guests import Guests
+from iolab.run.lab.actions import Doer
+from iolab.run.lab.interrupts import Interrupts
+from iolab.run.lab.napi_threads import ArrivalThreads
+from iolab.run.lab.processors import Processors
+from iolab.run.lab.readback import Reader, mismatch
+from iolab.trial.result import CommandRecord
+
+Log = Callable[[Sequence[CommandRecord]], None]
+
+
+class StandingLab:
+    """The resources that stand, on every kernel of a lab."""
+
+    def __init__(
+        self,
+        agents: Agents,
+        log: Log,
+        guests: Guests | None = None,
+        pause: Callable[[float], None] = time.sleep,
+        starting: Callable[[Sequence[str]], None] = lambda _: None,
+    ) -> None:
+        self._pause = pause
+        self._starting = starting
+        self._agents = agents
+        self._log = log
+        self._standing: tuple[Resource, ...] = ()
+        self._undoing: dict[str, list[CommandRecord]] = {}
+        self._devices: dict[str, str] = {}
+        self.guests = guests or Guests(agents)
+        """The virtual machines that run."""
+        self.arrivals = ArrivalThreads(agents)
+        """The kernel threads that take frames in."""
+        self._interrupts = Interrupts(agents)
+        self._processors = Processors(agents)
+        self._reader = Reader(agents, self.guests, self._interrupts, self._processors)
+        self._doer = Doer(
+            agents, self.guests, self.arrivals, self._interrupts, self._processors, self._reader
+        )
+
+    def change_to(self, wanted: tuple[Resource, ...]) -> None:
+        """Bring the wanted lab about, touching only what differs; wait where nothing tells that a card is ready.
+
+        Raises:
+            LabError: a command failed, or a kernel was lost; everything is undone then.
+            AgentLost: that of this computer.
+        """
+        change = difference(self._standing, wanted)
+        try:
+            self._undo(change.undo)
+            if names := [name for resource in change.do for name in started_by(resource)]:
+                self._starting(names)
+            for wave in waves(change.do):
+                self._do_together(wave, change.in_place)
+        except (LabError, AgentError) as error:
+            if self._agents.here.gone:
+                raise
+            try:
+                self.take_down()
+            except LabError as left:
+                raise LabError(f"{error}; {left}") from error
+            raise LabError(str(error)) from error
+        self._standing = wanted
+        if settling := settling_ns(change.do, wanted):
+            self._pause(settling / 1e9)
+
+    def mismatches(self) -> list[str]:
+        """Read every applied level back; return what is not as applied, a sentence each."""
+        pins = [
+            (resource.kernel, action)
+            for resource in self._standing
+            for action in resource.actions
+            if isinstance(action, PinArrivals)
+        ]
+        return [*(sentence for _, sentence in self.mismatched()), *self.arrivals.moved(pins)]
+
+    def mismatched(self) -> list[tuple[Expectation, str]]:
+        """Read every applied level back; return what does not hold, each with a sentence."""
+        expected = [(resource.kernel, one) for resource in self._standing for one in resource.expect]
+        texts = self._reader.read((kernel, one.reading.source) for kernel, one in expected)
+        found = ((one, mismatch(one, texts[kernel, one.reading.source])) for kernel, one in expected)
+        return [(one, sentence) for one, sentence in found if sentence]
+
+    def take_down(self) -> None:
+        """Undo everything: guests end first, then namespaces go, for the kernel takes what is in them along.
+
+        Raises:
+            LabError: something could not be undone.
+        """
+        standing, self._standing = self._standing, ()
+        self.guests.stop(self.guests.running)
+        self._stop(list(self._devices))
+        self.arrivals.forget()
+        self._interrupts.forget()
+        self._processors.forget()
+        troubles = [
+            trouble for kernel in reversed(list(self._agents)) for trouble in self._clear(kernel, standing)
+        ]
+        if troubles:
+            raise LabError(
+                f"taking the lab down: {len(troubles)} changes could not be undone, "
+                f"the first is {troubles[0]}; run `iolab clean`"
+            )
+        self._log_undone(list(reversed(self._undoing)))
+
+    def _clear(self, kernel: str, standing: Sequence[Resource]) -> list[str]:
+        """Undo everything on a kernel; return what could not be undone. One that is lost undoes it by itself."""
+        own = (resource for resource in reversed(standing) if resource.kernel == kernel)
+        names = [action.name for one in own for action in one.actions if isinstance(action, CreateNetns)]
+        try:
+            agent = self._agents.of(kernel)
+            for pending in [agent.begin("netns.delete", {"name": name}) for name in names]:
+                with contextlib.suppress(
+                    Refused
+                ):  # one that is not to be had so is undone, or told of, below
+                    pending.result(UNDO_DEADLINE_S)
+            report = agent.undo()
+        except AgentLost:
+            if kernel == HERE or self._agents.here.gone:
+                raise
+            self._agents.drop(kernel)
+            return []
+        except BadAnswer as error:
+            return [str(error)]
+        return [f"{failure.undo_key}: {failure.reason}" for failure in report.failed]
+
+    # Undoing and doing ------------------------------------------------------------------------------------
+
+    def _undo(self, resources: Sequence[Resource]) -> None:
+        """Undo resources; those in guests that end go with them, those on their taps go before."""
+        ending = [
+            action.guest.name
+            for resource in resources
+            for action in resource.actions
+            if isinstance(action, StartGuest)
+        ]
+        left = [resource for resource in resources if resource.kernel not in ending]
+        self._stop([device for resource in left for device in devices(resource)])
+        carried = dependents(resources, [f"vm:{name}" for name in ending])
+        self._undo_keys([resource for resource in left if resource.key in carried])
+        self.guests.stop(ending)
+        self._undo_keys([resource for resource in left if resource.key not in carried])
+        self._log_undone([resource.key for resource in resources])
+
+    def _log_undone(self, keys: Sequence[str]) -> None:
+        """Log what took resources back; what was made on a kernel that is gone went with it."""
+        made = [one for key in keys for one in reversed(self._undoing.pop(key, []))]
+        self._log(
+            [
+                replace(one, argv=one.undo, undo=None, exit_status=None, duration_ns=0, notes=())
+                for one in made
+                if one.undo is not None and one.kernel in self._agents
+            ]
+        )
+
+    def _undo_keys(self, resources: Sequence[Resource]) -> None:
+        for kernel in reversed(list(self._agents)):
+            own = [resource for resource in resources if resource.kernel == kernel]
+            keys = [key for one in own for key in self._keys_of(one)]
+            if not keys:
+                continue
+            report = self._agents.of(kernel).undo(keys=keys)
+            if report.failed:
+                raise LabError(f"undoing {report.failed[0].undo_key}: {report.failed[0].reason}")
+
+    def _keys_of(self, resource: Resource) -> tuple[str, ...]:
+        """Return all journal keys of a resource, those found when it was made included."""
+        found = (*self._interrupts.undo_keys(resource), *self._processors.undo_keys(resource))
+        return (*undo_keys(resource), *found)
+
+    def _stop(self, wanted: Sequence[str]) -> None:
+        """Stop those of the devices that run; one that is gone, or never came, is passed over."""
+        for device in [name for name in wanted if name in self._devices]:
+            with contextlib.suppress(Refused, AgentLost):
+                self._agents.of(self._devices.pop(device)).call("device.stop", {"id": device})
+
+    def _do_together(self, wave: Sequence[Resource], in_place: frozenset[str]) -> None:
+        """Carry out resources that do not need each other: their first actions at once, then their second, ...
+
+        When one fails the others under way are waited for: nothing may be made after undoing has begun.
+        """
+        records: list[CommandRecord] = []
+        failures: list[IolabError] = []
+        try:
+            for index in range(max(len(resource.actions) for resource in wave)):
+                present = [resource for resource in wave if index < len(resource.actions)]
+                self._devices |= {name: one.kernel for one in present for name in devices(one)}
+                begun = [
+                    self._doer.begin(one, one.actions[index], in_place=one.key in in_place) for one in present
+                ]
+                for doing in begun:
+                    try:
+                        done = doing.finish()
+                        records += done
+                        self._undoing.setdefault(doing.resource.key, []).extend(done)
+                    except (LabError, BadAnswer) as error:
+                        failures.append(error)
+                if failures:
+                    raise failures[0]
+        finally:
+            self._log(records)
+
+
+def waves(resources: Sequence[Resource]) -> list[list[Resource]]:
+    """Return the resources in groups that can be done together: each needs only what stands before it."""
+    depth: dict[str, int] = {}
+    groups: list[list[Resource]] = []
+    for resource in resources:
+        level = 1 + max((depth[key] for key in resource.needs if key in depth), default=-1)
+        depth[resource.key] = level
+        if level == len(groups):
+            groups.append([])
+        groups[level].append(resource)
+    return groups

@@ -1,0 +1,219 @@
+"""How ready a computer is: what disturbs figures, which CPUs come first, and what a lab sets of it."""
+
+from dataclasses import replace
+
+import pytest
+
+from iolab.experiment import Resolver, parse
+from iolab.experiment.experiment import Setup
+from iolab.lab.compose import compose
+from iolab.lab.hosts.facts import Facts, IdleState, InterfaceFact, ProcessorFacts
+from iolab.lab.hosts.readiness import cards_of, concerns, cpu_order, node_of
+from iolab.lab.needs.lab_needs import joining_needs
+from iolab.lab.needs.need import lacking
+from iolab.lab.packets.placement import placement_of
+from iolab.lab.readback.values import CardSettings, value_shown
+from iolab.lab.resources import PinGuest, Run, TuneProcessors
+from iolab.plan.feasibility import ANY_HOST
+from iolab.trial.host_warnings import host_warnings
+
+SERVER = ProcessorFacts(
+    online="0-7",
+    smt=True,
+    cores=("0,4", "1,5", "2,6", "3,7"),
+    nodes={"0": "0,2,4,6", "1": "1,3,5,7"},
+    driver="intel_pstate",
+    governors={"powersave": "0-7"},
+    available_governors=("performance", "powersave"),
+    turbo=True,
+    idle_driver="intel_idle",
+    idle_states=(IdleState(name="POLL", exit_latency_ns=0), IdleState(name="C6", exit_latency_ns=133_000)),
+)
+"""Two sockets whose CPUs are numbered in turn, two threads a core."""
+CARD = InterfaceFact(
+    name="enp1s0f0",
+    driver="ixgbe",
+    mtu=1500,
+    up=True,
+    numa_node=1,
+    firmware="0x800003e1",
+    coalescing={"rx-usecs": "1", "adaptive-rx": "on"},
+    pause={"autoneg": False, "rx": True, "tx": True},
+    manager="NetworkManager",
+)
+READY = ProcessorFacts(online="0-3", governors={"performance": "0-3"}, turbo=False)
+LAB = """
+lab:
+  machines:
+    tester: {kind: host, ssh: t, host: HOST, processors: PROCESSORS}
+    dut: {kind: host, ssh: d, forward: bridge}
+  links:
+    west: {ends: [tester.enp1s0f0, dut.eth1], cable: true}
+    east: {ends: [tester.enp1s0f1, dut.eth2], cable: true}
+measure: {rate: {kind: latency, from: tester.enp1s0f0, to: tester.enp1s0f1, rate: 1kpps}}
+"""
+
+
+def facts(processors: ProcessorFacts = SERVER, *cards: InterfaceFact, daemons: tuple[str, ...] = ()) -> Facts:
+    """Return what a host is."""
+    return replace(ANY_HOST, processors=processors, interfaces=cards, daemons=daemons)
+
+
+def setup(host: str = "{}", processors: str = "{}") -> Setup:
+    """Return a lab of two hosts."""
+    return Resolver(parse(LAB.replace("HOST", host).replace("PROCESSORS", processors), "lab.yaml")).setup({})
+
+
+def test_what_disturbs_a_measurement_is_told_with_what_to_do() -> None:
+    """Frequency, sleep, interrupts that move, a daemon on the card, pause frames, the far node."""
+    found = concerns(facts(SERVER, CARD, daemons=("irqbalance",)), ["enp1s0f0"], [1, 2])
+    said = "; ".join(one.seen for one in found)
+    for text in (
+        "the governor powersave changes the frequency of CPUs 0-7",
+        "turbo raises the frequency",
+        "as deeply as C6, and take 133 us to wake",
+        "irqbalance runs and moves the interrupts of enp1s0f0",
+        "NetworkManager manages enp1s0f0",
+        "enp1s0f0 has pause frames on (rx, tx)",
+        "enp1s0f0 is at NUMA node 1 (CPUs 1,3,5,7), and CPUs 2 are not",
+    ):
+        assert text in said
+    assert all(one.advice for one in found)
+
+
+def test_a_computer_without_cards_in_the_lab_minds_no_interrupts() -> None:
+    """Labs of namespaces have none; one that is set well minds nothing."""
+    assert [one.subject for one in concerns(facts(SERVER, CARD, daemons=("irqbalance",)), [])] == [
+        "CPU frequency",
+        "turbo",
+        "idle states",
+    ]
+    assert concerns(facts(READY), []) == ()
+    assert concerns(facts(ProcessorFacts(online="0-1")), ["eth0"]) == ()
+
+
+def test_cpus_near_the_card_come_first_and_second_threads_last() -> None:
+    """One thread of each core of the card's node, their second threads, then the other node likewise."""
+    assert cpu_order(SERVER, 1) == (1, 3, 5, 7, 0, 2, 4, 6)
+    assert cpu_order(SERVER, None) == (0, 1, 2, 3, 4, 5, 6, 7)
+    assert cpu_order(ProcessorFacts(online="0,2-3", cores=("0,2", "3")), None) == (0, 3, 2)
+    assert cpu_order(ProcessorFacts(), None) == ()
+    assert node_of(facts(SERVER, CARD), "enp1s0f0") == 1
+    assert node_of(facts(replace(SERVER, nodes={"0": "0-7"}), CARD), "enp1s0f0") is None
+
+
+def test_sender_and_receiver_run_at_the_node_of_their_card() -> None:
+    """The best CPUs go to the generator first."""
+    found = placement_of(setup(), "rate", cpu_order(SERVER, 1))
+    assert found is not None
+    assert (found.senders, found.receivers) == ({"tester.enp1s0f0": 1}, {"tester.enp1s0f1": 3})
+
+
+def test_a_trial_is_marked_by_each_host_that_is_not_ready() -> None:
+    """With its name; what the lab itself sets is no concern of it."""
+    known = {"tester": facts(SERVER, replace(CARD, manager=None, pause={})), "dut": facts(READY)}
+    placement = placement_of(setup(), "rate", (0, 1))
+    (warning,) = host_warnings(setup().lab, known, placement)
+    assert warning.code == "host-unready"
+    assert warning.text.startswith("tester: the governor powersave")
+    assert "CPUs 0 are not" in warning.text
+    tuned = setup(processors="{governor: performance, turbo: off}").lab
+    (warning,) = host_warnings(tuned, known, placement)
+    assert "governor" not in warning.text
+    assert "turbo" not in warning.text
+    assert host_warnings(tuned, {}, placement) == ()
+
+
+def test_coalescing_and_pause_frames_are_set_read_back_and_put_back() -> None:
+    """With ethtool's words, the original of each kept, and a carrier that is waited for."""
+    lab = setup("{coalesce: {rx_usecs: 0, adaptive_rx: off}, pause: {autoneg: off, rx: off, tx: off}}").lab
+    made = {resource.key: resource for resource in compose(lab)}
+    coalesce, pause = made["coalesce:tester.enp1s0f0"], made["pause:tester.enp1s0f0"]
+    (run,) = coalesce.actions
+    assert isinstance(run, Run)
+    assert run.do.argv == ("ethtool", "-C", "enp1s0f0", "rx-usecs", "0", "adaptive-rx", "off")
+    assert run.undo is not None
+    assert run.undo.argv == ("ethtool", "-C", "enp1s0f0", "{original}")
+    assert coalesce.expect[0].expected == "rx-usecs 0 adaptive-rx off"
+    assert pause.expect[0].expected == "autoneg off rx off tx off"
+    assert all(one.expect[1].expected == "up" and one.kernel == "tester" for one in (coalesce, pause))
+    assert "pause:tester.enp1s0f1" in made
+
+
+def test_what_ethtool_shows_of_a_card_is_read_as_words_that_set_it() -> None:
+    """Its one line of two switches too; a card that lacks a setting shows none."""
+    shown = "Coalesce parameters for eth0:\nAdaptive RX: on  TX: off\nrx-usecs: 3\nrx-frames: n/a\n"
+    words = ("rx-usecs", "adaptive-rx", "adaptive-tx")
+    how = CardSettings(tuple((word, word) for word in words))
+    assert value_shown(how, shown) == "rx-usecs 3 adaptive-rx on adaptive-tx off"
+    assert value_shown(CardSettings((("rx-frames", "rx-frames"),)), shown) is None
+    paused = "Pause parameters for eth0:\nAutonegotiate:\toff\nRX:\t\ton\nTX:\t\toff\n"
+    assert value_shown(CardSettings((("rx", "RX"), ("tx", "TX"))), paused) == "rx on tx off"
+
+
+def test_governor_and_turbo_belong_to_the_computer() -> None:
+    """They are set by its own agent, and change no guest."""
+    made = {
+        resource.key: resource
+        for resource in compose(setup(processors="{governor: performance, turbo: off}").lab)
+    }
+    assert made["governor:tester"].actions == (TuneProcessors("governor", "performance"),)
+    assert made["turbo:tester"].kernel == "tester"
+    assert "governor:dut" not in made
+
+
+@pytest.mark.parametrize(
+    ("host", "processors", "said"),
+    [
+        (
+            "{}",
+            "{governor: performance}",
+            "tester: governor of machine tester: it sets no frequency",
+        ),
+        ("{}", "{turbo: off}", "turbo of machine tester: it switches no turbo"),
+        (
+            "{coalesce: {tx_usecs: 3}}",
+            "{}",
+            "it cannot set tx-usecs of enp1s0f0; it can set rx-usecs, adaptive-rx",
+        ),
+        ("{pause: {rx: off}}", "{}", "it has no pause frames at enp1s0f0"),
+    ],
+)
+def test_what_a_host_cannot_set_is_told_before_anything_runs(host: str, processors: str, said: str) -> None:
+    """A virtual machine sets no frequency; a card has some settings."""
+    there = facts(
+        ProcessorFacts(online="0-1"), replace(CARD, pause={}), replace(CARD, name="enp1s0f1", pause={})
+    )
+    here = replace(ANY_HOST, hosts={"tester": there})
+    reasons = [lacking(need, here) for need in joining_needs(setup(host, processors).lab)]
+    assert said in "; ".join(filter(None, reasons))
+
+
+def test_a_governor_that_the_kernel_has_is_not_lacking() -> None:
+    """Nor turbo, a setting of the card, or pause frames."""
+    here = replace(ANY_HOST, hosts={"tester": facts(SERVER, CARD, replace(CARD, name="enp1s0f1"))})
+    lab = setup("{coalesce: {rx_usecs: 3}, pause: {rx: off}}", "{governor: performance, turbo: off}").lab
+    kinds = ("governor", "turbo", "coalescing", "pause")
+    assert [lacking(need, here) for need in joining_needs(lab) if need.kind in kinds] == [None] * 6
+
+
+def test_a_guest_is_pinned_near_the_card_of_its_host() -> None:
+    """With `pin: auto`, on CPUs of the card's node; its own ones first."""
+    text = """
+lab:
+  machines:
+    pc1: {kind: host, ssh: p}
+    pc2: {kind: host, ssh: q}
+    dut: {kind: vm, on: pc1, cpus: 2, pin: auto}
+  links:
+    lan: {ends: [pc2.eth1, pc1.enp1s0f0], cable: true}
+    card: {ends: [pc1.enp1s0f0, dut.eth0]}
+measure: {tcp: {kind: stream, from: pc2, to: dut}}
+"""
+    lab = Resolver(parse(text, "lab.yaml")).setup({}).lab
+    assert cards_of(lab, "pc1") == ("enp1s0f0",)
+    orders = {"pc1": cpu_order(SERVER, 1)}
+    made = {one.key: one for one in compose(lab, other_cpus={"pc1": 8}, orders=orders)}
+    (pin,) = made["pin:dut"].actions
+    assert isinstance(pin, PinGuest)
+    assert pin.vcpus == (1, 3)

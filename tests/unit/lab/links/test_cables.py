@@ -1,0 +1,119 @@
+"""Cables between hosts: what is there stays, what is set is put back, and real hosts' kernels make it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import pytest
+from tests.unit.lab.conftest import needs
+
+from iolab.experiment.experiment import Lab, Setup
+from iolab.lab.compose import compose
+from iolab.lab.difference import difference
+from iolab.lab.hosts.facts import Facts, InterfaceFact
+from iolab.lab.needs.need import lacking_of
+from iolab.lab.readback.values import HasAddress
+from iolab.lab.resources import Resource, Run, filled
+
+MakeLab = Callable[[Mapping[str, object], Mapping[str, object]], Lab]
+FACTS = Facts(
+    hostname="pc0", kernel="6.1.0", architecture="x86_64", os="Debian", cpu_model="any", cpus=4,
+    memory_bytes=8 << 30, clocksource="tsc", load_1min_milli=0,
+    interfaces=(InterfaceFact(name="lan0", mtu=1500, up=True),),
+)  # fmt: skip
+
+
+@pytest.fixture
+def cabled(make_lab: MakeLab) -> Callable[..., Lab]:
+    """Give a maker of two hosts, this computer and another, with a cable between them."""
+
+    def make(**link: object) -> Lab:
+        machines = {"here": {"kind": "host"}, "pc6": {"kind": "host", "ssh": "root@pc6"}}
+        ends = ["here.lan0", "pc6.eth0"]
+        return make_lab(machines, {"lan": {"ends": ends, "cable": True, **link}})
+
+    return make
+
+
+def by_key(lab: Lab) -> dict[str, Resource]:
+    """Return the resources of a lab by key."""
+    return {resource.key: resource for resource in compose(lab)}
+
+
+def test_nothing_is_made_for_a_cable(cabled: Callable[..., Lab]) -> None:
+    """Its interfaces must be up already: that is read back, and nothing brings them up or takes them down."""
+    found = by_key(cabled())
+    assert found["cable:pc6.eth0"].actions == ()
+    assert [one.what for one in found["cable:pc6.eth0"].expect] == ["carrier of pc6.eth0"]
+    words = [run.do.argv for one in found.values() for run in one.actions if isinstance(run, Run)]
+    assert not any(argv[:3] == ("ip", "link", "add") or argv[-1] in ("up", "down") for argv in words)
+
+
+def test_each_host_sets_its_own_end_and_puts_the_original_back(cabled: Callable[..., Lab]) -> None:
+    """MTU and offloads are read before they are changed; another level keeps the first original."""
+    found = by_key(cabled(mtu=9000, offload={"tso": "off"}))
+    assert [found[key].kernel for key in ("mtu:lan:here.lan0", "mtu:lan:pc6.eth0")] == ["", "pc6"]
+    (run,) = found["mtu:lan:pc6.eth0"].actions
+    assert isinstance(run, Run)
+    assert run.undo is not None
+    assert filled(run.undo, "1500").argv == ("ip", "link", "set", "dev", "eth0", "mtu", "1500")
+    assert found["offload:pc6.eth0:tso"].kernel == "pc6"
+    change = difference(
+        tuple(found.values()), tuple(by_key(cabled(mtu=4000, offload={"tso": "off"})).values())
+    )
+    assert change.undo == ()
+    assert change.in_place == {"mtu:lan:here.lan0", "mtu:lan:pc6.eth0"}
+
+
+def test_an_address_is_added_beside_those_that_are_there(cabled: Callable[..., Lab]) -> None:
+    """Only ours must be seen, and only ours is taken away."""
+    address = by_key(cabled())["address:pc6.eth0"]
+    assert address.expect[0].reading.how == HasAddress("eth0", "198.18.0.2/24")
+    (run,) = address.actions
+    assert isinstance(run, Run)
+    assert run.undo is not None
+    assert run.undo.argv == ("ip", "addr", "flush", "to", "198.18.0.2/32", "dev", "eth0")
+
+
+def test_a_vlan_on_a_cable_is_an_interface_of_its_own(cabled: Callable[..., Lab]) -> None:
+    """It is made on each host and removed again; its MTU is set after that of the card below."""
+    found = by_key(cabled(vlan=100, mtu=9000))
+    runs = [run.do.argv[4] for run in found["mtu:lan:pc6.eth0"].actions if isinstance(run, Run)]
+    assert runs == ["eth0", "eth0.100"]
+    (add, up) = found["vlan:pc6.eth0"].actions
+    assert isinstance(add, Run)
+    assert isinstance(up, Run)
+    assert add.do.argv[-4:] == ("type", "vlan", "id", "100")
+    assert add.undo is not None
+
+
+def test_the_qdisc_of_a_card_comes_back(cabled: Callable[..., Lab]) -> None:
+    """Which it had is read first; a veth has none."""
+    shape = {"at": "pc6.eth0", "qdisc": "tbf", "rate": "100Mbit"}
+    resource = by_key(cabled(shape=shape))["qdisc:pc6.eth0"]
+    run = resource.actions[0]
+    assert isinstance(run, Run)
+    assert run.undo is not None
+    assert run.original is not None
+    assert filled(run.undo, "mq").argv == ("tc", "qdisc", "replace", "dev", "eth0", "root", "mq")
+    assert resource.kernel == "pc6"
+
+
+def test_the_interface_must_be_there(cabled: Callable[..., Lab]) -> None:
+    """On this computer; what the other host has is seen when it is reached."""
+    setup = Setup(cabled(), {})
+    assert lacking_of(needs(setup), FACTS) is None
+    told = lacking_of(needs(setup), replace(FACTS, interfaces=()))
+    assert told == "port here.lan0: this computer has no interface lan0; it has none"
+
+
+def test_a_cable_may_not_be_what_the_connection_to_its_host_hangs_on(cabled: Callable[..., Lab]) -> None:
+    """On neither end: the run, or its user, would be cut off."""
+    setup = Setup(cabled(), {})
+    told = lacking_of(needs(setup), replace(FACTS, control_interfaces=("lan0",)))
+    assert told is not None
+    assert told.startswith("port here.lan0: lan0 carries a connection by ssh to or from this computer")
+    other = replace(FACTS, interfaces=(InterfaceFact(name="eth0", mtu=1500, up=True),))
+    other = replace(other, control_interfaces=("eth0",))
+    told = lacking_of(needs(setup), replace(FACTS, hosts={"pc6": other}))
+    assert told is not None
+    assert told.startswith("pc6: port pc6.eth0: eth0 carries a connection by ssh to or from it")

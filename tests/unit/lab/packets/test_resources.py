@@ -1,0 +1,162 @@
+"""What packet trials need of a lab: NAPI at every end, threads where frames arrive, neighbours of routers, devices."""
+
+import pytest
+from tests.unit.lab.packets.test_placement import measure
+from tests.unit.trial.packets import lab
+
+from iolab.errors import InputError
+from iolab.experiment.experiment import Lab
+from iolab.experiment.links import Link
+from iolab.experiment.machines import Netns
+from iolab.lab.compose import compose
+from iolab.lab.difference import difference
+from iolab.lab.needs.need import Need, NeedKind
+from iolab.lab.needs.part_needs import check_packets, measure_needs
+from iolab.lab.packets.placement import place, ways
+from iolab.lab.resources import PinArrivals, Resource, Run, StartDevice
+from iolab.lab.topology import make_topology
+
+
+def arranged(made: Lab, cpus: int = 4, **keys: object) -> dict[str, Resource]:
+    """Return what a lab needs for packets, by key."""
+    directions = ways(made, make_topology(made), measure(**keys))
+    placement = place(directions, range(cpus), realtime=True)
+    return {resource.key: resource for resource in compose(made, placement=placement)}
+
+
+def test_every_end_gets_what_puts_napi_on_and_is_read_back() -> None:
+    """GRO on, TSO and GSO off, at both ends of both links; what the file asks for stands."""
+    found = arranged(lab())
+    for ref in ("tester.p0", "tester.p1", "dut.eth0", "dut.eth1"):
+        change = found[f"napi:{ref}"].actions[0]
+        assert isinstance(change, Run)
+        assert change.do.argv[3:] == ("tso", "off", "gso", "off", "gro", "on")
+        assert {e.expected for e in found[f"napi:{ref}"].expect} == {"tso off", "gso off", "gro on"}
+    links = {name: link.model_copy(update={"offload": link.offload.model_copy(update={"gro": "off"})})
+             for name, link in lab().links.items()}  # fmt: skip
+    change = arranged(Lab(lab().machines, links, {}))["napi:dut.eth0"].actions[0]
+    assert isinstance(change, Run)
+    assert change.do.argv[3:] == ("tso", "off", "gso", "off")
+
+
+def test_only_where_frames_arrive_there_is_a_thread() -> None:
+    """One-way: the device's first port and the far one; both ways: all four."""
+    for direction, expected in (("one-way", 2), ("both-ways", 4)):
+        found = arranged(lab(), direction=direction)
+        pins = [a for r in found.values() for a in r.actions if isinstance(a, PinArrivals)]
+        assert len(pins) == expected
+
+
+def test_several_senders_have_a_queue_each_and_a_thread_at_the_far_end() -> None:
+    """The queues of both ends are set before the threads are made, and read back."""
+    made = lab()
+    placement = place(ways(made, make_topology(made), measure()), range(8), senders=3)
+    found = {resource.key: resource for resource in compose(made, placement=placement)}
+    runs = [a for a in found["senders:tester.p0"].actions if isinstance(a, Run)]
+    assert [run.do.argv for run in runs] == [
+        ("ethtool", "-L", "eth0", "rx", "3"),
+        ("ethtool", "-L", "p0", "tx", "3"),
+    ]
+    assert {e.expected for e in found["senders:tester.p0"].expect} == {"rx 3", "tx 3"}
+    (pin,) = (a for a in found["arrivals:dut.eth0"].actions if isinstance(a, PinArrivals))
+    assert pin.queues == 3
+    assert "senders:tester.p0" in found["arrivals:dut.eth0"].needs
+    (far,) = (a for a in found["arrivals:tester.p1"].actions if isinstance(a, PinArrivals))
+    assert far.queues == 1
+
+
+def test_several_senders_need_flows_that_they_can_share() -> None:
+    """Else a flow would be numbered by two threads."""
+    made = lab()
+    directions = ways(made, make_topology(made), measure())
+    check_packets(measure(senders=4, flows=64), made, directions)
+    with pytest.raises(InputError, match="multiple of 3"):
+        check_packets(measure(senders=3, flows=64), made, directions)
+    assert Need(NeedKind.CPU, "3", "senders of measure it") in measure_needs(
+        "it", measure(senders=4, flows=64)
+    )
+    assert not any(need.kind is NeedKind.CPU for need in measure_needs("it", measure(senders="auto")))
+    with pytest.raises(InputError, match="bpf_live"):
+        check_packets(measure(senders=2, flows=64, path="bpf_live"), made, directions)
+
+
+def test_streams_get_none_of_it() -> None:
+    """A lab without packet trials is as the file says."""
+    keys = {resource.key.partition(":")[0] for resource in compose(lab())}
+    assert not keys & {"napi", "arrivals", "neighbour"}
+
+
+def test_from_streams_to_packets_only_offloads_threads_and_neighbours_change() -> None:
+    """No namespace, link or address is made anew."""
+    made = lab(forward="route")
+    change = difference(compose(made), tuple(arranged(made).values()))
+    assert change.undo == ()
+    assert {resource.key.partition(":")[0] for resource in change.do} == {"napi", "arrivals", "neighbour"}
+
+
+def test_a_router_knows_its_neighbours_for_good() -> None:
+    """One entry for each port of the tester, with the address that is found when the lab is made."""
+    found = arranged(lab(forward="route"))
+    entries = [r for key, r in found.items() if key.startswith("neighbour:")]
+    assert len(entries) == 2
+    for entry in entries:
+        action = entry.actions[0]
+        assert isinstance(action, Run)
+        assert action.find is not None
+        assert "permanent" in action.do.argv
+
+
+def test_a_device_is_one_program_for_each_direction_with_its_rule() -> None:
+    """A token bucket of 20 000 frames/s."""
+    found = arranged(lab(forward="xdp", device={"rate": 20_000, "burst": 32}))
+    started = {a.interface: a for r in found.values() for a in r.actions if isinstance(a, StartDevice)}
+    assert {name: one.towards for name, one in started.items()} == {"eth0": "eth1", "eth1": "eth0"}
+    assert dict(started["eth0"].rule) == {
+        "kind": "token_bucket",
+        "frames": 20_000,
+        "per_ns": 1_000_000_000,
+        "burst_frames": 32,
+    }
+
+
+def test_a_device_needs_two_ports() -> None:
+    """Three are told."""
+    machines = {"d": Netns(kind="netns", forward="xdp"), "a": Netns(kind="netns")}
+    links = {f"l{i}": Link(ends=(f"a.p{i}", f"d.e{i}")) for i in range(3)}
+    with pytest.raises(InputError, match="3 ports"):
+        compose(Lab(machines, links, {}))
+
+
+@pytest.mark.parametrize(
+    ("device", "rule"),
+    [
+        ({"delay": "1ms"}, {"kind": "delay", "delay_ns": 1_000_000}),
+        (
+            {"stall": {"length": "2ms", "every": "5s"}},
+            {"kind": "stall", "length_ns": 2_000_000, "every_ns": 5_000_000_000},
+        ),
+        ({"loss_ratio": 0.001, "seed": 7}, {"kind": "lose", "frames_per_million": 1000, "seed": 7}),
+        ({"lose_every": 10}, {"kind": "lose_every", "frames": 10}),
+        ({}, {"kind": "all"}),
+    ],
+)
+def test_what_a_device_does_is_told_as_the_agents_rule(
+    device: dict[str, object], rule: dict[str, object]
+) -> None:
+    """Times in nanoseconds, shares in frames of a million."""
+    found = arranged(lab(forward="xdp", device=device))
+    started = [a for r in found.values() for a in r.actions if isinstance(a, StartDevice)]
+    assert [dict(one.rule) for one in started] == [rule, rule]
+
+
+def test_a_device_that_needs_a_thread_has_it_where_its_frames_come_in() -> None:
+    """Below what feeds it, for it never sleeps while frames come; where none come it may be anywhere."""
+    found = arranged(lab(forward="xdp", device={"delay": "1ms"}))
+    started = {a.interface: a for r in found.values() for a in r.actions if isinstance(a, StartDevice)}
+    pins = {a.interface: a for r in found.values() for a in r.actions if isinstance(a, PinArrivals)}
+    assert started["eth0"].cpu == pins["eth0"].cpu
+    assert (started["eth0"].priority or 99) < (pins["eth0"].priority or 0)
+    assert (started["eth1"].cpu, started["eth1"].priority) == (None, None)
+    program = arranged(lab(forward="xdp", device={"rate": 1000}))["device:dut.eth0"].actions[0]
+    assert isinstance(program, StartDevice)
+    assert (program.cpu, program.priority) == (None, None)

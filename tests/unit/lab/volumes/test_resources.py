@@ -1,0 +1,283 @@
+"""Volumes of guests: what is made where, what a change of a level touches, and what is refused or not built."""
+
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from pydantic import TypeAdapter
+from tests.unit.lab.conftest import needs
+
+from iolab.experiment.experiment import Lab, Setup
+from iolab.experiment.links import Volume
+from iolab.experiment.machines import Machine
+from iolab.lab.compose import compose
+from iolab.lab.difference import difference
+from iolab.lab.guests.guest import Guest, GuestDisk
+from iolab.lab.guests.qemu import Boot, Place, qemu_argv
+from iolab.lab.needs.need import NeedKind
+from iolab.lab.readback.disks import BlockDevice
+from iolab.lab.readback.values import value_shown
+from iolab.lab.resources import Command, Resource, Run, StartGuest, extract
+from iolab.lab.volumes import resources as volumes
+
+SEEN = """\
+vda 279281664 virtio_blk -
+vdc 16777216 virtio_blk scratch
+nvme0n1 29360128 nvme vda
+sda 33554432 vmw_pvscsi e
+xvdc 8388608 vbd -
+"""
+"""As guests printed it (Linux 6.1): a disk of the image, one of virtio, one that bears another's name, and others."""
+
+
+def lab_of(disks: list[dict[str, object]], sizes: Mapping[str, str], **dut: object) -> Lab:
+    """Return a lab with one guest, and volumes of this computer."""
+    machine = TypeAdapter[Machine](Machine).validate_python({"kind": "vm", "disks": disks} | dut)
+    return Lab(
+        {"dut": machine}, {}, {name: Volume.model_validate({"size": size}) for name, size in sizes.items()}
+    )
+
+
+def made(lab: Lab) -> dict[str, Resource]:
+    """Return the resources of a lab by key."""
+    return {resource.key: resource for resource in compose(lab, cpus=2)}
+
+
+def guest(lab: Lab) -> Guest:
+    """Return the guest as it is started."""
+    (action,) = made(lab)["vm:dut"].actions
+    assert isinstance(action, StartGuest)
+    return action.guest
+
+
+def scratch(bus: str = "virtio-blk", size: str = "16M", **dut: object) -> Lab:
+    """Return a guest with one disk."""
+    return lab_of([{"volume": "scratch", "bus": bus}], {"scratch": size}, **dut)
+
+
+def built(lab: Lab) -> list[str]:
+    """Return what is refused of a lab, as it is called."""
+    kinds = (NeedKind.BUILT, NeedKind.SENSE)
+    return [f"{need.purpose}: {need.name}" for need in needs(Setup(lab, {})) if need.kind in kinds]
+
+
+# What is made ------------------------------------------------------------------------------------------------
+
+
+def test_a_volume_is_a_file_on_the_parent_that_stands_before_the_guest_and_is_taken_away_after_it() -> None:
+    """What is looked at first has no undo: a file that another made stays."""
+    lab = made(scratch())
+    volume = lab["volume:scratch"]
+    look, make = volume.actions
+    assert isinstance(look, Run)
+    assert isinstance(make, Run)
+    assert look.undo is None
+    assert make.do.argv[-2:] == ("/var/tmp/iolab-scratch", "16777216")
+    assert make.undo == Command(("rm", "-f", "/var/tmp/iolab-scratch"))
+    assert (volume.kernel, lab["vm:dut"].kernel) == ("", "")
+    assert "volume:scratch" in lab["vm:dut"].needs
+    assert guest(scratch()).disks == (GuestDisk("/var/tmp/iolab-scratch", "scratch"),)
+
+
+def test_a_guest_must_show_size_and_controller_of_each_disk_and_has_a_name_for_it() -> None:
+    """The name does not depend on the order in which its kernel finds them."""
+    disks = made(scratch("nvme"))["disks:dut"]
+    expected = {one.what: (one.reading.how, one.expected) for one in disks.expect}
+    assert expected == {
+        "size of volume scratch in dut": (BlockDevice("scratch", "size"), "16777216"),
+        "driver of volume scratch in dut": (BlockDevice("scratch", "driver"), "nvme"),
+    }
+    link = disks.actions[-1]
+    assert isinstance(link, Run)
+    assert link.do.argv == ("ln", "-s", "-f", "{found}", "/dev/iolab-scratch")
+    assert link.find is not None
+    assert extract(link.find, SEEN) == "/dev/vdc"
+    assert disks.kernel == "dut"
+
+
+@pytest.mark.parametrize("bus", ["ide", "virtio-scsi", "pvscsi"])
+def test_disks_of_scsi_and_sata_need_a_driver_that_nobody_else_loads(bus: str) -> None:
+    """Controllers load theirs by themselves."""
+    first = made(scratch(bus))["disks:dut"].actions[0]
+    assert first == Run(Command(("modprobe", "sd_mod")))
+    assert made(scratch("nvme"))["disks:dut"].actions[0] != first
+
+
+def test_a_volume_of_a_guest_lies_in_that_guests_memory() -> None:
+    """It is made by the guest's own kernel, once that is up, and cannot be written past the memory."""
+    machines = TypeAdapter(dict[str, Machine]).validate_python(
+        {
+            "outer": {"kind": "vm", "memory": "1G"},
+            "dut": {"kind": "vm", "on": "outer", "memory": "256M", "disks": [{"volume": "v"}]},
+        }
+    )
+    lab = Lab(machines, {}, {"v": Volume.model_validate({"size": "8M", "on": "outer"})})
+    volume = made(lab)["volume:v"]
+    assert (volume.kernel, volume.needs) == ("outer", ("ipv6:outer",))
+    assert guest(lab).disks[0].in_memory
+    assert ",cache=writeback" in " ".join(argv(guest(lab)))
+    assert ",cache=none" in " ".join(argv(guest(scratch())))
+
+
+def argv(guest: Guest) -> tuple[str, ...]:
+    """Return the command that starts a guest."""
+    return qemu_argv(guest, Place(boot=Boot("k", "i", "r", "m"), folder="/f", accel="tcg"))
+
+
+def test_a_domain_knows_its_disks_by_number() -> None:
+    """Xen's disks have names and no serial numbers; two of the image come first."""
+    lab = lab_of([{"volume": "a"}, {"volume": "b"}], {"a": "8M", "b": "8M"}, engine="xen")
+    expected = [one.reading.how for one in made(lab)["disks:dut"].expect]
+    assert [how.known_by for how in expected if isinstance(how, BlockDevice)] == [
+        "xvdc",
+        "xvdc",
+        "xvdd",
+        "xvdd",
+    ]
+
+
+def test_each_bus_counts_its_own_disks_and_a_serial_number_has_at_most_20_characters() -> None:
+    """A long name is cut and told from others that begin alike."""
+    long = "a-volume-with-a-very-long-name"
+    disks: list[dict[str, object]] = [{"volume": "a"}]
+    disks += [{"volume": name, "bus": "ide"} for name in ("b", long)]
+    words = argv(guest(lab_of(disks, {"a": "4K", "b": "4K", long: "4K"})))
+    assert "ide-hd,bus=ide.0,drive=disk1,serial=b" in words
+    serial = volumes.serial_of(long)
+    assert f"ide-hd,bus=ide.1,drive=disk2,serial={serial}" in words
+    assert len(serial) == 20
+    assert serial != volumes.serial_of(f"{long}2")
+
+
+# What changes ------------------------------------------------------------------------------------------------
+
+
+def changed(old: Lab, new: Lab) -> set[str]:
+    """Return the keys of what is undone between two labs."""
+    return {one.key for one in difference(compose(old, cpus=2), compose(new, cpus=2)).undo}
+
+
+def test_another_bus_restarts_the_guest_and_keeps_the_file() -> None:
+    """The file is the same; the guest is another one."""
+    gone = changed(scratch("nvme"), scratch("ide"))
+    assert {"vm:dut", "disks:dut"} <= gone
+    assert "volume:scratch" not in gone
+
+
+def test_another_size_makes_file_and_guest_anew() -> None:
+    """A guest cannot be given another file while it runs."""
+    assert {"volume:scratch", "vm:dut", "disks:dut"} <= changed(scratch(), scratch(size="32M"))
+
+
+def test_what_is_not_part_of_the_guest_restarts_nothing() -> None:
+    """Settings are changed while it runs."""
+    gone = changed(scratch(), scratch(settings={"net.ipv4.tcp_sack": "0"}))
+    assert gone.isdisjoint({"vm:dut", "volume:scratch", "disks:dut"})
+
+
+# What is read ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("known_by", "node", "size", "driver"),
+    [
+        ("scratch", "/dev/vdc", "16777216", "virtio_blk"),
+        ("vda", "/dev/nvme0n1", "29360128", "nvme"),
+        ("xvdc", "/dev/xvdc", "8388608", "vbd"),
+        ("lost", None, None, None),
+    ],
+)
+def test_a_disk_is_found_by_its_number_or_else_by_its_name(
+    known_by: str, node: str | None, size: str | None, driver: str | None
+) -> None:
+    """A number that is another disk's name means the one with that number."""
+    found = [value_shown(BlockDevice(known_by, field), SEEN) for field in ("node", "size", "driver")]
+    assert found == [node, size, driver]
+
+
+# What the commands do ----------------------------------------------------------------------------------------
+
+
+def shell(script: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run a script as an agent does."""
+    return subprocess.run(
+        ["sh", "-c", script, *words], capture_output=True, text=True, timeout=30, check=False
+    )
+
+
+def test_a_file_is_made_whole_for_this_user_alone_and_never_through_a_link(tmp_path: Path) -> None:
+    """What is there already is left as it is."""
+    path = tmp_path / "v"
+    assert shell(volumes.MAKE, str(path), "1048576").returncode == 0
+    seen = path.stat()
+    assert (seen.st_size, seen.st_mode & 0o777) == (1 << 20, 0o600)
+    assert seen.st_blocks * 512 >= 1 << 20
+    link, target = tmp_path / "l", tmp_path / "target"
+    link.symlink_to(target)
+    for there in (path, link):
+        assert shell(volumes.MAKE, str(there), "4096").returncode != 0
+    assert path.stat().st_size == 1 << 20
+    assert not target.exists()
+
+
+def test_a_file_that_is_there_and_room_that_is_not_are_told(tmp_path: Path) -> None:
+    """Before anything is made, in words that say what to do."""
+    path = tmp_path / "v"
+    path.touch()
+    there = shell(volumes.LOOK, str(path), "4096")
+    assert there.returncode == 1
+    assert f"{path} is there already" in there.stderr
+    assert path.exists(), "younger than the computer's last start: somebody may use it"
+    small = shell(volumes.LOOK, str(tmp_path / "w"), str(1 << 60))
+    assert small.returncode == 1
+    assert f"{1 << 40} MiB are wanted and " in small.stderr
+    assert shell(volumes.LOOK, str(tmp_path / "w"), "4096").returncode == 0
+
+
+def test_what_an_earlier_start_of_the_computer_left_is_removed_but_neither_links_nor_folders(
+    tmp_path: Path,
+) -> None:
+    """A computer that was started tomorrow: all that is there is older."""
+    clock = "$(sed -n 's/^btime //p' /proc/stat)"
+    assert clock in volumes.LOOK
+    later = volumes.LOOK.replace(clock, "99999999999")
+    path, link, folder = tmp_path / "v", tmp_path / "l", tmp_path / "f"
+    path.touch()
+    link.symlink_to(tmp_path / "nowhere")
+    folder.mkdir()
+    assert [shell(later, str(one), "4096").returncode for one in (path, link, folder)] == [0, 1, 1]
+    assert (path.exists(), link.is_symlink(), folder.exists()) == (False, True, True)
+
+
+# What is refused ---------------------------------------------------------------------------------------------
+
+
+def test_local_disks_of_a_guest_are_built() -> None:
+    """Nothing is refused of them."""
+    assert built(scratch()) == []
+
+
+@pytest.mark.parametrize("kind", ["netns", "host"])
+def test_disks_of_what_is_no_guest_are_not_built(kind: str) -> None:
+    """Said of those alone."""
+    machine = TypeAdapter[Machine](Machine).validate_python({"kind": kind, "disks": [{"volume": "v"}]})
+    told = built(Lab({"m": machine}, {}, {"v": Volume.model_validate({"size": "4K"})}))
+    assert told == [f"machine m: disks of kind {kind}; a vm can have them"]
+
+
+@pytest.mark.parametrize("export", ["iscsi", "nvme-tcp", "nbd"])
+def test_exports_are_not_built(export: str) -> None:
+    """Nor is who speaks their protocols."""
+    volume = Volume.model_validate({"size": "4K", "export": export})
+    told = built(Lab(lab_of([{"volume": "v", "via": "kernel"}], {"v": "4K"}).machines, {}, {"v": volume}))
+    assert told == ["machine dut: disks with via: kernel", f"volume v: exports by {export}"]
+
+
+def test_a_bus_of_a_domain_and_a_seventh_sata_disk_make_no_sense() -> None:
+    """Each is told with what to write instead."""
+    domain = lab_of([{"volume": "v", "bus": "ide"}], {"v": "4K"}, engine="xen")
+    assert "disk v of machine dut: engine xen has a bus of its own; leave bus away" in built(domain)
+    names = [f"v{number}" for number in range(7)]
+    many = lab_of([{"volume": name, "bus": "ide"} for name in names], dict.fromkeys(names, "4K"))
+    assert built(many) == ["disks of machine dut: ide has room for 6; take another bus"]

@@ -1,0 +1,88 @@
+"""plan.json: written, read back, and refused in words when it is not what was written."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iolab.errors import StoreError
+from iolab.experiment.experiment import Experiment, LevelRatio, Summary
+from iolab.experiment.summaries import STATISTICS
+from iolab.lab.hosts.facts import Facts
+from iolab.plan.plan_file import decode_plan, encode_plan
+from iolab.plan.planning import make_plan
+from iolab.plan.types import PLAN_SCHEMA, Plan, PlannedFactor, Step, Unsupported
+
+words = st.text(max_size=8)
+labels = st.dictionaries(words, words, max_size=3)
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> Plan:
+    """Any plan."""
+    factors = draw(
+        st.lists(st.builds(PlannedFactor, words, st.lists(words, max_size=3).map(tuple)), max_size=3)
+    )
+    measures = draw(st.lists(words, unique=True, min_size=1, max_size=3))
+    levels = st.tuples(*(st.integers(-1, 5) for _ in factors))
+    step = st.builds(Step, words, st.sampled_from(measures), st.integers(1, 9), st.integers(0, 9), levels)
+    selectors = st.dictionaries(words, st.lists(words).map(tuple), max_size=2)
+    ratio = st.builds(LevelRatio, words, words, words)
+    summary = st.builds(
+        Summary,
+        words,
+        st.lists(st.sampled_from(STATISTICS)).map(tuple),
+        st.lists(ratio, max_size=2).map(tuple),
+    )
+    return Plan(
+        title=draw(words),
+        factors=tuple(factors),
+        measures=tuple(measures),
+        baseline=draw(labels),
+        grouping=draw(st.lists(words).map(tuple)),
+        seed=draw(st.integers(0, 2**64)),
+        blocks=draw(st.integers(1, 9)),
+        only=draw(st.lists(selectors, max_size=2).map(tuple)),
+        summaries=draw(st.lists(summary, max_size=2).map(tuple)),
+        steps=draw(st.lists(step, max_size=5).map(tuple)),
+        unsupported=draw(st.lists(st.builds(Unsupported, words, labels, words), max_size=3).map(tuple)),
+        estimate_ns=draw(st.integers(0, 2**60)),
+        digest=draw(words),
+    )
+
+
+@given(plans())
+def test_a_plan_is_read_back_as_it_was_written(plan: Plan) -> None:
+    """Nothing is lost, on one line of text."""
+    text = encode_plan(plan)
+    assert decode_plan(text) == plan
+    assert text.count("\n") == 1
+
+
+def test_another_version_is_refused_and_both_are_named(experiment: Experiment, facts: Facts) -> None:
+    """The file's version and ours."""
+    document = json.loads(encode_plan(make_plan(experiment, facts)))
+    document["schema"] = PLAN_SCHEMA + 1
+    with pytest.raises(
+        StoreError, match=rf"version {PLAN_SCHEMA + 1}, this iolab reads version {PLAN_SCHEMA}"
+    ):
+        decode_plan(json.dumps(document))
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "7", "{}", '{"schema": 1}', '{"schema": 1, "measures": 3}'])
+def test_what_is_no_plan_is_refused_without_a_traceback(text: str) -> None:
+    """Torn and foreign files end in one sentence, without the words of a programming language."""
+    with pytest.raises(StoreError, match=r"reading plan\.json") as caught:
+        decode_plan(text)
+    assert "Error" not in str(caught.value)
+
+
+@given(st.data())
+def test_a_torn_plan_is_refused(data: st.DataObject) -> None:
+    """Wherever writing stopped."""
+    plan = data.draw(plans())
+    text = encode_plan(plan)
+    cut = data.draw(st.integers(0, len(text) - 3))
+    with pytest.raises(StoreError):
+        decode_plan(text[:cut])

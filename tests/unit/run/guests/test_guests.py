@@ -1,0 +1,259 @@
+"""Guests on the fake agent: started, pinned, read back, ended; and what is said of one that does not come up."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from tests.netns.runs import until
+from tests.unit.run.guests.fake_guests import FIRST_VCPU, QEMU_PID, VHOST, Line, Threads, guest, parent
+
+from iolab.agent.client import Agent, AgentLost
+from iolab.agent.fake import FakeAgent, FakeHost, Outcome
+from iolab.errors import LabError
+from iolab.lab.guests.guest import GuestNic, TapBackend
+from iolab.lab.readback.values import GuestThreads, value_shown
+from iolab.lab.resources import GuestState as State
+from iolab.lab.resources import PinGuest, Reading
+
+PATIENCE_S = 60.0
+HELLO = {"protocol": "1.3", "version": "0", "build": "x", "pid": 1, "uid": 0, "rootless": False,
+         "state_dir": "/run/iolab", "capabilities": ["machine"]}  # fmt: skip
+
+
+def test_a_guest_that_was_started_is_a_kernel_of_the_lab() -> None:
+    """Its agent answers under its name, and what it was started with is known."""
+    guests, agents, host = parent()
+    folder, record = guests.start(guest(), "").result(PATIENCE_S)
+    assert folder.argv[0] == "mkdir"
+    assert record.argv[0] == "qemu"
+    assert record.undo == ("iolab-agent", "process.stop", "guest:dut")
+    assert agents.of("dut").run(("true",)).succeeded
+    assert host.folders == {"dut"}
+    use = guests.use("dut")
+    assert use is not None
+    assert (use.accel, use.emulated, use.hypervisor, use.image) == ("tcg", True, "7.2", "digest")
+
+
+def test_what_is_open_for_a_hypervisor_is_told_beside_its_command() -> None:
+    """Its words say no more than numbers."""
+    card = GuestNic("eth0", "02:00:00:00:00:01", "vhost-net", TapBackend("iolab-t", "p0", vhost=True))
+    guests, _, _ = parent()
+    *_, record = guests.start(guest(nics=(card,)), "").result(PATIENCE_S)
+    assert record.notes == ("fd 10: a queue of the tap p0 in iolab-t", "fd 11: /dev/vhost-net")
+    assert "fd=10" in " ".join(record.argv)
+
+
+def test_a_guest_that_ended_is_no_kernel_and_leaves_no_folder() -> None:
+    """Asking it then is the loss of that guest, told by name."""
+    guests, agents, host = parent()
+    guests.start(guest(), "").result(PATIENCE_S)
+    guests.stop(["dut"])
+    assert host.folders == set()
+    with pytest.raises(AgentLost, match="dut: it is not running"):
+        agents.of("dut")
+
+
+def test_a_change_that_a_guest_could_not_undo_is_told_before_it_ends() -> None:
+    """Afterwards nobody knows of it; what could be undone was."""
+    inner = FakeHost(lasting={"disk": "target is busy"})
+    guests, agents, host = parent(agent=lambda: FakeAgent(inner, machine=True))
+    guests.start(guest(), "").result(PATIENCE_S)
+    for key in ("disk", "link"):
+        undo = {"kind": "command", "argv": ["unmake", key], "netns": None}
+        agents.of("dut").run(("make", key), undo=undo, undo_key=key)
+    guests.stop(["dut"])
+    assert guests.troubles == ["ending guest dut: what it could not undo before: disk: target is busy"]
+    assert (("unmake", "link"), None) in inner.ran
+    assert host.folders == set()
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_dead_guest_is_ended_without_waiting_for_its_undo(
+    gone: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Known to be gone, it costs no time at all; saying nothing, what a living one could take to answer."""
+    monkeypatch.setattr("iolab.run.guests.shutdown.ALIVE_DEADLINE_S", PATIENCE_S if gone else 0.1)
+    line = Line(json.dumps({"jsonrpc": "2.0", "method": "hello", "params": HELLO}))
+    guests, agents, host = parent(agent=lambda: line)
+    guests.start(guest(), "").result(PATIENCE_S)
+    if gone:
+        line.say(None)
+        until(lambda: agents.of("dut").gone)
+    begin_s = time.monotonic()
+    guests.stop(["dut"])
+    assert time.monotonic() - begin_s < PATIENCE_S / 2
+    assert (guests.troubles, host.folders, "dut" in agents) == ([], set(), False)
+
+
+def test_threads_are_put_where_they_shall_be_and_read_back() -> None:
+    """Each virtual CPU on its own, everything that carries frames beside them, and nobody else's thread."""
+    threads = Threads()
+    guests, _, _ = parent(programs=threads)
+    guests.start(guest(), "").result(PATIENCE_S)
+    commands = guests.pin(PinGuest("dut", (2, 3), (1,))).result(PATIENCE_S)
+    told = {(one.argv[3], one.notes) for one in commands}
+    assert ("3", (f"{FIRST_VCPU + 1}: virtual CPU 1 of dut",)) in told
+    assert ("1", (f"{VHOST}: vhost-{QEMU_PID} of dut",)) in told
+    wanted = {FIRST_VCPU: "2", FIRST_VCPU + 1: "3", QEMU_PID: "1", VHOST: "1"}
+    assert threads.cpus == wanted
+    text = guests.state("dut").result(PATIENCE_S) or ""
+    assert json.loads(text) == {"status": "running", "vcpus": [[2], [3]], "carriers": [[1], [1]]}
+    reading = Reading(State("dut"), GuestThreads("vcpus"))
+    assert value_shown(reading.how, text) == "2 3"
+
+
+def test_a_guest_without_pins_may_run_anywhere() -> None:
+    """A level that takes the pins away is a change as any other."""
+    guests, _, _ = parent()
+    guests.start(guest(), "").result(PATIENCE_S)
+    guests.pin(PinGuest("dut", (1, 1))).result(PATIENCE_S)
+    guests.pin(PinGuest("dut", ())).result(PATIENCE_S)
+    found = json.loads(guests.state("dut").result(PATIENCE_S) or "")
+    assert found["vcpus"] == [[0, 1, 2, 3], [0, 1, 2, 3]]
+
+
+def test_a_guest_that_never_boots_is_told_with_its_consoles_last_lines() -> None:
+    """The deadline, and what was last seen."""
+    console = Line("SeaBIOS", "Booting from ROM...")
+    guests, agents, host = parent(console=lambda: console, agent=Line, deadline_s=1)
+    with pytest.raises(LabError, match=r"(?s)starting guest dut: its agent said nothing .*Booting from ROM"):
+        guests.start(guest(), "").result(PATIENCE_S)
+    assert "dut" not in agents
+    assert host.folders == set()
+
+
+def test_kvm_that_does_not_work_is_refused_before_anybody_waits_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node that exists proves nothing: what the boot of a kernel showed is said, and what is allowed."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    def programs(argv: tuple[str, ...], netns: str | None) -> Outcome:
+        kvm = argv[0] == "qemu" and "-accel" in argv
+        return Outcome(exit_status=1, stderr="KVM internal error") if kvm else Threads()(argv, netns)
+
+    guests, _, host = parent(programs=programs)
+    with pytest.raises(
+        LabError,
+        match=r"no kernel boots with KVM on this computer \(KVM internal error\); allowed there: auto or tcg",
+    ):
+        guests.start(guest(accel="kvm"), "").result(PATIENCE_S)
+    assert host.folders == set()
+
+
+@pytest.mark.parametrize("hangs", ["test", "qemu"])
+def test_a_probe_that_runs_out_of_time_is_no_finding(
+    hangs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy computer nothing was shown: what was asked for is tried, and nothing is remembered."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    def programs(argv: tuple[str, ...], netns: str | None) -> Outcome:
+        asked = argv[0] == hangs and (hangs == "test" or "-accel" in argv)
+        return Outcome(duration_ns=10**15) if asked else Threads()(argv, netns)
+
+    guests, _, _ = parent(programs=programs)
+    guests.start(guest(accel="kvm"), "").result(PATIENCE_S)
+    assert guests.use("dut") is not None
+    assert not (tmp_path / "iolab" / "accelerators.json").exists()
+
+
+def test_a_boot_with_kvm_that_fails_once_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A busy computer makes a boot fail that works."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    boots = iter([Outcome(exit_status=1, stderr="kvm: no"), Outcome(stdout="VFS: Unable to mount root fs")])
+
+    def programs(argv: tuple[str, ...], netns: str | None) -> Outcome:
+        return next(boots, Outcome()) if argv[0] == "qemu" and "-accel" in argv else Threads()(argv, netns)
+
+    guests, _, _ = parent(programs=programs)
+    guests.start(guest(accel="kvm"), "").result(PATIENCE_S)
+    assert next(boots, None) is None
+
+
+def test_a_guest_that_did_not_come_up_three_times_is_not_waited_for_again() -> None:
+    """A study of a hundred trials is told after minutes that its guest cannot be, not after hours."""
+    guests, _, _ = parent(agent=Line, deadline_s=0.1)
+    for _ in range(3):
+        with pytest.raises(LabError, match="its agent said nothing for 0 s; its console shows nothing"):
+            guests.start(guest(), "").result(PATIENCE_S)
+    with pytest.raises(LabError, match="not tried again, it did not come up 3 times in a row"):
+        guests.start(guest(), "").result(PATIENCE_S)
+
+
+def test_a_guest_that_stays_silent_with_kvm_may_be_emulated_instead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host's KVM can stand still without a word."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    def programs(argv: tuple[str, ...], netns: str | None) -> Outcome:
+        boots = argv[0] == "qemu" and "-accel" in argv
+        return Outcome(stdout="VFS: Unable to mount root fs") if boots else Threads()(argv, netns)
+
+    guests, _, _ = parent(agent=Line, programs=programs, deadline_s=0.1)
+    with pytest.raises(
+        LabError, match="its console shows nothing, and KVM may run no kernel here: `accel: tcg`"
+    ):
+        guests.start(guest(accel="kvm"), "").result(PATIENCE_S)
+
+
+def test_the_loss_of_its_parent_is_no_fault_of_a_guest() -> None:
+    """However often the parent is lost, the guest is tried on the next one."""
+
+    def dies(argv: tuple[str, ...], netns: str | None) -> Outcome:
+        parents[-1].kill()
+        return Threads()(argv, netns)
+
+    guests, agents, host = parent(programs=dies)
+    parents: list[FakeAgent] = []
+    for _ in range(4):
+        parents.append(FakeAgent(host, dies))
+        agents.drop("pc6")
+        agents.add("pc6", Agent(parents[-1], name="pc6"))
+        with pytest.raises(AgentLost, match="pc6"):
+            guests.start(guest(), "pc6").result(PATIENCE_S)
+
+
+def test_a_panic_is_told_at_once() -> None:
+    """Nobody waits for the deadline when the console says that nothing will come."""
+    console = Line("Kernel panic - not syncing: Attempted to kill init!")
+    guests, _, _ = parent(console=lambda: console, agent=Line, deadline_s=60)
+    with pytest.raises(LabError, match="Attempted to kill init"):
+        guests.start(guest(), "").result(PATIENCE_S)
+
+
+def test_a_hypervisor_that_cannot_have_its_memory_is_told_with_its_words() -> None:
+    """QEMU's own sentence, and what to do."""
+    refused = Outcome(stderr="cannot set up guest memory 'pc.ram': Cannot allocate memory", exit_status=1)
+
+    def programs(argv: tuple[str, ...], netns: str | None) -> Outcome | None:
+        return refused if argv[0] == "qemu" else Threads()(argv, netns)
+
+    guests, _, host = parent(name="other", programs=programs)
+    with pytest.raises(LabError, match=r"status 1: cannot set up guest memory .*give it less memory"):
+        guests.start(guest(), "").result(PATIENCE_S)
+    assert host.folders == set()
+
+
+def test_a_panic_in_mid_trial_reaches_whoever_waits_for_the_guest() -> None:
+    """The loss names the guest and what its console said."""
+    console = Line()
+    silent: list[Line] = []
+
+    def channel() -> Line:
+        hello = {"protocol": "1.3", "version": "0", "build": "x", "pid": 1, "uid": 0, "rootless": False}
+        more = {"state_dir": "/run/iolab", "capabilities": ["machine"]}
+        silent.append(Line(json.dumps({"jsonrpc": "2.0", "method": "hello", "params": hello | more})))
+        return silent[0]
+
+    guests, agents, _ = parent(console=lambda: console, agent=channel)
+    guests.start(guest(), "").result(PATIENCE_S)
+    pending = agents.of("dut").begin("command.run", {"argv": ["sleep", "60"]})
+    console.say("Kernel panic - not syncing: sysrq triggered crash")
+    with pytest.raises(AgentLost, match="sysrq triggered crash") as caught:
+        pending.result(PATIENCE_S)
+    assert caught.value.name == "dut"

@@ -1,0 +1,93 @@
+"""Switches in user space on the fake agent: started before their guest, pinned and read back with it, ended after."""
+
+import json
+
+import pytest
+from tests.unit.run.guests.fake_guests import FIRST_VCPU, Threads, guest, parent
+
+from iolab.agent.client import Refused
+from iolab.agent.fake import Outcome
+from iolab.errors import LabError
+from iolab.lab.guests.guest import GuestNic, VhostUserBackend
+from iolab.lab.resources import PinGuest
+
+PATIENCE_S = 60.0
+SWITCH_PID, POLLING, QEMU_PID = 1001, 1005, 1002
+NIC = GuestNic("eth0", "02:00:00:00:00:01", "vhost-user", VhostUserBackend("iolab-t", "p0", "eth0.sock"))
+
+
+class Programs(Threads):
+    """Programs of a parent of which a switch and QEMU are told; the switch comes up unless it has last words."""
+
+    def __init__(self, last_words: str = "") -> None:
+        super().__init__()
+        self.last_words = last_words
+        self.started: list[tuple[str, str | None]] = []
+        self.switch_runs = True
+
+    def __call__(self, argv: tuple[str, ...], netns: str | None) -> Outcome:
+        """Run one."""
+        if argv[0] == "dpdk-testpmd":
+            self.started.append((argv[0], netns))
+            return Outcome(stdout=self.last_words, exit_status=1 if self.last_words else 0)
+        if argv[0] == "qemu":
+            self.started.append((argv[0], netns))
+        if argv[0] == "test":
+            return Outcome(exit_status=1 if self.last_words else 0)
+        if argv[0] == "ps":
+            rows = [(QEMU_PID, QEMU_PID, "qemu-system-x86"), (QEMU_PID, FIRST_VCPU, "CPU 0/TCG"),
+                    (QEMU_PID, FIRST_VCPU + 1, "CPU 1/TCG")]  # fmt: skip
+            rows += [(SWITCH_PID, SWITCH_PID, "dpdk-testpmd"), (SWITCH_PID, POLLING, "rte-worker-1")][
+                : 2 * self.switch_runs
+            ]
+            return Outcome(stdout="".join(f"{pid} {tid} {name}\n" for pid, tid, name in rows))
+        return super().__call__(argv, netns)
+
+
+def test_a_switch_is_started_before_its_guest_where_its_tap_shall_be_and_ends_after_it() -> None:
+    """QEMU finds its socket; nothing of it is left when the guest is gone."""
+    programs = Programs()
+    guests, agents, host = parent(programs=programs)
+    _, switch, qemu = guests.start(guest(nics=(NIC,)), "").result(PATIENCE_S)
+    assert programs.started == [("dpdk-testpmd", "iolab-t"), ("qemu", None)]
+    assert switch.argv[:3] == ("env", "RUNTIME_DIRECTORY=/run/iolab/f/dut", "dpdk-testpmd")
+    assert (switch.netns, switch.undo) == ("iolab-t", ("iolab-agent", "process.stop", "switch:dut.eth0"))
+    assert qemu.argv[0] == "qemu"
+    guests.stop(["dut"])
+    assert host.folders == set()
+    with pytest.raises(Refused, match=r"no process 'switch:dut\.eth0'"):
+        agents.here.call("process.wait", {"id": "switch:dut.eth0", "timeout_ms": 1})
+
+
+def test_the_threads_of_a_switch_are_pinned_and_read_back_with_those_that_carry_frames() -> None:
+    """The one that looks for frames all the time among them."""
+    programs = Programs()
+    guests, _, _ = parent(programs=programs)
+    guests.start(guest(nics=(NIC,)), "").result(PATIENCE_S)
+    guests.pin(PinGuest("dut", (2, 2), (1,))).result(PATIENCE_S)
+    assert {programs.cpus[thread] for thread in (QEMU_PID, SWITCH_PID, POLLING)} == {"1"}
+    found = json.loads(guests.state("dut").result(PATIENCE_S) or "")
+    assert found == {"status": "running", "vcpus": [[2], [2]], "carriers": [[1], [1], [1]]}
+
+
+def test_a_guest_whose_switch_ended_is_not_as_it_was_made() -> None:
+    """It runs on, with a card that nothing carries; reading back says so."""
+    programs = Programs()
+    guests, _, _ = parent(programs=programs)
+    guests.start(guest(nics=(NIC,)), "").result(PATIENCE_S)
+    programs.switch_runs = False
+    found = json.loads(guests.state("dut").result(PATIENCE_S) or "")
+    assert found["status"] == "running, the switch of eth0 ended"
+
+
+def test_a_switch_that_does_not_come_up_is_told_in_its_own_words_and_no_guest_is_started() -> None:
+    """Of all that DPDK prints, what complains; a driver that is not there is told with its package."""
+    said = "EAL: Detected CPU lcores: 2\nEAL: Unable to parse device 'net_vhost0,iface=x'\nPort 0 is closed\n"
+    programs = Programs(said)
+    guests, _, host = parent(programs=programs)
+    wanted = r"switch of dut\.eth0: dpdk-testpmd ended with status 1: EAL: Unable to parse device.*package dpdk-dev"
+    with pytest.raises(LabError, match=wanted) as caught:
+        guests.start(guest(nics=(NIC,)), "").result(PATIENCE_S)
+    assert "Detected" not in str(caught.value)
+    assert programs.started == [("dpdk-testpmd", "iolab-t")]
+    assert host.folders == set()

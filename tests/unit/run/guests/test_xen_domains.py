@@ -1,0 +1,179 @@
+"""Xen domains on the fake agent: made, pinned, read back, ended; and what is said of those that cannot be made."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+from tests.unit.run.guests.fake_guests import BOOT, Line, guest
+
+from iolab.agent.client import Agent, AgentLost
+from iolab.agent.fake import FakeAgent, FakeHost, Outcome
+from iolab.agent.transport import Transport
+from iolab.errors import LabError
+from iolab.lab.guests.guest import Guest
+from iolab.lab.resources import PinGuest
+from iolab.run.agents import Agents
+from iolab.run.guests.boot_sources import Source
+from iolab.run.guests.guests import Guests
+from iolab.run.guests.hypervisors import Hypervisors
+
+PATIENCE_S = 60.0
+CONSOLE = "/dev/pts/3"
+VCPUS = """Name                                ID  VCPU   CPU State   Time(s) Affinity (Hard / Soft)
+dom1                                 1     0    1   -b-       3.1  {0} / all
+dom1                                 1     1    0   r--       2.0  {1} / all
+"""
+
+
+class Toolstack:
+    """Programs of a Dom0; `refused` says what those say that fail, by a word of their command."""
+
+    def __init__(self, refused: dict[str, str] | None = None) -> None:
+        self.refused = refused or {}
+        self.pinned = {"0": "all", "1": "all"}
+        self.domains: set[str] = set()
+
+    def __call__(self, argv: tuple[str, ...], _netns: str | None) -> Outcome:
+        """Run one."""
+        for word, said in self.refused.items():
+            if any(word in part for part in argv):
+                return Outcome(stderr=said, exit_status=1)
+        match argv:
+            case ("xl", "info", "xen_version"):
+                return Outcome(stdout="4.17.7\n")
+            case ("xl", "info", "nr_cpus"):
+                return Outcome(stdout="2\n")
+            case ("xl", "create", *_):
+                self.domains.add("dom1")
+            case ("xl", "domid", name):
+                return Outcome(stdout="1\n") if name in self.domains else Outcome(exit_status=1)
+            case ("xl", "vcpu-pin", _, vcpu, cpus):
+                self.pinned[vcpu] = cpus
+            case ("xl", "vcpu-list", _):
+                return Outcome(stdout=VCPUS.format(*self.pinned.values()))
+            case ("xenstore-read", "/local/domain/1/console/tty"):
+                return Outcome(stdout=f"{CONSOLE}\n")
+        return Outcome()
+
+
+def dom0(
+    toolstack: Toolstack, agent: Callable[[], Transport] | None = None
+) -> tuple[Guests, Agents, FakeHost]:
+    """Return the guests of a simulated computer with a guest of ours that is Dom0."""
+    host = FakeHost(behind={CONSOLE: agent or (lambda: FakeAgent(machine=True))})
+    agents = Agents(Agent(FakeAgent(FakeHost())))
+    agents.add("pc6", Agent(FakeAgent(host, toolstack, machine=True), name="pc6"))
+    return Guests(agents, boot_deadline_s=0.2), agents, host
+
+
+def domain() -> Guest:
+    """Return a domain with two virtual CPUs."""
+    return guest("dom1", engine="xen")
+
+
+def test_a_domain_that_was_made_is_a_kernel_of_the_lab() -> None:
+    """Its agent is behind its console; its end is journalled, and done."""
+    guests, agents, host = dom0(Toolstack())
+    *before, record = guests.start(domain(), "pc6").result(PATIENCE_S)
+    assert [one.argv[0] for one in before] == ["modprobe", "flock", "mkdir", "mount", "sh", "sh", "sh"]
+    assert before[4].argv[3:] == (record.argv[-1], "".join(before[4].argv[4:]))
+    assert 'name = "dom1"' in before[4].argv[4]
+    assert {one.kernel for one in (*before, record)} == {"pc6"}
+    assert record.argv == ("xl", "create", "-q", "/run/iolab/f/dom1/domain.cfg")
+    assert agents.of("dom1").run(("true",)).succeeded
+    use = guests.use("dom1")
+    assert use is not None
+    assert (use.on, use.accel, use.hypervisor) == ("pc6", "xen", "4.17.7")
+    guests.stop(["dom1"])
+    assert any("xl destroy" in part for argv, _ in host.ran[-2:] for part in argv)
+    assert host.folders == set()
+    with pytest.raises(AgentLost, match="dom1"):
+        agents.of("dom1")
+
+
+def test_a_domain_of_a_computer_is_started_from_the_image_there() -> None:
+    """Kernel and disks are files; Xen's services are the computer's own, and left alone."""
+    host = FakeHost(behind={CONSOLE: lambda: FakeAgent(machine=True)})
+    agents = Agents(Agent(FakeAgent(host, Toolstack())))
+    guests = Guests(agents, Hypervisors(agents, find=lambda _: Source(BOOT, "digest")))
+    guests.start(domain(), "").result(PATIENCE_S)
+    launch = guests.started("dom1")
+    assert launch is not None
+    assert 'kernel = "vmlinux"' in launch.launch.configuration
+    assert "script=/run/iolab/f/dom1/disk,target=root" in launch.launch.configuration
+    assert launch.launch.image == "digest"
+    assert not any("xenstored" in part for argv, _ in host.ran for part in argv)
+    guests.stop(["dom1"])
+    assert [argv[0] for argv, _ in host.ran[-2:]] == ["sh", "umount"]
+
+
+def test_a_domain_that_is_there_already_is_not_touched() -> None:
+    """It is somebody's: it is neither taken for ours nor destroyed."""
+    toolstack = Toolstack()
+    toolstack.domains.add("dom1")
+    guests, _, host = dom0(toolstack)
+    with pytest.raises(LabError, match=r"the domain dom1: there is one of that name.*rename the machine"):
+        guests.start(domain(), "pc6").result(PATIENCE_S)
+    assert not any("xl destroy" in part for argv, _ in host.ran for part in argv)
+    assert host.folders == set()
+
+
+def test_virtual_cpus_are_put_where_they_shall_be_and_read_back() -> None:
+    """All CPUs of the machine are named where a domain may run anywhere."""
+    guests, _, _ = dom0(Toolstack())
+    guests.start(domain(), "pc6").result(PATIENCE_S)
+    anywhere = json.loads(guests.state("dom1").result(PATIENCE_S) or "")
+    assert (anywhere["status"], anywhere["vcpus"]) == ("running", [[0, 1], [0, 1]])
+    guests.pin(PinGuest("dom1", (1, 0))).result(PATIENCE_S)
+    assert json.loads(guests.state("dom1").result(PATIENCE_S) or "")["vcpus"] == [[1], [0]]
+
+
+@pytest.mark.parametrize(
+    ("word", "said", "told"),
+    [
+        ("control_d", "it does not run Xen, or is not its Dom0", "it does not run Xen.*a vm with image: xen"),
+        ("control_d", "it has no xl, which is in the package xen-utils", "it has no xl"),
+        (
+            "xenstored",
+            "xenstored: cannot open /proc/xen",
+            "cannot open /proc/xen; its services did not start",
+        ),
+        ("create", "libxl: not enough memory", "making the domain with `xl create .*not enough memory"),
+        ("console/tty", "", "the console of domain dom1"),
+    ],
+)
+def test_a_domain_that_cannot_be_made_is_told_in_a_sentence(
+    word: str, said: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It names the domain, what was being done and what was seen; nothing of it stays."""
+    monkeypatch.setattr("iolab.run.guests.xen_domains.TTY_PAUSE_S", 0)
+    guests, agents, host = dom0(Toolstack({word: said}))
+    with pytest.raises(LabError, match=f"(?s)starting guest dom1: .*{told}"):
+        guests.start(domain(), "pc6").result(PATIENCE_S)
+    assert "dom1" not in agents
+    assert host.folders == set()
+
+
+def test_a_domain_that_never_answers_is_told_with_its_consoles_last_lines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The console is its channel: what is no message is what the kernel said."""
+    monkeypatch.setattr("iolab.run.guests.start.NESTED_BOOT_DEADLINE_S", 1.0)
+    guests, _, host = dom0(Toolstack(), lambda: Line("XENBUS: Waiting for devices to initialise: 25s..."))
+    with pytest.raises(LabError, match=r"(?s)its agent said nothing for .*Waiting for devices"):
+        guests.start(domain(), "pc6").result(PATIENCE_S)
+    assert any("xl destroy" in part for argv, _ in host.ran for part in argv)
+
+
+def test_a_domain_that_is_destroyed_is_lost_to_whoever_waits_for_it() -> None:
+    """Its console closes; the loss names the domain."""
+    hello = {"protocol": "1.3", "version": "0", "build": "x", "pid": 1, "uid": 0, "rootless": False}
+    more = {"state_dir": "/run/iolab", "capabilities": ["machine"]}
+    line = Line(json.dumps({"jsonrpc": "2.0", "method": "hello", "params": hello | more}))
+    guests, agents, _ = dom0(Toolstack(), lambda: line)
+    guests.start(domain(), "pc6").result(PATIENCE_S)
+    pending = agents.of("dom1").begin("command.run", {"argv": ["sleep", "60"]})
+    line.say(None)
+    with pytest.raises(AgentLost) as caught:
+        pending.result(PATIENCE_S)
+    assert caught.value.name == "dom1"

@@ -1,0 +1,105 @@
+"""Calibration: measured on a fake agent, stored per host, used only where it holds."""
+
+from pathlib import Path
+
+import pytest
+from tests.unit.trial.packets import simulated
+
+from iolab.agent.client import Agent
+from iolab.agent.fake import FakeAgent, Outcome
+from iolab.agent.messages import Json
+from iolab.clock import VirtualClock
+from iolab.run.calibration import (
+    calibrate,
+    decode_calibration,
+    figures,
+    store_calibration,
+    stored_calibration,
+)
+from iolab.run.folder_work import host_of
+from iolab.trial.search.simulated import Device
+
+HOST: dict[str, Json] = {
+    "hostname": "h",
+    "kernel": "6.1",
+    "architecture": "x86_64",
+    "cpu_model": "c",
+    "cpus": 4,
+}
+
+
+def programs(argv: tuple[str, ...], _netns: str | None) -> Outcome:
+    """Let every command succeed; offloads can be read before they are changed."""
+    names = {
+        "tso": "tx-tcp-segmentation",
+        "gso": "generic-segmentation-offload",
+        "gro": "generic-receive-offload",
+    }
+    if argv[:3] == ("ethtool", "--json", "-k"):
+        rows = ", ".join(f'"{name}": {{"active": true}}' for name in names.values())
+        return Outcome(stdout=f'[{{"ifname": "{argv[3]}", {rows}}}]')
+    return Outcome()
+
+
+@pytest.fixture(scope="module")
+def measured() -> dict[str, Json]:
+    """What is measured where a sender sends 900 kpps at most and a receiver takes 400 kpps."""
+    device = Device(capacity_fps=400_000, queue_frames=0, generator_fps=900_000)
+    agent = Agent(FakeAgent(programs=programs, forwards=simulated(device), clock=VirtualClock(now=1)))
+    return calibrate(agent, HOST, lambda _: None)
+
+
+@pytest.fixture
+def found(measured: dict[str, Json], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Json]:
+    """The same, and a cache of the test's own to store it in."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return measured
+
+
+def test_ceilings_of_sender_and_receiver_are_found(found: dict[str, Json]) -> None:
+    """Of both paths; the receiver's to 1/256 of the sender's."""
+    for one in found["paths"].values():
+        assert one["generator_fps"]["64"] == pytest.approx(900_000, rel=0.001)
+        assert one["receiver_fps"] == pytest.approx(400_000, abs=900_000 / 256 + 1)
+        assert one["receiver_fps"] <= 400_000
+        assert one["pacing_error_ratio"] == 0
+        assert one["latency_p50_ns"] == 20_000
+        assert len(list(figures(one))) == 13
+
+
+def test_it_is_stored_and_used_on_the_same_host_only(found: dict[str, Json]) -> None:
+    """Another kernel: as if there were none."""
+    store_calibration(found)
+    assert stored_calibration(HOST) == found
+    assert stored_calibration({**HOST, "kernel": "6.2"}) is None
+
+
+def test_each_host_has_its_own(found: dict[str, Json]) -> None:
+    """What is measured on another host does not replace what is known of this one."""
+    other = {**found, "host": {**found["host"], "hostname": "pc6"}}
+    assert store_calibration(found) != store_calibration(other)
+    assert stored_calibration(HOST) == found
+    assert stored_calibration({**HOST, "hostname": "pc6"}) == other
+
+
+def test_the_calibration_of_the_sending_host_is_used_wherever_it_is(found: dict[str, Json]) -> None:
+    """A run on other hosts knows what each of them can send; one that was not measured has none."""
+    facts = {**HOST, "hosts": {"tester": {**HOST, "calibration": found}, "pc1": HOST}}
+    known = host_of(facts).calibrations
+    assert set(known) == {"tester"}
+    assert known["tester"].ceiling_fps("auto", 64) == found["paths"]["af_xdp"]["generator_fps"]["64"]
+
+
+def test_a_damaged_file_is_as_none(found: dict[str, Json]) -> None:
+    """It is measured anew; nothing fails."""
+    store_calibration(found).write_text("{")
+    assert stored_calibration(HOST) is None
+
+
+def test_the_ceiling_of_a_size_is_that_of_the_next_smaller_one(found: dict[str, Json]) -> None:
+    """A larger frame is never sent faster."""
+    calibration = decode_calibration(found)
+    assert calibration is not None
+    assert calibration.ceiling_fps("auto", 600) == found["paths"]["af_xdp"]["generator_fps"]["512"]
+    assert calibration.ceiling_fps("af_packet", 9000) == found["paths"]["af_packet"]["generator_fps"]["1518"]
+    assert decode_calibration(None) is None
