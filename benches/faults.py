@@ -110,7 +110,7 @@ def conclude(agent: Agent, fault: Fault, cpus: int) -> Concluded:
         for machine, command in fault.commands:
             inject(agents, machine, command.replace("@sender", str(sender)).replace("@hypervisor", str(pid)))
         topology = make_topology(setup.lab)
-        ports = {port.ref: lab.arrivals.at(port.netns, port.name, port.kernel) for port in topology.ports()}
+        ports = {port.ref: lab.napi.at(port.netns, port.name, port.kernel) for port in topology.ports()}
         site = Site(
             agent=agent,
             lab=setup.lab,
@@ -120,7 +120,7 @@ def conclude(agent: Agent, fault: Fault, cpus: int) -> Concluded:
             agents={kernel: agents.of(kernel) for kernel in agents},
             guests={} if running is None else {"dut": GuestPlace(HERE, process_id("dut"))},
         )
-        used = {"send": placement.senders, "receive": placement.receivers, "device": placement.arrivals}
+        used = {"send": placement.senders, "receive": placement.receivers, "device": placement.napi}
         used["guest"] = {"dut": 1}
         with LoadBench(site, measure, USUAL_LOSS_RATIO) as bench:
             if isinstance(measure, Forwarding):

@@ -43,7 +43,7 @@ def standing(agent: Agent, text: str, cpus: int) -> Iterator[tuple[Site, Packets
     try:
         lab.change_to(compose(setup.lab, placement=placement))
         topology = make_topology(setup.lab)
-        threads = {port.ref: lab.arrivals.at(port.netns, port.name) for port in topology.ports()}
+        threads = {port.ref: lab.napi.at(port.netns, port.name) for port in topology.ports()}
         known = {ref: thread for ref, thread in threads.items() if thread is not None}
         site = Site(agent=agent, lab=setup.lab, topology=topology, placement=placement, threads=known)
         yield site, measure

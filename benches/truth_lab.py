@@ -139,7 +139,7 @@ def beside(site: Site, company: Company) -> Iterator[None]:
     cpus = {
         "sender": site.placement.senders,
         "receiver": site.placement.receivers,
-        "device": site.placement.arrivals,
+        "device": site.placement.napi,
     }
     hog = HOG.format(
         cpu=next(iter(cpus[company.hog].values())) if company.hog in cpus else 0,

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import Machine
-from iolab.lab.cards.tuning import carrying_resources
-from iolab.lab.dependencies import for_new_interfaces, ground, place_of
+from iolab.lab.cards.tuning import tuning_resources
+from iolab.lab.dependencies import for_new_interfaces, kernel_dependencies, place_of
 from iolab.lab.guests.pinning import pin_resources
 from iolab.lab.guests.resources import guest_resources
 from iolab.lab.hosts.processors import processor_resources
@@ -51,7 +51,7 @@ def compose(
     resources = [*_machines(lab, topology, prefix), *_joins(lab, topology, prefix)]
     resources += guest_resources(lab, topology, prefix)
     resources += volume_resources(lab, prefix)
-    resources += carrying_resources(lab, topology, {resource.key for resource in resources})
+    resources += tuning_resources(lab, topology, {resource.key for resource in resources})
     resources += processor_resources(lab)
     resources += pin_resources(lab, cpus, other_cpus, placement, orders)
     resources += device_resources(lab, topology, list(lab.links), placement)
@@ -86,7 +86,7 @@ def _machines(lab: Lab, topology: Topology, prefix: str) -> Iterator[Resource]:
     for name, machine in lab.machines.items():
         netns, kernel = netns_of(lab, name, prefix), kernel_of(lab, name)
         if netns is not None:
-            yield netns_resource(f"netns:{name}", name, netns, kernel, ground(lab, kernel))
+            yield netns_resource(f"netns:{name}", name, netns, kernel, kernel_dependencies(lab, kernel))
         for setting, value in _settings(machine).items():
             yield _setting(lab, topology, name, setting, value, netns)
 
@@ -110,7 +110,7 @@ def _setting(
         key=f"setting:{machine}:{name}",
         machine=machine,
         kernel=kernel,
-        needs=((f"netns:{machine}",) if netns else ground(lab, kernel)) + tuple(places),
+        needs=((f"netns:{machine}",) if netns else kernel_dependencies(lab, kernel)) + tuple(places),
         actions=(Write(path, netns, value),),
         expect=(Expectation(Reading(Setting(path, netns), Value()), " ".join(value.split()), what),),
         held=not for_new_interfaces(name),

@@ -64,9 +64,11 @@ def place_of_link(lab: Lab, topology: Topology, link: str, prefix: str) -> Place
             below = place_of(lab, port)
             return Place(kernel, port.netns, (below,), port.interface, below)
         key = f"bridge:{port.machine}.{port.bridge}"
-        return Place(kernel, port.netns, homes(lab, port), port.bridge or BRIDGE, key)
+        return Place(kernel, port.netns, port_dependencies(lab, port), port.bridge or BRIDGE, key)
     if any(is_card(lab, end) and guest_at(lab, end).engine == "xen" for end in lab.links[link].ends):
-        return Place(kernel, None, ground(lab, kernel), short_name(link, prefix), f"bridge:{link}")
+        return Place(
+            kernel, None, kernel_dependencies(lab, kernel), short_name(link, prefix), f"bridge:{link}"
+        )
     return Place(kernel, link_netns(link, prefix), (f"netns:link-{link}",), BRIDGE, f"bridge:{link}")
 
 
@@ -98,7 +100,7 @@ def side_key(lab: Lab, port: Port) -> str:
     return f"macvtap:{port.ref}" if is_macvtap(guest_at(lab, port.ref)) else f"side:{port.ref}"
 
 
-def ground(lab: Lab, kernel: str) -> tuple[str, ...]:
+def kernel_dependencies(lab: Lab, kernel: str) -> tuple[str, ...]:
     """Return what must stand before anything is made on a kernel: the guest that runs it, without IPv6."""
     return (f"ipv6:{kernel}",) if kernel != HERE and lab.machines[kernel].kind == "vm" else ()
 
@@ -135,11 +137,11 @@ def for_new_interfaces(setting: str) -> bool:
     return "default" in setting.split(".")
 
 
-def homes(lab: Lab, *ports: Port) -> tuple[str, ...]:
+def port_dependencies(lab: Lab, *ports: Port) -> tuple[str, ...]:
     """Return what must exist before ports: their namespaces, and the settings that they begin with."""
     found: list[str] = []
     for port in ports:
-        found += ground(lab, port.kernel) if port.netns is None else [f"netns:{port.machine}"]
+        found += kernel_dependencies(lab, port.kernel) if port.netns is None else [f"netns:{port.machine}"]
         settings = lab.machines[port.machine].settings
         found += [f"setting:{port.machine}:{name}" for name in settings if for_new_interfaces(name)]
     return tuple(dict.fromkeys(found))

@@ -130,7 +130,7 @@ class Tell:
 
 
 @dataclass(frozen=True, slots=True)
-class PinArrivals:
+class PinNapi:
     """Let a kernel thread of its own take in the frames of an interface, on one CPU (threaded NAPI).
 
     Undone with the interface. Where the kernel has no such threads, or an ordinary user may not move them, the trial
@@ -225,7 +225,7 @@ class TuneProcessors:
 
 
 Action = (
-    CreateNetns | Run | Write | Tell | PinArrivals | StartDevice | StartGuest | PinGuest | SpreadInterrupts
+    CreateNetns | Run | Write | Tell | PinNapi | StartDevice | StartGuest | PinGuest | SpreadInterrupts
     | TuneProcessors
 )  # fmt: skip
 
@@ -287,7 +287,7 @@ def undo_keys(resource: Resource) -> tuple[str, ...]:
             case (
                 Run()
                 | Tell()
-                | PinArrivals()
+                | PinNapi()
                 | StartDevice()
                 | StartGuest()
                 | PinGuest()

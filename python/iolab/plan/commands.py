@@ -24,8 +24,8 @@ from iolab.lab.resources import (
     Action,
     Command,
     CreateNetns,
-    PinArrivals,
     PinGuest,
+    PinNapi,
     Resource,
     Run,
     SpreadInterrupts,
@@ -179,7 +179,7 @@ def _do(action: Action) -> list[Command]:
             return [do]
         case Tell(path, word):
             return [setting_command(path, None, word)]
-        case PinArrivals(interface, netns, cpu, priority):
+        case PinNapi(interface, netns, cpu, priority):
             path = f"/sys/class/net/{interface}/threaded"
             thread = f"PID-OF-napi/{interface}"
             return [
@@ -216,7 +216,7 @@ def _undo(action: Action) -> Command | None:
             return undo
         case SpreadInterrupts() | TuneProcessors():
             return _found_when_done(action, ORIGINAL)
-        case Tell() | PinArrivals() | PinGuest():
+        case Tell() | PinNapi() | PinGuest():
             return None
         case StartGuest(guest) if guest.engine == "xen":
             return Command(("xl", "destroy", guest.name))

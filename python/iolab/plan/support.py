@@ -13,7 +13,7 @@ from iolab.experiment.measures import Measure, Packets, Stream
 from iolab.experiment.placing import uncabled
 from iolab.experiment.sections import Section
 from iolab.lab.hosts.facts import Facts
-from iolab.lab.needs.lab_needs import joining_needs
+from iolab.lab.needs.lab_needs import lab_needs
 from iolab.lab.needs.need import Need, NeedKind, lacking, lacking_of
 from iolab.lab.needs.part_needs import check_ways, link_needs, machine_needs, measure_needs
 from iolab.lab.topology import Topology, make_topology
@@ -105,7 +105,7 @@ class Support:
         """Return what the parts lack together, and how they are joined."""
         if shape not in self._labs:
             lab = self._resolver.setup(cell).lab
-            self._labs[shape] = (self._lacking(joining_needs(lab)), (lab, make_topology(lab)))
+            self._labs[shape] = (self._lacking(lab_needs(lab)), (lab, make_topology(lab)))
         return self._labs[shape]
 
 

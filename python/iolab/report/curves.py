@@ -13,7 +13,7 @@ MOST_CELLS = 12
 """Cells whose curves are drawn; the tables and CSV have all."""
 MOST_COMPONENTS = 6
 """CPUs and threads in one panel."""
-INSTRUMENT = ("generator", "receiver", "arrivals")
+INSTRUMENT = ("generator", "receiver", "napi")
 """Beginnings of the names of the instrument's own threads."""
 MOST_POINTS = 20
 """Trials of one step that are drawn."""

@@ -199,7 +199,7 @@ def _bench(agent: Agent, lab: StandingLab, cpus: int, path: str, size: int, max_
     placement = placement_of(Setup(lab=LAB, measures={"it": measure}), "it", range(cpus))
     lab.change_to(compose(LAB, placement=placement))
     topology = make_topology(LAB)
-    threads = {port.ref: lab.arrivals.at(port.netns, port.name) for port in topology.ports()}
+    threads = {port.ref: lab.napi.at(port.netns, port.name) for port in topology.ports()}
     known = {ref: thread for ref, thread in threads.items() if thread is not None}
     site = Site(agent=agent, lab=LAB, topology=topology, placement=placement, threads=known)
     return LoadBench(site, measure, 0.0)

@@ -303,8 +303,8 @@ class Session:
         """Return the threads that take frames in, by port."""
         if placement is None:
             return {}
-        ports = [port for port in topology.ports() if port.ref in placement.arrivals]
-        found = {port.ref: self._lab.arrivals.at(port.netns, port.name, port.kernel) for port in ports}
+        ports = [port for port in topology.ports() if port.ref in placement.napi]
+        found = {port.ref: self._lab.napi.at(port.netns, port.name, port.kernel) for port in ports}
         return {ref: thread for ref, thread in found.items() if thread is not None}
 
     # Kernels ----------------------------------------------------------------------------------------------

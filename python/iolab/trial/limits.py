@@ -81,7 +81,7 @@ class Thread:
     name: str
     """As the kernel calls it; of ours: generator, receiver."""
     role: str
-    """device, guest, kernel, generator, receiver or arrivals (taking frames in for the receiver)."""
+    """device, guest, kernel, generator, receiver or napi (taking frames in for the receiver)."""
     place: str
     """The port it works for; of a guest's threads the machine."""
     cpu: int | None

@@ -294,7 +294,7 @@ def _shared(bench: LoadBench) -> tuple[str, ...]:
     placement, threads = bench.site.placement, bench.site.threads
     assert placement is not None
     cards = {end for link in bench.site.lab.links.values() if link.cable for end in link.ends}
-    loose = [ref for ref in placement.arrivals if ref not in threads and ref not in cards]
+    loose = [ref for ref in placement.napi if ref not in threads and ref not in cards]
     free = [ref for ref, thread in threads.items() if thread.cpu is None]
     found = list(placement.shared())
     if loose:

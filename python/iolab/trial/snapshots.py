@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from iolab.agent.messages import Reading
 from iolab.agent.traffic import DeviceCounts, TrafficRan
-from iolab.lab.packets.interfaces import wires
+from iolab.lab.packets.interfaces import interfaces_passed
 from iolab.lab.packets.placement import Way
 from iolab.lab.packets.resources import device_id
 from iolab.trial.counted import Port, Snapshot
@@ -72,7 +72,7 @@ class Counters:
 def _places(site: Site, directions: Sequence[Way]) -> tuple[tuple[Way, ...], dict[str, Port]]:
     """Return the ways with every wire on them, and where each interface on them is found, in the order of the ways."""
     ports = {port.ref: port for port in site.topology.ports()}
-    found = [wires(site.lab, site.topology, way) for way in directions]
+    found = [interfaces_passed(site.lab, site.topology, way) for way in directions]
     members = {ref: side for _, sides in found for ref, side in sides.items()}
     places: dict[str, Port] = {}
     for ref in (ref for way, _ in found for hop in way.hops for ref in hop):

@@ -44,7 +44,7 @@ def thread_uses(
             thread = site.threads.get(ref)
             if thread is None:
                 continue
-            role = "arrivals" if ref == way.target.ref else "device"
+            role = "napi" if ref == way.target.ref else "device"
             for pid in (pid for pid in thread.pids if pid in before and pid in after):
                 busy, wait = run_and_wait(before[pid], after[pid], span_ns)
                 found.append(Thread(after[pid].name, role, ref, thread.cpu, busy, wait))

@@ -218,7 +218,7 @@ def _hop(result: LoadResult, worst: Drop, cpus: Sequence[CpuUse], threads: Seque
     thread = _taking_in(worst, threads)
     if thread is None:
         return Verdict(Limit.HOP, lost, worst.place, figures)
-    if thread.role in ("arrivals", "receiver"):
+    if thread.role in ("napi", "receiver"):
         return _far_end(thread, lost, figures)
     figures["thread_busy_ratio"] = thread.busy_ratio
     if thread.busy_ratio >= BUSY_RATIO:
@@ -227,7 +227,7 @@ def _hop(result: LoadResult, worst: Drop, cpus: Sequence[CpuUse], threads: Seque
     short = starved(result, thread, cpus, threads) or shared(thread, cpus, threads)
     if short is None:
         return Verdict(Limit.HOP, lost, worst.place, figures)
-    beside = [one for one in threads if one.cpu == thread.cpu and one.role in ("arrivals", "receiver")]
+    beside = [one for one in threads if one.cpu == thread.cpu and one.role in ("napi", "receiver")]
     ours_ratio = sum(one.busy_ratio for one in beside)
     text, figures = f"{short.text}; {lost}", {**figures, **short.figures}
     if ours_ratio > max(thread.busy_ratio, short.others_ratio):

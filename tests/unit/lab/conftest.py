@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 from iolab.experiment.experiment import Lab, Setup
 from iolab.experiment.links import Link
 from iolab.experiment.machines import Machine
-from iolab.lab.needs.lab_needs import joining_needs
+from iolab.lab.needs.lab_needs import lab_needs
 from iolab.lab.needs.need import Need, NeedKind
 from iolab.lab.needs.part_needs import check_ways, link_needs, machine_needs, measure_needs
 from iolab.lab.topology import make_topology
@@ -52,7 +52,7 @@ def needs(setup: Setup) -> tuple[Need, ...]:
         found += volume_needs(name, volume)
     whole = not any(need.kind is NeedKind.BUILT for need in found)
     if whole:
-        found += joining_needs(setup.lab)
+        found += lab_needs(setup.lab)
     topology = make_topology(setup.lab) if whole else None
     for name, measure in setup.measures.items():
         found += measure_needs(name, measure)

@@ -19,7 +19,7 @@ NAPI = Thread("napi/eth0-447", "device", "a.eth0", 1, 0.02, 0.93)
 BESIDE = (
     Thread("generator", "generator", "tester.p0", 0, 0.94, 0.05),
     Thread("napi/eth0-449", "device", "b.eth0", 1, 0.002, 0.003),
-    Thread("napi/p1-451", "arrivals", "tester.p1", 1, 0.015, 0.001),
+    Thread("napi/p1-451", "napi", "tester.p1", 1, 0.015, 0.001),
     Thread("receiver", "receiver", "tester.p1", 1, 0.014, 0.98),
 )
 """What else the trial had while a program of higher priority took CPU 1 from the device, as recorded."""

@@ -94,7 +94,7 @@ def test_the_receiver_is_named_with_doubt_where_others_had_as_much_of_the_device
     """A device that stands still half of the time: of its CPU 40 % went to the receiver, 36 % to others."""
     device = Thread("napi/eth0-1", "device", "dut.eth0", 1, 0.24, 0.49)
     for receives, doubtful in ((0.40, True), (0.70, False)):
-        arrivals = Thread("napi/p1-2", "arrivals", "tester.p1", 1, receives)
+        arrivals = Thread("napi/p1-2", "napi", "tester.p1", 1, receives)
         found = judge(
             result(), 1e-4,
             Evidence(balances=dropped("dut.eth0", 100), cpus=[CpuUse(1, 1.0, 0.0, 0.0)], threads=[device, arrivals]),

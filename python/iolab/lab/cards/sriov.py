@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import Vm
-from iolab.lab.dependencies import base_of, homes, ports_of
+from iolab.lab.dependencies import base_of, port_dependencies, ports_of
 from iolab.lab.links.link_topology import functions_of, is_card, is_function, mac_of, owner_of, uplinks
 from iolab.lab.needs.need import Need, NeedKind
 from iolab.lab.readback.values import Interface, InterfaceByMac, LastName, Value, VirtualFunction
@@ -176,7 +176,7 @@ def _interface(lab: Lab, card: Port, port: Port, index: int) -> Resource:
         key=f"function:{port.ref}",
         machine=port.machine,
         kernel=card.kernel,
-        needs=(f"functions:{card.ref}", *homes(lab, port)),
+        needs=(f"functions:{card.ref}", *port_dependencies(lab, port)),
         actions=(
             _bind(card, index),
             Run(Command(rename), find=Reading(Command(SHOW), InterfaceByMac(mac))),

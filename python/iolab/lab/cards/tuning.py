@@ -27,7 +27,7 @@ from iolab.lab.resources import (
 from iolab.lab.topology import Port, Topology
 
 
-def carrying_cards(lab: Lab, name: str) -> tuple[str, ...]:
+def traffic_cards(lab: Lab, name: str) -> tuple[str, ...]:
     """Return the ports of its parent that a guest's frames pass and that are cards: of a guest, or with a cable."""
     links = [link for link, one in lab.links.items() if any(_machine(end) == name for end in one.ends)]
     ends = (end for link in links for end in uplinks(lab, link) if _machine(end) != name)
@@ -37,7 +37,7 @@ def carrying_cards(lab: Lab, name: str) -> tuple[str, ...]:
 def tuned_cards(lab: Lab, name: str) -> tuple[str, ...]:
     """Return the cards that `host` of a machine is about: a computer's own with a cable, of a guest its parent's."""
     if isinstance(lab.machines[name], Vm):
-        return carrying_cards(lab, name)
+        return traffic_cards(lab, name)
     ends = (end for link in lab.links.values() if link.cable for end in link.ends)
     return tuple(dict.fromkeys(end for end in ends if _machine(end) == name))
 
@@ -67,7 +67,7 @@ def tunings(lab: Lab) -> dict[str, HostTuning]:
     }
 
 
-def carrying_resources(lab: Lab, topology: Topology, made: Collection[str]) -> Iterator[Resource]:
+def tuning_resources(lab: Lab, topology: Topology, made: Collection[str]) -> Iterator[Resource]:
     """Return queues and interrupts of the cards; the card gets its own back when no more is asked.
 
     `made` are the keys of what there is already: a guest's card has its queues where it is made.

@@ -67,7 +67,7 @@ def passed_files(guest: Guest, first_fd: int = FIRST_FD) -> tuple[PassedFile, ..
     return tuple(PassedFile(first_fd + number, one) for number, one in enumerate(opened))
 
 
-def told(file: PassedFile) -> str:
+def file_note(file: PassedFile) -> str:
     """Return in words what a number on QEMU's command line is."""
     match file.open:
         case TapFile(netns=netns, name=name):

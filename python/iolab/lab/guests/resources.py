@@ -10,7 +10,7 @@ from typing import Literal
 from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import NicKind, Vm
 from iolab.lab.cards.tuning import queues_resource, tunings
-from iolab.lab.dependencies import ground, homes, place_of_link, ports_of
+from iolab.lab.dependencies import kernel_dependencies, place_of_link, port_dependencies, ports_of
 from iolab.lab.guests.guest import FunctionBackend, MacvtapBackend
 from iolab.lab.guests.vm import DRIVERS, card_ports, guest_of, is_virtio, queue_pairs
 from iolab.lab.kernels import parent_kernel
@@ -63,13 +63,13 @@ def guest_resources(lab: Lab, topology: Topology, prefix: str) -> Iterator[Resou
 def _guest(lab: Lab, topology: Topology, name: str, prefix: str) -> Resource:
     guest = guest_of(lab, topology, name, prefix)
     kernel = parent_kernel(lab, name)
-    needs: list[str] = [*ground(lab, kernel), *volume_keys(lab.machines[name])]
+    needs: list[str] = [*kernel_dependencies(lab, kernel), *volume_keys(lab.machines[name])]
     for port in card_ports(lab, topology, name):
         place = place_of_link(lab, topology, port.link, prefix)
         nic = next(nic for nic in guest.nics if nic.name == port.name)
         if join_of(lab, port.link) is Join.TAP:
             others = (one for one in ports_of(lab, topology, port.link) if one.ref != port.ref)
-            needs += [key for other in others for key in homes(lab, other)]
+            needs += [key for other in others for key in port_dependencies(lab, other)]
         elif isinstance(nic.backend, MacvtapBackend):
             needs.append(f"macvtap:{port.ref}")
         elif isinstance(nic.backend, FunctionBackend):
@@ -137,7 +137,7 @@ def _card(lab: Lab, port: Port, machine: Vm, needs: tuple[str, ...]) -> Resource
         machine=port.machine,
         kernel=port.kernel,
         settle_ns=SETTLE_NS.get(machine.nic, 0) if machine.engine == "qemu" else 0,
-        needs=(*needs, *(key for key in homes(lab, port) if key not in needs)),
+        needs=(*needs, *(key for key in port_dependencies(lab, port) if key not in needs)),
         actions=(_rename(lab, port, port.name, "up"),),
         expect=(
             expect_interface(None, Interface(port.name, "mac"), mac, f"address of the card {port.ref}"),

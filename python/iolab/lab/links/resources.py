@@ -12,9 +12,9 @@ from iolab.experiment.experiment import Lab
 from iolab.lab.cards.sriov import function_resources
 from iolab.lab.dependencies import (
     Place,
-    ground,
-    homes,
+    kernel_dependencies,
     place_of_link,
+    port_dependencies,
     ports_of,
     side_key,
     side_of,
@@ -67,7 +67,7 @@ def link_resources(lab: Lab, topology: Topology, name: str, prefix: str) -> Iter
 
 
 def _where(lab: Lab, kernel: str) -> tuple[str, tuple[str, ...]]:
-    return kernel, ground(lab, kernel)
+    return kernel, kernel_dependencies(lab, kernel)
 
 
 NEGOTIATION_NS = 30_000_000_000
@@ -89,7 +89,7 @@ def _cable(lab: Lab, port: Port) -> Resource:
         key=f"cable:{port.ref}",
         machine=port.machine,
         kernel=port.kernel,
-        needs=homes(lab, port),
+        needs=port_dependencies(lab, port),
         expect=(replace(_expect_up(port), patience_ns=NEGOTIATION_NS),),
     )
 
@@ -104,7 +104,7 @@ def _pair(lab: Lab, link: str, ports: list[Port]) -> Resource:
         key=f"veth:{link}",
         machine=here.machine,
         kernel=here.kernel,
-        needs=homes(lab, here, there),
+        needs=port_dependencies(lab, here, there),
         actions=(
             _add(lab, here, there.name, there.netns, mac_of(lab, there.ref)),
             *_quiet(lab, here),
@@ -123,7 +123,7 @@ def _tap(lab: Lab, link: str, port: Port) -> Resource:
         key=f"tap:{port.ref}",
         machine=port.machine,
         kernel=port.kernel,
-        needs=(*homes(lab, port), f"vm:{guest}"),
+        needs=(*port_dependencies(lab, port), f"vm:{guest}"),
         actions=(*_quiet(lab, port), Run(Command(up, port.netns))),
         expect=(_expect_up(port),),
     )
@@ -136,7 +136,7 @@ def _to_side(lab: Lab, key: str, port: Port, side: Side, place: Place) -> Resour
         key=key,
         machine=port.machine,
         kernel=place.kernel,
-        needs=(*homes(lab, port), *place.home),
+        needs=(*port_dependencies(lab, port), *place.home),
         actions=(_add(lab, port, side.interface, side.netns), *_quiet(lab, port), up, _up(port)),
         expect=tuple(_expect_port(lab, port)),
     )
@@ -238,7 +238,7 @@ def _member(lab: Lab, port: Port, side: Side, place: Place) -> Resource:
         key=f"veth:{port.ref}",
         machine=port.machine,
         kernel=place.kernel,
-        needs=(*homes(lab, port), place.key),
+        needs=(*port_dependencies(lab, port), place.key),
         actions=(
             _add(lab, port, side.interface, side.netns),
             *_quiet(lab, port),

@@ -29,7 +29,7 @@ from iolab.lab.topology import Port, Topology, make_topology
 from iolab.units import format_bytes
 
 
-def joining_needs(lab: Lab) -> tuple[Need, ...]:
+def lab_needs(lab: Lab) -> tuple[Need, ...]:
     """Return what machines and links need of the kernels they are on, each once.
 
     Raises:

@@ -14,7 +14,7 @@ from iolab.lab.packets.placement import Way
 from iolab.lab.topology import NAME_PREFIX, Port, Topology
 
 
-def wires(lab: Lab, topology: Topology, way: Way) -> tuple[Way, dict[str, Side]]:
+def interfaces_passed(lab: Lab, topology: Topology, way: Way) -> tuple[Way, dict[str, Side]]:
     """Return the way with every wire on it as a hop, and where its interfaces are that are no ports of the lab."""
     ports = {port.ref: port for port in topology.ports()}
     members: dict[str, Side] = {}

@@ -55,7 +55,7 @@ class Placement:
     """Port to the CPU of its sending thread."""
     receivers: Mapping[str, int]
     """Port to the CPU of its receiving thread."""
-    arrivals: Mapping[str, int]
+    napi: Mapping[str, int]
     """Port to the CPU of the kernel thread that takes frames in there (threaded NAPI)."""
     realtime: bool = False
     """Whether what takes frames in runs before other work of the host (SCHED_FIFO)."""
@@ -86,7 +86,7 @@ class Placement:
 
         A sender never sleeps, so it must not have one where anything else of the trial needs its CPU.
         """
-        others = {*self.arrivals.values(), *self.receivers.values()}
+        others = {*self.napi.values(), *self.receivers.values()}
         sending = [cpu for port in self.senders for cpu in self.sending(port)]
         alone = len(set(sending)) == len(sending) and not others & set(sending)
         return INSTRUMENT_PRIORITY if self.realtime and alone else None
@@ -100,7 +100,7 @@ class Placement:
             for number, cpu in enumerate(cpus, 2)
         ]
         parts += [(f"receiver at {port}", cpu) for port, cpu in self.receivers.items()]
-        parts += [(port, cpu) for port, cpu in self.arrivals.items() if port not in self.receivers]
+        parts += [(port, cpu) for port, cpu in self.napi.items() if port not in self.receivers]
         by_cpu: dict[int, list[str]] = {}
         for name, cpu in parts:
             by_cpu.setdefault(cpu, []).append(name)
@@ -153,16 +153,16 @@ def place(
     else:
         cpu = {(role, index): (index + (role != "send")) % len(cpus) for role, index in roles}
     cpu = {role: cpus[number] for role, number in cpu.items()}
-    arrivals: dict[str, int] = {}
+    napi: dict[str, int] = {}
     for index, way in enumerate(directions):
         for port in way.device_ports:
-            arrivals.setdefault(port, cpu["device", index])
-        arrivals.setdefault(way.target.ref, cpu["receive", index])
+            napi.setdefault(port, cpu["device", index])
+        napi.setdefault(way.target.ref, cpu["receive", index])
     return Placement(
         realtime=realtime,
         senders={way.source.ref: cpu["send", index] for index, way in enumerate(directions)},
         receivers={way.target.ref: cpu["receive", index] for index, way in enumerate(directions)},
-        arrivals=arrivals,
+        napi=napi,
         further=_further(directions, cpus, senders, len(roles)),
     )
 

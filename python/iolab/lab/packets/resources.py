@@ -24,7 +24,7 @@ from iolab.lab.resources import (
     Command,
     DeviceState,
     Expectation,
-    PinArrivals,
+    PinNapi,
     Reading,
     Resource,
     Run,
@@ -55,8 +55,8 @@ def packet_resources(
                 what = f"the bridge's side of {port.ref}"
                 yield _napi(lab, port, side.netns, side.interface, what, side_key(lab, port))
             sending = placement.further.get(_peer(lab, port), ()) if is_veth(lab, port) else ()
-            if port.ref in placement.arrivals and is_veth(lab, port) and port.kernel == HERE:
-                yield _arrivals(lab, port, placement, 1 + len(sending))
+            if port.ref in placement.napi and is_veth(lab, port) and port.kernel == HERE:
+                yield _napi_threads(lab, port, placement, 1 + len(sending))
         yield from _send_queues(lab, ports, placement)
     yield from _neighbours(lab, topology, links)
 
@@ -153,14 +153,14 @@ def _queues(port: Port, way: Literal["rx", "tx"], queues: int) -> tuple[Run, Exp
     return Run(change, undo, show), Expectation(show, f"{way} {queues}", f"{way} queues of {port.ref}")
 
 
-def _arrivals(lab: Lab, port: Port, placement: Placement, queues: int) -> Resource:
+def _napi_threads(lab: Lab, port: Port, placement: Placement, queues: int) -> Resource:
     queued = (f"senders:{_peer(lab, port)}",) if queues > 1 else ()
-    cpu, priority = placement.arrivals[port.ref], placement.priority(port.ref)
+    cpu, priority = placement.napi[port.ref], placement.priority(port.ref)
     return Resource(
-        key=f"arrivals:{port.ref}",
+        key=f"napi_cpu:{port.ref}",
         machine=port.machine,
         needs=(base_of(lab, port), f"napi:{port.ref}", *queued),
-        actions=(PinArrivals(port.name, port.netns, cpu, priority, queues),),
+        actions=(PinNapi(port.name, port.netns, cpu, priority, queues),),
         held=True,
     )
 
@@ -204,7 +204,7 @@ def _device(
     name, rule = device_id(here.ref), rule_of(device)
     cpu = priority = None
     if placement is not None and dict(rule)["kind"] in KEPT_BY_A_THREAD:
-        cpu = placement.arrivals.get(here.ref)
+        cpu = placement.napi.get(here.ref)
         priority = THREAD_PRIORITY if placement.realtime and cpu is not None else None
     return Resource(
         key=name,

@@ -4,7 +4,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from iolab.experiment.experiment import Lab
-from iolab.lab.dependencies import Place, base_of, homes, place_of, place_of_link, ports_of, side_key, side_of
+from iolab.lab.dependencies import (
+    Place,
+    base_of,
+    place_of,
+    place_of_link,
+    port_dependencies,
+    ports_of,
+    side_key,
+    side_of,
+)
 from iolab.lab.kernels import HERE
 from iolab.lab.links.bridges import bridge_resource, bridge_up, expect_interface, show_interfaces
 from iolab.lab.links.link_topology import Join, home_of, join_of, mac_of, uplinks
@@ -166,7 +175,7 @@ def _layers(port: Port) -> tuple[str, ...]:
 
 def _bridge(lab: Lab, machine: str, ports: list[Port]) -> Iterator[Resource]:
     name, netns, kernel = ports[0].bridge or "", ports[0].netns, ports[0].kernel
-    home = tuple(key for key in homes(lab, ports[0]) if not key.startswith("setting:"))
+    home = tuple(key for key in port_dependencies(lab, ports[0]) if not key.startswith("setting:"))
     place = Place(kernel, netns, home, name, f"bridge:{machine}.{name}")
     yield bridge_resource(machine, place, mac_of(lab, f"{machine}.{name}"))
     for port in ports:

@@ -9,7 +9,7 @@ from hashlib import sha256
 from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Volume
 from iolab.experiment.machines import Bus, Machine, Vm
-from iolab.lab.dependencies import ground
+from iolab.lab.dependencies import kernel_dependencies
 from iolab.lab.guests.guest import GuestDisk
 from iolab.lab.kernels import HERE, kernel_of
 from iolab.lab.needs.need import Need, NeedKind
@@ -124,7 +124,7 @@ def _volume(lab: Lab, guest: str, name: str, prefix: str) -> Resource:
         key=f"volume:{name}",
         machine=guest,
         kernel=kernel,
-        needs=ground(lab, kernel),
+        needs=kernel_dependencies(lab, kernel),
         actions=(
             Run(Command(("sh", "-c", LOOK, path, size))),  # without undo: what another made stays
             Run(Command(("sh", "-c", MAKE, path, size)), Command(("rm", "-f", path))),

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from iolab.lab.guests.guest import Guest
-from iolab.lab.guests.passed_files import passed_files, told
+from iolab.lab.guests.passed_files import file_note, passed_files
 from iolab.lab.guests.switch import switch_id
 from iolab.run.guests.hypervisors import PARENT_COMMAND, Launch
 from iolab.run.guests.running_guest import RunningGuest, process_id
@@ -45,7 +45,7 @@ def _machine(running: RunningGuest) -> list[_Typed]:
         _Typed(_with(switch.environment, switch.argv), _stop(switch_id(guest.name, card)), switch.netns)
         for card, switch in running.switches.items()
     ]
-    notes = tuple(told(file) for file in passed_files(guest))
+    notes = tuple(file_note(file) for file in passed_files(guest))
     qemu = _Typed(_with(launch.environment, launch.argv), _stop(process_id(guest.name)), notes=notes)
     return [*([_Typed(PARENT_COMMAND)] if launch.nested else []), _folder(launch), *switches, qemu]
 

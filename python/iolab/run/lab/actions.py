@@ -12,8 +12,8 @@ from iolab.lab.resources import (
     Action,
     Command,
     CreateNetns,
-    PinArrivals,
     PinGuest,
+    PinNapi,
     Reading,
     Resource,
     Run,
@@ -32,14 +32,14 @@ from iolab.lab.resources import (
 from iolab.run.agents import Agents
 from iolab.run.guests.guests import Guests
 from iolab.run.lab.interrupts import Interrupts
-from iolab.run.lab.napi_threads import ArrivalThreads
+from iolab.run.lab.napi_threads import NapiThreads
 from iolab.run.lab.processors import Processors
 from iolab.run.lab.readback import REPLY_DEADLINE_S, Awaited, Reader
 from iolab.trial.result import CommandRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Doing:
+class ActionUnderWay:
     """An action under way."""
 
     resource: Resource
@@ -75,7 +75,7 @@ class Doing:
             raise LabError(f"{what}: {error}") from error
         if isinstance(self.action, Write | SpreadInterrupts | TuneProcessors) and not self.in_place:
             record = replace(record, undo=_original(self.action, reply, self.resource.kernel))
-        if not isinstance(self.action, Run | Tell | PinArrivals):
+        if not isinstance(self.action, Run | Tell | PinNapi):
             return self._ended(record, 0, 0)
         result = decode(CommandResult, reply, "command result", agent=self.resource.kernel)
         if isinstance(self.action, Run | Tell) and not result.succeeded:
@@ -101,26 +101,26 @@ class Unsent:
         raise self._why
 
 
-class Doer:
+class ActionRunner:
     """Sends actions to the agents of their kernels."""
 
     def __init__(
         self,
         agents: Agents,
         guests: Guests,
-        arrivals: ArrivalThreads,
+        napi_threads: NapiThreads,
         interrupts: Interrupts,
         processors: Processors,
         reader: Reader,
     ) -> None:
         self._agents = agents
         self._guests = guests
-        self._arrivals = arrivals
+        self._napi_threads = napi_threads
         self._interrupts = interrupts
         self._processors = processors
         self._reader = reader
 
-    def begin(self, resource: Resource, action: Action, *, in_place: bool) -> Doing:
+    def begin(self, resource: Resource, action: Action, *, in_place: bool) -> ActionUnderWay:
         """Send an action; with `in_place` the undo of the first time is kept.
 
         What keeps it from being sent is told when it is finished, after those that were sent before it.
@@ -129,7 +129,7 @@ class Doer:
             records, answer = self._send(resource, action, in_place)
         except (LabError, AgentError) as error:
             records, answer = (_record(resource, None, (type(action).__name__,), None),), Unsent(error)
-        return Doing(resource, action, records, answer, in_place)
+        return ActionUnderWay(resource, action, records, answer, in_place)
 
     def _send(
         self, resource: Resource, action: Action, in_place: bool
@@ -140,8 +140,8 @@ class Doer:
                 return (record,), self._guests.start(guest, resource.kernel)
             case PinGuest(guest):
                 return (_record(resource, None, ("taskset", guest), None),), self._guests.pin(action)
-            case PinArrivals():
-                records, pending = self._arrivals.pin(action, resource.kernel)
+            case PinNapi():
+                records, pending = self._napi_threads.pin(action, resource.kernel)
                 return tuple(_placed(one, resource) for one in records), pending
             case SpreadInterrupts() | TuneProcessors():
                 record, writes = self._write_found(action, resource.kernel)

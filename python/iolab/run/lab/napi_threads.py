@@ -10,7 +10,7 @@ from iolab.agent.client import Agent, Pending, Refused
 from iolab.agent.decoding import decode
 from iolab.agent.messages import CommandResult
 from iolab.lab.kernels import HERE
-from iolab.lab.resources import Command, PinArrivals, scheduled, setting_command
+from iolab.lab.resources import Command, PinNapi, scheduled, setting_command
 from iolab.run.agents import Agents
 from iolab.trial.result import CommandRecord
 from iolab.trial.site import ArrivalThread
@@ -21,7 +21,7 @@ ALLOWED = "Cpus_allowed_list"
 """The line of /proc/PID/status with the CPUs that a thread may run on."""
 
 
-class ArrivalThreads:
+class NapiThreads:
     """Those of the lab that stands."""
 
     def __init__(self, agents: Agents) -> None:
@@ -36,7 +36,7 @@ class ArrivalThreads:
         """Return the thread of an interface; None where it has none."""
         return self._found.get((kernel, netns, interface))
 
-    def pin(self, wanted: PinArrivals, kernel: str = HERE) -> tuple[tuple[CommandRecord, ...], Pending]:
+    def pin(self, wanted: PinNapi, kernel: str = HERE) -> tuple[tuple[CommandRecord, ...], Pending]:
         """Give an interface its thread, unless it has one, and begin to put that where it is wanted.
 
         Return the commands that do it, the last of which is under way.
@@ -57,7 +57,7 @@ class ArrivalThreads:
         argv = list(records[-1].argv)
         return records, agent.begin("command.run", {"argv": argv, "timeout_ms": TIMEOUT_MS})
 
-    def moved(self, wanted: Iterable[tuple[str, PinArrivals]]) -> list[str]:
+    def moved(self, wanted: Iterable[tuple[str, PinNapi]]) -> list[str]:
         """Read back where threads may run, each with its kernel; return what is not as applied, a sentence each.
 
         Threads that could not be made or placed are named in the trial.
@@ -75,7 +75,7 @@ class ArrivalThreads:
             if seen != str(thread.cpu)
         ]
 
-    def _note(self, kernel: str, wanted: PinArrivals, pids: tuple[int, ...]) -> None:
+    def _note(self, kernel: str, wanted: PinNapi, pids: tuple[int, ...]) -> None:
         place = (kernel, wanted.netns, wanted.interface)
         self._found.pop(place, None)
         if not pids:
@@ -118,11 +118,11 @@ def _switch(interface: str) -> str:
     return f"/sys/class/net/{interface}/threaded"
 
 
-def _kept(wanted: PinArrivals, pid: int) -> tuple[str, ...]:
+def _kept(wanted: PinNapi, pid: int) -> tuple[str, ...]:
     return ("taskset", "-c", "-p", str(wanted.cpu), str(pid))
 
 
-def _typed(wanted: PinArrivals, pids: tuple[int, ...], *, made: bool) -> tuple[CommandRecord, ...]:
+def _typed(wanted: PinNapi, pids: tuple[int, ...], *, made: bool) -> tuple[CommandRecord, ...]:
     """Return what was done as commands; there may be no thread, and then there is nothing to do."""
     commands, note = [Command(("true",))], f"{wanted.interface} has no thread of its own"
     if pids:

@@ -18,7 +18,7 @@ from iolab.lab.kernels import HERE
 from iolab.lab.resources import (
     CreateNetns,
     Expectation,
-    PinArrivals,
+    PinNapi,
     Resource,
     StartGuest,
     devices,
@@ -27,9 +27,9 @@ from iolab.lab.resources import (
 from iolab.lab.resources import guests as started_by
 from iolab.run.agents import Agents
 from iolab.run.guests.guests import Guests
-from iolab.run.lab.actions import Doer
+from iolab.run.lab.actions import ActionRunner
 from iolab.run.lab.interrupts import Interrupts
-from iolab.run.lab.napi_threads import ArrivalThreads
+from iolab.run.lab.napi_threads import NapiThreads
 from iolab.run.lab.processors import Processors
 from iolab.run.lab.readback import Reader, mismatch
 from iolab.trial.result import CommandRecord
@@ -57,13 +57,13 @@ class StandingLab:
         self._devices: dict[str, str] = {}
         self.guests = guests or Guests(agents)
         """The virtual machines that run."""
-        self.arrivals = ArrivalThreads(agents)
+        self.napi = NapiThreads(agents)
         """The kernel threads that take frames in."""
         self._interrupts = Interrupts(agents)
         self._processors = Processors(agents)
         self._reader = Reader(agents, self.guests, self._interrupts, self._processors)
-        self._doer = Doer(
-            agents, self.guests, self.arrivals, self._interrupts, self._processors, self._reader
+        self._runner = ActionRunner(
+            agents, self.guests, self.napi, self._interrupts, self._processors, self._reader
         )
 
     def change_to(self, wanted: tuple[Resource, ...]) -> None:
@@ -98,9 +98,9 @@ class StandingLab:
             (resource.kernel, action)
             for resource in self._standing
             for action in resource.actions
-            if isinstance(action, PinArrivals)
+            if isinstance(action, PinNapi)
         ]
-        return [*(sentence for _, sentence in self.mismatched()), *self.arrivals.moved(pins)]
+        return [*(sentence for _, sentence in self.mismatched()), *self.napi.moved(pins)]
 
     def mismatched(self) -> list[tuple[Expectation, str]]:
         """Read every applied level back; return what does not hold, each with a sentence."""
@@ -118,7 +118,7 @@ class StandingLab:
         standing, self._standing = self._standing, ()
         self.guests.stop(self.guests.running)
         self._stop(list(self._devices))
-        self.arrivals.forget()
+        self.napi.forget()
         self._interrupts.forget()
         self._processors.forget()
         troubles = [
@@ -214,7 +214,8 @@ class StandingLab:
                 present = [resource for resource in wave if index < len(resource.actions)]
                 self._devices |= {name: one.kernel for one in present for name in devices(one)}
                 begun = [
-                    self._doer.begin(one, one.actions[index], in_place=one.key in in_place) for one in present
+                    self._runner.begin(one, one.actions[index], in_place=one.key in in_place)
+                    for one in present
                 ]
                 for doing in begun:
                     try:

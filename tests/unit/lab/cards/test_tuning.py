@@ -7,10 +7,10 @@ import pytest
 from iolab.errors import InputError
 from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import HostTuning
-from iolab.lab.cards.tuning import carrying_cards, cpu_ranges, tuned_cards, tunings
+from iolab.lab.cards.tuning import cpu_ranges, traffic_cards, tuned_cards, tunings
 from iolab.lab.compose import compose
 from iolab.lab.difference import difference
-from iolab.lab.needs.lab_needs import joining_needs
+from iolab.lab.needs.lab_needs import lab_needs
 from iolab.lab.needs.need import NeedKind
 from iolab.lab.resources import Resource, Run, SpreadInterrupts
 
@@ -46,7 +46,7 @@ def made(lab: Lab) -> dict[str, Resource]:
 
 def senses(lab: Lab) -> list[str]:
     """Return the choices of a lab that do not go together."""
-    return [need.name for need in joining_needs(lab) if need.kind is NeedKind.SENSE]
+    return [need.name for need in lab_needs(lab) if need.kind is NeedKind.SENSE]
 
 
 @pytest.mark.parametrize(("make", "card"), [(on_a_guest, "outer.eth0"), (on_this_computer, "here.eth7")])
@@ -55,7 +55,7 @@ def test_interrupts_are_those_of_the_parents_card_after_its_queues(
 ) -> None:
     """A card that gets other queues moves its interrupts itself."""
     lab = make(make_lab, {"queues": 4, "irq_cpus": [2, 3]})
-    assert carrying_cards(lab, "inner") == (card,)
+    assert traffic_cards(lab, "inner") == (card,)
     interrupts = made(lab)[f"interrupts:{card}"]
     assert interrupts.kernel == {"outer": "outer", "here": ""}[card.partition(".")[0]]
     assert interrupts.needs[-1] == f"queues:{card}"
@@ -146,7 +146,7 @@ def test_a_computers_own_cards_are_those_with_a_cable(make_lab: MakeLab) -> None
     ]  # fmt: skip
     assert not any(key.endswith("there.eth8") and key.startswith(("queues", "interrupts")) for key in found)
     assert {("ethtool", ""), ("host", "")} <= {
-        (need.name, need.where) for need in joining_needs(lab) if need.purpose == "host of machine here"
+        (need.name, need.where) for need in lab_needs(lab) if need.purpose == "host of machine here"
     }
 
 

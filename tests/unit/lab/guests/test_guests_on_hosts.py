@@ -8,7 +8,7 @@ from iolab.experiment import Resolver, cells, parse
 from iolab.experiment.experiment import Lab
 from iolab.lab.compose import compose
 from iolab.lab.hosts.facts import Facts
-from iolab.lab.needs.lab_needs import joining_needs
+from iolab.lab.needs.lab_needs import lab_needs
 from iolab.lab.needs.need import Need, NeedKind, lacking
 from iolab.lab.resources import StartGuest
 
@@ -35,7 +35,7 @@ def lab_of(nic: str) -> Lab:
 @pytest.mark.parametrize("nic", ["virtio-net", "macvtap"])
 def test_the_image_is_needed_here_and_the_hypervisor_there(nic: str) -> None:
     """The image is copied to the host, QEMU is its own; a macvtap also needs an agent there that may open it."""
-    found = joining_needs(lab_of(nic))
+    found = lab_needs(lab_of(nic))
     assert Need(NeedKind.IMAGE, "linux", "machine dut") in found
     assert Need(NeedKind.PROGRAM, "qemu-system-x86_64", "machine dut", "host:pc1") in found
     assert NeedKind.BUILT not in [need.kind for need in found]
@@ -60,7 +60,7 @@ def test_a_host_of_another_kind_than_the_images_is_told_before_one_is_copied() -
         hostname="here", kernel="6.1.0", architecture="x86_64", os="Debian", cpu_model="any", cpus=2,
         memory_bytes=1 << 30, clocksource="tsc", load_1min_milli=0,
     )  # fmt: skip
-    (need,) = [one for one in joining_needs(lab_of("virtio-net")) if one.kind is NeedKind.ARCHITECTURE]
+    (need,) = [one for one in lab_needs(lab_of("virtio-net")) if one.kind is NeedKind.ARCHITECTURE]
     assert lacking(need, own) is None
     assert lacking(need, replace(own, hosts={"pc1": own})) is None
     told = lacking(need, replace(own, hosts={"pc1": replace(own, architecture="aarch64")}))

@@ -9,7 +9,7 @@ from iolab.experiment.experiment import Setup
 from iolab.lab.compose import compose
 from iolab.lab.hosts.facts import Facts, IdleState, InterfaceFact, ProcessorFacts
 from iolab.lab.hosts.readiness import cards_of, concerns, cpu_order, node_of
-from iolab.lab.needs.lab_needs import joining_needs
+from iolab.lab.needs.lab_needs import lab_needs
 from iolab.lab.needs.need import lacking
 from iolab.lab.packets.placement import placement_of
 from iolab.lab.readback.values import CardSettings, value_shown
@@ -185,7 +185,7 @@ def test_what_a_host_cannot_set_is_told_before_anything_runs(host: str, processo
         ProcessorFacts(online="0-1"), replace(CARD, pause={}), replace(CARD, name="enp1s0f1", pause={})
     )
     here = replace(ANY_HOST, hosts={"tester": there})
-    reasons = [lacking(need, here) for need in joining_needs(setup(host, processors).lab)]
+    reasons = [lacking(need, here) for need in lab_needs(setup(host, processors).lab)]
     assert said in "; ".join(filter(None, reasons))
 
 
@@ -194,7 +194,7 @@ def test_a_governor_that_the_kernel_has_is_not_lacking() -> None:
     here = replace(ANY_HOST, hosts={"tester": facts(SERVER, CARD, replace(CARD, name="enp1s0f1"))})
     lab = setup("{coalesce: {rx_usecs: 3}, pause: {rx: off}}", "{governor: performance, turbo: off}").lab
     kinds = ("governor", "turbo", "coalescing", "pause")
-    assert [lacking(need, here) for need in joining_needs(lab) if need.kind in kinds] == [None] * 6
+    assert [lacking(need, here) for need in lab_needs(lab) if need.kind in kinds] == [None] * 6
 
 
 def test_a_guest_is_pinned_near_the_card_of_its_host() -> None:

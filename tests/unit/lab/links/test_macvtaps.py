@@ -9,7 +9,7 @@ from iolab.errors import InputError
 from iolab.experiment.experiment import Lab, Setup
 from iolab.experiment.measures import Stream
 from iolab.lab.compose import compose
-from iolab.lab.needs.lab_needs import joining_needs
+from iolab.lab.needs.lab_needs import lab_needs
 from iolab.lab.needs.need import NeedKind
 from iolab.lab.resources import Resource, Run
 
@@ -49,7 +49,7 @@ def test_a_macvtap_is_on_the_hosts_port_itself(make_lab: MakeLab) -> None:
     assert typed(found["mtu:lan:pc.eth1"]) == ["ip link set dev eth1 mtu 1500"]
     assert typed(found["mtu:down:pc"]) == ["ip link set dev m-g0.eth0 mtu 1500"]
     assert "mtu:lan:pc.eth1" in found["mtu:down:pc"].needs
-    assert "link:bridge" not in {need.name for need in joining_needs(on_host(make_lab, MACVTAP))}
+    assert "link:bridge" not in {need.name for need in lab_needs(on_host(make_lab, MACVTAP))}
 
 
 def test_with_a_vlan_it_is_on_the_vlans_interface(make_lab: MakeLab) -> None:
@@ -65,7 +65,7 @@ def test_several_share_a_port_and_one_that_bridges_needs_one_of_its_own(make_lab
     assert all(typed(made(lab)[f"macvtap:g{n}.eth0"])[0].endswith("mode bridge") for n in (0, 1))
     (need,) = [
         one
-        for one in joining_needs(on_host(make_lab, MACVTAP, {**MACVTAP, "forward": "bridge"}))
+        for one in lab_needs(on_host(make_lab, MACVTAP, {**MACVTAP, "forward": "bridge"}))
         if one.kind is NeedKind.SENSE
     ]
     assert need.purpose == "forward: bridge of machine g1"

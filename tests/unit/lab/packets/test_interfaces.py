@@ -3,7 +3,7 @@
 from iolab.experiment import Resolver, cells, parse
 from iolab.experiment.measures import Packets
 from iolab.lab.links.link_topology import Side
-from iolab.lab.packets.interfaces import wires
+from iolab.lab.packets.interfaces import interfaces_passed
 from iolab.lab.packets.placement import ways
 from iolab.lab.topology import make_topology
 
@@ -42,7 +42,7 @@ def found(text: str) -> tuple[tuple[tuple[str, str], ...], dict[str, Side]]:
     measure, topology = setup.measures["rate"], make_topology(setup.lab)
     assert isinstance(measure, Packets)
     (way,) = ways(setup.lab, topology, measure)
-    wired, members = wires(setup.lab, topology, way)
+    wired, members = interfaces_passed(setup.lab, topology, way)
     return wired.hops, members
 
 

@@ -80,7 +80,7 @@ def test_further_senders_have_the_cpus_that_are_left(cpus: int) -> None:
     """Three senders and a device and a receiver: five CPUs; with fewer, what shares one is told."""
     made = lab()
     found = place(ways(made, make_topology(made), measure()), range(cpus), realtime=True, senders=3)
-    used = [*found.sending("tester.p0"), *found.arrivals.values()]
+    used = [*found.sending("tester.p0"), *found.napi.values()]
     assert len(found.sending("tester.p0")) == 3
     assert set(used) <= set(range(cpus))
     assert bool(found.shared()) == (cpus < 5)
@@ -109,12 +109,12 @@ def test_on_any_host_every_part_has_a_cpu_and_sharing_is_told(cpus: int, directi
     made = lab()
     directions = ways(made, make_topology(made), measure(direction=direction))
     found = place(directions, range(cpus), realtime=True)
-    used = {**found.senders, **found.receivers, **found.arrivals}
+    used = {**found.senders, **found.receivers, **found.napi}
     assert set(used.values()) <= set(range(cpus))
     assert bool(found.shared()) == (cpus < 3 * len(directions))
     if cpus > 1:
         for way in directions:
-            assert found.arrivals[way.arrivals[0]] != found.senders[way.source.ref]
+            assert found.napi[way.arrivals[0]] != found.senders[way.source.ref]
 
 
 def test_a_device_on_another_host_shares_no_cpu_with_the_sender() -> None:
@@ -127,7 +127,7 @@ def test_a_device_on_another_host_shares_no_cpu_with_the_sender() -> None:
     assert found.shared() == ()
     assert found.senders == {"tester.eth1": 0}
     assert found.receivers == {"tester.eth2": 1}
-    assert set(found.arrivals) == {"tester.eth2"}
+    assert set(found.napi) == {"tester.eth2"}
 
 
 OTHER_HOST = """

@@ -13,7 +13,7 @@ from iolab.lab.difference import difference
 from iolab.lab.needs.need import Need, NeedKind
 from iolab.lab.needs.part_needs import check_packets, measure_needs
 from iolab.lab.packets.placement import place, ways
-from iolab.lab.resources import PinArrivals, Resource, Run, StartDevice
+from iolab.lab.resources import PinNapi, Resource, Run, StartDevice
 from iolab.lab.topology import make_topology
 
 
@@ -43,7 +43,7 @@ def test_only_where_frames_arrive_there_is_a_thread() -> None:
     """One-way: the device's first port and the far one; both ways: all four."""
     for direction, expected in (("one-way", 2), ("both-ways", 4)):
         found = arranged(lab(), direction=direction)
-        pins = [a for r in found.values() for a in r.actions if isinstance(a, PinArrivals)]
+        pins = [a for r in found.values() for a in r.actions if isinstance(a, PinNapi)]
         assert len(pins) == expected
 
 
@@ -58,10 +58,10 @@ def test_several_senders_have_a_queue_each_and_a_thread_at_the_far_end() -> None
         ("ethtool", "-L", "p0", "tx", "3"),
     ]
     assert {e.expected for e in found["senders:tester.p0"].expect} == {"rx 3", "tx 3"}
-    (pin,) = (a for a in found["arrivals:dut.eth0"].actions if isinstance(a, PinArrivals))
+    (pin,) = (a for a in found["napi_cpu:dut.eth0"].actions if isinstance(a, PinNapi))
     assert pin.queues == 3
-    assert "senders:tester.p0" in found["arrivals:dut.eth0"].needs
-    (far,) = (a for a in found["arrivals:tester.p1"].actions if isinstance(a, PinArrivals))
+    assert "senders:tester.p0" in found["napi_cpu:dut.eth0"].needs
+    (far,) = (a for a in found["napi_cpu:tester.p1"].actions if isinstance(a, PinNapi))
     assert far.queues == 1
 
 
@@ -83,7 +83,7 @@ def test_several_senders_need_flows_that_they_can_share() -> None:
 def test_streams_get_none_of_it() -> None:
     """A lab without packet trials is as the file says."""
     keys = {resource.key.partition(":")[0] for resource in compose(lab())}
-    assert not keys & {"napi", "arrivals", "neighbour"}
+    assert not keys & {"napi", "napi_cpu", "neighbour"}
 
 
 def test_from_streams_to_packets_only_offloads_threads_and_neighbours_change() -> None:
@@ -91,7 +91,7 @@ def test_from_streams_to_packets_only_offloads_threads_and_neighbours_change() -
     made = lab(forward="route")
     change = difference(compose(made), tuple(arranged(made).values()))
     assert change.undo == ()
-    assert {resource.key.partition(":")[0] for resource in change.do} == {"napi", "arrivals", "neighbour"}
+    assert {resource.key.partition(":")[0] for resource in change.do} == {"napi", "napi_cpu", "neighbour"}
 
 
 def test_a_router_knows_its_neighbours_for_good() -> None:
@@ -153,7 +153,7 @@ def test_a_device_that_needs_a_thread_has_it_where_its_frames_come_in() -> None:
     """Below what feeds it, for it never sleeps while frames come; where none come it may be anywhere."""
     found = arranged(lab(forward="xdp", device={"delay": "1ms"}))
     started = {a.interface: a for r in found.values() for a in r.actions if isinstance(a, StartDevice)}
-    pins = {a.interface: a for r in found.values() for a in r.actions if isinstance(a, PinArrivals)}
+    pins = {a.interface: a for r in found.values() for a in r.actions if isinstance(a, PinNapi)}
     assert started["eth0"].cpu == pins["eth0"].cpu
     assert (started["eth0"].priority or 99) < (pins["eth0"].priority or 0)
     assert (started["eth1"].cpu, started["eth1"].priority) == (None, None)

@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 
 from iolab.agent.client import Agent
 from iolab.agent.fake import FakeAgent, FakeHost, Outcome
-from iolab.lab.resources import PinArrivals
+from iolab.lab.resources import PinNapi
 from iolab.run.agents import Agents
-from iolab.run.lab.napi_threads import ArrivalThreads
+from iolab.run.lab.napi_threads import NapiThreads
 
 
 @dataclass
@@ -49,9 +49,9 @@ class Queued:
 def test_every_receive_queue_has_a_thread_on_the_cpu_of_the_port() -> None:
     """They are found together, and kept together when they are wanted again."""
     kernel = Queued()
-    threads = ArrivalThreads(Agents(Agent(FakeAgent(kernel.host, programs=kernel))))
+    threads = NapiThreads(Agents(Agent(FakeAgent(kernel.host, programs=kernel))))
     for _ in range(2):
-        threads.pin(PinArrivals("eth0", "a", 1, 10, queues=3))[1].result(1)
+        threads.pin(PinNapi("eth0", "a", 1, 10, queues=3))[1].result(1)
     found = threads.at("a", "eth0")
     assert found is not None
     assert found.pids == (100, 101, 102)
@@ -61,11 +61,11 @@ def test_every_receive_queue_has_a_thread_on_the_cpu_of_the_port() -> None:
         assert ran.count(("chrt", "--fifo", "-p", "10", pid)) == 2
 
 
-def pinned(kernel: Kernel, *netns: str) -> ArrivalThreads:
+def pinned(kernel: Kernel, *netns: str) -> NapiThreads:
     """Pin eth0 of each namespace to a CPU of its own."""
-    threads = ArrivalThreads(Agents(Agent(FakeAgent(kernel.host, programs=kernel))))
+    threads = NapiThreads(Agents(Agent(FakeAgent(kernel.host, programs=kernel))))
     for cpu, name in enumerate(netns):
-        threads.pin(PinArrivals("eth0", name, cpu, 10))[1].result(1)
+        threads.pin(PinNapi("eth0", name, cpu, 10))[1].result(1)
     return threads
 
 
@@ -93,7 +93,7 @@ def test_a_thread_that_is_no_longer_where_it_was_put_is_told_of() -> None:
     """It was moved by somebody else, or ended; one that nobody asks about is not looked at."""
     kernel = Kernel()
     threads = pinned(kernel, "a", "b", "c")
-    wanted = [("", PinArrivals("eth0", name, cpu, 10)) for cpu, name in enumerate("ab")]
+    wanted = [("", PinNapi("eth0", name, cpu, 10)) for cpu, name in enumerate("ab")]
     assert threads.moved(wanted) == []
     kernel.cpus |= {"100": "0-1", "102": "7"}
     del kernel.cpus["101"]
