@@ -13,7 +13,7 @@ from iolab.experiment.measures import Stream
 from iolab.lab.compose import compose
 from iolab.lab.topology import make_topology
 from iolab.run.agents import Agents
-from iolab.run.hosts.preparation import open_agent
+from iolab.run.hosts.host_agent import open_agent
 from iolab.run.lab.standing_lab import StandingLab
 from iolab.trial.stream import measure_stream
 

@@ -17,7 +17,7 @@ from math import sqrt
 from standing_lab import THROUGH, load_bench
 
 from iolab.agent.client import Agent
-from iolab.run.hosts.preparation import open_agent
+from iolab.run.hosts.host_agent import open_agent
 from iolab.trial.forwarding import search
 from iolab.trial.load import LoadBench, LoadRecord
 from iolab.trial.search.bisect import Bisect

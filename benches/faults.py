@@ -29,7 +29,8 @@ from iolab.lab.packets.placement import placement_of
 from iolab.lab.topology import make_topology
 from iolab.run.agents import Agents
 from iolab.run.guests.running_guest import process_id
-from iolab.run.hosts.preparation import open_agent, read_facts
+from iolab.run.hosts.host_agent import open_agent
+from iolab.run.hosts.host_facts import read_facts
 from iolab.run.lab.standing_lab import StandingLab
 from iolab.trial.forwarding import make_strategy, search
 from iolab.trial.latency import USUAL_LOSS_RATIO

@@ -19,7 +19,8 @@ from iolab.lab.compose import compose
 from iolab.plan.planning import make_plan
 from iolab.run import folder_work as execute
 from iolab.run.agents import Agents
-from iolab.run.hosts.preparation import open_agent, read_facts
+from iolab.run.hosts.host_agent import open_agent
+from iolab.run.hosts.host_facts import read_facts
 from iolab.run.lab.standing_lab import StandingLab
 from iolab.store.read import load_run
 

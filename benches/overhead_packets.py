@@ -12,7 +12,7 @@ import time
 
 from standing_lab import THROUGH, load_bench
 
-from iolab.run.hosts.preparation import open_agent
+from iolab.run.hosts.host_agent import open_agent
 from iolab.trial.search.types import LoadTrial
 
 BOUND_MS = 50

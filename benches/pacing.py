@@ -26,7 +26,7 @@ from iolab.experiment import Resolver, cells, parse
 from iolab.lab.compose import compose
 from iolab.lab.resources import scheduled
 from iolab.run.agents import Agents
-from iolab.run.hosts.preparation import open_agent
+from iolab.run.hosts.host_agent import open_agent
 from iolab.run.lab.standing_lab import StandingLab
 
 RATES_FPS = (10_000, 50_000, 100_000, 200_000, 500_000)

@@ -65,7 +65,7 @@ def facts() -> tuple[Facts, dict[str, object]]:
     """Return the facts of a host that can do everything asked for here."""
     from iolab.agent.client import Agent
     from iolab.agent.fake import FakeAgent
-    from iolab.run.hosts.preparation import read_facts
+    from iolab.run.hosts.host_facts import read_facts
 
     return read_facts(Agent(FakeAgent()))
 

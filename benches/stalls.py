@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from standing_lab import PAIR, load_bench
 
-from iolab.run.hosts.preparation import open_agent
+from iolab.run.hosts.host_agent import open_agent
 from iolab.trial.load import LoadBench, LoadRecord
 from iolab.trial.search.types import LoadTrial
 

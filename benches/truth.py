@@ -20,7 +20,7 @@ from truth_user_space import UserSpaceCase, run_user_space, user_space_cases
 
 from iolab.agent.client import Agent
 from iolab.errors import TrialFailed
-from iolab.run.hosts.preparation import open_agent
+from iolab.run.hosts.host_agent import open_agent
 
 Case = FaultCase | UserSpaceCase | RateCase
 

@@ -13,7 +13,8 @@ from iolab.cli.host import HostName, checked
 from iolab.errors import ExitCode
 from iolab.run.calibration import calibrate as measure_instrument
 from iolab.run.calibration import figures, store_calibration
-from iolab.run.hosts.preparation import open_agent, read_facts, refuse_unclean
+from iolab.run.hosts.host_agent import open_agent, refuse_unclean
+from iolab.run.hosts.host_facts import read_facts
 from iolab.units import format_count
 
 

@@ -22,7 +22,8 @@ from iolab.plan.planning import make_plan
 from iolab.plan.selection import selection
 from iolab.plan.types import Plan
 from iolab.run.durations import durations_file, recall
-from iolab.run.hosts.preparation import open_agent, read_facts
+from iolab.run.hosts.host_agent import open_agent
+from iolab.run.hosts.host_facts import read_facts
 from iolab.trial.flows import place_pairs
 from iolab.trial.iperf3 import client_argv, server_argv
 from iolab.units import format_duration

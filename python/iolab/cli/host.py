@@ -13,7 +13,8 @@ from iolab.errors import AgentError, ExitCode, InputError, Problem, UnsupportedE
 from iolab.experiment.hosts import machines_block, read_inventory, read_ssh_config, site_block
 from iolab.experiment.machines import destination
 from iolab.run.doctor.examination import Finding, Grade, examine
-from iolab.run.hosts.preparation import open_agent, read_facts
+from iolab.run.hosts.host_agent import open_agent
+from iolab.run.hosts.host_facts import read_facts
 from iolab.units import UnitError
 
 MARKS = {Grade.GOOD: "ok  ", Grade.LIMITED: "note", Grade.LACKING: "LACK"}

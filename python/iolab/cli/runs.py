@@ -27,8 +27,9 @@ from iolab.run import folder_work as execute
 from iolab.run.agents import Agents
 from iolab.run.durations import durations_file, recall
 from iolab.run.hosts.guest_images import provide_images
+from iolab.run.hosts.host_agent import open_agent
+from iolab.run.hosts.host_facts import changed_readiness
 from iolab.run.hosts.hosts import hosts_of, reach_hosts, read_all_facts
-from iolab.run.hosts.preparation import changed_readiness, open_agent
 from iolab.store.read import all_ok, load_run
 from iolab.store.records import StoredRun
 

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from iolab.errors import InputError, Problem
+from iolab.experiment.base_names import check_plain_names
 from iolab.experiment.document import MOST_BYTES, Table, line_of, read
 from iolab.experiment.experiment import Experiment, Factor
 from iolab.experiment.factors import check_size, possible_paths, read_factors
 from iolab.experiment.names import name_problem
 from iolab.experiment.paths import GROUPS, NoSuchItem, survey
-from iolab.experiment.placing import placed
-from iolab.experiment.plain import check_plain_names
 from iolab.experiment.problems import Problems, did_you_mean, listed
 from iolab.experiment.product import any_cell, sample
 from iolab.experiment.references import check_references
@@ -23,6 +22,7 @@ from iolab.experiment.resolve import Resolver
 from iolab.experiment.sections import check, tables
 from iolab.experiment.selectors import SelectorReader
 from iolab.experiment.site import KEYS, Site, read_site, written_site
+from iolab.experiment.site_placement import placed
 from iolab.experiment.summaries import read_summaries
 
 TOP = (

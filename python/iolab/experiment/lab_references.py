@@ -2,11 +2,11 @@
 
 from collections import Counter
 
+from iolab.experiment.lab_view import View, check_place
 from iolab.experiment.links import Link, Shape
 from iolab.experiment.machines import Device, Netns
 from iolab.experiment.names import PORT_ALLOWED, is_port
 from iolab.experiment.sections import Section
-from iolab.experiment.view import View, check_place
 
 
 def check_lab(view: View) -> None:

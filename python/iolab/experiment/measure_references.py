@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from iolab.errors import InputError
 from iolab.experiment.experiment import Cell
+from iolab.experiment.lab_view import Place, View, check_place
 from iolab.experiment.measures import DiskMeasure, Forwarding, Latency, LoadCurve, Measure, Packets, Stream
 from iolab.experiment.resolve import Resolver
 from iolab.experiment.sections import Section
-from iolab.experiment.view import Place, View, check_place
 
 MOST_DATAGRAM = 65_507
 """UDP payload over IPv4 [bytes]."""

@@ -7,12 +7,12 @@ own. What one section says alone is checked elsewhere.
 from iolab.errors import InputError
 from iolab.experiment.experiment import Cell, Experiment
 from iolab.experiment.lab_references import check_lab
+from iolab.experiment.lab_view import View
 from iolab.experiment.measure_references import check_measure
 from iolab.experiment.problems import Problems
 from iolab.experiment.product import Completion, sample
 from iolab.experiment.resolve import Resolver
 from iolab.experiment.sections import Section
-from iolab.experiment.view import View
 from iolab.experiment.volumes import idle_volumes, used_volumes, volume_troubles
 
 MOVES = {

@@ -10,8 +10,8 @@ from iolab.experiment.experiment import Cell, Lab
 from iolab.experiment.links import Link, Volume
 from iolab.experiment.machines import Host, Machine, Netns, Vm
 from iolab.experiment.measures import Measure, Packets, Stream
-from iolab.experiment.placing import uncabled
 from iolab.experiment.sections import Section
+from iolab.experiment.site_placement import uncabled
 from iolab.lab.hosts.facts import Facts
 from iolab.lab.needs.lab_needs import lab_needs
 from iolab.lab.needs.need import Need, NeedKind, lacking, lacking_of

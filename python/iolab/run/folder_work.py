@@ -16,7 +16,7 @@ from iolab.plan.types import Plan
 from iolab.run.agents import Agents
 from iolab.run.calibration import decode_calibration
 from iolab.run.durations import remember
-from iolab.run.hosts.preparation import changed_facts, facts_of
+from iolab.run.hosts.host_facts import changed_facts, facts_of
 from iolab.run.observer import Observer
 from iolab.run.session import Host, Session
 from iolab.store.folder import EXPERIMENT, RunFolder, create_folder

@@ -26,8 +26,8 @@ from iolab.plan.learned_durations import Took, kind_of
 from iolab.plan.types import Plan, Step
 from iolab.run.agents import Agents
 from iolab.run.guests.running_guest import process_id
+from iolab.run.hosts.host_facts import machine_facts
 from iolab.run.hosts.hosts import reach, reach_again
-from iolab.run.hosts.preparation import machine_facts
 from iolab.run.lab.standing_lab import StandingLab
 from iolab.run.observer import Observer
 from iolab.store.folder import RunFolder

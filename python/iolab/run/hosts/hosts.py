@@ -22,7 +22,8 @@ from iolab.lab.hosts.facts import Facts
 from iolab.lab.kernels import HERE
 from iolab.run.agents import Agents
 from iolab.run.hosts.control_connections import carriers_here
-from iolab.run.hosts.preparation import agent_on, read_facts, refuse_unclean
+from iolab.run.hosts.host_agent import agent_on, refuse_unclean
+from iolab.run.hosts.host_facts import read_facts
 
 TOGETHER = 16
 """Hosts that are reached at the same time."""

@@ -7,7 +7,7 @@ from iolab.agent.fake import FakeHost, Outcome, Programs
 from iolab.errors import LabError
 from iolab.lab.readback.values import Value
 from iolab.lab.resources import Expectation, ProcessorState, Reading, Resource, TuneProcessors
-from iolab.run.hosts.preparation import changed_facts, changed_readiness
+from iolab.run.hosts.host_facts import changed_facts, changed_readiness
 
 CPU = "/sys/devices/system/cpu"
 GOVERNORS = [f"{CPU}/cpufreq/policy{number}/scaling_governor" for number in (0, 1)]

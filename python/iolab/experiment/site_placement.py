@@ -15,7 +15,7 @@ from iolab.experiment.paths import Misled, Places, Target, level_paths, survey
 from iolab.experiment.problems import Problems, did_you_mean, listed
 from iolab.experiment.sections import Section
 from iolab.experiment.site import Site
-from iolab.experiment.splitting import Split, split_links, values_of
+from iolab.experiment.site_links import Split, split_links, values_of
 
 KEPT = ("forward", "settings", "disks")
 OF_HOSTS = ("host", "processors")
