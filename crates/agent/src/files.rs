@@ -6,9 +6,9 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt;
 
-use iolab_port::{open_tap, TapKind, TUN_DEVICE};
 use iolab_protocol::files::{Opening, PassedFile};
 use iolab_protocol::ErrorObject;
+use iolab_sys::tap::{open_tap, TapKind, TUN_DEVICE};
 
 use crate::faults::{refused, Answer};
 use crate::launch::ABOVE_TARGETS;

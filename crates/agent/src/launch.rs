@@ -2,16 +2,17 @@
 //! signal, namespace, CPUs) with ordinary system calls and then becomes the program. It replaces code between fork and exec.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use iolab_port::descriptors;
+use iolab_sys::descriptors::{self, Rearranged};
 use nix::sched::{sched_setaffinity, setns, unshare, CloneFlags, CpuSet};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{SigSet, Signal};
-use nix::unistd::{close, getppid, Pid};
+use nix::unistd::{getppid, Pid};
 use serde::{Deserialize, Serialize};
 
 use crate::faults::Answer;
@@ -75,12 +76,11 @@ impl LaunchFailure {
 /// Become the program in `arguments`: the settings, then the program's argv. Returns only when that failed.
 pub fn launch(mut arguments: impl Iterator<Item = OsString>) -> u8 {
     let settings = arguments.next().and_then(|text| serde_json::from_str::<Launch>(text.to_str()?).ok());
-    let Some(mut settings) = settings else { return LAUNCH_FAILED };
-    let arranged = arrange_files(&mut settings);
-    let Ok(mut status) = own(settings.status, OpenOptions::new().write(true)) else { return LAUNCH_FAILED };
-    let failure = match arranged {
+    let Some(settings) = settings else { return LAUNCH_FAILED };
+    let Some((mut status, go, passed)) = inherited(&settings) else { return LAUNCH_FAILED };
+    let failure = match passed {
         Ok(()) => {
-            let Err(failure) = become_program(&settings, arguments.collect());
+            let Err(failure) = become_program(&settings, go, arguments.collect());
             failure
         }
         Err(error) => LaunchFailure::new("passing files to", "the program", &error),
@@ -92,7 +92,11 @@ pub fn launch(mut arguments: impl Iterator<Item = OsString>) -> u8 {
     LAUNCH_FAILED
 }
 
-fn become_program(settings: &Launch, argv: Vec<OsString>) -> Result<std::convert::Infallible, LaunchFailure> {
+fn become_program(
+    settings: &Launch,
+    mut go: File,
+    argv: Vec<OsString>,
+) -> Result<std::convert::Infallible, LaunchFailure> {
     let failed = |doing: &'static str| move |errno: nix::Error| LaunchFailure::new(doing, "", &errno.into());
     set_pdeathsig(Signal::SIGKILL).map_err(failed("asking for the parent-death signal"))?;
     if getppid() != Pid::from_raw(settings.parent) {
@@ -109,8 +113,7 @@ fn become_program(settings: &Launch, argv: Vec<OsString>) -> Result<std::convert
             .map_err(|errno| LaunchFailure::new("pinning to CPUs", format!("{cpus:?}"), &errno.into()))?;
     }
     let mut byte = [0];
-    let told = own(settings.go, OpenOptions::new().read(true)).and_then(|mut go| go.read_exact(&mut byte));
-    told.map_err(|error| LaunchFailure::new("waiting for the agent", "", &error))?;
+    go.read_exact(&mut byte).map_err(|error| LaunchFailure::new("waiting for the agent", "", &error))?;
     let mut argv = argv.into_iter();
     let program = argv.next().unwrap_or_default();
     let mut error = Command::new(&program).args(argv).exec();
@@ -121,18 +124,19 @@ fn become_program(settings: &Launch, argv: Vec<OsString>) -> Result<std::convert
     Err(LaunchFailure::new("starting program", program.to_string_lossy(), &error))
 }
 
-/// Put each file under its number. Everything inherited is moved out of the way first: it may have the numbers of others.
-fn arrange_files(settings: &mut Launch) -> io::Result<()> {
-    if settings.files.is_empty() {
-        return Ok(());
-    }
-    let mut inherited = vec![settings.status, settings.go];
-    inherited.extend(settings.files.iter().map(|(source, _)| source));
-    let raised = descriptors::raise(&mut inherited, ABOVE_TARGETS);
-    (settings.status, settings.go) = (inherited[0], inherited[1]);
-    raised?;
-    let targets = settings.files.iter().map(|(_, target)| *target);
-    inherited[2..].iter().zip(targets).try_for_each(|(source, target)| descriptors::pass_as(*source, target))
+/// The two pipes to the agent, closed when the program begins, and whether each file has the number under which the program
+/// finds it.
+#[expect(
+    unsafe_code,
+    reason = "only the process that inherited descriptors can say that nothing owns them yet"
+)]
+fn inherited(settings: &Launch) -> Option<(File, File, io::Result<()>)> {
+    let pipes = [settings.status, settings.go];
+    // SAFETY: this process has done nothing yet but read its arguments.
+    let rearranged = unsafe { descriptors::rearrange(&pipes, &settings.files, ABOVE_TARGETS) };
+    let Rearranged { kept, passed } = rearranged.ok()?;
+    let [status, go] = <[OwnedFd; 2]>::try_from(kept).ok()?;
+    Some((status.into(), go.into(), passed))
 }
 
 fn is_found(program: &OsStr) -> bool {
@@ -165,13 +169,6 @@ fn pin(cpus: &[usize]) -> nix::Result<()> {
         set.set(cpu)?;
     }
     sched_setaffinity(Pid::from_raw(0), &set)
-}
-
-/// Take over an inherited pipe: opened anew it is closed on exec, which the inherited descriptor is not.
-fn own(descriptor: i32, options: &OpenOptions) -> io::Result<File> {
-    let file = options.open(format!("/proc/self/fd/{descriptor}"))?;
-    close(descriptor)?;
-    Ok(file)
 }
 
 /// Numbers from here on are no program's to choose.

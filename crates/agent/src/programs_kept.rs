@@ -7,7 +7,8 @@ use std::sync::Mutex;
 
 use iolab_protocol::traffic::{PathChoice, PortParams};
 use iolab_protocol::Undo;
-use iolab_traffic::{attached_program, keep_program};
+use iolab_sys::bpf::keep_program;
+use iolab_traffic::attached_program;
 use nix::mount::{mount, MsFlags};
 use nix::sys::statfs::{statfs, FsType};
 

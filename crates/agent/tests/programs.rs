@@ -101,7 +101,7 @@ impl Theirs {
         let shown = lab.link(1, "left");
         let id = shown.split_once("prog/xdp id ").unwrap().1.split(' ').next().unwrap();
         let path = this.kept.path().join("pass");
-        iolab_traffic::keep_program(id.parse().unwrap(), &path).unwrap();
+        iolab_sys::bpf::keep_program(id.parse().unwrap(), &path).unwrap();
         lab.agent.call("device.stop", json!({"id": "theirs"}));
         let pinned = path.to_str().unwrap();
         lab.agent.run(&["ip", "-n", &netns, "link", "set", "left", "xdpdrv", "pinned", pinned]);

@@ -9,7 +9,7 @@ use iolab_engine::{
     Bins, BucketCurve, Decision, Generator, Limit, Nanos, Order, PacerConfig, Rate, Receiver, ReceiverConfig,
     Schedule, StallPolicy, Trains, VirtualLine,
 };
-use iolab_wire::{
+use iolab_frame::{
     Addresses, Check, FlowList, FrameTemplate, Inspector, MacAddress, SizeMix, Sweep, TemplateConfig,
 };
 

@@ -53,7 +53,7 @@ impl Generator {
     /// Frames of `sizes`, paced by `config`, in the order of `schedule` (which is of the same sizes).
     pub fn new(
         config: &PacerConfig,
-        sizes: &iolab_wire::SizeMix,
+        sizes: &iolab_frame::SizeMix,
         schedule: Schedule,
     ) -> Result<Self, EngineError> {
         let flows = schedule.flow_count() as usize;

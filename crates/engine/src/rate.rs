@@ -1,6 +1,6 @@
 //! Rates as exact fractions, and the exact gaps that follow from them.
 
-use iolab_wire::{SizeMix, LINE_OVERHEAD_BYTES};
+use iolab_frame::{SizeMix, LINE_OVERHEAD_BYTES};
 
 use crate::error::EngineError;
 use crate::time::Nanos;

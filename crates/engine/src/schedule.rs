@@ -1,6 +1,6 @@
 //! Which frame comes next: its size from a mix, its flow from a list; in turn, or drawn from a seed.
 
-use iolab_wire::SizeMix;
+use iolab_frame::SizeMix;
 
 use crate::error::EngineError;
 use crate::random::Random;

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use iolab_wire::{Inspection, SizeMix, Stamp, FCS_BYTES};
+use iolab_frame::{Inspection, SizeMix, Stamp, FCS_BYTES};
 
 use crate::device::{Device, Fate};
 use crate::generator::{FramePlan, Generator};

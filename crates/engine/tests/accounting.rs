@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
 use iolab_engine::{EngineError, Nanos, Random, Receiver, ReceiverConfig};
-use iolab_wire::{
+use iolab_frame::{
     Addresses, Check, FlowList, FrameTemplate, Inspection, Inspector, MacAddress, SizeMix, Stamp, Sweep,
     TemplateConfig,
 };

@@ -4,7 +4,7 @@ use iolab_engine::{
     Decision, EngineError, Limit, Nanos, Pacer, PacerConfig, PacerStats, Random, Rate, Share, StallCause,
     StallPolicy,
 };
-use iolab_wire::{SizeMix, SizeShare};
+use iolab_frame::{SizeMix, SizeShare};
 use proptest::prelude::*;
 
 fn config(rate: Rate, max_burst: u32, stall: StallPolicy, duration: Nanos) -> PacerConfig {

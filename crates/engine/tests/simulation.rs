@@ -5,7 +5,7 @@ use iolab_engine::{
     PacerConfig, RandomDuplicate, RandomExtraDelay, RandomLoss, Rate, Receiver, ReceiverConfig,
     ReceiverReport, Schedule, StallPolicy, Stalls, TokenBucket, Wire, WireCounts,
 };
-use iolab_wire::SizeMix;
+use iolab_frame::SizeMix;
 
 const START: Nanos = Nanos::from_secs(1_000);
 

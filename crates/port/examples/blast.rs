@@ -10,9 +10,10 @@ use std::error::Error;
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-use iolab_port::clock::{self, StampClock};
+use iolab_frame::{FlowList, FrameTemplate, MacAddress, SizeMix, TemplateConfig, FCS_BYTES};
 use iolab_port::{reserve, AfPacket, AfXdp, BpfLive, Direction, Interface, TxPort};
-use iolab_wire::{FlowList, FrameTemplate, MacAddress, SizeMix, TemplateConfig, FCS_BYTES};
+use iolab_sys::clock::StampClock;
+use iolab_sys::thread;
 
 /// What the command line asks for.
 struct Options {
@@ -138,7 +139,7 @@ fn report(line: &str) {
 fn main() -> Result<(), Box<dyn Error>> {
     let options = options()?;
     if let Some(cpu) = options.cpu {
-        clock::pin_thread(cpu)?;
+        thread::pin(cpu)?;
     }
     let frame_bytes = options.frame_bytes;
     let mut packet = AfPacket { frame_bytes, ..AfPacket::new(&options.interface) };

@@ -6,8 +6,9 @@ use std::error::Error;
 use std::time::{Duration, Instant};
 
 use iolab_engine::{Nanos, Receiver, ReceiverConfig};
-use iolab_port::{clock, receive, AfPacket, AfXdp, Attach, Direction, RxPort};
-use iolab_wire::{Check, Inspector};
+use iolab_frame::{Check, Inspector};
+use iolab_port::{receive, AfPacket, AfXdp, Attach, Direction, RxPort};
+use iolab_sys::thread;
 
 /// The sender has ended when nothing came for this long.
 const IDLE: Duration = Duration::from_millis(150);
@@ -54,7 +55,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             None => path = word,
             Some(("seconds", value)) => seconds = value.parse()?,
             Some(("batch", value)) => batch = value.parse()?,
-            Some(("cpu", value)) => clock::pin_thread(value.parse()?)?,
+            Some(("cpu", value)) => thread::pin(value.parse()?)?,
             Some((key, _)) => return Err(format!("{key}: unknown; see the head of this file").into()),
         }
     }

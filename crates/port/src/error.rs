@@ -2,6 +2,8 @@
 
 use std::io;
 
+use iolab_sys::bpf::BpfError;
+
 /// Why a port could not be opened or used. Nothing was changed on the interface.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -179,6 +181,16 @@ impl PortError {
                 )
             ),
             _ => false,
+        }
+    }
+}
+
+impl From<BpfError> for PortError {
+    fn from(error: BpfError) -> Self {
+        match error {
+            BpfError::ProgramRefused { program, errno, log } => Self::ProgramRefused { program, errno, log },
+            BpfError::System { doing, syscall, errno } => Self::of(doing, syscall)(errno),
+            other => Self::of("using BPF", "bpf")(io::Error::other(other)),
         }
     }
 }

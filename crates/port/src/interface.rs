@@ -4,7 +4,6 @@
 use std::os::fd::OwnedFd;
 
 use crate::error::PortError;
-use crate::sys;
 
 const LOOKING: &str = "looking at an interface";
 
@@ -75,9 +74,7 @@ impl Interface {
         let reply = ask(name).map_err(|seen| Self::not_found(name, seen))?;
         let mut found =
             parse(name, &reply).ok_or_else(|| PortError::NoInterface { name: name.to_owned() })?;
-        if let Ok(socket) = sys::socket(libc::AF_INET, libc::SOCK_DGRAM, 0) {
-            (found.queues, found.send_queues) = sys::queues(&socket, name);
-        }
+        (found.queues, found.send_queues) = iolab_sys::queues(name);
         Ok(found)
     }
 
@@ -156,13 +153,14 @@ impl Request {
     fn exchange(mut self, socket: &OwnedFd) -> std::io::Result<Vec<u8>> {
         let length = self.0.len() as u32;
         self.0[..4].copy_from_slice(&length.to_ne_bytes());
-        sys::send(socket, &self.0)?;
+        iolab_sys::socket::send(socket, &self.0)?;
         let mut reply = vec![0; 32768];
-        let bytes = sys::receive(socket, &mut reply)?;
+        let bytes = iolab_sys::socket::receive(socket, &mut reply)?;
         reply.truncate(bytes);
-        let kind = sys::read_head::<u16>(reply.get(4..).unwrap_or_default()).map_or(0, i32::from);
+        let kind = iolab_sys::read_head::<u16>(reply.get(4..).unwrap_or_default()).map_or(0, i32::from);
         if kind == libc::NLMSG_ERROR {
-            let code = sys::read_head::<i32>(reply.get(HEADER..).unwrap_or_default()).unwrap_or(-libc::EIO);
+            let code =
+                iolab_sys::read_head::<i32>(reply.get(HEADER..).unwrap_or_default()).unwrap_or(-libc::EIO);
             if code != 0 {
                 return Err(std::io::Error::from_raw_os_error(-code));
             }
@@ -173,7 +171,7 @@ impl Request {
 
 /// A socket that asks about the calling thread's namespace from whichever other.
 fn route_socket() -> std::io::Result<OwnedFd> {
-    sys::socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE)
+    iolab_sys::socket::socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE)
 }
 
 fn ask(name: &str) -> std::io::Result<Vec<u8>> {
@@ -221,14 +219,14 @@ impl InterfaceEye {
 
 fn parse(name: &str, reply: &[u8]) -> Option<Interface> {
     let link = reply.get(HEADER..HEADER + LINK)?;
-    let index = sys::read_head::<u32>(&link[4..])?;
-    let flags = sys::read_head::<u32>(&link[8..])?;
+    let index = iolab_sys::read_head::<u32>(&link[4..])?;
+    let flags = iolab_sys::read_head::<u32>(&link[8..])?;
     let mut found = Interface {
         name: name.to_owned(),
         index,
         mtu_bytes: 0,
         address: [0; 6],
-        up: flags & sys::unsigned(libc::IFF_UP) != 0,
+        up: flags & iolab_sys::unsigned(libc::IFF_UP) != 0,
         queues: 1,
         send_queues: 1,
         program: None,
@@ -236,7 +234,7 @@ fn parse(name: &str, reply: &[u8]) -> Option<Interface> {
     };
     for (kind, value) in attributes(reply.get(HEADER + LINK..)?) {
         match kind {
-            IFLA_MTU => found.mtu_bytes = sys::read_head::<u32>(value)? as usize,
+            IFLA_MTU => found.mtu_bytes = iolab_sys::read_head::<u32>(value)? as usize,
             IFLA_ADDRESS if value.len() == 6 => found.address.copy_from_slice(value),
             IFLA_STATS64 => found.counters = counters(value)?,
             IFLA_XDP => found.program = program(value),
@@ -248,8 +246,8 @@ fn parse(name: &str, reply: &[u8]) -> Option<Interface> {
 
 fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
-        let length = usize::from(sys::read_head::<u16>(bytes)?);
-        let kind = sys::read_head::<u16>(bytes.get(2..)?)? & !(0x8000 | 0x4000);
+        let length = usize::from(iolab_sys::read_head::<u16>(bytes)?);
+        let kind = iolab_sys::read_head::<u16>(bytes.get(2..)?)? & !(0x8000 | 0x4000);
         let value = bytes.get(4..length)?;
         bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
         Some((kind, value))
@@ -257,7 +255,7 @@ fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
 }
 
 fn counters(value: &[u8]) -> Option<InterfaceCounters> {
-    let field = |index: usize| sys::read_head::<u64>(value.get(8 * index..)?);
+    let field = |index: usize| iolab_sys::read_head::<u64>(value.get(8 * index..)?);
     Some(InterfaceCounters {
         rx_frames: field(0)?,
         tx_frames: field(1)?,
@@ -274,8 +272,8 @@ fn program(value: &[u8]) -> Option<AttachedProgram> {
     let (mut attached, mut program_id) = (0, 0);
     for (kind, value) in attributes(value) {
         match kind {
-            IFLA_XDP_ATTACHED => attached = sys::read_head::<u8>(value)?,
-            IFLA_XDP_PROG_ID => program_id = sys::read_head::<u32>(value)?,
+            IFLA_XDP_ATTACHED => attached = iolab_sys::read_head::<u8>(value)?,
+            IFLA_XDP_PROG_ID => program_id = iolab_sys::read_head::<u32>(value)?,
             _ => {}
         }
     }

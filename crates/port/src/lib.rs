@@ -9,37 +9,26 @@
 extern crate self as iolab_port; // what tests share names the crate as its users do
 
 mod bpf;
-pub mod clock;
-pub mod descriptors;
 mod error;
 mod interface;
 mod live;
 mod loopback;
-mod namespace;
+mod observed;
 mod packet;
 mod pcapng;
 mod port;
 mod ring;
-mod statistics;
-mod sys;
-mod tap;
-mod tun;
 mod xdp;
 
-pub use bpf::{
-    keep_program, lost_randomly, Attach, Device, DeviceStats, DropReasons, FrameMatch, Rule, Then, WordMatch,
-};
+pub use bpf::{lost_randomly, Attach, Device, DeviceStats, FrameMatch, Rule, Then, WordMatch};
 pub use error::PortError;
 pub use interface::{AttachedProgram, Interface, InterfaceCounters};
 pub use live::{BpfLive, BpfLiveTx};
 pub use loopback::{loopback, LoopbackRx, LoopbackTx};
-pub use namespace::network_namespace_owner;
+pub use observed::{Counts, Observe, Observed, Way};
 pub use packet::{AfPacket, PacketMessagesTx, PacketRx};
 pub use pcapng::PcapngWriter;
 pub use port::{
     receive, reserve, Batch, Path, Reservation, RxFrame, RxPort, RxStats, StampedBy, TxPort, TxStats,
 };
-pub use statistics::driver_statistics;
-pub use tap::{Counts, Observe, Tap, Way};
-pub use tun::{bring_up, name_of_tap, open_tap, TapKind, TUN_DEVICE};
 pub use xdp::{AfXdp, AfXdpRx, AfXdpTx, Direction, ZeroCopy};

@@ -2,8 +2,9 @@
 //! socket and no packet buffer of the stack in between. Needs the right to load programs; the *other* end of a veth needs its
 //! NAPI on (an XDP program, or GRO), or its frames vanish.
 
+use iolab_sys::clock;
+
 use crate::bpf::LiveProgram;
-use crate::clock;
 use crate::error::PortError;
 use crate::interface::{Interface, InterfaceCounters, InterfaceEye};
 use crate::port::{Path, TxPort, TxStats};

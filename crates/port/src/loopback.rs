@@ -7,7 +7,8 @@ use std::sync::atomic::AtomicU32;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::clock;
+use iolab_sys::clock;
+
 use crate::error::PortError;
 use crate::port::{Path, RxFrame, RxPort, RxStats, StampedBy, TxPort, TxStats};
 use crate::ring::{Consumer, Memory, Producer};

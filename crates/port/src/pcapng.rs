@@ -3,8 +3,9 @@
 
 use std::io::{self, Write};
 
-use crate::clock::RealtimeOffset;
-use crate::tap::{Observe, Way};
+use iolab_sys::clock::RealtimeOffset;
+
+use crate::observed::{Observe, Way};
 
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const INTERFACE_DESCRIPTION: u32 = 1;

@@ -1,19 +1,19 @@
-//! Captures written by a tapped port, read by programs that others wrote. Left out, with the reason, without them.
+//! Captures written by a observed port, read by programs that others wrote. Left out, with the reason, without them.
 
 #![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::unwrap_used)] // small numbers of a check
 
 use std::process::Command;
 
-use iolab_port::clock::RealtimeOffset;
-use iolab_port::{loopback, receive, reserve, Counts, PcapngWriter, Tap, TxPort};
+use iolab_port::{loopback, receive, reserve, Counts, Observed, PcapngWriter, TxPort};
+use iolab_sys::clock::RealtimeOffset;
 
 const FRAMES: u8 = 20;
 
-/// Sends frames through a tapped line; gives the capture of the receiving end.
+/// Sends frames through a observed line; gives the capture of the receiving end.
 fn capture() -> Vec<u8> {
     let (tx, rx) = loopback(32, 200);
-    let mut tx = Tap::new(tx, Counts::default());
-    let mut rx = Tap::new(rx, PcapngWriter::new(Vec::new(), "east", RealtimeOffset::measure()).unwrap());
+    let mut tx = Observed::new(tx, Counts::default());
+    let mut rx = Observed::new(rx, PcapngWriter::new(Vec::new(), "east", RealtimeOffset::measure()).unwrap());
     let mut batch = reserve(&mut tx, usize::from(FRAMES));
     for number in 0..FRAMES {
         let bytes = batch.frame(usize::from(number), 60 + usize::from(number));

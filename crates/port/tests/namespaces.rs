@@ -8,8 +8,9 @@ mod lab;
 use std::collections::BTreeSet;
 
 use iolab_port::{
-    clock, receive, AfPacket, AfXdp, Attach, BpfLive, Direction, Interface, PortError, RxPort, TxPort,
+    receive, AfPacket, AfXdp, Attach, BpfLive, Direction, Interface, PortError, RxPort, TxPort,
 };
+use iolab_sys::clock;
 use lab::{collect, frame, inside, run, send, Lab};
 
 const FRAMES: u64 = 3000;
@@ -231,7 +232,7 @@ fn let_east_wait_for_this_cpu(lab: &Lab) {
         .output()
         .unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    iolab_port::clock::pin_thread(0).unwrap();
+    iolab_sys::thread::pin(0).unwrap();
     for thread in napi_threads().difference(&before) {
         run(&format!("taskset -c -p 0 {thread}"));
     }

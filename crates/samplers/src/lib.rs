@@ -80,7 +80,7 @@ pub fn observe(
         Sampler::Softirq => Counters::Softirq { kinds: softirq::read()? },
         Sampler::Softnet => Counters::Softnet { cpus: softnet::read()? },
         Sampler::Interfaces => Counters::Interfaces { interfaces: interfaces::read()? },
-        Sampler::Drops => Counters::Drops { drops: drops::read(iolab_port::driver_statistics)? },
+        Sampler::Drops => Counters::Drops { drops: drops::read(iolab_sys::driver_statistics)? },
         Sampler::Qdiscs => Counters::Qdiscs { qdiscs: qdiscs::read()? },
     };
     Ok(Observation { netns: netns.map(str::to_owned), begin_ns, end_ns: clock(), counters })

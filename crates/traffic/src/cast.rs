@@ -1,10 +1,10 @@
 //! Who does what in a trial, checked against the ports of the set before anything runs.
 
 use iolab_engine::{Nanos, Receiver, ReceiverConfig};
+use iolab_frame::{Check, Inspector, FCS_BYTES};
 use iolab_port::PortError;
 use iolab_protocol::traffic::{Checking, ReceiverParams, SharedCpu, TrafficRun, Waiting};
 use iolab_protocol::ErrorObject;
-use iolab_wire::{Check, Inspector, FCS_BYTES};
 use nix::sched::sched_getaffinity;
 use nix::unistd::Pid;
 

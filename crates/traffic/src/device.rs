@@ -1,12 +1,13 @@
 //! Systems under test made of one XDP program or of a forwarding thread, by the parameters of `device.start`.
 
 use iolab_engine::{self as engine, EndlessStalls, FixedDelay, Nanos};
-use iolab_port::{clock, Attach, Device, Interface, PortError, Rule, Then};
+use iolab_frame::MacAddress;
+use iolab_port::{Attach, Device, Interface, PortError, Rule, Then};
 use iolab_protocol::device::{
     DeviceAction, DeviceCounts, DeviceMode, DeviceRule, DeviceStart, DeviceStarted,
 };
 use iolab_protocol::ErrorObject;
-use iolab_wire::MacAddress;
+use iolab_sys::clock;
 
 use crate::faults::{bad_params, port_refused};
 use crate::forwarder::{Addresses, Forwarder, Seat, Towards};

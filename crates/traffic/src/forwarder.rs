@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use iolab_engine::{Device, Fate, Nanos};
-use iolab_port::clock::{self, StampClock};
 use iolab_port::{
     receive, reserve, AfPacket, AfXdp, Attach, Direction, Interface, PortError, RxPort, TxPort,
 };
+use iolab_sys::clock::StampClock;
+use iolab_sys::thread;
 
 use crate::held::Held;
 use crate::ports::lock;
@@ -75,7 +76,8 @@ impl Forwarder {
         attach: Attach,
         seat: Seat,
     ) -> Result<Self, PortError> {
-        let most_bytes = |name: &str| Ok(Interface::find(name)?.most_bytes(1).min(MOST_BYTES));
+        let most_bytes =
+            |name: &str| -> Result<_, PortError> { Ok(Interface::find(name)?.most_bytes(1).min(MOST_BYTES)) };
         let frame_bytes = most_bytes(from)?.min(most_bytes(&towards.interface)?);
         // The way back may receive by AF_XDP where this one sends: a queue has one socket of that kind only.
         let port = AfPacket { frame_bytes, vlan_tags: 1, ..AfPacket::new(&towards.interface) };
@@ -140,8 +142,8 @@ impl Drop for Forwarder {
 
 impl Seat {
     fn take(self) -> std::io::Result<()> {
-        self.cpu.map_or(Ok(()), clock::pin_thread)?;
-        self.priority.map_or(Ok(()), clock::prioritise_thread)
+        self.cpu.map_or(Ok(()), thread::pin)?;
+        self.priority.map_or(Ok(()), thread::prioritise)
     }
 }
 
@@ -180,7 +182,7 @@ impl Work {
         let arrived = batch.len();
         while let Some(frame) = batch.next() {
             let with_fcs =
-                u16::try_from(frame.bytes.len() + usize::from(iolab_wire::FCS_BYTES)).unwrap_or(u16::MAX);
+                u16::try_from(frame.bytes.len() + usize::from(iolab_frame::FCS_BYTES)).unwrap_or(u16::MAX);
             let fits = match self.rule.push(with_fcs, Nanos(frame.stamp_ns)) {
                 Fate::Forwarded(due) => self.held.push(due, frame.bytes),
                 Fate::Duplicated(due, copy_due) => {

@@ -3,11 +3,11 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use iolab_engine::{Generator, Limit, Nanos, Order, PacerConfig, Rate, Schedule, Share, StallPolicy};
-use iolab_protocol::traffic::{self, FrameParams, SenderParams, StallRule};
-use iolab_protocol::ErrorObject;
-use iolab_wire::{
+use iolab_frame::{
     Addresses, FlowList, FrameTemplate, MacAddress, SizeMix, SizeShare, Sweep, TemplateConfig, VlanTag,
 };
+use iolab_protocol::traffic::{self, FrameParams, SenderParams, StallRule};
+use iolab_protocol::ErrorObject;
 
 use crate::faults::bad_params;
 

@@ -19,6 +19,5 @@ mod set;
 mod trial;
 
 pub use device::RunningDevice;
-pub use iolab_port::keep_program;
 pub use ports::{attached_program, OpenPort};
 pub use set::PortSet;

@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use iolab_port::clock;
 use iolab_protocol::traffic::ThreadUse;
+use iolab_sys::clock;
 use nix::sys::resource::{getrusage, UsageWho};
 
 /// The kernel counts CPU classes in ticks of this length (USER_HZ is 100 everywhere).

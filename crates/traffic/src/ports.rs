@@ -2,10 +2,10 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use iolab_frame::{FCS_BYTES, LARGEST_FRAME_BYTES, SMALLEST_FRAME_BYTES};
 use iolab_port::{AfPacket, AfXdp, BpfLive, Direction, Interface, PortError, RxPort, TxPort};
 use iolab_protocol::traffic::{Halves, PathChoice, PathUsed, PortOpened, PortParams};
 use iolab_protocol::ErrorObject;
-use iolab_wire::{FCS_BYTES, LARGEST_FRAME_BYTES, SMALLEST_FRAME_BYTES};
 
 use crate::faults::port_refused;
 

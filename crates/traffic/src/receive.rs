@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use iolab_engine::{Drain, DrainState, Nanos, Receiver, STALL_LOG_ENTRIES};
-use iolab_port::clock::{self, StampClock};
+use iolab_frame::Inspector;
 use iolab_port::{receive, PortError, RxPort, RxStats, StampedBy};
 use iolab_protocol::traffic::Waiting;
-use iolab_wire::Inspector;
+use iolab_sys::clock::{self, StampClock};
 
 use crate::observe::{Moment, ThreadEye};
 

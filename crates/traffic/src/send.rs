@@ -6,8 +6,8 @@ use iolab_engine::{
     Decision, Departures, Generator, GeneratorReport, Nanos, Slices, StallCause, StallEntry,
     STALL_LOG_ENTRIES,
 };
-use iolab_port::clock::{self, StampClock};
 use iolab_port::{reserve, PortError, TxPort, TxStats};
+use iolab_sys::clock::{self, StampClock};
 
 use crate::frames::Plan;
 use crate::observe::{Moment, ThreadEye};
@@ -198,7 +198,7 @@ impl<'a> Sender<'a> {
             // Sizes and flows of the plan are those of its template, and buffers are as long as asked: it cannot fail.
             let _ =
                 self.plan.template.emit_primed(plan.size, plan.flow, plan.sequence, plan.tx_time.0, buffer);
-            self.handed_bytes += bytes as u64 + u64::from(iolab_wire::FCS_BYTES);
+            self.handed_bytes += bytes as u64 + u64::from(iolab_frame::FCS_BYTES);
             taken += 1;
         };
         if taken > 0 {

@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
 
-use iolab_port::clock::StampClock;
 use iolab_protocol::traffic::{TrafficRan, TrafficRun};
 use iolab_protocol::{ErrorCode, ErrorData, ErrorObject};
+use iolab_sys::clock::StampClock;
 
 use crate::ports::{lock, OpenPort};
 use crate::trial;

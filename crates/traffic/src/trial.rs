@@ -5,10 +5,10 @@ use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 use iolab_engine::{Departures, Nanos, Receiver, Share};
-use iolab_port::clock::{self, StampClock};
 use iolab_port::PortError;
 use iolab_protocol::traffic::{TrafficRan, TrafficRun};
 use iolab_protocol::{ErrorCode, ErrorObject};
+use iolab_sys::clock::{self, StampClock};
 
 use crate::cast::{Cast, ReceiverRole, SenderRole};
 use crate::faults::port_refused;
@@ -256,9 +256,9 @@ impl<T> Thread<'_, T> {
 
 /// Put the calling thread where it was asked to run, before whom.
 fn place(cpu: Option<usize>, priority: Option<u8>) -> Result<(), Failure> {
-    cpu.map_or(Ok(()), |cpu| clock::pin_thread(cpu).map_err(|error| Failure::Pin(cpu, error)))?;
+    cpu.map_or(Ok(()), |cpu| iolab_sys::thread::pin(cpu).map_err(|error| Failure::Pin(cpu, error)))?;
     priority.map_or(Ok(()), |priority| {
-        clock::prioritise_thread(priority).map_err(|error| Failure::Priority(priority, error))
+        iolab_sys::thread::prioritise(priority).map_err(|error| Failure::Priority(priority, error))
     })
 }
 

@@ -28,7 +28,7 @@ pub fn bring_up() -> Result<()> {
     if let Some(name) = &line.name {
         tell("setting the host name", rustix::system::sethostname(name.as_bytes()).map_err(Into::into));
     }
-    tell("bringing up the loopback", iolab_port::bring_up("lo"));
+    tell("bringing up the loopback", iolab_sys::tap::bring_up("lo"));
     modules::load_for_hardware(&["configfs"]);
     mounts::mount_late();
     Ok(())

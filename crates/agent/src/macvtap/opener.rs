@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
-use iolab_port::{name_of_tap, network_namespace_owner};
+use iolab_sys::{network_namespace_owner, tap::name_of_tap};
 use nix::mount::{mount, MsFlags};
 use nix::sched::{setns, unshare, CloneFlags};
 use nix::unistd::Uid;

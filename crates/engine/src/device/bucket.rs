@@ -1,6 +1,6 @@
 //! A forwarder of known capacity.
 
-use iolab_wire::SizeMix;
+use iolab_frame::SizeMix;
 
 use super::{Device, Fate};
 use crate::error::EngineError;

@@ -1,7 +1,7 @@
 //! A virtual line: when frames would be on a wire of a given rate. On veth there is none, and a train of frames arrives
 //! in no time; this shows it as a switch would see it.
 
-use iolab_wire::LINE_OVERHEAD_BYTES;
+use iolab_frame::LINE_OVERHEAD_BYTES;
 
 use crate::error::EngineError;
 use crate::rate::{ExactTime, Gap};

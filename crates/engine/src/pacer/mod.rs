@@ -7,7 +7,7 @@
 
 mod stats;
 
-use iolab_wire::SizeMix;
+use iolab_frame::SizeMix;
 
 use crate::error::EngineError;
 use crate::rate::{ExactTime, Gap, Rate};

@@ -8,7 +8,7 @@ mod flow;
 mod report;
 mod window;
 
-use iolab_wire::{latency_ns, Corruption, Inspection, Inspector, Stamp};
+use iolab_frame::{latency_ns, Corruption, Inspection, Inspector, Stamp};
 
 use crate::arrivals::Arrivals;
 use crate::error::EngineError;
@@ -151,7 +151,7 @@ impl Receiver {
         self.arrived_frames += 1;
         match inspection {
             Inspection::Ours(stamp) => {
-                self.arrived_bytes += memory_bytes as u64 + u64::from(iolab_wire::FCS_BYTES);
+                self.arrived_bytes += memory_bytes as u64 + u64::from(iolab_frame::FCS_BYTES);
                 self.first_at.get_or_insert(now);
                 self.last_at = Some(now);
                 self.account_stamp(stamp, now);

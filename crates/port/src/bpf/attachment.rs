@@ -3,10 +3,11 @@
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use super::kernel::{Program, ATTACH_TYPE_XDP};
+use iolab_sys::bpf::{self, Program, ATTACH_TYPE_XDP};
+use iolab_sys::Plain;
+
 use crate::error::PortError;
 use crate::interface::{self, Interface};
-use crate::sys::{self, plain};
 
 const LINK_CREATE: u32 = 28;
 const LINK_DETACH: u32 = 34;
@@ -39,7 +40,11 @@ struct LinkId {
     link: u32,
 }
 
-plain!(LinkSpec, LinkId);
+// SAFETY: a `repr(C)` structure of integers.
+unsafe impl Plain for LinkSpec {}
+
+// SAFETY: a `repr(C)` structure of integers.
+unsafe impl Plain for LinkId {}
 
 /// Hangs a program on an interface in the stack, for as long as the descriptor is open.
 pub(super) fn link_generic(program: &Program, interface: u32) -> io::Result<OwnedFd> {
@@ -105,10 +110,10 @@ impl Attachment {
 impl Drop for Attachment {
     fn drop(&mut self) {
         if let Some(link) = self.link.take() {
-            let mut spec = LinkId { link: sys::unsigned(link.as_raw_fd()) };
+            let mut spec = LinkId { link: iolab_sys::unsigned(link.as_raw_fd()) };
             // Closing is not enough at once: a process being started holds a copy of the descriptor for a moment.
             // SAFETY: the attributes hold no addresses. A failure leaves what closing does.
-            let _ = unsafe { sys::bpf(LINK_DETACH, &mut spec) };
+            let _ = unsafe { bpf::call(LINK_DETACH, &mut spec) };
         }
         if let Some(replaced) = self.replaced.take() {
             // Nobody is left to tell when this fails; the interface is then without a program, as `ip link` shows.
@@ -127,12 +132,12 @@ impl Replaced {
 }
 
 fn link(program: &Program, interface: u32, flags: u32) -> io::Result<OwnedFd> {
-    let program = sys::unsigned(program.as_raw_fd());
+    let program = iolab_sys::unsigned(program.as_raw_fd());
     let mut spec = LinkSpec { program, interface, attach_type: ATTACH_TYPE_XDP, flags };
     // SAFETY: the attributes hold no addresses.
-    let fd = unsafe { sys::bpf(LINK_CREATE, &mut spec) }?;
+    let fd = unsafe { bpf::call(LINK_CREATE, &mut spec) }?;
     // SAFETY: the call returned a new descriptor.
-    Ok(unsafe { sys::own(fd) })
+    Ok(unsafe { bpf::own(fd) })
 }
 
 #[cfg(test)]
@@ -142,10 +147,10 @@ mod lab;
 
 #[cfg(test)]
 mod tests {
-    use super::super::assembler::Assembler;
     use super::*;
     use crate::port::RxPort;
     use crate::xdp::{AfXdp, Direction};
+    use iolab_sys::bpf::Assembler;
 
     /// A program put there by `ip link` is refused, replaced only by force, and back when the port closes.
     #[test]

@@ -6,9 +6,11 @@
 
 use std::os::fd::RawFd;
 
-use super::assembler::{Assembler, Condition, Helper, Label, Operation, Register, Width};
+use iolab_sys::bpf::{
+    Assembler, Condition, Helper, Label, Map, MapKind, Operation, Program, Register, Width,
+};
+
 use super::attachment::{Attach, Attachment};
-use super::kernel::{Map, MapKind, Program};
 use super::{context, XDP_DROP, XDP_PASS, XDP_TX};
 use crate::error::PortError;
 use crate::interface::Interface;

@@ -4,12 +4,12 @@
 use std::fs::File;
 use std::os::fd::{OwnedFd, RawFd};
 
-use super::assembler::{Assembler, Condition, Helper, Operation, Register, Width};
+use iolab_sys::bpf::{self, Assembler, Condition, Helper, Map, MapKind, Operation, Program, Register, Width};
+use iolab_sys::{Mapping, Plain};
+
 use super::attachment::link_generic;
-use super::kernel::{Map, MapKind, Program};
 use super::XDP_DROP;
 use crate::error::PortError;
-use crate::sys::{self, plain, Mapping};
 
 const PROG_TEST_RUN: u32 = 10;
 const LIVE_FRAMES: u32 = 1 << 1;
@@ -48,7 +48,8 @@ struct RunSpec {
     unused: u32,
 }
 
-plain!(RunSpec);
+// SAFETY: a `repr(C)` structure of integers.
+unsafe impl Plain for RunSpec {}
 
 /// The program and the memory that frames are taken from.
 #[derive(Debug)]
@@ -77,7 +78,7 @@ struct Kept {
 impl Kept {
     fn new(program: &Program) -> Result<Self, PortError> {
         let keep = || {
-            sys::leave_network()?;
+            iolab_sys::thread::leave_network()?;
             let _namespace = File::open("/proc/thread-self/ns/net")?;
             Ok(Self { _link: link_generic(program, LOOPBACK_INDEX)?, _namespace })
         };
@@ -135,7 +136,7 @@ impl LiveProgram {
         }
         let before = self.word(0, None);
         let mut spec = RunSpec {
-            program: sys::unsigned(self.program.as_raw_fd()),
+            program: iolab_sys::unsigned(self.program.as_raw_fd()),
             answer: 0,
             in_bytes: u32::try_from(full_bytes).unwrap_or(u32::MAX),
             out_bytes: 0,
@@ -154,7 +155,7 @@ impl LiveProgram {
         };
         // SAFETY: the kernel reads `in_bytes` bytes of `blank`, which has as many or more (`place` refuses longer frames), and
         // writes into `spec` only.
-        let ran = unsafe { sys::bpf(PROG_TEST_RUN, &mut spec) };
+        let ran = unsafe { bpf::call(PROG_TEST_RUN, &mut spec) };
         let done = usize::try_from(self.word(0, None).wrapping_sub(before)).unwrap_or(usize::MAX);
         (done, ran.map(drop))
     }

@@ -1,17 +1,12 @@
-//! XDP programs written here as instructions and loaded by bpf(2): no compiler, no libbpf, no BTF at the user's.
+//! The XDP programs of ports and devices, and what hangs them on interfaces.
 
-mod assembler;
 mod attachment;
 mod device;
-mod drop_reasons;
-mod kernel;
 mod live;
 mod receive;
 
 pub use attachment::Attach;
 pub use device::{lost_randomly, Device, DeviceStats, Rule, Then};
-pub use drop_reasons::DropReasons;
-pub use kernel::keep_program;
 pub(crate) use live::LiveProgram;
 pub(crate) use receive::ReceiveProgram;
 pub use receive::{FrameMatch, WordMatch};

@@ -2,13 +2,12 @@
 
 use std::os::fd::RawFd;
 
-use super::assembler::{Assembler, Condition, Helper, Operation, Register, Width};
+use iolab_sys::bpf::{Assembler, Condition, Helper, Map, MapKind, Operation, Program, Register, Width};
+
 use super::attachment::Attachment;
-use super::kernel::{Map, MapKind, Program};
 use super::{context, XDP_PASS};
 use crate::error::PortError;
 use crate::interface::Interface;
-use crate::sys;
 use crate::xdp::AfXdp;
 
 /// Four bytes that a frame must have at a place.
@@ -51,7 +50,7 @@ impl ReceiveProgram {
 
     /// Gives the frames of a queue to a bound socket.
     pub(crate) fn feed(&self, queue: u32, socket: RawFd) -> Result<(), PortError> {
-        self.sockets.set_u32(queue, sys::unsigned(socket))
+        Ok(self.sockets.set_u32(queue, iolab_sys::unsigned(socket))?)
     }
 
     /// native or generic
@@ -66,7 +65,7 @@ impl ReceiveProgram {
 
     /// How many frames did not match and went to the host.
     pub(crate) fn foreign_frames(&self) -> Result<u64, PortError> {
-        self.foreign.words::<1>().map(|[frames]| frames)
+        Ok(self.foreign.words::<1>().map(|[frames]| frames)?)
     }
 }
 
@@ -89,7 +88,7 @@ fn instructions(sockets: RawFd, foreign: RawFd, only: Option<&FrameMatch>) -> Ve
         program.load(Width::Word, R5, R2, offset);
         program.compute(Operation::And, R5, i32::from_le_bytes(word.mask));
         let wanted = u32::from_le_bytes(word.value) & u32::from_le_bytes(word.mask);
-        program.jump_if_word(R5, Condition::NotEqual, sys::signed(wanted), other);
+        program.jump_if_word(R5, Condition::NotEqual, iolab_sys::signed(wanted), other);
     }
     // The stamp goes into the eight bytes before the frame, where the driver allows metadata.
     program.combine(Operation::Move, R1, R6);

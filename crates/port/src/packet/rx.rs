@@ -4,12 +4,13 @@
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use iolab_sys::clock::{self, RealtimeOffset};
+use iolab_sys::Mapping;
+
 use super::socket::{self, OPENING};
 use super::AfPacket;
-use crate::clock::{self, RealtimeOffset};
 use crate::error::PortError;
 use crate::port::{Path, RxFrame, RxPort, RxStats, StampedBy};
-use crate::sys::{self, Mapping};
 
 /// Large enough that a block lasts for hundreds of frames, small enough to stay in the cache. [bytes]
 const BLOCK_BYTES: usize = 256 << 10;
@@ -55,9 +56,9 @@ impl PacketRx {
         socket::set(&fd, libc::PACKET_IGNORE_OUTGOING, &1i32)?;
         // Room before each frame to put a VLAN tag back that the kernel took out.
         socket::set(&fd, libc::PACKET_RESERVE, &8u32)?;
-        sys::set_option(&fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1i32)
+        iolab_sys::socket::set_option(&fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1i32)
             .map_err(PortError::of(OPENING, "setsockopt"))?;
-        let mut request: libc::tpacket_req3 = sys::zeroed();
+        let mut request: libc::tpacket_req3 = iolab_sys::zeroed();
         request.tp_block_size = u32::try_from(BLOCK_BYTES).unwrap_or(u32::MAX);
         request.tp_block_nr = u32::try_from(BLOCKS).unwrap_or(u32::MAX);
         request.tp_frame_size = 2048;
@@ -82,7 +83,7 @@ impl PacketRx {
     }
 
     fn place<T>(&self, start: usize) -> *mut T {
-        assert!(start + size_of::<T>() <= self.ring.len(), "frame outside of the ring");
+        assert!(start + size_of::<T>() <= self.ring.bytes(), "frame outside of the ring");
         // SAFETY: just checked to lie inside of the mapping.
         unsafe { self.ring.start().add(start).cast() }
     }
@@ -163,7 +164,7 @@ impl RxPort for PacketRx {
     #[inline]
     fn frame(&self, index: usize) -> RxFrame<'_> {
         let Arrived { start, frame_bytes, stamp_ns } = self.batch[index];
-        assert!(start + frame_bytes <= self.ring.len(), "frame outside of the ring");
+        assert!(start + frame_bytes <= self.ring.bytes(), "frame outside of the ring");
         let place = self.place::<u8>(start);
         // SAFETY: inside of the mapping (checked above); the block is ours until `release`, which needs `&mut self`.
         let bytes = unsafe { std::slice::from_raw_parts(place, frame_bytes) };
@@ -183,14 +184,18 @@ impl RxPort for PacketRx {
 
     fn wait(&mut self, timeout_ms: i32) -> Result<bool, PortError> {
         let fds = [self.fd.as_raw_fd()];
-        sys::wait_readable(&fds, timeout_ms).map_err(PortError::of("waiting for frames", "poll"))
+        iolab_sys::socket::wait_readable(&fds, timeout_ms)
+            .map_err(PortError::of("waiting for frames", "poll"))
     }
 
     fn stats(&mut self) -> Result<RxStats, PortError> {
         // Reading sets the kernel's counters back to zero.
-        let (new, _) =
-            sys::option::<libc::tpacket_stats_v3>(&self.fd, libc::SOL_PACKET, libc::PACKET_STATISTICS)
-                .map_err(PortError::of("reading AF_PACKET counters", "getsockopt"))?;
+        let (new, _) = iolab_sys::socket::option::<libc::tpacket_stats_v3>(
+            &self.fd,
+            libc::SOL_PACKET,
+            libc::PACKET_STATISTICS,
+        )
+        .map_err(PortError::of("reading AF_PACKET counters", "getsockopt"))?;
         self.stats.ring_full_frames += u64::from(new.tp_drops);
         self.stats.dropped_frames = self.stats.ring_full_frames;
         Ok(self.stats)

@@ -2,9 +2,10 @@
 
 use std::os::fd::OwnedFd;
 
+use iolab_sys::Plain;
+
 use crate::error::PortError;
 use crate::interface::Interface;
-use crate::sys::{self, Plain};
 
 pub(super) const OPENING: &str = "opening an AF_PACKET socket";
 
@@ -17,25 +18,26 @@ const MOST_IN_FLIGHT: usize = 3;
 
 /// A raw socket that is not bound yet, so that nothing arrives.
 pub(super) fn raw() -> Result<OwnedFd, PortError> {
-    sys::socket(libc::AF_PACKET, libc::SOCK_RAW, 0).map_err(PortError::of(OPENING, "socket"))
+    iolab_sys::socket::socket(libc::AF_PACKET, libc::SOCK_RAW, 0).map_err(PortError::of(OPENING, "socket"))
 }
 
 pub(super) fn set<T: Plain>(fd: &OwnedFd, name: i32, value: &T) -> Result<(), PortError> {
-    sys::set_option(fd, libc::SOL_PACKET, name, value).map_err(PortError::of(OPENING, "setsockopt"))
+    iolab_sys::socket::set_option(fd, libc::SOL_PACKET, name, value)
+        .map_err(PortError::of(OPENING, "setsockopt"))
 }
 
 /// Binds to an interface; `protocol` 0 receives nothing.
 pub(super) fn bind(fd: &OwnedFd, interface: &Interface, protocol: u16) -> Result<(), PortError> {
-    let mut address: libc::sockaddr_ll = sys::zeroed();
+    let mut address: libc::sockaddr_ll = iolab_sys::zeroed();
     address.sll_family = u16::try_from(libc::AF_PACKET).unwrap_or_default();
     address.sll_protocol = protocol.to_be();
-    address.sll_ifindex = sys::signed(interface.index);
-    sys::bind(fd, &address).map_err(PortError::of(OPENING, "bind"))
+    address.sll_ifindex = iolab_sys::signed(interface.index);
+    iolab_sys::socket::bind(fd, &address).map_err(PortError::of(OPENING, "bind"))
 }
 
 /// How many more bytes of memory may be in flight.
 pub(super) fn room_bytes(fd: &OwnedFd) -> Result<usize, PortError> {
-    let (memory, _) = sys::option::<[u32; 9]>(fd, libc::SOL_SOCKET, libc::SO_MEMINFO)
+    let (memory, _) = iolab_sys::socket::option::<[u32; 9]>(fd, libc::SOL_SOCKET, libc::SO_MEMINFO)
         .map_err(PortError::of("sending through AF_PACKET", "getsockopt"))?;
     Ok(memory[MOST_IN_FLIGHT].saturating_sub(memory[IN_FLIGHT]) as usize)
 }
@@ -45,9 +47,9 @@ pub(super) fn sender() -> Result<OwnedFd, PortError> {
     let fd = raw()?;
     set(&fd, libc::PACKET_QDISC_BYPASS, &1i32)?;
     let level = libc::SOL_SOCKET;
-    if sys::set_option(&fd, level, libc::SO_SNDBUFFORCE, &SEND_BUFFER_BYTES).is_err() {
+    if iolab_sys::socket::set_option(&fd, level, libc::SO_SNDBUFFORCE, &SEND_BUFFER_BYTES).is_err() {
         // Only root may go past the host's limit; less is slower, not wrong.
-        let _ = sys::set_option(&fd, level, libc::SO_SNDBUF, &SEND_BUFFER_BYTES);
+        let _ = iolab_sys::socket::set_option(&fd, level, libc::SO_SNDBUF, &SEND_BUFFER_BYTES);
     }
     Ok(fd)
 }

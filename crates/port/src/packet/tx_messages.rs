@@ -9,12 +9,13 @@
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
+use iolab_sys::Mapping;
+
 use super::socket::{self, OPENING};
 use super::AfPacket;
 use crate::error::PortError;
 use crate::interface::InterfaceEye;
 use crate::port::{Path, TxPort, TxStats};
-use crate::sys::{self, Mapping};
 
 /// The kernel takes no more messages by one call (UIO_MAXIOV).
 const MOST_MESSAGES: usize = 1024;
@@ -107,8 +108,9 @@ impl PacketMessagesTx {
         self.stats.kicks += 1;
         // SAFETY: each message points to its part and this to `memory`, all owned by `self`; lengths were set by
         // `slot`, which keeps them within a slot.
-        let answer =
-            unsafe { sys::send_many(self.fd.as_raw_fd(), &mut self.messages[oldest..oldest + wanted]) };
+        let answer = unsafe {
+            iolab_sys::socket::send_many(self.fd.as_raw_fd(), &mut self.messages[oldest..oldest + wanted])
+        };
         let (sent, gone) = match answer {
             Ok(sent) => (sent, usize::from(sent < wanted)),
             Err(seen) if seen.raw_os_error() == Some(libc::ENOBUFS) => (0, 1),

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use iolab_sys::clock;
+
 use super::socket::{RxRings, Socket};
 use crate::bpf::ReceiveProgram;
-use crate::clock;
 use crate::error::PortError;
 use crate::port::{Path, RxFrame, RxPort, RxStats, StampedBy};
-use crate::sys;
 
 /// What the program puts before each frame: its time stamp, or nothing where metadata is not possible. [bytes]
 const STAMP_BYTES: usize = 8;
@@ -65,7 +65,7 @@ impl AfXdpRx {
         }
         self.stats.received_frames += u64::from(filled.release());
         if queue.rings.fill.memory().needs_wakeup() {
-            sys::kick_rx(queue.socket.raw_fd());
+            iolab_sys::socket::kick_rx(queue.socket.raw_fd());
         }
     }
 }
@@ -130,7 +130,8 @@ impl RxPort for AfXdpRx {
 
     fn wait(&mut self, timeout_ms: i32) -> Result<bool, PortError> {
         let fds: Vec<_> = self.queues.iter().map(|queue| queue.socket.raw_fd()).collect();
-        sys::wait_readable(&fds, timeout_ms).map_err(PortError::of("waiting for frames", "poll"))
+        iolab_sys::socket::wait_readable(&fds, timeout_ms)
+            .map_err(PortError::of("waiting for frames", "poll"))
     }
 
     fn stats(&mut self) -> Result<RxStats, PortError> {

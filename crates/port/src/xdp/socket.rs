@@ -6,10 +6,11 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use iolab_sys::{Mapping, Plain};
+
 use crate::error::PortError;
 use crate::interface::Interface;
 use crate::ring::{Consumer, Memory, Producer};
-use crate::sys::{self, Mapping, Plain};
 
 /// What the kernel leaves free before each received frame (XDP_PACKET_HEADROOM). [bytes]
 pub(super) const HEADROOM_BYTES: usize = 256;
@@ -46,7 +47,7 @@ impl Umem {
     #[inline]
     pub(super) fn place(&self, offset: usize, bytes: usize) -> *mut u8 {
         assert!(
-            offset <= self.memory.len() && bytes <= self.memory.len() - offset,
+            offset <= self.memory.bytes() && bytes <= self.memory.bytes() - offset,
             "frame outside of the UMEM"
         );
         // SAFETY: just checked to lie inside of one mapping, or one past its end when `bytes` is 0.
@@ -172,12 +173,14 @@ pub(super) struct Socket {
 impl Socket {
     /// Makes the socket and its rings; frames flow after `bind`.
     pub(super) fn new(shape: Shape) -> Result<(Self, Option<TxRings>, Option<RxRings>), PortError> {
-        let fd = sys::socket(libc::AF_XDP, libc::SOCK_RAW, 0).map_err(PortError::of(OPENING, "socket"))?;
+        let fd = iolab_sys::socket::socket(libc::AF_XDP, libc::SOCK_RAW, 0)
+            .map_err(PortError::of(OPENING, "socket"))?;
         let umem = Umem::new(shape.chunk_bytes, shape.send_frames + shape.receive_frames)?;
         let set = |name, value: u32| {
-            sys::set_option(&fd, libc::SOL_XDP, name, &value).map_err(PortError::of(OPENING, "setsockopt"))
+            iolab_sys::socket::set_option(&fd, libc::SOL_XDP, name, &value)
+                .map_err(PortError::of(OPENING, "setsockopt"))
         };
-        let mut area: libc::xdp_umem_reg = sys::zeroed();
+        let mut area: libc::xdp_umem_reg = iolab_sys::zeroed();
         area.addr = umem.place(0, 0) as u64;
         area.len = (umem.chunk_bytes * umem.chunks as usize) as u64;
         area.chunk_size = u32::try_from(umem.chunk_bytes).unwrap_or(u32::MAX);
@@ -190,7 +193,8 @@ impl Socket {
             set(libc::XDP_TX_RING, shape.send_frames)?;
             // Fewer calls for the same frames where the kernel has it; elsewhere 32 a call.
             let _ = set(XDP_MAX_TX_SKB_BUDGET, shape.send_frames);
-            let _ = sys::set_option(&fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &(64i32 << 20));
+            let _ =
+                iolab_sys::socket::set_option(&fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &(64i32 << 20));
         }
         if shape.receive_frames > 0 {
             set(libc::XDP_RX_RING, shape.receive_frames)?;
@@ -219,14 +223,14 @@ impl Socket {
     }
 
     fn bind_as(&self, interface: &Interface, queue: u32, mode: u16) -> Result<(), PortError> {
-        let mut address: libc::sockaddr_xdp = sys::zeroed();
+        let mut address: libc::sockaddr_xdp = iolab_sys::zeroed();
         address.sxdp_family = u16::try_from(libc::AF_XDP).unwrap_or_default();
         address.sxdp_flags = mode | libc::XDP_USE_NEED_WAKEUP;
         address.sxdp_ifindex = interface.index;
         address.sxdp_queue_id = queue;
         let started = Instant::now();
         loop {
-            let Err(seen) = sys::bind(&self.fd, &address) else { return Ok(()) };
+            let Err(seen) = iolab_sys::socket::bind(&self.fd, &address) else { return Ok(()) };
             if seen.raw_os_error() != Some(libc::EBUSY) {
                 return Err(PortError::of("binding an AF_XDP socket", "bind")(seen));
             }
@@ -241,7 +245,7 @@ impl Socket {
 
     /// The kernel's counters of this socket.
     pub(super) fn kernel_counters(&self) -> Result<libc::xdp_statistics, PortError> {
-        sys::option(&self.fd, libc::SOL_XDP, libc::XDP_STATISTICS)
+        iolab_sys::socket::option(&self.fd, libc::SOL_XDP, libc::XDP_STATISTICS)
             .map(|(counters, _)| counters)
             .map_err(PortError::of("reading AF_XDP counters", "getsockopt"))
     }
@@ -252,21 +256,20 @@ impl Socket {
 }
 
 fn register(fd: &OwnedFd, area: &libc::xdp_umem_reg) -> Result<(), PortError> {
-    let registered = match sys::set_option(fd, libc::SOL_XDP, libc::XDP_UMEM_REG, area) {
+    let registered = match iolab_sys::socket::set_option(fd, libc::SOL_XDP, libc::XDP_UMEM_REG, area) {
         Err(seen) if seen.raw_os_error() == Some(libc::EINVAL) => {
             let older = [area.addr, area.len, u64::from(area.chunk_size) | u64::from(area.headroom) << 32, 0];
-            sys::set_option(fd, libc::SOL_XDP, libc::XDP_UMEM_REG, &older)
+            iolab_sys::socket::set_option(fd, libc::SOL_XDP, libc::XDP_UMEM_REG, &older)
         }
         other => other,
     };
     registered.map_err(|seen: io::Error| PortError::of("registering frame memory", "setsockopt")(seen))
 }
 
-sys::plain!([u64; 4]);
-
 fn map_rings(fd: &OwnedFd, shape: Shape) -> Result<(Option<TxRings>, Option<RxRings>), PortError> {
-    let (at, _) = sys::option::<libc::xdp_mmap_offsets>(fd, libc::SOL_XDP, libc::XDP_MMAP_OFFSETS)
-        .map_err(PortError::of(OPENING, "getsockopt"))?;
+    let (at, _) =
+        iolab_sys::socket::option::<libc::xdp_mmap_offsets>(fd, libc::SOL_XDP, libc::XDP_MMAP_OFFSETS)
+            .map_err(PortError::of(OPENING, "getsockopt"))?;
     let page = |offset: u64| i64::try_from(offset).unwrap_or_default();
     let slots = shape.send_frames;
     let tx = if slots > 0 {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::socket::{Socket, TxRings};
 use crate::error::PortError;
 use crate::port::{Path, TxPort, TxStats};
-use crate::sys;
 
 /// Frames begin at cache lines, and small ones share a chunk, so that a batch touches few pages; a difference in rate was
 /// not measured at 60 B. [bytes]
@@ -147,7 +146,7 @@ impl TxPort for AfXdpTx {
         let mut left = self.rings.tx.outstanding();
         while left > 0 && (!self.zero_copy || self.rings.tx.memory().needs_wakeup()) {
             self.stats.kicks += 1;
-            if let Err(seen) = sys::kick_tx(self.socket.raw_fd()) {
+            if let Err(seen) = iolab_sys::socket::kick_tx(self.socket.raw_fd()) {
                 if !self.refused(seen)? {
                     return Ok(());
                 }

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use iolab_port::DropReasons;
 use iolab_protocol::observations::DropCounts;
+use iolab_sys::bpf::DropReasons;
 
 const BTF: &str = "/sys/kernel/btf/vmlinux";
 const FORMATS: [&str; 2] = [

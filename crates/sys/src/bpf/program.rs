@@ -6,8 +6,9 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use crate::error::PortError;
-use crate::sys::{self, plain, Mapping};
+use super::{call, own, BpfError};
+use crate::plain::plain;
+use crate::{unsigned, Mapping, Plain};
 
 const MAP_CREATE: u32 = 0;
 const MAP_LOOKUP: u32 = 1;
@@ -16,7 +17,8 @@ const PROG_LOAD: u32 = 5;
 const OBJ_PIN: u32 = 6;
 const PROG_GET_FD_BY_ID: u32 = 13;
 const RAW_TRACEPOINT_OPEN: u32 = 17;
-pub(super) const ATTACH_TYPE_XDP: u32 = 37;
+/// What a program for an interface is attached as.
+pub const ATTACH_TYPE_XDP: u32 = 37;
 /// The map's values can be mapped into a process (BPF_F_MMAPABLE).
 const MMAPABLE: u32 = 1 << 10;
 
@@ -29,9 +31,12 @@ enum ProgramKind {
 
 /// Kinds of maps.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum MapKind {
+pub enum MapKind {
+    /// Values by index.
     Array = 2,
+    /// Interfaces that frames are redirected to.
     Devices = 14,
+    /// AF_XDP sockets that frames are redirected to.
     Sockets = 17,
 }
 
@@ -100,15 +105,25 @@ plain!(MapSpec, MapEntry, ProgramSpec, TracepointSpec, PinSpec, ById);
 
 /// A map of the kernel, alive as long as it or a program that uses it is.
 #[derive(Debug)]
-pub(super) struct Map(OwnedFd);
+pub struct Map {
+    fd: OwnedFd,
+    value_bytes: usize,
+}
 
 impl Map {
-    pub(super) fn new(kind: MapKind, value_bytes: u32, entries: u32) -> Result<Self, PortError> {
+    /// Makes a map of `entries` values of so many bytes, whose keys have four.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn new(kind: MapKind, value_bytes: u32, entries: u32) -> Result<Self, BpfError> {
         Self::make(MapSpec { kind: kind as u32, key_bytes: 4, value_bytes, entries, flags: 0 })
     }
 
     /// An array of one value that this process can map into its memory.
-    pub(super) fn shared_with_us(value_bytes: u32) -> Result<Self, PortError> {
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn shared_with_us(value_bytes: u32) -> Result<Self, BpfError> {
         Self::make(MapSpec {
             kind: MapKind::Array as u32,
             key_bytes: 4,
@@ -119,61 +134,80 @@ impl Map {
     }
 
     /// The memory of a map that is shared with us.
-    pub(super) fn map_memory(&self, bytes: usize) -> Result<Mapping, PortError> {
-        Mapping::shared(&self.0, bytes, 0).map_err(PortError::of("mapping a BPF map", "mmap"))
+    ///
+    /// # Errors
+    /// When the map is not, or there is no memory left.
+    pub fn map_memory(&self, bytes: usize) -> Result<Mapping, BpfError> {
+        Mapping::shared(&self.fd, bytes, 0).map_err(BpfError::of("mapping a BPF map", "mmap"))
     }
 
-    fn make(mut spec: MapSpec) -> Result<Self, PortError> {
+    fn make(mut spec: MapSpec) -> Result<Self, BpfError> {
+        let value_bytes = spec.value_bytes as usize;
         // SAFETY: the attributes hold no addresses.
-        let fd =
-            unsafe { sys::bpf(MAP_CREATE, &mut spec) }.map_err(PortError::of("making a BPF map", "bpf"))?;
+        let fd = unsafe { call(MAP_CREATE, &mut spec) }.map_err(BpfError::of("making a BPF map", "bpf"))?;
         // SAFETY: the call returned a new descriptor.
-        Ok(Self(unsafe { sys::own(fd) }))
+        Ok(Self { fd: unsafe { own(fd) }, value_bytes })
     }
 
-    pub(super) fn fd(&self) -> RawFd {
-        self.0.as_raw_fd()
+    /// Its descriptor, for the instructions of a program.
+    pub fn fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
     }
 
-    /// Sets entry `key` to four bytes.
-    pub(super) fn set_u32(&self, key: u32, value: u32) -> Result<(), PortError> {
-        self.entry(MAP_UPDATE, &key, std::ptr::from_ref(&value) as u64)
+    /// Sets entry `key` of a map whose values have four bytes.
+    ///
+    /// # Errors
+    /// When there is no such entry.
+    pub fn set_u32(&self, key: u32, value: u32) -> Result<(), BpfError> {
+        self.entry(MAP_UPDATE, &key, &mut [value])
     }
 
-    /// Sets the first entry to words.
-    pub(super) fn set_words<const N: usize>(&self, value: &[u64; N]) -> Result<(), PortError> {
-        self.entry(MAP_UPDATE, &0, value.as_ptr() as u64)
+    /// Sets the first entry of a map whose values have `N` words.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn set_words<const N: usize>(&self, value: &[u64; N]) -> Result<(), BpfError> {
+        self.entry(MAP_UPDATE, &0, &mut { *value })
     }
 
-    /// Reads the first entry, made as `N` words.
-    pub(super) fn words<const N: usize>(&self) -> Result<[u64; N], PortError> {
+    /// Reads the first entry of a map whose values have `N` words.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn words<const N: usize>(&self) -> Result<[u64; N], BpfError> {
         let mut value = [0u64; N];
-        self.entry(MAP_LOOKUP, &0, value.as_mut_ptr() as u64)?;
+        self.entry(MAP_LOOKUP, &0, &mut value)?;
         Ok(value)
     }
 
-    fn entry(&self, command: u32, key: &u32, value: u64) -> Result<(), PortError> {
-        let map = sys::unsigned(self.0.as_raw_fd());
-        let mut entry = MapEntry { map, unused: 0, key: std::ptr::from_ref(key) as u64, value, flags: 0 };
-        // SAFETY: `key` is 4 bytes as every map here has; `value` is a live place of the map's value size: the
-        // callers pass a word to a map of sockets, or N words to an array made with 8 N bytes.
-        unsafe { sys::bpf(command, &mut entry) }.map_err(PortError::of("using a BPF map", "bpf"))?;
+    fn entry<T: Plain>(&self, command: u32, key: &u32, value: &mut [T]) -> Result<(), BpfError> {
+        assert_eq!(size_of_val(value), self.value_bytes, "bytes of a value of this map");
+        let (key, value) = (std::ptr::from_ref(key) as u64, value.as_mut_ptr() as u64);
+        let mut entry = MapEntry { map: unsigned(self.fd()), unused: 0, key, value, flags: 0 };
+        // SAFETY: the key has 4 bytes as in every map here, the value as many as the map's (checked above); both are live.
+        unsafe { call(command, &mut entry) }.map_err(BpfError::of("using a BPF map", "bpf"))?;
         Ok(())
     }
 }
 
 /// A loaded program.
 #[derive(Debug)]
-pub(super) struct Program(OwnedFd);
+pub struct Program(OwnedFd);
 
 impl Program {
     /// Loads instructions for an interface; `name` is for people who list programs.
-    pub(super) fn load(name: &'static str, code: &[[u8; 8]]) -> Result<Self, PortError> {
+    ///
+    /// # Errors
+    /// When the verifier refuses it, or a right is missing.
+    pub fn load(name: &'static str, code: &[[u8; 8]]) -> Result<Self, BpfError> {
         Self::load_kind(ProgramKind::Xdp, "loading an XDP program", name, code)
     }
 
     /// Loads instructions for a tracepoint of the kernel.
-    pub(super) fn load_tracing(name: &'static str, code: &[[u8; 8]]) -> Result<Self, PortError> {
+    ///
+    /// # Errors
+    /// When the verifier refuses it, or a right is missing.
+    pub fn load_tracing(name: &'static str, code: &[[u8; 8]]) -> Result<Self, BpfError> {
         Self::load_kind(ProgramKind::RawTracepoint, "loading a tracing program", name, code)
     }
 
@@ -182,17 +216,17 @@ impl Program {
         doing: &'static str,
         name: &'static str,
         code: &[[u8; 8]],
-    ) -> Result<Self, PortError> {
+    ) -> Result<Self, BpfError> {
         Self::try_load(kind, name, code, &mut []).map_err(|errno| {
             if matches!(errno.raw_os_error(), Some(libc::EPERM)) {
-                return PortError::of(doing, "bpf")(errno);
+                return BpfError::of(doing, "bpf")(errno);
             }
             let mut log = vec![0; 65536];
             let errno = Self::try_load(kind, name, code, &mut log).err().unwrap_or(errno);
             let text = String::from_utf8_lossy(&log);
             let lines: Vec<_> = text.trim_end_matches('\0').lines().collect();
             let log = lines[lines.len().saturating_sub(6)..].join(" | ");
-            PortError::ProgramRefused { program: name, errno, log }
+            BpfError::ProgramRefused { program: name, errno, log }
         })
     }
 
@@ -216,32 +250,40 @@ impl Program {
             *place = byte;
         }
         // SAFETY: code, licence and log outlive the call and are as long as stated; the kernel writes the log only.
-        let fd = unsafe { sys::bpf(PROG_LOAD, &mut spec) }?;
+        let fd = unsafe { call(PROG_LOAD, &mut spec) }?;
         // SAFETY: the call returned a new descriptor.
-        Ok(Self(unsafe { sys::own(fd) }))
+        Ok(Self(unsafe { own(fd) }))
     }
 
     /// Hangs the program on a raw tracepoint for as long as the descriptor is open.
-    pub(super) fn trace(&self, tracepoint: &CStr) -> Result<OwnedFd, PortError> {
-        let program = sys::unsigned(self.0.as_raw_fd());
+    ///
+    /// # Errors
+    /// When there is no such tracepoint, or it is not allowed.
+    pub fn trace(&self, tracepoint: &CStr) -> Result<OwnedFd, BpfError> {
+        let program = unsigned(self.0.as_raw_fd());
         let mut spec = TracepointSpec { name: tracepoint.as_ptr() as u64, program, unused: 0 };
         // SAFETY: the name ends with a zero and outlives the call; the kernel reads it only.
-        let fd = unsafe { sys::bpf(RAW_TRACEPOINT_OPEN, &mut spec) }
-            .map_err(PortError::of("attaching to a tracepoint", "bpf"))?;
+        let fd = unsafe { call(RAW_TRACEPOINT_OPEN, &mut spec) }
+            .map_err(BpfError::of("attaching to a tracepoint", "bpf"))?;
         // SAFETY: the call returned a new descriptor.
-        Ok(unsafe { sys::own(fd) })
+        Ok(unsafe { own(fd) })
     }
 
-    pub(super) fn as_raw_fd(&self) -> RawFd {
+    /// Its descriptor.
+    pub fn as_raw_fd(&self) -> RawFd {
         self.0.as_raw_fd()
     }
 
-    pub(super) fn by_id(id: u32) -> io::Result<Self> {
+    /// The program that the kernel knows by that number.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn by_id(id: u32) -> io::Result<Self> {
         let mut spec = ById { id, next_id: 0, flags: 0 };
         // SAFETY: the attributes hold no addresses.
-        let fd = unsafe { sys::bpf(PROG_GET_FD_BY_ID, &mut spec) }?;
+        let fd = unsafe { call(PROG_GET_FD_BY_ID, &mut spec) }?;
         // SAFETY: the call returned a new descriptor.
-        Ok(Self(unsafe { sys::own(fd) }))
+        Ok(Self(unsafe { own(fd) }))
     }
 }
 
@@ -252,10 +294,9 @@ impl Program {
 pub fn keep_program(program_id: u32, path: &Path) -> io::Result<()> {
     let program = Program::by_id(program_id)?;
     let name = CString::new(path.as_os_str().as_bytes())?;
-    let mut spec =
-        PinSpec { path: name.as_ptr() as u64, object: sys::unsigned(program.0.as_raw_fd()), flags: 0 };
+    let mut spec = PinSpec { path: name.as_ptr() as u64, object: unsigned(program.0.as_raw_fd()), flags: 0 };
     // SAFETY: the name ends with a zero and outlives the call; the kernel reads it only.
-    unsafe { sys::bpf(OBJ_PIN, &mut spec) }.map(drop)
+    unsafe { call(OBJ_PIN, &mut spec) }.map(drop)
 }
 
 #[cfg(test)]
@@ -271,12 +312,12 @@ mod tests {
             return;
         }
         let seen = Program::load("wrong", &Assembler::default().finish()).map(drop).unwrap_err();
-        assert!(matches!(seen, PortError::ProgramRefused { program: "wrong", .. }), "{seen:?}");
+        assert!(matches!(seen, BpfError::ProgramRefused { program: "wrong", .. }), "{seen:?}");
         let mut endless = Assembler::default();
         endless.compute(super::super::assembler::Operation::Move, super::super::assembler::Register::R0, 1);
         let seen = Program::load("wrong", &endless.finish()).map(drop).unwrap_err();
         assert!(
-            matches!(&seen, PortError::ProgramRefused { log, .. } if log.contains("last insn")),
+            matches!(&seen, BpfError::ProgramRefused { log, .. } if log.contains("last insn")),
             "{seen:?}"
         );
     }

@@ -5,7 +5,7 @@ mod common;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use common::{v4, v6, Numbers, TAG};
-use iolab_wire::{
+use iolab_frame::{
     latency_ns, locate, udp_checksum, Check, EtherType, EthernetRepr, EthernetView, FrameTemplate,
     Inspection, Inspector, Ipv4Repr, Ipv4View, Ipv6Repr, Ipv6View, MacAddress, Pseudo, SizeMix, Stamp,
     UdpRepr, UdpView, VlanRepr, VlanTag, VlanView,

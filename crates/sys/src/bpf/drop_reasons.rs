@@ -5,8 +5,8 @@
 use std::os::fd::OwnedFd;
 
 use super::assembler::{Assembler, Condition, Operation, Register, Width};
-use super::kernel::{Map, MapKind, Program};
-use crate::error::PortError;
+use super::program::{Map, MapKind, Program};
+use super::BpfError;
 
 /// Reasons with numbers below this are counted by themselves; Linux 6.18 has 120.
 const REASONS: usize = 512;
@@ -28,7 +28,7 @@ impl DropReasons {
     ///
     /// # Errors
     /// When the kernel has no such tracepoint, tells no reasons there, or does not allow it.
-    pub fn new() -> Result<Self, PortError> {
+    pub fn new() -> Result<Self, BpfError> {
         let bytes = u32::try_from(8 * REASONS).unwrap_or(u32::MAX);
         let counts = Map::new(MapKind::Array, bytes, 1)?;
         let program = Program::load_tracing("iolab_drops", &instructions(counts.fd()))?;
@@ -41,7 +41,7 @@ impl DropReasons {
     ///
     /// # Errors
     /// When the kernel refuses to give them.
-    pub fn counts(&self) -> Result<Vec<(u32, u64)>, PortError> {
+    pub fn counts(&self) -> Result<Vec<(u32, u64)>, BpfError> {
         let counts = self.counts.words::<REASONS>()?;
         Ok((0..).zip(counts).filter(|&(_, count)| count > 0).collect())
     }

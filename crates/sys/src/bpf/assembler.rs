@@ -1,11 +1,11 @@
-//! Writes BPF instructions with labels. Only what the programs of this crate need; the kernel's verifier checks them.
+//! Writes BPF instructions with labels. Only what the programs here need; the kernel's verifier checks them.
 
-use crate::sys::signed;
+use crate::signed;
 
 /// A register of the BPF machine: R0 results, R1-R5 arguments (lost by calls), R6-R9 kept, R10 the stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub(crate) enum Register {
+pub enum Register {
     R0,
     R1,
     R2,
@@ -20,7 +20,7 @@ pub(crate) enum Register {
 
 /// How wide a load or store is.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Width {
+pub enum Width {
     /// 2 bytes
     Half = 0x08,
     /// 4 bytes
@@ -31,7 +31,8 @@ pub(crate) enum Width {
 
 /// 64-bit arithmetic.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Operation {
+#[allow(missing_docs)]
+pub enum Operation {
     Add = 0x00,
     Subtract = 0x10,
     Multiply = 0x20,
@@ -45,7 +46,8 @@ pub(crate) enum Operation {
 
 /// When a jump is taken, comparing unsigned.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Condition {
+#[allow(missing_docs)]
+pub enum Condition {
     Equal = 0x10,
     Above = 0x20,
     NotEqual = 0x50,
@@ -53,9 +55,10 @@ pub(crate) enum Condition {
     AtMost = 0xb0,
 }
 
-/// Functions of the kernel that a program may call.
+/// Functions of the kernel that a program may call, by their names in linux/bpf.h.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Helper {
+#[allow(missing_docs)]
+pub enum Helper {
     KtimeGetNs = 5,
     Redirect = 23,
     RedirectMap = 51,
@@ -66,11 +69,11 @@ pub(crate) enum Helper {
 
 /// A place in the program, bound once and jumped to from before.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Label(usize);
+pub struct Label(usize);
 
 /// A program being written.
 #[derive(Debug, Default)]
-pub(crate) struct Assembler {
+pub struct Assembler {
     code: Vec<[u8; 8]>,
     labels: Vec<Option<usize>>,
     jumps: Vec<(usize, Label)>,
@@ -99,39 +102,39 @@ impl Assembler {
     }
 
     /// A new place, to be bound later.
-    pub(crate) fn label(&mut self) -> Label {
+    pub fn label(&mut self) -> Label {
         self.labels.push(None);
         Label(self.labels.len() - 1)
     }
 
     /// Binds a place to here.
-    pub(crate) fn bind(&mut self, label: Label) {
+    pub fn bind(&mut self, label: Label) {
         self.labels[label.0] = Some(self.code.len());
     }
 
     /// `to = to operation value`
-    pub(crate) fn compute(&mut self, operation: Operation, to: Register, value: i32) {
+    pub fn compute(&mut self, operation: Operation, to: Register, value: i32) {
         self.emit(ALU64_IMMEDIATE | operation as u8, to as u8, 0, 0, value);
     }
 
     /// `to = to operation from`
-    pub(crate) fn combine(&mut self, operation: Operation, to: Register, from: Register) {
+    pub fn combine(&mut self, operation: Operation, to: Register, from: Register) {
         self.emit(ALU64_REGISTER | operation as u8, to as u8, from as u8, 0, 0);
     }
 
     /// `to = value`, 64 bits wide
     #[allow(clippy::cast_possible_truncation)] // the two halves of the value
-    pub(crate) fn set(&mut self, to: Register, value: u64) {
+    pub fn set(&mut self, to: Register, value: u64) {
         self.wide(to, 0, signed(value as u32), signed((value >> 32) as u32));
     }
 
     /// `to = map`
-    pub(crate) fn set_map(&mut self, to: Register, map: i32) {
+    pub fn set_map(&mut self, to: Register, map: i32) {
         self.wide(to, SOURCE_MAP, map, 0);
     }
 
     /// `to = address of the first value of an array map`
-    pub(crate) fn set_map_value(&mut self, to: Register, map: i32) {
+    pub fn set_map_value(&mut self, to: Register, map: i32) {
         self.wide(to, SOURCE_MAP_VALUE, map, 0);
     }
 
@@ -141,61 +144,55 @@ impl Assembler {
     }
 
     /// `to = *(from + offset)`
-    pub(crate) fn load(&mut self, width: Width, to: Register, from: Register, offset: i16) {
+    pub fn load(&mut self, width: Width, to: Register, from: Register, offset: i16) {
         self.emit(LOAD | width as u8, to as u8, from as u8, offset, 0);
     }
 
     /// `*(to + offset) = from`
-    pub(crate) fn store(&mut self, width: Width, to: Register, offset: i16, from: Register) {
+    pub fn store(&mut self, width: Width, to: Register, offset: i16, from: Register) {
         self.emit(STORE | width as u8, to as u8, from as u8, offset, 0);
     }
 
     /// `*(to + offset) = value`
-    pub(crate) fn store_value(&mut self, width: Width, to: Register, offset: i16, value: i32) {
+    pub fn store_value(&mut self, width: Width, to: Register, offset: i16, value: i32) {
         self.emit(STORE_IMMEDIATE | width as u8, to as u8, 0, offset, value);
     }
 
     /// `*(to + offset) += from`, whole for every CPU
-    pub(crate) fn add_atomically(&mut self, to: Register, offset: i16, from: Register) {
+    pub fn add_atomically(&mut self, to: Register, offset: i16, from: Register) {
         self.emit(ATOMIC_ADD, to as u8, from as u8, offset, 0);
     }
 
     /// `if left condition value goto label`
-    pub(crate) fn jump_if(&mut self, left: Register, condition: Condition, value: i32, label: Label) {
+    pub fn jump_if(&mut self, left: Register, condition: Condition, value: i32, label: Label) {
         self.jumps.push((self.code.len(), label));
         self.emit(JUMP_IMMEDIATE | condition as u8, left as u8, 0, 0, value);
     }
 
     /// As `jump_if`, comparing the lower 32 bits only
-    pub(crate) fn jump_if_word(&mut self, left: Register, condition: Condition, value: i32, label: Label) {
+    pub fn jump_if_word(&mut self, left: Register, condition: Condition, value: i32, label: Label) {
         self.jumps.push((self.code.len(), label));
         self.emit(JUMP32_IMMEDIATE | condition as u8, left as u8, 0, 0, value);
     }
 
     /// `if left condition right goto label`
-    pub(crate) fn jump_compare(
-        &mut self,
-        left: Register,
-        condition: Condition,
-        right: Register,
-        label: Label,
-    ) {
+    pub fn jump_compare(&mut self, left: Register, condition: Condition, right: Register, label: Label) {
         self.jumps.push((self.code.len(), label));
         self.emit(JUMP_REGISTER | condition as u8, left as u8, right as u8, 0, 0);
     }
 
     /// `R0 = helper(R1..R5)`
-    pub(crate) fn call(&mut self, helper: Helper) {
+    pub fn call(&mut self, helper: Helper) {
         self.emit(CALL, 0, 0, 0, helper as i32);
     }
 
     /// `return R0`
-    pub(crate) fn exit(&mut self) {
+    pub fn exit(&mut self) {
         self.emit(EXIT, 0, 0, 0, 0);
     }
 
     /// `return value`
-    pub(crate) fn exit_with(&mut self, value: i32) {
+    pub fn exit_with(&mut self, value: i32) {
         self.compute(Operation::Move, Register::R0, value);
         self.exit();
     }
@@ -204,7 +201,7 @@ impl Assembler {
     ///
     /// # Panics
     /// When a label was never bound: a mistake in this crate.
-    pub(crate) fn finish(mut self) -> Vec<[u8; 8]> {
+    pub fn finish(mut self) -> Vec<[u8; 8]> {
         for (at, label) in self.jumps {
             let Some(target) = self.labels[label.0] else { unreachable!("a label without a place") };
             let distance = i16::try_from(target - at - 1).unwrap_or(i16::MAX);

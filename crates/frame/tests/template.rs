@@ -3,7 +3,7 @@
 mod common;
 
 use common::{v4, v6, TAG};
-use iolab_wire::{
+use iolab_frame::{
     locate, Check, Corruption, EtherType, EthernetRepr, EthernetView, FrameTemplate, Inspection, Inspector,
     IpVersion, Ipv4Repr, Ipv4View, Ipv6Repr, Ipv6View, SizeMix, SizeShare, Stamp, TemplateConfig,
     TemplateError, UdpRepr, UdpView, VlanRepr, VlanView, WireError,
@@ -205,7 +205,7 @@ fn a_router_and_a_tag_on_the_way_leave_a_frame_ours() {
     routed[22] -= 1;
     let old = u16::from_be_bytes([sent[26], sent[27]]);
     let checksum = u16::from_be_bytes([routed[24], routed[25]]);
-    let checksum = iolab_wire::update_checksum(checksum, old, old - 0x100);
+    let checksum = iolab_frame::update_checksum(checksum, old, old - 0x100);
     routed[24..26].copy_from_slice(&checksum.to_be_bytes());
     let inspector = Inspector::new(TAG, template.stamp_offset(), Check::Whole);
     let meant = Stamp { tag: TAG, flow: 1, sequence: 2, tx_time_ns: 3 };

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::process::Command;
 
 use common::{v4, v6};
-use iolab_wire::{FrameTemplate, SizeMix, SizeShare, TemplateConfig};
+use iolab_frame::{FrameTemplate, SizeMix, SizeShare, TemplateConfig};
 
 const FIELDS: [&str; 13] = [
     "frame.len",

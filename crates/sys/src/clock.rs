@@ -1,14 +1,9 @@
-//! Reads the kernel's clocks, measures the offset between two of them, and pins threads and gives them
-//! priority. Decides nothing.
-
-use std::io;
-
-use crate::sys;
+//! Reads the kernel's clocks and measures the offset between two of them. Decides nothing.
 
 /// CLOCK_MONOTONIC now: the clock of every stamp of this crate. [ns]
 #[inline]
 pub fn now_ns() -> u64 {
-    sys::clock_ns(libc::CLOCK_MONOTONIC)
+    clock_ns(libc::CLOCK_MONOTONIC)
 }
 
 /// CLOCK_MONOTONIC for loops that stamp every frame: the CPU's counter between readings of the clock a millisecond
@@ -58,7 +53,7 @@ impl StampClock {
         if !self.ticks {
             return now_ns();
         }
-        let passed = sys::ticks().wrapping_sub(self.anchor_ticks);
+        let passed = ticks().wrapping_sub(self.anchor_ticks);
         if passed > HORIZON_TICKS {
             return self.read_again();
         }
@@ -89,9 +84,9 @@ impl Default for StampClock {
 fn pair() -> (u64, u64) {
     let mut best = (u64::MAX, 0, 0);
     for _ in 0..4 {
-        let before = sys::ticks();
+        let before = ticks();
         let ns = now_ns();
-        let after = sys::ticks();
+        let after = ticks();
         best = best.min((after.wrapping_sub(before), before + after.wrapping_sub(before) / 2, ns));
     }
     (best.1, best.2)
@@ -99,22 +94,6 @@ fn pair() -> (u64, u64) {
 
 fn slope(ticks: u64, ns: u64) -> u64 {
     u64::try_from((u128::from(ns) << 32) / u128::from(ticks.max(1))).unwrap_or(u64::MAX)
-}
-
-/// Keeps the calling thread on one CPU.
-///
-/// # Errors
-/// When there is no such CPU, or it is not allowed to this process.
-pub fn pin_thread(cpu: usize) -> io::Result<()> {
-    sys::pin_to(cpu)
-}
-
-/// Gives the calling thread a real-time priority (SCHED_FIFO), 1 to 99.
-///
-/// # Errors
-/// When the priority is none, or real-time threads are not allowed to this process.
-pub fn prioritise_thread(priority: u8) -> io::Result<()> {
-    sys::run_first(i32::from(priority))
 }
 
 /// What to take from CLOCK_REALTIME to get CLOCK_MONOTONIC, as measured by a tight bracket of readings.
@@ -142,7 +121,7 @@ impl RealtimeOffset {
 
     fn once() -> Self {
         let before = now_ns();
-        let realtime = sys::clock_ns(libc::CLOCK_REALTIME);
+        let realtime = clock_ns(libc::CLOCK_REALTIME);
         let after = now_ns();
         let middle = before + (after - before) / 2;
         Self {
@@ -158,6 +137,24 @@ impl RealtimeOffset {
     }
 }
 
+/// The time of one of the kernel's clocks. [ns]
+fn clock_ns(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a valid place for the result; the clocks passed here exist on every kernel.
+    unsafe { libc::clock_gettime(clock, &mut time) };
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+}
+
+/// The CPU's cycle counter, or 0 where it has none that programs may read.
+#[inline]
+fn ticks() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 has the instruction, and it touches no memory.
+    return unsafe { std::arch::x86_64::_rdtsc() };
+    #[cfg(not(target_arch = "x86_64"))]
+    return 0;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,7 +164,7 @@ mod tests {
     fn wall_clock_stamps_become_monotonic() {
         let offset = RealtimeOffset::measure();
         let before = now_ns();
-        let stamp = offset.to_monotonic(sys::clock_ns(libc::CLOCK_REALTIME));
+        let stamp = offset.to_monotonic(clock_ns(libc::CLOCK_REALTIME));
         let after = now_ns();
         assert!(stamp + offset.error_ns + 1000 >= before && stamp <= after + offset.error_ns + 1000);
         assert!(offset.error_ns < 1_000_000);

@@ -1,10 +1,10 @@
-//! Tap interfaces and the state of interfaces, asked of the kernel with ioctl. In the namespace of the calling thread.
+//! Tap interfaces and the state of interfaces, set of the kernel with ioctl. In the namespace of the calling thread.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
-use crate::sys;
+use crate::{ethtool, socket};
 
 /// How a tap is made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub fn open_tap(name: &str, kind: TapKind) -> io::Result<OwnedFd> {
 /// # Errors
 /// When it is none, or its interface has gone.
 pub fn name_of_tap(device: BorrowedFd<'_>) -> io::Result<String> {
-    let mut request = sys::request_for("").ok_or(io::ErrorKind::InvalidInput)?;
+    let mut request = ethtool::request_for("").ok_or(io::ErrorKind::InvalidInput)?;
     // SAFETY: the request is a whole ifreq that outlives the call; the kernel writes no more than it.
     if unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNGETIFF as _, &mut request) } < 0 {
         return Err(io::Error::last_os_error());
@@ -59,7 +59,7 @@ pub fn name_of_tap(device: BorrowedFd<'_>) -> io::Result<String> {
 /// # Errors
 /// When there is none of that name or the kernel refuses.
 pub fn bring_up(name: &str) -> io::Result<()> {
-    let socket = sys::socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
+    let socket = socket::socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
     let mut request = request_for(name)?;
     // SAFETY: the request is a whole ifreq that outlives the call; the kernel writes its flags.
     if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS as _, &mut request) } < 0 {
@@ -79,7 +79,7 @@ fn request_for(name: &str) -> io::Result<libc::ifreq> {
     if name.is_empty() {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    sys::request_for(name).ok_or_else(|| io::ErrorKind::InvalidInput.into())
+    ethtool::request_for(name).ok_or_else(|| io::ErrorKind::InvalidInput.into())
 }
 
 /// The device taps are made with.

@@ -1,6 +1,7 @@
 //! A port that lets an observer see every frame of another port: counters, a capture file. It changes nothing.
 
-use crate::clock;
+use iolab_sys::clock;
+
 use crate::error::PortError;
 use crate::port::{Path, RxFrame, RxPort, RxStats, TxPort, TxStats};
 
@@ -21,13 +22,13 @@ pub trait Observe: Send {
 
 /// A port with an observer. Frames are seen in the order in which they are received or committed.
 #[derive(Debug)]
-pub struct Tap<P, O> {
+pub struct Observed<P, O> {
     port: P,
     observer: O,
     lengths: Vec<usize>,
 }
 
-impl<P, O: Observe> Tap<P, O> {
+impl<P, O: Observe> Observed<P, O> {
     /// Puts an observer on a port.
     pub fn new(port: P, observer: O) -> Self {
         Self { port, observer, lengths: Vec::new() }
@@ -44,7 +45,7 @@ impl<P, O: Observe> Tap<P, O> {
     }
 }
 
-impl<P: TxPort, O: Observe> TxPort for Tap<P, O> {
+impl<P: TxPort, O: Observe> TxPort for Observed<P, O> {
     fn path(&self) -> &Path {
         self.port.path()
     }
@@ -94,7 +95,7 @@ impl<P: TxPort, O: Observe> TxPort for Tap<P, O> {
     }
 }
 
-impl<P: RxPort, O: Observe> RxPort for Tap<P, O> {
+impl<P: RxPort, O: Observe> RxPort for Observed<P, O> {
     fn path(&self) -> &Path {
         self.port.path()
     }

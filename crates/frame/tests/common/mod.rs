@@ -3,7 +3,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use iolab_wire::{Addresses, FlowList, MacAddress, SizeMix, Sweep, TemplateConfig, VlanTag};
+use iolab_frame::{Addresses, FlowList, MacAddress, SizeMix, Sweep, TemplateConfig, VlanTag};
 
 pub const TAG: u16 = 0x4f2d;
 

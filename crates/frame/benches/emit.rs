@@ -1,10 +1,10 @@
-//! Nanoseconds per frame of emitting and inspecting frames. `cargo bench -p iolab-wire`; figures are of this machine.
+//! Nanoseconds per frame of emitting and inspecting frames. `cargo bench -p iolab-frame`; figures are of this machine.
 
 use std::hint::black_box;
 use std::io::Write as _;
 use std::time::Instant;
 
-use iolab_wire::{
+use iolab_frame::{
     Addresses, Check, FlowList, FrameTemplate, Inspector, MacAddress, SizeMix, Sweep, TemplateConfig,
 };
 

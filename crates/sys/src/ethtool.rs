@@ -1,0 +1,105 @@
+//! What an interface's driver says of itself, as ethtool shows it: the number of its queues, and its own statistics under
+//! the driver's names. It reads in the network namespace of the calling thread and changes nothing.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use crate::socket;
+
+const ETHTOOL_GSTRINGS: u32 = 0x1b;
+const ETHTOOL_GSTATS: u32 = 0x1d;
+const ETHTOOL_GSSET_INFO: u32 = 0x37;
+const ETH_SS_STATS: u32 = 1;
+const NAME_BYTES: usize = 32;
+
+/// The kernel writes as many statistics as there are when it is asked, not as many as there is room for; when the
+/// interface gets more queues between two questions they still must fit.
+const SPARE: usize = 1024;
+
+/// The statistics of an interface; empty where its driver has none or there is no such interface.
+pub fn driver_statistics(name: &str) -> Vec<(String, u64)> {
+    read(name).unwrap_or_default()
+}
+
+fn read(name: &str) -> Option<Vec<(String, u64)>> {
+    let socket = socket::socket(libc::AF_INET, libc::SOCK_DGRAM, 0).ok()?;
+    // SAFETY: the answers are of fixed size (sets), or of `count` statistics, for which `SPARE` more than that have room.
+    let ask = |words: &mut [u32]| unsafe { ethtool(&socket, name, words) }.ok();
+    // cmd, reserved, the mask of sets (two words), the length of the set
+    let mut sets = [ETHTOOL_GSSET_INFO, 0, 0, 0, 0];
+    let (low, high) = if cfg!(target_endian = "little") { (2, 3) } else { (3, 2) };
+    (sets[low], sets[high]) = (1 << ETH_SS_STATS, 0);
+    ask(&mut sets)?;
+    let count = usize::try_from(sets[4]).ok().filter(|count| (1..=65_536).contains(count))?;
+    // cmd, set, length, names
+    let mut names = vec![0; 3 + (count + SPARE) * NAME_BYTES / 4];
+    names[..3].copy_from_slice(&[ETHTOOL_GSTRINGS, ETH_SS_STATS, sets[4]]);
+    ask(&mut names)?;
+    // cmd, length, values of two words
+    let mut values = vec![0; 2 + (count + SPARE) * 2];
+    values[..2].copy_from_slice(&[ETHTOOL_GSTATS, sets[4]]);
+    ask(&mut values)?;
+    let named = names[3..].chunks_exact(NAME_BYTES / 4).zip(values[2..].chunks_exact(2)).take(count);
+    let named = named.map(|(name, value)| {
+        let bytes: Vec<u8> =
+            name.iter().flat_map(|word| word.to_ne_bytes()).take_while(|&byte| byte != 0).collect();
+        let [a, b, c, d] = value[0].to_ne_bytes();
+        let [e, f, g, h] = value[1].to_ne_bytes();
+        (String::from_utf8_lossy(&bytes).into_owned(), u64::from_ne_bytes([a, b, c, d, e, f, g, h]))
+    });
+    Some(named.filter(|(name, _)| !name.is_empty()).collect())
+}
+
+/// How many queues an interface receives from and sends through (ETHTOOL_GCHANNELS); one each when its driver does not say.
+pub fn queues(name: &str) -> (u32, u32) {
+    let Ok(socket) = socket::socket(libc::AF_INET, libc::SOCK_DGRAM, 0) else { return (1, 1) };
+    const ETHTOOL_GCHANNELS: u32 = 0x3c;
+    // cmd, max_{rx,tx,other,combined}, {rx,tx,other,combined}
+    let mut channels = [0u32; 9];
+    channels[0] = ETHTOOL_GCHANNELS;
+    // SAFETY: `channels` is as large as struct ethtool_channels, which is all that is answered.
+    match unsafe { ethtool(&socket, name, &mut channels) } {
+        Ok(()) => ((channels[5] + channels[8]).max(1), (channels[6] + channels[8]).max(1)),
+        Err(_) => (1, 1),
+    }
+}
+
+/// Asks an interface's driver; the answer is written over the question in `words`.
+///
+/// # Safety
+/// `words` has room for all that the kernel answers to that question.
+unsafe fn ethtool(fd: &OwnedFd, name: &str, words: &mut [u32]) -> io::Result<()> {
+    let mut request = request_for(name).ok_or(io::ErrorKind::InvalidInput)?;
+    request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
+    // SAFETY: the request names an interface and points to `words`, which lives and is large enough (the caller's promise).
+    let result = unsafe { libc::ioctl(fd.as_raw_fd(), libc::SIOCETHTOOL as _, &mut request) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// An empty question about the interface `name`; none when no interface can have that name.
+pub(crate) fn request_for(name: &str) -> Option<libc::ifreq> {
+    // SAFETY: an ifreq is made of integers and a pointer; zeros (a null pointer) are valid.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    if name.len() >= request.ifr_name.len() {
+        return None;
+    }
+    for (place, byte) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *place = libc::c_char::from_ne_bytes([byte]);
+    }
+    Some(request)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What has no statistics has an empty list, and so has what does not exist.
+    #[test]
+    fn absent_statistics_are_none() {
+        assert_eq!(driver_statistics("nothing0"), []);
+        assert_eq!(driver_statistics("a name that is far too long"), []);
+    }
+}

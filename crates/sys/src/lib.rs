@@ -1,0 +1,28 @@
+//! What this project asks the Linux kernel for beyond the standard library, each as a safe function over plain values where
+//! that can be: sockets, shared memory, clocks, threads, namespaces, descriptors, taps, drivers' statistics, BPF. It knows
+//! no ports, no frames and no protocol of iolab.
+
+pub mod bpf;
+pub mod clock;
+pub mod descriptors;
+mod ethtool;
+mod memory;
+mod namespace;
+mod plain;
+pub mod socket;
+pub mod tap;
+pub mod thread;
+
+pub use ethtool::{driver_statistics, queues};
+pub use memory::Mapping;
+pub use namespace::network_namespace_owner;
+pub use plain::{read_head, signed, unsigned, zeroed, Plain};
+
+/// The kernel's answer, or its error.
+fn check(result: libc::c_int) -> std::io::Result<libc::c_int> {
+    if result < 0 {
+        Err(std::io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
+}

@@ -1,0 +1,103 @@
+//! Sockets of every family, over plain values. Knows no protocol: what an option or an address means is said where it is used.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr;
+
+use crate::check;
+use crate::plain::{zeroed, Plain};
+
+/// A new socket, closed on exec.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn socket(family: i32, kind: i32, protocol: i32) -> io::Result<OwnedFd> {
+    // SAFETY: takes integers only.
+    let fd = check(unsafe { libc::socket(family, kind | libc::SOCK_CLOEXEC, protocol) })?;
+    // SAFETY: the kernel just gave this descriptor to us and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Sets one socket option.
+pub fn set_option<T: Plain>(fd: &OwnedFd, level: i32, name: i32, value: &T) -> io::Result<()> {
+    let length = length_of::<T>();
+    // SAFETY: pointer and length describe `value`, which outlives the call; the kernel only reads it.
+    check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, ptr::from_ref(value).cast(), length) })?;
+    Ok(())
+}
+
+/// Reads one socket option and how many bytes of it the kernel filled.
+pub fn option<T: Plain>(fd: &OwnedFd, level: i32, name: i32) -> io::Result<(T, usize)> {
+    let mut value: T = zeroed();
+    let mut length = length_of::<T>();
+    let place = ptr::from_mut(&mut value).cast();
+    // SAFETY: the kernel writes at most `length` bytes into `value`, and the new length into `length`; both outlive it.
+    check(unsafe { libc::getsockopt(fd.as_raw_fd(), level, name, place, &mut length) })?;
+    Ok((value, length as usize))
+}
+
+/// Binds a socket to an address of any family.
+pub fn bind<T: Plain>(fd: &OwnedFd, address: &T) -> io::Result<()> {
+    // SAFETY: pointer and length describe `address`, which outlives the call; the kernel only reads it.
+    check(unsafe { libc::bind(fd.as_raw_fd(), ptr::from_ref(address).cast(), length_of::<T>()) })?;
+    Ok(())
+}
+
+/// Tells the kernel to look at a transmit ring, without waiting.
+pub fn kick_tx(fd: RawFd) -> io::Result<usize> {
+    // SAFETY: no data and no address are passed, so no memory is touched.
+    let sent = unsafe { libc::sendto(fd, ptr::null(), 0, libc::MSG_DONTWAIT, ptr::null(), 0) };
+    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+}
+
+/// Tells the kernel to look at a receive ring, without waiting.
+pub fn kick_rx(fd: RawFd) {
+    // SAFETY: a null buffer of length 0 is never written.
+    unsafe { libc::recvfrom(fd, ptr::null_mut(), 0, libc::MSG_DONTWAIT, ptr::null_mut(), ptr::null_mut()) };
+}
+
+/// Sends messages without waiting; gives how many were taken.
+///
+/// # Safety
+/// Every part of every message must point to live memory of its length.
+pub unsafe fn send_many(fd: RawFd, messages: &mut [libc::mmsghdr]) -> io::Result<usize> {
+    let count = u32::try_from(messages.len()).unwrap_or(u32::MAX);
+    // SAFETY: pointer and count describe `messages`; what they point to is the caller's promise.
+    let sent = unsafe { libc::sendmmsg(fd, messages.as_mut_ptr(), count, libc::MSG_DONTWAIT) };
+    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+}
+
+/// Sends bytes to a connected or kernel socket.
+pub fn send(fd: &OwnedFd, bytes: &[u8]) -> io::Result<()> {
+    // SAFETY: pointer and length describe `bytes`; the kernel only reads them.
+    let sent = unsafe { libc::send(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), 0) };
+    if sent < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Receives one message; gives how many bytes it had.
+pub fn receive(fd: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
+    // SAFETY: pointer and length describe `buffer`, which is ours alone during the call.
+    let got = unsafe { libc::recv(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), 0) };
+    usize::try_from(got).map_err(|_| io::Error::last_os_error())
+}
+
+/// Waits until one of the descriptors can be read, at most `timeout_ms`; true when one can.
+pub fn wait_readable(fds: &[RawFd], timeout_ms: i32) -> io::Result<bool> {
+    let mut polled: Vec<libc::pollfd> =
+        fds.iter().map(|&fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
+    // SAFETY: pointer and count describe `polled`, which is ours alone during the call.
+    let ready = unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, timeout_ms) };
+    match check(ready) {
+        Ok(count) => Ok(count > 0),
+        Err(seen) if seen.kind() == io::ErrorKind::Interrupted => Ok(false),
+        Err(seen) => Err(seen),
+    }
+}
+
+#[allow(clippy::cast_possible_truncation)] // structures of the kernel's interface are far below 4 GiB
+const fn length_of<T>() -> libc::socklen_t {
+    size_of::<T>() as libc::socklen_t
+}

@@ -1,0 +1,43 @@
+//! Where the calling thread runs: its CPU, its priority, its network namespace.
+
+use std::io;
+
+use crate::check;
+
+/// Keeps the calling thread on one CPU.
+///
+/// # Errors
+/// When there is no such CPU, or it is not allowed to this process.
+pub fn pin(cpu: usize) -> io::Result<()> {
+    // SAFETY: a cpu_set_t is an array of integers; zeros are the empty set.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    if cpu >= 8 * size_of::<libc::cpu_set_t>() {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
+    // SAFETY: `cpu` was checked to lie within the set.
+    unsafe { libc::CPU_SET(cpu, &mut set) };
+    // SAFETY: pointer and size describe `set`; 0 means the calling thread.
+    check(unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set) })?;
+    Ok(())
+}
+
+/// Gives the calling thread a real-time priority (SCHED_FIFO), 1 to 99.
+///
+/// # Errors
+/// When the priority is none, or real-time threads are not allowed to this process.
+pub fn prioritise(priority: u8) -> io::Result<()> {
+    let order = libc::sched_param { sched_priority: i32::from(priority) };
+    // SAFETY: `order` outlives the call, which reads it only; 0 means the calling thread.
+    check(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &order) })?;
+    Ok(())
+}
+
+/// Moves the calling thread to a new network namespace.
+///
+/// # Errors
+/// When it has no right to.
+pub fn leave_network() -> io::Result<()> {
+    // SAFETY: takes a flag and changes nothing but this thread's namespace.
+    check(unsafe { libc::unshare(libc::CLONE_NEWNET) })?;
+    Ok(())
+}
