@@ -17,13 +17,15 @@ from math import sqrt
 from standing_lab import THROUGH, load_bench
 
 from iolab.agent.client import Agent
+from iolab.record.load import LoadRecord
+from iolab.record.search import NS_PER_S, Goal
 from iolab.run.hosts.host_agent import open_agent
 from iolab.trial.forwarding import search
-from iolab.trial.load import LoadBench, LoadRecord
+from iolab.trial.load import LoadBench
 from iolab.trial.search.bisect import Bisect
 from iolab.trial.search.fast import Fast
 from iolab.trial.search.mlr import Mlr
-from iolab.trial.search.types import NS_PER_S, Goal, LoadTrial, Strategy
+from iolab.trial.search.types import LoadTrial, Strategy
 
 LOSS_RATIO, WIDTH = 1e-4, 0.004
 RATES_FPS = (20_000, 100_000, 300_000)
@@ -108,8 +110,8 @@ def delays(agent: Agent, cpus: int) -> Iterator[str]:
 def median_ns(agent: Agent, device: str, cpus: int) -> float:
     """Return the median latency through a device [ns]."""
     with load_bench(agent, experiment(device), cpus) as bench:
-        record = run(bench, DELAYED_FPS, 2.0)
-    histogram = record.traffic["receivers"][0]["latency_ns"]
+        run(bench, DELAYED_FPS, 2.0)
+        histogram = bench.answers[-1]["receivers"][0]["latency_ns"]
     left = histogram["count"] / 2
     for low, count in histogram["buckets"]:  # a bucket is up to 1/128 wide: 8 us at 1 ms
         if count >= left:

@@ -27,6 +27,8 @@ from iolab.lab.compose import compose
 from iolab.lab.kernels import HERE
 from iolab.lab.packets.placement import placement_of
 from iolab.lab.topology import make_topology
+from iolab.record.load import LoadRecord
+from iolab.record.verdict import Limit
 from iolab.run.agents import Agents
 from iolab.run.guests.running_guest import process_id
 from iolab.run.hosts.host_agent import open_agent
@@ -34,8 +36,7 @@ from iolab.run.hosts.host_facts import read_facts
 from iolab.run.lab.standing_lab import StandingLab
 from iolab.trial.forwarding import make_strategy, search
 from iolab.trial.latency import USUAL_LOSS_RATIO
-from iolab.trial.limits import Limit
-from iolab.trial.load import LoadBench, LoadRecord
+from iolab.trial.load import LoadBench
 from iolab.trial.measured import TrialFailed
 from iolab.trial.packet_figures import raw_samples
 from iolab.trial.search.types import LoadTrial

@@ -16,10 +16,11 @@ from iolab.experiment import parse
 from iolab.lab.hosts.facts import Facts
 from iolab.plan.planning import make_plan
 from iolab.plan.types import Plan
+from iolab.record.metric import Metric
+from iolab.record.trial import Status, TrialResult
 from iolab.store.codec import encode_trial
 from iolab.store.folder import TRIALS, create_folder
 from iolab.store.records import TrialRecord
-from iolab.trial.result import Metric, Status, TrialResult
 
 IOLAB = Path(sys.executable).with_name("iolab")
 WALL = datetime(2026, 1, 1, tzinfo=UTC)

@@ -9,12 +9,13 @@ import math
 import statistics
 import sys
 
+from iolab.record.search import NS_PER_S, Found, Goal
 from iolab.trial.search.bisect import Bisect
 from iolab.trial.search.evidence import run
 from iolab.trial.search.fast import Fast
 from iolab.trial.search.mlr import Mlr
 from iolab.trial.search.simulated import Bench, Device
-from iolab.trial.search.types import NS_PER_S, Found, Goal, Strategy
+from iolab.trial.search.types import Strategy
 
 LOSS_RATIO = 1e-4
 LINE_FPS = 1.488e6

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 from standing_lab import PAIR, load_bench
 
+from iolab.record.load import LoadRecord
 from iolab.run.hosts.host_agent import open_agent
-from iolab.trial.load import LoadBench, LoadRecord
+from iolab.trial.load import LoadBench
 from iolab.trial.search.types import LoadTrial
 
 STALL_NS = 2_000_000
@@ -63,7 +64,7 @@ def injected(bench: LoadBench, cpu: int, fps: float, chance: random.Random) -> t
         hog.stdin.flush()
         record = bench.run(LoadTrial(intended_fps=fps, duration_ns=TRIAL_NS), "bench")
         burnt = [Burnt(*map(int, line.split())) for line in hog.stdout]
-    sent = record.traffic["senders"][0]
+    sent = bench.answers[-1]["senders"][0]
     return record, [one for one in burnt if sent["begin_ns"] < one.begin_ns and one.end_ns < sent["end_ns"]]
 
 
@@ -81,7 +82,7 @@ def counts(bench: LoadBench, end: str, fps: float, stalls: int) -> Iterator[tupl
     chance, done = random.Random(fps), 0
     while done < stalls:
         record, burnt = injected(bench, cpu, fps, chance)
-        log = record.traffic[end][0]["stalls"]
+        log = bench.answers[-1][end][0]["stalls"]
         done += STALLS_PER_TRIAL
         yield len(burnt), sum(is_marked(one, log) for one in burnt), bool(record.result.perturbations)
 

@@ -17,8 +17,9 @@ from standing_lab import standing
 from iolab.agent.client import Agent
 from iolab.errors import TrialFailed
 from iolab.experiment.measures import Packets
+from iolab.record.search import NS_PER_S
 from iolab.trial.load import LoadBench
-from iolab.trial.search.types import NS_PER_S, LoadTrial
+from iolab.trial.search.types import LoadTrial
 from iolab.trial.site import Site
 
 LAB = """

@@ -24,8 +24,8 @@ from iolab.analysis.ratios import baseline_cells
 from iolab.analysis.table import Column, Table, tabulate
 from iolab.analysis.types import Analysis, Estimate, Outlier
 from iolab.plan.types import Plan
+from iolab.record.trial import Warning
 from iolab.store.records import TrialRecord
-from iolab.trial.result import Warning
 
 LEADING = ("received_bps", "latency_p50_ns", "forwarded_fps")
 """Metrics that stand for a measure, the first one it has; without any, the first in its records."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from iolab.analysis.forwarding_types import Bound
 from iolab.analysis.table import Column, Table
 from iolab.analysis.types import Estimate
-from iolab.trial.result import Warning
+from iolab.record.trial import Warning
 
 Ints = NDArray[np.int64]
 

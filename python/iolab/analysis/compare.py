@@ -19,8 +19,8 @@ from iolab.analysis.correction import holm
 from iolab.analysis.table import Column, Table, tabulate
 from iolab.analysis.types import Interval
 from iolab.errors import InputError, Problem
+from iolab.record.trial import Warning
 from iolab.store.records import StoredRun
-from iolab.trial.result import Warning
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -18,7 +18,7 @@ from iolab.analysis.ols import Contrast, Fit, contrast, fit
 from iolab.analysis.table import Column, Table
 from iolab.analysis.types import Effect, Interval
 from iolab.plan.types import Plan
-from iolab.trial.result import Warning
+from iolab.record.trial import Warning
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

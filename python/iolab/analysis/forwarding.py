@@ -25,8 +25,8 @@ from iolab.analysis.load_trials import LoadTrial, Sample, decode
 from iolab.analysis.types import Estimate
 from iolab.errors import StoreError
 from iolab.plan.types import Plan
+from iolab.record.trial import Status, Warning
 from iolab.store.records import TrialRecord
-from iolab.trial.result import Status, Warning
 
 Reader = Callable[[str], object | None]
 """A trial's key to its raw samples; may raise StoreError."""

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from iolab.analysis.table import Column, Table
 from iolab.plan.types import Plan
-from iolab.trial.result import Warning
+from iolab.record.trial import Warning
 
 FEWEST = 20
 """Trials below which resemblance cannot be told from chance."""

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from iolab.errors import InputError, Problem
 from iolab.plan.types import Plan, Step
+from iolab.record.trial import Status, Warning
 from iolab.store.records import TrialRecord
-from iolab.trial.result import Status, Warning
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

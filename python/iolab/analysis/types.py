@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from iolab.analysis.forwarding_types import Bound, Forwarding
 from iolab.experiment.experiment import LevelRatio, Statistic
-from iolab.trial.result import Warning
+from iolab.record.trial import Warning
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from iolab.plan.types import Plan, Step
+from iolab.record.trial import Status
 from iolab.store.records import TrialRecord
-from iolab.trial.result import Status
 from iolab.units import format_bits_per_second, format_duration, format_packets_per_second
 
 

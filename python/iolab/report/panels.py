@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from iolab.analysis.types import Estimate
+from iolab.record.trial import Status
 from iolab.report import numbers
 from iolab.report.selection import CellKey, Shown, cell_key
 from iolab.report.words import Words
 from iolab.store.records import StoredRun, TrialRecord
-from iolab.trial.result import Status
 
 MOST_TRIALS = 200
 """Points of one cell; beyond, they are a blot."""

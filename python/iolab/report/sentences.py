@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from iolab.analysis.types import Analysis, Estimate, Finding, Onset, Outlier
+from iolab.record.trial import Status
 from iolab.report import numbers
 from iolab.report.names import Names
 from iolab.report.selection import Shown, by_metric, cell_key
 from iolab.report.words import Words
 from iolab.store.records import RunStatus, StoredRun, TrialRecord
-from iolab.trial.result import Status
 
 MOST_FINDINGS = 12
 """Sentences a summary may have and still be read."""

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from iolab.plan.types import Plan
+from iolab.record.trial import Status
 from iolab.store.records import TrialRecord
-from iolab.trial.result import Status
 
 MOST_BLOCKS = 12
 """Block numbers that are listed one by one."""

@@ -24,10 +24,11 @@ from iolab.experiment.measures import Latency
 from iolab.lab.compose import compose
 from iolab.lab.packets.placement import placement_of
 from iolab.lab.topology import make_topology
+from iolab.record.load import LoadRecord
 from iolab.run.agents import Agents
 from iolab.run.lab.standing_lab import StandingLab
 from iolab.trial.histograms import quantile
-from iolab.trial.load import LoadBench, LoadRecord
+from iolab.trial.load import LoadBench
 from iolab.trial.search.types import LoadTrial
 from iolab.trial.site import Calibration, Site
 
@@ -158,8 +159,8 @@ def _of_path(agent: Agent, lab: StandingLab, cpus: int, path: str, say: Say) -> 
         receiver_fps = _receiver_ceiling(bench, ceilings["64"])
         say(f"{path}: {receiver_fps:.0f} frames/s received without losing any")
         paced = _run(bench, PACED_FPS)
+        lateness = bench.answers[-1]["senders"][0]["lateness_ns"]
         repeated = [_run(bench, REPEATED_FPS) for _ in range(REPETITIONS)]
-    lateness = paced.traffic["senders"][0]["lateness_ns"]
     medians = [float(record.latency.p50) for record in repeated if record.latency is not None]
     spreads = [
         float(record.latency.p99 - record.latency.min) for record in repeated if record.latency is not None

@@ -13,6 +13,7 @@ from iolab.lab.hosts.facts import Facts
 from iolab.lab.kernels import HERE
 from iolab.plan.planning import make_plan, missing_steps
 from iolab.plan.types import Plan
+from iolab.record.trial import Status
 from iolab.run.agents import Agents
 from iolab.run.calibration import decode_calibration
 from iolab.run.durations import remember
@@ -23,7 +24,6 @@ from iolab.store.folder import EXPERIMENT, RunFolder, create_folder
 from iolab.store.read import experiment_text, load_run
 from iolab.store.records import StoredRun
 from iolab.trial.guest_warnings import EMULATED_CPU
-from iolab.trial.result import Status
 
 
 def create(experiment: Experiment, plan: Plan, facts: Mapping[str, Json], parent: Path, clock: Clock) -> Path:

@@ -24,6 +24,8 @@ from iolab.lab.topology import Topology, make_topology
 from iolab.plan.estimate import measuring_ns
 from iolab.plan.learned_durations import Took, kind_of
 from iolab.plan.types import Plan, Step
+from iolab.record.packets import Choice
+from iolab.record.trial import GuestUse, Status, TrialResult, Warning
 from iolab.run.agents import Agents
 from iolab.run.guests.running_guest import process_id
 from iolab.run.hosts.host_facts import machine_facts
@@ -39,8 +41,7 @@ from iolab.trial.latency import measure_latency
 from iolab.trial.load_curve import measure_load_curve
 from iolab.trial.measured import Measured
 from iolab.trial.queues import queued_cards, read_queues, with_queues
-from iolab.trial.result import GuestUse, Status, TrialResult, Warning
-from iolab.trial.site import ArrivalThread, Calibration, Choice, GuestPlace, Site
+from iolab.trial.site import ArrivalThread, Calibration, GuestPlace, Site
 from iolab.trial.stream import measure_stream
 
 MEASURING: Mapping[type[object], Callable[[Site, Any], Measured]] = {

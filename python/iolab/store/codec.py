@@ -5,8 +5,9 @@ from dataclasses import asdict
 from typing import Any
 
 from iolab.errors import StoreError
-from iolab.store.records import TRIAL_SCHEMA, CommandRecord, TrialRecord
-from iolab.trial.result import GuestUse, Metric, Status, TrialResult, Warning
+from iolab.record.metric import Metric
+from iolab.record.trial import CommandRecord, GuestUse, Status, TrialResult, Warning
+from iolab.store.records import TRIAL_SCHEMA, TrialRecord
 
 
 def encode_trial(record: TrialRecord) -> str:

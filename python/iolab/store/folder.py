@@ -18,9 +18,10 @@ from pathlib import Path
 from iolab.errors import StoreError
 from iolab.plan.plan_file import encode_plan
 from iolab.plan.types import Plan
+from iolab.record.trial import CommandRecord
 from iolab.store.codec import encode_command, encode_trial
 from iolab.store.lines import LineFile
-from iolab.store.records import CommandRecord, TrialRecord
+from iolab.store.records import TrialRecord
 
 EXPERIMENT, PLAN, FACTS = "experiment.yaml", "plan.json", "facts.json"
 TRIALS, COMMANDS, SAMPLES, REVISIONS = "trials.jsonl", "commands.jsonl", "samples", "revisions"

@@ -7,10 +7,10 @@ from typing import TypeVar
 
 from iolab.errors import InputError, Problem, StoreError
 from iolab.plan.plan_file import decode_plan
+from iolab.record.trial import Status
 from iolab.store.codec import decode_command, decode_trial
 from iolab.store.folder import COMMANDS, EXPERIMENT, FACTS, PLAN, REVISIONS, TRIALS, decided_file
 from iolab.store.records import RunStatus, StoredRun, TrialRecord
-from iolab.trial.result import Status
 
 T = TypeVar("T")
 

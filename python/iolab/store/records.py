@@ -6,7 +6,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from iolab.plan.types import Plan
-from iolab.trial.result import CommandRecord, TrialResult
+from iolab.record.trial import CommandRecord, TrialResult
 
 __all__ = ["TRIAL_SCHEMA", "CommandRecord", "RunStatus", "StoredRun", "TrialRecord"]
 

@@ -10,6 +10,7 @@ from itertools import pairwise
 
 from iolab.agent.traffic import ReceiverReport, SenderReport, TrafficRan
 from iolab.lab.packets.placement import Way
+from iolab.record.balance import Balance, Drop
 from iolab.trial.counted import Counted
 from iolab.trial.drops import (
     BACKLOG,
@@ -26,25 +27,8 @@ from iolab.trial.drops import (
     RING_FULL,
     RULE,
     UNREAD,
-    Drop,
 )
 from iolab.trial.reasons import GIVEN, Named, beyond, explain, share_out, without_copies
-
-
-@dataclass(frozen=True, slots=True)
-class Balance:
-    """One direction's balance."""
-
-    direction: str
-    """From->to."""
-    offered_frames: int
-    """Frames that left the sender."""
-    forwarded_frames: int
-    """First copies that arrived whole."""
-    drops: tuple[Drop, ...]
-    """Named losses, in the order of the way."""
-    unexplained_frames: int
-    """What no counter tells of; below zero: counters tell of more than is missing."""
 
 
 def offered_frames(sender: SenderReport) -> int:

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from iolab.agent.messages import CpuTimes, Reading
 from iolab.lab.topology import Endpoint
+from iolab.record.metric import Metric
+from iolab.record.trial import Warning
 from iolab.trial.iperf3 import FlowReport
-from iolab.trial.result import Metric, Warning
 
 DISAGREEMENT_RATIO = 0.01
 """Above this the interface's count and the program's are told to the reader."""

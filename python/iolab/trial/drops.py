@@ -1,7 +1,9 @@
 """Drops: places and reasons for which frames are lost. Pure."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from iolab.record.balance import Drop
 
 RING_FULL, NO_BUFFER, RULE, QDISC, BACKLOG = "ring full", "no buffer", "rule", "qdisc", "backlog"
 FILTER, DAMAGED, LATE = "filter", "damaged", "late"
@@ -23,25 +25,9 @@ DECISIONS = frozenset(
 """The kernel's reasons that are decisions (include/net/dropreason-core.h): they hold at any load."""
 
 
-@dataclass(frozen=True, slots=True)
-class Drop:
-    """Frames lost at one place for one reason."""
-
-    place: str
-    """machine.port, cpuN, device machine.port, kernel (somewhere in it), on the way (anywhere), or receiver."""
-    reason: str
-    """Why, in one or two words."""
-    frames: int
-    """How many."""
-    cause: str = ""
-    """The kernel's own name of the reason, where it tells one."""
-    doubt: str = ""
-    """Why that reason is not certain; empty: it is, or there is none."""
-
-    @property
-    def decided(self) -> bool:
-        """Whether frames were dropped by a decision, as somebody set it up: no want of time or room does that."""
-        return self.reason in (RULE, FILTER, DAMAGED) or self.cause in DECISIONS
+def decided(drop: Drop) -> bool:
+    """Return whether frames were dropped by a decision, as somebody set it up: no want of time or room does that."""
+    return drop.reason in (RULE, FILTER, DAMAGED) or drop.cause in DECISIONS
 
 
 def merged(drops: Iterable[Drop]) -> tuple[Drop, ...]:

@@ -9,8 +9,12 @@ from dataclasses import asdict
 from iolab.agent.messages import Json
 from iolab.experiment.measures import Forwarding, LoadCurve, Packets
 from iolab.lab.packets.frames import bps_l1, bps_l2, fps_of, line_fps, mean_bytes, sizes_of
-from iolab.trial.limits import Limit
-from iolab.trial.load import LoadBench, LoadRecord
+from iolab.record.load import LoadRecord
+from iolab.record.metric import Metric
+from iolab.record.search import Found, Goal, StopReason
+from iolab.record.trial import Warning
+from iolab.record.verdict import Limit
+from iolab.trial.load import LoadBench
 from iolab.trial.measured import Measured
 from iolab.trial.packet_figures import (
     balance_metrics,
@@ -22,10 +26,9 @@ from iolab.trial.packet_figures import (
     use_metrics,
 )
 from iolab.trial.paths import settled
-from iolab.trial.result import Metric, Warning
 from iolab.trial.search.bisect import Bisect
 from iolab.trial.search.fast import Fast
-from iolab.trial.search.types import Found, Goal, LoadTrial, StopReason, Strategy
+from iolab.trial.search.types import LoadTrial, Strategy
 from iolab.trial.site import Ceilings, Site
 
 NS_PER_S = 1_000_000_000

@@ -5,9 +5,10 @@ What its threads did on their parent says it; a guest that is itself set up wron
 
 from collections.abc import Sequence
 
-from iolab.trial.drops import BETWEEN, OVERRUNS, QDISC, RING_FULL, UNREAD, Drop
-from iolab.trial.limits import BUSY_RATIO, GUEST, CpuUse, Limit, Thread, Verdict
-from iolab.trial.search.types import LoadResult
+from iolab.record.balance import Drop
+from iolab.record.search import LoadResult
+from iolab.record.verdict import BUSY_RATIO, GUEST, CpuUse, Limit, Thread, Verdict
+from iolab.trial.drops import BETWEEN, OVERRUNS, QDISC, RING_FULL, UNREAD
 from iolab.trial.starved import WAITING_RATIO, Starved, starved
 
 STARVED_RATIO = 0.8

@@ -10,7 +10,7 @@ from itertools import count
 
 from iolab.agent.messages import Reading, ThreadTimes
 from iolab.lab.kernels import HERE
-from iolab.trial.limits import GUEST, SENDERS, Thread
+from iolab.record.verdict import GUEST, SENDERS, Thread
 from iolab.trial.site import GuestPlace
 from iolab.trial.use import run_and_wait, threads_read
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from iolab.trial.result import GuestUse, Warning
+from iolab.record.trial import GuestUse, Warning
 
 EMULATED_CPU = "QEMU TCG CPU"
 """How the model of an emulated processor begins, wherever it is read."""

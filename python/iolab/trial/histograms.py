@@ -1,32 +1,12 @@
 """The agent's histograms: merged, and asked for quantiles. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from iolab.agent.traffic import Histogram
+from iolab.record.load import Summary
 
 EXACT_BITS = 8
 """Buckets from 2^8 on are 2^(k-7) wide (contract, traffic.run); below, each value has its own."""
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """A histogram in short; values in its unit."""
-
-    count: int
-    """Values."""
-    min: int
-    """Smallest."""
-    mean: float
-    """Arithmetic mean."""
-    p50: int
-    """Median."""
-    p99: int
-    """99 of 100 are at most this."""
-    p999: int
-    """999 of 1000 are at most this."""
-    max: int
-    """Largest."""
 
 
 def merged(histograms: Sequence[Histogram]) -> Histogram:

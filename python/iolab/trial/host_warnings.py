@@ -7,7 +7,7 @@ from iolab.lab.hosts.facts import Facts
 from iolab.lab.hosts.readiness import cards_of, concerns
 from iolab.lab.kernels import HERE, kernel_of
 from iolab.lab.packets.placement import Placement
-from iolab.trial.result import Warning
+from iolab.record.trial import Warning
 
 
 def host_warnings(

@@ -2,6 +2,7 @@
 
 from iolab.experiment.measures import Latency
 from iolab.lab.packets.frames import fps_of
+from iolab.record.metric import Metric
 from iolab.trial.load import LoadBench
 from iolab.trial.measured import Measured
 from iolab.trial.packet_figures import (
@@ -11,7 +12,6 @@ from iolab.trial.packet_figures import (
     raw_samples,
     use_metrics,
 )
-from iolab.trial.result import Metric
 from iolab.trial.search.types import LoadTrial
 from iolab.trial.site import Site
 

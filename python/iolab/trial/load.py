@@ -5,7 +5,6 @@ It chooses no load: searches, curves and latency ask for one and get a record of
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
@@ -17,16 +16,18 @@ from iolab.experiment.measures import Packets
 from iolab.lab.packets.frames import mean_bytes, sizes_of
 from iolab.lab.packets.placement import Way, next_hop, ways
 from iolab.lab.readback.values import Interface, value_shown
-from iolab.trial.balance import Balance, balances, foreign_frames, offered_frames
+from iolab.record.load import LoadRecord
+from iolab.record.search import LoadResult
+from iolab.record.verdict import Thread
+from iolab.trial.balance import balances, foreign_frames, offered_frames
 from iolab.trial.counted import Counted, Snapshot, drop_reasons
 from iolab.trial.flow_losses import dead_flows
-from iolab.trial.histograms import Summary, merged, summary
-from iolab.trial.limits import CpuUse, Thread, Verdict
+from iolab.trial.histograms import merged, summary
 from iolab.trial.measured import TrialFailed
 from iolab.trial.packets import SET, open_params, run_params
 from iolab.trial.search.steady import Parts, find_steady
-from iolab.trial.search.types import LoadResult, LoadTrial
-from iolab.trial.shapers import Shaper, shapers
+from iolab.trial.search.types import LoadTrial
+from iolab.trial.shapers import shapers
 from iolab.trial.site import STACKED, Ceilings, Site, path_of
 from iolab.trial.snapshots import Counters, other_cpus, span_ns
 from iolab.trial.stalls import calm_frames, excused_frames, held_up_ns, logged_ns, perturbations
@@ -34,59 +35,6 @@ from iolab.trial.use import cpu_uses, steal_ns, thread_uses, threads_read
 from iolab.trial.verdict import Evidence, judge
 
 NS_PER_S = 1_000_000_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadRecord:
-    """Everything about one load trial."""
-
-    purpose: str
-    """search, at-rate, curve or latency."""
-    share_ratio: float | None
-    """Of the found rate; None in a search."""
-    begin_ns: int
-    """When the first frame was due [ns, monotonic]."""
-    result: LoadResult
-    """What the search needs of it; sums over directions, but `intended_fps` is per direction."""
-    directions: int
-    """Directions sent at once."""
-    balances: tuple[Balance, ...]
-    """Per direction."""
-    verdict: Verdict
-    """What limited it."""
-    latency: Summary | None
-    """Over all directions [ns]; None where no frame arrived."""
-    disorder: tuple[int, int]
-    """Reordered and duplicate frames."""
-    density: tuple[tuple[int, int], ...]
-    """Displacement [frames], and the frames that had it, over all directions: RFC 5236."""
-    cpus: tuple[CpuUse, ...]
-    """Of the host."""
-    threads: tuple[Thread, ...]
-    """Of the instrument and of the system under test."""
-    traffic: Json
-    """The agent's answer, whole."""
-    shapers: tuple[Shaper, ...] = ()
-    """Shapers on the ways."""
-    foreign_frames: int = 0
-    """Frames of other traffic that came along the ways, at least."""
-    drop_reasons: Mapping[str, int] = field(default_factory=dict)
-    """Packets that the whole kernel dropped meanwhile, by its name of the reason; empty where it does not tell."""
-
-    @property
-    def offered_fps(self) -> float:
-        """Return the sum over directions [frames/s]."""
-        return self.result.offered_frames * NS_PER_S / self.result.duration_ns
-
-    @property
-    def forwarded_fps(self) -> float:
-        """Return the sum over directions [frames/s]."""
-        return self.result.forwarded_frames * NS_PER_S / self.result.duration_ns
-
-    @property
-    def unexplained_frames(self) -> int:
-        """Return the frames that no counter accounts for, both signs counted."""
-        return sum(abs(balance.unexplained_frames) for balance in self.balances)
 
 
 class LoadBench:
@@ -100,6 +48,8 @@ class LoadBench:
         self.directions = ways(site.lab, site.topology, measure)
         _refuse_two_kernels(self.directions)
         self.ports: tuple[PortOpened, ...] = ()
+        self.answers: list[Json] = []
+        """What the agent said of each load trial, whole, in the order they were run."""
         self._loss_ratio = loss_ratio
         self._counters = Counters(site, self.directions)
         self._macs: Mapping[str, str] = {}
@@ -171,6 +121,7 @@ class LoadBench:
             self.site, self.directions, ran, threads_read(before.reading), threads_read(after.reading)
         )
         uses += self._counters.other_threads(ran, before, after)
+        self.answers.append(ran.raw)
         return self._record(trial, purpose, share_ratio, ran, before, after, uses)
 
     def _record(
@@ -226,7 +177,6 @@ class LoadBench:
             density=_density(ran.receivers),
             cpus=cpus,
             threads=threads,
-            traffic=ran.raw,
             drop_reasons=drop_reasons(before.reading, after.reading),
             shapers=tuple(seen.shapers),
             foreign_frames=foreign_frames(wires, ran, counted),

@@ -5,9 +5,12 @@ from collections.abc import Sequence
 from iolab.agent.messages import Json
 from iolab.experiment.measures import LoadCurve
 from iolab.lab.packets.frames import fps_of, line_fps
+from iolab.record.load import LoadRecord
+from iolab.record.metric import Metric
+from iolab.record.trial import Warning
+from iolab.record.verdict import Limit
 from iolab.trial.forwarding import limited_by, raw_search, searched_rate
-from iolab.trial.limits import Limit
-from iolab.trial.load import LoadBench, LoadRecord
+from iolab.trial.load import LoadBench
 from iolab.trial.measured import Measured, TrialFailed
 from iolab.trial.packet_figures import (
     balance_metrics,
@@ -18,7 +21,6 @@ from iolab.trial.packet_figures import (
     use_metrics,
 )
 from iolab.trial.paths import settled
-from iolab.trial.result import Metric, Warning
 from iolab.trial.search.types import LoadTrial
 from iolab.trial.site import Site
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from iolab.agent.messages import Json
 from iolab.errors import TrialFailed
-from iolab.trial.result import CommandRecord, Metric, Warning
+from iolab.record.metric import Metric
+from iolab.record.trial import CommandRecord, Warning
 
 __all__ = ["Measured", "TrialFailed"]
 

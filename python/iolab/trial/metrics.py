@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+from iolab.record.metric import Metric
 from iolab.trial.iperf3 import FlowReport
-from iolab.trial.result import Metric
 
 
 def flow_metrics(protocol: str, flows: Sequence[FlowReport]) -> Mapping[str, Metric]:

@@ -7,12 +7,15 @@ from statistics import fmean
 from iolab.agent.messages import Json
 from iolab.lab.packets.frames import sizes_of
 from iolab.lab.packets.placement import Way
-from iolab.trial.drops import DAMAGED, Drop
-from iolab.trial.limits import GUEST, KERNEL, Limit
-from iolab.trial.load import LoadBench, LoadRecord
+from iolab.record.balance import Drop
+from iolab.record.load import LoadRecord, Shaper
+from iolab.record.metric import Metric
+from iolab.record.trial import Warning
+from iolab.record.verdict import GUEST, KERNEL, Limit
+from iolab.trial.drops import DAMAGED
+from iolab.trial.load import LoadBench
 from iolab.trial.paths import choice_of
-from iolab.trial.result import Metric, Warning
-from iolab.trial.shapers import Shaper, bypassed
+from iolab.trial.shapers import bypassed
 
 FEW_FOREIGN, FOREIGN_RATIO = 20, 1e-3
 """Frames of others per load trial (neighbour discovery, spanning tree), and per frame of ours, that are as usual."""
@@ -225,7 +228,9 @@ def raw_samples(
         "path_choice": asdict(chosen) if chosen is not None else None,
         "search": search,
         "rate_fps": rate_fps,
-        "load_trials": [_raw(record) for record in records],
+        "load_trials": [
+            {**_raw(record), "traffic": answer} for record, answer in zip(records, bench.answers, strict=True)
+        ],
     }
 
 
@@ -266,7 +271,6 @@ def _raw(record: LoadRecord) -> Json:
         "reorder_density": [list(pair) for pair in record.density],
         "cpus": [asdict(cpu) for cpu in record.cpus],
         "threads": [asdict(thread) for thread in record.threads],
-        "traffic": record.traffic,
     }
 
 

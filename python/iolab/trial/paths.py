@@ -17,10 +17,11 @@ from iolab.agent.traffic import Histogram
 from iolab.errors import TrialFailed
 from iolab.experiment.measures import Forwarding, LoadCurve, Packets
 from iolab.lab.packets.frames import mean_bytes, sizes_of
+from iolab.record.packets import Choice, Tried
 from iolab.trial.histograms import quantile
 from iolab.trial.load import LoadBench
 from iolab.trial.search.types import LoadTrial
-from iolab.trial.site import LIVE, LIVE_BYTES, Choice, Site, Tried
+from iolab.trial.site import LIVE, LIVE_BYTES, Site
 
 AF_XDP = "af_xdp"
 COPIED = "AF_XDP copy"
@@ -98,7 +99,7 @@ def _chosen(site: Site, measure: Packets) -> Choice:
     def send(path: str, fps: float, duration_ns: int) -> Sent:
         with LoadBench(site, measure.model_copy(update={"path": path}), 0.0) as bench:
             record = bench.run(LoadTrial(intended_fps=fps, duration_ns=duration_ns), "calibration")
-        late = record.traffic["senders"][0]["lateness_ns"]
+        late = bench.answers[-1]["senders"][0]["lateness_ns"]
         return Sent(record.offered_fps / record.directions, record.result.forwarded_frames, late)
 
     try:

@@ -12,8 +12,9 @@ from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import Vm
 from iolab.lab.links.link_topology import is_card
 from iolab.lab.topology import Topology
+from iolab.record.metric import Metric
+from iolab.record.trial import Warning
 from iolab.trial.measured import Measured
-from iolab.trial.result import Metric, Warning
 
 FORMS = (
     ("rx_queue_", "_packets"), ("rx", "_packets"), ("rx-", ".packets"), ("queue_", "_rx_cnt"),

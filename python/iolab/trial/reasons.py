@@ -7,7 +7,8 @@ a reason is that of missing frames for certain only where its count is theirs.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from iolab.trial.drops import BACKLOG, DECISIONS, FILTER, QDISC, RING_FULL, Drop
+from iolab.record.balance import Drop
+from iolab.trial.drops import BACKLOG, DECISIONS, FILTER, QDISC, RING_FULL
 
 FIT_RATIO = 0.03
 """How far a reason's count may be from the frames that it explains: the rest is other work of the host."""

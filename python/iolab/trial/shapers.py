@@ -9,10 +9,12 @@ from dataclasses import dataclass
 
 from iolab.experiment.experiment import Lab
 from iolab.lab.packets.placement import Way
+from iolab.record.balance import Drop
+from iolab.record.load import Shaper
+from iolab.record.search import LoadResult
 from iolab.trial.counted import Counted
-from iolab.trial.drops import OVERRUNS, QDISC, Drop
+from iolab.trial.drops import OVERRUNS, QDISC
 from iolab.trial.search.steady import LEAST_RATIO
-from iolab.trial.search.types import LoadResult
 from iolab.units import format_bits_per_second
 
 NS_PER_S = 1_000_000_000
@@ -27,37 +29,6 @@ LEAST_HELD_RATIO = 1e-3
 """A shaper that looked in vain less often was not the limit, whatever passed it."""
 MOST_EXCUSED_RATIO = 0.5
 """Of a trial's time, what stalls may have taken from a shaper."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shaper:
-    """A queueing discipline that limits a rate, over one trial."""
-
-    place: str
-    """The port at whose egress it is."""
-    kind: str
-    """tbf, htb and the like."""
-    offered_frames: int
-    """Frames that were sent or passed on to its interface, as far as the interface counts them."""
-    passed_frames: int
-    """Frames that left it."""
-    passed_bytes: int
-    """The same in bytes, with Ethernet's head and without the checksum."""
-    dropped_frames: int
-    """Frames that it dropped."""
-    held_back: int
-    """How many times a frame had to wait for its rate (overlimits)."""
-    rates_bps: tuple[int, ...] = ()
-    """Rates that the lab gave it and its classes [bit/s]; empty: it is not of the lab."""
-
-    def rate_bps(self, duration_ns: int) -> int | None:
-        """Return the one of its rates that is nearest to what it passed [bit/s]; None: none is known."""
-        passed_bps = self.passed_bps(duration_ns)
-        return min(self.rates_bps, key=lambda rate: abs(rate - passed_bps), default=None)
-
-    def passed_bps(self, duration_ns: int) -> float:
-        """Return what it passed in a time [bit/s]."""
-        return self.passed_bytes * 8 * NS_PER_S / max(1, duration_ns)
 
 
 def shapers(lab: Lab, directions: Sequence[Way], counted: Counted) -> tuple[Shaper, ...]:

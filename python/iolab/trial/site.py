@@ -7,6 +7,7 @@ from iolab.agent.client import Agent
 from iolab.experiment.experiment import Lab
 from iolab.lab.packets.placement import Placement
 from iolab.lab.topology import Topology
+from iolab.record.packets import Choice
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,30 +81,6 @@ LIVE_BYTES = 3204
 def path_of(shown: str) -> str:
     """Return what measures and calibrations call a path that a port names."""
     return PATHS.get(shown.split(maxsplit=1)[0], shown)
-
-
-@dataclass(frozen=True, slots=True)
-class Tried:
-    """What a path did on the ports at hand."""
-
-    path: str
-    """af_xdp or bpf_live."""
-    ceiling_fps: float
-    """What left of more than it can send, in one direction [frames/s]."""
-    late_p90_ns: int | None = None
-    """How late 90 % of the frames were at most, at the load of the comparison [ns]; None: it was not tried."""
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """The path that was taken, and why."""
-
-    path: str
-    """As measures name it."""
-    reason: str
-    """In words, with the figures."""
-    tried: tuple[Tried, ...] = ()
-    """What was compared."""
 
 
 @dataclass(frozen=True, slots=True)

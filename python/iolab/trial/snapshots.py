@@ -11,9 +11,9 @@ from iolab.agent.traffic import DeviceCounts, TrafficRan
 from iolab.lab.packets.interfaces import interfaces_passed
 from iolab.lab.packets.placement import Way
 from iolab.lab.packets.resources import device_id
+from iolab.record.verdict import SENDERS, CpuUse, Thread
 from iolab.trial.counted import Port, Snapshot
 from iolab.trial.guest_use import guest_threads
-from iolab.trial.limits import SENDERS, CpuUse, Thread
 from iolab.trial.site import Site
 from iolab.trial.use import cpu_uses, kernel_threads
 

@@ -7,8 +7,8 @@ was is known only over a longer time than the trial's: the counters are read beh
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from iolab.trial.limits import BUSY_RATIO, CpuUse, Thread
-from iolab.trial.search.types import LoadResult
+from iolab.record.search import LoadResult
+from iolab.record.verdict import BUSY_RATIO, CpuUse, Thread
 
 WAITING_RATIO = 0.3
 """A thread that waited for its CPU so much of the time did not get what it needed."""

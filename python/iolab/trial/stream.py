@@ -11,13 +11,14 @@ from iolab.errors import AgentError
 from iolab.experiment.measures import Stream
 from iolab.lab.kernels import HERE
 from iolab.lab.topology import Endpoint, Topology
+from iolab.record.metric import Metric
+from iolab.record.trial import CommandRecord, Warning
 from iolab.trial.counters import Arrival, arrivals, cpu_metrics, disagreements, unread_metric
 from iolab.trial.flows import place_pairs
 from iolab.trial.iperf3 import FlowReport, Pair, client_argv, flow_reports, server_argv
 from iolab.trial.iperf3_report import Report, parse_report
 from iolab.trial.measured import Measured, TrialFailed
 from iolab.trial.metrics import flow_metrics
-from iolab.trial.result import CommandRecord, Metric, Warning
 
 SAMPLES_SCHEMA = 1
 """Version of the raw samples of a stream trial."""

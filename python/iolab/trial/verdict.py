@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from iolab.lab.packets.placement import Way
-from iolab.trial.balance import Balance
-from iolab.trial.drops import DAMAGED, OVERRUNS, RECEIVER, Drop, merged, worst_of
+from iolab.record.balance import Balance, Drop
+from iolab.record.load import Shaper
+from iolab.record.search import LoadResult
+from iolab.record.verdict import BUSY_RATIO, CpuUse, Limit, Thread, Verdict
+from iolab.trial.drops import DAMAGED, OVERRUNS, RECEIVER, decided, merged, worst_of
 from iolab.trial.flow_losses import DeadFlows, explains
 from iolab.trial.guest_limits import guest_verdict, starved_guest
-from iolab.trial.limits import BUSY_RATIO, CpuUse, Limit, Thread, Verdict
-from iolab.trial.search.types import LoadResult
-from iolab.trial.shapers import Shaper, Suspect, suspect, suspected
+from iolab.trial.shapers import Suspect, suspect, suspected
 from iolab.trial.site import Ceilings
 from iolab.trial.starved import joined, shared, starved
 
@@ -96,7 +97,7 @@ def _cause(result: LoadResult, goal_ratio: float, seen: Evidence, worst: Drop | 
     if seen.dead is not None and explains(seen.dead, result):
         return _dead(result, seen.dead, worst)
     most = worst is not None and worst.frames * 2 >= result.lost_frames
-    if worst is not None and most and worst.decided:
+    if worst is not None and most and decided(worst):
         return _decided(result, worst)
     if result.perturbed and result.lost_frames <= by_host and _in_stalls(result):
         return replace(_host(result, worst, seen.cpus, seen.threads), doubt=_too_short(result))

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from iolab.plan.types import Plan, PlannedFactor, Step
+from iolab.record.metric import Metric
+from iolab.record.trial import Status, TrialResult
 from iolab.store.records import TrialRecord
-from iolab.trial.result import Metric, Status, TrialResult
 
 Levels = tuple[int, ...]
 Values = Mapping[str, tuple[float, str] | tuple[float, str, str]]

@@ -10,8 +10,8 @@ import pytest
 from iolab.analysis import analyse
 from iolab.errors import InputError
 from iolab.plan.types import Plan
+from iolab.record.trial import Status
 from iolab.store.records import TrialRecord
-from iolab.trial.result import Status
 
 MakeRun = Callable[..., tuple[list[TrialRecord], Plan]]
 MakeRecord = Callable[..., TrialRecord]

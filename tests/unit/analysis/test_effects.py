@@ -15,8 +15,8 @@ from iolab.analysis.effects import Model, main_differences, model_of
 from iolab.analysis.table import tabulate
 from iolab.analysis.types import Analysis, Effect
 from iolab.plan.types import Plan
+from iolab.record.trial import Warning
 from iolab.store.records import TrialRecord
-from iolab.trial.result import Warning
 
 MakeRun = Callable[..., tuple[list[TrialRecord], Plan]]
 

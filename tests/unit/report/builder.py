@@ -9,8 +9,9 @@ from pathlib import Path
 from iolab.experiment import parse
 from iolab.experiment.experiment import Experiment
 from iolab.plan.types import Plan, PlannedFactor, Step
-from iolab.store.records import CommandRecord, RunStatus, StoredRun, TrialRecord
-from iolab.trial.result import Metric, Status, TrialResult, Warning
+from iolab.record.metric import Metric
+from iolab.record.trial import CommandRecord, Status, TrialResult, Warning
+from iolab.store.records import RunStatus, StoredRun, TrialRecord
 
 FILE = """title: {title}
 lab:

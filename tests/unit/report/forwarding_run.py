@@ -12,8 +12,9 @@ from iolab.analysis.types import Analysis
 from iolab.experiment import parse
 from iolab.experiment.experiment import Experiment
 from iolab.plan.types import Plan, PlannedFactor, Step
+from iolab.record.metric import Metric
+from iolab.record.trial import Status, TrialResult, Warning
 from iolab.store.records import RunStatus, StoredRun, TrialRecord
-from iolab.trial.result import Metric, Status, TrialResult, Warning
 
 FILE = """title: A namespace as packet forwarder
 lab:

@@ -15,11 +15,12 @@ from tests.unit.report.conftest import Made
 from iolab import report
 from iolab.analysis import analyse, compare
 from iolab.analysis.types import Interval
+from iolab.record.metric import Metric
+from iolab.record.trial import Status, Warning
 from iolab.report import sentences
 from iolab.report.names import names
 from iolab.report.words import EN
 from iolab.store.records import RunStatus
-from iolab.trial.result import Metric, Status, Warning
 
 
 def printed(shown: RenderableType, width: int) -> str:

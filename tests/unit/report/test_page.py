@@ -19,11 +19,10 @@ from tests.unit.report.conftest import Made
 from iolab import report
 from iolab.analysis import analyse
 from iolab.experiment import load, parse
+from iolab.record.trial import CommandRecord, Status
 from iolab.report import drawing, environment, picture
 from iolab.report.names import names
 from iolab.report.words import EN
-from iolab.store.records import CommandRecord
-from iolab.trial.result import Status
 
 EVIL = '</script><img src=x onerror="alert(1)">'
 VOID = frozenset({"meta", "link", "br", "img"})

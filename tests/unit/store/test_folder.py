@@ -15,10 +15,11 @@ import pytest
 
 from iolab.errors import InputError, StoreError
 from iolab.plan.types import Plan, PlannedFactor, Step
+from iolab.record.metric import Metric
+from iolab.record.trial import CommandRecord, Status, TrialResult, Warning
 from iolab.store.folder import RunFolder, create_folder, packages_digest
 from iolab.store.read import experiment_text, find_runs, load_run
 from iolab.store.records import RunStatus, TrialRecord
-from iolab.trial.result import CommandRecord, Metric, Status, TrialResult, Warning
 
 WALL = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 STEPS = tuple(Step(key=f"k{number}", measure="tcp", block=1, plot=0, levels=(number,)) for number in range(2))

@@ -22,9 +22,10 @@ from iolab.agent.traffic import (
 )
 from iolab.lab.packets.placement import ways
 from iolab.lab.topology import make_topology
-from iolab.trial.balance import Balance, balances, foreign_frames
+from iolab.record.balance import Balance, Drop
+from iolab.trial.balance import balances, foreign_frames
 from iolab.trial.counted import Counted, Port, Snapshot
-from iolab.trial.drops import Drop, merged
+from iolab.trial.drops import merged
 from iolab.trial.stalls import calm_frames
 
 NOTHING = Histogram(count=0, sum=0, min=None, max=None, above=0, buckets=())

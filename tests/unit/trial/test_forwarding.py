@@ -8,14 +8,15 @@ from tests.unit.trial.packets import ENDS, simulated, site
 
 from iolab.agent.fake_traffic import Passed
 from iolab.experiment.measures import Forwarding, Latency, LoadCurve
+from iolab.record.search import Found, StopReason
+from iolab.record.verdict import Limit, Verdict
 from iolab.trial.forwarding import limited_by, measure_forwarding
 from iolab.trial.latency import measure_latency
-from iolab.trial.limits import Limit, Verdict
 from iolab.trial.load import LoadBench
 from iolab.trial.load_curve import measure_load_curve
 from iolab.trial.measured import TrialFailed
 from iolab.trial.search.simulated import Device
-from iolab.trial.search.types import Found, LoadTrial, StopReason
+from iolab.trial.search.types import LoadTrial
 
 
 def forwarding(**keys: object) -> Forwarding:

@@ -5,11 +5,10 @@ from dataclasses import replace
 import pytest
 
 from iolab.agent.messages import Observation, Reading, ThreadTimes
-from iolab.trial.balance import Balance
-from iolab.trial.drops import Drop
+from iolab.record.balance import Balance, Drop
+from iolab.record.search import LoadResult
+from iolab.record.verdict import CpuUse, Limit, Thread
 from iolab.trial.guest_use import guest_threads
-from iolab.trial.limits import CpuUse, Limit, Thread
-from iolab.trial.search.types import LoadResult
 from iolab.trial.site import GuestPlace
 from iolab.trial.use import kernel_threads
 from iolab.trial.verdict import Evidence, judge

@@ -1,7 +1,7 @@
 """What must be known of machines to read a figure."""
 
+from iolab.record.trial import GuestUse
 from iolab.trial.guest_warnings import guest_warnings
-from iolab.trial.result import GuestUse
 
 USE = GuestUse(
     engine="qemu", on="", accel="kvm", hypervisor="7.2", image="", packages="", emulated=False, boot_ns=1

@@ -9,10 +9,11 @@ from iolab.agent.fake_traffic import Passed
 from iolab.agent.messages import Json
 from iolab.errors import TrialFailed
 from iolab.experiment.measures import Forwarding, Latency
+from iolab.record.packets import Choice
 from iolab.trial import paths
 from iolab.trial.forwarding import highest_fps
 from iolab.trial.paths import ABOVE_ALL_FPS, Sent, choice_of, compare, settled
-from iolab.trial.site import Calibration, Choice
+from iolab.trial.site import Calibration
 
 
 def late(ns: int) -> Json:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from iolab.trial.drops import Drop
+from iolab.record.balance import Drop
 from iolab.trial.reasons import Named, beyond, explain, share_out, without_copies
 
 Sure = tuple[tuple[str, int], ...]

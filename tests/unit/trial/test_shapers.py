@@ -9,13 +9,13 @@ from tests.unit.trial.test_balance import PORTS, WAY
 
 from iolab.agent.messages import Observation, QdiscCounters, Reading
 from iolab.experiment.links import Link, Shape
-from iolab.trial.balance import Balance
+from iolab.record.balance import Balance, Drop
+from iolab.record.load import Shaper
+from iolab.record.search import LoadResult, Steady
+from iolab.record.verdict import CpuUse, Limit, Thread
 from iolab.trial.counted import Counted, Snapshot
-from iolab.trial.drops import QDISC, RING_FULL, RULE, Drop
-from iolab.trial.limits import CpuUse, Limit, Thread
-from iolab.trial.search.steady import Steady
-from iolab.trial.search.types import LoadResult
-from iolab.trial.shapers import Shaper, bypassed, shapers
+from iolab.trial.drops import QDISC, RING_FULL, RULE
+from iolab.trial.shapers import bypassed, shapers
 from iolab.trial.verdict import Evidence, judge
 
 RATE_BPS = 48_000_000

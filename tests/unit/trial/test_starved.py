@@ -5,10 +5,9 @@ from dataclasses import replace
 import pytest
 
 from iolab.agent.messages import ThreadTimes
-from iolab.trial.balance import Balance
-from iolab.trial.drops import Drop
-from iolab.trial.limits import GUEST, CpuUse, Limit, Thread, Verdict
-from iolab.trial.search.types import LoadResult
+from iolab.record.balance import Balance, Drop
+from iolab.record.search import LoadResult
+from iolab.record.verdict import GUEST, CpuUse, Limit, Thread, Verdict
 from iolab.trial.use import run_and_wait
 from iolab.trial.verdict import Evidence, judge
 

@@ -6,11 +6,11 @@ import pytest
 from tests.unit.trial.test_balance import RECEIVED, SENT, stall
 
 from iolab.agent.traffic import FlowSeen, FlowsSeen, ReceiverReport
-from iolab.trial.balance import Balance
-from iolab.trial.drops import DAMAGED, FILTER, RULE, Drop
+from iolab.record.balance import Balance, Drop
+from iolab.record.search import LoadResult
+from iolab.record.verdict import CpuUse, Limit, Thread
+from iolab.trial.drops import DAMAGED, FILTER, RULE
 from iolab.trial.flow_losses import dead_flows, explains
-from iolab.trial.limits import CpuUse, Limit, Thread
-from iolab.trial.search.types import LoadResult
 from iolab.trial.site import Calibration, Ceilings
 from iolab.trial.stalls import excused_frames, perturbations
 from iolab.trial.verdict import Evidence, judge

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 from iolab.analysis.types import Analysis
 from iolab.experiment.experiment import Experiment
+from iolab.record.trial import CommandRecord
 from iolab.report import sentences, troubles
 from iolab.report.names import Names
 from iolab.report.words import Words
 from iolab.store.folder import EXPERIMENT
-from iolab.store.records import CommandRecord, StoredRun, TrialRecord
+from iolab.store.records import StoredRun, TrialRecord
 
 MOST_LOST = 100
 MOST_COMMANDS = 600

@@ -12,6 +12,7 @@ from iolab.agent.client import AgentLost
 from iolab.errors import AgentError, IolabError, LabError, UnsupportedError
 from iolab.lab.guests.guest import Guest
 from iolab.lab.resources import PinGuest
+from iolab.record.trial import CommandRecord, GuestUse
 from iolab.run.agents import Agents
 from iolab.run.guests.hypervisors import Hypervisors
 from iolab.run.guests.running_guest import RunningGuest, pin_threads, read_state
@@ -19,7 +20,6 @@ from iolab.run.guests.shutdown import undo_before_end
 from iolab.run.guests.start import autopsy, connect, end, launched, patience_s
 from iolab.run.guests.start_commands import start_records
 from iolab.store.folder import packages_digest
-from iolab.trial.result import CommandRecord, GuestUse
 
 BOOT_DEADLINE_S = 120.0
 """An emulated guest takes 3 s on a calm host, and 10 with four others on two CPUs; on a busy one many times as long."""

@@ -10,12 +10,12 @@ from iolab.agent.relay import RelayedTransport
 from iolab.errors import LabError
 from iolab.lab.guests.guest import Guest
 from iolab.lab.resources import PinGuest
+from iolab.record.trial import CommandRecord, GuestUse
 from iolab.run.guests.hypervisors import Launch
 from iolab.run.guests.qemu_monitor import MonitorError, MonitorReading, inquire
 from iolab.run.guests.switches import Switch
 from iolab.run.guests.threads import affinities, pin_commands, threads_of
 from iolab.run.guests.xen_domains import XL_TIMEOUT_MS, domain_state, pin_domain
-from iolab.trial.result import CommandRecord, GuestUse
 
 WORDS_LINES = 12
 """Of a console, in messages."""

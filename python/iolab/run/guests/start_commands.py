@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from iolab.lab.guests.guest import Guest
 from iolab.lab.guests.passed_files import file_note, passed_files
 from iolab.lab.guests.switch import switch_id
+from iolab.record.trial import CommandRecord
 from iolab.run.guests.hypervisors import PARENT_COMMAND, Launch
 from iolab.run.guests.running_guest import RunningGuest, process_id
 from iolab.run.guests.xen_domains import dom0_commands, domain_commands
-from iolab.trial.result import CommandRecord
 
 
 def start_records(running: RunningGuest, boot_ns: int) -> tuple[CommandRecord, ...]:

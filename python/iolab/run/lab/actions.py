@@ -29,13 +29,13 @@ from iolab.lab.resources import (
     filled,
     setting_command,
 )
+from iolab.record.trial import CommandRecord
 from iolab.run.agents import Agents
 from iolab.run.guests.guests import Guests
 from iolab.run.lab.interrupts import Interrupts
 from iolab.run.lab.napi_threads import NapiThreads
 from iolab.run.lab.processors import Processors
 from iolab.run.lab.readback import REPLY_DEADLINE_S, Awaited, Reader
-from iolab.trial.result import CommandRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from iolab.agent.messages import SettingRead, SettingWritten
 from iolab.errors import LabError
 from iolab.lab.cards.tuning import cpu_ranges
 from iolab.lab.resources import Resource, SpreadInterrupts
+from iolab.record.trial import CommandRecord
 from iolab.run.agents import Agents
-from iolab.trial.result import CommandRecord
 
 Card = tuple[str, str]
 """Kernel and interface."""

@@ -11,8 +11,8 @@ from iolab.agent.decoding import decode
 from iolab.agent.messages import CommandResult
 from iolab.lab.kernels import HERE
 from iolab.lab.resources import Command, PinNapi, scheduled, setting_command
+from iolab.record.trial import CommandRecord
 from iolab.run.agents import Agents
-from iolab.trial.result import CommandRecord
 from iolab.trial.site import ArrivalThread
 
 LIST = ("ps", "-e", "-o", "pid=,comm=")

@@ -10,9 +10,9 @@ from iolab.agent.client import Agent, Pending
 from iolab.agent.messages import SettingRead
 from iolab.errors import LabError
 from iolab.lab.resources import ProcessorState, Resource, TuneProcessors
+from iolab.record.trial import CommandRecord
 from iolab.run.agents import Agents
 from iolab.run.lab.interrupts import Writes
-from iolab.trial.result import CommandRecord
 
 CPU = "/sys/devices/system/cpu"
 NO_TURBO = f"{CPU}/intel_pstate/no_turbo"

@@ -25,6 +25,7 @@ from iolab.lab.resources import (
     undo_keys,
 )
 from iolab.lab.resources import guests as started_by
+from iolab.record.trial import CommandRecord
 from iolab.run.agents import Agents
 from iolab.run.guests.guests import Guests
 from iolab.run.lab.actions import ActionRunner
@@ -32,7 +33,6 @@ from iolab.run.lab.interrupts import Interrupts
 from iolab.run.lab.napi_threads import NapiThreads
 from iolab.run.lab.processors import Processors
 from iolab.run.lab.readback import Reader, mismatch
-from iolab.trial.result import CommandRecord
 
 Log = Callable[[Sequence[CommandRecord]], None]
 

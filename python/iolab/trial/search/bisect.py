@@ -8,9 +8,11 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from iolab.record.search import Found, Goal, LoadResult, StopReason
+
 from .evidence import asked_for, limits_seen, load_counted, out_of_time, places_at, spent_ns, strict_fps
 from .ledger import Ledger, Reading, prove, settle
-from .types import Found, Goal, LoadResult, LoadTrial, Stop, StopReason
+from .types import LoadTrial, Stop
 
 T_95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 """Student's t, 97.5 %, for 1 to 9 degrees of freedom."""

@@ -2,7 +2,9 @@
 
 import math
 
-from .types import NS_PER_S, Goal, LoadTrial
+from iolab.record.search import NS_PER_S, Goal
+
+from .types import LoadTrial
 
 EXPECTED_LOSSES = 10
 """Frames that may be lost in a trial that decides: with fewer, one stray frame would decide."""

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypedDict
 
+from iolab.record.search import NS_PER_S, Goal, LoadResult, StopReason
+
 from .sustained import sustained_of
-from .types import NS_PER_S, Goal, LoadResult, LoadTrial, Stop, StopReason
+from .types import LoadTrial, Stop
 
 NEARBY = 1.1
 """Up to this multiple of a load the generator leaves out as much as there, if it leaves out anything at any load."""

@@ -9,11 +9,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from iolab.record.search import Found, Goal, LoadResult, StopReason
+
 from .durations import load_of
 from .evidence import asked_for, limits_seen, out_of_time, places_at, spent_ns, strict_fps
 from .ledger import settle
 from .steps import follow
-from .types import Found, Goal, LoadResult, LoadTrial, Stop, StopReason
+from .types import LoadTrial, Stop
 from .view import View, look
 
 MOST_TRIALS = 120

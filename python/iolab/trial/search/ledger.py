@@ -7,9 +7,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from iolab.record.search import NS_PER_S, Goal, LoadResult
+
 from .evidence import cleared, disturbed, meets
 from .sustained import UNKNOWN, Sustained
-from .types import NS_PER_S, Goal, LoadResult, LoadTrial
+from .types import LoadTrial
 
 LONGER = 2
 """How much longer a trial is run again that reached the device's limit too late to tell a rate."""

@@ -14,9 +14,11 @@ from MLRsearch import AbstractMeasurer, Config, MeasurementResult, MultipleLossR
 from MLRsearch.measurement_database import MeasurementDatabase
 from MLRsearch.target_spec import TargetSpec
 
+from iolab.record.search import NS_PER_S, Found, Goal, LoadResult, StopReason
+
 from .evidence import limits_seen, load_counted, out_of_time, places_at, spent_ns, strict_fps
 from .ledger import Ledger, prove, settle
-from .types import NS_PER_S, Found, Goal, LoadResult, LoadTrial, Stop, StopReason
+from .types import LoadTrial, Stop
 
 FOREVER_S = 1e12
 """The library's own time limit reads a clock; ours counts the trials' time [s]."""

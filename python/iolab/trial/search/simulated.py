@@ -7,8 +7,10 @@ reported of it is read as an agent's report is. Randomness comes with its seed.
 from dataclasses import dataclass, field
 from random import Random
 
+from iolab.record.search import NS_PER_S, LoadResult
+
 from .steady import Parts, find_steady
-from .types import NS_PER_S, LoadResult, LoadTrial
+from .types import LoadTrial
 
 PARTS = 100
 """A trial is looked at in so many parts, as the agent does."""

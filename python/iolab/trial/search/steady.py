@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from iolab.record.search import Steady
+
 STANDING_NS = 100_000
 """A queue stands where the fastest frame of a part takes so much longer than the fastest at first: ten times what the
 latency of an idle veth differs by [ns]."""
@@ -30,25 +32,6 @@ SENT_RATIO = 0.8
 """A part with fewer frames, of the middle one's, is one in which the sender was held up."""
 MOSTLY = 0.8
 """Share of parts in which a queue stands, or that have a sign at all, for it to be so in all."""
-
-
-@dataclass(frozen=True, slots=True)
-class Steady:
-    """What came out while the device was at its limit; sums over directions."""
-
-    share_ratio: float
-    """That time, per duration of the trial."""
-    offered_frames: int
-    """Frames sent in it."""
-    forwarded_frames: int
-    """Frames that came out in it."""
-
-    @property
-    def loss_ratio(self) -> float:
-        """Return what was lost or kept back, per frame offered; never negative."""
-        if not self.offered_frames:
-            return 0.0
-        return max(0.0, 1.0 - self.forwarded_frames / self.offered_frames)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 import math
 
+from iolab.record.search import NS_PER_S, Goal, StopReason
+
 from .capacity import Capacity
 from .durations import (
     EXPECTED_LOSSES,
@@ -17,7 +19,7 @@ from .durations import (
 )
 from .evidence import meets
 from .ledger import proof_ns
-from .types import NS_PER_S, Goal, LoadTrial, Stop, StopReason
+from .types import LoadTrial, Stop
 from .view import View
 from .votes import Votes
 

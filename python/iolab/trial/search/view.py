@@ -4,12 +4,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from iolab.record.search import NS_PER_S, Goal, LoadResult
+
 from .capacity import Capacity, Observation, estimate, falls_with_load
 from .durations import deciding_frames, load_of, quick_excess, round_load
 from .evidence import meets
 from .ledger import Ledger, Reading
 from .sustained import SLACK, Sustained
-from .types import NS_PER_S, Goal, LoadResult
 from .votes import Votes, count_votes, decided_bounds
 
 NEAR = 1.10

@@ -4,9 +4,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from iolab.record.search import NS_PER_S, Goal
+
 from .evidence import load_counted, meets
 from .ledger import Reading
-from .types import NS_PER_S, Goal
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,9 +22,9 @@ from iolab.lab.resources import (
     StartGuest,
     Write,
 )
+from iolab.record.trial import CommandRecord
 from iolab.run.agents import Agents
 from iolab.run.lab.standing_lab import StandingLab
-from iolab.trial.result import CommandRecord
 
 NETNS = Resource(key="netns:a", machine="a", actions=(CreateNetns("iolab-a"),))
 

@@ -3,9 +3,10 @@
 import pytest
 from tests.unit.trial.search.conftest import CAPACITY_FPS, NOISY, goal_for, results_of, search
 
+from iolab.record.search import Goal, LoadResult, StopReason
 from iolab.trial.search.bisect import Bisect
 from iolab.trial.search.simulated import Device
-from iolab.trial.search.types import Goal, LoadResult, LoadTrial, StopReason
+from iolab.trial.search.types import LoadTrial
 
 GOAL = Goal(loss_ratio=1e-4, relative_width=0.1, min_fps=10.0, max_fps=1600.0, reruns=0)
 

@@ -5,13 +5,14 @@ from dataclasses import replace
 import pytest
 from tests.unit.trial.search.conftest import SEEDS, goal_for, results_of
 
+from iolab.record.search import NS_PER_S, Goal, LoadResult
 from iolab.trial.search.bisect import Bisect
 from iolab.trial.search.evidence import cleared
 from iolab.trial.search.fast import Fast
 from iolab.trial.search.ledger import settle
 from iolab.trial.search.mlr import Mlr
 from iolab.trial.search.simulated import Device
-from iolab.trial.search.types import NS_PER_S, Goal, LoadResult, Strategy
+from iolab.trial.search.types import Strategy
 
 CAPACITY_FPS = 100_000.0
 HOSTS = {

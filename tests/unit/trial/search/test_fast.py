@@ -16,12 +16,13 @@ from tests.unit.trial.search.conftest import (
     search,
 )
 
+from iolab.record.search import NS_PER_S, Found, Goal, StopReason
 from iolab.trial.search.evidence import spent_ns
 from iolab.trial.search.fast import Fast
 from iolab.trial.search.ledger import settle
 from iolab.trial.search.mlr import Mlr
 from iolab.trial.search.simulated import Bench, Device
-from iolab.trial.search.types import NS_PER_S, Found, Goal, LoadTrial, StopReason
+from iolab.trial.search.types import LoadTrial
 
 GOAL = goal_for(CAPACITY_FPS)
 TRUTH_FPS = CAPACITY_FPS / (1 - GOAL.loss_ratio)

@@ -17,9 +17,10 @@ from tests.unit.trial.search.conftest import (
     search,
 )
 
+from iolab.record.search import NS_PER_S, Goal, LoadResult, StopReason
 from iolab.trial.search.mlr import Mlr
 from iolab.trial.search.simulated import Bench, Device
-from iolab.trial.search.types import NS_PER_S, Goal, LoadResult, LoadTrial, StopReason
+from iolab.trial.search.types import LoadTrial
 
 RECORDED = Path(__file__).parent / "data" / "mlr-trials.json"
 GOAL = Goal(

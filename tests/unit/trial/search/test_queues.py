@@ -5,13 +5,14 @@ import statistics
 import pytest
 from tests.unit.trial.search.conftest import results_of, search
 
+from iolab.record.search import NS_PER_S, Found, Goal, LoadResult, StopReason
 from iolab.trial.search.bisect import Bisect
 from iolab.trial.search.evidence import strict_fps
 from iolab.trial.search.fast import Fast
 from iolab.trial.search.mlr import Mlr
 from iolab.trial.search.simulated import Bench, Device
 from iolab.trial.search.sustained import AtLimit, Sustained
-from iolab.trial.search.types import NS_PER_S, Found, Goal, LoadResult, LoadTrial, StopReason, Strategy
+from iolab.trial.search.types import LoadTrial, Strategy
 
 NAMES = ["bisect", "mlr", "fast"]
 FAST_FPS = 2e6

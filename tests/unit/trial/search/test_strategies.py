@@ -5,12 +5,13 @@ from dataclasses import replace
 import pytest
 from tests.unit.trial.search.conftest import CAPACITY_FPS, NOISY, STALLING, goal_for, results_of, search
 
+from iolab.record.search import Goal, LoadResult, StopReason
 from iolab.trial.search.bisect import Bisect
 from iolab.trial.search.evidence import meets, strict_fps
 from iolab.trial.search.fast import Fast
 from iolab.trial.search.mlr import Mlr
 from iolab.trial.search.simulated import Bench, Device
-from iolab.trial.search.types import Goal, LoadResult, LoadTrial, StopReason, Strategy
+from iolab.trial.search.types import LoadTrial, Strategy
 
 
 def strategies(goal: Goal) -> dict[str, Strategy]:

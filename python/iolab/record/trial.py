@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from iolab.record.metric import Metric
+
 
 class Status(StrEnum):
     """How a trial ended."""
@@ -13,19 +15,6 @@ class Status(StrEnum):
     """It could not be carried out."""
     INVALID = "invalid"
     """It ran, but the lab was not as applied (read-back mismatch); its metrics are not used."""
-
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """One measured figure."""
-
-    value: float
-    """In `unit`."""
-    unit: str
-    """bit/s, ratio, s, count, ..."""
-    limited_by: str = ""
-    """What was the limit instead of the device (generator, receiver, line, load, time, host), so that the value is only
-    a lower bound; empty: it was measured."""
 
 
 @dataclass(frozen=True, slots=True)

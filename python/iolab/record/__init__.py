@@ -1,0 +1,1 @@
+"""The one record: what is measured, as frozen types that `trial` fills, `store` writes, and `analysis` reads."""
