@@ -12,7 +12,7 @@ from iolab.lab.topology import make_topology
 from iolab.run.agents import Agents
 from iolab.run.lab.standing_lab import StandingLab
 from iolab.trial.load import LoadBench
-from iolab.trial.site import Site
+from iolab.trial.site import ArrivalThread, Site
 
 PAIR = """
 lab:
@@ -44,7 +44,9 @@ def standing(agent: Agent, text: str, cpus: int) -> Iterator[tuple[Site, Packets
         lab.change_to(compose(setup.lab, placement=placement))
         topology = make_topology(setup.lab)
         threads = {port.ref: lab.napi.at(port.netns, port.name) for port in topology.ports()}
-        known = {ref: thread for ref, thread in threads.items() if thread is not None}
+        known: dict[str, ArrivalThread] = {
+            ref: thread for ref, thread in threads.items() if thread is not None
+        }
         site = Site(agent=agent, lab=setup.lab, topology=topology, placement=placement, threads=known)
         yield site, measure
     finally:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from iolab.experiment.document import line_of
+from iolab.experiment.port_ref import PortRef
 from iolab.experiment.problems import Problems, did_you_mean, listed
 
 ENDS = ("from", "to", "on")
@@ -19,7 +20,7 @@ def check_plain_names(tree: Mapping[str, Any], added: Iterable[str], problems: P
     if not machines:
         return
     for place, value, line in _named(tree):
-        machine = value.partition(".")[0]
+        machine = PortRef(value).machine
         if machine not in machines:
             problems.add(
                 line,

@@ -16,6 +16,7 @@ from pydantic.fields import FieldInfo
 from iolab.experiment.links import ADDRESS_ALLOWED, Address, Link, Volume
 from iolab.experiment.machines import Host, Netns, Vm
 from iolab.experiment.measures import DiskMeasure, Forwarding, Latency, LoadCurve, Stream
+from iolab.experiment.port_ref import PortRef
 from iolab.experiment.quantities import Quantity
 
 MODELS: Mapping[str, Mapping[str, type[BaseModel]]] = {
@@ -177,7 +178,7 @@ def _in_words(member: Any, metadata: tuple[Any, ...]) -> str:
             return f"a mapping of names to {allowed(get_args(member)[1])}"
 
 
-_PLAIN = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+_PLAIN = {int: "a whole number", float: "a number", bool: "true or false", str: "text", PortRef: "text"}
 
 
 def _bounds(metadata: tuple[Any, ...]) -> str:

@@ -75,9 +75,9 @@ def _check_ends(view: View) -> None:
     for name, link in view.lab.links.items():
         section = Section("links", name)
         for index, end in enumerate(link.ends):
-            machine, dot, port = end.partition(".")
-            if not dot or not is_port(port):
-                advice = f"did you mean '{machine}.eth0'?" if not dot and machine in view.lab.machines else ""
+            machine = end.machine
+            if not is_port(end.port):
+                advice = f"did you mean '{end}.eth0'?" if end in view.lab.machines else ""
                 view.say(section, ("ends", index), end, PORT_ALLOWED, advice)
             elif machine not in view.lab.machines:
                 view.add(section, ("ends", index), machine, view.lab.machines, "a machine")
@@ -92,7 +92,7 @@ def _check_ends(view: View) -> None:
 
 def _joins_children(view: View, link: Link, parent: str) -> bool:
     """Tell whether a link joins a parent's port to its children: the parent bridges it with the port's other link."""
-    others = {end.partition(".")[0] for end in link.ends} - {parent}
+    others = {end.machine for end in link.ends} - {parent}
     return bool(others) and all(
         view.lab.machines[name].on == parent for name in others & view.lab.machines.keys()
     )

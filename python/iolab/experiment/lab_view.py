@@ -6,6 +6,7 @@ from typing import Any
 
 from iolab.experiment.document import line_of
 from iolab.experiment.experiment import Lab
+from iolab.experiment.port_ref import PortRef
 from iolab.experiment.problems import Problems, did_you_mean, listed
 from iolab.experiment.sections import Section
 
@@ -19,7 +20,7 @@ class View:
 
     lab: Lab
     """The lab."""
-    ports: Mapping[str, str]
+    ports: Mapping[PortRef, str]
     """machine.port to its link."""
     data: Mapping[Section, tuple[Any, int]]
     """Section to its plain data and line."""
@@ -60,15 +61,15 @@ class View:
 
 def check_place(view: View, section: Section, place: Place, name: str) -> bool:
     """Note a name that is neither a machine nor a port of a link."""
-    machine, dot, _ = name.partition(".")
+    ref = PortRef(name)
     if name in view.lab.machines or name in view.ports:
         return True
-    if dot and machine in view.lab.machines:
+    if ref.port and ref.machine in view.lab.machines:
         view.add(
             section,
             place,
             name,
-            (port for port in view.ports if port.startswith(f"{machine}.")),
+            (port for port in view.ports if port.machine == ref.machine),
             "a port that a link has",
         )
     else:
@@ -76,7 +77,7 @@ def check_place(view: View, section: Section, place: Place, name: str) -> bool:
             section,
             place,
             name,
-            (*view.lab.machines, *view.ports) if dot else view.lab.machines,
+            (*view.lab.machines, *view.ports) if ref.port else view.lab.machines,
             "a machine, or a machine.port that a link has",
         )
     return False

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, Field
 
+from iolab.experiment.port_ref import PortRef
 from iolab.experiment.quantities import (
     FROZEN,
     BitsPerSecond,
@@ -93,7 +94,7 @@ class Shape(BaseModel):
     """Rate control at the egress of one port."""
 
     model_config = FROZEN
-    at: str
+    at: PortRef
     """The port, one of the link's ends."""
     qdisc: Literal["htb", "tbf", "fq", "etf", "pacer"]
     """The kernel's queueing discipline, or iolab's own pacer."""
@@ -131,7 +132,7 @@ class Link(BaseModel):
     """Two or more ports on one segment."""
 
     model_config = FROZEN
-    ends: tuple[str, ...] = Field(min_length=2)
+    ends: tuple[PortRef, ...] = Field(min_length=2)
     """Ports as machine.port; on a cable the port is the interface's name."""
     mtu: Count = Field(default=1500, ge=68, le=65535)
     """Largest IP packet [bytes]."""

@@ -7,6 +7,7 @@ from iolab.errors import InputError
 from iolab.experiment.experiment import Cell
 from iolab.experiment.lab_view import Place, View, check_place
 from iolab.experiment.measures import DiskMeasure, Forwarding, Latency, LoadCurve, Measure, Packets, Stream
+from iolab.experiment.port_ref import PortRef
 from iolab.experiment.resolve import Resolver
 from iolab.experiment.sections import Section
 
@@ -36,7 +37,7 @@ def check_measure(view: View, resolver: Resolver, section: Section, cell: Cell) 
                 section,
                 place,
                 watch.at,
-                {**view.lab.links, **view.ports},
+                (*view.lab.links, *view.ports),
                 "a link, or a machine.port that a link has",
             )
     _check_flows(view, section, measure)
@@ -89,7 +90,7 @@ def _check_pair(view: View, section: Section, place: Place, key: str, source: st
     ):
         return
     for word, name in ((key, source), ("to", target)):
-        if "." not in name and not any(port.startswith(f"{name}.") for port in view.ports):
+        if not PortRef(name).port and not any(port.machine == name for port in view.ports):
             view.say(
                 section,
                 (*place, word),

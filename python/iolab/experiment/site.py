@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from iolab.experiment.document import Items, Table, line_of
 from iolab.experiment.machines import destination
 from iolab.experiment.names import is_port, name_problem
+from iolab.experiment.port_ref import PortRef
 from iolab.experiment.problems import Problems, compact, did_you_mean, listed
 from iolab.units import UnitError
 
@@ -37,7 +38,7 @@ class Site:
 
     def host_of_end(self, end: str) -> str:
         """Return the host of a cable's end."""
-        return end.partition(".")[0]
+        return PortRef(end).machine
 
 
 def read_site(table: object, line: int, problems: Problems, within: str = "site") -> Site | None:
@@ -137,9 +138,10 @@ def _ends(
         problems.add(line, doing, value, f"a list of two or more: {END_ALLOWED}")
         return ()
     for end in value:
-        host, dot, interface = end.partition(".") if isinstance(end, str) else ("", "", "")
-        if not dot or host not in hosts or not is_port(interface):
-            problems.add(line, doing, end, END_ALLOWED, did_you_mean(host, hosts) if dot else "")
+        ref = PortRef(end if isinstance(end, str) else "")
+        if ref.machine not in hosts or not is_port(ref.port):
+            near = did_you_mean(ref.machine, hosts) if ref.port else ""
+            problems.add(line, doing, end, END_ALLOWED, near)
     return tuple(map(str, value))
 
 
@@ -148,7 +150,7 @@ def _check_ends(cables: Mapping[str, tuple[str, ...]], table: Table, within: str
     taken: dict[str, str] = {}
     for name, ends in cables.items():
         doing = f"reading {within}.cables.{name}"
-        names = [end.partition(".")[0] for end in ends]
+        names = [PortRef(end).machine for end in ends]
         if len(set(names)) < len(names):
             problems.add(table.lines[name], doing, list(ends), "ends at different hosts")
         for end in ends:

@@ -7,6 +7,7 @@ from typing import Any
 from iolab.experiment.document import Items, Table
 from iolab.experiment.experiment import Experiment, Level
 from iolab.experiment.paths import Places
+from iolab.experiment.port_ref import PortRef
 from iolab.experiment.problems import Problems, listed
 from iolab.experiment.product import every_level
 from iolab.experiment.site import Site
@@ -115,7 +116,7 @@ def _split(
     ports: dict[str, str] = {}
     within: dict[str, dict[str, None]] = {}
     for end in dict.fromkeys(end for data in values for end in data.get("ends", ())):
-        machine = end.partition(".")[0]
+        machine = PortRef(end).machine
         home = homes.get(machine)
         if home not in interfaces:
             seen = f"{end}, which is on {home or 'this computer'}"

@@ -12,6 +12,7 @@ from typing import Any
 from iolab.experiment.document import Items, Table
 from iolab.experiment.experiment import Experiment, Factor, Lab, Level
 from iolab.experiment.paths import Misled, Places, Target, level_paths, survey
+from iolab.experiment.port_ref import PortRef
 from iolab.experiment.problems import Problems, did_you_mean, listed
 from iolab.experiment.sections import Section
 from iolab.experiment.site import Site
@@ -46,7 +47,7 @@ def placed(experiment: Experiment, site: Site, problems: Problems) -> Experiment
 def uncabled(site: Site, lab: Lab) -> str | None:
     """Return why a lab cannot stand on a site: a link between two hosts without a cable; None where all have one."""
     for name, link in lab.links.items():
-        homes = {end: _home(lab, end.partition(".")[0]) for end in link.ends}
+        homes = {end: _home(lab, PortRef(end).machine) for end in link.ends}
         if link.cable or len(set(homes.values())) == 1 or _to_children(lab, link.ends):
             continue
         where = ", ".join(f"{end} on {home or 'this computer'}" for end, home in homes.items())
@@ -66,7 +67,7 @@ def _home(lab: Lab, machine: str) -> str | None:
 
 def _to_children(lab: Lab, ends: Iterable[str]) -> bool:
     """Tell whether a link joins a machine's port to machines that are on it."""
-    machines = {end.partition(".")[0] for end in ends}
+    machines = {PortRef(end).machine for end in ends}
     return any(all(lab.machines[one].on == name for one in machines - {name}) for name in machines)
 
 
@@ -267,7 +268,7 @@ class _Placing:
     def _setting(self, key: str, machine: str) -> str:
         """Return a setting's name with the interfaces of the site; a dot in one is written as a slash (sysctl(8))."""
         names = {
-            old.partition(".")[2].replace(".", "/"): new.partition(".")[2].replace(".", "/")
+            PortRef(old).port.replace(".", "/"): PortRef(new).port.replace(".", "/")
             for old, new in self._ports.items()
             if old.startswith(f"{machine}.")
         }

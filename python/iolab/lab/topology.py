@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import Machine
+from iolab.experiment.port_ref import PortRef
 from iolab.lab.addresses import Wanted, assign
 from iolab.lab.kernels import HERE, kernel_of
 from iolab.lab.links.link_topology import Join, is_parent, join_of, owner_of
@@ -37,9 +38,9 @@ class Port:
     """Links that join its machine's children to it, by its bridge or by its card's own switch."""
 
     @property
-    def ref(self) -> str:
+    def ref(self) -> PortRef:
         """Return machine.port."""
-        return f"{self.machine}.{self.name}"
+        return PortRef.of(self.machine, self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +63,9 @@ class Endpoint:
     """The machine whose kernel it lives on; empty: this computer."""
 
     @property
-    def ref(self) -> str:
+    def ref(self) -> PortRef:
         """Return machine.port."""
-        return f"{self.machine}.{self.port}"
+        return PortRef.of(self.machine, self.port)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +129,10 @@ class Topology:
         Raises:
             InputError: one of them does not exist, or no way joins them.
         """
-        machine, own_port = _parts(ref)
-        other, other_port = _parts(towards)
+        here, there = PortRef(ref), PortRef(towards)
+        machine = here.machine
         problem = self._unknown(ref) or self._unknown(towards)
-        if machine == other and (own_port == other_port or not own_port or not other_port):
+        if machine == there.machine and (here.port == there.port or not here.port or not there.port):
             seen, allowed = f"{machine} at both ends", "two machines, or two ports of one"
             problem = Problem(ref, f"finding the way to {towards}", seen, allowed)
         if problem:
@@ -143,7 +144,7 @@ class Topology:
         first, goal = way
         endpoint = next(point for point in first.endpoints if _owns(first, point, ref))
         taken, _ = self._way(self._at(machine), {goal.name}) or way
-        if machine != other and taken is not first:
+        if machine != there.machine and taken is not first:
             port = next(point for point in taken.endpoints if point.machine == machine)
             allowed = f"{machine} or {port.ref}, by which its packets go"
             raise InputError([Problem(ref, f"finding the way to {towards}", ref, allowed)])
@@ -199,9 +200,9 @@ class Topology:
     def _unknown(self, ref: str) -> Problem | None:
         if self._at(ref):
             return None
-        machine, port_name = _parts(ref)
-        own = [port.ref for port in self.ports() if port.machine == machine]
-        allowed = ", ".join(own or self.machines) if port_name or not own else "a port of a link"
+        wanted = PortRef(ref)
+        own = [port.ref for port in self.ports() if port.machine == wanted.machine]
+        allowed = ", ".join(own or self.machines) if wanted.port or not own else "a port of a link"
         return Problem(ref, "finding an end of a measurement", ref, allowed)
 
     def _unjoined(self, ref: str, towards: str) -> Problem:
@@ -213,16 +214,11 @@ class Topology:
 
 def _owns(segment: Segment, point: Endpoint, ref: str) -> bool:
     """Tell whether `ref` (machine or machine.port) is at this endpoint; a bridged port is at its bridge's."""
-    machine, port = _parts(ref)
-    if point.machine != machine:
+    wanted = PortRef(ref)
+    if point.machine != wanted.machine:
         return False
     bridged = any(own.ref == ref and own.bridge == point.interface for own in segment.ports)
-    return not port or point.port == port or bridged
-
-
-def _parts(ref: str) -> tuple[str, str]:
-    machine, _, port = ref.partition(".")
-    return machine, port
+    return not wanted.port or point.port == wanted.port or bridged
 
 
 def make_topology(lab: Lab, *, prefix: str = NAME_PREFIX) -> Topology:
@@ -277,17 +273,16 @@ def _ports(lab: Lab, prefix: str) -> tuple[Port, ...]:
         for end in link.ends:
             if owner_of(lab, end) != name:
                 continue
-            machine, _, port = end.partition(".")
             children = tuple(other for other, one in lab.links.items() if end in one.ends and other != name)
             bridged = [other for other in children if join_of(lab, other) is Join.CHILDREN]
             found[end] = Port(
-                machine,
-                port,
+                end.machine,
+                end.port,
                 name,
-                netns_of(lab, machine, prefix),
-                port if link.vlan is None else f"{port}.{link.vlan}",
-                _bridge_of(lab, end, prefix) if bridged or _bridges(lab, machine) else None,
-                kernel_of(lab, machine),
+                netns_of(lab, end.machine, prefix),
+                end.port if link.vlan is None else f"{end.port}.{link.vlan}",
+                _bridge_of(lab, end, prefix) if bridged or _bridges(lab, end.machine) else None,
+                kernel_of(lab, end.machine),
                 children,
             )
     return tuple(found.values())
@@ -297,8 +292,8 @@ def _check_ends(lab: Lab) -> None:
     taken: dict[str, str] = {}
     for name, link in lab.links.items():
         for end in link.ends:
-            machine, _, port = end.partition(".")
-            strange = machine not in lab.machines or not port or link.ends.count(end) > 1
+            machine = end.machine
+            strange = machine not in lab.machines or not end.port or link.ends.count(end) > 1
             if strange or (end in taken and not is_parent(lab, name, machine)):
                 seen = f"{end}, also an end of {taken[end]}" if end in taken else end
                 allowed = "machine.port, with a machine of the lab; each port once, but for links to children"
@@ -311,12 +306,12 @@ def _bridges(lab: Lab, machine: str) -> bool:
     return lab.machines[machine].forward == "bridge"
 
 
-def _bridge_of(lab: Lab, ref: str, prefix: str) -> str:
+def _bridge_of(lab: Lab, ref: PortRef, prefix: str) -> str:
     """Return the bridge of a port: one for all ports of a machine that forwards, else one for each with children."""
-    machine = ref.partition(".")[0]
+    machine = ref.machine
     number = 0
     if not _bridges(lab, machine):
-        ends = [end for link in lab.links.values() for end in link.ends if end.startswith(f"{machine}.")]
+        ends = [end for link in lab.links.values() for end in link.ends if end.machine == machine]
         number = [end for end in dict.fromkeys(ends) if ends.count(end) > 1].index(ref)
     return f"{prefix if lab.machines[machine].kind == 'host' else ''}br{number}"
 

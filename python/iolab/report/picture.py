@@ -122,11 +122,8 @@ def _disks(machine: Machine, lab: Lab, words: Words) -> list[str]:
 
 
 def _line(name: str, link: Link, addresses: Mapping[str, str], experiment: Experiment, words: Words) -> Line:
-    ports = []
-    for end in link.ends:
-        machine, _, port = end.partition(".")
-        ports.append(Port(machine, port, name, addresses.get(end, "")))
-    return Line(name, tuple(ports), tuple(_attributes(name, link, experiment, words)))
+    ports = tuple(Port(end.machine, end.port, name, addresses.get(end, "")) for end in link.ends)
+    return Line(name, ports, tuple(_attributes(name, link, experiment, words)))
 
 
 def _attributes(name: str, link: Link, experiment: Experiment, words: Words) -> Iterator[str]:

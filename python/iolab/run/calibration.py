@@ -30,7 +30,7 @@ from iolab.run.lab.standing_lab import StandingLab
 from iolab.trial.histograms import quantile
 from iolab.trial.load import LoadBench
 from iolab.trial.search.types import LoadTrial
-from iolab.trial.site import Calibration, Site
+from iolab.trial.site import ArrivalThread, Calibration, Site
 
 SCHEMA = 1
 SIZES = (64, 128, 256, 512, 1024, 1280, 1518)
@@ -201,7 +201,7 @@ def _bench(agent: Agent, lab: StandingLab, cpus: int, path: str, size: int, max_
     lab.change_to(compose(LAB, placement=placement))
     topology = make_topology(LAB)
     threads = {port.ref: lab.napi.at(port.netns, port.name) for port in topology.ports()}
-    known = {ref: thread for ref, thread in threads.items() if thread is not None}
+    known: dict[str, ArrivalThread] = {ref: thread for ref, thread in threads.items() if thread is not None}
     site = Site(agent=agent, lab=LAB, topology=topology, placement=placement, threads=known)
     return LoadBench(site, measure, 0.0)
 

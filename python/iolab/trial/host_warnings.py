@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from iolab.experiment.experiment import Lab
+from iolab.experiment.port_ref import PortRef
 from iolab.lab.hosts.facts import Facts
 from iolab.lab.hosts.readiness import cards_of, concerns
 from iolab.lab.kernels import HERE, kernel_of
@@ -24,7 +25,7 @@ def host_warnings(
 
 def _warning(lab: Lab, kernel: str, facts: Facts, placement: Placement | None) -> Warning | None:
     measuring = placement is not None and any(
-        kernel_of(lab, port.partition(".")[0]) == kernel for port in placement.senders
+        kernel_of(lab, PortRef(port).machine) == kernel for port in placement.senders
     )
     cpus = {*placement.senders.values(), *placement.receivers.values()} if placement and measuring else set()
     set_here = _set_by_the_lab(lab, kernel)

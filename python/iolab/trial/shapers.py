@@ -33,7 +33,7 @@ MOST_EXCUSED_RATIO = 0.5
 
 def shapers(lab: Lab, directions: Sequence[Way], counted: Counted) -> tuple[Shaper, ...]:
     """Return every shaper on the ways, in their order: those of the lab, and others that held frames back."""
-    rates = {
+    rates: dict[str, tuple[int, ...]] = {
         link.shape.at: (
             link.shape.rate,
             *(rate for one in link.shape.classes.values() for rate in (one.rate, one.ceil) if rate),

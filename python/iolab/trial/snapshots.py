@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from iolab.agent.messages import Reading
 from iolab.agent.traffic import DeviceCounts, TrafficRan
+from iolab.experiment.port_ref import PortRef
 from iolab.lab.packets.interfaces import interfaces_passed
 from iolab.lab.packets.placement import Way
 from iolab.lab.packets.resources import device_id
@@ -30,7 +31,7 @@ class Counters:
         self._own = directions[0].source.kernel
         arrivals = dict.fromkeys(ref for way in directions for ref in way.arrivals)
         machines = site.lab.machines
-        self._devices = [ref for ref in arrivals if machines[ref.partition(".")[0]].forward == "xdp"]
+        self._devices = [ref for ref in arrivals if machines[PortRef(ref).machine].forward == "xdp"]
 
     def read(self) -> Snapshot:
         """Read every counter."""
@@ -71,7 +72,7 @@ class Counters:
 
 def _places(site: Site, directions: Sequence[Way]) -> tuple[tuple[Way, ...], dict[str, Port]]:
     """Return the ways with every wire on them, and where each interface on them is found, in the order of the ways."""
-    ports = {port.ref: port for port in site.topology.ports()}
+    ports = {str(port.ref): port for port in site.topology.ports()}
     found = [interfaces_passed(site.lab, site.topology, way) for way in directions]
     members = {ref: side for _, sides in found for ref, side in sides.items()}
     places: dict[str, Port] = {}

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import Vm
+from iolab.experiment.port_ref import PortRef
 from iolab.lab.dependencies import base_of, port_dependencies, ports_of
 from iolab.lab.links.link_topology import functions_of, is_card, is_function, mac_of, owner_of, uplinks
 from iolab.lab.needs.need import Need, NeedKind
@@ -45,7 +46,7 @@ def function_resources(lab: Lab, topology: Topology, link: str) -> Iterator[Reso
 def function_needs(lab: Lab) -> Iterator[Need]:
     """Tell of virtual functions that cannot be."""
     for name, link in lab.links.items():
-        ends = [end for end in link.ends if is_function(lab, end.partition(".")[0])]
+        ends = [end for end in link.ends if is_function(lab, end.machine)]
         above = uplinks(lab, name)
         if ends and not above:
             reason = f"no port of its parent is an end of link {name}, whose card it could be a function of; add it"
@@ -58,9 +59,9 @@ def function_needs(lab: Lab) -> Iterator[Need]:
                 yield Need(NeedKind.SENSE, f"{seen}; make them functions too", f"sr-iov of {ends[0]}")
 
 
-def _card_needs(lab: Lab, uplink: str, what: str) -> Iterator[Need]:
+def _card_needs(lab: Lab, uplink: PortRef, what: str) -> Iterator[Need]:
     """Give what the card must be whose functions are wanted."""
-    name = uplink.partition(".")[0]
+    name = uplink.machine
     machine = lab.machines[name]
     if machine.kind == "netns":
         yield Need(NeedKind.SENSE, f"{name} is a namespace, which has no card of its own", what)
@@ -71,7 +72,7 @@ def _card_needs(lab: Lab, uplink: str, what: str) -> Iterator[Need]:
         yield Need(NeedKind.SENSE, f"{uplink} has at most {MOST_FUNCTIONS} virtual functions", what)
     if isinstance(machine, Vm) and machine.nic == "igb":
         for end in (end for end in functions_of(lab, uplink) if bridges(lab, end)):
-            name = end.partition(".")[0]
+            name = end.machine
             reason = f"a function of an igb gets no frame to another address than its own; give {name} `forward: route`"
             yield Need(NeedKind.SENSE, reason, f"forward: {lab.machines[name].forward} of machine {name}")
     if lab.links[owner_of(lab, uplink)].vlan is not None:
@@ -88,7 +89,7 @@ def find_function(interface: str, index: int) -> Reading:
     return Reading(Command(("readlink", f"{device_of(interface)}/virtfn{index}")), LastName())
 
 
-def _functions(lab: Lab, card: Port, ends: tuple[str, ...]) -> Resource:
+def _functions(lab: Lab, card: Port, ends: tuple[PortRef, ...]) -> Resource:
     """Return a card split into functions.
 
     No driver may take them before they have their addresses: it would begin with one by chance, and the card then
@@ -129,9 +130,9 @@ def _functions(lab: Lab, card: Port, ends: tuple[str, ...]) -> Resource:
     )
 
 
-def bridges(lab: Lab, end: str) -> bool:
+def bridges(lab: Lab, end: PortRef) -> bool:
     """Tell whether frames with other addresses than its own pass a function: its machine sends on what comes in."""
-    return lab.machines[end.partition(".")[0]].forward in ("bridge", "xdp")
+    return lab.machines[end.machine].forward in ("bridge", "xdp")
 
 
 def _let_through(card: Port, index: int) -> Run:

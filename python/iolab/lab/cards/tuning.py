@@ -10,6 +10,7 @@ from itertools import product
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import Host, HostTuning, Vm
+from iolab.experiment.port_ref import PortRef
 from iolab.lab.cards.settings import card_settings
 from iolab.lab.dependencies import base_of
 from iolab.lab.links.link_topology import Join, is_card, join_of, uplinks
@@ -27,19 +28,19 @@ from iolab.lab.resources import (
 from iolab.lab.topology import Port, Topology
 
 
-def traffic_cards(lab: Lab, name: str) -> tuple[str, ...]:
+def traffic_cards(lab: Lab, name: str) -> tuple[PortRef, ...]:
     """Return the ports of its parent that a guest's frames pass and that are cards: of a guest, or with a cable."""
-    links = [link for link, one in lab.links.items() if any(_machine(end) == name for end in one.ends)]
-    ends = (end for link in links for end in uplinks(lab, link) if _machine(end) != name)
+    links = [link for link, one in lab.links.items() if any(end.machine == name for end in one.ends)]
+    ends = (end for link in links for end in uplinks(lab, link) if end.machine != name)
     return tuple(dict.fromkeys(end for end in ends if _is_real(lab, end)))
 
 
-def tuned_cards(lab: Lab, name: str) -> tuple[str, ...]:
+def tuned_cards(lab: Lab, name: str) -> tuple[PortRef, ...]:
     """Return the cards that `host` of a machine is about: a computer's own with a cable, of a guest its parent's."""
     if isinstance(lab.machines[name], Vm):
         return traffic_cards(lab, name)
     ends = (end for link in lab.links.values() if link.cable for end in link.ends)
-    return tuple(dict.fromkeys(end for end in ends if _machine(end) == name))
+    return tuple(dict.fromkeys(end for end in ends if end.machine == name))
 
 
 def tunings(lab: Lab) -> dict[str, HostTuning]:
@@ -89,11 +90,7 @@ def tuning_resources(lab: Lab, topology: Topology, made: Collection[str]) -> Ite
         yield from card_settings(port, tuning, base_of(lab, port))
 
 
-def _machine(ref: str) -> str:
-    return ref.partition(".")[0]
-
-
-def _is_real(lab: Lab, ref: str) -> bool:
+def _is_real(lab: Lab, ref: PortRef) -> bool:
     """Tell whether a parent's port is a card."""
     joins = {join_of(lab, link) for link, one in lab.links.items() if ref in one.ends}
     return is_card(lab, ref) or Join.CABLE in joins

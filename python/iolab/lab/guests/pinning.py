@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import Vm
+from iolab.experiment.port_ref import PortRef
 from iolab.lab.kernels import HERE, kernel_of, parent_kernel
 from iolab.lab.packets.placement import Placement
 from iolab.lab.readback.values import GuestThreads
@@ -22,7 +23,7 @@ def pin_resources(
     `cpus` is how many this computer has, `others` how many other hosts have; None, or no word: not known, and
     `pin: auto` there means any. `orders` has the CPUs of kernels, those near their cards first; absent: by number.
     """
-    measuring = {kernel_of(lab, port.partition(".")[0]) for port in placement.senders} if placement else set()
+    measuring = {kernel_of(lab, PortRef(port).machine) for port in placement.senders} if placement else set()
     taken: dict[str, int] = {}
     for name, machine in lab.machines.items():
         if not isinstance(machine, Vm):

@@ -145,7 +145,7 @@ def _backend(lab: Lab, topology: Topology, port: Port, machine: Vm, prefix: str)
         raise InputError([Problem(f"lab.links.{port.link}.cable", "joining ports", seen, allowed, advice)])
     if join is Join.FUNCTIONS:
         (uplink,) = uplinks(lab, port.link)
-        return FunctionBackend(uplink.partition(".")[2], functions_of(lab, uplink).index(port.ref))
+        return FunctionBackend(uplink.port, functions_of(lab, uplink).index(port.ref))
     side = side_of(lab, topology, port, prefix)
     if side is not None and side.macvtap is not None:
         return MacvtapBackend(side.netns, side.macvtap, vhost)

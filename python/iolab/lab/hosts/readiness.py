@@ -49,8 +49,7 @@ def cpu_order(processors: ProcessorFacts, node: int | None) -> tuple[int, ...]:
 def cards_of(lab: Lab, kernel: str) -> tuple[str, ...]:
     """Return the cards of a computer in a lab: its interfaces that cables end at."""
     ends = (end for link in lab.links.values() if link.cable for end in link.ends)
-    parts = (end.partition(".") for end in ends)
-    return tuple(dict.fromkeys(card for machine, _, card in parts if kernel_of(lab, machine) == kernel))
+    return tuple(dict.fromkeys(end.port for end in ends if kernel_of(lab, end.machine) == kernel))
 
 
 def node_of(facts: Facts, card: str) -> int | None:

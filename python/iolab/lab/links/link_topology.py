@@ -11,6 +11,7 @@ from hashlib import blake2b
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import Netns, Vm
+from iolab.experiment.port_ref import PortRef
 from iolab.lab.kernels import HERE, has_kernel, kernel_of, parent_kernel
 
 NAME_LIMIT = 15
@@ -58,7 +59,7 @@ class Side:
 
 def others(lab: Lab, link: str, machine: str) -> tuple[str, ...]:
     """Return the machines at the other ends of a link."""
-    ends = (end.partition(".")[0] for end in lab.links[link].ends)
+    ends = (end.machine for end in lab.links[link].ends)
     return tuple(name for name in ends if name != machine)
 
 
@@ -73,25 +74,25 @@ def is_parent(lab: Lab, link: str, machine: str) -> bool:
     return bool(found) and all(name in lab.machines and lab.machines[name].on == machine for name in found)
 
 
-def is_card(lab: Lab, ref: str) -> bool:
+def is_card(lab: Lab, ref: PortRef) -> bool:
     """Tell whether a port is a card of a guest, made with it by its parent; not so a port that is for its children."""
-    machine = ref.partition(".")[0]
+    machine = ref.machine
     return lab.machines[machine].kind == "vm" and not _leads_down(lab, owner_of(lab, ref), machine)
 
 
-def owner_of(lab: Lab, ref: str) -> str:
+def owner_of(lab: Lab, ref: PortRef) -> str:
     """Return the link that makes a port; another one that it is an end of joins its machine's children to it."""
     links = [name for name, link in lab.links.items() if ref in link.ends]
-    machine = ref.partition(".")[0]
+    machine = ref.machine
     return next((name for name in links if not is_parent(lab, name, machine)), links[0])
 
 
-def uplinks(lab: Lab, link: str) -> tuple[str, ...]:
+def uplinks(lab: Lab, link: str) -> tuple[PortRef, ...]:
     """Return the ends of a link that another link makes: ports of the parent, to which this one joins its children."""
     return tuple(end for end in lab.links[link].ends if owner_of(lab, end) != link)
 
 
-def own_ends(lab: Lab, link: str) -> tuple[str, ...]:
+def own_ends(lab: Lab, link: str) -> tuple[PortRef, ...]:
     """Return the ends that a link makes."""
     return tuple(end for end in lab.links[link].ends if owner_of(lab, end) == link)
 
@@ -110,9 +111,9 @@ def home_of(lab: Lab, link: str) -> str:
     return next(iter(homes.values()))
 
 
-def plugged_into(lab: Lab, ref: str, link: str) -> str:
+def plugged_into(lab: Lab, ref: PortRef, link: str) -> str:
     """Return the kernel on which an end is plugged into a link."""
-    machine = ref.partition(".")[0]
+    machine = ref.machine
     if has_kernel(lab.machines[machine]) and _leads_down(lab, link, machine):
         return machine
     return standing_on(lab, machine)
@@ -138,9 +139,9 @@ def join_of(lab: Lab, link: str) -> Join:
     return Join.MACVTAP if is_macvtap(guest) else Join.TAP
 
 
-def guest_at(lab: Lab, ref: str) -> Vm:
+def guest_at(lab: Lab, ref: PortRef) -> Vm:
     """Return the virtual machine whose card a port is."""
-    machine = lab.machines[ref.partition(".")[0]]
+    machine = lab.machines[ref.machine]
     assert isinstance(machine, Vm)
     return machine
 
@@ -155,24 +156,24 @@ def is_function(lab: Lab, machine: str) -> bool:
 
 def has_functions(lab: Lab, link: str) -> bool:
     """Tell whether a link joins a parent's card and virtual functions of it."""
-    parents = {end.partition(".")[0] for end in uplinks(lab, link)}
-    ends = {end.partition(".")[0] for end in lab.links[link].ends}
+    parents = {end.machine for end in uplinks(lab, link)}
+    ends = {end.machine for end in lab.links[link].ends}
     return bool(parents) and any(is_function(lab, name) for name in ends - parents)
 
 
-def macvtaps_on(lab: Lab, uplink: str) -> tuple[str, ...]:
+def macvtaps_on(lab: Lab, uplink: PortRef) -> tuple[PortRef, ...]:
     """Return the cards of guests that are macvtaps on a port of their parent, as all that is joined to it must be.
 
     A port that is on a bridge can carry none: where a guest has another card, or the parent bridges, all are on one.
     """
     links = [name for name in lab.links if uplink in uplinks(lab, name)]
     ends = tuple(end for name in links for end in own_ends(lab, name))
-    bridged = lab.machines[uplink.partition(".")[0]].forward == "bridge"
+    bridged = lab.machines[uplink.machine].forward == "bridge"
     alike = all(is_card(lab, end) and is_macvtap(guest_at(lab, end)) for end in ends)
     return ends if alike and not bridged else ()
 
 
-def functions_of(lab: Lab, uplink: str) -> tuple[str, ...]:
+def functions_of(lab: Lab, uplink: PortRef) -> tuple[PortRef, ...]:
     """Return the ends that are virtual functions of the card that a port is, in the order of their numbers."""
     links = [
         name for name, link in lab.links.items() if uplink in uplinks(lab, name) and has_functions(lab, name)
@@ -185,7 +186,7 @@ def is_macvtap(guest: Vm) -> bool:
     return guest.nic in ("macvtap", "macvtap+vhost")
 
 
-def mac_of(lab: Lab, ref: str) -> str | None:
+def mac_of(lab: Lab, ref: PortRef) -> str | None:
     """Return the Ethernet address of a port or of a machine's bridge; None: as its kernel makes it.
 
     It is the same in every run, and told to other kernels without asking. Its first byte says that it is administered

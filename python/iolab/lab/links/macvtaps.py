@@ -19,7 +19,7 @@ def macvtap_needs(lab: Lab) -> Iterator[Need]:
     """Tell of guests that forward frames which their macvtaps never give them."""
     for link in _on_ports(lab):
         for end in own_ends(lab, link) if mode_of(lab, link) == "bridge" else ():
-            name = end.partition(".")[0]
+            name = end.machine
             if guest_at(lab, end).forward == "bridge":
                 port = uplinks(lab, link)[0]
                 seen = f"{end} is one of several macvtaps on {port}, and gets only frames to its own address"
@@ -35,7 +35,7 @@ def check_reach(lab: Lab, source: str, target: str) -> None:
     """
     for link in _on_ports(lab):
         port = uplinks(lab, link)[0]
-        parent, guests = port.partition(".")[0], {end.partition(".")[0] for end in own_ends(lab, link)}
+        parent, guests = port.machine, {end.machine for end in own_ends(lab, link)}
         if (source == parent and target in guests) or (target == parent and source in guests):
             seen = f"{source} and {target}, which has a macvtap on {port}"
             allowed = (

@@ -117,7 +117,7 @@ def _pair(lab: Lab, link: str, ports: list[Port]) -> Resource:
 
 def _tap(lab: Lab, link: str, port: Port) -> Resource:
     """Return the port that is a guest's tap: it comes with the guest, and goes with it."""
-    (guest,) = (end.partition(".")[0] for end in lab.links[link].ends if is_card(lab, end))
+    (guest,) = (end.machine for end in lab.links[link].ends if is_card(lab, end))
     up = ("ip", "link", "set", "dev", port.name, "address", mac_of(lab, port.ref) or "", "up")
     return Resource(
         key=f"tap:{port.ref}",

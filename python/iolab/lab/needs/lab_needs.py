@@ -185,18 +185,18 @@ def _tuning(lab: Lab, name: str, machine: Vm | Host) -> Iterator[Need]:
         )
         yield Need(NeedKind.SENSE, f"{seen}; {advice}", what)
     for ref in cards:
-        owner = lab.machines[ref.partition(".")[0]]
-        there = where(lab, kernel_of(lab, ref.partition(".")[0]))
+        owner = lab.machines[ref.machine]
+        there = where(lab, kernel_of(lab, ref.machine))
         if asked.queues is not None:
             yield Need(NeedKind.PROGRAM, "ethtool", what, there)
         if isinstance(owner, Host):
-            yield from _settings(ref.partition(".")[2], asked, what, there)
+            yield from _settings(ref.port, asked, what, there)
         yield Need(NeedKind.ROOT, "host", what, there)
-        yield from _cpus(lab, kernel_of(lab, ref.partition(".")[0]), asked.irq_cpus, what)
+        yield from _cpus(lab, kernel_of(lab, ref.machine), asked.irq_cpus, what)
         if isinstance(owner, Vm) and asked.queues is not None and asked.queues > queue_pairs(owner):
             pairs = queue_pairs(owner)
             seen = f"{ref} has {pairs} queue pair{'s' if pairs > 1 else ''}, and {asked.queues} are asked for"
-            yield Need(NeedKind.SENSE, f"{seen}; give {ref.partition('.')[0]} as many `queues`", what)
+            yield Need(NeedKind.SENSE, f"{seen}; give {ref.machine} as many `queues`", what)
 
 
 def _settings(card: str, asked: HostTuning, what: str, there: str) -> Iterator[Need]:
@@ -271,7 +271,7 @@ def _ends(lab: Lab, topology: Topology, name: str) -> Iterator[Need]:
 
 
 def _shape(lab: Lab, what: str, shape: Shape) -> Iterator[Need]:
-    machine = shape.at.partition(".")[0]
+    machine = shape.at.machine
     there = where(lab, kernel_of(lab, machine))
     if shape.qdisc in ("htb", "tbf", "fq", "etf"):
         yield Need(NeedKind.FEATURE, f"qdisc:{shape.qdisc}", what, there, (machine,))
@@ -280,7 +280,7 @@ def _shape(lab: Lab, what: str, shape: Shape) -> Iterator[Need]:
 
 
 def _machines_of(lab: Lab, link: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(end.partition(".")[0] for end in lab.links[link].ends))
+    return tuple(dict.fromkeys(end.machine for end in lab.links[link].ends))
 
 
 def _cables(lab: Lab) -> Iterator[Need]:

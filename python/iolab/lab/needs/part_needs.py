@@ -7,6 +7,7 @@ from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Link, Shape
 from iolab.experiment.machines import Machine, Vm
 from iolab.experiment.measures import Forwarding, Latency, LoadCurve, Measure, Packets, Stream
+from iolab.experiment.port_ref import PortRef
 from iolab.lab.guests.vm import is_virtio
 from iolab.lab.links.macvtaps import check_reach
 from iolab.lab.needs.need import Need, NeedKind
@@ -53,7 +54,7 @@ def check_ways(measure: Measure, lab: Lab, topology: Topology) -> None:
         for source, target in _ends(measure):
             topology.endpoint(source, towards=target)
             topology.endpoint(target, towards=source)
-            check_reach(lab, source.partition(".")[0], target.partition(".")[0])
+            check_reach(lab, PortRef(source).machine, PortRef(target).machine)
     if isinstance(measure, Packets):
         directions = ways(lab, topology, measure)
         for way in directions:

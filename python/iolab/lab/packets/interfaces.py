@@ -15,8 +15,8 @@ from iolab.lab.topology import NAME_PREFIX, Port, Topology
 
 
 def interfaces_passed(lab: Lab, topology: Topology, way: Way) -> tuple[Way, dict[str, Side]]:
-    """Return the way with every wire on it as a hop, and where its interfaces are that are no ports of the lab."""
-    ports = {port.ref: port for port in topology.ports()}
+    """Return the way with a hop for each pair of interfaces, and where those are that are no ports of the lab."""
+    ports: dict[str, Port] = {port.ref: port for port in topology.ports()}
     members: dict[str, Side] = {}
     hops: list[tuple[str, str]] = []
     for out, into in way.hops:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab, Setup
 from iolab.experiment.measures import Packets
+from iolab.experiment.port_ref import PortRef
 from iolab.lab.kernels import kernel_of
 from iolab.lab.topology import Endpoint, Topology, make_topology
 
@@ -27,7 +28,7 @@ class Way:
     target: Endpoint
     """Where they are received."""
     hops: tuple[tuple[str, str], ...]
-    """Sending and receiving port of each link on the way, as machine.port."""
+    """Sending and receiving port of each link on the way, or the names of what else counts frames there."""
     elsewhere: frozenset[str] = frozenset()
     """Ports on the way that are on another kernel than the source: what they do takes none of its CPUs."""
 
@@ -230,7 +231,7 @@ def placement_of(setup: Setup, measure: str, cpus: Sequence[int]) -> Placement |
 
 def next_hop(lab: Lab, way: Way) -> str:
     """Return the port whose MAC address frames of a direction are sent to: the first router's, or the target."""
-    routed = (port for port in way.arrivals[:-1] if lab.machines[port.partition(".")[0]].forward == "route")
+    routed = (port for port in way.arrivals[:-1] if lab.machines[PortRef(port).machine].forward == "route")
     return next(routed, way.target.ref)
 
 
@@ -249,16 +250,14 @@ def _way(lab: Lab, topology: Topology, src: str, dst: str) -> Way:
             "links and machines that forward between them",
         )
         raise InputError([Problem(src, "finding the way of frames", seen, allowed)])
-    elsewhere = frozenset(
-        there for _, there in hops if kernel_of(lab, there.partition(".")[0]) != source.kernel
-    )
+    elsewhere = frozenset(there for _, there in hops if kernel_of(lab, there.machine) != source.kernel)
     return Way(source, target, hops, elsewhere)
 
 
-def _hops(lab: Lab, start: str, goal: str) -> tuple[tuple[str, str], ...] | None:
+def _hops(lab: Lab, start: PortRef, goal: PortRef) -> tuple[tuple[PortRef, PortRef], ...] | None:
     """Return the links of a shortest way, breadth first over ports."""
     ends = [link.ends for link in lab.links.values()]
-    queue: deque[tuple[str, tuple[tuple[str, str], ...]]] = deque([(start, ())])
+    queue: deque[tuple[PortRef, tuple[tuple[PortRef, PortRef], ...]]] = deque([(start, ())])
     seen = {start}
     while queue:
         port, hops = queue.popleft()
@@ -269,12 +268,10 @@ def _hops(lab: Lab, start: str, goal: str) -> tuple[tuple[str, str], ...] | None
                 return crossed
             if sum(there in link for link in ends) > 1:
                 queue.append((there, crossed))  # its machine bridges it with its children's
-            machine = there.partition(".")[0]
+            machine = there.machine
             if lab.machines[machine].forward == "none":
                 continue
-            onward = [
-                end for link in ends for end in link if end.startswith(f"{machine}.") and end not in seen
-            ]
+            onward = [end for link in ends for end in link if end.machine == machine and end not in seen]
             for out in onward:
                 seen.add(out)
                 queue.append((out, crossed))

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from iolab.experiment.experiment import Lab
+from iolab.experiment.port_ref import PortRef
 from iolab.lab.dependencies import (
     Place,
     base_of,
@@ -177,7 +178,7 @@ def _bridge(lab: Lab, machine: str, ports: list[Port]) -> Iterator[Resource]:
     name, netns, kernel = ports[0].bridge or "", ports[0].netns, ports[0].kernel
     home = tuple(key for key in port_dependencies(lab, ports[0]) if not key.startswith("setting:"))
     place = Place(kernel, netns, home, name, f"bridge:{machine}.{name}")
-    yield bridge_resource(machine, place, mac_of(lab, f"{machine}.{name}"))
+    yield bridge_resource(machine, place, mac_of(lab, PortRef.of(machine, name)))
     for port in ports:
         join = ("ip", "link", "set", "dev", port.interface, "master", name)
         leave = ("ip", "link", "set", "dev", port.interface, "nomaster")
