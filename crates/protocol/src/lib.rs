@@ -28,4 +28,4 @@ pub use responses::Response;
 pub use undo::Undo;
 
 /// The version of the protocol this crate speaks.
-pub const PROTOCOL_VERSION: &str = "1.3";
+pub const PROTOCOL_VERSION: &str = "1.4";

@@ -22,6 +22,8 @@ pub enum Sampler {
     Qdiscs,
     /// Frames dropped anywhere on their way, by place.
     Drops,
+    /// Established TCP connections.
+    Sockets,
 }
 
 impl Sampler {
@@ -35,12 +37,13 @@ impl Sampler {
             Self::Interfaces => "interfaces",
             Self::Qdiscs => "qdiscs",
             Self::Drops => "drops",
+            Self::Sockets => "sockets",
         }
     }
 
     /// Whether each network namespace has counters of its own.
     pub fn is_per_netns(self) -> bool {
-        matches!(self, Self::Interfaces | Self::Qdiscs | Self::Drops)
+        matches!(self, Self::Interfaces | Self::Qdiscs | Self::Drops | Self::Sockets)
     }
 }
 
@@ -88,6 +91,9 @@ pub struct ThreadTimes {
     pub voluntary_switches: u64,
     /// How often the CPU was taken from it.
     pub involuntary_switches: u64,
+    /// Its state as proc_pid_stat(5) has it, such as `R`, `S` or `T`; empty from older agents.
+    #[serde(default)]
+    pub state: String,
 }
 
 /// How often one kind of soft interrupt ran.
@@ -130,6 +136,9 @@ pub struct InterfaceCounts {
     pub tx_packets: u64,
     pub tx_errors: u64,
     pub tx_dropped: u64,
+    /// How often its carrier came or went; `null` where the kernel does not count it.
+    #[serde(default)]
+    pub carrier_changes: Option<u64>,
 }
 
 /// The counters of one queueing discipline.
@@ -172,6 +181,42 @@ pub struct DropCounts {
     pub counters: BTreeMap<String, u64>,
 }
 
+/// One established TCP connection, as `struct tcp_info` and its socket's memory tell; 0 is what the kernel does not tell.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SocketCounts {
+    /// Port of this end.
+    pub local_port: u16,
+    /// Port of the other end.
+    pub remote_port: u16,
+    /// What controls its congestion, such as `cubic`.
+    pub congestion: String,
+    /// Smoothed round-trip time [ns].
+    pub rtt_ns: u64,
+    /// The least one seen [ns].
+    pub least_rtt_ns: u64,
+    /// Congestion window [bytes].
+    pub window_bytes: u64,
+    /// Time in which it had something to send [ns].
+    pub busy_ns: u64,
+    /// Of that, the time in which the receiver's window kept it from sending [ns].
+    pub receiver_limited_ns: u64,
+    /// Of that, the time in which its own send buffer was too small [ns].
+    pub buffer_limited_ns: u64,
+    /// Bytes sent, those sent again included.
+    pub sent_bytes: u64,
+    /// Bytes sent again.
+    pub resent_bytes: u64,
+    /// The window that the receiver last told [bytes].
+    pub receiver_window_bytes: u64,
+    /// Bound of the receive buffer [bytes].
+    pub receive_buffer_bytes: u64,
+    /// Bound of the send buffer [bytes].
+    pub send_buffer_bytes: u64,
+    /// Segments that the socket dropped on receipt.
+    pub dropped: u64,
+}
+
 /// What one sampler read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "sampler", rename_all = "lowercase")]
@@ -184,6 +229,7 @@ pub enum Counters {
     Interfaces { interfaces: Vec<InterfaceCounts> },
     Qdiscs { qdiscs: Vec<QdiscCounts> },
     Drops { drops: Vec<DropCounts> },
+    Sockets { sockets: Vec<SocketCounts> },
 }
 
 /// What one sampler read, where, and within which time.

@@ -6,7 +6,10 @@
 pub mod cpu;
 pub mod drops;
 pub mod interfaces;
+mod links;
+mod netlink;
 pub mod qdiscs;
+pub mod sockets;
 pub mod softirq;
 pub mod softnet;
 pub mod threads;
@@ -81,6 +84,7 @@ pub fn observe(
         Sampler::Softnet => Counters::Softnet { cpus: softnet::read()? },
         Sampler::Interfaces => Counters::Interfaces { interfaces: interfaces::read()? },
         Sampler::Drops => Counters::Drops { drops: drops::read(iolab_sys::driver_statistics)? },
+        Sampler::Sockets => Counters::Sockets { sockets: sockets::read()? },
         Sampler::Qdiscs => Counters::Qdiscs { qdiscs: qdiscs::read()? },
     };
     Ok(Observation { netns: netns.map(str::to_owned), begin_ns, end_ns: clock(), counters })

@@ -19,6 +19,8 @@ METHOD_UNKNOWN, PARAMS_WRONG, OS_REFUSED, TIMED_OUT, NO_SUCH = -32601, -32602, -
 EPERM, ENOENT, EEXIST = 1, 2, 17
 KILLED = 9
 USUAL_TIMEOUT_MS = 60_000
+PER_NETNS = frozenset({"interfaces", "qdiscs", "drops", "sockets"})
+"""Samplers that read each namespace by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +278,7 @@ class FakeAgent:
         window = {"begin_ns": now_ns, "end_ns": now_ns}
         observations = []
         for sampler in params["samplers"]:
-            places = params["netns"] if sampler in ("interfaces", "qdiscs", "drops") else [None]
+            places = params["netns"] if sampler in PER_NETNS else [None]
             for place in places:
                 rows = {"interfaces": self.traffic.interfaces(place)} if sampler == "interfaces" else {}
                 observations.append({"sampler": sampler, "netns": place, **window, **rows})
@@ -355,7 +357,7 @@ class FakeAgent:
         groups = ["command", "process", "netns", "setting", "sample", "traffic", "device", "journal", "facts"]
         groups += ["folder", "relay", "files", "macvtap", *(["machine"] if self._machine else [])]
         return {
-            "protocol": "1.3",
+            "protocol": "1.4",
             "version": "0.1.0",
             "build": "fake",
             "pid": 1,

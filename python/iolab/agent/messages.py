@@ -8,7 +8,7 @@ from iolab.agent.decoding import Count, decode
 Json: TypeAlias = Any
 """A JSON value; does not leave this package undecoded, except as raw samples for the store."""
 
-PROTOCOL = (1, 3)
+PROTOCOL = (1, 4)
 """Major and minor version of the protocol that this client speaks."""
 
 
@@ -246,6 +246,8 @@ class InterfaceCounters:
     """Send errors."""
     tx_dropped: Count
     """Dropped on sending."""
+    carrier_changes: Count | None = None
+    """How often its carrier came or went; None: the kernel does not count it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,6 +302,44 @@ class ThreadTimes:
     """Where it ran last."""
     wait_ns: Count = 0
     """Time that it was ready, and had no CPU [ns]."""
+    state: str = ""
+    """As proc_pid_stat(5) writes it: R, S, T and the like; empty: not told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SocketCounters:
+    """One established TCP connection; 0 is what the kernel does not tell."""
+
+    local_port: Count
+    """Port of this end."""
+    remote_port: Count
+    """Port of the other end."""
+    congestion: str = ""
+    """What controls its congestion, such as cubic."""
+    rtt_ns: Count = 0
+    """Smoothed round-trip time [ns]."""
+    least_rtt_ns: Count = 0
+    """The least one seen [ns]."""
+    window_bytes: Count = 0
+    """Congestion window [bytes]."""
+    busy_ns: Count = 0
+    """Time in which it had something to send [ns]."""
+    receiver_limited_ns: Count = 0
+    """Of that, the time in which the receiver's window kept it from sending [ns]."""
+    buffer_limited_ns: Count = 0
+    """Of that, the time in which its own send buffer was too small [ns]."""
+    sent_bytes: Count = 0
+    """Sent, what was sent again included [bytes]."""
+    resent_bytes: Count = 0
+    """Sent again [bytes]."""
+    receiver_window_bytes: Count = 0
+    """The window that the receiver last told [bytes]."""
+    receive_buffer_bytes: Count = 0
+    """Bound of the receive buffer [bytes]."""
+    send_buffer_bytes: Count = 0
+    """Bound of the send buffer [bytes]."""
+    dropped: Count = 0
+    """Segments that the socket dropped on receipt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -324,6 +364,8 @@ class Observation:
     """Rows of `drops`."""
     threads: tuple[ThreadTimes, ...] = ()
     """Rows of `threads`."""
+    sockets: tuple[SocketCounters, ...] = ()
+    """Rows of `sockets`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,9 @@
-//! Counters of the network interfaces in the calling thread's namespace, from `/proc/net/dev`.
+//! Counters of the network interfaces in the calling thread's namespace, from `/proc/net/dev`; what that does not show is
+//! asked over rtnetlink.
 
 use iolab_protocol::observations::InterfaceCounts;
 
+use crate::links::{self, Link};
 use crate::{read_text, SampleError};
 
 /// Read the counters of every interface.
@@ -9,7 +11,16 @@ use crate::{read_text, SampleError};
 /// # Errors
 /// When the file cannot be read or understood.
 pub fn read() -> Result<Vec<InterfaceCounts>, SampleError> {
-    parse(&read_text("/proc/thread-self/net/dev")?)
+    let mut interfaces = parse(&read_text("/proc/thread-self/net/dev")?)?;
+    join(&mut interfaces, &links::read()?);
+    Ok(interfaces)
+}
+
+fn join(interfaces: &mut [InterfaceCounts], links: &[Link]) {
+    for interface in interfaces {
+        let own = links.iter().find(|link| link.name == interface.name);
+        interface.carrier_changes = own.and_then(|link| link.carrier_changes);
+    }
 }
 
 /// The counters in the text of `/proc/net/dev`.
@@ -40,6 +51,7 @@ fn parse_line(line: &str) -> Result<InterfaceCounts, SampleError> {
         tx_packets,
         tx_errors,
         tx_dropped,
+        carrier_changes: None,
     })
 }
 
@@ -70,6 +82,7 @@ eth0.10: 1000 10 1 2 3 4 5 6 2000 20 7 8 9 10 11 12
             tx_packets: 20,
             tx_errors: 7,
             tx_dropped: 8,
+            carrier_changes: None,
         };
         assert_eq!(interfaces[1], vlan);
     }

@@ -106,6 +106,7 @@ pub fn parse(
         last_cpu: u32::try_from(number(PROCESSOR_FIELD)?).map_err(|_| wrong("stat", "a CPU number", stat))?,
         voluntary_switches: switches(status, "voluntary_ctxt_switches:"),
         involuntary_switches: switches(status, "nonvoluntary_ctxt_switches:"),
+        state: fields.first().copied().unwrap_or_default().to_owned(),
     })
 }
 
@@ -144,6 +145,7 @@ mod tests {
             last_cpu: 1,
             voluntary_switches: 4,
             involuntary_switches: 17,
+            state: "R".to_owned(),
         };
         assert_eq!(times, expected);
     }

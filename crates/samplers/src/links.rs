@@ -1,0 +1,92 @@
+//! What rtnetlink tells of the interfaces in the calling thread's namespace: names, and how their carrier changed.
+
+use nix::sys::socket::SockProtocol;
+
+use crate::netlink::{for_each_attribute, u32_at, wrong, Dump};
+use crate::SampleError;
+
+/// An interface.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Link {
+    /// Its number.
+    pub index: u32,
+    /// Its name.
+    pub name: String,
+    /// How often its carrier came or went; `None` where the kernel does not count it.
+    pub carrier_changes: Option<u64>,
+}
+
+/// Read every interface.
+///
+/// # Errors
+/// When the kernel refuses or its answer cannot be understood.
+pub fn read() -> Result<Vec<Link>, SampleError> {
+    let mut links = Vec::new();
+    let dump = Dump {
+        doing: "asking the kernel for the interfaces",
+        protocol: SockProtocol::NetlinkRoute,
+        kind: RTM_GETLINK,
+        body: &request(),
+    };
+    dump.run(|kind, body| {
+        if kind == RTM_NEWLINK {
+            links.push(parse(body)?);
+        }
+        Ok(())
+    })?;
+    Ok(links)
+}
+
+/// An empty `ifinfomsg`, and the wish for no statistics.
+fn request() -> Vec<u8> {
+    let mut body = vec![0; IFINFOMSG_BYTES];
+    body.extend(8_u16.to_ne_bytes());
+    body.extend(IFLA_EXT_MASK.to_ne_bytes());
+    body.extend(RTEXT_FILTER_SKIP_STATS.to_ne_bytes());
+    body
+}
+
+fn parse(body: &[u8]) -> Result<Link, SampleError> {
+    let attributes = body.get(IFINFOMSG_BYTES..).ok_or_else(|| wrong("an ifinfomsg", body))?;
+    let mut link = Link { index: u32_at(body, 4)?, ..Link::default() };
+    for_each_attribute(attributes, |kind, value| {
+        match kind {
+            IFLA_IFNAME => link.name = String::from_utf8_lossy(value).trim_end_matches('\0').to_owned(),
+            IFLA_CARRIER_CHANGES => link.carrier_changes = Some(u32_at(value, 0)?.into()),
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok(link)
+}
+
+// linux/rtnetlink.h, linux/if_link.h
+const RTM_NEWLINK: u16 = 16;
+const RTM_GETLINK: u16 = 18;
+const IFINFOMSG_BYTES: usize = 16;
+const IFLA_IFNAME: u16 = 3;
+const IFLA_EXT_MASK: u16 = 29;
+const IFLA_CARRIER_CHANGES: u16 = 35;
+const RTEXT_FILTER_SKIP_STATS: u32 = 1 << 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_kernel_is_understood() {
+        assert!(read().unwrap().iter().any(|link| link.name == "lo" && link.index == 1));
+    }
+
+    #[test]
+    fn the_name_and_the_changes_of_the_carrier_are_found_among_other_attributes() {
+        let mut body = vec![0; IFINFOMSG_BYTES];
+        body[4] = 7;
+        body.extend([8, 0, 99, 0, 1, 2, 3, 4]);
+        body.extend([9, 0, 3, 0, b'e', b't', b'h', b'0', 0, 0, 0, 0]);
+        body.extend([8, 0, 35, 0, 2, 0, 0, 0]);
+        let link = Link { index: 7, name: "eth0".to_owned(), carrier_changes: Some(2) };
+        assert_eq!(parse(&body).unwrap(), link);
+        assert!(parse(&[0; 3]).is_err());
+    }
+}

@@ -1,0 +1,178 @@
+//! Dumps of the kernel over netlink: one request, datagrams of messages, and the attributes in these.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use nix::sys::socket::{recv, send, socket, AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType};
+
+use crate::SampleError;
+
+/// What is asked for.
+pub struct Dump<'a> {
+    /// What is being done, for errors.
+    pub doing: &'static str,
+    /// Which part of the kernel is asked.
+    pub protocol: SockProtocol,
+    /// The kind of the request.
+    pub kind: u16,
+    /// The request, without the header.
+    pub body: &'a [u8],
+}
+
+impl Dump<'_> {
+    /// Ask, and give the kind and body of each message of the answer to `take`.
+    ///
+    /// # Errors
+    /// When the kernel refuses or its answer cannot be understood.
+    pub fn run(
+        &self,
+        mut take: impl FnMut(u16, &[u8]) -> Result<(), SampleError>,
+    ) -> Result<(), SampleError> {
+        let refused = |errno| SampleError::Netlink { doing: self.doing, errno };
+        let channel: OwnedFd =
+            socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, self.protocol)
+                .map_err(refused)?;
+        send(channel.as_raw_fd(), &request(self.kind, self.body), MsgFlags::empty()).map_err(refused)?;
+        let mut buffer = vec![0; DATAGRAM_BYTES];
+        loop {
+            let length = recv(channel.as_raw_fd(), &mut buffer, MsgFlags::empty()).map_err(refused)?;
+            if parse(self.doing, &buffer[..length], &mut take)? == Progress::Done {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Whether more datagrams follow.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// The dump goes on.
+    More,
+    /// That was all.
+    Done,
+}
+
+/// Give the kind and body of each message in a datagram to `take`.
+///
+/// # Errors
+/// When the kernel refused, or the datagram cannot be understood.
+pub fn parse(
+    doing: &'static str,
+    datagram: &[u8],
+    mut take: impl FnMut(u16, &[u8]) -> Result<(), SampleError>,
+) -> Result<Progress, SampleError> {
+    let mut rest = datagram;
+    while !rest.is_empty() {
+        let length = u32_at(rest, 0)? as usize;
+        let kind = u16_at(rest, 4)?;
+        let body = rest.get(HEADER_BYTES..length).ok_or_else(|| wrong("a whole message", rest))?;
+        match kind {
+            NLMSG_DONE => return Ok(Progress::Done),
+            NLMSG_ERROR => {
+                let errno =
+                    nix::errno::Errno::from_raw(i32::from_ne_bytes(array_at(body, 0)?).wrapping_neg());
+                return Err(SampleError::Netlink { doing, errno });
+            }
+            _ => take(kind, body)?,
+        }
+        rest = rest.get(aligned(length)..).unwrap_or_default();
+    }
+    Ok(Progress::More)
+}
+
+/// Give the kind and value of each attribute to `take`.
+///
+/// # Errors
+/// When an attribute is not whole, or `take` fails.
+pub fn for_each_attribute(
+    attributes: &[u8],
+    mut take: impl FnMut(u16, &[u8]) -> Result<(), SampleError>,
+) -> Result<(), SampleError> {
+    let mut rest = attributes;
+    while rest.len() >= ATTRIBUTE_HEADER_BYTES {
+        let length = usize::from(u16_at(rest, 0)?);
+        let value =
+            rest.get(ATTRIBUTE_HEADER_BYTES..length).ok_or_else(|| wrong("a whole attribute", rest))?;
+        take(u16_at(rest, 2)? & ATTRIBUTE_KIND_MASK, value)?;
+        rest = rest.get(aligned(length)..).unwrap_or_default();
+    }
+    Ok(())
+}
+
+/// Some bytes at a place.
+pub fn array_at<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], SampleError> {
+    let part = bytes.get(at..at + N).and_then(|part| part.try_into().ok());
+    part.ok_or_else(|| wrong("more bytes", bytes))
+}
+
+/// A number of 16 bits at a place.
+pub fn u16_at(bytes: &[u8], at: usize) -> Result<u16, SampleError> {
+    array_at(bytes, at).map(u16::from_ne_bytes)
+}
+
+/// A number of 32 bits at a place.
+pub fn u32_at(bytes: &[u8], at: usize) -> Result<u32, SampleError> {
+    array_at(bytes, at).map(u32::from_ne_bytes)
+}
+
+/// A number of 64 bits at a place.
+pub fn u64_at(bytes: &[u8], at: usize) -> Result<u64, SampleError> {
+    array_at(bytes, at).map(u64::from_ne_bytes)
+}
+
+/// What was expected where the kernel's bytes were not understood.
+pub fn wrong(expected: &'static str, seen: &[u8]) -> SampleError {
+    let shown = format!("{:02x?}", &seen[..seen.len().min(16)]);
+    SampleError::format("the kernel's answer over netlink", expected, shown)
+}
+
+fn request(kind: u16, body: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(HEADER_BYTES + body.len()).unwrap_or(u32::MAX);
+    let mut request = Vec::with_capacity(HEADER_BYTES + body.len());
+    request.extend(length.to_ne_bytes());
+    request.extend(kind.to_ne_bytes());
+    request.extend((NLM_F_REQUEST | NLM_F_DUMP).to_ne_bytes());
+    request.extend([0; 8]); // sequence and port: there is one request at a time
+    request.extend(body);
+    request
+}
+
+fn aligned(length: usize) -> usize {
+    (length + 3) & !3
+}
+
+/// The kernel fills at most this much of a dump into one datagram, see `netlink_dump`.
+const DATAGRAM_BYTES: usize = 32 * 1024;
+// linux/netlink.h
+const HEADER_BYTES: usize = 16;
+const ATTRIBUTE_HEADER_BYTES: usize = 4;
+const ATTRIBUTE_KIND_MASK: u16 = 0x3fff;
+const NLMSG_ERROR: u16 = 0x2;
+const NLMSG_DONE: u16 = 0x3;
+const NLM_F_REQUEST: u16 = 0x1;
+const NLM_F_DUMP: u16 = 0x300;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_given_until_the_end_is_told() {
+        let mut datagram = request(7, &[1, 2, 3, 4]);
+        datagram.extend(request(NLMSG_DONE, &[]));
+        let mut seen = Vec::new();
+        let progress = parse("x", &datagram, |kind, body| {
+            seen.push((kind, body.to_vec()));
+            Ok(())
+        });
+        assert_eq!(progress.unwrap(), Progress::Done);
+        assert_eq!(seen, [(7, vec![1, 2, 3, 4])]);
+    }
+
+    #[test]
+    fn a_refusal_is_told_with_its_reason_and_half_a_message_is_an_error() {
+        let refusal = request(NLMSG_ERROR, &(-2_i32).to_ne_bytes());
+        let said = parse("asking", &refusal, |_, _| Ok(())).unwrap_err();
+        assert_eq!(said.errno(), Some(2));
+        assert!(parse("x", &refusal[..17], |_, _| Ok(())).is_err());
+    }
+}

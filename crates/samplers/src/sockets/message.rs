@@ -1,0 +1,111 @@
+//! The bytes of a `sock_diag` dump: one request, and the connections in its answers. No I/O.
+
+use iolab_protocol::observations::SocketCounts;
+
+use crate::netlink::{array_at, for_each_attribute, u32_at, u64_at, wrong};
+use crate::SampleError;
+
+/// IPv4 and IPv6.
+pub const FAMILIES: [u8; 2] = [2, 10];
+
+/// The request for every established TCP connection of a family: an `inet_diag_req_v2`.
+pub fn request(family: u8) -> Vec<u8> {
+    let wanted = (1 << (INET_DIAG_INFO - 1)) | (1 << (INET_DIAG_CONG - 1)) | (1 << (INET_DIAG_SKMEMINFO - 1));
+    let mut body = vec![family, IPPROTO_TCP, wanted, 0];
+    body.extend(ESTABLISHED.to_ne_bytes());
+    body.extend([0; SOCKID_BYTES]);
+    body
+}
+
+/// The connection in the body of a message; `None` where the kernel tells nothing of it.
+///
+/// # Errors
+/// When it cannot be understood.
+pub fn parse(body: &[u8]) -> Result<Option<SocketCounts>, SampleError> {
+    let attributes = body.get(INET_DIAG_MSG_BYTES..).ok_or_else(|| wrong("an inet_diag_msg", body))?;
+    let (mut info, mut memory, mut congestion) = (None, None, String::new());
+    for_each_attribute(attributes, |kind, value| {
+        match u8::try_from(kind).unwrap_or_default() {
+            INET_DIAG_INFO => info = Some(value.to_vec()),
+            INET_DIAG_SKMEMINFO => memory = Some(value.to_vec()),
+            INET_DIAG_CONG => congestion = String::from_utf8_lossy(value).trim_end_matches('\0').to_owned(),
+            _ => {}
+        }
+        Ok(())
+    })?;
+    let Some(info) = info.filter(|info| info.len() >= LEAST_INFO_BYTES) else { return Ok(None) };
+    // What a kernel does not have yet is 0, and so is a socket's memory that it does not tell.
+    let part = |at: usize| u64_at(&info, at).unwrap_or_default();
+    let memory = memory.unwrap_or_default();
+    let limit = |at: usize| u64::from(u32_at(&memory, at).unwrap_or_default());
+    Ok(Some(SocketCounts {
+        local_port: u16::from_be_bytes(array_at(body, 4)?),
+        remote_port: u16::from_be_bytes(array_at(body, 6)?),
+        congestion,
+        rtt_ns: u64::from(u32_at(&info, 68)?) * 1000,
+        least_rtt_ns: u64::from(u32_at(&info, 148)?) * 1000,
+        window_bytes: u64::from(u32_at(&info, 80)?) * u64::from(u32_at(&info, 16)?),
+        busy_ns: part(168) * 1000,
+        receiver_limited_ns: part(176) * 1000,
+        buffer_limited_ns: part(184) * 1000,
+        sent_bytes: part(200),
+        resent_bytes: part(208),
+        receiver_window_bytes: u64::from(u32_at(&info, 228).unwrap_or_default()),
+        receive_buffer_bytes: limit(4),
+        send_buffer_bytes: limit(12),
+        dropped: limit(32),
+    }))
+}
+
+const IPPROTO_TCP: u8 = 6;
+/// `1 << TCP_ESTABLISHED`
+const ESTABLISHED: u32 = 1 << 1;
+// linux/sock_diag.h, linux/inet_diag.h; the places in `struct tcp_info` are those of linux/tcp.h
+/// The request.
+pub const SOCK_DIAG_BY_FAMILY: u16 = 20;
+const SOCKID_BYTES: usize = 48;
+const INET_DIAG_MSG_BYTES: usize = 4 + SOCKID_BYTES + 20;
+const INET_DIAG_INFO: u8 = 2;
+const INET_DIAG_CONG: u8 = 4;
+const INET_DIAG_SKMEMINFO: u8 = 7;
+/// Up to `tcpi_sndbuf_limited`, which Linux 4.10 has.
+const LEAST_INFO_BYTES: usize = 192;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attribute(kind: u8, value: &[u8]) -> Vec<u8> {
+        let mut bytes = u16::try_from(4 + value.len()).unwrap().to_ne_bytes().to_vec();
+        bytes.extend(u16::from(kind).to_ne_bytes());
+        bytes.extend(value);
+        bytes
+    }
+
+    #[test]
+    fn a_connection_has_its_times_and_windows() {
+        let mut body = vec![0; INET_DIAG_MSG_BYTES];
+        body[4..8].copy_from_slice(&[0x14, 0x51, 0x80, 0]);
+        let mut info = vec![0; 232];
+        info[16..20].copy_from_slice(&1448_u32.to_ne_bytes());
+        info[68..72].copy_from_slice(&250_u32.to_ne_bytes());
+        info[80..84].copy_from_slice(&10_u32.to_ne_bytes());
+        info[168..176].copy_from_slice(&9_u64.to_ne_bytes());
+        info[176..184].copy_from_slice(&7_u64.to_ne_bytes());
+        body.extend(attribute(INET_DIAG_INFO, &info));
+        body.extend(attribute(INET_DIAG_CONG, b"cubic\0\0\0"));
+        let socket = parse(&body).unwrap().unwrap();
+        assert_eq!((socket.local_port, socket.remote_port), (5201, 0x8000));
+        assert_eq!((socket.rtt_ns, socket.window_bytes), (250_000, 14_480));
+        assert_eq!((socket.busy_ns, socket.receiver_limited_ns), (9_000, 7_000));
+        assert_eq!(socket.congestion, "cubic");
+    }
+
+    #[test]
+    fn a_kernel_that_tells_too_little_tells_nothing() {
+        let mut body = vec![0; INET_DIAG_MSG_BYTES];
+        body.extend(attribute(INET_DIAG_INFO, &[0; 104]));
+        assert_eq!(parse(&body).unwrap(), None);
+        assert!(parse(&[0; 10]).is_err());
+    }
+}
