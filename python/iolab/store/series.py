@@ -1,0 +1,112 @@
+"""The series of one trial as one Parquet table, a row per point: any program that reads Parquet can read them.
+
+They may be large, and a report of many trials needs none: they are read only when somebody asks for them.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import numpy as np
+
+from iolab.errors import StoreError
+from iolab.record.dimensions import Dimensions, names
+from iolab.record.series import Over, Series
+from iolab.store.folder import SAMPLES
+
+SERIES_SCHEMA = 1
+"""Version of the table; it is in the file, under the key `iolab.series`."""
+_KEY = b"iolab.series"
+_OF = ("name", "unit", "over", "source")
+_ARROW = {str: "string", int: "int64", float: "float64"}
+
+
+def encode_series(series: Sequence[Series]) -> bytes:
+    """Return series as a Parquet file; rows of one series lie together, in the order of time."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    lengths = [len(each.at_ns) for each in series]
+    number = np.repeat(np.arange(len(series), dtype=np.int32), lengths)
+    columns: dict[str, Any] = {"series": pa.array(number)}
+    for name in _OF:
+        columns[name] = _repeated([str(getattr(each, name)) for each in series], "string", number)
+    for name, kind in _dimensions().items():
+        columns[name] = _repeated([getattr(each.dimensions, name) for each in series], kind, number)
+    columns["at_ns"] = pa.array(_joined([each.at_ns for each in series], np.int64))
+    columns["value"] = pa.array(_joined([each.values for each in series], np.float64))
+    table = pa.table(columns).replace_schema_metadata({_KEY: str(SERIES_SCHEMA).encode()})
+    sink = pa.BufferOutputStream()
+    texts = [name for name in columns if name not in ("series", "at_ns", "value")]
+    encodings = {"at_ns": "DELTA_BINARY_PACKED", "series": "DELTA_BINARY_PACKED"}
+    parquet.write_table(table, sink, compression="zstd", use_dictionary=texts, column_encoding=encodings)
+    return bytes(sink.getvalue())
+
+
+def read_series(folder: Path, key: str) -> tuple[Series, ...]:
+    """Return the series of a trial; none where it stored none.
+
+    Raises:
+        StoreError: the file is damaged, of another version, or has other columns.
+    """
+    path = folder / SAMPLES / f"{key}.parquet"
+    if not path.is_file():
+        return ()
+    from pyarrow import ArrowException, parquet
+
+    try:
+        file = parquet.ParquetFile(path)
+        version = (file.schema_arrow.metadata or {}).get(_KEY, b"none").decode()
+        if version != str(SERIES_SCHEMA):
+            raise StoreError(
+                f"reading {path}: its series have schema {version}, this iolab reads {SERIES_SCHEMA}; "
+                "use the iolab that wrote them"
+            )
+        table = file.read()
+        expected = ["series", *_OF, *_dimensions(), "at_ns", "value"]
+        if table.column_names != expected:
+            odd = sorted(set(table.column_names) ^ set(expected)) or table.column_names
+            raise ValueError(f"its columns differ from those of schema {SERIES_SCHEMA}: {', '.join(odd)}")
+        return tuple(_series(table))
+    except (OSError, ValueError, ArrowException) as error:
+        raise StoreError(
+            f"reading {path}: {error}; restore the file from a copy, or measure again"
+        ) from error
+
+
+def _series(table: Any) -> Iterator[Series]:
+    number = table["series"].to_numpy()
+    at_ns, values = table["at_ns"].to_numpy(), table["value"].to_numpy()
+    bounds = [0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), len(number)]
+    firsts = table.take(bounds[:-1]).to_pylist() if len(number) else []
+    for row, begin, end in zip(firsts, bounds, bounds[1:], strict=False):
+        yield Series(
+            name=row["name"],
+            unit=row["unit"],
+            at_ns=at_ns[begin:end].copy(),
+            values=values[begin:end].copy(),
+            dimensions=Dimensions(**{name: row[name] for name in names()}),
+            over=Over(row["over"]),
+            source=row["source"],
+        )
+
+
+def _dimensions() -> Mapping[str, str]:
+    """Return the column type of every dimension."""
+    hints = get_type_hints(Dimensions)
+    return {
+        each.name: next(arrow for kind, arrow in _ARROW.items() if kind in hints[each.name].__args__)
+        for each in fields(Dimensions)
+    }
+
+
+def _repeated(values: Sequence[object], kind: str, number: Any) -> Any:
+    """Return a column that has a series' value in each of its rows."""
+    import pyarrow as pa
+
+    return pa.array(values, type=pa.type_for_alias(kind)).take(pa.array(number))
+
+
+def _joined(parts: Sequence[Any], kind: Any) -> Any:
+    return np.concatenate(parts) if parts else np.array([], dtype=kind)
