@@ -17,6 +17,16 @@ use crate::setting;
 use crate::spawn::{check_words, Program};
 use crate::sync::lock;
 use crate::undo::remove_netns;
+use crate::verbs::{verb, Verb};
+
+/// The methods of commands and namespaces.
+pub fn verbs() -> [Verb; 3] {
+    [
+        verb("command.run", |host, params| run(host, params)),
+        verb("netns.create", |host, params| create_netns(host, &params)),
+        verb("netns.delete", |host, params| delete_netns(host, &params)),
+    ]
+}
 
 /// Answer `command.run`.
 pub fn run(host: &Host, params: CommandRun) -> Answer<CommandEnded> {

@@ -6,6 +6,16 @@ use iolab_traffic::RunningDevice;
 use crate::faults::Answer;
 use crate::host::Host;
 use crate::netns;
+use crate::verbs::{verb, Verb};
+
+/// The methods of devices.
+pub fn verbs() -> [Verb; 3] {
+    [
+        verb("device.start", |host, params| start(host, &params)),
+        verb("device.read", |host, params| read(host, &params)),
+        verb("device.stop", |host, params| stop(host, &params)),
+    ]
+}
 
 /// Answer `device.start`.
 pub fn start(host: &Host, params: &DeviceStart) -> Answer<DeviceStarted> {

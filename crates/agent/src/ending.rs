@@ -1,8 +1,11 @@
 //! The dead-man's switch: kill what runs, undo everything, exit. It happens once, whoever asks first.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use iolab_protocol::calls::Nothing;
 use iolab_protocol::results::UndoReport;
+use iolab_protocol::ErrorObject;
 
 use crate::host::Host;
 use crate::init;
@@ -11,6 +14,15 @@ use crate::relays;
 use crate::sync::lock;
 use crate::traffic;
 use crate::undo::undo_changes;
+use crate::verbs::{replying, Reply, Verb};
+
+/// The methods of the end.
+pub fn verbs() -> [Verb; 2] {
+    [
+        replying("machine.power_off", power_off),
+        replying("agent.exit", |host, _: Nothing, reply| end(host, |report| reply.give_last(host, report))),
+    ]
+}
 
 /// Undo everything, tell `report` the outcome, and end the process. A machine's first process begins a new session instead. A
 /// second caller waits for that end.
@@ -22,8 +34,16 @@ pub fn end(host: &Host, report: impl FnOnce(&UndoReport)) -> ! {
     std::process::exit(i32::from(!clean))
 }
 
+fn power_off(host: &Arc<Host>, _: Nothing, reply: Reply<UndoReport>) {
+    if !host.is_init {
+        let message = "powering off: this agent is not its machine's first process";
+        return reply.give(host, Err(ErrorObject::refused(message, Some(nix::libc::EPERM), "")));
+    }
+    end_machine(host, |report| reply.give_last(host, report))
+}
+
 /// Undo everything, tell `report` the outcome, and switch the machine off.
-pub fn end_machine(host: &Host, report: impl FnOnce(&UndoReport)) -> ! {
+fn end_machine(host: &Host, report: impl FnOnce(&UndoReport)) -> ! {
     end_work(host, report);
     init::power_off()
 }
@@ -49,4 +69,6 @@ fn end_work(host: &Host, report: impl FnOnce(&UndoReport)) -> bool {
     outcome.failed.is_empty() && removed.is_ok()
 }
 
+/// How long the last answer may take to be read.
+pub const LAST_WORD_LIMIT: Duration = Duration::from_secs(1);
 static ENDING: Mutex<()> = Mutex::new(());

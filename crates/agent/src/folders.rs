@@ -12,6 +12,15 @@ use iolab_protocol::{ErrorObject, Undo};
 use crate::faults::{refused, Answer};
 use crate::host::Host;
 use crate::sync::lock;
+use crate::verbs::{verb, Verb};
+
+/// The methods of folders.
+pub fn verbs() -> [Verb; 2] {
+    [
+        verb("folder.create", |host, params| create(host, &params)),
+        verb("folder.delete", |host, params| delete(host, &params)),
+    ]
+}
 
 /// Answer `folder.create`.
 pub fn create(host: &Host, params: &FolderName) -> Answer<FolderMade> {

@@ -2,12 +2,21 @@
 
 use std::fs;
 
+use iolab_protocol::calls::Nothing;
+use iolab_protocol::results::Pong;
 use iolab_protocol::{Hello, PROTOCOL_VERSION};
 use nix::unistd::Uid;
 use sha2::{Digest, Sha256};
 
+use crate::clock::now_ns;
 use crate::faults::Answer;
 use crate::host::Host;
+use crate::verbs::{verb, Verb};
+
+/// The methods of the greeting.
+pub fn verbs() -> [Verb; 1] {
+    [verb("agent.ping", |_, _: Nothing| Ok(Pong { now_ns: now_ns() })).in_order()]
+}
 
 /// What was found out before the agent began to work.
 pub struct Beginning {

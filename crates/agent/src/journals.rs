@@ -12,6 +12,15 @@ use crate::journal::{file_path, Journal};
 use crate::procfs::{kill_remains, Remains};
 use crate::sync::lock;
 use crate::undo::undo_changes;
+use crate::verbs::{verb, Verb};
+
+/// The methods of journals.
+pub fn verbs() -> [Verb; 2] {
+    [
+        verb("journal.list", |host, params| list(host, &params)),
+        verb("journal.undo", |host, params| undo(host, &params)),
+    ]
+}
 
 /// The agent's own journal.
 const OWN: &str = "self";

@@ -39,6 +39,7 @@ mod sync;
 mod table;
 mod traffic;
 mod undo;
+mod verbs;
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;

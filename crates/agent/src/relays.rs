@@ -14,6 +14,17 @@ use crate::clock::now_ns;
 use crate::faults::{describe, refused, refused_errno, Answer};
 use crate::host::Host;
 use crate::relay::{reach, Line, Link, Listener, Offer, Ticket, Unreached, TAKEN_BYTES};
+use crate::serve::work_aside;
+use crate::verbs::{replying, verb, Reply, Verb};
+
+/// The methods of relays.
+pub fn verbs() -> [Verb; 3] {
+    [
+        replying("relay.open", open_and_begin),
+        replying("relay.send", send_in_order).in_order(),
+        verb("relay.close", |host, params| close(host, &params)),
+    ]
+}
 
 /// Answer `relay.open`. Nothing is told of the relay until [`begin`].
 pub fn open(host: &Arc<Host>, params: &RelayOpen) -> Answer<RelayOpened> {
@@ -101,22 +112,34 @@ impl Listener for Host {
     }
 }
 
-/// Let the relay tell what comes, now that its opening is answered.
-pub fn begin(host: &Host, id: &str) {
-    if let Ok(link) = host.relays.find(id) {
+fn open_and_begin(host: &Arc<Host>, params: RelayOpen, reply: Reply<RelayOpened>) {
+    reply.give(host, open(host, &params));
+    // Only now does the relay tell what comes.
+    if let Ok(link) = host.relays.find(&params.id) {
         link.begin();
     }
 }
 
 /// A message that waits for room.
-pub struct Waiting {
+struct Waiting {
     link: Arc<Link>,
     ticket: Ticket,
     limit: Duration,
 }
 
-/// Begin `relay.send`, in the order of the requests: the answer, unless the message must wait.
-pub fn send(host: &Host, params: &RelaySend) -> Answer<Option<Waiting>> {
+/// Messages over a relay keep their order: only the wait for room is aside.
+fn send_in_order(host: &Arc<Host>, params: RelaySend, reply: Reply<Done>) {
+    match send(host, &params) {
+        Ok(None) => reply.give(host, Ok(Done {})),
+        Ok(Some(waiting)) => work_aside(host, reply.id, move |host| {
+            reply.give(host, finish_sending(&waiting, &params.id));
+        }),
+        Err(error) => reply.give(host, Err(error)),
+    }
+}
+
+/// The answer, unless the message must wait.
+fn send(host: &Host, params: &RelaySend) -> Answer<Option<Waiting>> {
     if !params.message.is_object_on_a_line() {
         return Err(ErrorObject::params(
             "'message' is a JSON object without carriage returns between its words",
@@ -136,8 +159,7 @@ pub fn send(host: &Host, params: &RelaySend) -> Answer<Option<Waiting>> {
     }
 }
 
-/// Finish `relay.send` of a message that waits.
-pub fn finish_sending(waiting: &Waiting, id: &str) -> Answer<Done> {
+fn finish_sending(waiting: &Waiting, id: &str) -> Answer<Done> {
     if waiting.link.wait_until_taken(waiting.ticket, waiting.limit) {
         return Ok(Done {});
     }

@@ -18,6 +18,16 @@ use crate::host::Host;
 use crate::netns;
 use crate::recording::{Kept, Recording};
 use crate::supervise::supervised;
+use crate::verbs::{verb, Verb};
+
+/// The methods of readings.
+pub fn verbs() -> [Verb; 3] {
+    [
+        verb("sample.read", |host, params| read(host, &params)),
+        verb("sample.start", start),
+        verb("sample.stop", |host, params| stop(host, &params)),
+    ]
+}
 
 /// Answer `sample.read`.
 pub fn read(host: &Host, params: &SampleRead) -> Answer<Reading> {

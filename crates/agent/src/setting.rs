@@ -11,6 +11,15 @@ use crate::faults::{refused, Answer};
 use crate::host::Host;
 use crate::netns;
 use crate::sync::lock;
+use crate::verbs::{verb, Verb};
+
+/// The methods of settings.
+pub fn verbs() -> [Verb; 2] {
+    [
+        verb("setting.read", |_, params| read(&params)),
+        verb("setting.write", |host, params| write(host, &params)),
+    ]
+}
 
 /// Answer `setting.read`.
 pub fn read(params: &SettingRead) -> Answer<SettingValue> {

@@ -20,6 +20,16 @@ use crate::launch::Place;
 use crate::procfs::stat;
 use crate::ready::is_bound;
 use crate::spawn::Program;
+use crate::verbs::{verb, Verb};
+
+/// The methods of processes.
+pub fn verbs() -> [Verb; 3] {
+    [
+        verb("process.start", |host, params| start(host, params)),
+        verb("process.wait", |host, params| wait(host, &params)),
+        verb("process.stop", |host, params| stop(host, &params)),
+    ]
+}
 
 /// Those that run, for the samplers.
 pub fn supervised(host: &Host) -> Vec<Supervised> {

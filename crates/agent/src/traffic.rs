@@ -13,6 +13,16 @@ use crate::faults::Answer;
 use crate::host::Host;
 use crate::netns;
 use crate::programs_kept;
+use crate::verbs::{verb, Verb};
+
+/// The methods of traffic.
+pub fn verbs() -> [Verb; 3] {
+    [
+        verb("traffic.open", |host, params| open(host, &params)),
+        verb("traffic.run", |host, params| run(host, &params)),
+        verb("traffic.close", |host, params| close(host, &params)),
+    ]
+}
 
 /// Answer `traffic.open`.
 pub fn open(host: &Host, params: &TrafficOpen) -> Answer<TrafficOpened> {

@@ -1,17 +1,12 @@
-//! The methods and their parameters. Unknown fields are refused.
+//! The parameters of methods. Unknown fields are refused.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::device::{DeviceName, DeviceStart};
 use crate::files::PassedFile;
 use crate::observations::Sampler;
-use crate::relay::{RelayClose, RelayOpen, RelaySend};
-use crate::traffic::{TrafficClose, TrafficOpen, TrafficRun};
 use crate::undo::Undo;
-
-pub use crate::methods::METHODS;
 
 /// No parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -252,69 +247,6 @@ pub struct JournalUndo {
     /// The entries to undo; absent means all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keys: Option<Vec<String>>,
-}
-
-/// A method with its parameters.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(tag = "method", content = "params")]
-#[allow(missing_docs)] // each is the method of its name, told on the page
-pub enum Call {
-    #[serde(rename = "agent.ping")]
-    AgentPing(Nothing),
-    #[serde(rename = "command.run")]
-    CommandRun(CommandRun),
-    #[serde(rename = "process.start")]
-    ProcessStart(ProcessStart),
-    #[serde(rename = "process.wait")]
-    ProcessWait(ProcessWait),
-    #[serde(rename = "process.stop")]
-    ProcessStop(ProcessStop),
-    #[serde(rename = "netns.create")]
-    NetnsCreate(NetnsName),
-    #[serde(rename = "netns.delete")]
-    NetnsDelete(NetnsName),
-    #[serde(rename = "folder.create")]
-    FolderCreate(FolderName),
-    #[serde(rename = "folder.delete")]
-    FolderDelete(FolderName),
-    #[serde(rename = "relay.open")]
-    RelayOpen(RelayOpen),
-    #[serde(rename = "relay.send")]
-    RelaySend(RelaySend),
-    #[serde(rename = "relay.close")]
-    RelayClose(RelayClose),
-    #[serde(rename = "setting.read")]
-    SettingRead(SettingRead),
-    #[serde(rename = "setting.write")]
-    SettingWrite(SettingWrite),
-    #[serde(rename = "sample.read")]
-    SampleRead(SampleRead),
-    #[serde(rename = "sample.start")]
-    SampleStart(SampleStart),
-    #[serde(rename = "sample.stop")]
-    SampleStop(SampleStop),
-    #[serde(rename = "traffic.open")]
-    TrafficOpen(TrafficOpen),
-    #[serde(rename = "traffic.run")]
-    TrafficRun(TrafficRun),
-    #[serde(rename = "traffic.close")]
-    TrafficClose(TrafficClose),
-    #[serde(rename = "device.start")]
-    DeviceStart(DeviceStart),
-    #[serde(rename = "device.read")]
-    DeviceRead(DeviceName),
-    #[serde(rename = "device.stop")]
-    DeviceStop(DeviceName),
-    #[serde(rename = "facts.read")]
-    FactsRead(FactsRead),
-    #[serde(rename = "journal.list")]
-    JournalList(JournalList),
-    #[serde(rename = "journal.undo")]
-    JournalUndo(JournalUndo),
-    #[serde(rename = "machine.power_off")]
-    MachinePowerOff(Nothing),
-    #[serde(rename = "agent.exit")]
-    AgentExit(Nothing),
 }
 
 fn one_second_ms() -> u64 {

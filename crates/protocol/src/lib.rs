@@ -10,7 +10,6 @@ pub mod files;
 pub mod framing;
 pub mod hello;
 pub mod histogram;
-mod methods;
 pub mod observations;
 pub mod relay;
 pub mod requests;
@@ -19,7 +18,6 @@ pub mod results;
 pub mod traffic;
 pub mod undo;
 
-pub use calls::Call;
 pub use errors::{ErrorCode, ErrorData, ErrorObject};
 pub use framing::{Frame, LineSplitter, LINE_LIMIT_BYTES};
 pub use hello::{Hello, Notification, Predecessor};

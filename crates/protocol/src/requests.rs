@@ -1,20 +1,25 @@
 //! Read one line as a request, or say exactly why it is none. Never panics, whatever the bytes.
 
+use std::borrow::Cow;
+
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::calls::{Call, METHODS};
 use crate::errors::{ErrorCode, ErrorData, ErrorObject};
 
-/// One call under an id.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Request {
-    jsonrpc: String,
+/// One call under an id, its parameters not read yet.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Request<'a> {
+    jsonrpc: &'a str,
     /// The controller's number for it.
     pub id: i64,
     /// What is asked.
-    #[serde(flatten)]
-    pub call: Call,
+    #[serde(borrow)]
+    pub method: Cow<'a, str>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    params: Option<&'a RawValue>,
 }
 
 /// Why a line is no request.
@@ -26,22 +31,33 @@ pub struct Refusal {
     pub error: ErrorObject,
 }
 
-impl Request {
-    /// A request for `call`.
-    pub fn new(id: i64, call: Call) -> Self {
-        Self { jsonrpc: "2.0".to_owned(), id, call }
+impl Request<'_> {
+    /// The parameters as the type of its method.
+    ///
+    /// # Errors
+    /// A [`Refusal`] when they are not an object of that type.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
+        let params = self.params.map_or("{}", RawValue::get);
+        let refuse = |why: &str| {
+            let message = format!("reading the parameters of {}: {why}", self.method);
+            self.refuse(ErrorCode::Params, message, params)
+        };
+        if !params.starts_with('{') {
+            return Err(refuse("they must be an object"));
+        }
+        serde_json::from_str(params).map_err(|error| refuse(&error.to_string()))
     }
-}
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Envelope<'a> {
-    jsonrpc: &'a str,
-    id: i64,
-    #[serde(borrow)]
-    method: std::borrow::Cow<'a, str>,
-    #[serde(borrow, default)]
-    params: Option<&'a RawValue>,
+    /// The refusal of a method that is not among those named `known`.
+    pub fn refuse_method(&self, known: &[&str]) -> Refusal {
+        let message = format!("no such method; there are {}", known.join(", "));
+        self.refuse(ErrorCode::Method, message, &self.method)
+    }
+
+    fn refuse(&self, code: ErrorCode, message: String, seen: &str) -> Refusal {
+        let data = ErrorData { seen: Some(shorten(seen).into()), ..ErrorData::default() };
+        Refusal { id: Some(self.id), error: ErrorObject::new(code, message).with(data) }
+    }
 }
 
 #[derive(Deserialize)]
@@ -49,38 +65,17 @@ struct Numbered {
     id: Option<i64>,
 }
 
-/// Read one line without its newline.
+/// Read one line without its newline; its method and parameters are looked at by who knows them.
 ///
 /// # Errors
 /// A [`Refusal`] with the reply's error and, where it could be read, its id.
-pub fn parse_request(line: &[u8]) -> Result<Request, Refusal> {
-    let envelope: Envelope<'_> = serde_json::from_slice(line).map_err(|error| refuse_line(line, &error))?;
-    let id = envelope.id;
-    let refuse = |code, message: String, seen: &str| Refusal {
-        id: Some(id),
-        error: ErrorObject::new(code, message)
-            .with(ErrorData { seen: Some(shorten(seen).into()), ..ErrorData::default() }),
-    };
-    if envelope.jsonrpc != "2.0" {
+pub fn parse_request(line: &[u8]) -> Result<Request<'_>, Refusal> {
+    let request: Request<'_> = serde_json::from_slice(line).map_err(|error| refuse_line(line, &error))?;
+    if request.jsonrpc != "2.0" {
         let message = "reading a request: 'jsonrpc' must be \"2.0\"".to_owned();
-        return Err(refuse(ErrorCode::Request, message, envelope.jsonrpc));
+        return Err(request.refuse(ErrorCode::Request, message, request.jsonrpc));
     }
-    let params = envelope.params.map_or("{}", RawValue::get);
-    match Call::parse(&envelope.method, params) {
-        Some(_) if !params.starts_with('{') => {
-            let message = format!("reading the parameters of {}: they must be an object", envelope.method);
-            Err(refuse(ErrorCode::Params, message, params))
-        }
-        Some(Ok(call)) => Ok(Request::new(id, call)),
-        Some(Err(error)) => {
-            let message = format!("reading the parameters of {}: {error}", envelope.method);
-            Err(refuse(ErrorCode::Params, message, params))
-        }
-        None => {
-            let message = format!("no such method; there are {}", METHODS.join(", "));
-            Err(refuse(ErrorCode::Method, message, &envelope.method))
-        }
-    }
+    Ok(request)
 }
 
 fn refuse_line(line: &[u8], error: &serde_json::Error) -> Refusal {
@@ -119,8 +114,9 @@ mod tests {
 
     #[test]
     fn a_request_is_read() {
-        let request = parse_request(br#"{"jsonrpc":"2.0","id":1,"method":"agent.ping","params":{}}"#);
-        assert_eq!(request, Ok(Request::new(1, Call::AgentPing(Nothing {}))));
+        let request =
+            parse_request(br#"{"jsonrpc":"2.0","id":1,"method":"agent.ping","params":{}}"#).unwrap();
+        assert_eq!((request.id, &*request.method, request.read()), (1, "agent.ping", Ok(Nothing {})));
     }
 
     #[test]
@@ -142,12 +138,17 @@ mod tests {
     }
 
     #[test]
-    fn methods_and_parameters_are_checked() {
-        assert_eq!(code(r#"{"jsonrpc":"2.0","id":7,"method":"agent.sing"}"#), (Some(7), ErrorCode::Method));
+    fn parameters_are_checked() {
+        let code = |params: &str| {
+            let line = format!(r#"{{"jsonrpc":"2.0","id":7,"method":"agent.ping"{params}}}"#);
+            parse_request(line.as_bytes()).unwrap().read::<Nothing>().map_err(|refusal| refusal.error.code)
+        };
         for params in ["{\"x\":1}", "[]", "3", "\"\""] {
-            let line = format!(r#"{{"jsonrpc":"2.0","id":7,"method":"agent.ping","params":{params}}}"#);
-            assert_eq!(code(&line), (Some(7), ErrorCode::Params), "{params}");
+            assert_eq!(code(&format!(",\"params\":{params}")), Err(ErrorCode::Params), "{params}");
         }
+        assert_eq!(code(""), Ok(Nothing {}));
+        let deep = format!(r#","params":{{"x":{}{}}}"#, "[".repeat(100), "]".repeat(100));
+        assert_eq!(code(&deep), Err(ErrorCode::Params));
     }
 
     #[test]
@@ -157,6 +158,7 @@ mod tests {
             "[".repeat(1_000_000),
             "]".repeat(1_000_000)
         );
-        assert_eq!(parse_request(deep.as_bytes()).unwrap_err().error.code, ErrorCode::Params);
+        let read = parse_request(deep.as_bytes()).and_then(|request| request.read::<Nothing>());
+        assert!(read.is_err());
     }
 }

@@ -21,6 +21,12 @@ pub use machine::interfaces;
 use crate::faults::Answer;
 use crate::host::Host;
 use crate::setting::read_value;
+use crate::verbs::{verb, Verb};
+
+/// The methods of facts.
+pub fn verbs() -> [Verb; 1] {
+    [verb("facts.read", |host, params| read(host, &params))]
+}
 
 /// Answer `facts.read`; what takes time is done side by side.
 pub fn read(host: &Host, params: &FactsRead) -> Answer<Facts> {

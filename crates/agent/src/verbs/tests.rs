@@ -1,0 +1,153 @@
+//! Every method has an example on the contract's page, each example reads and writes as the same JSON, and no parameters make
+//! a reader panic.
+//!
+//! `IOLAB_CASES=1000000 cargo test --release -p iolab-agent verbs` runs a million cases of each property.
+
+use std::collections::{BTreeSet, HashMap};
+
+use iolab_protocol::{parse_request, Refusal, Request};
+use proptest::prelude::*;
+use serde::de::DeserializeOwned;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{all, Verb};
+
+/// The types of a method's parameters and result, to be read and written again.
+pub struct Messages {
+    params: fn(&Request<'_>) -> Result<String, Refusal>,
+    result: fn(&str) -> Value,
+}
+
+impl Messages {
+    /// Of a method with these types.
+    pub fn of<P: DeserializeOwned + Serialize, R: DeserializeOwned + Serialize>() -> Self {
+        Self {
+            params: |request| Ok(serde_json::to_string(&request.read::<P>()?).unwrap()),
+            result: |text| {
+                let typed: R = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error} in {text}"));
+                serde_json::to_value(typed).unwrap()
+            },
+        }
+    }
+}
+
+fn examples() -> Vec<String> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../contract/agent-v1.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let blocks = page.split("```json\n").skip(1);
+    blocks.map(|block| block.split("```").next().unwrap().trim().to_owned()).collect()
+}
+
+fn find<'a>(verbs: &'a [Verb], name: &str) -> &'a Verb {
+    verbs.iter().find(|verb| verb.name == name).unwrap_or_else(|| panic!("no method {name}"))
+}
+
+/// The requests of the page and the answers to them are of the types that the methods are registered with.
+#[test]
+fn every_example_reads_and_writes_as_the_same_json() {
+    let (verbs, mut asked) = (all(), HashMap::new());
+    for example in examples() {
+        let plain: Value = serde_json::from_str(&example).unwrap();
+        let Some(id) = plain["id"].as_i64().filter(|_| !plain["error"].is_object()) else { continue };
+        if let Some(name) = plain["method"].as_str() {
+            asked.insert(id, name.to_owned());
+            let request = parse_request(example.as_bytes()).unwrap();
+            let params = (find(&verbs, name).messages.params)(&request);
+            let params = params.unwrap_or_else(|refusal| panic!("{refusal:?}"));
+            assert_eq!(serde_json::from_str::<Value>(&params).unwrap(), plain["params"]);
+        } else {
+            let result = (find(&verbs, &asked[&id]).messages.result)(&plain["result"].to_string());
+            assert_eq!(result, plain["result"]);
+        }
+    }
+}
+
+#[test]
+fn every_method_is_named_once_and_has_an_example() {
+    let shown: BTreeSet<String> = examples()
+        .iter()
+        .filter_map(|example| parse_request(example.as_bytes()).ok())
+        .map(|request| request.method.into_owned())
+        .collect();
+    let verbs = all();
+    let named: BTreeSet<String> = verbs.iter().map(|verb| verb.name.to_owned()).collect();
+    assert_eq!((&shown, named.len()), (&named, verbs.len()));
+}
+
+/// An unknown method is refused with the names of all.
+#[test]
+fn an_unknown_method_is_refused() {
+    let request = parse_request(br#"{"jsonrpc":"2.0","id":7,"method":"agent.sing"}"#).unwrap();
+    let refusal = super::read(&request).err().unwrap();
+    assert_eq!((refusal.id, refusal.error.code), (Some(7), iolab_protocol::ErrorCode::Method));
+    assert!(refusal.error.message.contains("agent.ping, command.run"), "{}", refusal.error.message);
+}
+
+fn json() -> impl Strategy<Value = String> {
+    let leaf = prop_oneof![
+        Just("null".to_owned()),
+        Just("-0".to_owned()),
+        Just("1e999".to_owned()),
+        any::<i64>().prop_map(|number| number.to_string()),
+        "[a-z_]{0,8}".prop_map(|text| format!("{text:?}")),
+        ".{0,6}".prop_map(|text| serde_json::to_string(&text).unwrap()),
+    ];
+    leaf.prop_recursive(4, 24, 5, |inner| {
+        let key = prop_oneof![
+            prop::sample::select(vec![
+                "argv", "id", "netns", "undo", "kind", "ready", "path", "samplers", "env"
+            ])
+            .prop_map(str::to_owned),
+            "[a-z]{1,6}",
+        ];
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..5).prop_map(|items| format!("[{}]", items.join(","))),
+            prop::collection::vec((key, inner), 0..5).prop_map(|members| {
+                let members: Vec<String> =
+                    members.iter().map(|(key, value)| format!("\"{key}\":{value}")).collect();
+                format!("{{{}}}", members.join(","))
+            }),
+        ]
+    })
+}
+
+/// Parameters that are read are written as what is read as the same.
+fn reads_back(line: &str) -> Result<(), TestCaseError> {
+    let verbs = all();
+    let Ok(request) = parse_request(line.as_bytes()) else { return Ok(()) };
+    let Some(verb) = verbs.iter().find(|verb| verb.name == request.method) else { return Ok(()) };
+    if let Ok(params) = (verb.messages.params)(&request) {
+        let written = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{}","params":{params}}}"#, verb.name);
+        let again = (verb.messages.params)(&parse_request(written.as_bytes()).unwrap());
+        prop_assert_eq!(again, Ok(params));
+    }
+    Ok(())
+}
+
+fn cases() -> ProptestConfig {
+    let cases = std::env::var("IOLAB_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(1_000);
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+proptest! {
+    #![proptest_config(cases())]
+
+    #[test]
+    fn any_parameters_are_read_or_refused(verb in any::<prop::sample::Index>(), params in json()) {
+        let verbs = all();
+        let name = verbs[verb.index(verbs.len())].name;
+        reads_back(&format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{name}","params":{params}}}"#))?;
+    }
+
+    /// Requests of the page with one word of their text in the place of another.
+    #[test]
+    fn damaged_requests_are_read_or_refused(
+        seed in prop::sample::select(examples()), from in any::<prop::sample::Index>(), value in json(),
+    ) {
+        let places: Vec<usize> = seed.match_indices([':', ',']).map(|(at, _)| at + 1).collect();
+        let at = places[from.index(places.len())];
+        let end = seed[at..].find([',', '}', ']']).map_or(seed.len(), |length| at + length);
+        reads_back(&format!("{}{value}{}", &seed[..at], &seed[end..]))?;
+    }
+}
