@@ -1,5 +1,5 @@
-"""Checks what no linter knows: sizes of modules and functions, one version, no path of one machine,
-no import of a package that is here only by chance.
+"""Checks what no linter knows: sizes of modules and functions, lines of documentation, one version,
+no path of one machine, no import of a package that is here only by chance.
 
 Reads the files that git knows or would add; changes nothing. Called by lint.sh.
 """
@@ -15,6 +15,7 @@ from pathlib import Path
 
 MODULE_LINES = 400
 FUNCTION_LINES = 60
+PROSE_CHARACTERS = 120
 
 RUST_FUNCTION = re.compile(r"^(\s*)(?:pub(?:\([^)]*\))? )?(?:const |async |unsafe |extern \"C\" )*fn (\w+)")
 
@@ -25,7 +26,8 @@ def main() -> int:
     if broken := [*check_syntax(files)]:
         print("\n".join(broken))
         return 1
-    complaints = [*check_sizes(files), *check_paths(files), *check_versions(), *check_imports(files)]
+    of_files = [*check_sizes(files), *check_prose(files), *check_paths(files)]
+    complaints = [*of_files, *check_versions(), *check_imports(files)]
     print("\n".join(complaints) or f"{len(files)} files checked")
     return 1 if complaints else 0
 
@@ -61,6 +63,18 @@ def check_sizes(files: list[Path]) -> Iterator[str]:
         for line, name, length in measure(code):
             if length > FUNCTION_LINES:
                 yield f"{path}:{line}: {name} has {length} lines, at most {FUNCTION_LINES} are allowed"
+
+
+def check_prose(files: list[Path]) -> Iterator[str]:
+    """Complain of long lines of documentation; rows of tables and what programs print cannot be broken."""
+    for path in files:
+        if path.suffix != ".md" or "tests" in path.parts:
+            continue
+        within_code = False
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            within_code ^= line.lstrip().startswith("```")
+            if len(line) > PROSE_CHARACTERS and not within_code and not line.startswith("|"):
+                yield f"{path}:{number}: {len(line)} characters, at most {PROSE_CHARACTERS} are allowed: break it"
 
 
 def measure_python(code: str) -> Iterator[tuple[int, str, int]]:

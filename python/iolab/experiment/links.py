@@ -39,7 +39,7 @@ Address = Annotated[str, AfterValidator(_address)]
 
 
 class SendOffload(BaseModel):
-    """What finishes frames for the stack on a machine's way to its own children; absent: as the kernel made it."""
+    """What finishes frames for the stack on the way to one's children; absent: as the kernel made it."""
 
     model_config = FROZEN
     tx_checksum: Maybe[Switch] = None
@@ -73,7 +73,7 @@ class Offload(BaseModel):
 
 
 class ShapeClass(BaseModel):
-    """One class of a shaped port; `from` and `to` are machines (or ports) whose addresses select its packets."""
+    """One class of a shaped port; the addresses of `from` and `to` (machines or ports) select its packets."""
 
     model_config = FROZEN
     rate: BitsPerSecond
