@@ -37,10 +37,12 @@ from iolab.store.records import TrialRecord
 from iolab.trial.forwarding import measure_forwarding
 from iolab.trial.guest_warnings import guest_warnings
 from iolab.trial.host_warnings import host_warnings
+from iolab.trial.instruments.instrument import Instrument, measure_beside
+from iolab.trial.instruments.queues import queues_of
+from iolab.trial.instruments.samplers import samplers_of
 from iolab.trial.latency import measure_latency
 from iolab.trial.load_curve import measure_load_curve
 from iolab.trial.measured import Measured
-from iolab.trial.queues import queued_cards, read_queues, with_queues
 from iolab.trial.site import ArrivalThread, Calibration, GuestPlace, Site
 from iolab.trial.stream import measure_stream
 
@@ -198,7 +200,7 @@ class Session:
             if wrong:
                 status, reason = Status.INVALID, f"before the trial, {'; '.join(wrong)}"
             else:
-                measured = self._measure_beside_queues(setup, name, placement)
+                measured = self._measure(setup, name, placement)
                 wrong = self._lab.mismatches()
                 if wrong:
                     status, reason = Status.INVALID, f"after the trial, {'; '.join(wrong)}"
@@ -261,13 +263,6 @@ class Session:
             self._lab.take_down()
         return "; ".join([*wrong, reason])
 
-    def _measure_beside_queues(self, setup: Setup, name: str, placement: Placement | None) -> Measured:
-        """Measure, and read before and after it what each receive queue of the lab's cards took."""
-        cards = queued_cards(setup.lab, make_topology(setup.lab))
-        before = read_queues(self._agents.of, cards)
-        measured = self._measure(setup, name, placement)
-        return with_queues(measured, before, read_queues(self._agents.of, cards))
-
     def _settled_mismatches(self) -> list[str]:
         """Read back until everything is as applied, or for as long as that may take; a reading takes milliseconds."""
         begin_ns = self._clock.now_ns()
@@ -292,7 +287,8 @@ class Session:
             guests=self._guest_places(setup.lab),
             choices=self._choices,
         )
-        measured = MEASURING[type(measure)](site, measure)
+        beside: list[Instrument] = [queues_of(site), samplers_of(site)]
+        measured = measure_beside(beside, lambda: MEASURING[type(measure)](site, measure))
         if wrong := [name for name, metric in measured.metrics.items() if not math.isfinite(metric.value)]:
             raise TrialFailed(
                 f"computing {', '.join(wrong[:3])}: no finite number, so what was read cannot be right"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from iolab.agent.messages import Json
 from iolab.errors import TrialFailed
 from iolab.record.metric import Metric
+from iolab.record.series import Series
 from iolab.record.trial import CommandRecord, Warning
 
 __all__ = ["Measured", "TrialFailed"]
@@ -25,3 +26,5 @@ class Measured:
     """The programs that measured."""
     raw: Json
     """Reports and counter readings, for the samples folder."""
+    series: tuple[Series, ...] = ()
+    """Quantities over the time of the trial."""

@@ -5,7 +5,7 @@ It needs a lab that stands; it neither builds nor checks it. Its time comes from
 
 from collections.abc import Mapping, Sequence
 
-from iolab.agent.client import ALL_SAMPLERS, Agent, AgentLost, Refused
+from iolab.agent.client import Agent, AgentLost, Refused
 from iolab.agent.messages import Json, ProcessEnded, Reading
 from iolab.errors import AgentError
 from iolab.experiment.measures import Stream
@@ -28,7 +28,6 @@ READY_MS = 30_000
 """Until a server listens; an emulated guest takes a second to start a program, on a busy host ten."""
 SERVER_END_MS = 20_000
 """A one-off server ends by itself as soon as its client has."""
-SERIES_PERIOD_MS = 1_000
 OFFER_SHORT_RATIO = 0.01
 """A sender more than this below the intended rate is told to the reader."""
 
@@ -52,7 +51,6 @@ def measure_stream(
             at = kernels.agent(pair.server)
             at.start(name, server_argv(pair), netns=pair.server.netns, ready=ready, timeout_ms=READY_MS)
         before = kernels.read()
-        kernels.start_series()
         for name, pair in zip(clients, pairs, strict=True):
             kernels.agent(pair.client).start(name, client_argv(pair, measure), netns=pair.client.netns)
         patience_ms = (measure.warm_up + measure.duration) // 1_000_000 + CLIENT_SLACK_MS
@@ -62,7 +60,6 @@ def measure_stream(
         ]
         sent = [_report(client, "client") for client in ended]
         after = kernels.read()
-        series = kernels.stop_series()
         served = [
             kernels.agent(pair.server).wait(name, SERVER_END_MS)
             for name, pair in zip(servers, pairs, strict=True)
@@ -73,17 +70,14 @@ def measure_stream(
             raise TrialFailed(str(error)) from error
         raise
     reports = [(client, _report(server, "server")) for client, server in zip(sent, served, strict=True)]
-    return _reduce(measure, pairs, reports, ended, served, before, after, series)
+    return _reduce(measure, pairs, reports, ended, served, before, after)
 
 
 def _abandon(agent: Agent, processes: Sequence[str]) -> None:
     """Stop what a failed trial may have left running."""
-    for method, params in [
-        ("sample.stop", {"series": "trial"}),
-        *(("process.stop", {"id": name}) for name in processes),
-    ]:
+    for name in processes:
         try:
-            agent.call(method, params)
+            agent.call("process.stop", {"id": name})
         except Refused:
             continue  # it had not been started, or has been collected
         except AgentLost:
@@ -111,18 +105,6 @@ class Kernels:
         """Read the counters of every kernel."""
         return {kernel: agent.read_samples(self._netns[kernel]) for kernel, agent in self._agents.items()}
 
-    def start_series(self) -> None:
-        """Begin to read them every second."""
-        for kernel, agent in self._agents.items():
-            params = {"series": "trial", "period_ms": SERIES_PERIOD_MS, "samplers": ALL_SAMPLERS}
-            agent.call("sample.start", {**params, "netns": self._netns[kernel]})
-
-    def stop_series(self) -> dict[str, Json]:
-        """Return what was read."""
-        return {
-            kernel: agent.call("sample.stop", {"series": "trial"}) for kernel, agent in self._agents.items()
-        }
-
     def abandon(self, processes: Sequence[str]) -> None:
         """Stop what a failed trial may have left running."""
         for agent in self._agents.values():
@@ -149,7 +131,6 @@ def _reduce(
     served: Sequence[ProcessEnded],
     before: Mapping[str, Reading],
     after: Mapping[str, Reading],
-    series: Mapping[str, Json],
 ) -> Measured:
     flows: list[FlowReport] = []
     for pair, (client, server) in zip(pairs, reports, strict=True):
@@ -180,8 +161,7 @@ def _reduce(
             "iperf3": [{"client": client.raw, "server": server.raw} for client, server in reports],
             "before": before[HERE].raw,
             "after": after[HERE].raw,
-            "series": series[HERE],
-            **_others(before, after, series),
+            **_others(before, after),
         },
     )
 
@@ -206,13 +186,10 @@ def _arrivals(
     return tuple(found)
 
 
-def _others(
-    before: Mapping[str, Reading], after: Mapping[str, Reading], series: Mapping[str, Json]
-) -> dict[str, Json]:
+def _others(before: Mapping[str, Reading], after: Mapping[str, Reading]) -> dict[str, Json]:
     """Return the readings of other kernels, by machine; nothing where there are none."""
     readings = {
-        kernel: {"before": before[kernel].raw, "after": after[kernel].raw, "series": series[kernel]}
-        for kernel in list(before)[1:]
+        kernel: {"before": before[kernel].raw, "after": after[kernel].raw} for kernel in list(before)[1:]
     }
     return {"kernels": readings} if readings else {}
 

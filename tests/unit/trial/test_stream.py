@@ -43,7 +43,7 @@ def test_a_trial_gives_metrics_commands_and_raw_reports() -> None:
     measured = measure_stream(Agent(FakeAgent(programs=recorded)), stream(direction="both-ways"), TOPOLOGY)
     assert measured.metrics["received_bps"].value > 1e9
     assert [record.argv[1] for record in measured.commands] == ["--server", "--client"]
-    assert set(measured.raw) == {"schema", "iperf3", "before", "after", "series"}
+    assert set(measured.raw) == {"schema", "iperf3", "before", "after"}
     assert measured.measured_ns == 2_000_000_000
 
 

@@ -2,10 +2,8 @@
 
 import pytest
 
-from iolab.trial.measured import Measured
-from iolab.trial.queues import frames_by_queue, with_queues
-
-NOTHING = Measured(metrics={}, warnings=(), measured_ns=1, commands=(), raw=None)
+from iolab.trial.instruments.instrument import Seen
+from iolab.trial.instruments.queues import frames_by_queue, shares
 
 
 @pytest.mark.parametrize(
@@ -34,7 +32,7 @@ def test_each_queues_share_is_told_and_idle_ones_are_warned_of() -> None:
     """One flow stays in one queue of four."""
     before = {"pc1.eth1": {0: 10, 1: 10, 2: 10, 3: 10}, "pc1.eth2": dict.fromkeys(range(2), 0)}
     after = {"pc1.eth1": {0: 10, 1: 10, 2: 9_910, 3: 110}, "pc1.eth2": {0: 5_100, 1: 4_900}}
-    found = with_queues(NOTHING, before, after)
+    found = shares(before, after)
     assert {name: metric.value for name, metric in found.metrics.items()} == {
         "queue_ratio[pc1.eth1 rx 0]": 0.0, "queue_ratio[pc1.eth1 rx 1]": 0.0,
         "queue_ratio[pc1.eth1 rx 2]": 0.99, "queue_ratio[pc1.eth1 rx 3]": 0.01,
@@ -54,4 +52,4 @@ def test_what_says_nothing_is_left_out() -> None:
         ({0: 0}, {0: 9_000}),
         ({0: 9_000, 1: 0}, {0: 1, 1: 9_000}),
     ):
-        assert with_queues(NOTHING, {"a.b": before}, {"a.b": after}) == NOTHING
+        assert shares({"a.b": before}, {"a.b": after}) == Seen()

@@ -4,7 +4,7 @@ A card chooses a queue by a hash of addresses and ports, so few flows leave queu
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from iolab.agent.client import Agent, AgentLost
 from iolab.errors import AgentError
@@ -14,7 +14,8 @@ from iolab.lab.links.link_topology import is_card
 from iolab.lab.topology import Topology
 from iolab.record.metric import Metric
 from iolab.record.trial import Warning
-from iolab.trial.measured import Measured
+from iolab.trial.instruments.instrument import Seen
+from iolab.trial.site import Site
 
 FORMS = (
     ("rx_queue_", "_packets"), ("rx", "_packets"), ("rx-", ".packets"), ("queue_", "_rx_cnt"),
@@ -41,6 +42,33 @@ class QueuedCard:
 
 Counted = Mapping[str, Mapping[int, int]]
 """Card to the frames that each receive queue has taken since it was made."""
+
+
+class Queues:
+    """The receive queues of a lab's cards, read before a measure and after it."""
+
+    name = "queues"
+
+    def __init__(self, agent_of: Callable[[str], Agent], cards: Sequence[QueuedCard]) -> None:
+        self._agent_of = agent_of
+        self._cards = cards
+        self._before: Counted = {}
+
+    def start(self) -> None:
+        """Read them. Raises AgentLost."""
+        self._before = read_queues(self._agent_of, self._cards)
+
+    def stop(self) -> Seen:
+        """Read them again, and return what each took in between. Raises AgentLost."""
+        return shares(self._before, read_queues(self._agent_of, self._cards))
+
+    def abandon(self) -> None:
+        """Do nothing: nothing runs."""
+
+
+def queues_of(site: Site) -> Queues:
+    """Return what reads the queues of a standing lab's cards."""
+    return Queues(site.agent_of, queued_cards(site.lab, site.topology))
 
 
 def queued_cards(lab: Lab, topology: Topology) -> tuple[QueuedCard, ...]:
@@ -84,9 +112,10 @@ def frames_by_queue(text: str) -> dict[int, int]:
     return found
 
 
-def with_queues(measured: Measured, before: Counted, after: Counted) -> Measured:
-    """Return a measurement with each queue's share of what its card received, and what to know about that."""
-    metrics, warnings = dict(measured.metrics), [*measured.warnings]
+def shares(before: Counted, after: Counted) -> Seen:
+    """Return each queue's share of what its card received, and what to know about that."""
+    metrics: dict[str, Metric] = {}
+    warnings: list[Warning] = []
     for ref, counts in after.items():
         took = {number: count - before.get(ref, {}).get(number, 0) for number, count in counts.items()}
         total = sum(took.values())
@@ -95,7 +124,7 @@ def with_queues(measured: Measured, before: Counted, after: Counted) -> Measured
         for number, frames in sorted(took.items()):
             metrics[f"queue_ratio[{ref} rx {number}]"] = Metric(frames / total, "ratio")
         warnings += _uneven(ref, took)
-    return replace(measured, metrics=metrics, warnings=tuple(warnings))
+    return Seen(metrics, tuple(warnings))
 
 
 def _uneven(ref: str, took: Mapping[int, int]) -> Iterator[Warning]:

@@ -1,0 +1,1 @@
+"""Instruments that stand beside a measure, whatever it measures: a module each."""

@@ -1,0 +1,73 @@
+"""The kernels' own counters, read again and again while a measure runs: on every kernel of the lab, at one period."""
+
+from collections.abc import Mapping, Sequence
+
+from iolab.agent.client import ALL_SAMPLERS, Agent, Refused
+from iolab.errors import AgentError
+from iolab.lab.kernels import HERE
+from iolab.lab.topology import Topology
+from iolab.trial.instruments.instrument import Seen
+from iolab.trial.site import Site
+
+SERIES = "trial"
+"""Name of the series at each agent."""
+PERIOD_NS = 1_000_000_000
+"""Time from one reading to the next, where nothing else is asked for [ns]."""
+NS_PER_MS = 1_000_000
+
+
+class Samplers:
+    """One series of readings per kernel."""
+
+    name = "samplers"
+
+    def __init__(
+        self,
+        agents: Mapping[str, Agent],
+        netns: Mapping[str, Sequence[str | None]],
+        period_ns: int = PERIOD_NS,
+    ) -> None:
+        """`netns` gives the network namespaces to look into, by kernel; None there is the kernel's own."""
+        self._agents = {kernel: agents[kernel] for kernel in netns}
+        self._netns = netns
+        self._period_ns = period_ns
+
+    def start(self) -> None:
+        """Begin on every kernel. Raises AgentError."""
+        for kernel, agent in self._agents.items():
+            params = {"series": SERIES, "period_ms": self._period_ns // NS_PER_MS, "samplers": ALL_SAMPLERS}
+            agent.call("sample.start", {**params, "netns": list(self._netns[kernel])})
+
+    def stop(self) -> Seen:
+        """End, and return the readings by kernel. Raises AgentError."""
+        found = {
+            kernel: agent.call("sample.stop", {"series": SERIES}) for kernel, agent in self._agents.items()
+        }
+        return Seen(raw=found)
+
+    def abandon(self) -> None:
+        """End on every kernel that is still there."""
+        for agent in self._agents.values():
+            try:
+                agent.call("sample.stop", {"series": SERIES})
+            except Refused:
+                continue  # it had not begun there, or has ended
+            except AgentError:
+                continue  # it ends with its kernel
+
+
+def samplers_of(site: Site) -> Samplers:
+    """Return what reads the counters of a standing lab: on this computer, and on every kernel that has a port of it."""
+    agents = site.agents or {HERE: site.agent}
+    known = {kernel: places for kernel, places in namespaces(site.topology).items() if kernel in agents}
+    return Samplers(agents, known)
+
+
+def namespaces(topology: Topology) -> dict[str, list[str | None]]:
+    """Return the network namespaces that have a port of the lab, by kernel; this computer is always among them."""
+    found: dict[str, list[str | None]] = {HERE: []}
+    for port in topology.ports():
+        own = found.setdefault(port.kernel, [])
+        if port.netns not in own:
+            own.append(port.netns)
+    return found

@@ -1,0 +1,117 @@
+"""Instruments beside a measure: started and stopped once, and nothing left running whatever fails."""
+
+from collections.abc import Callable
+
+import pytest
+
+from iolab.agent.client import Agent
+from iolab.agent.fake import FakeAgent
+from iolab.errors import TrialFailed
+from iolab.experiment.experiment import Lab
+from iolab.experiment.links import Link
+from iolab.experiment.machines import Netns
+from iolab.lab.topology import make_topology
+from iolab.record.metric import Metric
+from iolab.record.trial import Warning
+from iolab.trial.instruments.instrument import Seen, measure_beside
+from iolab.trial.instruments.samplers import Samplers, samplers_of
+from iolab.trial.measured import Measured
+from iolab.trial.site import Site
+
+LAB = Lab(
+    {"near": Netns(kind="netns"), "far": Netns(kind="netns")},
+    {"lan": Link(ends=("near.eth0", "far.eth0"))},
+    {},
+)
+
+
+def measured() -> Measured:
+    """Return a measurement of one figure."""
+    return Measured({"received_bps": Metric(1e9, "bit/s")}, (), 1, (), {"schema": 1})
+
+
+class Told:
+    """An instrument that tells when it is used; `fails` names the call that it fails in."""
+
+    def __init__(self, name: str, log: list[str], fails: str = "") -> None:
+        self.name = name
+        self._log, self._fails = log, fails
+
+    def _note(self, call: str) -> None:
+        self._log.append(f"{call} {self.name}")
+        if call == self._fails:
+            raise TrialFailed(f"{self.name} broke")
+
+    def start(self) -> None:
+        """See Instrument."""
+        self._note("start")
+
+    def stop(self) -> Seen:
+        """See Instrument."""
+        self._note("stop")
+        metric = Metric(1.0, "ratio")
+        return Seen({f"{self.name}_ratio": metric}, (Warning(self.name, "seen"),), (), {"read": self.name})
+
+    def abandon(self) -> None:
+        """See Instrument."""
+        self._log.append(f"abandon {self.name}")
+
+
+def broken() -> Measured:
+    """Fail as a measure does."""
+    raise TrialFailed("nothing arrived")
+
+
+def test_what_instruments_saw_stands_beside_the_measures_own() -> None:
+    """Metrics and warnings among the others, readings by the instrument's name."""
+    log: list[str] = []
+    found = measure_beside([Told("a", log), Told("b", log)], measured)
+    assert log == ["start a", "start b", "stop b", "stop a"]
+    assert list(found.metrics) == ["received_bps", "a_ratio", "b_ratio"]
+    assert [warning.code for warning in found.warnings] == ["a", "b"]
+    assert found.raw == {"schema": 1, "instruments": {"a": {"read": "a"}, "b": {"read": "b"}}}
+
+
+@pytest.mark.parametrize(
+    ("fails", "measure", "log"),
+    [
+        ("", broken, ["start a", "start b", "start c", "abandon c", "abandon b", "abandon a"]),
+        ("start", measured, ["start a", "start b", "abandon b", "abandon a"]),
+        ("stop", measured, ["start a", "start b", "start c", "stop c", "stop b", "abandon b", "abandon a"]),
+    ],
+    ids=["the measure", "a start", "a stop"],
+)
+def test_whatever_fails_every_instrument_that_began_is_ended(
+    fails: str, measure: Callable[[], Measured], log: list[str]
+) -> None:
+    """The error is the first one; an instrument that could not start may have begun in part."""
+    told: list[str] = []
+    with pytest.raises(TrialFailed, match="broke" if fails else "nothing arrived"):
+        measure_beside([Told("a", told), Told("b", told, fails), Told("c", told)], measure)
+    assert told == log
+
+
+def test_samplers_read_every_kernel_and_leave_no_series_behind_when_the_measure_fails() -> None:
+    """One series per kernel; after the failure each agent takes a series of the same name again."""
+    agents = {"": Agent(FakeAgent()), "far": Agent(FakeAgent(), name="far")}
+    found = measure_beside([Samplers(agents, {"": [None], "far": [None]})], measured)
+    assert set(found.raw["instruments"]["samplers"]) == {"", "far"}
+    for _ in range(2):
+        with pytest.raises(TrialFailed):
+            measure_beside([Samplers(agents, {"": [None], "far": [None]})], broken)
+    for agent in agents.values():
+        with pytest.raises(Exception, match="no series"):
+            agent.call("sample.stop", {"series": "trial"})
+
+
+def test_samplers_of_a_lab_look_into_every_namespace_with_a_port() -> None:
+    """Also into those that are no end of the measure."""
+    asked: list[str] = []
+
+    class Listening(FakeAgent):
+        def send(self, line: str) -> None:
+            asked.append(line)
+            super().send(line)
+
+    samplers_of(Site(Agent(Listening()), LAB, make_topology(LAB))).start()
+    assert '"netns":["iolab-near","iolab-far"]' in asked[-1]
