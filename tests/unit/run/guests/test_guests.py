@@ -10,6 +10,7 @@ from tests.unit.run.guests.fake_guests import FIRST_VCPU, QEMU_PID, VHOST, Line,
 
 from iolab.agent.client import Agent, AgentLost
 from iolab.agent.fake import FakeAgent, FakeHost, Outcome
+from iolab.agent.messages import PROTOCOL
 from iolab.errors import LabError
 from iolab.lab.guests.guest import GuestNic, TapBackend
 from iolab.lab.readback.values import GuestThreads, value_shown
@@ -17,7 +18,8 @@ from iolab.lab.resources import GuestState as State
 from iolab.lab.resources import PinGuest, Reading
 
 PATIENCE_S = 60.0
-HELLO = {"protocol": "1.3", "version": "0", "build": "x", "pid": 1, "uid": 0, "rootless": False,
+SPOKEN = ".".join(map(str, PROTOCOL))
+HELLO = {"protocol": SPOKEN, "version": "0", "build": "x", "pid": 1, "uid": 0, "rootless": False,
          "state_dir": "/run/iolab", "capabilities": ["machine"]}  # fmt: skip
 
 
@@ -245,7 +247,7 @@ def test_a_panic_in_mid_trial_reaches_whoever_waits_for_the_guest() -> None:
     silent: list[Line] = []
 
     def channel() -> Line:
-        hello = {"protocol": "1.3", "version": "0", "build": "x", "pid": 1, "uid": 0, "rootless": False}
+        hello = {"protocol": SPOKEN, "version": "0", "build": "x", "pid": 1, "uid": 0, "rootless": False}
         more = {"state_dir": "/run/iolab", "capabilities": ["machine"]}
         silent.append(Line(json.dumps({"jsonrpc": "2.0", "method": "hello", "params": hello | more})))
         return silent[0]

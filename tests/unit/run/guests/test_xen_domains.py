@@ -8,6 +8,7 @@ from tests.unit.run.guests.fake_guests import BOOT, Line, guest
 
 from iolab.agent.client import Agent, AgentLost
 from iolab.agent.fake import FakeAgent, FakeHost, Outcome
+from iolab.agent.messages import PROTOCOL
 from iolab.agent.transport import Transport
 from iolab.errors import LabError
 from iolab.lab.guests.guest import Guest
@@ -23,6 +24,8 @@ VCPUS = """Name                                ID  VCPU   CPU State   Time(s) Af
 dom1                                 1     0    1   -b-       3.1  {0} / all
 dom1                                 1     1    0   r--       2.0  {1} / all
 """
+
+SPOKEN = ".".join(map(str, PROTOCOL))
 
 
 class Toolstack:
@@ -167,7 +170,7 @@ def test_a_domain_that_never_answers_is_told_with_its_consoles_last_lines(
 
 def test_a_domain_that_is_destroyed_is_lost_to_whoever_waits_for_it() -> None:
     """Its console closes; the loss names the domain."""
-    hello = {"protocol": "1.3", "version": "0", "build": "x", "pid": 1, "uid": 0, "rootless": False}
+    hello = {"protocol": SPOKEN, "version": "0", "build": "x", "pid": 1, "uid": 0, "rootless": False}
     more = {"state_dir": "/run/iolab", "capabilities": ["machine"]}
     line = Line(json.dumps({"jsonrpc": "2.0", "method": "hello", "params": hello | more}))
     guests, agents, _ = dom0(Toolstack(), lambda: line)
