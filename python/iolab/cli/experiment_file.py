@@ -117,16 +117,16 @@ def plan(
         say("")
     else:
         _print_plan(decided, all_commands)
-        _print_steps(experiment, decided, facts.cpus, all_commands)
+        _print_steps(experiment, decided, all_commands)
     if not decided.steps:
         count = _counted(len(decided.unsupported), "cell")
         raise UnsupportedError(f"planning: nothing of {count} can run on this host: {decided.unsupported[0]}")
 
 
-def _print_steps(experiment: Experiment, decided: Plan, cpus: int, all_commands: bool) -> None:
+def _print_steps(experiment: Experiment, decided: Plan, all_commands: bool) -> None:
     """Print the commands of the first steps, or of all."""
     resolver = Resolver(experiment)
-    for number, step_commands in enumerate(commands(experiment, decided, cpus)):
+    for number, step_commands in enumerate(commands(experiment, decided)):
         if number == STEPS_SHOWN and not all_commands:
             say(f"... and {len(decided.steps) - number} more steps; --all prints the commands of every one")
             return

@@ -7,18 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from shlex import join
 
-from iolab.experiment import Resolver
 from iolab.experiment.experiment import Experiment
-from iolab.experiment.measures import Packets
-from iolab.experiment.sections import Section
 from iolab.lab.cards.tuning import cpu_ranges
-from iolab.lab.compose import compose
 from iolab.lab.difference import difference
 from iolab.lab.guests.guest import Guest
 from iolab.lab.guests.qemu import Boot, Place, qemu_argv
 from iolab.lab.guests.switch import switch_argv, switch_id, switched
 from iolab.lab.guests.xen import xl_config
-from iolab.lab.packets.placement import placement_of
 from iolab.lab.resources import (
     ORIGINAL,
     Action,
@@ -40,10 +35,8 @@ from iolab.lab.resources import (
     scheduled,
     setting_command,
 )
+from iolab.plan.labs import Labs
 from iolab.plan.types import Plan, Step
-
-USUAL_CPUS = 2
-"""Where nobody says how many CPUs the host has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,23 +71,13 @@ class StepCommands:
     """What is made or changed then, in order."""
 
 
-def commands(experiment: Experiment, plan: Plan, cpus: int = USUAL_CPUS) -> Iterator[StepCommands]:
-    """Yield, for each step in order, the way from the lab before to the lab of the step; then the teardown.
-
-    `cpus` is how many CPUs the host has: where the parts of packet trials are placed.
-    """
-    resolver = Resolver(experiment)
+def commands(experiment: Experiment, plan: Plan) -> Iterator[StepCommands]:
+    """Yield, for each step in order, the way from the lab before to the lab of the step; then the teardown."""
+    labs = Labs(experiment, plan)
     standing: tuple[Resource, ...] = ()
-    key = ("", "")
     for step in plan.steps:
-        cell = plan.cell(step)
-        wanted = standing
-        sends = isinstance(resolver.model(Section("measure", step.measure), cell), Packets)
-        needed = (resolver.lab_key(cell), resolver.measure_key(cell, step.measure) if sends else "")
-        if needed != key:
-            key, setup = needed, resolver.setup(cell)
-            wanted = compose(setup.lab, placement=placement_of(setup, step.measure, range(cpus)), cpus=cpus)
-        yield _transition(step, cell, standing, wanted)
+        wanted = labs.of(step).resources
+        yield _transition(step, plan.cell(step), standing, wanted)
         standing = wanted
     yield _transition(None, {}, standing, ())
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from iolab.errors import StoreError
 from iolab.experiment.experiment import LevelRatio, Summary
+from iolab.lab.hosts.computers import Computer
 from iolab.plan.types import PLAN_SCHEMA, Plan, PlannedFactor, Step, Unsupported
 
 
@@ -32,6 +33,7 @@ def encode_plan(plan: Plan) -> str:
         "summaries": [asdict(summary) for summary in plan.summaries],
         "estimate_ns": plan.estimate_ns,
         "estimate_factor": plan.estimate_factor,
+        "computers": {kernel: asdict(one) for kernel, one in plan.computers.items()},
         "unsupported": [[one.measure, one.cell, one.reason] for one in plan.unsupported],
         "levels": list(levels),
         "steps": rows,
@@ -95,8 +97,13 @@ def _decoded(document: dict[str, Any]) -> Plan:
         unsupported=tuple(Unsupported(*one) for one in document["unsupported"]),
         estimate_ns=document["estimate_ns"],
         estimate_factor=document.get("estimate_factor", 1.0),
+        computers={kernel: _computer(one) for kernel, one in document["computers"].items()},
         digest=document["digest"],
     )
+
+
+def _computer(document: Mapping[str, Any]) -> Computer:
+    return Computer(**{**document, "cores": tuple(document["cores"])})
 
 
 def _summary(document: Mapping[str, Any]) -> Summary:

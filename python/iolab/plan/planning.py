@@ -14,6 +14,7 @@ from iolab.experiment import Resolver
 from iolab.experiment.experiment import Experiment, Factor, Selector
 from iolab.experiment.product import names
 from iolab.lab.change_cost import grouping
+from iolab.lab.hosts.computers import computers_of
 from iolab.lab.hosts.facts import Facts, decode_facts
 from iolab.plan.estimate import Estimate
 from iolab.plan.learned_durations import Learned
@@ -70,6 +71,7 @@ def make_plan(
         unsupported=tuple(_unsupported(tasks, factors)),
         estimate_ns=estimate.total_ns,
         estimate_factor=round(estimate.factor(), 2),
+        computers=computers_of(facts),
         digest=digest.hexdigest(),
     )
 

@@ -1,11 +1,12 @@
 """What was decided before anything runs."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from iolab.experiment.experiment import Summary
+from iolab.lab.hosts.computers import Computer
 
-PLAN_SCHEMA = 1
+PLAN_SCHEMA = 2
 """Version of plan.json."""
 
 
@@ -81,6 +82,8 @@ class Plan:
     """Expected duration of all steps [ns]."""
     estimate_factor: float = 1.0
     """The duration lies within the estimate divided and multiplied by this, as earlier runs on the host tell."""
+    computers: Mapping[str, Computer] = field(default_factory=dict)
+    """What decides on which CPUs the parts of the labs run, by the kernel's name; this computer's is empty."""
     digest: str
     """sha256 over experiment, order and seed; not over the host's facts."""
 

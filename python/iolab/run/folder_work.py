@@ -141,7 +141,6 @@ def work_on(
 
 def host_of(facts: Mapping[str, Any]) -> Host:
     """Return what a session must know of the host that a run began on, by its stored facts."""
-    cpus = facts.get("cpus")
     hosts = facts.get("hosts")
     others = hosts if isinstance(hosts, dict) else {}
     models = {
@@ -149,13 +148,11 @@ def host_of(facts: Mapping[str, Any]) -> Host:
         **{name: told["cpu_model"] for name, told in others.items()},
     }
     return Host(
-        cpus=cpus if isinstance(cpus, int) else Host().cpus,
         facts={
             kernel: known
             for kernel, told in {HERE: facts, **others}.items()
             if (known := facts_of(told)) is not None
         },
-        others={name: told["cpus"] for name, told in others.items()},
         calibrations={
             kernel: calibration
             for kernel, told in {HERE: facts, **others}.items()

@@ -9,19 +9,16 @@ from iolab.agent.client import AgentLost
 from iolab.agent.decoding import BadAnswer
 from iolab.clock import Clock
 from iolab.errors import AgentError, InputError, LabError, TrialFailed, UnsupportedError
-from iolab.experiment import Resolver
 from iolab.experiment.experiment import Experiment, Lab, Setup
 from iolab.experiment.machines import Host as Remote
 from iolab.experiment.measures import Forwarding, Latency, LoadCurve, Measure, Packets, Stream
-from iolab.lab.compose import compose
-from iolab.lab.guests.pinning import cpus_of
 from iolab.lab.guests.switch import switch_id
 from iolab.lab.hosts.facts import Facts
-from iolab.lab.hosts.readiness import cards_of, cpu_order, node_of
 from iolab.lab.kernels import HERE
-from iolab.lab.packets.placement import Placement, placement_of, ways
+from iolab.lab.packets.placement import Placement, ways
 from iolab.lab.topology import Topology, make_topology
 from iolab.plan.estimate import measuring_ns
+from iolab.plan.labs import Labs
 from iolab.plan.learned_durations import Took, kind_of
 from iolab.plan.types import Plan, Step
 from iolab.record.packets import Choice
@@ -59,10 +56,6 @@ MEASURING: Mapping[type[object], Callable[[Site, Any], Measured]] = {
 class Host:
     """What a session must know of the host it works on."""
 
-    cpus: int = 2
-    """CPUs online."""
-    others: Mapping[str, int] = field(default_factory=dict)
-    """CPUs online on the other hosts, by machine's name."""
     facts: Mapping[str, Facts] = field(default_factory=dict)
     """What each host is, by the kernel's name; absent: not known."""
     calibrations: Mapping[str, Calibration] = field(default_factory=dict)
@@ -91,7 +84,7 @@ class Session:
     ) -> None:
         self._observer = observer
         self._plan = plan
-        self._resolver = Resolver(experiment)
+        self._labs = Labs(experiment, plan)
         self._folder = folder
         self._clock = clock
         self._host = host or Host()
@@ -159,8 +152,8 @@ class Session:
     def _do(self, step: Step, cell: Mapping[str, str]) -> tuple[TrialRecord, object]:
         wall = self._clock.wall().isoformat(timespec="milliseconds")
         begin_ns, starts = self._clock.now_ns(), self._starts
-        setup = self._resolver.setup(cell)
-        result, raw = self._result(setup, step.measure, begin_ns)
+        setup = self._labs.setup(step)
+        result, raw = self._result(setup, step, begin_ns)
         if result.status is Status.OK:
             measure = setup.measures[step.measure]
             self.took.append(
@@ -181,26 +174,23 @@ class Session:
         self._starts += 1
         self._observer.guests_start(names)
 
-    def _result(self, setup: Setup, name: str, begin_ns: int) -> tuple[TrialResult, object]:
+    def _result(self, setup: Setup, step: Step, begin_ns: int) -> tuple[TrialResult, object]:
         measured: Measured | None = None
         placement: Placement | None = None
         status, reason = Status.OK, None
         guests: Mapping[str, GuestUse] = {}
         try:
-            placement = placement_of(setup, name, self._cpus(setup, name))
+            planned = self._labs.of(step)
+            placement = planned.placement
             self._reach(setup.lab)
-            own, others = self._host.cpus, self._host.others
-            orders = {kernel: self._order(setup.lab, kernel) for kernel in self._host.facts}
-            self._lab.change_to(
-                compose(setup.lab, placement=placement, cpus=own, other_cpus=others, orders=orders)
-            )
+            self._lab.change_to(planned.resources)
             guests = self._guests(setup.lab)
             self._describe_machines()
             wrong = self._settled_mismatches()
             if wrong:
                 status, reason = Status.INVALID, f"before the trial, {'; '.join(wrong)}"
             else:
-                measured = self._measure(setup, name, placement)
+                measured = self._measure(setup, step.measure, placement)
                 wrong = self._lab.mismatches()
                 if wrong:
                     status, reason = Status.INVALID, f"after the trial, {'; '.join(wrong)}"
@@ -334,22 +324,6 @@ class Session:
         if not isinstance(measure, Packets):
             return HERE
         return ways(setup.lab, topology, measure)[0].source.kernel
-
-    def _cpus(self, setup: Setup, name: str) -> Sequence[int]:
-        """Return the CPUs of the kernel on which a measure's frames are sent, those near the sending card first."""
-        topology = make_topology(setup.lab)
-        kernel, measure = self._kernel_of(setup, name, topology), setup.measures[name]
-        own, others = self._host.cpus, self._host.others
-        card = ways(setup.lab, topology, measure)[0].source.port if isinstance(measure, Packets) else None
-        order = self._order(setup.lab, kernel, card)
-        return order or range(cpus_of(setup.lab, kernel, own, others) or own)
-
-    def _order(self, lab: Lab, kernel: str, card: str | None = None) -> Sequence[int]:
-        """Return the CPUs of a computer, those near a card first, or near its first one with a cable."""
-        if (known := self._host.facts.get(kernel)) is None:
-            return ()
-        near = card or next(iter(cards_of(lab, kernel)), "")
-        return cpu_order(known.processors, node_of(known, near))
 
     def _describe_machines(self) -> None:
         """Store what each machine with a kernel of its own is, when it is first met in this session."""

@@ -5,14 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from iolab.experiment import Resolver, load, parse
+from iolab.experiment import load, parse
 from iolab.experiment.experiment import Experiment
-from iolab.lab.compose import compose
 from iolab.lab.difference import difference
 from iolab.lab.hosts.facts import ONLINE_CPUS, Facts, ImageFact
-from iolab.lab.packets.placement import placement_of
 from iolab.lab.resources import guests
 from iolab.plan.commands import commands, render
+from iolab.plan.labs import Labs
 from iolab.plan.planning import make_plan
 
 STUDIES = Path(__file__).parents[1] / "experiment" / "studies"
@@ -38,7 +37,8 @@ blocks: 2
 @pytest.fixture
 def able(facts: Facts) -> Facts:
     """Give a host that has every guest image."""
-    return replace(facts, images=tuple(ImageFact(flavour=name) for name in ("linux", "nested", "xen")))
+    images = tuple(ImageFact(flavour=name) for name in ("linux", "nested", "xen"))
+    return replace(facts, cpus=4, images=images)
 
 
 @pytest.fixture
@@ -49,12 +49,12 @@ def small() -> Experiment:
 
 def starts(experiment: Experiment, facts: Facts) -> list[tuple[str, ...]]:
     """Return the guests that each step of a plan starts."""
-    plan, resolver = make_plan(experiment, facts), Resolver(experiment)
+    plan = make_plan(experiment, facts)
+    labs = Labs(experiment, plan)
     found: list[tuple[str, ...]] = []
     standing: tuple[object, ...] = ()
     for step in plan.steps:
-        setup = resolver.setup(plan.cell(step))
-        wanted = compose(setup.lab, placement=placement_of(setup, step.measure, range(4)), cpus=4)
+        wanted = labs.of(step).resources
         change = difference(standing, wanted)  # type: ignore[arg-type]
         found.append(tuple(name for resource in change.do for name in guests(resource)))
         standing = wanted
@@ -121,7 +121,7 @@ def test_the_estimate_counts_the_starts(small: Experiment, able: Facts) -> None:
 def test_a_guest_is_shown_as_the_command_that_starts_it(small: Experiment, able: Facts) -> None:
     """Words in capitals stand for what is found; lines in the guest begin with its prompt."""
     plan = make_plan(small, able, blocks=1)
-    shown = list(commands(small, plan, cpus=4))
+    shown = list(commands(small, plan))
     lines = render(shown[0])
     (start,) = [line for line in lines if line.startswith("qemu-system-x86_64 -name dut,")]
     assert "-accel ACCEL" in start
@@ -138,7 +138,7 @@ def test_switches_are_shown_before_their_guest_and_end_after_it(able: Facts) -> 
     """In the namespace that their tap shall be in."""
     able = replace(able, programs={**able.programs, "qemu 8": "10.0"})
     experiment = parse(TEXT.replace("[e1000, virtio-net]", "[vhost-user]"), "small.yaml")
-    shown = list(commands(experiment, make_plan(experiment, able, blocks=1), cpus=4))
+    shown = list(commands(experiment, make_plan(experiment, able, blocks=1)))
     lines = render(shown[0])
     (first, _) = [number for number, line in enumerate(lines) if "dpdk-testpmd" in line]
     assert lines[first].startswith("ip netns exec iolab-t dpdk-testpmd ")

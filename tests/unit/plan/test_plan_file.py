@@ -70,7 +70,7 @@ def test_another_version_is_refused_and_both_are_named(experiment: Experiment, f
         decode_plan(json.dumps(document))
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "7", "{}", '{"schema": 1}', '{"schema": 1, "measures": 3}'])
+@pytest.mark.parametrize("text", ["", "{", "[]", "7", "{}", '{"schema": 2}', '{"schema": 2, "measures": 3}'])
 def test_what_is_no_plan_is_refused_without_a_traceback(text: str) -> None:
     """Torn and foreign files end in one sentence, without the words of a programming language."""
     with pytest.raises(StoreError, match=r"reading plan\.json") as caught:
