@@ -24,13 +24,13 @@ from iolab.analysis.load_trials import decode
 from iolab.experiment import Resolver, cells, parse
 from iolab.experiment.measures import Forwarding, Packets
 from iolab.lab.compose import compose
+from iolab.lab.guests.start import process_id
 from iolab.lab.kernels import HERE
 from iolab.lab.packets.placement import placement_of
 from iolab.lab.topology import make_topology
 from iolab.record.load import LoadRecord
 from iolab.record.verdict import Limit
 from iolab.run.agents import Agents
-from iolab.run.guests.running_guest import process_id
 from iolab.run.hosts.host_agent import open_agent
 from iolab.run.hosts.host_facts import read_facts
 from iolab.run.lab.standing_lab import StandingLab

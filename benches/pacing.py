@@ -23,8 +23,8 @@ from standing_lab import PAIR
 
 from iolab.agent.client import Agent
 from iolab.experiment import Resolver, cells, parse
+from iolab.lab.commands import scheduled
 from iolab.lab.compose import compose
-from iolab.lab.resources import scheduled
 from iolab.run.agents import Agents
 from iolab.run.hosts.host_agent import open_agent
 from iolab.run.lab.standing_lab import StandingLab

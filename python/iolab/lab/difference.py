@@ -91,3 +91,16 @@ def dependents(resources: Iterable[Resource], keys: Collection[str]) -> frozense
         grown = bool(more)
         found |= more
     return frozenset(found)
+
+
+def waves(resources: Sequence[Resource]) -> list[list[Resource]]:
+    """Return the resources in groups that can be done together: each needs only what stands before it."""
+    depth: dict[str, int] = {}
+    groups: list[list[Resource]] = []
+    for resource in resources:
+        level = 1 + max((depth[key] for key in resource.needs if key in depth), default=-1)
+        depth[resource.key] = level
+        if level == len(groups):
+            groups.append([])
+        groups[level].append(resource)
+    return groups

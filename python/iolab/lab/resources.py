@@ -26,6 +26,18 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
+class TypedCommand:
+    """A command as a person would type it, and its undo."""
+
+    do: Command
+    """The change."""
+    undo: Command | None = None
+    """Takes it back; None: there is nothing to take back, or undoing another one does it."""
+    notes: tuple[str, ...] = ()
+    """What its words leave open: files that are open for it, and whose thread a number is."""
+
+
+@dataclass(frozen=True, slots=True)
 class Setting:
     """A kernel setting: a file below /proc/sys or /sys, or the CPUs of an interrupt."""
 
@@ -179,6 +191,8 @@ class StartGuest:
 
     guest: Guest
     """The guest."""
+    nested: bool = False
+    """Its parent is itself a guest of the lab."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,35 +318,6 @@ def filled(command: Command, words: str, place: str = ORIGINAL) -> Command:
     for word in command.argv:
         argv.extend(words.split() if word == place else [word])
     return Command(tuple(argv), command.netns)
-
-
-def setting_command(path: str, netns: str | None, value: str) -> Command:
-    """Return the command by which a person would write a kernel setting; the agent writes the file itself."""
-    if not path.startswith("/proc/sys/"):
-        return Command(("sh", "-c", f"echo {value} > {path}"), netns)
-    name = path.removeprefix("/proc/sys/").translate(str.maketrans("/.", "./"))
-    return Command(("sysctl", "-w", f"{name}={value}"), netns)
-
-
-def device_command(action: StartDevice) -> tuple[str, ...]:
-    """Return what the agent is asked for, as a command: a reference device is a part of it."""
-    kept = (("cpu", action.cpu), ("priority", action.priority))
-    words = [f"{name}={value}" for name, value in (*action.rule, *kept) if value is not None]
-    return ("iolab-agent", "device.start", action.interface, action.towards, *words)
-
-
-def device_undo(action: StartDevice) -> tuple[str, ...]:
-    """Return what ends a reference device, as a command."""
-    return ("iolab-agent", "device.stop", action.interface)
-
-
-def scheduled(priority: int | None, pid: str) -> tuple[str, ...]:
-    """Return the command that gives a thread a SCHED_FIFO priority, or makes it one as others."""
-    return (
-        ("chrt", "--other", "-p", "0", pid)
-        if priority is None
-        else ("chrt", "--fifo", "-p", str(priority), pid)
-    )
 
 
 def devices(resource: Resource) -> tuple[str, ...]:

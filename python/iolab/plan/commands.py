@@ -8,32 +8,17 @@ from dataclasses import dataclass
 from shlex import join
 
 from iolab.experiment.experiment import Experiment
-from iolab.lab.cards.tuning import cpu_ranges
-from iolab.lab.difference import difference
+from iolab.lab.commands import Found, commands_of
+from iolab.lab.difference import difference, waves
 from iolab.lab.guests.guest import Guest
-from iolab.lab.guests.qemu import Boot, Place, qemu_argv
-from iolab.lab.guests.switch import switch_argv, switch_id, switched
-from iolab.lab.guests.xen import xl_config
 from iolab.lab.resources import (
-    ORIGINAL,
     Action,
     Command,
-    CreateNetns,
     PinGuest,
-    PinNapi,
     Resource,
-    Run,
-    SpreadInterrupts,
-    StartDevice,
     StartGuest,
-    Tell,
-    TuneProcessors,
-    Write,
-    device_command,
-    device_undo,
+    TypedCommand,
     guests,
-    scheduled,
-    setting_command,
 )
 from iolab.plan.labs import Labs
 from iolab.plan.types import Plan, Step
@@ -114,120 +99,37 @@ def _transition(
     change = difference(standing, wanted)
     ended = {guest for resource in change.undo for guest in guests(resource)}
     undone = [one for resource in change.undo if resource.kernel not in ended for one in _undoing(resource)]
-    done = [one for resource in change.do for one in _doing(resource, keep=resource.key in change.in_place)]
+    known = {
+        action.guest.name: action.guest
+        for one in wanted
+        for action in one.actions
+        if isinstance(action, StartGuest)
+    }
+    done: list[PlannedCommand] = []
+    for wave in waves(change.do):
+        for index in range(max(len(resource.actions) for resource in wave)):
+            for resource in (one for one in wave if index < len(one.actions)):
+                made = _commands(resource.actions[index], known)
+                keep = resource.key in change.in_place
+                done += [_planned(resource, one.do, None if keep else one.undo) for one in made]
     return StepCommands(step, cell, tuple(undone), tuple(done))
-
-
-def _doing(resource: Resource, *, keep: bool) -> Iterator[PlannedCommand]:
-    for action in resource.actions:
-        for do, end in _switches(action):
-            yield _planned(resource, do, end)
-        for command in _do(action):
-            undo = None if keep or command != _do(action)[0] else _undo(action)
-            yield _planned(resource, command, undo)
 
 
 def _undoing(resource: Resource) -> Iterator[PlannedCommand]:
     for action in reversed(resource.actions):
-        undo = _undo(action)
-        if undo is not None:
-            yield _planned(resource, undo, None)
-        for _, end in _switches(action):
-            yield _planned(resource, end, None)
+        for one in reversed(_commands(action, {})):
+            if one.undo is not None:
+                yield _planned(resource, one.undo, None)
 
 
-def _switches(action: Action) -> Iterator[tuple[Command, Command]]:
-    """Return what starts the switches of a guest, before it, and what ends each, after it."""
-    if not isinstance(action, StartGuest):
-        return
-    for nic, backend in switched(action.guest):
-        do = Command(switch_argv(nic, backend, "FOLDER", "CPUS"), backend.netns)
-        yield do, Command(("iolab-agent", "process.stop", switch_id(action.guest.name, nic.name)))
+def _commands(action: Action, known: Mapping[str, Guest]) -> tuple[TypedCommand, ...]:
+    """Return the commands of an action before anything was looked for."""
+    guest = known.get(action.guest) if isinstance(action, PinGuest) else None
+    return commands_of(action, Found(guest=guest))
 
 
 def _planned(resource: Resource, command: Command, undo: Command | None) -> PlannedCommand:
     return PlannedCommand(resource.key, resource.machine, resource.kernel, command.netns, command.argv, undo)
-
-
-def _do(action: Action) -> list[Command]:
-    match action:
-        case CreateNetns(name):
-            return [
-                Command(("ip", "netns", "add", name)),
-                Command(("ip", "link", "set", "dev", "lo", "up"), name),
-            ]
-        case Write(path, netns, value):
-            return [setting_command(path, netns, value)]
-        case Run(do):
-            return [do]
-        case Tell(path, word):
-            return [setting_command(path, None, word)]
-        case PinNapi(interface, netns, cpu, priority):
-            path = f"/sys/class/net/{interface}/threaded"
-            thread = f"PID-OF-napi/{interface}"
-            return [
-                setting_command(path, netns, "1"),
-                Command(("taskset", "-c", "-p", str(cpu), thread)),
-                Command(scheduled(priority, thread)),
-            ]
-        case StartDevice(_, netns):
-            return [Command(device_command(action), netns)]
-        case StartGuest(guest):
-            return [_start(guest)]
-        case SpreadInterrupts() | TuneProcessors():
-            return [_found_when_done(action)]
-        case PinGuest(guest, vcpus, carriers):
-            return list(_pin(guest, vcpus, carriers))
-
-
-def _found_when_done(action: SpreadInterrupts | TuneProcessors, value: str | None = None) -> Command:
-    """Return the command that writes settings whose files are found when it is done."""
-    if isinstance(action, SpreadInterrupts):
-        path, own = f"/proc/irq/NUMBERS-OF-{action.interface}/smp_affinity_list", cpu_ranges(action.cpus)
-    else:
-        path, own = f"/sys/devices/system/cpu/FILES-OF-{action.what.upper()}", action.value
-    return setting_command(path, None, own if value is None else value)
-
-
-def _undo(action: Action) -> Command | None:
-    match action:
-        case CreateNetns(name):
-            return Command(("ip", "netns", "del", name))
-        case Write(path, netns):
-            return setting_command(path, netns, ORIGINAL)
-        case Run(undo=undo):
-            return undo
-        case SpreadInterrupts() | TuneProcessors():
-            return _found_when_done(action, ORIGINAL)
-        case Tell() | PinNapi() | PinGuest():
-            return None
-        case StartGuest(guest) if guest.engine == "xen":
-            return Command(("xl", "destroy", guest.name))
-        case StartGuest(guest):
-            return Command(("iolab-agent", "process.stop", f"guest:{guest.name}"))
-        case StartDevice(_, netns):
-            return Command(device_undo(action), netns)
-
-
-def _start(guest: Guest) -> Command:
-    """Return the command that starts a guest; words in capitals stand for what is found when it starts."""
-    xen = "IMAGE/xen" if guest.image == "xen" else None
-    boot = Boot("IMAGE/vmlinux", "IMAGE/initrd", "IMAGE/root.squashfs", "IMAGE/modules.squashfs", xen)
-    if guest.engine == "xen":
-        return Command(("xl", "create", "/dev/null", *xl_config(guest, "FOLDER", boot).splitlines()))
-    argv = qemu_argv(guest, Place(boot=boot, folder="FOLDER", accel="kvm" if guest.accel == "kvm" else "tcg"))
-    if guest.accel == "auto":
-        at = argv.index("-accel") + 1
-        argv = (*argv[:at], "ACCEL", *argv[at + 1 :])
-    return Command(argv)
-
-
-def _pin(guest: str, vcpus: tuple[int, ...], carriers: tuple[int, ...]) -> Iterator[Command]:
-    for number, cpu in enumerate(vcpus):
-        yield Command(("taskset", "-c", "-p", str(cpu), f"PID-OF-{guest}/vcpu{number}"))
-    if carriers:
-        allowed = ",".join(str(cpu) for cpu in carriers)
-        yield Command(("taskset", "-c", "-p", allowed, f"PID-OF-{guest}/others"))
 
 
 def _heading(step_commands: StepCommands) -> str:

@@ -12,6 +12,7 @@ from iolab.errors import AgentError, InputError, LabError, TrialFailed, Unsuppor
 from iolab.experiment.experiment import Experiment, Lab, Setup
 from iolab.experiment.machines import Host as Remote
 from iolab.experiment.measures import Forwarding, Latency, LoadCurve, Measure, Packets, Stream
+from iolab.lab.guests.start import process_id
 from iolab.lab.guests.switch import switch_id
 from iolab.lab.hosts.facts import Facts
 from iolab.lab.kernels import HERE
@@ -24,7 +25,6 @@ from iolab.plan.types import Plan, Step
 from iolab.record.packets import Choice
 from iolab.record.trial import GuestUse, Status, TrialResult, Warning
 from iolab.run.agents import Agents
-from iolab.run.guests.running_guest import process_id
 from iolab.run.hosts.host_facts import machine_facts
 from iolab.run.hosts.hosts import reach, reach_again
 from iolab.run.lab.standing_lab import StandingLab

@@ -141,7 +141,7 @@ def test_switches_are_shown_before_their_guest_and_end_after_it(able: Facts) -> 
     shown = list(commands(experiment, make_plan(experiment, able, blocks=1)))
     lines = render(shown[0])
     (first, _) = [number for number, line in enumerate(lines) if "dpdk-testpmd" in line]
-    assert lines[first].startswith("ip netns exec iolab-t dpdk-testpmd ")
+    assert lines[first].startswith("ip netns exec iolab-t env RUNTIME_DIRECTORY=FOLDER dpdk-testpmd ")
     assert "--vdev=net_vhost0,iface=FOLDER/eth0.sock,queues=1 --vdev=net_tap0,iface=p0" in lines[first]
     assert lines[first].endswith("# undo: iolab-agent process.stop switch:dut.eth0")
     assert first < next(number for number, line in enumerate(lines) if line.startswith("qemu-system"))
@@ -151,10 +151,15 @@ def test_switches_are_shown_before_their_guest_and_end_after_it(able: Facts) -> 
     )
 
 
-def test_a_domain_is_shown_as_a_command_without_a_file(able: Facts) -> None:
-    """`xl create` takes its configuration as words."""
+def test_a_domain_is_shown_with_its_files_and_pinned_with_xl(able: Facts) -> None:
+    """As the run does it: services, folder, configuration and scripts, then `xl create`; its CPUs are those of Xen."""
     experiment = load(STUDIES / "xen-vlan.yaml")
     first = next(iter(commands(experiment, make_plan(experiment, able, blocks=1))))
-    (create,) = [line for line in render(first) if line.startswith("pc6# xl create")]
-    assert create.startswith("pc6# xl create /dev/null 'name = \"pc6dom1\"' 'type = \"pv\"'")
-    assert create.endswith("# undo: xl destroy pc6dom1")
+    typed = [one.argv for one in first.done if one.machine == "pc6dom1" and one.kernel == "pc6"]
+    made = [argv[0] for argv in typed if argv[0] in ("modprobe", "flock", "mkdir", "mount", "sh", "xl")]
+    assert made[:8] == ["modprobe", "flock", "mkdir", "mount", "sh", "sh", "sh", "xl"]
+    assert ("xl", "create", "-q", "FOLDER/domain.cfg") in typed
+    (configuration,) = [argv[-1] for argv in typed if argv[-2] == "FOLDER/domain.cfg"]
+    assert 'name = "pc6dom1"\ntype = "pv"' in configuration
+    assert {argv[:2] for argv in typed if "pin" in argv[1]} == {("xl", "vcpu-pin")}
+    assert not any(argv[0] == "taskset" for argv in typed)

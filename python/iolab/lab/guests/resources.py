@@ -81,7 +81,7 @@ def _guest(lab: Lab, topology: Topology, name: str, prefix: str) -> Resource:
         machine=name,
         kernel=kernel,
         needs=tuple(dict.fromkeys(needs)),
-        actions=(StartGuest(guest),),
+        actions=(StartGuest(guest, nested=bool(kernel) and lab.machines[kernel].kind == "vm"),),
         expect=(
             Expectation(Reading(GuestState(name), GuestThreads("status")), "running", f"state of {name}"),
         ),

@@ -6,6 +6,8 @@ It passes every frame between the card (vhost-user) and a tap, which it makes, a
 from iolab.lab.guests.guest import Guest, GuestNic, VhostUserBackend
 
 PROGRAM = "dpdk-testpmd"
+RUNTIME = "RUNTIME_DIRECTORY"
+"""The variable that says where it keeps its own files: they go with the guest."""
 FOREVER_S = 86_400
 """A period of statistics keeps it from reading its input, at whose end it would stop [s]."""
 MOST_MTU_BYTES = 1_500

@@ -33,6 +33,29 @@ fi
 distribution's script also looks whether another domain uses it, in a hundred processes: half a minute under
 emulation."""
 
+LOAD = (
+    *("modprobe", "-a", "-q", "xen-evtchn", "xen-gntdev", "xen-gntalloc", "xen-privcmd", "xen-netback"),
+    *("xen-blkback", "bridge", "loop"),
+)
+"""What a Dom0 needs of its kernel, besides."""
+MOUNT = ("mount", "-t", "tmpfs", "-o", "mode=0700,exec,size=64k", "iolab")
+"""Scripts are run from it: on many hosts nothing may be run from below /run."""
+WRITE = 'printf %s "$1" >"$0" && chmod 700 "$0"'
+DESTROY = 'xl domid "$0" >/dev/null 2>&1 || exit 0; exec xl destroy "$0"'
+"""Harmless where there is no such domain."""
+SERVICES = (
+    "for bin in /usr/lib/xen-*/bin; do PATH=$bin:$PATH; done; "
+    "mkdir -p /run/xen /var/lib/xenstored /var/log/xen || exit; "
+    "pgrep -x xenstored >/dev/null || xenstored --pid-file /run/xen/xenstored.pid || exit; "
+    "xenstore-read /local/domain/0/domid >/dev/null 2>&1 || xen-init-dom0 || exit; "
+    "pgrep -x xenconsoled >/dev/null || xenconsoled --pid-file=/run/xen/xenconsoled.pid"
+)
+"""What an installed Dom0 starts by itself, and a guest of ours does not; they end with it."""
+ONE_BY_ONE = ("flock", "--close", "/run/xen-services.lock")
+"""Domains that start together would each start them."""
+CREATE = ("xl", "create", "-q")
+"""Makes a domain; the file of its configuration follows."""
+
 
 def xl_config(guest: Guest, folder: str, boot: Boot) -> str:
     """Return the configuration of a paravirtual domain; however it ends, it does not come back.
@@ -71,3 +94,21 @@ def _listed(items: list[str]) -> str:
 
 def _quoted(text: str) -> str:
     return f'"{text}"'
+
+
+def dom0_commands(*, nested: bool) -> list[tuple[str, ...]]:
+    """Return what makes a Dom0 ready; `nested`: it is a guest of ours, which has not started Xen's services."""
+    return [LOAD, *([(*ONE_BY_ONE, "sh", "-c", SERVICES)] if nested else [])]
+
+
+def domain_commands(
+    name: str, argv: tuple[str, ...], configuration: str
+) -> list[tuple[tuple[str, ...], tuple[str, ...] | None]]:
+    """Return the commands that make a domain, each with its undo; the last one is `argv`."""
+    folder = argv[-1].rpartition("/")[0]
+    files = {argv[-1]: configuration, f"{folder}/{VIF}": VIF_SCRIPT, f"{folder}/{DISK}": DISK_SCRIPT}
+    return [
+        ((*MOUNT, folder), ("umount", folder)),
+        *((("sh", "-c", WRITE, file, text), None) for file, text in files.items()),
+        (argv, ("sh", "-c", DESTROY, name)),
+    ]

@@ -9,6 +9,16 @@ from iolab.lab.kernels import kernel_of
 from iolab.lab.readback.values import Value
 from iolab.lab.resources import Expectation, ProcessorState, Reading, Resource, TuneProcessors
 
+CPU = "/sys/devices/system/cpu"
+NO_TURBO = f"{CPU}/intel_pstate/no_turbo"
+FILES = {
+    "governor": f"{CPU}/cpufreq/policy*/scaling_governor",
+    "turbo": f"{NO_TURBO} {CPU}/cpufreq/boost",
+}
+"""What is set to the files that say it, for a shell."""
+CONTRARY = {"on": "0", "off": "1"}
+BOOST = {"on": "1", "off": "0"}
+
 
 def processor_resources(lab: Lab) -> Iterator[Resource]:
     """Return what is asked of the processors of each computer."""
@@ -29,3 +39,10 @@ def _tuned(lab: Lab, name: str, what: Literal["governor", "turbo"], value: str) 
         expect=(Expectation(Reading(ProcessorState(what), Value()), value, f"{what} of {name}"),),
         held=True,
     )
+
+
+def processor_word(wanted: TuneProcessors, path: str) -> str:
+    """Return what is written into a file so that the processors run as wanted."""
+    if wanted.what == "governor":
+        return wanted.value
+    return (CONTRARY if path == NO_TURBO else BOOST)[wanted.value]

@@ -7,18 +7,20 @@ a guest is a guest as any other.
 
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import replace
 
 from iolab.agent.client import AgentLost
 from iolab.errors import AgentError, IolabError, LabError, UnsupportedError
+from iolab.lab.commands import Found, commands_of
 from iolab.lab.guests.guest import Guest
-from iolab.lab.resources import PinGuest
+from iolab.lab.resources import PinGuest, StartGuest
 from iolab.record.trial import CommandRecord, GuestUse
 from iolab.run.agents import Agents
+from iolab.run.command_records import record_of
 from iolab.run.guests.hypervisors import Hypervisors
 from iolab.run.guests.running_guest import RunningGuest, pin_threads, read_state
 from iolab.run.guests.shutdown import undo_before_end
 from iolab.run.guests.start import autopsy, connect, end, launched, patience_s
-from iolab.run.guests.start_commands import start_records
 from iolab.store.folder import packages_digest
 
 BOOT_DEADLINE_S = 120.0
@@ -132,7 +134,9 @@ class Guests:
             raise LabError(why) from error
         running.use = self._use(running, agent.ping() - begin_ns)
         self._agents.add(guest.name, child)
-        return start_records(running, running.use.boot_ns)
+        commands = commands_of(StartGuest(guest), Found(start=running.start))
+        records = [record_of(one, machine=guest.name, kernel=parent, exit_status=0) for one in commands]
+        return (*records[:-1], replace(records[-1], duration_ns=running.use.boot_ns))
 
     def _use(self, running: RunningGuest, boot_ns: int) -> GuestUse:
         launch, above = running.launch, self.use(running.parent)

@@ -13,8 +13,9 @@ from iolab.lab.cards.sriov import find_function
 from iolab.lab.guests.guest import FunctionBackend, Guest
 from iolab.lab.guests.passed_files import passed_files
 from iolab.lab.guests.qemu import Place, qemu_argv
+from iolab.lab.guests.start import PARENT_COMMAND
 from iolab.lab.guests.vm import NEEDS_NEWER
-from iolab.lab.guests.xen import CONFIG, xl_config
+from iolab.lab.guests.xen import CONFIG, CREATE, xl_config
 from iolab.lab.kernels import HERE
 from iolab.lab.resources import Command, extract
 from iolab.run.agents import Agents
@@ -23,8 +24,6 @@ from iolab.run.guests.boot_sources import Find, Source, find_here, source_of
 from iolab.run.guests.xen_domains import is_guest, prepare_dom0
 
 QEMU = "qemu-system-x86_64"
-PARENT_COMMAND = ("modprobe", "-a", "-q", "tun", "vhost_net", "macvtap", "bridge", "kvm_amd", "kvm_intel")
-"""What a guest needs to be a parent; no hardware asks for these, and one of the last two does not fit."""
 MODULES_TIMEOUT_MS = 180_000
 """A second on a calm computer, under emulation ten, on a busy one many times as long."""
 TRUSTED_CLOCK = ("clocksource=tsc", "tsc=reliable")
@@ -129,7 +128,7 @@ class Hypervisors:
         source = source_of(agent, guest, parent, self.find)
         folder = agent.ask(FolderMade, "folder.create", {"name": guest.name}).path
         return Launch(
-            argv=("xl", "create", "-q", f"{folder}/{CONFIG}"),
+            argv=(*CREATE, f"{folder}/{CONFIG}"),
             configuration=xl_config(guest, folder, source.boot),
             folder=folder,
             accel="xen",

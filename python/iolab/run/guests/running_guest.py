@@ -3,19 +3,22 @@
 import json
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from iolab.agent.client import Agent, Refused
 from iolab.agent.relay import RelayedTransport
 from iolab.errors import LabError
+from iolab.lab.commands import Found, commands_of
 from iolab.lab.guests.guest import Guest
+from iolab.lab.guests.start import GuestStart, SwitchStart, process_id
 from iolab.lab.resources import PinGuest
 from iolab.record.trial import CommandRecord, GuestUse
+from iolab.run.command_records import record_of
 from iolab.run.guests.hypervisors import Launch
 from iolab.run.guests.qemu_monitor import MonitorError, MonitorReading, inquire
 from iolab.run.guests.switches import Switch
-from iolab.run.guests.threads import affinities, pin_commands, threads_of
-from iolab.run.guests.xen_domains import XL_TIMEOUT_MS, domain_state, pin_domain
+from iolab.run.guests.threads import affinities, threads_of
+from iolab.run.guests.xen_domains import XL_TIMEOUT_MS, domain_state
 
 WORDS_LINES = 12
 """Of a console, in messages."""
@@ -51,6 +54,21 @@ class RunningGuest:
         """Return the id of the hypervisor's process."""
         return process_id(self.guest.name)
 
+    @property
+    def start(self) -> GuestStart:
+        """Return what it was started with."""
+        switches = (
+            SwitchStart(card, one.netns, one.argv, one.environment) for card, one in self.switches.items()
+        )
+        return GuestStart(
+            argv=self.launch.argv,
+            environment=self.launch.environment,
+            folder=self.launch.folder,
+            configuration=self.launch.configuration,
+            nested=self.launch.nested,
+            switches=tuple(switches),
+        )
+
     def words(self) -> str:
         """Return the console's last lines; those of a panic begin with it."""
         lines = [] if self.console is None else [line for line in list(self.console.noise) if line.strip()]
@@ -68,11 +86,6 @@ class RunningGuest:
     def _end_channel(self) -> None:
         if self.channel is not None:
             self.channel.end(self.panic)
-
-
-def process_id(guest: str) -> str:
-    """Return the id under which a guest's hypervisor is supervised."""
-    return f"guest:{guest}"
 
 
 def read_state(agent: Agent, running: RunningGuest) -> str | None:
@@ -96,34 +109,30 @@ def pin_threads(agent: Agent, running: RunningGuest, action: PinGuest) -> tuple[
     Raises:
         LabError: it cannot be done.
     """
-    named: Mapping[str, str] = {}
-    if running.guest.engine == "xen":
-        commands = pin_domain(action, running.guest)
-    else:
+    found = Found(guest=running.guest)
+    if running.guest.engine != "xen":
         try:
             reading = _inquire(agent, running)
         except (MonitorError, Refused) as error:
             raise LabError(f"pinning guest {action.guest}: {error}") from error
-        threads = _threads(agent, running)
-        commands = pin_commands(action, reading.vcpus, threads)
-        virtual = {thread: f"virtual CPU {number}" for number, thread in reading.vcpus.items()}
-        named = {str(thread): name for thread, name in ({**threads, **virtual}).items()}
-    results = agent.run_all([(argv, None) for argv in commands], timeout_ms=XL_TIMEOUT_MS)
-    for argv, result in zip(commands, results, strict=True):
+        vcpus = {number: str(thread) for number, thread in reading.vcpus.items()}
+        threads = {str(thread): name for thread, name in _threads(agent, running).items()}
+        carriers = {thread: name for thread, name in threads.items() if thread not in vcpus.values()}
+        found = replace(found, vcpus=vcpus, carriers=carriers)
+    commands = commands_of(action, found)
+    results = agent.run_all([(one.do.argv, None) for one in commands], timeout_ms=XL_TIMEOUT_MS)
+    for one, result in zip(commands, results, strict=True):
         if not result.succeeded and "No such process" not in result.stderr:
-            raise LabError(f"pinning guest {action.guest} with `{' '.join(argv)}`: {result.complaint}")
+            raise LabError(f"pinning guest {action.guest} with `{' '.join(one.do.argv)}`: {result.complaint}")
     return tuple(
-        CommandRecord(
+        record_of(
+            one,
             machine=action.guest,
             kernel=running.parent,
-            netns=None,
-            argv=argv,
-            undo=None,
             exit_status=result.exit_status,
             duration_ns=result.end_ns - result.begin_ns,
-            notes=(f"{argv[-1]}: {named[argv[-1]]} of {action.guest}",) if argv[-1] in named else (),
         )
-        for argv, result in zip(commands, results, strict=True)
+        for one, result in zip(commands, results, strict=True)
     )
 
 

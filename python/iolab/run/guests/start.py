@@ -10,9 +10,10 @@ from iolab.agent.messages import Json, ProcessEnded
 from iolab.agent.relay import RelayedTransport, at_socket, at_terminal
 from iolab.errors import AgentError, LabError, UnsupportedError
 from iolab.lab.guests.guest import Guest
+from iolab.lab.guests.start import process_id
 from iolab.run.guests.hypervisors import Launch
 from iolab.run.guests.processes import END_DEADLINE_S, ended, how, stop_together
-from iolab.run.guests.running_guest import RunningGuest, process_id
+from iolab.run.guests.running_guest import RunningGuest
 from iolab.run.guests.switches import start_switches, stop_switches
 from iolab.run.guests.xen_domains import console_of, create_domain, destroy_domain
 

@@ -10,45 +10,22 @@ from iolab.agent.client import Agent
 from iolab.agent.decoding import understood
 from iolab.agent.messages import CommandResult
 from iolab.errors import UnsupportedError
-from iolab.lab.guests.guest import Guest
-from iolab.lab.guests.xen import DISK, DISK_SCRIPT, VIF, VIF_SCRIPT
+from iolab.lab.commands import ANYWHERE
+from iolab.lab.guests.xen import LOAD, dom0_commands, domain_commands
 from iolab.lab.hosts.facts import cpu_list
-from iolab.lab.resources import PinGuest
 
-LOAD = (
-    *("modprobe", "-a", "-q", "xen-evtchn", "xen-gntdev", "xen-gntalloc", "xen-privcmd", "xen-netback"),
-    *("xen-blkback", "bridge", "loop"),
-)
-"""What a Dom0 needs of its kernel, besides."""
 CREATE_TIMEOUT_MS = 180_000
 """Making a domain takes 4 s in an emulated Dom0 on a calm host, on a very busy one over a minute."""
 XL_TIMEOUT_MS = 60_000
 """A question to xl takes half a second there, and ten on a very busy host."""
-MOUNT = ("mount", "-t", "tmpfs", "-o", "mode=0700,exec,size=64k", "iolab")
-"""Scripts are run from it: on many hosts nothing may be run from below /run."""
-WRITE = 'printf %s "$1" >"$0" && chmod 700 "$0"'
-DESTROY = 'xl domid "$0" >/dev/null 2>&1 || exit 0; exec xl destroy "$0"'
-"""Harmless where there is no such domain."""
 LOOK = (
     "grep -qs control_d /proc/xen/capabilities || "
     '{ echo "it does not run Xen, or is not its Dom0" >&2; exit 1; }; '
     'command -v xl >/dev/null || { echo "it has no xl, which is in the package xen-utils" >&2; exit 1; }'
 )
 """Changes nothing."""
-SERVICES = (
-    "for bin in /usr/lib/xen-*/bin; do PATH=$bin:$PATH; done; "
-    "mkdir -p /run/xen /var/lib/xenstored /var/log/xen || exit; "
-    "pgrep -x xenstored >/dev/null || xenstored --pid-file /run/xen/xenstored.pid || exit; "
-    "xenstore-read /local/domain/0/domid >/dev/null 2>&1 || xen-init-dom0 || exit; "
-    "pgrep -x xenconsoled >/dev/null || xenconsoled --pid-file=/run/xen/xenconsoled.pid"
-)
-"""What an installed Dom0 starts by itself, and a guest of ours does not; they end with it."""
-ONE_BY_ONE = ("flock", "--close", "/run/xen-services.lock")
-"""Domains that start together would each start them."""
 NO_XEN_ADVICE = "engine: xen needs a parent that runs Xen: a vm with image: xen, or a host whose Dom0 it is"
 SERVICES_ADVICE = "Xen's services do not answer; `service xen start` starts them"
-ANYWHERE = "all"
-"""Any CPU, in the words of xl."""
 TTY_TRIES = 100
 TTY_PAUSE_S = 0.1
 
@@ -68,11 +45,6 @@ def prepare_dom0(agent: Agent, parent: str) -> str:
     shown = agent.run(("xl", "info", "xen_version"), timeout_ms=CREATE_TIMEOUT_MS)
     _demand(shown, parent, SERVICES_ADVICE)
     return shown.stdout.split()[-1]
-
-
-def dom0_commands(*, nested: bool) -> list[tuple[str, ...]]:
-    """Return what makes a Dom0 ready; `nested`: it is a guest of ours, which has not started Xen's services."""
-    return [LOAD, *([(*ONE_BY_ONE, "sh", "-c", SERVICES)] if nested else [])]
 
 
 def _demand(done: CommandResult, parent: str, advice: str) -> None:
@@ -98,19 +70,6 @@ def create_domain(agent: Agent, name: str, argv: tuple[str, ...], configuration:
         )
     for do, undo in domain_commands(name, argv, configuration):
         _make(agent, name, do, undo)
-
-
-def domain_commands(
-    name: str, argv: tuple[str, ...], configuration: str
-) -> list[tuple[tuple[str, ...], tuple[str, ...] | None]]:
-    """Return the commands that make a domain, each with its undo; the last one is `argv`."""
-    folder = argv[-1].rpartition("/")[0]
-    files = {argv[-1]: configuration, f"{folder}/{VIF}": VIF_SCRIPT, f"{folder}/{DISK}": DISK_SCRIPT}
-    return [
-        ((*MOUNT, folder), ("umount", folder)),
-        *((("sh", "-c", WRITE, file, text), None) for file, text in files.items()),
-        (argv, ("sh", "-c", DESTROY, name)),
-    ]
 
 
 def _make(agent: Agent, name: str, argv: tuple[str, ...], undo: tuple[str, ...] | None) -> None:
@@ -158,12 +117,6 @@ def domain_state(agent: Agent, guest: str) -> str | None:
         cpus = int(agent.run(asked, timeout_ms=XL_TIMEOUT_MS).stdout.split()[-1]) if anywhere else 0
         vcpus = [list(range(cpus)) if line[6] == ANYWHERE else cpu_list(line[6]) for line in lines]
     return json.dumps({"status": status, "vcpus": vcpus, "carriers": []})
-
-
-def pin_domain(action: PinGuest, guest: Guest) -> list[tuple[str, ...]]:
-    """Return the commands that put a domain's virtual CPUs on CPUs of the machine below: its own, if no others."""
-    wanted = [str(cpu) for cpu in action.vcpus or guest.own_cpus] or [ANYWHERE] * guest.cpus
-    return [("xl", "vcpu-pin", action.guest, str(number), cpu) for number, cpu in enumerate(wanted)]
 
 
 def domain_key(guest: str) -> str:

@@ -1,14 +1,16 @@
 """Carry out one action of a resource through the agent of its kernel; say what a person would have typed."""
 
 import errno
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from iolab.agent.client import COMMAND_TIMEOUT_MS, Refused
 from iolab.agent.decoding import decode
 from iolab.agent.messages import CommandResult, Json, SettingWritten
 from iolab.errors import AgentError, IolabError, LabError
+from iolab.lab.commands import PLANNED, Found, commands_of, request_of
 from iolab.lab.resources import (
-    FOUND,
     Action,
     Command,
     CreateNetns,
@@ -22,15 +24,13 @@ from iolab.lab.resources import (
     StartGuest,
     Tell,
     TuneProcessors,
+    TypedCommand,
     Write,
-    device_command,
-    device_undo,
     extract,
-    filled,
-    setting_command,
 )
 from iolab.record.trial import CommandRecord
 from iolab.run.agents import Agents
+from iolab.run.command_records import record_of
 from iolab.run.guests.guests import Guests
 from iolab.run.lab.interrupts import Interrupts
 from iolab.run.lab.napi_threads import NapiThreads
@@ -73,8 +73,8 @@ class ActionUnderWay:
             if absent_ok and isinstance(error, Refused) and _is_absent(error):
                 return self.records
             raise LabError(f"{what}: {error}") from error
-        if isinstance(self.action, Write | SpreadInterrupts | TuneProcessors) and not self.in_place:
-            record = replace(record, undo=_original(self.action, reply, self.resource.kernel))
+        if not self.in_place:
+            record = replace(record, undo=self._undo(record, reply))
         if not isinstance(self.action, Run | Tell | PinNapi):
             return self._ended(record, 0, 0)
         result = decode(CommandResult, reply, "command result", agent=self.resource.kernel)
@@ -82,6 +82,19 @@ class ActionUnderWay:
             place = record.netns or self.resource.kernel or "the host"
             raise LabError(f"{what} in {place}: {result.complaint}")
         return self._ended(record, result.exit_status, result.end_ns - result.begin_ns)
+
+    def _undo(self, record: CommandRecord, reply: Any) -> tuple[str, ...] | None:
+        """Return the undo with what was there before, which the agent has journalled and answers."""
+        match self.action:
+            case Write():
+                written = decode(SettingWritten, reply, "setting.write result", agent=self.resource.kernel)
+                found = Found(original=written.original)
+            case SpreadInterrupts() | TuneProcessors():
+                found = Found(paths=tuple(reply), originals=reply)
+            case _:
+                return record.undo
+        undo = commands_of(self.action, found)[0].undo
+        return None if undo is None else undo.argv
 
     def _ended(
         self, record: CommandRecord, exit_status: int | None, duration_ns: int
@@ -128,7 +141,10 @@ class ActionRunner:
         try:
             records, answer = self._send(resource, action, in_place)
         except (LabError, AgentError) as error:
-            records, answer = (_record(resource, None, (type(action).__name__,), None),), Unsent(error)
+            records, answer = (
+                _records(resource, TypedCommand(Command((type(action).__name__,)))),
+                Unsent(error),
+            )
         return ActionUnderWay(resource, action, records, answer, in_place)
 
     def _send(
@@ -136,68 +152,47 @@ class ActionRunner:
     ) -> tuple[tuple[CommandRecord, ...], Awaited]:
         match action:
             case StartGuest(guest):
-                record = _record(resource, None, (guest.engine, guest.name), None)
-                return (record,), self._guests.start(guest, resource.kernel)
+                begun = TypedCommand(Command((guest.engine, guest.name)))
+                return _records(resource, begun), self._guests.start(guest, resource.kernel)
             case PinGuest(guest):
-                return (_record(resource, None, ("taskset", guest), None),), self._guests.pin(action)
+                return _records(resource, TypedCommand(Command(("taskset", guest)))), self._guests.pin(action)
             case PinNapi():
-                records, pending = self._napi_threads.pin(action, resource.kernel)
-                return tuple(_placed(one, resource) for one in records), pending
-            case SpreadInterrupts() | TuneProcessors():
-                record, writes = self._write_found(action, resource.kernel)
-                return (_placed(record, resource),), writes
-            case CreateNetns(name):
-                record = _record(resource, None, ("ip", "netns", "add", name), ("ip", "netns", "del", name))
-                up = _record(resource, name, ("ip", "link", "set", "dev", "lo", "up"), None)
-                return (record, up), self._begin(resource, "netns.create", {"name": name})
-            case Write(path, netns, value):
-                record = _record(resource, netns, setting_command(path, netns, value).argv, None)
-                params = {"path": path, "netns": netns, "value": value}
-                return (record,), self._begin(resource, "setting.write", params)
-            case Tell(path, word, find):
-                do = Command(("sh", "-c", f"echo {word} > {path}"))
-                word = word if find is None else word.replace(FOUND, self._found(resource, find, do))
-                record = _record(resource, None, ("sh", "-c", f"echo {word} > {path}"), None)
-                told: dict[str, Json] = {"argv": ["tee", path], "stdin": word}
-                return (record,), self._begin(resource, "command.run", told)
-            case StartDevice():
-                return self._start_device(resource, action)
-            case Run(do):
-                undo = None if in_place else self._undo_command(resource, action)
-                do = do if action.find is None else filled(do, self._found(resource, action.find, do), FOUND)
-                record = _record(resource, do.netns, do.argv, undo.argv if undo else None)
-                return (record,), self._begin(resource, "command.run", _run_params(resource, do, undo))
+                commands, pending = self._napi_threads.pin(action, resource.kernel)
+                return _records(resource, *commands), pending
+            case SpreadInterrupts():
+                commands, writes = self._interrupts.spread(action, resource.kernel)
+                return _records(resource, *_kept(commands)), writes
+            case TuneProcessors():
+                commands, writes = self._processors.tune(action, resource.kernel)
+                return _records(resource, *_kept(commands)), writes
+            case CreateNetns() | Write() | Run() | Tell() | StartDevice():
+                return self._ask(resource, action, in_place)
 
-    def _write_found(
-        self, action: SpreadInterrupts | TuneProcessors, kernel: str
-    ) -> tuple[CommandRecord, Awaited]:
-        """Begin to write settings whose files are found first."""
-        if isinstance(action, SpreadInterrupts):
-            return self._interrupts.spread(action, kernel)
-        return self._processors.tune(action, kernel)
-
-    def _start_device(
-        self, resource: Resource, action: StartDevice
+    def _ask(
+        self, resource: Resource, action: CreateNetns | Write | Run | Tell | StartDevice, in_place: bool
     ) -> tuple[tuple[CommandRecord, ...], Awaited]:
-        params: dict[str, Json] = {
-            "id": action.device,
-            "netns": action.netns,
-            "interface": action.interface,
-            "rule": dict(action.rule),
-            "action": {"kind": "forward", "interface": action.towards},
-        }
-        thread = {"cpu": action.cpu, "priority": action.priority}
-        params |= {name: value for name, value in thread.items() if value is not None}
-        record = _record(resource, action.netns, device_command(action), device_undo(action))
-        return (record,), self._begin(resource, "device.start", params)
+        """Send an action that is one request of the agent."""
+        found = self._look(resource, action, in_place)
+        commands = commands_of(action, found)
+        if in_place or isinstance(action, Write):
+            commands = _kept(commands)  # a setting's original comes with the answer
+        request = request_of(resource, action, commands[0], found)
+        params: dict[str, Json] = dict(request.params)
+        if request.method == "command.run":
+            params["timeout_ms"] = COMMAND_TIMEOUT_MS
+        pending = self._agents.of(resource.kernel).begin(request.method, params)
+        return _records(resource, *commands), pending
 
-    def _begin(self, resource: Resource, method: str, params: dict[str, Json]) -> Awaited:
-        return self._agents.of(resource.kernel).begin(method, params)
-
-    def _undo_command(self, resource: Resource, action: Run) -> Command | None:
-        if action.undo is None or action.original is None:
-            return action.undo
-        return filled(action.undo, self._found(resource, action.original, action.do))
+    def _look(
+        self, resource: Resource, action: CreateNetns | Write | Run | Tell | StartDevice, in_place: bool
+    ) -> Found:
+        """Read what must be known before an action."""
+        found = PLANNED
+        if isinstance(action, Run | Tell) and action.find is not None:
+            found = replace(found, value=self._found(resource, action.find, commands_of(action)[0].do))
+        if isinstance(action, Run) and action.undo and action.original and not in_place:
+            found = replace(found, original=self._found(resource, action.original, action.do))
+        return found
 
     def _found(self, resource: Resource, reading: Reading, before: Command) -> str:
         """Return what must be known before a command is run."""
@@ -218,43 +213,13 @@ def _brief(argv: tuple[str, ...]) -> str:
     return " ".join(word if len(word) <= LONGEST_WORD else "..." for word in argv)
 
 
-def _record(
-    resource: Resource, netns: str | None, argv: tuple[str, ...], undo: tuple[str, ...] | None
-) -> CommandRecord:
-    return CommandRecord(
-        machine=resource.machine,
-        kernel=resource.kernel,
-        netns=netns,
-        argv=argv,
-        undo=undo,
-        exit_status=None,
-        duration_ns=0,
-    )
+def _records(resource: Resource, *commands: TypedCommand) -> tuple[CommandRecord, ...]:
+    return tuple(record_of(one, machine=resource.machine, kernel=resource.kernel) for one in commands)
 
 
-def _original(action: Write | SpreadInterrupts | TuneProcessors, reply: Json, kernel: str) -> tuple[str, ...]:
-    """Return the command that writes again what was there before, which the agent has journalled."""
-    if isinstance(action, SpreadInterrupts | TuneProcessors):
-        return tuple(reply)
-    written = decode(SettingWritten, reply, "setting.write result", agent=kernel)
-    return setting_command(action.path, action.netns, written.original).argv
-
-
-def _placed(record: CommandRecord, resource: Resource) -> CommandRecord:
-    return replace(record, machine=resource.machine, kernel=resource.kernel)
-
-
-def _run_params(resource: Resource, do: Command, undo: Command | None) -> dict[str, Json]:
-    journalled: Json = (
-        None if undo is None else {"kind": "command", "argv": list(undo.argv), "netns": undo.netns}
-    )
-    return {
-        "argv": list(do.argv),
-        "netns": do.netns,
-        "timeout_ms": COMMAND_TIMEOUT_MS,
-        "undo": journalled,
-        "undo_key": None if undo is None else resource.key,
-    }
+def _kept(commands: Sequence[TypedCommand]) -> tuple[TypedCommand, ...]:
+    """Return commands without an undo: that of an earlier one is kept, or it is not known yet."""
+    return tuple(replace(one, undo=None) for one in commands)
 
 
 LONGEST_WORD = 80

@@ -3,14 +3,13 @@
 The agent journals each interrupt's original CPUs before it writes others.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from iolab.agent.client import Agent, Pending
 from iolab.agent.messages import SettingRead, SettingWritten
 from iolab.errors import LabError
-from iolab.lab.cards.tuning import cpu_ranges
-from iolab.lab.resources import Resource, SpreadInterrupts
-from iolab.record.trial import CommandRecord
+from iolab.lab.commands import Found, commands_of, file_words
+from iolab.lab.resources import Resource, SpreadInterrupts, TypedCommand
 from iolab.run.agents import Agents
 
 Card = tuple[str, str]
@@ -24,7 +23,7 @@ class Interrupts:
         self._agents = agents
         self._found: dict[Card, tuple[str, ...]] = {}
 
-    def spread(self, wanted: SpreadInterrupts, kernel: str) -> tuple[CommandRecord, "Writes"]:
+    def spread(self, wanted: SpreadInterrupts, kernel: str) -> tuple[tuple[TypedCommand, ...], "Writes"]:
         """Begin to let the CPUs that are wanted take the interrupts of a card.
 
         Raises:
@@ -36,10 +35,7 @@ class Interrupts:
             raise LabError(f"giving interrupts of {wanted.interface} to CPUs: its device has none of its own")
         known = self._found.get((kernel, wanted.interface), ())
         self._found[kernel, wanted.interface] = tuple(dict.fromkeys((*known, *paths)))
-        cpus = cpu_ranges(wanted.cpus)
-        argv = ("sh", "-c", f"for each in {' '.join(paths)}; do echo {cpus} > $each; done")
-        record = CommandRecord(machine="", netns=None, argv=argv, undo=None, exit_status=None, duration_ns=0)
-        return record, Writes(paths, _written(agent, paths, cpus))
+        return commands_of(wanted, Found(paths=paths)), Writes(agent, file_words(wanted, paths))
 
     def undo_keys(self, resource: Resource) -> list[str]:
         """Return the journal keys of the originals that a resource changed; they are known no more."""
@@ -64,15 +60,14 @@ class Interrupts:
 class Writes:
     """Settings that are being written; what fails first is raised."""
 
-    def __init__(self, paths: Iterable[str], pending: Iterable[Pending]) -> None:
-        self._pending = dict(zip(paths, pending, strict=True))
-
-    def result(self, deadline_s: float) -> tuple[str, ...]:
-        """Wait for all; return the command that writes what was there before."""
-        originals = {
-            path: one.read(SettingWritten, deadline_s).original for path, one in self._pending.items()
+    def __init__(self, agent: Agent, words: Mapping[str, str]) -> None:
+        self._pending = {
+            path: agent.begin("setting.write", {"path": path, "value": word}) for path, word in words.items()
         }
-        return ("sh", "-c", "; ".join(f"echo {value} > {path}" for path, value in originals.items()))
+
+    def result(self, deadline_s: float) -> dict[str, str]:
+        """Wait for all; return what was in each file before."""
+        return {path: one.read(SettingWritten, deadline_s).original for path, one in self._pending.items()}
 
 
 class Affinities:
@@ -85,10 +80,6 @@ class Affinities:
         """Return the lists of CPUs that differ from each other; one, where all interrupts have the same."""
         lists = [one.read(SettingRead, deadline_s).value for one in self._pending]
         return " ".join(dict.fromkeys(lists))
-
-
-def _written(agent: Agent, paths: Iterable[str], value: str) -> list[Pending]:
-    return [agent.begin("setting.write", {"path": path, "value": value}) for path in paths]
 
 
 def _affinity(number: int) -> str:

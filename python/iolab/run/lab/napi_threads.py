@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from iolab.agent.client import Agent, Pending, Refused
 from iolab.agent.decoding import decode
 from iolab.agent.messages import CommandResult
+from iolab.lab.commands import Found, commands_of, threads_path
 from iolab.lab.kernels import HERE
-from iolab.lab.resources import Command, PinNapi, scheduled, setting_command
-from iolab.record.trial import CommandRecord
+from iolab.lab.resources import Command, PinNapi, TypedCommand
 from iolab.run.agents import Agents
 from iolab.trial.site import ArrivalThread
 
@@ -36,7 +36,7 @@ class NapiThreads:
         """Return the thread of an interface; None where it has none."""
         return self._found.get((kernel, netns, interface))
 
-    def pin(self, wanted: PinNapi, kernel: str = HERE) -> tuple[tuple[CommandRecord, ...], Pending]:
+    def pin(self, wanted: PinNapi, kernel: str = HERE) -> tuple[tuple[TypedCommand, ...], Pending]:
         """Give an interface its thread, unless it has one, and begin to put that where it is wanted.
 
         Return the commands that do it, the last of which is under way.
@@ -49,13 +49,11 @@ class NapiThreads:
         made = len(kept) != wanted.queues or not set(kept) <= set(alive)
         pids = _make(agent, interface, netns, alive, again=bool(kept)) if made else kept
         self._note(kernel, wanted, pids)
-        for pid in pids:
-            agent.run(scheduled(wanted.priority, str(pid)))
-        records = _typed(wanted, pids, made=made)
-        for pid in pids[:-1]:
-            agent.run(_kept(wanted, pid))
-        argv = list(records[-1].argv)
-        return records, agent.begin("command.run", {"argv": argv, "timeout_ms": TIMEOUT_MS})
+        commands = commands_of(wanted, Found(threads=tuple(map(str, pids))))
+        last = commands[-1].do if pids else Command(("true",))
+        for one in commands[1:-1]:
+            agent.run(one.do.argv)
+        return commands, agent.begin("command.run", {"argv": list(last.argv), "timeout_ms": TIMEOUT_MS})
 
     def moved(self, wanted: Iterable[tuple[str, PinNapi]]) -> list[str]:
         """Read back where threads may run, each with its kernel; return what is not as applied, a sentence each.
@@ -107,44 +105,10 @@ def _make(
     """Give an interface a thread for each receive queue; `again`: it has had some, for other queues."""
     try:
         for value in ("0", "1") if again else ("1",):
-            agent.call("setting.write", {"path": _switch(interface), "netns": netns, "value": value})
+            agent.call("setting.write", {"path": threads_path(interface), "netns": netns, "value": value})
     except Refused:
         return ()
     return tuple(pid for pid in sorted(_threads(agent)) if pid not in alive)
-
-
-def _switch(interface: str) -> str:
-    """Return the setting that gives an interface its thread."""
-    return f"/sys/class/net/{interface}/threaded"
-
-
-def _kept(wanted: PinNapi, pid: int) -> tuple[str, ...]:
-    return ("taskset", "-c", "-p", str(wanted.cpu), str(pid))
-
-
-def _typed(wanted: PinNapi, pids: tuple[int, ...], *, made: bool) -> tuple[CommandRecord, ...]:
-    """Return what was done as commands; there may be no thread, and then there is nothing to do."""
-    commands, note = [Command(("true",))], f"{wanted.interface} has no thread of its own"
-    if pids:
-        listed = ", ".join(str(pid) for pid in pids)
-        note = f"{listed}: napi/{wanted.interface}, which takes its frames in"
-        commands = [
-            *([setting_command(_switch(wanted.interface), wanted.netns, "1")] if made else []),
-            *(Command(scheduled(wanted.priority, str(pid))) for pid in pids),
-            *(Command(_kept(wanted, pid)) for pid in pids),
-        ]
-    return tuple(
-        CommandRecord(
-            machine="",
-            netns=one.netns,
-            argv=one.argv,
-            undo=None,
-            exit_status=0,
-            duration_ns=0,
-            notes=(note,),
-        )
-        for one in commands
-    )
 
 
 def _threads(agent: Agent) -> dict[int, str]:

@@ -9,20 +9,11 @@ from collections.abc import Iterable
 from iolab.agent.client import Agent, Pending
 from iolab.agent.messages import SettingRead
 from iolab.errors import LabError
-from iolab.lab.resources import ProcessorState, Resource, TuneProcessors
-from iolab.record.trial import CommandRecord
+from iolab.lab.commands import Found, commands_of, file_words
+from iolab.lab.hosts.processors import BOOST, CONTRARY, FILES, NO_TURBO
+from iolab.lab.resources import ProcessorState, Resource, TuneProcessors, TypedCommand
 from iolab.run.agents import Agents
 from iolab.run.lab.interrupts import Writes
-
-CPU = "/sys/devices/system/cpu"
-NO_TURBO = f"{CPU}/intel_pstate/no_turbo"
-FILES = {
-    "governor": f"{CPU}/cpufreq/policy*/scaling_governor",
-    "turbo": f"{NO_TURBO} {CPU}/cpufreq/boost",
-}
-"""What is set to the files that say it, for a shell."""
-CONTRARY = {"on": "0", "off": "1"}
-BOOST = {"on": "1", "off": "0"}
 
 
 class Processors:
@@ -32,7 +23,7 @@ class Processors:
         self._agents = agents
         self._found: dict[tuple[str, str], tuple[str, ...]] = {}
 
-    def tune(self, wanted: TuneProcessors, kernel: str) -> tuple[CommandRecord, Writes]:
+    def tune(self, wanted: TuneProcessors, kernel: str) -> tuple[tuple[TypedCommand, ...], Writes]:
         """Begin to let all processors of a kernel run as wanted.
 
         Raises:
@@ -43,16 +34,7 @@ class Processors:
         if not paths:
             raise LabError(f"setting {wanted.what} to {wanted.value}: this kernel sets no such thing")
         self._found[kernel, wanted.what] = paths
-        values = [_word(wanted, path) for path in paths]
-        script = "; ".join(f"echo {value} > {path}" for path, value in zip(paths, values, strict=True))
-        record = CommandRecord(
-            machine="", netns=None, argv=("sh", "-c", script), undo=None, exit_status=None, duration_ns=0
-        )
-        pending = [
-            agent.begin("setting.write", {"path": path, "value": value})
-            for path, value in zip(paths, values, strict=True)
-        ]
-        return record, Writes(paths, pending)
+        return commands_of(wanted, Found(paths=paths)), Writes(agent, file_words(wanted, paths))
 
     def undo_keys(self, resource: Resource) -> list[str]:
         """Return the journal keys of the originals that a resource changed; they are known no more."""
@@ -81,12 +63,6 @@ class States:
         """Return the words that differ from each other; one, where all processors run in the same way."""
         words = [_shown(path, one.read(SettingRead, deadline_s).value) for path, one in self._pending.items()]
         return " ".join(dict.fromkeys(words))
-
-
-def _word(wanted: TuneProcessors, path: str) -> str:
-    if wanted.what == "governor":
-        return wanted.value
-    return (CONTRARY if path == NO_TURBO else BOOST)[wanted.value]
 
 
 def _shown(path: str, value: str) -> str:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from iolab.agent.client import UNDO_DEADLINE_S, AgentLost, Refused
 from iolab.agent.decoding import BadAnswer
 from iolab.errors import AgentError, IolabError, LabError
-from iolab.lab.difference import dependents, difference, settling_ns
+from iolab.lab.difference import dependents, difference, settling_ns, waves
 from iolab.lab.kernels import HERE
 from iolab.lab.resources import (
     CreateNetns,
@@ -129,7 +129,9 @@ class StandingLab:
                 f"taking the lab down: {len(troubles)} changes could not be undone, "
                 f"the first is {troubles[0]}; run `iolab clean`"
             )
-        self._log_undone(list(reversed(self._undoing)))
+        planned = [resource.key for resource in difference(standing, ()).undo]
+        begun = [key for key in reversed(self._undoing) if key not in planned]
+        self._log_undone([*begun, *planned])
 
     def _clear(self, kernel: str, standing: Sequence[Resource]) -> list[str]:
         """Undo everything on a kernel; return what could not be undone. One that is lost undoes it by itself."""
@@ -228,16 +230,3 @@ class StandingLab:
                     raise failures[0]
         finally:
             self._log(records)
-
-
-def waves(resources: Sequence[Resource]) -> list[list[Resource]]:
-    """Return the resources in groups that can be done together: each needs only what stands before it."""
-    depth: dict[str, int] = {}
-    groups: list[list[Resource]] = []
-    for resource in resources:
-        level = 1 + max((depth[key] for key in resource.needs if key in depth), default=-1)
-        depth[resource.key] = level
-        if level == len(groups):
-            groups.append([])
-        groups[level].append(resource)
-    return groups

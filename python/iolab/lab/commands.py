@@ -1,0 +1,243 @@
+"""An action as the commands that a person would type, each with its undo, and as the request to an agent. Pure.
+
+The same for a plan, for what is sent, and for commands.jsonl: they differ only in what was found by then.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from iolab.lab.cards.tuning import cpu_ranges
+from iolab.lab.guests.guest import Guest
+from iolab.lab.guests.start import GuestStart, planned_start, start_commands
+from iolab.lab.hosts.processors import processor_word
+from iolab.lab.resources import (
+    FOUND,
+    ORIGINAL,
+    Action,
+    Command,
+    CreateNetns,
+    PinGuest,
+    PinNapi,
+    Resource,
+    Run,
+    SpreadInterrupts,
+    StartDevice,
+    StartGuest,
+    Tell,
+    TuneProcessors,
+    TypedCommand,
+    Write,
+    filled,
+)
+
+EVERY_CPU = "0-1023"
+"""The kernel takes those that there are."""
+ANYWHERE = "all"
+"""Any CPU, in the words of xl."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What is found when an action is carried out; where it is absent, words in capitals or braces stand for it."""
+
+    value: str = FOUND
+    """What `Run.find` or `Tell.find` read."""
+    original: str = ORIGINAL
+    """What there was before."""
+    paths: tuple[str, ...] | None = None
+    """Files of interrupts or processors."""
+    originals: Mapping[str, str] = field(default_factory=dict)
+    """What was in each of them before."""
+    threads: tuple[str, ...] | None = None
+    """Process ids of the threads of an interface."""
+    guest: Guest | None = None
+    """The guest whose threads are pinned."""
+    vcpus: Mapping[int, str] | None = None
+    """Thread id of each of its virtual CPUs."""
+    carriers: Mapping[str, str] | None = None
+    """Thread id to name of each of its other threads."""
+    start: GuestStart | None = None
+    """How a guest is started."""
+
+
+PLANNED = Found()
+"""Nothing was looked for yet."""
+
+
+def commands_of(action: Action, found: Found = PLANNED) -> tuple[TypedCommand, ...]:
+    """Return the commands of an action, in order, each with its undo."""
+    match action:
+        case CreateNetns(name):
+            made = TypedCommand(Command(("ip", "netns", "add", name)), Command(("ip", "netns", "del", name)))
+            return made, TypedCommand(Command(("ip", "link", "set", "dev", "lo", "up"), name))
+        case Write(path, netns, value):
+            undo = setting_command(path, netns, found.original)
+            return (TypedCommand(setting_command(path, netns, value), undo),)
+        case Run(do, undo):
+            back = None if undo is None else filled(undo, found.original)
+            return (TypedCommand(filled(do, found.value, FOUND), back),)
+        case Tell(path, word):
+            return (TypedCommand(_echo(word.replace(FOUND, found.value), path)),)
+        case PinNapi():
+            return _napi_commands(action, found)
+        case StartDevice(_, netns):
+            return (TypedCommand(Command(_device(action), netns), Command(_end(action), netns)),)
+        case StartGuest(guest, nested):
+            return start_commands(guest, found.start or planned_start(guest, nested=nested))
+        case PinGuest():
+            return _pin_commands(action, found)
+        case SpreadInterrupts() | TuneProcessors():
+            return (_file_commands(action, found),)
+
+
+def _napi_commands(action: PinNapi, found: Found) -> tuple[TypedCommand, ...]:
+    """Return what gives an interface its threads and places them; there may be none to place."""
+    interface = action.interface
+    threads = found.threads
+    if threads is None:
+        threads = tuple(f"PID-OF-napi/{interface}-{number}" for number in range(action.queues))
+    listed = f"{', '.join(threads)}: napi/{interface}, which takes its frames in"
+    notes = (listed if threads else f"{interface} has no thread of its own",)
+    made = TypedCommand(setting_command(threads_path(interface), action.netns, "1"), notes=notes)
+    scheduling = (TypedCommand(Command(scheduled(action.priority, one)), notes=notes) for one in threads)
+    placing = (
+        TypedCommand(Command(("taskset", "-c", "-p", str(action.cpu), one)), notes=notes) for one in threads
+    )
+    return (made, *scheduling, *placing)
+
+
+def _pin_commands(action: PinGuest, found: Found) -> tuple[TypedCommand, ...]:
+    """Return what puts a guest's threads where they shall be: of a domain its virtual CPUs alone."""
+    name, guest = action.guest, found.guest
+    if guest is not None and guest.engine == "xen":
+        wanted = [str(cpu) for cpu in action.vcpus or guest.own_cpus] or [ANYWHERE] * guest.cpus
+        pins = (("xl", "vcpu-pin", name, str(number), cpu) for number, cpu in enumerate(wanted))
+        return tuple(TypedCommand(Command(argv)) for argv in pins)
+    vcpus, carriers = found.vcpus, found.carriers
+    if vcpus is None:
+        count = len(action.vcpus) if guest is None else guest.cpus + guest.domains_cpus
+        vcpus = {number: f"PID-OF-{name}/vcpu{number}" for number in range(count)}
+    if carriers is None:
+        carriers = {f"PID-OF-{name}/others": "others"}
+    own = {thread: f"virtual CPU {number}" for number, thread in vcpus.items()}
+    places = {thread: ",".join(map(str, action.carriers)) or EVERY_CPU for thread in carriers}
+    for number, thread in vcpus.items():
+        places[thread] = str(action.vcpus[number % len(action.vcpus)]) if action.vcpus else EVERY_CPU
+    names = {**carriers, **own}
+    return tuple(
+        TypedCommand(
+            Command(("taskset", "-c", "-p", cpus, thread)), notes=(f"{thread}: {names[thread]} of {name}",)
+        )
+        for thread, cpus in places.items()
+    )
+
+
+def _file_commands(action: SpreadInterrupts | TuneProcessors, found: Found) -> TypedCommand:
+    """Return the command that writes the same thing into several files."""
+    words = file_words(action, found.paths or _planned_paths(action))
+    back = {path: found.originals.get(path, found.original) for path in words}
+    return TypedCommand(_script(words), _script(back))
+
+
+def file_words(action: SpreadInterrupts | TuneProcessors, paths: tuple[str, ...]) -> dict[str, str]:
+    """Return what is written into each file."""
+    if isinstance(action, SpreadInterrupts):
+        return dict.fromkeys(paths, cpu_ranges(action.cpus))
+    return {path: processor_word(action, path) for path in paths}
+
+
+def _planned_paths(action: SpreadInterrupts | TuneProcessors) -> tuple[str, ...]:
+    if isinstance(action, SpreadInterrupts):
+        return (f"/proc/irq/NUMBERS-OF-{action.interface}/smp_affinity_list",)
+    return (f"/sys/devices/system/cpu/FILES-OF-{action.what.upper()}",)
+
+
+def _script(words: Mapping[str, str]) -> Command:
+    return Command(("sh", "-c", "; ".join(f"echo {word} > {path}" for path, word in words.items())))
+
+
+def setting_command(path: str, netns: str | None, value: str) -> Command:
+    """Return the command by which a person would write a kernel setting; the agent writes the file itself."""
+    if not path.startswith("/proc/sys/"):
+        return _echo(value, path, netns)
+    name = path.removeprefix("/proc/sys/").translate(str.maketrans("/.", "./"))
+    return Command(("sysctl", "-w", f"{name}={value}"), netns)
+
+
+def _echo(value: str, path: str, netns: str | None = None) -> Command:
+    return Command(("sh", "-c", f"echo {value} > {path}"), netns)
+
+
+def threads_path(interface: str) -> str:
+    """Return the setting that gives an interface threads of its own."""
+    return f"/sys/class/net/{interface}/threaded"
+
+
+def scheduled(priority: int | None, pid: str) -> tuple[str, ...]:
+    """Return the command that gives a thread a SCHED_FIFO priority, or makes it one as others."""
+    return (
+        ("chrt", "--other", "-p", "0", pid)
+        if priority is None
+        else ("chrt", "--fifo", "-p", str(priority), pid)
+    )
+
+
+def _device(action: StartDevice) -> tuple[str, ...]:
+    """Return what the agent is asked for, as a command: a reference device is a part of it."""
+    kept = (("cpu", action.cpu), ("priority", action.priority))
+    words = [f"{name}={value}" for name, value in (*action.rule, *kept) if value is not None]
+    return ("iolab-agent", "device.start", action.interface, action.towards, *words)
+
+
+def _end(action: StartDevice) -> tuple[str, ...]:
+    return ("iolab-agent", "device.stop", action.interface)
+
+
+# Requests -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What an agent is asked for."""
+
+    method: str
+    """As contract/agent-v1.md names it."""
+    params: Mapping[str, object]
+    """Its parameters."""
+
+
+def request_of(
+    resource: Resource,
+    action: CreateNetns | Write | Run | Tell | StartDevice,
+    command: TypedCommand,
+    found: Found,
+) -> Request:
+    """Return the request that carries an action out; `command` is the first of its commands."""
+    match action:
+        case CreateNetns(name):
+            return Request("netns.create", {"name": name})
+        case Write(path, netns, value):
+            return Request("setting.write", {"path": path, "netns": netns, "value": value})
+        case Tell(path, word):
+            return Request("command.run", {"argv": ["tee", path], "stdin": word.replace(FOUND, found.value)})
+        case StartDevice():
+            return Request("device.start", _device_params(action))
+        case Run():
+            back = command.undo
+            journalled = (
+                None if back is None else {"kind": "command", "argv": list(back.argv), "netns": back.netns}
+            )
+            params = {"argv": list(command.do.argv), "netns": command.do.netns, "undo": journalled}
+            return Request("command.run", params | {"undo_key": None if back is None else resource.key})
+
+
+def _device_params(action: StartDevice) -> dict[str, object]:
+    params: dict[str, object] = {
+        "id": action.device,
+        "netns": action.netns,
+        "interface": action.interface,
+        "rule": dict(action.rule),
+        "action": {"kind": "forward", "interface": action.towards},
+    }
+    thread = {"cpu": action.cpu, "priority": action.priority}
+    return params | {name: value for name, value in thread.items() if value is not None}
