@@ -30,6 +30,7 @@ from iolab.lab.packets.placement import placement_of
 from iolab.lab.topology import make_topology
 from iolab.record.load import LoadRecord
 from iolab.record.verdict import Limit
+from iolab.report.words import EN
 from iolab.run.agents import Agents
 from iolab.run.hosts.host_agent import open_agent
 from iolab.run.hosts.host_facts import read_facts
@@ -130,8 +131,8 @@ def conclude(agent: Agent, fault: Fault, cpus: int) -> Concluded:
             record = of_trials(bench, fault, used, pid)
         verdict = record.verdict
         silent = verdict.limit in (Limit.UNEXPLAINED, Limit.HOST) or bool(verdict.doubt)
-        text = f"{verdict.limit} {verdict.place}: {verdict.text}" + (
-            f" ({verdict.doubt})" if verdict.doubt else ""
+        text = f"{verdict.limit} {verdict.place}: {EN.said.say_all(verdict.seen)}" + (
+            f" ({EN.said.say(verdict.doubt)})" if verdict.doubt else ""
         )
         return Concluded(text, not silent, "; ".join(lab.mismatches()), sheet(record))
     except (TrialFailed, AgentLost) as error:
@@ -162,7 +163,7 @@ def of_search(bench: LoadBench, measure: Forwarding) -> Concluded:
     assert sample is not None
     said = verdict_of(sample.load_trials, sample.rate_fps)
     rate = f"{found.robust_fps or 0:.0f} frames/s"
-    text = f"{said.limit} {said.place}: {said.text} ({said.count} of {said.total}; {rate})"
+    text = f"{said.limit} {said.place}: {EN.said.say_all(said.seen)} ({said.count} of {said.total}; {rate})"
     return Concluded(text, not said.doubtful and said.limit not in ("unexplained", "host"), "")
 
 

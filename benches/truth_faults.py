@@ -3,6 +3,7 @@
 from truth_fault_cases import FaultCase
 from truth_judged import Blame, Grade, Outcome, grade_verdict
 from truth_lab import beside, kernel_counts, lab_of, later, ruled
+from truth_words import in_words
 
 from iolab.agent.client import Agent
 from iolab.experiment.measures import Latency
@@ -52,7 +53,12 @@ def judged(case: FaultCase, measured: Measured, told: dict[str, int]) -> tuple[O
     if short and not marks and said["limit"] not in SHORT_LIMITS:
         wrong.append(f"offered {row['offered_fps']:.0f} of {row['intended_fps']:.0f} frames/s without a word")
     figure = Grade.WRONG if wrong else Grade.RIGHT
-    blame = Blame(said["limit"], said["place"], said["text"], said.get("doubt", ""))
+    blame = Blame(
+        said["limit"],
+        said["place"],
+        in_words(said["seen"]),
+        in_words([said["doubt"]] if said["doubt"] else []),
+    )
     # A sender that fell short is rightly named; the host, for that alone, where no fault lost frames.
     places = case.places
     if short:
@@ -70,6 +76,6 @@ def judged(case: FaultCase, measured: Measured, told: dict[str, int]) -> tuple[O
     return Outcome(case.name, figure, verdict, unexplained), (
         f"{figure:6} {case.name}: {'; '.join(wrong) or 'counts right'}; {lost}; {offered}; {disorder}; "
         f"marks: {', '.join(marks) or '-'}\n"
-        f"       verdict {verdict}: {said['limit']} {said['place']}: {said['text']}{doubt}\n"
+        f"       verdict {verdict}: {said['limit']} {said['place']}: {blame.text}{doubt}\n"
         f"       sheet: {', '.join(drops) or '-'}; unexplained {unexplained}"
     )

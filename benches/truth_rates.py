@@ -11,6 +11,7 @@ from iolab.agent.client import Agent
 from iolab.analysis.forwarding import verdict
 from iolab.analysis.load_trials import decode
 from iolab.experiment.measures import Forwarding
+from iolab.report.words import EN
 from iolab.trial.forwarding import measure_forwarding
 from iolab.trial.measured import Measured
 
@@ -161,8 +162,13 @@ def judged(
         sustained=value_of("sustained_fps"),
     )
     grade = grade_figure(figure, (*case.device.marks, *MARKS))
-    doubt = blame.doubt or ("most loads close to the rate say something else" if blame.doubtful else "")
-    said = grade_verdict(Blame(blame.limit, blame.place, blame.text, doubt), case.places)
+    seen = EN.said.say_all(blame.seen)
+    doubt = (
+        EN.said.say(blame.doubt)
+        if blame.doubt
+        else ("most loads close to the rate say something else" if blame.doubtful else "")
+    )
+    said = grade_verdict(Blame(blame.limit, blame.place, seen, doubt), case.places)
     # Frames of others are received by nobody, and counted by the kernel all the same.
     if lost != kernel_lost and not case.company.foreign_fps:
         grade = Grade.WRONG
@@ -173,6 +179,6 @@ def judged(
     return outcome, (
         f"{grade:6} {case.name}: found {error}, truth {figure.truth:.0f}; the kernel saw {known} one way; "
         f"marks: {', '.join(sorted(figure.marks - ALWAYS)) or '-'}; {trials:.0f} trials, {seconds:.1f} s\n"
-        f"       verdict {said}: {blame.limit} {blame.place}: {blame.text}{f'; in doubt: {doubt}' if doubt else ''}\n"
+        f"       verdict {said}: {blame.limit} {blame.place}: {seen}{f'; in doubt: {doubt}' if doubt else ''}\n"
         f"       lost {lost}, by the kernel {kernel_lost}; unexplained {unexplained}"
     )

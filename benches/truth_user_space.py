@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from truth_devices import COUNTED_BYTES, FRAME_BYTES
 from truth_judged import Grade, Outcome
 from truth_lab import DUT, FOREIGN, TESTER, inside, kernel_counts, lab_of, program
+from truth_words import in_words
 
 from iolab.agent.client import Agent
 from iolab.experiment.measures import Latency
@@ -127,7 +128,7 @@ def run_user_space(agent: Agent, cpus: int, case: UserSpaceCase) -> tuple[Outcom
         f"{figure:6} {case.name}: p99 {told_ns / 1e6:.2f} ms; the device alone held frames {own_ns / 1e6:.2f} ms, "
         f"beside the instrument {shared[0].p99_ns / 1e6:.2f} ms; lost {row['lost_frames']}, by the kernel "
         f"{counted.lost}, {shared[0].lost} in the device's socket; marks: {', '.join(sorted(marks)) or '-'}\n"
-        f"       verdict {row['verdict']['limit']} {row['verdict']['place']}: {row['verdict']['text']}\n"
+        f"       verdict {row['verdict']['limit']} {row['verdict']['place']}: {in_words(row['verdict']['seen'])}\n"
         f"       unexplained {unexplained}"
     )
 

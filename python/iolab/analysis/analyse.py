@@ -24,7 +24,7 @@ from iolab.analysis.ratios import baseline_cells
 from iolab.analysis.table import Column, Table, tabulate
 from iolab.analysis.types import Analysis, Estimate, Outlier
 from iolab.plan.types import Plan
-from iolab.record.trial import Warning
+from iolab.statements.warnings import Warning
 from iolab.store.records import TrialRecord
 
 LEADING = ("received_bps", "latency_p50_ns", "forwarded_fps")

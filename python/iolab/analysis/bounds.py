@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from iolab.analysis.forwarding_types import Bound
 from iolab.analysis.table import Column, Table
 from iolab.analysis.types import Estimate
-from iolab.record.trial import Warning
+from iolab.statements.notes import BoundsLeftOut
+from iolab.statements.warnings import Warning
 
 Ints = NDArray[np.int64]
 
@@ -100,8 +101,12 @@ def left_out(table: Table, column: Column) -> list[Warning]:
     if not column.limited:
         return []
     count, total = len(column.limited), int((~np.isnan(column.values)).sum())
-    text = (
-        f"{count} of {total} trials of {table.measure} have only a lower bound of {column.metric} "
-        f"({', '.join(sorted(set(column.limited.values())))}); effects and findings do without them"
-    )
-    return [Warning("bounds-left-out", text, "compare these cells in the table, where bounds are marked")]
+    return [
+        BoundsLeftOut(
+            left_out=count,
+            trials=total,
+            measure=table.measure,
+            metric=column.metric,
+            limits=tuple(sorted(set(column.limited.values()))),
+        )
+    ]

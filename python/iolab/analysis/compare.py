@@ -19,7 +19,8 @@ from iolab.analysis.correction import holm
 from iolab.analysis.table import Column, Table, tabulate
 from iolab.analysis.types import Interval
 from iolab.errors import InputError, Problem
-from iolab.record.trial import Warning
+from iolab.statements.notes import FactDiffers, NoteOfRun
+from iolab.statements.warnings import Warning
 from iolab.store.records import StoredRun
 
 Floats = NDArray[np.float64]
@@ -30,17 +31,10 @@ FEWEST = 3
 """Trials on each side below which a cell gets no interval: six in all, so that the rule of four is met with
 room."""
 FACTS = (
-    ("kernel", ("kernel",)),
-    ("CPU model", ("cpu_model",)),
-    ("number of CPUs", ("cpus",)),
-    ("iperf3", ("programs", "iperf3")),
-    ("accelerator", ("accelerator",)),
-    ("virtualization", ("virtualization",)),
-    ("clocksource", ("clocksource",)),
-    ("rootless", ("hello", "rootless")),
-    ("agent", ("hello", "version")),
-)
-"""Facts of the host that move results: words for people, and where facts.json keeps them."""
+    ("kernel",), ("cpu_model",), ("cpus",), ("programs", "iperf3"), ("accelerator",), ("virtualization",),
+    ("clocksource",), ("hello", "rootless"), ("hello", "version"),
+)  # fmt: skip
+"""Facts of the host that move results, by where facts.json keeps them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,12 +120,10 @@ def _refuse_units(a: StoredRun, b: StoredRun, pairs: list[tuple[Table, Table]]) 
 def differing_facts(a: Mapping[str, object], b: Mapping[str, object]) -> tuple[Warning, ...]:
     """One warning per fact that moves results and is not the same on both hosts."""
     found = []
-    for words, path in FACTS:
+    for path in FACTS:
         first, second = _fact(a, path), _fact(b, path)
         if first != second:
-            code = "different-" + words.lower().replace(" ", "-")
-            text = f"{words}: {_said(first)} against {_said(second)}"
-            found.append(Warning(code, text, "a difference between the runs may come from this"))
+            found.append(FactDiffers(fact=".".join(path), first=_said(first), second=_said(second)))
     return tuple(found)
 
 
@@ -143,11 +135,11 @@ def _fact(facts: Mapping[str, object], path: tuple[str, ...]) -> object:
 
 
 def _said(value: object) -> str:
-    return "unknown" if value is None else str(value)
+    return "" if value is None else str(value)
 
 
-def _named(run: str, notes: tuple[Warning, ...]) -> list[Warning]:
-    return [Warning(note.code, f"{run}: {note.text}", note.advice) for note in notes]
+def _named(run: str, notes: tuple[Warning, ...]) -> list[NoteOfRun]:
+    return [NoteOfRun(run=run, note=note) for note in notes]
 
 
 def _identity(cell: Mapping[str, str]) -> frozenset[tuple[str, str]]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from iolab.analysis.forwarding_types import Bound
 from iolab.analysis.types import Interval
-from iolab.record.trial import Warning
+from iolab.statements.warnings import Warning
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

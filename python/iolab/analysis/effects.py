@@ -18,7 +18,8 @@ from iolab.analysis.ols import Contrast, Fit, contrast, fit
 from iolab.analysis.table import Column, Table
 from iolab.analysis.types import Effect, Interval
 from iolab.plan.types import Plan
-from iolab.record.trial import Warning
+from iolab.statements.notes import EffectsAliased, EffectsNotFitted, NotPositive, TooManyLevels
+from iolab.statements.warnings import Warning
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -117,13 +118,11 @@ def model_of(table: Table, column: Column, plan: Plan) -> Model | Warning | None
     }
     design = design_of(levels, baseline)
     if design is None:
-        return _not_fitted(table, "its factors have too many levels")
+        return EffectsNotFitted(measure=table.measure, why=TooManyLevels())
     if not design.terms:
         return None
     if not (column.values[~np.isnan(column.values)] > 0).all():
-        return _not_fitted(
-            table, f"{column.metric} is 0 or negative in some trials, and a ratio of it means nothing"
-        )
+        return EffectsNotFitted(measure=table.measure, why=NotPositive(metric=column.metric))
     logs = np.log(column.values)
     model = _fit_within_blocks(design.matrix, logs)
     grouped = frozenset(table.factors.index(name) for name in plan.grouping if name in table.factors)
@@ -139,11 +138,6 @@ def model_of(table: Table, column: Column, plan: Plan) -> Model | Warning | None
         plot_trials=size,
         grouped=grouped,
     )
-
-
-def _not_fitted(table: Table, why: str) -> Warning:
-    text = f"no effects of factors are given for {table.measure}: {why}"
-    return Warning("effects-not-fitted", text, "compare its cells one by one in the table")
 
 
 def _fit_within_blocks(matrix: Floats, logs: Floats) -> Fit:
@@ -290,8 +284,4 @@ def dropped_note(model: Model) -> Warning | None:
     names = [" x ".join(table.factors[f] for f in pair) for pair in (*aliased, *model.design.omitted)]
     if not names:
         return None
-    text = (
-        f"the model of {table.measure} does without (part of) {', '.join(dict.fromkeys(names))}: "
-        f"not every combination of levels was measured, or they are too many"
-    )
-    return Warning("effects-aliased", text, "compare these cells in the table")
+    return EffectsAliased(measure=table.measure, interactions=tuple(dict.fromkeys(names)))

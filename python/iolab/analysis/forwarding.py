@@ -17,15 +17,19 @@ from iolab.analysis.forwarding_types import (
     DirectionRatio,
     Drop,
     Forwarding,
-    Observed,
     PacketKind,
+    SharedCpu,
+    UsedPath,
     Verdict,
 )
-from iolab.analysis.load_trials import LoadTrial, Sample, decode
+from iolab.analysis.load_trials import LoadTrial, Port, Sample, decode
 from iolab.analysis.types import Estimate
 from iolab.errors import StoreError
 from iolab.plan.types import Plan
-from iolab.record.trial import Status, Warning
+from iolab.record.trial import Status
+from iolab.statements.instrument import Sharing
+from iolab.statements.notes import SamplesUnreadable
+from iolab.statements.warnings import Warning
 from iolab.store.records import TrialRecord
 
 Reader = Callable[[str], object | None]
@@ -86,8 +90,7 @@ def forwarding_of(
 def _unreadable(damaged: Sequence[str]) -> tuple[Warning, ...]:
     if not damaged:
         return ()
-    text = f"the raw samples of {len(damaged)} trials are left out, the first: {damaged[0]}"
-    return (Warning("samples-unreadable", text, "verdicts and balance sheets are of the other trials"),)
+    return (SamplesUnreadable(trials=len(damaged), first=damaged[0]),)
 
 
 def _conclude(
@@ -110,10 +113,8 @@ def _conclude(
         ratios=direction_ratios([each for each in estimates if each.metric == "forwarded_fps"]),
         curves=curves(estimates),
         cells=tuple(_truth(kind, cell, read[key]) for key, cell in cells.items() if key in read),
-        paths=_observed(
-            (port.port, port.path, port.fallbacks) for sample in everything for port in set(sample.ports)
-        ),
-        shared=_observed(("", text, ()) for sample in everything for text in set(sample.shared)),
+        paths=_paths(port for sample in everything for port in set(sample.ports)),
+        shared=_shared(one for sample in everything for one in set(sample.shared)),
         samples_read=len(everything),
         samples_total=len(trials),
     )
@@ -205,7 +206,7 @@ def verdict(load_trials: Sequence[LoadTrial], rate_fps: float | None = None) -> 
     shown = [trial for trial in near if trial.limit not in INSTRUMENT] or near
     (limit, place), count = Counter((trial.limit, trial.place) for trial in shown).most_common(1)[0]
     alike = [trial for trial in shown if (trial.limit, trial.place) == (limit, place)]
-    stands = min(alike, key=lambda trial: (bool(trial.doubt), trial.intended_fps))
+    stands = min(alike, key=lambda trial: (trial.doubt is not None, trial.intended_fps))
     return _verdict(limit, place, stands, count, len(near))
 
 
@@ -222,8 +223,8 @@ def _verdict(limit: str, place: str, trial: LoadTrial | None, count: int, total:
     return Verdict(
         limit=limit,
         place=place,
-        text=trial.text if trial is not None else "",
-        doubt=trial.doubt if trial is not None else "",
+        seen=trial.seen if trial is not None else (),
+        doubt=trial.doubt if trial is not None else None,
         count=count,
         total=total,
         cpu=cpu,
@@ -250,6 +251,11 @@ def balance_sheet(load_trials: Sequence[LoadTrial]) -> BalanceSheet:
     )
 
 
-def _observed(seen: Iterable[tuple[str, str, tuple[str, ...]]]) -> tuple[Observed, ...]:
-    counts = Counter(seen)
-    return tuple(Observed(*what, count) for what, count in sorted(counts.items(), key=lambda item: item[0]))
+def _paths(seen: Iterable[Port]) -> tuple[UsedPath, ...]:
+    counts = sorted(Counter(seen).items(), key=lambda item: (item[0].port, item[0].path))
+    return tuple(UsedPath(one.port, one.path, one.reasons, count) for one, count in counts)
+
+
+def _shared(seen: Iterable[Sharing]) -> tuple[SharedCpu, ...]:
+    counts = sorted(Counter(seen).items(), key=lambda item: item[0].model_dump_json())
+    return tuple(SharedCpu(one, count) for one, count in counts)

@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from iolab.statements.clauses import Clause, Doubt
+from iolab.statements.instrument import PathReason, Sharing
+
 
 class Bound(StrEnum):
     """What a figure is that was not measured exactly."""
@@ -76,10 +79,10 @@ class Verdict:
     """Code: host, generator, receiver, shaper, rule, damage, flows, thread, cpu, hop, none, unexplained."""
     place: str
     """Where; may be empty."""
-    text: str
-    """The figures of the trial that stands for it."""
-    doubt: str
-    """Why it is not certain, in words; empty: no load trial says that it is not."""
+    seen: tuple[Clause, ...]
+    """What the trial that stands for it shows."""
+    doubt: Doubt | None
+    """Why it is not certain; None: no load trial says that it is not."""
     count: int
     """Load trials with this cause."""
     total: int
@@ -94,7 +97,7 @@ class Verdict:
     @property
     def doubtful(self) -> bool:
         """Whether it is not certain: a load trial says so, or most of those close to the rate say something else."""
-        return bool(self.doubt) or 2 * self.count < self.total
+        return self.doubt is not None or 2 * self.count < self.total
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,15 +145,25 @@ class CellTruth:
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
-    """Something about the instrument, and in how many trials it was seen."""
+class UsedPath:
+    """By which path a port was reached, and in how many trials."""
 
-    subject: str
-    """A port; empty for the whole."""
-    text: str
-    """What was seen."""
-    reasons: tuple[str, ...]
+    port: str
+    """machine.port, and which half of it."""
+    path: str
+    """As the instrument names it."""
+    reasons: tuple[PathReason, ...]
     """Why; empty where it is as wanted."""
+    count: int
+    """Trials."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedCpu:
+    """What shared a CPU, and in how many trials."""
+
+    seen: Sharing
+    """What did."""
     count: int
     """Trials."""
 
@@ -169,9 +182,9 @@ class Forwarding:
     """Figures against load."""
     cells: tuple[CellTruth, ...] = ()
     """In the plan's order; only cells whose samples were read."""
-    paths: tuple[Observed, ...] = ()
+    paths: tuple[UsedPath, ...] = ()
     """How each port reached its interface."""
-    shared: tuple[Observed, ...] = ()
+    shared: tuple[SharedCpu, ...] = ()
     """Where generator, receiver and device shared a CPU; empty: nowhere."""
     samples_read: int = 0
     """Trials whose samples were read."""

@@ -2,8 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
-SAMPLE_SCHEMA = 1
+from iolab.statements.clauses import Clause, Doubt
+from iolab.statements.instrument import PathReason, Sharing
+from iolab.statements.statement import Statement
+
+S = TypeVar("S", bound=Statement)
+SAMPLE_SCHEMA = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +20,7 @@ class Port:
     """machine.port, and which half of it."""
     path: str
     """AF_XDP or AF_PACKET, and how."""
-    fallbacks: tuple[str, ...]
+    reasons: tuple[PathReason, ...]
     """Why it is not the best path."""
 
 
@@ -44,14 +50,14 @@ class LoadTrial:
     """The verdict's code."""
     place: str
     """The verdict's place; may be empty."""
-    text: str
-    """The verdict in words."""
+    seen: tuple[Clause, ...]
+    """What shows the verdict."""
     balance: tuple[DirectionBalance, ...]
     """Per direction."""
     cpu_busy: Mapping[int, float]
     """CPU number to the share of time it was not idle [ratio]."""
-    doubt: str = ""
-    """Why the verdict is not certain; empty: it is."""
+    doubt: Doubt | None = None
+    """Why the verdict is not certain; None: it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +66,7 @@ class Sample:
 
     ports: tuple[Port, ...]
     """Ports that sent or received."""
-    shared: tuple[str, ...]
+    shared: tuple[Sharing, ...]
     """Who shared a CPU."""
     load_trials: tuple[LoadTrial, ...]
     """In the order they were run."""
@@ -76,7 +82,7 @@ def decode(raw: object) -> Sample | None:
             return None
         return Sample(
             ports=tuple(_port(_mapping(each)) for each in _list(document.get("ports"))),
-            shared=_texts(_mapping(document.get("placement") or {}).get("shared")),
+            shared=_stated(Sharing, _mapping(document.get("placement") or {}).get("shared")),
             load_trials=tuple(_load_trial(_mapping(each)) for each in _list(document["load_trials"])),
             rate_fps=_number(document.get("rate_fps") or 0.0) or None,
         )
@@ -87,8 +93,8 @@ def decode(raw: object) -> Sample | None:
 def _port(row: Mapping[str, object]) -> Port:
     half = row.get("half")
     name = f"{row['port']}, {half}" if half else str(row["port"])
-    chosen = str(row.get("chosen") or "")
-    return Port(name, str(row["path"]), (*_texts(row.get("fallbacks")), *((chosen,) if chosen else ())))
+    reasons = (*_stated(PathReason, row.get("fallbacks")), *_stated(PathReason, row.get("chosen")))
+    return Port(name, str(row["path"]), reasons)
 
 
 def _load_trial(row: Mapping[str, object]) -> LoadTrial:
@@ -99,9 +105,9 @@ def _load_trial(row: Mapping[str, object]) -> LoadTrial:
         intended_fps=_number(row["intended_fps"]),
         limit=str(verdict.get("limit") or "unexplained"),
         place=str(verdict.get("place") or ""),
-        text=str(verdict.get("text") or ""),
+        seen=_stated(Clause, verdict.get("seen")),
         balance=tuple(_balance(_mapping(each)) for each in _list(row.get("balance"))),
-        doubt=str(verdict.get("doubt") or ""),
+        doubt=None if verdict.get("doubt") is None else Doubt.model_validate(verdict["doubt"]),
         cpu_busy={int(_number(each["cpu"])): _number(each["busy_ratio"]) for each in cpus},
     )
 
@@ -132,8 +138,8 @@ def _list(value: object) -> Sequence[object]:
     return value
 
 
-def _texts(value: object) -> tuple[str, ...]:
-    return tuple(str(each) for each in _list(value))
+def _stated(kind: type[S], value: object) -> tuple[S, ...]:
+    return tuple(kind.model_validate(each) for each in _list(value))
 
 
 def _number(value: object) -> float:

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from iolab.analysis.table import Column, Table
 from iolab.plan.types import Plan
-from iolab.record.trial import Warning
+from iolab.statements.notes import TrialsResembleNeighbours
 
 FEWEST = 20
 """Trials below which resemblance cannot be told from chance."""
@@ -13,7 +13,7 @@ STRONG_Z = 4.0
 """Told of where it is so many standard errors (1 / sqrt(trials)) above none: of 30 000 runs without any, one."""
 
 
-def resemblance_note(table: Table, column: Column, plan: Plan) -> Warning | None:
+def resemblance_note(table: Table, column: Column, plan: Plan) -> TrialsResembleNeighbours | None:
     """Warn where neighbours in time resemble each other more than chance lets them; Bartlett (1946) for the error."""
     rest = _in_order(table, column, plan)
     squares = float(rest @ rest)
@@ -22,13 +22,7 @@ def resemblance_note(table: Table, column: Column, plan: Plan) -> Warning | None
     share = float(rest[1:] @ rest[:-1]) / squares
     if share * np.sqrt(len(rest)) < STRONG_Z:
         return None
-    text = (
-        f"trials of {table.measure} resemble the trial before them (autocorrelation {share:.2f}): intervals of its "
-        "means may be too narrow; ratios and effects compare cells of one block, in random order, and hold"
-    )
-    return Warning(
-        "trials-resemble-neighbours", text, "look at the ratios, or measure on a host that does nothing else"
-    )
+    return TrialsResembleNeighbours(measure=table.measure, autocorrelation=share)
 
 
 def _in_order(table: Table, column: Column, plan: Plan) -> NDArray[np.float64]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from iolab.analysis.table import Column, Table
 from iolab.analysis.types import Outlier
+from iolab.statements.notes import HostStolenTime, ManyRetransmits, Unusual
 
 Floats = NDArray[np.float64]
 Marks = NDArray[np.bool_]
@@ -102,14 +103,10 @@ def _row_mean(values: Floats) -> Floats:
 def describe(
     table: Table, column: Column, standing: Standing, standings: dict[str, Standing]
 ) -> list[Outlier]:
-    """Give each marked trial of a column its reason, with figures."""
+    """Return each marked trial of a column, with what else was unusual in it."""
     found = []
     for row, block in zip(*np.nonzero(standing.marked), strict=True):
         cell = int(column.rows[row])
-        code, because = _reason(table, column.metric, cell, int(block), standings)
-        value, median = float(column.values[row, block]), float(standing.median[row, 0])
-        z = float(standing.robust_z[row, block])
-        text = f"{value:.6g} {column.unit} against a median of {median:.6g} (robust z {z:+.1f}){because}"
         found.append(
             Outlier(
                 key=table.keys[cell][block],
@@ -117,30 +114,29 @@ def describe(
                 metric=column.metric,
                 cell=table.cells[cell],
                 block=table.blocks[block],
-                value=value,
-                robust_z=z,
-                code=code,
-                text=text,
+                value=float(column.values[row, block]),
+                robust_z=float(standing.robust_z[row, block]),
+                beside=_beside(table, column.metric, cell, int(block), standings),
             )
         )
     return found
 
 
-def _reason(
+def _beside(
     table: Table, metric: str, cell: int, block: int, standings: dict[str, Standing]
-) -> tuple[str, str]:
-    """The code and its figures: what else was unusual in the same trial."""
+) -> tuple[Unusual, ...]:
+    """Return what else was unusual in the same trial: the likeliest cause alone."""
     steal = _value(table, "host_steal_ratio", cell, block)
     if steal is not None and steal > STEAL_RATIO:
-        return "host-stolen-time", f"; the host was robbed of {steal:.1%} of its CPU time"
+        return (HostStolenTime(steal_ratio=steal),)
     if metric != "retransmits" and "retransmits" in standings:
         column, standing = table.columns["retransmits"], standings["retransmits"]
         row = int(np.searchsorted(column.rows, cell))
         if row < len(column.rows) and column.rows[row] == cell and standing.marked[row, block]:
             count, usual = column.values[row, block], standing.median[row, 0]
             if count > usual:
-                return "retransmits", f"; {count:.0f} retransmits where {usual:.0f} are usual"
-    return "far-from-median", ""
+                return (ManyRetransmits(retransmits=round(float(count)), usual=round(float(usual))),)
+    return ()
 
 
 def _value(table: Table, metric: str, cell: int, block: int) -> float | None:

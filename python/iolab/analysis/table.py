@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from iolab.errors import InputError, Problem
 from iolab.plan.types import Plan, Step
-from iolab.record.trial import Status, Warning
+from iolab.record.trial import Status
+from iolab.statements.notes import TrialsNotInPlan, TrialsNotOk, ValueNotFinite
+from iolab.statements.warnings import Warning
 from iolab.store.records import TrialRecord
 
 Floats = NDArray[np.float64]
@@ -57,13 +59,17 @@ class Table:
     """By metric, in order of first appearance."""
 
 
+_Odd = tuple[str, TrialRecord]
+"""A metric whose value is no finite number, and its trial."""
+
+
 def tabulate(trials: Iterable[TrialRecord], plan: Plan) -> tuple[tuple[Table, ...], tuple[Warning, ...]]:
     """Arrange the trials that count, per measure; the warnings say what was left out."""
     last = {record.key: record for record in trials}
     steps: dict[str, list[Step]] = {name: [] for name in plan.measures}
     for step in plan.steps:
         steps.setdefault(step.measure, []).append(step)
-    odd: list[str] = []
+    odd: list[_Odd] = []
     tables = tuple(_table(plan, name, own, last, odd) for name, own in steps.items() if own)
     return tables, (*_left_out(last, plan), *_not_finite(odd))
 
@@ -72,23 +78,19 @@ def _left_out(last: Mapping[str, TrialRecord], plan: Plan) -> list[Warning]:
     planned = {step.key for step in plan.steps}
     strangers = sum(key not in planned for key in last)
     bad = sum(key in planned and record.result.status is not Status.OK for key, record in last.items())
-    notes = []
+    notes: list[Warning] = []
     if strangers:
-        text = f"{strangers} of {len(last)} trials belong to no step of the plan and are left out"
-        notes.append(Warning("trials-not-in-plan", text, "look whether the plan was replaced"))
+        notes.append(TrialsNotInPlan(left_out=strangers, trials=len(last)))
     if bad:
-        text = f"{bad} of {len(last) - strangers} trials failed or are invalid and are left out"
-        notes.append(
-            Warning("trials-not-ok", text, "their reasons are listed with the trials; resume repeats them")
-        )
+        notes.append(TrialsNotOk(left_out=bad, trials=len(last) - strangers))
     return notes
 
 
-def _not_finite(odd: Sequence[str]) -> list[Warning]:
+def _not_finite(odd: Sequence[_Odd]) -> list[Warning]:
     if not odd:
         return []
-    text = f"{len(odd)} values are not finite numbers and are left out, the first: {odd[0]}"
-    return [Warning("value-not-finite", text, "look at the trial's record")]
+    metric, record = odd[0]
+    return [ValueNotFinite(values=len(odd), metric=metric, measure=record.measure, block=record.block)]
 
 
 class _Entries:
@@ -105,7 +107,7 @@ class _Entries:
 
 
 def _table(
-    plan: Plan, measure: str, steps: Sequence[Step], last: Mapping[str, TrialRecord], odd: list[str]
+    plan: Plan, measure: str, steps: Sequence[Step], last: Mapping[str, TrialRecord], odd: list[_Odd]
 ) -> Table:
     order = sorted({step.levels for step in steps})
     index = {levels: row for row, levels in enumerate(order)}
@@ -143,7 +145,7 @@ def _labels(plan: Plan, levels: Sequence[int]) -> dict[str, str]:
 
 
 def _gather(
-    gathered: dict[str, _Entries], record: TrialRecord, row: int, column: int, odd: list[str]
+    gathered: dict[str, _Entries], record: TrialRecord, row: int, column: int, odd: list[_Odd]
 ) -> None:
     for name, metric in record.result.metrics.items():
         entries = gathered.get(name)
@@ -152,7 +154,7 @@ def _gather(
         if metric.unit != entries.unit:
             raise InputError([_mixed_units(record, name, metric.unit, entries.unit)])
         if not math.isfinite(metric.value):
-            odd.append(f"{name} of {record.measure}, block {record.block}: {metric.value}")
+            odd.append((name, record))
             continue
         entries.cells.append(row)
         entries.places.append(column)

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from iolab.analysis.forwarding_types import Bound, Forwarding
 from iolab.experiment.experiment import LevelRatio, Statistic
-from iolab.record.trial import Warning
+from iolab.statements.notes import Unusual
+from iolab.statements.warnings import Warning
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +94,8 @@ class Outlier:
     """What was measured."""
     robust_z: float
     """Distance from the median in robust standard deviations."""
-    code: str
-    """Reason code: 'far-from-median', 'host-stolen-time', ..."""
-    text: str
-    """The reason in words, with figures."""
+    beside: tuple[Unusual, ...] = ()
+    """What else was unusual in the same trial."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

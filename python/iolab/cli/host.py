@@ -12,6 +12,7 @@ from iolab.cli.console import complain, say
 from iolab.errors import AgentError, ExitCode, InputError, Problem, UnsupportedError
 from iolab.experiment.hosts import machines_block, read_inventory, read_ssh_config, site_block
 from iolab.experiment.machines import destination
+from iolab.report.words import EN
 from iolab.run.doctor.examination import Finding, Grade, examine
 from iolab.run.hosts.host_agent import open_agent
 from iolab.run.hosts.host_facts import read_facts
@@ -43,7 +44,7 @@ def doctor(
         facts, raw = read_facts(agent)
         findings = examine(agent, facts)
     if as_json:
-        document = {"schema": 1, "findings": [finding.as_json() for finding in findings], "facts": raw}
+        document = {"schema": 1, "findings": [_as_json(finding) for finding in findings], "facts": raw}
         json.dump(document, sys.stdout, indent=1)
         say("")
     else:
@@ -54,9 +55,23 @@ def doctor(
 
 
 def _print_finding(finding: Finding) -> None:
-    say(f"{MARKS[finding.grade]}  {finding.subject}: {finding.seen}")
-    if finding.advice:
-        say(f"      {finding.advice}")
+    seen, advice = _told(finding)
+    say(f"{MARKS[finding.grade]}  {finding.subject}: {seen}")
+    if advice:
+        say(f"      {advice}")
+
+
+def _as_json(finding: Finding) -> dict[str, str]:
+    seen, advice = _told(finding)
+    return {"subject": finding.subject, "grade": finding.grade, "seen": seen, "advice": advice}
+
+
+def _told(finding: Finding) -> tuple[str, str]:
+    """Return what was seen and what to do about it, in words."""
+    words = EN.said
+    seen = [finding.seen, *(words.say(one) for one in finding.concerns)]
+    advice = [finding.advice, *(words.advise(one) for one in finding.concerns)]
+    return words.join(seen), words.join([one for one in advice if one])
 
 
 def clean(host: HostName = None) -> int:

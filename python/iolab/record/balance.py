@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from iolab.statements.clauses import Doubt
+
 
 @dataclass(frozen=True, slots=True)
 class Drop:
@@ -15,8 +17,8 @@ class Drop:
     """How many."""
     cause: str = ""
     """The kernel's own name of the reason, where it tells one."""
-    doubt: str = ""
-    """Why that reason is not certain; empty: it is, or there is none."""
+    doubt: Doubt | None = None
+    """Why that reason is not certain; None: it is, or there is none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from iolab.statements.instrument import PathReason
+
 
 @dataclass(frozen=True, slots=True)
 class Tried:
@@ -21,7 +23,7 @@ class Choice:
 
     path: str
     """As measures name it."""
-    reason: str
-    """In words, with the figures."""
+    reasons: tuple[PathReason, ...]
+    """With the figures."""
     tried: tuple[Tried, ...] = ()
     """What was compared."""

@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from iolab.statements.clauses import Disturbance
+from iolab.statements.searches import SearchEnd
+
 NS_PER_S = 1_000_000_000
 
 TAKEN_UP_RATIO = 1e-3
@@ -42,7 +45,7 @@ class LoadResult:
     """Frames that the interface accepted."""
     forwarded_frames: int
     """Frames that came out, counted when the counters stood still."""
-    perturbations: tuple[str, ...] = ()
+    perturbations: tuple[Disturbance, ...] = ()
     """What disturbed the host meanwhile, from the stall log; nothing: a calm trial."""
     overhead_ns: int = 0
     """Time that the trial took beyond its duration [ns]."""
@@ -242,8 +245,8 @@ class Found:
     """Time of all trials, overhead included [ns]."""
     reason: StopReason
     """Why the search stopped."""
-    text: str
-    """The same for people, with figures."""
+    seen: SearchEnd
+    """What shows it."""
 
     @property
     def complete(self) -> bool:

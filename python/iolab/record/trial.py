@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from iolab.record.metric import Metric
+from iolab.statements.warnings import Warning
 
 
 class Status(StrEnum):
@@ -15,18 +16,6 @@ class Status(StrEnum):
     """It could not be carried out."""
     INVALID = "invalid"
     """It ran, but the lab was not as applied (read-back mismatch); its metrics are not used."""
-
-
-@dataclass(frozen=True, slots=True)
-class Warning:
-    """Something the reader of the result must know."""
-
-    code: str
-    """Short and stable, e.g. counters-disagree."""
-    text: str
-    """What was seen, with figures."""
-    advice: str = ""
-    """What to do about it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

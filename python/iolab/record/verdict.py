@@ -1,7 +1,9 @@
 """What a verdict is made of: what can limit a trial, and what CPUs and threads did meanwhile. Types only."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
+
+from iolab.statements.clauses import Clause, Doubt
 
 BUSY_RATIO = 0.95
 """A thread, or a CPU, that ran so much of the time had no time left: 5 % are sleeps too short to be used."""
@@ -48,14 +50,12 @@ class Verdict:
 
     limit: Limit
     """What."""
-    text: str
-    """In words, with figures."""
+    seen: tuple[Clause, ...] = ()
+    """What shows it, the cause first."""
     place: str = ""
     """Where: machine.port, cpuN or the like; empty: nowhere in particular."""
-    figures: dict[str, float] = field(default_factory=dict)
-    """By name, with the unit in it."""
-    doubt: str = ""
-    """Why it is not certain; empty: it is."""
+    doubt: Doubt | None = None
+    """Why it is not certain; None: it is."""
 
 
 @dataclass(frozen=True, slots=True)

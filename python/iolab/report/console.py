@@ -170,10 +170,13 @@ def _troubles(run: StoredRun, analysis: Analysis, named: Names) -> list[Renderab
     lines = []
     for warning in troubles.warnings(trials):
         text = words.trouble.warning.format(
-            code=warning.code, count=warning.count, total=len(trials), text=sentences.stop(warning.text)
+            code=warning.code,
+            count=warning.count,
+            total=len(trials),
+            text=sentences.stop(words.said.say(warning.first)),
         )
-        lines.append(sentences.advised(text, warning.advice, words))
-    lines += [sentences.advised(note.text, note.advice, words) for note in analysis.notes]
+        lines.append(sentences.advised(text, words.said.advise(warning.first), words))
+    lines += [sentences.noted(note, words) for note in analysis.notes]
     lost = troubles.lost(trials)
     lines += [_lost(each, named) for each in lost[:MOST_LOST]]
     if len(lost) > MOST_LOST:

@@ -7,9 +7,10 @@ from iolab.analysis.types import Analysis, Estimate, Interval, LevelsFigure, Lev
 from iolab.report import interchange_packets
 from iolab.report.interchange_packets import finite
 from iolab.report.sentences import counted
+from iolab.report.stated import warned
 from iolab.store.records import StoredRun, TrialRecord
 
-SHOW_SCHEMA = 1
+SHOW_SCHEMA = 2
 """Version of the format: additions keep it, changes and removals raise it."""
 
 
@@ -23,6 +24,7 @@ def show_json(run: StoredRun, analysis: Analysis) -> str:
         "joined_late": run.joined_late,
         "trials": [_trial(trial) for trial in counted(run.trials)],
         "estimates": [_estimate(estimate) for estimate in analysis.estimates],
+        "warnings": [warned(note) for note in analysis.notes],
         "levels": [_levels_figure(each) for each in analysis.levels_figures],
         "levels_ratios": [_levels_ratio(each) for each in analysis.levels_ratios],
         "forwarding": [interchange_packets.measure(found, analysis) for found in analysis.forwarding],
@@ -37,6 +39,7 @@ def _trial(trial: TrialRecord) -> Mapping[str, object]:
         "measure": trial.measure,
         "status": trial.result.status.value,
         "reason": trial.result.reason,
+        "warnings": [warned(warning) for warning in trial.result.warnings],
         "metrics": {
             name: {"value": finite(metric.value), "unit": metric.unit, "limited_by": metric.limited_by}
             for name, metric in trial.result.metrics.items()

@@ -9,11 +9,14 @@ from iolab.analysis.forwarding_types import (
     Curve,
     DirectionRatio,
     Forwarding,
-    Observed,
+    SharedCpu,
+    UsedPath,
     Verdict,
 )
 from iolab.analysis.types import Analysis, Estimate
 from iolab.report.selection import CellKey, cell_key
+from iolab.report.stated import stated, stated_all
+from iolab.report.words import EN
 
 Document = Mapping[str, object]
 """Plain JSON data, on its way out."""
@@ -39,8 +42,8 @@ def measure(found: Forwarding, analysis: Analysis) -> Document:
         "kind": found.kind.value,
         "cells": [_cell(metrics, truths.get(key), curves.get(key, ())) for key, metrics in own.items()],
         "ratios": [_ratio(each) for each in found.ratios],
-        "paths": [_observed(each) for each in found.paths],
-        "shared": [_observed(each) for each in found.shared],
+        "paths": [_path(each) for each in found.paths],
+        "shared": [_shared(each) for each in found.shared],
         "samples_read": found.samples_read,
         "samples_total": found.samples_total,
     }
@@ -96,8 +99,9 @@ def _verdict(verdict: Verdict) -> Document:
     return {
         "limit": verdict.limit,
         "place": verdict.place,
-        "text": verdict.text,
-        "doubt": verdict.doubt,
+        "seen": stated_all(verdict.seen),
+        "text": EN.said.say_all(verdict.seen),
+        "doubt": None if verdict.doubt is None else stated(verdict.doubt),
         "doubtful": verdict.doubtful,
         "count": verdict.count,
         "total": verdict.total,
@@ -120,10 +124,14 @@ def _balance(sheet: BalanceSheet) -> Document:
     }
 
 
-def _observed(each: Observed) -> Document:
+def _path(each: UsedPath) -> Document:
     return {
-        "subject": each.subject,
-        "text": each.text,
-        "reasons": list(each.reasons),
+        "port": each.port,
+        "path": each.path,
+        "reasons": stated_all(each.reasons),
         "count": each.count,
     }
+
+
+def _shared(each: SharedCpu) -> Document:
+    return {**stated(each.seen), "count": each.count}

@@ -168,7 +168,8 @@ def _limited_by(verdict: Verdict, names: Names) -> str:
 def verdict_sentence(each: CellTruth, names: Names) -> str:
     """What was seen, and how busy the host was then."""
     verdict = each.verdict
-    seen = [_sentence(verdict.text)] if verdict.text else []
+    clauses = names.words.said.say_all(verdict.seen)
+    seen = [_sentence(clauses)] if clauses else []
     seen += [names.words.packets.not_certain.format(doubt=doubt) for doubt in _doubts(verdict, names)]
     if verdict.cpu is not None:
         busy, idle = numbers.percent(verdict.cpu_busy_ratio, 0), numbers.percent(verdict.idle_ratio, 0)
@@ -179,7 +180,8 @@ def verdict_sentence(each: CellTruth, names: Names) -> str:
 def _doubts(verdict: Verdict, names: Names) -> list[str]:
     few = 2 * verdict.count < verdict.total
     text = names.words.packets.few_say_so.format(count=verdict.count, total=verdict.total)
-    return [verdict.doubt] * bool(verdict.doubt) + [text] * few
+    own = [] if verdict.doubt is None else [names.words.said.say(verdict.doubt)]
+    return own + [text] * few
 
 
 def _sentence(text: str) -> str:
@@ -241,8 +243,8 @@ def path_grid(found: Sequence[Forwarding], names: Names, most: int) -> Grid | No
     """How each port reached its interface, and why not by a faster path; None where no samples tell."""
     text = names.words.packets
     rows = [
-        (names.measure(each.measure), path.subject, path.text, "; ".join(path.reasons) or text.as_wanted,
-         str(path.count))
+        (names.measure(each.measure), path.port, path.path,
+         names.words.said.say_all(path.reasons) or text.as_wanted, str(path.count))
         for each in found
         for path in each.paths
     ]  # fmt: skip
@@ -261,10 +263,12 @@ def path_grid(found: Sequence[Forwarding], names: Names, most: int) -> Grid | No
 
 def instrument_lines(analysis: Analysis, names: Names) -> list[str]:
     """Sentences about the instrument: shared CPUs, and how much equal cells scatter."""
-    text = names.words.packets
+    text, said = names.words.packets, names.words.said
     found = analysis.forwarding
     lines = [
-        text.shared_some.format(measure=names.measure(one.measure), text=each.text, count=each.count)
+        text.shared_some.format(
+            measure=names.measure(one.measure), text=said.say(each.seen), count=each.count
+        )
         for one in found
         for each in one.shared
     ]

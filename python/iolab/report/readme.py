@@ -113,12 +113,12 @@ def grid(heads: Sequence[str], rows: Iterable[Sequence[str]], labels: int) -> st
 
 
 def _troubles(run: StoredRun, analysis: Analysis, named: Names) -> list[str]:
-    words = named.words.trouble
+    words, said = named.words.trouble, named.words.said
     trials = sentences.counted(run.trials)
     found, lost, lacking = troubles.warnings(trials), troubles.lost(trials), troubles.unsupported(run.plan)
     blocks = []
     if found:
-        rows = [[each.code, str(each.count), each.text, each.advice] for each in found]
+        rows = [[each.code, str(each.count), said.say(each.first), said.advise(each.first)] for each in found]
         blocks.append(grid([words.code, words.count, words.example, words.advice], rows, 4))
     if lost:
         rows = [
@@ -135,7 +135,7 @@ def _troubles(run: StoredRun, analysis: Analysis, named: Names) -> list[str]:
             [words.unsupported, named.measure(each.measure), str(each.count), each.reason] for each in lacking
         ]
         blocks.append(grid([words.status, named.words.table.measure, words.cell, words.reason], rows, 4))
-    notes = [sentences.advised(note.text, note.advice, named.words) for note in analysis.notes]
+    notes = [sentences.noted(note, named.words) for note in analysis.notes]
     blocks += ["\n".join(f"- {escape(note)}" for note in notes)] if notes else []
     return blocks or [words.none]
 

@@ -8,6 +8,7 @@ from iolab.report import numbers
 from iolab.report.names import Names
 from iolab.report.selection import Shown, by_metric, cell_key
 from iolab.report.words import Words
+from iolab.statements.warnings import Warning
 from iolab.store.records import RunStatus, StoredRun, TrialRecord
 
 MOST_FINDINGS = 12
@@ -300,14 +301,16 @@ def _outlier(outlier: Outlier, estimate: Estimate, by: numbers.Scale, mark: str,
 
 
 def _apart(outlier: Outlier, estimate: Estimate, by: numbers.Scale, names: Names) -> str:
-    """Why it is marked: in the report's own units where the code is known, in the analysis' words where not."""
-    template = names.words.table.outlier_reasons.get(outlier.code)
-    if template is None:
-        return capital(outlier.text)
+    """Why it is marked, and what else was unusual in that trial."""
     decimals = numbers.estimate_decimals(estimate, by)
     median = numbers.quantity(estimate.median, by, decimals, names.words)
-    _, _, cause = outlier.text.partition("; ")
-    return template.format(median=median, z=numbers.fixed(abs(outlier.robust_z), 0), cause=cause)
+    text = names.words.table.apart.format(median=median, z=numbers.fixed(abs(outlier.robust_z), 0))
+    return names.words.said.join([text, *(names.words.said.say(one) for one in outlier.beside)])
+
+
+def noted(note: Warning, words: Words) -> str:
+    """A warning as a sentence and, where there is any, what to do."""
+    return advised(words.said.say(note), words.said.advise(note), words)
 
 
 def advised(text: str, advice: str, words: Words) -> str:

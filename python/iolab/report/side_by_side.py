@@ -160,7 +160,7 @@ def _remarks(compared: Comparison, named: Names) -> Iterator[str]:
     yield from _lone(compared.only_a, words.compare.only, compared.run_a, named)
     yield from _lone(compared.only_b, words.compare.only, compared.run_b, named)
     for warning in compared.warnings:
-        yield sentences.advised(warning.text, warning.advice, words)
+        yield sentences.noted(warning, words)
 
 
 def _lone(cells: Sequence[LoneCell], template: str, run: str, named: Names) -> Iterable[str]:

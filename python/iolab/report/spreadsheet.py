@@ -10,6 +10,7 @@ from typing import Literal
 from iolab.analysis.types import Analysis, Estimate, Interval, LevelsFigure, LevelsRatio
 from iolab.report.selection import is_baseline
 from iolab.report.sentences import counted
+from iolab.report.words import EN
 from iolab.store.records import StoredRun, TrialRecord
 
 Rows = Literal["estimates", "trials", "levels", "level-ratios", "ratios", "limits", "drops"]
@@ -108,7 +109,8 @@ def _limit_rows(analysis: Analysis, factors: Sequence[str]) -> Iterable[Sequence
     for found in analysis.forwarding:
         for each in found.cells:
             verdict, sheet = each.verdict, each.balance
-            said = (verdict.limit, *map(_safe, (verdict.place, verdict.text, verdict.doubt)))
+            doubt = "" if verdict.doubt is None else EN.said.say(verdict.doubt)
+            said = (verdict.limit, *map(_safe, (verdict.place, EN.said.say_all(verdict.seen), doubt)))
             busy = ("" if verdict.cpu is None else str(verdict.cpu), _number(verdict.cpu_busy_ratio))
             counts = (
                 verdict.count, verdict.total, sheet.offered_frames, sheet.forwarded_frames,

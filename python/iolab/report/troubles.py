@@ -1,10 +1,11 @@
 """Warnings, failed and invalid trials, merged: equal ones are counted, not repeated."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from iolab.plan.types import Plan
 from iolab.record.trial import Status
+from iolab.statements.warnings import Warning
 from iolab.store.records import TrialRecord
 
 MOST_BLOCKS = 12
@@ -19,10 +20,8 @@ class WarningCount:
     """Its code."""
     count: int
     """Trials that carry it."""
-    text: str
-    """What the first of them says."""
-    advice: str
-    """What to do about it."""
+    first: Warning
+    """The first of them."""
     measure: str
     """Measure of the first."""
     cell: Mapping[str, str]
@@ -70,16 +69,10 @@ def warnings(trials: Iterable[TrialRecord]) -> list[WarningCount]:
             counts[warning.code] = counts.get(warning.code, 0) + 1
             if warning.code not in firsts:
                 firsts[warning.code] = WarningCount(
-                    warning.code, 0, warning.text, warning.advice, trial.measure, trial.cell, trial.block
+                    warning.code, 0, warning, trial.measure, trial.cell, trial.block
                 )
     order = sorted(firsts, key=lambda code: (-counts[code], code))
-    return [
-        WarningCount(
-            first.code, counts[code], first.text, first.advice, first.measure, first.cell, first.block
-        )
-        for code in order
-        for first in (firsts[code],)
-    ]
+    return [replace(firsts[code], count=counts[code]) for code in order]
 
 
 def lost(trials: Iterable[TrialRecord]) -> list[LostTrials]:

@@ -23,12 +23,13 @@ from iolab.plan.labs import Labs
 from iolab.plan.learned_durations import Took, kind_of
 from iolab.plan.types import Plan, Step
 from iolab.record.packets import Choice
-from iolab.record.trial import GuestUse, Status, TrialResult, Warning
+from iolab.record.trial import GuestUse, Status, TrialResult
 from iolab.run.agents import Agents
 from iolab.run.hosts.host_facts import machine_facts
 from iolab.run.hosts.hosts import reach, reach_again
 from iolab.run.lab.standing_lab import StandingLab
 from iolab.run.observer import Observer
+from iolab.statements.warnings import Warning
 from iolab.store.folder import RunFolder
 from iolab.store.records import TrialRecord
 from iolab.trial.forwarding import measure_forwarding

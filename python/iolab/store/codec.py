@@ -6,7 +6,8 @@ from typing import Any
 
 from iolab.errors import StoreError
 from iolab.record.metric import Metric
-from iolab.record.trial import CommandRecord, GuestUse, Status, TrialResult, Warning
+from iolab.record.trial import CommandRecord, GuestUse, Status, TrialResult
+from iolab.statements.warnings import Warning
 from iolab.store.records import TRIAL_SCHEMA, TrialRecord
 
 
@@ -26,7 +27,7 @@ def encode_trial(record: TrialRecord) -> str:
         "end_ns": result.end_ns,
         "measured_ns": result.measured_ns,
         "metrics": {name: _metric(metric) for name, metric in result.metrics.items()},
-        "warnings": [{"code": w.code, "text": w.text, "advice": w.advice} for w in result.warnings],
+        "warnings": [warning.model_dump(mode="json") for warning in result.warnings],
         **({"guests": {name: asdict(use) for name, use in result.guests.items()}} if result.guests else {}),
     }
     return json.dumps(document, separators=(",", ":"), allow_nan=False)
@@ -54,7 +55,7 @@ def decode_trial(line: str) -> TrialRecord:
         status=Status(row["status"]),
         reason=row["reason"],
         metrics={name: Metric(**metric) for name, metric in row["metrics"].items()},
-        warnings=tuple(Warning(**warning) for warning in row["warnings"]),
+        warnings=tuple(Warning.model_validate(warning) for warning in row["warnings"]),
         begin_ns=row["begin_ns"],
         end_ns=row["end_ns"],
         measured_ns=row["measured_ns"],

@@ -10,7 +10,7 @@ from iolab.record.trial import CommandRecord, TrialResult
 
 __all__ = ["TRIAL_SCHEMA", "CommandRecord", "RunStatus", "StoredRun", "TrialRecord"]
 
-TRIAL_SCHEMA = 1
+TRIAL_SCHEMA = 2
 """Version of a line in trials.jsonl; a change of a metric's meaning raises it."""
 
 

@@ -11,6 +11,7 @@ from itertools import pairwise
 from iolab.agent.traffic import ReceiverReport, SenderReport, TrafficRan
 from iolab.lab.packets.placement import Way
 from iolab.record.balance import Balance, Drop
+from iolab.statements.clauses import QueueShowsFewer
 from iolab.trial.counted import Counted
 from iolab.trial.drops import (
     BACKLOG,
@@ -213,10 +214,7 @@ def _name_vanished(holes: Sequence[_Hole], spare: dict[str, int]) -> None:
 def _vanished(hole: _Hole, named: Named) -> Drop:
     """Return the drop of named frames of a hole: those of a queue are told of the queue, which shows fewer of them."""
     if named.reason in GIVEN[QDISC] and named.reason not in DECISIONS:
-        doubt = named.doubt or (
-            f"the counters of the queue at {hole.out} show {named.frames} fewer drops than the kernel's reasons: "
-            "they began again in the middle, or another queue of the machine dropped frames"
-        )
+        doubt = named.doubt or QueueShowsFewer(place=hole.out, frames=named.frames)
         return Drop(hole.out, QDISC, named.frames, named.reason, doubt)
     reason = f"{named.reason}, not passed on to {hole.out}"
     return Drop(hole.into, reason, named.frames, named.reason, named.doubt)

@@ -6,20 +6,24 @@ from dataclasses import dataclass
 from iolab.agent.messages import CpuTimes, Reading
 from iolab.lab.topology import Endpoint
 from iolab.record.metric import Metric
-from iolab.record.trial import Warning
+from iolab.statements.warnings import (
+    AnotherPath,
+    CountersDisagree,
+    CountersMissing,
+    DatagramsUnread,
+    Disagreement,
+    SegmentsTwice,
+    Warning,
+)
 from iolab.trial.iperf3 import FlowReport
 
 DISAGREEMENT_RATIO = 0.01
-"""Above this the interface's count and the program's are told to the reader."""
+"""Above this a difference of the interface's count and the program's is worth a warning."""
 HEADER_BYTES = {"tcp": 14 + 20 + 32, "udp": 14 + 20 + 8}
 """Ethernet + IPv4 + TCP with time stamps, or UDP, per packet the interface counts (one GSO packet has one header)."""
 
 
-MORE_COUNTED = {
-    "tcp": "segments were sent twice, or lay unread in the receiver's socket when the trial ended",
-    "udp": "datagrams reached the interface and were lost in the receiver's socket: the receiver is the limit",
-}
-LESS_COUNTED = "the program read more than the interface counted: is the traffic taking another path?"
+MORE_COUNTED: Mapping[str, Disagreement] = {"tcp": SegmentsTwice(), "udp": DatagramsUnread()}
 
 
 def cpu_metrics(before: Reading, after: Reading) -> Mapping[str, Metric]:
@@ -100,10 +104,14 @@ def disagreements(protocol: str, found: Sequence[Arrival]) -> tuple[Warning, ...
 def _disagreement(protocol: str, arrival: Arrival) -> Warning | None:
     counted, delivered = arrival.counted_bytes, arrival.delivered_bytes
     if counted is None:
-        return Warning("counters-missing", f"the counters of {arrival.place} could not be read")
+        return CountersMissing(place=arrival.place)
     difference = (counted - delivered) / max(counted, delivered, 1)
     if abs(difference) <= DISAGREEMENT_RATIO:
         return None
-    advice = MORE_COUNTED[protocol] if difference > 0 else LESS_COUNTED
-    text = f"{arrival.place} counted {counted} bytes of payload, iperf3 delivered {delivered} ({difference:+.1%})"
-    return Warning("counters-disagree", text, advice)
+    return CountersDisagree(
+        place=arrival.place,
+        counted_bytes=counted,
+        delivered_bytes=delivered,
+        difference_ratio=difference,
+        cause=MORE_COUNTED[protocol] if difference > 0 else AnotherPath(),
+    )

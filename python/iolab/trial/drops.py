@@ -36,7 +36,7 @@ def merged(drops: Iterable[Drop]) -> tuple[Drop, ...]:
     for drop in drops:
         known = sums.get((drop.place, drop.reason))
         frames = drop.frames + (known.frames if known is not None else 0)
-        doubt = drop.doubt or (known.doubt if known is not None else "")
+        doubt = drop.doubt or (known.doubt if known is not None else None)
         sums[drop.place, drop.reason] = replace(drop, frames=frames, doubt=doubt)
     return tuple(sorted(sums.values(), key=lambda drop: -drop.frames))
 
@@ -55,5 +55,5 @@ def worst_of(drops: Sequence[Drop], lost_frames: int) -> Drop | None:
     if len(own) == 1:
         return own[0]
     reasons = ", ".join(f"{drop.reason} {drop.frames}" for drop in own)
-    doubt = next((drop.doubt for drop in own if drop.doubt), "")
+    doubt = next((drop.doubt for drop in own if drop.doubt is not None), None)
     return Drop(own[0].place, reasons, sum(drop.frames for drop in own), doubt=doubt)

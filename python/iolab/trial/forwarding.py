@@ -12,8 +12,19 @@ from iolab.lab.packets.frames import bps_l1, bps_l2, fps_of, line_fps, mean_byte
 from iolab.record.load import LoadRecord
 from iolab.record.metric import Metric
 from iolab.record.search import Found, Goal, StopReason
-from iolab.record.trial import Warning
 from iolab.record.verdict import Limit
+from iolab.statements.warnings import (
+    GeneratorLimited,
+    LineLimited,
+    More,
+    MoreByLiveFrames,
+    MoreSenders,
+    NothingPassed,
+    QueueTookUp,
+    SearchDisturbed,
+    SearchPartial,
+    Warning,
+)
 from iolab.trial.load import LoadBench
 from iolab.trial.measured import Measured
 from iolab.trial.packet_figures import (
@@ -141,7 +152,8 @@ def searched_rate(bench: LoadBench, measure: LoadCurve) -> tuple[list[LoadRecord
 
 def raw_search(name: str, goal: Goal, found: Found) -> Json:
     """Return a search for the samples folder."""
-    return {"strategy": name, "goal": asdict(goal), "found": {**asdict(found), "reason": str(found.reason)}}
+    shown = {"reason": str(found.reason), "seen": found.seen.model_dump(mode="json")}
+    return {"strategy": name, "goal": asdict(goal), "found": {**asdict(found), **shown}}
 
 
 def _metrics(
@@ -209,22 +221,14 @@ def _warnings(found: Found, ceilings: Ceilings) -> tuple[Warning, ...]:
     ended = (*_taken_up(found), *_ended(found, ceilings))
     if not found.disturbed_loads:
         return ended
-    text = (
-        f"{found.disturbed_loads} loads were only seen while the host was disturbed, in every re-run: loss that the "
-        "stall log explains did not count where none was lost in the calm part of the trial"
-    )
-    return (*ended, Warning("search-disturbed", text, "let other work end first, or allow more reruns"))
+    return (*ended, SearchDisturbed(loads=found.disturbed_loads))
 
 
 def _taken_up(found: Found) -> tuple[Warning, ...]:
     """Return that the rate is more than the device forwards without end, with the rate that is not."""
     if not found.taken_up or found.sustained_fps is None:
         return ()
-    text = (
-        f"a queue took it up: at its limit the device forwards {found.sustained_fps:.0f} frames/s, and "
-        f"{found.burst_frames} frames more at once"
-    )
-    return (Warning("queue-took-up", text, "cite the sustained rate, or allow longer trials"),)
+    return (QueueTookUp(sustained_fps=found.sustained_fps, burst_frames=found.burst_frames),)
 
 
 def _ended(found: Found, ceilings: Ceilings) -> tuple[Warning, ...]:
@@ -233,21 +237,18 @@ def _ended(found: Found, ceilings: Ceilings) -> tuple[Warning, ...]:
         case StopReason.NARROW:
             return ()
         case StopReason.GENERATOR:
-            advice = f"the device can do at least this; {_more(ceilings)} can ask for more"
-            return (Warning("generator-limited", found.text, advice),)
+            return (GeneratorLimited(ended=found.seen, more=_more(ceilings)),)
         case StopReason.LINE:
-            return (Warning("line-limited", found.text, "the device can do at least this"),)
+            return (LineLimited(ended=found.seen),)
         case StopReason.NOTHING_PASSES:
-            advice = "look at the verdicts and balance sheets in the samples, and at the load curve"
-            return (Warning("nothing-passed", found.text, advice),)
+            return (NothingPassed(ended=found.seen),)
         case _:
-            advice = "the bounds are what is known; allow more time with limit, or more loss with loss_ratio"
-            return (Warning("search-partial", found.text, advice),)
+            return (SearchPartial(ended=found.seen),)
 
 
-def _more(ceilings: Ceilings) -> str:
+def _more(ceilings: Ceilings) -> More:
     """Return what sends more than was sent."""
     live, now = ceilings.live_fps, ceilings.generator_fps
     if live is None or now is None or live <= now:
-        return "more `senders`, on a host with CPUs for them,"
-    return f"`path: bpf_live` with `max_burst: 64` (here {live:.0f} frames/s, and not {now:.0f})"
+        return MoreSenders()
+    return MoreByLiveFrames(live_fps=live, now_fps=now)

@@ -1,6 +1,6 @@
 """What limited a guest that lost frames: a thread of it without time left, or one that did not get its CPU. Pure.
 
-What its threads did on their parent says it; a guest that is itself set up wrongly is told of by the place alone.
+What its threads did on their parent says it; of a guest that is itself set up wrongly the place alone is known.
 """
 
 from collections.abc import Sequence
@@ -8,6 +8,14 @@ from collections.abc import Sequence
 from iolab.record.balance import Drop
 from iolab.record.search import LoadResult
 from iolab.record.verdict import BUSY_RATIO, GUEST, CpuUse, Limit, Thread, Verdict
+from iolab.statements.clauses import (
+    Clause,
+    GuestIdle,
+    GuestThreadMoved,
+    GuestThreadPolls,
+    GuestThreadRan,
+    GuestWaited,
+)
 from iolab.trial.drops import BETWEEN, OVERRUNS, QDISC, RING_FULL, UNREAD
 from iolab.trial.starved import WAITING_RATIO, Starved, starved
 
@@ -15,14 +23,12 @@ STARVED_RATIO = 0.8
 """Instead of WAITING_RATIO, where it passed nothing on at all: a guest that is not set up to does not need its CPU."""
 STOPPED_RATIO = 0.001
 """A guest whose busiest thread ran no more was stopped: an idle one's timers run more."""
-LOOKING = ", which looks for frames all the time and left these unread,"
 
 
 def guest_verdict(
     result: LoadResult,
     worst: Drop,
-    lost: str,
-    figures: dict[str, float],
+    lost: Clause,
     cpus: Sequence[CpuUse],
     threads: Sequence[Thread],
 ) -> Verdict | None:
@@ -32,26 +38,32 @@ def guest_verdict(
     busiest = max(own, key=lambda one: one.busy_ratio, default=None)
     if busiest is None:
         return None
-    figures = {**figures, "thread_busy_ratio": busiest.busy_ratio}
     if busiest.busy_ratio >= BUSY_RATIO:
-        beside = [cpu for cpu in cpus if cpu.kernel == busiest.kernel]
-        idle = sum(1 - cpu.busy_ratio for cpu in beside) / len(beside) if beside else 0.0
-        text = (
-            f"thread {busiest.name} of {machine}{LOOKING if busiest.polls else ''} "
-            f"ran {busiest.busy_ratio:.0%} of the time, "
-            f"{'on several CPUs' if busiest.cpu is None else f'on CPU {busiest.cpu}'}, "
-            f"while the host's CPUs were {idle:.0%} idle; {lost}"
-        )
-        return Verdict(Limit.THREAD, text, worst.place, {**figures, "idle_ratio": idle})
+        polls = (GuestThreadPolls(thread=busiest.name),) if busiest.polls else ()
+        return Verdict(Limit.THREAD, (_ran(machine, busiest, cpus), *polls, lost), worst.place)
     if busiest.busy_ratio < STOPPED_RATIO:
-        text = f"{lost}; no thread of {machine} ran meanwhile: is its hypervisor stopped?"
-        return Verdict(Limit.HOP, text, worst.place, figures)
+        return Verdict(Limit.HOP, (lost, GuestIdle(machine=machine)), worst.place)
     short = starved_guest(result, worst, cpus, threads)
     if short is not None:
-        return Verdict(Limit.CPU, f"{short.text}; {lost}", worst.place, {**figures, **short.figures})
-    ran = f"the busiest thread of {machine}, {busiest.name}, ran {busiest.busy_ratio:.0%} of the time"
-    return Verdict(
-        Limit.HOP, f"{lost}; {ran} and waited for a CPU {busiest.wait_ratio:.0%}", worst.place, figures
+        return Verdict(Limit.CPU, (*short.seen, lost), worst.place)
+    waited = GuestWaited(
+        thread=busiest.name,
+        machine=machine,
+        busy_ratio=busiest.busy_ratio,
+        wait_ratio=busiest.wait_ratio,
+    )
+    return Verdict(Limit.HOP, (lost, waited), worst.place)
+
+
+def _ran(machine: str, busiest: Thread, cpus: Sequence[CpuUse]) -> Clause:
+    """Return for how much of the time the busiest thread of a guest ran."""
+    beside = [cpu for cpu in cpus if cpu.kernel == busiest.kernel]
+    idle_ratio = sum(1 - cpu.busy_ratio for cpu in beside) / len(beside) if beside else 0.0
+    name, busy_ratio = busiest.name, busiest.busy_ratio
+    if busiest.cpu is None:
+        return GuestThreadMoved(thread=name, machine=machine, busy_ratio=busy_ratio, idle_ratio=idle_ratio)
+    return GuestThreadRan(
+        thread=name, machine=machine, busy_ratio=busy_ratio, cpu=busiest.cpu, idle_ratio=idle_ratio
     )
 
 
@@ -65,7 +77,7 @@ def starved_guest(
     for thread in sorted(_own(worst, threads), key=lambda one: -one.busy_ratio):
         short = starved(result, thread, cpus, threads, least_ratio)
         # One that passes nothing on may be set up wrongly: only the CPU it stayed on is evidence then.
-        if short is not None and (result.forwarded_frames or "cpu_busy_ratio" in short.figures):
+        if short is not None and (result.forwarded_frames or not short.anywhere):
             return short
     return None
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from iolab.record.trial import GuestUse, Warning
+from iolab.record.trial import GuestUse
+from iolab.statements.warnings import Emulated, Polling, Warning
 
 EMULATED_CPU = "QEMU TCG CPU"
 """How the model of an emulated processor begins, wherever it is read."""
@@ -17,17 +18,11 @@ def _emulated(guests: Mapping[str, GuestUse], computers: Sequence[str]) -> Itera
     """Tell that figures are functional, not performance, where a machine was emulated."""
     names = [*computers, *(name for name, use in guests.items() if use.emulated)]
     if names:
-        text = f"{', '.join(names)} ran under emulation: the figures are functional, not performance"
-        advice = "a host with working hardware virtualisation measures performance"
-        yield Warning("emulated", text, advice)
+        yield Emulated(machines=tuple(names))
 
 
 def _polling(guests: Mapping[str, GuestUse]) -> Iterator[Warning]:
     """Tell that a CPU is busy for each card that a switch in user space carries."""
     cards = [f"{name}.{card}" for name, use in guests.items() for card in use.polling]
     if cards:
-        text = f"the switch of {', '.join(cards)} looks for frames all the time, and is busy though none come"
-        advice = (
-            "give each such card a CPU beside those of the guest; its use of CPUs says nothing of its load"
-        )
-        yield Warning("polling", text, advice)
+        yield Polling(cards=tuple(cards))

@@ -8,12 +8,13 @@ from iolab.lab.hosts.facts import Facts
 from iolab.lab.hosts.readiness import cards_of, concerns
 from iolab.lab.kernels import HERE, kernel_of
 from iolab.lab.packets.placement import Placement
-from iolab.record.trial import Warning
+from iolab.statements.concerns import Concern, GovernorChanges, TurboOn
+from iolab.statements.warnings import HostUnready, OtherComputer, ThisComputer
 
 
 def host_warnings(
     lab: Lab, known: Mapping[str, Facts], placement: Placement | None = None
-) -> tuple[Warning, ...]:
+) -> tuple[HostUnready, ...]:
     """Return a warning for each computer of a lab that is not ready, by what is known of it.
 
     What the lab sets itself is no concern.
@@ -23,29 +24,26 @@ def host_warnings(
     return tuple(one for one in found if one is not None)
 
 
-def _warning(lab: Lab, kernel: str, facts: Facts, placement: Placement | None) -> Warning | None:
+def _warning(lab: Lab, kernel: str, facts: Facts, placement: Placement | None) -> HostUnready | None:
     measuring = placement is not None and any(
         kernel_of(lab, PortRef(port).machine) == kernel for port in placement.senders
     )
     cpus = {*placement.senders.values(), *placement.receivers.values()} if placement and measuring else set()
     set_here = _set_by_the_lab(lab, kernel)
-    seen = [one for one in concerns(facts, cards_of(lab, kernel), cpus) if one.subject not in set_here]
+    every = concerns(facts, cards_of(lab, kernel), cpus)
+    seen = tuple(one for one in every if not isinstance(one, set_here))
     if not seen:
         return None
-    host = kernel if kernel != HERE else "this computer"
-    return Warning(
-        "host-unready",
-        f"{host}: {'; '.join(one.seen for one in seen)}",
-        "; ".join(dict.fromkeys(one.advice for one in seen)),
-    )
+    host = ThisComputer() if kernel == HERE else OtherComputer(machine=kernel)
+    return HostUnready(host=host, concerns=seen)
 
 
-def _set_by_the_lab(lab: Lab, kernel: str) -> set[str]:
-    """Return the subjects that a level decides, on a computer."""
-    found: set[str] = set()
+def _set_by_the_lab(lab: Lab, kernel: str) -> tuple[type[Concern], ...]:
+    """Return the concerns that a level decides, on a computer."""
+    found: set[type[Concern]] = set()
     for name, machine in lab.machines.items():
         if machine.kind != "host" or kernel_of(lab, name) != kernel:
             continue
-        found |= {"CPU frequency"} if machine.processors.governor is not None else set()
-        found |= {"turbo"} if machine.processors.turbo is not None else set()
-    return found
+        found |= {GovernorChanges} if machine.processors.governor is not None else set()
+        found |= {TurboOn} if machine.processors.turbo is not None else set()
+    return tuple(found)

@@ -7,8 +7,8 @@ from iolab.experiment.measures import LoadCurve
 from iolab.lab.packets.frames import fps_of, line_fps
 from iolab.record.load import LoadRecord
 from iolab.record.metric import Metric
-from iolab.record.trial import Warning
 from iolab.record.verdict import Limit
+from iolab.statements.warnings import CurvePartial, StepsAboveLine, Warning
 from iolab.trial.forwarding import limited_by, raw_search, searched_rate
 from iolab.trial.load import LoadBench
 from iolab.trial.measured import Measured, TrialFailed
@@ -47,8 +47,8 @@ def measure_load_curve(site: Site, measure: LoadCurve) -> Measured:
                 bench.directions
             )
             if not rate_fps:
-                raise TrialFailed(f"looking for the rate of the load curve: {result.text}")
-            notes += () if result.robust_fps else (_unfound(result.text),)
+                raise TrialFailed("looking for the rate of the load curve: nothing was forwarded at any load")
+            notes += () if result.robust_fps else (CurvePartial(ended=result.seen),)
             limit = limited_by(result, found)
         steps = [bench.run(_trial(measure, rate_fps * share), "curve", share) for share in measure.steps]
         everything = [*found, *steps]
@@ -80,11 +80,6 @@ def _highest(steps: Sequence[LoadRecord]) -> Metric:
     return Metric(best, "pps", own[0].value if len(own) == len(causes) else "")
 
 
-def _unfound(text: str) -> Warning:
-    advice = "give the measure a rate, or let other work of the host end first"
-    return Warning("search-partial", f"100 % is the highest rate forwarded with any loss: {text}", advice)
-
-
 def _trial(measure: LoadCurve, fps: float) -> LoadTrial:
     line = line_fps(measure)
     return LoadTrial(
@@ -109,5 +104,4 @@ def _above_line(measure: LoadCurve, rate_fps: float) -> tuple[Warning, ...]:
     beyond = [share for share in measure.steps if line is not None and rate_fps * share > line]
     if not beyond:
         return ()
-    text = f"{len(beyond)} steps, from {percent(min(beyond))} on, are above the line and were run at the line's rate"
-    return (Warning("line-limited", text, "the device can do more than the line can carry"),)
+    return (StepsAboveLine(steps=len(beyond), from_ratio=min(beyond)),)

@@ -7,7 +7,8 @@ from iolab.agent.messages import Json
 from iolab.errors import TrialFailed
 from iolab.record.metric import Metric
 from iolab.record.series import Series
-from iolab.record.trial import CommandRecord, Warning
+from iolab.record.trial import CommandRecord
+from iolab.statements.warnings import Warning
 
 __all__ = ["Measured", "TrialFailed"]
 

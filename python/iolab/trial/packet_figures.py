@@ -1,8 +1,10 @@
 """Metrics and raw samples of packet trials, from load records. Pure; defined in docs/method/forwarding.md."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from statistics import fmean
+
+from pydantic_core import to_jsonable_python
 
 from iolab.agent.messages import Json
 from iolab.lab.packets.frames import sizes_of
@@ -10,8 +12,24 @@ from iolab.lab.packets.placement import Way
 from iolab.record.balance import Drop
 from iolab.record.load import LoadRecord, Shaper
 from iolab.record.metric import Metric
-from iolab.record.trial import Warning
 from iolab.record.verdict import GUEST, KERNEL, Limit
+from iolab.statements.instrument import NoThreadOfItsOwn, PathFallback, Sharing, ThreadsUnplaced
+from iolab.statements.statement import Statement
+from iolab.statements.warnings import (
+    CpuShared,
+    DamagedFrames,
+    HostPerturbed,
+    LatencyDisturbed,
+    LoadShort,
+    OtherTraffic,
+    PassedShaper,
+    SenderAtItsLimit,
+    ShapeBypassed,
+    SlowerPath,
+    SlowPort,
+    UnexplainedFrames,
+    Warning,
+)
 from iolab.trial.drops import DAMAGED
 from iolab.trial.load import LoadBench
 from iolab.trial.paths import choice_of
@@ -19,7 +37,7 @@ from iolab.trial.shapers import bypassed
 
 FEW_FOREIGN, FOREIGN_RATIO = 20, 1e-3
 """Frames of others per load trial (neighbour discovery, spanning tree), and per frame of ours, that are as usual."""
-RAW_SCHEMA = 1
+RAW_SCHEMA = 2
 """Version of the raw samples of packet trials."""
 
 
@@ -99,25 +117,19 @@ def common_warnings(bench: LoadBench, records: Sequence[LoadRecord]) -> tuple[Wa
     assert bench.site.placement is not None
     shared = _shared(bench)
     if shared:
-        text = "; ".join(shared)
-        found.append(
-            Warning("cpu-shared", text, "the rate is of all of them together: use a host with more CPUs")
-        )
-    slow = sorted({f"{port}: {'; '.join(why)}" for port, why in _fallbacks(bench) if why})
+        found.append(CpuShared(shared=shared))
+    slow = dict.fromkeys(port for port in _port_paths(bench) if port.reasons)
     if slow:
-        found.append(Warning("slower-path", ". ".join(slow), "iolab doctor says what the faster way needs"))
+        found.append(SlowerPath(ports=tuple(sorted(slow, key=lambda one: (one.port, one.path)))))
     open_sheets = [record for record in records if record.unexplained_frames]
     if open_sheets:
         frames = sum(record.unexplained_frames for record in open_sheets)
-        text = f"{frames} frames are unexplained in {len(open_sheets)} of {len(records)} load trials"
-        found.append(Warning("unexplained-frames", text, "the balance sheets in the samples show where"))
+        found.append(UnexplainedFrames(frames=frames, open_trials=len(open_sheets), trials=len(records)))
     found += _of_others(records)
     held = [record for record in records if record.verdict.limit is Limit.HOST]
     if held:
-        text = f"{len(held)} of {len(records)} load trials lost frames while the host was disturbed"
-        found.append(
-            Warning("host-perturbed", f"{text}: {held[-1].verdict.text}", "let other work end first")
-        )
+        last = held[-1].verdict.seen
+        found.append(HostPerturbed(disturbed_trials=len(held), trials=len(records), last=last))
     return (*found, *fallen_short(records))
 
 
@@ -132,23 +144,25 @@ def fallen_short(records: Sequence[LoadRecord]) -> tuple[Warning, ...]:
     if short:
         worst = max(short, key=_missing_ratio)
         intended_fps = worst.result.intended_fps * worst.directions
-        text = (
-            f"{len(short)} of {len(asked)} loads were not offered as asked for: "
-            f"{worst.offered_fps:.0f} of {intended_fps:.0f} frames/s"
+        found.append(
+            LoadShort(
+                short_loads=len(short),
+                loads=len(asked),
+                offered_fps=worst.offered_fps,
+                intended_fps=intended_fps,
+                causes=worst.result.perturbations or (SenderAtItsLimit(),),
+            )
         )
-        why = "; ".join(worst.result.perturbations) or "the sender could not send more"
-        advice = "the figures are those of the lower load, with a gap in it where a thread was held up"
-        found.append(Warning("load-short", f"{text}; {why}", advice))
     held = [record for record in asked if record.result.held_ns > TAIL_RATIO * record.result.duration_ns]
     if held:
         worst = max(held, key=lambda one: one.result.held_ns / one.result.duration_ns)
-        held_ms, whole_ms = worst.result.held_ns / 1e6, worst.result.duration_ns / 1e6
-        text = (
-            f"threads of the instrument were held up for {held_ms:.0f} of {whole_ms:.0f} ms in "
-            f"{len(held)} of {len(asked)} loads: latency from the 99th percentile on may be the instrument's"
-        )
         found.append(
-            Warning("latency-disturbed", text, "let other work end first, or use a host with more CPUs")
+            LatencyDisturbed(
+                held_ns=worst.result.held_ns,
+                duration_ns=worst.result.duration_ns,
+                held_loads=len(held),
+                loads=len(asked),
+            )
         )
     return tuple(found)
 
@@ -164,25 +178,15 @@ def _of_others(records: Sequence[LoadRecord]) -> Iterable[Warning]:
     """Yield what devices and other traffic did to frames, beside losing them."""
     damaged = [drop.frames for record in records for drop in _drops(record) if drop.reason == DAMAGED]
     if damaged:
-        text = f"{sum(damaged)} frames arrived damaged, with other contents than they were sent with"
-        advice = "a device on the way changes frames: look at its rules, drivers and memory"
-        yield Warning("damaged-frames", text, advice)
+        yield DamagedFrames(frames=sum(damaged))
     foreign = sum(record.foreign_frames for record in records)
     offered = sum(record.result.offered_frames for record in records)
     if foreign > max(FEW_FOREIGN * len(records), FOREIGN_RATIO * offered):
-        text = f"{foreign} frames of other traffic came along the way, beside {offered} of ours"
-        yield Warning(
-            "other-traffic",
-            text,
-            "it takes a part of the device's time, and counters do not tell it from ours",
-        )
-    past = {f"the {one.kind} at {one.place}" for record in records for one in bypassed(record.shapers)}
+        yield OtherTraffic(foreign_frames=foreign, offered_frames=offered)
+    past = {(one.place, one.kind) for record in records for one in bypassed(record.shapers)}
     if past:
-        text = f"frames of this measure did not pass {', '.join(sorted(past))}: their path does not lead through it"
-        advice = (
-            "AF_XDP and XDP programs send past a port's queue: shape another port, or take `path: af_packet`"
-        )
-        yield Warning("shape-bypassed", text, advice)
+        shapers = tuple(PassedShaper(shaper=kind, place=place) for place, kind in sorted(past))
+        yield ShapeBypassed(shapers=shapers)
 
 
 def _drops(record: LoadRecord) -> Iterable[Drop]:
@@ -211,21 +215,21 @@ def raw_samples(
                 {"name": thread.name, "pid": thread.pid, "place": ref, "cpu": thread.cpu}
                 for ref, thread in bench.site.threads.items()
             ],
-            "shared": list(_shared(bench)),
+            "shared": [one.model_dump(mode="json") for one in _shared(bench)],
         },
         "ports": [
             {
                 "port": port.name,
                 "half": half,
                 "path": used.name,
-                "fallbacks": list(used.fallbacks),
-                "chosen": chosen.reason if chosen is not None and half == "send" else "",
+                "fallbacks": _plain([PathFallback(said=said) for said in used.fallbacks]),
+                "chosen": _plain(chosen.reasons) if chosen is not None and half == "send" else [],
             }
             for port in bench.ports
             for half, used in (("send", port.send), ("receive", port.receive))
             if used is not None
         ],
-        "path_choice": asdict(chosen) if chosen is not None else None,
+        "path_choice": {**asdict(chosen), "reasons": _plain(chosen.reasons)} if chosen is not None else None,
         "search": search,
         "rate_fps": rate_fps,
         "load_trials": [
@@ -261,11 +265,11 @@ def _raw(record: LoadRecord) -> Json:
         "late_frames": result.late_frames,
         "steady": None if result.steady is None else asdict(result.steady),
         "sustained_loss_ratio": result.sustained_loss_ratio,
-        "perturbations": list(result.perturbations),
-        "verdict": _plain(asdict(record.verdict)),
+        "perturbations": _plain(result.perturbations),
+        "verdict": to_jsonable_python(record.verdict),
         "shapers": [_shaper(shaper, result.duration_ns) for shaper in record.shapers],
         "foreign_frames": record.foreign_frames,
-        "balance": [_plain(asdict(balance)) for balance in record.balances],
+        "balance": [to_jsonable_python(balance) for balance in record.balances],
         "drop_reasons": dict(record.drop_reasons),
         "latency_ns": None if record.latency is None else asdict(record.latency),
         "reorder_density": [list(pair) for pair in record.density],
@@ -282,16 +286,16 @@ def _shaper(shaper: Shaper, duration_ns: int) -> Json:
     }
 
 
-def _plain(value: Mapping[str, Json]) -> Json:
-    return {name: str(one) if isinstance(one, Limit) else one for name, one in value.items()}
+def _plain(statements: Sequence[Statement]) -> list[Json]:
+    return [one.model_dump(mode="json") for one in statements]
 
 
 def _ratio(values: Sequence[float]) -> Metric:
     return Metric(fmean(values), "ratio")
 
 
-def _shared(bench: LoadBench) -> tuple[str, ...]:
-    """Return what shares a CPU; threads that could not be placed are said to run anywhere.
+def _shared(bench: LoadBench) -> tuple[Sharing, ...]:
+    """Return what shares a CPU, or may.
 
     A card with a cable needs none: its interrupts say on which CPUs frames are taken in.
     """
@@ -300,21 +304,21 @@ def _shared(bench: LoadBench) -> tuple[str, ...]:
     cards = {end for link in bench.site.lab.links.values() if link.cable for end in link.ends}
     loose = [ref for ref in placement.napi if ref not in threads and ref not in cards]
     free = [ref for ref, thread in threads.items() if thread.cpu is None]
-    found = list(placement.shared())
+    found: list[Sharing] = [*placement.shared()]
     if loose:
-        found.append(
-            f"{', '.join(loose)} have no thread of their own: their work is done on the sender's CPU"
-        )
+        found.append(NoThreadOfItsOwn(ports=tuple(loose)))
     if free:
-        found.append(f"the threads of {', '.join(free)} run on any CPU: an ordinary user may not place them")
+        found.append(ThreadsUnplaced(ports=tuple(free)))
     return tuple(found)
 
 
-def _fallbacks(bench: LoadBench) -> Iterable[tuple[str, tuple[str, ...]]]:
+def _port_paths(bench: LoadBench) -> Iterable[SlowPort]:
+    """Yield by which path each port is reached, and why by no better one."""
     for port in bench.ports:
         for used in (port.send, port.receive):
             if used is not None:
-                yield f"{port.name} uses {used.name}", used.fallbacks
+                reasons = tuple(PathFallback(said=said) for said in used.fallbacks)
+                yield SlowPort(port=port.name, path=used.name, reasons=reasons)
 
 
 def directions_text(directions: Sequence[Way]) -> str:

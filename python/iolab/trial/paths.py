@@ -18,6 +18,15 @@ from iolab.errors import TrialFailed
 from iolab.experiment.measures import Forwarding, LoadCurve, Packets
 from iolab.lab.packets.frames import mean_bytes, sizes_of
 from iolab.record.packets import Choice, Tried
+from iolab.statements.instrument import (
+    LiveFramesFail,
+    LiveFramesVanish,
+    PathEvenness,
+    PathEvennessUnknown,
+    PathOfDriver,
+    PathRates,
+    PathsUncompared,
+)
 from iolab.trial.histograms import quantile
 from iolab.trial.load import LoadBench
 from iolab.trial.search.types import LoadTrial
@@ -94,7 +103,7 @@ def _chosen(site: Site, measure: Packets) -> Choice:
     with LoadBench(site, measure, 0.0) as bench:
         ways = {port.send.name for port in bench.ports if port.send is not None}
     if ways != {COPIED}:
-        return Choice(measure.path, f"frames leave by {', '.join(sorted(ways))}")
+        return Choice(measure.path, (PathOfDriver(ways=tuple(sorted(ways))),))
 
     def send(path: str, fps: float, duration_ns: int) -> Sent:
         with LoadBench(site, measure.model_copy(update={"path": path}), 0.0) as bench:
@@ -105,7 +114,7 @@ def _chosen(site: Site, measure: Packets) -> Choice:
     try:
         return compare(send, measure.max_burst)
     except TrialFailed as error:
-        return Choice(AF_XDP, f"the paths could not be compared: {error}")
+        return Choice(AF_XDP, (PathsUncompared(error=str(error)),))
     finally:
         _let_empty(send)
 
@@ -132,31 +141,31 @@ def compare(send: Send, max_burst: int) -> Choice:
             return decide(usual, live, max_burst)
         even = [send(path, usual_fps / 2, EVEN_NS) for path in (AF_XDP, LIVE)]
     except TrialFailed as error:
-        return Choice(
-            AF_XDP, f"AF_XDP sends {usual_fps:.0f} frames/s; live frames do not work here: {error}", (usual,)
-        )
+        return Choice(AF_XDP, (LiveFramesFail(af_xdp_fps=usual_fps, error=str(error)),), (usual,))
     if even[0].forwarded_frames and not even[1].forwarded_frames:
-        reason = "live frames vanish on the way; those of AF_XDP arrive"
-        return Choice(AF_XDP, reason, (usual, live))
+        return Choice(AF_XDP, (LiveFramesVanish(),), (usual, live))
     late = [_late(one.late) for one in even]
     return decide(Tried(AF_XDP, usual_fps, late[0]), Tried(LIVE, live.ceiling_fps, late[1]), max_burst)
 
 
 def decide(usual: Tried, live: Tried, max_burst: int) -> Choice:
     """Return the path to take."""
-    rates = f"AF_XDP sends {usual.ceiling_fps:.0f} frames/s here, BPF live frames {live.ceiling_fps:.0f}"
+    rates = PathRates(af_xdp_fps=usual.ceiling_fps, live_fps=live.ceiling_fps)
     if live.ceiling_fps < FASTER_RATIO * usual.ceiling_fps:
-        return Choice(AF_XDP, rates, (usual, live))
+        return Choice(AF_XDP, (rates,), (usual, live))
     if usual.late_p90_ns is None or live.late_p90_ns is None:
-        return Choice(AF_XDP, f"{rates}; how evenly was not seen", (usual, live))
+        return Choice(AF_XDP, (rates, PathEvennessUnknown()), (usual, live))
     load_fps = usual.ceiling_fps / 2
     allowed_ns = max(usual.late_p90_ns, round((max_burst - 1) * NS_PER_S / load_fps))
-    late = (
-        f"at {load_fps:.0f} frames/s 90 % of the frames are late by at most {usual.late_p90_ns} and {live.late_p90_ns} "
-        f"ns; {allowed_ns} ns are as even as max_burst {max_burst} asks"
+    late = PathEvenness(
+        load_fps=load_fps,
+        af_xdp_late_ns=usual.late_p90_ns,
+        live_late_ns=live.late_p90_ns,
+        allowed_ns=allowed_ns,
+        max_burst=max_burst,
     )
     path = LIVE if live.late_p90_ns <= allowed_ns else AF_XDP
-    return Choice(path, f"{rates}; {late}", (usual, live))
+    return Choice(path, (rates, late), (usual, live))
 
 
 def _late(histogram: Json) -> int | None:

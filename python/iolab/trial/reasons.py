@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from iolab.record.balance import Drop
+from iolab.statements.clauses import Doubt, ReasonOfOthers
 from iolab.trial.drops import BACKLOG, DECISIONS, FILTER, QDISC, RING_FULL
 
 FIT_RATIO = 0.03
@@ -41,8 +42,8 @@ class Named:
     """The kernel's name."""
     frames: int
     """How many."""
-    doubt: str = ""
-    """Why it is not certain; empty: it is."""
+    doubt: Doubt | None = None
+    """Why it is not certain; None: it is."""
 
 
 def without_copies(reasons: Mapping[str, int], frames: int) -> dict[str, int]:
@@ -119,10 +120,7 @@ def explain(missing: int, reasons: Mapping[str, int]) -> tuple[Named, ...]:
     if len(enough) > 1 or (not enough and counts[0][0] < FEWEST_RATIO * missing):
         return ()
     count, reason = counts[0]
-    doubt = (
-        f"the kernel dropped {count} frames in all for {reason}, and {missing} are missing there: "
-        "it does not tell whose they were"
-    )
+    doubt = ReasonOfOthers(reason=reason, dropped_frames=count, missing_frames=missing)
     return (Named(reason, min(count, missing), doubt),)
 
 

@@ -4,7 +4,7 @@ A shaper that is at its rate shows it in its own counters. The frames that it do
 its queue: where its work keeps the thread that feeds it from its CPU, they are lost at the ring before it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from iolab.experiment.experiment import Lab
@@ -12,10 +12,17 @@ from iolab.lab.packets.placement import Way
 from iolab.record.balance import Drop
 from iolab.record.load import Shaper
 from iolab.record.search import LoadResult
+from iolab.statements.clauses import (
+    Clause,
+    Doubt,
+    ShaperPassed,
+    ShaperSuspected,
+    ShaperUnknown,
+    UnknownShaperPassed,
+)
 from iolab.trial.counted import Counted
 from iolab.trial.drops import OVERRUNS, QDISC
 from iolab.trial.search.steady import LEAST_RATIO
-from iolab.units import format_bits_per_second
 
 NS_PER_S = 1_000_000_000
 AT_RATE_RATIO = 0.95
@@ -66,12 +73,10 @@ class Suspect:
 
     shaper: Shaper
     """Which."""
-    text: str
+    seen: Clause
     """What its counters show."""
-    figures: Mapping[str, float]
-    """By name, with the unit in it."""
-    doubt: str = ""
-    """Why it is not certain; empty: it is."""
+    doubt: Doubt | None = None
+    """Why it is not certain; None: it is."""
 
 
 def suspect(
@@ -98,22 +103,25 @@ def _said(result: LoadResult, shaper: Shaper, dropped_most: bool, directions: in
     duration_ns = result.duration_ns - excused_ns
     passed_bps, rate_bps = shaper.passed_bps(duration_ns), shaper.rate_bps(duration_ns)
     held_ratio = shaper.held_back / max(1, shaper.passed_frames)
-    figures = {"shaper_passed_bps": passed_bps, "shaper_held_back": float(shaper.held_back)}
-    waits = f"it held frames back {shaper.held_back} times"
     if rate_bps is None:
         if not dropped_most and held_ratio < HELD_BACK_RATIO * _limited_ratio(result):
             return None
-        text = f"the {shaper.kind} at {shaper.place} passed {format_bits_per_second(passed_bps)}; {waits}"
-        doubt = "" if dropped_most else "the shaper is not of the lab, so its rate is not known"
-        return Suspect(shaper, text, figures, doubt)
-    figures["shaper_rate_bps"] = float(rate_bps)
-    passed, rate = format_bits_per_second(passed_bps), format_bits_per_second(rate_bps)
-    text = f"the {shaper.kind} at {shaper.place} passed {passed}, and its rate is {rate}; {waits}"
+        unknown = UnknownShaperPassed(
+            shaper=shaper.kind, place=shaper.place, passed_bps=passed_bps, held_back=shaper.held_back
+        )
+        return Suspect(shaper, unknown, None if dropped_most else ShaperUnknown())
+    seen = ShaperPassed(
+        shaper=shaper.kind,
+        place=shaper.place,
+        passed_bps=passed_bps,
+        rate_bps=rate_bps,
+        held_back=shaper.held_back,
+    )
     frame_bits = 8 * shaper.passed_bytes / max(1, shaper.passed_frames)
     asked_bps = result.offered_frames / max(1, directions) * frame_bits * NS_PER_S / result.duration_ns
     overloaded = max(asked_bps, shaper.passed_bps(result.duration_ns)) >= ASKED_RATIO * rate_bps
     at_rate = passed_bps >= AT_RATE_RATIO * rate_bps and held_ratio >= LEAST_HELD_RATIO and overloaded
-    return Suspect(shaper, text, figures) if at_rate or dropped_most else None
+    return Suspect(shaper, seen) if at_rate or dropped_most else None
 
 
 def _limited_ratio(result: LoadResult) -> float:
@@ -123,17 +131,14 @@ def _limited_ratio(result: LoadResult) -> float:
     return max(result.steady.share_ratio, LEAST_RATIO)
 
 
-def suspected(found: Sequence[Shaper], directions: Sequence[Way], worst: Drop) -> str:
-    """Return that a shaper of unknown rate held frames back behind where they were lost; nothing: none did."""
+def suspected(found: Sequence[Shaper], directions: Sequence[Way], worst: Drop) -> Doubt | None:
+    """Return that a shaper of unknown rate held frames back behind where they were lost; None: none did."""
     for shaper in found:
         seldom = shaper.held_back < LEAST_HELD_RATIO * shaper.passed_frames
         if shaper.rates_bps or seldom or not shaper.held_back or not _may_cause(shaper, worst, directions):
             continue
-        return (
-            f"the {shaper.kind} at {shaper.place} held frames back {shaper.held_back} times, and may be why; "
-            "it is not of the lab, so its rate is not known"
-        )
-    return ""
+        return ShaperSuspected(shaper=shaper.kind, place=shaper.place, held_back=shaper.held_back)
+    return None
 
 
 def _may_cause(shaper: Shaper, worst: Drop, directions: Sequence[Way]) -> bool:

@@ -7,6 +7,7 @@ often the host stalls.
 from collections.abc import Iterator, Sequence
 
 from iolab.agent.traffic import ReceiverReport, SenderReport, Stall, TrafficRan
+from iolab.statements.clauses import CpuStolen, Disturbance, ReceiverHeldUp, SenderHeldUp
 from iolab.trial.balance import offered_frames
 
 STALL_NS = 1_000_000
@@ -20,20 +21,16 @@ fills up its credit and empties its queue. A kernel keeps 5 % of each second fro
 
 def perturbations(
     senders: Sequence[SenderReport], receivers: Sequence[ReceiverReport], steal_ns: int
-) -> tuple[str, ...]:
-    """Return what disturbed the host during a trial, a sentence each; nothing: it was calm."""
-    found: list[str] = []
-    for what, reports in (("sender", senders), ("receiver", receivers)):
+) -> tuple[Disturbance, ...]:
+    """Return what disturbed the host during a trial; nothing: it was calm."""
+    found: list[Disturbance] = []
+    for held_up, reports in ((SenderHeldUp, senders), (ReceiverHeldUp, receivers)):
         for report in reports:
-            long = [stall for stall in report.stalls if _disturbed(stall)]
-            if long:
-                worst = max(long, key=lambda stall: stall.late_ns)
-                found.append(
-                    f"the {what} at {report.port} was held up {len(long)} times by 1 ms or more, "
-                    f"the longest by {worst.late_ns / 1e6:.1f} ms"
-                )
+            late_ns = [stall.late_ns for stall in report.stalls if _disturbed(stall)]
+            if late_ns:
+                found.append(held_up(port=report.port, times=len(late_ns), longest_ns=max(late_ns)))
     if steal_ns >= STEAL_NS:
-        found.append(f"the hypervisor took {steal_ns / 1e6:.0f} ms of CPU time")
+        found.append(CpuStolen(stolen_ns=steal_ns))
     return tuple(found)
 
 

@@ -4,11 +4,26 @@ The time that a thread waited is the kernel's own figure for what a taken CPU co
 was is known only over a longer time than the trial's: the counters are read behind the drained barrier.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from iolab.record.search import LoadResult
 from iolab.record.verdict import BUSY_RATIO, CpuUse, Thread
+from iolab.statements.clauses import (
+    Clause,
+    CpuBusy,
+    CpuInSoftirq,
+    CpuInSteal,
+    CpuOccupied,
+    CpusBusy,
+    CpuSharers,
+    CpuStrangers,
+    MachineCpu,
+    OwnCpu,
+    ThreadRan,
+    ThreadShare,
+    ThreadWaited,
+)
 
 WAITING_RATIO = 0.3
 """A thread that waited for its CPU so much of the time did not get what it needed."""
@@ -17,17 +32,17 @@ READY_RATIO = 0.9
 BEYOND_RATIO = 0.9
 """Of a CPU's time, what is enough to account for it: the kernel counts it in ticks."""
 TOLD_RATIO = 0.02
-"""What used less of a CPU is not told of."""
+"""What used less of a CPU is not named."""
 
 
 @dataclass(frozen=True, slots=True)
 class Starved:
     """A thread that did not get the CPU it needed."""
 
-    text: str
+    seen: tuple[Clause, ...]
     """What it got, and who had the rest."""
-    figures: dict[str, float]
-    """By name, with the unit in it."""
+    anywhere: bool = False
+    """Whether it waited for any CPU; otherwise it stayed on one."""
     others_ratio: float = 1.0
     """What had its CPU beyond the known threads, at most."""
 
@@ -42,11 +57,12 @@ def starved(
     """Return what kept a thread from its CPU; None: it did not wait so much, or no CPU is seen to be why."""
     if waiting.wait_ratio < least_ratio:
         return None
-    had = (
-        f"{waiting.name} of {waiting.place} running {waiting.busy_ratio:.0%} and waiting for {{}} "
-        f"{waiting.wait_ratio:.0%} of the time"
+    had = ThreadWaited(
+        thread=waiting.name,
+        place=waiting.place,
+        busy_ratio=waiting.busy_ratio,
+        wait_ratio=waiting.wait_ratio,
     )
-    figures = {"thread_wait_ratio": waiting.wait_ratio}
     ready_ratio = waiting.busy_ratio + waiting.wait_ratio
     beside = neighbours(waiting, threads)
     known_ratio = waiting.busy_ratio + sum(one.busy_ratio for one in beside)
@@ -54,16 +70,14 @@ def starved(
     read = 1 + result.overhead_ns / result.duration_ns
     if cpu is None or max(ready_ratio, known_ratio) * BEYOND_RATIO > cpu.busy_ratio * read:
         own = [one for one in cpus if one.kernel == waiting.kernel]
-        return _anywhere(had, figures, own)  # it was elsewhere for a part of the time
+        return _anywhere(had, own)  # it was elsewhere for a part of the time
     if cpu.busy_ratio < BUSY_RATIO and ready_ratio < READY_RATIO:
         return None
     others_ratio = max(0.0, min(1.0, cpu.busy_ratio * read) - known_ratio)
     strangers_ratio = others_ratio - (cpu.steal_ratio + cpu.softirq_ratio) * read
-    names = [f"{one.name} {one.busy_ratio:.0%}" for one in beside]
-    if strangers_ratio > 1 - BEYOND_RATIO:
-        names.append(f"{strangers_ratio:.0%} of work that is not of this trial")
-    text = f"{_named(cpu)} {_state(cpu)}, {had.format('it')}, beside {joined(names) or 'others'}"
-    return Starved(text, {**figures, "cpu_busy_ratio": cpu.busy_ratio}, others_ratio)
+    strangers = strangers_ratio > 1 - BEYOND_RATIO
+    others = (CpuStrangers(strangers_ratio=strangers_ratio),) if strangers else ()
+    return Starved((*_busy(cpu), had, *_sharers(beside), *others), others_ratio=others_ratio)
 
 
 def shared(thread: Thread, cpus: Sequence[CpuUse], threads: Sequence[Thread]) -> Starved | None:
@@ -76,9 +90,8 @@ def shared(thread: Thread, cpus: Sequence[CpuUse], threads: Sequence[Thread]) ->
     others_ratio = max(0.0, cpu.busy_ratio - thread.busy_ratio - beside_ratio)
     if beside_ratio <= others_ratio:
         return None  # work of lower priority keeps a CPU busy, too
-    names = ", ".join(one.name for one in beside)
-    text = f"{_named(cpu)} {_state(cpu)}, {thread.name} having {thread.busy_ratio:.0%} of it beside {names}"
-    return Starved(text, {"cpu_busy_ratio": cpu.busy_ratio}, others_ratio)
+    ran = ThreadRan(thread=thread.name, busy_ratio=thread.busy_ratio)
+    return Starved((*_busy(cpu), ran, *_sharers(beside)), others_ratio=others_ratio)
 
 
 def neighbours(thread: Thread, threads: Sequence[Thread]) -> list[Thread]:
@@ -88,30 +101,30 @@ def neighbours(thread: Thread, threads: Sequence[Thread]) -> list[Thread]:
     return [one for one in same if one.busy_ratio > TOLD_RATIO]
 
 
-def joined(names: Sequence[str]) -> str:
-    """Return names as one does in a sentence."""
-    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
-
-
 def _cpu(thread: Thread, cpus: Sequence[CpuUse]) -> CpuUse | None:
     return next((one for one in cpus if (one.kernel, one.cpu) == (thread.kernel, thread.cpu)), None)
 
 
-def _named(cpu: CpuUse) -> str:
-    return f"CPU {cpu.cpu} of {cpu.kernel}" if cpu.kernel else f"CPU {cpu.cpu}"
-
-
-def _anywhere(had: str, figures: dict[str, float], cpus: Sequence[CpuUse]) -> Starved | None:
+def _anywhere(had: ThreadWaited, cpus: Sequence[CpuUse]) -> Starved | None:
     """Return that a thread waited for any CPU; None: one of them was not busy."""
     least_ratio = min((one.busy_ratio for one in cpus), default=0.0)
     if least_ratio < BUSY_RATIO:
         return None
-    return Starved(f"all CPUs were {least_ratio:.0%} busy or more, {had.format('one')}", figures)
+    return Starved((CpusBusy(busy_ratio=least_ratio), had), anywhere=True)
 
 
-def _state(cpu: CpuUse) -> str:
-    """Return how busy a CPU was, and with what it was that no thread has."""
-    taken = [("steal", cpu.steal_ratio), ("soft interrupts", cpu.softirq_ratio)]
-    kinds = ", ".join(f"{ratio:.0%} {name}" for name, ratio in taken if ratio > TOLD_RATIO)
-    state = f"was {cpu.busy_ratio:.0%} busy" if cpu.busy_ratio >= BUSY_RATIO else "had other work"
-    return f"{state} ({kinds})" if kinds else state
+def _busy(use: CpuUse) -> Iterator[Clause]:
+    """Yield how busy a CPU was, and with what it was that no thread has."""
+    cpu = MachineCpu(cpu=use.cpu, machine=use.kernel) if use.kernel else OwnCpu(cpu=use.cpu)
+    busy_ratio = use.busy_ratio
+    yield CpuBusy(cpu=cpu, busy_ratio=busy_ratio) if busy_ratio >= BUSY_RATIO else CpuOccupied(cpu=cpu)
+    if use.steal_ratio > TOLD_RATIO:
+        yield CpuInSteal(steal_ratio=use.steal_ratio)
+    if use.softirq_ratio > TOLD_RATIO:
+        yield CpuInSoftirq(softirq_ratio=use.softirq_ratio)
+
+
+def _sharers(threads: Sequence[Thread]) -> Iterator[Clause]:
+    shares = tuple(ThreadShare(thread=one.name, busy_ratio=one.busy_ratio) for one in threads)
+    if shares:
+        yield CpuSharers(sharers=shares)

@@ -12,7 +12,8 @@ from iolab.experiment.measures import Stream
 from iolab.lab.kernels import HERE
 from iolab.lab.topology import Endpoint, Topology
 from iolab.record.metric import Metric
-from iolab.record.trial import CommandRecord, Warning
+from iolab.record.trial import CommandRecord
+from iolab.statements.warnings import SenderShort, Warning
 from iolab.trial.counters import Arrival, arrivals, cpu_metrics, disagreements, unread_metric
 from iolab.trial.flows import place_pairs
 from iolab.trial.iperf3 import FlowReport, Pair, client_argv, flow_reports, server_argv
@@ -29,7 +30,7 @@ READY_MS = 30_000
 SERVER_END_MS = 20_000
 """A one-off server ends by itself as soon as its client has."""
 OFFER_SHORT_RATIO = 0.01
-"""A sender more than this below the intended rate is told to the reader."""
+"""A sender more than this below the intended rate is worth a warning."""
 
 
 def measure_stream(
@@ -212,11 +213,7 @@ def _short_senders(measure: Stream, flows: Sequence[FlowReport]) -> tuple[Warnin
         return ()
     intended_bps = measure.rate * measure.parallel
     return tuple(
-        Warning(
-            "sender-short",
-            f"{flow.src.machine} sent {flow.sent_bps / 1e6:.1f} of {intended_bps / 1e6:.1f} Mbit/s intended",
-            "the sender is the limit: lower the rate, or read the result as the sender's",
-        )
+        SenderShort(machine=flow.src.machine, sent_bps=flow.sent_bps, intended_bps=intended_bps)
         for flow in flows
         if flow.sent_bps < intended_bps * (1 - OFFER_SHORT_RATIO)
     )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from tests.wording import in_words
 
 from iolab.analysis import analyse
 from iolab.errors import InputError
@@ -46,7 +47,7 @@ def test_trials_that_failed_or_are_invalid_do_not_count(make_run: MakeRun, make_
     ]
     analysis = analyse([*records, *bad], plan)
     assert {found.n for found in analysis.estimates} == {1}
-    assert [(note.code, note.text[:6]) for note in analysis.notes] == [("trials-not-ok", "2 of 3")]
+    assert [(note.code, in_words(note)[:6]) for note in analysis.notes] == [("trials-not-ok", "2 of 3")]
 
 
 def test_the_last_record_of_a_trial_counts(make_run: MakeRun, make_record: MakeRecord) -> None:
@@ -64,7 +65,7 @@ def test_trials_outside_the_plan_are_left_out_and_counted(make_run: MakeRun, mak
     stranger = make_record("other", "tcp", 1, {"received_bps": (1.0, "bit/s")})
     analysis = analyse([*records, stranger], plan)
     assert {found.n for found in analysis.estimates} == {2}
-    assert [(note.code, note.text[:6]) for note in analysis.notes] == [("trials-not-in-plan", "1 of 3")]
+    assert [(note.code, in_words(note)[:6]) for note in analysis.notes] == [("trials-not-in-plan", "1 of 3")]
 
 
 def test_cells_come_in_the_order_of_the_plans_factors(make_run: MakeRun) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tests.unit.analysis.conftest import Values, make_run
 from tests.unit.analysis.test_compare import stored
+from tests.wording import in_words
 
 from iolab.analysis import analyse
 from iolab.analysis.compare import compare
@@ -78,7 +79,7 @@ def test_effects_and_findings_do_without_bounds(found: Analysis) -> None:
     assert {effect.levels["card"] for effect in found.effects} == {"b", "c", "e"}
     assert {one.level for one in found.findings} == {"b", "c", "e"}
     (note,) = [note for note in found.notes if note.code == "bounds-left-out"]
-    assert "7 of 30 trials" in note.text
+    assert "7 of 30 trials" in in_words(note)
     assert not simulated(dict.fromkeys(range(5), EVERY)).findings
 
 

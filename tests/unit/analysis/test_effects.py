@@ -9,13 +9,14 @@ import pytest
 import statsmodels.formula.api as smf
 from statsmodels.stats.multitest import multipletests
 from tests.unit.analysis.fits import standard_errors
+from tests.wording import in_words
 
 from iolab.analysis import analyse
 from iolab.analysis.effects import Model, main_differences, model_of
 from iolab.analysis.table import tabulate
 from iolab.analysis.types import Analysis, Effect
 from iolab.plan.types import Plan
-from iolab.record.trial import Warning
+from iolab.statements.warnings import Warning
 from iolab.store.records import TrialRecord
 
 MakeRun = Callable[..., tuple[list[TrialRecord], Plan]]
@@ -271,7 +272,7 @@ def test_interactions_beyond_the_bound_stay_out_and_are_named(
     )
     analysis = analyse(records, plan)
     assert len(analysis.effects) == 78
-    assert "a x b" in next(note.text for note in analysis.notes if note.code == "effects-aliased")
+    assert "a x b" in in_words(next(note for note in analysis.notes if note.code == "effects-aliased"))
 
 
 def test_pairs_of_factors_are_listed_once(make_run: MakeRun, random: np.random.Generator) -> None:

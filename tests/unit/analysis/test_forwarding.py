@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from tests.unit.report.forwarding_run import BOTH_RATIO, FILE, STEPS, forwarding
+from tests.wording import in_words
 
 from iolab.analysis import analyse
 from iolab.analysis.forwarding import balance_sheet, verdict
@@ -14,6 +15,8 @@ from iolab.analysis.line_rate import line_limits
 from iolab.analysis.load_trials import DirectionBalance, LoadTrial, Sample, decode
 from iolab.analysis.types import Analysis, Estimate
 from iolab.errors import StoreError
+from iolab.statements.clauses import SeveralPlaces
+from iolab.statements.searches import LibraryGaveUp
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +32,7 @@ def trial(fps: float, limit: str = "none", place: str = "", **more: Any) -> Load
         intended_fps=fps,
         limit=limit,
         place=place,
-        text=f"{limit} at {fps:g}",
+        seen=(LibraryGaveUp(said=f"{limit} at {fps:g}"),),
         balance=more.get("balance", ()),
         cpu_busy=more.get("cpu_busy", {0: 0.2, 1: 1.0}),
     )
@@ -86,7 +89,11 @@ def test_a_verdict_is_the_commonest_cause_of_the_losses_closest_above_the_rate()
         *(trial(900, "generator", "tester.p0") for _ in range(5)),
     ]  # fmt: skip
     seen = verdict(trials)
-    assert (seen.limit, seen.place, seen.text) == ("thread", "dut.eth0", "thread at 110")
+    assert (seen.limit, seen.place, seen.seen) == (
+        "thread",
+        "dut.eth0",
+        (LibraryGaveUp(said="thread at 110"),),
+    )
     assert (seen.count, seen.total) == (2, 3)
     assert (seen.cpu, seen.cpu_busy_ratio) == (1, 1.0)
     assert seen.idle_ratio == pytest.approx(0.4)
@@ -107,8 +114,8 @@ def test_a_verdict_that_few_trials_show_or_that_is_not_certain_is_in_doubt() -> 
     """One of three says so; or the trial that stands for it has a doubt itself, where none has not."""
     seen = verdict([trial(100, "hop", "a"), trial(101, "generator"), trial(102, "generator")], 100)
     assert (seen.limit, seen.doubtful) == ("hop", True)
-    unsure = replace(trial(100, "hop", "a"), doubt="too short")
-    assert verdict([unsure]).doubt == "too short"
+    unsure = replace(trial(100, "hop", "a"), doubt=SeveralPlaces())
+    assert verdict([unsure]).doubt == SeveralPlaces()
     assert not verdict([unsure, trial(101, "hop", "a")]).doubtful
 
 
@@ -125,10 +132,10 @@ def test_a_curve_is_not_judged_by_the_search_before_it() -> None:
     run, _, _ = forwarding(1, measures=("curve",))
     row = {"intended_fps": 1.0, "cpus": [], "balance": []}
     load_trials = [
-        *({**row, "purpose": "search", "verdict": {"limit": "generator", "text": "a"}} for _ in range(9)),
-        {**row, "purpose": "curve", "verdict": {"limit": "thread", "place": "dut.eth0", "text": "b"}},
+        *({**row, "purpose": "search", "verdict": {"limit": "generator"}} for _ in range(9)),
+        {**row, "purpose": "curve", "verdict": {"limit": "thread", "place": "dut.eth0"}},
     ]
-    found = analyse(run.trials, run.plan, lambda key: {"schema": 1, "load_trials": load_trials})
+    found = analyse(run.trials, run.plan, lambda key: {"schema": 2, "load_trials": load_trials})
     cell = found.forwarding[0].cells[0]
     assert (cell.verdict.limit, cell.verdict.total, cell.balance.load_trials) == ("thread", 1, 10)
 
@@ -140,7 +147,7 @@ def test_of_very_many_trials_the_first_blocks_are_read() -> None:
 
     def samples(key: str) -> object | None:
         asked.append(key)
-        return {"schema": 1, "load_trials": []}
+        return {"schema": 2, "load_trials": []}
 
     found = analyse(run.trials, run.plan, samples).forwarding[0]
     assert (len(asked), found.samples_read, found.samples_total) == (250, 250, 336)
@@ -177,11 +184,13 @@ def test_every_cell_of_the_study_balances(found: Analysis) -> None:
 def test_paths_and_shared_cpus_are_counted_by_trial(found: Analysis) -> None:
     """Both ports with their path, the reason why not a faster one, and the third of the trials that shared a CPU."""
     seen = found.forwarding[0]
-    assert [(path.subject, path.count, len(path.reasons)) for path in seen.paths] == [
+    assert [(path.port, path.count, len(path.reasons)) for path in seen.paths] == [
         ("tester.p0, send", 126, 0),
         ("tester.p1, receive", 126, 1),
     ]
-    assert [(each.text, each.count) for each in seen.shared] == [("receiver and dut.eth0 share CPU 1", 42)]
+    assert [(in_words(each.seen), each.count) for each in seen.shared] == [
+        ("receiver at tester.p1, dut.eth0 share CPU 1", 42)
+    ]
 
 
 def test_samples_that_cannot_be_read_are_told_and_the_rest_is_used() -> None:
@@ -191,18 +200,19 @@ def test_samples_that_cannot_be_read_are_told_and_the_rest_is_used() -> None:
     def samples(key: str) -> object | None:
         if key.endswith("2"):
             raise StoreError(f"reading {key}: damaged")
-        return {"schema": 1, "load_trials": [], "ports": []}
+        return {"schema": 2, "load_trials": [], "ports": []}
 
     found = analyse(run.trials, run.plan, samples)
     assert [(each.samples_read, each.samples_total) for each in found.forwarding] == [(42, 84), (6, 12)]
     assert [note.code for note in found.notes].count("samples-unreadable") == 1
-    assert "48 trials" in next(note.text for note in found.notes if note.code == "samples-unreadable")
+    assert "48 trials" in in_words(next(note for note in found.notes if note.code == "samples-unreadable"))
 
 
 @pytest.mark.parametrize(
-    "raw", [None, 3, [], {}, {"schema": 2, "load_trials": []}, {"schema": 1}, {"schema": 1, "load_trials": [3]},
-            {"schema": 1, "load_trials": [], "ports": [{"port": "a"}]},
-            {"schema": 1, "load_trials": [{"purpose": "search", "intended_fps": "many"}]}],
+    "raw", [None, 3, [], {}, {"schema": 1, "load_trials": []}, {"schema": 2}, {"schema": 2, "load_trials": [3]},
+            {"schema": 2, "load_trials": [], "ports": [{"port": "a"}]},
+            {"schema": 2, "load_trials": [{"purpose": "search", "intended_fps": "many"}]},
+            {"schema": 2, "load_trials": [{"purpose": "a", "intended_fps": 1, "verdict": {"seen": [{"code": "x"}]}}]}],
 )  # fmt: skip
 def test_samples_of_another_shape_are_no_samples(raw: object) -> None:
     """Another version, another kind, a damaged document: nothing is concluded from it, and nothing breaks."""
@@ -212,10 +222,10 @@ def test_samples_of_another_shape_are_no_samples(raw: object) -> None:
 def test_samples_without_optional_parts_are_decoded() -> None:
     """A trial without verdict, CPUs and balance is one of which nothing is known."""
     raw = {
-        "schema": 1,
+        "schema": 2,
         "load_trials": [{"purpose": "latency", "intended_fps": 5, "verdict": None, "cpus": None}],
     }
-    expected = LoadTrial("latency", 5, "unexplained", "", "", (), {})
+    expected = LoadTrial("latency", 5, "unexplained", "", (), (), {})
     assert decode(raw) == Sample(ports=(), shared=(), load_trials=(expected,))
 
 

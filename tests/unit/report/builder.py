@@ -10,7 +10,8 @@ from iolab.experiment import parse
 from iolab.experiment.experiment import Experiment
 from iolab.plan.types import Plan, PlannedFactor, Step
 from iolab.record.metric import Metric
-from iolab.record.trial import CommandRecord, Status, TrialResult, Warning
+from iolab.record.trial import CommandRecord, Status, TrialResult
+from iolab.statements.warnings import CountersDisagree, CountersMissing, DatagramsUnread, Warning
 from iolab.store.records import RunStatus, StoredRun, TrialRecord
 
 FILE = """title: {title}
@@ -106,17 +107,20 @@ def _trial(
     warnings: tuple[Warning, ...] = ()
     if outlier and measure == "tcp" and block == 2 and list(cell.values()) == ["one-way", "9000", "on"]:
         rate *= 0.55
-        warnings = (
-            Warning("host-stolen-time", "the hypervisor withheld 31 % of the CPUs", "repeat on a quiet host"),
-        )
+        warnings = (CountersMissing(place="far.eth0"),)
     status, reason = Status.OK, None
     if measure == "udp" and block == 3 and list(cell.values())[-2:] == ["9000", "off"]:
         status, reason = Status.INVALID, "MTU of near.eth0 read back as 1500, applied was 9000"
     if measure == "udp" and not block % 2:
-        text = "iperf3 counted 1.2 Gbit, the interface 1.3 Gbit"
         warnings = (
             *warnings,
-            Warning("counters-disagree", text, "look for other traffic on the lab's ports"),
+            CountersDisagree(
+                place="far.eth0",
+                counted_bytes=1_300_000_000,
+                delivered_bytes=1_200_000_000,
+                difference_ratio=0.077,
+                cause=DatagramsUnread(),
+            ),
         )
     start = block * 10_000_000_000
     return TrialRecord(

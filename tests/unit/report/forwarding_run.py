@@ -13,7 +13,12 @@ from iolab.experiment import parse
 from iolab.experiment.experiment import Experiment
 from iolab.plan.types import Plan, PlannedFactor, Step
 from iolab.record.metric import Metric
-from iolab.record.trial import Status, TrialResult, Warning
+from iolab.record.trial import Status, TrialResult
+from iolab.statements.clauses import LostAt, ThreadRan
+from iolab.statements.instrument import NapiAt, PartsShareCpu, PathFallback, ReceiverAt
+from iolab.statements.searches import HighestForwarded
+from iolab.statements.statement import Statement
+from iolab.statements.warnings import LineLimited, Warning
 from iolab.store.records import RunStatus, StoredRun, TrialRecord
 
 FILE = """title: A namespace as packet forwarder
@@ -40,6 +45,7 @@ FACTORS: Mapping[str, tuple[str, ...]] = {
     "ndr.frame_size": SIZES,
     "*.direction": ("one-way", "both-ways"),
 }
+PARTS = (ReceiverAt(port="tester.p1"), NapiAt(port="dut.eth0"))
 FALLBACK = "AF_XDP: BPF is not allowed in a rootless lab"
 STEPS = (10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110, 120)
 CALIBRATION: Mapping[str, object] = {
@@ -111,7 +117,7 @@ def _trial(
     metrics = _search_metrics(cell, rate, chance) if measure == "ndr" else _curve_metrics(rate, chance)
     warnings: tuple[Warning, ...] = ()
     if cell.get("ndr.frame_size") == "1518":
-        warnings = (Warning("line-limited", "the highest load allowed, 81274 frames/s, passed", ""),)
+        warnings = (LineLimited(ended=HighestForwarded(highest_fps=81274.0)),)
     key = "-".join((measure, *cell.values(), str(block)))
     record = TrialRecord(
         key=key,
@@ -189,29 +195,36 @@ def _part(value: float, share: float, chance: random.Random) -> float:
 
 def _sample(measure: str, cell: Mapping[str, str], rate: float, chance: random.Random) -> object:
     loads = [0.5, 0.8, 0.95, 0.99, 1.004, 1.02, 1.2] if measure == "ndr" else [step / 100 for step in STEPS]
-    shared = ["receiver and dut.eth0 share CPU 1"] if cell["machines.dut.forward"] == "route" else []
+    shared = [stored(PartsShareCpu(parts=PARTS, cpu=1))] if cell["machines.dut.forward"] == "route" else []
+    fallbacks = [stored(PathFallback(said=FALLBACK))]
     return {
-        "schema": 1,
+        "schema": 2,
         "kind": "forwarding" if measure == "ndr" else "load-curve",
         "directions": ["tester.p0->tester.p1"],
         "placement": {"generator_cpus": [0], "receiver_cpus": [1], "threads": [], "shared": shared},
         "ports": [
             {"port": "tester.p0", "half": "send", "path": "AF_XDP native copy", "fallbacks": []},
-            {"port": "tester.p1", "half": "receive", "path": "AF_PACKET ring", "fallbacks": [FALLBACK]},
+            {"port": "tester.p1", "half": "receive", "path": "AF_PACKET ring", "fallbacks": fallbacks},
         ],
         "rate_fps": rate,
         "load_trials": [_load_trial(measure, load, rate, chance) for load in loads],
     }  # fmt: skip
 
 
+def stored(statement: Statement) -> object:
+    """Return a statement as a sample has it."""
+    return statement.model_dump(mode="json")
+
+
 def _load_trial(measure: str, load: float, rate: float, chance: random.Random) -> object:
     offered = round(rate * load)
     lost = round(offered * max(0.0, 1 - 1 / load) * 0.5) if load > 1 else 0
     noise = lost // 20
-    verdict: dict[str, object] = {"limit": "none", "place": "", "text": "", "figures": {}}
+    verdict: dict[str, object] = {"limit": "none", "place": "", "seen": [], "doubt": None}
     if lost:
-        text = f"napi/eth0-8193 ran 99 % of the time; its queue dropped {lost} frames"
-        verdict = {"limit": "thread", "place": "dut.eth0", "text": text, "figures": {"busy_ratio": 0.99}}
+        ran = ThreadRan(thread="napi/eth0-8193", busy_ratio=0.99)
+        dropped = LostAt(frames=lost, lost_frames=lost, place="dut.eth0", reason="ring full")
+        verdict |= {"limit": "thread", "place": "dut.eth0", "seen": [stored(ran), stored(dropped)]}
     drops = [
         {"place": "tester.p0", "reason": "tx_dropped", "frames": lost - noise},
         {"place": "cpu1", "reason": "backlog", "frames": noise},

@@ -16,10 +16,12 @@ from iolab import report
 from iolab.analysis import analyse, compare
 from iolab.analysis.types import Interval
 from iolab.record.metric import Metric
-from iolab.record.trial import Status, Warning
+from iolab.record.trial import Status
 from iolab.report import sentences
 from iolab.report.names import names
 from iolab.report.words import EN
+from iolab.statements.notes import TrialsResembleNeighbours
+from iolab.statements.warnings import Emulated
 from iolab.store.records import RunStatus
 
 
@@ -141,13 +143,20 @@ def test_json_has_exactly_the_documented_keys(made: Made) -> None:
     run, analysis, _ = made
     document = json.loads(report.show_json(run, analysis))
     assert list(document) == [
-        "schema", "run", "status", "notes", "joined_late", "trials", "estimates", "levels",
+        "schema", "run", "status", "notes", "joined_late", "trials", "estimates", "warnings", "levels",
         "levels_ratios", "forwarding",
     ]  # fmt: skip
-    assert (document["schema"], document["run"], document["status"]) == (1, run.name, "complete")
+    assert (document["schema"], document["run"], document["status"]) == (2, run.name, "complete")
     assert {tuple(trial) for trial in document["trials"]} == {
-        ("cell", "block", "measure", "status", "reason", "metrics")
+        ("cell", "block", "measure", "status", "reason", "warnings", "metrics")
     }
+    disagreeing = next(
+        trial for trial in document["trials"] if trial["warnings"] and trial["measure"] == "udp"
+    )
+    (warning,) = disagreeing["warnings"]
+    assert (warning["code"], warning["parameters"]["place"]) == ("counters-disagree", "far.eth0")
+    assert "far.eth0 counted 1300000000 bytes of payload" in warning["text"]
+    assert "the receiver is the limit" in warning["advice"]
     keys = (
         "cell",
         "measure",
@@ -219,7 +228,7 @@ def test_a_run_without_any_trial_can_be_reported(made: Made) -> None:
 def test_emulated_results_are_marked_before_any_figure(made: Made) -> None:
     """A run whose trials carry the warning emulated opens with a mark in every format."""
     run, _, experiment = made
-    mark = Warning("emulated", "under TCG")
+    mark = Emulated(machines=("dut",))
     trials = tuple(replace(trial, result=replace(trial.result, warnings=(mark,))) for trial in run.trials)
     emulated = replace(run, trials=trials)
     analysis = analyse(emulated.trials, emulated.plan)
@@ -353,7 +362,7 @@ def test_what_the_analysis_must_say_of_itself_is_in_every_format(made: Made) -> 
     """That trials resemble the one before them, or were left out, is no secret of the page."""
     run, analysis, experiment = made
     said = "trials of tcp resemble the trial before them"
-    note = Warning("trials-resemble-neighbours", said, "look at the ratios")
+    note = TrialsResembleNeighbours(measure="tcp", autocorrelation=0.61)
     noted = replace(analysis, notes=(*analysis.notes, note))
     assert said in printed(report.terminal(run, noted), 200)
     assert said in report.markdown(run, noted, experiment, "1")

@@ -23,6 +23,8 @@ from iolab.report import curves, packet_tables, packets, tables
 from iolab.report.names import names
 from iolab.report.selection import leading
 from iolab.report.words import EN
+from iolab.statements.instrument import NoThreadOfItsOwn, PathFallback
+from iolab.statements.searches import LibraryGaveUp
 from iolab.store.records import StoredRun, TrialRecord
 
 Made = tuple[StoredRun, Analysis, Experiment]
@@ -65,10 +67,10 @@ def test_every_format_tells_what_limited_and_how_idle_the_host_was(made: Made, p
     Console(file=out, width=100, color_system=None).print(report.terminal(run, analysis))
     for text in (shown(page), plain(report.markdown(run, analysis, experiment, "1")), plain(out.getvalue())):
         assert "ndr: limited by one thread of the device: dut.eth0 in 42 of 42 cells." in text
-        assert "napi/eth0-8193 ran 99 % of the time; its queue dropped" in text
+        assert "napi/eth0-8193 ran 99 % of the time;" in text
         assert "CPU 1 was 100 % busy while 38 % of the host was idle." in text
         assert "every frame of all 42 cells is accounted for" in text
-        assert "receiver and dut.eth0 share CPU 1" in text
+        assert "receiver at tester.p1, dut.eth0 share CPU 1" in text
     assert FALLBACK in shown(page)
     assert "AF_XDP native copy" in shown(page)
 
@@ -322,9 +324,13 @@ def test_what_was_seen_is_only_text(made: Made) -> None:
     cell = found.cells[0]
     evil = replace(
         found,
-        cells=(replace(cell, verdict=replace(cell.verdict, text=EVIL, place=EVIL, limit=EVIL)),),
-        paths=(replace(found.paths[0], subject=EVIL, text=EVIL, reasons=(EVIL,)),),
-        shared=(replace(found.shared[0], text=EVIL),),
+        cells=(
+            replace(
+                cell, verdict=replace(cell.verdict, seen=(LibraryGaveUp(said=EVIL),), place=EVIL, limit=EVIL)
+            ),
+        ),
+        paths=(replace(found.paths[0], port=EVIL, path=EVIL, reasons=(PathFallback(said=EVIL),)),),
+        shared=(replace(found.shared[0], seen=NoThreadOfItsOwn(ports=(EVIL,))),),
         curves=tuple(replace(curve, component=EVIL) for curve in analysis.forwarding[1].curves),
     )
     text = report.html(run, replace(analysis, forwarding=(evil,)), experiment, "1")

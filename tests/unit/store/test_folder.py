@@ -16,7 +16,8 @@ import pytest
 from iolab.errors import InputError, StoreError
 from iolab.plan.types import Plan, PlannedFactor, Step
 from iolab.record.metric import Metric
-from iolab.record.trial import CommandRecord, Status, TrialResult, Warning
+from iolab.record.trial import CommandRecord, Status, TrialResult
+from iolab.statements.warnings import SenderShort
 from iolab.store.folder import RunFolder, create_folder, packages_digest
 from iolab.store.read import experiment_text, find_runs, load_run
 from iolab.store.records import RunStatus, TrialRecord
@@ -44,7 +45,7 @@ def record(key: str, *, status: Status = Status.OK) -> TrialRecord:
         status=status,
         reason=None if status is Status.OK else "it rained",
         metrics={"received_bps": Metric(9.41e8, "bit/s")} if status is Status.OK else {},
-        warnings=(Warning("sender-short", "sent 900 of 1000 Mbit/s", "lower the rate"),),
+        warnings=(SenderShort(machine="near", sent_bps=9e8, intended_bps=1e9),),
         begin_ns=10,
         end_ns=30,
         measured_ns=15,
@@ -123,7 +124,7 @@ def test_a_damaged_line_is_an_error_with_its_place(folder: RunFolder) -> None:
     """Damage in the middle is never passed over in silence."""
     folder.append_trial(record("k0"), None)
     path = folder.path / "trials.jsonl"
-    path.write_text('{"schema":1}\n' + path.read_text())
+    path.write_text('{"schema":2}\n' + path.read_text())
     with pytest.raises(StoreError, match=r"trials\.jsonl:1: not a record"):
         load_run(folder.path)
 
@@ -132,7 +133,7 @@ def test_a_record_of_another_schema_names_both_versions(folder: RunFolder) -> No
     """Newer files are refused, not guessed at."""
     path = folder.path / "trials.jsonl"
     path.write_text('{"schema":99}\n')
-    with pytest.raises(StoreError, match=r"schema is 99.*reads 1"):
+    with pytest.raises(StoreError, match=r"schema is 99.*reads 2"):
         load_run(folder.path)
 
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.lab.packets.test_placement import measure
 from tests.unit.trial.packets import lab
+from tests.wording import in_words
 
 from iolab.agent.messages import DropCounters, InterfaceCounters, Observation, QdiscCounters, Reading
 from iolab.agent.traffic import (
@@ -191,11 +192,11 @@ def test_what_enters_a_machine_and_does_not_leave_it_is_named_there_with_the_ker
     after = snapshot({"dut.eth0": {"rx_packets": 1000}, "dut.eth1": {"tx_packets": 970}})
     lost = with_reasons(replace(after, devices={}), {"IP_INNOROUTES": 20})
     found = sheet(SENT, replace(RECEIVED, received_frames=970), lost)
-    assert [replace(drop, doubt="") for drop in found.drops] == [
+    assert [replace(drop, doubt=None) for drop in found.drops] == [
         Drop("dut.eth0", "IP_INNOROUTES, not passed on to dut.eth1", 20, "IP_INNOROUTES"),
         Drop("dut.eth0", "not passed on to dut.eth1", 10),
     ]
-    assert "dropped 20 frames in all for IP_INNOROUTES, and 30 are missing" in found.drops[0].doubt
+    assert "dropped 20 frames in all for IP_INNOROUTES, and 30 are missing" in in_words(found.drops[0].doubt)
     assert found.unexplained_frames == 0
 
 
@@ -225,7 +226,7 @@ def test_what_a_queue_dropped_before_its_counters_began_again_is_told_of_the_que
     found = sheet(SENT, replace(RECEIVED, received_frames=500), after, before)
     (both,) = merged(found.drops)
     assert (both.place, both.reason, both.frames) == ("dut.eth1", "qdisc", 500)
-    assert "the queue at dut.eth1 show 300 fewer drops" in both.doubt
+    assert "the queue at dut.eth1 show 300 fewer drops" in in_words(both.doubt)
 
 
 def test_the_kernels_reasons_name_what_no_hop_tells() -> None:
@@ -239,8 +240,8 @@ def test_the_kernels_reasons_name_what_no_hop_tells() -> None:
     )
     ring, other = found.drops
     assert ring == Drop("dut.eth0", "ring full", 20)
-    assert replace(other, doubt="") == Drop("kernel", "QDISC_DROP", 7, "QDISC_DROP")
-    assert "dropped 9 frames in all for QDISC_DROP, and 7 are missing" in other.doubt
+    assert replace(other, doubt=None) == Drop("kernel", "QDISC_DROP", 7, "QDISC_DROP")
+    assert "dropped 9 frames in all for QDISC_DROP, and 7 are missing" in in_words(other.doubt)
     assert found.unexplained_frames == 0
 
 

@@ -5,11 +5,13 @@ from dataclasses import replace
 
 import pytest
 from tests.unit.trial.packets import ENDS, simulated, site
+from tests.wording import in_words
 
 from iolab.agent.fake_traffic import Passed
 from iolab.experiment.measures import Forwarding, Latency, LoadCurve
 from iolab.record.search import Found, StopReason
 from iolab.record.verdict import Limit, Verdict
+from iolab.statements.searches import TrialsWanted
 from iolab.trial.forwarding import limited_by, measure_forwarding
 from iolab.trial.latency import measure_latency
 from iolab.trial.load import LoadBench
@@ -179,10 +181,10 @@ def test_a_rate_that_the_receiver_limited_is_a_lower_bound() -> None:
         record = bench.run(LoadTrial(intended_fps=101_000, duration_ns=10**9), "search")
     found = Found(
         lower_fps=99e3, upper_fps=101e3, robust_fps=1e5, method="", strict_fps=None, trials=1, perturbed_trials=0,
-        spent_ns=1, reason=StopReason.NARROW, text="",
+        spent_ns=1, reason=StopReason.NARROW, seen=TrialsWanted(),
     )  # fmt: skip
-    by_receiver = replace(record, verdict=Verdict(Limit.RECEIVER, ""))
-    by_device = replace(record, verdict=Verdict(Limit.HOP, ""))
+    by_receiver = replace(record, verdict=Verdict(Limit.RECEIVER))
+    by_device = replace(record, verdict=Verdict(Limit.HOP))
     assert limited_by(found, [by_receiver]) == "receiver"
     assert limited_by(found, [by_receiver, by_device]) == ""
     assert limited_by(replace(found, robust_fps=None), [by_receiver]) == ""
@@ -220,7 +222,7 @@ def test_a_load_that_was_not_offered_as_asked_for_is_told(passed: Passed, codes:
     """Whoever held the sender up, the figures are those of another load, and a tail may be the instrument's."""
     measure = Latency.model_validate({"kind": "latency", **ENDS, "rate": "20kpps", "duration": "1s"})
     measured = measure_latency(site(measure, lambda _fps, _ns: passed), measure)
-    told = {warning.code: warning.text for warning in measured.warnings}
+    told = {warning.code: in_words(warning) for warning in measured.warnings}
     assert {"load-short", "latency-disturbed"} & told.keys() == codes
     if "load-short" in codes:
-        assert "13000 of 20000 frames/s" in told["load-short"]
+        assert "13000 frames/s of 20000 frames/s" in told["load-short"]

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from tests.wording import in_words
 
 from iolab.agent.messages import Observation, Reading, ThreadTimes
 from iolab.record.balance import Balance, Drop
@@ -78,8 +79,8 @@ def test_loss_at_a_guest_whose_vhost_thread_has_no_time_left_names_it_though_the
         result, 0.0001, Evidence(balances=[balance], cpus=cpus, threads=threads(vcpu=0.6, vhost=1.0))
     )
     assert (verdict.limit, verdict.place) == (Limit.THREAD, "dut.eth0")
-    assert (
-        "vhost 0 of dut ran 100% of the time, on CPU 4, while the host's CPUs were 35% idle" in verdict.text
+    assert "vhost 0 of dut ran 100 % of the time on CPU 4, while the host's CPUs were 35 % idle" in in_words(
+        verdict.seen
     )
 
 
@@ -101,8 +102,10 @@ def test_loss_at_a_guest_whose_cpu_others_took_names_the_cpu_and_who_took_it() -
     ]
     verdict = judge(result, 0.0001, Evidence(balances=[balance], cpus=cpus, threads=waiting))
     assert (verdict.limit, verdict.place) == (Limit.CPU, "dut.eth0")
-    assert "CPU 1 was 100% busy, vCPU 0 of dut running 20% and waiting for it 70%" in verdict.text
-    assert "beside hypervisor 10% and 70% of work that is not of this trial" in verdict.text
+    assert "CPU 1 was 100 % busy; vCPU 0 of dut ran 20 % and waited for a CPU 70 %" in in_words(verdict.seen)
+    assert "beside it ran hypervisor 10 %; 70 % went to work that is not of this trial" in in_words(
+        verdict.seen
+    )
 
 
 def test_a_guest_that_did_not_wait_for_its_cpu_does_not_blame_it() -> None:
@@ -126,12 +129,12 @@ def test_a_guest_that_passed_nothing_on_is_starved_only_if_it_hardly_ran_at_all(
     def said(wait_ratio: float) -> tuple[Limit, str]:
         own = [replace(one, wait_ratio=wait_ratio) for one in threads(vcpu=0.03)]
         verdict = judge(none, 0.0001, Evidence(balances=[balance], cpus=cpus, threads=[*own, sender]))
-        return verdict.limit, verdict.text
+        return verdict.limit, in_words(verdict.seen)
 
     assert said(0.6)[0] is Limit.HOP
     limit, text = said(0.97)
     assert limit is Limit.CPU
-    assert "vCPU 0 of dut running 3% and waiting for it 97% of the time, beside generator 97%" in text
+    assert "vCPU 0 of dut ran 3 % and waited for a CPU 97 % of the time; beside it ran generator 97 %" in text
 
 
 def test_a_thread_that_moved_blames_no_cpu_but_all_of_them_where_all_are_busy() -> None:
@@ -156,15 +159,17 @@ def test_a_thread_that_moved_blames_no_cpu_but_all_of_them_where_all_are_busy() 
         judge(none, 0.0001, Evidence(balances=[all_lost], cpus=[busy, busy], threads=starved)).limit
         is Limit.HOP
     )
-    assert "all CPUs were 96% busy or more, vCPU 0 of dut running 40% and waiting for one 50%" in verdict.text
+    assert "all CPUs were 96 % busy or more; vCPU 0 of dut ran 40 % and waited for a CPU 50 %" in in_words(
+        verdict.seen
+    )
 
 
 def test_a_saturated_thread_that_moved_is_told_to_have_been_on_several_cpus() -> None:
     """The core is told only where it is known."""
     result, balance = lossy()
     moved = [replace(one, cpu=None) for one in threads(vhost=1.0)]
-    assert (
-        "on several CPUs" in judge(result, 0.0001, Evidence(balances=[balance], cpus=[], threads=moved)).text
+    assert "on several CPUs" in in_words(
+        judge(result, 0.0001, Evidence(balances=[balance], cpus=[], threads=moved)).seen
     )
 
 
@@ -185,7 +190,7 @@ def test_loss_at_a_guest_of_which_nothing_ran_says_so() -> None:
     result, balance = lossy()
     verdict = judge(result, 0.0001, Evidence(balances=[balance], cpus=[], threads=threads()))
     assert (verdict.limit, verdict.place) == (Limit.HOP, "dut.eth0")
-    assert "no thread of dut ran" in verdict.text
+    assert "no thread of dut ran" in in_words(verdict.seen)
 
 
 def switch_threads(busy_ratio: float, worker: str = "rte-worker-1") -> tuple[Thread, ...]:
@@ -226,7 +231,7 @@ def test_a_thread_that_polls_is_not_called_saturated_because_it_is_busy() -> Non
         0.0001,
         Evidence(balances=[balance], cpus=[], threads=[*threads(vcpu=1.0), *switch_threads(0.5)]),
     )
-    assert "thread vCPU 0 of dut ran 100%" in busy.text
+    assert "thread vCPU 0 of dut ran 100 %" in in_words(busy.seen)
 
 
 def test_a_thread_that_polls_did_not_keep_up_where_frames_were_left_in_the_queue_that_it_reads() -> None:
@@ -238,10 +243,7 @@ def test_a_thread_that_polls_did_not_keep_up_where_frames_were_left_in_the_queue
         Evidence(balances=[balance], cpus=[], threads=[*threads(vcpu=0.6), *switch_threads(1.0)]),
     )
     assert (verdict.limit, verdict.place) == (Limit.THREAD, "dut.eth0")
-    assert (
-        "switch eth0 of dut, which looks for frames all the time and left these unread, ran 100%"
-        in verdict.text
-    )
+    assert "switch eth0 looks for frames all the time, and left these unread;" in in_words(verdict.seen)
 
 
 def test_a_kernels_soft_interrupt_threads_are_told_of_where_they_ran() -> None:

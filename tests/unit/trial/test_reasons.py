@@ -1,6 +1,7 @@
 """Reasons of the kernel are those of all its work: they explain frames of ours where their counts are ours."""
 
 import pytest
+from tests.wording import in_words
 
 from iolab.record.balance import Drop
 from iolab.trial.reasons import Named, beyond, explain, share_out, without_copies
@@ -31,7 +32,7 @@ def test_a_reason_with_another_count_is_named_in_doubt(count: int, frames: int) 
     """A rule of somebody else may have dropped as many."""
     (found,) = explain(400, {"NETFILTER_DROP": count, "FULL_RING": 60})
     assert (found.reason, found.frames) == ("NETFILTER_DROP", frames)
-    assert f"dropped {count} frames in all for NETFILTER_DROP, and 400 are missing" in found.doubt
+    assert f"dropped {count} frames in all for NETFILTER_DROP, and 400 are missing" in in_words(found.doubt)
 
 
 def test_one_reason_may_be_that_of_two_directions() -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from tests.unit.trial.packets import lab
 from tests.unit.trial.test_balance import PORTS, WAY
+from tests.wording import in_words
 
 from iolab.agent.messages import Observation, QdiscCounters, Reading
 from iolab.experiment.links import Link, Shape
@@ -13,6 +14,7 @@ from iolab.record.balance import Balance, Drop
 from iolab.record.load import Shaper
 from iolab.record.search import LoadResult, Steady
 from iolab.record.verdict import CpuUse, Limit, Thread
+from iolab.statements.clauses import CpuStolen
 from iolab.trial.counted import Counted, Snapshot
 from iolab.trial.drops import QDISC, RING_FULL, RULE
 from iolab.trial.shapers import bypassed, shapers
@@ -53,9 +55,9 @@ def snapshot(rows: Sequence[QdiscCounters]) -> Snapshot:
 def test_a_shaper_at_its_rate_is_why_the_ring_before_it_is_full() -> None:
     """The thread that feeds it waits for its CPU, and more was asked for than can be sent: neither is the limit."""
     found = judge(OVERLOAD, 1e-3, seen())
-    assert (found.limit, found.place, found.doubt) == (Limit.SHAPER, "dut.eth1", "")
-    assert "its rate is 48 Mbit/s" in found.text
-    assert "dropped at dut.eth0 (ring full)" in found.text
+    assert (found.limit, found.place, found.doubt) == (Limit.SHAPER, "dut.eth1", None)
+    assert "its rate is 48 Mbit/s" in in_words(found.seen)
+    assert "dropped at dut.eth0 (ring full)" in in_words(found.seen)
 
 
 def test_a_shaper_below_its_rate_is_not_the_limit() -> None:
@@ -73,7 +75,7 @@ def test_a_load_below_the_rate_of_a_shaper_is_not_lost_for_it() -> None:
     """97 % of its rate, and a stall: frames that wait come at once and have to wait again."""
     calm = replace(
         OVERLOAD, intended_fps=97_000, intended_frames=4_850, offered_frames=4_850, forwarded_frames=4_800,
-        perturbations=("held up",), held_ns=2_000_000,
+        perturbations=(CpuStolen(stolen_ns=2_000_000),), held_ns=2_000_000,
     )  # fmt: skip
     passed = replace(TBF, passed_frames=4_800, passed_bytes=288_000, held_back=40)
     evidence = replace(seen((Drop("dut.eth0", RING_FULL, 50),), passed), held_ns=2_000_000)
@@ -101,14 +103,14 @@ def test_of_a_shaper_and_a_rule_the_larger_is_named_and_the_other_told() -> None
         OVERLOAD, 1e-3, seen((Drop("dut.eth1", QDISC, 25_000), Drop("device dut.eth0", RULE, 7_400)))
     )
     assert (found.limit, found.place) == (Limit.SHAPER, "dut.eth1")
-    assert "beside, 7400 were dropped at device dut.eth0 (rule)" in found.text
+    assert "beside, 7400 were dropped at device dut.eth0 (rule)" in in_words(found.seen)
 
 
 def test_a_shaper_of_unknown_rate_is_named_with_doubt() -> None:
     """It held every third frame back; whether that is its rate, its counters do not tell."""
     found = judge(OVERLOAD, 1e-3, seen(shaper=replace(TBF, rates_bps=())))
     assert found.limit is Limit.SHAPER
-    assert "not of the lab" in found.doubt
+    assert "not of the lab" in in_words(found.doubt)
 
 
 BURST = LoadResult(
@@ -136,7 +138,7 @@ def test_a_cpu_is_named_with_doubt_where_a_shaper_behind_it_may_be_why() -> None
     drops = (Drop("dut.eth0", RING_FULL, 4_156),)
     found = judge(BURST, 1e-3, seen(drops, bucket))
     assert found.limit is not Limit.SHAPER
-    assert "the tbf at dut.eth1 held frames back 600 times" in found.doubt
+    assert "the tbf at dut.eth1 held frames back 600 times" in in_words(found.doubt)
     assert not judge(BURST, 1e-3, seen(drops, replace(bucket, held_back=0))).doubt
 
 
@@ -144,7 +146,7 @@ def test_loss_that_no_counter_tells_of_leaves_a_doubt() -> None:
     """The shaper was at its rate, and nobody knows where the frames are."""
     found = judge(OVERLOAD, 1e-3, seen((), unexplained=32_400))
     assert found.limit is Limit.SHAPER
-    assert "no counter" in found.doubt
+    assert "no counter" in in_words(found.doubt)
 
 
 @pytest.mark.parametrize("kind", ["tbf", "htb"])

@@ -3,17 +3,19 @@
 from dataclasses import replace
 
 import pytest
+from tests.wording import in_words
 
 from iolab.agent.messages import ThreadTimes
 from iolab.record.balance import Balance, Drop
 from iolab.record.search import LoadResult
 from iolab.record.verdict import GUEST, CpuUse, Limit, Thread, Verdict
+from iolab.statements.clauses import Disturbance, ReceiverHeldUp
 from iolab.trial.use import run_and_wait
 from iolab.trial.verdict import Evidence, judge
 
 SECOND_NS = 1_000_000_000
 IDLE = CpuUse(0, 0.1, 0.0, 0.0)
-HELD_UP = "the receiver at tester.p1 was held up 2 times by 1 ms or more, the longest by 500.1 ms"
+HELD_UP = ReceiverHeldUp(port="tester.p1", times=2, longest_ns=500_100_000)
 NAPI = Thread("napi/eth0-447", "device", "a.eth0", 1, 0.02, 0.93)
 BESIDE = (
     Thread("generator", "generator", "tester.p0", 0, 0.94, 0.05),
@@ -33,7 +35,7 @@ def said(
     place: str = "dut.eth0",
     reason: str = "ring full",
     dropped: int = 88,
-    disturbed: str = "",
+    disturbed: Disturbance | None = None,
     drained_s: float = 0.0,
 ) -> Verdict:
     """Return the verdict of a second in which 90 of 100 frames were lost, whose counters were read later."""
@@ -54,8 +56,8 @@ def test_a_guest_on_the_senders_cpu_is_told_to_wait_for_it_though_the_cpu_rested
     verdict = said((SENDER, VCPU), CpuUse(0, 0.68, 0.0, 0.0), CpuUse(1, 0.2, 0.0, 0.0), drained_s=0.5)
     assert (verdict.limit, verdict.place) == (Limit.CPU, "dut.eth0")
     assert (
-        "CPU 0 had other work, vCPU 0 of dut running 5% and waiting for it 87% of the time, beside generator 95%;"
-        in verdict.text
+        "CPU 0 had other work; vCPU 0 of dut ran 5 % and waited for a CPU 87 % of the time; "
+        "beside it ran generator 95 %;" in in_words(verdict.seen)
     )
 
 
@@ -67,8 +69,8 @@ def test_a_guest_on_another_host_is_held_against_the_cpus_of_that_host() -> None
     busy = CpuUse(0, 0.99, 0.0, 0.0, kernel="pc7")
     verdict = said((SENDER, there, other), senders, busy)
     assert verdict.limit is Limit.CPU
-    assert "CPU 0 of pc7 was 99% busy" in verdict.text
-    assert verdict.text.count("beside vCPU 1 93%;") == 1
+    assert "CPU 0 of pc7 was 99 % busy" in in_words(verdict.seen)
+    assert in_words(verdict.seen).count("beside it ran vCPU 1 93 %;") == 1
     assert said((SENDER, there), senders).limit is Limit.HOP, "of its own CPUs nothing is known"
 
 
@@ -76,7 +78,7 @@ def test_a_thread_that_waited_longer_than_its_cpu_was_busy_waited_elsewhere() ->
     """That it was on this CPU before and after is no evidence then."""
     verdict = said((VCPU,), CpuUse(0, 0.5, 0.0, 0.0), CpuUse(1, 0.9, 0.0, 0.0), drained_s=0.5)
     assert verdict.limit is Limit.HOP
-    assert "waited for a CPU 87%" in verdict.text
+    assert "waited for a CPU 87 %" in in_words(verdict.seen)
 
 
 def test_a_thread_that_slept_beside_its_waiting_had_time_left() -> None:
@@ -91,8 +93,8 @@ def test_a_devices_cpu_that_strangers_took_is_named_and_not_the_receiver_beside_
     verdict = said((NAPI, *BESIDE), IDLE, CpuUse(1, 1.0, 0.0, 0.0), place="a.eth0")
     assert (verdict.limit, verdict.place) == (Limit.CPU, "a.eth0")
     assert (
-        "CPU 1 was 100% busy, napi/eth0-447 of a.eth0 running 2% and waiting for it 93% of the time, "
-        "beside 98% of work that is not of this trial" in verdict.text
+        "CPU 1 was 100 % busy; napi/eth0-447 of a.eth0 ran 2 % and waited for a CPU 93 % of the time; "
+        "98 % went to work that is not of this trial" in in_words(verdict.seen)
     )
 
 
@@ -103,7 +105,7 @@ def test_a_devices_cpu_that_the_receiver_took_is_the_receivers_doing() -> None:
         (replace(NAPI, busy_ratio=0.2, wait_ratio=0.75), ours), CpuUse(1, 1.0, 0.0, 0.0), place="a.eth0"
     )
     assert verdict.limit is Limit.RECEIVER
-    assert "beside receiver 72%;" in verdict.text
+    assert "beside it ran receiver 72 %;" in in_words(verdict.seen)
 
 
 def test_a_cpu_that_strangers_kept_busy_is_not_blamed_where_the_device_hardly_waited_for_it() -> None:
@@ -113,7 +115,7 @@ def test_a_cpu_that_strangers_kept_busy_is_not_blamed_where_the_device_hardly_wa
     assert said((napi, *BESIDE), busy, place="a.eth0").limit is Limit.HOP
     shared = said((napi, replace(BESIDE[2], busy_ratio=0.34)), busy, place="a.eth0")
     assert shared.limit is Limit.CPU
-    assert "napi/eth0-447 having 36% of it beside napi/p1-451" in shared.text
+    assert "napi/eth0-447 ran 36 % of the time; beside it ran napi/p1-451" in in_words(shared.seen)
 
 
 def test_a_disturbed_host_is_blamed_with_the_place_whose_thread_waited_for_its_cpu() -> None:
@@ -121,8 +123,9 @@ def test_a_disturbed_host_is_blamed_with_the_place_whose_thread_waited_for_its_c
     cpus = (IDLE, CpuUse(1, 1.0, 0.0, 0.0))
     verdict = said((NAPI, *BESIDE), *cpus, place="a.eth0", disturbed=HELD_UP)
     assert (verdict.limit, verdict.place) == (Limit.HOST, "a.eth0")
-    assert verdict.text.startswith("CPU 1 was 100% busy, napi/eth0-447 of a.eth0")
-    assert verdict.text.endswith(f"88 of 90 lost frames were dropped at a.eth0 (ring full); {HELD_UP}")
+    assert in_words(verdict.seen).startswith("CPU 1 was 100 % busy; napi/eth0-447 of a.eth0")
+    lost = "88 of 90 lost frames were dropped at a.eth0 (ring full)"
+    assert in_words(verdict.seen).endswith(f"{lost}; {in_words(HELD_UP)}")
     guest = said((SENDER, replace(VCPU, cpu=1)), *cpus, disturbed=HELD_UP)
     assert (guest.limit, guest.place) == (Limit.HOST, "dut.eth0")
 
@@ -150,15 +153,16 @@ def test_a_disturbed_host_is_blamed_alone_where_no_thread_is_seen_to_have_lost_t
         dropped=dropped,
         disturbed=HELD_UP,
     )
-    assert (verdict.limit, verdict.place, verdict.text) == (Limit.HOST, "", HELD_UP)
+    assert (verdict.limit, verdict.place, verdict.seen) == (Limit.HOST, "", (HELD_UP,))
 
 
 def test_time_that_no_thread_has_is_told_by_its_kind_and_not_as_other_work() -> None:
     """Steal and soft interrupts are known by themselves."""
     verdict = said((NAPI, replace(BESIDE[3], busy_ratio=0.03)), CpuUse(1, 1.0, 0.3, 0.65), place="a.eth0")
     assert verdict.limit is Limit.CPU, "the receiver ran longer than the device, and had none of the rest"
-    assert "CPU 1 was 100% busy (65% steal, 30% soft interrupts), napi" in verdict.text
-    assert "beside receiver 3%;" in verdict.text
+    taken = "65 % of its time was steal; 30 % of its time went to soft interrupts"
+    assert f"CPU 1 was 100 % busy; {taken}; napi" in in_words(verdict.seen)
+    assert "beside it ran receiver 3 %;" in in_words(verdict.seen)
 
 
 def test_what_a_thread_ran_and_waited_is_all_of_the_time_at_most() -> None:

@@ -4,11 +4,13 @@ from dataclasses import replace
 
 import pytest
 from tests.unit.trial.test_balance import RECEIVED, SENT, stall
+from tests.wording import in_words
 
 from iolab.agent.traffic import FlowSeen, FlowsSeen, ReceiverReport
 from iolab.record.balance import Balance, Drop
 from iolab.record.search import LoadResult
 from iolab.record.verdict import CpuUse, Limit, Thread
+from iolab.statements.clauses import CpuStolen, Disturbance, ReasonOfOthers, SenderHeldUp
 from iolab.trial.drops import DAMAGED, FILTER, RULE
 from iolab.trial.flow_losses import dead_flows, explains
 from iolab.trial.site import Calibration, Ceilings
@@ -30,7 +32,11 @@ def test_a_schedule_that_the_host_held_up_for_long_was_no_load_of_its_rate() -> 
     assert excused_frames(replace(SENT, offered_frames=400, stalls=(stall(600_000_000),))) == 100
 
 
-def result(lost: int = 100, unsent: int = 0, perturbed: tuple[str, ...] = ()) -> LoadResult:
+HELD_UP = (SenderHeldUp(port="a", times=1, longest_ns=2_000_000),)
+OTHERS = ReasonOfOthers(reason="NETFILTER_DROP", dropped_frames=5_000, missing_frames=100)
+
+
+def result(lost: int = 100, unsent: int = 0, perturbed: tuple[Disturbance, ...] = ()) -> LoadResult:
     """Return a trial of 10 000 frames."""
     return LoadResult(
         intended_fps=10_000,
@@ -58,7 +64,7 @@ BUSY, CALM = CpuUse(1, 1.0, 0.5, 0.0), CpuUse(1, 0.4, 0.2, 0.0)
     [
         (result(lost=0), [], [CALM], [], Limit.NONE),
         (result(lost=0, unsent=100), [], [CALM], [], Limit.GENERATOR),
-        (result(perturbed=("2 ms of steal",)), dropped("dut.eth0", 100), [CALM], [DEVICE], Limit.HOST),
+        (result(perturbed=HELD_UP), dropped("dut.eth0", 100), [CALM], [DEVICE], Limit.HOST),
         (result(), dropped("receiver", 100), [CALM], [DEVICE], Limit.RECEIVER),
         (result(), dropped("dut.eth0", 100), [BUSY], [DEVICE], Limit.THREAD),
         (result(), dropped("dut.eth0", 100), [CALM], [replace(DEVICE, busy_ratio=0.4)], Limit.HOP),
@@ -87,7 +93,7 @@ def test_the_verdict_is_what_the_figures_show(
     """Each cause with its figures; without any it is unexplained, however busy a CPU was."""
     found = judge(trial, 1e-4, Evidence(balances=sheets, cpus=cpus, threads=threads, held_ns=HELD_NS))
     assert found.limit is limit
-    assert any(character.isdigit() for character in found.text)
+    assert any(character.isdigit() for character in in_words(found.seen))
 
 
 def test_the_receiver_is_named_with_doubt_where_others_had_as_much_of_the_devices_cpu() -> None:
@@ -101,9 +107,6 @@ def test_the_receiver_is_named_with_doubt_where_others_had_as_much_of_the_device
         )  # fmt: skip
         assert (found.limit, found.place) == (Limit.RECEIVER, "tester.p1")
         assert bool(found.doubt) == doubtful
-
-
-HELD_UP = ("held up",)
 
 
 @pytest.mark.parametrize(("held_ms", "limit"), [(50, Limit.HOST), (4, Limit.HOP)])
@@ -135,7 +138,7 @@ def test_the_verdict_knows_what_the_instrument_can_do(
     """A load above its ceiling limits the generator, disturbed host or not; at its own the receiver is the limit."""
     found = judge(trial, 1e-4, Evidence(balances=sheets, cpus=[CALM], ceilings=ceilings, held_ns=HELD_NS))
     assert found.limit is limit
-    assert ("calibrat" in found.text) == (limit in (Limit.GENERATOR, Limit.RECEIVER))
+    assert ("calibrat" in in_words(found.seen)) == (limit in (Limit.GENERATOR, Limit.RECEIVER))
 
 
 def test_a_thread_that_ran_all_the_time_is_the_limit_whatever_the_receiver_can_do() -> None:
@@ -162,9 +165,9 @@ def test_only_what_held_a_thread_up_for_a_millisecond_is_a_disturbance() -> None
     calm = replace(SENT, stalls=(stall(400_000), stall(5_000_000, "no_room")))
     assert perturbations([calm], [RECEIVED], 0) == ()
     (held,) = perturbations([replace(SENT, stalls=(stall(2_000_000),))], [RECEIVED], 0)
-    assert "2.0 ms" in held
+    assert held == SenderHeldUp(port=SENT.port, times=1, longest_ns=2_000_000)
     (stolen,) = perturbations([SENT], [RECEIVED], 20_000_000)
-    assert "20 ms" in stolen
+    assert stolen == CpuStolen(stolen_ns=20_000_000)
 
 
 def constant(calm_frames: int, calm_lost: int) -> LoadResult:
@@ -201,29 +204,27 @@ def test_what_was_dropped_by_a_decision_is_never_the_hosts_doing(drop: Drop, lim
     """However disturbed it was, and however little of the trial was calm: a rule needs no time."""
     sheets = [Balance("a->b", 10_000, 9_900, (drop,), 0)]
     found = judge(result(perturbed=HELD_UP), 1e-4, Evidence(balances=sheets, held_ns=HELD_NS))
-    assert (found.limit, found.place, found.doubt) == (limit, drop.place, "")
+    assert (found.limit, found.place, found.doubt) == (limit, drop.place, None)
 
 
 def test_a_counter_of_more_drops_than_frames_are_missing_counts_other_traffic_too() -> None:
     """The sentence has no more lost frames than there are, and says that it is not certain whose they were."""
     found = judge(result(lost=350), 1e-4, Evidence(balances=dropped("dut.eth0", 1_986)))
-    assert "350 of 350 lost frames were dropped at dut.eth0" in found.text
-    assert "other traffic" in found.doubt
+    assert "350 of 350 lost frames were dropped at dut.eth0" in in_words(found.seen)
+    assert "other traffic" in in_words(found.doubt)
 
 
 def test_a_reason_that_may_be_that_of_others_makes_no_certain_verdict() -> None:
     """The kernel's reasons are those of all its work: a rule elsewhere may have dropped what it counts."""
-    drop = Drop(
-        "dut.eth0", "NETFILTER_DROP, not passed on to dut.eth1", 100, "NETFILTER_DROP", "of 5000 in all"
-    )
+    drop = Drop("dut.eth0", "NETFILTER_DROP, not passed on to dut.eth1", 100, "NETFILTER_DROP", OTHERS)
     found = judge(result(), 1e-4, Evidence(balances=[Balance("a->b", 10_000, 9_900, (drop,), 0)]))
-    assert (found.limit, found.place, found.doubt) == (Limit.RULE, "dut.eth0", "of 5000 in all")
+    assert (found.limit, found.place, found.doubt) == (Limit.RULE, "dut.eth0", OTHERS)
 
 
 def test_a_queue_whose_counters_began_again_puts_what_is_blamed_in_doubt() -> None:
     """What it dropped before is not known, and may have been most; a trial without loss is sure."""
     evidence = Evidence(balances=dropped("dut.eth0", 100), begun_again=("dut.eth1",))
-    assert "the queue at dut.eth1 began again" in judge(result(), 1e-4, evidence).doubt
+    assert "the queue at dut.eth1 began again" in in_words(judge(result(), 1e-4, evidence).doubt)
     assert not judge(result(lost=0), 1e-4, Evidence(begun_again=("dut.eth1",))).doubt
 
 
@@ -234,8 +235,8 @@ def test_losses_from_several_causes_are_all_told() -> None:
         Balance("b->a", 5_000, 4_960, (Drop("dut.eth1", "qdisc", 40),), 0),
     ]
     found = judge(result(), 1e-4, Evidence(balances=sheets))
-    assert (found.limit, found.place, found.doubt) == (Limit.HOP, "dut.eth0", "")
-    assert "beside, 40 were dropped at dut.eth1 (qdisc)" in found.text
+    assert (found.limit, found.place, found.doubt) == (Limit.HOP, "dut.eth0", None)
+    assert "beside, 40 were dropped at dut.eth1 (qdisc)" in in_words(found.seen)
 
 
 def test_losses_at_many_places_are_named_with_doubt() -> None:
@@ -243,7 +244,7 @@ def test_losses_at_many_places_are_named_with_doubt() -> None:
     drops = tuple(Drop(f"dut.eth{number}", "ring full", 25) for number in range(4))
     found = judge(result(), 1e-4, Evidence(balances=[Balance("a->b", 10_000, 9_900, drops, 0)]))
     assert found.limit is Limit.HOP
-    assert "several places" in found.doubt
+    assert "several places" in in_words(found.doubt)
 
 
 def flows(*dead: int, others_lost: int = 0) -> ReceiverReport:
@@ -260,7 +261,7 @@ def test_a_flow_of_which_nothing_arrives_is_a_finding_of_its_own() -> None:
     seen = Evidence(balances=dropped("dut.eth0", 1_000), dead=dead, held_ns=10**9)
     found = judge(result(lost=1_000, perturbed=HELD_UP), 1e-4, seen)
     assert (found.limit, found.place) == (Limit.FLOWS, "dut.eth0")
-    assert "all 1000 frames of 1 of 10 flows" in found.text
+    assert "all 1000 frames of 1 of 10 flows" in in_words(found.seen)
 
 
 def test_flows_that_lose_all_like_every_other_are_no_finding() -> None:
@@ -278,4 +279,4 @@ def test_the_receiver_that_takes_the_devices_cpu_is_named_by_its_own_port() -> N
     threads = [replace(DEVICE, busy_ratio=0.2), receiver]
     found = judge(result(), 1e-4, Evidence(balances=dropped("dut.eth0", 100), cpus=[BUSY], threads=threads))
     assert (found.limit, found.place) == (Limit.RECEIVER, "tester.p1")
-    assert "dropped at dut.eth0" in found.text
+    assert "dropped at dut.eth0" in in_words(found.seen)

@@ -1,29 +1,28 @@
 """How ready a computer is to be measured on: what of it changes figures, and in which order its CPUs are used. Pure."""
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from iolab.experiment.experiment import Lab
 from iolab.lab.hosts.facts import Facts, InterfaceFact, ProcessorFacts, cpu_list
 from iolab.lab.kernels import kernel_of
+from iolab.statements.concerns import (
+    CardConcern,
+    Concern,
+    DeepSleep,
+    FarFromCard,
+    GovernorChanges,
+    InterruptsMove,
+    NetworkdManages,
+    NetworkManagerManages,
+    PauseFrames,
+    TurboOn,
+)
 
 STEADY = "performance"
 """The governor that keeps the frequency (Linux, admin-guide/pm/cpufreq)."""
 DEEP_NS = 20_000
 """Waking from a state that takes so long shows in latencies of frames, which are of 5 to 50 us [ns]."""
 BALANCER = "irqbalance"
-
-
-@dataclass(frozen=True, slots=True)
-class Concern:
-    """Something of a computer that changes figures."""
-
-    subject: str
-    """What is looked at: "CPU frequency", "eth0"."""
-    seen: str
-    """What was seen, as a clause that can follow the computer's name."""
-    advice: str
-    """What to do about it."""
 
 
 def concerns(facts: Facts, cards: Collection[str], cpus: Collection[int] = ()) -> tuple[Concern, ...]:
@@ -61,39 +60,29 @@ def node_of(facts: Facts, card: str) -> int | None:
 def _frequency(processors: ProcessorFacts) -> Iterator[Concern]:
     for governor, cpus in processors.governors.items():
         if governor != STEADY:
-            seen = f"the governor {governor} changes the frequency of CPUs {cpus}"
-            advice = "write `processors: {governor: performance}` at the computer's machine of kind host"
-            yield Concern("CPU frequency", seen, advice)
+            yield GovernorChanges(governor=governor, cpus=cpus)
     if processors.turbo:
-        advice = "write `processors: {turbo: off}` at the computer's machine of kind host"
-        yield Concern("turbo", "turbo raises the frequency as heat allows", advice)
+        yield TurboOn()
 
 
 def _sleep(processors: ProcessorFacts) -> Iterator[Concern]:
     deepest = max(processors.idle_states, key=lambda state: state.exit_latency_ns, default=None)
     if deepest is not None and deepest.exit_latency_ns >= DEEP_NS:
-        seen = f"idle CPUs sleep as deeply as {deepest.name}, and take {deepest.exit_latency_ns // 1000} us to wake"
-        yield Concern(
-            "idle states", seen, "boot with processor.max_cstate=1, or run `cpupower idle-set -D 10`"
-        )
+        yield DeepSleep(state=deepest.name, wake_ns=deepest.exit_latency_ns)
 
 
 def _interrupts(facts: Facts, cards: Sequence[InterfaceFact]) -> Iterator[Concern]:
     if cards and BALANCER in facts.daemons:
-        names = ", ".join(card.name for card in cards)
-        seen = f"irqbalance runs and moves the interrupts of {names} from CPU to CPU"
-        yield Concern(BALANCER, seen, "run `systemctl stop irqbalance` for the time of the measurement")
+        yield InterruptsMove(cards=tuple(card.name for card in cards))
 
 
 def _cards(cards: Sequence[InterfaceFact]) -> Iterator[Concern]:
     for card in cards:
         if card.manager is not None:
-            seen = f"{card.manager} manages {card.name}, and may change what the lab sets"
-            yield Concern(card.name, seen, MANAGED[card.manager].format(card.name))
-        on = [word for word in ("rx", "tx") if card.pause.get(word)]
+            yield MANAGED[card.manager](card=card.name)
+        on = tuple(word for word in ("rx", "tx") if card.pause.get(word))
         if on:
-            seen = f"{card.name} has pause frames on ({', '.join(on)}): they stop a sender instead of losing frames"
-            yield Concern(card.name, seen, "write `host: {pause: {autoneg: off, rx: off, tx: off}}`")
+            yield PauseFrames(card=card.name, directions=on)
 
 
 def _distance(
@@ -104,13 +93,11 @@ def _distance(
         if near is None or len(processors.nodes) < 2:
             continue
         if far := sorted(set(cpus) - set(cpu_list(near))):
-            numbers = ", ".join(map(str, far))
-            seen = f"{card.name} is at NUMA node {card.numa_node} (CPUs {near}), and CPUs {numbers} are not"
-            yield Concern(card.name, seen, "use cards of one node, or fewer directions")
+            yield FarFromCard(card=card.name, node=card.numa_node, near_cpus=near, far_cpus=tuple(far))
 
 
-MANAGED = {
-    "NetworkManager": "run `nmcli device set {} managed no`",
-    "systemd-networkd": "let a file below /etc/systemd/network say `Unmanaged=yes` of {}",
+MANAGED: Mapping[str, type[CardConcern]] = {
+    "NetworkManager": NetworkManagerManages,
+    "systemd-networkd": NetworkdManages,
 }
-"""How to take an interface away from each daemon that may manage it."""
+"""Daemons that may manage an interface."""

@@ -10,6 +10,14 @@ from iolab.experiment.measures import Packets
 from iolab.experiment.port_ref import PortRef
 from iolab.lab.kernels import kernel_of
 from iolab.lab.topology import Endpoint, Topology, make_topology
+from iolab.statements.instrument import (
+    FurtherGeneratorAt,
+    GeneratorAt,
+    NapiAt,
+    Part,
+    PartsShareCpu,
+    ReceiverAt,
+)
 
 DEVICE_PRIORITY, FAR_PRIORITY, INSTRUMENT_PRIORITY = 10, 11, 12
 """SCHED_FIFO priorities: of what takes frames in for the device, for the receiver, and of the instrument's threads."""
@@ -92,21 +100,24 @@ class Placement:
         alone = len(set(sending)) == len(sending) and not others & set(sending)
         return INSTRUMENT_PRIORITY if self.realtime and alone else None
 
-    def shared(self) -> tuple[str, ...]:
-        """Return what shares a CPU with something that it must not share with, a sentence each."""
-        parts = [(f"generator at {port}", cpu) for port, cpu in self.senders.items()]
+    def shared(self) -> tuple[PartsShareCpu, ...]:
+        """Return what shares a CPU with something that it must not share with."""
+        parts: list[tuple[Part, int]] = [(GeneratorAt(port=port), cpu) for port, cpu in self.senders.items()]
         parts += [
-            (f"generator {number} at {port}", cpu)
+            (FurtherGeneratorAt(port=port, number=number), cpu)
             for port, cpus in self.further.items()
             for number, cpu in enumerate(cpus, 2)
         ]
-        parts += [(f"receiver at {port}", cpu) for port, cpu in self.receivers.items()]
-        parts += [(port, cpu) for port, cpu in self.napi.items() if port not in self.receivers]
-        by_cpu: dict[int, list[str]] = {}
-        for name, cpu in parts:
-            by_cpu.setdefault(cpu, []).append(name)
+        parts += [(ReceiverAt(port=port), cpu) for port, cpu in self.receivers.items()]
+        own = (row for row in self.napi.items() if row[0] not in self.receivers)
+        parts += [(NapiAt(port=port), cpu) for port, cpu in own]
+        by_cpu: dict[int, list[Part]] = {}
+        for part, cpu in parts:
+            by_cpu.setdefault(cpu, []).append(part)
         return tuple(
-            f"{', '.join(names)} share CPU {cpu}" for cpu, names in sorted(by_cpu.items()) if len(names) > 1
+            PartsShareCpu(parts=tuple(found), cpu=cpu)
+            for cpu, found in sorted(by_cpu.items())
+            if len(found) > 1
         )
 
 

@@ -88,11 +88,12 @@ def troubles_view(
     run: StoredRun, trials: Sequence[TrialRecord], analysis: Analysis, named: Names
 ) -> Mapping[str, object]:
     """Warnings, lost trials, unsupported cells and notes as rows of text."""
-    words = named.words.trouble
+    words, said = named.words.trouble, named.words.said
     lost, comma = troubles.lost(trials), named.words.comma
     left_out = len(lost) - MOST_LOST
     return {
-        "warning_rows": [(each.code, str(each.count), each.text, each.advice) for each in troubles.warnings(trials)],
+        "warning_rows": [(each.code, str(each.count), said.say(each.first), said.advise(each.first))
+            for each in troubles.warnings(trials)],
         "lost_rows": [
             (getattr(words, each.status.value), named.measure(each.measure), named.cell(each.cell),
              troubles.block_list(each.blocks, comma), each.reason)
@@ -104,7 +105,7 @@ def troubles_view(
             for each in troubles.unsupported(run.plan)
         ],
         "stored_notes": [
-            sentences.advised(note.text, note.advice, named.words) for note in analysis.notes
+            sentences.noted(note, named.words) for note in analysis.notes
         ],
     }  # fmt: skip
 

@@ -1,6 +1,7 @@
 """English."""
 
 from iolab.report.words.en_packets import METRICS, PACKETS
+from iolab.report.words.say import read_sentences
 from iolab.report.words.words import (
     ChartWords,
     CompareWords,
@@ -17,6 +18,7 @@ from iolab.report.words.words import (
 
 EN = Words(
     code="en",
+    said=read_sentences("en"),
     state=StateWords(
         complete="Complete",
         partial="Partial",
@@ -99,11 +101,7 @@ EN = Words(
         caption_baseline="{measure}: {metric}; baseline: {baseline}",
         all_metrics="{measure}: means of all metrics",
         outlier="{mark} {cell}, block {block}: {value}. {reason} Without it: {without}.",
-        outlier_reasons={
-            "far-from-median": "It is {z} robust standard deviations from the median of {median}.",
-            "host-stolen-time": "It is {z} robust standard deviations from the median of {median}; {cause}.",
-            "retransmits": "It is {z} robust standard deviations from the median of {median}; {cause}.",
-        },
+        apart="It is {z} robust standard deviations from the median of {median}",
         outliers_left_out="Further marked trials: {count}.",
         rows_left_out="Shown: {shown} of {total} cells, those that differ most. The CSV export has all of them.",
         no_figure=(

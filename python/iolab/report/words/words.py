@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from iolab.report.words.packets import PacketWords
+from iolab.report.words.say import Sentences
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +111,8 @@ class TableWords:
     """{measure}"""
     outlier: str
     """{mark} {cell} {block} {value} {reason} {without}"""
-    outlier_reasons: Mapping[str, str]
-    """Code to {median} {z} {cause}: `cause` is what the analysis says after its figures."""
+    apart: str
+    """{median} {z}: how far a marked trial stands from the others."""
     outliers_left_out: str
     """{count}"""
     rows_left_out: str
@@ -333,6 +334,8 @@ class Words:
 
     code: str
     """BCP 47."""
+    said: Sentences
+    """What it says of each statement."""
     state: StateWords
     summary: SummaryWords
     table: TableWords

@@ -1,7 +1,9 @@
 """What was found when something was looked at, and how good it is."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
+
+from iolab.statements.concerns import Concern
 
 
 class Grade(StrEnum):
@@ -26,7 +28,5 @@ class Finding:
     """What was seen."""
     advice: str = ""
     """What to do about it."""
-
-    def as_json(self) -> dict[str, str]:
-        """Return it for `doctor --json`."""
-        return {name: str(value) for name, value in asdict(self).items()}
+    concerns: tuple[Concern, ...] = ()
+    """What of it changes figures."""

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 from iolab.lab.hosts.facts import Facts, InterfaceFact
-from iolab.lab.hosts.readiness import Concern, concerns
+from iolab.lab.hosts.readiness import concerns
 from iolab.run.doctor.findings import Finding, Grade
+from iolab.statements.concerns import Concern
 
 NO_FREQUENCY = (
     "the kernel sets none here, as in most virtual machines; the factors governor and turbo cannot be set"
@@ -22,12 +23,12 @@ def _processors(facts: Facts, found: tuple[Concern, ...]) -> Iterator[Finding]:
     processors = facts.processors
     driver = f"{processors.driver}: " if processors.driver else ""
     governors = "; ".join(f"{name} on CPUs {cpus}" for name, cpus in processors.governors.items())
-    yield _finding("CPU frequency", f"{driver}{governors}" if governors else NO_FREQUENCY, found)
+    yield _finding("cpu-frequency", f"{driver}{governors}" if governors else NO_FREQUENCY, found)
     if processors.turbo is not None:
         yield _finding("turbo", "on" if processors.turbo else "off", found)
     if processors.idle_states:
         states = ", ".join(f"{one.name} {one.exit_latency_ns // 1000} us" for one in processors.idle_states)
-        yield _finding("idle states", f"{processors.idle_driver or 'unknown driver'}: {states}", found)
+        yield _finding("idle-states", f"{processors.idle_driver or 'unknown driver'}: {states}", found)
     if processors.smt is not None:
         seen = "on: one thread of each core is used first" if processors.smt else "off"
         yield Finding("SMT", Grade.GOOD, seen)
@@ -56,8 +57,5 @@ def _card(card: InterfaceFact, found: tuple[Concern, ...]) -> Finding:
 
 def _finding(subject: str, seen: str, found: tuple[Concern, ...]) -> Finding:
     """Return a finding, limited where there is a concern about its subject."""
-    own = [concern for concern in found if concern.subject == subject]
-    if not own:
-        return Finding(subject, Grade.GOOD, seen)
-    text = "; ".join([seen, *(concern.seen for concern in own)])
-    return Finding(subject, Grade.LIMITED, text, "; ".join(concern.advice for concern in own))
+    own = tuple(concern for concern in found if concern.subject == subject)
+    return Finding(subject, Grade.LIMITED if own else Grade.GOOD, seen, concerns=own)

@@ -10,7 +10,7 @@ from typing import Protocol
 from iolab.agent.messages import Json
 from iolab.record.metric import Metric
 from iolab.record.series import Series
-from iolab.record.trial import Warning
+from iolab.statements.warnings import Warning
 from iolab.trial.measured import Measured
 
 

@@ -13,7 +13,7 @@ from iolab.experiment.machines import Vm
 from iolab.lab.links.link_topology import is_card
 from iolab.lab.topology import Topology
 from iolab.record.metric import Metric
-from iolab.record.trial import Warning
+from iolab.statements.warnings import QueuesUneven, Warning
 from iolab.trial.instruments.instrument import Seen
 from iolab.trial.site import Site
 
@@ -120,7 +120,7 @@ def shares(before: Counted, after: Counted) -> Seen:
         took = {number: count - before.get(ref, {}).get(number, 0) for number, count in counts.items()}
         total = sum(took.values())
         if len(took) < 2 or total < LEAST_FRAMES or min(took.values()) < 0:
-            continue  # one queue has all; a card that was made anew counts from 0
+            continue  # one queue has all; a card that was made again counts from 0
         for number, frames in sorted(took.items()):
             metrics[f"queue_ratio[{ref} rx {number}]"] = Metric(frames / total, "ratio")
         warnings += _uneven(ref, took)
@@ -132,14 +132,13 @@ def _uneven(ref: str, took: Mapping[int, int]) -> Iterator[Warning]:
     idle = [number for number, frames in took.items() if frames < EVEN_RATIO * even]
     if idle:
         most = max(took, key=lambda number: took[number])
-        text = (
-            f"{len(took) - len(idle)} of {len(took)} receive queues of {ref} took their share of the frames, "
-            f"queue {most} took {took[most] / total:.0%}"
+        yield QueuesUneven(
+            card=ref,
+            queues=len(took),
+            even_queues=len(took) - len(idle),
+            busiest_queue=most,
+            busiest_ratio=took[most] / total,
         )
-        advice = (
-            "send more `flows`, and see by what the card spreads them: `ethtool -n NAME rx-flow-hash udp4`"
-        )
-        yield Warning("queues-uneven", text, advice)
 
 
 def _between(name: str, prefix: str, suffix: str) -> int | None:

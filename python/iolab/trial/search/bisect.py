@@ -9,6 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from iolab.record.search import Found, Goal, LoadResult, StopReason
+from iolab.statements.searches import (
+    GeneratorAtItsLimit,
+    HighestForwarded,
+    LowestLost,
+    SearchEnd,
+    SearchesEnded,
+    TrialsWanted,
+    WidthReached,
+)
 
 from .evidence import asked_for, limits_seen, load_counted, out_of_time, places_at, spent_ns, strict_fps
 from .ledger import Ledger, Reading, prove, settle
@@ -74,11 +83,7 @@ class Bisect:
         upper = max(uppers) if uppers and len(uppers) == len(shown) else None
         rate = statistics.mean(rates) if rates else lower
         following = self._next(results, ledger, brackets)
-        stop = (
-            following
-            if isinstance(following, Stop)
-            else Stop(StopReason.UNFINISHED, "more trials are wanted")
-        )
+        stop = following if isinstance(following, Stop) else Stop(StopReason.UNFINISHED, TrialsWanted())
         return Found(
             lower_fps=lower,
             upper_fps=upper,
@@ -94,7 +99,7 @@ class Bisect:
             disturbed_loads=ledger.disturbed,
             spent_ns=spent_ns(results),
             reason=stop.reason,
-            text=stop.text,
+            seen=stop.seen,
             **limits_seen(results, self.goal, rate),
         )
 
@@ -165,19 +170,19 @@ class Bisect:
 
     def _end(self, brackets: Sequence[Bracket]) -> Stop:
         """Return why the last search ended."""
-        rates = ", ".join(f"{bracket.lower_fps or 0.0:.0f}" for bracket in brackets)
-        last = brackets[-1]
-        text = f"{len(brackets)} searches ended at {rates} frames/s"
+        reason, last = self._end_of(brackets[-1])
+        rates = tuple(bracket.lower_fps or 0.0 for bracket in brackets)
+        return Stop(reason, SearchesEnded(searches=len(brackets), rates_fps=rates, last=last))
+
+    def _end_of(self, last: Bracket) -> tuple[StopReason, SearchEnd]:
+        """Return why one search ended."""
         if last.limited:
-            return Stop(StopReason.GENERATOR, f"{text}; the generator cannot send more")
+            return StopReason.GENERATOR, GeneratorAtItsLimit()
         if last.upper_fps is None:
-            return Stop(StopReason.LINE, f"{text}; the highest load allowed passes")
+            return StopReason.LINE, HighestForwarded(highest_fps=self.goal.max_fps)
         if last.lower_fps is None:
-            return Stop(
-                StopReason.NOTHING_PASSES,
-                f"{text}; the lowest load allowed, {self.goal.min_fps:.0f}, loses too much",
-            )
-        return Stop(StopReason.NARROW, f"{text}, each within {self.goal.relative_width:.2%}")
+            return StopReason.NOTHING_PASSES, LowestLost(lowest_fps=self.goal.min_fps)
+        return StopReason.NARROW, WidthReached(width_ratio=self.goal.relative_width)
 
     def _interval(
         self, rates: Sequence[float], lower: float | None, upper: float | None

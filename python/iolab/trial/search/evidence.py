@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TypedDict
 
 from iolab.record.search import NS_PER_S, Goal, LoadResult, StopReason
+from iolab.statements.searches import TimeSpent
 
 from .sustained import sustained_of
 from .types import LoadTrial, Stop
@@ -59,11 +60,10 @@ def out_of_time(results: Sequence[LoadResult], goal: Goal, next_trial: LoadTrial
     spent = spent_ns(results)
     if spent + next_trial.duration_ns <= goal.limit_ns:
         return None
-    longer = (
-        f"another of {next_trial.duration_ns / NS_PER_S:.1f} s would exceed {goal.limit_ns / NS_PER_S:.0f} s"
+    seen = TimeSpent(
+        spent_ns=spent, trials=len(results), next_ns=next_trial.duration_ns, limit_ns=goal.limit_ns
     )
-    text = f"after {spent / NS_PER_S:.1f} s and {len(results)} trials, {longer}; the bounds are what is known so far"
-    return Stop(StopReason.TIME, text)
+    return Stop(StopReason.TIME, seen)
 
 
 def strict_fps(results: Sequence[LoadResult], goal: Goal, *found_fps: float | None) -> float | None:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from iolab.record.search import Found, Goal, LoadResult, StopReason
+from iolab.statements.searches import TrialsDisagree, TrialsWanted
 
 from .durations import load_of
 from .evidence import asked_for, limits_seen, out_of_time, places_at, spent_ns, strict_fps
@@ -49,11 +50,7 @@ class Fast:
         ledger = settle(results, self.goal, proofs=False)
         view = look(ledger, self.goal)
         following = self._follow(results, ledger.rerun, view)
-        stop = (
-            following
-            if isinstance(following, Stop)
-            else Stop(StopReason.UNFINISHED, "more trials are wanted")
-        )
+        stop = following if isinstance(following, Stop) else Stop(StopReason.UNFINISHED, TrialsWanted())
         rate, interval, method = self._rate(view, stop.reason)
         return Found(
             lower_fps=view.lower_fps,
@@ -69,7 +66,7 @@ class Fast:
             disturbed_loads=ledger.disturbed,
             spent_ns=spent_ns(results),
             reason=stop.reason,
-            text=stop.text,
+            seen=stop.seen,
             **limits_seen(results, self.goal, rate),
         )
 
@@ -82,9 +79,7 @@ class Fast:
             asked_fps = asked_for(following.intended_fps, view.results, self.goal)
             following = replace(following, intended_fps=asked_fps)
         if len(results) >= MOST_TRIALS:
-            return Stop(
-                StopReason.UNSTEADY, f"{len(results)} trials did not agree; see the device's load curve"
-            )
+            return Stop(StopReason.UNSTEADY, TrialsDisagree(trials=len(results)))
         return out_of_time(results, self.goal, following) or following
 
     def _rate(self, view: View, reason: StopReason) -> tuple[float | None, tuple[float, float] | None, str]:

@@ -15,6 +15,14 @@ from MLRsearch.measurement_database import MeasurementDatabase
 from MLRsearch.target_spec import TargetSpec
 
 from iolab.record.search import NS_PER_S, Found, Goal, LoadResult, StopReason
+from iolab.statements.searches import (
+    GeneratorReached,
+    HighestForwarded,
+    LibraryEnded,
+    LibraryGaveUp,
+    LowestLost,
+    TrialsWanted,
+)
 
 from .evidence import limits_seen, load_counted, out_of_time, places_at, spent_ns, strict_fps
 from .ledger import Ledger, prove, settle
@@ -106,7 +114,7 @@ class Mlr:
         ledger = settle(results, self.goal)
         stop, state = self._next(results, ledger)
         if isinstance(stop, LoadTrial):
-            stop = Stop(StopReason.UNFINISHED, "more trials are wanted")
+            stop = Stop(StopReason.UNFINISHED, TrialsWanted())
         final = (state.coarse_lower_fps, state.coarse_upper_fps) == (state.lower_fps, state.upper_fps)
         lower, upper = self._offered(ledger, state.coarse_lower_fps, state.coarse_upper_fps)
         rate = lower
@@ -126,7 +134,7 @@ class Mlr:
             disturbed_loads=ledger.disturbed,
             spent_ns=spent_ns(results),
             reason=stop.reason,
-            text=stop.text,
+            seen=stop.seen,
             **limits_seen(results, self.goal, rate),
         )
 
@@ -145,10 +153,7 @@ class Mlr:
         tops = [each.result for each in ledger.readings if each.asked.intended_fps == self.goal.max_fps]
         if not tops or tops[-1].short_ratio <= self.goal.unsent_ratio:
             return None
-        sent = f"{tops[-1].offered_fps:.0f} frames/s"
-        return Stop(
-            StopReason.GENERATOR, f"the generator sends no more than {sent}, and all of it is forwarded"
-        )
+        return Stop(StopReason.GENERATOR, GeneratorReached(sent_fps=tops[-1].offered_fps))
 
     def _offered(
         self, ledger: Ledger, lower_fps: float | None, upper_fps: float | None
@@ -181,9 +186,9 @@ class Mlr:
             following = wanted.trial
         except RuntimeError as error:
             # The library knows one error for all: no lower bound, and what it calls an internal error.
-            following = Stop(StopReason.UNSTEADY, f"MLRsearch gave up: {error}")
+            following = Stop(StopReason.UNSTEADY, LibraryGaveUp(said=str(error)))
         else:
-            following = Stop(StopReason.NARROW, "MLRsearch reached its goal")
+            following = Stop(StopReason.NARROW, LibraryEnded())
         return self._read(search, following)
 
     def _read(self, search: MultipleLossRatioSearch, following: LoadTrial | Stop) -> _State:
@@ -205,12 +210,9 @@ class Mlr:
     def _explain(self, stop: Stop, lower: float | None, upper: float | None) -> Stop:
         """Return the stop with its true reason."""
         if lower is None and upper is not None and upper <= self.goal.min_fps:
-            text = f"the lowest load allowed, {self.goal.min_fps:.0f} frames/s, loses too much"
-            return Stop(StopReason.NOTHING_PASSES, text)
+            return Stop(StopReason.NOTHING_PASSES, LowestLost(lowest_fps=self.goal.min_fps))
         if stop.reason is StopReason.NARROW and upper is None:
-            return Stop(
-                StopReason.LINE, f"the highest load allowed, {self.goal.max_fps:.0f} frames/s, passes"
-            )
+            return Stop(StopReason.LINE, HighestForwarded(highest_fps=self.goal.max_fps))
         return stop
 
     def _config(self) -> Config:

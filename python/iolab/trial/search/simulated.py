@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from iolab.record.search import NS_PER_S, LoadResult
+from iolab.statements.clauses import SenderHeldUp
 
 from .steady import Parts, find_steady
 from .types import LoadTrial
@@ -123,7 +124,9 @@ class Bench:
             intended_frames=intended,
             offered_frames=sum(flow.sent),
             forwarded_frames=sum(flow.received),
-            perturbations=(f"{len(seen)} stalls of {device.stall_ns} ns",) if seen else (),
+            perturbations=(SenderHeldUp(port="simulated", times=len(seen), longest_ns=device.stall_ns),)
+            if seen
+            else (),
             overhead_ns=device.overhead_ns + round(flow.late / max(1.0, capacity) * NS_PER_S),
             held_ns=len(seen) * device.stall_ns,
             calm_frames=calm,

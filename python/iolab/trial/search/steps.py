@@ -3,6 +3,13 @@
 import math
 
 from iolab.record.search import NS_PER_S, Goal, StopReason
+from iolab.statements.searches import (
+    BoundsReached,
+    GeneratorReached,
+    HighestForwarded,
+    IntervalReached,
+    LowestLost,
+)
 
 from .capacity import Capacity
 from .durations import (
@@ -54,13 +61,11 @@ def reach_limit(view: View, goal: Goal) -> LoadTrial | Stop | None:
         if outlasted_s < wanted_s:
             return trial_at(goal.max_fps, wanted_s, goal)
         if view.generator_limited:
-            text = f"the generator sends no more than {view.top_fps:.0f} frames/s, and all of it is forwarded"
-            return Stop(StopReason.GENERATOR, text)
-        return Stop(StopReason.LINE, f"the highest load allowed, {goal.max_fps:.0f} frames/s, is forwarded")
+            return Stop(StopReason.GENERATOR, GeneratorReached(sent_fps=view.top_fps))
+        return Stop(StopReason.LINE, HighestForwarded(highest_fps=goal.max_fps))
     lowest = next((each for each in view.votes if each.load_fps <= goal.min_fps), None)
     if lowest and lowest.fails >= 2 and lowest.fail_s > lowest.pass_s:
-        text = f"the lowest load allowed, {goal.min_fps:.0f} frames/s, loses too much"
-        return Stop(StopReason.NOTHING_PASSES, text)
+        return Stop(StopReason.NOTHING_PASSES, LowestLost(lowest_fps=goal.min_fps))
     return None
 
 
@@ -110,9 +115,8 @@ def confirm(view: View, capacity: Capacity, goal: Goal, fewest_saturated: int) -
         return trial_at(below, deciding_s(below, goal), goal)
     if upper is None or upper > rate + 1.1 * (above - rate):
         return overload
-    shown = f"shown by trials at {lower:.0f} and {upper:.0f}"
-    text = f"95 % interval of {capacity.width_ratio:.2%} around {rate:.0f} frames/s, {shown}"
-    return Stop(StopReason.NARROW, text)
+    seen = IntervalReached(width_ratio=capacity.width_ratio, rate_fps=rate, lower_fps=lower, upper_fps=upper)
+    return Stop(StopReason.NARROW, seen)
 
 
 def repeat_surprise(view: View, rate_fps: float, goal: Goal) -> LoadTrial | None:
@@ -141,8 +145,7 @@ def narrow(view: View, goal: Goal) -> LoadTrial | Stop:
         return trial_at(hanging.load_fps, hanging.longest_s, goal)
     if lower is not None and upper is not None:
         if upper - lower <= goal.relative_width * upper:
-            shown = f"decided at {lower:.0f} and {upper:.0f} frames/s"
-            return Stop(StopReason.NARROW, f"{shown}; the forwarding rate under overload is not the limit")
+            return Stop(StopReason.NARROW, BoundsReached(lower_fps=lower, upper_fps=upper))
         load = math.sqrt(lower * upper)
     elif upper is not None:
         return descend(view, upper, goal)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from iolab.record.search import Found, Goal, LoadResult, StopReason
+from iolab.statements.searches import SearchEnd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,8 +29,8 @@ class Stop:
 
     reason: StopReason
     """Why."""
-    text: str = ""
-    """The same for people, with figures."""
+    seen: SearchEnd
+    """What shows it."""
 
 
 class Strategy(Protocol):

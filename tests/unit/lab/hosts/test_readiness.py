@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from tests.wording import in_words
 
 from iolab.experiment import Resolver, parse
 from iolab.experiment.experiment import Setup
@@ -15,6 +16,7 @@ from iolab.lab.packets.placement import placement_of
 from iolab.lab.readback.values import CardSettings, value_shown
 from iolab.lab.resources import PinGuest, Run, TuneProcessors
 from iolab.plan.feasibility import ANY_HOST
+from iolab.report.words import EN
 from iolab.trial.host_warnings import host_warnings
 
 SERVER = ProcessorFacts(
@@ -67,26 +69,26 @@ def setup(host: str = "{}", processors: str = "{}") -> Setup:
 def test_what_disturbs_a_measurement_is_told_with_what_to_do() -> None:
     """Frequency, sleep, interrupts that move, a daemon on the card, pause frames, the far node."""
     found = concerns(facts(SERVER, CARD, daemons=("irqbalance",)), ["enp1s0f0"], [1, 2])
-    said = "; ".join(one.seen for one in found)
+    said = in_words(found)
     for text in (
         "the governor powersave changes the frequency of CPUs 0-7",
         "turbo raises the frequency",
-        "as deeply as C6, and take 133 us to wake",
+        "as deeply as C6, and take 133 µs to wake",
         "irqbalance runs and moves the interrupts of enp1s0f0",
         "NetworkManager manages enp1s0f0",
         "enp1s0f0 has pause frames on (rx, tx)",
         "enp1s0f0 is at NUMA node 1 (CPUs 1,3,5,7), and CPUs 2 are not",
     ):
         assert text in said
-    assert all(one.advice for one in found)
+    assert all(EN.said.advise(one) for one in found)
 
 
 def test_a_computer_without_cards_in_the_lab_minds_no_interrupts() -> None:
     """Labs of namespaces have none; one that is set well minds nothing."""
     assert [one.subject for one in concerns(facts(SERVER, CARD, daemons=("irqbalance",)), [])] == [
-        "CPU frequency",
+        "cpu-frequency",
         "turbo",
-        "idle states",
+        "idle-states",
     ]
     assert concerns(facts(READY), []) == ()
     assert concerns(facts(ProcessorFacts(online="0-1")), ["eth0"]) == ()
@@ -115,12 +117,12 @@ def test_a_trial_is_marked_by_each_host_that_is_not_ready() -> None:
     placement = placement_of(setup(), "rate", (0, 1))
     (warning,) = host_warnings(setup().lab, known, placement)
     assert warning.code == "host-unready"
-    assert warning.text.startswith("tester: the governor powersave")
-    assert "CPUs 0 are not" in warning.text
+    assert in_words(warning).startswith("tester: the governor powersave")
+    assert "CPUs 0 are not" in in_words(warning)
     tuned = setup(processors="{governor: performance, turbo: off}").lab
     (warning,) = host_warnings(tuned, known, placement)
-    assert "governor" not in warning.text
-    assert "turbo" not in warning.text
+    assert "governor" not in in_words(warning)
+    assert "turbo" not in in_words(warning)
     assert host_warnings(tuned, {}, placement) == ()
 
 

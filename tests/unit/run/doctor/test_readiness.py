@@ -5,8 +5,10 @@ from dataclasses import replace
 from tests.unit.lab.hosts.test_readiness import CARD, READY, SERVER, facts
 
 from iolab.lab.hosts.facts import InterfaceFact, ProcessorFacts
+from iolab.report.words import EN
 from iolab.run.doctor.findings import Finding, Grade
 from iolab.run.doctor.readiness import readiness_findings
+from iolab.statements.concerns import NetworkManagerManages
 
 
 def found(
@@ -19,13 +21,13 @@ def found(
 def test_a_server_as_it_was_bought_is_told_line_by_line() -> None:
     """Each line has what is set; what changes figures has advice."""
     lines = found(CARD, daemons=("irqbalance",))
-    assert lines["CPU frequency"].seen.startswith("intel_pstate: powersave on CPUs 0-7")
-    assert lines["idle states"].seen.startswith("intel_idle: POLL 0 us, C6 133 us")
+    assert lines["cpu-frequency"].seen.startswith("intel_pstate: powersave on CPUs 0-7")
+    assert lines["idle-states"].seen.startswith("intel_idle: POLL 0 us, C6 133 us")
     assert lines["SMT"].grade is Grade.GOOD
     assert lines["NUMA"].seen.startswith("node 0: CPUs 0,2,4,6; node 1: CPUs 1,3,5,7")
     limited = {name for name, line in lines.items() if line.grade is Grade.LIMITED}
-    assert limited == {"CPU frequency", "turbo", "idle states", "irqbalance", "enp1s0f0"}
-    assert all(lines[name].advice for name in limited)
+    assert limited == {"cpu-frequency", "turbo", "idle-states", "irqbalance", "enp1s0f0"}
+    assert all(lines[name].concerns for name in limited)
 
 
 def test_a_card_is_told_with_driver_firmware_and_settings() -> None:
@@ -33,14 +35,15 @@ def test_a_card_is_told_with_driver_firmware_and_settings() -> None:
     card = found(replace(CARD, driver_version="6.1"), InterfaceFact(name="lo", mtu=65536, up=True))
     assert "lo" not in card
     text = card["enp1s0f0"].seen
-    for part in ("ixgbe 6.1", "firmware 0x800003e1", "NUMA node 1", "rx-usecs 1", "NetworkManager manages"):
+    (managed,) = (one for one in card["enp1s0f0"].concerns if isinstance(one, NetworkManagerManages))
+    for part in ("ixgbe 6.1", "firmware 0x800003e1", "NUMA node 1", "rx-usecs 1"):
         assert part in text
-    assert "nmcli device set enp1s0f0 managed no" in card["enp1s0f0"].advice
+    assert EN.said.advise(managed) == "run `nmcli device set enp1s0f0 managed no`"
 
 
 def test_a_virtual_machine_sets_no_frequency_and_needs_no_advice() -> None:
     """Nothing that nobody can change is held against a host."""
     lines = found(processors=ProcessorFacts(online="0-1"))
-    assert "sets none here" in lines["CPU frequency"].seen
+    assert "sets none here" in lines["cpu-frequency"].seen
     assert {line.grade for line in lines.values()} == {Grade.GOOD}
     assert {line.grade for line in found(processors=READY).values()} == {Grade.GOOD}

@@ -12,7 +12,7 @@ from iolab.experiment.links import Link
 from iolab.experiment.machines import Netns
 from iolab.lab.topology import make_topology
 from iolab.record.metric import Metric
-from iolab.record.trial import Warning
+from iolab.statements.warnings import CountersMissing
 from iolab.trial.instruments.instrument import Seen, measure_beside
 from iolab.trial.instruments.samplers import Samplers, samplers_of
 from iolab.trial.measured import Measured
@@ -50,7 +50,9 @@ class Told:
         """See Instrument."""
         self._note("stop")
         metric = Metric(1.0, "ratio")
-        return Seen({f"{self.name}_ratio": metric}, (Warning(self.name, "seen"),), (), {"read": self.name})
+        return Seen(
+            {f"{self.name}_ratio": metric}, (CountersMissing(place=self.name),), (), {"read": self.name}
+        )
 
     def abandon(self) -> None:
         """See Instrument."""
@@ -68,7 +70,7 @@ def test_what_instruments_saw_stands_beside_the_measures_own() -> None:
     found = measure_beside([Told("a", log), Told("b", log)], measured)
     assert log == ["start a", "start b", "stop b", "stop a"]
     assert list(found.metrics) == ["received_bps", "a_ratio", "b_ratio"]
-    assert [warning.code for warning in found.warnings] == ["a", "b"]
+    assert found.warnings == (CountersMissing(place="a"), CountersMissing(place="b"))
     assert found.raw == {"schema": 1, "instruments": {"a": {"read": "a"}, "b": {"read": "b"}}}
 
 

@@ -1,6 +1,7 @@
 """Receive queues of cards: which took the frames of a trial, as drivers tell."""
 
 import pytest
+from tests.wording import in_words
 
 from iolab.trial.instruments.instrument import Seen
 from iolab.trial.instruments.queues import frames_by_queue, shares
@@ -40,13 +41,13 @@ def test_each_queues_share_is_told_and_idle_ones_are_warned_of() -> None:
     }  # fmt: skip
     (warning,) = found.warnings
     assert warning.code == "queues-uneven"
-    assert warning.text == (
-        "1 of 4 receive queues of pc1.eth1 took their share of the frames, queue 2 took 99%"
+    assert in_words(warning) == (
+        "1 of 4 receive queues of pc1.eth1 took their share of the frames, queue 2 took 99 %"
     )
 
 
 def test_what_says_nothing_is_left_out() -> None:
-    """Few frames, one queue, and a card that was made anew in between."""
+    """Few frames, one queue, and a card that was made again in between."""
     for before, after in (
         ({0: 0, 1: 0}, {0: 500, 1: 400}),
         ({0: 0}, {0: 9_000}),

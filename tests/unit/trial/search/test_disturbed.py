@@ -6,6 +6,7 @@ import pytest
 from tests.unit.trial.search.conftest import SEEDS, goal_for, results_of
 
 from iolab.record.search import NS_PER_S, Goal, LoadResult
+from iolab.statements.clauses import CpuStolen
 from iolab.trial.search.bisect import Bisect
 from iolab.trial.search.evidence import cleared
 from iolab.trial.search.fast import Fast
@@ -75,7 +76,7 @@ def trial(fps: float, *, lost: int = 0, unsent: int = 0, held_ms: int = 0, calm_
         intended_frames=intended,
         offered_frames=intended - unsent,
         forwarded_frames=intended - unsent - lost,
-        perturbations=("held up",) if held_ms else (),
+        perturbations=(CpuStolen(stolen_ns=5_000_000),) if held_ms else (),
         held_ns=held_ms * 1_000_000,
         calm_frames=(intended - unsent) * 4 // 5,
         calm_lost_frames=calm_lost,

@@ -15,6 +15,7 @@ from tests.unit.trial.search.conftest import (
     results_of,
     search,
 )
+from tests.wording import in_words
 
 from iolab.record.search import NS_PER_S, Found, Goal, StopReason
 from iolab.trial.search.evidence import spent_ns
@@ -151,7 +152,7 @@ def test_a_generator_that_cannot_send_more_is_named() -> None:
     found = search(Fast(GOAL), device, 6)
     assert found.reason is StopReason.GENERATOR
     assert found.lower_fps == pytest.approx(500_000, rel=1e-4)
-    assert f"{found.lower_fps:.0f}" in found.text
+    assert f"{found.lower_fps:.0f}" in in_words(found.seen)
 
 
 def test_a_device_faster_than_the_line_is_not_given_a_rate_above_it() -> None:

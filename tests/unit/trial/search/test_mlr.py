@@ -16,6 +16,7 @@ from tests.unit.trial.search.conftest import (
     results_of,
     search,
 )
+from tests.wording import in_words
 
 from iolab.record.search import NS_PER_S, Goal, LoadResult, StopReason
 from iolab.trial.search.mlr import Mlr
@@ -152,7 +153,7 @@ def test_a_time_limit_keeps_the_bounds_so_far() -> None:
     assert found.upper_fps is not None
     assert found.lower_fps < CAPACITY_FPS < found.upper_fps
     assert found.method == "mlrsearch-coarse-bounds"
-    assert "would exceed 9 s" in found.text
+    assert "would exceed 9 s" in in_words(found.seen)
 
 
 def test_unsent_frames_are_told_from_lost_ones() -> None:

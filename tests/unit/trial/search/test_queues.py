@@ -6,6 +6,7 @@ import pytest
 from tests.unit.trial.search.conftest import results_of, search
 
 from iolab.record.search import NS_PER_S, Found, Goal, LoadResult, StopReason
+from iolab.statements.clauses import CpuStolen
 from iolab.trial.search.bisect import Bisect
 from iolab.trial.search.evidence import strict_fps
 from iolab.trial.search.fast import Fast
@@ -98,7 +99,7 @@ def test_a_load_that_passed_because_its_sender_was_held_up_is_no_pass() -> None:
         intended_frames=104_000,
         offered_frames=98_800,
         forwarded_frames=98_800,
-        perturbations=("held up",),
+        perturbations=(CpuStolen(stolen_ns=5_000_000),),
         held_ns=50_000_000,
         excused_frames=5_200,
     )
@@ -174,7 +175,7 @@ def test_a_trial_that_the_host_held_up_does_not_raise_the_strict_figure() -> Non
         intended_frames=40_000,
         offered_frames=32_000,
         forwarded_frames=32_000,
-        perturbations=("held up",),
+        perturbations=(CpuStolen(stolen_ns=5_000_000),),
         held_ns=200_000_000,
         excused_frames=8_000,
     )

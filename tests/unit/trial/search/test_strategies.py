@@ -6,6 +6,7 @@ import pytest
 from tests.unit.trial.search.conftest import CAPACITY_FPS, NOISY, STALLING, goal_for, results_of, search
 
 from iolab.record.search import Goal, LoadResult, StopReason
+from iolab.statements.clauses import CpuStolen
 from iolab.trial.search.bisect import Bisect
 from iolab.trial.search.evidence import meets, strict_fps
 from iolab.trial.search.fast import Fast
@@ -89,7 +90,8 @@ def test_one_perturbed_failure_lowers_the_strict_figure_but_not_the_bounds() -> 
     low = Bench(Device(capacity_fps=CAPACITY_FPS), 1).measure(
         LoadTrial(intended_fps=300_000.0, duration_ns=400_000_000)
     )
-    stalled = replace(low, forwarded_frames=low.forwarded_frames - 1500, perturbations=("stall of 5 ms",))
+    held_up = (CpuStolen(stolen_ns=5_000_000),)
+    stalled = replace(low, forwarded_frames=low.forwarded_frames - 1500, perturbations=held_up)
     seen = [*results, stalled]
     assert calm.strict_fps == calm.lower_fps
     assert strict_fps(seen, goal) is None

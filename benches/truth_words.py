@@ -1,0 +1,11 @@
+"""Stored statements in words, for what a bench prints and judges."""
+
+from collections.abc import Iterable
+
+from iolab.report.words import EN
+from iolab.statements.statement import Statement
+
+
+def in_words(stored: Iterable[object]) -> str:
+    """Return stored statements as one English sentence."""
+    return EN.said.say_all([Statement.model_validate(one) for one in stored])

@@ -1,0 +1,382 @@
+"""What verdicts are made of: clauses that say what was seen of a trial, and doubts. Types only."""
+
+from iolab.statements.statement import Statement
+
+
+class Clause(Statement):
+    """One thing that was seen of a trial."""
+
+
+class Doubt(Statement):
+    """Why something is not certain."""
+
+
+class Disturbance(Clause):
+    """What disturbed the host during a trial."""
+
+
+class SenderHeldUp(Disturbance):
+    """The thread of a sender was not run for 1 ms or more."""
+
+    code = "sender-held-up"
+    port: str
+    times: int
+    longest_ns: int
+
+
+class ReceiverHeldUp(Disturbance):
+    """The thread of a receiver was not run for 1 ms or more."""
+
+    code = "receiver-held-up"
+    port: str
+    times: int
+    longest_ns: int
+
+
+class CpuStolen(Disturbance):
+    """A hypervisor withheld the host's CPUs."""
+
+    code = "cpu-stolen"
+    stolen_ns: int
+
+
+class WithinGoal(Clause):
+    """No more was lost than the goal accepts."""
+
+    code = "within-goal"
+    lost_frames: int
+    offered_frames: int
+
+
+class LostAt(Clause):
+    """Lost frames were dropped at one place."""
+
+    code = "lost-at"
+    frames: int
+    lost_frames: int
+    place: str
+    reason: str
+
+
+class LostBeside(Clause):
+    """Beside the place of the verdict frames were dropped at another."""
+
+    code = "lost-beside"
+    frames: int
+    place: str
+    reason: str
+
+
+class LostSomewhere(Clause):
+    """Frames were lost, and no counter tells where."""
+
+    code = "lost-somewhere"
+    lost_frames: int
+
+
+class LostUnexplained(Clause):
+    """Frames were lost; of some of them no counter tells."""
+
+    code = "lost-unexplained"
+    lost_frames: int
+    unexplained_frames: int
+
+
+class LostByReceiver(Clause):
+    """The receiving port lost frames itself."""
+
+    code = "lost-by-receiver"
+    frames: int
+    lost_frames: int
+    reason: str
+
+
+class ReceivedThere(Clause):
+    """The place where frames were lost is where they are received: the instrument's side."""
+
+    code = "received-there"
+    place: str
+
+
+class FlowsLost(Clause):
+    """Single flows lost all of their frames."""
+
+    code = "flows-lost"
+    flows: tuple[int, ...]
+    """Their numbers, from 0."""
+    dead: int
+    """How many there are."""
+    of: int
+    frames: int
+    others_lost_frames: int
+
+
+class FramesDamaged(Clause):
+    """Lost frames arrived with other contents than they were sent with."""
+
+    code = "frames-damaged"
+    frames: int
+    lost_frames: int
+
+
+class GeneratorShort(Clause):
+    """The sender could not send more."""
+
+    code = "generator-short"
+    unsent_frames: int
+    intended_frames: int
+    offered_fps: float
+    intended_fps: float
+
+
+class GeneratorCeiling(Clause):
+    """What the generator can send, as calibrated."""
+
+    code = "generator-ceiling"
+    ceiling_fps: float
+
+
+class ReceiverCeiling(Clause):
+    """As much arrived as the receiver takes, as calibrated."""
+
+    code = "receiver-ceiling"
+    forwarded_fps: float
+    ceiling_fps: float
+
+
+class ShaperPassed(Clause):
+    """What a shaper of the lab let through, beside its rate, and how often it held frames back."""
+
+    code = "shaper-passed"
+    shaper: str
+    """tbf, htb and the like."""
+    place: str
+    passed_bps: float
+    rate_bps: float
+    held_back: int
+
+
+class UnknownShaperPassed(Clause):
+    """What a shaper whose rate is not known let through, and how often it held frames back."""
+
+    code = "unknown-shaper-passed"
+    shaper: str
+    place: str
+    passed_bps: float
+    held_back: int
+
+
+class ThreadRan(Clause):
+    """For how much of the time a thread of the system under test ran."""
+
+    code = "thread-ran"
+    thread: str
+    busy_ratio: float
+
+
+class ThreadWaited(Clause):
+    """For how much of the time a thread ran, and for how much it waited for its CPU."""
+
+    code = "thread-waited"
+    thread: str
+    place: str
+    busy_ratio: float
+    wait_ratio: float
+
+
+class GuestThreadRan(Clause):
+    """For how much of the time a thread of a guest ran on one CPU, while the host's CPUs were idle in part."""
+
+    code = "guest-thread-ran"
+    thread: str
+    machine: str
+    busy_ratio: float
+    cpu: int
+    idle_ratio: float
+
+
+class GuestThreadMoved(Clause):
+    """For how much of the time a thread of a guest ran, on several CPUs, while the host's CPUs were idle in part."""
+
+    code = "guest-thread-moved"
+    thread: str
+    machine: str
+    busy_ratio: float
+    idle_ratio: float
+
+
+class GuestThreadPolls(Clause):
+    """A thread of a guest looks for frames all the time, and left these unread."""
+
+    code = "guest-thread-polls"
+    thread: str
+
+
+class GuestIdle(Clause):
+    """No thread of a guest ran."""
+
+    code = "guest-idle"
+    machine: str
+
+
+class GuestWaited(Clause):
+    """For how much of the time the busiest thread of a guest ran, and waited for a CPU."""
+
+    code = "guest-waited"
+    thread: str
+    machine: str
+    busy_ratio: float
+    wait_ratio: float
+
+
+class Cpu(Statement):
+    """A CPU."""
+
+
+class OwnCpu(Cpu):
+    """A CPU of the kernel that frames are sent on."""
+
+    code = "cpu"
+    cpu: int
+
+
+class MachineCpu(Cpu):
+    """A CPU of another machine's kernel."""
+
+    code = "cpu-of-machine"
+    cpu: int
+    machine: str
+
+
+class CpuBusy(Clause):
+    """For how much of the time a CPU was busy."""
+
+    code = "cpu-busy"
+    cpu: Cpu
+    busy_ratio: float
+
+
+class CpuOccupied(Clause):
+    """A CPU had other work; how much in the trial itself is not known."""
+
+    code = "cpu-occupied"
+    cpu: Cpu
+
+
+class CpuInSteal(Clause):
+    """For how much of the time a hypervisor withheld that CPU."""
+
+    code = "cpu-in-steal"
+    steal_ratio: float
+
+
+class CpuInSoftirq(Clause):
+    """For how much of the time that CPU worked on soft interrupts."""
+
+    code = "cpu-in-softirq"
+    softirq_ratio: float
+
+
+class CpusBusy(Clause):
+    """All CPUs were busy for this part of the time, or more."""
+
+    code = "cpus-busy"
+    busy_ratio: float
+
+
+class ThreadShare(Statement):
+    """What a thread had of a CPU."""
+
+    code = "thread-share"
+    thread: str
+    busy_ratio: float
+
+
+class CpuSharers(Clause):
+    """Who had a CPU beside the thread that needed it."""
+
+    code = "cpu-sharers"
+    sharers: tuple[ThreadShare, ...]
+
+
+class CpuStrangers(Clause):
+    """How much of a CPU went to work that is not of the trial."""
+
+    code = "cpu-strangers"
+    strangers_ratio: float
+
+
+class CalmTooShort(Doubt):
+    """Too few frames were sent while the host was calm to tell whether frames are lost then."""
+
+    code = "calm-too-short"
+    calm_frames: int
+    offered_frames: int
+
+
+class PlaceUnknown(Doubt):
+    """No counter tells where frames were lost."""
+
+    code = "place-unknown"
+
+
+class SeveralPlaces(Doubt):
+    """Frames were lost at several places, and most of them at none."""
+
+    code = "several-places"
+
+
+class OthersOnCpu(Doubt):
+    """Work that is not known had a part of the CPU, and may be why as well."""
+
+    code = "others-on-cpu"
+    others_ratio: float
+
+
+class OthersDropped(Doubt):
+    """A counter shows more dropped frames than are missing: it does not tell whose they were."""
+
+    code = "others-dropped"
+    place: str
+    dropped_frames: int
+    lost_frames: int
+
+
+class QueueBeganAgain(Doubt):
+    """Counters of queues began again in the middle, so what was dropped there before is not known."""
+
+    code = "queue-began-again"
+    places: tuple[str, ...]
+
+
+class ShaperUnknown(Doubt):
+    """The shaper is not of the lab, so its rate is not known."""
+
+    code = "shaper-unknown"
+
+
+class ShaperSuspected(Doubt):
+    """A shaper of unknown rate held frames back, and may be why."""
+
+    code = "shaper-suspected"
+    shaper: str
+    place: str
+    held_back: int
+
+
+class ReasonOfOthers(Doubt):
+    """The kernel dropped another number of frames for a reason than are missing: it does not tell whose they were."""
+
+    code = "reason-of-others"
+    reason: str
+    """The kernel's name of it."""
+    dropped_frames: int
+    missing_frames: int
+
+
+class QueueShowsFewer(Doubt):
+    """A queue shows fewer drops than the kernel's reasons: it began again, or another queue dropped frames."""
+
+    code = "queue-shows-fewer"
+    place: str
+    frames: int

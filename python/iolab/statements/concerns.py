@@ -1,0 +1,86 @@
+"""What of a computer changes figures that are measured on it. Types only."""
+
+from typing import ClassVar
+
+from iolab.statements.statement import Statement
+
+
+class Concern(Statement):
+    """Something of a computer that changes figures."""
+
+    about: ClassVar[str]
+
+    @property
+    def subject(self) -> str:
+        """What is looked at: cpu-frequency, turbo, idle-states, irqbalance, or the name of a card."""
+        return self.about
+
+
+class GovernorChanges(Concern):
+    """A governor changes the frequency of CPUs."""
+
+    code, about = "governor-changes", "cpu-frequency"
+    governor: str
+    cpus: str
+    """As a list of the kernel's: 0-3,8."""
+
+
+class TurboOn(Concern):
+    """Turbo raises the frequency as heat allows."""
+
+    code, about = "turbo-on", "turbo"
+
+
+class DeepSleep(Concern):
+    """Idle CPUs sleep deeply."""
+
+    code, about = "deep-sleep", "idle-states"
+    state: str
+    wake_ns: int
+
+
+class InterruptsMove(Concern):
+    """irqbalance moves interrupts of cards from CPU to CPU."""
+
+    code, about = "interrupts-move", "irqbalance"
+    cards: tuple[str, ...]
+
+
+class CardConcern(Concern):
+    """Something of a card."""
+
+    card: str
+
+    @property
+    def subject(self) -> str:
+        """Return the card."""
+        return self.card
+
+
+class NetworkManagerManages(CardConcern):
+    """NetworkManager manages a card."""
+
+    code = "networkmanager-manages"
+
+
+class NetworkdManages(CardConcern):
+    """systemd-networkd manages a card."""
+
+    code = "networkd-manages"
+
+
+class PauseFrames(CardConcern):
+    """A card has pause frames on."""
+
+    code = "pause-frames"
+    directions: tuple[str, ...]
+    """rx, tx."""
+
+
+class FarFromCard(CardConcern):
+    """CPUs of the trial are at another NUMA node than the card."""
+
+    code = "far-from-card"
+    node: int
+    near_cpus: str
+    far_cpus: tuple[int, ...]

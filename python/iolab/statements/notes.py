@@ -1,0 +1,131 @@
+"""What the reader of an analysis, or of two runs side by side, must know. Types only."""
+
+from iolab.statements.statement import Statement
+from iolab.statements.warnings import Warning
+
+
+class TrialsNotInPlan(Warning):
+    """Trials belong to no step of the plan, and are left out."""
+
+    code = "trials-not-in-plan"
+    left_out: int
+    trials: int
+
+
+class TrialsNotOk(Warning):
+    """Trials failed or are invalid, and are left out."""
+
+    code = "trials-not-ok"
+    left_out: int
+    trials: int
+
+
+class ValueNotFinite(Warning):
+    """Values are no finite numbers, and are left out."""
+
+    code = "value-not-finite"
+    values: int
+    metric: str
+    """Of the first."""
+    measure: str
+    block: int
+
+
+class SamplesUnreadable(Warning):
+    """Raw samples of trials could not be read, and are left out."""
+
+    code = "samples-unreadable"
+    trials: int
+    first: str
+    """What reading the first gave."""
+
+
+class BoundsLeftOut(Warning):
+    """Effects and findings do without trials whose figure is only a lower bound."""
+
+    code = "bounds-left-out"
+    left_out: int
+    trials: int
+    measure: str
+    metric: str
+    limits: tuple[str, ...]
+
+
+class Unfit(Statement):
+    """Why effects of factors cannot be given."""
+
+
+class TooManyLevels(Unfit):
+    """The factors have too many levels."""
+
+    code = "too-many-levels"
+
+
+class NotPositive(Unfit):
+    """The metric is 0 or negative in some trials: a ratio of it means nothing."""
+
+    code = "not-positive"
+    metric: str
+
+
+class EffectsNotFitted(Warning):
+    """No effects of factors are given."""
+
+    code = "effects-not-fitted"
+    measure: str
+    why: Unfit
+
+
+class EffectsAliased(Warning):
+    """The model does without some interactions, or part of them."""
+
+    code = "effects-aliased"
+    measure: str
+    interactions: tuple[str, ...]
+    """As factor x factor."""
+
+
+class TrialsResembleNeighbours(Warning):
+    """Trials resemble the trial before them."""
+
+    code = "trials-resemble-neighbours"
+    measure: str
+    autocorrelation: float
+
+
+class FactDiffers(Warning):
+    """A fact of the hosts that moves results is not the same in two runs."""
+
+    code = "fact-differs"
+    fact: str
+    """As facts.json names it."""
+    first: str
+    """Empty: not known."""
+    second: str
+
+
+class NoteOfRun(Warning):
+    """What is noted of one of two runs."""
+
+    code = "note-of-run"
+    run: str
+    note: Warning
+
+
+class Unusual(Statement):
+    """What was unusual in a trial that stands apart."""
+
+
+class HostStolenTime(Unusual):
+    """A hypervisor withheld the host's CPUs."""
+
+    code = "host-stolen-time"
+    steal_ratio: float
+
+
+class ManyRetransmits(Unusual):
+    """More segments were sent again than usual."""
+
+    code = "many-retransmits"
+    retransmits: int
+    usual: int

@@ -1,0 +1,53 @@
+"""A statement: a code and its typed parameters. Stored and compared as such, put in words where it is shown."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, model_serializer, model_validator
+
+CODE = "code"
+"""The key that tells a stored statement's code; the others are its parameters."""
+_KINDS: dict[str, type["Statement"]] = {}
+
+
+class Statement(BaseModel):
+    """What is stated. A class with a `code` is one statement, its fields are the parameters; units are in their names.
+
+    Stored as an object: the code and every parameter. An unknown code, a missing or an unknown parameter is an error.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    code: ClassVar[str]
+    """Short and stable, e.g. counters-disagree; one statement has it."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_options: Any) -> None:
+        """Make the code known.
+
+        Raises:
+            TypeError: another statement has it.
+        """
+        if CODE in cls.__dict__ and _KINDS.setdefault(cls.code, cls) is not cls:
+            raise TypeError(f"stating {cls.__name__}: {_KINDS[cls.code].__name__} has the code {cls.code}")
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _by_its_code(cls, value: object, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        """Read a stored statement as the class of its code, which must be of this kind."""
+        if not isinstance(value, Mapping) or (CODE not in value and CODE in cls.__dict__):
+            return handler(value)
+        parameters = dict(value)
+        code = parameters.pop(CODE, None)
+        kind = _KINDS.get(code) if isinstance(code, str) else None
+        if kind is None or not issubclass(kind, cls):
+            raise ValueError(f"{code!r} is no code of a {cls.__name__.lower()}; it may be of a newer iolab")
+        return kind.model_validate(parameters)
+
+    @model_serializer(mode="plain")
+    def _with_its_code(self) -> dict[str, Any]:
+        return {CODE: self.code, **dict(self)}
+
+
+def codes(kind: type[Statement]) -> dict[str, type[Statement]]:
+    """Return the statements of a kind, by code."""
+    return {code: found for code, found in _KINDS.items() if issubclass(found, kind)}

@@ -1,0 +1,286 @@
+"""What the reader of a trial's result must know. Types only; `docs/reference/warnings.md` lists them."""
+
+from iolab.statements.clauses import Clause
+from iolab.statements.concerns import Concern
+from iolab.statements.instrument import PathReason, Sharing
+from iolab.statements.searches import SearchEnd
+from iolab.statements.statement import Statement
+
+
+class Warning(Statement):
+    """Something the reader of a result must know."""
+
+
+class Emulated(Warning):
+    """Machines ran under emulation: the figures are functional, not performance."""
+
+    code = "emulated"
+    machines: tuple[str, ...]
+
+
+class Polling(Warning):
+    """A CPU is busy for each card that a switch in user space carries, though no frames come."""
+
+    code = "polling"
+    cards: tuple[str, ...]
+
+
+class CpuShared(Warning):
+    """Parts of the trial shared a CPU."""
+
+    code = "cpu-shared"
+    shared: tuple[Sharing, ...]
+
+
+class SlowPort(Statement):
+    """A port that is not reached by the fastest path."""
+
+    code = "slow-port"
+    port: str
+    path: str
+    reasons: tuple[PathReason, ...]
+
+
+class SlowerPath(Warning):
+    """Ports are not reached by the fastest path."""
+
+    code = "slower-path"
+    ports: tuple[SlowPort, ...]
+
+
+class UnexplainedFrames(Warning):
+    """No counter accounts for some frames."""
+
+    code = "unexplained-frames"
+    frames: int
+    open_trials: int
+    trials: int
+
+
+class HostPerturbed(Warning):
+    """Load trials lost frames while the host was disturbed."""
+
+    code = "host-perturbed"
+    disturbed_trials: int
+    trials: int
+    last: tuple[Clause, ...]
+    """What was seen in the last of them."""
+
+
+class SenderAtItsLimit(Clause):
+    """The sender could not send more."""
+
+    code = "sender-at-its-limit"
+
+
+class LoadShort(Warning):
+    """Loads were not offered as asked for."""
+
+    code = "load-short"
+    short_loads: int
+    loads: int
+    offered_fps: float
+    intended_fps: float
+    causes: tuple[Clause, ...]
+
+
+class LatencyDisturbed(Warning):
+    """Threads of the instrument were held up: high percentiles of latency may be the instrument's."""
+
+    code = "latency-disturbed"
+    held_ns: int
+    duration_ns: int
+    held_loads: int
+    loads: int
+
+
+class DamagedFrames(Warning):
+    """Frames arrived with other contents than they were sent with."""
+
+    code = "damaged-frames"
+    frames: int
+
+
+class OtherTraffic(Warning):
+    """Frames of other traffic came along the way."""
+
+    code = "other-traffic"
+    foreign_frames: int
+    offered_frames: int
+
+
+class PassedShaper(Statement):
+    """A shaper, and where it is."""
+
+    code = "shaper"
+    shaper: str
+    place: str
+
+
+class ShapeBypassed(Warning):
+    """Frames did not pass shapers of the lab."""
+
+    code = "shape-bypassed"
+    shapers: tuple[PassedShaper, ...]
+
+
+class More(Statement):
+    """What would send more."""
+
+
+class MoreSenders(More):
+    """More threads that send."""
+
+    code = "more-senders"
+
+
+class MoreByLiveFrames(More):
+    """BPF live frames in bursts."""
+
+    code = "more-by-live-frames"
+    live_fps: float
+    now_fps: float
+
+
+class GeneratorLimited(Warning):
+    """The generator was the limit of a search: the rate is a lower bound."""
+
+    code = "generator-limited"
+    ended: SearchEnd
+    more: More
+
+
+class LineLimited(Warning):
+    """The line was the limit of a search: the rate is a lower bound."""
+
+    code = "line-limited"
+    ended: SearchEnd
+
+
+class StepsAboveLine(Warning):
+    """Steps of a load curve are above the line, and were run at the line's rate."""
+
+    code = "steps-above-line"
+    steps: int
+    from_ratio: float
+
+
+class NothingPassed(Warning):
+    """Even the lowest load lost too much."""
+
+    code = "nothing-passed"
+    ended: SearchEnd
+
+
+class SearchPartial(Warning):
+    """The search was not finished: its bounds are what is known."""
+
+    code = "search-partial"
+    ended: SearchEnd
+
+
+class CurvePartial(Warning):
+    """The search for the rate of a load curve was not finished: 100 % is the highest rate forwarded with any loss."""
+
+    code = "curve-partial"
+    ended: SearchEnd
+
+
+class SearchDisturbed(Warning):
+    """Loads were only seen while the host was disturbed, in every re-run."""
+
+    code = "search-disturbed"
+    loads: int
+
+
+class QueueTookUp(Warning):
+    """The rate is more than the device forwards without end: a queue took the rest up."""
+
+    code = "queue-took-up"
+    sustained_fps: float
+    burst_frames: int
+
+
+class QueuesUneven(Warning):
+    """Some receive queues of a card took less than their share of the frames."""
+
+    code = "queues-uneven"
+    card: str
+    queues: int
+    even_queues: int
+    busiest_queue: int
+    busiest_ratio: float
+
+
+class SenderShort(Warning):
+    """A sender did not reach the intended rate."""
+
+    code = "sender-short"
+    machine: str
+    sent_bps: float
+    intended_bps: float
+
+
+class CountersMissing(Warning):
+    """The counters of a port could not be read."""
+
+    code = "counters-missing"
+    place: str
+
+
+class Disagreement(Statement):
+    """Why an interface and a program may count differently."""
+
+
+class SegmentsTwice(Disagreement):
+    """TCP: segments were sent twice, or lay unread in the socket at the end."""
+
+    code = "segments-twice"
+
+
+class DatagramsUnread(Disagreement):
+    """UDP: datagrams were lost in the receiver's socket."""
+
+    code = "datagrams-unread"
+
+
+class AnotherPath(Disagreement):
+    """The program read more than the interface counted."""
+
+    code = "another-path"
+
+
+class CountersDisagree(Warning):
+    """An interface counted over 1 % more or less than its flows delivered."""
+
+    code = "counters-disagree"
+    place: str
+    counted_bytes: int
+    delivered_bytes: int
+    difference_ratio: float
+    cause: Disagreement
+
+
+class Computer(Statement):
+    """A computer."""
+
+
+class ThisComputer(Computer):
+    """The computer that iolab runs on."""
+
+    code = "this-computer"
+
+
+class OtherComputer(Computer):
+    """Another one, by the machine's name in the lab."""
+
+    code = "other-computer"
+    machine: str
+
+
+class HostUnready(Warning):
+    """A computer of the lab is not ready to be measured on."""
+
+    code = "host-unready"
+    host: Computer
+    concerns: tuple[Concern, ...]

@@ -1,0 +1,132 @@
+"""Every statement has a sentence in every language, and is read back as it was stored."""
+
+from collections.abc import Mapping
+from importlib import import_module
+from pkgutil import iter_modules
+from string import Formatter
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
+
+import pytest
+from pydantic import ValidationError
+
+import iolab.statements
+from iolab.record.encoding import Malformed, encoding
+from iolab.record.verdict import Limit, Verdict
+from iolab.report.words import LANGUAGES
+from iolab.report.words.say import Sentences
+from iolab.statements.clauses import Clause, CpuBusy, CpuSharers, LostAt, OthersOnCpu, OwnCpu, ThreadShare
+from iolab.statements.statement import Statement, codes
+from iolab.statements.warnings import SenderShort, Warning
+
+for module in iter_modules(iolab.statements.__path__, "iolab.statements."):
+    import_module(module.name)
+ALL = codes(Statement)
+
+
+def made(kind: Any) -> Any:
+    """Return a value of a parameter's type; of a kind of statements its first one."""
+    if get_origin(kind) in (Union, UnionType):
+        return made(get_args(kind)[0])
+    if get_origin(kind) is tuple:
+        return (made(get_args(kind)[0]),)
+    if isinstance(kind, type) and issubclass(kind, Statement):
+        return example(next(iter(codes(kind).values())))
+    return {str: "dut.eth0", int: 7_000_000, float: 0.25, bool: True}[kind]
+
+
+def example(kind: type[Statement]) -> Statement:
+    """Return a statement with a value for each of its parameters."""
+    return kind(**{name: made(field.annotation) for name, field in kind.model_fields.items()})
+
+
+def parameters(template: str) -> set[str]:
+    """Return the names in braces."""
+    return {name for _, name, _, _ in Formatter().parse(template) if name}
+
+
+@pytest.mark.parametrize("kind", ALL.values(), ids=ALL.keys())
+def test_a_statement_is_read_back_as_it_was_stored(kind: type[Statement]) -> None:
+    """As itself, and by its code where only its kind is known."""
+    stated = example(kind)
+    assert kind.model_validate(stated.model_dump(mode="json")) == stated
+    assert Statement.model_validate_json(stated.model_dump_json()) == stated
+
+
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_every_language_has_a_sentence_for_every_statement(code: str) -> None:
+    """No statement without a sentence, no sentence without a statement, and every parameter it names is one."""
+    language = LANGUAGES[code].said
+    assert language.sentences.keys() == ALL.keys()
+    assert language.advice.keys() <= ALL.keys()
+    assert codes(Warning).keys() <= language.advice.keys()
+    for table in (language.sentences, language.advice):
+        for name, template in table.items():
+            assert parameters(template) <= ALL[name].model_fields.keys(), name
+    for stated in map(example, ALL.values()):
+        assert "{" not in language.say(stated)
+        assert language.say(stated)
+
+
+def test_a_language_is_one_table_of_templates() -> None:
+    """A made-up one says everything; what it lacks it shows as code and parameters."""
+    said = Sentences(
+        units={},
+        joined={"comma": "+", "clauses": "|", "and": "{last}&{first}"},
+        sentences={name: backwards_of(kind) for name, kind in ALL.items()},
+        advice={},
+        names={},
+    )
+    assert said.say(SenderShort(machine="a", sent_bps=9e8, intended_bps=1e9)) == "<1 Gbit/s><900 Mbit/s><a>"
+    assert all(said.say(example(kind)) for kind in ALL.values())
+    bare = Sentences(units={}, joined={}, sentences={}, advice={}, names={})
+    assert bare.say(OwnCpu(cpu=3)) == "cpu {'cpu': 3}"
+
+
+def backwards_of(kind: type[Statement]) -> str:
+    """Return a template that has the parameters from the last to the first."""
+    return "".join(f"<{{{name}}}>" for name in reversed(kind.model_fields)) or "-"
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        {"code": "no-such-code"},
+        {"code": "sender-short", "machine": "a", "sent_bps": 1.0},
+        {"code": "sender-short", "machine": "a", "sent_bps": 1.0, "intended_bps": 2.0, "colour": "red"},
+        {"code": "sender-short", "machine": "a", "sent_bps": "fast", "intended_bps": 2.0},
+        {"code": "lost-at", "frames": 1, "lost_frames": 2, "place": "a", "reason": "b"},
+        {"machine": "a", "sent_bps": 1.0, "intended_bps": 2.0},
+        "sender-short",
+    ],
+)
+def test_an_unknown_code_or_parameter_is_an_error(stored: Mapping[str, object] | str) -> None:
+    """So is a missing one, one of another type, and a statement of another kind."""
+    with pytest.raises(ValidationError):
+        Warning.model_validate(stored)
+
+
+def test_a_record_with_statements_is_read_back_exactly() -> None:
+    """By the encoding of records, which takes no field too many and none of another type."""
+    seen = (
+        CpuBusy(cpu=OwnCpu(cpu=1), busy_ratio=0.98),
+        CpuSharers(sharers=(ThreadShare(thread="a", busy_ratio=1),)),
+    )
+    verdict = Verdict(Limit.CPU, seen, "dut.eth0", OthersOnCpu(others_ratio=0.2))
+    assert encoding(Verdict).decode(encoding(Verdict).encode(verdict)) == verdict
+    with pytest.raises(Malformed, match="no code of a doubt"):
+        encoding(Verdict).decode(encoding(Verdict).encode(verdict).replace(b"others-on-cpu", b"cpu-busy"))
+
+
+def test_statements_within_statements_keep_their_kind() -> None:
+    """A clause has a CPU, and a list of clauses has clauses."""
+    busy = CpuBusy(cpu=OwnCpu(cpu=1), busy_ratio=0.98)
+    assert Clause.model_validate_json(busy.model_dump_json()) == busy
+    with pytest.raises(ValidationError):
+        Clause.model_validate({"code": "cpu-busy", "busy_ratio": 0.98, "cpu": {"code": "place-unknown"}})
+
+
+def test_two_statements_cannot_have_one_code() -> None:
+    """Else a stored one could be either."""
+    with pytest.raises(TypeError, match="LostAt has the code lost-at"):
+        type("Another", (Clause,), {"code": LostAt.code})
