@@ -6,6 +6,11 @@ pub fn now_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
 }
 
+/// How long the calling thread has run. [ns]
+pub fn thread_ns() -> u64 {
+    clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
 /// CLOCK_MONOTONIC for loops that stamp every frame: the CPU's counter between readings of the clock a millisecond
 /// apart, where the kernel's own clock is that counter; elsewhere the clock itself. 9 ns instead of 22 were measured.
 ///

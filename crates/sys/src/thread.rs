@@ -32,6 +32,13 @@ pub fn prioritise(priority: u8) -> io::Result<()> {
     Ok(())
 }
 
+/// Whether the calling thread has a real-time priority; false where that cannot be known.
+pub fn is_real_time() -> bool {
+    // SAFETY: takes a number and changes nothing; 0 means the calling thread.
+    let policy = unsafe { libc::sched_getscheduler(0) };
+    matches!(policy, libc::SCHED_FIFO | libc::SCHED_RR)
+}
+
 /// Moves the calling thread to a new network namespace.
 ///
 /// # Errors

@@ -95,6 +95,15 @@ impl Plan {
         self.pacing.max_burst as usize
     }
 
+    /// A thread may be so late and still catch up.
+    pub fn late_limit(&self) -> Nanos {
+        let most = match self.pacing.stall {
+            StallPolicy::Slip => self.pacing.max_burst,
+            StallPolicy::CatchUp { max_frames } => max_frames.max(self.pacing.max_burst),
+        };
+        Nanos(self.pacing.rate.mean_gap(&self.mix).0.saturating_mul(u64::from(most)))
+    }
+
     /// From which lateness on a stall is logged.
     pub const fn stall_threshold(&self) -> Nanos {
         self.pacing.stall_threshold

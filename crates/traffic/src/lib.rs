@@ -14,6 +14,7 @@ mod observe;
 mod ports;
 mod receive;
 mod report;
+mod rest;
 mod send;
 mod set;
 mod trial;

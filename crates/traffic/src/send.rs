@@ -8,16 +8,19 @@ use iolab_engine::{
 };
 use iolab_port::{reserve, PortError, TxPort, TxStats};
 use iolab_sys::clock::{self, StampClock};
+use iolab_sys::thread;
 
 use crate::frames::Plan;
 use crate::observe::{Moment, ThreadEye};
+use crate::rest::{Nap, Rest};
 
 /// At the end the interface is asked at least so often whether it takes one more frame of those that were handed over: this
 /// thread may not have been awake meanwhile.
 const SETTLE_TRIES: u32 = 100;
-/// Only longer waits are slept through, and only to so much before their end.
-const SLEEP_FROM_NS: u64 = 2_000_000;
-const SLEEP_MARGIN_NS: u64 = 1_000_000;
+/// Only waits at least twice as long are slept through, and only to so much before their end: real-time threads are woken within
+/// 0.2 ms, others when the scheduler comes to it.
+const MARGIN_NS: u64 = 1_000_000;
+const REAL_TIME_MARGIN_NS: u64 = 250_000;
 
 /// The kernel is asked at most so often what the thread used: it takes some microseconds, and a sender that is asked for more
 /// than it can send stalls at every call.
@@ -69,6 +72,8 @@ pub struct Sender<'a> {
     before: TxStats,
     /// Committed, and not yet shown to the kernel.
     held: usize,
+    /// Its naps, if it is a real-time thread.
+    rest: Option<Rest>,
     /// So many may be held back while the schedule is behind anyway.
     call_frames: usize,
     /// The next frames are not looked at sooner than this after a call, as far as they may leave together.
@@ -98,6 +103,7 @@ impl<'a> Sender<'a> {
         let pause_ns = port.call_gap_ns().min(plan.burst_span().0);
         let eye = ThreadEye::of_this_thread();
         let last = eye.look();
+        let rest = thread::is_real_time().then(|| Rest::new(clock::now_ns(), plan.late_limit().0));
         let (handed_bytes, noted_stalls, in_stalls) = (0, 0, Vec::with_capacity(64));
         Ok(Self {
             port,
@@ -108,6 +114,7 @@ impl<'a> Sender<'a> {
             eye,
             before,
             held: 0,
+            rest,
             call_frames,
             pause_ns,
             called_ns: 0,
@@ -147,7 +154,7 @@ impl<'a> Sender<'a> {
                 }
                 Decision::Wait(until) => {
                     looked = now;
-                    now = self.wait(until)?;
+                    now = self.wait(until, generator.pacer().due())?;
                 }
                 Decision::Done => break,
             }
@@ -217,8 +224,8 @@ impl<'a> Sender<'a> {
         self.port.flush()
     }
 
-    /// Wait until `until`, awake but for long times. Frames are held back only while there is nothing to wait for.
-    fn wait(&mut self, until: Nanos) -> Result<Nanos, PortError> {
+    /// Wait until `until`, awake but for long times and naps; no frame is late before `due`. Frames are held back only while there is nothing to wait for.
+    fn wait(&mut self, until: Nanos, due: Nanos) -> Result<Nanos, PortError> {
         let mut now_ns = self.clock.now_ns();
         if until.0 > now_ns && self.held > 0 {
             self.release()?;
@@ -226,17 +233,38 @@ impl<'a> Sender<'a> {
             self.called_ns = now_ns;
         }
         let until = until.max(Nanos(self.called_ns + self.pause_ns));
-        if until.0 > now_ns + SLEEP_FROM_NS {
-            // Never for long at a time: `stop` must be seen.
-            let nap_ns = (until.0 - now_ns - SLEEP_MARGIN_NS).min(10_000_000);
-            std::thread::sleep(std::time::Duration::from_nanos(nap_ns));
-            return Ok(Nanos(self.clock.now_ns()));
+        if let Some(nap_ns) = self.nap(now_ns, until.0, due.0) {
+            return Ok(Nanos(self.sleep(now_ns, nap_ns)));
         }
         while now_ns < until.0 && !self.stop.load(Ordering::Relaxed) {
             std::hint::spin_loop();
             now_ns = self.clock.now_ns();
         }
         Ok(Nanos(now_ns))
+    }
+
+    /// How long to sleep before `until_ns`: through most of a long wait, and now and then a moment.
+    #[inline]
+    fn nap(&self, now_ns: u64, until_ns: u64, due_ns: u64) -> Option<u64> {
+        let margin_ns = if self.rest.is_some() { REAL_TIME_MARGIN_NS } else { MARGIN_NS };
+        if until_ns > now_ns + 2 * margin_ns {
+            // Never for long at a time: `stop` must be seen.
+            return Some((until_ns - now_ns - margin_ns).min(10_000_000));
+        }
+        // While it catches up, every moment counts.
+        self.rest.as_ref().filter(|_| due_ns > now_ns)?.due(now_ns, until_ns.saturating_sub(now_ns))
+    }
+
+    /// Sleep; return the time after that.
+    fn sleep(&mut self, begin_ns: u64, asked_ns: u64) -> u64 {
+        let before_ns = self.rest.as_ref().map(|_| clock::thread_ns());
+        std::thread::sleep(std::time::Duration::from_nanos(asked_ns));
+        let end_ns = self.clock.now_ns();
+        if let (Some(rest), Some(before_ns)) = (&mut self.rest, before_ns) {
+            let run_ns = clock::thread_ns().saturating_sub(before_ns);
+            rest.slept(Nap { asked_ns, begin_ns, end_ns, run_ns });
+        }
+        end_ns
     }
 
     #[cold]

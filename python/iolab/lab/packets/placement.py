@@ -93,7 +93,7 @@ class Placement:
     def sender_priority(self) -> int | None:
         """Return the realtime priority of sending threads; None: they run as others do.
 
-        A sender never sleeps, so it must not have one where anything else of the trial needs its CPU.
+        A sender waits awake, so it must not have one where anything else of the trial needs its CPU.
         """
         others = {*self.napi.values(), *self.receivers.values()}
         sending = [cpu for port in self.senders for cpu in self.sending(port)]
