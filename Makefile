@@ -9,7 +9,7 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 BIN := .venv/bin
 RUST := $(wildcard Cargo.toml Cargo.lock .cargo/config.toml) $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null)
 
-# A .venv cannot be moved, and dies with its Python: then it is made anew.
+# A .venv cannot be moved, and dies with its Python: then it is made again.
 $(shell { [ -x $(BIN)/python ] && grep -qs '$(CURDIR)/.venv/bin/python' $(BIN)/pip $(BIN)/iolab; } || rm -rf .venv)
 
 .PHONY: help setup demo demo-forwarding test lint bench wheel requirements clean packages packages-test
@@ -39,7 +39,7 @@ wheel: packages $(BIN)/.iolab-run  ## build the one wheel, with the agent inside
 	@rm -rf build/wheel
 	@$(BIN)/maturin build --release --locked --out build/wheel --compatibility linux
 
-requirements: $(BIN)/.iolab-run  ## lock the newest allowed Python packages anew
+requirements: $(BIN)/.iolab-run  ## lock the newest allowed Python packages again
 	@scripts/lock.sh
 
 clean:  ## delete everything that was built; runs/ stays

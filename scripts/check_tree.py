@@ -19,6 +19,12 @@ PROSE_CHARACTERS = 120
 
 RUST_FUNCTION = re.compile(r"^(\s*)(?:pub(?:\([^)]*\))? )?(?:const |async |unsafe |extern \"C\" )*fn (\w+)")
 
+WORDED = {".py", ".rs", ".md", ".sh", ".toml", ".yaml"}
+"""Suffixes of files whose words are read by people."""
+UNPLAIN = re.compile(
+    r"\b(?:(?:is|are|was|were) told|told (?:of|to)|ane[w]|who[m]|that is non[e]|leave awa[y])\b"
+)
+
 
 def main() -> int:
     """Print every complaint and return the exit code."""
@@ -26,7 +32,7 @@ def main() -> int:
     if broken := [*check_syntax(files)]:
         print("\n".join(broken))
         return 1
-    of_files = [*check_sizes(files), *check_prose(files), *check_paths(files)]
+    of_files = [*check_sizes(files), *check_prose(files), *check_wording(files), *check_paths(files)]
     complaints = [*of_files, *check_versions(), *check_imports(files)]
     print("\n".join(complaints) or f"{len(files)} files checked")
     return 1 if complaints else 0
@@ -108,6 +114,25 @@ def check_paths(files: list[Path]) -> Iterator[str]:
         for number, line in enumerate(text.splitlines(), 1):
             if found := private.search(line):
                 yield f"{path}:{number}: {found[0]} is a path of one machine: write it relative to the tree"
+
+
+def check_wording(files: list[Path]) -> Iterator[str]:
+    """Complain of phrases that no engineer writes; the words of tests are their own."""
+    for path in files:
+        worded = path.suffix in WORDED or path.name == "Makefile"
+        if not worded or path.parts[0] not in {
+            "python",
+            "crates",
+            "scripts",
+            "docs",
+            "labs",
+            "guest",
+            path.name,
+        }:
+            continue
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if found := UNPLAIN.search(line):
+                yield f"{path}:{number}: '{found[0]}': say it plainly, as a field engineer writes"
 
 
 def check_versions() -> Iterator[str]:

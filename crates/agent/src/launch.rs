@@ -23,7 +23,7 @@ use crate::netns;
 pub struct Launch {
     /// The agent; when it is not the parent any more, nothing is started.
     pub parent: i32,
-    /// The descriptor on which a failure is told; it closes when the program has begun.
+    /// The descriptor on which a failure is reported; it closes when the program has begun.
     pub status: i32,
     /// The descriptor on which to wait for a byte before the program begins.
     pub go: i32,

@@ -31,7 +31,7 @@ pub fn keep(host: &Host, port: &PortParams) -> Answer<Option<u64>> {
         return Ok(None);
     }
     let netns = port.netns.as_deref();
-    // What is wrong with the interface is told when the port is opened.
+    // What is wrong with the interface is reported when the port is opened.
     let present = netns::within(netns, || Ok(attached_program(&port.interface)))?;
     let Some((program_id, native)) = present else { return Ok(None) };
     let _one_at_a_time = lock(&KEEPING);
@@ -65,7 +65,7 @@ pub fn put_back<'a>(host: &Host, ports: impl Iterator<Item = &'a PortParams>) {
         return;
     }
     let _one_at_a_time = lock(&KEEPING);
-    // What fails stays in the journal and is told when that is undone.
+    // What fails stays in the journal and is reported when that is undone.
     undo_changes(host, &host.journal, Some(&keys));
     unmount_if_unused(host);
 }

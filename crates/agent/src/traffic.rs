@@ -1,5 +1,5 @@
 //! Answer `traffic.open`, `traffic.run` and `traffic.close`: which sets of ports there are, and in which namespaces. What a
-//! trial does is told in the traffic crate.
+//! trial does is in the traffic crate.
 
 use std::sync::Arc;
 

@@ -15,7 +15,7 @@ fn tap(fd: i32, netns: &str, name: &str, multi_queue: bool) -> Value {
     json!({"fd": fd, "open": {"kind": "tap", "netns": netns, "name": name, "vnet_header": true, "multi_queue": multi_queue}})
 }
 
-/// What the program `id` told of itself, once it has ended.
+/// What the program `id` printed of itself, once it has ended.
 fn told(agent: &mut Agent, id: &str) -> String {
     let ended = agent.call("process.wait", json!({"id": id}));
     assert_eq!(ended["exit_status"], 0, "{ended}");

@@ -1,6 +1,6 @@
 //! Every recorded session in `contract/transcripts` goes the same way with the real binary. The rule of comparison is in its README.
 //!
-//! `IOLAB_RECORD=1 cargo test -p iolab-agent --test transcripts` writes the agent's side of every session anew.
+//! `IOLAB_RECORD=1 cargo test -p iolab-agent --test transcripts` rewrites the agent's side of every session.
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on must fail
 

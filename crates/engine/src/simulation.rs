@@ -43,7 +43,7 @@ struct FlightStamp {
 }
 
 /// Run `generator` from `start` to its end, its frames of `sizes` through `device` to `receiver`, until nothing is under
-/// way. `observe` is told of every frame sent.
+/// way. `observe` gets every frame sent.
 pub fn simulate(
     generator: &mut Generator,
     sizes: &SizeMix,

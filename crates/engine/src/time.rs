@@ -1,4 +1,4 @@
-//! Time as the engine is told it: nanoseconds, never read here.
+//! Time as the engine gets it: nanoseconds, never read here.
 
 use serde::{Deserialize, Serialize};
 

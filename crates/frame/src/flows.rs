@@ -12,7 +12,7 @@ pub const FLOW_LIMIT: u32 = 65_536;
 pub struct Sweep<A> {
     /// The value of flow 0.
     pub first: A,
-    /// After how many flows the values begin anew, from 1.
+    /// After how many flows the values repeat, from 1.
     pub count: u32,
     /// The distance between neighbours.
     pub step: u32,

@@ -2,10 +2,10 @@
 //!
 //! | bytes | bits    | field | meaning |
 //! |-------|---------|-------|---------|
-//! | 0-1   | 0-15    | tag   | which trial and direction sent the frame; chosen anew for each |
+//! | 0-1   | 0-15    | tag   | which trial and direction sent the frame; chosen for each |
 //! | 2-3   | 16-31   | flow  | number of the flow, 0 to 65535 |
 //! | 4-8   | 32-71   | sequence | number of the frame within its flow, from 0; 2^40 frames last 8.5 days at 1.488 Mpps |
-//! | 9-13  | 72-111  | time  | sending time modulo 2^40 ns; latencies from -9.1 to +9.1 minutes are told apart |
+//! | 9-13  | 72-111  | time  | sending time modulo 2^40 ns; latencies from -9.1 to +9.1 minutes are distinct   |
 //! | 14-17 | 112-143 | CRC   | CRC-32C over the four bytes `iolb` (not sent) and bytes 0-13 |
 //!
 //! All fields are in network order, most significant bit first; no bit is spare. Ethernet (14), IPv4 (20), UDP (8),
@@ -22,7 +22,7 @@ use crate::length::room;
 
 /// The length of a stamp [bytes].
 pub const STAMP_BYTES: usize = 18;
-/// After this time the sending time in a stamp starts anew [ns].
+/// After this time the sending time in a stamp starts from 0 [ns].
 pub const TX_TIME_WRAP_NS: u64 = 1 << 40;
 
 const MAGIC: [u8; 4] = *b"iolb";

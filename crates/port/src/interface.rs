@@ -300,7 +300,7 @@ mod tests {
         assert!(first.counters_now().unwrap().tx_frames >= first.counters.tx_frames);
     }
 
-    /// Names that cannot exist and names that do not exist are told apart.
+    /// Names that cannot exist and names that do not exist give different errors.
     #[test]
     fn wrong_names_are_refused() {
         for name in ["", "a-name-of-sixteen", "a b", "a/b"] {

@@ -185,7 +185,7 @@ impl<M: Memory> Filled<'_, M> {
     /// Gives the slots that were read back to the other side.
     pub(crate) fn release(self) -> u32 {
         self.ring.next = self.ring.next.wrapping_add(self.read);
-        // Pairs with `Producer::free`: our reads are over before the other side writes anew.
+        // Pairs with `Producer::free`: our reads are over before the other side writes again.
         self.ring.memory.consumer().publish(self.ring.next);
         self.read
     }

@@ -43,7 +43,7 @@ impl From<ErrorCode> for i64 {
     }
 }
 
-/// A number that is none of the codes on the page.
+/// A number that is not among the codes on the page.
 #[derive(Debug, thiserror::Error)]
 #[error("error code {0} is not one of the protocol's")]
 pub struct UnknownCode(i64);

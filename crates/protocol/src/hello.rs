@@ -69,7 +69,7 @@ pub enum Notification {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NotificationLine {
     jsonrpc: String,
-    /// What is told.
+    /// The message.
     #[serde(flatten)]
     pub notification: Notification,
 }

@@ -15,7 +15,7 @@ use crate::ports::OpenPort;
 use crate::receive::{Lapse, Received};
 use crate::send::Sent;
 
-/// How many flows are told one by one.
+/// How many flows are listed one by one.
 const WORST_FLOWS: usize = 16;
 
 /// What the threads of a trial brought back.

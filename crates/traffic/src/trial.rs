@@ -254,7 +254,7 @@ impl<T> Thread<'_, T> {
     }
 }
 
-/// Put the calling thread where it was asked to run, before whom.
+/// Put the calling thread where it was asked to run, at its priority.
 fn place(cpu: Option<usize>, priority: Option<u8>) -> Result<(), Failure> {
     cpu.map_or(Ok(()), |cpu| iolab_sys::thread::pin(cpu).map_err(|error| Failure::Pin(cpu, error)))?;
     priority.map_or(Ok(()), |priority| {

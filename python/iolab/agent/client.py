@@ -149,7 +149,7 @@ class Agent:
     # Requests ---------------------------------------------------------------------------------------------
 
     def begin(self, method: str, params: Mapping[str, Json]) -> Pending:
-        """Send a request without waiting for its reply; who waits for that is told when the agent is gone."""
+        """Send a request without waiting for its reply; waiting for it fails when the agent is gone."""
         pending = Pending(method, self._transport, self.name)
         with self._lock:
             if self._gone:

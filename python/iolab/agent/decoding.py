@@ -16,7 +16,7 @@ Count = Annotated[int, Field(ge=0, strict=True)]
 
 
 def read_message(line: str) -> dict[str, Any]:
-    """Return a message; an empty one for a line that is none: the deadline of the request it was for speaks for it."""
+    """Return a message; an empty one for a line that holds none: its request ends at its deadline."""
     try:
         message = read_untrusted(line)
     except ValueError:

@@ -1,7 +1,7 @@
 """An agent in memory: speaks contract/agent-v1.md over a simulated host, for tests without a kernel.
 
 It keeps the rules that matter to a controller (journal, undo order, ids, errors) and runs no program: what
-programs print is told by the `Programs` function it is given.
+programs print comes from the `Programs` function.
 """
 
 import json

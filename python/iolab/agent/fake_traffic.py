@@ -1,6 +1,6 @@
 """Ports and devices in memory, for a fake agent: frames that exist only as counts, in virtual time.
 
-What becomes of a load is told by the `Forwards` function it is given; everything else follows the contract's rules.
+The `Forwards` function decides what becomes of a load; everything else follows the contract's rules.
 """
 
 from collections.abc import Callable, Mapping

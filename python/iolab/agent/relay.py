@@ -22,12 +22,12 @@ Watch = Callable[[str], None]
 
 
 def at_socket(path: str) -> Json:
-    """Return where a unix socket of the parent is, as relays are told."""
+    """Return where a unix socket of the parent is, for `relay.open`."""
     return {"kind": "socket", "path": path}
 
 
 def at_terminal(path: str) -> Json:
-    """Return where a terminal of the parent is, as relays are told."""
+    """Return where a terminal of the parent is, for `relay.open`."""
     return {"kind": "terminal", "path": path}
 
 

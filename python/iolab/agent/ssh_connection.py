@@ -54,7 +54,7 @@ SESSION = ("ControlMaster=no", "ProxyCommand=false")
 EXPLANATIONS = (
     (
         "HOST IDENTIFICATION HAS CHANGED",
-        "its host key is not the one you know; if it was installed anew, forget the old one with `ssh-keygen -R NAME`",
+        "its host key is not the one you know; if it was installed again, forget the old one with `ssh-keygen -R NAME`",
     ),
     (
         "Host key verification failed",

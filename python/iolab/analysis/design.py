@@ -2,7 +2,7 @@
 fitting.
 
 A factor that is absent in a cell (a sub-factor of another level) stands at its reference there: its columns
-are 0, and the step to the parent level that owns it is told by the parent's own column.
+are 0, and the step to the parent level that owns it is in the parent's own column.
 """
 
 from collections.abc import Mapping

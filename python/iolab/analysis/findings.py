@@ -25,7 +25,7 @@ OFFERED = "rate"
 """Last part of the factor that sets how much a measure offers."""
 SIZES = frozenset({"frame_size"})
 """Last parts of factors that set how much a frame carries: that larger frames change a rate is arithmetic, not news.
-How other factors act at each size is told where they act differently, and the charts have sizes as their axis."""
+How other factors act at each size is said where they act differently, and the charts have sizes as their axis."""
 RATES = ("_fps", "_bps")
 """Endings of metrics that are rates."""
 

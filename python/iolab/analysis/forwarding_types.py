@@ -123,7 +123,7 @@ class BalanceSheet:
     drops: tuple[Drop, ...]
     """Most frames first."""
     unexplained_frames: int
-    """The rest; below zero: counters told of more drops than frames are missing."""
+    """The rest; below zero: counters show more drops than frames are missing."""
     load_trials: int
     """Load trials in the sums."""
     closed_trials: int

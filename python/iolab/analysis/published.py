@@ -187,7 +187,7 @@ def lay_beside(
 ) -> PublishedComparison:
     """Find for each published figure the run's own of every cell that has its labels.
 
-    Where there is no such cell at all, factors of whose labels the run has none are passed over, and told of.
+    Where there is no such cell at all, factors of whose labels the run has none are passed over, and listed.
 
     Raises:
         InputError: the run has a counterpart of none of them even so.

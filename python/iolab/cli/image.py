@@ -37,7 +37,7 @@ def build_images(
             metavar="[FLAVOUR]...", help="linux, nested, xen, host; qemu: a newer QEMU.", show_default=False
         ),
     ] = None,
-    renew: Annotated[bool, typer.Option("--renew", help="Build anew, with the packages of today.")] = False,
+    renew: Annotated[bool, typer.Option("--renew", help="Build again, with the packages of today.")] = False,
 ) -> int:
     """Build guest images (linux, if none is named) where the cache lacks them; what nobody used for 30 days goes."""
     known = [*(flavour.name for flavour in read_recipe().flavours), QEMU]

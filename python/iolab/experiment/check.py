@@ -71,7 +71,7 @@ def parse(text: str, source: str, site: Site | None = None) -> Experiment:
     """Check the text of an experiment file; `source` names it in messages.
 
     Raises:
-        InputError: something in it is wrong; all problems are told.
+        InputError: something in it is wrong; all problems are listed.
     """
     return _parsed(text.encode("utf-8", "surrogatepass"), source, site)
 
@@ -177,7 +177,7 @@ def _factors(
 ) -> tuple[tuple[Factor, ...], bool, SelectorReader]:
     """Return the factors, whether they can be walked, and the reader of what names them.
 
-    A file without machines or measures has told so; that no path leads anywhere in it need not be told.
+    A file without machines or measures is an error already; that no path leads anywhere in it is not another.
     """
     keys = frozenset(possible_paths(document.get("factors")))
     if not tree["lab"].get("machines") or not tree["measure"]:

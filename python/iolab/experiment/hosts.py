@@ -73,7 +73,7 @@ def machines_block(hosts: Iterable[ListedHost]) -> str:
     names: list[str] = []
     for host in hosts:
         if host.ssh is not None and not DESTINATION.fullmatch(host.ssh):
-            lines.append(f"    # {host.name}: left out, ssh cannot be told of {host.ssh!r}")
+            lines.append(f"    # {host.name}: left out, ssh takes no name like {host.ssh!r}")
             continue
         name = _machine_name(host.name, used)
         used.add(name)

@@ -118,11 +118,11 @@ class Packets(BaseModel):
     dst: str = Field(alias="to")
     """Receiver: a machine, or machine.port."""
     pairs: tuple[Flow, ...] = ()
-    """Further senders and receivers, at the same time and rate; the rate that is told is of all together."""
+    """Further senders and receivers, at the same time and rate; the rate is the sum of all."""
     frame_size: FrameSize | Literal["imix"] = 64
     """Ethernet frame with its checksum (RFC 2544) [bytes]; imix: 7 of 64, 4 of 594, 1 of 1518 in turn."""
     direction: PacketDirection = "one-way"
-    """Who sends; both-ways: both at once, each at half of the rate that is told."""
+    """Who sends; both-ways: both at once, each at half of the rate."""
     flows: Count = Field(default=1, ge=1, le=65_000)
     """Different source addresses and UDP source ports, one after the other: a card has one queue for each flow."""
     ip: Literal[4, 6] = 4
@@ -159,13 +159,13 @@ class Forwarding(Packets):
     trial: SomeNanoseconds = 1_000_000_000
     """Length of one trial of the search; `fast` chooses its own."""
     trials: Count = Field(default=1, ge=1, le=100)
-    """Whole searches by `bisect`: mean, least and largest are told; the others run one."""
+    """Whole searches by `bisect`: gives mean, least and largest; the others run one."""
     start: Maybe[FrameRate] = None
     """First load by `bisect`; absent: the highest that is possible."""
     reruns: Count = Field(default=2, ge=0, le=10)
     """How often a trial that lost frames is run again because the host was disturbed."""
     limit: SomeNanoseconds = 600_000_000_000
-    """Longest time of a search; what is known then is told."""
+    """Longest time of a search; it ends with the bounds known then."""
     latency_at: tuple[Share, ...] = (0.0, 0.1, 0.5, 0.9)
     """Shares of the found rate at which latency is measured; 0: idle, 1000 frames/s. Empty: not at all."""
 

@@ -14,7 +14,7 @@ class Problems:
 
     def __init__(self, source: str) -> None:
         self.source = source
-        """The file's name, as told to the user."""
+        """The file's name, as the user sees it."""
         self._found: dict[Problem, int] = {}
 
     def add(self, line: int, doing: str, seen: object, allowed: str, advice: str = "") -> None:

@@ -1,6 +1,6 @@
 """The tables of docs/reference/experiment-language.md, made from the models so that they cannot go stale.
 
-`python -m iolab.experiment.reference FILE` writes them anew between the page's two marks; a test checks them.
+`python -m iolab.experiment.reference FILE` rewrites them between the page's two marks; a test checks them.
 """
 
 import sys

@@ -24,9 +24,9 @@ from iolab.experiment.sections import Section, check, tables, validated
 DIGEST_BYTES = 16
 """128 bits: a collision among 10^7 cells has a chance below 10^-24."""
 MOST_REMEMBERED = 250_000
-"""Digests kept per memo; beyond, it starts anew."""
+"""Digests kept per memo; beyond, it starts empty again."""
 MOST_MODELS = 5_000
-"""Models kept; beyond, they start anew."""
+"""Models kept; beyond, they start empty again."""
 
 
 class Change(NamedTuple):

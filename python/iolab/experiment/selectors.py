@@ -20,7 +20,7 @@ class SelectorReader:
     factors: Sequence[Factor]
     """That they may name."""
     dropped: frozenset[str]
-    """Words of factors that were wrong and are told already: not to be missed here."""
+    """Words of factors that were wrong and are listed already: not to be missed here."""
     problems: Problems
     """Where what is wrong is noted."""
     known: Mapping[str, tuple[str, ...]] = field(init=False)

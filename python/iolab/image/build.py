@@ -39,7 +39,7 @@ def build(
 ) -> Image:
     """Return the image of a flavour with this agent inside, building what the cache lacks.
 
-    `renew` builds all of it anew, with the packages of today.
+    `renew` builds all of it again, with the packages of today.
 
     Raises:
         InputError: no such flavour.

@@ -6,7 +6,7 @@ from iolab.experiment.experiment import Factor, Lab
 from iolab.experiment.machines import Vm
 
 PLOT_CHANGE_NS = 420_000_000
-"""A whole lab taken down and made anew [ns]: three namespaces on a bridge, median of 10 on 2 busy vCPU."""
+"""A whole lab taken down and made again [ns]: three namespaces on a bridge, median of 10 on 2 busy vCPU."""
 LAB_CHANGE_NS = 30_000_000
 """Links changed in place [ns]: 8 ms for offloads of three ports, 29 ms for the MTU of six, measured likewise."""
 
@@ -24,7 +24,7 @@ HOT = frozenset({"settings", "pin", "pin_io", "queues", "host", "processors"})
 
 
 def expensive(path: str) -> bool:
-    """Tell whether setting a dotted path makes a machine or a volume anew, or starts a guest with other cards."""
+    """Tell whether setting a dotted path makes a machine or a volume again, or starts a guest with other cards."""
     parts = path.split(".")
     if parts[0] == "links":
         return parts[2:3] == ["ends"]

@@ -38,5 +38,5 @@ def kernels(lab: Lab) -> tuple[str, ...]:
         known = len(ordered)
         ordered |= {name: None for name, parent in parents.items() if parent in ordered}
         if len(ordered) == known:
-            break  # parents in a circle: told of where references are checked
+            break  # parents in a circle: an error where references are checked
     return tuple(ordered)

@@ -1,4 +1,4 @@
-"""Who is joined to whom: the segments of a lab, their addresses, and the way from one machine to another."""
+"""What is joined to what: the segments of a lab, their addresses, and the way from one machine to another."""
 
 from collections import deque
 from collections.abc import Iterator

@@ -22,7 +22,7 @@ def check_cells(experiment: Experiment) -> None:
     On a site those that do not are left out: `left_out` tells which.
 
     Raises:
-        InputError: they do not; every problem is told once.
+        InputError: they do not; every problem is listed once.
     """
     if experiment.site is not None:
         return

@@ -10,7 +10,7 @@ from pydantic_core import CoreConfig, SchemaSerializer, SchemaValidator
 T = TypeVar("T")
 EXACT = CoreConfig(extra_fields_behavior="forbid", strict=True)
 MOST_TOLD = 3
-"""Wrong fields that are told of one record."""
+"""Wrong fields of one record that an error lists."""
 
 
 class Malformed(ValueError):

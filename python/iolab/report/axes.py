@@ -131,7 +131,7 @@ def _upward(name: str, upward: Up) -> Spec:
 
 
 def _scale(ends: Sequence[float], padding: int, *, log: bool) -> Spec:
-    """A logarithmic scale has no zero to speak of, and Vega complains when it is told so."""
+    """A logarithmic scale has no zero to speak of, and Vega complains of one."""
     kind: Spec = {"type": "log"} if log else {"type": "linear", "zero": False}
     return {**kind, "domain": ends, "nice": False, "padding": padding}
 

@@ -21,9 +21,9 @@ MOST_ROWS = 60
 MOST_PACKET_ROWS = 24
 """Rows of each further table of a measure that sends frames."""
 MOST_FLOW_ROWS = 24
-"""Cells whose flows are told apart."""
+"""Cells whose flows are shown one by one."""
 MOST_CELLS = 8
-"""Cells whose verdict and balance sheet are told in sentences."""
+"""Cells whose verdict and balance sheet have sentences."""
 MOST_LOST = 10
 
 

@@ -33,7 +33,7 @@ MOST_CLAUSES = 3
 MOST_STEPS = 36
 """Steps of load curves in a terminal: three curves of twelve."""
 MOST_CAUSES = 6
-"""Different causes that are told in sentences."""
+"""Different causes that have a sentence."""
 MOST_DROPS = 4
 """Named drops of one cell that are listed one by one."""
 

@@ -34,7 +34,7 @@ def column(name: str, **how: object) -> Spec:
 
 
 def tips(*titles: tuple[str, str]) -> list[Spec]:
-    """Return what is told of the thing below the pointer: columns and their titles."""
+    """Return what is shown of the thing below the pointer: columns and their titles."""
     return [column(name, title=title) for name, title in titles]
 
 

@@ -196,7 +196,7 @@ class Session:
                 if wrong:
                     status, reason = Status.INVALID, f"after the trial, {'; '.join(wrong)}"
             if wrong:
-                self._lab.take_down()  # what somebody else changed is made anew for the next trial
+                self._lab.take_down()  # what somebody else changed is made again for the next trial
         except (LabError, TrialFailed, InputError) as error:
             if self._agents.here.gone:  # noticed while something was made: the run ends and can be resumed
                 raise AgentLost(HERE, str(error)) from error
@@ -206,7 +206,7 @@ class Session:
             if self._agents.here.gone:
                 raise
             status, reason, measured = Status.FAILED, self._with_losses(str(error), error.name), None
-            self._lab.take_down()  # the guest, or the other host, is begun anew for the next trial
+            self._lab.take_down()  # the guest, or the other host, is started again for the next trial
         except BadAnswer as error:
             if error.agent == HERE:
                 raise
@@ -232,7 +232,7 @@ class Session:
         return (*guest_warnings(guests, self._host.emulated), *unready)
 
     def _with_losses(self, reason: str, told: str | None = None) -> str:
-        """Return why a trial failed, with the kernels that were lost meanwhile; these are begun anew for the next.
+        """Return why a trial failed, with the kernels that were lost meanwhile; these are started again for the next.
 
         The reason itself tells of the loss of `told`.
         """
@@ -243,7 +243,7 @@ class Session:
         return "; ".join([*others, reason])
 
     def _with_changes(self, reason: str) -> str:
-        """Return why a trial failed, with what is no longer as applied; if anything is, the lab is made anew."""
+        """Return why a trial failed, with what is no longer as applied; if anything is, the lab is made again."""
         try:
             wrong = self._lab.mismatches()
         except AgentLost as error:

@@ -1,6 +1,6 @@
 """The balance sheet of a load trial: offered = forwarded + named drops per hop + unexplained. Pure.
 
-A drop is named once, where the frame was lost: what a port refuses because the far end's ring is full is told of the
+A drop is named once, where the frame was lost: what a port refuses because the far end's ring is full counts at the
 far end.
 """
 
@@ -187,7 +187,7 @@ class _Hole:
 def _holes(sheets: Sequence[_Sheet], counted: Counted) -> Iterator[_Hole]:
     """Yield what did not leave a machine that it entered, as far as frames are missing.
 
-    What the port they should leave by refused is told of it, and is not meant here.
+    What the port they should leave by refused counts there, and is not meant here.
     """
     for sheet in sheets:
         missing = sheet.missing
@@ -212,7 +212,7 @@ def _name_vanished(holes: Sequence[_Hole], spare: dict[str, int]) -> None:
 
 
 def _vanished(hole: _Hole, named: Named) -> Drop:
-    """Return the drop of named frames of a hole: those of a queue are told of the queue, which shows fewer of them."""
+    """Return the drop of named frames of a hole: those of a queue count at the queue, which shows fewer of them."""
     if named.reason in GIVEN[QDISC] and named.reason not in DECISIONS:
         doubt = named.doubt or QueueShowsFewer(place=hole.out, frames=named.frames)
         return Drop(hole.out, QDISC, named.frames, named.reason, doubt)

@@ -1,6 +1,6 @@
 """What was counted between two readings of everything: before the first frame, and behind the drained barrier. Pure.
 
-What the counts mean for frames is told in balance.
+What the counts mean for frames is in balance.
 """
 
 from collections.abc import Mapping

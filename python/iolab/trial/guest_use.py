@@ -20,7 +20,7 @@ VHOST = re.compile(r"vhost-\d+")
 POLLING = re.compile(r"(lcore|rte|dpdk)-worker")
 """DPDK's names of a thread that looks for frames all the time: of 20.11, of 22.11, and since 23.07."""
 IDLE_RATIO = 0.001
-"""Threads that did less are not told of."""
+"""Threads that did less are left out."""
 
 
 def guest_threads(

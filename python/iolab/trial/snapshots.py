@@ -1,6 +1,6 @@
 """Every counter on the ways of a load trial, read at one time: of all kernels, devices, and guests' threads.
 
-What the counts mean is told elsewhere: balance (frames), use and guest_use (CPU time).
+What the counts mean is in other modules: balance (frames), use and guest_use (CPU time).
 """
 
 from collections.abc import Sequence

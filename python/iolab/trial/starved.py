@@ -81,7 +81,7 @@ def starved(
 
 
 def shared(thread: Thread, cpus: Sequence[CpuUse], threads: Sequence[Thread]) -> Starved | None:
-    """Return with whom a thread shared a CPU without time left, if threads of the trial had most of what it had not."""
+    """Return that a thread shared a CPU without time left, if threads of the trial had most of what it had not."""
     beside = neighbours(thread, threads)
     cpu = _cpu(thread, cpus)
     if cpu is None or cpu.busy_ratio < BUSY_RATIO:

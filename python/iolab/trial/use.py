@@ -10,7 +10,7 @@ from iolab.trial.site import Site
 
 SOFTIRQ = "ksoftirqd/"
 IDLE_RATIO = 0.01
-"""Threads of the kernel that did less are not told of."""
+"""Threads of the kernel that did less are left out."""
 CLASSES = ("user_ns", "nice_ns", "system_ns", "irq_ns", "softirq_ns", "steal_ns", "idle_ns", "iowait_ns")
 
 

@@ -60,6 +60,11 @@ def test_a_tree_without_a_fault_passes(tree: Path) -> None:
         ("a.rs", LONG_RUST, "a.rs:2: long has 61 lines, at most 60 are allowed"),
         (
             "docs/a.md",
+            "first\nThe reader is told of it.\n",
+            "docs/a.md:2: 'is told': say it plainly, as a field engineer writes",
+        ),
+        (
+            "docs/a.md",
             "first\nsee " + "/home" + "/ann/notes\n",
             "docs/a.md:2: /home" + "/ann is a path of one machine: write it relative to the tree",
         ),

@@ -10,7 +10,7 @@ use super::command_line::CommandLine;
 use super::{modules, mounts};
 use crate::log;
 
-/// Bring the machine up. What can be done without is told when it fails.
+/// Bring the machine up. What can be done without is reported when it fails.
 pub fn bring_up() -> Result<()> {
     if mounts::is_in_initramfs() {
         mounts::mount_first()?;

@@ -41,7 +41,7 @@ fn open_terminal(path: &str) -> Result<File> {
     Ok(file)
 }
 
-/// The terminal may be the kernel's console as well, and a kernel's word within a line of ours would spoil it. A panic is told all the same.
+/// The terminal may be the kernel's console as well, and a kernel's word within a line of ours would spoil it. A panic is reported all the same.
 fn quieten_kernel() {
     if let Err(error) = fs::write("/proc/sys/kernel/printk", "1") {
         log(&format!("keeping the kernel's words off the channel: {error}"));

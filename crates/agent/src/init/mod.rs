@@ -45,7 +45,7 @@ pub fn begin(again: bool, serve: impl FnOnce() -> anyhow::Result<Infallible> + p
     match served {
         Ok(Ok(never)) => match never {},
         Ok(Err(error)) => log(&format!("{error:#}; powering off")),
-        // It was told when it happened.
+        // It was reported when it happened.
         Err(_) => log("powering off"),
     }
     power_off()

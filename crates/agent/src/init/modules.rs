@@ -13,7 +13,7 @@ use rustix::system::finit_module;
 use crate::log;
 use crate::spawn::search_path;
 
-/// Load the modules of the list, if there is one. One that cannot be loaded is told; the next may not need it.
+/// Load the modules of the list, if there is one. One that cannot be loaded is reported; the next may not need it.
 pub fn load_listed() {
     let Ok(text) = fs::read_to_string(LIST) else { return };
     for (path, parameters) in parse_list(&text) {

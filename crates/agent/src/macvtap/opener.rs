@@ -1,5 +1,5 @@
 //! `iolab-agent open-macvtap`, started by sudo for an ordinary user: opens the device of one macvtap and passes it back over
-//! the socket that is its standard input. It opens no path it was told, changes no namespace but its own, and ends.
+//! the socket that is its standard input. It opens no path from outside, changes no namespace but its own, and ends.
 //!
 //! Whose the namespace is, the kernel says: it must belong to a user namespace that the user who called sudo made.
 
@@ -81,7 +81,7 @@ fn open(user: u32, interface: &str, namespace: BorrowedFd<'_>) -> Result<OwnedFd
     let sys = Path::new(ROOM).join(SYS);
     let number = number_of(&sys, interface).map_err(failed("finding the device of a macvtap"))?;
     let device = open_number(Path::new(ROOM), number).map_err(failed("opening the device"))?;
-    // The number was told before the device was opened: meanwhile it could have become another one's, in another namespace. Now
+    // The number came before the device was opened: meanwhile it could have become another one's, in another namespace. Now
     // that the device is held, its number stays its own as long as its interface lives, which the last question shows.
     let again = number_of(&sys, interface).map_err(failed("looking once more"))?;
     let name = name_of_tap(device.as_fd()).map_err(failed("asking the device for its interface"))?;

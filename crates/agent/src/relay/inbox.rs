@@ -39,7 +39,7 @@ impl Inbox {
         });
     }
 
-    /// The line that came last, if it was not ended, and how many lines of noise were left out since the last that was told.
+    /// The line that came last, if it was not ended, and how many lines of noise were left out since the last that was passed on.
     pub fn finish(&mut self, now_ns: u64) -> (Option<Heard>, u64) {
         let rest = Frame::Line(self.splitter.take_rest());
         let heard = judge(&mut self.gate, &rest, now_ns);

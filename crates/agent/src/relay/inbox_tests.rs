@@ -1,4 +1,4 @@
-//! Whatever bytes come over a relay: what is told fits the protocol, no message is lost, and nothing is told twice.
+//! Whatever bytes come over a relay: what is passed on fits the protocol, no message is lost, and none comes twice.
 //!
 //! `IOLAB_CASES=1000000 cargo test --release -p iolab-agent inbox` runs a million cases.
 

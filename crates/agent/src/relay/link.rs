@@ -36,7 +36,7 @@ struct State {
     ended: bool,
 }
 
-/// The one who is told what comes.
+/// The one who gets what comes.
 pub trait Listener {
     /// Whether it can take more now.
     fn has_room(&self) -> bool;
@@ -48,7 +48,7 @@ pub trait Listener {
 pub struct Outcome {
     /// Why.
     pub reason: String,
-    /// Lines of noise left out since the last that was told.
+    /// Lines of noise left out since the last that was passed on.
     pub dropped: u64,
 }
 
@@ -82,7 +82,7 @@ impl Link {
         true
     }
 
-    /// The relay is no more: whoever waits for it is told.
+    /// The relay is no more: whoever waits for it learns so.
     pub fn set_ended(&self) {
         lock(&self.state).ended = true;
         self.changed.notify_all();

@@ -1,4 +1,4 @@
-//! A relay: what a socket or terminal says, told to the controller, and back. What is said is not looked at.
+//! A relay: what a socket or terminal says, passed on to the controller, and back. What is said is not looked at.
 
 mod connect;
 mod inbox;

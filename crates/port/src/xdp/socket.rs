@@ -89,7 +89,7 @@ impl<T: Plain> MappedRing<T> {
         })
     }
 
-    /// True when the kernel sleeps on this ring until it is told to look.
+    /// True when the kernel sleeps on this ring until a call wakes it.
     #[inline]
     pub(super) fn needs_wakeup(&self) -> bool {
         // SAFETY: an aligned word inside of the mapping, which lives as long as `self`; only ever used atomically.

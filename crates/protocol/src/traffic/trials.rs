@@ -24,7 +24,7 @@ pub struct Vlan {
 pub struct Range<A> {
     /// The value of flow 0.
     pub first: A,
-    /// After how many flows the values begin anew.
+    /// After how many flows the values repeat.
     #[serde(default = "one")]
     pub count: u32,
     /// The distance between neighbours.

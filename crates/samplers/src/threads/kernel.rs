@@ -13,7 +13,7 @@ pub enum Worker {
     ForAll,
 }
 
-/// What a thread of the kernel does, by its name; `None` where that is none of our business.
+/// What a thread of the kernel does, by its name; `None` where that does not concern us.
 pub fn judge(name: &str) -> Option<Worker> {
     if let Some(owner) = name.strip_prefix("vhost-") {
         return owner.parse().ok().map(Worker::For);

@@ -32,7 +32,7 @@ pub fn read(supervised: &[Supervised]) -> Vec<ThreadTimes> {
     times
 }
 
-/// The times of a thread of the kernel, unless it works for a process that is none of the supervised.
+/// The times of a thread of the kernel, unless it works for a process that is not supervised.
 fn read_worker(tid: u32, worker: Worker, supervised: &[ThreadTimes]) -> Option<ThreadTimes> {
     let process = match worker {
         Worker::ForAll => None,

@@ -18,7 +18,7 @@ def pin_resources(
     placement: Placement | None,
     orders: Mapping[str, Sequence[int]],
 ) -> Iterator[Resource]:
-    """Return where every guest's threads run; one that may run anywhere is told so, for a level may be so.
+    """Return where every guest's threads run; one that may run anywhere has every CPU, for a level may say so.
 
     `cpus` is how many this computer has, `others` how many other hosts have; None, or no word: not known, and
     `pin: auto` there means any. `orders` has the CPUs of kernels, those near their cards first; absent: by number.

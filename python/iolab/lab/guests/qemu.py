@@ -1,6 +1,6 @@
 """A guest as QEMU's command line. Pure: nothing is looked for.
 
-Where program, image and sockets lie is told in `Place`, by whoever found them on the parent.
+Where program, image and sockets lie is in `Place`, from whoever found them on the parent.
 """
 
 from collections.abc import Iterator, Mapping
@@ -211,7 +211,7 @@ def _passed(nic: GuestNic, fds: tuple[int, ...]) -> str:
 
 
 def _virtio(nic: GuestNic) -> str:
-    """Return what only virtio cards are told: queues, with an interrupt each and two more, and rings."""
+    """Return the options of virtio cards alone: queues, with an interrupt each and two more, and rings."""
     if MODELS[nic.kind] != VIRTIO:
         return ""
     words = f",mq=on,vectors={2 * nic.queues + 2}" if nic.queues > 1 else ""

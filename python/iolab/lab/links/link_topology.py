@@ -189,7 +189,7 @@ def is_macvtap(guest: Vm) -> bool:
 def mac_of(lab: Lab, ref: PortRef) -> str | None:
     """Return the Ethernet address of a port or of a machine's bridge; None: as its kernel makes it.
 
-    It is the same in every run, and told to other kernels without asking. Its first byte says that it is administered
+    It is the same in every run, and known to other kernels without asking. Its first byte says that it is administered
     locally (IEEE 802, 8.4).
     """
     if all(kernel_of(lab, name) == HERE and not is_function(lab, name) for name in lab.machines):

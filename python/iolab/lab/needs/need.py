@@ -1,4 +1,4 @@
-"""One thing that a cell needs, and whether a host has it: what is lacking is told in words that say what to do."""
+"""One thing that a cell needs, and whether a host has it: what is lacking comes with what to do."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

@@ -57,7 +57,7 @@ PACKETS = PacketWords(
     ),
     balance="{measure}: balance sheet, frames of all load trials",
     balance_note=(
-        "Offered = forwarded + named drops + unexplained. Unexplained below zero: counters told of more drops than"
+        "Offered = forwarded + named drops + unexplained. Unexplained below zero: counters show more drops than"
         " frames are missing. Closed: load trials without an unexplained frame."
     ),
     offered="offered",

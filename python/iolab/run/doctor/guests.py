@@ -102,7 +102,7 @@ def _macvtap(facts: Facts, agent: Agent) -> Finding:
 
 
 def _switch(agent: Agent) -> Finding:
-    """Tell whether cards can be carried by a switch in user space; of another host's QEMU it is told elsewhere."""
+    """Tell whether cards can be carried by a switch in user space; another line says which QEMU another host has."""
     purpose = "nic: vhost-user"
     if not agent.run(("sh", "-c", f"command -v {SWITCH}")).succeeded:
         return Finding(SWITCH, Grade.LIMITED, f"not there: {purpose}", "install the package dpdk-dev")

@@ -32,7 +32,7 @@ def xen_finding(agent: Agent) -> Finding:
 
 
 def _room(told: str, running: str) -> Finding:
-    """Return what is left for domains, by what xl told of the host and of the virtual CPUs that run."""
+    """Return what is left for domains, by what xl showed of the host and of the virtual CPUs that run."""
     about = dict(re.findall(r"^(\w+) *: (.*)$", told, re.MULTILINE))
     cpus, free_mib = int(about["nr_cpus"]), int(about["free_memory"])
     free_cpus = max(0, cpus - sum(VCPU.match(line) is not None for line in running.splitlines()))

@@ -39,7 +39,7 @@ class Launch:
     environment: Mapping[str, str] = field(default_factory=dict)
     """Beside the agent's own."""
     files: tuple[Json, ...] = ()
-    """What the agent opens for it, as process.start is told."""
+    """What the agent opens for it, for process.start."""
     configuration: str = ""
     """Of a domain: what is in the file that the command names."""
     folder: str

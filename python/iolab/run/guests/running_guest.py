@@ -77,7 +77,7 @@ class RunningGuest:
         return "\n".join(["its console's last lines:", *shown]) if shown else ""
 
     def watch(self, line: str) -> None:
-        """Look at a line of the console: a panic is told at once, not when somebody waits in vain."""
+        """Look at a line of the console: a panic is reported at once, not when somebody waits in vain."""
         if PANIC in line:
             self.panic = line.strip()
             # What follows on the console says why; the hypervisor ends a panicked guest in a moment.

@@ -8,7 +8,7 @@ ALIVE_DEADLINE_S = 3.0
 UNDO_DEADLINE_S = 15.0
 """Under emulation an undo takes up to half a second; the end does not wait for ever [s]."""
 SHOWN = 3
-"""Failures that are told in full."""
+"""Failures that are reported in full."""
 
 
 def undo_before_end(agent: Agent) -> str:

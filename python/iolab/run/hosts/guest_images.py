@@ -1,4 +1,4 @@
-"""Guest images on other hosts: copied there before anything is measured, so that lack of room is told first.
+"""Guest images on other hosts: copied there before anything is measured, so that lack of room is reported first.
 
 A host that has lost its copy since gets another one when a guest starts.
 """

@@ -136,7 +136,7 @@ class ActionRunner:
     def begin(self, resource: Resource, action: Action, *, in_place: bool) -> ActionUnderWay:
         """Send an action; with `in_place` the undo of the first time is kept.
 
-        What keeps it from being sent is told when it is finished, after those that were sent before it.
+        What keeps it from being sent is reported when it is finished, after those that were sent before it.
         """
         try:
             records, answer = self._send(resource, action, in_place)

@@ -1,7 +1,7 @@
 """The kernel's threads that take in the frames of interfaces (threaded NAPI): made, found, and kept on a CPU.
 
 The kernel names such a thread napi/INTERFACE-NUMBER. Interfaces of several namespaces may have one name, so a thread is
-known by having appeared when its interface was told to have one. Nothing here fails: a trial says what runs where.
+known by having appeared when its interface was set to have one. Nothing here fails: a trial says what runs where.
 """
 
 from collections.abc import Iterable, Mapping

@@ -140,9 +140,7 @@ class StandingLab:
         try:
             agent = self._agents.of(kernel)
             for pending in [agent.begin("netns.delete", {"name": name}) for name in names]:
-                with contextlib.suppress(
-                    Refused
-                ):  # one that is not to be had so is undone, or told of, below
+                with contextlib.suppress(Refused):  # one that cannot be had so is undone, or reported, below
                     pending.result(UNDO_DEADLINE_S)
             report = agent.undo()
         except AgentLost:

@@ -52,7 +52,7 @@ class Bisect:
     trials: int = 1
     """Trials per load; their mean loss decides."""
     searches: int = 3
-    """Whole searches, each starting anew."""
+    """Whole searches, each from the start."""
     _first: float = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -58,7 +58,7 @@ class _Replay(AbstractMeasurer):  # type: ignore[misc]  # the library publishes 
             raise ValueError(
                 f"replaying a load search: trial {self._used} is stored with {reading.asked.intended_fps} frames/s for "
                 f"{reading.asked.duration_ns} ns, but the search wants {wanted.intended_fps} for {wanted.duration_ns}; "
-                "the goal or the library is another than when it was stored: start the search anew"
+                "the goal or the library is another than when it was stored: start the search again"
             )
         return MeasurementResult(
             intended_duration=intended_duration,
