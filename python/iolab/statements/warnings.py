@@ -1,4 +1,4 @@
-"""What the reader of a trial's result must know. Types only; `docs/reference/warnings.md` lists them."""
+"""What the reader of a trial's result must know. Types only."""
 
 from iolab.statements.clauses import Clause
 from iolab.statements.concerns import Concern

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from importlib import import_module
+from importlib.resources import files
 from pkgutil import iter_modules
 from string import Formatter
 from types import UnionType
@@ -13,7 +14,7 @@ from pydantic import ValidationError
 import iolab.statements
 from iolab.record.encoding import Malformed, encoding
 from iolab.record.verdict import Limit, Verdict
-from iolab.report.words import LANGUAGES
+from iolab.report.words import LANGUAGES, read_words
 from iolab.report.words.say import Sentences
 from iolab.statements.clauses import Clause, CpuBusy, CpuSharers, LostAt, OthersOnCpu, OwnCpu, ThreadShare
 from iolab.statements.statement import Statement, codes
@@ -81,6 +82,16 @@ def test_a_language_is_one_table_of_templates() -> None:
     assert all(said.say(example(kind)) for kind in ALL.values())
     bare = Sentences(units={}, joined={}, sentences={}, advice={}, names={})
     assert bare.say(OwnCpu(cpu=3)) == "cpu {'cpu': 3}"
+
+
+def test_a_language_is_one_file_that_lacks_nothing() -> None:
+    """A copy with another code is one; a word too few, too many or misspelt is an error that names it."""
+    english = (files("iolab.report.words") / "en.toml").read_text(encoding="utf-8")
+    other = read_words(english.replace('code = "en"', 'code = "x-test"').replace('"Complete"', '"etelpmoC"'))
+    assert (other.code, other.state.complete) == ("x-test", "etelpmoC")
+    for wrong in ("", 'complte = "a"\n', "complete = 3\n"):
+        with pytest.raises(Malformed, match=r"state\.compl"):
+            read_words(english.replace('complete = "Complete"\n', wrong))
 
 
 def backwards_of(kind: type[Statement]) -> str:

@@ -1,11 +1,34 @@
 """Every word that a report shows, a file per language; no other module of the report holds text for people."""
 
+import json
+import tomllib
 from collections.abc import Mapping
+from importlib.resources import files
 
-from iolab.report.words.en import EN
+from iolab.record.encoding import encoding
 from iolab.report.words.words import MetricWords, Words
 
-__all__ = ["EN", "LANGUAGES", "MetricWords", "Words"]
+__all__ = ["EN", "LANGUAGES", "MetricWords", "Words", "read_words"]
 
-LANGUAGES: Mapping[str, Words] = {EN.code: EN}
-"""The languages that there are, by their BCP 47 code."""
+SUFFIX = ".toml"
+
+
+def read_words(text: str) -> Words:
+    """Return the words of a language, from the text of its file.
+
+    Raises:
+        ValueError: a word is missing, unknown, or no text; the message says which.
+    """
+    words: Words = encoding(Words).decode(json.dumps(tomllib.loads(text)))
+    return words
+
+
+def _languages() -> dict[str, Words]:
+    found = (file for file in files(__package__).iterdir() if file.name.endswith(SUFFIX))
+    return {words.code: words for words in (read_words(file.read_text(encoding="utf-8")) for file in found)}
+
+
+LANGUAGES: Mapping[str, Words] = _languages()
+"""The languages that there are, by their BCP 47 code: one for each file beside this module."""
+EN = LANGUAGES["en"]
+"""English."""

@@ -1,12 +1,8 @@
 """Sentences of a language: its template for a statement's code, filled with the parameters. Pure."""
 
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from string import Formatter
-
-from pydantic import TypeAdapter
 
 from iolab.statements.statement import Statement
 from iolab.units import format_bits_per_second, format_nanoseconds
@@ -81,16 +77,6 @@ class Sentences:
             written = _WRITTEN[unit](value)
             return self.units[unit].format(value=written) if unit in self.units else written
         return f"{value:{sign}{decimals}{'f' if decimals else ''}}"
-
-
-def read_sentences(language: str) -> Sentences:
-    """Return the sentences of a language, from its file beside this module.
-
-    Raises:
-        ValueError: a table of it is missing, unknown, or holds something else than text.
-    """
-    text = files(__package__).joinpath(f"{language}.toml").read_text(encoding="utf-8")
-    return TypeAdapter(Sentences).validate_python(tomllib.loads(text))
 
 
 _WRITTEN: Mapping[str, Callable[[float], str]] = {
