@@ -78,6 +78,8 @@ class CommandRecord:
     """The command."""
     undo: tuple[str, ...] | None
     """What takes it back."""
+    undo_netns: str | None = None
+    """Network namespace that the undo runs in, which may be another one; None: the kernel's own."""
     exit_status: int | None
     """0 is success."""
     duration_ns: int

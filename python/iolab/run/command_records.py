@@ -19,6 +19,7 @@ def record_of(
         netns=command.do.netns,
         argv=command.do.argv,
         undo=None if command.undo is None else command.undo.argv,
+        undo_netns=None if command.undo is None else command.undo.netns,
         exit_status=exit_status,
         duration_ns=duration_ns,
         notes=command.notes,

@@ -63,7 +63,7 @@ def commands_view(commands: Sequence[CommandRecord], words: Words) -> CommandsVi
     merged: dict[tuple[str, str, str], list[int]] = {}
     for command in commands:
         text = "   # ".join((shlex.join(command.argv), *command.notes))
-        tally = merged.setdefault((_place(command), text, shlex.join(command.undo or ())), [0, 0])
+        tally = merged.setdefault((_place(command), text, _undo(command)), [0, 0])
         tally[0] += 1
         tally[1] = command.exit_status or tally[1]
     hosts: dict[str, list[Command]] = {}
@@ -76,6 +76,13 @@ def commands_view(commands: Sequence[CommandRecord], words: Words) -> CommandsVi
         note=words.page.commands_note.format(total=len(commands), distinct=len(merged)),
         left_out=words.page.commands_left_out.format(count=left_out) if left_out > 0 else "",
     )
+
+
+def _undo(command: CommandRecord) -> str:
+    """Return a command's undo; the namespace is said where it is another one."""
+    elsewhere = command.undo_netns is not None and command.undo_netns != command.netns
+    words = ("ip", "netns", "exec", command.undo_netns or "") if elsewhere else ()
+    return shlex.join((*words, *command.undo)) if command.undo else ""
 
 
 def _place(command: CommandRecord) -> str:

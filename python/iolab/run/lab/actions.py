@@ -74,7 +74,7 @@ class ActionUnderWay:
                 return self.records
             raise LabError(f"{what}: {error}") from error
         if not self.in_place:
-            record = replace(record, undo=self._undo(record, reply))
+            record = self._with_original(record, reply)
         if not isinstance(self.action, Run | Tell | PinNapi):
             return self._ended(record, 0, 0)
         result = decode(CommandResult, reply, "command result", agent=self.resource.kernel)
@@ -83,8 +83,8 @@ class ActionUnderWay:
             raise LabError(f"{what} in {place}: {result.complaint}")
         return self._ended(record, result.exit_status, result.end_ns - result.begin_ns)
 
-    def _undo(self, record: CommandRecord, reply: Any) -> tuple[str, ...] | None:
-        """Return the undo with what was there before, which the agent has journalled and answers."""
+    def _with_original(self, record: CommandRecord, reply: Any) -> CommandRecord:
+        """Return the record with what was there before in its undo, which the agent has journalled and answers."""
         match self.action:
             case Write():
                 written = decode(SettingWritten, reply, "setting.write result", agent=self.resource.kernel)
@@ -92,9 +92,10 @@ class ActionUnderWay:
             case SpreadInterrupts() | TuneProcessors():
                 found = Found(paths=tuple(reply), originals=reply)
             case _:
-                return record.undo
-        undo = commands_of(self.action, found)[0].undo
-        return None if undo is None else undo.argv
+                return record
+        done = commands_of(self.action, found)[0]
+        known = record_of(done, machine=record.machine, kernel=record.kernel)
+        return replace(record, undo=known.undo, undo_netns=known.undo_netns)
 
     def _ended(
         self, record: CommandRecord, exit_status: int | None, duration_ns: int

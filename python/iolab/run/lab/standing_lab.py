@@ -173,13 +173,8 @@ class StandingLab:
     def _log_undone(self, keys: Sequence[str]) -> None:
         """Log what took resources back; what was made on a kernel that is gone went with it."""
         made = [one for key in keys for one in reversed(self._undoing.pop(key, []))]
-        self._log(
-            [
-                replace(one, argv=one.undo, undo=None, exit_status=None, duration_ns=0, notes=())
-                for one in made
-                if one.undo is not None and one.kernel in self._agents
-            ]
-        )
+        back = [one for one in made if one.undo is not None and one.kernel in self._agents]
+        self._log([_taken_back(one) for one in back])
 
     def _undo_keys(self, resources: Sequence[Resource]) -> None:
         for kernel in reversed(list(self._agents)):
@@ -228,3 +223,17 @@ class StandingLab:
                     raise failures[0]
         finally:
             self._log(records)
+
+
+def _taken_back(made: CommandRecord) -> CommandRecord:
+    """Return the record of a command's undo."""
+    return replace(
+        made,
+        argv=made.undo or (),
+        netns=made.undo_netns,
+        undo=None,
+        undo_netns=None,
+        exit_status=None,
+        duration_ns=0,
+        notes=(),
+    )
