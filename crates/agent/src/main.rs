@@ -7,6 +7,7 @@ mod child;
 mod clock;
 mod commands;
 mod devices;
+mod disk;
 mod ending;
 mod facts;
 mod faults;
@@ -65,6 +66,7 @@ namespaces, reads counters, and takes every change back when it ends.
 Usage: iolab-agent             speak JSON-RPC 2.0, one message per line, on standard input and output
        iolab-agent --lease-s N the same, and take N seconds without a request for the controller's end
        iolab-agent init        be the first process of a machine: bring it up and serve its channel
+       iolab-agent disk         run the disk program that standard input asks for (contract/disk-v1.md)
        iolab-agent open-macvtap  by sudo: open one macvtap's device for an agent of an ordinary user
        iolab-agent --version   print the version
        iolab-agent --help      print this
@@ -81,6 +83,7 @@ fn main() -> ExitCode {
         return ExitCode::from(init::begin(again, || work(None, Role::Init)));
     }
     match arguments.next().as_ref().map(|argument| argument.to_string_lossy()).as_deref() {
+        Some(disk::ARGUMENT) => exit(disk::serve()),
         Some("launch") => ExitCode::from(launch::launch(arguments)),
         Some("--version") => print(&format!("iolab-agent {}\n", env!("CARGO_PKG_VERSION"))),
         Some("--help") => print(HELP),

@@ -1,6 +1,6 @@
 //! What this project asks the Linux kernel for beyond the standard library, each as a safe function over plain values where
-//! that can be: sockets, shared memory, clocks, threads, namespaces, descriptors, taps, drivers' statistics, BPF. It knows
-//! no ports, no frames and no protocol of iolab.
+//! that can be: sockets, shared memory, the page cache, clocks, threads, namespaces, descriptors, taps, drivers'
+//! statistics, BPF. It knows no ports, no frames and no protocol of iolab.
 
 pub mod bpf;
 pub mod clock;
@@ -8,6 +8,7 @@ pub mod descriptors;
 mod ethtool;
 mod memory;
 mod namespace;
+pub mod page_cache;
 mod plain;
 pub mod socket;
 pub mod tap;

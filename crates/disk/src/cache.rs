@@ -1,0 +1,95 @@
+//! The page cache of this kernel: dropping a file or device from it, and looking what stayed.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileTypeExt;
+
+use iolab_sys::page_cache::{cachestat, flush_block_device, mincore, page_bytes, Cached};
+use rustix::fs::{fadvise, Advice};
+use serde::Serialize;
+
+use crate::error::DiskError;
+use crate::report::Report;
+use crate::request::{Cache, Cool};
+
+/// What the page cache holds of a file, in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CacheState {
+    /// No page.
+    Cold,
+    /// Every page.
+    Warm,
+    /// Some pages.
+    Partly,
+    /// The kernel does not say.
+    Unknown,
+}
+
+/// What the page cache held of a file when it was looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Residency {
+    /// What was wanted.
+    pub wanted: Cache,
+    /// What was seen.
+    pub state: CacheState,
+    /// Who said so: `cachestat`, `mincore`; empty where nobody could.
+    pub how: &'static str,
+    /// In the cache. [bytes]
+    pub resident_bytes: u64,
+    /// Of the file or device. [bytes]
+    pub of_bytes: u64,
+}
+
+/// Bring about what is wanted of the page cache, and look.
+pub fn prepare(file: &File, wanted: Cache) -> io::Result<Residency> {
+    let of_bytes = length(file)?;
+    if wanted == Cache::Cold {
+        file.sync_all()?;
+        if file.metadata()?.file_type().is_block_device() {
+            flush_block_device(file)?;
+        }
+        fadvise(file, 0, None, Advice::DontNeed)?;
+    }
+    let (how, seen) = look(file, of_bytes);
+    let page = page_bytes() as u64;
+    let pages = seen.map_or(0, |seen| seen.pages);
+    let state = match seen {
+        None => CacheState::Unknown,
+        Some(_) if pages == 0 => CacheState::Cold,
+        Some(_) if pages >= of_bytes.div_ceil(page) => CacheState::Warm,
+        Some(_) => CacheState::Partly,
+    };
+    Ok(Residency { wanted, state, how, resident_bytes: pages * page, of_bytes })
+}
+
+fn look(file: &File, of_bytes: u64) -> (&'static str, Option<Cached>) {
+    if let Ok(seen) = cachestat(file) {
+        return ("cachestat", Some(seen));
+    }
+    match usize::try_from(of_bytes)
+        .map_err(|_| io::ErrorKind::FileTooLarge.into())
+        .and_then(|all| mincore(file, all))
+    {
+        Ok(seen) => ("mincore", Some(seen)),
+        Err(_) => ("", None),
+    }
+}
+
+/// The size of a file or block device. [bytes]
+pub fn length(file: &File) -> io::Result<u64> {
+    use std::io::{Seek, SeekFrom};
+    let mut other = file;
+    let here = other.stream_position()?;
+    let end = other.seek(SeekFrom::End(0))?;
+    other.seek(SeekFrom::Start(here))?;
+    Ok(end)
+}
+
+/// Carries out a request about the cache alone.
+pub fn cool(asked: &Cool) -> Result<Report, DiskError> {
+    let file = File::open(&asked.path).map_err(DiskError::at("opening", &asked.path))?;
+    let wanted = if asked.drop { Cache::Cold } else { Cache::AsLeft };
+    let seen = prepare(&file, wanted).map_err(DiskError::at("dropping from the page cache", &asked.path))?;
+    Ok(Report { cache: Some(seen), ..Report::default() })
+}

@@ -1,0 +1,229 @@
+//! Stamped blocks: each says of which run it is, where it belongs and with which batch it was written. After a crash they
+//! show whether a store kept what it had acknowledged as flushed.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::PathBuf;
+
+use rustix::fs::OFlags;
+
+use crate::buffer::Buffer;
+use crate::claim;
+use crate::error::DiskError;
+use crate::folder::Folder;
+use crate::random::Random;
+use crate::report::{Report, Verified};
+use crate::request::{Data, Stamp, Target, Verify};
+
+const MAGIC: &[u8; 8] = b"iolabstp";
+/// Magic, run, block, batch and check sum, 8 bytes each. [bytes]
+const STAMP_BYTES: usize = 40;
+/// Bad blocks that are named.
+const MOST_NAMED: usize = 16;
+
+/// What a block's stamp says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamped {
+    run: u64,
+    block: u64,
+    batch: u64,
+}
+
+/// Writes all blocks, pass after pass, and tells of each batch after its flush: `{"acknowledged":N}`.
+pub fn write(asked: &Stamp, tell: &mut dyn FnMut(&str)) -> Result<Report, DiskError> {
+    let mut buffer = block_buffer(asked)?;
+    let (file, path) = open(asked, true)?;
+    let mut batch = 0;
+    for _ in 0..asked.passes {
+        for first in (0..asked.blocks).step_by(usize::try_from(asked.batch).unwrap_or(usize::MAX)) {
+            batch += 1;
+            for block in first..asked.blocks.min(first + asked.batch) {
+                stamp(buffer.bytes_mut(), Stamped { run: asked.run, block, batch });
+                let place = block * asked.block_bytes;
+                file.write_all_at(buffer.bytes(), place)
+                    .map_err(DiskError::at("writing stamps to", &path))?;
+            }
+            file.sync_data().map_err(DiskError::at("flushing", &path))?;
+            tell(&format!("{{\"acknowledged\":{batch}}}"));
+        }
+    }
+    Ok(Report::default())
+}
+
+/// Reads the blocks that acknowledged batches wrote, past the page cache where that can be.
+pub fn verify(asked: &Verify) -> Result<Report, DiskError> {
+    let stamps = &asked.stamp;
+    let mut buffer = block_buffer(stamps)?;
+    let (file, path) = open(stamps, false)?;
+    crate::cache::prepare(&file, crate::request::Cache::Cold)
+        .map_err(DiskError::at("dropping from the page cache", &path))?;
+    let mut found = Verified::default();
+    for block in 0..stamps.blocks {
+        let Some(wanted) = last_batch(stamps, block, asked.acknowledged) else { continue };
+        match file.read_exact_at(buffer.bytes_mut(), block * stamps.block_bytes) {
+            Ok(()) => count(&mut found, stamps, block, wanted, buffer.bytes()),
+            // A store that forgot is shorter, or cannot be read there.
+            Err(error)
+                if matches!(error.kind(), io::ErrorKind::UnexpectedEof)
+                    || error.raw_os_error() == Some(EIO) =>
+            {
+                count(&mut found, stamps, block, wanted, &[]);
+            }
+            Err(error) => return Err(DiskError::at("reading stamps of", &path)(error)),
+        }
+    }
+    Ok(Report { verified: Some(found), ..Report::default() })
+}
+
+const EIO: i32 = 5;
+
+fn block_buffer(asked: &Stamp) -> Result<Buffer, DiskError> {
+    let length = usize::try_from(asked.block_bytes).unwrap_or(0);
+    if length < 512 || !length.is_power_of_two() || length > 1 << 20 || asked.blocks == 0 || asked.batch == 0
+    {
+        return Err(DiskError::refused(format!(
+            "{} blocks of {} bytes, {} to a batch: a block is a power of two from 512 to 1048576 bytes, \
+             and there is at least one block, and one to a batch",
+            asked.blocks, asked.block_bytes, asked.batch
+        )));
+    }
+    Ok(Buffer::new(length, Data::Defined))
+}
+
+fn open(asked: &Stamp, fresh: bool) -> Result<(File, PathBuf), DiskError> {
+    match &asked.target {
+        Target::File { folder, name } => {
+            let folder = Folder::open(folder)?;
+            let path = folder.path().join(name);
+            let file = if fresh {
+                folder.create_allocated(name, asked.blocks * asked.block_bytes)?
+            } else {
+                folder.find(name, OFlags::RDWR)?
+            };
+            Ok((file, path))
+        }
+        Target::Device(claim) => {
+            let device = if fresh {
+                claim::take(claim)?
+            } else {
+                let flags = i32::try_from(OFlags::DIRECT.bits()).unwrap_or(0);
+                let open = OpenOptions::new().read(true).custom_flags(flags).open(&claim.device);
+                open.map_err(DiskError::at("opening", &claim.device))?
+            };
+            Ok((device, claim.device.clone()))
+        }
+    }
+}
+
+/// The last acknowledged batch that wrote a block; None: none has.
+fn last_batch(asked: &Stamp, block: u64, acknowledged: u64) -> Option<u64> {
+    let per_pass = asked.blocks.div_ceil(asked.batch);
+    let first = block / asked.batch + 1;
+    (acknowledged >= first).then(|| first + (acknowledged - first) / per_pass * per_pass)
+}
+
+fn count(found: &mut Verified, asked: &Stamp, block: u64, wanted: u64, seen: &[u8]) {
+    found.acknowledged += 1;
+    let place = match read_stamp(seen) {
+        Some(stamp) if stamp.run != asked.run => &mut found.lost,
+        Some(stamp) if stamp.block != block => &mut found.misplaced,
+        Some(stamp) if stamp.batch < wanted => &mut found.stale,
+        Some(_) => {
+            found.kept += 1;
+            return;
+        }
+        None => &mut found.lost,
+    };
+    *place += 1;
+    if found.first_bad.len() < MOST_NAMED {
+        found.first_bad.push(block);
+    }
+}
+
+/// Fills a block: the stamp, and after it numbers that follow from the stamp.
+fn stamp(block: &mut [u8], stamped: Stamped) {
+    let mut random = Random::new(stamped.run ^ stamped.block.rotate_left(32) ^ stamped.batch.rotate_left(48));
+    for word in block[STAMP_BYTES..].chunks_exact_mut(8) {
+        word.copy_from_slice(&random.next().to_le_bytes());
+    }
+    block[..8].copy_from_slice(MAGIC);
+    for (word, value) in block[8..32].chunks_exact_mut(8).zip([stamped.run, stamped.block, stamped.batch]) {
+        word.copy_from_slice(&value.to_le_bytes());
+    }
+    let sum = check_sum(block);
+    block[32..40].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// What a whole, undamaged block says.
+fn read_stamp(block: &[u8]) -> Option<Stamped> {
+    let word = |at: usize| Some(u64::from_le_bytes(block.get(at..at + 8)?.try_into().ok()?));
+    (block.get(..8)? == MAGIC && word(32)? == check_sum(block)).then_some(Stamped {
+        run: word(8)?,
+        block: word(16)?,
+        batch: word(24)?,
+    })
+}
+
+/// FNV-1a of 64 bits (Fowler, Noll, Vo) over all of a block but the sum itself, a word at a time.
+fn check_sum(block: &[u8]) -> u64 {
+    let words = block[..32].chunks_exact(8).chain(block[STAMP_BYTES..].chunks_exact(8));
+    words.fold(0xcbf2_9ce4_8422_2325, |sum, word| {
+        let value = word.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte));
+        (sum ^ value).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked() -> Stamp {
+        let target = Target::File { folder: "/".into(), name: "x".into() };
+        Stamp { target, run: 7, block_bytes: 512, blocks: 10, batch: 4, passes: 3 }
+    }
+
+    #[test]
+    fn a_stamp_is_read_as_it_was_written_and_any_changed_byte_makes_it_void() {
+        let mut block = vec![0; 512];
+        let written = Stamped { run: 7, block: 3, batch: 9 };
+        stamp(&mut block, written);
+        assert_eq!(read_stamp(&block), Some(written));
+        for at in [0, 8, 16, 24, 32, 40, 511] {
+            block[at] ^= 1;
+            assert_eq!(read_stamp(&block), None, "{at}");
+            block[at] ^= 1;
+        }
+        assert_eq!(read_stamp(&[]), None);
+    }
+
+    #[test]
+    fn the_batch_that_wrote_a_block_last_is_the_last_acknowledged_one() {
+        // Batches 1, 2, 3 write blocks 0-3, 4-7, 8-9; batches 4, 5, 6 write them again.
+        assert_eq!(last_batch(&asked(), 0, 0), None);
+        assert_eq!(last_batch(&asked(), 9, 2), None);
+        assert_eq!(last_batch(&asked(), 9, 3), Some(3));
+        assert_eq!(last_batch(&asked(), 0, 5), Some(4));
+        assert_eq!(last_batch(&asked(), 9, 5), Some(3));
+        assert_eq!(last_batch(&asked(), 5, 9), Some(8));
+    }
+
+    #[test]
+    fn blocks_that_are_stale_elsewhere_or_another_runs_are_told_apart() {
+        let mut found = Verified::default();
+        let mut block = vec![0; 512];
+        for stamped in [
+            Stamped { run: 7, block: 1, batch: 4 },
+            Stamped { run: 7, block: 1, batch: 1 },
+            Stamped { run: 7, block: 2, batch: 4 },
+            Stamped { run: 8, block: 1, batch: 4 },
+        ] {
+            stamp(&mut block, stamped);
+            count(&mut found, &asked(), 1, 4, &block);
+        }
+        count(&mut found, &asked(), 1, 4, &[0; 512]);
+        let counts = (found.acknowledged, found.kept, found.stale, found.misplaced, found.lost);
+        assert_eq!(counts, (5, 1, 1, 1, 2));
+        assert_eq!(found.first_bad, [1, 1, 1, 1]);
+    }
+}

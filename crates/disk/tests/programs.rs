@@ -1,0 +1,238 @@
+//! The programs on files of a real file system, with a clock that the test moves.
+
+#![allow(clippy::unwrap_used)] // a test fails where something is not as it must be
+
+use std::fs;
+use std::os::unix::fs::{symlink, FileExt, PermissionsExt};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use iolab_disk::{
+    run, Bonnie, Cache, CacheState, Claim, Cool, Data, DiskError, Edition, Hdparm, Report, Request, Stamp,
+    Target, Thput, Timing, Verify,
+};
+use tempfile::TempDir;
+
+/// On the disk that the build is on: a file system in memory has no cold pages.
+fn folder() -> TempDir {
+    let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    folder
+}
+
+/// Each look at the clock is `step_ns` after the one before.
+fn clocked(request: &Request, step_ns: u64) -> Result<(Report, Vec<String>), DiskError> {
+    let now = AtomicU64::new(0);
+    let clock = || now.fetch_add(step_ns, Ordering::Relaxed);
+    let mut told = Vec::new();
+    let report = run(request, &clock, &mut |line| told.push(line.to_owned()))?;
+    Ok((report, told))
+}
+
+fn thput(folder: &Path) -> Thput {
+    Thput {
+        folder: folder.into(),
+        size_bytes: 1 << 20,
+        buffers_bytes: vec![512, 65536],
+        data: Data::Incompressible,
+        cache: Cache::Cold,
+        direct: false,
+    }
+}
+
+fn bonnie(folder: &Path, edition: Edition) -> Bonnie {
+    Bonnie {
+        folder: folder.into(),
+        size_bytes: 4 << 20,
+        edition,
+        files: 20,
+        data: Data::Defined,
+        cache: Cache::AsLeft,
+        seed: 1,
+    }
+}
+
+fn complaint(request: &Request) -> String {
+    clocked(request, 1).map(|_| ()).unwrap_err().to_string()
+}
+
+fn left(folder: &TempDir) -> usize {
+    fs::read_dir(folder.path()).unwrap().count()
+}
+
+#[test]
+fn thput_fsys_writes_and_flushes_then_reads_with_every_buffer() {
+    let folder = folder();
+    let (report, _) = clocked(&Request::Thput(thput(folder.path())), 10).unwrap();
+    let seen: Vec<_> =
+        report.phases.iter().map(|one| (one.name, one.block_bytes, one.bytes, one.operations)).collect();
+    let all = 1 << 20;
+    assert_eq!(
+        seen,
+        [
+            ("write", 512, all, 2048),
+            ("read", 512, all, 2048),
+            ("write", 65536, all, 16),
+            ("read", 65536, all, 16)
+        ]
+    );
+    for phase in &report.phases {
+        let steps = phase.steps;
+        assert_eq!(steps.open_ns + steps.transfer_ns + steps.flush_ns + steps.close_ns, phase.duration_ns);
+        assert_eq!(steps.flush_ns > 0, phase.name == "write");
+    }
+    assert_eq!(left(&folder), 0, "its file goes");
+}
+
+#[test]
+fn a_cold_cache_is_proved_before_it_is_read_and_one_as_left_is_said_to_be_warm() {
+    let folder = folder();
+    let (report, _) = clocked(&Request::Thput(thput(folder.path())), 10).unwrap();
+    let seen = report.phases[1].cache.clone().unwrap();
+    assert_eq!((seen.state, seen.resident_bytes, seen.of_bytes), (CacheState::Cold, 0, 1 << 20));
+    let as_left = Thput { cache: Cache::AsLeft, ..thput(folder.path()) };
+    let (report, _) = clocked(&Request::Thput(as_left), 10).unwrap();
+    assert_eq!(report.phases[1].cache.clone().unwrap().state, CacheState::Warm);
+}
+
+#[test]
+fn the_cache_of_a_file_is_looked_at_without_changing_it() {
+    let folder = folder();
+    let path = folder.path().join("f");
+    fs::write(&path, vec![1; 65536]).unwrap();
+    let look = Request::Cool(Cool { path: path.clone(), drop: false });
+    assert_eq!(clocked(&look, 1).unwrap().0.cache.unwrap().state, CacheState::Warm);
+    let (report, _) = clocked(&Request::Cool(Cool { path, drop: true }), 1).unwrap();
+    assert_eq!(report.cache.unwrap().state, CacheState::Cold);
+}
+
+#[test]
+fn editions_of_bonnie_differ_in_single_bytes_flushes_and_seeks() {
+    let folder = folder();
+    let (old, _) = clocked(&Request::Bonnie(bonnie(folder.path(), Edition::V1_03)), 10).unwrap();
+    let (new, _) = clocked(&Request::Bonnie(bonnie(folder.path(), Edition::V2_00)), 10).unwrap();
+    let names: Vec<_> = old.phases.iter().map(|phase| phase.name).collect();
+    assert_eq!(names[..6], ["put-byte", "put-block", "rewrite", "get-byte", "get-block", "seeks"]);
+    assert_eq!(
+        names[6..],
+        [
+            "create-sequential",
+            "stat-sequential",
+            "delete-sequential",
+            "create-random",
+            "stat-random",
+            "delete-random"
+        ]
+    );
+    let operations = |report: &Report, at: usize| report.phases[at].operations;
+    assert_eq!((operations(&old, 0), operations(&new, 0)), (4 << 20, 3 << 20));
+    assert_eq!((operations(&old, 5), operations(&new, 5)), (8000, 8192));
+    assert_eq!((operations(&old, 6), operations(&new, 11)), (20, 20));
+    for (before, after) in old.phases.iter().zip(&new.phases).take(5) {
+        assert_eq!(before.steps.flush_ns, 0, "{}", before.name);
+        assert!(after.steps.flush_ns > 0, "{}", after.name);
+    }
+    assert_eq!(new.phases[2].bytes, 4 << 20, "what is rewritten counts once");
+    assert_eq!(left(&folder), 0);
+}
+
+#[test]
+fn hdparm_reads_for_its_time_or_to_the_end() {
+    let folder = folder();
+    let path = folder.path().join("disk");
+    fs::write(&path, vec![1; 16 << 20]).unwrap();
+    let asked = |timings| {
+        Request::Hdparm(Hdparm { device: path.clone(), timings, cache: Cache::Cold, direct: false })
+    };
+    let (whole, _) = clocked(&asked(vec![Timing::Buffered]), 10).unwrap();
+    assert_eq!((whole.phases[0].bytes, whole.phases[0].operations), (16 << 20, 8));
+    let (short, _) = clocked(&asked(vec![Timing::Buffered, Timing::Cached]), 500_000_000).unwrap();
+    assert_eq!((short.phases[0].name, short.phases[0].operations), ("buffered", 5));
+    assert_eq!((short.phases[1].name, short.phases[1].operations), ("cached", 3));
+}
+
+#[test]
+fn folders_of_others_and_folders_behind_links_are_refused() {
+    let folder = folder();
+    let open = folder.path().join("open");
+    fs::create_dir(&open).unwrap();
+    fs::set_permissions(&open, fs::Permissions::from_mode(0o770)).unwrap();
+    assert!(complaint(&Request::Thput(thput(&open))).contains("that nobody else may write"));
+    let behind = folder.path().join("link");
+    let real = folder.path().join("real");
+    fs::create_dir(&real).unwrap();
+    fs::set_permissions(&real, fs::Permissions::from_mode(0o700)).unwrap();
+    symlink(&real, &behind).unwrap();
+    assert!(complaint(&Request::Thput(thput(&behind))).contains("without symbolic links"));
+    assert!(complaint(&Request::Thput(thput(&behind.join(".")))).contains("without symbolic links"));
+}
+
+#[test]
+fn a_tenth_of_the_file_system_stays_free() {
+    let folder = folder();
+    let asked = Thput { size_bytes: 1 << 50, ..thput(folder.path()) };
+    assert!(complaint(&Request::Thput(asked)).contains("a tenth of the file system stays free"));
+    assert_eq!(left(&folder), 0);
+}
+
+fn stamps(folder: &Path) -> Stamp {
+    let target = Target::File { folder: folder.into(), name: "store".into() };
+    Stamp { target, run: 99, block_bytes: 4096, blocks: 64, batch: 16, passes: 2 }
+}
+
+#[test]
+fn every_flush_is_told_and_every_stamp_that_was_kept_is_found() {
+    let folder = folder();
+    let stamp = stamps(folder.path());
+    let (_, told) = clocked(&Request::Stamp(stamp.clone()), 1).unwrap();
+    assert_eq!(told.len(), 8);
+    assert_eq!(told[7], r#"{"acknowledged":8}"#);
+    let verify = |acknowledged| {
+        let asked = Request::Verify(Verify { stamp: stamp.clone(), acknowledged });
+        clocked(&asked, 1).unwrap().0.verified.unwrap()
+    };
+    assert_eq!((verify(8).acknowledged, verify(8).kept), (64, 64));
+    assert_eq!((verify(2).acknowledged, verify(2).kept), (32, 32));
+
+    let store = fs::OpenOptions::new().write(true).open(folder.path().join("store")).unwrap();
+    store.write_all_at(&[0xff], 5 * 4096 + 100).unwrap();
+    store.set_len(63 * 4096).unwrap();
+    let seen = verify(8);
+    assert_eq!((seen.kept, seen.lost, seen.first_bad), (62, 2, vec![5, 63]));
+    // A store that acknowledged a third pass, and kept nothing of it.
+    let seen = verify(12);
+    assert_eq!((seen.kept, seen.stale), (0, 62));
+}
+
+#[test]
+fn stamps_go_into_no_file_that_is_there_and_are_read_through_no_link() {
+    let folder = folder();
+    let store = folder.path().join("store");
+    let neighbour = folder.path().join("neighbour");
+    fs::write(&neighbour, "precious").unwrap();
+    let stamp = Request::Stamp(stamps(folder.path()));
+    let verify = Request::Verify(Verify { stamp: stamps(folder.path()), acknowledged: 1 });
+    symlink(&neighbour, &store).unwrap();
+    assert!(complaint(&stamp).contains("making the file"));
+    assert!(complaint(&verify).contains("opening the file"));
+    fs::remove_file(&store).unwrap();
+    fs::hard_link(&neighbour, &store).unwrap();
+    assert!(complaint(&stamp).contains("making the file"));
+    assert!(complaint(&verify).contains("left alone"));
+    for name in ["", "..", "a/b", "../neighbour"] {
+        let target = Target::File { folder: folder.path().into(), name: name.into() };
+        clocked(&Request::Stamp(Stamp { target, ..stamps(folder.path()) }), 1).unwrap_err();
+    }
+    assert_eq!(fs::read_to_string(&neighbour).unwrap(), "precious");
+}
+
+#[test]
+fn what_is_no_device_or_was_not_given_up_is_never_claimed() {
+    let folder = folder();
+    let path = folder.path().join("f");
+    fs::write(&path, "precious").unwrap();
+    let asked = |claim| Request::Claim(Claim { device: path.clone(), serial: "x".into(), claim });
+    assert!(complaint(&asked(false)).contains("claim it"));
+    assert!(complaint(&asked(true)).contains("is no block device"));
+    assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+}

@@ -1,0 +1,284 @@
+"""What may be written: devices that nobody uses, and no other; each refusal has its reason and changes no byte."""
+
+import hashlib
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.netns
+AGENT = Path(sys.executable).with_name("iolab-agent")
+MEBIBYTE = 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def _needs() -> None:
+    for program in ("losetup", "blkid", "mkfs.ext4", "sfdisk"):
+        if shutil.which(program) is None:
+            pytest.skip(f"needs {program}")
+    if not Path("/dev/loop-control").exists():
+        pytest.skip("needs loop devices")
+
+
+class Disk:
+    """A loop device on a file of its own."""
+
+    def __init__(self, backing: Path) -> None:
+        self.backing = backing
+        backing.write_bytes(bytes(64 * MEBIBYTE))
+        found = subprocess.run(
+            ["losetup", "--show", "--find", "--partscan", backing], check=True, capture_output=True, text=True
+        )
+        self.node = found.stdout.strip()
+
+    def digest(self) -> str:
+        """Return what tells whether a byte has changed."""
+        os.sync()
+        return hashlib.sha256(self.backing.read_bytes()).hexdigest()
+
+    def detach(self) -> None:
+        """Give the device back."""
+        subprocess.run(["losetup", "--detach", self.node], check=True)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Disk]:
+    """A blank disk."""
+    made = Disk(tmp_path / "disk")
+    yield made
+    made.detach()
+
+
+@pytest.fixture
+def mounted(tmp_path: Path) -> Iterator[list[Path]]:
+    """Places that are unmounted at the end."""
+    places: list[Path] = []
+    yield places
+    for place in places:
+        subprocess.run(["umount", place], check=True)
+
+
+def asked(request: dict[str, object]) -> subprocess.CompletedProcess[str]:
+    """Run a disk program of the agent."""
+    return subprocess.run(
+        [AGENT, "disk"], input=json.dumps(request), capture_output=True, text=True, timeout=60
+    )
+
+
+def claim_of(disk: Disk, node: str | None = None, **more: object) -> dict[str, object]:
+    """Return the claim of a disk, whose serial number is the file behind it."""
+    return {"device": node or disk.node, "serial": str(disk.backing), "claim": True, **more}
+
+
+def refusal(disk: Disk, node: str | None = None, **more: object) -> str:
+    """Return why stamps are not written to a disk; no byte of it may have changed."""
+    before = disk.digest()
+    target = {"kind": "device", **claim_of(disk, node, **more)}
+    done = asked(
+        {
+            "program": "stamp",
+            "target": target,
+            "run": 1,
+            "block_bytes": 4096,
+            "blocks": 8,
+            "batch": 4,
+            "passes": 1,
+        }
+    )
+    assert done.returncode == 1, done.stdout
+    assert "acknowledged" not in done.stdout
+    assert disk.digest() == before
+    return done.stderr
+
+
+def test_a_blank_disk_that_its_user_claims_is_written_and_keeps_what_it_flushed(disk: Disk) -> None:
+    """Stamps go out, two flushes are acknowledged, and all are found again."""
+    target = {"kind": "device", **claim_of(disk)}
+    stamp = {"target": target, "run": 1, "block_bytes": 4096, "blocks": 8, "batch": 4, "passes": 1}
+    done = asked({"program": "stamp", **stamp})
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line) for line in done.stdout.splitlines()[:2]] == [
+        {"acknowledged": 1},
+        {"acknowledged": 2},
+    ]
+    found = json.loads(asked({"program": "verify", "stamp": stamp, "acknowledged": 2}).stdout)
+    assert found["verified"]["kept"] == 8
+
+
+def test_nothing_is_claimed_without_a_word_of_its_user(disk: Disk) -> None:
+    """No claim, another serial number, a node that leads to another disk: refused."""
+    assert "--claim" in refusal(disk, claim=False)
+    assert "is not the device with serial number" in refusal(disk, serial="S3Z9NB0K")
+
+
+def test_a_device_that_became_another_between_phases_is_refused(disk: Disk, tmp_path: Path) -> None:
+    """The node is the same, the disk behind it is not."""
+    assert asked({"program": "claim", **claim_of(disk)}).returncode == 0
+    other = Disk(tmp_path / "other")
+    node = tmp_path / "lun"
+    node.symlink_to(disk.node)
+    assert asked({"program": "claim", **claim_of(disk, str(node))}).returncode == 0
+    node.unlink()
+    node.symlink_to(other.node)
+    try:
+        assert "is not the device with serial number" in refusal(disk, str(node))
+        assert other.digest() == hashlib.sha256(bytes(64 * MEBIBYTE)).hexdigest()
+    finally:
+        other.detach()
+
+
+@pytest.mark.parametrize("kind", ["ext4", "swap", "LVM2_member", "dos"])
+def test_what_bears_a_signature_is_refused_by_its_name(disk: Disk, kind: str) -> None:
+    """A file system, swap space, a volume group's member, a partition table."""
+    match kind:
+        case "ext4":
+            subprocess.run(["mkfs.ext4", "-q", disk.node], check=True)
+        case "swap":
+            subprocess.run(["mkswap", disk.node], check=True, capture_output=True)
+        case "LVM2_member":
+            with Path(disk.node).open("r+b") as node:
+                node.seek(512)
+                node.write(lvm_label())
+        case "dos":
+            partition(disk)
+    assert kind in refusal(disk)
+
+
+def lvm_label() -> bytes:
+    """Return the label of a physical volume as LVM2 writes it into the second sector."""
+    rest = (32).to_bytes(4, "little") + b"LVM2 001" + b"x" * 32
+    rest = rest.ljust(492, b"\0")
+    sum_ = zlib.crc32(rest, 0xF597A6CF ^ 0xFFFFFFFF) ^ 0xFFFFFFFF
+    return b"LABELONE" + (1).to_bytes(8, "little") + sum_.to_bytes(4, "little") + rest
+
+
+def partition(disk: Disk) -> None:
+    """Make one partition."""
+    subprocess.run(["sfdisk", "-q", disk.node], input="2048,65536\n", check=True, text=True)
+    # Where sfdisk's own request for another look at the table came too early.
+    subprocess.run(["partx", "--add", disk.node], capture_output=True)
+
+
+def node_of_partition(disk: Disk, folder: Path) -> Path:
+    """Return the node of the first partition, made where no other program makes it."""
+    name = Path(disk.node).name + "p1"
+    number = Path(f"/sys/class/block/{name}/dev")
+    if not number.exists():
+        pytest.skip("this kernel looks for no partitions on loop devices")
+    node = Path("/dev") / name
+    if not node.exists():
+        node = folder / name
+        major, _, minor = number.read_text().strip().partition(":")
+        os.mknod(node, 0o600 | stat.S_IFBLK, os.makedev(int(major), int(minor)))
+    return node
+
+
+def test_a_mounted_disk_is_refused_and_so_is_one_that_another_has_open(
+    disk: Disk, tmp_path: Path, mounted: list[Path]
+) -> None:
+    """The place where it is mounted is said."""
+    held = os.open(disk.node, os.O_RDWR | os.O_EXCL)
+    try:
+        assert "busy" in refusal(disk)
+    finally:
+        os.close(held)
+    subprocess.run(["mkfs.ext4", "-q", disk.node], check=True)
+    place = tmp_path / "mnt"
+    place.mkdir()
+    subprocess.run(["mount", disk.node, place], check=True)
+    mounted.append(place)
+    assert f"is mounted on {place}" in refusal(disk)
+
+
+def test_a_disk_with_a_mounted_partition_is_refused_and_so_is_its_partition(
+    disk: Disk, tmp_path: Path, mounted: list[Path]
+) -> None:
+    """The parent of what is mounted, and the part itself."""
+    partition(disk)
+    part = str(node_of_partition(disk, tmp_path))
+    subprocess.run(["mkfs.ext4", "-q", part], check=True)
+    place = tmp_path / "mnt"
+    place.mkdir()
+    subprocess.run(["mount", part, place], check=True)
+    mounted.append(place)
+    assert f"is mounted on {place}" in refusal(disk)
+    assert f"is mounted on {place}" in refusal(disk, part)
+
+
+def test_a_disk_that_is_swapped_to_is_refused_even_when_its_signature_is_gone(disk: Disk) -> None:
+    """The kernel's own list of swap space counts."""
+    subprocess.run(["mkswap", disk.node], check=True, capture_output=True)
+    if subprocess.run(["swapon", disk.node], capture_output=True).returncode != 0:
+        pytest.skip("this computer does not swap to loop devices")
+    try:
+        assert "is swapped to" in refusal(disk)
+    finally:
+        subprocess.run(["swapoff", disk.node], check=True)
+
+
+@pytest.fixture
+def file_system(disk: Disk, tmp_path: Path, mounted: list[Path]) -> Path:
+    """A folder on a file system of 64 MiB."""
+    subprocess.run(["mkfs.ext4", "-q", "-m", "0", disk.node], check=True)
+    place = tmp_path / "mnt"
+    place.mkdir()
+    subprocess.run(["mount", disk.node, place], check=True)
+    mounted.append(place)
+    place.chmod(0o700)
+    return place
+
+
+def thput(folder: Path, size_bytes: int) -> dict[str, object]:
+    """Return a request of one pass."""
+    return {
+        "program": "thput-fsys",
+        "folder": str(folder),
+        "size_bytes": size_bytes,
+        "buffers_bytes": [65536],
+    }
+
+
+def test_a_tenth_of_a_file_system_stays_free(file_system: Path) -> None:
+    """What would fill it is refused before a byte is written, with both figures."""
+    done = asked(thput(file_system, 60 * MEBIBYTE))
+    assert done.returncode == 1
+    assert "60 MiB are wanted" in done.stderr
+    assert "a tenth of the file system stays free" in done.stderr
+    assert asked(thput(file_system, 32 * MEBIBYTE)).returncode == 0
+    assert [path.name for path in file_system.iterdir()] == ["lost+found"]
+
+
+def test_a_store_that_fails_in_mid_write_fails_the_program_with_the_reason(
+    tmp_path: Path, mounted: list[Path]
+) -> None:
+    """The file behind the file system gets no more room: no figure comes out, and the program's file is gone."""
+    small = tmp_path / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "none", small], check=True)
+    backing = small / "disk"
+    with backing.open("wb") as file:
+        file.truncate(128 * MEBIBYTE)
+    argv = ["losetup", "--show", "--find", str(backing)]
+    node = subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()
+    place = tmp_path / "mnt"
+    place.mkdir()
+    try:
+        subprocess.run(["mkfs.ext4", "-q", "-m", "0", "-O", "^has_journal", node], check=True)
+        subprocess.run(["mount", node, place], check=True)
+        place.chmod(0o700)
+        done = asked(thput(place, 64 * MEBIBYTE))
+        assert done.returncode == 1, done.stdout
+        assert "phases" not in done.stdout
+        assert "thput-fsys" in done.stderr
+        assert "flushing" in done.stderr or "writing" in done.stderr
+        subprocess.run(["umount", place], check=True)
+    finally:
+        subprocess.run(["losetup", "--detach", node], check=True)
+        subprocess.run(["umount", small], check=True)
