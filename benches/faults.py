@@ -20,7 +20,6 @@ from fault_cases import FAULTS, FOREIGN, GUEST_FAULTS, GUEST_LAB, HOG, LAB, LATE
 
 from iolab.agent.client import Agent, AgentLost
 from iolab.analysis.forwarding import verdict as verdict_of
-from iolab.analysis.load_trials import decode
 from iolab.experiment import Resolver, cells, parse
 from iolab.experiment.measures import Forwarding, Packets
 from iolab.lab.compose import compose
@@ -39,7 +38,7 @@ from iolab.trial.forwarding import make_strategy, search
 from iolab.trial.latency import USUAL_LOSS_RATIO
 from iolab.trial.load import LoadBench
 from iolab.trial.measured import TrialFailed
-from iolab.trial.packet_figures import raw_samples
+from iolab.trial.packet_figures import packet_trial
 from iolab.trial.search.types import LoadTrial
 from iolab.trial.site import GuestPlace, Site
 
@@ -159,8 +158,7 @@ def of_trials(bench: LoadBench, fault: Fault, used: Mapping[str, Mapping[str, in
 def of_search(bench: LoadBench, measure: Forwarding) -> Concluded:
     """Search for a rate, and return what a report would say limited it."""
     records, found = search(bench, make_strategy(measure, bench.site))
-    sample = decode(raw_samples(bench, records, rate_fps=found.robust_fps))
-    assert sample is not None
+    sample = packet_trial(bench, records, rate_fps=found.robust_fps)
     said = verdict_of(sample.load_trials, sample.rate_fps)
     rate = f"{found.robust_fps or 0:.0f} frames/s"
     text = f"{said.limit} {said.place}: {EN.said.say_all(said.seen)} ({said.count} of {said.total}; {rate})"

@@ -16,7 +16,7 @@ from iolab.experiment import parse
 from iolab.lab.hosts.facts import Facts
 from iolab.plan.planning import make_plan
 from iolab.plan.types import Plan
-from iolab.record.metric import Metric
+from iolab.record.metric import Metric, Metrics
 from iolab.record.trial import Status, TrialResult
 from iolab.store.codec import encode_trial
 from iolab.store.folder import TRIALS, create_folder
@@ -89,12 +89,13 @@ def write_trials(path: Path, plan: Plan) -> None:
     with path.open("w") as file:
         for step in plan.steps:
             rate = 1e9 * (1 + 0.1 * step.levels[0]) * chance.lognormvariate(0, 0.02)
-            metrics = {"received_bps": Metric(rate, "bit/s")}
-            metrics |= {name: Metric(chance.random(), unit) for name, unit in METRICS.items()}
+            others = (Metric(name, unit, chance.random()) for name, unit in METRICS.items())
+            metrics = Metrics((Metric("received_bps", "bit/s", rate), *others))
             result = TrialResult(status=Status.OK, metrics=metrics, begin_ns=0, end_ns=2, measured_ns=1)
             record = TrialRecord(
                 key=step.key,
                 measure=step.measure,
+                kind="stream",
                 block=step.block,
                 cell=plan.cell(step),
                 wall=WALL.isoformat(),

@@ -39,43 +39,35 @@ def run_fault(agent: Agent, cpus: int, case: FaultCase) -> tuple[Outcome, str]:
 
 def judged(case: FaultCase, measured: Measured, told: dict[str, int]) -> tuple[Outcome, str]:
     """Return what became of a case, and a line about it; `told` are the kernel's counts, by figure."""
-    (row,) = measured.raw["load_trials"]
-    found = {name: metric.value for name, metric in measured.metrics.items()}
-    found["lost_frames"] = row["lost_frames"]
+    assert measured.packets is not None
+    (row,) = measured.packets.load_trials
+    found = {metric.name: metric.value for metric in measured.metrics if metric.dimensions.whole}
+    found["lost_frames"] = row.result.lost_frames
     wrong = [
         f"{name} {found[name]:.0f}, by the kernel {frames}"
         for name, frames in told.items()
         if abs(found[name] - frames) > SLACK_RATIOS.get(name, 0) * frames
     ]
     marks = sorted(warning.code for warning in measured.warnings if warning.code != "cpu-shared")
-    said = row["verdict"]
-    short = row["offered_fps"] < SHORT_RATIO * row["intended_fps"]
-    if short and not marks and said["limit"] not in SHORT_LIMITS:
-        wrong.append(f"offered {row['offered_fps']:.0f} of {row['intended_fps']:.0f} frames/s without a word")
+    said = row.verdict
+    short = row.offered_fps < SHORT_RATIO * row.intended_fps
+    if short and not marks and said.limit not in SHORT_LIMITS:
+        wrong.append(f"offered {row.offered_fps:.0f} of {row.intended_fps:.0f} frames/s without a word")
     figure = Grade.WRONG if wrong else Grade.RIGHT
-    blame = Blame(
-        said["limit"],
-        said["place"],
-        in_words(said["seen"]),
-        in_words([said["doubt"]] if said["doubt"] else []),
-    )
+    blame = Blame(said.limit, said.place, in_words(said.seen), in_words([said.doubt] if said.doubt else []))
     # A sender that fell short is rightly named; the host, for that alone, where no fault lost frames.
     places = case.places
     if short:
         places = (*places, "generator") if places else (*SHORT_LIMITS, "none")
     verdict = grade_verdict(blame, places, case.words)
-    sheets = row["balance"]
-    unexplained = sum(abs(sheet["unexplained_frames"]) for sheet in sheets)
-    drops = [
-        f"{drop['place']} {drop['reason']} {drop['frames']}" for sheet in sheets for drop in sheet["drops"]
-    ]
-    offered = f"offered {row['offered_fps']:.0f} of {row['intended_fps']:.0f} frames/s"
-    lost = f"lost {row['lost_frames']} of {row['offered_frames']}"
+    drops = [f"{drop.place} {drop.reason} {drop.frames}" for sheet in row.balances for drop in sheet.drops]
+    offered = f"offered {row.offered_fps:.0f} of {row.intended_fps:.0f} frames/s"
+    lost = f"lost {row.result.lost_frames} of {row.result.offered_frames}"
     disorder = f"reordered {found['reordered_frames']:.0f}, duplicate {found['duplicate_frames']:.0f}"
     doubt = f"; in doubt: {blame.doubt}" if blame.doubt else ""
-    return Outcome(case.name, figure, verdict, unexplained), (
+    return Outcome(case.name, figure, verdict, row.unexplained_frames), (
         f"{figure:6} {case.name}: {'; '.join(wrong) or 'counts right'}; {lost}; {offered}; {disorder}; "
         f"marks: {', '.join(marks) or '-'}\n"
-        f"       verdict {verdict}: {said['limit']} {said['place']}: {blame.text}{doubt}\n"
-        f"       sheet: {', '.join(drops) or '-'}; unexplained {unexplained}"
+        f"       verdict {verdict}: {said.limit} {said.place}: {blame.text}{doubt}\n"
+        f"       sheet: {', '.join(drops) or '-'}; unexplained {row.unexplained_frames}"
     )

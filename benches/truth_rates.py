@@ -9,7 +9,6 @@ from truth_lab import ALONE, Company, beside, kernel_counts, lab_of, later, sust
 
 from iolab.agent.client import Agent
 from iolab.analysis.forwarding import verdict
-from iolab.analysis.load_trials import decode
 from iolab.experiment.measures import Forwarding
 from iolab.report.words import EN
 from iolab.trial.forwarding import measure_forwarding
@@ -142,10 +141,10 @@ def judged(
     case: RateCase, measured: Measured, kernel_lost: int, seen_fps: float | None
 ) -> tuple[Outcome, str]:
     """Return what became of a case, and a line about it."""
-    sample = decode(measured.raw)
+    sample = measured.packets
     assert sample is not None
     blame = verdict([trial for trial in sample.load_trials if trial.purpose == "search"], sample.rate_fps)
-    sheets = [sheet for trial in sample.load_trials for sheet in trial.balance]
+    sheets = [sheet for trial in sample.load_trials for sheet in trial.balances]
     lost = sum(sheet.offered_frames - sheet.forwarded_frames for sheet in sheets)
     unexplained = sum(abs(sheet.unexplained_frames) for sheet in sheets)
 

@@ -114,21 +114,22 @@ def run_user_space(agent: Agent, cpus: int, case: UserSpaceCase) -> tuple[Outcom
         with forwarding() as shared:
             measured = measure_latency(site, measure)
         counted = kernel_counts(("eth1",)) - before
-    (row,) = measured.raw["load_trials"]
+    assert measured.packets is not None
+    (row,) = measured.packets.load_trials
     told_ns = measured.metrics["latency_p99_ns"].value
     marks = {warning.code for warning in measured.warnings} - {"cpu-shared"}
     own_ns = alone[0].p99_ns
     apart_by_much = told_ns > APART_RATIO * own_ns and told_ns > own_ns + APART_NS
-    miscounted = row["lost_frames"] != counted.lost
+    miscounted = row.result.lost_frames != counted.lost
     figure = Grade.WRONG if miscounted else Grade.RIGHT
     if apart_by_much and not miscounted:
         figure = Grade.MARKED if marks else Grade.WRONG
-    unexplained = sum(abs(sheet["unexplained_frames"]) for sheet in row["balance"])
+    unexplained = sum(abs(sheet.unexplained_frames) for sheet in row.balances)
     return Outcome(case.name, figure, None, unexplained), (
         f"{figure:6} {case.name}: p99 {told_ns / 1e6:.2f} ms; the device alone held frames {own_ns / 1e6:.2f} ms, "
-        f"beside the instrument {shared[0].p99_ns / 1e6:.2f} ms; lost {row['lost_frames']}, by the kernel "
+        f"beside the instrument {shared[0].p99_ns / 1e6:.2f} ms; lost {row.result.lost_frames}, by the kernel "
         f"{counted.lost}, {shared[0].lost} in the device's socket; marks: {', '.join(sorted(marks)) or '-'}\n"
-        f"       verdict {row['verdict']['limit']} {row['verdict']['place']}: {in_words(row['verdict']['seen'])}\n"
+        f"       verdict {row.verdict.limit} {row.verdict.place}: {in_words(row.verdict.seen)}\n"
         f"       unexplained {unexplained}"
     )
 

@@ -169,9 +169,9 @@ def format_bytes_per_second(value: float, digits: int = 3) -> str:
     return _scaled(value, digits, 1000, ("B/s", "kB/s", "MB/s", "GB/s", "TB/s"))
 
 
-def format_packets_per_second(value: float, digits: int = 3) -> str:
+def format_frames_per_second(value: float, digits: int = 3) -> str:
     """Return a packet rate for readers: 1.49 Mpps."""
-    return _scaled(value, digits, 1000, ("pps", "kpps", "Mpps", "Gpps"))
+    return _scaled(value, digits, 1000, ("frame/s", "kframe/s", "Mframe/s", "Gframe/s"))
 
 
 def format_nanoseconds(value: float, digits: int = 3) -> str:

@@ -83,8 +83,8 @@ def test_the_kvm_study_runs_on_a_tester_and_a_host_for_its_guest(
     assert {row["status"] for row in rows} == {"ok"}
     for row in rows:
         assert row["guests"]["dut"]["on"] == "pc1"
-    figures = [figure for row in rows for figure in row["metrics"].items()]
-    assert max(one["value"] for name, one in figures if name.startswith("forwarded_fps")) > 100, (
+    figures = [figure for row in rows for figure in row["metrics"]]
+    assert max(one["value"] for one in figures if one["name"] == "forwarded_fps") > 100, (
         "a busy computer may leave a search without a rate, but no load curve without frames"
     )
     shared = [warning for row in rows for warning in row["warnings"] if warning["code"] == "cpu-shared"]

@@ -52,7 +52,9 @@ def test_a_switch_in_user_space_carries_frames_and_its_threads_are_told_of(tmp_p
     assert trial["guests"]["dut"]["polling"] == ["eth0", "eth1"]
     assert value(trial, "loss_ratio") < 0.05, "a busy host may cost frames: a switch waits for no guest"
     for card in ("eth0", "eth1"):
-        assert value(trial, f"thread_cpu_ratio[dut switch {card}]") > 0.05, "it takes what CPU there is"
+        assert (
+            value(trial, "thread_cpu_ratio", machine="dut", role="guest", thread=f"switch {card}") > 0.05
+        ), "it takes what CPU there is"
     (polling,) = (one for one in trial["warnings"] if one["code"] == "polling")
     assert polling["cards"] == ["dut.eth0", "dut.eth1"]
 

@@ -40,9 +40,14 @@ def trials(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "trials.jsonl").read_text().splitlines()]
 
 
-def value(trial: Mapping[str, Any], metric: str) -> float:
-    """Return a figure of a trial."""
-    return float(trial["metrics"][metric]["value"])
+def value(trial: Mapping[str, Any], metric: str, **about: str | float) -> float:
+    """Return a figure of a trial; `about`: the dimensions that it has."""
+    (found,) = [
+        each["value"]
+        for each in trial["metrics"]
+        if each["name"] == metric and each.get("dimensions", {}) == about
+    ]
+    return float(found)
 
 
 def processes_with(setting: str) -> dict[int, str]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from tests.netns.conftest import IOLAB, SMALL
-from tests.netns.runs import PATIENCE_S, trials, until, wait_for_trials
+from tests.netns.runs import PATIENCE_S, trials, until, value, wait_for_trials
 
 pytestmark = pytest.mark.netns
 NOBODY = 65534
@@ -53,7 +53,7 @@ def test_a_run_ends_with_its_folder_and_every_trial_is_there(iolab: Iolab, small
     trials = document["trials"]
     assert len(trials) == 4
     assert {trial["status"] for trial in trials} == {"ok"}
-    assert min(trial["metrics"]["received_bps"]["value"] for trial in trials) > 1e8
+    assert min(value(trial, "received_bps") for trial in trials) > 1e8
     assert {trial["block"] for trial in trials} == {1, 2}
 
 

@@ -14,6 +14,12 @@ import pytest
 from tests.netns.conftest import IOLAB
 from tests.netns.runs import PATIENCE_S
 
+from iolab.record.packets import PacketTrial
+from iolab.record.trial import Status
+from iolab.store.read import load_run
+from iolab.store.records import TrialRecord
+from iolab.store.samples import read_packets
+
 NOBODY = 65534
 pytestmark = pytest.mark.netns
 Iolab = Callable[..., subprocess.CompletedProcess[str]]
@@ -33,8 +39,8 @@ blocks: BLOCKS
 """
 
 
-Trial = tuple[dict[str, Any], dict[str, Any]]
-"""A trial's record and its raw samples."""
+Trial = tuple[TrialRecord, PacketTrial]
+"""A trial's record and the load trials behind it."""
 
 
 def experiment(path: Path, measure: str, forward: str = "bridge", blocks: int = 1) -> Path:
@@ -47,11 +53,20 @@ def experiment(path: Path, measure: str, forward: str = "bridge", blocks: int = 
 def trials(done: subprocess.CompletedProcess[str], parent: Path) -> list[Trial]:
     """Return the trials of a run."""
     folder = parent / done.stdout.splitlines()[-1]
-    found: list[Trial] = []
-    for line in (folder / "trials.jsonl").read_text().splitlines():
-        record = json.loads(line)
-        path = folder / "samples" / f"{record['key']}.json.gz"
-        found.append((record, json.loads(gzip.decompress(path.read_bytes())) if path.exists() else {}))
+    return [(record, packets_of(folder, record)) for record in load_run(folder).trials]
+
+
+def packets_of(folder: Path, record: TrialRecord) -> PacketTrial:
+    """Return the load trials behind a record."""
+    packets = read_packets(folder, record.key)
+    assert packets is not None, record.result.reason
+    return packets
+
+
+def answers(folder: Path, record: TrialRecord) -> list[dict[str, Any]]:
+    """Return what the agent said of each load trial, whole."""
+    (path,) = folder.glob(f"*/samples/{record.key}.raw.json.gz")
+    found: list[dict[str, Any]] = json.loads(gzip.decompress(path.read_bytes()))["load_trials"]
     return found
 
 
@@ -72,16 +87,16 @@ def test_every_way_of_forwarding_passes_every_frame_of_a_low_load(
     )
     done = iolab("run", experiment(tmp_path / "x.yaml", measure, forward, blocks=3))
     assert done.returncode == 0, done.stderr + done.stdout
-    for record, raw in trials(done, tmp_path):
-        metrics = {name: metric["value"] for name, metric in record["metrics"].items()}
-        (load,) = raw["load_trials"]
-        assert len(load["balance"]) == (2 if direction == "both-ways" else 1)
-        for sheet in load["balance"]:
-            named = sum(drop["frames"] for drop in sheet["drops"]) + sheet["unexplained_frames"]
-            assert sheet["offered_frames"] == sheet["forwarded_frames"] + named
-            if not load["perturbations"]:
-                assert sheet["unexplained_frames"] == 0
-                assert sheet["forwarded_frames"] > 990
+    for record, packets in trials(done, tmp_path):
+        metrics = {metric.name: metric.value for metric in record.result.metrics if metric.dimensions.whole}
+        (load,) = packets.load_trials
+        assert len(load.balances) == (2 if direction == "both-ways" else 1)
+        for sheet in load.balances:
+            named = sum(drop.frames for drop in sheet.drops) + sheet.unexplained_frames
+            assert sheet.offered_frames == sheet.forwarded_frames + named
+            if not load.result.perturbations:
+                assert sheet.unexplained_frames == 0
+                assert sheet.forwarded_frames > 990
         assert 0 < metrics["latency_min_ns"] <= metrics["latency_p50_ns"] <= metrics["latency_max_ns"]
 
 
@@ -90,16 +105,17 @@ def test_several_senders_are_one_stream_through_queues_of_their_own(iolab: Iolab
     measure = "kind: latency, rate: 20kpps, duration: 500ms, flows: 10, senders: 2, path: af_xdp"
     done = iolab("run", experiment(tmp_path / "x.yaml", measure, "bridge"))
     assert done.returncode == 0, done.stderr + done.stdout
-    _, raw = trial(done, tmp_path)
-    (load,) = raw["load_trials"]
-    (sheet,), (sent,), (received,) = load["balance"], load["traffic"]["senders"], load["traffic"]["receivers"]
-    named = sum(drop["frames"] for drop in sheet["drops"]) + sheet["unexplained_frames"]
-    assert sheet["offered_frames"] == sheet["forwarded_frames"] + named
+    record, packets = trial(done, tmp_path)
+    (load,) = packets.load_trials
+    (answer,) = answers(tmp_path / "runs", record)
+    (sheet,), (sent,), (received,) = load.balances, answer["senders"], answer["receivers"]
+    named = sum(drop.frames for drop in sheet.drops) + sheet.unexplained_frames
+    assert sheet.offered_frames == sheet.forwarded_frames + named
     assert len(sent["further_threads"]) == 1
     assert sent["intended_frames"] == 10_000
-    assert received["reordered_frames"] + received["duplicate_frames"] == 0 or load["perturbations"]
-    assert sum(thread["role"] == "generator" for thread in load["threads"]) == 2
-    assert sum(thread["place"] == "dut.eth0" for thread in load["threads"]) == 2
+    assert received["reordered_frames"] + received["duplicate_frames"] == 0 or load.result.perturbations
+    assert sum(thread.role == "generator" for thread in load.threads) == 2
+    assert sum(thread.place == "dut.eth0" for thread in load.threads) == 2
 
 
 def test_the_path_of_a_search_is_compared_and_told(iolab: Iolab, tmp_path: Path) -> None:
@@ -107,11 +123,12 @@ def test_the_path_of_a_search_is_compared_and_told(iolab: Iolab, tmp_path: Path)
     measure = "kind: forwarding, search: fast, loss_ratio: 0.01, limit: 3s, max_burst: 64, latency_at: []"
     done = iolab("run", experiment(tmp_path / "x.yaml", measure, "xdp, device: {rate: 20000}"))
     assert done.returncode == 0, done.stderr + done.stdout
-    _, raw = trial(done, tmp_path)
-    choice, (sending,) = raw["path_choice"], [port for port in raw["ports"] if port["half"] == "send"]
-    assert [one["path"] for one in choice["tried"]] == ["af_xdp", "bpf_live"]
-    assert sending["path"] == {"af_xdp": "AF_XDP copy", "bpf_live": "BPF live frames"}[choice["path"]]
-    assert sending["chosen"] == choice["reason"]
+    _, packets = trial(done, tmp_path)
+    choice, (sending,) = packets.path_choice, [port for port in packets.ports if port.half == "send"]
+    assert choice is not None
+    assert [one.path for one in choice.tried] == ["af_xdp", "bpf_live"]
+    assert sending.path == {"af_xdp": "AF_XDP copy", "bpf_live": "BPF live frames"}[choice.path]
+    assert choice.reasons
 
 
 def test_the_capacity_of_a_token_bucket_is_found(iolab: Iolab, tmp_path: Path) -> None:
@@ -119,31 +136,29 @@ def test_the_capacity_of_a_token_bucket_is_found(iolab: Iolab, tmp_path: Path) -
     thousand as the goal half a second tells, which a busy host disturbs more seldom."""
     measure = "kind: forwarding, width: 1%, loss_ratio: 0.1%, limit: 40s, latency_at: []"
     done = iolab("run", experiment(tmp_path / "x.yaml", measure, "xdp, device: {rate: 50000, burst: 64}"))
-    record, raw = trial(done, tmp_path)
-    assert record["status"] == "ok", record["reason"]
+    record, packets = trial(done, tmp_path)
+    assert record.result.status is Status.OK, record.result.reason
     reasons = {
-        (drop["place"], drop["reason"])
-        for load in raw["load_trials"]
-        for sheet in load["balance"]
-        for drop in sheet["drops"]
+        (drop.place, drop.reason)
+        for load in packets.load_trials
+        for sheet in load.balances
+        for drop in sheet.drops
     }
     assert ("device dut.eth0", "rule") in reasons
-    if "search-partial" in {warning["code"] for warning in record["warnings"]}:
+    if "search-partial" in {warning.code for warning in record.result.warnings}:
         pytest.skip("the host was too busy for a search of 40 s")
-    assert record["metrics"]["forwarded_fps"]["value"] == pytest.approx(50_000, rel=0.01)
+    assert record.result.metrics["forwarded_fps"].value == pytest.approx(50_000, rel=0.01)
 
 
 def test_the_loss_of_a_device_is_measured(iolab: Iolab, tmp_path: Path) -> None:
     """Every tenth frame that reaches it is dropped, and told as the device's."""
     measure = "kind: latency, rate: 5kpps, duration: 1s"
     done = iolab("run", experiment(tmp_path / "x.yaml", measure, "xdp, device: {lose_every: 10}"))
-    _, raw = trial(done, tmp_path)
-    (sheet,) = raw["load_trials"][0]["balance"]
-    drops = {(drop["place"], drop["reason"]): drop["frames"] for drop in sheet["drops"]}
+    _, packets = trial(done, tmp_path)
+    (sheet,) = packets.load_trials[0].balances
+    drops = {(drop.place, drop.reason): drop.frames for drop in sheet.drops}
     reached = (
-        sheet["offered_frames"]
-        - drops.get(("dut.eth0", "ring full"), 0)
-        - min(0, sheet["unexplained_frames"])
+        sheet.offered_frames - drops.get(("dut.eth0", "ring full"), 0) - min(0, sheet.unexplained_frames)
     )
     assert drops["device dut.eth0", "rule"] == pytest.approx(reached / 10, abs=1)
 
@@ -152,12 +167,12 @@ def test_a_device_that_delays_frames_is_measured(iolab: Iolab, tmp_path: Path) -
     """No frame is earlier than 3 ms, and the median is not much later; all arrive."""
     measure = "kind: latency, rate: 2kpps, duration: 500ms"
     done = iolab("run", experiment(tmp_path / "x.yaml", measure, "xdp, device: {delay: 3ms}"))
-    record, raw = trial(done, tmp_path)
-    assert record["status"] == "ok", record["reason"]
-    assert record["metrics"]["latency_min_ns"]["value"] >= 3_000_000
-    if not raw["load_trials"][0]["perturbations"]:
-        assert record["metrics"]["latency_p50_ns"]["value"] < 3_500_000
-        assert record["metrics"]["loss_ratio"]["value"] == 0
+    record, packets = trial(done, tmp_path)
+    assert record.result.status is Status.OK, record.result.reason
+    assert record.result.metrics["latency_min_ns"].value >= 3_000_000
+    if not packets.load_trials[0].result.perturbations:
+        assert record.result.metrics["latency_p50_ns"].value < 3_500_000
+        assert record.result.metrics["loss_ratio"].value == 0
 
 
 def test_a_device_that_stands_still_shows_in_the_highest_latency(iolab: Iolab, tmp_path: Path) -> None:
@@ -165,21 +180,21 @@ def test_a_device_that_stands_still_shows_in_the_highest_latency(iolab: Iolab, t
     measure = "kind: latency, rate: 2kpps, duration: 500ms"
     device = "xdp, device: {stall: {length: 20ms, every: 100ms}}"
     done = iolab("run", experiment(tmp_path / "x.yaml", measure, device))
-    record, raw = trial(done, tmp_path)
-    assert record["status"] == "ok", record["reason"]
-    assert record["metrics"]["latency_max_ns"]["value"] > 19_000_000
-    if not raw["load_trials"][0]["perturbations"]:
-        assert record["metrics"]["latency_p50_ns"]["value"] < 1_000_000
+    record, packets = trial(done, tmp_path)
+    assert record.result.status is Status.OK, record.result.reason
+    assert record.result.metrics["latency_max_ns"].value > 19_000_000
+    if not packets.load_trials[0].result.perturbations:
+        assert record.result.metrics["latency_p50_ns"].value < 1_000_000
 
 
 def test_a_random_loss_is_within_its_99_percent_interval(iolab: Iolab, tmp_path: Path) -> None:
     """1 % of about 10 000 frames that reached the device."""
     measure = "kind: latency, rate: 20kpps, duration: 500ms"
     done = iolab("run", experiment(tmp_path / "x.yaml", measure, "xdp, device: {loss_ratio: 1%, seed: 7}"))
-    _, raw = trial(done, tmp_path)
-    (sheet,) = raw["load_trials"][0]["balance"]
-    ruled = sum(drop["frames"] for drop in sheet["drops"] if drop["reason"] == "rule")
-    reached = sheet["forwarded_frames"] + ruled
+    _, packets = trial(done, tmp_path)
+    (sheet,) = packets.load_trials[0].balances
+    ruled = sum(drop.frames for drop in sheet.drops if drop.reason == "rule")
+    reached = sheet.forwarded_frames + ruled
     assert abs(ruled - 0.01 * reached) < 2.5758 * (reached * 0.01 * 0.99) ** 0.5
 
 
@@ -187,14 +202,14 @@ def test_the_kernels_reasons_for_drops_are_in_the_samples(iolab: Iolab, tmp_path
     """A bridge that is offered far more than it forwards drops packets, and the kernel says why."""
     measure = "kind: latency, rate: 2Mpps, duration: 200ms"
     done = iolab("run", experiment(tmp_path / "x.yaml", measure))
-    _, raw = trial(done, tmp_path)
-    (load,) = raw["load_trials"]
+    _, packets = trial(done, tmp_path)
+    (load,) = packets.load_trials
     facts = json.loads((tmp_path / done.stdout.splitlines()[-1] / "facts.json").read_text())
     if not facts["features"].get("trace:drop-reasons"):
         pytest.skip("this kernel does not tell why it drops packets")
-    full = sum(drop["frames"] for sheet in load["balance"] for drop in sheet["drops"]
-               if drop["place"] != "receiver")  # fmt: skip
-    assert sum(load["drop_reasons"].values()) >= full
+    full = sum(drop.frames for sheet in load.balances for drop in sheet.drops
+               if drop.place != "receiver")  # fmt: skip
+    assert sum(load.drop_reasons.values()) >= full
 
 
 @pytest.mark.parametrize("qdisc", ["tbf", "htb"])
@@ -210,12 +225,10 @@ def test_a_shaper_of_the_lab_is_what_limited_the_load_above_its_rate(
     )
     done = iolab("run", path)
     assert done.returncode == 0, done.stderr + done.stdout
-    _, raw = trial(done, tmp_path)
-    (load,) = raw["load_trials"]
-    assert (load["verdict"]["limit"], load["verdict"]["place"]) == ("shaper", "dut.eth1"), load["verdict"][
-        "text"
-    ]
-    assert load["shapers"][0]["rates_bps"] == [9_600_000]
+    _, packets = trial(done, tmp_path)
+    (load,) = packets.load_trials
+    assert (load.verdict.limit, load.verdict.place) == ("shaper", "dut.eth1"), load.verdict.seen
+    assert load.shapers[0].rates_bps == (9_600_000,)
 
 
 def test_an_ordinary_user_sends_and_receives_frames_too(unchanged_host: None) -> None:
@@ -234,13 +247,13 @@ def test_an_ordinary_user_sends_and_receives_frames_too(unchanged_host: None) ->
             argv, cwd=home, env=environment, capture_output=True, text=True, timeout=PATIENCE_S
         )
         assert done.returncode == 0, done.stderr
-        record, raw = trial(done, home)
-        assert record["status"] == "ok", record["reason"]
-        (received,) = [port for port in raw["ports"] if port["half"] == "receive"]
-        assert received["path"].startswith("AF_PACKET")
-        assert received["fallbacks"]
-        (load,) = raw["load_trials"]
-        assert load["forwarded_frames"] > 900 or load["perturbations"]
+        record, packets = trial(done, home)
+        assert record.result.status is Status.OK, record.result.reason
+        (received,) = [port for port in packets.ports if port.half == "receive"]
+        assert received.path.startswith("AF_PACKET")
+        assert received.fallbacks
+        (load,) = packets.load_trials
+        assert load.result.forwarded_frames > 900 or load.result.perturbations
 
 
 @pytest.mark.parametrize(

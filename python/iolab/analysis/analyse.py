@@ -24,14 +24,16 @@ from iolab.analysis.ratios import baseline_cells
 from iolab.analysis.table import Column, Table, tabulate
 from iolab.analysis.types import Analysis, Estimate, Outlier
 from iolab.plan.types import Plan
+from iolab.record.dimensions import Quantity
+from iolab.record.packets import PacketTrial
 from iolab.statements.warnings import Warning
 from iolab.store.records import TrialRecord
 
-LEADING = ("received_bps", "latency_p50_ns", "forwarded_fps")
+LEADING = tuple(map(Quantity, ("received_bps", "latency_p50_ns", "forwarded_fps")))
 """Metrics that stand for a measure, the first one it has; without any, the first in its records."""
 
 
-def _no_samples(key: str) -> object | None:  # noqa: ARG001
+def _no_samples(key: str) -> PacketTrial | None:  # noqa: ARG001
     return None
 
 
@@ -86,7 +88,7 @@ def _compared(model: Model) -> list[Pairs]:
 
 
 def _models(
-    tables: Sequence[Table], plan: Plan, leading: Mapping[str, str]
+    tables: Sequence[Table], plan: Plan, leading: Mapping[str, Quantity]
 ) -> tuple[list[Model], list[Warning]]:
     """A model per measure where one can be fitted, and why not where it cannot."""
     models, notes = [], []
@@ -105,7 +107,7 @@ def _models(
     return models, notes
 
 
-def _spreads(tables: Sequence[Table], leading: Mapping[str, str]) -> dict[str, float]:
+def _spreads(tables: Sequence[Table], leading: Mapping[str, Quantity]) -> dict[str, float]:
     """Median over cells of the coefficient of variation between blocks, per measure."""
     spreads = {}
     for table in tables:
@@ -127,7 +129,7 @@ def coefficient_of_variation(column: Column) -> float | None:
     return float(np.median(deviation[usable] / np.abs(mean[usable]))) if usable.any() else None
 
 
-def leading_metric(metrics: Iterable[str]) -> str:
+def leading_metric(metrics: Iterable[Quantity]) -> Quantity:
     """Name the metric that summaries and charts show first, of those in the order of the records."""
     known = tuple(metrics)
     return next((name for name in LEADING if name in known), known[0])

@@ -106,7 +106,7 @@ def left_out(table: Table, column: Column) -> list[Warning]:
             left_out=count,
             trials=total,
             measure=table.measure,
-            metric=column.metric,
+            metric=str(column.metric),
             limits=tuple(sorted(set(column.limited.values()))),
         )
     ]

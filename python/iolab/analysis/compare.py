@@ -19,6 +19,7 @@ from iolab.analysis.correction import holm
 from iolab.analysis.table import Column, Table, tabulate
 from iolab.analysis.types import Interval
 from iolab.errors import InputError, Problem
+from iolab.record.dimensions import Quantity
 from iolab.statements.notes import FactDiffers, NoteOfRun
 from iolab.statements.warnings import Warning
 from iolab.store.records import StoredRun
@@ -70,7 +71,7 @@ def compare(a: StoredRun, b: StoredRun) -> Comparison:
             continue
         first = leading_metric(common)
         leading[table.measure] = first
-        for metric in sorted(common, key=lambda name: name != first):
+        for metric in sorted(common, key=lambda one: one != first):
             own, welch = _compare_metric(table, other, metric)
             cells += own
             found = _overall(table.measure, metric, welch) if metric == first else None
@@ -161,7 +162,7 @@ def _lone(tables: tuple[Table, ...], others: tuple[Table, ...]) -> tuple[LoneCel
     )
 
 
-def _compare_metric(a: Table, b: Table, metric: str) -> tuple[list[CellComparison], _Welch]:
+def _compare_metric(a: Table, b: Table, metric: Quantity) -> tuple[list[CellComparison], _Welch]:
     first, second = a.columns[metric], b.columns[metric]
     place = {_identity(b.cells[cell]): row for row, cell in enumerate(second.rows.tolist())}
     found = [place.get(_identity(a.cells[cell]), -1) for cell in first.rows.tolist()]
@@ -258,7 +259,7 @@ def _cells(
     ]
 
 
-def _overall(measure: str, metric: str, welch: _Welch) -> tuple[OverallComparison, float] | None:
+def _overall(measure: str, metric: Quantity, welch: _Welch) -> tuple[OverallComparison, float] | None:
     """Mean of the cells' logarithms with Satterthwaite's degrees of freedom, and its uncorrected p-value."""
     known = ~np.isnan(welch.value)
     if not known.any():

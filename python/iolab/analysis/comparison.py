@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from iolab.analysis.forwarding_types import Bound
 from iolab.analysis.types import Interval
+from iolab.record.dimensions import Quantity
 from iolab.statements.warnings import Warning
 
 
@@ -16,7 +17,7 @@ class CellComparison:
     """Factor to label."""
     measure: str
     """Name of the measure."""
-    metric: str
+    metric: Quantity
     """Name of the metric."""
     unit: str
     """Of the means."""
@@ -49,7 +50,7 @@ class OverallComparison:
 
     measure: str
     """Name of the measure."""
-    metric: str
+    metric: Quantity
     """Its leading metric."""
     cells: int
     """Cells compared."""
@@ -83,7 +84,7 @@ class Comparison:
     """Per measure, metric (the leading one first) and cell in the order of run a's plan."""
     overall: tuple[OverallComparison, ...]
     """Per measure."""
-    leading: Mapping[str, str]
+    leading: Mapping[str, Quantity]
     """Measure to leading metric."""
     only_a: tuple[LoneCell, ...]
     """Cells without a counterpart in run b."""

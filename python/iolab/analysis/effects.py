@@ -18,6 +18,7 @@ from iolab.analysis.ols import Contrast, Fit, contrast, fit
 from iolab.analysis.table import Column, Table
 from iolab.analysis.types import Effect, Interval
 from iolab.plan.types import Plan
+from iolab.record.dimensions import Quantity
 from iolab.statements.notes import EffectsAliased, EffectsNotFitted, NotPositive, TooManyLevels
 from iolab.statements.warnings import Warning
 
@@ -51,7 +52,7 @@ class Model:
 
     table: Table
     """The measure's trials."""
-    metric: str
+    metric: Quantity
     """The leading metric."""
     levels: Ints
     """Of the cells that have the metric; shape (cell, factor)."""
@@ -122,7 +123,7 @@ def model_of(table: Table, column: Column, plan: Plan) -> Model | Warning | None
     if not design.terms:
         return None
     if not (column.values[~np.isnan(column.values)] > 0).all():
-        return EffectsNotFitted(measure=table.measure, why=NotPositive(metric=column.metric))
+        return EffectsNotFitted(measure=table.measure, why=NotPositive(metric=str(column.metric)))
     logs = np.log(column.values)
     model = _fit_within_blocks(design.matrix, logs)
     grouped = frozenset(table.factors.index(name) for name in plan.grouping if name in table.factors)

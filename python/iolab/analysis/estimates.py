@@ -65,6 +65,7 @@ def _one(table: Table, column: Column, of: _Summary, row: int, cell: int) -> Est
         cell=table.cells[cell],
         measure=table.measure,
         metric=column.metric,
+        direction=table.directions[cell] if table.directions else "",
         unit=column.unit,
         n=of.n[row],
         mean=of.mean[row],

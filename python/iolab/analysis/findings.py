@@ -10,6 +10,7 @@ from iolab.analysis.cell_means import Pairs, average, for_each, parts
 from iolab.analysis.correction import holm
 from iolab.analysis.effects import Difference, detectable_ratio
 from iolab.analysis.forwarding import BOTH_WAYS, ONE_WAY
+from iolab.analysis.table import Table
 from iolab.analysis.types import Finding
 
 MOST = 12
@@ -74,7 +75,9 @@ def _candidates(compared: Sequence[Pairs], detectable: float) -> Iterator[_Candi
     """Every level, over as many cells as it does the same in."""
     for found in compared:
         model = found.of.model
-        if model.metric.endswith(RATES) and _offers(model.table.factors[found.factor], model.table.measure):
+        if model.metric.name.endswith(RATES) and _offers(
+            model.table.factors[found.factor], model.table.measure
+        ):
             continue
         for part in parts(found, float(np.log1p(detectable))):
             if not _plain_sum(part):
@@ -90,12 +93,20 @@ def _offers(factor: str, measure: str) -> bool:
 def _plain_sum(found: Pairs) -> bool:
     """Tell whether both ways is one way twice in every cell: the rate is a sum, and the directions are strangers."""
     model = found.of.model
-    labels = model.table.labels[found.factor]
-    levels = labels[found.level], labels[model.design.references[found.factor]]
-    if not model.metric.endswith(RATES) or set(levels) != {ONE_WAY, BOTH_WAYS}:
+    levels = [
+        _directions(model.table, found.factor, level)
+        for level in (found.level, model.design.references[found.factor])
+    ]
+    if not model.metric.name.endswith(RATES) or sorted(map(sorted, levels)) != [[BOTH_WAYS], [ONE_WAY]]:
         return False
-    twice = np.log(2) if levels[0] == BOTH_WAYS else -np.log(2)
+    twice = np.log(2) if BOTH_WAYS in levels[0] else -np.log(2)
     return bool((np.abs(found.values - twice) < ALIKE).all())
+
+
+def _directions(table: Table, factor: int, level: int) -> set[str]:
+    """Return the directions that the measure has at a level of a factor."""
+    pairs = zip(table.levels[:, factor].tolist(), table.directions, strict=False)
+    return {direction for at, direction in pairs if at == level}
 
 
 def _finding(candidate: _Candidate, p_value: float, detectable: Mapping[str, float]) -> Finding:

@@ -3,9 +3,9 @@
 Reads no file: raw samples come from a function that is an argument, and only as many as fit.
 """
 
-import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 
 from iolab.analysis.bounds import ratio_bound
@@ -15,25 +15,29 @@ from iolab.analysis.forwarding_types import (
     Curve,
     CurvePoint,
     DirectionRatio,
-    Drop,
     Forwarding,
     PacketKind,
     SharedCpu,
     UsedPath,
     Verdict,
 )
-from iolab.analysis.load_trials import LoadTrial, Port, Sample, decode
 from iolab.analysis.types import Estimate
 from iolab.errors import StoreError
 from iolab.plan.types import Plan
+from iolab.record.balance import Drop
+from iolab.record.dimensions import Quantity
+from iolab.record.load import LoadRecord
+from iolab.record.packets import PacketTrial, PortUse
 from iolab.record.trial import Status
-from iolab.statements.instrument import Sharing
+from iolab.record.verdict import Limit
+from iolab.statements.instrument import PathReason, Sharing
 from iolab.statements.notes import SamplesUnreadable
 from iolab.statements.warnings import Warning
 from iolab.store.records import TrialRecord
 
-Reader = Callable[[str], object | None]
-"""A trial's key to its raw samples; may raise StoreError."""
+Reader = Callable[[str], PacketTrial | None]
+"""A trial's key to its load trials; may raise StoreError."""
+_PACKET_KINDS = frozenset(PacketKind)
 CellKey = frozenset[tuple[str, str]]
 
 MOST_SAMPLES = 250
@@ -43,21 +47,13 @@ NEAR_RATIO = 1.25
 INSTRUMENT = frozenset({"generator", "unexplained"})
 """Causes that say nothing of the device."""
 ONE_WAY, BOTH_WAYS = "one-way", "both-ways"
-_KINDS = (
-    ("rate_fps", PacketKind.LOAD_CURVE),
-    ("latency_p50_ns", PacketKind.LATENCY),
-    ("forwarded_strict_fps", PacketKind.FORWARDING),
-    ("lower_fps", PacketKind.FORWARDING),
-)
-"""The metric that tells a kind from the others."""
+RATE = Quantity("forwarded_fps")
 _JUDGED = {
     PacketKind.FORWARDING: "search",
     PacketKind.LOAD_CURVE: "curve",
     PacketKind.LATENCY: "latency",
 }
 """Purpose of the load trials that a verdict is about."""
-_STEP = re.compile(r"([a-z0-9_]+)\[([0-9.]+) ?%(?: (.+))?\]")
-"""A metric at one step: cpu_busy_ratio[110 % cpu1]."""
 
 
 def forwarding_of(
@@ -70,21 +66,32 @@ def forwarding_of(
     found = []
     damaged: list[str] = []
 
-    def reader(key: str) -> object | None:
+    def reader(key: str) -> PacketTrial | None:
         try:
             return samples(key)
         except StoreError as error:
             damaged.append(str(error))
             return None
 
-    for measure, own in by_measure.items():
-        metrics = {estimate.metric for estimate in own}
-        kind = next((kind for metric, kind in _KINDS if metric in metrics), None)
-        if kind is not None:
-            unsorted = {_key(estimate.cell): estimate.cell for estimate in own}
-            cells = {_key(cell): cell for cell in plan.in_order(unsorted.values())}
-            found.append(_conclude(measure, kind, own, _counted(trials, measure, cells), cells, reader))
+    for (measure, kind), counted in _packet_trials(trials).items():
+        known = {_key(trial.cell) for trial in counted}
+        own = [each for each in by_measure.get(measure, ()) if _key(each.cell) in known]
+        cells = {
+            _key(cell): cell for cell in plan.in_order({_key(each.cell): each.cell for each in own}.values())
+        }
+        kept = [trial for trial in counted if _key(trial.cell) in cells]
+        if own:
+            found.append(_conclude(measure, kind, own, kept, cells, reader))
     return tuple(found), _unreadable(damaged)
+
+
+def _packet_trials(trials: Sequence[TrialRecord]) -> dict[tuple[str, PacketKind], list[TrialRecord]]:
+    """Gather the trials that count, of measures that send frames, block by block: a cut leaves every cell some."""
+    found: dict[tuple[str, PacketKind], list[TrialRecord]] = {}
+    for trial in {trial.key: trial for trial in trials if trial.kind in _PACKET_KINDS}.values():
+        if trial.result.status is Status.OK:
+            found.setdefault((trial.measure, PacketKind(trial.kind)), []).append(trial)
+    return {of: sorted(own, key=lambda trial: trial.block) for of, own in found.items()}
 
 
 def _unreadable(damaged: Sequence[str]) -> tuple[Warning, ...]:
@@ -101,20 +108,25 @@ def _conclude(
     cells: Mapping[CellKey, Mapping[str, str]],
     samples: Reader,
 ) -> Forwarding:
-    read: dict[CellKey, list[Sample]] = {}
+    read: dict[CellKey, list[PacketTrial]] = {}
     for trial in trials[:MOST_SAMPLES]:
-        sample = decode(samples(trial.key))
+        sample = samples(trial.key)
         if sample is not None:
             read.setdefault(_key(trial.cell), []).append(sample)
     everything = [sample for own in read.values() for sample in own]
     return Forwarding(
         measure=measure,
         kind=kind,
-        ratios=direction_ratios([each for each in estimates if each.metric == "forwarded_fps"]),
+        ratios=direction_ratios(
+            [each for each in estimates if each.metric == RATE],
+            {_key(trial.cell): trial.rest for trial in trials},
+        ),
         curves=curves(estimates),
         cells=tuple(_truth(kind, cell, read[key]) for key, cell in cells.items() if key in read),
-        paths=_paths(port for sample in everything for port in set(sample.ports)),
-        shared=_shared(one for sample in everything for one in set(sample.shared)),
+        paths=_paths(
+            path for sample in everything for path in {_path(port, sample) for port in sample.ports}
+        ),
+        shared=_shared(one for sample in everything for one in set(sample.placed.shared)),
         samples_read=len(everything),
         samples_total=len(trials),
     )
@@ -124,29 +136,32 @@ def _key(cell: Mapping[str, str]) -> CellKey:
     return frozenset(cell.items())
 
 
-def _counted(
-    trials: Sequence[TrialRecord], measure: str, cells: Mapping[CellKey, Mapping[str, str]]
-) -> list[TrialRecord]:
-    """The last record of each key that is ok, block by block, so that a cut leaves every cell some."""
-    last = {trial.key: trial for trial in trials if trial.measure == measure}
-    good = [each for each in last.values() if each.result.status is Status.OK and _key(each.cell) in cells]
-    return sorted(good, key=lambda trial: trial.block)
+def direction_ratios(
+    estimates: Sequence[Estimate], rests: Mapping[CellKey, str]
+) -> tuple[DirectionRatio, ...]:
+    """Both ways over one way of mean, smallest and largest trial, for every configuration that has both.
 
-
-def direction_ratios(estimates: Sequence[Estimate]) -> tuple[DirectionRatio, ...]:
-    """Both ways over one way of mean, smallest and largest trial, for every configuration that has both."""
-    pairs: dict[CellKey, dict[str, Estimate]] = {}
-    cells: dict[CellKey, Mapping[str, str]] = {}
+    `rests` says what a cell is without the direction of its measure; the cells of a pair differ in nothing else.
+    """
+    groups: dict[str, list[Estimate]] = {}
     for estimate in estimates:
-        for factor, label in estimate.cell.items():
-            if label in (ONE_WAY, BOTH_WAYS):
-                rest = {name: level for name, level in estimate.cell.items() if name != factor}
-                cells.setdefault(_key(rest), rest)
-                pairs.setdefault(_key(rest), {})[label] = estimate
-                break
+        groups.setdefault(rests.get(_key(estimate.cell), ""), []).append(estimate)
     return tuple(
-        _ratio(cells[key], pair[BOTH_WAYS], pair[ONE_WAY]) for key, pair in pairs.items() if len(pair) == 2
+        _ratio(dict(_key(both.cell) & _key(one.cell)), both, one)
+        for rest, alike in groups.items()
+        if rest
+        for both, one in _pairs(alike)
     )
+
+
+def _pairs(alike: Sequence[Estimate]) -> Iterator[tuple[Estimate, Estimate]]:
+    """Yield both ways and one way, of cells that differ in the direction; of several those of the nearest labels."""
+    free = [each for each in alike if each.direction == ONE_WAY]
+    for both in alike:
+        if both.direction == BOTH_WAYS and free:
+            one = min(free, key=lambda each: len(_key(each.cell) ^ _key(both.cell)))
+            free.remove(one)
+            yield both, one
 
 
 def _ratio(cell: Mapping[str, str], both: Estimate, one: Estimate) -> DirectionRatio:
@@ -161,29 +176,28 @@ def _ratio(cell: Mapping[str, str], both: Estimate, one: Estimate) -> DirectionR
 
 
 def curves(estimates: Sequence[Estimate]) -> tuple[Curve, ...]:
-    """Gather the metrics that were stored per step of load into curves, cell by cell."""
-    gathered: dict[tuple[CellKey, str, str], list[tuple[float, Estimate]]] = {}
+    """Gather the metrics that were taken at several loads into curves, cell by cell."""
+    gathered: dict[tuple[CellKey, Quantity], list[tuple[float, Estimate]]] = {}
     for estimate in estimates:
-        step = _STEP.fullmatch(estimate.metric)
-        if step is not None:
-            key = (_key(estimate.cell), step[1], step[3] or "")
-            gathered.setdefault(key, []).append((float(step[2]), estimate))
+        of = estimate.metric
+        if of.dimensions.load_ratio is not None:
+            key = _key(estimate.cell), Quantity(of.name, replace(of.dimensions, load_ratio=None))
+            gathered.setdefault(key, []).append((of.dimensions.load_ratio, estimate))
     return tuple(
         Curve(
             cell=found[0][1].cell,
             metric=metric,
-            component=component,
             unit=found[0][1].unit,
             points=tuple(
-                CurvePoint(share, each.median, each.values)
-                for share, each in sorted(found, key=lambda item: item[0])
+                CurvePoint(load_ratio, each.median, each.values)
+                for load_ratio, each in sorted(found, key=lambda item: item[0])
             ),
         )
-        for (_, metric, component), found in gathered.items()
+        for (_, metric), found in gathered.items()
     )
 
 
-def _truth(kind: PacketKind, cell: Mapping[str, str], samples: Sequence[Sample]) -> CellTruth:
+def _truth(kind: PacketKind, cell: Mapping[str, str], samples: Sequence[PacketTrial]) -> CellTruth:
     """A curve may have searched for its rate first: that search counts for the balance, not for the verdict."""
     load_trials = [trial for sample in samples for trial in sample.load_trials]
     judged = [trial for trial in load_trials if trial.purpose == _JUDGED[kind]]
@@ -192,39 +206,40 @@ def _truth(kind: PacketKind, cell: Mapping[str, str], samples: Sequence[Sample])
     return CellTruth(cell, len(samples), verdict(judged or load_trials, rate_fps), balance_sheet(load_trials))
 
 
-def verdict(load_trials: Sequence[LoadTrial], rate_fps: float | None = None) -> Verdict:
+def verdict(load_trials: Sequence[LoadRecord], rate_fps: float | None = None) -> Verdict:
     """Name the commonest cause among the losses closest to the rate, or else to the lowest load that lost.
 
     The instrument's causes are named only where the device shows none there, the host's only where there is no other.
     """
-    limited = [trial for trial in load_trials if trial.limit != "none"]
-    own = [trial for trial in limited if trial.limit != "host"] or limited
+    limited = [trial for trial in load_trials if trial.verdict.limit is not Limit.NONE]
+    own = [trial for trial in limited if trial.verdict.limit is not Limit.HOST] or limited
     if not own:
         calmest = max(load_trials, key=lambda trial: trial.intended_fps, default=None)
         return _verdict("none", "", calmest, 0, 0)
     near = _near(own, rate_fps) or _near(own, min(trial.intended_fps for trial in own))
-    shown = [trial for trial in near if trial.limit not in INSTRUMENT] or near
-    (limit, place), count = Counter((trial.limit, trial.place) for trial in shown).most_common(1)[0]
-    alike = [trial for trial in shown if (trial.limit, trial.place) == (limit, place)]
-    stands = min(alike, key=lambda trial: (trial.doubt is not None, trial.intended_fps))
+    shown = [trial for trial in near if trial.verdict.limit not in INSTRUMENT] or near
+    causes = Counter((trial.verdict.limit, trial.verdict.place) for trial in shown)
+    (limit, place), count = causes.most_common(1)[0]
+    alike = [trial for trial in shown if (trial.verdict.limit, trial.verdict.place) == (limit, place)]
+    stands = min(alike, key=lambda trial: (trial.verdict.doubt is not None, trial.intended_fps))
     return _verdict(limit, place, stands, count, len(near))
 
 
-def _near(trials: Sequence[LoadTrial], fps: float | None) -> list[LoadTrial]:
+def _near(trials: Sequence[LoadRecord], fps: float | None) -> list[LoadRecord]:
     """Return the trials at loads close to a rate."""
     if fps is None:
         return []
     return [trial for trial in trials if fps / NEAR_RATIO <= trial.intended_fps <= fps * NEAR_RATIO]
 
 
-def _verdict(limit: str, place: str, trial: LoadTrial | None, count: int, total: int) -> Verdict:
-    busy = trial.cpu_busy if trial is not None else {}
+def _verdict(limit: str, place: str, trial: LoadRecord | None, count: int, total: int) -> Verdict:
+    busy = {} if trial is None else {use.cpu: use.busy_ratio for use in trial.cpus}
     cpu = max(busy, key=lambda number: busy[number], default=None)
     return Verdict(
         limit=limit,
         place=place,
-        seen=trial.seen if trial is not None else (),
-        doubt=trial.doubt if trial is not None else None,
+        seen=trial.verdict.seen if trial is not None else (),
+        doubt=trial.verdict.doubt if trial is not None else None,
         count=count,
         total=total,
         cpu=cpu,
@@ -233,14 +248,14 @@ def _verdict(limit: str, place: str, trial: LoadTrial | None, count: int, total:
     )
 
 
-def balance_sheet(load_trials: Sequence[LoadTrial]) -> BalanceSheet:
+def balance_sheet(load_trials: Sequence[LoadRecord]) -> BalanceSheet:
     """Add up where the frames went, over all load trials and directions."""
-    sheets = [sheet for trial in load_trials for sheet in trial.balance]
+    sheets = [sheet for trial in load_trials for sheet in trial.balances]
     named: Counter[tuple[str, str]] = Counter()
     for sheet in sheets:
-        for place, reason, frames in sheet.drops:
-            named[place, reason] += frames
-    closed = sum(all(sheet.unexplained_frames == 0 for sheet in trial.balance) for trial in load_trials)
+        for drop in sheet.drops:
+            named[drop.place, drop.reason] += drop.frames
+    closed = sum(all(sheet.unexplained_frames == 0 for sheet in trial.balances) for trial in load_trials)
     return BalanceSheet(
         offered_frames=sum(sheet.offered_frames for sheet in sheets),
         forwarded_frames=sum(sheet.forwarded_frames for sheet in sheets),
@@ -251,9 +266,18 @@ def balance_sheet(load_trials: Sequence[LoadTrial]) -> BalanceSheet:
     )
 
 
-def _paths(seen: Iterable[Port]) -> tuple[UsedPath, ...]:
-    counts = sorted(Counter(seen).items(), key=lambda item: (item[0].port, item[0].path))
-    return tuple(UsedPath(one.port, one.path, one.reasons, count) for one, count in counts)
+_Path = tuple[str, str, tuple[PathReason, ...]]
+"""A half of a port, its path, and why it is that one."""
+
+
+def _path(use: PortUse, trial: PacketTrial) -> _Path:
+    chosen = trial.path_choice.reasons if trial.path_choice is not None and use.half == "send" else ()
+    return f"{use.port}, {use.half}", use.path, (*use.fallbacks, *chosen)
+
+
+def _paths(seen: Iterable[_Path]) -> tuple[UsedPath, ...]:
+    counts = sorted(Counter(seen).items(), key=lambda item: item[0][:2])
+    return tuple(UsedPath(*path, count) for path, count in counts)
 
 
 def _shared(seen: Iterable[Sharing]) -> tuple[SharedCpu, ...]:

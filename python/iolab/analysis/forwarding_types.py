@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from iolab.record.balance import Drop
+from iolab.record.dimensions import Quantity
 from iolab.statements.clauses import Clause, Doubt
 from iolab.statements.instrument import PathReason, Sharing
 
@@ -47,8 +49,8 @@ class DirectionRatio:
 class CurvePoint:
     """One step of a curve."""
 
-    share_percent: float
-    """Load, of the found or given rate [%]."""
+    load_ratio: float
+    """Offered load, of the found or given rate [ratio]."""
     median: float
     """Middle trial, in the curve's unit."""
     values: tuple[float, ...]
@@ -61,10 +63,8 @@ class Curve:
 
     cell: Mapping[str, str]
     """Factor to label."""
-    metric: str
-    """Name without its step."""
-    component: str
-    """CPU or thread; empty for the whole."""
+    metric: Quantity
+    """What it is of, without the load."""
     unit: str
     """Of the points."""
     points: tuple[CurvePoint, ...]
@@ -98,18 +98,6 @@ class Verdict:
     def doubtful(self) -> bool:
         """Whether it is not certain: a load trial says so, or most of those close to the rate say something else."""
         return self.doubt is not None or 2 * self.count < self.total
-
-
-@dataclass(frozen=True, slots=True)
-class Drop:
-    """Frames that a counter names."""
-
-    place: str
-    """Where they were dropped."""
-    reason: str
-    """Why, in the counter's words."""
-    frames: int
-    """How many."""
 
 
 @dataclass(frozen=True, slots=True)

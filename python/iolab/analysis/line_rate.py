@@ -8,6 +8,7 @@ from iolab.experiment import Resolver
 from iolab.experiment.experiment import Experiment
 from iolab.experiment.measures import Forwarding, Latency, LoadCurve
 from iolab.experiment.sections import Section
+from iolab.record.dimensions import Quantity
 
 GAP_BYTES = 20
 """Preamble, start of frame and smallest gap between frames (IEEE 802.3) [bytes]."""
@@ -21,7 +22,7 @@ def line_limits(
 
     In the metric's unit, summed over the directions as the metric is.
     """
-    if not estimates or estimates[0].metric not in _RATES:
+    if not estimates or estimates[0].metric not in map(Quantity, _RATES):
         return {}
     resolver = Resolver(experiment)
     section = Section("measure", estimates[0].measure)
@@ -34,7 +35,7 @@ def line_limits(
         except IolabError:
             continue
         if isinstance(model, Forwarding | LoadCurve | Latency) and model.line_rate is not None:
-            limit = _limit(estimate.metric, model)
+            limit = _limit(estimate.metric.name, model)
             if limit is not None:
                 found[frozenset(estimate.cell.items())] = limit
     return found

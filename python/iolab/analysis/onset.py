@@ -9,8 +9,9 @@ from iolab.analysis.ratios import ABSENT
 from iolab.analysis.table import Table
 from iolab.analysis.types import Onset
 from iolab.errors import IolabError
+from iolab.record.dimensions import Quantity
 
-LOSS = "loss_ratio"
+LOSS = Quantity("loss_ratio")
 KEY = "rate"
 """Last part of the factor that sets the load of a measure."""
 LOST_RATIO = 0.001

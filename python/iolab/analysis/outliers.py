@@ -5,6 +5,7 @@ Modified z-score after Iglewicz & Hoaglin (1993), How to Detect and Handle Outli
 takes its place.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from iolab.analysis.table import Column, Table
 from iolab.analysis.types import Outlier
+from iolab.record.dimensions import Quantity
 from iolab.statements.notes import HostStolenTime, ManyRetransmits, Unusual
 
 Floats = NDArray[np.float64]
@@ -23,6 +25,7 @@ LIMIT_Z = 3.5
 """Iglewicz & Hoaglin's."""
 LEAST_RATIO = 0.01
 """Nearer to the median than 1 % of it nothing is marked: so fine a difference has no reader."""
+STEAL, RETRANSMITS = Quantity("host_steal_ratio"), Quantity("retransmits")
 STEAL_RATIO = 0.02
 """Stolen time from which the host is named as the reason: 2 % of the CPUs' time."""
 NORMAL_MAD = 0.6745
@@ -101,7 +104,7 @@ def _row_mean(values: Floats) -> Floats:
 
 
 def describe(
-    table: Table, column: Column, standing: Standing, standings: dict[str, Standing]
+    table: Table, column: Column, standing: Standing, standings: Mapping[Quantity, Standing]
 ) -> list[Outlier]:
     """Return each marked trial of a column, with what else was unusual in it."""
     found = []
@@ -123,14 +126,14 @@ def describe(
 
 
 def _beside(
-    table: Table, metric: str, cell: int, block: int, standings: dict[str, Standing]
+    table: Table, metric: Quantity, cell: int, block: int, standings: Mapping[Quantity, Standing]
 ) -> tuple[Unusual, ...]:
     """Return what else was unusual in the same trial: the likeliest cause alone."""
-    steal = _value(table, "host_steal_ratio", cell, block)
+    steal = _value(table, STEAL, cell, block)
     if steal is not None and steal > STEAL_RATIO:
         return (HostStolenTime(steal_ratio=steal),)
-    if metric != "retransmits" and "retransmits" in standings:
-        column, standing = table.columns["retransmits"], standings["retransmits"]
+    if metric != RETRANSMITS and RETRANSMITS in standings:
+        column, standing = table.columns[RETRANSMITS], standings[RETRANSMITS]
         row = int(np.searchsorted(column.rows, cell))
         if row < len(column.rows) and column.rows[row] == cell and standing.marked[row, block]:
             count, usual = column.values[row, block], standing.median[row, 0]
@@ -139,7 +142,7 @@ def _beside(
     return ()
 
 
-def _value(table: Table, metric: str, cell: int, block: int) -> float | None:
+def _value(table: Table, metric: Quantity, cell: int, block: int) -> float | None:
     """What a metric was in one trial."""
     column = table.columns.get(metric)
     if column is None:

@@ -14,6 +14,7 @@ from iolab.analysis.ratios import ABSENT
 from iolab.analysis.table import Column, Table
 from iolab.analysis.types import LevelsFigure, LevelsRatio
 from iolab.experiment.experiment import LevelRatio, Statistic, Summary
+from iolab.record.dimensions import Quantity
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -42,13 +43,13 @@ class _Group:
 
 
 def over_levels(
-    table: Table, leading: str, summaries: Sequence[Summary]
+    table: Table, leading: Quantity, summaries: Sequence[Summary]
 ) -> tuple[list[LevelsFigure], list[LevelsRatio]]:
     """Sum up the leading metric of a measure, and what stands beside it, as asked for."""
     figures: list[LevelsFigure] = []
     ratios: list[LevelsRatio] = []
     for summary in summaries:
-        for metric in (leading, *COMPANIONS):
+        for metric in (leading, *map(Quantity, COMPANIONS)):
             if summary.over in table.factors and metric in table.columns:
                 column = table.columns[metric]
                 groups = _groups(table, column, table.factors.index(summary.over))

@@ -18,6 +18,7 @@ from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Statistic, Summary
 from iolab.experiment.summaries import STATISTICS
 from iolab.plan.types import Plan
+from iolab.record.dimensions import Quantity
 
 FIXED = ("measure", "metric", "statistic", "value", "unit")
 """Columns that are no factor, and must be there."""
@@ -25,7 +26,7 @@ OVER = "over"
 """Column that may be there: the factor over whose levels the statistic was taken, within one block."""
 UNITS: Mapping[str, tuple[str, float]] = {
     "bit/s": ("bit/s", 1.0), "kbit/s": ("bit/s", 1e3), "Mbit/s": ("bit/s", 1e6), "Gbit/s": ("bit/s", 1e9),
-    "byte/s": ("byte/s", 1.0), "MB/s": ("byte/s", 1e6), "MiB/s": ("byte/s", 2.0**20), "frame/s": ("pps", 1.0),
+    "byte/s": ("byte/s", 1.0), "MB/s": ("byte/s", 1e6), "MiB/s": ("byte/s", 2.0**20), "frame/s": ("frame/s", 1.0),
     "%": ("ratio", 1e-2), "ratio": ("ratio", 1.0), "ns": ("ns", 1.0), "us": ("ns", 1e3), "ms": ("ns", 1e6),
     "s": ("s", 1.0), "frame": ("count", 1.0),
 }  # fmt: skip
@@ -40,8 +41,8 @@ class PublishedFigure:
 
     measure: str
     """Name of the measure."""
-    metric: str
-    """Name of the metric."""
+    metric: Quantity
+    """What it is of."""
     statistic: Statistic
     """What it is of the trials behind it, or of the levels of `over`."""
     over: str
@@ -51,7 +52,7 @@ class PublishedFigure:
     value: float
     """In `unit`."""
     unit: str | None
-    """As metrics are stored: bit/s, pps, ratio, ...; None: the value is a ratio to that of the baseline's level."""
+    """As metrics are stored: bit/s, frame/s, ratio, ...; None: the value is a ratio to that of the baseline's level."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,8 +61,8 @@ class Beside:
 
     measure: str
     """Name of the measure."""
-    metric: str
-    """Name of the metric."""
+    metric: Quantity
+    """What it is of."""
     statistic: Statistic
     """Of both."""
     over: str
@@ -123,8 +124,8 @@ class _Own:
 
     measure: str
     """Name of the measure."""
-    metric: str
-    """Name of the metric."""
+    metric: Quantity
+    """What it is of."""
     unit: str
     """Of the figures."""
     over: str
@@ -252,7 +253,7 @@ def _own(analysis: Analysis) -> list[_Own]:
         )
         for each in analysis.estimates
     ]  # fmt: skip
-    summed: dict[tuple[str, str, str, frozenset[tuple[str, str]]], dict[Statistic, float]] = {}
+    summed: dict[tuple[str, Quantity, str, frozenset[tuple[str, str]]], dict[Statistic, float]] = {}
     for each in analysis.levels_figures:
         key = (each.measure, each.metric, each.over, frozenset(each.cell.items()))
         if key not in summed:
@@ -301,7 +302,7 @@ def _figure(row: Mapping[str, str | None], place: str) -> PublishedFigure | Prob
     unit, size = (None, 1e-2) if relative else UNITS[words["unit"]]
     return PublishedFigure(
         measure=words["measure"],
-        metric=words["metric"],
+        metric=Quantity(words["metric"]),
         statistic=words["statistic"],
         over=words.get(OVER, ""),
         cell={name: label for name, label in words.items() if name not in (*FIXED, OVER) and label},

@@ -18,6 +18,7 @@ from iolab.analysis.outliers import stand
 from iolab.analysis.ratios import baseline_cells
 from iolab.analysis.table import Column, Table
 from iolab.plan.types import Plan, PlannedFactor
+from iolab.record.dimensions import Quantity
 
 Floats = NDArray[np.float64]
 Random = np.random.Generator
@@ -26,7 +27,7 @@ CELLS = 8
 """Cells of the experiment: three factors of two levels, as the quickstart has."""
 LARGEST = 3.0
 """Of a logarithm: a rate within a factor of 20 of the true one, however heavy the tail."""
-METRIC = "received_bps"
+METRIC = Quantity("received_bps")
 
 
 def _normal(random: Random, shape: tuple[int, int, int]) -> Floats:

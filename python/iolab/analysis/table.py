@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from iolab.errors import InputError, Problem
 from iolab.plan.types import Plan, Step
+from iolab.record.dimensions import Quantity
 from iolab.record.trial import Status
 from iolab.statements.notes import TrialsNotInPlan, TrialsNotOk, ValueNotFinite
 from iolab.statements.warnings import Warning
@@ -23,8 +24,8 @@ Ints = NDArray[np.int64]
 class Column:
     """One metric of one measure."""
 
-    metric: str
-    """Name of the metric."""
+    metric: Quantity
+    """What it is of."""
     unit: str
     """Of values."""
     rows: Ints
@@ -49,14 +50,16 @@ class Table:
     """Level index per cell and factor, -1 where absent; shape (cell, factor), in the plan's factor order."""
     cells: tuple[Mapping[str, str], ...]
     """Factor to label, per cell."""
+    directions: tuple[str, ...] = ()
+    """Resolved direction of the measure, per cell; empty where it has none."""
     blocks: tuple[int, ...]
     """Block numbers, ascending: the second axis of every column."""
     keys: tuple[tuple[str, ...], ...]
     """Key of the trial, '' where there is none; axes (cell, block)."""
     plots: Ints
     """Whole plot of the trial within its block, -1 where there is none; shape (cell, block)."""
-    columns: Mapping[str, Column]
-    """By metric, in order of first appearance."""
+    columns: Mapping[Quantity, Column]
+    """By what they are of, in order of first appearance."""
 
 
 _Odd = tuple[str, TrialRecord]
@@ -115,7 +118,8 @@ def _table(
     place = {block: column for column, block in enumerate(blocks)}
     keys = [[""] * len(blocks) for _ in order]
     plots = np.full((len(order), len(blocks)), -1, dtype=np.int64)
-    gathered: dict[str, _Entries] = {}
+    directions = [""] * len(order)
+    gathered: dict[Quantity, _Entries] = {}
     for step in steps:
         record = last.get(step.key)
         if record is None or record.result.status is not Status.OK:
@@ -123,6 +127,7 @@ def _table(
         row, column = index[step.levels], place[step.block]
         keys[row][column] = step.key
         plots[row, column] = step.plot
+        directions[row] = record.direction
         _gather(gathered, record, row, column, odd)
     return Table(
         measure=measure,
@@ -130,12 +135,11 @@ def _table(
         labels=tuple(factor.labels for factor in plan.factors),
         levels=np.array(order, dtype=np.int64).reshape(len(order), len(plan.factors)),
         cells=tuple(_labels(plan, levels) for levels in order),
+        directions=tuple(directions),
         blocks=tuple(blocks),
         keys=tuple(map(tuple, keys)),
         plots=plots,
-        columns={
-            name: _column(name, entries, len(blocks)) for name, entries in gathered.items() if entries.cells
-        },
+        columns={of: _column(of, entries, len(blocks)) for of, entries in gathered.items() if entries.cells},
     )
 
 
@@ -145,37 +149,39 @@ def _labels(plan: Plan, levels: Sequence[int]) -> dict[str, str]:
 
 
 def _gather(
-    gathered: dict[str, _Entries], record: TrialRecord, row: int, column: int, odd: list[_Odd]
+    gathered: dict[Quantity, _Entries], record: TrialRecord, row: int, column: int, odd: list[_Odd]
 ) -> None:
-    for name, metric in record.result.metrics.items():
-        entries = gathered.get(name)
+    metrics = record.result.metrics
+    limits, heads = metrics.limits, metrics.heads
+    for at, (of, unit, value) in enumerate(zip(heads.quantities, heads.units, metrics.values, strict=True)):
+        entries = gathered.get(of)
         if entries is None:
-            entries = gathered[name] = _Entries(metric.unit)
-        if metric.unit != entries.unit:
-            raise InputError([_mixed_units(record, name, metric.unit, entries.unit)])
-        if not math.isfinite(metric.value):
-            odd.append((name, record))
+            entries = gathered[of] = _Entries(unit)
+        if unit != entries.unit:
+            raise InputError([_mixed_units(record, of, unit, entries.unit)])
+        if not math.isfinite(value):
+            odd.append((str(of), record))
             continue
         entries.cells.append(row)
         entries.places.append(column)
-        entries.values.append(metric.value)
-        entries.limits.append(metric.limited_by)
+        entries.values.append(value)
+        entries.limits.append(limits.get(at, ""))
 
 
-def _mixed_units(record: TrialRecord, name: str, seen: str, allowed: str) -> Problem:
+def _mixed_units(record: TrialRecord, of: Quantity, seen: str, allowed: str) -> Problem:
     return Problem(
         where="trials.jsonl",
-        doing=f"reading {name} of measure {record.measure}, trial {record.key}",
+        doing=f"reading {of} of measure {record.measure}, trial {record.key}",
         seen=f"unit {seen!r}",
         allowed=f"{allowed!r}, as in the trials before it",
         advice="trials of two versions were mixed in one run folder; measure again into a new one",
     )
 
 
-def _column(name: str, entries: _Entries, blocks: int) -> Column:
+def _column(of: Quantity, entries: _Entries, blocks: int) -> Column:
     rows, position = np.unique(np.array(entries.cells, dtype=np.int64), return_inverse=True)
     values = np.full((len(rows), blocks), np.nan)
     values[position, np.array(entries.places, dtype=np.int64)] = entries.values
     where = zip(position.tolist(), entries.places, entries.limits, strict=True)
     limited = {(row, place): limit for row, place, limit in where if limit}
-    return Column(metric=name, unit=entries.unit, rows=rows, values=values, limited=limited)
+    return Column(metric=of, unit=entries.unit, rows=rows, values=values, limited=limited)

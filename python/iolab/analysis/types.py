@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from iolab.analysis.forwarding_types import Bound, Forwarding
 from iolab.experiment.experiment import LevelRatio, Statistic
+from iolab.record.dimensions import Quantity
 from iolab.statements.notes import Unusual
 from iolab.statements.warnings import Warning
 
@@ -31,8 +32,8 @@ class Estimate:
     """Factor to label."""
     measure: str
     """Name of the measure."""
-    metric: str
-    """Name of the metric."""
+    metric: Quantity
+    """What it is of."""
     unit: str
     """Of mean, min, max, median, ci."""
     n: int
@@ -70,6 +71,8 @@ class Estimate:
     """Trials whose value is only a lower bound; above 0 mean, median and max are lower bounds, too."""
     limited_by: tuple[str, ...] = ()
     """What of the instrument was the limit in these, the commonest first."""
+    direction: str = ""
+    """Resolved direction of the measure in this cell, whatever its level is called; empty: it has none."""
     least_is_bound: bool = False
     """Whether `min` is only a lower bound."""
     ratio_bound: Bound | None = None
@@ -84,7 +87,7 @@ class Outlier:
     """Of the trial record."""
     measure: str
     """Name of the measure."""
-    metric: str
+    metric: Quantity
     """In which metric."""
     cell: Mapping[str, str]
     """Factor to label."""
@@ -105,8 +108,8 @@ class Effect:
 
     measure: str
     """Name of the measure."""
-    metric: str
-    """Name of the metric."""
+    metric: Quantity
+    """What it is of."""
     levels: Mapping[str, str]
     """Factor to level; one entry: a main effect, two: an interaction."""
     reference: Mapping[str, str]
@@ -127,7 +130,7 @@ class Finding:
 
     measure: str
     """Name of the measure."""
-    metric: str
+    metric: Quantity
     """The measure's leading metric."""
     factor: str
     """What was changed."""
@@ -171,8 +174,8 @@ class LevelsFigure:
 
     measure: str
     """Name of the measure."""
-    metric: str
-    """Name of the metric."""
+    metric: Quantity
+    """What it is of."""
     unit: str
     """Of the figures."""
     over: str
@@ -205,8 +208,8 @@ class LevelsRatio:
 
     measure: str
     """Name of the measure."""
-    metric: str
-    """Name of the metric."""
+    metric: Quantity
+    """What it is of."""
     over: str
     """The factor whose levels the figures are of."""
     levels: tuple[str, ...]
@@ -233,7 +236,7 @@ class Analysis:
 
     estimates: tuple[Estimate, ...]
     """In the plan's order of cells; per measure and metric."""
-    leading: Mapping[str, str]
+    leading: Mapping[str, Quantity]
     """Measure name to the metric that summaries and charts show first."""
     effects: tuple[Effect, ...]
     """Per measure, leading metric only."""

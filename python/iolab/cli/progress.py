@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from iolab.plan.types import Plan, Step
 from iolab.record.trial import Status
 from iolab.store.records import TrialRecord
-from iolab.units import format_bits_per_second, format_duration, format_packets_per_second
+from iolab.units import format_bits_per_second, format_duration, format_frames_per_second
 
 
 class LiveProgress:
@@ -114,5 +114,5 @@ def describe_record(record: TrialRecord) -> str:
     if received is not None:
         return f"{name}: {format_bits_per_second(received.value)} received"
     if forwarded is not None:
-        return f"{name}: {format_packets_per_second(forwarded.value)} forwarded"
+        return f"{name}: {format_frames_per_second(forwarded.value)} forwarded"
     return f"{name}: ok"

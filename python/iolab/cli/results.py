@@ -18,7 +18,7 @@ from iolab.plan.selection import asked_summaries
 from iolab.store.folder import EXPERIMENT
 from iolab.store.read import experiment_text, find_runs, load_run, not_a_run
 from iolab.store.records import StoredRun
-from iolab.store.samples import read_samples
+from iolab.store.samples import read_packets
 
 if TYPE_CHECKING:
     from iolab.analysis.types import Analysis
@@ -101,7 +101,7 @@ def _analysed(run: StoredRun) -> "Analysis":
     """Conclude from a run; raw samples are read from its folder when they are wanted."""
     from iolab.analysis import analyse
 
-    return analyse(run.trials, run.plan, partial(read_samples, run.folder))
+    return analyse(run.trials, run.plan, partial(read_packets, run.folder))
 
 
 def list_runs(

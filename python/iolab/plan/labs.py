@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from iolab.experiment import Resolver
+from iolab.experiment.direction import beside_direction
 from iolab.experiment.experiment import Experiment, Setup
 from iolab.experiment.measures import Packets
 from iolab.experiment.sections import Section
@@ -44,6 +45,13 @@ class Labs:
     def setup(self, step: Step) -> Setup:
         """Return the lab and the measures of a step, as the experiment has them."""
         return self._resolver.setup(self._plan.cell(step))
+
+    def beside_direction(self, step: Step) -> str:
+        """Return a digest of what a step is without the direction of its measure."""
+        cell = self._plan.cell(step)
+        return beside_direction(
+            self._resolver.lab_key(cell), self._resolver.setup(cell).measures[step.measure]
+        )
 
     def of(self, step: Step) -> PlannedLab:
         """Return what must stand for a step.

@@ -24,7 +24,7 @@ class Dimensions:
     cpu: int | None = None
     """Number of the CPU."""
     role: str | None = None
-    """What a thread does: device, guest, kernel, generator, receiver or arrivals."""
+    """What a thread does: device, guest, kernel, generator, receiver or napi."""
     thread: str | None = None
     """Name of the thread, as the kernel calls it."""
     window_ns: int | None = None
@@ -55,11 +55,14 @@ def names() -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """What a metric or a series measures. Two trials are compared in a quantity that both have."""
+    """What a metric or a series measures. Trials are compared in the quantities that they share."""
 
     name: str
     """With its unit in it; docs/method defines each."""
-    unit: str
-    """bit/s, frame/s, ratio, s, ns, count, ..."""
     dimensions: Dimensions = WHOLE
     """What it is about."""
+
+    def __str__(self) -> str:
+        """Return the name and what it is about, for messages: cpu_busy_ratio (load_ratio 1.1, cpu 1)."""
+        about = ", ".join(f"{name} {value}" for name, value in self.dimensions.known().items())
+        return f"{self.name} ({about})" if about else self.name

@@ -1,7 +1,6 @@
 """Records as JSON and back. What is read must be exactly what the type says: nothing missing, nothing unknown."""
 
 import json
-from functools import cache
 from typing import Any, Generic, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -9,6 +8,7 @@ from pydantic_core import CoreConfig, SchemaSerializer, SchemaValidator
 
 T = TypeVar("T")
 EXACT = CoreConfig(extra_fields_behavior="forbid", strict=True)
+OTHERS = CoreConfig(extra_fields_behavior="ignore", strict=True)
 MOST_TOLD = 3
 """Wrong fields of one record that an error lists."""
 
@@ -20,18 +20,26 @@ class Malformed(ValueError):
 class Encoding(Generic[T]):
     """One type of record, to and from JSON."""
 
-    def __init__(self, shape: type[T]) -> None:
+    def __init__(self, shape: type[T], *, defaults: bool = False, others: bool = False) -> None:
+        """Make the encoding of a type.
+
+        `defaults`: fields with a default are left out where they have it. `others`: keys that the type does not have
+        are passed over.
+        """
         schema = TypeAdapter(shape).core_schema
-        self._validator = SchemaValidator(_exact(schema), EXACT)
+        self._validator = SchemaValidator(
+            _exact(schema, defaults=defaults, config=OTHERS if others else EXACT)
+        )
         self._serializer = SchemaSerializer(schema)
+        self._defaults = defaults
 
     def encode(self, value: T) -> bytes:
-        """Return a record as JSON, every field written.
+        """Return a record as JSON.
 
         Raises:
             ValueError: a figure in it is no finite number, which JSON cannot hold.
         """
-        plain = self._serializer.to_python(value, mode="json")
+        plain = self._serializer.to_python(value, mode="json", exclude_defaults=self._defaults)
         return json.dumps(plain, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
     def decode(self, text: bytes | str) -> T:
@@ -51,19 +59,16 @@ class Encoding(Generic[T]):
         return read
 
 
-@cache
-def encoding(shape: type[T]) -> Encoding[T]:
-    """Return the encoding of a type, made once."""
-    return Encoding(shape)
+def _exact(schema: Any, *, defaults: bool, config: CoreConfig) -> Any:
+    """Return a schema that says of every record how exact it is.
 
-
-def _exact(schema: Any) -> Any:
-    """Return a schema in which no field may be left out: a default is for who makes a record, not for who reads it."""
+    Without `defaults` no field may be left out: a default is for who makes a record, not for who reads it.
+    """
     if isinstance(schema, list | tuple):
-        return type(schema)(map(_exact, schema))
+        return type(schema)(_exact(each, defaults=defaults, config=config) for each in schema)
     if not isinstance(schema, dict):
         return schema
-    if schema.get("type") == "default":
-        return _exact(schema["schema"])
-    exact = {key: _exact(value) for key, value in schema.items()}
-    return {**exact, "config": EXACT} if schema.get("type") == "dataclass" else exact
+    if schema.get("type") == "default" and not defaults:
+        return _exact(schema["schema"], defaults=defaults, config=config)
+    exact = {key: _exact(value, defaults=defaults, config=config) for key, value in schema.items()}
+    return {**exact, "config": config} if schema.get("type") == "dataclass" else exact

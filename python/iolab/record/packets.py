@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 
-from iolab.statements.instrument import PathReason
+from iolab.record.load import LoadRecord
+from iolab.record.search import Found, Goal
+from iolab.statements.instrument import PathFallback, PathReason, Sharing
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,3 +29,89 @@ class Choice:
     """With the figures."""
     tried: tuple[Tried, ...] = ()
     """What was compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrameSize:
+    """One size of the frames that were sent."""
+
+    frame_bytes: int
+    """With the checksum [bytes]."""
+    weight: int
+    """How many frames of this size there are in one round of all sizes."""
+
+
+@dataclass(frozen=True, slots=True)
+class PortUse:
+    """How one half of a port reached its interface."""
+
+    port: str
+    """machine.port."""
+    half: str
+    """send or receive."""
+    path: str
+    """AF_XDP or AF_PACKET, and how."""
+    fallbacks: tuple[PathFallback, ...]
+    """Why it is not the best path."""
+
+
+@dataclass(frozen=True, slots=True)
+class NapiThread:
+    """A thread that takes frames in at a port."""
+
+    name: str
+    """As the kernel calls it."""
+    pid: int
+    """Its number."""
+    port: str
+    """machine.port."""
+    cpu: int | None
+    """The CPU it is kept on; None: any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where the parts of the instrument and of the device ran."""
+
+    generator_cpus: tuple[int, ...]
+    """CPUs of the senders."""
+    receiver_cpus: tuple[int, ...]
+    """CPUs of the receivers."""
+    threads: tuple[NapiThread, ...]
+    """Threads that take frames in."""
+    shared: tuple[Sharing, ...]
+    """Who shared a CPU; empty: nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRecord:
+    """A search for a rate: what it was asked, and what it found. Its steps are the load trials."""
+
+    strategy: str
+    """fast, mlr or bisect."""
+    goal: Goal
+    """What was looked for."""
+    found: Found
+    """What it found; places are those of the load trials whose purpose is `search`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PacketTrial:
+    """Everything behind the metrics of one trial that sends frames."""
+
+    directions: tuple[str, ...]
+    """From->to, both as machine.port."""
+    sizes: tuple[FrameSize, ...]
+    """Of the frames."""
+    placed: Placed
+    """Who ran where."""
+    ports: tuple[PortUse, ...]
+    """Halves of ports that sent or received."""
+    path_choice: Choice | None
+    """Which path was chosen where the file leaves it open; None: nothing was to be chosen."""
+    search: SearchRecord | None
+    """The search for the rate; None: there was none."""
+    rate_fps: float | None
+    """The rate that was found or given, sum over directions [frames/s]; None: none was found."""
+    load_trials: tuple[LoadRecord, ...]
+    """In the order they were run."""

@@ -53,12 +53,13 @@ class Series:
     @property
     def quantity(self) -> Quantity:
         """Return what it is of."""
-        return Quantity(self.name, self.unit, self.dimensions)
+        return Quantity(self.name, self.dimensions)
 
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, Series)
-            and (self.quantity, self.over, self.source) == (other.quantity, other.over, other.source)
+            and (self.quantity, self.unit, self.over) == (other.quantity, other.unit, other.over)
+            and self.source == other.source
             and np.array_equal(self.at_ns, other.at_ns)
             and np.array_equal(self.values, other.values, equal_nan=True)
         )

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from iolab.record.metric import Metric
+from iolab.record.metric import Metrics
 from iolab.statements.warnings import Warning
 
 
@@ -50,8 +50,8 @@ class TrialResult:
     """How it ended."""
     reason: str | None = None
     """Why it failed or is invalid."""
-    metrics: Mapping[str, Metric] = field(default_factory=dict)
-    """By name; see docs/method."""
+    metrics: Metrics = field(default_factory=Metrics)
+    """What was measured; see docs/method."""
     warnings: tuple[Warning, ...] = ()
     """What to know about it."""
     begin_ns: int

@@ -21,7 +21,7 @@ ROW_HEIGHT = 40
 def chart(shown: Shown, run: StoredRun, trials: Trials, names: Names) -> Chart:
     """Draw one metric of one measure."""
     estimates = shown.estimates
-    by = numbers.scale(shown.metric, estimates[0].unit, [estimate.mean for estimate in estimates])
+    by = numbers.scale(shown.metric.name, estimates[0].unit, [estimate.mean for estimate in estimates])
     varied = panels.varied(estimates, run)
     inner = _inner(varied, estimates)
     groups: dict[CellKey, list[Estimate]] = {}

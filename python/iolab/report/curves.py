@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
-from iolab.analysis.forwarding_types import Curve, Forwarding
+from iolab.analysis.forwarding_types import Curve, CurvePoint, Forwarding
+from iolab.record.dimensions import Quantity
 from iolab.report import axes, numbers
-from iolab.report.names import Names
+from iolab.report.names import Names, load
 from iolab.report.panels import Chart, Line, Panel, Row, domain, finite
 from iolab.report.selection import CellKey, cell_key
 from iolab.report.tables import head
@@ -13,8 +14,8 @@ MOST_CELLS = 12
 """Cells whose curves are drawn; the tables and CSV have all."""
 MOST_COMPONENTS = 6
 """CPUs and threads in one panel."""
-INSTRUMENT = ("generator", "receiver", "napi")
-"""Beginnings of the names of the instrument's own threads."""
+INSTRUMENT = frozenset({"generator", "receiver", "napi"})
+"""Roles of the instrument's own threads."""
 MOST_POINTS = 20
 """Trials of one step that are drawn."""
 RATES = ("offered_fps", "forwarded_fps")
@@ -52,12 +53,12 @@ def _charts(curves: Sequence[Curve], found: Forwarding, names: Names) -> list[Ch
 
 def _named(curves: Sequence[Curve], metrics: Sequence[str]) -> list[Curve]:
     """The curves of some metrics, in that order."""
-    return [curve for metric in metrics for curve in curves if curve.metric == metric and not curve.component]
+    return [curve for name in metrics for curve in curves if curve.metric == Quantity(name)]
 
 
 def _busiest(curves: Sequence[Curve]) -> list[Curve]:
     """Threads under measurement, then CPUs and the instrument's threads, those that reach most; the whole host last."""
-    parts = [curve for curve in curves if curve.metric in CPUS and curve.component]
+    parts = [curve for curve in curves if curve.metric.name in CPUS and not curve.metric.dimensions.whole]
     parts.sort(key=lambda curve: (_measures(curve), -max(point.median for point in curve.points)))
     kept = {id(curve) for curve in parts[: MOST_COMPONENTS - 1]}
     return [curve for curve in curves if id(curve) in kept] + _named(curves, ("host_cpu_ratio",))
@@ -65,23 +66,23 @@ def _busiest(curves: Sequence[Curve]) -> list[Curve]:
 
 def _measures(curve: Curve) -> bool:
     """Tell CPUs and the instrument's threads from those under measurement."""
-    return curve.metric != CPUS[0] or curve.component.startswith(INSTRUMENT)
+    return curve.metric.name != CPUS[0] or curve.metric.dimensions.role in INSTRUMENT
 
 
 def _chart(title: str, curves: Sequence[Curve], found: Forwarding, names: Names) -> Chart:
     text = names.words.packets
     by = numbers.scale(
-        curves[0].metric, curves[0].unit, [point.median for curve in curves for point in curve.points]
+        curves[0].metric.name, curves[0].unit, [point.median for curve in curves for point in curve.points]
     )
     lines = tuple(axes.line(_name(curve, names), index, index) for index, curve in enumerate(curves))
-    shares = sorted({point.share_percent for curve in curves for point in curve.points})
+    shares = sorted({_percent(point) for curve in curves for point in curve.points})
     across = axes.Across(text.load_axis, {f"{share:g}": share for share in shares}, log=False)
     values = [value * by.factor for curve in curves for point in curve.points for value in point.values]
-    latency = curves[0].metric.startswith("latency")
+    latency = curves[0].metric.name in LATENCIES
     bounds = domain(values) if latency else (0.0, max([*values, 1e-9]) * 1.06)
     upward = (
         axes.up_from_zero(head(title, by.unit, names.words), values)
-        if curves[0].metric in LOSSES
+        if curves[0].metric.name in LOSSES
         else axes.up(head(title, by.unit, names.words), values if latency else (), bounds)
     )
     cell = names.cell(curves[0].cell) or names.measure(found.measure)
@@ -104,9 +105,14 @@ def _chart(title: str, curves: Sequence[Curve], found: Forwarding, names: Names)
 
 
 def _name(curve: Curve, names: Names) -> str:
-    if curve.metric == "host_cpu_ratio":
+    if curve.metric == Quantity("host_cpu_ratio"):
         return names.words.packets.whole_host
-    return curve.component or names.metric(curve.metric)
+    return names.component(curve.metric.dimensions) or names.metric(curve.metric)
+
+
+def _percent(point: CurvePoint) -> float:
+    """Return where a point stands on the axis; rounded, so that 0.07 stands at 7."""
+    return round(point.load_ratio * 100, 9)
 
 
 def _rows(
@@ -116,8 +122,8 @@ def _rows(
     points: list[Row] = []
     for index, (curve, line) in enumerate(zip(curves, lines, strict=True)):
         for point in curve.points:
-            at = f"{point.share_percent:g} %"
-            place: Row = {"x": point.share_percent, "series": str(index), "name": line.name, "at": at}
+            at = load(point.load_ratio)
+            place: Row = {"x": _percent(point), "series": str(index), "name": line.name, "at": at}
             text = _quantity(point.median, by, names)
             means.append(
                 {**place, "mean": finite(point.median * by.factor), "low": None, "high": None, "text": text,
@@ -141,7 +147,7 @@ def _ends(line: Line, curve: Curve, by: numbers.Scale, names: Names) -> str:
     return names.words.charts.line.format(
         line=line.name,
         first=_quantity(first.median, by, names),
-        at_first=f"{first.share_percent:g} %",
+        at_first=load(first.load_ratio),
         last=_quantity(last.median, by, names),
-        at_last=f"{last.share_percent:g} %",
+        at_last=load(last.load_ratio),
     )

@@ -11,7 +11,7 @@ MOST_CHILDREN = 200
 """Entries of one fact that are listed; facts.json in the run folder has all of them."""
 MOST_DEPTH = 4
 _UNITS = {
-    "_bytes": ("byte", 1.0), "_ns": ("ns", 1.0), "_milli": ("", 1e-3), "_pps": ("pps", 1.0), "_fps": ("pps", 1.0),
+    "_bytes": ("byte", 1.0), "_ns": ("ns", 1.0), "_milli": ("", 1e-3), "_fps": ("frame/s", 1.0),
     "_bps": ("bit/s", 1.0), "_ratio": ("ratio", 1.0),
 }  # fmt: skip
 """Ending of a fact's name to its unit, and what makes it that unit."""

@@ -4,8 +4,9 @@ import json
 from collections.abc import Mapping
 
 from iolab.analysis.types import Analysis, Estimate, Interval, LevelsFigure, LevelsRatio
+from iolab.record.metric import Metric
 from iolab.report import interchange_packets
-from iolab.report.interchange_packets import finite
+from iolab.report.interchange_packets import finite, quantity
 from iolab.report.sentences import counted
 from iolab.report.stated import warned
 from iolab.store.records import StoredRun, TrialRecord
@@ -39,11 +40,20 @@ def _trial(trial: TrialRecord) -> Mapping[str, object]:
         "measure": trial.measure,
         "status": trial.result.status.value,
         "reason": trial.result.reason,
+        "kind": trial.kind,
+        "direction": trial.direction,
         "warnings": [warned(warning) for warning in trial.result.warnings],
-        "metrics": {
-            name: {"value": finite(metric.value), "unit": metric.unit, "limited_by": metric.limited_by}
-            for name, metric in trial.result.metrics.items()
-        },
+        "metrics": [_metric(metric) for metric in trial.result.metrics],
+    }
+
+
+def _metric(metric: Metric) -> Mapping[str, object]:
+    return {
+        "name": metric.name,
+        "dimensions": metric.dimensions.known(),
+        "unit": metric.unit,
+        "value": finite(metric.value),
+        "limited_by": metric.limited_by,
     }
 
 
@@ -51,7 +61,8 @@ def _estimate(estimate: Estimate) -> Mapping[str, object]:
     return {
         "cell": dict(estimate.cell),
         "measure": estimate.measure,
-        "metric": estimate.metric,
+        **quantity(estimate.metric),
+        "direction": estimate.direction,
         "unit": estimate.unit,
         "n": estimate.n,
         "mean": finite(estimate.mean),
@@ -70,7 +81,7 @@ def _estimate(estimate: Estimate) -> Mapping[str, object]:
 def _levels_figure(each: LevelsFigure) -> Mapping[str, object]:
     return {
         "measure": each.measure,
-        "metric": each.metric,
+        **quantity(each.metric),
         "unit": each.unit,
         "over": each.over,
         "levels": list(each.levels),
@@ -89,7 +100,7 @@ def _levels_figure(each: LevelsFigure) -> Mapping[str, object]:
 def _levels_ratio(each: LevelsRatio) -> Mapping[str, object]:
     return {
         "measure": each.measure,
-        "metric": each.metric,
+        **quantity(each.metric),
         "over": each.over,
         "levels": list(each.levels),
         "cell": dict(each.cell),

@@ -14,6 +14,7 @@ from iolab.analysis.forwarding_types import (
     Verdict,
 )
 from iolab.analysis.types import Analysis, Estimate
+from iolab.record.dimensions import Quantity
 from iolab.report.selection import CellKey, cell_key
 from iolab.report.stated import stated, stated_all
 from iolab.report.words import EN
@@ -31,8 +32,8 @@ def measure(found: Forwarding, analysis: Analysis) -> Document:
     """Render everything that is known of one measure, cell by cell."""
     own: dict[CellKey, dict[str, Estimate]] = {}
     for estimate in analysis.estimates:
-        if estimate.measure == found.measure:
-            own.setdefault(cell_key(estimate.cell), {})[estimate.metric] = estimate
+        if estimate.measure == found.measure and estimate.metric.dimensions.whole:
+            own.setdefault(cell_key(estimate.cell), {})[estimate.metric.name] = estimate
     truths = {cell_key(each.cell): each for each in found.cells}
     curves: dict[CellKey, list[Curve]] = {}
     for curve in found.curves:
@@ -54,6 +55,11 @@ def finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
+def quantity(of: Quantity) -> Document:
+    """Render what a figure is of: a name, and the dimensions that apply."""
+    return {"metric": of.name, "dimensions": of.dimensions.known()}
+
+
 def _cell(metrics: Mapping[str, Estimate], truth: CellTruth | None, curves: Iterable[Curve]) -> Document:
     return {
         "cell": dict(next(iter(metrics.values())).cell),
@@ -71,17 +77,13 @@ def _cell(metrics: Mapping[str, Estimate], truth: CellTruth | None, curves: Iter
 
 def _loads(curves: Iterable[Curve]) -> list[Document]:
     """Everything that was measured at shares of the rate, by rising load."""
-    found: dict[float, dict[str, float | dict[str, float | None] | None]] = {}
+    found: dict[float, list[Document]] = {}
     for curve in curves:
         for point in curve.points:
-            at = found.setdefault(point.share_percent, {})
-            if curve.component:
-                parts = at.setdefault(curve.metric, {})
-                if isinstance(parts, dict):
-                    parts[curve.component] = finite(point.median)
-            else:
-                at[curve.metric] = finite(point.median)
-    return [{"load_percent": share, **found[share]} for share in sorted(found)]
+            found.setdefault(point.load_ratio, []).append(
+                {**quantity(curve.metric), "unit": curve.unit, "median": finite(point.median)}
+            )
+    return [{"load_ratio": load_ratio, "metrics": found[load_ratio]} for load_ratio in sorted(found)]
 
 
 def _ratio(each: DirectionRatio) -> Document:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from iolab.analysis.types import Analysis, LevelsFigure, LevelsRatio
 from iolab.experiment.experiment import LevelRatio
+from iolab.record.dimensions import Quantity
 from iolab.report import numbers
 from iolab.report.names import Names
 from iolab.report.packet_tables import BITS, factors_of, left_out
@@ -34,18 +35,18 @@ class _Entry:
 
 def level_grids(measure: str, run: StoredRun, analysis: Analysis, names: Names, most: int) -> list[Grid]:
     """Write every table of a measure: per factor and metric the figures, then their ratios."""
-    figures: dict[tuple[str, str], list[LevelsFigure]] = {}
+    figures: dict[tuple[str, Quantity], list[LevelsFigure]] = {}
     for figure in analysis.levels_figures:
         if figure.measure == measure:
             figures.setdefault((figure.over, figure.metric), []).append(figure)
-    ratios: dict[tuple[str, str], dict[LevelRatio, list[LevelsRatio]]] = {}
+    ratios: dict[tuple[str, Quantity], dict[LevelRatio, list[LevelsRatio]]] = {}
     for ratio in analysis.levels_ratios:
         if ratio.measure == measure:
             places = ratios.setdefault((ratio.over, ratio.metric), {})
             places.setdefault(ratio.between, []).append(ratio)
     grids = []
     for (over, metric), own in figures.items():
-        if metric == ONE and _all_of_one(own, figures.get((over, SUM), ())):
+        if metric == Quantity(ONE) and _all_of_one(own, figures.get((over, Quantity(SUM)), ())):
             continue
         grids.append(_figures_grid(own, run, names, most))
         parts = ratios.get((over, metric), {}).values()
@@ -61,7 +62,7 @@ def _all_of_one(figures: Iterable[LevelsFigure], sums: Iterable[LevelsFigure]) -
 
 def _figures_grid(figures: Sequence[LevelsFigure], run: StoredRun, names: Names, most: int) -> Grid:
     words, first = names.words, figures[0]
-    by = numbers.scale(first.metric, first.unit, [each.mean for each in figures])
+    by = numbers.scale(first.metric.name, first.unit, [each.mean for each in figures])
     entries = [
         _Entry(each.cell, each.levels, each.statistic, _figure(each, by, names), len(each.values))
         for each in figures
@@ -106,7 +107,7 @@ def _ratio(each: LevelsRatio, names: Names) -> str:
 
 def _folded(each: LevelsFigure | LevelsRatio) -> bool:
     """Tell whether a table is a detail: the rate in bits stands behind that in frames."""
-    return each.metric == BITS
+    return each.metric == Quantity(BITS)
 
 
 def _places(found: Sequence[LevelsFigure] | Sequence[LevelsRatio], names: Names) -> dict[str, str]:

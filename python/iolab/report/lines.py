@@ -52,7 +52,7 @@ def chart(
 ) -> Chart:
     """Draw one metric of one measure along a sweep."""
     estimates = shown.estimates
-    by = numbers.scale(shown.metric, estimates[0].unit, [estimate.mean for estimate in estimates])
+    by = numbers.scale(shown.metric.name, estimates[0].unit, [estimate.mean for estimate in estimates])
     layout = _layout(estimates, sweep, run)
     keys = list(dict.fromkeys(_part(each.cell, layout.series) for each in estimates))
     lines = _lines(estimates, layout, keys, names)

@@ -2,17 +2,17 @@
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from iolab.plan.types import Plan
+from iolab.record.dimensions import Dimensions, Quantity
+from iolab.report import numbers
 from iolab.report.words import Words
 
 _ABSTRACT = re.compile(r"none|on|off|yes|no|auto|default|[\d.,]+ *[A-Za-z/%]*")
 """Levels that say nothing without their factor's name: MTU 9000, but not 'iSCSI in VM'."""
-_PER_LOAD = re.compile(r"([a-z0-9_]+)\[([0-9.]+ ?%)(?: (.+))?\]")
-"""A metric at one step of load: latency_p99_ns[50 %], cpu_busy_ratio[110 % cpu1]."""
-_PER_FLOW = re.compile(r"([a-z0-9_]+)\[(.*)\]")
-"""A metric of one flow: received_bps[near->far]."""
+_NAMELESS = frozenset({"device", "guest", "kernel"})
+"""Roles of threads that need not be named: the port or the thread's own name says which it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,28 +57,46 @@ class Names:
         """Name a measure, in its customary spelling where there is one."""
         return self.words.measures.get(name, name)
 
-    def metric(self, name: str) -> str:
-        """Name a metric; of one flow, with the flow; at one load, with the load."""
-        known = self.words.metrics.get(name)
-        if known is not None:
-            return known.name
-        step = _PER_LOAD.fullmatch(name)
-        if step is not None:
-            text = self.words.packets.at_load_of if step[3] else self.words.packets.at_load
-            return text.format(metric=self.metric(step[1]), load=step[2], component=step[3])
-        flow = _PER_FLOW.fullmatch(name)
-        if flow is not None and flow[1] in self.words.metrics:
-            return f"{self.words.metrics[flow[1]].name} {flow[2].replace('->', ' → ')}"
-        return name
+    def metric(self, of: Quantity) -> str:
+        """Name a metric, with what it is about: latency p99 at 50 %, received near → far."""
+        known = self.words.metrics.get(of.name)
+        name = known.name if known is not None else of.name
+        load_ratio = of.dimensions.load_ratio
+        component = self.component(replace(of.dimensions, load_ratio=None))
+        if load_ratio is None:
+            return f"{name} {component}".rstrip()
+        text = self.words.packets.at_load_of if component else self.words.packets.at_load
+        return text.format(metric=name, load=load(load_ratio), component=component)
 
-    def flow(self, metric: str) -> str:
-        """Name the flow of a metric: near → far."""
-        return metric.partition("[")[2].removesuffix("]").replace("->", " → ")
+    def component(self, about: Dimensions) -> str:
+        """Name what a metric is about: near → far, cpu1, generator tester.p0, dut vCPU 0; empty: the whole."""
+        parts = (
+            about.machine,
+            _arrow(about.flow),
+            _arrow(about.direction),
+            None if about.role in _NAMELESS else about.role,
+            about.port,
+            None if about.queue is None else f"rx {about.queue}",
+            about.thread,
+            None if about.cpu is None else f"cpu{about.cpu}",
+            None if about.window_ns is None else numbers.duration(about.window_ns),
+            about.part,
+        )
+        return " ".join(part for part in parts if part)
 
     def definition(self, name: str) -> str | None:
         """Say in one line what a metric means; None where it is not known here."""
         known = self.words.metrics.get(name)
         return known.definition if known is not None else None
+
+
+def load(ratio: float) -> str:
+    """Write an offered load as a share: 50 %."""
+    return f"{ratio * 100:.6g} %"
+
+
+def _arrow(ends: str | None) -> str:
+    return (ends or "").replace("->", " → ")
 
 
 def names(factors: Iterable[str], words: Words, fixed: Iterable[str] = ()) -> Names:

@@ -41,10 +41,6 @@ _STEPS: dict[str, tuple[tuple[float, str], ...]] = {
     "s": ((1e-9, "ns"), (1e-6, "µs"), (1e-3, "ms"), (1.0, "s")),
     "ratio": ((1e-2, "%"),),
 }
-_SPELLINGS = {
-    "bps": "bit/s", "B/s": "byte/s", "bytes/s": "byte/s", "bytes": "byte", "B": "byte", "frames/s": "frame/s",
-    "fps": "frame/s", "pps": "frame/s", "packets/s": "packet/s",
-}  # fmt: skip
 _PLAIN = frozenset({"", "1", "count", "index", "number"})
 _UNITLESS_METRICS = frozenset({"fairness"})
 """Ratios that are an index, not a share: read as 0.98, not as 98 %."""
@@ -54,7 +50,7 @@ def scale(metric: str, unit: str, magnitudes: Iterable[float]) -> Scale:
     """Choose the unit in which a column of figures is read best: its middle figure is 1 or more."""
     if unit in _PLAIN or metric in _UNITLESS_METRICS:
         return Scale(1.0, "")
-    steps = _STEPS.get(_SPELLINGS.get(unit, unit))
+    steps = _STEPS.get(unit)
     if steps is None:
         return Scale(1.0, unit)
     sizes = sorted(abs(value) for value in magnitudes if value and math.isfinite(value))
@@ -63,6 +59,12 @@ def scale(metric: str, unit: str, magnitudes: Iterable[float]) -> Scale:
     base = next((step for step in steps if step[0] == 1.0), steps[0])
     size, name = fitting[-1] if fitting else (steps[0] if middle else base)
     return Scale(1.0 / size, name)
+
+
+def duration(ns: int) -> str:
+    """Write a time that was chosen, not measured: 100 µs."""
+    by = scale("", "ns", (ns,))
+    return f"{ns * by.factor:g} {by.unit}"
 
 
 def decimals_for(half_width: float, value: float) -> int:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from iolab.analysis.forwarding_types import DirectionRatio, Forwarding
 from iolab.analysis.types import Estimate
+from iolab.record.dimensions import Quantity
 from iolab.report import numbers
 from iolab.report.names import Names
 from iolab.report.selection import CellKey, cell_key
@@ -95,7 +96,7 @@ def left_out(shown: int, total: int, names: Names) -> tuple[str, ...]:
 
 def metrics_grid(
     caption: str,
-    wanted: Mapping[str, Sequence[Estimate]],
+    wanted: Mapping[Quantity, Sequence[Estimate]],
     found: Forwarding,
     run: StoredRun,
     names: Names,
@@ -125,10 +126,10 @@ def metrics_grid(
 
 
 def _column(
-    metric: str, estimates: Sequence[Estimate], cells: Sequence[CellKey], names: Names
+    metric: Quantity, estimates: Sequence[Estimate], cells: Sequence[CellKey], names: Names
 ) -> tuple[str, list[str]]:
     words = names.words
-    by = numbers.scale(metric, estimates[0].unit, [estimate.mean for estimate in estimates])
+    by = numbers.scale(metric.name, estimates[0].unit, [estimate.mean for estimate in estimates])
     known = {cell_key(estimate.cell): estimate for estimate in estimates}
     texts = []
     for cell in cells:

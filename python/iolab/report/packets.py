@@ -3,8 +3,10 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from iolab.analysis.forwarding_types import CellTruth, Drop, Forwarding, PacketKind, Verdict
+from iolab.analysis.forwarding_types import CellTruth, Forwarding, PacketKind, Verdict
 from iolab.analysis.types import Analysis, Estimate
+from iolab.record.balance import Drop
+from iolab.record.dimensions import Quantity
 from iolab.report import numbers
 from iolab.report.environment import Fact, entries
 from iolab.report.names import Names
@@ -24,8 +26,8 @@ BOUNDS = (
     "load_trials", "perturbed_trials",
 )  # fmt: skip
 SHORT_BOUNDS = ("forwarded_strict_fps", "lower_fps", "upper_fps")
-LATENCIES = ("latency_p50_ns[", "latency_p99_ns[")
-CPUS = ("thread_cpu_ratio[", "cpu_busy_ratio[", "host_cpu_ratio")
+LATENCIES = ("latency_p50_ns", "latency_p99_ns")
+CPUS = ("thread_cpu_ratio", "cpu_busy_ratio", "host_cpu_ratio")
 MOST_OPEN = 24
 """Rows of a table of sentences that a page shows at once."""
 MOST_CLAUSES = 3
@@ -43,22 +45,27 @@ def result_grids(
 ) -> list[Grid]:
     """Tables that belong to the results: ratios of directions, bounds, latency and CPU at the found rate."""
     text = names.words.packets
-    own: dict[str, list[Estimate]] = {}
+    own: dict[Quantity, list[Estimate]] = {}
     for estimate in analysis.estimates:
         if estimate.measure == found.measure:
             own.setdefault(estimate.metric, []).append(estimate)
-    grids = _rates(found, own.get(BITS, ()), run, names, most)
+    grids = _rates(found, own.get(Quantity(BITS), ()), run, names, most)
     if found.kind is PacketKind.FORWARDING:
-        wanted = {metric: own[metric] for metric in BOUNDS if metric in own}
+        wanted = {metric: own[metric] for metric in map(Quantity, BOUNDS) if metric in own}
         grids += [metrics_grid(text.bounds, wanted, found, run, names, most)]
     if found.kind is PacketKind.LOAD_CURVE and found.curves:
         grids.append(curve_grid(found, run, names, most))
     if found.kind is not PacketKind.LOAD_CURVE:
-        latencies = {metric: each for metric, each in own.items() if metric.startswith(LATENCIES)}
-        cpus = {metric: each for metric, each in own.items() if metric.startswith(CPUS)}
+        latencies = {metric: each for metric, each in own.items() if _at_rate(metric)}
+        cpus = {metric: each for metric, each in own.items() if metric.name in CPUS}
         grids += [metrics_grid(text.latency, latencies, found, run, names, most)] if latencies else []
         grids += [metrics_grid(text.cpu, cpus, found, run, names, most)] if cpus else []
     return grids
+
+
+def _at_rate(metric: Quantity) -> bool:
+    """Tell whether a metric is a latency at one load of several."""
+    return metric.name in LATENCIES and metric.dimensions.load_ratio is not None
 
 
 def _rates(
@@ -75,9 +82,9 @@ def short_grids(found: Forwarding, run: StoredRun, analysis: Analysis, names: Na
         metric: [
             each for each in analysis.estimates if (each.measure, each.metric) == (found.measure, metric)
         ]
-        for metric in (*SHORT_BOUNDS, BITS)
+        for metric in map(Quantity, (*SHORT_BOUNDS, BITS))
     }
-    grids = _rates(found, own.pop(BITS), run, names, most)
+    grids = _rates(found, own.pop(Quantity(BITS)), run, names, most)
     wanted = {metric: estimates for metric, estimates in own.items() if estimates}
     if wanted and found.kind is PacketKind.FORWARDING:
         grids.append(metrics_grid(names.words.packets.short_bounds, wanted, found, run, names, most))

@@ -81,7 +81,7 @@ def _grid(rows: Sequence[Beside], named: Names, *, with_ratio: bool) -> Grid:
     first = rows[0]
     factors = tuple(dict.fromkeys(name for row in rows for name in row.cell))
     values = [value for row in rows for value in (row.published, row.measured) if value is not None]
-    by = numbers.scale(first.metric, first.unit, values)
+    by = numbers.scale(first.metric.name, first.unit, values)
     relative = any(row.published_ratio is not None and row.published_ratio != 1 for row in rows)
     statistic = text.statistic_over if first.over else text.statistic
     heads = [*map(named.factor, factors), statistic, text.published, text.run]

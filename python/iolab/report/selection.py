@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from heapq import nlargest
 
 from iolab.analysis.types import Analysis, Estimate
+from iolab.record.dimensions import Quantity
 
-OPENLY = ("forwarded_bps_l2",)
+OPENLY = (Quantity("forwarded_bps_l2"),)
 """Metrics that stand beside the leading one of their measure: frames/s without bit/s is half the answer."""
 
 CellKey = frozenset[tuple[str, str]]
@@ -19,8 +20,8 @@ class Shown:
 
     measure: str
     """Name of the measure."""
-    metric: str
-    """Name of the metric."""
+    metric: Quantity
+    """What they are of."""
     estimates: tuple[Estimate, ...]
     """In the plan's order."""
     total: int
@@ -32,9 +33,9 @@ def cell_key(cell: Mapping[str, str]) -> CellKey:
     return frozenset(cell.items())
 
 
-def by_metric(analysis: Analysis) -> dict[tuple[str, str], list[Estimate]]:
+def by_metric(analysis: Analysis) -> dict[tuple[str, Quantity], list[Estimate]]:
     """Group estimates by measure and metric, each in the plan's order."""
-    groups: dict[tuple[str, str], list[Estimate]] = {}
+    groups: dict[tuple[str, Quantity], list[Estimate]] = {}
     for estimate in analysis.estimates:
         groups.setdefault((estimate.measure, estimate.metric), []).append(estimate)
     return groups
@@ -46,7 +47,7 @@ def is_baseline(cell: Mapping[str, str], baseline: Mapping[str, str]) -> bool:
     return bool(touched) and all(cell[factor] == baseline[factor] for factor in touched)
 
 
-def choose(measure: str, metric: str, estimates: Sequence[Estimate], most: int) -> Shown:
+def choose(measure: str, metric: Quantity, estimates: Sequence[Estimate], most: int) -> Shown:
     """Keep the cells that are furthest from their baseline (or simply the largest), in their order."""
     if len(estimates) <= most:
         return Shown(measure, metric, tuple(estimates), len(estimates))
@@ -70,10 +71,12 @@ def leading(analysis: Analysis, measures: Sequence[str], most: int) -> tuple[Sho
     return tuple(choose(*key, groups[key], share) for key in keys)
 
 
-def side_metrics(metrics: Sequence[str], first: str, packets: bool) -> tuple[list[str], list[str]]:
+def side_metrics(
+    metrics: Sequence[Quantity], first: Quantity, packets: bool
+) -> tuple[list[Quantity], list[Quantity]]:
     """Metrics to draw openly and folded; of measures that send frames, those per CPU and load have their own places."""
     others = [metric for metric in metrics if metric != first]
     if not packets:
         return [first], others
     openly = [first, *(metric for metric in OPENLY if metric in others)]
-    return openly, [metric for metric in others if metric not in openly and "[" not in metric]
+    return openly, [metric for metric in others if metric not in openly and metric.dimensions.whole]

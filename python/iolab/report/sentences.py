@@ -193,7 +193,7 @@ def _loss(ends: tuple[float, float], names: Names) -> str:
 def _extent(estimates: Sequence[Estimate], names: Names) -> str:
     words = names.words
     low, high = min(estimates, key=lambda e: e.mean), max(estimates, key=lambda e: e.mean)
-    by = numbers.scale(low.metric, low.unit, [estimate.mean for estimate in estimates])
+    by = numbers.scale(low.metric.name, low.unit, [estimate.mean for estimate in estimates])
     places = {"measure": names.measure(low.measure), "metric": names.metric(low.metric)}
     if len(estimates) == 1:
         return words.summary.single.format(value=with_interval(low, by, words), **places)

@@ -92,7 +92,7 @@ def _part(cells: Sequence[CellComparison], named: Names) -> _Part:
         cells = [cells[index] for index in sorted(kept)]
     factors = tuple(dict.fromkeys(factor for each in cells for factor in each.cell))
     by = numbers.scale(
-        first.metric, first.unit, [mean for each in cells for mean in (each.mean_a, each.mean_b)]
+        first.metric.name, first.unit, [mean for each in cells for mean in (each.mean_a, each.mean_b)]
     )
     figures = [_figures(each, by, words) for each in cells]
     text = words.compare

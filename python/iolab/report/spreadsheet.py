@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from iolab.analysis.types import Analysis, Estimate, Interval, LevelsFigure, LevelsRatio
+from iolab.record import dimensions
+from iolab.record.dimensions import Dimensions, Quantity
 from iolab.report.selection import is_baseline
 from iolab.report.sentences import counted
 from iolab.report.words import EN
@@ -16,7 +18,8 @@ from iolab.store.records import StoredRun, TrialRecord
 Rows = Literal["estimates", "trials", "levels", "level-ratios", "ratios", "limits", "drops"]
 
 _ESTIMATE_HEAD = (
-    "metric", "unit", "n", "mean", "min", "max", "median", "ci_low", "ci_high", "ci_method", "is_baseline", "ratio",
+    "metric", *dimensions.names(), "unit", "n", "mean", "min", "max", "median", "ci_low", "ci_high", "ci_method",
+    "is_baseline", "ratio",
     "ratio_ci_low", "ratio_ci_high", "p_value", "outliers", "mean_without_outliers", "ratio_without_outliers",
     "bounds", "limited_by", "ratio_bound",
 )  # fmt: skip
@@ -99,7 +102,8 @@ def _level_ratio_rows(analysis: Analysis, factors: Sequence[str]) -> Iterable[Se
 def _over(each: LevelsFigure | LevelsRatio, factors: Sequence[str]) -> tuple[str, ...]:
     levels = _safe(" ".join(each.levels))
     return (
-        _safe(each.measure), *_levels(each.cell, factors), _safe(each.metric), _safe(each.over), levels, each.statistic,
+        _safe(each.measure), *_levels(each.cell, factors), _safe(str(each.metric)), _safe(each.over), levels,
+        each.statistic,
     )  # fmt: skip
 
 
@@ -142,7 +146,8 @@ def _estimate_rows(run: StoredRun, analysis: Analysis, factors: Sequence[str]) -
 
 def _estimate(estimate: Estimate, reference: bool) -> tuple[str, ...]:
     return (
-        _safe(estimate.metric),
+        _safe(estimate.metric.name),
+        *_dimensions(estimate.metric.dimensions),
         estimate.unit,
         str(estimate.n),
         *map(_number, (estimate.mean, estimate.min, estimate.max, estimate.median)),
@@ -164,13 +169,14 @@ def _estimate(estimate: Estimate, reference: bool) -> tuple[str, ...]:
 def _trial_rows(run: StoredRun, factors: Sequence[str]) -> Iterable[Sequence[str]]:
     trials = counted(run.trials)
     metrics = _metric_columns(trials)
-    heads = [f"{name} [{unit}]" if unit else name for name, unit in metrics.items()]
+    heads = [f"{of} [{unit}]" if unit else str(of) for of, unit in metrics.items()]
     yield ("measure", *map(_safe, factors), *_TRIAL_HEAD, *map(_safe, heads))
     for trial in trials:
         result = trial.result
         codes = " ".join(warning.code for warning in result.warnings)
-        values = (_number(result.metrics[name].value) if name in result.metrics else "" for name in metrics)
-        limited = dict.fromkeys(metric.limited_by for metric in result.metrics.values() if metric.limited_by)
+        known = {metric.quantity: metric.value for metric in result.metrics}
+        values = (_number(known.get(of)) for of in metrics)
+        limited = dict.fromkeys(result.metrics.limits.values())
         levels = _levels(trial.cell, factors)
         state = (
             str(trial.block),
@@ -183,13 +189,20 @@ def _trial_rows(run: StoredRun, factors: Sequence[str]) -> Iterable[Sequence[str
         yield (_safe(trial.measure), *levels, *state, *values)
 
 
-def _metric_columns(trials: Iterable[TrialRecord]) -> dict[str, str]:
+def _metric_columns(trials: Iterable[TrialRecord]) -> dict[Quantity, str]:
     """Every metric that occurs, with its unit, in order of first appearance."""
-    columns: dict[str, str] = {}
+    columns: dict[Quantity, str] = {}
     for trial in trials:
-        for name, metric in trial.result.metrics.items():
-            columns.setdefault(name, metric.unit)
+        heads = trial.result.metrics.heads
+        columns |= {
+            of: unit for of, unit in zip(heads.quantities, heads.units, strict=True) if of not in columns
+        }
     return columns
+
+
+def _dimensions(of: Dimensions) -> list[str]:
+    known = of.known()
+    return [_safe(str(known.get(name, ""))) for name in dimensions.names()]
 
 
 def _levels(cell: Mapping[str, str], factors: Sequence[str]) -> list[str]:

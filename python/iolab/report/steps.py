@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from iolab.analysis.forwarding_types import Curve, Forwarding
+from iolab.record.dimensions import Quantity
 from iolab.report import numbers
 from iolab.report.names import Names
 from iolab.report.selection import CellKey, cell_key
@@ -33,7 +34,7 @@ def curve_grid(found: Forwarding, run: StoredRun, names: Names, most: int) -> Gr
     rows = tuple(
         (
             *(cell.get(factor, "") for factor in factors),
-            f"{load:g}{numbers.NBSP}%",
+            f"{load * 100:.6g}{numbers.NBSP}%",
             *(texts[at] for _, texts in written),
         )
         for at, (cell, load) in enumerate(places)
@@ -49,31 +50,31 @@ def curve_grid(found: Forwarding, run: StoredRun, names: Names, most: int) -> Gr
     )
 
 
-def _columns(curves: Sequence[Curve]) -> dict[tuple[str, str, str], dict[tuple[CellKey, float], float]]:
-    """Metric, component and unit to its figures."""
-    wanted = [each for metric in WHOLE for each in curves if each.metric == metric and not each.component]
-    parts = list(dict.fromkeys(each.component for each in curves if each.metric == PARTS))[:MOST_PARTS]
-    wanted += [each for part in parts for each in curves if (each.metric, each.component) == (PARTS, part)]
-    found: dict[tuple[str, str, str], dict[tuple[CellKey, float], float]] = {}
+def _columns(curves: Sequence[Curve]) -> dict[tuple[Quantity, str], dict[tuple[CellKey, float], float]]:
+    """Quantity and unit to its figures."""
+    wanted = [each for name in WHOLE for each in curves if each.metric == Quantity(name)]
+    parts = list(dict.fromkeys(each.metric for each in curves if each.metric.name == PARTS))[:MOST_PARTS]
+    wanted += [each for part in parts for each in curves if each.metric == part]
+    found: dict[tuple[Quantity, str], dict[tuple[CellKey, float], float]] = {}
     for curve in wanted:
-        column = found.setdefault((curve.metric, curve.component, curve.unit), {})
-        column |= {(cell_key(curve.cell), point.share_percent): point.median for point in curve.points}
+        column = found.setdefault((curve.metric, curve.unit), {})
+        column |= {(cell_key(curve.cell), point.load_ratio): point.median for point in curve.points}
     return found
 
 
 def _written(
-    curve: tuple[str, str, str],
+    curve: tuple[Quantity, str],
     column: Column,
     places: Sequence[tuple[Mapping[str, str], float]],
     names: Names,
 ) -> tuple[str, list[str]]:
-    metric, component, unit = curve
+    metric, unit = curve
     words = names.words
-    by = numbers.scale(metric, unit, column.values())
+    by = numbers.scale(metric.name, unit, column.values())
     texts = []
     for cell, load in places:
         value = column.get((cell_key(cell), load))
         decimals = 0 if value is None else numbers.decimals_for(0.0, value * by.factor)
         texts.append(numbers.figure(value, by, decimals, words))
-    name = component or names.metric(metric)
+    name = names.component(metric.dimensions) or names.metric(metric)
     return head(name, by.unit, words), numbers.align(texts)

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from iolab.analysis.findings import RATES
-from iolab.analysis.forwarding import BOTH_WAYS
 from iolab.analysis.types import Analysis, Effect, Estimate
+from iolab.record.dimensions import Quantity
 from iolab.report import numbers, sentences
 from iolab.report.names import Names
 from iolab.report.selection import CellKey, Shown, by_metric, cell_key, choose, is_baseline
@@ -22,6 +22,8 @@ OF_DATAGRAMS = frozenset({"sent_bps"})
 """Those that say something where datagrams are lost only: TCP sends on until all has arrived."""
 MOST_FLOWS = 8
 """Columns of a table of flows; CSV has the others."""
+BOTH_DIRECTIONS = frozenset({"both-ways", "dual"})
+"""Directions whose rates are sums."""
 MOST_METRICS = 24
 """Columns of a table of metrics, beyond which those per flow are left out."""
 
@@ -141,7 +143,7 @@ def results(shown: Shown, run: StoredRun, analysis: Analysis, names: Names) -> R
     """Write the table of one metric."""
     words = names.words
     estimates = shown.estimates
-    by = numbers.scale(shown.metric, estimates[0].unit, [estimate.mean for estimate in estimates])
+    by = numbers.scale(shown.metric.name, estimates[0].unit, [estimate.mean for estimate in estimates])
     factors = columns(estimates, run)
     silent = _silent(shown, analysis)
     rows = {cell_key(each.cell): _row(each, factors, by, run, words) for each in estimates}
@@ -199,8 +201,8 @@ def _without_baseline(shown: Shown, run: StoredRun, names: Names) -> list[str]:
 
 def _sum_of_directions(shown: Shown, words: Words) -> list[str]:
     """Say what a rate is where two directions run at once."""
-    both = any(BOTH_WAYS in each.cell.values() for each in shown.estimates)
-    return [words.table.both_ways_sum] if both and shown.metric.endswith(RATES) else []
+    both = any(each.direction in BOTH_DIRECTIONS for each in shown.estimates)
+    return [words.table.both_ways_sum] if both and shown.metric.name.endswith(RATES) else []
 
 
 def _side(
@@ -211,12 +213,12 @@ def _side(
     if any(each.measure == shown.measure for each in analysis.forwarding):
         return tuple(found)
     groups = by_metric(analysis)
-    datagrams = (shown.measure, "loss_ratio") in groups
+    datagrams = (shown.measure, Quantity("loss_ratio")) in groups
     for metric in SIDE:
-        own = {cell_key(each.cell): each for each in groups.get((shown.measure, metric), ())}
-        if own and metric != shown.metric and (datagrams or metric not in OF_DATAGRAMS):
+        own = {cell_key(each.cell): each for each in groups.get((shown.measure, Quantity(metric)), ())}
+        if own and Quantity(metric) != shown.metric and (datagrams or metric not in OF_DATAGRAMS):
             alike = all(each.unit == shown.estimates[0].unit for each in own.values())
-            name, texts = _metric_column(metric, own, cells, names, by if alike else None)
+            name, texts = _metric_column(Quantity(metric), own, cells, names, by if alike else None)
             found.append((name, tuple(texts)))
     return tuple(found)
 
@@ -235,22 +237,26 @@ def limits(codes: Sequence[str], words: Words) -> str:
     return words.comma.join(words.packets.limit_names.get(code, code) for code in codes) or words.none
 
 
+def _of_flow(metric: Quantity, whole: Quantity) -> bool:
+    """Tell whether a metric is what another one is of the whole, of one flow."""
+    return metric.name == whole.name and metric.dimensions.flow is not None
+
+
 def flows(shown: Shown, run: StoredRun, analysis: Analysis, names: Names, most: int) -> Grid | None:
     """Write the rates of single flows, for the cells that have several; None where none has."""
     if any(each.measure == shown.measure for each in analysis.forwarding):
         return None
     words = names.words
-    begin = f"{shown.metric}["
     found = {
         metric: {cell_key(each.cell): each for each in estimates}
         for (measure, metric), estimates in by_metric(analysis).items()
-        if measure == shown.measure and metric.startswith(begin)
+        if measure == shown.measure and _of_flow(metric, shown.metric)
     }
     if not found:
         return None
     every = [each for own in found.values() for each in own.values()]
     cells = run.plan.in_order({cell_key(each.cell): each.cell for each in every}.values())
-    by = numbers.scale(shown.metric, every[0].unit, [each.mean for each in every])
+    by = numbers.scale(shown.metric.name, every[0].unit, [each.mean for each in every])
     factors = columns(every, run)
     kept = list(found.items())[:MOST_FLOWS]
     texts = [_means(own, [cell_key(cell) for cell in cells[:most]], by, words) for _, own in kept]
@@ -259,7 +265,7 @@ def flows(shown: Shown, run: StoredRun, analysis: Analysis, names: Names, most: 
         caption=words.table.flows.format(
             measure=names.measure(shown.measure), metric=head(names.metric(shown.metric), by.unit, words)
         ),
-        heads=(*map(names.factor, factors), *(names.flow(metric) for metric, _ in kept)),
+        heads=(*map(names.factor, factors), *(names.component(metric.dimensions) for metric, _ in kept)),
         rows=tuple(
             (*(cell.get(factor, "") for factor in factors), *(column[index] for column in texts))
             for index, cell in enumerate(cells[:most])
@@ -311,9 +317,11 @@ def all_metrics(table: ResultTable, analysis: Analysis, names: Names) -> Metrics
     packets = any(each.measure == table.shown.measure for each in analysis.forwarding)
     cells = [cell_key(row.cell) for row in table.rows]
     wanted = set(cells)
-    found: dict[str, dict[CellKey, Estimate]] = {}
+    found: dict[Quantity, dict[CellKey, Estimate]] = {}
     for (measure, metric), estimates in by_metric(analysis).items():
-        if measure == table.shown.measure and not ("[" in metric and (packets or len(found) >= MOST_METRICS)):
+        if measure == table.shown.measure and (
+            metric.dimensions.whole or not (packets or len(found) >= MOST_METRICS)
+        ):
             found[metric] = {key: each for each in estimates if (key := cell_key(each.cell)) in wanted}
     if len(found) < 2:
         return None
@@ -329,7 +337,7 @@ def all_metrics(table: ResultTable, analysis: Analysis, names: Names) -> Metrics
 
 
 def _metric_column(
-    metric: str,
+    metric: Quantity,
     estimates: Mapping[CellKey, Estimate],
     cells: Sequence[CellKey],
     names: Names,
@@ -337,7 +345,7 @@ def _metric_column(
 ) -> tuple[str, list[str]]:
     """Write head and figures of a metric, in a unit of its own unless one is given."""
     unit = next((estimate.unit for estimate in estimates.values()), "")
-    by = by or numbers.scale(metric, unit, [estimate.mean for estimate in estimates.values()])
+    by = by or numbers.scale(metric.name, unit, [estimate.mean for estimate in estimates.values()])
     return head(names.metric(metric), by.unit, names.words), _means(estimates, cells, by, names.words)
 
 
@@ -383,7 +391,7 @@ def _effect(effect: Effect, names: Names) -> EffectRow:
     )
 
 
-def chosen(analysis: Analysis, measure: str, metric: str, most: int) -> Shown | None:
+def chosen(analysis: Analysis, measure: str, metric: Quantity, most: int) -> Shown | None:
     """The cells to show of any one metric."""
     estimates = by_metric(analysis).get((measure, metric))
     return choose(measure, metric, estimates, most) if estimates else None

@@ -9,6 +9,7 @@ from iolab.agent.client import AgentLost
 from iolab.agent.decoding import BadAnswer
 from iolab.clock import Clock
 from iolab.errors import AgentError, InputError, LabError, TrialFailed, UnsupportedError
+from iolab.experiment.direction import direction_of
 from iolab.experiment.experiment import Experiment, Lab, Setup
 from iolab.experiment.machines import Host as Remote
 from iolab.experiment.measures import Forwarding, Latency, LoadCurve, Measure, Packets, Stream
@@ -22,6 +23,7 @@ from iolab.plan.estimate import measuring_ns
 from iolab.plan.labs import Labs
 from iolab.plan.learned_durations import Took, kind_of
 from iolab.plan.types import Plan, Step
+from iolab.record.metric import Metrics
 from iolab.record.packets import Choice
 from iolab.record.trial import GuestUse, Status, TrialResult
 from iolab.run.agents import Agents
@@ -31,7 +33,7 @@ from iolab.run.lab.standing_lab import StandingLab
 from iolab.run.observer import Observer
 from iolab.statements.warnings import Warning
 from iolab.store.folder import RunFolder
-from iolab.store.records import TrialRecord
+from iolab.store.records import Samples, TrialRecord
 from iolab.trial.forwarding import measure_forwarding
 from iolab.trial.guest_warnings import guest_warnings
 from iolab.trial.host_warnings import host_warnings
@@ -113,8 +115,8 @@ class Session:
         for number, step in enumerate(steps):
             cell = self._plan.cell(step)
             self._observer.trial_begins(step, cell, each_ns * (len(steps) - number))
-            record, raw = self._do(step, cell)
-            self._folder.append_trial(record, raw)
+            record, samples = self._do(step, cell)
+            self._folder.append_trial(record, samples)
             each_ns = (self._clock.now_ns() - begin_ns) // (number + 1)
             self._observer.trial_ended(record, each_ns * (len(steps) - number - 1))
         self._lab.take_down()
@@ -150,11 +152,11 @@ class Session:
             ]
         return [f"putting {name} back, which was lost: the agent {trouble}"] if trouble else []
 
-    def _do(self, step: Step, cell: Mapping[str, str]) -> tuple[TrialRecord, object]:
+    def _do(self, step: Step, cell: Mapping[str, str]) -> tuple[TrialRecord, Samples | None]:
         wall = self._clock.wall().isoformat(timespec="milliseconds")
         begin_ns, starts = self._clock.now_ns(), self._starts
         setup = self._labs.setup(step)
-        result, raw = self._result(setup, step, begin_ns)
+        result, samples = self._result(setup, step, begin_ns)
         if result.status is Status.OK:
             measure = setup.measures[step.measure]
             self.took.append(
@@ -166,16 +168,25 @@ class Session:
                     beside_ns=result.end_ns - begin_ns - measuring_ns(measure),
                 )
             )
+        measure = setup.measures[step.measure]
         record = TrialRecord(
-            key=step.key, measure=step.measure, block=step.block, cell=cell, wall=wall, result=result
+            key=step.key,
+            measure=step.measure,
+            kind=measure.kind,
+            direction=direction_of(measure),
+            rest=self._labs.beside_direction(step),
+            block=step.block,
+            cell=cell,
+            wall=wall,
+            result=result,
         )
-        return record, raw
+        return record, samples
 
     def _guests_start(self, names: Sequence[str]) -> None:
         self._starts += 1
         self._observer.guests_start(names)
 
-    def _result(self, setup: Setup, step: Step, begin_ns: int) -> tuple[TrialResult, object]:
+    def _result(self, setup: Setup, step: Step, begin_ns: int) -> tuple[TrialResult, Samples | None]:
         measured: Measured | None = None
         placement: Placement | None = None
         status, reason = Status.OK, None
@@ -215,14 +226,14 @@ class Session:
         result = TrialResult(
             status=status,
             reason=reason,
-            metrics=measured.metrics if measured else {},
+            metrics=measured.metrics if measured else Metrics(),
             warnings=(*self._warnings(setup.lab, guests, placement), *measured.warnings) if measured else (),
             begin_ns=begin_ns,
             end_ns=self._clock.now_ns(),
             measured_ns=measured.measured_ns if measured else 0,
             guests=guests,
         )
-        return result, measured.raw if measured else None
+        return result, _samples(measured) if measured else None
 
     def _warnings(
         self, lab: Lab, guests: Mapping[str, GuestUse], placement: Placement | None
@@ -280,7 +291,7 @@ class Session:
         )
         beside: list[Instrument] = [queues_of(site), samplers_of(site)]
         measured = measure_beside(beside, lambda: MEASURING[type(measure)](site, measure))
-        if wrong := [name for name, metric in measured.metrics.items() if not math.isfinite(metric.value)]:
+        if wrong := [str(metric.quantity) for metric in measured.metrics if not math.isfinite(metric.value)]:
             raise TrialFailed(
                 f"computing {', '.join(wrong[:3])}: no finite number, so what was read cannot be right"
             )
@@ -350,3 +361,7 @@ class Session:
             switches = {switch_id(name, card): card for card in cards}
             places[name] = GuestPlace(use.on, process_id(name), switches)
         return places
+
+
+def _samples(measured: Measured) -> Samples:
+    return Samples(raw=measured.raw, packets=measured.packets, series=measured.series)

@@ -1,107 +1,170 @@
-"""Lines of trials.jsonl and commands.jsonl to and from their frozen types. Pure."""
+"""Lines of trials.jsonl and commands.jsonl, and packet trials, to and from their frozen types. Pure."""
 
-import json
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
 
 from iolab.errors import StoreError
-from iolab.record.metric import Metric
+from iolab.record.encoding import Encoding, Malformed
+from iolab.record.metric import Heads, Metric, Metrics
+from iolab.record.packets import PacketTrial
 from iolab.record.trial import CommandRecord, GuestUse, Status, TrialResult
 from iolab.statements.warnings import Warning
-from iolab.store.records import TRIAL_SCHEMA, TrialRecord
+from iolab.store.records import PACKETS_SCHEMA, TRIAL_SCHEMA, TrialRecord
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Version:
+    """The part of a line that is looked at first."""
+
+    schema: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _TrialLine:
+    """A line of trials.jsonl; keys with a default are left out where they have it."""
+
+    schema: int
+    key: str
+    measure: str
+    kind: str
+    direction: str
+    rest: str
+    block: int
+    cell: Mapping[str, str]
+    wall: str
+    status: Status
+    reason: str | None
+    begin_ns: int
+    end_ns: int
+    measured_ns: int
+    metrics: tuple[Metric, ...]
+    warnings: tuple[Warning, ...]
+    guests: Mapping[str, GuestUse] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PacketsFile:
+    """A file of samples/; every key is there."""
+
+    schema: int
+    packets: PacketTrial
+
+
+_VERSION = Encoding(_Version, others=True)
+_TRIAL = Encoding(_TrialLine, defaults=True)
+_COMMAND = Encoding(CommandRecord)
+_PACKETS = Encoding(_PacketsFile)
 
 
 def encode_trial(record: TrialRecord) -> str:
-    """Return the record as one line of JSON."""
+    """Return the record as one line of JSON.
+
+    Raises:
+        ValueError: a figure in it is no finite number.
+    """
     result = record.result
-    document = {
-        "schema": TRIAL_SCHEMA,
-        "key": record.key,
-        "measure": record.measure,
-        "block": record.block,
-        "cell": dict(record.cell),
-        "wall": record.wall,
-        "status": result.status.value,
-        "reason": result.reason,
-        "begin_ns": result.begin_ns,
-        "end_ns": result.end_ns,
-        "measured_ns": result.measured_ns,
-        "metrics": {name: _metric(metric) for name, metric in result.metrics.items()},
-        "warnings": [warning.model_dump(mode="json") for warning in result.warnings],
-        **({"guests": {name: asdict(use) for name, use in result.guests.items()}} if result.guests else {}),
-    }
-    return json.dumps(document, separators=(",", ":"), allow_nan=False)
+    line = _TrialLine(
+        schema=TRIAL_SCHEMA,
+        key=record.key,
+        measure=record.measure,
+        kind=record.kind,
+        direction=record.direction,
+        rest=record.rest,
+        block=record.block,
+        cell=record.cell,
+        wall=record.wall,
+        status=result.status,
+        reason=result.reason,
+        begin_ns=result.begin_ns,
+        end_ns=result.end_ns,
+        measured_ns=result.measured_ns,
+        metrics=tuple(result.metrics),
+        warnings=result.warnings,
+        guests=result.guests,
+    )
+    return _TRIAL.encode(line).decode()
 
 
-def _metric(metric: Metric) -> dict[str, str | float]:
-    bound = {"limited_by": metric.limited_by} if metric.limited_by else {}
-    return {"value": metric.value, "unit": metric.unit, **bound}
+class TrialReader:
+    """Reads lines of trials.jsonl. Trials that measured the same quantities share what these are."""
+
+    def __init__(self) -> None:
+        self._heads: dict[Heads, Heads] = {}
+
+    def read(self, line: str) -> TrialRecord:
+        """Return the record of one line.
+
+        Raises:
+            StoreError: it was written by another version.
+            Malformed: it is no record; the message says which field is wrong.
+        """
+        row = _decoded(_TRIAL, line, TRIAL_SCHEMA, "a trial")
+        metrics = Metrics(row.metrics)
+        heads = self._heads.setdefault(metrics.heads, metrics.heads)
+        result = TrialResult(
+            status=row.status,
+            reason=row.reason,
+            metrics=Metrics.of(heads, metrics.values, metrics.limits),
+            warnings=row.warnings,
+            begin_ns=row.begin_ns,
+            end_ns=row.end_ns,
+            measured_ns=row.measured_ns,
+            guests=row.guests,
+        )
+        return TrialRecord(
+            key=row.key,
+            measure=row.measure,
+            kind=row.kind,
+            direction=row.direction,
+            rest=row.rest,
+            block=row.block,
+            cell=row.cell,
+            wall=row.wall,
+            result=result,
+        )
 
 
-def decode_trial(line: str) -> TrialRecord:
-    """Return the record of one line.
+def encode_packets(packets: PacketTrial) -> bytes:
+    """Return everything behind a packet trial's metrics as JSON."""
+    return _PACKETS.encode(_PacketsFile(schema=PACKETS_SCHEMA, packets=packets))
+
+
+def decode_packets(text: bytes) -> PacketTrial:
+    """Return what `encode_packets` wrote.
 
     Raises:
         StoreError: it was written by another version.
-        ValueError, KeyError, TypeError: it is not a record.
+        Malformed: it is something else; the message says which field is wrong.
     """
-    row: dict[str, Any] = json.loads(line)
-    if row["schema"] != TRIAL_SCHEMA:
-        raise StoreError(
-            f"reading a trial: its schema is {row['schema']}, this iolab reads {TRIAL_SCHEMA}; "
-            "use the iolab that wrote it"
-        )
-    result = TrialResult(
-        status=Status(row["status"]),
-        reason=row["reason"],
-        metrics={name: Metric(**metric) for name, metric in row["metrics"].items()},
-        warnings=tuple(Warning.model_validate(warning) for warning in row["warnings"]),
-        begin_ns=row["begin_ns"],
-        end_ns=row["end_ns"],
-        measured_ns=row["measured_ns"],
-        guests={name: _guest_use(use) for name, use in row.get("guests", {}).items()},
-    )
-    return TrialRecord(
-        key=row["key"],
-        measure=row["measure"],
-        block=row["block"],
-        cell=row["cell"],
-        wall=row["wall"],
-        result=result,
-    )
-
-
-def _guest_use(row: dict[str, Any]) -> GuestUse:
-    return GuestUse(**{**row, "polling": tuple(row.get("polling", ()))})
+    return _decoded(_PACKETS, text, PACKETS_SCHEMA, "samples").packets
 
 
 def encode_command(record: CommandRecord) -> str:
     """Return the command as one line of JSON."""
-    document = {
-        "machine": record.machine,
-        "kernel": record.kernel,
-        "netns": record.netns,
-        "argv": record.argv,
-        "undo": record.undo,
-        "undo_netns": record.undo_netns,
-        "exit_status": record.exit_status,
-        "duration_ns": record.duration_ns,
-        **({"notes": record.notes} if record.notes else {}),
-    }
-    return json.dumps(document, separators=(",", ":"))
+    return _COMMAND.encode(record).decode()
 
 
 def decode_command(line: str) -> CommandRecord:
-    """Return the command of one line."""
-    row: dict[str, Any] = json.loads(line)
-    return CommandRecord(
-        machine=row["machine"],
-        kernel=row.get("kernel", ""),
-        netns=row["netns"],
-        argv=tuple(row["argv"]),
-        undo=None if row["undo"] is None else tuple(row["undo"]),
-        undo_netns=row["undo_netns"],
-        exit_status=row["exit_status"],
-        duration_ns=row["duration_ns"],
-        notes=tuple(row.get("notes", ())),
-    )
+    """Return the command of one line.
+
+    Raises:
+        Malformed: it is none; the message says which field is wrong.
+    """
+    return _COMMAND.decode(line)
+
+
+def _decoded(encoding: Encoding[T], text: str | bytes, schema: int, what: str) -> T:
+    """Return a record; where it is none, say first of which version it is."""
+    try:
+        return encoding.decode(text)
+    except Malformed:
+        version = _VERSION.decode(text).schema
+        if version != schema:
+            raise StoreError(
+                f"reading {what}: its schema is {version}, this iolab reads {schema}; "
+                "use the iolab that wrote it, or measure again"
+            ) from None
+        raise

@@ -19,14 +19,16 @@ from iolab.errors import StoreError
 from iolab.plan.plan_file import encode_plan
 from iolab.plan.types import Plan
 from iolab.record.trial import CommandRecord
-from iolab.store.codec import encode_command, encode_trial
+from iolab.store.codec import encode_command, encode_packets, encode_trial
 from iolab.store.lines import LineFile
-from iolab.store.records import TrialRecord
+from iolab.store.records import Samples, TrialRecord
 
 EXPERIMENT, PLAN, FACTS = "experiment.yaml", "plan.json", "facts.json"
 TRIALS, COMMANDS, SAMPLES, REVISIONS = "trials.jsonl", "commands.jsonl", "samples", "revisions"
+RAW, PACKETS, SERIES = ".raw.json.gz", ".packets.json.gz", ".parquet"
+"""Endings of what a trial stores in the samples folder, after its key."""
 MACHINES = "machines"
-PACKAGES = "packages"
+PACKAGE_LISTS = "packages"
 DECIDED = "decided"
 """Folder of a decision that counts and whose files are not all in their places yet."""
 SLUG_LENGTH = 40
@@ -128,7 +130,7 @@ class RunFolder:
 
     def write_packages(self, packages: Sequence[str]) -> None:
         """Write what is installed in a guest image, as name=version; guests name the list by its digest."""
-        place = self.path / PACKAGES / f"{packages_digest(packages)}.txt"
+        place = self.path / PACKAGE_LISTS / f"{packages_digest(packages)}.txt"
         self._write_first(place, _listed(packages))
 
     def _write_first(self, place: Path, data: bytes) -> None:
@@ -144,22 +146,28 @@ class RunFolder:
 
         self._guard(write)
 
-    def append_trial(self, record: TrialRecord, raw: object) -> None:
-        """Append one trial and its raw samples, durably: samples first, then the line that counts."""
-        if raw is not None:
-            data = gzip.compress(json.dumps(raw, separators=(",", ":")).encode(), compresslevel=3, mtime=0)
-            self._guard(lambda: self._write_samples(record.key, data))
+    def append_trial(self, record: TrialRecord, samples: Samples | None = None) -> None:
+        """Append one trial and its samples, durably: samples first, then the line that counts.
+
+        Raises:
+            StoreError: they could not be written.
+            ValueError: a figure in them is no finite number.
+        """
+        files = {} if samples is None else _files(record.key, samples)
+        if files:
+            self._guard(lambda: self._write_samples(files))
         self._guard(lambda: self._trials.append([encode_trial(record)], durably=True))
 
     def append_commands(self, records: Sequence[CommandRecord]) -> None:
         """Append commands that were run."""
         self._guard(lambda: self._commands.append([encode_command(record) for record in records]))
 
-    def _write_samples(self, key: str, data: bytes) -> None:
+    def _write_samples(self, files: Mapping[str, bytes]) -> None:
         folder = self.path / SAMPLES
-        fresh = folder / f".{key}.new"
-        _write(fresh, data)
-        fresh.replace(folder / f"{key}.json.gz")
+        for name, data in files.items():
+            fresh = folder / f".{name}.new"
+            _write(fresh, data)
+            fresh.replace(folder / name)
         sync_folder(folder)
 
     def _settle(self) -> None:
@@ -208,6 +216,24 @@ class RunFolder:
         return StoreError(
             f"writing to {self.path}: {error.strerror}; everything before is stored and readable; {advice}"
         )
+
+
+def _files(key: str, samples: Samples) -> dict[str, bytes]:
+    """Return what a trial stores beside its line, by file name."""
+    files: dict[str, bytes] = {}
+    if samples.raw is not None:
+        files[f"{key}{RAW}"] = _packed(json.dumps(samples.raw, separators=(",", ":")).encode())
+    if samples.packets is not None:
+        files[f"{key}{PACKETS}"] = _packed(encode_packets(samples.packets))
+    if samples.series:
+        from iolab.store.series import encode_series  # the library is slow to load, and few commands need it
+
+        files[f"{key}{SERIES}"] = encode_series(samples.series)
+    return files
+
+
+def _packed(data: bytes) -> bytes:
+    return gzip.compress(data, compresslevel=3, mtime=0)
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -8,7 +8,7 @@ from typing import TypeVar
 from iolab.errors import InputError, Problem, StoreError
 from iolab.plan.plan_file import decode_plan
 from iolab.record.trial import Status
-from iolab.store.codec import decode_command, decode_trial
+from iolab.store.codec import TrialReader, decode_command
 from iolab.store.folder import COMMANDS, EXPERIMENT, FACTS, PLAN, REVISIONS, TRIALS, decided_file
 from iolab.store.records import RunStatus, StoredRun, TrialRecord
 
@@ -32,7 +32,7 @@ def load_run(folder: Path) -> StoredRun:
     except (OSError, ValueError) as error:
         raise StoreError(f"reading the run {folder}: {error}") from error
     notes: list[str] = []
-    trials = _read_lines(folder / TRIALS, decode_trial, notes)
+    trials = _read_lines(folder / TRIALS, TrialReader().read, notes)
     commands = _read_lines(folder / COMMANDS, decode_command, notes)
     done = {record.key for record in trials}
     complete = all(step.key in done for step in plan.steps)
@@ -106,7 +106,9 @@ def _read_lines(path: Path, decode: Callable[[str], T], notes: list[str]) -> lis
     for number, line in enumerate(whole, start=1):
         try:
             decoded.append(decode(line))
-        except (ValueError, KeyError, TypeError) as error:
+        except StoreError as error:
+            raise StoreError(f"{path}:{number}: {error}") from None
+        except ValueError as error:
             raise StoreError(
                 f"reading {path}:{number}: not a record ({error}): {line[:80]!r}; restore the file from a copy"
             ) from error

@@ -6,12 +6,16 @@ from enum import StrEnum
 from pathlib import Path
 
 from iolab.plan.types import Plan
+from iolab.record.packets import PacketTrial
+from iolab.record.series import Series
 from iolab.record.trial import CommandRecord, TrialResult
 
-__all__ = ["TRIAL_SCHEMA", "CommandRecord", "RunStatus", "StoredRun", "TrialRecord"]
+__all__ = ["TRIAL_SCHEMA", "CommandRecord", "RunStatus", "Samples", "StoredRun", "TrialRecord"]
 
 TRIAL_SCHEMA = 2
 """Version of a line in trials.jsonl; a change of a metric's meaning raises it."""
+PACKETS_SCHEMA = 2
+"""Version of what is stored of a packet trial beside its line."""
 
 
 class RunStatus(StrEnum):
@@ -29,6 +33,12 @@ class TrialRecord:
     """Identity of the step: the resolved lab and measure, and the block."""
     measure: str
     """Name of the measure."""
+    kind: str = ""
+    """What kind of measure it is: stream, forwarding, load-curve, latency, ..."""
+    direction: str = ""
+    """The measure's direction here, whatever its level is called: one-way, both-ways, dual; empty: it has none."""
+    rest: str = ""
+    """Digest of lab and measure without the direction: trials of which it is equal differ in nothing else."""
     block: int
     """From 1."""
     cell: Mapping[str, str]
@@ -37,6 +47,18 @@ class TrialRecord:
     """When it began, ISO 8601 with offset."""
     result: TrialResult
     """What happened."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Samples:
+    """What one trial stores beside its record."""
+
+    raw: object = None
+    """What programs and agents said, whole: evidence, which no report reads; None: nothing."""
+    packets: PacketTrial | None = None
+    """Everything behind the metrics of a packet trial."""
+    series: tuple[Series, ...] = ()
+    """Metrics over time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

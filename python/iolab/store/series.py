@@ -13,7 +13,7 @@ import numpy as np
 from iolab.errors import StoreError
 from iolab.record.dimensions import Dimensions, names
 from iolab.record.series import Over, Series
-from iolab.store.folder import SAMPLES
+from iolab.store.folder import SAMPLES, SERIES
 
 SERIES_SCHEMA = 1
 """Version of the table; it is in the file, under the key `iolab.series`."""
@@ -50,7 +50,7 @@ def read_series(folder: Path, key: str) -> tuple[Series, ...]:
     Raises:
         StoreError: the file is damaged, of another version, or has other columns.
     """
-    path = folder / SAMPLES / f"{key}.parquet"
+    path = folder / SAMPLES / f"{key}{SERIES}"
     if not path.is_file():
         return ()
     from pyarrow import ArrowException, parquet

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from iolab.agent.messages import CpuTimes, Reading
 from iolab.lab.topology import Endpoint
+from iolab.record.dimensions import Dimensions
 from iolab.record.metric import Metric
 from iolab.statements.warnings import (
     AnotherPath,
@@ -26,8 +27,11 @@ HEADER_BYTES = {"tcp": 14 + 20 + 32, "udp": 14 + 20 + 8}
 MORE_COUNTED: Mapping[str, Disagreement] = {"tcp": SegmentsTwice(), "udp": DatagramsUnread()}
 
 
-def cpu_metrics(before: Reading, after: Reading) -> Mapping[str, Metric]:
-    """Return the share of all CPUs' time that was busy, and that the hypervisor took."""
+def cpu_metrics(before: Reading, after: Reading, machine: str | None = None) -> tuple[Metric, ...]:
+    """Return the share of all CPUs' time that was busy, and that the hypervisor took.
+
+    `machine`: whose kernel was read; None: this computer's.
+    """
     total = busy = steal = 0
     for earlier, later in zip(before.cpu_times(), after.cpu_times(), strict=True):
         all_ns, idle_ns = _spent(earlier, later)
@@ -35,11 +39,12 @@ def cpu_metrics(before: Reading, after: Reading) -> Mapping[str, Metric]:
         busy += all_ns - idle_ns
         steal += later.steal_ns - earlier.steal_ns
     if total <= 0:
-        return {}
-    return {
-        "host_cpu_ratio": Metric(busy / total, "ratio"),
-        "host_steal_ratio": Metric(steal / total, "ratio"),
-    }
+        return ()
+    about = Dimensions(machine=machine)
+    return (
+        Metric("host_cpu_ratio", "ratio", busy / total, about),
+        Metric("host_steal_ratio", "ratio", steal / total, about),
+    )
 
 
 def _spent(earlier: CpuTimes, later: CpuTimes) -> tuple[int, int]:
@@ -81,18 +86,18 @@ def _arrival(protocol: str, flows: list[FlowReport], before: Reading, after: Rea
     return Arrival(place, later.rx_bytes - earlier.rx_bytes - packets * HEADER_BYTES[protocol], delivered)
 
 
-def unread_metric(loss_ratio: float, found: Sequence[Arrival]) -> Mapping[str, Metric]:
+def unread_metric(loss_ratio: float, found: Sequence[Arrival]) -> tuple[Metric, ...]:
     """Return which part of the loss of datagrams was after the receiving interfaces; nothing where it is not known."""
     counted, delivered = 0, sum(arrival.delivered_bytes for arrival in found)
     for arrival in found:
         if arrival.counted_bytes is None:
-            return {}
+            return ()
         counted += arrival.counted_bytes
     if not delivered:
-        return {}
+        return ()
     received_ratio = 1 - loss_ratio
     unread_ratio = (counted / delivered - 1) * received_ratio
-    return {"unread_ratio": Metric(min(max(unread_ratio, 0.0), loss_ratio), "ratio")}
+    return (Metric("unread_ratio", "ratio", min(max(unread_ratio, 0.0), loss_ratio)),)
 
 
 def disagreements(protocol: str, found: Sequence[Arrival]) -> tuple[Warning, ...]:

@@ -4,13 +4,12 @@ How loads are chosen is in trial/search; what one load trial is, in trial/load.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict
 
-from iolab.agent.messages import Json
 from iolab.experiment.measures import Forwarding, LoadCurve, Packets
 from iolab.lab.packets.frames import bps_l1, bps_l2, fps_of, line_fps, mean_bytes, sizes_of
 from iolab.record.load import LoadRecord
-from iolab.record.metric import Metric
+from iolab.record.metric import FRAME_RATE, Metric, Metrics
+from iolab.record.packets import SearchRecord
 from iolab.record.search import Found, Goal, StopReason
 from iolab.record.verdict import Limit
 from iolab.statements.warnings import (
@@ -32,8 +31,7 @@ from iolab.trial.packet_figures import (
     common_warnings,
     latency_metrics,
     mean_loss,
-    percent,
-    raw_samples,
+    packet_trial,
     use_metrics,
 )
 from iolab.trial.paths import settled
@@ -77,24 +75,27 @@ def measure_forwarding(site: Site, measure: Forwarding) -> Measured:
         rate_fps = found.robust_fps or 0.0
         at_rate: list[LoadRecord] = []
         if rate_fps:
-            for share in measure.latency_at:
+            for share in dict.fromkeys(measure.latency_at):
                 fps = max(IDLE_FPS, rate_fps * share)
                 trial = LoadTrial(intended_fps=fps, duration_ns=measure.trial)
                 at_rate.append(bench.run(trial, "at-rate", share))
         everything = [*records, *at_rate]
         metrics = _metrics(measure, found, records, len(bench.directions), (end_ns - begin_ns) / NS_PER_S)
         for record in at_rate:
-            metrics |= latency_metrics([record], percent(record.share_ratio or 0.0))
+            metrics += latency_metrics([record], record.share_ratio)
         return Measured(
-            metrics=metrics,
+            metrics=Metrics(metrics),
             warnings=(*_warnings(found, bench.ceilings()), *common_warnings(bench, everything)),
             measured_ns=sum(record.result.duration_ns for record in everything),
             commands=(),
-            raw=raw_samples(
-                bench, everything, search=raw_search(measure.search, strategy.goal, found),
-                rate_fps=rate_fps * len(bench.directions),
+            raw={"load_trials": bench.answers},
+            packets=packet_trial(
+                bench,
+                everything,
+                search=SearchRecord(measure.search, strategy.goal, found),
+                rate_fps=rate_fps * len(bench.directions) or None,
             ),
-        )  # fmt: skip
+        )
 
 
 def make_strategy(measure: Forwarding, site: Site) -> Strategy:
@@ -150,15 +151,9 @@ def searched_rate(bench: LoadBench, measure: LoadCurve) -> tuple[list[LoadRecord
     return (*search(bench, strategy), strategy)
 
 
-def raw_search(name: str, goal: Goal, found: Found) -> Json:
-    """Return a search for the samples folder."""
-    shown = {"reason": str(found.reason), "seen": found.seen.model_dump(mode="json")}
-    return {"strategy": name, "goal": asdict(goal), "found": {**asdict(found), **shown}}
-
-
 def _metrics(
     measure: Forwarding, found: Found, records: Sequence[LoadRecord], directions: int, seconds: float
-) -> dict[str, Metric]:
+) -> list[Metric]:
     sizes, rate_fps = sizes_of(measure), (found.robust_fps or 0.0) * directions
     at_lower = [records[place] for place in found.lower_trials]
     unknown = 0.0 if found.reason is StopReason.NOTHING_PASSES else None  # what was not found is no zero
@@ -176,22 +171,26 @@ def _metrics(
         rates["search_mean_fps"] = sum(found.searches_fps) / len(found.searches_fps)
         rates["search_max_fps"] = max(found.searches_fps)
     limit = limited_by(found, records)
-    metrics = {
-        name: Metric(fps * directions, "pps", limit if name in BOUNDED else "")
+    metrics = [
+        Metric(name, FRAME_RATE, fps * directions, limited_by=limit if name in BOUNDED else "")
         for name, fps in rates.items()
         if fps is not None
-    }
-    if "forwarded_fps" in metrics:
-        metrics["forwarded_per_direction_fps"] = Metric(rate_fps / directions, "pps", limit)
-        metrics["forwarded_bps_l1"] = Metric(bps_l1(rate_fps, sizes), "bit/s", limit)
-        metrics["forwarded_bps_l2"] = Metric(bps_l2(rate_fps, sizes), "bit/s", limit)
-    metrics["search_seconds"] = Metric(seconds, "s")
-    metrics["load_trials"] = Metric(float(found.trials), "count")
-    metrics["perturbed_trials"] = Metric(float(found.perturbed_trials), "count")
+    ]
+    if rates["forwarded_fps"] is not None:
+        metrics += [
+            Metric("forwarded_per_direction_fps", FRAME_RATE, rate_fps / directions, limited_by=limit),
+            Metric("forwarded_bps_l1", "bit/s", bps_l1(rate_fps, sizes), limited_by=limit),
+            Metric("forwarded_bps_l2", "bit/s", bps_l2(rate_fps, sizes), limited_by=limit),
+        ]
+    metrics += [
+        Metric("search_seconds", "s", seconds),
+        Metric("load_trials", "count", float(found.trials)),
+        Metric("perturbed_trials", "count", float(found.perturbed_trials)),
+    ]
     loss = mean_loss(at_lower)
     if loss is not None:
-        metrics["loss_ratio"] = Metric(loss, "ratio")
-    return {**metrics, **balance_metrics(records), **use_metrics(at_lower)}
+        metrics.append(Metric("loss_ratio", "ratio", loss))
+    return [*metrics, *balance_metrics(records), *use_metrics(at_lower)]
 
 
 def limited_by(found: Found, records: Sequence[LoadRecord]) -> str:

@@ -2,14 +2,14 @@
 
 from iolab.experiment.measures import Latency
 from iolab.lab.packets.frames import fps_of
-from iolab.record.metric import Metric
+from iolab.record.metric import FRAME_RATE, Metric, Metrics
 from iolab.trial.load import LoadBench
 from iolab.trial.measured import Measured
 from iolab.trial.packet_figures import (
     balance_metrics,
     common_warnings,
     latency_metrics,
-    raw_samples,
+    packet_trial,
     use_metrics,
 )
 from iolab.trial.search.types import LoadTrial
@@ -29,23 +29,24 @@ def measure_latency(site: Site, measure: Latency) -> Measured:
     fps = fps_of(measure.rate, measure, "rate")
     with LoadBench(site, measure, USUAL_LOSS_RATIO) as bench:
         record = bench.run(LoadTrial(intended_fps=fps, duration_ns=measure.duration), "latency")
-        metrics = {
-            **latency_metrics([record]),
-            "offered_fps": Metric(record.offered_fps, "pps"),
-            "forwarded_fps": Metric(record.forwarded_fps, "pps"),
-            "loss_ratio": Metric(record.result.loss_ratio, "ratio"),
-            "reordered_frames": Metric(float(record.disorder[0]), "count"),
-            "duplicate_frames": Metric(float(record.disorder[1]), "count"),
-            **balance_metrics([record]),
-            **use_metrics([record]),
-        }
+        metrics = [
+            *latency_metrics([record]),
+            Metric("offered_fps", FRAME_RATE, record.offered_fps),
+            Metric("forwarded_fps", FRAME_RATE, record.forwarded_fps),
+            Metric("loss_ratio", "ratio", record.result.loss_ratio),
+            Metric("reordered_frames", "count", float(record.disorder[0])),
+            Metric("duplicate_frames", "count", float(record.disorder[1])),
+            *balance_metrics([record]),
+            *use_metrics([record]),
+        ]
         if record.latency is not None:
-            metrics["latency_min_ns"] = Metric(float(record.latency.min), "ns")
-            metrics["latency_mean_ns"] = Metric(record.latency.mean, "ns")
+            metrics.append(Metric("latency_min_ns", "ns", float(record.latency.min)))
+            metrics.append(Metric("latency_mean_ns", "ns", record.latency.mean))
         return Measured(
-            metrics=metrics,
+            metrics=Metrics(metrics),
             warnings=common_warnings(bench, [record]),
             measured_ns=record.result.duration_ns,
             commands=(),
-            raw=raw_samples(bench, [record], rate_fps=fps * len(bench.directions)),
+            raw={"load_trials": bench.answers},
+            packets=packet_trial(bench, [record], rate_fps=fps * len(bench.directions)),
         )

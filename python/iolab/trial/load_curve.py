@@ -2,22 +2,22 @@
 
 from collections.abc import Sequence
 
-from iolab.agent.messages import Json
 from iolab.experiment.measures import LoadCurve
 from iolab.lab.packets.frames import fps_of, line_fps
+from iolab.record.dimensions import Dimensions
 from iolab.record.load import LoadRecord
-from iolab.record.metric import Metric
+from iolab.record.metric import FRAME_RATE, Metric, Metrics
+from iolab.record.packets import SearchRecord
 from iolab.record.verdict import Limit
 from iolab.statements.warnings import CurvePartial, StepsAboveLine, Warning
-from iolab.trial.forwarding import limited_by, raw_search, searched_rate
+from iolab.trial.forwarding import limited_by, searched_rate
 from iolab.trial.load import LoadBench
 from iolab.trial.measured import Measured, TrialFailed
 from iolab.trial.packet_figures import (
     balance_metrics,
     common_warnings,
     latency_metrics,
-    percent,
-    raw_samples,
+    packet_trial,
     use_metrics,
 )
 from iolab.trial.paths import settled
@@ -35,14 +35,14 @@ def measure_load_curve(site: Site, measure: LoadCurve) -> Measured:
     measure = settled(site, measure)
     with LoadBench(site, measure, measure.loss_ratio) as bench:
         found: list[LoadRecord] = []
-        searched: Json = None
+        searched: SearchRecord | None = None
         limit = ""
         notes: tuple[Warning, ...] = ()
         if measure.rate is not None:
             rate_fps = fps_of(measure.rate, measure, "rate")
         else:
             found, result, strategy = searched_rate(bench, measure)
-            searched = raw_search("fast", strategy.goal, result)
+            searched = SearchRecord("fast", strategy.goal, result)
             rate_fps = result.robust_fps or max(record.forwarded_fps for record in found) / len(
                 bench.directions
             )
@@ -50,22 +50,25 @@ def measure_load_curve(site: Site, measure: LoadCurve) -> Measured:
                 raise TrialFailed("looking for the rate of the load curve: nothing was forwarded at any load")
             notes += () if result.robust_fps else (CurvePartial(ended=result.seen),)
             limit = limited_by(result, found)
-        steps = [bench.run(_trial(measure, rate_fps * share), "curve", share) for share in measure.steps]
+        steps = [
+            bench.run(_trial(measure, rate_fps * share), "curve", share)
+            for share in dict.fromkeys(measure.steps)
+        ]
         everything = [*found, *steps]
         total_fps = rate_fps * len(bench.directions)
-        metrics = {
-            "forwarded_fps": _highest(steps),
-            "rate_fps": Metric(total_fps, "pps", limit),
-            **balance_metrics(everything),
-        }
-        for step in steps:
-            metrics |= _step(step)
+        metrics = (
+            _highest(steps),
+            Metric("rate_fps", FRAME_RATE, total_fps, limited_by=limit),
+            *balance_metrics(everything),
+            *(metric for step in steps for metric in _step(step)),
+        )
         return Measured(
-            metrics=metrics,
+            metrics=Metrics(metrics),
             warnings=(*notes, *_above_line(measure, rate_fps), *common_warnings(bench, everything)),
             measured_ns=sum(record.result.duration_ns for record in everything),
             commands=(),
-            raw=raw_samples(bench, everything, search=searched, rate_fps=total_fps),
+            raw={"load_trials": bench.answers},
+            packets=packet_trial(bench, everything, search=searched, rate_fps=total_fps),
         )
 
 
@@ -76,8 +79,12 @@ def _highest(steps: Sequence[LoadRecord]) -> Metric:
     own = [limit for limit in causes if limit in (Limit.GENERATOR, Limit.RECEIVER)]
     if not causes:
         disturbed = any(step.verdict.limit is Limit.HOST for step in steps)
-        return Metric(best, "pps", Limit.HOST.value if disturbed else "load")
-    return Metric(best, "pps", own[0].value if len(own) == len(causes) else "")
+        return _of_best(best, Limit.HOST.value if disturbed else "load")
+    return _of_best(best, own[0].value if len(own) == len(causes) else "")
+
+
+def _of_best(fps: float, limited_by: str) -> Metric:
+    return Metric("forwarded_fps", FRAME_RATE, fps, limited_by=limited_by)
 
 
 def _trial(measure: LoadCurve, fps: float) -> LoadTrial:
@@ -87,16 +94,16 @@ def _trial(measure: LoadCurve, fps: float) -> LoadTrial:
     )
 
 
-def _step(record: LoadRecord) -> dict[str, Metric]:
-    label = percent(record.share_ratio or 0.0)
-    return {
-        f"offered_fps[{label}]": Metric(record.offered_fps, "pps"),
-        f"forwarded_fps[{label}]": Metric(record.forwarded_fps, "pps"),
-        f"loss_ratio[{label}]": Metric(record.result.loss_ratio, "ratio"),
-        f"unsent_ratio[{label}]": Metric(record.result.unsent_ratio, "ratio"),
-        **latency_metrics([record], label),
-        **use_metrics([record], label),
-    }
+def _step(record: LoadRecord) -> tuple[Metric, ...]:
+    at_load = Dimensions(load_ratio=record.share_ratio)
+    return (
+        Metric("offered_fps", FRAME_RATE, record.offered_fps, at_load),
+        Metric("forwarded_fps", FRAME_RATE, record.forwarded_fps, at_load),
+        Metric("loss_ratio", "ratio", record.result.loss_ratio, at_load),
+        Metric("unsent_ratio", "ratio", record.result.unsent_ratio, at_load),
+        *latency_metrics([record], record.share_ratio),
+        *use_metrics([record], record.share_ratio),
+    )
 
 
 def _above_line(measure: LoadCurve, rate_fps: float) -> tuple[Warning, ...]:

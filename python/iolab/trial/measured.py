@@ -1,11 +1,11 @@
 """What every measurement gives back, and how it fails."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from iolab.agent.messages import Json
 from iolab.errors import TrialFailed
-from iolab.record.metric import Metric
+from iolab.record.metric import Metrics
+from iolab.record.packets import PacketTrial
 from iolab.record.series import Series
 from iolab.record.trial import CommandRecord
 from iolab.statements.warnings import Warning
@@ -17,8 +17,8 @@ __all__ = ["Measured", "TrialFailed"]
 class Measured:
     """What one measurement gave."""
 
-    metrics: Mapping[str, Metric]
-    """By name."""
+    metrics: Metrics
+    """The figures."""
     warnings: tuple[Warning, ...]
     """What to know about them."""
     measured_ns: int
@@ -26,6 +26,8 @@ class Measured:
     commands: tuple[CommandRecord, ...]
     """The programs that measured."""
     raw: Json
-    """Reports and counter readings, for the samples folder."""
+    """What programs and agents said, whole: evidence that nothing reads back."""
+    packets: PacketTrial | None = None
+    """The load trials behind the metrics; None: no frames of our own were sent."""
     series: tuple[Series, ...] = ()
-    """Quantities over the time of the trial."""
+    """Metrics over time."""

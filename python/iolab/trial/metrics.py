@@ -1,31 +1,32 @@
 """The metrics of a stream trial: over all flows, and per flow where there are several. Defined in docs/method."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
+from iolab.record.dimensions import Dimensions
 from iolab.record.metric import Metric
 from iolab.trial.iperf3 import FlowReport
 
 
-def flow_metrics(protocol: str, flows: Sequence[FlowReport]) -> Mapping[str, Metric]:
+def flow_metrics(protocol: str, flows: Sequence[FlowReport]) -> tuple[Metric, ...]:
     """Return rates summed over flows, loss over all datagrams, means of jitter and round-trip time."""
-    metrics = {
-        "received_bps": Metric(sum(flow.received_bps for flow in flows), "bit/s"),
-        "sent_bps": Metric(sum(flow.sent_bps for flow in flows), "bit/s"),
-    }
-    if protocol == "udp":
-        metrics |= _udp_metrics(flows)
-    else:
-        metrics |= _tcp_metrics(flows)
-    metrics["cpu_from_ratio"] = Metric(max(flow.cpu_src_ratio for flow in flows), "ratio")
-    metrics["cpu_to_ratio"] = Metric(max(flow.cpu_dst_ratio for flow in flows), "ratio")
-    if len(flows) > 1:
-        metrics["fairness"] = Metric(jain_index([flow.received_bps for flow in flows]), "ratio")
-        for name, flow in zip(flow_names(flows), flows, strict=True):
-            metrics[f"received_bps[{name}]"] = Metric(flow.received_bps, "bit/s")
-            metrics[f"sent_bps[{name}]"] = Metric(flow.sent_bps, "bit/s")
-            if protocol == "udp" and flow.datagrams:
-                metrics[f"loss_ratio[{name}]"] = Metric(flow.lost_datagrams / flow.datagrams, "ratio")
-    return metrics
+    return (
+        Metric("received_bps", "bit/s", sum(flow.received_bps for flow in flows)),
+        Metric("sent_bps", "bit/s", sum(flow.sent_bps for flow in flows)),
+        *(_udp_metrics(flows) if protocol == "udp" else _tcp_metrics(flows)),
+        Metric("cpu_from_ratio", "ratio", max(flow.cpu_src_ratio for flow in flows)),
+        Metric("cpu_to_ratio", "ratio", max(flow.cpu_dst_ratio for flow in flows)),
+        *(_by_flow(protocol, flows) if len(flows) > 1 else ()),
+    )
+
+
+def _by_flow(protocol: str, flows: Sequence[FlowReport]) -> Iterator[Metric]:
+    yield Metric("fairness", "ratio", jain_index([flow.received_bps for flow in flows]))
+    for name, flow in zip(flow_names(flows), flows, strict=True):
+        about = Dimensions(flow=name)
+        yield Metric("received_bps", "bit/s", flow.received_bps, about)
+        yield Metric("sent_bps", "bit/s", flow.sent_bps, about)
+        if protocol == "udp" and flow.datagrams:
+            yield Metric("loss_ratio", "ratio", flow.lost_datagrams / flow.datagrams, about)
 
 
 def flow_names(flows: Sequence[FlowReport]) -> list[str]:
@@ -44,25 +45,19 @@ def jain_index(rates: Sequence[float]) -> float:
     return sum(rates) ** 2 / (len(rates) * squares) if squares else 1.0
 
 
-def _udp_metrics(flows: Sequence[FlowReport]) -> Mapping[str, Metric]:
+def _udp_metrics(flows: Sequence[FlowReport]) -> Iterator[Metric]:
     datagrams = sum(flow.datagrams for flow in flows)
+    lost = sum(flow.lost_datagrams for flow in flows)
+    yield Metric("loss_ratio", "ratio", lost / datagrams if datagrams else 0.0)
     jitters = [flow.jitter_ns for flow in flows if flow.jitter_ns is not None]
-    metrics = {
-        "loss_ratio": Metric(
-            sum(flow.lost_datagrams for flow in flows) / datagrams if datagrams else 0.0, "ratio"
-        )
-    }
     if jitters:
-        metrics["jitter_ns"] = Metric(sum(jitters) / len(jitters), "ns")
-    return metrics
+        yield Metric("jitter_ns", "ns", sum(jitters) / len(jitters))
 
 
-def _tcp_metrics(flows: Sequence[FlowReport]) -> Mapping[str, Metric]:
+def _tcp_metrics(flows: Sequence[FlowReport]) -> Iterator[Metric]:
     again = [flow.retransmits for flow in flows if flow.retransmits is not None]
     times = [flow.rtt_mean_ns for flow in flows if flow.rtt_mean_ns is not None]
-    metrics = {}
     if again:
-        metrics["retransmits"] = Metric(float(sum(again)), "count")
+        yield Metric("retransmits", "count", float(sum(again)))
     if times:
-        metrics["rtt_mean_ns"] = Metric(sum(times) / len(times), "ns")
-    return metrics
+        yield Metric("rtt_mean_ns", "ns", sum(times) / len(times))

@@ -1,20 +1,17 @@
 """Metrics and raw samples of packet trials, from load records. Pure; defined in docs/method/forwarding.md."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 from statistics import fmean
 
-from pydantic_core import to_jsonable_python
-
-from iolab.agent.messages import Json
 from iolab.lab.packets.frames import sizes_of
 from iolab.lab.packets.placement import Way
 from iolab.record.balance import Drop
-from iolab.record.load import LoadRecord, Shaper
+from iolab.record.dimensions import Dimensions
+from iolab.record.load import LoadRecord
 from iolab.record.metric import Metric
-from iolab.record.verdict import GUEST, KERNEL, Limit
+from iolab.record.packets import FrameSize, NapiThread, PacketTrial, Placed, PortUse, SearchRecord
+from iolab.record.verdict import GUEST, KERNEL, Limit, Thread
 from iolab.statements.instrument import NoThreadOfItsOwn, PathFallback, Sharing, ThreadsUnplaced
-from iolab.statements.statement import Statement
 from iolab.statements.warnings import (
     CpuShared,
     DamagedFrames,
@@ -37,9 +34,6 @@ from iolab.trial.shapers import bypassed
 
 FEW_FOREIGN, FOREIGN_RATIO = 20, 1e-3
 """Frames of others per load trial (neighbour discovery, spanning tree), and per frame of ours, that are as usual."""
-RAW_SCHEMA = 2
-"""Version of the raw samples of packet trials."""
-
 
 NS_PER_S = 1_000_000_000
 SHORT_RATIO = 0.01
@@ -53,62 +47,63 @@ def percent(share: float) -> str:
     return f"{share * 100:.6g} %"
 
 
-def labelled(name: str, label: str) -> str:
-    """Return the name of a metric with a label: loss_ratio[50 %]."""
-    return f"{name}[{label}]" if label else name
-
-
-def latency_metrics(records: Sequence[LoadRecord], label: str = "") -> dict[str, Metric]:
-    """Return the percentiles of one load."""
+def latency_metrics(records: Sequence[LoadRecord], load_ratio: float | None = None) -> list[Metric]:
+    """Return the percentiles of one load; `load_ratio`: which, where the trial has several."""
     shown = [record.latency for record in records if record.latency is not None]
     if not shown:
-        return {}
+        return []
     one = shown[-1]
     values = {"p50": one.p50, "p99": one.p99, "p999": one.p999, "max": one.max}
-    return {
-        labelled(f"latency_{name}_ns", label): Metric(float(value), "ns") for name, value in values.items()
-    }
+    about = Dimensions(load_ratio=load_ratio)
+    return [Metric(f"latency_{name}_ns", "ns", float(value), about) for name, value in values.items()]
 
 
-def use_metrics(records: Sequence[LoadRecord], label: str = "") -> dict[str, Metric]:
+def use_metrics(records: Sequence[LoadRecord], load_ratio: float | None = None) -> list[Metric]:
     """Return what CPUs and threads did, on average over records."""
-    if not records:
-        return {}
-    before = f"{label} " if label else ""
-    busy: dict[int, list[float]] = {}
-    steal: list[float] = []
-    threads: dict[str, list[float]] = {}
+    busy: dict[Dimensions, list[float]] = {}
+    threads: dict[Dimensions, list[float]] = {}
     for record in records:
         for cpu in record.cpus:
-            busy.setdefault(cpu.cpu, []).append(cpu.busy_ratio)
-            steal.append(cpu.steal_ratio)
+            about = Dimensions(load_ratio=load_ratio, machine=cpu.kernel or None, cpu=cpu.cpu)
+            busy.setdefault(about, []).append(cpu.busy_ratio)
         for thread in record.threads:
-            name = thread.place if thread.role == "device" else thread.role
-            if thread.role == GUEST:
-                name = f"{thread.place} {thread.name}"
-            elif thread.role == KERNEL:
-                name = thread.name
-            elif record.directions > 1 and thread.role != "device":
-                name = f"{thread.role} {thread.place}"
-            threads.setdefault(name, []).append(thread.busy_ratio)
-    metrics = {f"thread_cpu_ratio[{before}{name}]": _ratio(values) for name, values in threads.items()}
-    metrics |= {f"cpu_busy_ratio[{before}cpu{cpu}]": _ratio(values) for cpu, values in busy.items()}
-    if busy:
-        metrics[labelled("host_cpu_ratio", label)] = _ratio(
-            [value for values in busy.values() for value in values]
-        )
-        metrics[labelled("host_steal_ratio", label)] = _ratio(steal)
-    return metrics
+            threads.setdefault(_about(thread, load_ratio), []).append(thread.busy_ratio)
+    steal = [cpu.steal_ratio for record in records for cpu in record.cpus]
+    whole = Dimensions(load_ratio=load_ratio)
+    return [
+        *(Metric("thread_cpu_ratio", "ratio", fmean(values), about) for about, values in threads.items()),
+        *(Metric("cpu_busy_ratio", "ratio", fmean(values), about) for about, values in busy.items()),
+        *(
+            Metric(name, "ratio", fmean(values), whole)
+            for name, values in (
+                ("host_cpu_ratio", [one for own in busy.values() for one in own]),
+                ("host_steal_ratio", steal),
+            )
+            if values
+        ),
+    ]
 
 
-def balance_metrics(records: Sequence[LoadRecord]) -> dict[str, Metric]:
+def _about(thread: Thread, load_ratio: float | None) -> Dimensions:
+    """Return what a thread's figure is about: its port, or, of a guest's and the kernel's own, its name."""
+    named = thread.role in (GUEST, KERNEL)
+    return Dimensions(
+        load_ratio=load_ratio,
+        machine=(thread.place if thread.role == GUEST else thread.kernel) or None,
+        port=None if named else thread.place,
+        role=thread.role,
+        thread=thread.name if named else None,
+    )
+
+
+def balance_metrics(records: Sequence[LoadRecord]) -> tuple[Metric, ...]:
     """Return how well the balance sheets close."""
     unexplained = sum(record.unexplained_frames for record in records)
     balanced = sum(record.unexplained_frames == 0 for record in records)
-    return {
-        "unexplained_frames": Metric(float(unexplained), "count"),
-        "balanced_ratio": Metric(balanced / len(records), "ratio"),
-    }
+    return (
+        Metric("unexplained_frames", "count", float(unexplained)),
+        Metric("balanced_ratio", "ratio", balanced / len(records)),
+    )
 
 
 def common_warnings(bench: LoadBench, records: Sequence[LoadRecord]) -> tuple[Warning, ...]:
@@ -193,105 +188,45 @@ def _drops(record: LoadRecord) -> Iterable[Drop]:
     return (drop for balance in record.balances for drop in balance.drops)
 
 
-def raw_samples(
+def packet_trial(
     bench: LoadBench,
     records: Sequence[LoadRecord],
     *,
-    search: Json = None,
+    search: SearchRecord | None = None,
     rate_fps: float | None = None,
-) -> Json:
-    """Return everything for the samples folder."""
-    placement, chosen = bench.site.placement, choice_of(bench.site, bench.measure)
+) -> PacketTrial:
+    """Return everything that is to be stored of a trial."""
+    placement = bench.site.placement
     assert placement is not None
-    return {
-        "schema": RAW_SCHEMA,
-        "kind": bench.measure.kind,
-        "directions": [way.name for way in bench.directions],
-        "sizes": [{"frame_bytes": size, "weight": weight} for size, weight in sizes_of(bench.measure)],
-        "placement": {
-            "generator_cpus": [cpu for port in placement.senders for cpu in placement.sending(port)],
-            "receiver_cpus": list(placement.receivers.values()),
-            "threads": [
-                {"name": thread.name, "pid": thread.pid, "place": ref, "cpu": thread.cpu}
+    return PacketTrial(
+        directions=tuple(way.name for way in bench.directions),
+        sizes=tuple(FrameSize(size, weight) for size, weight in sizes_of(bench.measure)),
+        placed=Placed(
+            generator_cpus=tuple(cpu for port in placement.senders for cpu in placement.sending(port)),
+            receiver_cpus=tuple(placement.receivers.values()),
+            threads=tuple(
+                NapiThread(thread.name, thread.pid, ref, thread.cpu)
                 for ref, thread in bench.site.threads.items()
-            ],
-            "shared": [one.model_dump(mode="json") for one in _shared(bench)],
-        },
-        "ports": [
-            {
-                "port": port.name,
-                "half": half,
-                "path": used.name,
-                "fallbacks": _plain([PathFallback(said=said) for said in used.fallbacks]),
-                "chosen": _plain(chosen.reasons) if chosen is not None and half == "send" else [],
-            }
+            ),
+            shared=_shared(bench),
+        ),
+        ports=tuple(
+            PortUse(port.name, half, used.name, tuple(PathFallback(said=said) for said in used.fallbacks))
             for port in bench.ports
             for half, used in (("send", port.send), ("receive", port.receive))
             if used is not None
-        ],
-        "path_choice": {**asdict(chosen), "reasons": _plain(chosen.reasons)} if chosen is not None else None,
-        "search": search,
-        "rate_fps": rate_fps,
-        "load_trials": [
-            {**_raw(record), "traffic": answer} for record, answer in zip(records, bench.answers, strict=True)
-        ],
-    }
+        ),
+        path_choice=choice_of(bench.site, bench.measure),
+        search=search,
+        rate_fps=rate_fps,
+        load_trials=tuple(records),
+    )
 
 
 def mean_loss(records: Sequence[LoadRecord]) -> float | None:
     """Return lost / offered over records."""
     offered = sum(record.result.offered_frames for record in records)
     return sum(record.result.lost_frames for record in records) / offered if offered else None
-
-
-def _raw(record: LoadRecord) -> Json:
-    result = record.result
-    return {
-        "purpose": record.purpose,
-        "share_ratio": record.share_ratio,
-        "begin_ns": record.begin_ns,
-        "duration_ns": result.duration_ns,
-        "overhead_ns": result.overhead_ns,
-        "intended_fps": result.intended_fps * record.directions,
-        "offered_fps": record.offered_fps,
-        "forwarded_fps": record.forwarded_fps,
-        "intended_frames": result.intended_frames,
-        "offered_frames": result.offered_frames,
-        "unsent_frames": result.unsent_frames,
-        "forwarded_frames": result.forwarded_frames,
-        "lost_frames": result.lost_frames,
-        "loss_ratio": result.loss_ratio,
-        "excused_frames": result.excused_frames,
-        "late_frames": result.late_frames,
-        "steady": None if result.steady is None else asdict(result.steady),
-        "sustained_loss_ratio": result.sustained_loss_ratio,
-        "perturbations": _plain(result.perturbations),
-        "verdict": to_jsonable_python(record.verdict),
-        "shapers": [_shaper(shaper, result.duration_ns) for shaper in record.shapers],
-        "foreign_frames": record.foreign_frames,
-        "balance": [to_jsonable_python(balance) for balance in record.balances],
-        "drop_reasons": dict(record.drop_reasons),
-        "latency_ns": None if record.latency is None else asdict(record.latency),
-        "reorder_density": [list(pair) for pair in record.density],
-        "cpus": [asdict(cpu) for cpu in record.cpus],
-        "threads": [asdict(thread) for thread in record.threads],
-    }
-
-
-def _shaper(shaper: Shaper, duration_ns: int) -> Json:
-    return {
-        **asdict(shaper),
-        "rates_bps": list(shaper.rates_bps),
-        "passed_bps": shaper.passed_bps(duration_ns),
-    }
-
-
-def _plain(statements: Sequence[Statement]) -> list[Json]:
-    return [one.model_dump(mode="json") for one in statements]
-
-
-def _ratio(values: Sequence[float]) -> Metric:
-    return Metric(fmean(values), "ratio")
 
 
 def _shared(bench: LoadBench) -> tuple[Sharing, ...]:

@@ -11,7 +11,7 @@ from iolab.errors import AgentError
 from iolab.experiment.measures import Stream
 from iolab.lab.kernels import HERE
 from iolab.lab.topology import Endpoint, Topology
-from iolab.record.metric import Metric
+from iolab.record.metric import Metric, Metrics
 from iolab.record.trial import CommandRecord
 from iolab.statements.warnings import SenderShort, Warning
 from iolab.trial.counters import Arrival, arrivals, cpu_metrics, disagreements, unread_metric
@@ -142,11 +142,11 @@ def _reduce(
                 f"reading what the iperf3 pair at port {pair.tcp_port} reported: {error}"
             ) from error
     arrived = _arrivals(measure, flows, before, after)
-    metrics = dict(flow_metrics(measure.protocol, flows))
-    if (loss := metrics.get("loss_ratio")) is not None:
-        metrics |= unread_metric(loss.value, arrived)
+    metrics = Metrics(flow_metrics(measure.protocol, flows))
+    loss = metrics.get("loss_ratio")
+    unread = () if loss is None else unread_metric(loss.value, arrived)
     return Measured(
-        metrics={**metrics, **_cpus(before, after)},
+        metrics=Metrics((*metrics, *unread, *_cpus(before, after))),
         warnings=(*_short_senders(measure, flows), *disagreements(measure.protocol, arrived)),
         measured_ns=max(client.end_ns for client in ended) - min(client.begin_ns for client in ended),
         commands=tuple(
@@ -167,13 +167,13 @@ def _reduce(
     )
 
 
-def _cpus(before: Mapping[str, Reading], after: Mapping[str, Reading]) -> dict[str, Metric]:
+def _cpus(before: Mapping[str, Reading], after: Mapping[str, Reading]) -> list[Metric]:
     """Return what CPUs did: this computer's, and those of other kernels by machine."""
-    metrics = dict(cpu_metrics(before[HERE], after[HERE]))
-    for kernel in list(before)[1:]:
-        found = cpu_metrics(before[kernel], after[kernel])
-        metrics |= {f"{name}[{kernel}]": metric for name, metric in found.items()}
-    return metrics
+    return [
+        metric
+        for kernel in before
+        for metric in cpu_metrics(before[kernel], after[kernel], None if kernel == HERE else kernel)
+    ]
 
 
 def _arrivals(

@@ -5,24 +5,31 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pytest
+from tests.unit.records import metrics
 
 from iolab.plan.types import Plan, PlannedFactor, Step
-from iolab.record.metric import Metric
 from iolab.record.trial import Status, TrialResult
 from iolab.store.records import TrialRecord
 
 Levels = tuple[int, ...]
+DIRECTIONS = {"one-way": "one-way", "both-ways": "both-ways", "uni": "one-way", "bidi": "both-ways"}
+"""What levels of the direction mean, however they are called."""
 Values = Mapping[str, tuple[float, str] | tuple[float, str, str]]
 
 
 def make_record(
-    key: str, measure: str, block: int, values: Values, status: Status = Status.OK
+    key: str, measure: str, block: int, values: Values, status: Status = Status.OK, direction: str = ""
 ) -> TrialRecord:
     """One line of a run's record."""
-    metrics = {name: Metric(*figure) for name, figure in values.items()}
-    result = TrialResult(status=status, metrics=metrics, begin_ns=0, end_ns=2, measured_ns=1)
+    result = TrialResult(status=status, metrics=metrics(values), begin_ns=0, end_ns=2, measured_ns=1)
     return TrialRecord(
-        key=key, measure=measure, block=block, cell={}, wall="2026-01-01T00:00:00+00:00", result=result
+        key=key,
+        measure=measure,
+        direction=direction,
+        block=block,
+        cell={},
+        wall="2026-01-01T00:00:00+00:00",
+        result=result,
     )
 
 
@@ -49,7 +56,9 @@ def make_run(
         key = f"{measure}/{levels}/{block}"
         plot = plots.setdefault(tuple(levels[index] for index in expensive), len(plots))
         steps.append(Step(key, measure, block, plot, levels))
-        records.append(make_record(key, measure, block, value(measure, levels, block)))
+        labels = {factor.name: factor.labels[level] for factor, level in zip(planned, levels, strict=True)}
+        direction = DIRECTIONS.get(labels.get("*.direction", ""), "")
+        records.append(make_record(key, measure, block, value(measure, levels, block), direction=direction))
     plan = Plan(
         title="simulated",
         factors=planned,

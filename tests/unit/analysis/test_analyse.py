@@ -11,11 +11,20 @@ from tests.wording import in_words
 from iolab.analysis import analyse
 from iolab.errors import InputError
 from iolab.plan.types import Plan
+from iolab.record.dimensions import Dimensions, Quantity
 from iolab.record.trial import Status
 from iolab.store.records import TrialRecord
 
 MakeRun = Callable[..., tuple[list[TrialRecord], Plan]]
 MakeRecord = Callable[..., TrialRecord]
+
+
+RECEIVED = Quantity("received_bps")
+
+
+def of_flow(number: int) -> Quantity:
+    """Return the received rate of one flow."""
+    return Quantity("received_bps", Dimensions(flow=str(number)))
 
 
 def steady(measure: str, levels: tuple[int, ...], block: int) -> dict[str, tuple[float, str]]:
@@ -76,7 +85,9 @@ def test_cells_come_in_the_order_of_the_plans_factors(make_run: MakeRun) -> None
     found = analyse(shuffled, plan).estimates
     assert [own.measure for own in found] == ["udp"] * 8 + ["tcp"] * 8
     cells = [
-        tuple(own.cell.values()) for own in found if own.measure == "udp" and own.metric == "received_bps"
+        tuple(own.cell.values())
+        for own in found
+        if own.measure == "udp" and own.metric == Quantity("received_bps")
     ]
     assert cells == [("x", "p"), ("x", "q"), ("y", "p"), ("y", "q")]
 
@@ -98,18 +109,22 @@ def test_received_rate_leads_then_forwarded_then_the_first(make_run: MakeRun) ->
         "disk": {"write_bps": (1.0, "bit/s"), "latency_ns": (1.0, "ns")},
     }
     run = make_run({"a": "x"}, 1, lambda measure, levels, block: metrics[measure], measures=list(metrics))
-    assert analyse(*run).leading == {"tcp": "received_bps", "ndr": "forwarded_fps", "disk": "write_bps"}
+    assert analyse(*run).leading == {
+        "tcp": Quantity("received_bps"),
+        "ndr": Quantity("forwarded_fps"),
+        "disk": Quantity("write_bps"),
+    }
 
 
 def test_a_metric_of_some_cells_only_is_estimated_there(make_run: MakeRun) -> None:
     """Per-flow metrics exist where the flow exists."""
     run = make_run(
         {"a": "xy"}, 2,
-        lambda m, levels, block: {"received_bps": (1.0, "bit/s"), f"received_bps[{levels[0]}]": (1.0, "bit/s")},
+        lambda m, levels, block: {RECEIVED: (1.0, "bit/s"), of_flow(levels[0]): (1.0, "bit/s")},
     )  # fmt: skip
     found = [(own.metric, own.cell["a"]) for own in analyse(*run).estimates]
     assert found == [
-        ("received_bps", "x"), ("received_bps", "y"), ("received_bps[0]", "x"), ("received_bps[1]", "y"),
+        (RECEIVED, "x"), (RECEIVED, "y"), (of_flow(0), "x"), (of_flow(1), "y"),
     ]  # fmt: skip
 
 

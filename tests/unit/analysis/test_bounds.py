@@ -28,7 +28,7 @@ def simulated(bounded: dict[int, tuple[int, ...]]) -> Analysis:
 
     def value(_measure: str, levels: tuple[int, ...], block: int) -> Values:
         limit = "generator" if block in bounded.get(levels[0], ()) else ""
-        return {"forwarded_fps": (rate(levels[0], block), "pps", limit)}
+        return {"forwarded_fps": (rate(levels[0], block), "frame/s", limit)}
 
     records, plan = make_run({"card": ["a", "b", "c", "d", "e"]}, 6, value, baseline={"card": "a"})
     return analyse(records, plan)
@@ -95,7 +95,7 @@ def test_runs_are_compared_as_far_as_bounds_go(random: np.random.Generator) -> N
             _measure: str, levels: tuple[int, ...], block: int, limits: dict[int, tuple[int, ...]] = limits
         ) -> Values:
             limit = "receiver" if block in limits.get(levels[0], ()) else ""
-            return {"forwarded_fps": (rate(levels[0], block) * random.normal(1, 0.01), "pps", limit)}
+            return {"forwarded_fps": (rate(levels[0], block) * random.normal(1, 0.01), "frame/s", limit)}
 
         runs.append(stored(name, make_run({"card": ["a", "b", "c", "d"]}, 5, value)))
     compared = compare(*runs)
@@ -112,7 +112,7 @@ def test_figures_over_levels_are_bounds_where_a_level_is() -> None:
 
     def value(_measure: str, levels: tuple[int, ...], block: int) -> Values:
         limit = "line" if levels == (1, 1) else ""
-        return {"forwarded_fps": (rate(sum(levels), block), "pps", limit)}
+        return {"forwarded_fps": (rate(sum(levels), block), "frame/s", limit)}
 
     factors = {"size": ["64", "512"], "direction": ["one-way", "both-ways"]}
     records, plan = make_run(factors, 5, value)

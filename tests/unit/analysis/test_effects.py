@@ -16,6 +16,7 @@ from iolab.analysis.effects import Model, main_differences, model_of
 from iolab.analysis.table import tabulate
 from iolab.analysis.types import Analysis, Effect
 from iolab.plan.types import Plan
+from iolab.record.dimensions import Quantity
 from iolab.statements.warnings import Warning
 from iolab.store.records import TrialRecord
 
@@ -61,7 +62,7 @@ def frame(records: list[TrialRecord], plan: Plan) -> pd.DataFrame:
 def fitted(records: list[TrialRecord], plan: Plan) -> Model:
     """The model of the first measure."""
     tables, _ = tabulate(records, plan)
-    model = model_of(tables[0], tables[0].columns["received_bps"], plan)
+    model = model_of(tables[0], tables[0].columns[Quantity("received_bps")], plan)
     assert isinstance(model, Model)
     return model
 
@@ -256,7 +257,7 @@ def test_too_many_levels_are_told_and_not_fitted(make_run: MakeRun) -> None:
         lambda m, levels, block: {"received_bps": (1.0 + levels[0], "bit/s")},
     )
     tables, _ = tabulate(records, plan)
-    assert isinstance(model_of(tables[0], tables[0].columns["received_bps"], plan), Warning)
+    assert isinstance(model_of(tables[0], tables[0].columns[Quantity("received_bps")], plan), Warning)
 
 
 def test_interactions_beyond_the_bound_stay_out_and_are_named(

@@ -160,7 +160,7 @@ def test_the_size_of_a_frame_is_no_finding_about_a_rate(make_run: MakeRun) -> No
     def value(measure: str, levels: tuple[int, ...], block: int) -> dict[str, tuple[float, str]]:
         size, forward = levels
         log = -0.9 * size + (0.1 if size else 0.5) * forward + random.normal(0, 0.01)
-        return {"forwarded_fps": (float(np.exp(13 + log)), "pps"), "lower_fps": (1.0, "pps")}
+        return {"forwarded_fps": (float(np.exp(13 + log)), "frame/s"), "lower_fps": (1.0, "frame/s")}
 
     baseline = {"ndr.frame_size": "64", "machines.dut.forward": "bridge"}
     found = analyse(*make_run(factors, 5, value, measures=["ndr"], baseline=baseline)).findings

@@ -1,20 +1,22 @@
 """What is concluded about measures that send frames: ratios, curves, verdicts, balance sheets, line rates."""
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
 
 import pytest
+from tests.unit.records import balance, packet_trial
+from tests.unit.records import load_record as trial
 from tests.unit.report.forwarding_run import BOTH_RATIO, FILE, STEPS, forwarding
 from tests.wording import in_words
 
 from iolab.analysis import analyse
 from iolab.analysis.forwarding import balance_sheet, verdict
-from iolab.analysis.forwarding_types import Drop, PacketKind
+from iolab.analysis.forwarding_types import PacketKind
 from iolab.analysis.line_rate import line_limits
-from iolab.analysis.load_trials import DirectionBalance, LoadTrial, Sample, decode
 from iolab.analysis.types import Analysis, Estimate
 from iolab.errors import StoreError
+from iolab.record.balance import Drop
+from iolab.record.dimensions import Quantity
+from iolab.record.packets import PacketTrial
 from iolab.statements.clauses import SeveralPlaces
 from iolab.statements.searches import LibraryGaveUp
 
@@ -25,38 +27,22 @@ def found() -> Analysis:
     return forwarding()[1]
 
 
-def trial(fps: float, limit: str = "none", place: str = "", **more: Any) -> LoadTrial:
-    """A load trial with a verdict."""
-    return LoadTrial(
-        purpose="search",
-        intended_fps=fps,
-        limit=limit,
-        place=place,
-        seen=(LibraryGaveUp(said=f"{limit} at {fps:g}"),),
-        balance=more.get("balance", ()),
-        cpu_busy=more.get("cpu_busy", {0: 0.2, 1: 1.0}),
-    )
-
-
-def sheet(offered: int, forwarded: int, unexplained: int, *drops: tuple[str, str, int]) -> DirectionBalance:
-    """A balance sheet of one direction."""
-    return DirectionBalance(offered, forwarded, drops, unexplained)
-
-
-def one(found: Analysis, measure: str, metric: str, cell: Mapping[str, str]) -> Estimate:
+def one(found: Analysis, measure: str, name: str, cell: Mapping[str, str]) -> Estimate:
     """The estimate of one cell."""
     return next(
-        each for each in found.estimates if (each.measure, each.metric, each.cell) == (measure, metric, cell)
+        each
+        for each in found.estimates
+        if (each.measure, each.metric, each.cell) == (measure, Quantity(name), cell)
     )
 
 
-def test_kinds_are_told_by_their_metrics(found: Analysis) -> None:
+def test_kinds_are_those_of_the_record(found: Analysis) -> None:
     """A search, a curve and nothing else; the leading metric of both is the forwarded rate."""
     assert [(each.measure, each.kind) for each in found.forwarding] == [
         ("ndr", PacketKind.FORWARDING),
         ("curve", PacketKind.LOAD_CURVE),
     ]
-    assert found.leading == {"ndr": "forwarded_fps", "curve": "forwarded_fps"}
+    assert found.leading == {"ndr": Quantity("forwarded_fps"), "curve": Quantity("forwarded_fps")}
 
 
 def test_ratios_are_of_mean_of_least_and_of_largest(found: Analysis) -> None:
@@ -75,18 +61,22 @@ def test_ratios_are_of_mean_of_least_and_of_largest(found: Analysis) -> None:
 def test_curves_have_every_step_in_order_and_the_median_of_the_trials(found: Analysis) -> None:
     """Steps are ordered as numbers, not as text; a point is the middle of its trials; parts are named."""
     curves = found.forwarding[1].curves
-    loss = next(curve for curve in curves if curve.metric == "loss_ratio")
-    assert [point.share_percent for point in loss.points] == list(STEPS)
+    loss = next(curve for curve in curves if curve.metric == Quantity("loss_ratio"))
+    assert [point.load_ratio for point in loss.points] == [step / 100 for step in STEPS]
     assert all(point.median == sorted(point.values)[1] for curve in curves for point in curve.points)
-    components = {curve.component for curve in curves if curve.metric == "thread_cpu_ratio"}
-    assert components == {"generator", "receiver", "dut.eth0"}
+    components = {
+        (curve.metric.dimensions.role, curve.metric.dimensions.port)
+        for curve in curves
+        if curve.metric.name == "thread_cpu_ratio"
+    }
+    assert components == {("generator", "tester.p0"), ("receiver", "tester.p1"), ("device", "dut.eth0")}
 
 
 def test_a_verdict_is_the_commonest_cause_of_the_losses_closest_above_the_rate() -> None:
     """Losses far above the rate do not vote; the sentence is of the trial closest to the rate; the rest is idle."""
     trials = [
-        trial(100), trial(112, "hop", "cpu1"), trial(110, "thread", "dut.eth0"), trial(115, "thread", "dut.eth0"),
-        *(trial(900, "generator", "tester.p0") for _ in range(5)),
+        trial(100), trial(112, "hop", "cpu1"), trial(110, "thread", "dut.eth0", busy={0: 0.2, 1: 1.0}),
+        trial(115, "thread", "dut.eth0"), *(trial(900, "generator", "tester.p0") for _ in range(5)),
     ]  # fmt: skip
     seen = verdict(trials)
     assert (seen.limit, seen.place, seen.seen) == (
@@ -114,7 +104,7 @@ def test_a_verdict_that_few_trials_show_or_that_is_not_certain_is_in_doubt() -> 
     """One of three says so; or the trial that stands for it has a doubt itself, where none has not."""
     seen = verdict([trial(100, "hop", "a"), trial(101, "generator"), trial(102, "generator")], 100)
     assert (seen.limit, seen.doubtful) == ("hop", True)
-    unsure = replace(trial(100, "hop", "a"), doubt=SeveralPlaces())
+    unsure = trial(100, "hop", "a", doubt=SeveralPlaces())
     assert verdict([unsure]).doubt == SeveralPlaces()
     assert not verdict([unsure, trial(101, "hop", "a")]).doubtful
 
@@ -123,19 +113,21 @@ def test_a_disturbed_host_is_the_verdict_only_where_there_is_no_other() -> None:
     """A device's own limit is not hidden by the host's; alone, the host's stands; without losses there is none."""
     assert verdict([trial(90, "host"), trial(91, "host"), trial(92, "thread", "dut.eth0")]).limit == "thread"
     assert verdict([trial(90, "host"), trial(100)]).limit == "host"
-    assert (verdict([trial(90), trial(100)]).limit, verdict([trial(100)]).total) == ("none", 0)
+    assert (verdict([trial(90), trial(100)]).limit, verdict([trial(100)]).total) == (
+        "none",
+        0,
+    )
     assert verdict([]).cpu is None
 
 
 def test_a_curve_is_not_judged_by_the_search_before_it() -> None:
     """Losses of the search for 100 % are in the balance sheet, the verdict is of the curve's own steps."""
     run, _, _ = forwarding(1, measures=("curve",))
-    row = {"intended_fps": 1.0, "cpus": [], "balance": []}
     load_trials = [
-        *({**row, "purpose": "search", "verdict": {"limit": "generator"}} for _ in range(9)),
-        {**row, "purpose": "curve", "verdict": {"limit": "thread", "place": "dut.eth0"}},
+        *(trial(1.0, "generator", purpose="search") for _ in range(9)),
+        trial(1.0, "thread", "dut.eth0", purpose="curve"),
     ]
-    found = analyse(run.trials, run.plan, lambda key: {"schema": 2, "load_trials": load_trials})
+    found = analyse(run.trials, run.plan, lambda key: packet_trial(load_trials))
     cell = found.forwarding[0].cells[0]
     assert (cell.verdict.limit, cell.verdict.total, cell.balance.load_trials) == ("thread", 1, 10)
 
@@ -145,9 +137,9 @@ def test_of_very_many_trials_the_first_blocks_are_read() -> None:
     run, _, _ = forwarding(8, measures=("ndr",))
     asked: list[str] = []
 
-    def samples(key: str) -> object | None:
+    def samples(key: str) -> PacketTrial | None:
         asked.append(key)
-        return {"schema": 2, "load_trials": []}
+        return packet_trial()
 
     found = analyse(run.trials, run.plan, samples).forwarding[0]
     assert (len(asked), found.samples_read, found.samples_total) == (250, 250, 336)
@@ -158,9 +150,9 @@ def test_of_very_many_trials_the_first_blocks_are_read() -> None:
 def test_a_balance_sheet_adds_up_over_trials_and_directions() -> None:
     """Equal places are one line, most frames first; opposite signs do not close a trial."""
     trials = [
-        trial(1, balance=(sheet(100, 90, 0, ("a", "full", 4), ("b", "full", 6)), sheet(100, 99, 1))),
-        trial(1, balance=(sheet(50, 40, 1, ("b", "full", 9)), sheet(50, 51, -1))),
-        trial(1, balance=(sheet(10, 10, 0),)),
+        trial(1, balances=(balance(100, 90, 0, ("a", "full", 4), ("b", "full", 6)), balance(100, 99, 1))),
+        trial(1, balances=(balance(50, 40, 1, ("b", "full", 9)), balance(50, 51, -1))),
+        trial(1, balances=(balance(10, 10, 0),)),
     ]
     total = balance_sheet(trials)
     assert (total.offered_frames, total.forwarded_frames, total.unexplained_frames) == (310, 290, 1)
@@ -197,10 +189,10 @@ def test_samples_that_cannot_be_read_are_told_and_the_rest_is_used() -> None:
     """A damaged file costs its own trial, not the report."""
     run, _, _ = forwarding(2)
 
-    def samples(key: str) -> object | None:
+    def samples(key: str) -> PacketTrial | None:
         if key.endswith("2"):
             raise StoreError(f"reading {key}: damaged")
-        return {"schema": 2, "load_trials": [], "ports": []}
+        return packet_trial()
 
     found = analyse(run.trials, run.plan, samples)
     assert [(each.samples_read, each.samples_total) for each in found.forwarding] == [(42, 84), (6, 12)]
@@ -208,42 +200,29 @@ def test_samples_that_cannot_be_read_are_told_and_the_rest_is_used() -> None:
     assert "48 trials" in in_words(next(note for note in found.notes if note.code == "samples-unreadable"))
 
 
-@pytest.mark.parametrize(
-    "raw", [None, 3, [], {}, {"schema": 1, "load_trials": []}, {"schema": 2}, {"schema": 2, "load_trials": [3]},
-            {"schema": 2, "load_trials": [], "ports": [{"port": "a"}]},
-            {"schema": 2, "load_trials": [{"purpose": "search", "intended_fps": "many"}]},
-            {"schema": 2, "load_trials": [{"purpose": "a", "intended_fps": 1, "verdict": {"seen": [{"code": "x"}]}}]}],
-)  # fmt: skip
-def test_samples_of_another_shape_are_no_samples(raw: object) -> None:
-    """Another version, another kind, a damaged document: nothing is concluded from it, and nothing breaks."""
-    assert decode(raw) is None
-
-
-def test_samples_without_optional_parts_are_decoded() -> None:
-    """A trial without verdict, CPUs and balance is one of which nothing is known."""
-    raw = {
-        "schema": 2,
-        "load_trials": [{"purpose": "latency", "intended_fps": 5, "verdict": None, "cpus": None}],
-    }
-    expected = LoadTrial("latency", 5, "unexplained", "", (), (), {})
-    assert decode(raw) == Sample(ports=(), shared=(), load_trials=(expected,))
-
-
 def test_the_line_rate_is_that_of_the_standard(found: Analysis) -> None:
     """1 Gbit/s carries 1 488 095 frames of 64 bytes a second and 81 274 of 1518 (RFC 2544), twice that both ways."""
     _, _, experiment = forwarding(1)
-    rates = [each for each in found.estimates if (each.measure, each.metric) == ("ndr", "forwarded_fps")]
+    rates = [
+        each for each in found.estimates if (each.measure, each.metric) == ("ndr", Quantity("forwarded_fps"))
+    ]
     limits = line_limits(rates, experiment)
     cell = {"machines.dut.forward": "xdp", "ndr.frame_size": "64", "*.direction": "one-way"}
     assert limits[frozenset(cell.items())] == pytest.approx(1_488_095.2, abs=0.1)
     cell |= {"ndr.frame_size": "1518", "*.direction": "both-ways"}
     assert limits[frozenset(cell.items())] == pytest.approx(2 * 81_274.4, abs=0.1)
-    bits = [each for each in found.estimates if (each.measure, each.metric) == ("ndr", "forwarded_bps_l1")]
+    bits = [
+        each
+        for each in found.estimates
+        if (each.measure, each.metric) == ("ndr", Quantity("forwarded_bps_l1"))
+    ]
     assert set(line_limits(bits, experiment).values()) == {1e9, 2e9}
 
 
 def test_without_a_declared_line_there_is_no_limit(found: Analysis) -> None:
     """Nothing is guessed from an interface's name."""
     _, _, experiment = forwarding(1, file=FILE.replace("line_rate: 1Gbit, ", ""))
-    rates = [each for each in found.estimates if (each.measure, each.metric) == ("ndr", "forwarded_fps")]
+    rates = [
+        each for each in found.estimates if (each.measure, each.metric) == ("ndr", Quantity("forwarded_fps"))
+    ]
     assert line_limits(rates, experiment) == {}

@@ -48,14 +48,17 @@ def test_what_loses_at_a_load_and_not_at_a_higher_one_is_not_told() -> None:
     assert sweep({1: (0.0, 0.2, 0.0, 0.0, 0.3)}).onsets == ()
 
 
+@pytest.mark.parametrize("labels", [("one-way", "both-ways"), ("uni", "bidi")])
 @pytest.mark.parametrize(("ratio", "told"), [(2.0, False), (1.5, True)])
-def test_both_ways_as_much_as_one_way_twice_is_no_finding(ratio: float, told: bool) -> None:
+def test_both_ways_as_much_as_one_way_twice_is_no_finding(
+    ratio: float, told: bool, labels: tuple[str, str]
+) -> None:
     """The rate is a sum; that the directions hinder each other is news."""
     random = np.random.default_rng(2)
 
     def value(_: str, levels: Levels, block: int) -> Values:
         return {"received_bps": (5e8 * (1, ratio)[levels[0]] * random.normal(1, 1e-4), "bit/s")}
 
-    factors = {"*.direction": ("one-way", "both-ways"), "links.lan.mtu": ("1500", "9000")}
+    factors = {"*.direction": labels, "links.lan.mtu": ("1500", "9000")}
     found = analyse(*make_run(factors, 3, value, measures=("udp",))).findings
     assert ("*.direction" in {each.factor for each in found}) is told

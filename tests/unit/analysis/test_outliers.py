@@ -8,6 +8,7 @@ import pytest
 from iolab.analysis import analyse
 from iolab.analysis.outliers import robust_z, stand
 from iolab.plan.types import Plan
+from iolab.record.dimensions import Quantity
 from iolab.store.records import TrialRecord
 
 MakeRun = Callable[..., tuple[list[TrialRecord], Plan]]
@@ -118,4 +119,6 @@ def test_the_reason_is_what_else_was_unusual_in_the_same_trial(
     """Stolen time first, then retransmits, else only that it lies apart."""
     values = listed([100.0, 101, 102, 103, 40], host_steal_ratio=steal, retransmits=retransmits)
     marks = analyse(*make_run({"a": "x"}, 5, values)).outliers
-    assert [[one.code for one in mark.beside] for mark in marks if mark.metric == "received_bps"] == [codes]
+    assert [
+        [one.code for one in mark.beside] for mark in marks if mark.metric == Quantity("received_bps")
+    ] == [codes]

@@ -30,7 +30,7 @@ def analysed(*summaries: Summary, blocks: int = 5, drop: int = 0) -> Analysis:
     """A run of every cell, less the last `drop` trials."""
 
     def value(_: str, levels: Levels, block: int) -> Values:
-        return {"forwarded_fps": (rate(block, levels), "pps")}
+        return {"forwarded_fps": (rate(block, levels), "frame/s")}
 
     records, plan = make_run(FACTORS, blocks, value, measures=("rate",))
     return concluded(records[: len(records) - drop], plan, *summaries)
@@ -93,7 +93,7 @@ def test_cells_of_other_levels_are_not_compared() -> None:
     """One way has three sizes and both ways two: no ratio of their means has a meaning."""
 
     def value(_: str, levels: Levels, block: int) -> Values:
-        return {"forwarded_fps": (rate(block, levels), "pps")}
+        return {"forwarded_fps": (rate(block, levels), "frame/s")}
 
     records, plan = make_run(FACTORS, 4, value, exists=lambda at: at[1:] != (2, 1), measures=("rate",))
     found = concluded(records, plan, SUMMARY)
@@ -113,17 +113,17 @@ def test_the_rate_of_each_direction_stands_beside_their_sum() -> None:
     def value(_: str, levels: Levels, block: int) -> Values:
         fps = rate(block, levels)
         return {
-            "forwarded_fps": (fps, "pps"),
-            "forwarded_per_direction_fps": (fps / (1 + levels[2]), "pps"),
+            "forwarded_fps": (fps, "frame/s"),
+            "forwarded_per_direction_fps": (fps / (1 + levels[2]), "frame/s"),
             "load_trials": (9.0, "count"),
         }
 
     records, plan = make_run(FACTORS, 3, value, measures=("rate",))
     found = concluded(records, plan, Summary("size", ("mean",), (BOTH,)))
-    metrics = {each.metric for each in found.levels_figures}
+    metrics = {each.metric.name for each in found.levels_figures}
     assert metrics == {"forwarded_fps", "forwarded_per_direction_fps"}
     sums, each_way = (
-        next(each.ratio for each in found.levels_ratios if each.metric == metric)
+        next(each.ratio for each in found.levels_ratios if each.metric.name == metric)
         for metric in ("forwarded_fps", "forwarded_per_direction_fps")
     )
     assert sums == pytest.approx(2 * each_way)

@@ -27,7 +27,7 @@ def run_of_two_cards() -> tuple[list[TrialRecord], Plan]:
     return make_run(
         {"nic": ["e1000", "virtio"], "direction": ["one-way", "both-ways"]},
         1,
-        lambda _, levels, __: {"forwarded_fps": (CARDS[levels[0]], "pps")},
+        lambda _, levels, __: {"forwarded_fps": (CARDS[levels[0]], "frame/s")},
         measures=("rate",),
         baseline={"nic": "e1000"},
     )
@@ -59,7 +59,7 @@ def test_a_change_that_was_published_alone_stands_beside_the_runs_own() -> None:
     figures = parse_published(HEAD + "rate,virtio,forwarded_fps,mean,-33,% vs baseline\n", "x.csv")
     found = lay_beside(figures, "x.csv", "run", plan, analyse(records, plan))
     assert {row.published for row in found.rows} == {None}
-    assert {row.unit for row in found.rows} == {"pps"}
+    assert {row.unit for row in found.rows} == {"frame/s"}
     assert found.rows[0].published_ratio == pytest.approx(0.67)
     assert found.rows[0].measured_ratio == 4.0
 
@@ -160,7 +160,7 @@ def test_figures_over_levels_stand_beside_the_runs_own_over_the_same_levels() ->
     records, plan = make_run(
         {"nic": ["e1000", "virtio"], "size": ["64", "1518"]},
         2,
-        lambda _, levels, __: {"forwarded_fps": (CARDS[levels[0]] / (1 + levels[1]), "pps")},
+        lambda _, levels, __: {"forwarded_fps": (CARDS[levels[0]] / (1 + levels[1]), "frame/s")},
         measures=("rate",),
     )
     lines = "rate,e1000,size,forwarded_fps,min,30,frame/s\nrate,virtio,size,forwarded_fps,mean,500,frame/s\n"
@@ -179,7 +179,7 @@ def test_least_and_largest_over_levels_are_laid_beside_others_also_where_a_label
     records, plan = make_run(
         {"nic": ["e1000", "virtio"], "pin": ["none", "auto"], "size": ["64", "1518"]},
         1,
-        lambda _, levels, __: {"forwarded_fps": (CARDS[levels[0]] / (1 + levels[2]), "pps")},
+        lambda _, levels, __: {"forwarded_fps": (CARDS[levels[0]] / (1 + levels[2]), "frame/s")},
         measures=("rate",),
     )
     lines = "".join(

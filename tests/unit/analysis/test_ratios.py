@@ -9,6 +9,7 @@ from scipy import stats
 from iolab.analysis import analyse
 from iolab.analysis.types import Estimate
 from iolab.plan.types import Plan
+from iolab.record.dimensions import Quantity
 from iolab.store.records import TrialRecord
 
 MakeRun = Callable[..., tuple[list[TrialRecord], Plan]]
@@ -17,7 +18,7 @@ Table = dict[tuple[int, ...], list[float]]
 
 def pick(estimates: tuple[Estimate, ...], **cell: str) -> Estimate:
     """The estimate of the leading metric of exactly this cell."""
-    (found,) = [own for own in estimates if dict(own.cell) == cell and own.metric == "received_bps"]
+    (found,) = [own for own in estimates if dict(own.cell) == cell and own.metric == Quantity("received_bps")]
     return found
 
 

@@ -6,10 +6,12 @@ import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tests.unit.records import metrics
+
 from iolab.experiment import parse
 from iolab.experiment.experiment import Experiment
 from iolab.plan.types import Plan, PlannedFactor, Step
-from iolab.record.metric import Metric
+from iolab.record.metric import Metrics
 from iolab.record.trial import CommandRecord, Status, TrialResult
 from iolab.statements.warnings import CountersDisagree, CountersMissing, DatagramsUnread, Warning
 from iolab.store.records import RunStatus, StoredRun, TrialRecord
@@ -126,13 +128,15 @@ def _trial(
     return TrialRecord(
         key=f"{measure}/{sorted(cell.items())}/{block}",
         measure=measure,
+        kind="stream",
+        direction=cell.get("*.direction", "one-way"),
         block=block,
         cell=dict(cell),
         wall=f"2026-07-31T10:15:{block % 60:02d}+02:00",
         result=TrialResult(
             status=status,
             reason=reason,
-            metrics=_metrics(measure, rate, chance) if status is Status.OK else {},
+            metrics=_metrics(measure, rate, chance) if status is Status.OK else Metrics(),
             warnings=warnings,
             begin_ns=start,
             end_ns=start + 2_100_000_000,
@@ -150,23 +154,25 @@ def _rate(measure: str, cell: Mapping[str, str]) -> float:
     return rate * (0.8 if cell.get("*.direction") == "both-ways" else 1.0)
 
 
-def _metrics(measure: str, rate: float, chance: random.Random) -> dict[str, Metric]:
+def _metrics(measure: str, rate: float, chance: random.Random) -> Metrics:
     if measure == "tcp":
         again, rtt_ns = float(chance.randrange(40)), chance.gauss(48_000, 4000)
-        own = {"retransmits": Metric(again, "count"), "rtt_mean_ns": Metric(rtt_ns, "ns")}
+        own = {"retransmits": (again, "count"), "rtt_mean_ns": (rtt_ns, "ns")}
     else:
         loss, jitter_ns = abs(chance.gauss(0.004, 0.002)), chance.gauss(2300, 300)
-        own = {"loss_ratio": Metric(loss, "ratio"), "jitter_ns": Metric(jitter_ns, "ns")}
-    return {
-        "received_bps": Metric(rate, "bit/s"),
-        "sent_bps": Metric(rate * 1.004, "bit/s"),
-        **own,
-        "cpu_from_ratio": Metric(chance.gauss(0.82, 0.03), "ratio"),
-        "cpu_to_ratio": Metric(chance.gauss(0.94, 0.03), "ratio"),
-        "host_cpu_ratio": Metric(chance.gauss(0.88, 0.02), "ratio"),
-        "host_steal_ratio": Metric(abs(chance.gauss(0.001, 0.001)), "ratio"),
-        "fairness": Metric(1 - abs(chance.gauss(0.01, 0.005)), "ratio"),
-    }
+        own = {"loss_ratio": (loss, "ratio"), "jitter_ns": (jitter_ns, "ns")}
+    return metrics(
+        {
+            "received_bps": (rate, "bit/s"),
+            "sent_bps": (rate * 1.004, "bit/s"),
+            **own,
+            "cpu_from_ratio": (chance.gauss(0.82, 0.03), "ratio"),
+            "cpu_to_ratio": (chance.gauss(0.94, 0.03), "ratio"),
+            "host_cpu_ratio": (chance.gauss(0.88, 0.02), "ratio"),
+            "host_steal_ratio": (abs(chance.gauss(0.001, 0.001)), "ratio"),
+            "fairness": (1 - abs(chance.gauss(0.01, 0.005)), "ratio"),
+        }
+    )
 
 
 def _plan(

@@ -3,8 +3,11 @@
 import itertools
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from tests.unit.records import balance, load_record, metrics, packet_trial, placed, port
 from tests.unit.report.builder import FACTS
 
 from iolab.analysis import analyse
@@ -12,12 +15,14 @@ from iolab.analysis.types import Analysis
 from iolab.experiment import parse
 from iolab.experiment.experiment import Experiment
 from iolab.plan.types import Plan, PlannedFactor, Step
-from iolab.record.metric import Metric
+from iolab.record.dimensions import Dimensions, Quantity
+from iolab.record.load import LoadRecord
+from iolab.record.metric import FRAME_RATE
+from iolab.record.packets import PacketTrial
 from iolab.record.trial import Status, TrialResult
 from iolab.statements.clauses import LostAt, ThreadRan
-from iolab.statements.instrument import NapiAt, PartsShareCpu, PathFallback, ReceiverAt
+from iolab.statements.instrument import NapiAt, PartsShareCpu, ReceiverAt
 from iolab.statements.searches import HighestForwarded
-from iolab.statements.statement import Statement
 from iolab.statements.warnings import LineLimited, Warning
 from iolab.store.records import RunStatus, StoredRun, TrialRecord
 
@@ -39,6 +44,9 @@ factors:
 baseline: {machines.dut.forward: bridge}
 blocks: 3
 """
+Figures = dict[Any, tuple[float, str]]
+DIRECTIONS = {"one-way": "one-way", "both-ways": "both-ways", "uni": "one-way", "bidi": "both-ways"}
+"""What levels of the direction mean, however they are called."""
 SIZES = ("64", "128", "256", "512", "1024", "1280", "1518")
 FACTORS: Mapping[str, tuple[str, ...]] = {
     "machines.dut.forward": ("bridge", "route", "xdp"),
@@ -84,7 +92,7 @@ def forwarding(
     """A complete run with its samples concluded."""
     chance = random.Random(seed)
     trials: list[TrialRecord] = []
-    samples: dict[str, object] = {}
+    samples: dict[str, PacketTrial] = {}
     for block in range(1, blocks + 1):
         for measure in measures:
             for cell in _cells(measure):
@@ -112,9 +120,9 @@ def _cells(measure: str) -> list[dict[str, str]]:
 
 def _trial(
     measure: str, cell: Mapping[str, str], block: int, chance: random.Random
-) -> tuple[TrialRecord, object]:
+) -> tuple[TrialRecord, PacketTrial]:
     rate = rate_fps(cell) * chance.gauss(1, 0.012)
-    metrics = _search_metrics(cell, rate, chance) if measure == "ndr" else _curve_metrics(rate, chance)
+    figures = _search_metrics(cell, rate, chance) if measure == "ndr" else _curve_metrics(rate, chance)
     warnings: tuple[Warning, ...] = ()
     if cell.get("ndr.frame_size") == "1518":
         warnings = (LineLimited(ended=HighestForwarded(highest_fps=81274.0)),)
@@ -122,12 +130,15 @@ def _trial(
     record = TrialRecord(
         key=key,
         measure=measure,
+        kind="forwarding" if measure == "ndr" else "load-curve",
+        direction=DIRECTIONS[cell["*.direction"]],
+        rest=" ".join((measure, *(label for name, label in cell.items() if name != "*.direction"))),
         block=block,
         cell=dict(cell),
         wall=f"2026-07-31T10:15:{block % 60:02d}+02:00",
         result=TrialResult(
             status=Status.OK,
-            metrics={name: Metric(value, unit) for name, (value, unit) in metrics.items()},
+            metrics=metrics(figures),
             warnings=warnings,
             begin_ns=block * 10**10,
             end_ns=block * 10**10 + 9 * 10**9,
@@ -137,120 +148,100 @@ def _trial(
     return record, _sample(measure, cell, rate, chance)
 
 
-def _search_metrics(
-    cell: Mapping[str, str], rate: float, chance: random.Random
-) -> dict[str, tuple[float, str]]:
+def _search_metrics(cell: Mapping[str, str], rate: float, chance: random.Random) -> Figures:
     size = int(cell["ndr.frame_size"])
-    found = {
-        "forwarded_fps": (rate, "pps"), "forwarded_strict_fps": (rate * 0.97, "pps"),
-        "lower_fps": (rate * 0.995, "pps"), "upper_fps": (rate * 1.004, "pps"),
-        "ci_low_fps": (rate * 0.992, "pps"), "ci_high_fps": (rate * 1.006, "pps"),
+    found: Figures = {
+        "forwarded_fps": (rate, FRAME_RATE), "forwarded_strict_fps": (rate * 0.97, FRAME_RATE),
+        "lower_fps": (rate * 0.995, FRAME_RATE), "upper_fps": (rate * 1.004, FRAME_RATE),
+        "ci_low_fps": (rate * 0.992, FRAME_RATE), "ci_high_fps": (rate * 1.006, FRAME_RATE),
         "forwarded_bps_l1": (rate * (size + 20) * 8, "bit/s"), "forwarded_bps_l2": (rate * size * 8, "bit/s"),
         "search_seconds": (chance.gauss(6, 0.5), "s"), "load_trials": (float(chance.randint(14, 22)), "count"),
         "perturbed_trials": (float(chance.randint(0, 2)), "count"), "loss_ratio": (0.00004, "ratio"),
         "unexplained_frames": (0.0, "count"), "balanced_ratio": (1.0, "ratio"),
     }  # fmt: skip
-    for share, p50 in (("0 %", 9_000), ("10 %", 11_000), ("50 %", 14_000), ("90 %", 41_000)):
-        found[f"latency_p50_ns[{share}]"] = (p50 * chance.gauss(1, 0.02), "ns")
-        found[f"latency_p99_ns[{share}]"] = (p50 * 2.6 * chance.gauss(1, 0.05), "ns")
-        found[f"latency_p999_ns[{share}]"] = (p50 * 6 * chance.gauss(1, 0.1), "ns")
-        found[f"latency_max_ns[{share}]"] = (p50 * 30 * chance.gauss(1, 0.3), "ns")
-    return found | _cpu(1.0, chance, "")
+    for share, p50 in ((0.0, 9_000), (0.1, 11_000), (0.5, 14_000), (0.9, 41_000)):
+        at = Dimensions(load_ratio=share)
+        for name, factor, spread in (
+            ("p50", 1.0, 0.02),
+            ("p99", 2.6, 0.05),
+            ("p999", 6, 0.1),
+            ("max", 30, 0.3),
+        ):
+            found[Quantity(f"latency_{name}_ns", at)] = (p50 * factor * chance.gauss(1, spread), "ns")
+    return found | _cpu(1.0, chance, None)
 
 
-def _curve_metrics(rate: float, chance: random.Random) -> dict[str, tuple[float, str]]:
-    found: dict[str, tuple[float, str]] = {
-        "forwarded_fps": (rate * 1.01, "pps"), "rate_fps": (rate, "pps"), "unexplained_frames": (0.0, "count"),
-        "balanced_ratio": (1.0, "ratio"),
+def _curve_metrics(rate: float, chance: random.Random) -> Figures:
+    found: Figures = {
+        "forwarded_fps": (rate * 1.01, FRAME_RATE), "rate_fps": (rate, FRAME_RATE),
+        "unexplained_frames": (0.0, "count"), "balanced_ratio": (1.0, "ratio"),
     }  # fmt: skip
     for step in STEPS:
         share = step / 100
         offered = rate * share
         lost = max(0.0, 1 - 1.01 / share) + (0.00005 if step == 100 else 0.0)
-        found[f"offered_fps[{step} %]"] = (offered, "pps")
-        found[f"forwarded_fps[{step} %]"] = (offered * (1 - lost), "pps")
-        found[f"loss_ratio[{step} %]"] = (lost, "ratio")
-        found[f"unsent_ratio[{step} %]"] = (0.0, "ratio")
+        at = Dimensions(load_ratio=share)
+        found[Quantity("offered_fps", at)] = (offered, FRAME_RATE)
+        found[Quantity("forwarded_fps", at)] = (offered * (1 - lost), FRAME_RATE)
+        found[Quantity("loss_ratio", at)] = (lost, "ratio")
+        found[Quantity("unsent_ratio", at)] = (0.0, "ratio")
         wait = 9_000 / max(0.02, 1.02 - share) if share < 1 else 900_000
         for name, factor in (("p50", 1.0), ("p99", 2.5), ("p999", 5.0), ("max", 22.0)):
-            found[f"latency_{name}_ns[{step} %]"] = (wait * factor * chance.gauss(1, 0.05), "ns")
-        found |= _cpu(min(share, 1.0), chance, f"{step} % ")
+            found[Quantity(f"latency_{name}_ns", at)] = (wait * factor * chance.gauss(1, 0.05), "ns")
+        found |= _cpu(min(share, 1.0), chance, share)
     return found
 
 
-def _cpu(share: float, chance: random.Random, step: str) -> dict[str, tuple[float, str]]:
-    busy = {"cpu0": 0.55, "cpu1": 0.99, "cpu2": 0.31, "cpu3": 0.05}
-    threads = {"generator": 0.55, "receiver": 0.3, "dut.eth0": 0.98}
-    host = f"host_cpu_ratio[{step.strip()}]" if step else "host_cpu_ratio"
-    return {
-        **{f"cpu_busy_ratio[{step}{cpu}]": (_part(most, share, chance), "ratio") for cpu, most in busy.items()},
-        **{f"thread_cpu_ratio[{step}{of}]": (_part(most, share, chance), "ratio") for of, most in threads.items()},
-        host: (_part(0.62, share, chance), "ratio"),
-    }  # fmt: skip
+def _cpu(busy_share: float, chance: random.Random, load_ratio: float | None) -> Figures:
+    busy = {0: 0.55, 1: 0.99, 2: 0.31, 3: 0.05}
+    threads = {("generator", "tester.p0"): 0.55, ("receiver", "tester.p1"): 0.3, ("device", "dut.eth0"): 0.98}
+    at = Dimensions(load_ratio=load_ratio)
+    parts = {
+        **{Quantity("cpu_busy_ratio", replace(at, cpu=cpu)): most for cpu, most in busy.items()},
+        **{
+            Quantity("thread_cpu_ratio", replace(at, role=role, port=port)): most
+            for (role, port), most in threads.items()
+        },
+        Quantity("host_cpu_ratio", at): 0.62,
+    }
+    return {of: (_part(most, busy_share, chance), "ratio") for of, most in parts.items()}
 
 
 def _part(value: float, share: float, chance: random.Random) -> float:
     return min(1.0, max(0.0, value * (0.1 + 0.9 * share) * chance.gauss(1, 0.01)))
 
 
-def _sample(measure: str, cell: Mapping[str, str], rate: float, chance: random.Random) -> object:
+def _sample(measure: str, cell: Mapping[str, str], rate: float, chance: random.Random) -> PacketTrial:
     loads = [0.5, 0.8, 0.95, 0.99, 1.004, 1.02, 1.2] if measure == "ndr" else [step / 100 for step in STEPS]
-    shared = [stored(PartsShareCpu(parts=PARTS, cpu=1))] if cell["machines.dut.forward"] == "route" else []
-    fallbacks = [stored(PathFallback(said=FALLBACK))]
-    return {
-        "schema": 2,
-        "kind": "forwarding" if measure == "ndr" else "load-curve",
-        "directions": ["tester.p0->tester.p1"],
-        "placement": {"generator_cpus": [0], "receiver_cpus": [1], "threads": [], "shared": shared},
-        "ports": [
-            {"port": "tester.p0", "half": "send", "path": "AF_XDP native copy", "fallbacks": []},
-            {"port": "tester.p1", "half": "receive", "path": "AF_PACKET ring", "fallbacks": fallbacks},
-        ],
-        "rate_fps": rate,
-        "load_trials": [_load_trial(measure, load, rate, chance) for load in loads],
-    }  # fmt: skip
+    shared = [PartsShareCpu(parts=PARTS, cpu=1)] if cell["machines.dut.forward"] == "route" else []
+    return packet_trial(
+        [_load_trial(measure, load, rate) for load in loads],
+        placed=placed(*shared),
+        ports=(
+            port("tester.p0", "send", "AF_XDP native copy"),
+            port("tester.p1", "receive", "AF_PACKET ring", FALLBACK),
+        ),
+        rate_fps=rate,
+    )
 
 
-def stored(statement: Statement) -> object:
-    """Return a statement as a sample has it."""
-    return statement.model_dump(mode="json")
-
-
-def _load_trial(measure: str, load: float, rate: float, chance: random.Random) -> object:
+def _load_trial(measure: str, load: float, rate: float) -> LoadRecord:
     offered = round(rate * load)
     lost = round(offered * max(0.0, 1 - 1 / load) * 0.5) if load > 1 else 0
     noise = lost // 20
-    verdict: dict[str, object] = {"limit": "none", "place": "", "seen": [], "doubt": None}
-    if lost:
-        ran = ThreadRan(thread="napi/eth0-8193", busy_ratio=0.99)
-        dropped = LostAt(frames=lost, lost_frames=lost, place="dut.eth0", reason="ring full")
-        verdict |= {"limit": "thread", "place": "dut.eth0", "seen": [stored(ran), stored(dropped)]}
-    drops = [
-        {"place": "tester.p0", "reason": "tx_dropped", "frames": lost - noise},
-        {"place": "cpu1", "reason": "backlog", "frames": noise},
-    ]
-    return {
-        "purpose": "search" if measure == "ndr" else "curve",
-        "share_ratio": load,
-        "intended_fps": rate * load,
-        "verdict": verdict,
-        "balance": [
-            {
-                "direction": "tester.p0->tester.p1",
-                "offered_frames": offered,
-                "forwarded_frames": offered - lost,
-                "drops": [each for each in drops if each["frames"]],
-                "unexplained_frames": 0,
-            }
-        ],
-        "latency_ns": None,
-        "cpus": [
-            {"cpu": cpu, "busy_ratio": busy, "softirq_ratio": 0.0, "steal_ratio": 0.0}
-            for cpu, busy in enumerate((0.55, 1.0 if lost else 0.9, 0.85, 0.08))
-        ],
-        "threads": [],
-        "traffic": {},
-    }
+    drops = [("tester.p0", "tx_dropped", lost - noise), ("cpu1", "backlog", noise)]
+    ran = ThreadRan(thread="napi/eth0-8193", busy_ratio=0.99)
+    dropped = LostAt(frames=lost, lost_frames=lost, place="dut.eth0", reason="ring full")
+    return load_record(
+        rate * load,
+        "thread" if lost else "none",
+        "dut.eth0" if lost else "",
+        seen=(ran, dropped) if lost else (),
+        purpose="search" if measure == "ndr" else "curve",
+        share_ratio=load,
+        balances=(balance(offered, offered - lost, 0, *(drop for drop in drops if drop[2])),),
+        busy={0: 0.55, 1: 1.0 if lost else 0.9, 2: 0.85, 3: 0.08},
+    )
 
 
 def _plan(trials: Sequence[TrialRecord], blocks: int, seed: int, measures: Sequence[str]) -> Plan:

@@ -9,13 +9,15 @@ from dataclasses import replace
 
 import pytest
 from rich.console import Console, RenderableType
+from tests.unit.records import metrics
 from tests.unit.report.builder import FACTORS, quickstart
 from tests.unit.report.conftest import Made
 
 from iolab import report
 from iolab.analysis import analyse, compare
 from iolab.analysis.types import Interval
-from iolab.record.metric import Metric
+from iolab.record.dimensions import Dimensions
+from iolab.record.metric import Metric, Metrics
 from iolab.record.trial import Status
 from iolab.report import sentences
 from iolab.report.names import names
@@ -148,7 +150,7 @@ def test_json_has_exactly_the_documented_keys(made: Made) -> None:
     ]  # fmt: skip
     assert (document["schema"], document["run"], document["status"]) == (2, run.name, "complete")
     assert {tuple(trial) for trial in document["trials"]} == {
-        ("cell", "block", "measure", "status", "reason", "warnings", "metrics")
+        ("cell", "block", "measure", "status", "reason", "kind", "direction", "warnings", "metrics")
     }
     disagreeing = next(
         trial for trial in document["trials"] if trial["warnings"] and trial["measure"] == "udp"
@@ -161,6 +163,8 @@ def test_json_has_exactly_the_documented_keys(made: Made) -> None:
         "cell",
         "measure",
         "metric",
+        "dimensions",
+        "direction",
         "unit",
         "n",
         "mean",
@@ -175,7 +179,9 @@ def test_json_has_exactly_the_documented_keys(made: Made) -> None:
         "ratio_bound",
     )
     assert {tuple(estimate) for estimate in document["estimates"]} == {keys}
-    assert document["trials"][0]["metrics"]["received_bps"] == {
+    assert document["trials"][0]["metrics"][0] == {
+        "name": "received_bps",
+        "dimensions": {},
         "value": run.trials[0].result.metrics["received_bps"].value,
         "unit": "bit/s",
         "limited_by": "",
@@ -187,9 +193,9 @@ def test_json_has_exactly_the_documented_keys(made: Made) -> None:
 def test_json_stays_json_where_a_figure_is_no_number(made: Made) -> None:
     """NaN and infinity, which JSON does not have, become null."""
     run, analysis, _ = made
-    odd = replace(run.trials[0].result, metrics={"received_bps": Metric(math.nan, "bit/s")})
+    odd = replace(run.trials[0].result, metrics=metrics({"received_bps": (math.nan, "bit/s")}))
     text = report.show_json(replace(run, trials=(replace(run.trials[0], result=odd),)), analysis)
-    assert json.loads(text)["trials"][0]["metrics"]["received_bps"]["value"] is None
+    assert json.loads(text)["trials"][0]["metrics"][0]["value"] is None
 
 
 def test_a_repeated_trial_counts_once(made: Made) -> None:
@@ -245,7 +251,7 @@ def test_a_lost_baseline_is_told_instead_of_a_column_that_is_gone(made: Made) ->
     """Where the baseline's trials failed, percentages cannot be given: a sentence says why, in every format."""
     run, _, experiment = made
     failed = [
-        replace(trial, result=replace(trial.result, status=Status.FAILED, reason="no", metrics={}))
+        replace(trial, result=replace(trial.result, status=Status.FAILED, reason="no", metrics=Metrics()))
         if trial.measure == "tcp"
         and trial.cell["links.lan.mtu"] == "1500"
         and trial.cell["links.lan.offload"] == "on"
@@ -260,16 +266,27 @@ def test_a_lost_baseline_is_told_instead_of_a_column_that_is_gone(made: Made) ->
     assert said in report.html(lost, analysis, experiment, "1")
 
 
+def with_flows(whole: Metrics) -> Metrics:
+    """Return metrics with those of two flows, one of which gets three quarters."""
+    rate_bps = whole["received_bps"].value
+    shares = {"near->far": 0.75, "far->near": 0.25}
+    return Metrics(
+        (
+            *whole,
+            *(
+                Metric("received_bps", "bit/s", rate_bps * share, Dimensions(flow=flow))
+                for flow, share in shares.items()
+            ),
+        )
+    )
+
+
 def test_flows_and_what_was_lost_stand_beside_the_rate(made: Made) -> None:
     """UDP's loss, the fairness of several flows, and each flow's own rate, which a sum hides."""
     run, _, _ = made
     both = [
-        replace(trial, result=replace(trial.result, metrics={
-            **trial.result.metrics,
-            "received_bps[near->far]": Metric(trial.result.metrics["received_bps"].value * 0.75, "bit/s"),
-            "received_bps[far->near]": Metric(trial.result.metrics["received_bps"].value * 0.25, "bit/s"),
-        }))
-        if trial.cell["*.direction"] == "both-ways" and trial.result.metrics else trial
+        replace(trial, result=replace(trial.result, metrics=with_flows(trial.result.metrics)))
+        if trial.cell["*.direction"] == "both-ways" and len(trial.result.metrics) else trial
         for trial in run.trials
     ]  # fmt: skip
     double = replace(run, trials=tuple(both))
@@ -303,7 +320,7 @@ def test_a_summary_cites_a_number_once() -> None:
     """Cells that read the same are not 'from 12 to 12'."""
     run, _ = quickstart(1, outlier=False)
     same = [
-        replace(trial, result=replace(trial.result, metrics={"received_bps": Metric(12e9, "bit/s")}))
+        replace(trial, result=replace(trial.result, metrics=metrics({"received_bps": (12e9, "bit/s")})))
         for trial in run.trials
     ]
     analysis = analyse(same, run.plan)

@@ -19,6 +19,8 @@ from iolab.analysis import analyse
 from iolab.analysis.forwarding_types import PacketKind
 from iolab.analysis.types import Analysis
 from iolab.experiment.experiment import Experiment
+from iolab.record.dimensions import Dimensions, Quantity
+from iolab.record.metric import Metrics
 from iolab.report import curves, packet_tables, packets, tables
 from iolab.report.names import names
 from iolab.report.selection import leading
@@ -117,11 +119,11 @@ def _results(run: StoredRun, analysis: Analysis) -> tuple[tables.ResultRow, ...]
 
 
 def _of_line(trial: TrialRecord) -> TrialRecord:
-    metrics = {
-        name: replace(metric, limited_by="line") if name.startswith("forwarded") else metric
-        for name, metric in trial.result.metrics.items()
-    }
-    return replace(trial, result=replace(trial.result, metrics=metrics))
+    metrics = (
+        replace(metric, limited_by="line") if metric.name.startswith("forwarded") else metric
+        for metric in trial.result.metrics
+    )
+    return replace(trial, result=replace(trial.result, metrics=Metrics(metrics)))
 
 
 def test_the_ratio_table_has_mean_min_and_max_per_configuration(made: Made) -> None:
@@ -198,9 +200,15 @@ def test_curves_have_rates_loss_cpu_and_latency_for_every_cell(made: Made) -> No
 def test_metrics_at_a_load_are_named_with_it() -> None:
     """A reader sees words, not the stored name; and its definition is listed once."""
     named = names([], EN)
-    assert named.metric("latency_p99_ns[50 %]") == "99 % latency at 50 %"
-    assert named.metric("cpu_busy_ratio[110 % cpu1]") == "CPU busy at 110 %, cpu1"
-    assert named.metric("thread_cpu_ratio[dut.eth0]") == "thread dut.eth0"
+    assert named.metric(Quantity("latency_p99_ns", Dimensions(load_ratio=0.5))) == "99 % latency at 50 %"
+    assert (
+        named.metric(Quantity("cpu_busy_ratio", Dimensions(load_ratio=1.1, cpu=1)))
+        == "CPU busy at 110 %, cpu1"
+    )
+    assert (
+        named.metric(Quantity("thread_cpu_ratio", Dimensions(role="device", port="dut.eth0")))
+        == "thread dut.eth0"
+    )
 
 
 def test_csv_has_ratios_verdicts_and_drops(made: Made) -> None:
@@ -236,18 +244,24 @@ def test_json_tells_all_of_a_study_cell_by_cell(made: Made) -> None:
         if each.measure == "ndr" and each.cell == cell["cell"]
     }
     for metric in ("forwarded_fps", "forwarded_strict_fps", "lower_fps", "upper_fps", "forwarded_bps_l2"):
-        assert cell["rates"][metric] == means[metric]
-    assert [each["load_percent"] for each in cell["loads"]] == [0, 10, 50, 90]
-    assert all(each["latency_p99_ns"] >= each["latency_p50_ns"] for each in cell["loads"])
+        assert cell["rates"][metric] == means[Quantity(metric)]
+    assert [each["load_ratio"] for each in cell["loads"]] == [0, 0.1, 0.5, 0.9]
+    for each in cell["loads"]:
+        medians = {metric["metric"]: metric["median"] for metric in each["metrics"]}
+        assert medians["latency_p99_ns"] >= medians["latency_p50_ns"]
     assert cell["verdict"]["limit"] == "thread"
     sheet = cell["balance"]
     named = sum(drop["frames"] for drop in sheet["drops"])
     assert sheet["offered_frames"] == sheet["forwarded_frames"] + named + sheet["unexplained_frames"]
     assert search["ratios"][0]["mean"] == analysis.forwarding[0].ratios[0].mean
     step = curve["cells"][0]["loads"][-1]
-    assert step["load_percent"] == 120
-    assert step["loss_ratio"] > 0
-    assert set(step["thread_cpu_ratio"]) >= {"dut.eth0", "generator"}
+    assert step["load_ratio"] == 1.2
+    assert next(each["median"] for each in step["metrics"] if each["metric"] == "loss_ratio") > 0
+    assert [each["dimensions"] for each in step["metrics"] if each["metric"] == "thread_cpu_ratio"] == [
+        {"port": "tester.p0", "role": "generator"},
+        {"port": "tester.p1", "role": "receiver"},
+        {"port": "dut.eth0", "role": "device"},
+    ]
 
 
 def test_charts_are_what_the_schema_of_vega_lite_allows(page: str) -> None:
@@ -273,7 +287,9 @@ def test_a_cell_whose_rate_was_not_found_has_a_row_and_the_reader_a_reason(made:
     """A search that ran out of time leaves bounds: its cell is no hole in the table."""
     run, analysis, _ = made
     first = next(
-        each for each in analysis.estimates if (each.measure, each.metric) == ("ndr", "forwarded_fps")
+        each
+        for each in analysis.estimates
+        if (each.measure, each.metric) == ("ndr", Quantity("forwarded_fps"))
     )
     fewer = replace(analysis, estimates=tuple(each for each in analysis.estimates if each is not first))
     (shown_first, *_) = leading(fewer, run.plan.measures, 400)
@@ -331,7 +347,10 @@ def test_what_was_seen_is_only_text(made: Made) -> None:
         ),
         paths=(replace(found.paths[0], port=EVIL, path=EVIL, reasons=(PathFallback(said=EVIL),)),),
         shared=(replace(found.shared[0], seen=NoThreadOfItsOwn(ports=(EVIL,))),),
-        curves=tuple(replace(curve, component=EVIL) for curve in analysis.forwarding[1].curves),
+        curves=tuple(
+            replace(curve, metric=replace(curve.metric, dimensions=Dimensions(part=EVIL)))
+            for curve in analysis.forwarding[1].curves
+        ),
     )
     text = report.html(run, replace(analysis, forwarding=(evil,)), experiment, "1")
     elements = parsed(text)
@@ -386,7 +405,7 @@ def test_the_rate_is_told_in_bits_as_it_is_in_frames(made: Made) -> None:
     wanted = [
         each
         for each in analysis.estimates
-        if (each.measure, each.metric) == (found.measure, "forwarded_bps_l2")
+        if (each.measure, each.metric) == (found.measure, Quantity("forwarded_bps_l2"))
     ]
     grid = packet_tables.bits_grid(wanted, found, run, names([], EN), 400)
     assert [head.partition(" [")[0] for head in grid.heads[-4:]] == ["mean", "min", "max", "n"]

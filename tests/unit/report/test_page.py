@@ -19,6 +19,8 @@ from tests.unit.report.conftest import Made
 from iolab import report
 from iolab.analysis import analyse
 from iolab.experiment import load, parse
+from iolab.record.dimensions import Quantity
+from iolab.record.metric import Metrics
 from iolab.record.trial import CommandRecord, Status
 from iolab.report import drawing, environment, picture
 from iolab.report.names import names
@@ -124,7 +126,9 @@ def test_every_trial_of_the_leading_metric_is_in_the_charts(page: str, made: Mad
     points = 0
     for chart in charts_of(page)[:2]:
         points += sum(len(panel["data"]["points"]) for panel in chart["panels"])
-    assert points == sum(each.n for each in analysis.estimates if each.metric == "received_bps") == 158
+    assert (
+        points == sum(each.n for each in analysis.estimates if each.metric == Quantity("received_bps")) == 158
+    )
 
 
 def charts_of(page: str) -> list[dict[str, Any]]:
@@ -147,7 +151,8 @@ def test_what_a_user_wrote_is_only_text() -> None:
         machine=EVIL, netns=EVIL, argv=("echo", EVIL), undo=(EVIL,), exit_status=1, duration_ns=1
     )
     failed = replace(
-        run.trials[0], result=replace(run.trials[0].result, status=Status.FAILED, reason=EVIL, metrics={})
+        run.trials[0],
+        result=replace(run.trials[0].result, status=Status.FAILED, reason=EVIL, metrics=Metrics()),
     )
     evil = replace(
         run,

@@ -1,6 +1,7 @@
 """A run beside published figures, as text."""
 
 from iolab.analysis.published import Beside, PublishedComparison
+from iolab.record.dimensions import Quantity
 from iolab.report.published import beside_published_text
 
 
@@ -9,7 +10,7 @@ def test_a_small_published_figure_is_not_written_as_zero() -> None:
     rows = [
         Beside(
             measure="udp",
-            metric="loss_ratio",
+            metric=Quantity("loss_ratio"),
             statistic="mean",
             over="",
             cell={"pair": pair},
@@ -41,7 +42,7 @@ def test_a_change_that_was_published_alone_is_written_beside_the_runs_own() -> N
     rows = [
         Beside(
             measure="hdparm",
-            metric="buffered_read",
+            metric=Quantity("buffered_read"),
             statistic="mean",
             over="",
             cell={"path": path},

@@ -12,7 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 import iolab.statements
-from iolab.record.encoding import Malformed, encoding
+from iolab.record.encoding import Encoding, Malformed
 from iolab.record.verdict import Limit, Verdict
 from iolab.report.words import LANGUAGES, read_words
 from iolab.report.words.say import Sentences
@@ -124,9 +124,9 @@ def test_a_record_with_statements_is_read_back_exactly() -> None:
         CpuSharers(sharers=(ThreadShare(thread="a", busy_ratio=1),)),
     )
     verdict = Verdict(Limit.CPU, seen, "dut.eth0", OthersOnCpu(others_ratio=0.2))
-    assert encoding(Verdict).decode(encoding(Verdict).encode(verdict)) == verdict
+    assert Encoding(Verdict).decode(Encoding(Verdict).encode(verdict)) == verdict
     with pytest.raises(Malformed, match="no code of a doubt"):
-        encoding(Verdict).decode(encoding(Verdict).encode(verdict).replace(b"others-on-cpu", b"cpu-busy"))
+        Encoding(Verdict).decode(Encoding(Verdict).encode(verdict).replace(b"others-on-cpu", b"cpu-busy"))
 
 
 def test_statements_within_statements_keep_their_kind() -> None:

@@ -12,6 +12,7 @@ from tests.unit.report.builder import FILE, quickstart
 from iolab.analysis import analyse
 from iolab.analysis.types import Estimate
 from iolab.plan.types import PlannedFactor
+from iolab.record.dimensions import Quantity
 from iolab.report import axes, lines, panels
 from iolab.report.names import names
 from iolab.report.sweeps import Sweep, logarithmic, positions, sweep_of
@@ -28,7 +29,7 @@ def swept(
     factors = {"*.direction": directions, "links.lan.mtu": mtus, "links.lan.offload": ("on", "off")}
     run, _ = quickstart(blocks, factors=factors, measures=("tcp",), file=FILE, outlier=False)
     found = analyse(run.trials, run.plan).estimates
-    return run, [each for each in found if each.metric == "received_bps"]
+    return run, [each for each in found if each.metric == Quantity("received_bps")]
 
 
 @pytest.mark.parametrize(

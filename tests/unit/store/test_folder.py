@@ -15,12 +15,12 @@ import pytest
 
 from iolab.errors import InputError, StoreError
 from iolab.plan.types import Plan, PlannedFactor, Step
-from iolab.record.metric import Metric
+from iolab.record.metric import Metric, Metrics
 from iolab.record.trial import CommandRecord, Status, TrialResult
 from iolab.statements.warnings import SenderShort
 from iolab.store.folder import RunFolder, create_folder, packages_digest
 from iolab.store.read import experiment_text, find_runs, load_run
-from iolab.store.records import RunStatus, TrialRecord
+from iolab.store.records import RunStatus, Samples, TrialRecord
 
 WALL = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 STEPS = tuple(Step(key=f"k{number}", measure="tcp", block=1, plot=0, levels=(number,)) for number in range(2))
@@ -44,7 +44,7 @@ def record(key: str, *, status: Status = Status.OK) -> TrialRecord:
     result = TrialResult(
         status=status,
         reason=None if status is Status.OK else "it rained",
-        metrics={"received_bps": Metric(9.41e8, "bit/s")} if status is Status.OK else {},
+        metrics=Metrics([Metric("received_bps", "bit/s", 9.41e8)] if status is Status.OK else ()),
         warnings=(SenderShort(machine="near", sent_bps=9e8, intended_bps=1e9),),
         begin_ns=10,
         end_ns=30,
@@ -89,7 +89,7 @@ def test_what_was_appended_is_read_back_equal(folder: RunFolder) -> None:
         notes=("x: what it is",),
     )
     folder.append_commands([command])
-    folder.append_trial(record("k0"), {"raw": [1, 2]})
+    folder.append_trial(record("k0"), Samples(raw={"iperf3": [1, 2]}))
     folder.append_trial(record("k1", status=Status.FAILED), None)
     run = load_run(folder.path)
     assert run.trials == (record("k0"), record("k1", status=Status.FAILED))
@@ -125,7 +125,7 @@ def test_a_damaged_line_is_an_error_with_its_place(folder: RunFolder) -> None:
     folder.append_trial(record("k0"), None)
     path = folder.path / "trials.jsonl"
     path.write_text('{"schema":2}\n' + path.read_text())
-    with pytest.raises(StoreError, match=r"trials\.jsonl:1: not a record"):
+    with pytest.raises(StoreError, match=r"trials\.jsonl:1: not a record \(key: Field required"):
         load_run(folder.path)
 
 
@@ -133,7 +133,21 @@ def test_a_record_of_another_schema_names_both_versions(folder: RunFolder) -> No
     """Newer files are refused, not guessed at."""
     path = folder.path / "trials.jsonl"
     path.write_text('{"schema":99}\n')
-    with pytest.raises(StoreError, match=r"schema is 99.*reads 2"):
+    with pytest.raises(StoreError, match=r"trials\.jsonl:1: .*schema is 99.*reads 2"):
+        load_run(folder.path)
+
+
+def test_a_run_of_the_schema_before_says_which_it_has_and_what_to_do(folder: RunFolder) -> None:
+    """Runs that an older iolab recorded are not read in part, and not in silence."""
+    path = folder.path / "trials.jsonl"
+    path.write_text(
+        '{"schema":1,"key":"k0","measure":"tcp","block":1,"cell":{},"wall":"","status":"ok","reason":null,'
+        '"begin_ns":0,"end_ns":1,"measured_ns":1,"metrics":{"received_bps[a->b]":{"value":1.0,"unit":"bit/s"}},'
+        '"warnings":[]}\n'
+    )
+    with pytest.raises(
+        StoreError, match=r"trials\.jsonl:1: .*schema is 1, this iolab reads 2; use the iolab that"
+    ):
         load_run(folder.path)
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from iolab.agent.messages import InterfaceCounters, Observation, Reading
 from iolab.lab.topology import Endpoint
+from iolab.record.metric import Metrics
 from iolab.trial.counters import Arrival, arrivals, cpu_metrics, disagreements, unread_metric
 from iolab.trial.iperf3 import FlowReport
 
@@ -82,20 +83,21 @@ def test_loss_behind_the_receiving_interface_is_told_from_loss_on_the_way(
     loss: float, counted_bytes: int, unread: float
 ) -> None:
     """Five hundred bytes were read; the shares are of what was sent."""
-    metrics = unread_metric(loss, [Arrival("far.eth0", counted_bytes, 500)])
-    assert metrics["unread_ratio"].value == pytest.approx(unread)
+    (metric,) = unread_metric(loss, [Arrival("far.eth0", counted_bytes, 500)])
+    assert metric.name == "unread_ratio"
+    assert metric.value == pytest.approx(unread)
 
 
 def test_where_datagrams_were_lost_is_not_told_without_counters_or_datagrams() -> None:
     """No figure is better than a made-up one."""
-    assert unread_metric(0.5, [Arrival("far.eth0", None, 500)]) == {}
-    assert unread_metric(1.0, [Arrival("far.eth0", 500, 0)]) == {}
+    assert unread_metric(0.5, [Arrival("far.eth0", None, 500)]) == ()
+    assert unread_metric(1.0, [Arrival("far.eth0", 500, 0)]) == ()
 
 
 def test_busy_and_stolen_time_are_shares_of_all_cpus() -> None:
     """Two CPUs for one second each: one half busy of which a tenth was stolen, the other idle."""
     before = cpu({}, {})
     after = cpu({"user": 300, "softirq": 100, "steal": 100, "idle": 500}, {"idle": 900, "iowait": 100})
-    metrics = cpu_metrics(before, after)
+    metrics = Metrics(cpu_metrics(before, after))
     assert metrics["host_cpu_ratio"].value == pytest.approx(0.25)
     assert metrics["host_steal_ratio"].value == pytest.approx(0.05)

@@ -9,14 +9,18 @@ from tests.wording import in_words
 
 from iolab.agent.fake_traffic import Passed
 from iolab.experiment.measures import Forwarding, Latency, LoadCurve
+from iolab.record.dimensions import Dimensions, Quantity
+from iolab.record.metric import Metric, Metrics
+from iolab.record.packets import PacketTrial
 from iolab.record.search import Found, StopReason
 from iolab.record.verdict import Limit, Verdict
 from iolab.statements.searches import TrialsWanted
+from iolab.store.codec import decode_packets, encode_packets
 from iolab.trial.forwarding import limited_by, measure_forwarding
 from iolab.trial.latency import measure_latency
 from iolab.trial.load import LoadBench
 from iolab.trial.load_curve import measure_load_curve
-from iolab.trial.measured import TrialFailed
+from iolab.trial.measured import Measured, TrialFailed
 from iolab.trial.search.simulated import Device
 from iolab.trial.search.types import LoadTrial
 
@@ -24,6 +28,19 @@ from iolab.trial.search.types import LoadTrial
 def forwarding(**keys: object) -> Forwarding:
     """Return a measure with short trials."""
     return Forwarding.model_validate({"kind": "forwarding", **ENDS, "trial": "200ms", **keys})
+
+
+def at_load(metrics: Metrics, name: str, load_ratio: float) -> Metric:
+    """Return a metric at one load of several."""
+    found = metrics.get(name, Dimensions(load_ratio=load_ratio))
+    assert found is not None
+    return found
+
+
+def packets_of(measured: Measured) -> PacketTrial:
+    """Return everything behind the metrics."""
+    assert measured.packets is not None
+    return measured.packets
 
 
 @pytest.mark.parametrize("search", ["fast", "mlr", "bisect"])
@@ -61,13 +78,12 @@ def test_latency_is_measured_at_the_shares_that_were_asked_for() -> None:
     """Idle, half and nine tenths; the raw samples say at which load."""
     measure = forwarding(latency_at=[0, "50%", "90%"])
     measured = measure_forwarding(site(measure, simulated(Device(capacity_fps=1e5))), measure)
-    rate = measured.raw["rate_fps"]
-    loads = {
-        t["share_ratio"]: t["intended_fps"] for t in measured.raw["load_trials"] if t["purpose"] == "at-rate"
-    }
+    packets = packets_of(measured)
+    rate = packets.rate_fps or 0
+    loads = {each.share_ratio: each.intended_fps for each in packets.load_trials if each.purpose == "at-rate"}
     assert loads == {0.0: 1000, 0.5: pytest.approx(rate / 2), 0.9: pytest.approx(rate * 0.9)}
-    assert measured.metrics["latency_p99_ns[50 %]"].value == 20_000
-    assert "latency_p50_ns[10 %]" not in measured.metrics
+    assert at_load(measured.metrics, "latency_p99_ns", 0.5).value == 20_000
+    assert Quantity("latency_p50_ns", Dimensions(load_ratio=0.1)) not in measured.metrics
 
 
 def test_a_device_faster_than_the_line_is_told_as_limited_by_the_line() -> None:
@@ -76,7 +92,7 @@ def test_a_device_faster_than_the_line_is_told_as_limited_by_the_line() -> None:
     measured = measure_forwarding(site(measure, simulated(Device(capacity_fps=1e6))), measure)
     assert "line-limited" in {warning.code for warning in measured.warnings}
     assert measured.metrics["forwarded_fps"].value == pytest.approx(148_810, rel=0.01)
-    assert {name for name, metric in measured.metrics.items() if metric.limited_by == "line"} == {
+    assert {metric.name for metric in measured.metrics if metric.limited_by == "line"} == {
         "forwarded_fps", "forwarded_strict_fps", "forwarded_per_direction_fps", "forwarded_bps_l1", "forwarded_bps_l2",
     }  # fmt: skip
 
@@ -88,8 +104,8 @@ def test_a_generator_that_is_too_slow_is_told() -> None:
     measured = measure_forwarding(site(measure, simulated(device)), measure)
     assert "generator-limited" in {warning.code for warning in measured.warnings}
     assert measured.metrics["forwarded_fps"].limited_by == "generator"
-    assert measured.metrics["latency_p50_ns[50 %]"].limited_by == ""
-    limits = {trial["verdict"]["limit"] for trial in measured.raw["load_trials"]}
+    assert at_load(measured.metrics, "latency_p50_ns", 0.5).limited_by == ""
+    limits = {each.verdict.limit for each in packets_of(measured).load_trials}
     assert limits <= {"generator", "none"}
 
 
@@ -101,7 +117,7 @@ def test_a_device_that_loses_at_any_load_is_a_result_and_not_a_failure() -> None
     )
     assert measured.metrics["forwarded_fps"].value == 0
     assert "nothing-passed" in {warning.code for warning in measured.warnings}
-    assert not any(name.startswith("latency") for name in measured.metrics)
+    assert not any(metric.name.startswith("latency") for metric in measured.metrics)
 
 
 def test_what_the_host_disturbed_is_told_and_does_not_decide() -> None:
@@ -114,24 +130,23 @@ def test_what_the_host_disturbed_is_told_and_does_not_decide() -> None:
     assert metrics["forwarded_strict_fps"].value <= metrics["forwarded_fps"].value * 1.01
 
 
-def test_raw_samples_close_the_balance_of_every_load_trial_and_are_plain_json() -> None:
+def test_the_balance_of_every_load_trial_closes_and_the_answers_are_plain_json() -> None:
     """Offered = forwarded + named drops, the drops at the device's ring."""
     measure = forwarding()
     measured = measure_forwarding(site(measure, simulated(Device(capacity_fps=1e5))), measure)
-    raw = json.loads(json.dumps(measured.raw, allow_nan=False))
-    lossy = 0
-    for trial in raw["load_trials"]:
-        for sheet in trial["balance"]:
-            dropped = sum(drop["frames"] for drop in sheet["drops"])
-            assert (
-                sheet["offered_frames"] == sheet["forwarded_frames"] + dropped + sheet["unexplained_frames"]
-            )
-            assert {drop["place"] for drop in sheet["drops"]} <= {"dut.eth0"}
-            lossy += bool(dropped)
-    assert lossy
-    assert raw["search"]["found"]["trials"] == len(
-        [t for t in raw["load_trials"] if t["purpose"] == "search"]
+    packets = packets_of(measured)
+    assert len(json.loads(json.dumps(measured.raw, allow_nan=False))["load_trials"]) == len(
+        packets.load_trials
     )
+    drops = [drop for each in packets.load_trials for sheet in each.balances for drop in sheet.drops]
+    for sheet in (sheet for each in packets.load_trials for sheet in each.balances):
+        dropped = sum(drop.frames for drop in sheet.drops)
+        assert sheet.offered_frames == sheet.forwarded_frames + dropped + sheet.unexplained_frames
+    assert {drop.place for drop in drops if drop.frames} == {"dut.eth0"}
+    assert packets.search is not None
+    searched = [each for each in packets.load_trials if each.purpose == "search"]
+    assert packets.search.found.trials == len(searched)
+    assert decode_packets(encode_packets(packets)) == packets, "the disk loses nothing of it"
 
 
 def test_ports_that_cannot_be_opened_fail_the_trial_with_the_agents_words() -> None:
@@ -156,9 +171,9 @@ def test_a_load_curve_shows_loss_where_the_device_is_full() -> None:
     """None at half of the rate, a sixth at 120 %."""
     measure = LoadCurve.model_validate({"kind": "load-curve", **ENDS, "rate": "100kpps", "trial": "1s"})
     measured = measure_load_curve(site(measure, simulated(Device(capacity_fps=1e5))), measure)
-    assert measured.metrics["loss_ratio[50 %]"].value == 0
-    assert measured.metrics["loss_ratio[120 %]"].value == pytest.approx(1 / 6, rel=0.02)
-    assert measured.metrics["offered_fps[120 %]"].value == pytest.approx(120_000)
+    assert at_load(measured.metrics, "loss_ratio", 0.5).value == 0
+    assert at_load(measured.metrics, "loss_ratio", 1.2).value == pytest.approx(1 / 6, rel=0.02)
+    assert at_load(measured.metrics, "offered_fps", 1.2).value == pytest.approx(120_000)
     assert measured.metrics["forwarded_fps"].value == pytest.approx(100_000, rel=0.01)
     assert measured.metrics["forwarded_fps"].limited_by == ""
 
@@ -196,7 +211,10 @@ def test_a_load_curve_without_a_rate_finds_it_first() -> None:
     measure = LoadCurve.model_validate({"kind": "load-curve", **ENDS, "steps": ["50%", "100%"]})
     measured = measure_load_curve(site(measure, simulated(Device(capacity_fps=80_000))), measure)
     assert measured.metrics["rate_fps"].value == pytest.approx(80_000, rel=0.011)
-    assert [t["share_ratio"] for t in measured.raw["load_trials"] if t["purpose"] == "curve"] == [0.5, 1.0]
+    assert [each.share_ratio for each in packets_of(measured).load_trials if each.purpose == "curve"] == [
+        0.5,
+        1.0,
+    ]
 
 
 def test_latency_at_a_rate() -> None:

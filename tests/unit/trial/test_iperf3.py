@@ -6,6 +6,7 @@ import pytest
 
 from iolab.experiment.measures import Stream
 from iolab.lab.topology import Endpoint
+from iolab.record.metric import Metrics
 from iolab.trial.iperf3 import Pair, client_argv, flow_reports, server_argv
 from iolab.trial.iperf3_report import parse_report
 from iolab.trial.metrics import flow_metrics, jain_index
@@ -95,8 +96,10 @@ def test_rates_of_several_flows_are_summed_and_shown_apart() -> None:
         parse_report(report("tcp-both-ways-client")),
         parse_report(report("tcp-both-ways-server")),
     )
-    metrics = flow_metrics("tcp", flows)
-    there, back = metrics["received_bps[near->far]"].value, metrics["received_bps[far->near]"].value
+    metrics = Metrics(flow_metrics("tcp", flows))
+    there, back = (
+        metric.value for metric in metrics.named("received_bps") if metric.dimensions.flow is not None
+    )
     assert metrics["received_bps"].value == pytest.approx(there + back)
     assert metrics["fairness"].value == pytest.approx((there + back) ** 2 / (2 * (there**2 + back**2)))
 

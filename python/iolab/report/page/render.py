@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from iolab.analysis.types import Analysis
 from iolab.experiment.experiment import Experiment
+from iolab.record.dimensions import Quantity
 from iolab.report import drawing, packets, panels, picture, sentences, tables
 from iolab.report.names import Names, names_of
 from iolab.report.page import history
@@ -151,9 +152,11 @@ def _effects(analysis: Analysis, named: Names) -> dict[str, object]:
 
 
 def _definitions(analysis: Analysis, named: Names) -> dict[str, object]:
-    metrics = dict.fromkeys(estimate.metric.partition("[")[0] for estimate in analysis.estimates)
+    metrics = dict.fromkeys(estimate.metric.name for estimate in analysis.estimates)
     known = [
-        (named.metric(metric), definition) for metric in metrics if (definition := named.definition(metric))
+        (named.metric(Quantity(name)), definition)
+        for name in metrics
+        if (definition := named.definition(name))
     ]
     methods = {ci.method for each in analysis.estimates for ci in (each.ci, each.ratio_ci) if ci is not None}
     notes = (

@@ -7,6 +7,7 @@ from iolab.analysis.forwarding_types import Forwarding, PacketKind
 from iolab.analysis.line_rate import line_limits
 from iolab.analysis.types import Analysis, Estimate
 from iolab.experiment.experiment import Experiment
+from iolab.record.dimensions import Quantity
 from iolab.report import charts, curves, lines, numbers, packets, panels, tables
 from iolab.report.levels import level_grids
 from iolab.report.names import Names
@@ -83,7 +84,10 @@ def results(
 
 
 def _planned(
-    shown: Shown, groups: Mapping[tuple[str, str], Sequence[Estimate]], run: StoredRun, analysis: Analysis
+    shown: Shown,
+    groups: Mapping[tuple[str, Quantity], Sequence[Estimate]],
+    run: StoredRun,
+    analysis: Analysis,
 ) -> tuple[list[_Drawn], list[_Drawn]]:
     """What is drawn first, and what is folded."""
     own = {metric: estimates for (measure, metric), estimates in groups.items() if measure == shown.measure}

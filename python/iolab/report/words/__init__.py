@@ -5,7 +5,7 @@ import tomllib
 from collections.abc import Mapping
 from importlib.resources import files
 
-from iolab.record.encoding import encoding
+from iolab.record.encoding import Encoding
 from iolab.report.words.words import MetricWords, Words
 
 __all__ = ["EN", "LANGUAGES", "MetricWords", "Words", "read_words"]
@@ -19,8 +19,7 @@ def read_words(text: str) -> Words:
     Raises:
         ValueError: a word is missing, unknown, or no text; the message says which.
     """
-    words: Words = encoding(Words).decode(json.dumps(tomllib.loads(text)))
-    return words
+    return Encoding(Words).decode(json.dumps(tomllib.loads(text)))
 
 
 def _languages() -> dict[str, Words]:

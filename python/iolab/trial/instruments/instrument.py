@@ -4,11 +4,11 @@ A measure knows nothing of the instruments beside it. Whatever fails, nothing go
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from iolab.agent.messages import Json
-from iolab.record.metric import Metric
+from iolab.record.metric import Metric, Metrics
 from iolab.record.series import Series
 from iolab.statements.warnings import Warning
 from iolab.trial.measured import Measured
@@ -18,8 +18,8 @@ from iolab.trial.measured import Measured
 class Seen:
     """What an instrument gives."""
 
-    metrics: Mapping[str, Metric] = field(default_factory=dict)
-    """By name; they stand among the measure's own."""
+    metrics: tuple[Metric, ...] = ()
+    """They stand among the measure's own."""
     warnings: tuple[Warning, ...] = ()
     """What to know about the trial."""
     series: tuple[Series, ...] = ()
@@ -81,10 +81,7 @@ def with_seen(measured: Measured, seen: Mapping[str, Seen]) -> Measured:
     raw = {name: one.raw for name, one in seen.items() if one.raw is not None}
     return replace(
         measured,
-        metrics={
-            **measured.metrics,
-            **{name: it for one in seen.values() for name, it in one.metrics.items()},
-        },
+        metrics=Metrics((*measured.metrics, *(metric for one in seen.values() for metric in one.metrics))),
         warnings=(*measured.warnings, *(warning for one in seen.values() for warning in one.warnings)),
         series=(*measured.series, *(series for one in seen.values() for series in one.series)),
         raw={**measured.raw, "instruments": raw} if raw else measured.raw,

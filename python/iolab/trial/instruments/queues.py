@@ -12,6 +12,7 @@ from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import Vm
 from iolab.lab.links.link_topology import is_card
 from iolab.lab.topology import Topology
+from iolab.record.dimensions import Dimensions
 from iolab.record.metric import Metric
 from iolab.statements.warnings import QueuesUneven, Warning
 from iolab.trial.instruments.instrument import Seen
@@ -114,7 +115,7 @@ def frames_by_queue(text: str) -> dict[int, int]:
 
 def shares(before: Counted, after: Counted) -> Seen:
     """Return each queue's share of what its card received, and what to know about that."""
-    metrics: dict[str, Metric] = {}
+    metrics: list[Metric] = []
     warnings: list[Warning] = []
     for ref, counts in after.items():
         took = {number: count - before.get(ref, {}).get(number, 0) for number, count in counts.items()}
@@ -122,9 +123,9 @@ def shares(before: Counted, after: Counted) -> Seen:
         if len(took) < 2 or total < LEAST_FRAMES or min(took.values()) < 0:
             continue  # one queue has all; a card that was made again counts from 0
         for number, frames in sorted(took.items()):
-            metrics[f"queue_ratio[{ref} rx {number}]"] = Metric(frames / total, "ratio")
+            metrics.append(Metric("queue_ratio", "ratio", frames / total, Dimensions(port=ref, queue=number)))
         warnings += _uneven(ref, took)
-    return Seen(metrics, tuple(warnings))
+    return Seen(tuple(metrics), tuple(warnings))
 
 
 def _uneven(ref: str, took: Mapping[int, int]) -> Iterator[Warning]:

@@ -11,7 +11,7 @@ from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Link
 from iolab.experiment.machines import Netns
 from iolab.lab.topology import make_topology
-from iolab.record.metric import Metric
+from iolab.record.metric import Metric, Metrics
 from iolab.statements.warnings import CountersMissing
 from iolab.trial.instruments.instrument import Seen, measure_beside
 from iolab.trial.instruments.samplers import Samplers, samplers_of
@@ -27,7 +27,7 @@ LAB = Lab(
 
 def measured() -> Measured:
     """Return a measurement of one figure."""
-    return Measured({"received_bps": Metric(1e9, "bit/s")}, (), 1, (), {"schema": 1})
+    return Measured(Metrics([Metric("received_bps", "bit/s", 1e9)]), (), 1, (), {"schema": 1})
 
 
 class Told:
@@ -49,10 +49,8 @@ class Told:
     def stop(self) -> Seen:
         """See Instrument."""
         self._note("stop")
-        metric = Metric(1.0, "ratio")
-        return Seen(
-            {f"{self.name}_ratio": metric}, (CountersMissing(place=self.name),), (), {"read": self.name}
-        )
+        metric = Metric(f"{self.name}_ratio", "ratio", 1.0)
+        return Seen((metric,), (CountersMissing(place=self.name),), (), {"read": self.name})
 
     def abandon(self) -> None:
         """See Instrument."""
@@ -69,7 +67,7 @@ def test_what_instruments_saw_stands_beside_the_measures_own() -> None:
     log: list[str] = []
     found = measure_beside([Told("a", log), Told("b", log)], measured)
     assert log == ["start a", "start b", "stop b", "stop a"]
-    assert list(found.metrics) == ["received_bps", "a_ratio", "b_ratio"]
+    assert [metric.name for metric in found.metrics] == ["received_bps", "a_ratio", "b_ratio"]
     assert found.warnings == (CountersMissing(place="a"), CountersMissing(place="b"))
     assert found.raw == {"schema": 1, "instruments": {"a": {"read": "a"}, "b": {"read": "b"}}}
 

@@ -34,10 +34,11 @@ def test_each_queues_share_is_told_and_idle_ones_are_warned_of() -> None:
     before = {"pc1.eth1": {0: 10, 1: 10, 2: 10, 3: 10}, "pc1.eth2": dict.fromkeys(range(2), 0)}
     after = {"pc1.eth1": {0: 10, 1: 10, 2: 9_910, 3: 110}, "pc1.eth2": {0: 5_100, 1: 4_900}}
     found = shares(before, after)
-    assert {name: metric.value for name, metric in found.metrics.items()} == {
-        "queue_ratio[pc1.eth1 rx 0]": 0.0, "queue_ratio[pc1.eth1 rx 1]": 0.0,
-        "queue_ratio[pc1.eth1 rx 2]": 0.99, "queue_ratio[pc1.eth1 rx 3]": 0.01,
-        "queue_ratio[pc1.eth2 rx 0]": 0.51, "queue_ratio[pc1.eth2 rx 1]": 0.49,
+    assert {
+        (metric.dimensions.port, metric.dimensions.queue): metric.value for metric in found.metrics
+    } == {
+        ("pc1.eth1", 0): 0.0, ("pc1.eth1", 1): 0.0, ("pc1.eth1", 2): 0.99, ("pc1.eth1", 3): 0.01,
+        ("pc1.eth2", 0): 0.51, ("pc1.eth2", 1): 0.49,
     }  # fmt: skip
     (warning,) = found.warnings
     assert warning.code == "queues-uneven"

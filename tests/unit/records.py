@@ -1,0 +1,97 @@
+"""Makes records of trials as `trial` makes them, with what a test does not care about filled in."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from iolab.record.balance import Balance, Drop
+from iolab.record.dimensions import Quantity
+from iolab.record.load import LoadRecord
+from iolab.record.metric import Metric, Metrics
+from iolab.record.packets import FrameSize, PacketTrial, Placed, PortUse
+from iolab.record.search import LoadResult
+from iolab.record.verdict import CpuUse, Limit, Verdict
+from iolab.statements.clauses import Clause, Doubt
+from iolab.statements.instrument import PathFallback, Sharing
+from iolab.statements.searches import LibraryGaveUp
+
+NS_PER_S = 1_000_000_000
+
+
+def metrics(figures: Mapping[Any, tuple[Any, ...]]) -> Metrics:
+    """Return metrics of (value, unit) or (value, unit, limited_by), by name or quantity."""
+    return Metrics(
+        Metric(of.name, unit, value, of.dimensions, *limited_by)
+        for of, (value, unit, *limited_by) in ((_quantity(key), figure) for key, figure in figures.items())
+    )
+
+
+def _quantity(of: str | Quantity) -> Quantity:
+    return Quantity(of) if isinstance(of, str) else of
+
+
+def load_record(
+    fps: float,
+    limit: str = "none",
+    place: str = "",
+    *,
+    seen: Sequence[Clause] | None = None,
+    purpose: str = "search",
+    share_ratio: float | None = None,
+    balances: Sequence[Balance] = (),
+    busy: Mapping[int, float] | None = None,
+    doubt: Doubt | None = None,
+) -> LoadRecord:
+    """Return one load trial with a verdict."""
+    said = (LibraryGaveUp(said=f"{limit} at {fps:g}"),)
+    offered = sum(sheet.offered_frames for sheet in balances)
+    return LoadRecord(
+        purpose=purpose,
+        share_ratio=share_ratio,
+        begin_ns=0,
+        result=LoadResult(
+            intended_fps=fps,
+            duration_ns=NS_PER_S,
+            intended_frames=offered,
+            offered_frames=offered,
+            forwarded_frames=sum(sheet.forwarded_frames for sheet in balances),
+        ),
+        directions=1,
+        balances=tuple(balances),
+        verdict=Verdict(Limit(limit), said if seen is None else tuple(seen), place, doubt),
+        latency=None,
+        disorder=(0, 0),
+        density=(),
+        cpus=tuple(CpuUse(cpu, ratio, 0.0, 0.0) for cpu, ratio in (busy or {}).items()),
+        threads=(),
+    )
+
+
+def balance(offered: int, forwarded: int, unexplained: int, *drops: tuple[str, str, int]) -> Balance:
+    """Return a balance sheet of one direction; drops are (place, reason, frames)."""
+    named = tuple(Drop(*drop) for drop in drops)
+    return Balance("tester.p0->tester.p1", offered, forwarded, named, unexplained)
+
+
+def packet_trial(load_trials: Sequence[LoadRecord] = (), **more: Any) -> PacketTrial:
+    """Return everything behind a packet trial's metrics."""
+    whole: dict[str, Any] = {
+        "directions": ("tester.p0->tester.p1",),
+        "sizes": (FrameSize(64, 1),),
+        "placed": placed(),
+        "ports": (),
+        "path_choice": None,
+        "search": None,
+        "rate_fps": None,
+        "load_trials": tuple(load_trials),
+    }
+    return PacketTrial(**{**whole, **more})
+
+
+def placed(*shared: Sharing) -> Placed:
+    """Return where the parts of a trial ran."""
+    return Placed((0,), (1,), (), shared)
+
+
+def port(name: str, half: str, path: str, *fallbacks: str) -> PortUse:
+    """Return how a half of a port reached its interface."""
+    return PortUse(name, half, path, tuple(PathFallback(said=said) for said in fallbacks))
