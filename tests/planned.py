@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-Typed = tuple[str, str, str, str]
-"""Kernel, network namespace, command and undo."""
+Typed = tuple[str, str, str, str, str]
+"""Machine, kernel, network namespace, command and undo."""
 FOUND = re.compile(
     r"PID-OF-[\w./-]+|/\S*(?:NUMBERS|FILES)-OF-\S+|FOLDER|IMAGE/\w+(?:\.\w+)?|ACCEL|\bCPUS?\b|\{original\}|\{found\}"
 )
@@ -37,7 +37,7 @@ def differences(wanted: Sequence[Typed], done: Sequence[Typed]) -> Iterator[str]
     """
     at = 0
     for one in wanted:
-        many = "/others" in one[2]
+        many = "/others" in one[3]
         if at == len(done) or not _agrees(one, done[at]):
             yield f"planned {one}, executed {done[at] if at < len(done) else 'nothing'}"
             return
@@ -49,11 +49,11 @@ def differences(wanted: Sequence[Typed], done: Sequence[Typed]) -> Iterator[str]
 
 def _typed(row: Mapping[str, Any], undo: Sequence[str] | None, undo_netns: str | None) -> Typed:
     back = f"{undo_netns or ''}# {' '.join(undo)}" if undo else ""
-    return row["kernel"], row["netns"] or "", " ".join(row["argv"]), back
+    return row["machine"], row["kernel"], row["netns"] or "", " ".join(row["argv"]), back
 
 
 def _agrees(wanted: Typed, done: Typed) -> bool:
-    return wanted[:2] == done[:2] and all(map(_same, wanted[2:], done[2:]))
+    return wanted[:3] == done[:3] and all(map(_same, wanted[3:], done[3:]))
 
 
 def _same(wanted: str, done: str) -> bool:

@@ -120,9 +120,11 @@ def _pin_commands(action: PinGuest, found: Found) -> tuple[TypedCommand, ...]:
     if carriers is None:
         carriers = {f"PID-OF-{name}/others": "others"}
     own = {thread: f"virtual CPU {number}" for number, thread in vcpus.items()}
-    places = {thread: ",".join(map(str, action.carriers)) or EVERY_CPU for thread in carriers}
-    for number, thread in vcpus.items():
-        places[thread] = str(action.vcpus[number % len(action.vcpus)]) if action.vcpus else EVERY_CPU
+    places = {
+        thread: str(action.vcpus[number % len(action.vcpus)]) if action.vcpus else EVERY_CPU
+        for number, thread in vcpus.items()
+    }
+    places |= dict.fromkeys(carriers, ",".join(map(str, action.carriers)) or EVERY_CPU)
     names = {**carriers, **own}
     return tuple(
         TypedCommand(

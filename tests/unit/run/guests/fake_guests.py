@@ -52,9 +52,10 @@ class Line:
 
 
 class Monitor(Line):
-    """A simulated monitor of QEMU, of a running guest with two CPUs."""
+    """A simulated monitor of QEMU, of a running guest."""
 
-    def __init__(self) -> None:
+    def __init__(self, cpus: int = 2) -> None:
+        self._cpus = cpus
         version = {"qemu": {"major": 7, "minor": 2, "micro": 22}, "package": ""}
         super().__init__(json.dumps({"QMP": {"version": version, "capabilities": []}}))
 
@@ -63,7 +64,7 @@ class Monitor(Line):
         asked = json.loads(line)
         answers: dict[str, object] = {
             "query-status": {"status": "running", "running": True},
-            "query-cpus-fast": [{"cpu-index": n, "thread-id": FIRST_VCPU + n} for n in range(2)],
+            "query-cpus-fast": [{"cpu-index": n, "thread-id": FIRST_VCPU + n} for n in range(self._cpus)],
             "query-kvm": {"enabled": False, "present": True},
             "query-version": {"qemu": {"major": 7, "minor": 2, "micro": 22}, "package": ""},
         }
