@@ -10,7 +10,8 @@ from iolab.record.metric import Metric, Metrics
 from iolab.record.packets import FrameSize, PacketTrial, Placed, PortUse
 from iolab.record.search import LoadResult
 from iolab.record.verdict import CpuUse, Limit, Verdict
-from iolab.statements.clauses import Clause, Doubt
+from iolab.statements.clauses import Clause
+from iolab.statements.doubts import Doubt
 from iolab.statements.instrument import PathFallback, Sharing
 from iolab.statements.searches import LibraryGaveUp
 

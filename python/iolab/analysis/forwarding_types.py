@@ -6,7 +6,8 @@ from enum import StrEnum
 
 from iolab.record.balance import Drop
 from iolab.record.dimensions import Quantity
-from iolab.statements.clauses import Clause, Doubt
+from iolab.statements.clauses import Clause
+from iolab.statements.doubts import Doubt
 from iolab.statements.instrument import PathReason, Sharing
 
 

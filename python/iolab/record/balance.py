@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from iolab.statements.clauses import Doubt
+from iolab.statements.doubts import Doubt
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from iolab.statements.clauses import Clause, Doubt
+from iolab.statements.clauses import Clause
+from iolab.statements.doubts import Doubt
 
 BUSY_RATIO = 0.95
 """A thread, or a CPU, that ran so much of the time had no time left: 5 % are sleeps too short to be used."""

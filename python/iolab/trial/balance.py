@@ -11,7 +11,7 @@ from itertools import pairwise
 from iolab.agent.traffic import ReceiverReport, SenderReport, TrafficRan
 from iolab.lab.packets.placement import Way
 from iolab.record.balance import Balance, Drop
-from iolab.statements.clauses import QueueShowsFewer
+from iolab.statements.doubts import QueueShowsFewer
 from iolab.trial.counted import Counted
 from iolab.trial.drops import (
     BACKLOG,

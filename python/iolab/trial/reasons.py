@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from iolab.record.balance import Drop
-from iolab.statements.clauses import Doubt, ReasonOfOthers
+from iolab.statements.doubts import Doubt, ReasonOfOthers
 from iolab.trial.drops import BACKLOG, DECISIONS, FILTER, QDISC, RING_FULL
 
 FIT_RATIO = 0.03

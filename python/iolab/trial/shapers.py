@@ -12,14 +12,8 @@ from iolab.lab.packets.placement import Way
 from iolab.record.balance import Drop
 from iolab.record.load import Shaper
 from iolab.record.search import LoadResult
-from iolab.statements.clauses import (
-    Clause,
-    Doubt,
-    ShaperPassed,
-    ShaperSuspected,
-    ShaperUnknown,
-    UnknownShaperPassed,
-)
+from iolab.statements.clauses import Clause, ShaperPassed, UnknownShaperPassed
+from iolab.statements.doubts import Doubt, ShaperSuspected, ShaperUnknown
 from iolab.trial.counted import Counted
 from iolab.trial.drops import OVERRUNS, QDISC
 from iolab.trial.search.steady import LEAST_RATIO

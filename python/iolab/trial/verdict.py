@@ -9,9 +9,7 @@ from iolab.record.load import Shaper
 from iolab.record.search import LoadResult
 from iolab.record.verdict import BUSY_RATIO, CpuUse, Limit, Thread, Verdict
 from iolab.statements.clauses import (
-    CalmTooShort,
     Clause,
-    Doubt,
     FlowsLost,
     FramesDamaged,
     GeneratorCeiling,
@@ -21,15 +19,19 @@ from iolab.statements.clauses import (
     LostByReceiver,
     LostSomewhere,
     LostUnexplained,
+    ReceivedThere,
+    ReceiverCeiling,
+    ThreadRan,
+    WithinGoal,
+)
+from iolab.statements.doubts import (
+    CalmTooShort,
+    Doubt,
     OthersDropped,
     OthersOnCpu,
     PlaceUnknown,
     QueueBeganAgain,
-    ReceivedThere,
-    ReceiverCeiling,
     SeveralPlaces,
-    ThreadRan,
-    WithinGoal,
 )
 from iolab.trial.drops import DAMAGED, OVERRUNS, RECEIVER, decided, merged, worst_of
 from iolab.trial.flow_losses import DeadFlows, explains

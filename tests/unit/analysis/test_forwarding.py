@@ -17,7 +17,7 @@ from iolab.errors import StoreError
 from iolab.record.balance import Drop
 from iolab.record.dimensions import Quantity
 from iolab.record.packets import PacketTrial
-from iolab.statements.clauses import SeveralPlaces
+from iolab.statements.doubts import SeveralPlaces
 from iolab.statements.searches import LibraryGaveUp
 
 

@@ -16,7 +16,8 @@ from iolab.record.encoding import Encoding, Malformed
 from iolab.record.verdict import Limit, Verdict
 from iolab.report.words import LANGUAGES, read_words
 from iolab.report.words.say import Sentences
-from iolab.statements.clauses import Clause, CpuBusy, CpuSharers, LostAt, OthersOnCpu, OwnCpu, ThreadShare
+from iolab.statements.clauses import Clause, CpuBusy, CpuSharers, LostAt, OwnCpu, ThreadShare
+from iolab.statements.doubts import OthersOnCpu
 from iolab.statements.statement import Statement, codes
 from iolab.statements.warnings import SenderShort, Warning
 

@@ -10,7 +10,8 @@ from iolab.agent.traffic import FlowSeen, FlowsSeen, ReceiverReport
 from iolab.record.balance import Balance, Drop
 from iolab.record.search import LoadResult
 from iolab.record.verdict import CpuUse, Limit, Thread
-from iolab.statements.clauses import CpuStolen, Disturbance, ReasonOfOthers, SenderHeldUp
+from iolab.statements.clauses import CpuStolen, Disturbance, SenderHeldUp
+from iolab.statements.doubts import ReasonOfOthers
 from iolab.trial.drops import DAMAGED, FILTER, RULE
 from iolab.trial.flow_losses import dead_flows, explains
 from iolab.trial.site import Calibration, Ceilings
