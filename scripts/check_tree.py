@@ -33,7 +33,7 @@ def main() -> int:
         print("\n".join(broken))
         return 1
     of_files = [*check_sizes(files), *check_prose(files), *check_wording(files), *check_paths(files)]
-    complaints = [*of_files, *check_versions(), *check_imports(files)]
+    complaints = [*of_files, *check_shared(files), *check_versions(), *check_imports(files)]
     print("\n".join(complaints) or f"{len(files)} files checked")
     return 1 if complaints else 0
 
@@ -133,6 +133,18 @@ def check_wording(files: list[Path]) -> Iterator[str]:
         for number, line in enumerate(path.read_text().splitlines(), 1):
             if found := UNPLAIN.search(line):
                 yield f"{path}:{number}: '{found[0]}': say it plainly, as a field engineer writes"
+
+
+def check_shared(files: list[Path]) -> Iterator[str]:
+    """Complain of what is imported from a module of tests: what tests share has a module of its own."""
+    for path in files:
+        if path.suffix != ".py" or path.parts[0] != "tests":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.ImportFrom) or not node.module:
+                continue
+            if node.module.rpartition(".")[2].startswith("test_"):
+                yield f"{path}:{node.lineno}: {node.module} has tests: move what is shared to a module of its own"
 
 
 def check_versions() -> Iterator[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.guest.computers import Computers
 from tests.guest.labs import PATIENCE_S
-from tests.guest.test_rebooting_host import HOSTS
+from tests.guest.rebooting import HOSTS
 from tests.netns.conftest import IOLAB
 from tests.netns.runs import trials
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.guest.computers import Computers
 from tests.guest.labs import PATIENCE_S
-from tests.guest.test_xen_host import BOOT, WithRoom, provide_image
+from tests.guest.xen_hosts import BOOT, WithRoom, provide_image
 from tests.netns.conftest import IOLAB
 from tests.netns.runs import trials, until, value
 from tests.netns.sshd import Network, SshHost

@@ -4,38 +4,23 @@ import os
 import re
 import subprocess
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.guest.computers import MEASURING, Computers
 from tests.guest.labs import PATIENCE_S
+from tests.guest.xen_hosts import BOOT, COMPUTER, WithRoom, provide_image
 from tests.netns.conftest import IOLAB
 from tests.netns.runs import trials, value, wait_for_trials
 from tests.netns.sshd import Network
 
-from iolab.agent.ssh_image import digest_of
 from iolab.image import Image
-from iolab.lab.guests.guest import Guest
 from iolab.run.agents import Agents
 from iolab.run.doctor.findings import Grade
 from iolab.run.doctor.xen import xen_finding
-from iolab.run.guests.hypervisors import Hypervisors, Launch
 
 Iolab = Callable[..., subprocess.CompletedProcess[str]]
 
-COMPUTER = """
-lab:
-  machines:
-    ctl: {kind: netns}
-    pc6: {kind: vm, accel: tcg, image: xen, cpus: 2, memory: 2G}
-  links:
-    ssh6: {ends: [ctl.c6, pc6.eth0], addresses: {ctl.c6: 198.19.6.1/24, pc6.eth0: 198.19.6.2/24}}
-measure:
-  tcp: {kind: stream, from: ctl, to: pc6}
-"""
-BOOT = "mount -o remount,noexec /run && /etc/init.d/xen start\n"
-"""As Debian has it: nothing may be run from below /run, and its own script starts Xen's services."""
 LAB = """
 lab:
   machines:
@@ -53,15 +38,6 @@ LEFT = (
     "ls /run/other/f; ls /sys/class/net"
 )
 """What a domain could leave there."""
-DOMAIN_BYTES = 256 << 20
-
-
-class WithRoom(Hypervisors):
-    """Starts a Dom0 that leaves memory and a CPU for a domain that is not of its own lab."""
-
-    def prepare(self, guest: Guest, parent: str) -> Launch:
-        """See Hypervisors."""
-        return super().prepare(replace(guest, domains_bytes=DOMAIN_BYTES, domains_cpus=1), parent)
 
 
 @pytest.fixture
@@ -73,19 +49,6 @@ def computers(
     monkeypatch.setenv("IOLAB_SSH", made.ssh)
     yield made
     made.lab.take_down()
-
-
-def provide_image(image: Image, computers: Computers, number: int = 6) -> None:
-    """Put the image where it would be copied to; that takes an emulated sshd two minutes, and is tested elsewhere."""
-    boot = "/lib/modules/boot"
-    there = {
-        image.vmlinux: f"{boot}/vmlinux",
-        image.initrd: f"{boot}/initrd",
-        image.root: "/dev/vda",
-        image.modules: "/dev/vdb",
-    }
-    copies = (f"cp {own} image-{digest_of(path)}" for path, own in there.items())
-    computers.inside(number, f"mkdir -p ~root/.cache/iolab && cd ~root/.cache/iolab && {' && '.join(copies)}")
 
 
 def test_a_domain_on_a_xen_host_is_made_anew_when_it_was_lost_and_never_left_behind(

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tests.unit.analysis.conftest import Values, make_run
-from tests.unit.analysis.test_compare import stored
+from tests.unit.analysis.stored_runs import stored
 from tests.wording import in_words
 
 from iolab.analysis import analyse

@@ -2,34 +2,20 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
+from tests.unit.analysis.stored_runs import FACTS, stored
 from tests.wording import in_words
 
 from iolab.analysis import compare
 from iolab.errors import InputError
 from iolab.plan.types import Plan
 from iolab.record.dimensions import Quantity
-from iolab.store.records import RunStatus, StoredRun, TrialRecord
+from iolab.store.records import StoredRun, TrialRecord
 
 MakeRun = Callable[..., tuple[list[TrialRecord], Plan]]
-
-FACTS: Mapping[str, object] = {
-    "kernel": "6.1.0", "cpu_model": "Xeon", "cpus": 4, "clocksource": "tsc", "virtualization": "kvm",
-    "programs": {"iperf3": "iperf 3.12"}, "hello": {"rootless": False, "version": "0.1.0"},
-}  # fmt: skip
-
-
-def stored(name: str, run: tuple[list[TrialRecord], Plan], facts: Mapping[str, object] = FACTS) -> StoredRun:
-    """A run as if read from its folder."""
-    records, plan = run
-    return StoredRun(
-        folder=Path(name), name=name, plan=plan, facts=facts, trials=tuple(records), commands=(),
-        status=RunStatus.COMPLETE,
-    )  # fmt: skip
 
 
 def pair(make_run: MakeRun, random: np.random.Generator, factor: float) -> tuple[StoredRun, StoredRun]:

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.unit.image.test_cache import add
+from tests.unit.image.cached import add
 
 from iolab.cli.main import run
 from iolab.errors import ExitCode

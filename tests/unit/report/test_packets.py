@@ -12,7 +12,7 @@ import altair as alt
 import pytest
 from rich.console import Console
 from tests.unit.report.forwarding_run import FALLBACK, forwarding
-from tests.unit.report.test_page import charts_of, parsed
+from tests.unit.report.pages import charts_of, parsed
 
 from iolab import report
 from iolab.analysis import analyse

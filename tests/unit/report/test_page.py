@@ -1,20 +1,17 @@
 """The HTML page as text; tests/browser looks at it in a browser."""
 
 import itertools
-import json
 import re
 import time
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import altair as alt
 import pytest
 from tests.unit.report.builder import quickstart
 from tests.unit.report.conftest import Made
+from tests.unit.report.pages import charts_of, parsed
 
 from iolab import report
 from iolab.analysis import analyse
@@ -27,47 +24,6 @@ from iolab.report.names import names
 from iolab.report.words import EN
 
 EVIL = '</script><img src=x onerror="alert(1)">'
-VOID = frozenset({"meta", "link", "br", "img"})
-
-
-class Elements(HTMLParser):
-    """Collects elements and checks that they nest."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[tuple[str, dict[str, str | None]]] = []
-        self.texts: list[str] = []
-        self._open: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note an element."""
-        self.found.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self._open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note an element without content."""
-        self.found.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        """Check that the innermost open element is closed."""
-        assert self._open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        """Keep what is shown."""
-        self.texts.append(data)
-
-    def named(self, tag: str) -> Iterator[dict[str, str | None]]:
-        """Return the attributes of all elements of a name."""
-        return (attributes for found, attributes in self.found if found == tag)
-
-
-def parsed(text: str) -> Elements:
-    """Parse a page."""
-    elements = Elements()
-    elements.feed(text)
-    elements.close()
-    return elements
 
 
 @pytest.fixture(scope="module")
@@ -129,11 +85,6 @@ def test_every_trial_of_the_leading_metric_is_in_the_charts(page: str, made: Mad
     assert (
         points == sum(each.n for each in analysis.estimates if each.metric == Quantity("received_bps")) == 158
     )
-
-
-def charts_of(page: str) -> list[dict[str, Any]]:
-    """Return what the page's script draws: a specification and its panels, per chart."""
-    return [json.loads(text) for text in re.findall(r'id="chart-\d+-spec">(.*?)</script>', page, re.DOTALL)]
 
 
 def test_charts_are_what_the_schema_of_vega_lite_allows(page: str) -> None:

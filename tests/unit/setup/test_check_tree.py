@@ -57,6 +57,11 @@ def test_a_tree_without_a_fault_passes(tree: Path) -> None:
             "short\n" + "x" * 121 + "\n",
             "docs/a.md:2: 121 characters, at most 120 are allowed: break it",
         ),
+        (
+            "tests/test_a.py",
+            "from tests.test_b import made\n",
+            "tests/test_a.py:1: tests.test_b has tests: move what is shared to a module of its own",
+        ),
         ("a.rs", LONG_RUST, "a.rs:2: long has 61 lines, at most 60 are allowed"),
         (
             "docs/a.md",

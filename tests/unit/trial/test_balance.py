@@ -6,50 +6,22 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.lab.packets.test_placement import measure
-from tests.unit.trial.packets import lab
+from tests.unit.trial.sheets import PORTS, RECEIVED, SENT, WAY, stall
 from tests.wording import in_words
 
 from iolab.agent.messages import DropCounters, InterfaceCounters, Observation, QdiscCounters, Reading
 from iolab.agent.traffic import (
     DeviceCounts,
-    Histogram,
     ReceiverReport,
     SenderReport,
     SocketCounts,
-    Stall,
-    ThreadUse,
     TrafficRan,
 )
-from iolab.lab.packets.placement import ways
-from iolab.lab.topology import make_topology
 from iolab.record.balance import Balance, Drop
 from iolab.trial.balance import balances, foreign_frames
-from iolab.trial.counted import Counted, Port, Snapshot
+from iolab.trial.counted import Counted, Snapshot
 from iolab.trial.drops import merged
 from iolab.trial.stalls import calm_frames
-
-NOTHING = Histogram(count=0, sum=0, min=None, max=None, above=0, buckets=())
-(WAY,) = ways(lab(), make_topology(lab()), measure())
-REFS = ("tester.p0", "dut.eth0", "dut.eth1", "tester.p1")
-PORTS = {ref: Port(ref, f"iolab-{ref.split('.')[0]}", ref.split(".")[1]) for ref in REFS}
-USE = ThreadUse(run_ns=1, wait_ns=0)
-SENT = SenderReport(
-    port="tester.p0", begin_ns=0, end_ns=10**9, intended_frames=1000, offered_frames=1000, refused_frames=0,
-    dropped_by_us_frames=0, stalls=(), stall_count=0, thread=USE,
-)  # fmt: skip
-RECEIVED = ReceiverReport(
-    port="tester.p1", of=0, drained=True, received_frames=1000, duplicate_frames=0, reordered_frames=0, late_frames=0,
-    corrupted_frames=0, latency_ns=NOTHING, stalls=(), thread=USE,
-    socket=SocketCounts(dropped_frames=0, ring_full_frames=0, no_buffer_frames=0),
-)  # fmt: skip
-
-
-def stall(late_ns: int, cause: str = "not_asked") -> Stall:
-    """Return a stall that shifted the schedule by its lateness."""
-    return Stall(
-        begin_ns=0, end_ns=late_ns, late_ns=late_ns, slipped_ns=late_ns, cause=cause, steal_ns=0, wait_ns=0
-    )
 
 
 def snapshot(

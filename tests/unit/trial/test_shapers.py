@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from tests.unit.trial.packets import lab
-from tests.unit.trial.test_balance import PORTS, WAY
+from tests.unit.trial.sheets import PORTS, WAY
 from tests.wording import in_words
 
 from iolab.agent.messages import Observation, QdiscCounters, Reading

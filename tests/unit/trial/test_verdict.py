@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from tests.unit.trial.test_balance import RECEIVED, SENT, stall
+from tests.unit.trial.sheets import RECEIVED, SENT, stall
 from tests.wording import in_words
 
 from iolab.agent.traffic import FlowSeen, FlowsSeen, ReceiverReport

@@ -3,12 +3,13 @@
 from dataclasses import replace
 
 import pytest
+from tests.unit.lab.hosts.computers import CARD, READY, SERVER, facts
 from tests.wording import in_words
 
 from iolab.experiment import Resolver, parse
 from iolab.experiment.experiment import Setup
 from iolab.lab.compose import compose
-from iolab.lab.hosts.facts import Facts, IdleState, InterfaceFact, ProcessorFacts
+from iolab.lab.hosts.facts import ProcessorFacts
 from iolab.lab.hosts.readiness import cards_of, concerns, cpu_order, node_of
 from iolab.lab.needs.lab_needs import lab_needs
 from iolab.lab.needs.need import lacking
@@ -19,31 +20,6 @@ from iolab.plan.feasibility import ANY_HOST
 from iolab.report.words import EN
 from iolab.trial.host_warnings import host_warnings
 
-SERVER = ProcessorFacts(
-    online="0-7",
-    smt=True,
-    cores=("0,4", "1,5", "2,6", "3,7"),
-    nodes={"0": "0,2,4,6", "1": "1,3,5,7"},
-    driver="intel_pstate",
-    governors={"powersave": "0-7"},
-    available_governors=("performance", "powersave"),
-    turbo=True,
-    idle_driver="intel_idle",
-    idle_states=(IdleState(name="POLL", exit_latency_ns=0), IdleState(name="C6", exit_latency_ns=133_000)),
-)
-"""Two sockets whose CPUs are numbered in turn, two threads a core."""
-CARD = InterfaceFact(
-    name="enp1s0f0",
-    driver="ixgbe",
-    mtu=1500,
-    up=True,
-    numa_node=1,
-    firmware="0x800003e1",
-    coalescing={"rx-usecs": "1", "adaptive-rx": "on"},
-    pause={"autoneg": False, "rx": True, "tx": True},
-    manager="NetworkManager",
-)
-READY = ProcessorFacts(online="0-3", governors={"performance": "0-3"}, turbo=False)
 LAB = """
 lab:
   machines:
@@ -54,11 +30,6 @@ lab:
     east: {ends: [tester.enp1s0f1, dut.eth2], cable: true}
 measure: {rate: {kind: latency, from: tester.enp1s0f0, to: tester.enp1s0f1, rate: 1kpps}}
 """
-
-
-def facts(processors: ProcessorFacts = SERVER, *cards: InterfaceFact, daemons: tuple[str, ...] = ()) -> Facts:
-    """Return what a host is."""
-    return replace(ANY_HOST, processors=processors, interfaces=cards, daemons=daemons)
 
 
 def setup(host: str = "{}", processors: str = "{}") -> Setup:

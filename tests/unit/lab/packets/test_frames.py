@@ -1,7 +1,7 @@
 """Frame sizes: what a link carries."""
 
 import pytest
-from tests.unit.lab.packets.test_placement import measure
+from tests.unit.lab.packets.measures import measure
 from tests.unit.trial.packets import lab
 
 from iolab.errors import InputError

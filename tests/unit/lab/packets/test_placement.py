@@ -1,7 +1,8 @@
 """Which way frames go, and where each part of a packet trial runs."""
 
 import pytest
-from tests.unit.trial.packets import ENDS, lab
+from tests.unit.lab.packets.measures import measure
+from tests.unit.trial.packets import lab
 
 from iolab.errors import InputError
 from iolab.experiment import Resolver, parse
@@ -11,11 +12,6 @@ from iolab.experiment.machines import Netns
 from iolab.experiment.measures import Latency
 from iolab.lab.packets.placement import next_hop, place, senders_of, ways
 from iolab.lab.topology import make_topology
-
-
-def measure(**keys: object) -> Latency:
-    """Return a measure through the device under test."""
-    return Latency.model_validate({"kind": "latency", **ENDS, "rate": "1kpps", **keys})
 
 
 def chain(*forwards: str) -> Lab:

@@ -1,7 +1,7 @@
 """What packet trials need of a lab: NAPI at every end, threads where frames arrive, neighbours of routers, devices."""
 
 import pytest
-from tests.unit.lab.packets.test_placement import measure
+from tests.unit.lab.packets.measures import measure
 from tests.unit.trial.packets import lab
 
 from iolab.errors import InputError

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tests.unit.lab.hosts.test_readiness import CARD, READY, SERVER, facts
+from tests.unit.lab.hosts.computers import CARD, READY, SERVER, facts
 
 from iolab.lab.hosts.facts import InterfaceFact, ProcessorFacts
 from iolab.report.words import EN

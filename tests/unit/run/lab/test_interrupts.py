@@ -1,7 +1,7 @@
 """The interrupts of a card: found through its device, given to CPUs, read back and put back."""
 
 import pytest
-from tests.unit.run.lab.test_standing_lab import standing
+from tests.unit.run.lab.fake_labs import standing
 
 from iolab.agent.fake import FakeHost, Outcome
 from iolab.errors import LabError

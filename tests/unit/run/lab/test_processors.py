@@ -1,7 +1,7 @@
 """Governor and turbo: their files found, written, read back, and put back; what has changed since a run began."""
 
 import pytest
-from tests.unit.run.lab.test_standing_lab import standing
+from tests.unit.run.lab.fake_labs import standing
 
 from iolab.agent.fake import FakeHost, Outcome, Programs
 from iolab.errors import LabError

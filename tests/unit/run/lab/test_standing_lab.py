@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from tests.unit.run.guests.fake_guests import guest, parent
+from tests.unit.run.lab.fake_labs import standing
 
 from iolab.agent.client import Agent
 from iolab.agent.fake import FakeAgent, FakeHost, Outcome
@@ -46,13 +47,6 @@ def setting(value: str) -> Resource:
         expect=(Expectation(Reading(Setting(path, "iolab-a"), Value()), value, "ip_forward of a"),),
         held=True,
     )
-
-
-def standing(host: FakeHost, programs: object = None) -> tuple[StandingLab, list[CommandRecord]]:
-    """Return an empty lab on a fake host, and the log it writes."""
-    log: list[CommandRecord] = []
-    fake = FakeAgent(host, programs) if programs else FakeAgent(host)  # type: ignore[arg-type]
-    return StandingLab(Agents(Agent(fake)), log.extend), log
 
 
 def test_a_lab_is_made_in_order_of_need_and_logged_as_typed() -> None:

@@ -1,0 +1,10 @@
+"""A packet measure with what a test wants of it."""
+
+from tests.unit.trial.packets import ENDS
+
+from iolab.experiment.measures import Latency
+
+
+def measure(**keys: object) -> Latency:
+    """Return a measure through the device under test."""
+    return Latency.model_validate({"kind": "latency", **ENDS, "rate": "1kpps", **keys})
