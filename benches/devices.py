@@ -66,7 +66,7 @@ def strategies(rate_fps: int) -> Mapping[str, Strategy]:
 def capacities(agent: Agent, cpus: int) -> Iterator[str]:
     """Yield what each search finds of each bucket."""
     for rate_fps in RATES_FPS:
-        device = experiment(f"{{rate: {rate_fps}, burst: {burst_frames(rate_fps)}}}")
+        device = experiment(f"{{rate: {rate_fps}pps, burst: {burst_frames(rate_fps)}}}")
         for name, strategy in strategies(rate_fps).items():
             with load_bench(agent, device, cpus) as bench:
                 records, found = search(bench, strategy)
@@ -82,7 +82,7 @@ def capacities(agent: Agent, cpus: int) -> Iterator[str]:
 
 def losses(agent: Agent, cpus: int) -> Iterator[str]:
     """Yield what is measured of a device that loses frames by chance."""
-    with load_bench(agent, experiment(f"{{loss_ratio: {LOST_RATIO}, seed: 7}}"), cpus) as bench:
+    with load_bench(agent, experiment(f"{{loss: {LOST_RATIO}, seed: 7}}"), cpus) as bench:
         record = run(bench, LOSING_FPS, LOST_OF_FRAMES / LOSING_FPS)
     sheet = record.balances[0]
     ruled = sum(drop.frames for drop in sheet.drops if drop.reason == "rule")

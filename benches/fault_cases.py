@@ -116,7 +116,7 @@ FAULTS = (
         ("a", "sysctl -q -w net.ipv4.ip_forward=0"),), {"a": "route"}),
     Fault("no route in router a", ("a.eth0",), (("a", "ip route flush table main"),), {"a": "route"}),
     Fault("a device that forwards 5 000 frames/s", ("b.eth0",),
-          lab={"b": "xdp", "device": ", device: {rate: 5000, burst: 32}"}),
+          lab={"b": "xdp", "device": ", device: {rate: 5000pps, burst: 32}"}),
     Fault("a device that loses 1 frame in 100", ("b.eth0",),
           lab={"b": "xdp", "device": ", device: {lose_every: 100}"}),
     Fault("more than the generator can send", ("generator",), fps=30_000_000.0),

@@ -128,7 +128,7 @@ def own_shape(kind: str, fps: float, options: str = "") -> Device:
 
 def reference(fps: int, burst: int = 256) -> Device:
     """Return iolab's own reference device; its rate is what it is set to, checked by the kernel's counters."""
-    machine = f"forward: xdp, device: {{rate: {fps}, burst: {burst}}}"
+    machine = f"forward: xdp, device: {{rate: {fps}pps, burst: {burst}}}"
     return Device(
         name=f"reference {fps} burst {burst}",
         fps={OUT: fps, BACK: fps},

@@ -118,6 +118,7 @@ def parse_share(value: object) -> float:
 def parse_frame_rate(value: object) -> str:
     """Return a load in its plainest spelling: "100kpps" as "100000pps", "1Gbit" as "1000000000bit", "10%" as it is."""
     number, unit = _split(value, FRAME_RATE_ALLOWED)
+    unit = unit.lower() if unit.lower() in _BITS_PER_SECOND else unit
     if not number or unit not in _FRAME_RATES:
         advice = f"did you mean {_plain(number)}pps?" if not unit else ""
         raise UnitError(value, FRAME_RATE_ALLOWED, advice)

@@ -121,7 +121,7 @@ def test_several_senders_are_one_stream_through_queues_of_their_own(iolab: Iolab
 def test_the_path_of_a_search_is_compared_and_told(iolab: Iolab, tmp_path: Path) -> None:
     """Which one it is depends on the host; both were tried where both work, and the report says why."""
     measure = "kind: forwarding, search: fast, loss_ratio: 0.01, limit: 3s, max_burst: 64, latency_at: []"
-    done = iolab("run", experiment(tmp_path / "x.yaml", measure, "xdp, device: {rate: 20000}"))
+    done = iolab("run", experiment(tmp_path / "x.yaml", measure, "xdp, device: {rate: 20kpps}"))
     assert done.returncode == 0, done.stderr + done.stdout
     _, packets = trial(done, tmp_path)
     choice, (sending,) = packets.path_choice, [port for port in packets.ports if port.half == "send"]
@@ -135,7 +135,7 @@ def test_the_capacity_of_a_token_bucket_is_found(iolab: Iolab, tmp_path: Path) -
     """50 000 frames/s, told by a device that drops everything above it; its drops are named. With one loss in a
     thousand as the goal half a second tells, which a busy host disturbs more seldom."""
     measure = "kind: forwarding, width: 1%, loss_ratio: 0.1%, limit: 40s, latency_at: []"
-    done = iolab("run", experiment(tmp_path / "x.yaml", measure, "xdp, device: {rate: 50000, burst: 64}"))
+    done = iolab("run", experiment(tmp_path / "x.yaml", measure, "xdp, device: {rate: 50kpps, burst: 64}"))
     record, packets = trial(done, tmp_path)
     assert record.result.status is Status.OK, record.result.reason
     reasons = {

@@ -23,12 +23,12 @@
 //! receiving; then the receiver is closed against the generator's counts with [`Receiver::finish`].
 
 mod arrivals;
-mod device;
 mod drain;
 mod error;
 mod gaps;
 mod generator;
 mod histogram;
+pub mod impairment;
 mod monitor;
 mod pacer;
 mod random;
@@ -41,10 +41,6 @@ mod slices;
 mod time;
 
 pub use arrivals::{Arrivals, ArrivalsReport};
-pub use device::{
-    Chain, Device, EndlessStalls, Fate, FixedDelay, RandomDuplicate, RandomExtraDelay, RandomLoss, Stalls,
-    TokenBucket, Wire, PARTS,
-};
 pub use drain::{Drain, DrainState};
 pub use error::EngineError;
 pub use gaps::Departures;
@@ -60,6 +56,6 @@ pub use rate::Rate;
 pub use receiver::{FlowReport, Receiver, ReceiverConfig, ReceiverReport, ReceiverTotals, StrayCounts};
 pub use schedule::{Order, Schedule};
 pub use share::Share;
-pub use simulation::{simulate, Host, WireCounts};
+pub use simulation::{simulate, Host, PathCounts};
 pub use slices::{Slices, SLICES};
 pub use time::Nanos;

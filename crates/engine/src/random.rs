@@ -10,6 +10,11 @@ impl Random {
         Self(seed)
     }
 
+    /// The sequence of the part `place` of something with a seed: parts of one seed have nothing in common.
+    pub const fn of_part(seed: u64, place: u64) -> Self {
+        Self::new(Self::new(seed ^ Self::new(place).next_u64()).next_u64())
+    }
+
     /// The next number.
     #[inline]
     pub const fn next_u64(&mut self) -> u64 {

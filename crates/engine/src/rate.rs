@@ -94,9 +94,10 @@ impl Rate {
     }
 
     /// The time that a frame of `frame_bytes` (with FCS) takes at this rate.
-    pub(crate) fn gap(&self, frame_bytes: u16) -> Gap {
-        let time =
-            u128::from(self.cost(frame_bytes)) * u128::from(self.denominator) * u128::from(NANOS_PER_SECOND);
+    pub(crate) fn gap(&self, frame_bytes: impl Into<u32>) -> Gap {
+        let time = u128::from(self.cost(frame_bytes.into()))
+            * u128::from(self.denominator)
+            * u128::from(NANOS_PER_SECOND);
         let numerator = u128::from(self.numerator);
         Gap {
             whole_ns: u64::try_from(time / numerator).unwrap_or(u64::MAX),
@@ -121,7 +122,7 @@ impl Rate {
     fn round_of(&self, sizes: &SizeMix) -> (u64, u64) {
         sizes.shares().iter().fold((0, 0), |(frames, cost), share| {
             let weight = u64::from(share.weight);
-            (frames + weight, cost + weight * self.cost(share.frame_bytes))
+            (frames + weight, cost + weight * self.cost(share.frame_bytes.into()))
         })
     }
 
@@ -132,10 +133,10 @@ impl Rate {
         (u128::from(self.numerator) * u128::from(bits)).div_ceil(round)
     }
 
-    fn cost(&self, frame_bytes: u16) -> u64 {
+    fn cost(&self, frame_bytes: u32) -> u64 {
         match self.unit {
             Unit::Frames => 1,
-            Unit::Layer1Bits => u64::from(frame_bytes + LINE_OVERHEAD_BYTES) * 8,
+            Unit::Layer1Bits => (u64::from(frame_bytes) + u64::from(LINE_OVERHEAD_BYTES)) * 8,
             Unit::Layer2Bits => u64::from(frame_bytes) * 8,
         }
     }
@@ -195,7 +196,7 @@ mod tests {
 
     fn after(rate: Rate, frames: u64) -> u64 {
         let mut time = ExactTime::new(Nanos::ZERO, rate.rest_unit());
-        (0..frames).for_each(|_| time.advance(rate.gap(64)));
+        (0..frames).for_each(|_| time.advance(rate.gap(64u16)));
         time.whole.0
     }
 
@@ -210,7 +211,7 @@ mod tests {
     #[test]
     fn a_full_gigabit_line_is_the_rate_of_rfc_2544_appendix_b() {
         let rate = Rate::percent_of_line(100, 1, 1_000_000_000).expect("a rate");
-        assert_eq!(rate.gap(64).whole_ns, 672);
+        assert_eq!(rate.gap(64u16).whole_ns, 672);
         let second = |size| rate.frames_within(&single(size), Nanos::from_secs(1));
         assert_eq!((second(64), second(1518)), (1_488_096, 81_275));
         assert_eq!(

@@ -1,13 +1,10 @@
-//! A trial in virtual time: a generator, a device and a receiver, on a host that may stall. The same arguments give the
-//! same trial. The code that decides is the one that runs in real time; only the clock and the wire are made up.
-
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+//! A trial in virtual time: a generator, a path and a receiver, on a host that may stall. The same arguments give the
+//! same trial. The code that decides is the one that runs in real time; only the clock and the path are made up.
 
 use iolab_frame::{Inspection, SizeMix, Stamp, FCS_BYTES};
 
-use crate::device::{Device, Fate};
 use crate::generator::{FramePlan, Generator};
+use crate::impairment::{Chain, Outcome, Passing, Timeline};
 use crate::pacer::Decision;
 use crate::receiver::Receiver;
 use crate::time::Nanos;
@@ -21,20 +18,17 @@ pub struct Host {
     pub stalls: Vec<(Nanos, Nanos)>,
 }
 
-/// What the virtual wire did.
+/// What the virtual path did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct WireCounts {
-    /// Frames that the device dropped.
+pub struct PathCounts {
+    /// Frames that it lost.
     pub dropped_frames: u64,
-    /// Second copies that the device made.
+    /// Copies that it made.
     pub copied_frames: u64,
 }
 
-/// A frame under way: when it arrives, after how many others it was sent, what it carries.
-type Flight = Reverse<(Nanos, u64, FlightStamp)>;
-
-/// Stamp and length of a frame under way, in an order that only breaks ties.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// Stamp and length of a frame under way.
+#[derive(Debug, Clone, Copy)]
 struct FlightStamp {
     flow: u16,
     sequence: u64,
@@ -42,28 +36,33 @@ struct FlightStamp {
     frame_bytes: u16,
 }
 
-/// Run `generator` from `start` to its end, its frames of `sizes` through `device` to `receiver`, until nothing is under
-/// way. `observe` gets every frame sent.
+/// Run `generator` from `start` to its end, its frames of `sizes` through `path` to `receiver`, until nothing is under way.
+/// `observe` sees every frame sent.
 pub fn simulate(
     generator: &mut Generator,
     sizes: &SizeMix,
-    device: &mut impl Device,
+    path: Chain,
     receiver: &mut Receiver,
     start: Nanos,
     host: &Host,
     mut observe: impl FnMut(&FramePlan),
-) -> WireCounts {
-    let mut wire = VirtualWire { flights: BinaryHeap::new(), counts: WireCounts::default(), sent: 0 };
+) -> PathCounts {
+    let mut path = VirtualPath {
+        chain: path,
+        stamps: Vec::new(),
+        flights: Timeline::default(),
+        counts: PathCounts::default(),
+    };
     let mut stalls = host.stalls.iter().peekable();
     let mut now = start;
     loop {
-        wire.deliver(receiver, now);
+        path.deliver(receiver, now);
         let woken = match generator.poll(now) {
             Decision::Done => break,
             Decision::Send => {
                 let plan = generator.take(now);
                 observe(&plan);
-                wire.send(&plan, sizes, device);
+                path.send(&plan, sizes);
                 continue;
             }
             Decision::Wait(until) => until.max(now.plus(host.turn)),
@@ -77,42 +76,46 @@ pub fn simulate(
             stalls.next();
         }
     }
-    wire.deliver(receiver, Nanos::MAX);
-    wire.counts
+    path.deliver(receiver, Nanos::MAX);
+    path.counts
 }
 
 /// Frames under way, and what became of the others.
-struct VirtualWire {
-    flights: BinaryHeap<Flight>,
-    counts: WireCounts,
-    sent: u64,
+struct VirtualPath {
+    chain: Chain,
+    /// what each frame carries, by its number on the path
+    stamps: Vec<FlightStamp>,
+    flights: Timeline<u64>,
+    counts: PathCounts,
 }
 
-impl VirtualWire {
-    fn send(&mut self, plan: &FramePlan, sizes: &SizeMix, device: &mut impl Device) {
+impl VirtualPath {
+    fn send(&mut self, plan: &FramePlan, sizes: &SizeMix) {
         let FramePlan { size, flow, sequence, tx_time } = *plan;
         let frame_bytes = sizes.shares()[size].frame_bytes;
-        let stamp = FlightStamp { flow, sequence, tx_time, frame_bytes };
-        match device.push(frame_bytes, tx_time) {
-            Fate::Dropped => self.counts.dropped_frames += 1,
-            Fate::Forwarded(at) => self.fly(at, stamp),
-            Fate::Duplicated(at, copy_at) => {
-                self.counts.copied_frames += 1;
-                self.fly(at, stamp);
-                self.fly(copy_at, stamp);
+        self.chain.push(Passing::new(self.stamps.len() as u64, frame_bytes.into(), tx_time));
+        self.stamps.push(FlightStamp { flow, sequence, tx_time, frame_bytes });
+        self.collect();
+    }
+
+    fn collect(&mut self) {
+        for outcome in self.chain.decided() {
+            match outcome {
+                Outcome::Lost(..) => self.counts.dropped_frames += 1,
+                Outcome::Leaves(frame) => {
+                    self.counts.copied_frames += u64::from(frame.marks.copy);
+                    self.flights.insert(frame.at, frame.id);
+                }
             }
         }
     }
 
-    fn fly(&mut self, at: Nanos, stamp: FlightStamp) {
-        self.flights.push(Reverse((at, self.sent, stamp)));
-        self.sent += 1;
-    }
-
     fn deliver(&mut self, receiver: &mut Receiver, now: Nanos) {
-        while self.flights.peek().is_some_and(|Reverse((at, ..))| *at <= now) {
-            let Some(Reverse((at, _, flight))) = self.flights.pop() else { break };
-            let FlightStamp { flow, sequence, tx_time, frame_bytes } = flight;
+        self.chain.advance(now);
+        self.collect();
+        while let Some((at, id)) = self.flights.pop(now) {
+            let place = usize::try_from(id).unwrap_or(usize::MAX);
+            let FlightStamp { flow, sequence, tx_time, frame_bytes } = self.stamps[place];
             let stamp = Stamp { tag: 0, flow, sequence, tx_time_ns: tx_time.0 };
             receiver.account(Inspection::Ours(stamp), usize::from(frame_bytes - FCS_BYTES), at);
         }

@@ -1,9 +1,12 @@
 //! Whole trials in virtual time against devices of known behaviour: nothing is unaccounted for, nothing is random.
 
+use iolab_engine::impairment::{
+    Chain, Chance, Delay, Duplicate, Impairment, Line, LineClock, Loss, Outcome as Fate, Passing, QueueLimit,
+    Reorder, Stalls,
+};
 use iolab_engine::{
-    simulate, Device, Fate, FixedDelay, FramePlan, Generator, GeneratorReport, Host, Limit, Nanos, Order,
-    PacerConfig, RandomDuplicate, RandomExtraDelay, RandomLoss, Rate, Receiver, ReceiverConfig,
-    ReceiverReport, Schedule, StallPolicy, Stalls, TokenBucket, Wire, WireCounts,
+    simulate, FramePlan, Generator, GeneratorReport, Host, Limit, Nanos, Order, PacerConfig, PathCounts,
+    Rate, Receiver, ReceiverConfig, ReceiverReport, Schedule, StallPolicy,
 };
 use iolab_frame::SizeMix;
 
@@ -19,7 +22,7 @@ struct Trial {
 struct Outcome {
     sent: GeneratorReport,
     received: ReceiverReport,
-    wire: WireCounts,
+    path: PathCounts,
     plans: Vec<FramePlan>,
 }
 
@@ -28,7 +31,7 @@ impl Trial {
         Self { rate, frames, flows: 100, host: Host { turn: Nanos(200), stalls: Vec::new() } }
     }
 
-    fn run(&self, mut device: impl Device) -> Outcome {
+    fn run(&self, path: Chain) -> Outcome {
         let sizes = SizeMix::simple_imix();
         let config = PacerConfig {
             start: START,
@@ -43,11 +46,19 @@ impl Trial {
         let mut receiver = Receiver::new(ReceiverConfig::of_flows(self.flows)).expect("a receiver");
         let mut plans = Vec::new();
         let observe = |plan: &FramePlan| plans.push(*plan);
-        let wire = simulate(&mut generator, &sizes, &mut device, &mut receiver, START, &self.host, observe);
+        let path = simulate(&mut generator, &sizes, path, &mut receiver, START, &self.host, observe);
         let sent = generator.finish();
         let received = receiver.finish(&sent.sent_per_flow).expect("as many flows");
-        Outcome { sent, received, wire, plans }
+        Outcome { sent, received, path, plans }
     }
+}
+
+fn alone(stage: impl Impairment + 'static) -> Chain {
+    Chain::new([Box::new(stage) as Box<dyn Impairment>])
+}
+
+fn loss(ratio: u32, seed: u64) -> Loss {
+    Loss::random(ratio, seed).expect("a ratio")
 }
 
 /// Every frame sent is received, or lost where the device says so; every copy is a duplicate; flow by flow.
@@ -56,8 +67,8 @@ fn assert_balance(outcome: &Outcome) {
     assert_eq!(totals.sent_frames, outcome.sent.pacing.sent_frames);
     assert_eq!(totals.sent_frames, outcome.plans.len() as u64);
     assert_eq!(totals.sent_frames, totals.received_frames + totals.lost_frames);
-    assert_eq!(totals.lost_frames, outcome.wire.dropped_frames);
-    assert_eq!(totals.duplicate_frames, outcome.wire.copied_frames);
+    assert_eq!(totals.lost_frames, outcome.path.dropped_frames);
+    assert_eq!(totals.duplicate_frames, outcome.path.copied_frames);
     assert_eq!((totals.surplus_frames, totals.too_late_frames), (0, 0));
     assert_eq!(outcome.received.arrived_frames, totals.arrived_frames() + outcome.received.stray.frames());
     assert_eq!(outcome.received.latency.count(), totals.received_frames);
@@ -67,8 +78,8 @@ fn assert_balance(outcome: &Outcome) {
 }
 
 #[test]
-fn a_wire_loses_and_delays_nothing() {
-    let outcome = Trial::of(1_000_000, 1_000_000).run(Wire);
+fn a_path_of_no_stages_loses_and_delays_nothing() {
+    let outcome = Trial::of(1_000_000, 1_000_000).run(Chain::default());
     assert_balance(&outcome);
     assert_eq!(outcome.received.totals.lost_frames, 0);
     assert_eq!((outcome.received.latency.min(), outcome.received.latency.max()), (Some(0), Some(0)));
@@ -76,7 +87,7 @@ fn a_wire_loses_and_delays_nothing() {
 
 #[test]
 fn a_loss_of_one_in_a_thousand_is_measured_within_its_binomial_interval() {
-    let outcome = Trial::of(500_000, 1_000_000).run(RandomLoss::new(1_000_000, 11).expect("a ratio"));
+    let outcome = Trial::of(500_000, 1_000_000).run(alone(loss(1_000_000, 11)));
     assert_balance(&outcome);
     // 1000 +- 2.576 standard deviations of 31.6.
     let lost = outcome.received.totals.lost_frames;
@@ -86,7 +97,7 @@ fn a_loss_of_one_in_a_thousand_is_measured_within_its_binomial_interval() {
 #[test]
 fn a_fixed_delay_is_measured_exactly() {
     let delay = Nanos(123_457);
-    let outcome = Trial::of(100_000, 100_000).run(FixedDelay(delay));
+    let outcome = Trial::of(100_000, 100_000).run(alone(Delay::constant(delay)));
     assert_balance(&outcome);
     let latency = &outcome.received.latency;
     assert_eq!((latency.min(), latency.max()), (Some(delay.0), Some(delay.0)));
@@ -97,11 +108,13 @@ fn a_fixed_delay_is_measured_exactly() {
 
 #[test]
 fn copies_and_late_frames_are_told_from_losses() {
-    let device = RandomLoss::new(5_000_000, 1)
-        .expect("a ratio")
-        .then(RandomDuplicate::new(2_000_000, 2).expect("a ratio"))
-        .then(RandomExtraDelay::new(3_000_000, Nanos::from_millis(7), 3).expect("a ratio"));
-    let outcome = Trial::of(500_000, 1_000_000).run(device);
+    let chance = |ratio, seed| Chance::new(ratio, seed).expect("a ratio");
+    let path = Chain::new([
+        Box::new(loss(5_000_000, 1)) as Box<dyn Impairment>,
+        Box::new(Duplicate(chance(2_000_000, 2))),
+        Box::new(Reorder { chance: chance(3_000_000, 3), by: Nanos::from_millis(7) }),
+    ]);
+    let outcome = Trial::of(500_000, 1_000_000).run(path);
     assert_balance(&outcome);
     let totals = outcome.received.totals;
     assert!(totals.lost_frames > 4_500 && totals.duplicate_frames > 1_800, "{totals:?}");
@@ -112,9 +125,10 @@ fn copies_and_late_frames_are_told_from_losses() {
 }
 
 #[test]
-fn a_token_bucket_forwards_its_rate_and_not_a_frame_more() {
+fn a_capacity_forwards_its_rate_and_not_a_frame_more() {
     let trial = Trial::of(400_000, 400_000);
-    let outcome = trial.run(TokenBucket::new(300_000, 1, 1, 64).expect("a bucket"));
+    let clock = LineClock::constant(Rate::frames_per_second(300_000, 1).expect("a rate"), Nanos(3_333));
+    let outcome = trial.run(alone(Line::new(clock, QueueLimit::Frames(64), None)));
     assert_balance(&outcome);
     let received = outcome.received.totals.received_frames;
     assert!((300_000..=300_065).contains(&received), "{received} in one second and the queue's rest");
@@ -125,7 +139,7 @@ fn a_token_bucket_forwards_its_rate_and_not_a_frame_more() {
 #[test]
 fn a_stall_of_the_device_delays_the_frames_it_held() {
     let stalls = Stalls::new(&[(START.plus(Nanos::from_millis(500)), Nanos::from_millis(5))], 1_000);
-    let outcome = Trial::of(100_000, 100_000).run(stalls);
+    let outcome = Trial::of(100_000, 100_000).run(alone(stalls));
     assert_balance(&outcome);
     assert_eq!(outcome.received.totals.lost_frames, 0);
     assert_eq!(outcome.received.latency.max(), Some(5_000_000));
@@ -136,7 +150,7 @@ fn stalls_of_the_host_are_logged_and_lose_nothing() {
     let stall = |at| (START.plus(Nanos::from_millis(at)), Nanos::from_millis(2));
     let mut trial = Trial::of(200_000, 200_000);
     trial.host.stalls = [100, 300, 301, 900].map(stall).to_vec();
-    let outcome = trial.run(RandomLoss::new(1_000_000, 7).expect("a ratio"));
+    let outcome = trial.run(alone(loss(1_000_000, 7)));
     assert_balance(&outcome);
     // The third begins within the second, so that it passes as one with it.
     assert_eq!(outcome.sent.pacing.stall_count, 3);
@@ -153,18 +167,40 @@ fn the_same_seeds_give_the_same_trial_frame_by_frame() {
     let run = |seed| {
         let mut trial = Trial::of(700_000, 100_000);
         trial.host.stalls = vec![(START.plus(Nanos::from_millis(20)), Nanos::from_millis(1))];
-        let device = RandomLoss::new(1_000_000, seed).expect("a ratio").then(FixedDelay(Nanos(77)));
-        trial.run(device)
+        let delay = Delay::constant(Nanos(77));
+        trial.run(Chain::new([Box::new(loss(1_000_000, seed)) as Box<dyn Impairment>, Box::new(delay)]))
     };
     let (one, two, other) = (run(1), run(1), run(2));
     assert_eq!(one.plans, two.plans);
     assert_eq!(one.received.flows, two.received.flows);
-    assert_eq!(one.plans, other.plans, "the device's seed does not reach the generator");
+    assert_eq!(one.plans, other.plans, "the path's seed does not reach the generator");
     assert_ne!(one.received.flows, other.received.flows);
 }
 
+/// Two frames, the first held back and overtaken: a line behind it sends them in the order in which they come to it.
 #[test]
-fn a_chain_with_a_copying_device_keeps_both_copies_apart() {
-    let mut chain = RandomDuplicate::new(1_000_000_000, 1).expect("a ratio").then(FixedDelay(Nanos(5)));
-    assert_eq!(chain.push(64, Nanos(10)), Fate::Duplicated(Nanos(15), Nanos(15)));
+fn a_stage_behind_one_that_reorders_is_given_frames_in_order_of_time() {
+    let always = Chance::new(1_000_000_000, 1).expect("a ratio");
+    let clock = LineClock::constant(Rate::frames_per_second(1_000_000, 1).expect("a rate"), Nanos::ZERO);
+    let mut path = Chain::new([
+        Box::new(Stalls::new(&[(Nanos(0), Nanos(10))], 1)) as Box<dyn Impairment>,
+        Box::new(Reorder { chance: always, by: Nanos(5_000) }),
+        Box::new(Line::new(clock, QueueLimit::Frames(1), None)),
+        Box::new(Delay::constant(Nanos(1))),
+    ]);
+    for (id, at) in [(0, 3), (1, 20), (2, 25), (3, 7_000)] {
+        path.push(Passing::new(id, 64, Nanos(at)));
+    }
+    path.advance(Nanos::from_secs(1));
+    let fates: Vec<_> = path
+        .decided()
+        .map(|fate| match fate {
+            Fate::Leaves(frame) => (frame.id, Some(frame.at.0)),
+            Fate::Lost(frame, stage) => (frame.id, (stage != 2).then_some(0)),
+        })
+        .collect();
+    assert_eq!(fates, [(0, Some(6_011)), (1, Some(7_011)), (2, None), (3, Some(13_001))]);
+    let arrived: Vec<_> = path.counts().map(|counts| (counts.arrived_frames, counts.lost_frames)).collect();
+    assert_eq!(arrived, [(4, 0), (4, 0), (4, 1), (3, 0)]);
+    assert!(!path.keeps_order());
 }

@@ -1,7 +1,7 @@
 //! Holds an XDP device on an interface until its input closes, then says what it counted: a sink, a reflector, a
 //! forwarder, a token bucket, a lossy line.
 //!
-//! `device INTERFACE drop|pass|reflect|to=INDEX [bucket=PPS,BURST | every=N | random=THRESHOLD,SEED] [generic]`
+//! `device INTERFACE drop|pass|reflect|to=INDEX [bucket=PPS,BURST | every=N | random=PER_BILLION,SEED] [generic]`
 
 use std::error::Error;
 use std::io::Read;
@@ -13,7 +13,7 @@ fn rule(key: &str, value: &str) -> Result<Rule, Box<dyn Error>> {
     match key {
         "bucket" => Ok(Rule::TokenBucket { rate_pps: first.parse()?, burst_frames: second.parse()? }),
         "every" => Ok(Rule::LoseEvery { frames: first.parse()? }),
-        "random" => Ok(Rule::LoseRandomly { threshold: first.parse()?, seed: second.parse()? }),
+        "random" => Ok(Rule::LoseRandomly { frames_per_billion: first.parse()?, seed: second.parse()? }),
         other => Err(format!("{other}: unknown; see the head of this file").into()),
     }
 }

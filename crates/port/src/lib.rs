@@ -20,7 +20,7 @@ mod port;
 mod ring;
 mod xdp;
 
-pub use bpf::{lost_randomly, Attach, Device, DeviceStats, FrameMatch, Rule, Then, WordMatch};
+pub use bpf::{Attach, Device, DeviceStats, FrameMatch, Rule, Then, WordMatch};
 pub use error::PortError;
 pub use interface::{AttachedProgram, Interface, InterfaceCounters};
 pub use live::{BpfLive, BpfLiveTx};

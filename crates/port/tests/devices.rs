@@ -8,7 +8,9 @@ mod lab;
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use iolab_port::{lost_randomly, AfXdp, Attach, Device, Direction, Interface, PortError, Rule, Then, TxPort};
+use iolab_engine::impairment::{Chain, Impairment, Loss, Outcome, Passing};
+use iolab_engine::Nanos;
+use iolab_port::{AfXdp, Attach, Device, Direction, Interface, PortError, Rule, Then, TxPort};
 use lab::{collect, frame, inside, run, send, Lab};
 
 fn sender(lab: &Lab) -> Box<dyn TxPort> {
@@ -57,14 +59,17 @@ fn every_nth_frame_is_lost() {
     assert_eq!((device.stats().unwrap().passed_frames, device.stats().unwrap().dropped_frames), (858, 142));
 }
 
-/// A random device loses exactly the frames that its seed says, at the rate that was asked.
+/// A random device loses exactly the frames that the same loss in user space loses.
 #[test]
 fn a_seed_loses_the_same_frames() {
     let Some(lab) = Lab::new() else { return };
-    let (threshold, seed) = (u32::MAX / 10, 20_240_607);
-    let (numbers, _) = returned(&lab, Rule::LoseRandomly { threshold, seed }, 2000);
-    let lost: Vec<_> = lost_randomly(threshold, seed).take(2000).collect();
-    let expected: Vec<_> = (0..2000u64).filter(|&number| !lost[number as usize]).collect();
+    let (frames_per_billion, seed) = (100_000_000, 20_240_607);
+    let (numbers, _) = returned(&lab, Rule::LoseRandomly { frames_per_billion, seed }, 2000);
+    let mut chain =
+        Chain::new([Box::new(Loss::random(frames_per_billion, seed).unwrap()) as Box<dyn Impairment>]);
+    (0..2000).for_each(|id| chain.push(Passing::new(id, 64, Nanos(id))));
+    let leaves = |outcome| if let Outcome::Leaves(frame) = outcome { Some(frame.id) } else { None };
+    let expected: Vec<_> = chain.decided().filter_map(leaves).collect();
     assert_eq!(numbers, expected);
     assert!((150..250).contains(&(2000 - expected.len())));
 }
@@ -136,7 +141,7 @@ fn every_device_loads() {
         Rule::All,
         Rule::TokenBucket { rate_pps: 100_000_000, burst_frames: 1_000_000 },
         Rule::LoseEvery { frames: 1 },
-        Rule::LoseRandomly { threshold: 1, seed: 1 },
+        Rule::LoseRandomly { frames_per_billion: 1, seed: 1 },
     ];
     let addresses = Some(([2; 6], [4; 6]));
     let redirects = [Then::Redirect { index: 1, addresses: None }, Then::Redirect { index: 1, addresses }];
@@ -156,14 +161,14 @@ fn every_device_loads() {
             Rule::TokenBucket { rate_pps: 0, burst_frames: 1 },
             Rule::TokenBucket { rate_pps: 1, burst_frames: 0 },
             Rule::LoseEvery { frames: 0 },
-            Rule::LoseRandomly { threshold: 1, seed: 0 },
+            Rule::LoseRandomly { frames_per_billion: 1_000_000_001, seed: 1 },
         ] {
-            assert!(matches!(refused(rule), PortError::BadValue { seen: 0, .. }), "{rule:?}");
+            assert!(matches!(refused(rule), PortError::BadValue { seen: 0 | 1_000_000_001, .. }), "{rule:?}");
         }
         let missing =
             Device::attach("nothing0", Rule::All, Then::Drop, Attach::Native).map(drop).unwrap_err();
         assert!(matches!(missing, PortError::NoInterface { .. }));
         assert_eq!(Interface::find("east").unwrap().program, None);
     });
-    assert_eq!((lengths.iter().min(), lengths.iter().max()), (Some(&7), Some(&50)));
+    assert_eq!((lengths.iter().min(), lengths.iter().max()), (Some(&7), Some(&53)));
 }

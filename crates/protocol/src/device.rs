@@ -3,46 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Which frames a device lets through.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub enum DeviceRule {
-    /// Every frame.
-    #[default]
-    All,
-    /// In any time at most `frames` in every `per_ns`, and `burst_frames` more.
-    TokenBucket {
-        /// Tokens that come in.
-        frames: u64,
-        /// In how long [ns]; a whole number of frames per second must result.
-        per_ns: u64,
-        /// What it holds when full.
-        burst_frames: u32,
-    },
-    /// All but frames n, 2n, 3n, and so on.
-    LoseEvery {
-        /// The n.
-        frames: u32,
-    },
-    /// Each frame is lost with the same probability, drawn from a seed.
-    Lose {
-        /// The probability, in millionths.
-        frames_per_million: u32,
-        /// The seed, not 0.
-        seed: u64,
-    },
-    /// Each frame leaves so long after it arrived; in user space.
-    Delay {
-        /// How long [ns].
-        delay_ns: u64,
-    },
-    /// Frames that arrive in a stall leave at its end; in user space.
-    Stall {
-        /// How long each stall lasts [ns].
-        length_ns: u64,
-        /// From the begin of one stall to the begin of the next [ns].
-        every_ns: u64,
-    },
+use crate::impairment::Impairment;
+
+const fn one() -> u64 {
+    1
 }
 
 /// What a device does with frames that it lets through.
@@ -92,9 +56,12 @@ pub struct DeviceStart {
     pub netns: Option<String>,
     /// The interface where frames come in.
     pub interface: String,
-    /// Which frames it lets through.
-    #[serde(default)]
-    pub rule: DeviceRule,
+    /// What it does to frames on their way; nothing when it is empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub impairments: Vec<Impairment>,
+    /// What chance is drawn from.
+    #[serde(default = "one")]
+    pub seed: u64,
     /// What it does with them.
     pub action: DeviceAction,
     /// Where the program is put.
@@ -134,9 +101,9 @@ pub struct DeviceName {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceCounts {
-    /// Frames that the rule let through.
+    /// Frames that left it.
     pub passed_frames: u64,
-    /// Frames that the rule dropped.
+    /// Frames that it lost.
     pub dropped_frames: u64,
     /// Before the counters were read [ns].
     pub begin_ns: u64,

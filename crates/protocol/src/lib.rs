@@ -10,6 +10,7 @@ pub mod files;
 pub mod framing;
 pub mod hello;
 pub mod histogram;
+pub mod impairment;
 pub mod observations;
 pub mod relay;
 pub mod requests;
@@ -26,4 +27,4 @@ pub use responses::Response;
 pub use undo::Undo;
 
 /// The version of the protocol this crate speaks.
-pub const PROTOCOL_VERSION: &str = "1.4";
+pub const PROTOCOL_VERSION: &str = "1.5";

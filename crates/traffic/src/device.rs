@@ -1,19 +1,16 @@
 //! Systems under test made of one XDP program or of a forwarding thread, by the parameters of `device.start`.
 
-use iolab_engine::{self as engine, EndlessStalls, FixedDelay, Nanos};
+use iolab_engine::Nanos;
 use iolab_frame::MacAddress;
 use iolab_port::{Attach, Device, Interface, PortError, Rule, Then};
-use iolab_protocol::device::{
-    DeviceAction, DeviceCounts, DeviceMode, DeviceRule, DeviceStart, DeviceStarted,
-};
+use iolab_protocol::device::{DeviceAction, DeviceCounts, DeviceMode, DeviceStart, DeviceStarted};
+use iolab_protocol::impairment::{Impairment, LineRate, QueueLimit};
 use iolab_protocol::ErrorObject;
 use iolab_sys::clock;
 
 use crate::faults::{bad_params, port_refused};
 use crate::forwarder::{Addresses, Forwarder, Seat, Towards};
-
-/// Longer delays, and stalls further apart, are refused.
-const LONGEST_NS: u64 = 10_000_000_000;
+use crate::impairments::{chain, stage_seed};
 
 /// A device in place, until dropped.
 #[derive(Debug)]
@@ -37,9 +34,9 @@ impl RunningDevice {
     /// The error of a reply; nothing is changed then.
     pub fn start(params: &DeviceStart) -> Result<Self, ErrorObject> {
         let interface = params.interface.clone();
-        let works = match in_user_space(params.rule)? {
-            Some(rule) => forwarder(params, rule).map(Works::Thread)?,
-            None => program(params).map(Works::Program)?,
+        let works = match rule(&params.impairments, params.seed) {
+            Some(rule) => program(params, rule).map(Works::Program)?,
+            None => forwarder(params).map(Works::Thread)?,
         };
         Ok(Self { works, interface, begin_ns: clock::now_ns() })
     }
@@ -73,25 +70,25 @@ impl RunningDevice {
     }
 }
 
-fn program(params: &DeviceStart) -> Result<Device, ErrorObject> {
+fn program(params: &DeviceStart, rule: Rule) -> Result<Device, ErrorObject> {
     if params.cpu.is_some() || params.priority.is_some() {
-        let error =
-            "an XDP program runs where its frames arrive: 'cpu' and 'priority' are for 'delay' and 'stall'";
-        return Err(bad_params("rule", &error));
+        let error = "an XDP program runs where its frames arrive: 'cpu' and 'priority' are for impairments that need a thread";
+        return Err(bad_params("impairments", &error));
     }
-    let (rule, then) = (rule(params.rule)?, then(&params.action)?);
+    let then = then(&params.action)?;
     Device::attach(&params.interface, rule, then, attach(params.mode))
         .map_err(|error| refused(params, &error))
 }
 
-fn forwarder(params: &DeviceStart, rule: Box<dyn engine::Device + Send>) -> Result<Forwarder, ErrorObject> {
+fn forwarder(params: &DeviceStart) -> Result<Forwarder, ErrorObject> {
+    let chain = chain(&params.impairments, params.seed, Nanos(clock::now_ns()))?;
     let DeviceAction::Forward { interface, source_mac, destination_mac } = &params.action else {
         return Err(bad_params("action", &"a device in user space forwards to another interface"));
     };
     let addresses = addresses(source_mac.as_deref(), destination_mac.as_deref())?;
     let towards = Towards { interface: interface.clone(), addresses };
     let seat = Seat { cpu: params.cpu, priority: params.priority };
-    Forwarder::start(&params.interface, &towards, rule, attach(params.mode), seat)
+    Forwarder::start(&params.interface, &towards, chain, attach(params.mode), seat)
         .map_err(|error| refused(params, &error))
 }
 
@@ -105,59 +102,32 @@ const fn attach(mode: DeviceMode) -> Attach {
 
 fn refused(params: &DeviceStart, error: &PortError) -> ErrorObject {
     match error {
-        PortError::BadValue { .. } => bad_params("rule", error),
+        PortError::BadValue { .. } => bad_params("impairments", error),
         other => port_refused(&format!("starting device '{}'", params.id), &params.interface, other),
     }
 }
 
-/// The rule of a device that no XDP program can be; none where one can.
-fn in_user_space(rule: DeviceRule) -> Result<Option<Box<dyn engine::Device + Send>>, ErrorObject> {
-    match rule {
-        DeviceRule::Delay { delay_ns } if delay_ns <= LONGEST_NS => {
-            Ok(Some(Box::new(FixedDelay(Nanos(delay_ns)))))
+/// The rule of an XDP program that does the same as `impairments`; none where no program can. It loses the same frames as the
+/// chain would.
+fn rule(impairments: &[Impairment], seed: u64) -> Option<Rule> {
+    match impairments {
+        [] => Some(Rule::All),
+        [Impairment::LossEvery { frames }] => Some(Rule::LoseEvery { frames: u32::try_from(*frames).ok()? }),
+        [Impairment::Loss { frames_per_billion }] => {
+            Some(Rule::LoseRandomly { frames_per_billion: *frames_per_billion, seed: stage_seed(seed, 0) })
         }
-        DeviceRule::Stall { length_ns, every_ns }
-            if length_ns <= every_ns && (1..=LONGEST_NS).contains(&every_ns) =>
-        {
-            let (period, length) = (Nanos(every_ns), Nanos(length_ns));
-            let first = Nanos(clock::now_ns().saturating_add(every_ns));
-            Ok(Some(Box::new(EndlessStalls { first, period, length })))
+        [Impairment::Line {
+            rate: LineRate::Frames { frames, per_ns, burst_frames: burst_frames @ 1.. },
+            queue: Some(QueueLimit::Frames { frames: 0 }),
+            codel: None,
+        }] => {
+            let second = u128::from(*frames) * 1_000_000_000;
+            let whole = (second % u128::from((*per_ns).max(1)) == 0)
+                .then(|| second / u128::from((*per_ns).max(1)))?;
+            Some(Rule::TokenBucket { rate_pps: u32::try_from(whole).ok()?, burst_frames: *burst_frames })
         }
-        DeviceRule::Delay { .. } => Err(bad_params("rule", &format!("'delay_ns' is at most {LONGEST_NS}"))),
-        DeviceRule::Stall { .. } => {
-            let error = format!("'every_ns' is from 1 to {LONGEST_NS}, and 'length_ns' no more than it");
-            Err(bad_params("rule", &error))
-        }
-        _ => Ok(None),
+        _ => None,
     }
-}
-
-fn rule(rule: DeviceRule) -> Result<Rule, ErrorObject> {
-    Ok(match rule {
-        DeviceRule::All => Rule::All,
-        DeviceRule::TokenBucket { frames, per_ns, burst_frames } => {
-            let second = u128::from(frames) * 1_000_000_000;
-            let whole = (per_ns > 0 && second % u128::from(per_ns) == 0).then(|| second / u128::from(per_ns));
-            let rate_pps = whole.and_then(|rate| u32::try_from(rate).ok()).ok_or_else(|| {
-                bad_params(
-                    "rule",
-                    &format!("{frames} frames per {per_ns} ns are no whole number per second, or too many"),
-                )
-            })?;
-            Rule::TokenBucket { rate_pps, burst_frames }
-        }
-        DeviceRule::LoseEvery { frames } => Rule::LoseEvery { frames },
-        DeviceRule::Lose { frames_per_million, seed } => {
-            if frames_per_million > 1_000_000 {
-                return Err(bad_params("rule", &"'frames_per_million' is at most 1000000"));
-            }
-            let threshold = (u64::from(frames_per_million) << 32) / 1_000_000;
-            Rule::LoseRandomly { threshold: u32::try_from(threshold).unwrap_or(u32::MAX), seed }
-        }
-        DeviceRule::Delay { .. } | DeviceRule::Stall { .. } => {
-            return Err(bad_params("rule", &"no XDP program delays frames"));
-        }
-    })
 }
 
 fn then(action: &DeviceAction) -> Result<Then, ErrorObject> {

@@ -1,11 +1,12 @@
-//! A device in user space: takes frames from one interface and gives each to another when its rule says, by a thread of its
-//! own. For delays and stalls, which no XDP program can make. It forwards one way; two make both.
+//! A device in user space: takes frames from one interface and gives each to another when its chain says, by a thread of its
+//! own. For what no XDP program can make. It forwards one way; two make both.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use iolab_engine::{Device, Fate, Nanos};
+use iolab_engine::impairment::{Chain, Outcome, Passing};
+use iolab_engine::Nanos;
 use iolab_port::{
     receive, reserve, AfPacket, AfXdp, Attach, Direction, Interface, PortError, RxPort, TxPort,
 };
@@ -68,11 +69,11 @@ pub struct Forwarder {
 }
 
 impl Forwarder {
-    /// Put a device with `rule` between two interfaces of the calling thread's namespace.
+    /// Put `chain` between two interfaces of the calling thread's namespace.
     pub fn start(
         from: &str,
         towards: &Towards,
-        rule: Box<dyn Device + Send>,
+        chain: Chain,
         attach: Attach,
         seat: Seat,
     ) -> Result<Self, PortError> {
@@ -89,7 +90,7 @@ impl Forwarder {
         let work = Work {
             rx: Box::new(rx),
             tx: Box::new(tx),
-            rule,
+            chain,
             addresses: towards.addresses,
             held: Held::new(MOST_HELD_FRAMES, MOST_HELD_BYTES),
             clock: StampClock::new(),
@@ -151,7 +152,7 @@ impl Seat {
 struct Work {
     rx: Box<dyn RxPort>,
     tx: Box<dyn TxPort>,
-    rule: Box<dyn Device + Send>,
+    chain: Chain,
     addresses: Option<Addresses>,
     held: Held,
     clock: StampClock,
@@ -176,22 +177,31 @@ impl Work {
         Ok(())
     }
 
-    /// Hold what has arrived.
+    /// Hold what has arrived, and let the chain decide on it.
     fn take(&mut self) -> Result<usize, PortError> {
+        let before = Nanos(self.clock.now_ns());
         let mut batch = receive(&mut *self.rx, BATCH)?;
         let arrived = batch.len();
         while let Some(frame) = batch.next() {
-            let with_fcs =
-                u16::try_from(frame.bytes.len() + usize::from(iolab_frame::FCS_BYTES)).unwrap_or(u16::MAX);
-            let fits = match self.rule.push(with_fcs, Nanos(frame.stamp_ns)) {
-                Fate::Forwarded(due) => self.held.push(due, frame.bytes),
-                Fate::Duplicated(due, copy_due) => {
-                    self.held.push(due, frame.bytes) && self.held.push(copy_due, frame.bytes)
-                }
-                Fate::Dropped => false,
-            };
-            if !fits {
+            let Some(id) = self.held.store(frame.bytes) else {
                 self.counters.dropped_frames.fetch_add(1, Ordering::Relaxed);
+                continue;
+            };
+            let with_fcs = frame.bytes.len() + usize::from(iolab_frame::FCS_BYTES);
+            let frame_bytes = u32::try_from(with_fcs).unwrap_or(u32::MAX);
+            self.chain.push(Passing::new(id, frame_bytes, Nanos(frame.stamp_ns)));
+        }
+        if arrived < BATCH {
+            // All that came before has been taken.
+            self.chain.advance(before);
+        }
+        for outcome in self.chain.decided() {
+            match outcome {
+                Outcome::Leaves(frame) => self.held.leaves(frame),
+                Outcome::Lost(frame, _) => {
+                    self.held.lost(frame.id);
+                    self.counters.dropped_frames.fetch_add(1, Ordering::Relaxed);
+                }
             }
         }
         Ok(arrived)
@@ -206,9 +216,12 @@ impl Work {
         let mut batch = reserve(&mut *self.tx, ready);
         let granted = batch.granted();
         for index in 0..granted {
-            let frame = self.held.frame(index);
+            let (frame, leaving) = self.held.frame(index);
             let place = batch.frame(index, frame.len());
             place.copy_from_slice(frame);
+            if let Some(bit) = leaving.marks.corrupted_bit {
+                place[bit as usize / 8] ^= 1 << (bit % 8);
+            }
             if let Some((source, destination)) = self.addresses {
                 place[..6].copy_from_slice(&destination);
                 place[6..12].copy_from_slice(&source);
@@ -223,7 +236,7 @@ impl Work {
 
     /// Nothing has come for long: sleep until a frame comes or the next is nearly due.
     fn rest(&mut self, now_ns: u64) -> Result<(), PortError> {
-        match self.held.due() {
+        match self.held.due().into_iter().chain(self.chain.due()).min() {
             None => self.rx.wait(WAIT_MS).map(drop),
             Some(due) if due.0 > now_ns + 2 * SLEEP_MARGIN_NS => {
                 let nap_ns = (due.0 - now_ns - SLEEP_MARGIN_NS).min(SLEEP_FROM_NS);

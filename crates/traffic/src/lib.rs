@@ -10,6 +10,7 @@ mod faults;
 mod forwarder;
 mod frames;
 mod held;
+mod impairments;
 mod observe;
 mod ports;
 mod receive;

@@ -357,7 +357,7 @@ class FakeAgent:
         groups = ["command", "process", "netns", "setting", "sample", "traffic", "device", "journal", "facts"]
         groups += ["folder", "relay", "files", "macvtap", *(["machine"] if self._machine else [])]
         return {
-            "protocol": "1.4",
+            "protocol": "1.5",
             "version": "0.1.0",
             "build": "fake",
             "pid": 1,

@@ -199,14 +199,14 @@ class FakeTraffic:
 
     def _latencies(self, frames: int) -> dict[int, int]:
         """Return how many frames take how long [ns], through all devices that hold frames."""
-        rules = [device.get("rule", {"kind": "all"}) for device in self._devices.values()]
-        least_ns = self.latency_ns + sum(rule["delay_ns"] for rule in rules if rule["kind"] == "delay")
+        stages = [stage for device in self._devices.values() for stage in device.get("impairments", ())]
+        least_ns = self.latency_ns + sum(stage["delay_ns"] for stage in stages if stage["kind"] == "delay")
         found = {least_ns: frames}
-        for rule in rules:
-            if rule["kind"] == "stall":
-                part = round(frames * rule["length_ns"] / rule["every_ns"]) // STALL_STEPS
+        for stage in stages:
+            if stage["kind"] == "stall":
+                part = round(frames * stage["length_ns"] / stage["every_ns"]) // STALL_STEPS
                 for step in range(STALL_STEPS):  # those that arrive in a stall leave together at its end
-                    held_ns = rule["length_ns"] * (2 * step + 1) // (2 * STALL_STEPS)
+                    held_ns = stage["length_ns"] * (2 * step + 1) // (2 * STALL_STEPS)
                     found[least_ns + held_ns] = found.get(least_ns + held_ns, 0) + part
                     found[least_ns] -= part
         return found
@@ -216,13 +216,13 @@ class FakeTraffic:
     def _start(self, params: dict[str, Json]) -> Json:
         if params["id"] in self._devices:
             raise TrafficRefusal(-32602, f"a device {params['id']!r} runs already", {"seen": params["id"]})
-        rule = params.get("rule", {"kind": "all"})["kind"]
-        if rule in KEPT_BY_A_THREAD and params["action"]["kind"] != "forward":
-            message = f"a device that keeps a {rule} forwards; 'action' is {params['action']['kind']!r}"
+        kept = [stage["kind"] for stage in params.get("impairments", ()) if stage["kind"] in KEPT_BY_A_THREAD]
+        if kept and params["action"]["kind"] != "forward":
+            message = f"a device with a {kept[0]} forwards; 'action' is {params['action']['kind']!r}"
             raise TrafficRefusal(-32602, message, {"seen": params["action"]["kind"]})
         self._refuse_broken(f"starting device {params['id']!r}", params.get("interface", ""))
         self._devices[params["id"]] = params
-        mode, instructions = ("user", 0) if rule in KEPT_BY_A_THREAD else ("native", 1)
+        mode, instructions = ("user", 0) if kept else ("native", 1)
         return {"mode": mode, "fallbacks": [], "instructions": instructions, "begin_ns": self.clock.now_ns()}
 
     def _refuse_broken(self, doing: str, interface: str) -> None:

@@ -8,7 +8,7 @@ from iolab.agent.decoding import Count, decode
 Json: TypeAlias = Any
 """A JSON value; does not leave this package undecoded, except as raw samples for the store."""
 
-PROTOCOL = (1, 4)
+PROTOCOL = (1, 5)
 """Major and minor version of the protocol that this client speaks."""
 
 

@@ -2,9 +2,10 @@
 
 from collections import Counter
 
+from iolab.experiment.impairments import Impairments
 from iolab.experiment.lab_view import View, check_place
 from iolab.experiment.links import Link, Shape
-from iolab.experiment.machines import Device, Netns
+from iolab.experiment.machines import Netns
 from iolab.experiment.names import PORT_ALLOWED, is_port
 from iolab.experiment.sections import Section
 
@@ -24,6 +25,8 @@ def check_lab(view: View) -> None:
                 view.add(section, ("addresses", port), port, link.ends, "an end of this link")
         if link.shape is not None:
             _check_shape(view, section, link, link.shape)
+        if link.wire is not None:
+            _check_impairments(view, section, "wire", link.wire)
     _check_addresses(view)
 
 
@@ -39,16 +42,15 @@ def _check_machines(view: View) -> None:
             _check_device(view, section, machine, machine.device)
 
 
-def _check_device(view: View, section: Section, machine: Netns, device: Device) -> None:
-    keys = ("rate", "loss_ratio", "lose_every", "delay", "stall")
-    given = [key for key in keys if getattr(device, key) is not None]
-    if len(given) > 1:
-        view.say(section, ("device", given[1]), " and ".join(given), "one of them: a device does one thing")
+def _check_device(view: View, section: Section, machine: Netns, device: Impairments) -> None:
     if machine.forward != "xdp":
         view.say(section, ("device",), f"a device with forward: {machine.forward}", "forward: xdp")
-    if device.stall is not None and device.stall.length >= device.stall.every:
-        seen = f"stalls of {device.stall.length} ns every {device.stall.every} ns"
-        view.say(section, ("device", "stall"), seen, "a length below every: it must forward at times")
+    _check_impairments(view, section, "device", device)
+
+
+def _check_impairments(view: View, section: Section, place: str, impairments: Impairments) -> None:
+    for key, seen, allowed in impairments.problems():
+        view.say(section, (place, key), seen, allowed)
 
 
 def _check_tree(view: View) -> None:

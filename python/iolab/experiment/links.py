@@ -5,17 +5,16 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, Field
 
+from iolab.experiment.impairments import Impairments
 from iolab.experiment.port_ref import PortRef
 from iolab.experiment.quantities import (
     FROZEN,
     BitsPerSecond,
     BlockBytes,
-    Bytes,
     Count,
     Flag,
     Maybe,
     Nanoseconds,
-    Ratio,
     SomeBytes,
     Switch,
 )
@@ -112,22 +111,6 @@ class Shape(BaseModel):
     """Class for packets that no filter selects; absent: they pass unshaped."""
 
 
-class Wire(BaseModel):
-    """Emulated path, the same in both directions."""
-
-    model_config = FROZEN
-    delay: Nanoseconds = 0
-    """One way."""
-    jitter: Nanoseconds = 0
-    """Largest deviation from the delay."""
-    loss: Ratio = 0.0
-    """Part of the frames that is lost."""
-    rate: Maybe[BitsPerSecond] = None
-    """Of the path; absent: as fast as it goes."""
-    queue: Maybe[Bytes] = None
-    """Room before the path; what does not fit is dropped."""
-
-
 class Link(BaseModel):
     """Two or more ports on one segment."""
 
@@ -144,7 +127,7 @@ class Link(BaseModel):
     """On a link to a machine's own children: offloads of its side of each (a tap, a vif), and of its bridge to them."""
     shape: Maybe[Shape] = None
     """Rate control at one port."""
-    wire: Maybe[Wire] = None
+    wire: Maybe[Impairments] = None
     """Emulated path between the ends."""
     addresses: dict[str, Address] = Field(default_factory=dict)
     """Address with prefix length per port; absent ports get one from 198.18.0.0/15 (RFC 2544)."""

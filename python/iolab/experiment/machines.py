@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, Field
 
-from iolab.experiment.quantities import FROZEN, Count, Maybe, Memory, Ratio, Setting, SomeNanoseconds, Switch
+from iolab.experiment.impairments import Impairments
+from iolab.experiment.quantities import FROZEN, Count, Maybe, Memory, Setting, Switch
 from iolab.units import UnitError
 
 Forward = Literal["none", "bridge", "route"]
@@ -48,36 +49,6 @@ class Disk(BaseModel):
     """How a guest sees it; absent: virtio-blk, and in a Xen domain the only one there is. ide: a SATA disk."""
 
 
-class Stall(BaseModel):
-    """When a reference device stands still; frames that come meanwhile wait, as far as they have room."""
-
-    model_config = FROZEN
-    length: SomeNanoseconds
-    """How long it forwards nothing."""
-    every: SomeNanoseconds
-    """From the beginning of one stall to that of the next."""
-
-
-class Device(BaseModel):
-    """What a reference device does to the frames of each direction: at most one thing."""
-
-    model_config = FROZEN
-    rate: Maybe[Annotated[int, Field(ge=1, le=100_000_000, strict=True)]] = None
-    """It forwards so many and drops the rest [frames/s]."""
-    burst: Count = Field(default=256, ge=1, le=1_000_000)
-    """With `rate`: what it forwards at once after a pause; 256 is what a veth holds [frames]."""
-    loss_ratio: Maybe[Ratio] = None
-    """It drops this share of the frames, at random from `seed`."""
-    seed: Count = Field(default=1, ge=1)
-    """Of the random loss."""
-    lose_every: Maybe[Annotated[int, Field(ge=1, le=2**31, strict=True)]] = None
-    """It drops frames n, 2n, 3n, ..."""
-    delay: Maybe[SomeNanoseconds] = None
-    """It holds each frame so long, and loses none."""
-    stall: Maybe[Stall] = None
-    """It stands still now and then."""
-
-
 class Netns(BaseModel):
     """A machine that is a network namespace of its parent."""
 
@@ -90,7 +61,7 @@ class Netns(BaseModel):
     """What joins it to a port of its parent: a pair and a bridge, or a virtual function of the parent's card."""
     forward: NetnsForward = "none"
     """What it does with frames between its ports."""
-    device: Maybe[Device] = None
+    device: Maybe[Impairments] = None
     """With `forward: xdp`: a reference device of known capacity, loss, delay or stalls."""
     settings: dict[str, Setting] = Field(default_factory=dict)
     """Kernel settings by sysctl name, e.g. net.ipv4.tcp_rmem."""

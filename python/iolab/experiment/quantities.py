@@ -16,6 +16,9 @@ FROZEN = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, use_attr
 T = TypeVar("T")
 
 NS_PER_S = 1_000_000_000
+LINE_RATE_ALLOWED = (
+    "bit/s with bit, kbit, Mbit, Gbit, Tbit, or frames/s with pps, kpps, Mpps (100Mbit, 20kpps), not 0"
+)
 SECONDS_ALLOWED = "whole seconds, as iperf3 counts them: 1s, 10s, 2min, at most 24h"
 MOST_SECONDS = 86_400
 """iperf3's own bound [s]."""
@@ -109,6 +112,14 @@ _bits_per_second = _remembered(units.parse_bits_per_second)
 _nanoseconds = _remembered(units.parse_nanoseconds)
 
 
+def _line_rate(value: object) -> str:
+    text = units.parse_frame_rate(value) if value != 0 else ""
+    number, unit = units.split_frame_rate(text) if text else (0.0, "")
+    if unit not in ("pps", "bit") or number < 1 or number != int(number):
+        raise units.UnitError(value, LINE_RATE_ALLOWED)
+    return text
+
+
 def _whole_seconds(value: object) -> float:
     duration_ns = _nanoseconds(value)
     if duration_ns % NS_PER_S or duration_ns > MOST_SECONDS * NS_PER_S:
@@ -166,6 +177,7 @@ _SHARE = Quantity(units.parse_share, "a share", units.SHARE_ALLOWED, units.write
 _LOAD = Quantity(
     units.parse_frame_rate, "a frame rate", units.FRAME_RATE_ALLOWED, str, ("100kpps", "500Mbit", "10%")
 )
+_LINE_RATE = Quantity(_line_rate, "a rate", LINE_RATE_ALLOWED, str, ("100Mbit", "20kpps"))
 _RATIO = Quantity(units.parse_ratio, "a ratio", units.RATIO_ALLOWED, units.write_ratio, ("0.01%", "0.0001"))
 
 Bytes = Annotated[int, _SIZE]
@@ -194,6 +206,8 @@ Ratio = Annotated[float, _RATIO]
 """A part of the whole [ratio]."""
 Share = Annotated[float, Field(ge=0, le=2), _SHARE]
 """A part of a rate; above 1 is more than it [ratio]."""
+LineRate = Annotated[str, _LINE_RATE]
+"""A rate of bits or of frames in its plainest spelling: "10000000bit", "20000pps"."""
 FrameRate = Annotated[str, _LOAD]
 """A load in its plainest spelling: "100000pps", "500000000bit", "10%"; `units.split_frame_rate` reads it."""
 Count = Annotated[int, Field(strict=True)]

@@ -3,6 +3,7 @@
 The same for a plan, for what is sent, and for commands.jsonl: they differ only in what was found by then.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -186,8 +187,13 @@ def scheduled(priority: int | None, pid: str) -> tuple[str, ...]:
 
 def _device(action: StartDevice) -> tuple[str, ...]:
     """Return what the agent is asked for, as a command: a reference device is a part of it."""
-    kept = (("cpu", action.cpu), ("priority", action.priority))
-    words = [f"{name}={value}" for name, value in (*action.rule, *kept) if value is not None]
+    given = (
+        ("impairments", json.dumps(action.impairments.stages(), separators=(",", ":"))),
+        ("seed", action.impairments.seed),
+        ("cpu", action.cpu),
+        ("priority", action.priority),
+    )
+    words = [f"{name}={value}" for name, value in given if value is not None]
     return ("iolab-agent", "device.start", action.interface, action.towards, *words)
 
 
@@ -238,7 +244,8 @@ def _device_params(action: StartDevice) -> dict[str, object]:
         "id": action.device,
         "netns": action.netns,
         "interface": action.interface,
-        "rule": dict(action.rule),
+        "impairments": list(action.impairments.stages()),
+        "seed": action.impairments.seed,
         "action": {"kind": "forward", "interface": action.towards},
     }
     thread = {"cpu": action.cpu, "priority": action.priority}

@@ -3,9 +3,10 @@
 Nothing is executed here: `run/` gives these values to an agent.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
+from iolab.experiment.impairments import Impairments
 from iolab.lab.guests.guest import Guest
 from iolab.lab.readback.values import How, value_shown
 
@@ -173,10 +174,10 @@ class StartDevice:
     """Where frames come in."""
     towards: str
     """The interface they leave by."""
-    rule: tuple[tuple[str, str | int], ...] = (("kind", "all"),)
-    """Which frames go through, as the agent's `rule` (contract, device.start)."""
+    impairments: Impairments = field(default_factory=Impairments)
+    """What it does to frames."""
     cpu: int | None = None
-    """Of the thread that keeps the rule; None: it may run anywhere, or the rule needs no thread."""
+    """Of the thread that does it; None: it may run anywhere, or no thread is needed."""
     priority: int | None = None
     """SCHED_FIFO priority of that thread; None: as other threads."""
 

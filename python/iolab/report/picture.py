@@ -9,18 +9,26 @@ from pydantic import BaseModel
 from iolab.errors import IolabError
 from iolab.experiment import Resolver, cells
 from iolab.experiment.experiment import Experiment, Lab
-from iolab.experiment.links import Link, Offload, Shape, Wire
+from iolab.experiment.impairments import Impairments
+from iolab.experiment.links import Link, Offload, Shape
 from iolab.experiment.machines import Machine
 from iolab.lab.topology import make_topology
 from iolab.report import numbers
 from iolab.report.names import Names
 from iolab.report.words import Words
-from iolab.units import write_bytes
+from iolab.units import split_frame_rate, write_bytes
 
 MOST_CELLS = 2_000
 """Cells among which the baseline's is looked for."""
 
 
+IMPAIRMENT_UNITS = {
+    "loss": "ratio", "corrupt": "ratio", "duplicate": "ratio", "ratio": "ratio",
+    "to_bad": "ratio", "to_good": "ratio", "bad": "ratio", "good": "ratio", "jitter_correlation": "ratio",
+    "delay": "ns", "jitter": "ns", "queue_time": "ns", "length": "ns", "every": "ns", "by": "ns",
+    "target": "ns", "interval": "ns", "queue": "byte",
+}  # fmt: skip
+"""Of what is written with a unit; the rest are counts and words."""
 MOST_DISKS = 2
 """Disks of a machine that are named in its box."""
 
@@ -163,14 +171,28 @@ def _brief(value: object, words: Words) -> str:
             return words.comma.join(f"{key} {switch}" for key, switch in _given(value) if key and switch)
         case Shape():
             return f"{value.qdisc} {_shown(value.rate, 'bit/s', words)}"
-        case Wire():
-            units = {"delay": "ns", "jitter": "ns", "loss": "ratio", "rate": "bit/s", "queue": "byte"}
-            given = [(key, float(str(each))) for key, each in _given(value) if each]
-            return words.comma.join(f"{key} {_shown(each, units.get(key, ''), words)}" for key, each in given)
+        case Impairments():
+            return words.comma.join(f"{key} {_amount(key, each, words)}" for key, each in _changed(value))
         case None:
             return ""
         case _:
             return str(value)
+
+
+def _changed(impairments: Impairments) -> list[tuple[str, object]]:
+    default = Impairments()
+    return [(key, each) for key, each in _given(impairments) if each != getattr(default, key)]
+
+
+def _amount(key: str, value: object, words: Words) -> str:
+    """Say one impairment: a number with its unit, or each part of it."""
+    if isinstance(value, BaseModel):
+        return " ".join(f"{part} {_amount(part, each, words)}" for part, each in _given(value))
+    if key == "rate":
+        number, unit = split_frame_rate(str(value))
+        return _shown(number, {"bit": "bit/s", "pps": "frame/s"}[unit], words)
+    unit = IMPAIRMENT_UNITS.get(key, "")
+    return _shown(float(str(value)), unit, words) if unit else str(value)
 
 
 def _given(model: BaseModel) -> list[tuple[str, object]]:

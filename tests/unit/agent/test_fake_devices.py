@@ -20,10 +20,12 @@ TRIAL: dict[str, Json] = {
 }
 
 
-def latency_through(rule: dict[str, Json]) -> Histogram:
-    """Return the latency of a trial while a device with this rule runs."""
+def latency_through(stage: dict[str, Json]) -> Histogram:
+    """Return the latency of a trial while a device with this stage runs."""
     agent = Agent(FakeAgent(clock=VirtualClock(now=1)))
-    started = agent.call("device.start", {"id": "dut", "interface": "eth0", "rule": rule, "action": FORWARD})
+    started = agent.call(
+        "device.start", {"id": "dut", "interface": "eth0", "impairments": [stage], "action": FORWARD}
+    )
     assert (started["mode"], started["instructions"]) == ("user", 0)
     agent.call("traffic.open", {"id": "t", "ports": PORTS})
     ran = run_traffic(agent, TRIAL)
@@ -51,8 +53,9 @@ def test_a_stall_holds_the_frames_that_arrive_in_it() -> None:
 def test_a_device_that_holds_frames_only_forwards() -> None:
     """Any other action is refused, as by the agent."""
     agent = Agent(FakeAgent(clock=VirtualClock(now=1)))
-    rule = {"kind": "delay", "delay_ns": 1}
+    stage = {"kind": "delay", "delay_ns": 1}
     with pytest.raises(Refused, match="delay"):
         agent.call(
-            "device.start", {"id": "dut", "interface": "eth0", "rule": rule, "action": {"kind": "reflect"}}
+            "device.start",
+            {"id": "dut", "interface": "eth0", "impairments": [stage], "action": {"kind": "reflect"}},
         )

@@ -334,13 +334,19 @@ def test_what_is_excluded_need_not_make_sense() -> None:
 @pytest.mark.parametrize(
     ("machine", "words"),
     [
-        ("{kind: netns, forward: xdp, device: {rate: 1000, delay: 1ms}}", "rate and delay"),
+        ("{kind: netns, forward: xdp, device: {loss: 1%, lose_every: 10}}", "loss and lose_every"),
+        ("{kind: netns, forward: xdp, device: {rate: 1000}}", "did you mean 1000pps?"),
+        ("{kind: netns, forward: xdp, device: {rate: 10%}}", "bit/s"),
+        ("{kind: netns, forward: xdp, device: {queue: 32K}}", "queue without a rate"),
+        ("{kind: netns, forward: xdp, device: {rate: 1Mbit, burst: 9}}", "a burst with a rate of 1000000bit"),
+        ("{kind: netns, forward: xdp, device: {rate: 1Mbit, queue_time: 9ms, codel: {}}}", "CoDel itself"),
+        ("{kind: netns, forward: xdp, device: {delay: 1ms, overtake: true}}", "no jitter"),
+        ("{kind: netns, forward: xdp, device: {loss: 101%}}", "a ratio from 0 to 1"),
         ("{kind: netns, forward: bridge, device: {delay: 1ms}}", "a device with forward: bridge"),
         ("{kind: netns, forward: xdp, device: {stall: {length: 2s, every: 1s}}}", "a length below every"),
-        ("{kind: netns, forward: xdp, device: {delay: 0s}}", "delay"),
     ],
 )
-def test_a_device_does_one_thing_and_does_it(machine: str, words: str) -> None:
+def test_what_makes_no_sense_of_a_device_is_told(machine: str, words: str) -> None:
     """What would be ignored is told."""
     (problem,) = problems(changed(C, machine))
     assert words in problem

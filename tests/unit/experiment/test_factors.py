@@ -114,7 +114,10 @@ factors:
     assert isinstance(setup.measures["tcp"], Stream)
     assert setup.measures["tcp"].window == 2048
     assert setup.lab.links["lan"].wire is not None
-    assert (setup.lab.links["lan"].wire.delay, setup.lab.links["lan"].wire.rate) == (2_000_000, 10**9)
+    assert (setup.lab.links["lan"].wire.delay, setup.lab.links["lan"].wire.rate) == (
+        2_000_000,
+        "1000000000bit",
+    )
 
 
 def test_a_star_deep_in_a_path_means_every_key_there() -> None:

@@ -183,7 +183,7 @@ def test_a_hundred_thousand_cells_are_walked_with_their_keys_in_seconds() -> Non
     levels = {
         "links.lan.mtu": [*range(1000, 1010)], "links.lan.vlan": [*range(1, 11)],
         "links.lan.wire.delay": [f"{n}ms" for n in range(10)], "links.lan.wire.jitter": [f"{n}us" for n in range(10)],
-        "links.lan.wire.queue": [f"{n}K" for n in range(1, 11)],
+        "links.lan.wire.duplicate": [f"{n}%" for n in range(1, 11)],
     }  # fmt: skip
     found = experiment("factors: " + json.dumps(levels))
     begin, memory = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

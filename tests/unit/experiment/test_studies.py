@@ -68,7 +68,7 @@ def test_long_path_varies_only_tcp_by_window() -> None:
     assert resolver.touches("*.direction", "udp")
     wire = resolver.setup({"tcp.window": "256M"}).lab.links["path"].wire
     assert wire is not None
-    assert (wire.delay, wire.rate, wire.queue) == (114_360_000, 10**9, 32 * 2**20)
+    assert (wire.delay, wire.rate, wire.queue) == (114_360_000, "1000000000bit", 32 * 2**20)
 
 
 def test_kvm_forwarding_varies_the_guests_network_card() -> None:

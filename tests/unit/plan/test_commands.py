@@ -105,11 +105,11 @@ measure:
             for one in every(parse(text.replace("DEVICE", device), "t"), facts)[0].done
             if one.argv[:3] == ("iolab-agent", "device.start", "eth0")
         ]
-        for device in ("{delay: 1ms}", "{rate: 1000, burst: 8}")
+        for device in ("{delay: 1ms}", "{rate: 1kpps, burst: 8}")
     }
-    ((*_, kind, delay, cpu, priority),) = shown["{delay: 1ms}"]
-    assert (kind, delay) == ("kind=delay", "delay_ns=1000000")
+    ((*_, stages, seed, cpu, priority),) = shown["{delay: 1ms}"]
+    assert (stages, seed) == ('impairments=[{"kind":"delay","delay_ns":1000000}]', "seed=1")
     assert cpu.startswith("cpu=")
     assert priority.startswith("priority=")
-    ((*_, last),) = shown["{rate: 1000, burst: 8}"]
-    assert last == "burst_frames=8"
+    ((*_, stages, last),) = shown["{rate: 1kpps, burst: 8}"]
+    assert ('"burst_frames":8' in stages, last) == (True, "seed=1")

@@ -33,12 +33,12 @@ pub enum Rule {
         /// the n, at least 1
         frames: u32,
     },
-    /// each frame is lost with probability `threshold` / 2^32, drawn by xorshift64 from `seed`: the same seed loses the
-    /// same frames
+    /// each frame is lost with the same probability, drawn by SplitMix64 from `seed`: the same frames as a seeded loss in user
+    /// space loses, whose numbers below 1 000 000 000 are the upper 64 bits of a product
     LoseRandomly {
-        /// probability in units of 2^-32
-        threshold: u32,
-        /// where the sequence starts, not 0
+        /// probability in parts of 1 000 000 000
+        frames_per_billion: u32,
+        /// where the sequence starts
         seed: u64,
     },
 }
@@ -89,6 +89,7 @@ const STATE_WORDS: usize = 4;
 
 /// Tokens are counted in these parts of a frame, so that rate x nanoseconds is a whole number of them.
 const TOKEN: u64 = 1_000_000_000;
+const BILLION: u128 = 1_000_000_000;
 
 impl Device {
     /// Puts a device on an interface.
@@ -139,13 +140,15 @@ impl Rule {
                 refuse("the token bucket's burst [frames]", u64::from(burst), "1 to 1000000")
             }
             Self::LoseEvery { frames: 0 } => refuse("the distance of lost frames", 0, "1 or more"),
-            Self::LoseRandomly { seed: 0, .. } => refuse("the seed", 0, "anything but 0"),
+            Self::LoseRandomly { frames_per_billion: ratio @ 1_000_000_001.., .. } => {
+                refuse("the loss of frames in a billion", u64::from(ratio), "0 to 1000000000")
+            }
             _ => Ok(()),
         }
     }
 }
 
-/// From 7 instructions for a sink to 50 for a bucket that reflects.
+/// From 7 instructions for a sink to 53 for a bucket that reflects.
 fn instructions(state: RawFd, rule: Rule, then: Then) -> Vec<[u8; 8]> {
     use Register::{R1, R6, R8};
     let mut program = Assembler::default();
@@ -156,7 +159,7 @@ fn instructions(state: RawFd, rule: Rule, then: Then) -> Vec<[u8; 8]> {
         Rule::All => {}
         Rule::TokenBucket { rate_pps, burst_frames } => bucket(&mut program, rate_pps, burst_frames, drop),
         Rule::LoseEvery { frames } => every(&mut program, frames, drop),
-        Rule::LoseRandomly { threshold, .. } => random(&mut program, threshold, drop),
+        Rule::LoseRandomly { frames_per_billion, .. } => random(&mut program, frames_per_billion, drop),
     }
     count(&mut program, PASSED);
     action(&mut program, then);
@@ -212,30 +215,24 @@ fn every(program: &mut Assembler, frames: u32, drop: Label) {
     program.jump_if(R1, Condition::Equal, 0, drop);
 }
 
-fn random(program: &mut Assembler, threshold: u32, drop: Label) {
+/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
+fn random(program: &mut Assembler, frames_per_billion: u32, drop: Label) {
     use Register::{R1, R2, R8};
     program.load(Width::Double, R1, R8, KEPT);
-    for (shift, bits) in [(Operation::ShiftLeft, 13), (Operation::ShiftRight, 7), (Operation::ShiftLeft, 17)]
-    {
-        program.combine(Operation::Move, R2, R1);
-        program.compute(shift, R2, bits);
-        program.combine(Operation::ExclusiveOr, R1, R2);
-    }
+    program.set(R2, 0x9e37_79b9_7f4a_7c15);
+    program.combine(Operation::Add, R1, R2);
     program.store(Width::Double, R8, KEPT, R1);
-    program.compute(Operation::ShiftRight, R1, 32);
-    program.set(R2, u64::from(threshold));
-    program.jump_compare(R1, Condition::Below, R2, drop);
-}
-
-/// The frames that [`Rule::LoseRandomly`] loses, by the same arithmetic: true where frame `k` of the iterator is lost.
-pub fn lost_randomly(threshold: u32, seed: u64) -> impl Iterator<Item = bool> {
-    let mut state = seed;
-    std::iter::repeat_with(move || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 32) < u64::from(threshold)
-    })
+    for (shift, factor) in [(30, 0xbf58_476d_1ce4_e5b9), (27, 0x94d0_49bb_1331_11eb), (31, 1)] {
+        program.combine(Operation::Move, R2, R1);
+        program.compute(Operation::ShiftRight, R2, shift);
+        program.combine(Operation::ExclusiveOr, R1, R2);
+        program.set(R2, factor);
+        program.combine(Operation::Multiply, R1, R2);
+    }
+    // x is lost when the upper 64 bits of x times a billion are below the ratio: when x is below ratio / billion.
+    let Some(last) = (u128::from(frames_per_billion) << 64).div_ceil(BILLION).checked_sub(1) else { return };
+    program.set(R2, u64::try_from(last).unwrap_or(u64::MAX));
+    program.jump_compare(R1, Condition::AtMost, R2, drop);
 }
 
 fn action(program: &mut Assembler, then: Then) {

@@ -6,7 +6,7 @@ mod live;
 mod receive;
 
 pub use attachment::Attach;
-pub use device::{lost_randomly, Device, DeviceStats, Rule, Then};
+pub use device::{Device, DeviceStats, Rule, Then};
 pub(crate) use live::LiveProgram;
 pub(crate) use receive::ReceiveProgram;
 pub use receive::{FrameMatch, WordMatch};

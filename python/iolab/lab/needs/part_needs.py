@@ -151,7 +151,8 @@ def _rings_of(machine: Vm, side: str) -> str:
 
 def _link(what: str, link: Link) -> Iterator[Need]:
     if link.wire is not None:
-        yield Need(NeedKind.BUILT, "wire (the path emulator)", what)
+        for stage in link.wire.stages():
+            yield Need(NeedKind.BUILT, f"wire with {str(stage['kind']).replace('_', ' ')}", what)
     if link.shape is not None:
         yield from _shape(f"shape on {what}", link.shape)
 

@@ -10,7 +10,8 @@ from typing import Literal
 
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
-from iolab.experiment.machines import Device, Netns
+from iolab.experiment.impairments import Impairments, Stage
+from iolab.experiment.machines import Netns
 from iolab.lab.dependencies import base_of, is_veth, place_of, ports_of, side_key, side_of
 from iolab.lab.kernels import HERE
 from iolab.lab.links.bridges import show_interfaces
@@ -34,9 +35,6 @@ from iolab.lab.topology import Port, Topology
 
 NAPI = {"tso": "off", "gso": "off", "gro": "on"}
 """Offloads that put a veth's NAPI on, by their short `ethtool -K` names."""
-MICRO = 1_000_000
-KEPT_BY_A_THREAD = ("delay", "stall")
-"""Rules that no XDP program can keep: a thread of the agent takes the frames in and sends them on."""
 THREAD_PRIORITY = DEVICE_PRIORITY - 1
 """SCHED_FIFO priority of such a thread: it never sleeps while frames come, so what feeds it must come before it."""
 
@@ -82,31 +80,23 @@ def device_resources(
             yield _device(lab, there, here, machine.device, placement)
 
 
+def is_program(stages: Sequence[Stage]) -> bool:
+    """Tell whether one XDP program does what the stages do; otherwise a thread of the agent does it."""
+    match stages:
+        case ():
+            return True
+        case ({"kind": "loss" | "loss_every"},):
+            return True
+        case (
+            {"kind": "line", "rate": {"kind": "frames"}, "queue": {"kind": "frames", "frames": 0}} as line,
+        ):
+            return "codel" not in line
+    return False
+
+
 def device_id(port: str) -> str:
     """Return the id of the device where frames come in at a port."""
     return f"device:{port}"
-
-
-def rule_of(device: Device | None) -> tuple[tuple[str, str | int], ...]:
-    """Return what a reference device does, as the agent's rule."""
-    if device is not None and device.rate is not None:
-        return (
-            ("kind", "token_bucket"), ("frames", device.rate), ("per_ns", 1_000_000_000),
-            ("burst_frames", device.burst),
-        )  # fmt: skip
-    if device is not None and device.loss_ratio is not None:
-        return (
-            ("kind", "lose"),
-            ("frames_per_million", round(device.loss_ratio * MICRO)),
-            ("seed", device.seed),
-        )
-    if device is not None and device.lose_every is not None:
-        return (("kind", "lose_every"), ("frames", device.lose_every))
-    if device is not None and device.delay is not None:
-        return (("kind", "delay"), ("delay_ns", device.delay))
-    if device is not None and device.stall is not None:
-        return (("kind", "stall"), ("length_ns", device.stall.length), ("every_ns", device.stall.every))
-    return (("kind", "all"),)
 
 
 def _napi(
@@ -199,11 +189,11 @@ def _neighbours(lab: Lab, topology: Topology, links: list[str]) -> Iterator[Reso
 
 
 def _device(
-    lab: Lab, here: Port, there: Port, device: Device | None, placement: Placement | None
+    lab: Lab, here: Port, there: Port, device: Impairments | None, placement: Placement | None
 ) -> Resource:
-    name, rule = device_id(here.ref), rule_of(device)
+    name, impairments = device_id(here.ref), device or Impairments()
     cpu = priority = None
-    if placement is not None and dict(rule)["kind"] in KEPT_BY_A_THREAD:
+    if placement is not None and not is_program(impairments.stages()):
         cpu = placement.napi.get(here.ref)
         priority = THREAD_PRIORITY if placement.realtime and cpu is not None else None
     return Resource(
@@ -211,6 +201,6 @@ def _device(
         machine=here.machine,
         kernel=here.kernel,
         needs=(base_of(lab, here), base_of(lab, there)),
-        actions=(StartDevice(name, here.netns, here.name, there.name, rule, cpu, priority),),
+        actions=(StartDevice(name, here.netns, here.name, there.name, impairments, cpu, priority),),
         expect=(Expectation(Reading(DeviceState(name), Running()), "running", f"the device at {here.ref}"),),
     )

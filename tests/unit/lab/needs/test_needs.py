@@ -88,7 +88,7 @@ def test_a_missing_program_is_told_with_its_package(reason: Callable[..., str | 
 @pytest.mark.parametrize(
     ("machine", "link", "what"),
     [
-        ("none", {"wire": {"delay": "10ms"}}, "wire (the path emulator) (link x)"),
+        ("none", {"wire": {"delay": "10ms"}}, "wire with delay (link x)"),
         (
             "none",
             {"shape": {"at": "a.lab0", "qdisc": "pacer", "rate": "1Mbit"}},

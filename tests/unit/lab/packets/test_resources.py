@@ -106,17 +106,18 @@ def test_a_router_knows_its_neighbours_for_good() -> None:
         assert "permanent" in action.do.argv
 
 
-def test_a_device_is_one_program_for_each_direction_with_its_rule() -> None:
-    """A token bucket of 20 000 frames/s."""
-    found = arranged(lab(forward="xdp", device={"rate": 20_000, "burst": 32}))
+def test_a_device_is_one_program_for_each_direction_with_its_capacity() -> None:
+    """20 000 frames/s."""
+    found = arranged(lab(forward="xdp", device={"rate": "20kpps", "burst": 32}))
     started = {a.interface: a for r in found.values() for a in r.actions if isinstance(a, StartDevice)}
     assert {name: one.towards for name, one in started.items()} == {"eth0": "eth1", "eth1": "eth0"}
-    assert dict(started["eth0"].rule) == {
-        "kind": "token_bucket",
-        "frames": 20_000,
-        "per_ns": 1_000_000_000,
-        "burst_frames": 32,
-    }
+    assert started["eth0"].impairments.stages() == (
+        {
+            "kind": "line",
+            "rate": {"kind": "frames", "frames": 20_000, "per_ns": 1_000_000_000, "burst_frames": 32},
+            "queue": {"kind": "frames", "frames": 0},
+        },
+    )
 
 
 def test_a_device_needs_two_ports() -> None:
@@ -128,25 +129,25 @@ def test_a_device_needs_two_ports() -> None:
 
 
 @pytest.mark.parametrize(
-    ("device", "rule"),
+    ("device", "stages"),
     [
-        ({"delay": "1ms"}, {"kind": "delay", "delay_ns": 1_000_000}),
+        ({"delay": "1ms"}, ["delay"]),
+        ({"stall": {"length": "2ms", "every": "5s"}}, ["stall"]),
         (
-            {"stall": {"length": "2ms", "every": "5s"}},
-            {"kind": "stall", "length_ns": 2_000_000, "every_ns": 5_000_000_000},
+            {"reorder": {"ratio": "1%", "by": "1ms"}, "loss": 0.001, "rate": "10Mbit"},
+            ["loss", "line", "reorder"],
         ),
-        ({"loss_ratio": 0.001, "seed": 7}, {"kind": "lose", "frames_per_million": 1000, "seed": 7}),
-        ({"lose_every": 10}, {"kind": "lose_every", "frames": 10}),
-        ({}, {"kind": "all"}),
+        ({}, []),
     ],
 )
-def test_what_a_device_does_is_told_as_the_agents_rule(
-    device: dict[str, object], rule: dict[str, object]
+def test_both_directions_of_a_device_do_what_the_file_says(
+    device: dict[str, object], stages: list[str]
 ) -> None:
-    """Times in nanoseconds, shares in frames of a million."""
+    """In the order of the language, whatever that of the file."""
     found = arranged(lab(forward="xdp", device=device))
     started = [a for r in found.values() for a in r.actions if isinstance(a, StartDevice)]
-    assert [dict(one.rule) for one in started] == [rule, rule]
+    kinds = [[stage["kind"] for stage in one.impairments.stages()] for one in started]
+    assert kinds == [stages, stages]
 
 
 def test_a_device_that_needs_a_thread_has_it_where_its_frames_come_in() -> None:
@@ -157,6 +158,6 @@ def test_a_device_that_needs_a_thread_has_it_where_its_frames_come_in() -> None:
     assert started["eth0"].cpu == pins["eth0"].cpu
     assert (started["eth0"].priority or 99) < (pins["eth0"].priority or 0)
     assert (started["eth1"].cpu, started["eth1"].priority) == (None, None)
-    program = arranged(lab(forward="xdp", device={"rate": 1000}))["device:dut.eth0"].actions[0]
+    program = arranged(lab(forward="xdp", device={"rate": "1kpps"}))["device:dut.eth0"].actions[0]
     assert isinstance(program, StartDevice)
     assert (program.cpu, program.priority) == (None, None)

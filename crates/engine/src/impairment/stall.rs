@@ -1,6 +1,6 @@
-//! A device that stands still at given times.
+//! Times at which nothing goes on.
 
-use super::{Device, Fate};
+use super::{Impairment, Onward, Passing};
 use crate::time::Nanos;
 
 /// Holds the frames that arrive during a stall until its end; those that do not fit are dropped.
@@ -28,8 +28,9 @@ impl Stalls {
     }
 }
 
-impl Device for Stalls {
-    fn push(&mut self, _frame_bytes: u16, now: Nanos) -> Fate {
+impl Impairment for Stalls {
+    fn take(&mut self, frame: Passing, onward: &mut Onward) {
+        let now = frame.at;
         while self.stalls.get(self.turn).is_some_and(|&(_, end)| end <= now) {
             self.turn += 1;
             self.held_frames = 0;
@@ -37,19 +38,19 @@ impl Device for Stalls {
         match self.stalls.get(self.turn) {
             Some(&(begin, end)) if begin <= now => {
                 if self.held_frames >= self.queue_frames {
-                    return Fate::Dropped;
+                    return onward.lose(frame);
                 }
                 self.held_frames += 1;
-                Fate::Forwarded(end)
+                onward.pass(frame.at(end));
             }
-            _ => Fate::Forwarded(now),
+            _ => onward.pass(frame),
         }
     }
 }
 
 /// A stall of the same length in every period, for ever; nothing is dropped.
 #[derive(Debug, Clone, Copy)]
-pub struct EndlessStalls {
+pub struct PeriodicStalls {
     /// When the first begins.
     pub first: Nanos,
     /// From the begin of one to the begin of the next; above zero.
@@ -58,38 +59,35 @@ pub struct EndlessStalls {
     pub length: Nanos,
 }
 
-impl Device for EndlessStalls {
-    fn push(&mut self, _frame_bytes: u16, now: Nanos) -> Fate {
-        if now < self.first {
-            return Fate::Forwarded(now);
+impl Impairment for PeriodicStalls {
+    fn take(&mut self, frame: Passing, onward: &mut Onward) {
+        if frame.at < self.first {
+            return onward.pass(frame);
         }
-        let into = now.since(self.first).0 % self.period.0;
-        Fate::Forwarded(now.plus(Nanos(self.length.0.saturating_sub(into))))
+        let into = frame.at.since(self.first).0 % self.period.0;
+        onward.pass(frame.later(Nanos(self.length.0.saturating_sub(into))));
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::fate;
     use super::*;
 
     #[test]
     fn frames_in_a_stall_leave_at_its_end_as_far_as_they_fit() {
         let mut stalls = Stalls::periodic(Nanos(100), Nanos(1000), Nanos(50), 2, 2);
-        let fates: Vec<_> =
-            [0, 99, 100, 120, 149, 150, 1100, 1149, 2100].map(|at| stalls.push(64, Nanos(at))).into();
-        let at = |ns| Fate::Forwarded(Nanos(ns));
-        assert_eq!(
-            fates,
-            [at(0), at(99), at(150), at(150), Fate::Dropped, at(150), at(1150), at(1150), at(2100)]
-        );
+        let fates = [0, 99, 100, 120, 149, 150, 1100, 1149, 2100].map(|at| fate(&mut stalls, at));
+        let left =
+            [Some(0), Some(99), Some(150), Some(150), None, Some(150), Some(1150), Some(1150), Some(2100)];
+        assert_eq!(fates, left);
     }
 
     #[test]
-    fn endless_stalls_hold_each_frame_to_the_end_of_its_own() {
-        let mut stalls = EndlessStalls { first: Nanos(100), period: Nanos(1000), length: Nanos(50) };
+    fn periodic_stalls_hold_each_frame_to_the_end_of_its_own() {
+        let mut stalls = PeriodicStalls { first: Nanos(100), period: Nanos(1000), length: Nanos(50) };
         let at = [0, 99, 100, 149, 150, 1099, 1100, 9_000_149, 9_000_150];
-        let fates = at.map(|at| stalls.push(64, Nanos(at)));
         let left = [0, 99, 150, 150, 150, 1099, 1150, 9_000_150, 9_000_150];
-        assert_eq!(fates, left.map(|ns| Fate::Forwarded(Nanos(ns))));
+        assert_eq!(at.map(|at| fate(&mut stalls, at)), left.map(Some));
     }
 }

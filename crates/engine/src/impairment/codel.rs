@@ -1,0 +1,247 @@
+//! A line whose queue keeps its delay low: CoDel (Nichols, Jacobson, McGregor and Iyengar, RFC 8289).
+
+use super::line::LineClock;
+use super::queue::{Limit, Queue};
+use super::{Impairment, Onward, Passing};
+use crate::time::Nanos;
+
+/// CoDel's two parameters (RFC 8289, section 4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CodelTarget {
+    /// The delay that a queue may keep; 5 ms for the Internet.
+    pub target: Nanos,
+    /// For how long it may be longer: a large round-trip time; 100 ms for the Internet.
+    pub interval: Nanos,
+}
+
+/// The line and its queue. A frame is decided on when it would leave the queue, by how long it was there.
+#[derive(Debug)]
+pub struct CodelLine {
+    clock: LineClock,
+    limit: Limit,
+    law: CodelTarget,
+    waiting: Queue,
+    /// the longest frame so far [bytes]
+    largest_bytes: u32,
+    /// when the delay will have been above the target for an interval
+    first_above: Option<Nanos>,
+    /// when the next frame is dropped, while frames are
+    dropping: bool,
+    drop_next: Nanos,
+    /// drops of this time of dropping, and how many there were when it began
+    count: u64,
+    last_count: u64,
+}
+
+impl CodelLine {
+    /// A line behind a queue that never holds more than `limit` (of frames or bytes; a limit of time is what CoDel is).
+    pub fn new(clock: LineClock, limit: Limit, law: CodelTarget) -> Self {
+        Self {
+            clock,
+            limit,
+            law,
+            waiting: Queue::default(),
+            largest_bytes: 0,
+            first_above: None,
+            dropping: false,
+            drop_next: Nanos::ZERO,
+            count: 0,
+            last_count: 0,
+        }
+    }
+
+    /// The first frame, and whether the queue has been too long for an interval.
+    fn dequeue(&mut self, now: Nanos) -> Option<(Passing, bool)> {
+        let Some((arrived, frame)) = self.waiting.pop() else {
+            self.first_above = None;
+            return None;
+        };
+        if now.since(arrived) < self.law.target || self.waiting.bytes() <= u64::from(self.largest_bytes) {
+            self.first_above = None;
+            return Some((frame, false));
+        }
+        let interval = self.law.interval;
+        let above = *self.first_above.get_or_insert_with(|| now.plus(interval));
+        Some((frame, now >= above))
+    }
+
+    /// The control law: drops come closer with the square root of their number.
+    fn next_drop(&self, from: Nanos) -> Nanos {
+        let root = (self.count << 32).isqrt().max(1);
+        from.plus(Nanos((self.law.interval.0 << 16) / root))
+    }
+
+    /// The frame that leaves the queue at `now`; those that are dropped go to `onward`.
+    fn next_frame(&mut self, now: Nanos, onward: &mut Onward) -> Option<Passing> {
+        let (mut frame, above) = self.dequeue(now)?;
+        if self.dropping {
+            self.dropping = above;
+            while self.dropping && now >= self.drop_next {
+                self.count += 1;
+                let marked = self.mark_or_lose(frame, onward);
+                if marked.is_some() {
+                    self.drop_next = self.next_drop(self.drop_next);
+                    return marked;
+                }
+                let next = self.dequeue(now);
+                self.dropping = next.is_some_and(|(_, above)| above);
+                if self.dropping {
+                    self.drop_next = self.next_drop(self.drop_next);
+                }
+                frame = next?.0;
+            }
+            return Some(frame);
+        }
+        if !above {
+            return Some(frame);
+        }
+        let marked = self.mark_or_lose(frame, onward);
+        let next = if marked.is_some() { marked } else { self.dequeue(now).map(|(frame, _)| frame) };
+        self.dropping = true;
+        // Soon after it stopped dropping, the rate of drops that was enough then is where it begins.
+        let drops = self.count.saturating_sub(self.last_count);
+        let recent = now.since(self.drop_next).0 < 16 * self.law.interval.0;
+        self.count = if drops > 1 && recent { drops } else { 1 };
+        self.last_count = self.count;
+        self.drop_next = self.next_drop(now);
+        next
+    }
+
+    /// The frame with its mark, or none where it had to be lost.
+    fn mark_or_lose(&self, mut frame: Passing, onward: &mut Onward) -> Option<Passing> {
+        if frame.ecn_capable {
+            frame.marks.congestion = true;
+            return Some(frame);
+        }
+        onward.lose(frame);
+        None
+    }
+}
+
+impl Impairment for CodelLine {
+    fn take(&mut self, frame: Passing, onward: &mut Onward) {
+        while let Some(due) = self.due().filter(|due| *due <= frame.at) {
+            self.give(due, onward);
+        }
+        self.largest_bytes = self.largest_bytes.max(frame.frame_bytes);
+        let wait = self.due().map_or(Nanos::ZERO, |due| due.since(frame.at).max(Nanos(1)));
+        if self.waiting.has_room(self.limit, frame.frame_bytes, wait) {
+            self.waiting.push(frame.at, frame);
+        } else {
+            onward.lose(frame);
+        }
+    }
+
+    fn due(&self) -> Option<Nanos> {
+        self.waiting.first().map(|(arrived, frame)| self.clock.begin(frame.frame_bytes, arrived))
+    }
+
+    fn give(&mut self, now: Nanos, onward: &mut Onward) {
+        if let Some(frame) = self.next_frame(now, onward) {
+            let at = self.clock.send(frame.frame_bytes, now);
+            onward.pass(frame.at(at));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Chain, Outcome};
+    use super::*;
+    use crate::rate::Rate;
+
+    const LAW: CodelTarget = CodelTarget { target: Nanos::from_millis(5), interval: Nanos::from_millis(100) };
+
+    /// Frames of 1250 B, a millisecond each at 10 Mbit/s, at these times through the line.
+    fn through(times: impl IntoIterator<Item = Nanos>, ecn_capable: bool) -> Vec<Outcome> {
+        let clock = LineClock::constant(Rate::layer2_bps(10_000_000).unwrap(), Nanos::ZERO);
+        let line: Box<dyn Impairment> = Box::new(CodelLine::new(clock, Limit::Frames(1000), LAW));
+        let mut chain = Chain::new([line]);
+        for (id, at) in (0..).zip(times) {
+            chain.push(Passing { ecn_capable, ..Passing::new(id, 1250, at) });
+        }
+        chain.advance(Nanos::MAX);
+        chain.decided().collect()
+    }
+
+    fn lost_at(outcomes: &[Outcome]) -> Vec<u64> {
+        let lost = outcomes.iter().filter_map(|outcome| match outcome {
+            Outcome::Lost(frame, _) => Some(frame.id),
+            Outcome::Leaves(_) => None,
+        });
+        lost.collect()
+    }
+
+    /// A tenth more than the line carries.
+    fn overload(frames: u64) -> impl Iterator<Item = Nanos> {
+        (0..frames).map(|id| Nanos(id * 909_091))
+    }
+
+    #[test]
+    fn a_queue_below_the_target_loses_nothing() {
+        // Four frames every five milliseconds: they wait for at most three.
+        let times = (0..2_000).map(|id| Nanos::from_millis(id / 4 * 5));
+        assert_eq!(lost_at(&through(times, false)), [0; 0]);
+    }
+
+    /// The first drop comes an interval after the delay first was at the target, the second an interval later, and the next
+    /// after interval / sqrt(count) each (RFC 8289, section 4.4).
+    #[test]
+    fn drops_follow_the_control_law() {
+        let outcomes = through(overload(3_000), false);
+        let mut left = Nanos::ZERO;
+        let mut drops_ms = Vec::new();
+        for outcome in &outcomes {
+            match outcome {
+                Outcome::Leaves(frame) => left = frame.at,
+                Outcome::Lost(..) => drops_ms.push(left.0 / 1_000_000),
+            }
+        }
+        // The delay grows by a millisecond every eleven: it is 5 ms when frame 55 leaves.
+        assert!((150..=158).contains(&drops_ms[0]), "{drops_ms:?}");
+        let gaps: Vec<f64> = drops_ms.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
+        for (gap, expected) in gaps.iter().zip((1..).map(|count| 100.0 / f64::from(count).sqrt())).take(8) {
+            assert!((gap - expected).abs() <= 2.0, "{gap} for {expected}: {drops_ms:?}");
+        }
+    }
+
+    /// Under a steady overload of frames that do not slow down a queue alone would grow to 2.7 s; drops come closer until it is
+    /// short.
+    #[test]
+    fn the_delay_comes_down() {
+        let waits = through(overload(30_000), false).into_iter().filter_map(|outcome| match outcome {
+            Outcome::Leaves(frame) => Some(frame.at.since(Nanos(frame.id * 909_091)).0 / 1_000_000),
+            Outcome::Lost(..) => None,
+        });
+        let waits: Vec<u64> = waits.collect();
+        let late = &waits[waits.len() - 5_000..];
+        let mean = late.iter().sum::<u64>() as f64 / late.len() as f64;
+        let most = waits.iter().max().copied().unwrap_or(0);
+        assert!(most < 500 && mean < 50.0, "at most {most} ms, mean of the last {mean} ms");
+    }
+
+    #[test]
+    fn frames_that_can_be_marked_are_marked_and_not_lost() {
+        let outcomes = through(overload(1_000), true);
+        let marked = |outcome: &&Outcome| matches!(outcome, Outcome::Leaves(frame) if frame.marks.congestion);
+        let plain = lost_at(&through(overload(1_000), false));
+        assert_eq!(lost_at(&outcomes), [0; 0]);
+        assert!(outcomes.iter().filter(marked).count() >= plain.len() && plain.len() > 5, "{plain:?}");
+    }
+
+    /// How often the chain is asked between two frames changes nothing.
+    #[test]
+    fn decisions_do_not_depend_on_when_they_are_asked_for() {
+        let clock = LineClock::constant(Rate::layer2_bps(10_000_000).unwrap(), Nanos::ZERO);
+        let line: Box<dyn Impairment> = Box::new(CodelLine::new(clock, Limit::Frames(1000), LAW));
+        let (mut chain, mut outcomes) = (Chain::new([line]), Vec::new());
+        for (id, at) in (0..).zip(overload(3_000)) {
+            chain.push(Passing::new(id, 1250, at));
+            chain.advance(at.plus(Nanos(id % 7 * 120_000)));
+            outcomes.extend(chain.decided());
+        }
+        chain.advance(Nanos::MAX);
+        outcomes.extend(chain.decided());
+        assert_eq!(outcomes, through(overload(3_000), false));
+    }
+}

@@ -1,0 +1,49 @@
+//! Bit errors.
+
+use super::{Chance, Impairment, Marks, Onward, Passing};
+use crate::random::Random;
+
+/// Inverts one bit of frames, chosen independently with a fixed ratio; each bit is as likely as every other.
+#[derive(Debug, Clone)]
+pub struct Corrupt {
+    chance: Chance,
+    place: Random,
+}
+
+/// The FCS is made by the interface that sends the frame: its bits are none that could be inverted.
+const FCS_BYTES: u32 = 4;
+
+impl Corrupt {
+    /// Corrupt frames when `chance` says so, at bits that `seed` draws.
+    pub const fn new(chance: Chance, seed: u64) -> Self {
+        Self { chance, place: Random::new(seed) }
+    }
+}
+
+impl Impairment for Corrupt {
+    fn take(&mut self, frame: Passing, onward: &mut Onward) {
+        if !self.chance.draw() {
+            return onward.pass(frame);
+        }
+        let bits = frame.frame_bytes.saturating_sub(FCS_BYTES).max(1).saturating_mul(8);
+        let marks = Marks { corrupted_bit: Some(self.place.below(bits)), ..frame.marks };
+        onward.pass(Passing { marks, ..frame });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::passed;
+    use super::*;
+    use crate::time::Nanos;
+
+    #[test]
+    fn every_bit_before_the_fcs_is_as_likely_as_every_other() {
+        let mut stage = Corrupt::new(Chance::new(super::super::PARTS, 1).unwrap(), 2);
+        let mut seen = [0u32; 480];
+        for frame in passed(&mut stage, (0..480_000).map(|id| Passing::new(id, 64, Nanos(id)))) {
+            seen[frame.marks.corrupted_bit.unwrap() as usize] += 1;
+        }
+        assert!(seen.iter().all(|count| (800..1_200).contains(count)), "{seen:?}");
+    }
+}

@@ -1,0 +1,214 @@
+//! Delay: the same for every frame, or drawn for each.
+
+use super::chance::checked;
+use super::{normal, Impairment, Onward, Passing, PARTS};
+use crate::error::EngineError;
+use crate::random::Random;
+use crate::time::Nanos;
+
+/// How far delays lie from their base.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Jitter {
+    /// Not at all.
+    None,
+    /// Evenly, up to this on both sides.
+    Uniform(Nanos),
+    /// Normally distributed, with this standard deviation.
+    Normal(Nanos),
+    /// Each of these, later than the base, is as likely as every other.
+    Samples(Box<[Nanos]>),
+}
+
+/// Whether frames may overtake each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// No frame leaves before one that arrived earlier: it waits for it.
+    Kept,
+    /// A frame whose delay is shorter overtakes others.
+    Free,
+}
+
+/// Delays frames. A delay below zero is none.
+///
+/// Delays may be correlated: each is that of the frame before with the ratio `correlation`, and otherwise drawn again. The
+/// distribution stays as it is, and the autocorrelation over k frames is the ratio's k-th power.
+#[derive(Debug, Clone)]
+pub struct Delay {
+    base: Nanos,
+    jitter: Jitter,
+    correlation: u32,
+    order: Order,
+    random: Random,
+    deviation_ns: Option<i64>,
+    last: Nanos,
+}
+
+impl Delay {
+    /// The same delay for every frame.
+    pub fn constant(base: Nanos) -> Self {
+        let (jitter, random) = (Jitter::None, Random::new(0));
+        Self {
+            base,
+            jitter,
+            correlation: 0,
+            order: Order::Kept,
+            random,
+            deviation_ns: None,
+            last: Nanos::ZERO,
+        }
+    }
+
+    /// A delay that `seed` draws for each frame, with a correlation in parts of [`PARTS`].
+    ///
+    /// # Errors
+    /// When the correlation is above 1, a jitter above 4 s, or a list of samples empty.
+    pub fn drawn(
+        base: Nanos,
+        jitter: Jitter,
+        correlation: u32,
+        order: Order,
+        seed: u64,
+    ) -> Result<Self, EngineError> {
+        checked(correlation)?;
+        let (what, seen, allowed) = match &jitter {
+            Jitter::Uniform(most) | Jitter::Normal(most) => {
+                ("jitter [ns]", most.0, "at most 4 294 967 295 ns")
+            }
+            Jitter::Samples(samples) => ("number of samples of a delay", samples.len() as u64, "1 or more"),
+            Jitter::None => ("", 1, ""),
+        };
+        let fits = if matches!(jitter, Jitter::Samples(_)) { seen > 0 } else { seen <= u64::from(u32::MAX) };
+        if !fits {
+            return Err(EngineError::Setting { what, seen, allowed });
+        }
+        Ok(Self { jitter, correlation, order, random: Random::new(seed), ..Self::constant(base) })
+    }
+
+    fn draw_ns(&mut self) -> i64 {
+        let small = |span: Nanos| u32::try_from(span.0).unwrap_or(u32::MAX);
+        let signed = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
+        match &self.jitter {
+            Jitter::None => 0,
+            Jitter::Uniform(most) => {
+                // 2 most + 1 values, drawn from 64 bits.
+                let values = 2 * u128::from(most.0) + 1;
+                let drawn = (u128::from(self.random.next_u64()) * values) >> 64;
+                i64::try_from(drawn).unwrap_or(i64::MAX) - signed(most.0)
+            }
+            Jitter::Normal(deviation) => normal::draw(&mut self.random, small(*deviation)),
+            Jitter::Samples(samples) => {
+                let place = self.random.below(u32::try_from(samples.len()).unwrap_or(u32::MAX));
+                signed(samples[place as usize].0)
+            }
+        }
+    }
+
+    fn deviation_ns(&mut self) -> i64 {
+        match self.deviation_ns {
+            Some(before) if self.correlation > 0 && self.random.below(PARTS) < self.correlation => before,
+            _ => self.draw_ns(),
+        }
+    }
+}
+
+impl Impairment for Delay {
+    fn take(&mut self, frame: Passing, onward: &mut Onward) {
+        if self.jitter == Jitter::None {
+            return onward.pass(frame.later(self.base));
+        }
+        let deviation_ns = self.deviation_ns();
+        self.deviation_ns = Some(deviation_ns);
+        let mut at = frame.at.plus(Nanos(self.base.0.saturating_add_signed(deviation_ns)));
+        if self.order == Order::Kept {
+            at = at.max(self.last);
+            self.last = at;
+        }
+        onward.pass(frame.at(at));
+    }
+
+    fn keeps_order(&self) -> bool {
+        self.order == Order::Kept || self.jitter == Jitter::None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::passed;
+    use super::*;
+
+    const MS: Nanos = Nanos::from_millis(1);
+
+    /// The delays of frames that arrive ten delays apart.
+    fn delays_ns(delay: &mut Delay, frames: u64) -> Vec<u64> {
+        let at = |id: u64| Nanos(id * 100_000_000);
+        let frames = passed(delay, (0..frames).map(|id| Passing::new(id, 64, at(id))));
+        frames.iter().map(|frame| frame.at.0 - at(frame.id).0).collect()
+    }
+
+    fn drawn(jitter: Jitter, correlation: u32, order: Order) -> Delay {
+        Delay::drawn(Nanos::from_millis(10), jitter, correlation, order, 5).unwrap()
+    }
+
+    #[test]
+    fn a_constant_delay_is_exact() {
+        assert_eq!(delays_ns(&mut Delay::constant(Nanos(77)), 3), [77; 3]);
+    }
+
+    /// Kolmogorov and Smirnov's distance to the even distribution stays below its 0.1 % bound, 1.95 / sqrt(n).
+    #[test]
+    fn an_even_jitter_is_even_to_both_sides() {
+        let mut delays = delays_ns(&mut drawn(Jitter::Uniform(MS), 0, Order::Free), 100_000);
+        delays.sort_unstable();
+        let (least, n) = (9e6, delays.len() as f64);
+        let distance = delays
+            .iter()
+            .enumerate()
+            .map(|(place, delay)| ((*delay as f64 - least) / 2e6 - place as f64 / n).abs());
+        assert!(distance.fold(0.0, f64::max) < 1.95 / n.sqrt());
+        assert!(delays[0] >= 9_000_000 && delays[delays.len() - 1] <= 11_000_000);
+    }
+
+    #[test]
+    fn samples_are_drawn_as_they_are_and_evenly() {
+        let samples = Jitter::Samples([1, 5, 90].map(Nanos).into());
+        let delays = delays_ns(&mut drawn(samples, 0, Order::Free), 30_000);
+        for sample in [1, 5, 90] {
+            let count = delays.iter().filter(|delay| **delay == 10_000_000 + sample).count();
+            assert!((9_500..10_500).contains(&count), "{sample}: {count}");
+        }
+    }
+
+    #[test]
+    fn correlated_delays_keep_their_distribution_and_have_their_correlation() {
+        let delays = delays_ns(&mut drawn(Jitter::Normal(MS), 800_000_000, Order::Free), 200_000);
+        let deviations: Vec<f64> = delays.iter().map(|delay| (*delay as f64 - 10e6) / 1e6).collect();
+        let n = deviations.len() as f64;
+        let variance = deviations.iter().map(|z| z * z).sum::<f64>() / n;
+        // 200 000 frames hold a ninth as many independent ones.
+        assert!((variance - 1.0).abs() < 0.05, "{variance}");
+        for (lag, expected) in [(1, 0.8), (2, 0.64), (5, 0.327_68)] {
+            let sum: f64 = deviations.iter().zip(&deviations[lag..]).map(|(a, b)| a * b).sum();
+            assert!((sum / n / variance - expected).abs() < 0.03, "lag {lag}: {}", sum / n / variance);
+        }
+    }
+
+    /// Frames 10 us apart with a jitter of a millisecond.
+    #[test]
+    fn frames_overtake_each_other_only_where_they_may() {
+        let leaves = |order| {
+            let frames = (0..10_000).map(|id| Passing::new(id, 64, Nanos(id * 10_000)));
+            let mut stage = drawn(Jitter::Uniform(MS), 0, order);
+            let frames = passed(&mut stage, frames);
+            (stage.keeps_order(), frames.is_sorted_by_key(|frame| frame.at))
+        };
+        assert_eq!((leaves(Order::Kept), leaves(Order::Free)), ((true, true), (false, false)));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for jitter in [Jitter::Samples([].into()), Jitter::Normal(Nanos(1 << 40))] {
+            assert!(Delay::drawn(MS, jitter, 0, Order::Kept, 1).is_err());
+        }
+        assert!(Delay::drawn(MS, Jitter::None, PARTS + 1, Order::Kept, 1).is_err());
+    }
+}

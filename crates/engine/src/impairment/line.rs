@@ -1,0 +1,168 @@
+//! A line of a rate with a queue before it, which drops what does not fit (taildrop).
+
+use super::queue::{Limit, Queue};
+use super::trace::{DeliveryTrace, RateTrace};
+use super::{Impairment, Marks, Onward, Passing};
+use crate::rate::{ExactTime, Rate};
+use crate::time::Nanos;
+
+/// When a line has sent a frame.
+#[derive(Debug, Clone)]
+pub enum LineClock {
+    /// Of a constant rate, exact to parts of a nanosecond over any number of frames.
+    Constant(ConstantClock),
+    /// Of a rate that changes.
+    Rate(RateTrace),
+    /// Of moments at which a number of bytes may leave.
+    Delivery(DeliveryTrace),
+}
+
+/// A clock that each frame sets forward by what it takes on the line.
+#[derive(Debug, Clone)]
+pub struct ConstantClock {
+    rate: Rate,
+    /// When the line has sent all, if it saved nothing.
+    sent: ExactTime,
+    /// How far before that a frame may leave, for what was saved while nothing was sent.
+    saved: Nanos,
+}
+
+impl LineClock {
+    /// A line of `rate`; after a pause it sends what it would have sent in `saved` at once.
+    pub fn constant(rate: Rate, saved: Nanos) -> Self {
+        Self::Constant(ConstantClock { rate, sent: ExactTime::new(Nanos::ZERO, rate.rest_unit()), saved })
+    }
+
+    /// When a frame that is given at `now` would begin to leave.
+    pub fn begin(&self, frame_bytes: u32, now: Nanos) -> Nanos {
+        match self {
+            Self::Constant(clock) => clock.begin(frame_bytes, now),
+            Self::Rate(trace) => trace.free().max(now),
+            Self::Delivery(trace) => trace.begin(now),
+        }
+    }
+
+    /// Send a frame that is given at `now`: when its last bit has left.
+    pub fn send(&mut self, frame_bytes: u32, now: Nanos) -> Nanos {
+        match self {
+            Self::Constant(clock) => clock.send(frame_bytes, now),
+            Self::Rate(trace) => trace.send(frame_bytes, now),
+            Self::Delivery(trace) => trace.send(frame_bytes, now),
+        }
+    }
+}
+
+impl ConstantClock {
+    fn begin(&self, frame_bytes: u32, now: Nanos) -> Nanos {
+        // With what is saved a frame leaves at one moment, and waits until then.
+        let taken = Nanos(self.rate.gap(frame_bytes).whole_ns);
+        self.sent.whole.max(now).plus(taken).since(self.saved.max(taken)).max(now)
+    }
+
+    fn send(&mut self, frame_bytes: u32, now: Nanos) -> Nanos {
+        if self.sent.whole < now {
+            self.sent = ExactTime::new(now, self.rate.rest_unit());
+        }
+        self.sent.advance(self.rate.gap(frame_bytes));
+        self.sent.whole.since(self.saved).max(now)
+    }
+}
+
+/// The line and its queue. Every frame is decided on when it arrives: what is before it is known then.
+#[derive(Debug)]
+pub struct Line {
+    clock: LineClock,
+    limit: Limit,
+    mark_above: Option<Limit>,
+    /// frames that have not begun to leave, at the times when they will
+    waiting: Queue,
+}
+
+impl Line {
+    /// A line behind a queue that holds up to `limit`. Frames that may be marked are, when more than `mark_above` waits.
+    pub fn new(clock: LineClock, limit: Limit, mark_above: Option<Limit>) -> Self {
+        Self { clock, limit, mark_above, waiting: Queue::default() }
+    }
+}
+
+impl Impairment for Line {
+    fn take(&mut self, frame: Passing, onward: &mut Onward) {
+        let Passing { at, frame_bytes, .. } = frame;
+        self.waiting.forget_until(at);
+        let begin = self.clock.begin(frame_bytes, at);
+        let wait = begin.since(at);
+        if !self.waiting.has_room(self.limit, frame_bytes, wait) {
+            return onward.lose(frame);
+        }
+        let full = self.mark_above.is_some_and(|most| !self.waiting.has_room(most, frame_bytes, wait));
+        let marks = Marks { congestion: frame.marks.congestion || full && frame.ecn_capable, ..frame.marks };
+        if wait > Nanos::ZERO {
+            self.waiting.push(begin, frame);
+        }
+        onward.pass(Passing { at: self.clock.send(frame_bytes, at), marks, ..frame });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::testing::{fate, passed};
+    use super::*;
+
+    fn bucket(rate: u64, burst_frames: u32, queue_frames: u64) -> Line {
+        let rate = Rate::frames_per_second(rate, 1).expect("a rate");
+        let saved = Nanos(rate.gap(0u32).whole_ns * u64::from(burst_frames));
+        Line::new(LineClock::constant(rate, saved), Limit::Frames(queue_frames), None)
+    }
+
+    #[test]
+    fn a_capacity_in_frames_forwards_at_its_rate_whatever_is_offered_above_it() {
+        let mut bucket = bucket(300_000, 1, 100);
+        let forwarded = (0..2_000_000u64).filter(|i| fate(&mut bucket, i * 500).is_some()).count();
+        assert_eq!(forwarded, 300_000 + 100, "a second's frames and those still queued");
+    }
+
+    #[test]
+    fn what_was_saved_passes_a_burst_at_once_and_the_queue_takes_the_rest() {
+        let mut bucket = bucket(1_000_000, 3, 2);
+        let at = 1_000_000_000;
+        let fates: Vec<_> = (0..7).map(|_| fate(&mut bucket, at).map(|leaves| leaves - at)).collect();
+        assert_eq!(fates, [Some(0), Some(0), Some(0), Some(1_000), Some(2_000), None, None]);
+    }
+
+    /// 1 Gbit/s of layer 2, 1518 B: 12 144 ns each; the queue holds three and the line a fourth.
+    #[test]
+    fn a_line_sends_back_to_back_and_its_queue_has_its_limit() {
+        for limit in [Limit::Frames(3), Limit::Bytes(3 * 1518), Limit::Time(Nanos(3 * 12_144))] {
+            let clock = LineClock::constant(Rate::layer2_bps(1_000_000_000).unwrap(), Nanos::ZERO);
+            let mut line = Line::new(clock, limit, None);
+            let frames = (0..10).map(|id| Passing::new(id, 1518, Nanos(5)));
+            let left: Vec<u64> = passed(&mut line, frames).iter().map(|frame| frame.at.0).collect();
+            assert_eq!(left, [12_149, 24_293, 36_437, 48_581], "{limit:?}");
+        }
+    }
+
+    proptest! {
+        /// After any number of frames in a row the line has taken the exact time of their bits, cut to nanoseconds.
+        #[test]
+        fn a_busy_line_does_not_drift(bps in 1_000u64..100_000_000_000, sizes in prop::collection::vec(64u32..9000, 1..400)) {
+            let clock = LineClock::constant(Rate::layer2_bps(bps).unwrap(), Nanos::ZERO);
+            let mut line = Line::new(clock, Limit::None, None);
+            let frames = sizes.iter().enumerate().map(|(id, &bytes)| Passing::new(id as u64, bytes, Nanos(7)));
+            let last = passed(&mut line, frames).pop().unwrap();
+            let bits: u128 = sizes.iter().map(|&bytes| u128::from(bytes) * 8).sum();
+            prop_assert_eq!(u128::from(last.at.0), 7 + bits * 1_000_000_000 / u128::from(bps));
+        }
+    }
+
+    #[test]
+    fn frames_that_can_be_marked_are_marked_above_the_mark() {
+        let clock = LineClock::constant(Rate::frames_per_second(1_000, 1).unwrap(), Nanos::ZERO);
+        let mut line = Line::new(clock, Limit::Frames(5), Some(Limit::Frames(2)));
+        let frames = (0..10).map(|id| Passing { ecn_capable: id % 2 == 1, ..Passing::new(id, 64, Nanos(0)) });
+        let marked: Vec<bool> =
+            passed(&mut line, frames).iter().map(|frame| frame.marks.congestion).collect();
+        assert_eq!(marked, [false, false, false, true, false, true]);
+    }
+}

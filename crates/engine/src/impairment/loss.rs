@@ -1,0 +1,172 @@
+//! Loss: independent, in bursts, or by a pattern.
+
+use super::chance::{checked, Chance};
+use super::{Impairment, Onward, Passing, PARTS};
+use crate::error::EngineError;
+use crate::random::Random;
+
+/// Loses frames by one of the models.
+#[derive(Debug, Clone)]
+pub struct Loss(Model);
+
+#[derive(Debug, Clone)]
+enum Model {
+    Random(Chance),
+    Bursts { model: GilbertElliott, bad: bool, random: Random },
+    Pattern { lost: Box<[bool]>, turn: usize },
+    Every { frames: u64, turn: u64 },
+}
+
+/// The model of Gilbert (1960) and Elliott (1963): a good and a bad state, each with its own loss. All ratios are in parts of
+/// [`PARTS`]. The mean run in the bad state is 1 / `to_good` frames, its share `to_bad` / (`to_bad` + `to_good`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GilbertElliott {
+    /// From the good state to the bad one, before each frame.
+    pub to_bad: u32,
+    /// From the bad state to the good one, before each frame.
+    pub to_good: u32,
+    /// Loss in the bad state.
+    pub loss_in_bad: u32,
+    /// Loss in the good state.
+    pub loss_in_good: u32,
+}
+
+impl Loss {
+    /// Lose `ratio` parts in [`PARTS`] of the frames, each for itself.
+    ///
+    /// # Errors
+    /// When the ratio is above 1.
+    pub fn random(ratio: u32, seed: u64) -> Result<Self, EngineError> {
+        Ok(Self(Model::Random(Chance::new(ratio, seed)?)))
+    }
+
+    /// Lose frames in bursts; the first frame is in the good state unless it changes before it.
+    ///
+    /// # Errors
+    /// When a ratio is above 1.
+    pub fn bursts(model: GilbertElliott, seed: u64) -> Result<Self, EngineError> {
+        let GilbertElliott { to_bad, to_good, loss_in_bad, loss_in_good } = model;
+        for ratio in [to_bad, to_good, loss_in_bad, loss_in_good] {
+            checked(ratio)?;
+        }
+        Ok(Self(Model::Bursts { model, bad: false, random: Random::new(seed) }))
+    }
+
+    /// Lose the frames whose place in the pattern is true; it begins again at its end.
+    ///
+    /// # Errors
+    /// When the pattern is empty.
+    pub fn pattern(lost: &[bool]) -> Result<Self, EngineError> {
+        if lost.is_empty() {
+            let allowed = "at least one frame";
+            return Err(EngineError::Setting { what: "length of a loss pattern", seen: 0, allowed });
+        }
+        Ok(Self(Model::Pattern { lost: lost.into(), turn: 0 }))
+    }
+
+    /// Lose frames n, 2n, 3n, and so on.
+    ///
+    /// # Errors
+    /// When n is 0.
+    pub fn every(frames: u64) -> Result<Self, EngineError> {
+        if frames == 0 {
+            let allowed = "1 or more";
+            return Err(EngineError::Setting { what: "period of a loss", seen: 0, allowed });
+        }
+        Ok(Self(Model::Every { frames, turn: 0 }))
+    }
+
+    /// Whether the next frame is lost.
+    fn draw(&mut self) -> bool {
+        match &mut self.0 {
+            Model::Random(chance) => chance.draw(),
+            Model::Bursts { model, bad, random } => {
+                let change = if *bad { model.to_good } else { model.to_bad };
+                *bad ^= random.below(PARTS) < change;
+                random.below(PARTS) < if *bad { model.loss_in_bad } else { model.loss_in_good }
+            }
+            Model::Pattern { lost, turn } => {
+                let drawn = lost[*turn];
+                *turn = (*turn + 1) % lost.len();
+                drawn
+            }
+            Model::Every { frames, turn } => {
+                *turn = (*turn + 1) % *frames;
+                *turn == 0
+            }
+        }
+    }
+}
+
+impl Impairment for Loss {
+    fn take(&mut self, frame: Passing, onward: &mut Onward) {
+        if self.draw() {
+            onward.lose(frame);
+        } else {
+            onward.pass(frame);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn draws(mut loss: Loss, frames: usize) -> Vec<bool> {
+        (0..frames).map(|_| loss.draw()).collect()
+    }
+
+    #[test]
+    fn every_third_frame_or_a_pattern_is_lost_exactly() {
+        assert_eq!(draws(Loss::every(3).unwrap(), 7), [false, false, true, false, false, true, false]);
+        assert_eq!(draws(Loss::pattern(&[true, false]).unwrap(), 5), [true, false, true, false, true]);
+        assert!(
+            Loss::every(0).is_err() && Loss::pattern(&[]).is_err() && Loss::random(PARTS + 1, 1).is_err()
+        );
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(12))]
+
+        /// Within five standard deviations of a binomial count.
+        #[test]
+        fn random_loss_has_its_ratio(ratio in 0..=PARTS, seed: u64) {
+            let frames = 200_000;
+            let lost = draws(Loss::random(ratio, seed).unwrap(), frames).iter().filter(|lost| **lost).count();
+            let (p, n) = (f64::from(ratio) / 1e9, frames as f64);
+            prop_assert!((lost as f64 - n * p).abs() <= 5.0 * (n * p * (1.0 - p)).sqrt() + 1.0, "{lost} at {p}");
+        }
+    }
+
+    /// Runs of lost frames of a bad state that loses everything are geometric with its parameter: chi-squared over lengths 1 to
+    /// 8 and above, 8 degrees of freedom, 26.1 at 0.1 %.
+    #[test]
+    fn runs_of_gilbert_elliott_are_geometric() {
+        let model =
+            GilbertElliott { to_bad: 10_000_000, to_good: 250_000_000, loss_in_bad: PARTS, loss_in_good: 0 };
+        let lost = draws(Loss::bursts(model, 3).unwrap(), 4_000_000);
+        let runs: Vec<usize> = lost.chunk_by(|a, b| a == b).filter(|run| run[0]).map(<[bool]>::len).collect();
+        let (p, count) = (0.25, runs.len() as f64);
+        let mut chi_squared = 0.0;
+        for length in 1..=9 {
+            let tail = (1.0_f64 - p).powi(length - 1);
+            let expected = count * if length < 9 { p * tail } else { tail };
+            let least = usize::try_from(length).unwrap();
+            let seen =
+                runs.iter().filter(|run| if length < 9 { **run == least } else { **run >= least }).count();
+            chi_squared += (seen as f64 - expected).powi(2) / expected;
+        }
+        assert!(count > 30_000.0 && chi_squared < 26.1, "{count} runs, chi-squared {chi_squared}");
+        let share = lost.iter().filter(|lost| **lost).count() as f64 / lost.len() as f64;
+        assert!((share - 1.0 / 26.0).abs() < 0.001, "{share}");
+    }
+
+    #[test]
+    fn the_same_seed_loses_the_same_frames() {
+        let lost = |seed| draws(Loss::random(100_000_000, seed).unwrap(), 10_000);
+        assert_eq!(lost(4), lost(4));
+        assert_ne!(lost(4), lost(5));
+    }
+}

@@ -1,0 +1,23 @@
+//! Reordering: some frames are held back, so that others overtake them.
+
+use super::{Chance, Impairment, Onward, Passing};
+use crate::time::Nanos;
+
+/// Holds frames back independently with a fixed ratio.
+#[derive(Debug, Clone)]
+pub struct Reorder {
+    /// Which frames.
+    pub chance: Chance,
+    /// How long they are held.
+    pub by: Nanos,
+}
+
+impl Impairment for Reorder {
+    fn take(&mut self, frame: Passing, onward: &mut Onward) {
+        onward.pass(if self.chance.draw() { frame.later(self.by) } else { frame });
+    }
+
+    fn keeps_order(&self) -> bool {
+        self.by == Nanos::ZERO
+    }
+}
