@@ -63,6 +63,25 @@ def test_credit_that_a_bucket_saves_up_while_its_sender_is_held_up_is_no_part_of
     assert steady.loss_ratio == pytest.approx(0.5)
 
 
+def test_frames_that_were_held_up_when_the_limit_was_reached_are_no_part_of_the_rate() -> None:
+    """The shaper's timer holds up its CPU for two parts; their frames come out together, before the queue is seen."""
+    arrived = [102] * 15 + [60, 0, 240] + [64, 136] * 41
+    least = [7_000] * 16 + [None] + [250_000 + part * 20_000 for part in range(83)]
+    steady = find_steady([Parts([102] * 100, [102] * 100, arrived, least)])
+    assert steady is not None
+    assert steady.forwarded_frames / steady.share_ratio == pytest.approx(100 * 100, rel=0.001)
+
+
+@pytest.mark.parametrize("begin", range(4))
+def test_frames_that_a_timer_lets_go_together_count_wherever_the_trial_ends(begin: int) -> None:
+    """64 frames each 1.28 parts: five parts hold 256 of them, but the last four or those of the next trial may not."""
+    arrived = [64 * int((part + begin / 4) % 1.28 < 1) for part in range(100)]
+    least = [7_000] * 10 + [250_000 + part * 20_000 for part in range(90)]
+    steady = find_steady([Parts([60] * 100, [60] * 100, arrived, least)])
+    assert steady is not None
+    assert steady.forwarded_frames / steady.share_ratio == pytest.approx(50 * 100, rel=0.004)
+
+
 def test_parts_without_a_stray_loss_after_a_stall_are_counted() -> None:
     """A frame is lost in every third part: that none is in the two after a stall tells nothing."""
     sent = [100] * 40 + [0] * 5 + [100] * 55
