@@ -2,6 +2,7 @@
 computes nothing."""
 
 import math
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from iolab.errors import InputError, Problem
 from iolab.plan.types import Plan, Step
 from iolab.record.dimensions import Quantity
+from iolab.record.metric import Heads, Metrics
 from iolab.record.trial import Status
 from iolab.statements.notes import TrialsNotInPlan, TrialsNotOk, ValueNotFinite
 from iolab.statements.warnings import Warning
@@ -62,8 +64,8 @@ class Table:
     """By what they are of, in order of first appearance."""
 
 
-_Odd = tuple[str, TrialRecord]
-"""A metric whose value is no finite number, and its trial."""
+_Odd = tuple[str, str, int]
+"""A metric whose value is no finite number, the measure and the block of its trial."""
 
 
 def tabulate(trials: Iterable[TrialRecord], plan: Plan) -> tuple[tuple[Table, ...], tuple[Warning, ...]]:
@@ -92,21 +94,28 @@ def _left_out(last: Mapping[str, TrialRecord], plan: Plan) -> list[Warning]:
 def _not_finite(odd: Sequence[_Odd]) -> list[Warning]:
     if not odd:
         return []
-    metric, record = odd[0]
-    return [ValueNotFinite(values=len(odd), metric=metric, measure=record.measure, block=record.block)]
+    metric, measure, block = odd[0]
+    return [ValueNotFinite(values=len(odd), metric=metric, measure=measure, block=block)]
 
 
-class _Entries:
-    """Values of one metric while they are gathered."""
+class _Group:
+    """Trials that measured the same quantities, while they are gathered."""
 
-    __slots__ = ("cells", "limits", "places", "unit", "values")
+    __slots__ = ("heads", "limits", "places", "rows", "values")
 
-    def __init__(self, unit: str) -> None:
-        self.unit = unit
-        self.cells: list[int] = []
-        self.places: list[int] = []
-        self.values: list[float] = []
-        self.limits: list[str] = []
+    def __init__(self, heads: Heads) -> None:
+        self.heads = heads
+        self.rows = array("q")
+        self.places = array("q")
+        self.values = array("d")
+        self.limits: list[tuple[int, int, str]] = []
+
+    def add(self, metrics: Metrics, row: int, place: int) -> None:
+        """Add a trial."""
+        self.limits += [(len(self.rows), at, limit) for at, limit in metrics.limits.items()]
+        self.rows.append(row)
+        self.places.append(place)
+        self.values.extend(metrics.values)
 
 
 def _table(
@@ -119,7 +128,10 @@ def _table(
     keys = [[""] * len(blocks) for _ in order]
     plots = np.full((len(order), len(blocks)), -1, dtype=np.int64)
     directions = [""] * len(order)
-    gathered: dict[Quantity, _Entries] = {}
+    groups: dict[Heads, _Group] = {}
+    shared: dict[
+        int, _Group
+    ] = {}  # trials that were read share their heads: these are found without comparing them
     for step in steps:
         record = last.get(step.key)
         if record is None or record.result.status is not Status.OK:
@@ -128,7 +140,12 @@ def _table(
         keys[row][column] = step.key
         plots[row, column] = step.plot
         directions[row] = record.direction
-        _gather(gathered, record, row, column, odd)
+        metrics = record.result.metrics
+        group = shared.get(id(metrics.heads))
+        if group is None:
+            group = groups.setdefault(metrics.heads, _Group(metrics.heads))
+            shared[id(metrics.heads)] = group
+        group.add(metrics, row, column)
     return Table(
         measure=measure,
         factors=tuple(factor.name for factor in plan.factors),
@@ -139,7 +156,7 @@ def _table(
         blocks=tuple(blocks),
         keys=tuple(map(tuple, keys)),
         plots=plots,
-        columns={of: _column(of, entries, len(blocks)) for of, entries in gathered.items() if entries.cells},
+        columns=_columns(measure, groups.values(), len(order), blocks, odd),
     )
 
 
@@ -148,40 +165,57 @@ def _labels(plan: Plan, levels: Sequence[int]) -> dict[str, str]:
     return {factor.name: factor.labels[level] for factor, level in pairs if level >= 0}
 
 
-def _gather(
-    gathered: dict[Quantity, _Entries], record: TrialRecord, row: int, column: int, odd: list[_Odd]
-) -> None:
-    metrics = record.result.metrics
-    limits, heads = metrics.limits, metrics.heads
-    for at, (of, unit, value) in enumerate(zip(heads.quantities, heads.units, metrics.values, strict=True)):
-        entries = gathered.get(of)
-        if entries is None:
-            entries = gathered[of] = _Entries(unit)
-        if unit != entries.unit:
-            raise InputError([_mixed_units(record, of, unit, entries.unit)])
-        if not math.isfinite(value):
-            odd.append((str(of), record))
-            continue
-        entries.cells.append(row)
-        entries.places.append(column)
-        entries.values.append(value)
-        entries.limits.append(limits.get(at, ""))
+def _columns(
+    measure: str, groups: Iterable[_Group], cells: int, blocks: Sequence[int], odd: list[_Odd]
+) -> dict[Quantity, Column]:
+    """Arrange what was gathered, a column per quantity, in order of first appearance."""
+    units: dict[Quantity, str] = {}
+    parts: dict[Quantity, list[tuple[_Group, int]]] = {}
+    for group in groups:
+        for at, (of, unit) in enumerate(zip(group.heads.quantities, group.heads.units, strict=True)):
+            if units.setdefault(of, unit) != unit:
+                raise InputError([_mixed_units(measure, of, unit, units[of])])
+            parts.setdefault(of, []).append((group, at))
+    found: dict[Quantity, Column] = {}
+    for of, own in parts.items():
+        values = np.full((cells, len(blocks)), np.nan)
+        limited: dict[tuple[int, int], str] = {}
+        for group, at in own:
+            places = _fill(values, group, at)
+            odd += [(str(of), measure, blocks[place]) for place in places]
+            limited |= _limits(values, group, at)
+        kept = np.flatnonzero(~np.isnan(values).all(axis=1))
+        if len(kept):
+            found[of] = Column(
+                metric=of, unit=units[of], rows=kept, values=values[kept], limited=_by_row(limited, kept)
+            )
+    return found
 
 
-def _mixed_units(record: TrialRecord, of: Quantity, seen: str, allowed: str) -> Problem:
+def _fill(values: Floats, group: _Group, at: int) -> list[int]:
+    """Put a group's values of one quantity in their places; return the blocks of those that are not finite."""
+    rows, places = np.frombuffer(group.rows, np.int64), np.frombuffer(group.places, np.int64)
+    own = np.frombuffer(group.values, np.float64)[at :: len(group.heads.quantities)]
+    finite = np.isfinite(own)
+    values[rows[finite], places[finite]] = own[finite]
+    return [int(place) for place in places[~finite]]
+
+
+def _limits(values: Floats, group: _Group, at: int) -> dict[tuple[int, int], str]:
+    """Return what limited a group's values of one quantity, by cell and block."""
+    where = ((group.rows[trial], group.places[trial], limit) for trial, of, limit in group.limits if of == at)
+    return {(cell, place): limit for cell, place, limit in where if not math.isnan(values[cell, place])}
+
+
+def _by_row(limited: Mapping[tuple[int, int], str], kept: Ints) -> dict[tuple[int, int], str]:
+    return {(int(np.searchsorted(kept, cell)), place): limit for (cell, place), limit in limited.items()}
+
+
+def _mixed_units(measure: str, of: Quantity, seen: str, allowed: str) -> Problem:
     return Problem(
         where="trials.jsonl",
-        doing=f"reading {of} of measure {record.measure}, trial {record.key}",
+        doing=f"reading {of} of measure {measure}",
         seen=f"unit {seen!r}",
         allowed=f"{allowed!r}, as in the trials before it",
         advice="trials of two versions were mixed in one run folder; measure again into a new one",
     )
-
-
-def _column(of: Quantity, entries: _Entries, blocks: int) -> Column:
-    rows, position = np.unique(np.array(entries.cells, dtype=np.int64), return_inverse=True)
-    values = np.full((len(rows), blocks), np.nan)
-    values[position, np.array(entries.places, dtype=np.int64)] = entries.values
-    where = zip(position.tolist(), entries.places, entries.limits, strict=True)
-    limited = {(row, place): limit for row, place, limit in where if limit}
-    return Column(metric=of, unit=entries.unit, rows=rows, values=values, limited=limited)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from iolab.errors import StoreError
+from iolab.record.dimensions import Quantity
 from iolab.record.encoding import Encoding, Malformed
 from iolab.record.metric import Heads, Metric, Metrics
 from iolab.record.packets import PacketTrial
@@ -92,7 +93,7 @@ class TrialReader:
     """Reads lines of trials.jsonl. Trials that measured the same quantities share what these are."""
 
     def __init__(self) -> None:
-        self._heads: dict[Heads, Heads] = {}
+        self._heads: dict[tuple[str, int], list[Heads]] = {}
 
     def read(self, line: str) -> TrialRecord:
         """Return the record of one line.
@@ -102,12 +103,12 @@ class TrialReader:
             Malformed: it is no record; the message says which field is wrong.
         """
         row = _decoded(_TRIAL, line, TRIAL_SCHEMA, "a trial")
-        metrics = Metrics(row.metrics)
-        heads = self._heads.setdefault(metrics.heads, metrics.heads)
+        heads = self._heads_of(row)
+        limits = {at: each.limited_by for at, each in enumerate(row.metrics) if each.limited_by}
         result = TrialResult(
             status=row.status,
             reason=row.reason,
-            metrics=Metrics.of(heads, metrics.values, metrics.limits),
+            metrics=Metrics.of(heads, [each.value for each in row.metrics], limits),
             warnings=row.warnings,
             begin_ns=row.begin_ns,
             end_ns=row.end_ns,
@@ -125,6 +126,23 @@ class TrialReader:
             wall=row.wall,
             result=result,
         )
+
+    def _heads_of(self, row: _TrialLine) -> Heads:
+        """Return what the metrics of a line are of, as earlier lines have it where they measured the same."""
+        known = self._heads.setdefault((row.measure, len(row.metrics)), [])
+        for heads in known:
+            if all(map(_is_of, row.metrics, heads.quantities, heads.units)):
+                return heads
+        try:
+            known.append(Metrics(row.metrics).heads)
+        except ValueError as error:
+            raise Malformed(str(error)) from error
+        return known[-1]
+
+
+def _is_of(metric: Metric, of: Quantity, unit: str) -> bool:
+    same = metric.dimensions is of.dimensions or metric.dimensions == of.dimensions
+    return same and metric.name == of.name and metric.unit == unit
 
 
 def encode_packets(packets: PacketTrial) -> bytes:

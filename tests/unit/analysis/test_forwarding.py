@@ -1,6 +1,7 @@
 """What is concluded about measures that send frames: ratios, curves, verdicts, balance sheets, line rates."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from tests.unit.records import balance, packet_trial
@@ -226,3 +227,32 @@ def test_without_a_declared_line_there_is_no_limit(found: Analysis) -> None:
         each for each in found.estimates if (each.measure, each.metric) == ("ndr", Quantity("forwarded_fps"))
     ]
     assert line_limits(rates, experiment) == {}
+
+
+def test_ratios_of_directions_need_no_particular_labels() -> None:
+    """Levels called `uni` and `bidi` give the same table: the direction is that of the resolved measure."""
+    run, _, _ = forwarding(3, measures=("ndr",))
+    labels = {"one-way": "uni", "both-ways": "bidi"}
+    plan = replace(
+        run.plan,
+        factors=tuple(
+            replace(each, labels=tuple(labels.get(label, label) for label in each.labels))
+            for each in run.plan.factors
+        ),
+    )
+    renamed = [
+        replace(each, cell={name: labels.get(label, label) for name, label in each.cell.items()})
+        for each in run.trials
+    ]
+    before, after = (
+        analyse(*made).forwarding[0].ratios for made in ((run.trials, run.plan), (renamed, plan))
+    )
+    assert len(after) == 21
+    assert after == before
+
+
+def test_cells_that_differ_in_more_than_the_direction_have_no_ratio() -> None:
+    """A level that sets the direction and something else as well compares two things at once."""
+    run, _, _ = forwarding(3, measures=("ndr",))
+    apart = [replace(each, rest=f"{each.rest} {each.direction}") for each in run.trials]
+    assert analyse(apart, run.plan).forwarding[0].ratios == ()
