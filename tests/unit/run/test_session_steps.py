@@ -1,0 +1,154 @@
+"""Walking a plan on a fake agent, step by step: what stands, what is stored, and what a failure leaves."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from tests.unit.plan.conftest import facts
+
+from iolab.agent.client import Agent, AgentLost
+from iolab.agent.fake import FakeAgent, FakeHost, Outcome
+from iolab.clock import VirtualClock
+from iolab.errors import TrialFailed
+from iolab.experiment import parse
+from iolab.experiment.measures import Stream
+from iolab.lab.hosts.facts import Facts
+from iolab.plan.planning import make_plan
+from iolab.plan.types import Plan, Step
+from iolab.record.metric import Metrics
+from iolab.record.trial import Status
+from iolab.run.agents import Agents
+from iolab.run.lab.standing_lab import StandingLab
+from iolab.run.session import Session
+from iolab.store.folder import create_folder
+from iolab.store.records import TrialRecord
+from iolab.trial.measured import Measured
+
+LAB = """
+lab:
+  machines: {near: {kind: netns}, far: {kind: netns}}
+  links: {lan: {ends: [near.eth0, far.eth0]}}
+measure:
+  tcp: {kind: stream, protocol: tcp, from: near, to: far, duration: 1s}
+factors: {tcp.parallel: [1, 2]}
+blocks: 1
+"""
+__all__ = ["facts"]
+
+
+class Watched:
+    """An observer that keeps the order of what happens."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+        self.records: list[TrialRecord] = []
+
+    def run_begins(self, plan: Plan, steps: int, already: int) -> None:
+        """See Observer."""
+        self.seen.append(f"run of {steps}, {already} done already")
+
+    def trial_begins(self, step: Step, cell: Mapping[str, str], left_ns: int) -> None:
+        """See Observer."""
+        self.seen.append(f"trial {cell['tcp.parallel']} begins")
+
+    def trial_ended(self, record: TrialRecord, left_ns: int) -> None:
+        """See Observer."""
+        self.seen.append(f"trial {record.cell['tcp.parallel']} ended {record.result.status.value}")
+        self.records.append(record)
+
+    def guests_start(self, names: Sequence[str]) -> None:
+        """See Observer."""
+
+
+class Bench:
+    """A session on a fake host, whose trials and read-backs a test decides."""
+
+    def __init__(self, facts: Facts, parent: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.host, self.watched = FakeHost(), Watched()
+        self.fake = FakeAgent(self.host, programs=lambda argv, netns: Outcome(stdout=""))
+        self.measured: Callable[[], Measured] = lambda: Measured(Metrics(), (), 1_000_000_000, (), {})
+        self.wrong: list[str] = []
+        """What reading back after the next trial finds."""
+        monkeypatch.setattr("iolab.run.lab.actions.extract", lambda *_: "original")
+        monkeypatch.setattr("iolab.run.session.MEASURING", {Stream: lambda *_: self.measured()})
+        monkeypatch.setattr(StandingLab, "mismatched", lambda _: [])
+        monkeypatch.setattr(StandingLab, "mismatches", lambda _: [self.wrong.pop()] if self.wrong else [])
+        experiment = parse(LAB, "lab.yaml")
+        self.plan = make_plan(experiment, facts)
+        self.folder = create_folder(parent, "lab", datetime(2026, 1, 1, tzinfo=UTC))
+        agents = Agents(Agent(self.fake))
+        self.session = Session(experiment, self.plan, agents, self.folder, VirtualClock(), self.watched)
+
+    def walk(self) -> list[tuple[Status, str | None]]:
+        """Do all steps; return how each trial ended, and why."""
+        self.session.walk(self.plan.steps)
+        return [(one.result.status, one.result.reason) for one in self.watched.records]
+
+
+@pytest.fixture
+def bench(facts: Facts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """A session of two steps that share a lab."""
+    programs = dict.fromkeys(("iperf3", "ip", "ethtool"), "1")
+    return Bench(replace(facts, programs=programs), tmp_path, monkeypatch)
+
+
+def netns_made(bench: Bench) -> int:
+    """Return how often the lab's first namespace was made."""
+    lines = (bench.folder.path / "commands.jsonl").read_text().splitlines()
+    return sum('"ip","netns","add","iolab-near"' in line for line in lines)
+
+
+def test_each_trial_is_stored_before_the_next_begins_and_the_lab_goes_last(bench: Bench) -> None:
+    """Steps that share a lab have it made once; at the end nothing stands."""
+    assert bench.walk() == [(Status.OK, None)] * 2
+    first, second = (bench.plan.cell(step)["tcp.parallel"] for step in bench.plan.steps)
+    assert bench.watched.seen == [
+        "run of 2, 0 done already",
+        f"trial {first} begins", f"trial {first} ended ok",
+        f"trial {second} begins", f"trial {second} ended ok",
+    ]  # fmt: skip
+    assert netns_made(bench) == 1
+    assert bench.host.netns == set()
+    assert len((bench.folder.path / "trials.jsonl").read_text().splitlines()) == 2
+
+
+def test_what_somebody_changed_makes_a_trial_invalid_and_the_lab_is_made_again(bench: Bench) -> None:
+    """The trial says what was seen; the next one does not stand on it."""
+    bench.wrong = ["mtu of near.eth0 was read back as 1400 where 1500 was applied"]
+    (first, reason), second = bench.walk()
+    assert (first, second) == (Status.INVALID, (Status.OK, None))
+    assert reason == "after the trial, mtu of near.eth0 was read back as 1400 where 1500 was applied"
+    assert netns_made(bench) == 2
+
+
+def test_a_failed_trial_is_a_record_with_its_reason_and_the_run_goes_on(bench: Bench) -> None:
+    """Its lab stands as applied, so it is kept."""
+    once = iter([TrialFailed("the iperf3 client ended with status 1")])
+
+    def measured() -> Measured:
+        if error := next(once, None):
+            raise error
+        return Measured(Metrics(), (), 1_000_000_000, (), {})
+
+    bench.measured = measured
+    assert bench.walk() == [(Status.FAILED, "the iperf3 client ended with status 1"), (Status.OK, None)]
+    assert netns_made(bench) == 1
+
+
+def test_the_loss_of_this_computers_agent_ends_the_run_with_what_was_stored(bench: Bench) -> None:
+    """The trial under way is no record: a resumed run does it again."""
+    calls = iter((False, True))
+
+    def measured() -> Measured:
+        if next(calls):
+            bench.fake.kill()
+            raise AgentLost("", "the agent ended")
+        return Measured(Metrics(), (), 1_000_000_000, (), {})
+
+    bench.measured = measured
+    with pytest.raises(AgentLost):
+        bench.walk()
+    assert [one.result.status for one in bench.watched.records] == [Status.OK]
+    assert len((bench.folder.path / "trials.jsonl").read_text().splitlines()) == 1
