@@ -19,6 +19,7 @@ from iolab.analysis.correction import holm
 from iolab.analysis.table import Column, Table, tabulate
 from iolab.analysis.types import Interval
 from iolab.errors import InputError, Problem
+from iolab.parts.registry import programs
 from iolab.record.dimensions import Quantity
 from iolab.statements.notes import FactDiffers, NoteOfRun
 from iolab.statements.warnings import Warning
@@ -32,10 +33,10 @@ FEWEST = 3
 """Trials on each side below which a cell gets no interval: six in all, so that the rule of four is met with
 room."""
 FACTS = (
-    ("kernel",), ("cpu_model",), ("cpus",), ("programs", "iperf3"), ("accelerator",), ("virtualization",),
+    ("kernel",), ("cpu_model",), ("cpus",), ("accelerator",), ("virtualization",),
     ("clocksource",), ("hello", "rootless"), ("hello", "version"),
 )  # fmt: skip
-"""Facts of the host that move results, by where facts.json keeps them."""
+"""Facts of the host that move results beside the programs that measure, by where facts.json keeps them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +122,7 @@ def _refuse_units(a: StoredRun, b: StoredRun, pairs: list[tuple[Table, Table]]) 
 def differing_facts(a: Mapping[str, object], b: Mapping[str, object]) -> tuple[Warning, ...]:
     """One warning per fact that moves results and is not the same on both hosts."""
     found = []
-    for path in FACTS:
+    for path in (*FACTS, *(("programs", program) for program in programs())):
         first, second = _fact(a, path), _fact(b, path)
         if first != second:
             found.append(FactDiffers(fact=".".join(path), first=_said(first), second=_said(second)))

@@ -6,7 +6,7 @@ from iolab.analysis.types import Estimate
 from iolab.errors import IolabError
 from iolab.experiment import Resolver
 from iolab.experiment.experiment import Experiment
-from iolab.experiment.measures import Forwarding, Latency, LoadCurve
+from iolab.experiment.measures import Packets
 from iolab.experiment.sections import Section
 from iolab.record.dimensions import Quantity
 
@@ -34,14 +34,14 @@ def line_limits(
             model = resolver.model(section, estimate.cell)
         except IolabError:
             continue
-        if isinstance(model, Forwarding | LoadCurve | Latency) and model.line_rate is not None:
+        if isinstance(model, Packets) and model.line_rate is not None:
             limit = _limit(estimate.metric.name, model)
             if limit is not None:
                 found[frozenset(estimate.cell.items())] = limit
     return found
 
 
-def _limit(metric: str, model: Forwarding | LoadCurve | Latency) -> float | None:
+def _limit(metric: str, model: Packets) -> float | None:
     """None for a mix of sizes in anything but bits on the line."""
     directions = (2 if model.direction == "both-ways" else 1) * (1 + len(model.pairs))
     line_bps = float(model.line_rate or 0) * directions

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -11,11 +12,10 @@ from iolab.cli.console import say
 from iolab.errors import InputError, Problem, UnsupportedError
 from iolab.experiment import Resolver, cells, json_schema, load, starter
 from iolab.experiment.experiment import Experiment
-from iolab.experiment.measures import Stream
 from iolab.experiment.product import names
-from iolab.lab.resources import Command
 from iolab.lab.topology import make_topology
-from iolab.plan.commands import StepCommands, commands, prompted, render
+from iolab.parts.registry import measure_kinds
+from iolab.plan.commands import StepCommands, commands, render
 from iolab.plan.feasibility import check_cells, left_out
 from iolab.plan.plan_json import describe
 from iolab.plan.planning import make_plan
@@ -24,8 +24,6 @@ from iolab.plan.types import Plan
 from iolab.run.durations import durations_file, recall
 from iolab.run.hosts.host_agent import open_agent
 from iolab.run.hosts.host_facts import read_facts
-from iolab.trial.flows import place_pairs
-from iolab.trial.iperf3 import client_argv, server_argv
 from iolab.units import format_duration
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="Experiment file (YAML).", show_default=False)]
@@ -134,19 +132,13 @@ def _print_steps(experiment: Experiment, decided: Plan, all_commands: bool) -> N
             say(line)
 
 
-def _measuring(resolver: Resolver, step_commands: StepCommands) -> list[str]:
+def _measuring(resolver: Resolver, step_commands: StepCommands) -> Sequence[str]:
     """Return the programs that measure in a step, as a person would type them."""
     if step_commands.step is None:
         return []
     setup = resolver.setup(step_commands.cell)
     measure = setup.measures[step_commands.step.measure]
-    if not isinstance(measure, Stream):
-        return ["# measured by frames of the agent itself"]
-    lines = []
-    for pair in place_pairs(measure, make_topology(setup.lab)):
-        lines.append(prompted(Command(server_argv(pair), pair.server.netns), pair.server.kernel) + " &")
-        lines.append(prompted(Command(client_argv(pair, measure), pair.client.netns), pair.client.kernel))
-    return lines
+    return measure_kinds()[measure.kind].commands(measure, make_topology(setup.lab))
 
 
 def _print_plan(decided: Plan, all_commands: bool) -> None:

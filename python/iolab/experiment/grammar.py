@@ -1,6 +1,6 @@
 """What may be written where, read off the pydantic models: the places a dotted path can name, and words for messages.
 
-The models are the only statement of the language; nothing here knows a key by name.
+The models are the only statement of the language; nothing here knows a key, or a kind of measure, by name.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,21 +13,27 @@ from annotated_types import Ge, Gt, Le, Lt, MinLen
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from iolab.experiment.instruments import Registered
 from iolab.experiment.links import ADDRESS_ALLOWED, Address, Link, Volume
 from iolab.experiment.machines import Host, Netns, Vm
-from iolab.experiment.measures import DiskMeasure, Forwarding, Latency, LoadCurve, Stream
 from iolab.experiment.port_ref import PortRef
 from iolab.experiment.quantities import Quantity
+from iolab.parts.registry import measure_kinds
 
-MODELS: Mapping[str, Mapping[str, type[BaseModel]]] = {
-    "machines": {"host": Host, "netns": Netns, "vm": Vm},
-    "links": {"": Link},
-    "volumes": {"": Volume},
-    "measure": {
-        "stream": Stream, "forwarding": Forwarding, "load-curve": LoadCurve, "latency": Latency, "disk": DiskMeasure,
-    },
-}  # fmt: skip
-"""Group of sections to kind to model; links and volumes have one kind."""
+
+@cache
+def models() -> Mapping[str, Mapping[str, type[BaseModel]]]:
+    """Return group of sections to kind to model; links and volumes have one kind.
+
+    Raises:
+        UnsupportedError: a kind of measure of another package cannot be loaded.
+    """
+    return {
+        "machines": {"host": Host, "netns": Netns, "vm": Vm},
+        "links": {"": Link},
+        "volumes": {"": Volume},
+        "measure": {name: kind.model for name, kind in measure_kinds().items()},
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +58,7 @@ def members(annotation: Any) -> Iterator[tuple[Any, tuple[Any, ...]]]:
     """Yield the alternatives of an annotation, without None, each with the metadata that holds for it."""
     if get_origin(annotation) is Annotated:
         inner, *marks = get_args(annotation)
+        inner = next((mark.choices() for mark in marks if isinstance(mark, Registered)), inner)
         metadata = [
             part for mark in marks for part in (mark.metadata if isinstance(mark, FieldInfo) else [mark])
         ]

@@ -47,6 +47,13 @@ class View:
         doing = "resolving " + ".".join(map(str, (section.place, *place)))
         self.problems.add(self.line(section, place), doing, seen, allowed, advice)
 
+    def within(self, section: Section, place: Place, key: str) -> Place:
+        """Return the place of a key of what is written at a place; where a short form stands there, that place."""
+        data, _ = self.data[section]
+        for word in place:
+            data = data[word]
+        return (*place, key) if isinstance(data, Mapping) else place
+
     def line(self, section: Section, place: Place) -> int:
         """Return the line of a place in a section, or of what is nearest to it."""
         data, line = self.data[section]

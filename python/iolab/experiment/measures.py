@@ -1,19 +1,19 @@
-"""What can be measured: one model per kind."""
+"""What can be measured: one model per kind of iolab's own; other packages bring theirs."""
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field
-from pydantic.json_schema import JsonSchemaValue
+from pydantic import BaseModel, ConfigDict, Field
 
+from iolab.experiment.instruments import Beside, Instruments, Samplers, Watches
 from iolab.experiment.quantities import (
     FROZEN,
     BitsPerSecond,
     Count,
     FrameRate,
     Maybe,
+    Period,
     Ratio,
     Share,
-    Shorthand,
     SomeBytes,
     SomeNanoseconds,
     SomeWholeSeconds,
@@ -21,42 +21,34 @@ from iolab.experiment.quantities import (
     Window,
     WriteLength,
 )
+from iolab.parts.registry import instrument_kinds
 
 PacketDirection = Literal["one-way", "both-ways"]
 Direction = Literal["one-way", "both-ways", "dual"]
 """both-ways: both directions at once through one iperf3 pair (--bidir); dual: two independent pairs at once."""
 
 
-def _listed(value: object) -> object:
-    return value if isinstance(value, list | tuple) else [value]
+class Measure(BaseModel):
+    """What all measures have in common: a name for their kind, and what stands beside them."""
 
+    model_config = ConfigDict(
+        **FROZEN, defer_build=True
+    )  # which instruments there are is known when a file is read
+    kind: str
+    """What is measured."""
+    sample: Maybe[Period] = 1_000_000_000
+    """How often the counters of every kernel are read while it runs: short for an instrument of kind samplers."""
+    watch: Watches = ()
+    """Wire monitors: short for instruments of kind watch."""
+    instruments: Instruments = ()
+    """What stands beside the measure, each with its `kind`."""
 
-def _item(listing: JsonSchemaValue) -> JsonSchemaValue:
-    found: JsonSchemaValue = listing["items"]
-    return found
-
-
-class Watch(BaseModel):
-    """The wire monitor at one port or on one link."""
-
-    model_config = FROZEN
-    at: str
-    """A machine.port, or a link for all its ports."""
-    window: Annotated[tuple[SomeNanoseconds, ...], Shorthand(_listed, _item), Field(min_length=1)] = (
-        12_000,
-        100_000,
-        1_000_000,
-        10_000_000,
-    )
-    """Bytes are counted per window of each of these lengths; one length may stand alone."""
-
-
-def _watched(value: object) -> object:
-    return {"at": value} if isinstance(value, str) else value
-
-
-Watches = tuple[Annotated[Watch, Shorthand(_watched, lambda _: {"type": "string"})], ...]
-"""A port or link's name alone is watched with the usual windows."""
+    def beside(self) -> tuple[Beside, ...]:
+        """Return the instruments that stand beside it, those that always do first."""
+        asked = {one.kind for one in self.instruments}
+        always = (row.model() for row in instrument_kinds().values() if row.always and row.name not in asked)
+        sampled = () if self.sample is None else (Samplers.model_construct(period=self.sample),)
+        return (*always, *sampled, *self.watch, *self.instruments)
 
 
 class Flow(BaseModel):
@@ -69,10 +61,9 @@ class Flow(BaseModel):
     """Receiver."""
 
 
-class Stream(BaseModel):
+class Stream(Measure):
     """TCP or UDP between machines, by iperf3."""
 
-    model_config = FROZEN
     kind: Literal["stream"]
     """What is measured."""
     protocol: Literal["tcp", "udp"] = "tcp"
@@ -99,20 +90,15 @@ class Stream(BaseModel):
     """Bytes per write, for UDP per datagram; absent: what fits the path's MTU."""
     parallel: Count = Field(default=1, ge=1, le=128)
     """Connections per flow."""
-    watch: Watches = ()
-    """Wire monitors."""
 
 
 FrameSize = Annotated[int, Field(ge=64, le=9216, strict=True)]
 """An Ethernet frame with its checksum (RFC 2544) [bytes]."""
 
 
-class Packets(BaseModel):
+class Packets(Measure):
     """What all measures have in common that send frames of our own."""
 
-    model_config = FROZEN
-    kind: str
-    """What is measured."""
     src: str = Field(alias="from")
     """Sender: a machine, or machine.port."""
     dst: str = Field(alias="to")
@@ -141,8 +127,11 @@ class Packets(BaseModel):
     """How frames reach the interface. auto: af_xdp where it works; bpf_live where it is found faster and as even."""
     scheduling: Literal["realtime", "normal"] = "realtime"
     """Of the instrument's threads and of those that take frames in; an ordinary user's are normal."""
-    watch: Watches = ()
-    """Wire monitors."""
+
+    @property
+    def seeks_rate(self) -> bool:
+        """Whether the load is looked for, not given."""
+        return False
 
 
 class Forwarding(Packets):
@@ -169,6 +158,11 @@ class Forwarding(Packets):
     latency_at: tuple[Share, ...] = (0.0, 0.1, 0.5, 0.9)
     """Shares of the found rate at which latency is measured; 0: idle, 1000 frames/s. Empty: not at all."""
 
+    @property
+    def seeks_rate(self) -> bool:
+        """Whether the load is looked for, not given."""
+        return True
+
 
 class LoadCurve(Packets):
     """Forwarded rate, loss, latency and CPU against offered load."""
@@ -186,6 +180,11 @@ class LoadCurve(Packets):
     trial: SomeNanoseconds = 1_000_000_000
     """Length of one step."""
 
+    @property
+    def seeks_rate(self) -> bool:
+        """Whether the load is looked for, not given."""
+        return self.rate is None
+
 
 class Latency(Packets):
     """One-way latency at a given rate."""
@@ -198,10 +197,9 @@ class Latency(Packets):
     """Of the measurement."""
 
 
-class DiskMeasure(BaseModel):
+class DiskMeasure(Measure):
     """A disk program on a machine."""
 
-    model_config = FROZEN
     kind: Literal["disk"]
     """What is measured."""
     on: str
@@ -212,8 +210,3 @@ class DiskMeasure(BaseModel):
     """A named set of the program's options; absent: its defaults."""
     size: Maybe[SomeBytes] = None
     """How much is written and read; absent: the program's default."""
-    watch: Watches = ()
-    """Wire monitors."""
-
-
-Measure = Annotated[Stream | Forwarding | LoadCurve | Latency | DiskMeasure, Field(discriminator="kind")]

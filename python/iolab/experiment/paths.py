@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, Union
 
 from iolab.experiment.document import Items, Table
-from iolab.experiment.grammar import MODELS, Lost, locate
+from iolab.experiment.grammar import Lost, locate, models
 from iolab.experiment.sections import Section, model_of, tables
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def survey(
     for section in (*base, *made):
         model = model_of(section, base.get(section))
         open_kind = model is None or (section.group, section.name) in varied or (section.group, "*") in varied
-        sections[section] = Union[tuple(MODELS[section.group].values())] if open_kind else model  # noqa: UP007
+        sections[section] = Union[tuple(models()[section.group].values())] if open_kind else model  # noqa: UP007
     return Places(sections, frozenset(base), dict(scopes or {}))
 
 

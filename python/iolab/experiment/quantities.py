@@ -15,7 +15,7 @@ FROZEN = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, use_attr
 
 T = TypeVar("T")
 
-NS_PER_S = 1_000_000_000
+NS_PER_S, NS_PER_MS = 1_000_000_000, 1_000_000
 LINE_RATE_ALLOWED = (
     "bit/s with bit, kbit, Mbit, Gbit, Tbit, or frames/s with pps, kpps, Mpps (100Mbit, 20kpps), not 0"
 )
@@ -35,6 +35,9 @@ MEMORY_ALLOWED = "96M or more: a whole number of bytes, or with K, M, G, T"
 BLOCK_BYTES = 4096
 """The largest block that common disks have [bytes]."""
 BLOCKS_ALLOWED = "a multiple of 4K, in bytes or with K, M, G, T (binary)"
+LEAST_PERIOD_MS, MOST_PERIOD_MS = 10, 60_000
+"""What an agent reads counters at [ms]."""
+PERIOD_ALLOWED = "whole milliseconds from 10ms to 60s"
 LENGTH_ALLOWED = "a size from 1 to 1M in bytes, as iperf3 takes it; over UDP at most 65507"
 MOST_REMEMBERED = 4096
 """Quantities remembered by their text."""
@@ -127,6 +130,13 @@ def _whole_seconds(value: object) -> float:
     return duration_ns
 
 
+def _period(value: object) -> float:
+    period_ns = _nanoseconds(value)
+    if period_ns % NS_PER_MS or not LEAST_PERIOD_MS <= period_ns // NS_PER_MS <= MOST_PERIOD_MS:
+        raise units.UnitError(value, PERIOD_ALLOWED)
+    return period_ns
+
+
 def _memory(value: object) -> float:
     size_bytes = _bytes(value)
     if size_bytes < LEAST_MEMORY_BYTES:
@@ -169,6 +179,7 @@ _TIME = Quantity(
     _nanoseconds, "a duration", units.NANOSECONDS_ALLOWED, units.write_nanoseconds, ("10s", "12us")
 )
 _SECONDS = Quantity(_whole_seconds, "whole seconds", SECONDS_ALLOWED, units.write_nanoseconds, ("10s",))
+_PERIOD = Quantity(_period, "a period", PERIOD_ALLOWED, units.write_nanoseconds, ("100ms", "1s"))
 _BLOCKS = Quantity(_blocks, "a size in blocks", BLOCKS_ALLOWED, units.write_bytes, ("256M", "4K"))
 _WINDOW = Quantity(_window, "a size up to 512M", WINDOW_ALLOWED, units.write_bytes, ("128K", "16M"))
 _LENGTH = Quantity(_write_length, "a write length", LENGTH_ALLOWED, units.write_bytes, ("8K", "1400"))
@@ -192,6 +203,8 @@ BitsPerSecond = Annotated[int, Field(gt=0), _RATE]
 """A bit rate that is not 0 [bit/s]."""
 Nanoseconds = Annotated[int, _TIME]
 """A duration [ns]."""
+Period = Annotated[int, _PERIOD]
+"""From one reading of counters to the next [ns]."""
 WholeSeconds = Annotated[int, _SECONDS]
 """A duration in whole seconds [ns]."""
 SomeWholeSeconds = Annotated[int, Field(gt=0), _SECONDS]

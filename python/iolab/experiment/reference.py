@@ -11,7 +11,7 @@ from typing import get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from iolab.experiment.grammar import MODELS, allowed, default, members, models_in, models_within, quantity
+from iolab.experiment.grammar import allowed, default, members, models, models_in, models_within, quantity
 from iolab.experiment.problems import compact
 
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
@@ -27,7 +27,7 @@ def with_tables(page: str) -> str:
 
 def _tables() -> Iterator[str]:
     told: list[type[BaseModel]] = []
-    for group, kinds in MODELS.items():
+    for group, kinds in models().items():
         yield f"### {TITLES[group]}\n"
         for kind, model in kinds.items():
             yield from _table(model, f"`kind: {kind}`" if kind else f"`{group}`")
@@ -52,7 +52,7 @@ def _value(info: FieldInfo) -> str:
     kinds = {get_origin(member) for member, _ in members(annotation)}
     named = [f"`{part.__name__}`" for part in models_in(annotation)]
     unit = quantity(annotation)
-    text = named[0] if named else unit.noun if unit else allowed(annotation).replace("|", "\\|")
+    text = " or ".join(named) if named else unit.noun if unit else allowed(annotation).replace("|", "\\|")
     if named or unit:
         text = ("a list of " if tuple in kinds else "names with " if dict in kinds else "") + text
     return text

@@ -14,14 +14,16 @@ from iolab.experiment.product import Completion, sample
 from iolab.experiment.resolve import Resolver
 from iolab.experiment.sections import Section
 from iolab.experiment.volumes import idle_volumes, used_volumes, volume_troubles
+from iolab.parts.registry import measure_kinds
 
 MOVES = {
     "machines": frozenset({"kind", "on", "disks"}),
     "links": frozenset({"ends", "shape", "addresses"}),
     "volumes": frozenset({"on", "export"}),
-    "measure": frozenset({"kind", "from", "to", "on", "flows", "pairs", "watch"}),
 }
-"""Keys of each group that hold names of other sections."""
+"""Keys of each group of the lab that hold names of other sections."""
+OF_MEASURES = frozenset({"kind", "watch", "instruments"})
+"""The same of every measure; each kind has its own beside them."""
 MOST_WORK = 30_000
 """Sections looked at while checking references, all combinations together."""
 
@@ -44,9 +46,10 @@ def check_references(experiment: Experiment, problems: Problems) -> None:
         return
     views: dict[tuple[str | None, ...], View | None] = {}
     order = sorted(moving)
+    names = OF_MEASURES.union(*(kind.named_by for kind in measure_kinds().values()))
     for measure in resolver.measures:
         section = Section("measure", measure)
-        for cell in sample(experiment, {*moving, *resolver.factors_of(section, MOVES["measure"])}, limit):
+        for cell in sample(experiment, {*moving, *resolver.factors_of(section, names)}, limit):
             whole = complete(cell)
             at = tuple(whole.get(name) for name in order)
             if at not in views:

@@ -7,8 +7,9 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from iolab.experiment.document import line_of
-from iolab.experiment.grammar import MODELS, allowed, annotation_at, choices, keys, members
+from iolab.experiment.grammar import allowed, annotation_at, choices, keys, members, models
 from iolab.experiment.problems import Problems, did_you_mean, listed
+from iolab.parts.registry import instrument_kinds
 from iolab.units import UnitError
 
 MISSING = object()
@@ -43,7 +44,7 @@ def tables(tree: Mapping[str, Any]) -> dict[Section, Any]:
 
 def model_of(section: Section, data: object) -> type[BaseModel] | None:
     """Return the model that a section's data must fit; None while its kind is missing or unknown."""
-    kinds = MODELS[section.group]
+    kinds = models()[section.group]
     if "" in kinds:
         return kinds[""]
     kind = data.get("kind") if isinstance(data, Mapping) else None
@@ -67,7 +68,7 @@ def check(
     """Return the model of a section's data, or note what is wrong; `partial` does not mind absent keys."""
     if not isinstance(data, Mapping):
         what = (
-            "a mapping, e.g. {kind: " + next(iter(MODELS[section.group])) + "}"
+            "a mapping, e.g. {kind: " + next(iter(models()[section.group])) + "}"
             if section.group in ("machines", "measure")
             else "a mapping"
         )
@@ -93,7 +94,7 @@ def check(
 def _note_kind(
     section: Section, data: Mapping[str, Any], line: int, problems: Problems, *, partial: bool
 ) -> None:
-    kinds = tuple(MODELS[section.group])
+    kinds = tuple(models()[section.group])
     if "kind" in data:
         at = line_of(data, "kind", line)
         problems.add(
@@ -169,6 +170,9 @@ def _note(
         problems.add(line, doing, f"the key '{last}'", f"the keys {listed(known)}", near)
         return
     seen = outer[last] if last is not None else data
+    if detail["type"] in ("union_tag_invalid", "union_tag_not_found"):
+        _note_instrument(seen, line, doing, problems)
+        return
     cause = detail.get("ctx", {}).get("error")
     if isinstance(cause, UnitError):
         problems.add(line, doing, seen, cause.allowed, cause.advice)
@@ -179,6 +183,17 @@ def _note(
     if isinstance(seen, bool) and "on" in words:
         advice = f"did you mean '{'on' if seen else 'off'}'?"
     problems.add(line, doing, seen, allowed(annotation), advice)
+
+
+def _note_instrument(seen: object, line: int, doing: str, problems: Problems) -> None:
+    """Note an instrument whose kind is missing or unknown."""
+    kinds = tuple(instrument_kinds())
+    if isinstance(seen, Mapping) and "kind" not in seen:
+        problems.add(line_of(seen, None, line), doing, "no kind", f"kind: {listed(kinds)}", "add kind: ...")
+        return
+    if isinstance(seen, Mapping):
+        line, doing, seen = line_of(seen, "kind", line), f"{doing}.kind", seen["kind"]
+    problems.add(line, doing, seen, listed(kinds), did_you_mean(seen, kinds))
 
 
 def _siblings(model: type[BaseModel], place: tuple[str | int, ...]) -> tuple[str, ...]:

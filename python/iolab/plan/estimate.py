@@ -2,22 +2,11 @@
 
 from dataclasses import dataclass, replace
 
-from iolab.experiment.measures import DiskMeasure, Forwarding, Latency, LoadCurve, Measure, Stream
 from iolab.lab.change_cost import LAB_CHANGE_NS, PLOT_CHANGE_NS
 from iolab.plan.learned_durations import GUESS_FACTOR, PLAIN_FACTOR, Learned, Took
 
 TRIAL_OVERHEAD_NS = 150_000_000
 """A trial beside its measuring [ns]: read-back twice, two programs started, one record synced."""
-LOAD_OVERHEAD_NS = 50_000_000
-"""A load trial beside its sending [ns]: counters twice, threads started, the drained barrier."""
-BISECT_TRIALS = 9
-"""Load trials of one bisection: from 5 Mpps to a width of 1 % near 500 kpps (RFC 2544, section 26.1)."""
-MLR_TRIALS = 14
-"""Load trials of MLRsearch at its usual goal, 1 s each: median of 40 searches in simulation."""
-FAST_NS = 7_000_000_000
-"""A search by `fast` at 1 % width and 1e-4 loss [ns]: it takes longer the slower the device is."""
-DISK_NS = 60_000_000_000
-"""A disk program [ns]: hdparm's and bonnie++'s order of magnitude."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,30 +64,3 @@ class Estimate:
     def factor(self) -> float:
         """Return by what factor the duration may lie off: what earlier runs scattered by, or a guess without them."""
         return max(self._guessed, self._learned.only(self._used).scatter())
-
-
-def measuring_ns(measure: Measure) -> int:
-    """Return how long measuring takes [ns]."""
-    match measure:
-        case Stream():
-            return measure.duration + measure.warm_up
-        case Latency():
-            return measure.duration
-        case Forwarding():
-            return _search_ns(measure) + len(measure.latency_at) * (measure.trial + LOAD_OVERHEAD_NS)
-        case LoadCurve():
-            found_ns = FAST_NS if measure.rate is None else 0
-            return found_ns + len(measure.steps) * (measure.trial + LOAD_OVERHEAD_NS)
-        case DiskMeasure():
-            return DISK_NS
-
-
-def _search_ns(measure: Forwarding) -> int:
-    match measure.search:
-        case "fast":
-            return min(FAST_NS, measure.limit)
-        case "mlr":
-            return min(MLR_TRIALS * (measure.trial + LOAD_OVERHEAD_NS), measure.limit)
-        case "bisect":
-            trials = BISECT_TRIALS * measure.trials
-            return min(trials * (measure.trial + LOAD_OVERHEAD_NS), measure.limit)

@@ -9,7 +9,7 @@ from iolab.experiment import Resolver
 from iolab.experiment.experiment import Cell, Lab
 from iolab.experiment.links import Link, Volume
 from iolab.experiment.machines import Host, Machine, Netns, Vm
-from iolab.experiment.measures import Measure, Packets, Stream
+from iolab.experiment.measures import Measure
 from iolab.experiment.sections import Section
 from iolab.experiment.site_placement import uncabled
 from iolab.lab.hosts.facts import Facts
@@ -18,7 +18,7 @@ from iolab.lab.needs.need import Need, NeedKind, lacking, lacking_of
 from iolab.lab.needs.part_needs import check_ways, link_needs, machine_needs, measure_needs
 from iolab.lab.topology import Topology, make_topology
 from iolab.lab.volumes.resources import volume_needs
-from iolab.plan.estimate import measuring_ns
+from iolab.parts.registry import measure_kinds
 
 
 class Support:
@@ -36,7 +36,7 @@ class Support:
         self._labs: dict[tuple[int, ...], tuple[tuple[Need, ...], tuple[Lab, Topology] | None]] = {}
         self._cabled: dict[str, str | None] = {}
         self._durations: dict[tuple[str, tuple[str | None, ...]], int] = {}
-        self._ways: set[tuple[tuple[int, ...], int]] = set()
+        self._ways: dict[tuple[tuple[int, ...], int], tuple[Need, ...]] = {}
 
     def reason(self, cell: Cell, measure: str) -> str | None:
         """Return why a measure cannot be done in a cell; None where it can.
@@ -58,9 +58,9 @@ class Support:
         section = Section("measure", measure)
         own, number = self._part(section, cell)
         if shape_lab is not None and (key, number) not in self._ways:
-            check_ways(cast("Measure", self._resolver.model(section, cell)), *shape_lab)
-            self._ways.add((key, number))
-        return lacking_of((*found, *joined, *own), self._facts)
+            model = cast("Measure", self._resolver.model(section, cell))
+            self._ways[key, number] = self._lacking(check_ways(measure, model, *shape_lab))
+        return lacking_of((*found, *joined, *own, *self._ways.get((key, number), ())), self._facts)
 
     def misplaced(self, cell: Cell) -> str | None:
         """Return why a cell cannot be on the site: a level that is not there, a cable that it lacks; None: it can."""
@@ -78,7 +78,7 @@ class Support:
         at = tuple([cell.get(name) for name in self._resolver.factors_of(section)])
         if (measure, at) not in self._durations:
             model = cast("Measure", self._resolver.model(section, cell))
-            self._durations[measure, at] = measuring_ns(model)
+            self._durations[measure, at] = measure_kinds()[model.kind].duration_ns(model)
         return self._durations[measure, at]
 
     def kind(self, cell: Cell, measure: str) -> str:
@@ -134,10 +134,8 @@ def _shape(model: BaseModel | None) -> tuple[object, ...]:
             return (*joined, model.shape, model.cable, offloads)
         case Volume():
             return ()
-        case Stream():
-            return (model.src, model.dst, model.on, model.flows)
-        case Packets():
-            return (model,)
+        case Measure():
+            return (model.kind, measure_kinds()[model.kind].joined_by(model))
         case Host() | Netns():
             own = (model.ssh, model.host, model.processors) if isinstance(model, Host) else None
             return (model.kind, model.on, own, model.forward, sorted(model.settings))

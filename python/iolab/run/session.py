@@ -1,9 +1,9 @@
 """Walk the steps of a plan: lab, read-back, trial, read-back, append. One trial at a time, each stored at once."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Self
+from typing import Self
 
 from iolab.agent.client import AgentLost
 from iolab.agent.decoding import BadAnswer
@@ -12,14 +12,13 @@ from iolab.errors import AgentError, InputError, LabError, TrialFailed, Unsuppor
 from iolab.experiment.direction import direction_of
 from iolab.experiment.experiment import Experiment, Lab, Setup
 from iolab.experiment.machines import Host as Remote
-from iolab.experiment.measures import Forwarding, Latency, LoadCurve, Measure, Packets, Stream
 from iolab.lab.guests.start import process_id
 from iolab.lab.guests.switch import switch_id
 from iolab.lab.hosts.facts import Facts
 from iolab.lab.kernels import HERE
-from iolab.lab.packets.placement import Placement, ways
+from iolab.lab.packets.placement import Placement, sending_end
 from iolab.lab.topology import Topology, make_topology
-from iolab.plan.estimate import measuring_ns
+from iolab.parts.registry import measure_kinds
 from iolab.plan.labs import Labs
 from iolab.plan.learned_durations import Took, kind_of
 from iolab.plan.types import Plan, Step
@@ -34,25 +33,11 @@ from iolab.run.observer import Observer
 from iolab.statements.warnings import Warning
 from iolab.store.folder import RunFolder
 from iolab.store.records import Samples, TrialRecord
-from iolab.trial.forwarding import measure_forwarding
 from iolab.trial.guest_warnings import guest_warnings
 from iolab.trial.host_warnings import host_warnings
-from iolab.trial.instruments.instrument import Instrument, measure_beside
-from iolab.trial.instruments.queues import queues_of
-from iolab.trial.instruments.samplers import samplers_of
-from iolab.trial.latency import measure_latency
-from iolab.trial.load_curve import measure_load_curve
 from iolab.trial.measured import Measured
+from iolab.trial.measuring import measure_once
 from iolab.trial.site import ArrivalThread, Calibration, GuestPlace, Site
-from iolab.trial.stream import measure_stream
-
-MEASURING: Mapping[type[object], Callable[[Site, Any], Measured]] = {
-    Stream: lambda site, measure: measure_stream(site.agent, measure, site.topology, site.agents),
-    Forwarding: measure_forwarding,
-    LoadCurve: measure_load_curve,
-    Latency: measure_latency,
-}
-"""Kind of measure to what measures it; planning leaves out kinds that are not here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +150,7 @@ class Session:
                     measure.kind,
                     started=self._starts > starts,
                     first=starts == 0,
-                    beside_ns=result.end_ns - begin_ns - measuring_ns(measure),
+                    beside_ns=result.end_ns - begin_ns - measure_kinds()[measure.kind].duration_ns(measure),
                 )
             )
         measure = setup.measures[step.measure]
@@ -275,7 +260,7 @@ class Session:
         return [sentence for _, sentence in wrong]
 
     def _measure(self, setup: Setup, name: str, placement: Placement | None) -> Measured:
-        measure: Measure = setup.measures[name]
+        measure = setup.measures[name]
         topology = make_topology(setup.lab)
         kernel = self._kernel_of(setup, name, topology)
         site = Site(
@@ -289,8 +274,7 @@ class Session:
             guests=self._guest_places(setup.lab),
             choices=self._choices,
         )
-        beside: list[Instrument] = [queues_of(site), samplers_of(site)]
-        measured = measure_beside(beside, lambda: MEASURING[type(measure)](site, measure))
+        measured = measure_once(site, measure)
         if wrong := [str(metric.quantity) for metric in measured.metrics if not math.isfinite(metric.value)]:
             raise TrialFailed(
                 f"computing {', '.join(wrong[:3])}: no finite number, so what was read cannot be right"
@@ -332,10 +316,8 @@ class Session:
 
     def _kernel_of(self, setup: Setup, name: str, topology: Topology) -> str:
         """Return the kernel on which a measure's frames are sent; of other measures this computer's."""
-        measure = setup.measures[name]
-        if not isinstance(measure, Packets):
-            return HERE
-        return ways(setup.lab, topology, measure)[0].source.kernel
+        end = sending_end(setup.lab, topology, setup.measures[name])
+        return HERE if end is None else end.kernel
 
     def _describe_machines(self) -> None:
         """Store what each machine with a kernel of its own is, when it is first met in this session."""

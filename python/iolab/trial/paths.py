@@ -15,7 +15,7 @@ from iolab.agent.decoding import decode
 from iolab.agent.messages import Json
 from iolab.agent.traffic import Histogram
 from iolab.errors import TrialFailed
-from iolab.experiment.measures import Forwarding, LoadCurve, Packets
+from iolab.experiment.measures import Packets
 from iolab.lab.packets.frames import mean_bytes, sizes_of
 from iolab.record.packets import Choice, Tried
 from iolab.statements.instrument import (
@@ -67,10 +67,9 @@ Send = Callable[[str, float, int], Sent]
 
 def may_choose(measure: Packets, senders: int) -> bool:
     """Tell whether to compare: bursts are allowed, the load is unknown, and one thread sends frames that both can."""
-    unknown = isinstance(measure, Forwarding) or (isinstance(measure, LoadCurve) and measure.rate is None)
     largest = max(size for size, _ in sizes_of(measure))
     bursts = measure.path == "auto" and measure.max_burst > 1
-    return bursts and unknown and senders == 1 and largest <= LIVE_BYTES
+    return bursts and measure.seeks_rate and senders == 1 and largest <= LIVE_BYTES
 
 
 def settled(site: Site, measure: AnyPackets) -> AnyPackets:

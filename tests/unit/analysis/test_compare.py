@@ -124,8 +124,8 @@ def test_differing_facts_are_warned_about(make_run: MakeRun, random: np.random.G
     found = [in_words(warning) for warning in compare(a, replace(b, facts=other)).warnings]
     assert found == [
         "kernel: 6.1.0 against 6.12.1",
-        "iperf3: iperf 3.12 against unknown",
         "rootless: False against True",
+        "iperf3: iperf 3.12 against unknown",
     ]
 
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from iolab.errors import InputError
 from iolab.experiment import parse
-from iolab.experiment.grammar import MODELS, keys
+from iolab.experiment.grammar import keys, models
 
 WORDS = sorted(
-    {key for group in MODELS.values() for model in group.values() for key in keys(model)}
+    {key for group in models().values() for model in group.values() for key in keys(model)}
     | {
         "lab",
         "machines",

@@ -99,7 +99,7 @@ factors:
     fast: {links.lan.mtu: 9000, factors: {size: {small: {tcp.length: 4K}, large: {tcp.length: 8K}}}}
 """)
     resolver = Resolver(found)
-    lengths = [resolver.setup(cell).measures["tcp"].length for cell in cells(found)]  # type: ignore[union-attr]
+    lengths = [resolver.setup(cell).measures["tcp"].length for cell in cells(found)]  # type: ignore[attr-defined]
     assert lengths == [1024, 2048, 4096, 8192]
 
 

@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from iolab.errors import InputError
 from iolab.experiment import json_schema, parse, starter
 from iolab.experiment.document import read
-from iolab.experiment.grammar import MODELS, keys
+from iolab.experiment.grammar import keys, models
 from iolab.experiment.problems import Problems
 from iolab.experiment.reference import with_tables
 
@@ -112,7 +112,7 @@ def test_the_reference_lists_every_key() -> None:
     page = (ROOT / "docs" / "reference" / "experiment-language.md").read_text()
     assert page == with_tables(page)
     assert all(
-        f"`{key}`" in page for group in MODELS.values() for model in group.values() for key in keys(model)
+        f"`{key}`" in page for group in models().values() for model in group.values() for key in keys(model)
     )
 
 

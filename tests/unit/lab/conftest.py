@@ -57,5 +57,5 @@ def needs(setup: Setup) -> tuple[Need, ...]:
     for name, measure in setup.measures.items():
         found += measure_needs(name, measure)
         if topology is not None:
-            check_ways(measure, setup.lab, topology)
+            found += check_ways(name, measure, setup.lab, topology)
     return tuple(dict.fromkeys(found))

@@ -136,7 +136,8 @@ def test_a_guest_is_shown_as_the_command_that_starts_it(small: Experiment, able:
 
 def test_switches_are_shown_before_their_guest_and_end_after_it(able: Facts) -> None:
     """In the namespace that their tap shall be in."""
-    able = replace(able, programs={**able.programs, "qemu 8": "10.0"})
+    needed = ("qemu-system-x86_64", "qemu 8", "iperf3", "ip", "tc", "ethtool", "taskset", "ps")
+    able = replace(able, programs=dict.fromkeys(needed, "10.0"))
     experiment = parse(TEXT.replace("[e1000, virtio-net]", "[vhost-user]"), "small.yaml")
     shown = list(commands(experiment, make_plan(experiment, able, blocks=1)))
     lines = render(shown[0])

@@ -78,6 +78,8 @@ class ImageFact:
     """As an experiment names it: linux, nested, xen."""
     features: Mapping[str, bool] = field(default_factory=dict)
     """Feature, named as in `Facts.features`, to whether its kernel has it; absent: it was not looked for."""
+    packages: tuple[str, ...] = ()
+    """Debian packages in it; none: not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from iolab.lab.guests.switch import PROGRAM as TESTPMD
 from iolab.lab.hosts.facts import ONLINE_CPUS, Facts, ProcessorFacts, cpu_list
+from iolab.parts.registry import programs
 from iolab.units import format_bytes
 
 
@@ -127,9 +128,12 @@ def _lacking_means(need: Need, facts: Facts) -> str | None:
         return f"{need.purpose}: an ordinary user may not open it; {MACVTAP_ADVICE}"
     if need.name == NEWER_QEMU and facts.programs.get(NEWER_QEMU, "") is None:
         return f"{need.purpose}: this computer has no QEMU 8 or newer; run `iolab image build qemu`"
+    if need.kind is NeedKind.PROGRAM and facts.programs and need.name not in facts.programs:
+        return f"{need.purpose}: this computer was not asked for {need.name}; name it among the `programs` of its kind"
     if need.kind is NeedKind.PROGRAM and facts.programs.get(need.name, "") is None:
-        package = PACKAGES.get(need.name, need.name)
-        return f"{need.name} is not installed; install the package {package}, or run `make setup`"
+        return (
+            f"{need.name} is not installed; install the package {package_of(need.name)}, or run `make setup`"
+        )
     if need.kind is NeedKind.IMAGE and all(image.flavour != need.name for image in facts.images):
         return f"there is no guest image {need.name} yet; run `iolab image build {need.name}`"
     return None
@@ -196,9 +200,18 @@ def _lacking_setting(need: Need, facts: Facts) -> str | None:
     return f"{need.purpose}: this computer cannot set {setting} of {interface}; it can set {known}"
 
 
+def package_of(program: str) -> str:
+    """Return the Debian package of a program."""
+    return ({program: program} | PACKAGES | programs())[program]
+
+
 def _lacking_in_image(need: Need, facts: Facts, flavour: str) -> str | None:
-    """Return what a guest's kernel lacks; its programs and its rights are those of the recipe."""
+    """Return what a guest's kernel, or the root of its image, lacks; its rights are those of root."""
     image = next((image for image in facts.images if image.flavour == flavour), None)
+    measures = need.kind is NeedKind.PROGRAM and need.name in programs()
+    if measures and image is not None and image.packages and package_of(need.name) not in image.packages:
+        seen = f"the guest image {flavour} has no {package_of(need.name)}"
+        return f"{need.purpose}: {seen}; run `iolab image build {flavour}`"
     if need.kind is not NeedKind.FEATURE or image is None or image.features.get(need.name) is not False:
         return None
     module = MODULES.get(need.name, need.name)

@@ -2,19 +2,17 @@
 
 from collections.abc import Iterator
 
-from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Link, Shape
 from iolab.experiment.machines import Machine, Vm
-from iolab.experiment.measures import Forwarding, Latency, LoadCurve, Measure, Packets, Stream
-from iolab.experiment.port_ref import PortRef
+from iolab.experiment.measures import Measure
 from iolab.lab.guests.vm import is_virtio
-from iolab.lab.links.macvtaps import check_reach
+from iolab.lab.kernels import HERE
+from iolab.lab.needs.lab_needs import where
 from iolab.lab.needs.need import Need, NeedKind
-from iolab.lab.packets.frames import check_fit, fps_of
-from iolab.lab.packets.placement import Way, next_hop, ways
 from iolab.lab.topology import Topology
 from iolab.lab.volumes.resources import disk_needs
+from iolab.parts.registry import instrument_kinds, measure_kinds
 
 
 def machine_needs(name: str, machine: Machine) -> tuple[Need, ...]:
@@ -29,94 +27,35 @@ def link_needs(name: str, link: Link) -> tuple[Need, ...]:
 
 
 def measure_needs(name: str, measure: Measure) -> tuple[Need, ...]:
-    """Return what a measure needs beside the lab."""
-    what = f"measure {name}"
-    watch = (Need(NeedKind.BUILT, "watch", what),) if measure.watch else ()
-    if isinstance(measure, Packets):
-        senders = 1 if measure.senders == "auto" else measure.senders
-        return (
-            *watch,
-            *(Need(NeedKind.PROGRAM, program, what) for program in ("ip", "ethtool", "taskset", "ps")),
-            *((Need(NeedKind.CPU, str(senders - 1), f"senders of {what}"),) if senders > 1 else ()),
-        )
-    if not isinstance(measure, Stream):
-        return (Need(NeedKind.BUILT, f"measures of kind {measure.kind}", what),)
-    return (*watch, Need(NeedKind.PROGRAM, "iperf3", what))
+    """Return what a measure, and what stands beside it, need by themselves."""
+    what, kind = f"measure {name}", measure_kinds()[measure.kind]
+    found = [Need(NeedKind.BUILT, f"measures of kind {kind.name}", what)] if kind.measure is None else []
+    found += kind.needs(what, measure)
+    for one in measure.beside():
+        row = instrument_kinds()[one.kind]
+        if row.make is None:
+            found.append(Need(NeedKind.BUILT, row.name, what))
+        found += (Need(NeedKind.PROGRAM, program, what) for program in row.programs)
+        found += row.needs(what, one)
+    return tuple(found)
 
 
-def check_ways(measure: Measure, lab: Lab, topology: Topology) -> None:
-    """Check that the measure's ends are joined.
+def check_ways(name: str, measure: Measure, lab: Lab, topology: Topology) -> tuple[Need, ...]:
+    """Return what a measure needs of the kernels of a lab that it goes together with.
 
     Raises:
-        InputError: an end does not exist, or no way joins two of them.
+        InputError: it does not: an end does not exist, or no way joins two of them.
     """
-    if isinstance(measure, Stream):
-        for source, target in _ends(measure):
-            topology.endpoint(source, towards=target)
-            topology.endpoint(target, towards=source)
-            check_reach(lab, PortRef(source).machine, PortRef(target).machine)
-    if isinstance(measure, Packets):
-        directions = ways(lab, topology, measure)
-        for way in directions:
-            check_reach(lab, way.source.machine, way.target.machine)
-        check_packets(measure, lab, directions)
-
-
-def check_packets(measure: Packets, lab: Lab, directions: tuple[Way, ...]) -> None:
-    """Check that frames of a measure can go its ways, at the rates that are asked for.
-
-    Raises:
-        InputError: they cannot.
-    """
-    check_fit(measure, lab, directions)
-    if isinstance(measure, Forwarding) and measure.search == "fast" and measure.loss_ratio == 0:
-        seen, allowed = (
-            "loss_ratio 0 with search: fast",
-            "above 0 with fast, which needs 10/loss_ratio frames",
-        )
-        advice = (
-            "take search: mlr or bisect for zero loss; forwarded_strict_fps of any search tells it as well"
-        )
-        raise InputError([Problem("measure", "planning a search", seen, allowed, advice)])
-    _check_clock(directions)
-    if isinstance(measure, Forwarding) and measure.start is not None:
-        fps_of(measure.start, measure, "start")
-    if isinstance(measure, LoadCurve | Latency) and measure.rate is not None:
-        fps_of(measure.rate, measure, "rate")
-    routed = any(next_hop(lab, way) != way.target.ref for way in directions)
-    if measure.ip == 6 and routed:
-        seen, allowed = (
-            "ip: 6 through a router",
-            "ip: 4, or machines that bridge: a lab has IPv4 addresses only",
-        )
-        raise InputError([Problem("measure", "finding the way of frames", seen, allowed)])
-
-
-def _check_clock(directions: tuple[Way, ...]) -> None:
-    """Check that frames are stamped and read by one kernel's clock: those of two are never compared.
-
-    Raises:
-        InputError: they are not.
-    """
-    if len({way.source.kernel for way in directions}) > 1:
-        seen = ", ".join(f"{way.source.ref} on {way.source.kernel or 'this computer'}" for way in directions)
-        allowed = "pairs that all send from one kernel, whose agent begins them together"
-        raise InputError([Problem("measure", "finding the way of frames", seen, allowed)])
-    for way in directions:
-        if way.source.kernel == way.target.kernel:
-            continue
-        seen = ", ".join(f"{end.ref} on {end.kernel or 'this computer'}" for end in (way.source, way.target))
-        allowed = "both ends on one kernel, whose clock stamps the frames: clocks of two are never compared"
-        advice = "end the way at another port of the first machine, or measure with kind: stream"
-        raise InputError([Problem("measure", "finding the way of frames", seen, allowed, advice)])
-
-
-def _ends(measure: Stream) -> Iterator[tuple[str, str]]:
-    for flow in measure.flows:
-        yield flow.src, flow.dst
-    source = measure.src or measure.on
-    if source is not None and measure.dst is not None:
-        yield source, measure.dst
+    kind = measure_kinds()[measure.kind]
+    kind.check(measure, lab, topology)
+    if not kind.programs:
+        return ()
+    places = [where(lab, kernel) for kernel in kind.kernels(measure, topology) or (HERE,)]
+    return tuple(
+        Need(NeedKind.PROGRAM, program, f"measure {name}", there)
+        for there in dict.fromkeys(places)
+        for program in kind.programs
+    )
 
 
 def _vm(what: str, machine: Vm) -> Iterator[Need]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab, Setup
-from iolab.experiment.measures import Packets
+from iolab.experiment.measures import Measure, Packets
 from iolab.experiment.port_ref import PortRef
 from iolab.lab.kernels import kernel_of
 from iolab.lab.topology import Endpoint, Topology, make_topology
@@ -225,6 +225,11 @@ def check_senders(measure: Packets) -> None:
         seen, allowed = f"{measure.flows} flows over {senders} senders", f"`flows` a multiple of {senders}"
         advice = "a flow is of one sender, which numbers its frames"
         raise InputError([Problem("measure", "spreading frames over senders", seen, allowed, advice)])
+
+
+def sending_end(lab: Lab, topology: Topology, measure: Measure) -> Endpoint | None:
+    """Return where the frames of a measure are sent first; None: it sends none of our own."""
+    return ways(lab, topology, measure)[0].source if isinstance(measure, Packets) else None
 
 
 def placement_of(setup: Setup, measure: str, cpus: Sequence[int]) -> Placement | None:

@@ -2,6 +2,7 @@
 
 from iolab.agent.client import Agent
 from iolab.lab.hosts.facts import Facts
+from iolab.parts.registry import programs
 from iolab.run.doctor.findings import Finding, Grade
 from iolab.run.doctor.guests import guest_findings
 from iolab.run.doctor.readiness import readiness_findings
@@ -25,8 +26,7 @@ MODULE_ADVICE = "load the kernel's module, or use a kernel that has it"
 ADVICE = {"trace:drop-reasons": "run as root on Linux 5.17 or later; without it hops are counted as before"}
 """What to do where a feature is no module."""
 NEEDED_FEATURES = ("link:veth", "link:bridge")
-PACKAGES = {
-    "iperf3": "iperf3",
+TOOLS = {
     "ip": "iproute2",
     "tc": "iproute2",
     "ethtool": "ethtool",
@@ -44,7 +44,7 @@ def examine(agent: Agent, facts: Facts) -> list[Finding]:
     return [
         _privilege(agent),
         _free(agent),
-        *(_program(facts, name, package) for name, package in PACKAGES.items()),
+        *(_program(facts, name, package) for name, package in (programs() | TOOLS).items()),
         *(_feature(facts, feature, purpose) for feature, purpose in FEATURES.items()),
         *_packets(agent, facts),
         *guest_findings(agent, facts),

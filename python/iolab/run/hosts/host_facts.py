@@ -15,13 +15,14 @@ from iolab.image.recipe import read_recipe
 from iolab.lab.guests.switch import PROGRAM as TESTPMD
 from iolab.lab.hosts.facts import ONLINE_CPUS, Facts, decode_facts
 from iolab.lab.needs.need import DOM0, NEWER_QEMU, SWITCH
+from iolab.parts.registry import programs
 from iolab.run.calibration import stored_calibration
 from iolab.run.hosts.control_connections import carriers_there
 
 FACTS_SCHEMA = 1
 """Version of facts.json."""
-PROGRAMS = ("iperf3", "ip", "tc", "ethtool", "sysctl", "taskset", "ps", "qemu-system-x86_64", "xl")
-"""Whose versions matter for a result."""
+TOOLS = ("ip", "tc", "ethtool", "sysctl", "taskset", "ps", "qemu-system-x86_64", "xl")
+"""Programs that build labs; beside them those that measure."""
 SETTINGS = (
     "/proc/sys/net/ipv4/tcp_congestion_control",
     "/proc/sys/net/ipv4/tcp_rmem",
@@ -46,7 +47,8 @@ FACTS_DEADLINE_S = 120.0
 """An emulated guest takes seconds to try what its kernel can make, one below an emulated computer a minute, and so
 does an emulated Dom0 on a busy computer."""
 DECISIVE = ("hostname", "kernel", "architecture", "cpu_model", "cpus", "clocksource")
-"""Facts that must be equal for trials to belong to one run; so must settings, iperf3, and whether it is rootless."""
+"""Facts that must be equal for trials to belong to one run; so must settings, the programs that measure, and whether it
+is rootless."""
 
 
 PROCESSORS = ("governors", "turbo", "smt")
@@ -57,9 +59,13 @@ CARDS = ("firmware", "driver_version", "coalescing", "pause", "manager")
 
 def machine_facts(agent: Agent) -> dict[str, Json]:
     """Return what a machine with a kernel of its own is, for the run's folder."""
-    asked = {"programs": list(PROGRAMS), "settings": list(SETTINGS)}
-    raw = agent.call("facts.read", asked, FACTS_DEADLINE_S)
+    raw = agent.call("facts.read", _asked(), FACTS_DEADLINE_S)
     return {"schema": FACTS_SCHEMA, **raw, "hello": json.loads(json.dumps(asdict(agent.hello)))}
+
+
+def _asked() -> dict[str, Json]:
+    """Return what an agent is asked for."""
+    return {"programs": list(dict.fromkeys((*programs(), *TOOLS))), "settings": list(SETTINGS)}
 
 
 def image_facts() -> list[dict[str, Json]]:
@@ -69,7 +75,9 @@ def image_facts() -> list[dict[str, Json]]:
         image = find(flavour.name, find_agent())
         if image is not None:
             offered = {name: name in image.manifest.features for name in FEATURE_MODULES}
-            found.append({"flavour": flavour.name, "digest": image.manifest.digest, "features": offered})
+            names = [package.partition("=")[0] for package in image.packages]
+            about = {"flavour": flavour.name, "digest": image.manifest.digest, "features": offered}
+            found.append({**about, "packages": names})
     return found
 
 
@@ -89,7 +97,7 @@ def newer_qemu() -> str | None:
 
 def read_facts(agent: Agent) -> tuple[Facts, dict[str, Json]]:
     """Return this host's facts, decoded and as stored in facts.json."""
-    raw = agent.call("facts.read", {"programs": list(PROGRAMS), "settings": list(SETTINGS)}, FACTS_DEADLINE_S)
+    raw = agent.call("facts.read", _asked(), FACTS_DEADLINE_S)
     hello = json.loads(json.dumps(asdict(agent.hello)))
     raw = {**raw, "control_interfaces": carriers_there(agent)}
     raw = {**raw, "images": image_facts(), "features": raw["features"] | carrier_features(agent)}
@@ -138,9 +146,11 @@ def _readiness(facts: Mapping[str, object]) -> dict[str, object]:
 
 def _decisive(facts: Mapping[str, object]) -> dict[str, object]:
     found = {name: facts.get(name) for name in DECISIVE}
-    for group, names in (("settings", SETTINGS), ("programs", ("iperf3",)), ("hello", ("rootless",))):
+    for group, names in (("settings", SETTINGS), ("hello", ("rootless",))):
         table = facts.get(group)
         found |= {name: table.get(name) for name in names} if isinstance(table, dict) else {}
+    known = facts.get("programs")
+    found |= {name: known[name] for name in programs() if name in known} if isinstance(known, dict) else {}
     processors = facts.get("processors")
     if isinstance(processors, dict):
         found |= {f"{name} of the processors": processors.get(name) for name in PROCESSORS}

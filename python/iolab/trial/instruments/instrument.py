@@ -3,15 +3,22 @@
 A measure knows nothing of the instruments beside it. Whatever fails, nothing goes on running.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Protocol
+from functools import partial
+from pathlib import PurePath
+from traceback import extract_tb
+from typing import Protocol, TypeVar
 
 from iolab.agent.messages import Json
+from iolab.errors import IolabError, TrialFailed
 from iolab.record.metric import Metric, Metrics
 from iolab.record.series import Series
 from iolab.statements.warnings import Warning
 from iolab.trial.measured import Measured
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +38,6 @@ class Seen:
 class Instrument(Protocol):
     """Something that looks on, or acts, while a measure runs. It may be on several kernels."""
 
-    @property
-    def name(self) -> str:
-        """Return its name among the instruments of the trial."""
-        ...
-
     def start(self) -> None:
         """Begin.
 
@@ -54,26 +56,39 @@ class Instrument(Protocol):
         ...
 
 
-def measure_beside(instruments: Sequence[Instrument], measure: Callable[[], Measured]) -> Measured:
-    """Measure while the instruments look on; return the measurement with what they saw.
+def measure_beside(instruments: Mapping[str, Instrument], measure: Callable[[], Measured]) -> Measured:
+    """Measure while instruments look on; return the measurement with what they saw, by their names.
 
-    The first to start is the last to stop. Where anything fails, all are abandoned and the error is raised.
+    The first to start is the last to stop. Where anything fails, what was begun is abandoned and the error is raised.
     """
-    running: list[Instrument] = []
+    running: list[str] = []
     seen: dict[str, Seen] = {}
     try:
-        for one in instruments:
-            running.append(one)
-            one.start()
-        measured = measure()
+        for name, one in instruments.items():
+            running.append(name)
+            _doing(name, one.start)
+        measured = _doing("the measure", measure)
         while running:
-            seen[running[-1].name] = running[-1].stop()
+            seen[running[-1]] = _doing(running[-1], instruments[running[-1]].stop)
             running.pop()
     except BaseException:  # also an interrupt: what was started would outlive the trial
-        for one in reversed(running):
-            one.abandon()
+        for name in reversed(running):
+            with suppress(Exception):  # of another package's, which must not keep the others running
+                instruments[name].abandon()
         raise
-    return with_seen(measured, dict(reversed(seen.items())))
+    return _doing("instruments", partial(with_seen, measured, {name: seen[name] for name in instruments}))
+
+
+def _doing(name: str, call: Callable[[], T]) -> T:
+    """Call a part; what it raises that is no error of iolab, as another package's part may, fails the trial."""
+    try:
+        return call()
+    except IolabError:
+        raise
+    except Exception as error:
+        place = extract_tb(error.__traceback__)[-1]
+        where = f"{PurePath(place.filename).name}:{place.lineno}"
+        raise TrialFailed(f"{name}: {type(error).__name__} at {where}: {error}") from error
 
 
 def with_seen(measured: Measured, seen: Mapping[str, Seen]) -> Measured:

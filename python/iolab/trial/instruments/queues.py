@@ -48,8 +48,6 @@ Counted = Mapping[str, Mapping[int, int]]
 class Queues:
     """The receive queues of a lab's cards, read before a measure and after it."""
 
-    name = "queues"
-
     def __init__(self, agent_of: Callable[[str], Agent], cards: Sequence[QueuedCard]) -> None:
         self._agent_of = agent_of
         self._cards = cards

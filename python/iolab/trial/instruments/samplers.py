@@ -9,39 +9,35 @@ from iolab.lab.topology import Topology
 from iolab.trial.instruments.instrument import Seen
 from iolab.trial.site import Site
 
-SERIES = "trial"
-"""Name of the series at each agent."""
-PERIOD_NS = 1_000_000_000
-"""Time from one reading to the next, where nothing else is asked for [ns]."""
 NS_PER_MS = 1_000_000
 
 
 class Samplers:
     """One series of readings per kernel."""
 
-    name = "samplers"
-
     def __init__(
         self,
         agents: Mapping[str, Agent],
         netns: Mapping[str, Sequence[str | None]],
-        period_ns: int = PERIOD_NS,
+        period_ns: int,
     ) -> None:
         """`netns` gives the network namespaces to look into, by kernel; None there is the kernel's own."""
         self._agents = {kernel: agents[kernel] for kernel in netns}
         self._netns = netns
-        self._period_ns = period_ns
+        self._period_ms = period_ns // NS_PER_MS
+        self._series = f"trial {self._period_ms} ms"
 
     def start(self) -> None:
         """Begin on every kernel. Raises AgentError."""
         for kernel, agent in self._agents.items():
-            params = {"series": SERIES, "period_ms": self._period_ns // NS_PER_MS, "samplers": ALL_SAMPLERS}
+            params = {"series": self._series, "period_ms": self._period_ms, "samplers": ALL_SAMPLERS}
             agent.call("sample.start", {**params, "netns": list(self._netns[kernel])})
 
     def stop(self) -> Seen:
         """End, and return the readings by kernel. Raises AgentError."""
         found = {
-            kernel: agent.call("sample.stop", {"series": SERIES}) for kernel, agent in self._agents.items()
+            kernel: agent.call("sample.stop", {"series": self._series})
+            for kernel, agent in self._agents.items()
         }
         return Seen(raw=found)
 
@@ -49,18 +45,18 @@ class Samplers:
         """End on every kernel that is still there."""
         for agent in self._agents.values():
             try:
-                agent.call("sample.stop", {"series": SERIES})
+                agent.call("sample.stop", {"series": self._series})
             except Refused:
                 continue  # it had not begun there, or has ended
             except AgentError:
                 continue  # it ends with its kernel
 
 
-def samplers_of(site: Site) -> Samplers:
+def samplers_of(site: Site, period_ns: int) -> Samplers:
     """Return what reads the counters of a standing lab: on this computer, and on every kernel that has a port of it."""
     agents = site.agents or {HERE: site.agent}
     known = {kernel: places for kernel, places in namespaces(site.topology).items() if kernel in agents}
-    return Samplers(agents, known)
+    return Samplers(agents, known, period_ns)
 
 
 def namespaces(topology: Topology) -> dict[str, list[str | None]]:

@@ -373,7 +373,7 @@ def test_pairs_are_sent_between_at_the_same_time_through_guests_of_their_own(mak
     found = ways(lab, make_topology(lab), measure)
     assert [way.name for way in found] == ["t.p0->t.p1", "t.p1->t.p0", "t.p2->t.p3", "t.p3->t.p2"]
     assert {hop.partition(".")[0] for hop in found[2].arrivals[:-1]} == {"dut2"}
-    check_ways(measure, lab, make_topology(lab))
+    check_ways("it", measure, lab, make_topology(lab))
     assert len(set(place(found, range(12)).senders.values())) == 4
 
 

@@ -11,7 +11,8 @@ from iolab.experiment.machines import Netns
 from iolab.lab.compose import compose
 from iolab.lab.difference import difference
 from iolab.lab.needs.need import Need, NeedKind
-from iolab.lab.needs.part_needs import check_packets, measure_needs
+from iolab.lab.needs.part_needs import measure_needs
+from iolab.lab.packets.needs import check_packets
 from iolab.lab.packets.placement import place, ways
 from iolab.lab.resources import PinNapi, Resource, Run, StartDevice
 from iolab.lab.topology import make_topology
@@ -68,16 +69,15 @@ def test_several_senders_have_a_queue_each_and_a_thread_at_the_far_end() -> None
 def test_several_senders_need_flows_that_they_can_share() -> None:
     """Else a flow would be numbered by two threads."""
     made = lab()
-    directions = ways(made, make_topology(made), measure())
-    check_packets(measure(senders=4, flows=64), made, directions)
+    check_packets(measure(senders=4, flows=64), made, make_topology(made))
     with pytest.raises(InputError, match="multiple of 3"):
-        check_packets(measure(senders=3, flows=64), made, directions)
+        check_packets(measure(senders=3, flows=64), made, make_topology(made))
     assert Need(NeedKind.CPU, "3", "senders of measure it") in measure_needs(
         "it", measure(senders=4, flows=64)
     )
     assert not any(need.kind is NeedKind.CPU for need in measure_needs("it", measure(senders="auto")))
     with pytest.raises(InputError, match="bpf_live"):
-        check_packets(measure(senders=2, flows=64, path="bpf_live"), made, directions)
+        check_packets(measure(senders=2, flows=64, path="bpf_live"), made, make_topology(made))
 
 
 def test_streams_get_none_of_it() -> None:

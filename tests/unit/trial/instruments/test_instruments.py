@@ -18,6 +18,7 @@ from iolab.trial.instruments.samplers import Samplers, samplers_of
 from iolab.trial.measured import Measured
 from iolab.trial.site import Site
 
+SECOND_NS = 1_000_000_000
 LAB = Lab(
     {"near": Netns(kind="netns"), "far": Netns(kind="netns")},
     {"lan": Link(ends=("near.eth0", "far.eth0"))},
@@ -34,13 +35,12 @@ class Told:
     """An instrument that tells when it is used; `fails` names the call that it fails in."""
 
     def __init__(self, name: str, log: list[str], fails: str = "") -> None:
-        self.name = name
-        self._log, self._fails = log, fails
+        self._name, self._log, self._fails = name, log, fails
 
     def _note(self, call: str) -> None:
-        self._log.append(f"{call} {self.name}")
+        self._log.append(f"{call} {self._name}")
         if call == self._fails:
-            raise TrialFailed(f"{self.name} broke")
+            raise TrialFailed(f"{self._name} broke")
 
     def start(self) -> None:
         """See Instrument."""
@@ -49,12 +49,12 @@ class Told:
     def stop(self) -> Seen:
         """See Instrument."""
         self._note("stop")
-        metric = Metric(f"{self.name}_ratio", "ratio", 1.0)
-        return Seen((metric,), (CountersMissing(place=self.name),), (), {"read": self.name})
+        metric = Metric(f"{self._name}_ratio", "ratio", 1.0)
+        return Seen((metric,), (CountersMissing(place=self._name),), (), {"read": self._name})
 
     def abandon(self) -> None:
         """See Instrument."""
-        self._log.append(f"abandon {self.name}")
+        self._log.append(f"abandon {self._name}")
 
 
 def broken() -> Measured:
@@ -65,7 +65,7 @@ def broken() -> Measured:
 def test_what_instruments_saw_stands_beside_the_measures_own() -> None:
     """Metrics and warnings among the others, readings by the instrument's name."""
     log: list[str] = []
-    found = measure_beside([Told("a", log), Told("b", log)], measured)
+    found = measure_beside({name: Told(name, log) for name in "ab"}, measured)
     assert log == ["start a", "start b", "stop b", "stop a"]
     assert [metric.name for metric in found.metrics] == ["received_bps", "a_ratio", "b_ratio"]
     assert found.warnings == (CountersMissing(place="a"), CountersMissing(place="b"))
@@ -87,21 +87,41 @@ def test_whatever_fails_every_instrument_that_began_is_ended(
     """The error is the first one; an instrument that could not start may have begun in part."""
     told: list[str] = []
     with pytest.raises(TrialFailed, match="broke" if fails else "nothing arrived"):
-        measure_beside([Told("a", told), Told("b", told, fails), Told("c", told)], measure)
+        measure_beside({"a": Told("a", told), "b": Told("b", told, fails), "c": Told("c", told)}, measure)
     assert told == log
+
+
+def test_an_error_of_another_packages_instrument_fails_the_trial_in_words() -> None:
+    """With its place; and two instruments that give one figure are refused, not mixed up."""
+
+    class Wrong(Told):
+        def start(self) -> None:
+            raise ZeroDivisionError("of nothing")
+
+        def abandon(self) -> None:
+            raise ZeroDivisionError
+
+    log: list[str] = []
+    with pytest.raises(
+        TrialFailed, match=r"^wrong: ZeroDivisionError at test_instruments.py:\d+: of nothing$"
+    ):
+        measure_beside({"a": Told("a", log), "wrong": Wrong("b", log)}, measured)
+    assert log == ["start a", "abandon a"]
+    with pytest.raises(TrialFailed, match="metrics that occur twice in one trial: a_ratio"):
+        measure_beside({"a": Told("a", log), "a#2": Told("a", log)}, measured)
 
 
 def test_samplers_read_every_kernel_and_leave_no_series_behind_when_the_measure_fails() -> None:
     """One series per kernel; after the failure each agent takes a series of the same name again."""
     agents = {"": Agent(FakeAgent()), "far": Agent(FakeAgent(), name="far")}
-    found = measure_beside([Samplers(agents, {"": [None], "far": [None]})], measured)
+    found = measure_beside({"samplers": Samplers(agents, {"": [None], "far": [None]}, SECOND_NS)}, measured)
     assert set(found.raw["instruments"]["samplers"]) == {"", "far"}
     for _ in range(2):
         with pytest.raises(TrialFailed):
-            measure_beside([Samplers(agents, {"": [None], "far": [None]})], broken)
+            measure_beside({"samplers": Samplers(agents, {"": [None], "far": [None]}, SECOND_NS)}, broken)
     for agent in agents.values():
         with pytest.raises(Exception, match="no series"):
-            agent.call("sample.stop", {"series": "trial"})
+            agent.call("sample.stop", {"series": "trial 1000 ms"})
 
 
 def test_samplers_of_a_lab_look_into_every_namespace_with_a_port() -> None:
@@ -113,5 +133,5 @@ def test_samplers_of_a_lab_look_into_every_namespace_with_a_port() -> None:
             asked.append(line)
             super().send(line)
 
-    samplers_of(Site(Agent(Listening()), LAB, make_topology(LAB))).start()
+    samplers_of(Site(Agent(Listening()), LAB, make_topology(LAB)), SECOND_NS).start()
     assert '"netns":["iolab-near","iolab-far"]' in asked[-1]

@@ -1,0 +1,89 @@
+"""What can stand beside a measure: one model per kind of instrument."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Union
+
+from pydantic import BaseModel, Field, GetCoreSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from iolab.experiment.quantities import FROZEN, Period, Shorthand, SomeNanoseconds
+from iolab.parts.registry import instrument_kinds
+
+
+class Beside(BaseModel):
+    """What all instruments have in common."""
+
+    model_config = FROZEN
+    kind: str
+    """What stands beside the measure."""
+
+
+def _listed(value: object) -> object:
+    return value if isinstance(value, list | tuple) else [value]
+
+
+def _item(listing: JsonSchemaValue) -> JsonSchemaValue:
+    found: JsonSchemaValue = listing["items"]
+    return found
+
+
+class Watch(Beside):
+    """The wire monitor at one port or on one link."""
+
+    kind: Literal["watch"] = "watch"
+    """What stands beside the measure."""
+    at: str
+    """A machine.port, or a link for all its ports."""
+    window: Annotated[tuple[SomeNanoseconds, ...], Shorthand(_listed, _item), Field(min_length=1)] = (
+        12_000,
+        100_000,
+        1_000_000,
+        10_000_000,
+    )
+    """Bytes are counted per window of each of these lengths; one length may stand alone."""
+
+
+class Samplers(Beside):
+    """The counters of every kernel of the lab, read at one period."""
+
+    kind: Literal["samplers"] = "samplers"
+    """What stands beside the measure."""
+    period: Period = 1_000_000_000
+    """From one reading to the next."""
+
+
+class Queues(Beside):
+    """The receive queues of the lab's cards: which of them took the frames."""
+
+    kind: Literal["queues"] = "queues"
+    """What stands beside the measure."""
+
+
+def _watched(value: object) -> object:
+    return {"at": value} if isinstance(value, str) else value
+
+
+def _named(value: object) -> object:
+    return {"kind": value} if isinstance(value, str) else value
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """Marks a place where any registered instrument may stand; which there are is known when a file is read."""
+
+    @staticmethod
+    def choices() -> Any:
+        """Return the models of all instruments as one annotation."""
+        models = tuple(kind.model for kind in instrument_kinds().values())
+        return Annotated[Union[models], Field(discriminator="kind")]  # noqa: UP007
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return handler.generate_schema(self.choices())
+
+
+_TEXT = Shorthand(_watched, lambda _: {"type": "string"})
+Watches = tuple[Annotated[Watch, _TEXT], ...]
+"""A port or link's name alone is watched with the usual windows."""
+Instruments = tuple[Annotated[Beside, Registered(), Shorthand(_named, lambda _: {"type": "string"})], ...]
+"""Any instruments; the name of a kind alone is that kind with what it has where keys are absent."""

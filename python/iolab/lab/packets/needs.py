@@ -1,0 +1,62 @@
+"""What measures that send frames of our own need, and whether they go together with a lab."""
+
+from collections.abc import Iterator
+
+from iolab.errors import InputError, Problem
+from iolab.experiment.experiment import Lab
+from iolab.experiment.measures import Packets
+from iolab.lab.links.macvtaps import check_reach
+from iolab.lab.needs.need import Need, NeedKind
+from iolab.lab.packets.frames import check_fit
+from iolab.lab.packets.placement import Way, next_hop, ways
+from iolab.lab.topology import Topology
+
+TOOLS = ("ip", "ethtool", "taskset", "ps")
+"""Programs that arrange a lab for frames."""
+
+
+def packet_needs(what: str, measure: Packets) -> Iterator[Need]:
+    """Give what sending needs, by itself."""
+    for program in TOOLS:
+        yield Need(NeedKind.PROGRAM, program, what)
+    if measure.senders != "auto" and measure.senders > 1:
+        yield Need(NeedKind.CPU, str(measure.senders - 1), f"senders of {what}")
+
+
+def check_packets(measure: Packets, lab: Lab, topology: Topology) -> None:
+    """Check that frames of a measure can go its ways, and are stamped and read by one clock.
+
+    Raises:
+        InputError: they cannot, or no way joins two of its ends.
+    """
+    directions = ways(lab, topology, measure)
+    for way in directions:
+        check_reach(lab, way.source.machine, way.target.machine)
+    check_fit(measure, lab, directions)
+    _check_clock(directions)
+    routed = any(next_hop(lab, way) != way.target.ref for way in directions)
+    if measure.ip == 6 and routed:
+        seen, allowed = (
+            "ip: 6 through a router",
+            "ip: 4, or machines that bridge: a lab has IPv4 addresses only",
+        )
+        raise InputError([Problem("measure", "finding the way of frames", seen, allowed)])
+
+
+def _check_clock(directions: tuple[Way, ...]) -> None:
+    """Check that frames are stamped and read by one kernel's clock: those of two are never compared.
+
+    Raises:
+        InputError: they are not.
+    """
+    if len({way.source.kernel for way in directions}) > 1:
+        seen = ", ".join(f"{way.source.ref} on {way.source.kernel or 'this computer'}" for way in directions)
+        allowed = "pairs that all send from one kernel, whose agent begins them together"
+        raise InputError([Problem("measure", "finding the way of frames", seen, allowed)])
+    for way in directions:
+        if way.source.kernel == way.target.kernel:
+            continue
+        seen = ", ".join(f"{end.ref} on {end.kernel or 'this computer'}" for end in (way.source, way.target))
+        allowed = "both ends on one kernel, whose clock stamps the frames: clocks of two are never compared"
+        advice = "end the way at another port of the first machine, or measure with kind: stream"
+        raise InputError([Problem("measure", "finding the way of frames", seen, allowed, advice)])

@@ -1,0 +1,14 @@
+"""iolab's own kinds of measure: the table, with a module for each kind's row.
+
+The models are in `iolab.experiment.measures`, what measures in `iolab.trial`.
+"""
+
+from iolab.measures.disk import DISK
+from iolab.measures.forwarding import FORWARDING
+from iolab.measures.latency import LATENCY
+from iolab.measures.load_curve import LOAD_CURVE
+from iolab.measures.stream import STREAM
+from iolab.parts.rows import AnyMeasureKind
+
+KINDS: tuple[AnyMeasureKind, ...] = (STREAM, FORWARDING, LOAD_CURVE, LATENCY, DISK)
+"""The table; the first is the one that messages give as an example."""

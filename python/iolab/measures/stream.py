@@ -1,0 +1,102 @@
+"""Streams: TCP and UDP between machines, by iperf3."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from iolab.experiment.lab_view import View
+from iolab.experiment.measure_references import check_machine, check_pair
+from iolab.experiment.measures import Stream
+from iolab.experiment.port_ref import PortRef
+from iolab.experiment.sections import Section
+from iolab.lab.links.macvtaps import check_reach
+from iolab.lab.topology import Topology
+from iolab.parts.rows import MeasureKind
+
+if TYPE_CHECKING:
+    from iolab.experiment.experiment import Lab
+    from iolab.trial.measured import Measured
+    from iolab.trial.site import Site
+
+MOST_DATAGRAM = 65_507
+"""UDP payload over IPv4 [bytes]."""
+
+
+def _measure(site: "Site", measure: Stream) -> "Measured":
+    from iolab.trial.stream import measure_stream
+
+    return measure_stream(site.agent, measure, site.topology, site.agents)
+
+
+def _check_names(view: View, section: Section, measure: Stream) -> None:
+    if measure.protocol == "udp" and (measure.length or 0) > MOST_DATAGRAM:
+        view.say(section, ("length",), f"{measure.length} bytes over UDP", f"at most {MOST_DATAGRAM}")
+    if measure.on is not None:
+        check_machine(view, section, ("on",), measure.on)
+    if measure.flows:
+        _check_flows(view, section, measure)
+        return
+    source = measure.src or measure.on
+    if source is None or measure.dst is None:
+        missing = "from" if measure.dst is not None else "to" if source else "from and to"
+        allowed = "from (or on) and to, or flows, after every factor is applied"
+        view.say(section, (), f"no {missing}", allowed, f"add {missing}")
+        return
+    check_pair(view, section, (), "from" if measure.src is not None else "on", source, measure.dst)
+
+
+def _check_flows(view: View, section: Section, measure: Stream) -> None:
+    if measure.src is not None or measure.dst is not None:
+        key = "from" if measure.src is not None else "to"
+        view.say(section, (key,), f"both flows and {key}", "either flows, or from and to")
+    for index, flow in enumerate(measure.flows):
+        check_pair(view, section, ("flows", index), "from", flow.src, flow.dst)
+
+
+def _ends(measure: Stream) -> Iterator[tuple[str, str]]:
+    for flow in measure.flows:
+        yield flow.src, flow.dst
+    source = measure.src or measure.on
+    if source is not None and measure.dst is not None:
+        yield source, measure.dst
+
+
+def _kernels(measure: Stream, topology: Topology) -> Iterator[str]:
+    for source, target in _ends(measure):
+        yield topology.endpoint(source, towards=target).kernel
+        yield topology.endpoint(target, towards=source).kernel
+
+
+def _check(measure: Stream, lab: "Lab", topology: Topology) -> None:
+    """Check that the ends of each flow are joined. Raises InputError."""
+    for source, target in _ends(measure):
+        topology.endpoint(source, towards=target)
+        topology.endpoint(target, towards=source)
+        check_reach(lab, PortRef(source).machine, PortRef(target).machine)
+
+
+def _commands(measure: Stream, topology: Topology) -> Sequence[str]:
+    from iolab.lab.resources import Command
+    from iolab.plan.commands import prompted
+    from iolab.trial.flows import place_pairs
+    from iolab.trial.iperf3 import client_argv, server_argv
+
+    lines = []
+    for pair in place_pairs(measure, topology):
+        lines.append(prompted(Command(server_argv(pair), pair.server.netns), pair.server.kernel) + " &")
+        lines.append(prompted(Command(client_argv(pair, measure), pair.client.netns), pair.client.kernel))
+    return lines
+
+
+STREAM = MeasureKind(
+    model=Stream,
+    duration_ns=lambda measure: measure.duration + measure.warm_up,
+    measure=_measure,
+    check_names=_check_names,
+    named_by=frozenset({"from", "to", "on", "flows"}),
+    programs={"iperf3": "iperf3"},
+    kernels=_kernels,
+    check=_check,
+    joined_by=lambda measure: (measure.src, measure.dst, measure.on, measure.flows),
+    commands=_commands,
+    leading=("received_bps",),
+)

@@ -1,0 +1,79 @@
+"""Where registered parts are found: iolab's own in two tables, those of other packages by their entry points.
+
+    [project.entry-points."iolab.measures"]
+    ping = "mypackage.ping:PING"
+
+A part that cannot be loaded stops the program with a message that names its package: an experiment must never be read
+with another meaning than it had where it was written.
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import TypeVar
+
+from iolab.errors import UnsupportedError
+from iolab.parts.rows import AnyInstrumentKind, AnyMeasureKind, InstrumentKind, MeasureKind
+
+MEASURES, INSTRUMENTS = "iolab.measures", "iolab.instruments"
+"""Groups of entry points; the packages of the same names have iolab's own rows, in `KINDS`."""
+Row = TypeVar("Row", AnyMeasureKind, AnyInstrumentKind)
+
+
+@cache
+def measure_kinds() -> Mapping[str, AnyMeasureKind]:
+    """Return every kind of measure by its name, iolab's own first. Raises UnsupportedError."""
+    return joined(import_module(MEASURES).KINDS, entry_points(group=MEASURES), MeasureKind)
+
+
+@cache
+def instrument_kinds() -> Mapping[str, AnyInstrumentKind]:
+    """Return every kind of instrument by its name, iolab's own first. Raises UnsupportedError."""
+    return joined(import_module(INSTRUMENTS).KINDS, entry_points(group=INSTRUMENTS), InstrumentKind)
+
+
+def programs() -> dict[str, str]:
+    """Return every program that measures or looks on, each with its Debian package."""
+    measuring = [kind.programs for kind in measure_kinds().values()]
+    looking_on = [kind.programs for kind in instrument_kinds().values()]
+    return {program: package for own in (*measuring, *looking_on) for program, package in own.items()}
+
+
+def joined(own: Iterable[Row], others: Iterable[EntryPoint], shape: type[Row]) -> Mapping[str, Row]:
+    """Return rows by name: iolab's own, then those of other packages by name.
+
+    Raises:
+        UnsupportedError: a row of another package cannot be loaded, is no row, or has a name that is taken.
+    """
+    found: dict[str, Row] = {row.name: row for row in own}
+    origin = dict.fromkeys(found, "iolab itself")
+    for point in sorted(others, key=lambda one: (one.name, one.value)):
+        row = _loaded(point, shape)
+        name = row.name
+        if name in found:
+            raise _broken(point, f"its name {name!r} is taken by {origin[name]}", "give it another name")
+        found[name], origin[name] = row, _place(point)
+    return found
+
+
+def _loaded(point: EntryPoint, shape: type[Row]) -> Row:
+    """Load what another package's code makes: it may raise anything, or make anything."""
+    try:
+        row = point.load()
+    except (Exception, SystemExit) as error:
+        seen = f"{type(error).__name__}: {error}"
+        raise _broken(point, seen, "mend or update that package, or uninstall it") from error
+    if not isinstance(row, shape):
+        allowed = f"{shape.__module__}.{shape.__name__}"
+        raise _broken(point, f"it is of type {type(row).__name__}", f"make it {allowed}")
+    return row
+
+
+def _broken(point: EntryPoint, seen: str, advice: str) -> UnsupportedError:
+    return UnsupportedError(f"loading {point.name!r} of {point.group} from {_place(point)}: {seen}; {advice}")
+
+
+def _place(point: EntryPoint) -> str:
+    package = "" if point.dist is None else f"the package {point.dist.name} {point.dist.version}, "
+    return f"{package}{point.value}"

@@ -1,0 +1,108 @@
+"""What a row says of a kind of measure, and of an instrument: all that the other rooms need to know of it.
+
+The functions of a row import what they need when they are called: to read an experiment file nothing that measures is
+loaded. `analysis` and `report` hang what is theirs on the kind's name, in their own layer.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args
+
+from pydantic import BaseModel
+
+if TYPE_CHECKING:
+    from iolab.experiment.experiment import Lab
+    from iolab.experiment.lab_view import Place, View
+    from iolab.experiment.sections import Section
+    from iolab.lab.needs.need import Need
+    from iolab.lab.topology import Topology
+    from iolab.trial.instruments.instrument import Instrument
+    from iolab.trial.measured import Measured
+    from iolab.trial.site import Site
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def _nothing(*_: object) -> tuple[()]:
+    return ()
+
+
+def _fits(*_: object) -> None:
+    return None
+
+
+def kind_of_model(model: type[BaseModel]) -> str:
+    """Return the word after `kind:` that a model is for: the one value that its field `kind` may have."""
+    field_of_kind = model.model_fields.get("kind")
+    match () if field_of_kind is None else get_args(field_of_kind.annotation):
+        case (str(word),):
+            return word
+        case _:
+            raise TypeError(f"the model {model.__name__} has no field `kind: Literal[...]` of one word")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasureKind(Generic[M]):
+    """One kind of measure."""
+
+    model: type[M]
+    """Its keys in the language, an `iolab.experiment.measures.Measure`; `kind` is a Literal of the kind's name."""
+    duration_ns: "Callable[[M], int]"
+    """How long measuring takes [ns], to the best of one's knowledge: what plans are timed by."""
+    measure: "Callable[[Site, M], Measured] | None"
+    """Measures once on a standing lab. Raises TrialFailed. None: not built yet, and no plan has it."""
+    check_names: "Callable[[View, Section, M], None]" = _fits
+    """Notes every name in a measure that leads nowhere in a lab."""
+    named_by: frozenset[str] = frozenset()
+    """Keys that hold such names."""
+    programs: Mapping[str, str] = field(default_factory=dict)
+    """Programs that measure, each with its Debian package: looked for on every host, put into guests' images, and
+    of one version throughout a run."""
+    kernels: "Callable[[M, Topology], Iterable[str]]" = _nothing
+    """The kernels on which the programs run; none: this computer's."""
+    needs: "Callable[[str, M], Iterable[Need]]" = _nothing
+    """What else it needs, given its place in words: "measure tcp"."""
+    check: "Callable[[M, Lab, Topology], None]" = _fits
+    """Checks that it goes together with a lab. Raises InputError."""
+    joined_by: Callable[[M], object] = repr
+    """What of it decides the answer of `check` and `kernels`: measures that are equal in this are checked once."""
+    commands: "Callable[[M, Topology], Sequence[str]]" = _nothing
+    """What it runs, as a person would type it; what is no command begins with #."""
+    leading: tuple[str, ...] = ()
+    """The metrics that stand for it in summaries and charts; of these the first that a record has."""
+
+    name: str = field(init=False)
+    """The word after `kind:`."""
+
+    def __post_init__(self) -> None:
+        """Take the name from the model. Raises TypeError."""
+        object.__setattr__(self, "name", kind_of_model(self.model))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstrumentKind(Generic[M]):
+    """One kind of instrument: what can stand beside any measure."""
+
+    model: type[M]
+    """Its keys in the language, an `iolab.experiment.instruments.Beside`; `kind` is a Literal of its name."""
+    make: "Callable[[Site, M], Instrument] | None"
+    """Makes one for a standing lab, not yet started. None: not built yet, and no plan has it."""
+    check_names: "Callable[[View, Section, Place, M], None]" = _fits
+    """Notes every name in it that leads nowhere in a lab; the place is its own in the measure."""
+    programs: Mapping[str, str] = field(default_factory=dict)
+    """Programs that it runs on this computer, each with its Debian package."""
+    needs: "Callable[[str, M], Iterable[Need]]" = _nothing
+    """What else it needs, given its place in words."""
+    always: bool = False
+    """Whether it stands beside every measure unasked, as its model's defaults say."""
+
+    name: str = field(init=False)
+    """The word after `kind:`."""
+
+    def __post_init__(self) -> None:
+        """Take the name from the model. Raises TypeError."""
+        object.__setattr__(self, "name", kind_of_model(self.model))
+
+
+AnyMeasureKind = MeasureKind[Any]
+AnyInstrumentKind = InstrumentKind[Any]

@@ -1,0 +1,42 @@
+"""One measurement with all that stands beside it, as the rows of the kind and of the instruments say."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TypeVar
+
+from iolab.errors import TrialFailed
+from iolab.experiment.measures import Measure
+from iolab.parts.registry import instrument_kinds, measure_kinds
+from iolab.trial.instruments.instrument import Instrument, measure_beside
+from iolab.trial.measured import Measured
+from iolab.trial.site import Site
+
+T = TypeVar("T")
+
+
+def measure_once(site: Site, measure: Measure) -> Measured:
+    """Measure once.
+
+    Raises:
+        TrialFailed: the measure, or an instrument, could not do its part; nothing goes on running.
+        AgentError: an agent is gone.
+    """
+    kind = measure_kinds()[measure.kind]
+    if kind.measure is None:
+        raise TrialFailed(f"measuring: kind {kind.name} is not yet in this version of iolab")
+    measured = measure_beside(instruments_of(site, measure), partial(kind.measure, site, measure))
+    if not isinstance(measured, Measured):
+        raise TrialFailed(f"measuring: kind {kind.name} returned {type(measured).__name__}, no Measured")
+    return measured
+
+
+def instruments_of(site: Site, measure: Measure) -> Mapping[str, Instrument]:
+    """Return what stands beside a measure, not yet started, by name: its kind, with a number from the second on."""
+    found: dict[str, Instrument] = {}
+    for asked in measure.beside():
+        row = instrument_kinds()[asked.kind]
+        if row.make is None:
+            raise TrialFailed(f"setting up instruments: {row.name} is not yet in this version of iolab")
+        same = sum(name.partition("#")[0] == row.name for name in found)
+        found[f"{row.name}#{same + 1}" if same else row.name] = row.make(site, asked)
+    return found
