@@ -171,7 +171,7 @@ def format_bytes_per_second(value: float, digits: int = 3) -> str:
 
 
 def format_frames_per_second(value: float, digits: int = 3) -> str:
-    """Return a packet rate for readers: 1.49 Mpps."""
+    """Return a rate of frames for readers: 1.49 Mframe/s."""
     return _scaled(value, digits, 1000, ("frame/s", "kframe/s", "Mframe/s", "Gframe/s"))
 
 
