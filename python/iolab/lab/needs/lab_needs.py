@@ -273,7 +273,7 @@ def _ends(lab: Lab, topology: Topology, name: str) -> Iterator[Need]:
 def _shape(lab: Lab, what: str, shape: Shape) -> Iterator[Need]:
     machine = shape.at.machine
     there = where(lab, kernel_of(lab, machine))
-    if shape.qdisc in ("htb", "tbf", "fq", "etf"):
+    if shape.qdisc != "pacer":
         yield Need(NeedKind.FEATURE, f"qdisc:{shape.qdisc}", what, there, (machine,))
     if any(one.src or one.dst for one in shape.classes.values()):
         yield Need(NeedKind.FEATURE, "filter:u32", f"classes of {what}", there, (machine,))

@@ -214,8 +214,12 @@ def _lacking_in_image(need: Need, facts: Facts, flavour: str) -> str | None:
         return f"{need.purpose}: {seen}; run `iolab image build {flavour}`"
     if need.kind is not NeedKind.FEATURE or image is None or image.features.get(need.name) is not False:
         return None
-    module = MODULES.get(need.name, need.name)
+    module = _module(need.name)
     return f"{need.purpose}: the kernel of the guest image {flavour} has no {module}; take another image"
+
+
+def _module(feature: str) -> str:
+    return MODULES.get(feature, feature.replace("qdisc:", "sch_"))
 
 
 def _lacking_feature(need: Need, facts: Facts) -> str | None:
@@ -225,7 +229,7 @@ def _lacking_feature(need: Need, facts: Facts) -> str | None:
         return f"{need.purpose}: {TESTPMD} is not installed; install the package dpdk-dev"
     if need.name == DOM0:
         return f"{need.purpose}: this computer does not run Xen, or is not its Dom0; put it `on` a vm with image: xen"
-    module = MODULES.get(need.name, need.name)
+    module = _module(need.name)
     told = f"{need.purpose}: this kernel has no {module}; load the module"
     if any(image.features.get(need.name) is False for image in facts.images):
         return told
@@ -258,10 +262,6 @@ MODULES = {
     "xen:netback": "xen_netback",
     "nic:rtl8139": "8139cp",
     "nic:virtio-net": "virtio_net",
-    "qdisc:htb": "sch_htb",
-    "qdisc:tbf": "sch_tbf",
-    "qdisc:fq": "sch_fq",
-    "qdisc:etf": "sch_etf",
     "filter:u32": "cls_u32",
 }
-"""Kernel module of a feature."""
+"""Kernel module of a feature; those of queueing disciplines are called after them: sch_htb."""

@@ -1,6 +1,9 @@
 """What this host can do for a lab, found by asking its agent; each finding says what to do about it."""
 
+from typing import get_args
+
 from iolab.agent.client import Agent
+from iolab.experiment.links import Shape
 from iolab.lab.hosts.facts import Facts
 from iolab.parts.registry import programs
 from iolab.run.doctor.findings import Finding, Grade
@@ -14,14 +17,13 @@ FEATURES = {
     "link:bridge": "links with three ends and more, forward: bridge",
     "link:vlan": "vlan on a link (8021q)",
     "link:macvtap": "macvtap guests",
-    "qdisc:htb": "shape with htb",
-    "qdisc:tbf": "shape with tbf",
-    "qdisc:fq": "shape with fq",
     "qdisc:netem": "the kernel's own path emulation",
     "filter:u32": "shape classes",
     "trace:drop-reasons": "why the kernel drops packets, in balance sheets",
 }
 """Kernel features and what they are for."""
+SHAPERS = [name for name in get_args(Shape.model_fields["qdisc"].annotation) if name != "pacer"]
+"""The kernel's queueing disciplines that the language knows."""
 MODULE_ADVICE = "load the kernel's module, or use a kernel that has it"
 ADVICE = {"trace:drop-reasons": "run as root on Linux 5.17 or later; without it hops are counted as before"}
 """What to do where a feature is no module."""
@@ -45,7 +47,7 @@ def examine(agent: Agent, facts: Facts) -> list[Finding]:
         _privilege(agent),
         _free(agent),
         *(_program(facts, name, package) for name, package in (programs() | TOOLS).items()),
-        *(_feature(facts, feature, purpose) for feature, purpose in FEATURES.items()),
+        *(_feature(facts, feature, purpose) for feature, purpose in _features().items()),
         *_packets(agent, facts),
         *guest_findings(agent, facts),
         *readiness_findings(facts),
@@ -125,6 +127,10 @@ def _program(facts: Facts, name: str, package: str) -> Finding:
             name, Grade.LACKING, "not installed", f"install the package {package}, or run `make setup`"
         )
     return Finding(name, Grade.GOOD, version)
+
+
+def _features() -> dict[str, str]:
+    return FEATURES | {f"qdisc:{name}": f"shape with {name}" for name in SHAPERS}
 
 
 def _feature(facts: Facts, feature: str, purpose: str) -> Finding:
