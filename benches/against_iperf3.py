@@ -15,6 +15,7 @@ from iolab.lab.topology import make_topology
 from iolab.run.agents import Agents
 from iolab.run.hosts.host_agent import open_agent
 from iolab.run.lab.standing_lab import StandingLab
+from iolab.trial.site import Site
 from iolab.trial.stream import measure_stream
 
 LAB = """
@@ -67,9 +68,10 @@ def main() -> None:
     with open_agent() as agent:
         lab = StandingLab(Agents(agent), lambda _: None)
         lab.change_to(compose(setup.lab))
+        site = Site(agent=agent, lab=setup.lab, topology=topology)
         for number in range(rounds):
             measures = {
-                "iolab": lambda: measure_stream(agent, measure, topology).metrics["received_bps"].value,
+                "iolab": lambda: measure_stream(site, measure).metrics["received_bps"].value,
                 "plain": lambda: plain_bps(address, 2),
             }
             order = ["iolab", "plain"] if number % 2 else ["plain", "iolab"]

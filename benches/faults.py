@@ -3,8 +3,8 @@
 Usage: python benches/faults.py [NAME ...]. Needs root; a few seconds for each fault. Prints what was injected, what was
 concluded from the counters of one load trial, or of a search, and whether that is right, silent (unexplained, in doubt,
 or only the host was blamed) or wrong; then whether reading back would have told of it as well. Trials that the host
-disturbed are repeated. Faults named "guest: ..." have a virtual machine as device instead: they need QEMU, the image
-linux, and 20 s each.
+disturbed are repeated. Faults named "stream: ..." are of an iperf3 stream. Faults named "guest: ..." have a virtual
+machine as device instead: they need QEMU, the image linux, and 20 s each.
 """
 
 import os
@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from fault_cases import FAULTS, FOREIGN, GUEST_FAULTS, GUEST_LAB, HOG, LAB, LATENCY, Fault
+from stream_cases import STREAM_FAULTS
+from stream_faults import conclude_stream
 
 from iolab.agent.client import Agent, AgentLost
 from iolab.analysis.forwarding import verdict as verdict_of
@@ -62,14 +64,17 @@ class Concluded:
 
 def main() -> None:
     """Inject every fault, or those named."""
-    wanted = [
-        fault
-        for fault in (*FAULTS, *GUEST_FAULTS)
-        if not sys.argv[1:] or any(word in fault.name for word in sys.argv[1:])
-    ]
+    wanted = [fault for fault in (*FAULTS, *GUEST_FAULTS) if _wanted(fault.name)]
     right = wrong = 0
     with open_agent() as agent:
         facts, _ = read_facts(agent)
+        streams = [fault for fault in STREAM_FAULTS if _wanted(f"stream: {fault.name}")]
+        for one in streams:
+            told = conclude_stream(agent, one)
+            right += told.right
+            wrong += told.wrong
+            mark = "right " if told.right else "WRONG " if told.wrong else "silent"
+            print(f"{mark} stream: {one.name}: {told.text}", flush=True)
         for fault in wanted:
             said = conclude(agent, fault, facts.cpus)
             good = any(word in said.text for word in fault.expected)
@@ -81,7 +86,11 @@ def main() -> None:
                 print(f"       {said.sheet}", flush=True)
             if said.read_back:
                 print(f"       read back: {said.read_back}", flush=True)
-    print(f"{right} of {len(wanted)} named, {wrong} wrong")
+    print(f"{right} of {len(wanted) + len(streams)} named, {wrong} wrong")
+
+
+def _wanted(name: str) -> bool:
+    return not sys.argv[1:] or any(word in name for word in sys.argv[1:])
 
 
 def conclude(agent: Agent, fault: Fault, cpus: int) -> Concluded:

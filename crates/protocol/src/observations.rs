@@ -94,6 +94,9 @@ pub struct ThreadTimes {
     /// Its state as proc_pid_stat(5) has it, such as `R`, `S` or `T`; empty from older agents.
     #[serde(default)]
     pub state: String,
+    /// The CPUs that it may run on, as a list such as `0-3,6`; empty from older agents.
+    #[serde(default)]
+    pub allowed_cpus: String,
 }
 
 /// How often one kind of soft interrupt ran.

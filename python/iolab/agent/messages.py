@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from iolab.agent.connections import SocketCounters
 from iolab.agent.decoding import Count, decode
 
 Json: TypeAlias = Any
@@ -270,6 +271,10 @@ class QdiscCounters:
     """The same [bytes]."""
     overlimits: Count = 0
     """Times that a packet had to wait for its rate."""
+    backlog_bytes: Count = 0
+    """Waiting now [bytes]."""
+    qlen: Count = 0
+    """Waiting now [packets]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,44 +307,14 @@ class ThreadTimes:
     """Where it ran last."""
     wait_ns: Count = 0
     """Time that it was ready, and had no CPU [ns]."""
+    user_ns: Count = 0
+    """Time in user mode, in ticks [ns]."""
+    system_ns: Count = 0
+    """Time in the kernel, soft interrupts that came meanwhile included, in ticks [ns]."""
     state: str = ""
     """As proc_pid_stat(5) writes it: R, S, T and the like; empty: not told."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SocketCounters:
-    """One established TCP connection; 0 is what the kernel does not tell."""
-
-    local_port: Count
-    """Port of this end."""
-    remote_port: Count
-    """Port of the other end."""
-    congestion: str = ""
-    """What controls its congestion, such as cubic."""
-    rtt_ns: Count = 0
-    """Smoothed round-trip time [ns]."""
-    least_rtt_ns: Count = 0
-    """The least one seen [ns]."""
-    window_bytes: Count = 0
-    """Congestion window [bytes]."""
-    busy_ns: Count = 0
-    """Time in which it had something to send [ns]."""
-    receiver_limited_ns: Count = 0
-    """Of that, the time in which the receiver's window kept it from sending [ns]."""
-    buffer_limited_ns: Count = 0
-    """Of that, the time in which its own send buffer was too small [ns]."""
-    sent_bytes: Count = 0
-    """Sent, what was sent again included [bytes]."""
-    resent_bytes: Count = 0
-    """Sent again [bytes]."""
-    receiver_window_bytes: Count = 0
-    """The window that the receiver last told [bytes]."""
-    receive_buffer_bytes: Count = 0
-    """Bound of the receive buffer [bytes]."""
-    send_buffer_bytes: Count = 0
-    """Bound of the send buffer [bytes]."""
-    dropped: Count = 0
-    """Segments that the socket dropped on receipt."""
+    allowed_cpus: str = ""
+    """The CPUs that it may run on, as a list such as 0-3,6; empty: not told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,9 @@ from pydantic_core import CoreSchema
 from iolab.experiment.quantities import FROZEN, Period, Shorthand, SomeNanoseconds
 from iolab.parts.registry import instrument_kinds
 
+SAMPLE_NS = 100_000_000
+"""How often counters are read: often enough to show an interruption of a fifth of a second [ns]."""
+
 
 class Beside(BaseModel):
     """What all instruments have in common."""
@@ -49,7 +52,7 @@ class Samplers(Beside):
 
     kind: Literal["samplers"] = "samplers"
     """What stands beside the measure."""
-    period: Period = 1_000_000_000
+    period: Period = SAMPLE_NS
     """From one reading to the next."""
 
 

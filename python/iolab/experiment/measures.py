@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from iolab.experiment.instruments import Beside, Instruments, Samplers, Watches
+from iolab.experiment.instruments import SAMPLE_NS, Beside, Instruments, Samplers, Watches
 from iolab.experiment.quantities import (
     FROZEN,
     BitsPerSecond,
@@ -36,7 +36,7 @@ class Measure(BaseModel):
     )  # which instruments there are is known when a file is read
     kind: str
     """What is measured."""
-    sample: Maybe[Period] = 1_000_000_000
+    sample: Maybe[Period] = SAMPLE_NS
     """How often the counters of every kernel are read while it runs: short for an instrument of kind samplers."""
     watch: Watches = ()
     """Wire monitors: short for instruments of kind watch."""

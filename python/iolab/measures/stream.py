@@ -24,7 +24,7 @@ MOST_DATAGRAM = 65_507
 def _measure(site: "Site", measure: Stream) -> "Measured":
     from iolab.trial.stream import measure_stream
 
-    return measure_stream(site.agent, measure, site.topology, site.agents)
+    return measure_stream(site, measure)
 
 
 def _check_names(view: View, section: Section, measure: Stream) -> None:
@@ -82,7 +82,9 @@ def _commands(measure: Stream, topology: Topology) -> Sequence[str]:
 
     lines = []
     for pair in place_pairs(measure, topology):
-        lines.append(prompted(Command(server_argv(pair), pair.server.netns), pair.server.kernel) + " &")
+        lines.append(
+            prompted(Command(server_argv(pair, measure), pair.server.netns), pair.server.kernel) + " &"
+        )
         lines.append(prompted(Command(client_argv(pair, measure), pair.client.netns), pair.client.kernel))
     return lines
 

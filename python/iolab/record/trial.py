@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from iolab.record.metric import Metrics
+from iolab.record.verdict import Verdict
 from iolab.statements.warnings import Warning
 
 
@@ -54,6 +55,8 @@ class TrialResult:
     """What was measured; see docs/method."""
     warnings: tuple[Warning, ...] = ()
     """What to know about it."""
+    verdict: Verdict | None = None
+    """What limited it; None: it did not end well, or each of its load trials has a verdict of its own."""
     begin_ns: int
     """Start of the trial, set-up and read-back included [ns, monotonic]."""
     end_ns: int

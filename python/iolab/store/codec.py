@@ -10,6 +10,7 @@ from iolab.record.encoding import Encoding, Malformed
 from iolab.record.metric import Heads, Metric, Metrics
 from iolab.record.packets import PacketTrial
 from iolab.record.trial import CommandRecord, GuestUse, Status, TrialResult
+from iolab.record.verdict import Verdict
 from iolab.statements.warnings import Warning
 from iolab.store.records import PACKETS_SCHEMA, TRIAL_SCHEMA, TrialRecord
 
@@ -43,6 +44,7 @@ class _TrialLine:
     measured_ns: int
     metrics: tuple[Metric, ...]
     warnings: tuple[Warning, ...]
+    verdict: Verdict | None = None
     guests: Mapping[str, GuestUse] = field(default_factory=dict)
 
 
@@ -84,6 +86,7 @@ def encode_trial(record: TrialRecord) -> str:
         measured_ns=result.measured_ns,
         metrics=tuple(result.metrics),
         warnings=result.warnings,
+        verdict=result.verdict,
         guests=result.guests,
     )
     return _TRIAL.encode(line).decode()
@@ -110,6 +113,7 @@ class TrialReader:
             reason=row.reason,
             metrics=Metrics.of(heads, [each.value for each in row.metrics], limits),
             warnings=row.warnings,
+            verdict=row.verdict,
             begin_ns=row.begin_ns,
             end_ns=row.end_ns,
             measured_ns=row.measured_ns,

@@ -7,6 +7,8 @@ from iolab.record.balance import Drop
 
 RING_FULL, NO_BUFFER, RULE, QDISC, BACKLOG = "ring full", "no buffer", "rule", "qdisc", "backlog"
 FILTER, DAMAGED, LATE = "filter", "damaged", "late"
+SOCKET = "socket buffer"
+"""Reason of what a receiving program did not read in time."""
 OVERRUNS = frozenset({RING_FULL, NO_BUFFER, BACKLOG, "rx_dropped", "rx_errors"})
 """Reasons of a place that had no time left for what came; others are decisions, however busy it was."""
 UNREAD, BETWEEN = "never read from the queue of", "lost between"

@@ -8,6 +8,12 @@ from iolab.lab.topology import Endpoint
 from iolab.trial.iperf3_report import Report, Total
 
 NS_PER_S = 1_000_000_000
+SHORTEST_INTERVAL_NS, LONGEST_INTERVAL_NS = 100_000_000, 60 * NS_PER_S
+"""Bounds of iperf3's --interval [ns]."""
+MOST_ROWS = 4000
+"""Most rows of a report, one for each connection in each interval: 700 bytes each, of the 4 MiB that are kept."""
+STANDING_RATIO = 0.01
+"""An interval with less of the mean rate has nothing in it: what was on its way arrives."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +58,8 @@ class FlowReport:
     """CPU of the sending iperf3 process [ratio of one CPU]; for --bidir of the whole process."""
     cpu_dst_ratio: float
     """CPU of the receiving iperf3 process [ratio of one CPU]."""
+    stood_ns: int = 0
+    """Longest time between the first and the last byte in which none arrived [ns]."""
 
 
 class _Datagrams(TypedDict):
@@ -62,13 +70,15 @@ class _Datagrams(TypedDict):
     jitter_ns: float | None
 
 
-def server_argv(pair: Pair) -> tuple[str, ...]:
+def server_argv(pair: Pair, measure: Stream) -> tuple[str, ...]:
     """Return the server's command: one client, then it ends by itself."""
     return (
         "iperf3",
         "--server",
         "--one-off",
         "--json",
+        "--interval",
+        _interval_s(measure),
         "--port",
         str(pair.tcp_port),
         "--bind",
@@ -90,6 +100,7 @@ def client_argv(pair: Pair, measure: Stream) -> tuple[str, ...]:
     argv += ["--json", "--time", str(measure.duration // NS_PER_S)]
     optional = (
         ("--omit", measure.warm_up // NS_PER_S or None),
+        ("--interval", _interval_s(measure)),
         ("--bitrate", 0 if measure.protocol == "udp" and measure.rate is None else measure.rate),
         ("--window", measure.window),
         ("--length", measure.length),
@@ -103,6 +114,18 @@ def client_argv(pair: Pair, measure: Stream) -> tuple[str, ...]:
     if pair.bidir:
         argv.append("--bidir")
     return tuple(argv)
+
+
+def _interval_s(measure: Stream) -> str:
+    return f"{interval_ns(measure) / NS_PER_S:g}"
+
+
+def interval_ns(measure: Stream) -> int:
+    """Return how long an interval of the report is [ns]: that of samples, as far as the report stays short."""
+    rows = measure.parallel * (2 if measure.direction == "both-ways" else 1)
+    least_ns = (measure.duration + measure.warm_up) * rows // MOST_ROWS
+    wanted_ns = max(measure.sample or NS_PER_S, SHORTEST_INTERVAL_NS, least_ns)
+    return min(LONGEST_INTERVAL_NS, -(-wanted_ns // SHORTEST_INTERVAL_NS) * SHORTEST_INTERVAL_NS)
 
 
 def flow_reports(pair: Pair, client: Report, server: Report) -> list[FlowReport]:
@@ -132,6 +155,7 @@ def _flow(
         sent_bps=sent.bits_per_second,
         received_bps=received.bits_per_second,
         delivered_bytes=_delivered_bytes(receiver),
+        stood_ns=_stood_ns(receiver),
         **_datagrams(sent, received),
         retransmits=sent.retransmits,
         rtt_mean_ns=sum(rtts_us) / len(rtts_us) * 1e3 if rtts_us else None,
@@ -149,6 +173,23 @@ def _datagrams(sent: Total, received: Total) -> _Datagrams:
         raise ValueError(f"iperf3 reports {received.lost_packets} datagrams lost of {sent.packets} sent")
     jitter_ns = received.jitter_ms * 1e6
     return _Datagrams(datagrams=sent.packets, lost_datagrams=received.lost_packets, jitter_ns=jitter_ns)
+
+
+def _stood_ns(receiver: Report) -> int:
+    """Return the longest time in which nothing arrived, once something had, and before the last did [ns]."""
+    spans = []
+    for interval in receiver.intervals:
+        rows = [row for row in interval.streams if not row.sender]
+        if rows:
+            spans.append((sum(row.bytes for row in rows), max(0.0, rows[0].end - rows[0].start)))
+    least = STANDING_RATIO * sum(count for count, _ in spans) / max(1, len(spans))
+    longest = standing = 0.0
+    begun = False
+    for count, seconds in spans:
+        longest = max(longest, standing) if count > least else longest
+        standing = 0.0 if count > least or not begun else standing + seconds
+        begun = begun or count > least
+    return int(longest * NS_PER_S)
 
 
 def _delivered_bytes(receiver: Report) -> int:

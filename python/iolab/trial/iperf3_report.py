@@ -80,10 +80,20 @@ class IntervalStream(_Part):
 
     bytes: Count
     sender: StrictBool
+    start: Amount = 0.0
+    """Since the first one's start [s]."""
+    end: Amount = 0.0
+    """The same of its end [s]."""
+    retransmits: Count | None = None
+    """TCP segments sent again."""
+    snd_cwnd: Count | None = None
+    """TCP's congestion window [bytes]."""
+    rtt: Count | None = None
+    """TCP's smoothed round-trip time [us]; 0: not known."""
 
 
 class Interval(_Part):
-    """About a second, warm-up included."""
+    """A part of the time, warm-up included."""
 
     streams: tuple[IntervalStream, ...]
 

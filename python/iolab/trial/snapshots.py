@@ -26,7 +26,7 @@ class Counters:
     """What is counted on the ways of one site."""
 
     def __init__(self, site: Site, directions: Sequence[Way]) -> None:
-        self.wires, self.places = _places(site, directions)
+        self.wires, self.places = places_on(site, directions)
         self._site = site
         self._own = directions[0].source.kernel
         arrivals = dict.fromkeys(ref for way in directions for ref in way.arrivals)
@@ -70,7 +70,7 @@ class Counters:
         }
 
 
-def _places(site: Site, directions: Sequence[Way]) -> tuple[tuple[Way, ...], dict[str, Port]]:
+def places_on(site: Site, directions: Sequence[Way]) -> tuple[tuple[Way, ...], dict[str, Port]]:
     """Return the ways with every wire on them, and where each interface on them is found, in the order of the ways."""
     ports = {str(port.ref): port for port in site.topology.ports()}
     found = [interfaces_passed(site.lab, site.topology, way) for way in directions]

@@ -1,27 +1,36 @@
-"""A stream trial: iperf3 servers made ready, clients run together, counters read before and after.
+"""A stream trial: iperf3 servers made ready, clients run together, counters read before, meanwhile and after.
 
 It needs a lab that stands; it neither builds nor checks it. Its time comes from the agent's answers.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from iolab.agent.client import Agent, AgentLost, Refused
+from iolab.agent.client import Refused
 from iolab.agent.messages import Json, ProcessEnded, Reading
 from iolab.errors import AgentError
 from iolab.experiment.measures import Stream
 from iolab.lab.kernels import HERE
-from iolab.lab.topology import Endpoint, Topology
+from iolab.lab.packets.placement import Way, stream_way
+from iolab.lab.topology import Endpoint
 from iolab.record.metric import Metric, Metrics
 from iolab.record.trial import CommandRecord
 from iolab.statements.warnings import SenderShort, Warning
+from iolab.trial.counted import Counted, Snapshot
 from iolab.trial.counters import Arrival, arrivals, cpu_metrics, disagreements, unread_metric
 from iolab.trial.flows import place_pairs
 from iolab.trial.iperf3 import FlowReport, Pair, client_argv, flow_reports, server_argv
 from iolab.trial.iperf3_report import Report, parse_report
-from iolab.trial.measured import Measured, TrialFailed
+from iolab.trial.measured import Concluded, Measured, TrialFailed
 from iolab.trial.metrics import flow_metrics
+from iolab.trial.site import Site
+from iolab.trial.snapshots import places_on
+from iolab.trial.streams.disturbances import disturbances
+from iolab.trial.streams.evidence import StreamSeen
+from iolab.trial.streams.kernels import Kernels
+from iolab.trial.streams.observe import Observed, observe
+from iolab.trial.streams.verdict import judge
 
-SAMPLES_SCHEMA = 1
+SAMPLES_SCHEMA = 2
 """Version of the raw samples of a stream trial."""
 CLIENT_SLACK_MS = 20_000
 """Connecting and the exchange of results, on a loaded machine; beyond it the client is called stuck."""
@@ -33,25 +42,27 @@ OFFER_SHORT_RATIO = 0.01
 """A sender more than this below the intended rate is worth a warning."""
 
 
-def measure_stream(
-    agent: Agent, measure: Stream, topology: Topology, elsewhere: Mapping[str, Agent] | None = None
-) -> Measured:
-    """Measure once; `elsewhere` has the agents of ends on other kernels, by kernel.
+def measure_stream(site: Site, measure: Stream) -> Measured:
+    """Measure once.
 
     Raises:
         TrialFailed: iperf3 did not do its part.
         AgentLost: an agent is gone; nothing goes on running at the others.
     """
-    pairs = place_pairs(measure, topology)
-    kernels = Kernels(agent, elsewhere or {}, pairs)
+    pairs = place_pairs(measure, site.topology)
+    ways, places = places_on(site, _directions(site, pairs))
+    kernels = Kernels(site, pairs, places)
     servers = [f"server-{pair.tcp_port}" for pair in pairs]
     clients = [f"client-{pair.tcp_port}" for pair in pairs]
     try:
         for name, pair in zip(servers, pairs, strict=True):
             ready = {"kind": "listening", "protocol": "tcp", "port": pair.tcp_port}
             at = kernels.agent(pair.server)
-            at.start(name, server_argv(pair), netns=pair.server.netns, ready=ready, timeout_ms=READY_MS)
+            at.start(
+                name, server_argv(pair, measure), netns=pair.server.netns, ready=ready, timeout_ms=READY_MS
+            )
         before = kernels.read()
+        kernels.watch_connections(measure.duration + measure.warm_up)
         for name, pair in zip(clients, pairs, strict=True):
             kernels.agent(pair.client).start(name, client_argv(pair, measure), netns=pair.client.netns)
         patience_ms = (measure.warm_up + measure.duration) // 1_000_000 + CLIENT_SLACK_MS
@@ -61,6 +72,7 @@ def measure_stream(
         ]
         sent = [_report(client, "client") for client in ended]
         after = kernels.read()
+        connections = kernels.connections()
         served = [
             kernels.agent(pair.server).wait(name, SERVER_END_MS)
             for name, pair in zip(servers, pairs, strict=True)
@@ -71,48 +83,65 @@ def measure_stream(
             raise TrialFailed(str(error)) from error
         raise
     reports = [(client, _report(server, "server")) for client, server in zip(sent, served, strict=True)]
-    return _reduce(measure, pairs, reports, ended, served, before, after)
+    flows = _flows(pairs, reports)
+    span_ns = max(client.end_ns for client in ended) - min(client.begin_ns for client in ended)
+    observed = Observed(
+        lab=site.lab, measure=measure, pairs=pairs, flows=flows, ways=ways,
+        counted=Counted(places, before, after), connections=connections, guests=site.guests, span_ns=span_ns,
+    )  # fmt: skip
+    arrived = _arrivals(measure, [flow for _, flow in flows], before, after)
+    return Measured(
+        metrics=_metrics(measure, [flow for _, flow in flows], arrived, before, after),
+        warnings=(
+            *_short_senders(measure, [flow for _, flow in flows]),
+            *disagreements(measure.protocol, arrived),
+        ),
+        measured_ns=span_ns,
+        commands=_commands(measure, pairs, ended, served),
+        raw=_raw(reports, before, after),
+        conclude=lambda readings: _conclude(observe(observed, readings)),
+    )
 
 
-def _abandon(agent: Agent, processes: Sequence[str]) -> None:
-    """Stop what a failed trial may have left running."""
-    for name in processes:
+def _directions(site: Site, pairs: Sequence[Pair]) -> list[Way]:
+    """Return the way of each flow, in the order of the pairs; of a pair both ways the way back follows."""
+    return [
+        stream_way(site.lab, site.topology, *ends)
+        for pair in pairs
+        for ends in ((pair.client, pair.server), (pair.server, pair.client))[: 2 if pair.bidir else 1]
+    ]
+
+
+def _conclude(seen: StreamSeen) -> Concluded:
+    return Concluded(judge(seen), disturbances(seen))
+
+
+def _flows(
+    pairs: Sequence[Pair], reports: Sequence[tuple[Report, Report]]
+) -> tuple[tuple[Pair, FlowReport], ...]:
+    """Return each flow with its pair, in the order of the pairs."""
+    flows: list[tuple[Pair, FlowReport]] = []
+    for pair, (client, server) in zip(pairs, reports, strict=True):
         try:
-            agent.call("process.stop", {"id": name})
-        except Refused:
-            continue  # it had not been started, or has been collected
-        except AgentLost:
-            return  # it ends with its kernel
+            flows += [(pair, flow) for flow in flow_reports(pair, client, server)]
+        except ValueError as error:
+            raise TrialFailed(
+                f"reading what the iperf3 pair at port {pair.tcp_port} reported: {error}"
+            ) from error
+    return tuple(flows)
 
 
-class Kernels:
-    """The kernels that the ends of a stream are on, the agent's own first."""
-
-    def __init__(self, agent: Agent, elsewhere: Mapping[str, Agent], pairs: Sequence[Pair]) -> None:
-        ends = [end for pair in pairs for end in (pair.client, pair.server)]
-        self._own = agent
-        self._agents = {HERE: agent} | {
-            end.kernel: elsewhere[end.kernel] for end in ends if end.kernel in elsewhere
-        }
-        self._netns: dict[str, list[str | None]] = {kernel: [] for kernel in self._agents}
-        for kernel, netns in sorted({(self._kernel(end), end.netns) for end in ends}, key=str):
-            self._netns[kernel].append(netns)
-
-    def agent(self, end: Endpoint) -> Agent:
-        """Return the agent of an end."""
-        return self._agents[self._kernel(end)]
-
-    def read(self) -> dict[str, Reading]:
-        """Read the counters of every kernel."""
-        return {kernel: agent.read_samples(self._netns[kernel]) for kernel, agent in self._agents.items()}
-
-    def abandon(self, processes: Sequence[str]) -> None:
-        """Stop what a failed trial may have left running."""
-        for agent in self._agents.values():
-            _abandon(agent, processes)
-
-    def _kernel(self, end: Endpoint) -> str:
-        return end.kernel if end.kernel in self._agents else HERE
+def _metrics(
+    measure: Stream,
+    flows: Sequence[FlowReport],
+    arrived: Sequence[Arrival],
+    before: Snapshot,
+    after: Snapshot,
+) -> Metrics:
+    metrics = Metrics(flow_metrics(measure.protocol, flows))
+    loss = metrics.get("loss_ratio")
+    unread = () if loss is None else unread_metric(loss.value, arrived)
+    return Metrics((*metrics, *unread, *_cpus(before, after)))
 
 
 def _report(ended: ProcessEnded, role: str) -> Report:
@@ -124,75 +153,60 @@ def _report(ended: ProcessEnded, role: str) -> Report:
         ) from error
 
 
-def _reduce(
-    measure: Stream,
-    pairs: Sequence[Pair],
-    reports: Sequence[tuple[Report, Report]],
-    ended: Sequence[ProcessEnded],
-    served: Sequence[ProcessEnded],
-    before: Mapping[str, Reading],
-    after: Mapping[str, Reading],
-) -> Measured:
-    flows: list[FlowReport] = []
-    for pair, (client, server) in zip(pairs, reports, strict=True):
-        try:
-            flows += flow_reports(pair, client, server)
-        except ValueError as error:
-            raise TrialFailed(
-                f"reading what the iperf3 pair at port {pair.tcp_port} reported: {error}"
-            ) from error
-    arrived = _arrivals(measure, flows, before, after)
-    metrics = Metrics(flow_metrics(measure.protocol, flows))
-    loss = metrics.get("loss_ratio")
-    unread = () if loss is None else unread_metric(loss.value, arrived)
-    return Measured(
-        metrics=Metrics((*metrics, *unread, *_cpus(before, after))),
-        warnings=(*_short_senders(measure, flows), *disagreements(measure.protocol, arrived)),
-        measured_ns=max(client.end_ns for client in ended) - min(client.begin_ns for client in ended),
-        commands=tuple(
-            record
-            for pair, client, server in zip(pairs, ended, served, strict=True)
-            for record in (
-                _ran(pair.server, server_argv(pair), server),
-                _ran(pair.client, client_argv(pair, measure), client),
-            )
-        ),
-        raw={
-            "schema": SAMPLES_SCHEMA,
-            "iperf3": [{"client": client.raw, "server": server.raw} for client, server in reports],
-            "before": before[HERE].raw,
-            "after": after[HERE].raw,
-            **_others(before, after),
-        },
-    )
-
-
-def _cpus(before: Mapping[str, Reading], after: Mapping[str, Reading]) -> list[Metric]:
+def _cpus(before: Snapshot, after: Snapshot) -> list[Metric]:
     """Return what CPUs did: this computer's, and those of other kernels by machine."""
     return [
         metric
-        for kernel in before
-        for metric in cpu_metrics(before[kernel], after[kernel], None if kernel == HERE else kernel)
+        for kernel in (HERE, *before.elsewhere)
+        for metric in cpu_metrics(before.of(kernel), after.of(kernel), None if kernel == HERE else kernel)
     ]
 
 
 def _arrivals(
-    measure: Stream, flows: Sequence[FlowReport], before: Mapping[str, Reading], after: Mapping[str, Reading]
+    measure: Stream, flows: Sequence[FlowReport], before: Snapshot, after: Snapshot
 ) -> tuple[Arrival, ...]:
     """Compare each flow with the counters of the kernel where it arrives."""
     found: list[Arrival] = []
-    for kernel in before:
-        own = [flow for flow in flows if kernel == (flow.dst.kernel if flow.dst.kernel in before else HERE)]
-        found += arrivals(measure.protocol, own, before[kernel], after[kernel])
+    for kernel in (HERE, *before.elsewhere):
+        own = [
+            flow
+            for flow in flows
+            if kernel == (flow.dst.kernel if flow.dst.kernel in before.elsewhere else HERE)
+        ]
+        found += arrivals(measure.protocol, own, before.of(kernel), after.of(kernel))
     return tuple(found)
 
 
-def _others(before: Mapping[str, Reading], after: Mapping[str, Reading]) -> dict[str, Json]:
-    """Return the readings of other kernels, by machine; nothing where there are none."""
-    readings = {
-        kernel: {"before": before[kernel].raw, "after": after[kernel].raw} for kernel in list(before)[1:]
+def _raw(
+    reports: Sequence[tuple[Report, Report]],
+    before: Snapshot,
+    after: Snapshot,
+) -> dict[str, Json]:
+    """Return reports and readings for the samples folder, those of other kernels by machine."""
+
+    def read(earlier: Reading, later: Reading) -> dict[str, Json]:
+        return {"before": earlier.raw, "after": later.raw}
+
+    others = {name: read(own, after.elsewhere[name]) for name, own in before.elsewhere.items()}
+    return {
+        "schema": SAMPLES_SCHEMA,
+        "iperf3": [{"client": client.raw, "server": server.raw} for client, server in reports],
+        **read(before.reading, after.reading),
+        **({"kernels": others} if others else {}),
     }
-    return {"kernels": readings} if readings else {}
+
+
+def _commands(
+    measure: Stream, pairs: Sequence[Pair], ended: Sequence[ProcessEnded], served: Sequence[ProcessEnded]
+) -> tuple[CommandRecord, ...]:
+    return tuple(
+        record
+        for pair, client, server in zip(pairs, ended, served, strict=True)
+        for record in (
+            _ran(pair.server, server_argv(pair, measure), server),
+            _ran(pair.client, client_argv(pair, measure), client),
+        )
+    )
 
 
 def _ran(at: Endpoint, argv: tuple[str, ...], ended: ProcessEnded) -> CommandRecord:

@@ -17,12 +17,20 @@ from iolab.errors import InputError, StoreError
 from iolab.plan.types import Plan, PlannedFactor, Step
 from iolab.record.metric import Metric, Metrics
 from iolab.record.trial import CommandRecord, Status, TrialResult
+from iolab.record.verdict import Limit, Verdict
+from iolab.statements.streams import CongestionWindow, WindowOfSecond
 from iolab.statements.warnings import SenderShort
 from iolab.store.folder import RunFolder, create_folder, packages_digest
 from iolab.store.read import experiment_text, find_runs, load_run
 from iolab.store.records import RunStatus, Samples, TrialRecord
 
 WALL = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+VERDICT = Verdict(
+    Limit.PATH,
+    (CongestionWindow(window_bytes=9, congestion="bbr", rtt_ns=7, most_bps=1e6),),
+    "a->b",
+    WindowOfSecond(),
+)
 STEPS = tuple(Step(key=f"k{number}", measure="tcp", block=1, plot=0, levels=(number,)) for number in range(2))
 PLAN = Plan(
     title="A plan",
@@ -46,6 +54,7 @@ def record(key: str, *, status: Status = Status.OK) -> TrialRecord:
         reason=None if status is Status.OK else "it rained",
         metrics=Metrics([Metric("received_bps", "bit/s", 9.41e8)] if status is Status.OK else ()),
         warnings=(SenderShort(machine="near", sent_bps=9e8, intended_bps=1e9),),
+        verdict=VERDICT,
         begin_ns=10,
         end_ns=30,
         measured_ns=15,

@@ -41,15 +41,18 @@ def test_every_setting_of_a_stream_reaches_the_client() -> None:
         }
     )
     expected = (
-        "iperf3 --client 198.18.9.2 --port 5201 --bind 198.18.9.1 --json --time 10 --omit 2 --bitrate 1000000000 "
-        "--window 131072 --length 1400 --parallel 4 --udp --bidir"
+        "iperf3 --client 198.18.9.2 --port 5201 --bind 198.18.9.1 --json --time 10 --omit 2 --interval 0.1 "
+        "--bitrate 1000000000 --window 131072 --length 1400 --parallel 4 --udp --bidir"
     )
     assert " ".join(client_argv(pair(bidir=True), measure)) == expected
 
 
 def test_the_server_serves_one_client_at_its_address() -> None:
     """It ends by itself and listens nowhere else."""
-    assert " ".join(server_argv(pair())) == "iperf3 --server --one-off --json --port 5201 --bind 198.18.9.2"
+    assert (
+        " ".join(server_argv(pair(), Stream(kind="stream")))
+        == "iperf3 --server --one-off --json --interval 0.1 --port 5201 --bind 198.18.9.2"
+    )
 
 
 def test_both_ways_gives_two_flows_with_the_receivers_own_figures() -> None:

@@ -15,7 +15,8 @@ from iolab.experiment.machines import Netns, Vm
 from iolab.experiment.measures import Stream
 from iolab.lab.topology import make_topology
 from iolab.trial.flows import place_pairs
-from iolab.trial.measured import TrialFailed
+from iolab.trial.measured import Measured, TrialFailed
+from iolab.trial.site import Site
 from iolab.trial.stream import measure_stream
 
 DATA = Path(__file__).parent / "data"
@@ -32,6 +33,11 @@ def stream(**keys: object) -> Stream:
     return Stream.model_validate({"kind": "stream", "from": "near", "to": "far", "duration": "2s", **keys})
 
 
+def measured_by(agent: Agent, measure: Stream) -> Measured:
+    """Measure on the lab of two namespaces."""
+    return measure_stream(Site(agent=agent, lab=LAB, topology=TOPOLOGY), measure)
+
+
 def recorded(argv: tuple[str, ...], _netns: str | None) -> Outcome:
     """Programs that print the recorded reports of a both-ways TCP trial."""
     role = "server" if "--server" in argv else "client"
@@ -40,7 +46,7 @@ def recorded(argv: tuple[str, ...], _netns: str | None) -> Outcome:
 
 def test_a_trial_gives_metrics_commands_and_raw_reports() -> None:
     """Rates, both programs as they were run, and everything needed to look again."""
-    measured = measure_stream(Agent(FakeAgent(programs=recorded)), stream(direction="both-ways"), TOPOLOGY)
+    measured = measured_by(Agent(FakeAgent(programs=recorded)), stream(direction="both-ways"))
     assert measured.metrics["received_bps"].value > 1e9
     assert [record.argv[1] for record in measured.commands] == ["--server", "--client"]
     assert set(measured.raw) == {"schema", "iperf3", "before", "after"}
@@ -50,13 +56,13 @@ def test_a_trial_gives_metrics_commands_and_raw_reports() -> None:
 def test_a_sender_below_the_intended_rate_is_a_stored_warning() -> None:
     """10 Gbit/s were asked for; the recorded sender did less."""
     measure = stream(direction="both-ways", rate="10Gbit")
-    measured = measure_stream(Agent(FakeAgent(programs=recorded)), measure, TOPOLOGY)
+    measured = measured_by(Agent(FakeAgent(programs=recorded)), measure)
     assert "sender-short" in {warning.code for warning in measured.warnings}
 
 
 def test_counters_that_cannot_be_read_are_a_stored_warning() -> None:
     """The fake host has no interface counters: the cross-check says that it could not be made."""
-    measured = measure_stream(Agent(FakeAgent(programs=recorded)), stream(direction="both-ways"), TOPOLOGY)
+    measured = measured_by(Agent(FakeAgent(programs=recorded)), stream(direction="both-ways"))
     assert "counters-missing" in {warning.code for warning in measured.warnings}
 
 
@@ -87,9 +93,7 @@ def test_a_report_of_another_shape_fails_the_trial_or_leaves_finite_figures() ->
             return Outcome(stdout=told.replace("Infinity", "1e999"), duration_ns=2_000_000_000)
 
         try:
-            measured = measure_stream(
-                Agent(FakeAgent(programs=nonsense)), stream(direction="both-ways"), TOPOLOGY
-            )
+            measured = measured_by(Agent(FakeAgent(programs=nonsense)), stream(direction="both-ways"))
         except TrialFailed as error:
             reasons.append(str(error))
         else:
@@ -103,7 +107,7 @@ def test_what_is_hardly_json_fails_the_trial(told: str) -> None:
     """Nested without end, longer than any number, or empty where figures should be."""
     agent = Agent(FakeAgent(programs=lambda argv, netns: Outcome(stdout=told)))
     with pytest.raises(TrialFailed, match="iperf3's report"):
-        measure_stream(agent, stream(), TOPOLOGY)
+        measured_by(agent, stream())
 
 
 def test_an_iperf3_that_reports_an_error_fails_the_trial_with_its_words() -> None:
@@ -112,7 +116,7 @@ def test_an_iperf3_that_reports_an_error_fails_the_trial_with_its_words() -> Non
         stdout='{"start":{},"intervals":[],"end":{},"error":"control socket has closed"}', exit_status=1
     )
     with pytest.raises(TrialFailed, match="control socket has closed"):
-        measure_stream(Agent(FakeAgent(programs=lambda *_: refused)), stream(), TOPOLOGY)
+        measured_by(Agent(FakeAgent(programs=lambda *_: refused)), stream())
 
 
 def test_a_missing_iperf3_fails_the_trial_and_stops_what_ran() -> None:
@@ -120,7 +124,7 @@ def test_a_missing_iperf3_fails_the_trial_and_stops_what_ran() -> None:
     agent = Agent(FakeAgent(programs=lambda argv, _: Outcome() if "--server" in argv else None))
     for _ in range(2):
         with pytest.raises(TrialFailed, match="no such file"):
-            measure_stream(agent, stream(), TOPOLOGY)
+            measured_by(agent, stream())
 
 
 def test_an_end_that_is_lost_in_mid_trial_leaves_nothing_running_at_the_other() -> None:
@@ -134,9 +138,10 @@ def test_an_end_that_is_lost_in_mid_trial_leaves_nothing_running_at_the_other() 
 
     here, far = Agent(FakeAgent(programs=recorded)), FakeAgent(programs=dies)
     with pytest.raises(AgentLost, match="far"):
-        measure_stream(here, measure, topology, {"far": Agent(far, name="far")})
+        measure_stream(Site(here, lab, topology, agents={"far": Agent(far, name="far")}), measure)
     again = Agent(FakeAgent(programs=recorded), name="far")
-    assert measure_stream(here, measure, topology, {"far": again}).metrics["received_bps"].value > 1e9
+    site = Site(here, lab, topology, agents={"far": again})
+    assert measure_stream(site, measure).metrics["received_bps"].value > 1e9
 
 
 def test_dual_means_two_pairs_and_both_ways_one() -> None:

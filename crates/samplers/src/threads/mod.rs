@@ -107,12 +107,16 @@ pub fn parse(
         voluntary_switches: switches(status, "voluntary_ctxt_switches:"),
         involuntary_switches: switches(status, "nonvoluntary_ctxt_switches:"),
         state: fields.first().copied().unwrap_or_default().to_owned(),
+        allowed_cpus: labelled(status, "Cpus_allowed_list:").unwrap_or_default().to_owned(),
     })
 }
 
 fn switches(status: &str, label: &str) -> u64 {
-    let count = status.lines().find_map(|line| line.strip_prefix(label)?.trim().parse().ok());
-    count.unwrap_or(0)
+    labelled(status, label).and_then(|count| count.parse().ok()).unwrap_or(0)
+}
+
+fn labelled<'a>(status: &'a str, label: &str) -> Option<&'a str> {
+    status.lines().find_map(|line| line.strip_prefix(label)).map(str::trim)
 }
 
 // Numbers of the fields in proc_pid_stat(5).
@@ -128,7 +132,7 @@ mod tests {
     const STAT: &str =
         "5151 (ip (erf) 3) R 1 5151 5151 0 -1 4194304 120 0 0 0 12 90 0 0 20 0 1 0 7712 100 200 \
         18446744073709551615 1 1 0 0 0 0 0 4096 0 0 0 0 17 1 0 0 0 0 0 0 0 0 0 0 0 0 0";
-    const STATUS: &str = "Name:\tiperf3\nvoluntary_ctxt_switches:\t4\nnonvoluntary_ctxt_switches:\t17\n";
+    const STATUS: &str = "Name:\tiperf3\nCpus_allowed_list:\t0-1\nvoluntary_ctxt_switches:\t4\nnonvoluntary_ctxt_switches:\t17\n";
 
     #[test]
     fn a_thread_has_its_times_and_switches() {
@@ -146,6 +150,7 @@ mod tests {
             voluntary_switches: 4,
             involuntary_switches: 17,
             state: "R".to_owned(),
+            allowed_cpus: "0-1".to_owned(),
         };
         assert_eq!(times, expected);
     }

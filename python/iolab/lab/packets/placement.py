@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from iolab.errors import InputError, Problem
@@ -251,6 +252,21 @@ def next_hop(lab: Lab, way: Way) -> str:
     return next(routed, way.target.ref)
 
 
+def stream_way(lab: Lab, topology: Topology, source: Endpoint, target: Endpoint) -> Way:
+    """Return the way between two endpoints, which may be bridges; without hops where the lab does not show one."""
+    ports = [port.ref for port in topology.ports()]
+    starts, goals = (_ports_of(end, ports) for end in (source, target))
+    found = [crossed for start in starts if (crossed := _hops(lab, start, goals)) is not None]
+    hops = min(found, key=len, default=())
+    elsewhere = frozenset(there for _, there in hops if kernel_of(lab, there.machine) != source.kernel)
+    return Way(source, target, hops, elsewhere)
+
+
+def _ports_of(end: Endpoint, ports: Sequence[PortRef]) -> frozenset[PortRef]:
+    """Return the port of an endpoint; where it is a bridge, every port of its machine."""
+    return frozenset((end.ref,) if end.ref in ports else (ref for ref in ports if ref.machine == end.machine))
+
+
 def _way(lab: Lab, topology: Topology, src: str, dst: str) -> Way:
     source, target = topology.endpoint(src, towards=dst), topology.endpoint(dst, towards=src)
     ports = {port.ref for port in topology.ports()}
@@ -259,7 +275,7 @@ def _way(lab: Lab, topology: Topology, src: str, dst: str) -> Way:
             seen = f"{point.ref}, the bridge of a machine that forwards"
             allowed = "a port of a machine that does not bridge"
             raise InputError([Problem(point.ref, "finding where frames are sent", seen, allowed)])
-    hops = _hops(lab, source.ref, target.ref)
+    hops = _hops(lab, source.ref, {target.ref})
     if hops is None:
         seen, allowed = (
             f"no way from {source.ref} to {target.ref}",
@@ -270,7 +286,9 @@ def _way(lab: Lab, topology: Topology, src: str, dst: str) -> Way:
     return Way(source, target, hops, elsewhere)
 
 
-def _hops(lab: Lab, start: PortRef, goal: PortRef) -> tuple[tuple[PortRef, PortRef], ...] | None:
+def _hops(
+    lab: Lab, start: PortRef, goals: AbstractSet[PortRef]
+) -> tuple[tuple[PortRef, PortRef], ...] | None:
     """Return the links of a shortest way, breadth first over ports."""
     ends = [link.ends for link in lab.links.values()]
     queue: deque[tuple[PortRef, tuple[tuple[PortRef, PortRef], ...]]] = deque([(start, ())])
@@ -280,7 +298,7 @@ def _hops(lab: Lab, start: PortRef, goal: PortRef) -> tuple[tuple[PortRef, PortR
         for there in (end for link in ends if port in link for end in link if end not in seen):
             seen.add(there)
             crossed = (*hops, (port, there))
-            if there == goal:
+            if there in goals:
                 return crossed
             if sum(there in link for link in ends) > 1:
                 queue.append((there, crossed))  # its machine bridges it with its children's

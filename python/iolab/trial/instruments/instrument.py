@@ -5,7 +5,7 @@ A measure knows nothing of the instruments beside it. Whatever fails, nothing go
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import PurePath
 from traceback import extract_tb
@@ -16,7 +16,7 @@ from iolab.errors import IolabError, TrialFailed
 from iolab.record.metric import Metric, Metrics
 from iolab.record.series import Series
 from iolab.statements.warnings import Warning
-from iolab.trial.measured import Measured
+from iolab.trial.measured import Concluded, Measured, Readings
 
 T = TypeVar("T")
 
@@ -33,6 +33,8 @@ class Seen:
     """Quantities over the time of the trial."""
     raw: Json = None
     """What it read, for the samples folder; None: nothing."""
+    readings: Readings = field(default_factory=dict)
+    """The kernels' counters, for what is concluded from them."""
 
 
 class Instrument(Protocol):
@@ -94,10 +96,18 @@ def _doing(name: str, call: Callable[[], T]) -> T:
 def with_seen(measured: Measured, seen: Mapping[str, Seen]) -> Measured:
     """Return a measurement with what instruments saw beside it, by their names."""
     raw = {name: one.raw for name, one in seen.items() if one.raw is not None}
+    readings = {kernel: own for one in seen.values() for kernel, own in one.readings.items()}
+    concluded = Concluded() if measured.conclude is None else measured.conclude(readings)
     return replace(
         measured,
+        verdict=concluded.verdict or measured.verdict,
+        conclude=None,
         metrics=Metrics((*measured.metrics, *(metric for one in seen.values() for metric in one.metrics))),
-        warnings=(*measured.warnings, *(warning for one in seen.values() for warning in one.warnings)),
+        warnings=(
+            *measured.warnings,
+            *concluded.warnings,
+            *(warning for one in seen.values() for warning in one.warnings),
+        ),
         series=(*measured.series, *(series for one in seen.values() for series in one.series)),
         raw={**measured.raw, "instruments": raw} if raw else measured.raw,
     )

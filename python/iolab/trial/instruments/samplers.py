@@ -1,14 +1,19 @@
 """The kernels' own counters, read again and again while a measure runs: on every kernel of the lab, at one period."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from iolab.agent.client import ALL_SAMPLERS, Agent, Refused
+from iolab.agent.client import Agent, Refused
+from iolab.agent.decoding import decode
+from iolab.agent.messages import Json, Observation, Reading
 from iolab.errors import AgentError
 from iolab.lab.kernels import HERE
 from iolab.lab.topology import Topology
 from iolab.trial.instruments.instrument import Seen
 from iolab.trial.site import Site
 
+SAMPLERS = ("cpu", "threads", "interfaces", "qdiscs")
+"""What is read over time: the other samplers are slow, or show nothing there."""
 NS_PER_MS = 1_000_000
 
 
@@ -30,16 +35,14 @@ class Samplers:
     def start(self) -> None:
         """Begin on every kernel. Raises AgentError."""
         for kernel, agent in self._agents.items():
-            params = {"series": self._series, "period_ms": self._period_ms, "samplers": ALL_SAMPLERS}
+            params = {"series": self._series, "period_ms": self._period_ms, "samplers": SAMPLERS}
             agent.call("sample.start", {**params, "netns": list(self._netns[kernel])})
 
     def stop(self) -> Seen:
         """End, and return the readings by kernel. Raises AgentError."""
-        found = {
-            kernel: agent.call("sample.stop", {"series": self._series})
-            for kernel, agent in self._agents.items()
-        }
-        return Seen(raw=found)
+        return Seen(
+            readings={kernel: read_series(agent, self._series) for kernel, agent in self._agents.items()}
+        )
 
     def abandon(self) -> None:
         """End on every kernel that is still there."""
@@ -50,6 +53,23 @@ class Samplers:
                 continue  # it had not begun there, or has ended
             except AgentError:
                 continue  # it ends with its kernel
+
+
+def read_series(agent: Agent, series: str) -> tuple[Reading, ...]:
+    """End a series of an agent, and return its readings, oldest first. Raises AgentError."""
+    raw = agent.call("sample.stop", {"series": series})
+    found = decode(tuple[_Observed, ...], raw["readings"], "samples", agent=agent.name)
+    return tuple(Reading(one.observations, None, agent.name) for one in found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Observed:
+    """One reading of a series."""
+
+    observations: tuple[Observation, ...]
+    """One per sampler and namespace."""
+    failures: tuple[Json, ...] = ()
+    """What could not be read, such as a namespace that has gone."""
 
 
 def samplers_of(site: Site, period_ns: int) -> Samplers:

@@ -1,6 +1,7 @@
 """Instruments beside a measure: started and stopped once, and nothing left running whatever fails."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -12,10 +13,11 @@ from iolab.experiment.links import Link
 from iolab.experiment.machines import Netns
 from iolab.lab.topology import make_topology
 from iolab.record.metric import Metric, Metrics
+from iolab.record.verdict import Limit, Verdict
 from iolab.statements.warnings import CountersMissing
 from iolab.trial.instruments.instrument import Seen, measure_beside
 from iolab.trial.instruments.samplers import Samplers, samplers_of
-from iolab.trial.measured import Measured
+from iolab.trial.measured import Concluded, Measured, Readings
 from iolab.trial.site import Site
 
 SECOND_NS = 1_000_000_000
@@ -112,10 +114,22 @@ def test_an_error_of_another_packages_instrument_fails_the_trial_in_words() -> N
 
 
 def test_samplers_read_every_kernel_and_leave_no_series_behind_when_the_measure_fails() -> None:
-    """One series per kernel; after the failure each agent takes a series of the same name again."""
+    """A conclusion has the readings of all; after the failure each agent takes a series of the same name again."""
     agents = {"": Agent(FakeAgent()), "far": Agent(FakeAgent(), name="far")}
-    found = measure_beside({"samplers": Samplers(agents, {"": [None], "far": [None]}, SECOND_NS)}, measured)
-    assert set(found.raw["instruments"]["samplers"]) == {"", "far"}
+    told: list[Readings] = []
+
+    def conclude(readings: Readings) -> Concluded:
+        told.append(readings)
+        return Concluded(Verdict(Limit.RATE), (CountersMissing(place="a.eth0"),))
+
+    found = measure_beside(
+        {"samplers": Samplers(agents, {"": [None], "far": [None]}, SECOND_NS)},
+        lambda: replace(measured(), conclude=conclude),
+    )
+    assert [set(readings) for readings in told] == [{"", "far"}]
+    assert found.verdict is not None
+    assert found.verdict.limit is Limit.RATE
+    assert [warning.code for warning in found.warnings] == ["counters-missing"]
     for _ in range(2):
         with pytest.raises(TrialFailed):
             measure_beside({"samplers": Samplers(agents, {"": [None], "far": [None]}, SECOND_NS)}, broken)

@@ -1,0 +1,304 @@
+"""What is said of a stream: what limited it, and what disturbed it. Types only."""
+
+from iolab.statements.clauses import Clause
+from iolab.statements.doubts import Doubt
+from iolab.statements.statement import Statement
+from iolab.statements.warnings import Computer, Warning
+
+
+class OfFlow(Clause):
+    """What was seen of one of several flows."""
+
+    code = "of-flow"
+    flow: str
+    clauses: tuple[Clause, ...]
+
+
+class ProgramWasStopped(Clause):
+    """A program at an end was stopped for a while."""
+
+    code = "program-was-stopped"
+    machine: str
+    stopped_ns: int
+
+
+class CarrierLost(Clause):
+    """The carrier of a port went and came, and nothing arrived for a while."""
+
+    code = "carrier-lost"
+    place: str
+    changes: int
+    stood_ns: int
+
+
+class RateReached(Clause):
+    """The intended rate arrived."""
+
+    code = "rate-reached"
+    received_bps: float
+    intended_bps: float
+
+
+class ShaperLetThrough(Clause):
+    """A shaper passed so much, and held packets back."""
+
+    code = "shaper-let-through"
+    shaper: str
+    place: str
+    passed_bps: float
+    held_back: int
+    dropped_packets: int
+
+
+class ShaperRate(Clause):
+    """The rate of the shaper."""
+
+    code = "shaper-rate"
+    rate_bps: float
+
+
+class LineFull(Clause):
+    """A link of known rate was full."""
+
+    code = "line-full"
+    place: str
+    passed_bps: float
+    line_bps: float
+
+
+class DatagramsDropped(Clause):
+    """Lost datagrams were dropped at one place."""
+
+    code = "datagrams-dropped"
+    dropped: int
+    lost: int
+    place: str
+    reason: str
+
+
+class SegmentsDropped(Clause):
+    """Packets were dropped at one place, and TCP sent segments again."""
+
+    code = "segments-dropped"
+    dropped: int
+    retransmits: int
+    place: str
+    reason: str
+
+
+class ProgramRan(Clause):
+    """How much of the time the busiest thread of a program ran, and waited for a CPU."""
+
+    code = "program-ran"
+    machine: str
+    busy_ratio: float
+    wait_ratio: float
+
+
+class SameCpu(Clause):
+    """Two programs were on the same CPU most of the time."""
+
+    code = "same-cpu"
+    machine: str
+    other: str
+
+
+class StrangersRan(Clause):
+    """Programs that are not of the trial had so many CPUs."""
+
+    code = "strangers-ran"
+    cpus: float
+
+
+class WorkerRan(Clause):
+    """How much of the time a thread of the kernel, or of a hypervisor, ran."""
+
+    code = "worker-ran"
+    thread: str
+    busy_ratio: float
+
+
+class ReceiverWindow(Clause):
+    """The receiver's window kept the sender back."""
+
+    code = "receiver-window"
+    window_bytes: int
+    rtt_ns: int
+    limited_ratio: float
+
+
+class SendBuffer(Clause):
+    """The send buffer was too small for what congestion and receiver allowed."""
+
+    code = "send-buffer"
+    buffer_bytes: int
+    window_bytes: int
+    rtt_ns: int
+
+
+class DatagramsLost(Clause):
+    """Datagrams were lost; no counter tells where."""
+
+    code = "datagrams-lost"
+    lost: int
+    sent: int
+
+
+class SegmentsLost(Clause):
+    """Segments were sent again; no counter tells where they were lost."""
+
+    code = "segments-lost"
+    retransmits: int
+
+
+class CongestionWindow(Clause):
+    """The congestion window, and what it lets through."""
+
+    code = "congestion-window"
+    window_bytes: int
+    congestion: str
+    """What controls congestion, such as cubic."""
+    rtt_ns: int
+    most_bps: float
+
+
+class AllCpusBusy(Clause):
+    """Every CPU of a computer was busy."""
+
+    code = "all-cpus-busy"
+    host: Computer
+    cpus: int
+    busy_ratio: float
+
+
+class NothingFound(Clause):
+    """No figure says why so much arrived, and no more."""
+
+    code = "nothing-found"
+    received_bps: float
+
+
+# Doubts -----------------------------------------------------------------------------------------------------
+
+
+class Limited(Statement):
+    """A limit of a flow, and where."""
+
+    code = "limited"
+    limit: str
+    place: str
+
+
+class OtherFlows(Doubt):
+    """Other flows of the trial were limited by something else."""
+
+    code = "other-flows"
+    limits: tuple[Limited, ...]
+
+
+class NearlyBusy(Doubt):
+    """A thread ran or waited for nearly all of the time, and no more."""
+
+    code = "nearly-busy"
+    ready_ratio: float
+
+
+class WindowOfSecond(Doubt):
+    """The window is read once a second, and may still have grown."""
+
+    code = "window-of-second"
+
+
+class NoSingleThread(Doubt):
+    """No single thread had all of its time."""
+
+    code = "no-single-thread"
+
+
+# Disturbances -----------------------------------------------------------------------------------------------
+
+
+class ProgramStopped(Warning):
+    """A program at an end was stopped for a while."""
+
+    code = "program-stopped"
+    machine: str
+    stopped_ns: int
+
+
+class CarrierChange(Statement):
+    """How often the carrier of a port came or went."""
+
+    code = "carrier-change"
+    place: str
+    changes: int
+
+
+class LinkWentDown(Warning):
+    """The carrier changed at ports on the way."""
+
+    code = "link-went-down"
+    ports: tuple[CarrierChange, ...]
+    stood_ns: int
+
+
+class ProgramsShareCpu(Warning):
+    """The programs of both ends are kept on one CPU."""
+
+    code = "programs-share-cpu"
+    machine: str
+    other: str
+    cpu: int
+    wait_ratio: float
+    other_wait_ratio: float
+
+
+class CpuTaken(Warning):
+    """A program waited for a CPU that programs had which are not of the trial."""
+
+    code = "cpu-taken"
+    machine: str
+    wait_ratio: float
+    cpus: float
+
+
+class CpuWithheld(Warning):
+    """A hypervisor withheld a CPU."""
+
+    code = "cpu-withheld"
+    host: Computer
+    cpu: int
+    steal_ratio: float
+
+
+class KernelStoodStill(Warning):
+    """The counters of a computer could not be read for a while."""
+
+    code = "kernel-stood-still"
+    host: Computer
+    gap_ns: int
+
+
+class ShapeNotHeld(Warning):
+    """More payload went by a shaped port than its rate lets through."""
+
+    code = "shape-not-held"
+    place: str
+    passed_bps: float
+    rate_bps: float
+
+
+class ForeignTraffic(Warning):
+    """Other traffic went by a port."""
+
+    code = "foreign-traffic"
+    place: str
+    foreign_bps: float
+
+
+class StreamStoodStill(Warning):
+    """Nothing arrived for a while, and no counter says why."""
+
+    code = "stream-stood-still"
+    flow: str
+    stood_ns: int

@@ -1,0 +1,1 @@
+"""Streams: what limited each, what disturbed it, and how it went over time."""

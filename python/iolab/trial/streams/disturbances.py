@@ -1,0 +1,136 @@
+"""What disturbed a stream: a warning for each thing that makes its rate another than that of an undisturbed one. Pure.
+
+What limits a stream is no disturbance. A threshold lies far above what calm machines show, so that an undisturbed trial
+has no mark.
+"""
+
+from collections.abc import Iterator
+
+from iolab.record.verdict import CpuUse
+from iolab.statements.streams import (
+    CarrierChange,
+    CpuTaken,
+    CpuWithheld,
+    ForeignTraffic,
+    KernelStoodStill,
+    LinkWentDown,
+    ProgramsShareCpu,
+    ProgramStopped,
+    ShapeNotHeld,
+    StreamStoodStill,
+)
+from iolab.statements.warnings import Warning
+from iolab.trial.streams.evidence import FlowSeen, Program, StreamSeen
+from iolab.trial.streams.verdict import computer
+
+STOPPED_NS = 150_000_000
+"""A program that was seen stopped for longer was stopped: at least at two readings of 100 ms."""
+TAKEN_RATIO = 0.1
+"""A program that waited for a CPU so much of the time did not get what it needed."""
+STRANGERS_CPUS = 0.25
+"""So many CPUs of other work are no longer what a calm machine does beside."""
+SHARED_WAIT_RATIO = 0.03
+"""The same of two programs that are kept on one CPU: that they are is no chance."""
+SAME_RATIO = 0.9
+"""Ports by which so much of the most foreign traffic went are on its way; the first of them is named."""
+STEAL_RATIO = 0.03
+"""From which part of a CPU's time on its hypervisor took enough to be named."""
+GAP_NS = 700_000_000
+"""A kernel whose counters could not be read for longer stood still, or had no CPU for the one who reads."""
+STOOD_NS = 500_000_000
+"""A stream that stood still for longer was interrupted: twice the least retransmission timeout of TCP, and more."""
+
+
+def disturbances(seen: StreamSeen) -> tuple[Warning, ...]:
+    """Return what disturbed a stream trial."""
+    found = [
+        *_stopped(seen),
+        *_carriers(seen),
+        *_processors(seen),
+        *_steal(seen.cpus),
+        *_gaps(seen),
+        *_unheld(seen),
+        *_foreign(seen),
+    ]
+    return tuple(found or _stood(seen))
+
+
+def _programs(seen: StreamSeen) -> list[Program]:
+    """Return every program once, those of several flows too."""
+    ends = (program for flow in seen.flows for program in (flow.sender, flow.receiver))
+    return list(dict.fromkeys(program for program in ends if program is not None))
+
+
+def _stopped(seen: StreamSeen) -> Iterator[Warning]:
+    for program in _programs(seen):
+        if program.stopped_ns >= STOPPED_NS:
+            yield ProgramStopped(machine=program.machine, stopped_ns=program.stopped_ns)
+
+
+def _carriers(seen: StreamSeen) -> Iterator[Warning]:
+    changed = {one.place: one.changes for flow in seen.flows for one in flow.carriers}
+    if changed:
+        ports = tuple(CarrierChange(place=place, changes=changes) for place, changes in changed.items())
+        yield LinkWentDown(ports=ports, stood_ns=max(flow.stood_ns for flow in seen.flows))
+
+
+def _processors(seen: StreamSeen) -> Iterator[Warning]:
+    """Yield who kept the programs from their CPUs: each other, or work that is not of the trial."""
+    known: set[str] = set()
+    for flow in seen.flows:
+        one, other = flow.sender, flow.receiver
+        if one is None or other is None or one == other or one.kernel != other.kernel:
+            continue
+        kept = one.kept_on is not None and one.kept_on == other.kept_on
+        if kept and max(one.wait_ratio, other.wait_ratio) >= SHARED_WAIT_RATIO and one.kernel not in known:
+            known.add(one.kernel)
+            yield ProgramsShareCpu(
+                machine=one.machine,
+                other=other.machine,
+                cpu=one.kept_on or 0,
+                wait_ratio=one.wait_ratio,
+                other_wait_ratio=other.wait_ratio,
+            )
+    for program in _programs(seen):
+        cpus = seen.strangers.get(program.kernel, 0.0)
+        if program.kernel in known or program.wait_ratio < TAKEN_RATIO or cpus < STRANGERS_CPUS:
+            continue
+        known.add(program.kernel)
+        yield CpuTaken(machine=program.machine, wait_ratio=program.wait_ratio, cpus=cpus)
+
+
+def _steal(cpus: tuple[CpuUse, ...]) -> Iterator[Warning]:
+    worst = max(cpus, key=lambda cpu: cpu.steal_ratio, default=None)
+    if worst is not None and worst.steal_ratio >= STEAL_RATIO:
+        yield CpuWithheld(host=computer(worst.kernel), cpu=worst.cpu, steal_ratio=worst.steal_ratio)
+
+
+def _gaps(seen: StreamSeen) -> Iterator[Warning]:
+    for kernel, gap_ns in seen.gaps.items():
+        if gap_ns >= GAP_NS:
+            yield KernelStoodStill(host=computer(kernel), gap_ns=gap_ns)
+
+
+def _unheld(seen: StreamSeen) -> Iterator[Warning]:
+    for one in seen.unheld:
+        yield ShapeNotHeld(place=one.place, passed_bps=one.passed_bps, rate_bps=one.rate_bps)
+
+
+def _foreign(seen: StreamSeen) -> Iterator[Warning]:
+    if seen.foreign:
+        beyond = {one.place: one.passed_bps - one.rate_bps for one in seen.foreign}
+        most_bps = max(beyond.values())
+        place = next(place for place, bps in beyond.items() if bps > SAME_RATIO * most_bps)
+        yield ForeignTraffic(place=place, foreign_bps=beyond[place])
+
+
+def _stood(seen: StreamSeen) -> Iterator[Warning]:
+    """Yield a stream that stood still, where nothing else says why."""
+    for flow in seen.flows:
+        if flow.stood_ns >= STOOD_NS and not _rested(flow):
+            yield StreamStoodStill(flow=flow.name, stood_ns=flow.stood_ns)
+
+
+def _rested(flow: FlowSeen) -> bool:
+    """Tell whether a stream stands still because so little was asked for."""
+    return flow.intended_bps is not None and flow.received_bps >= flow.intended_bps

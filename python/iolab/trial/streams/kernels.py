@@ -1,0 +1,97 @@
+"""The kernels that a stream passes: their programs, their counters, and what TCP tells of its connections."""
+
+from collections.abc import Mapping, Sequence
+
+from iolab.agent.client import Agent, AgentLost, Refused
+from iolab.agent.messages import Reading
+from iolab.lab.kernels import HERE
+from iolab.lab.topology import Endpoint
+from iolab.trial.counted import Port, Snapshot
+from iolab.trial.instruments.samplers import read_series
+from iolab.trial.iperf3 import Pair
+from iolab.trial.site import Site
+
+BESIDE = ("cpu", "threads", "softnet", "interfaces", "qdiscs", "drops")
+"""What is read before and after a trial."""
+CONNECTIONS = "connections"
+"""Name of the series at each agent."""
+CONNECTIONS_PERIOD_MS = 1_000
+"""Finding a namespace's connections takes 0.2 ms."""
+MS = 1_000_000
+
+
+class Kernels:
+    """The kernels that a stream passes, this computer's first."""
+
+    def __init__(self, site: Site, pairs: Sequence[Pair], places: Mapping[str, Port]) -> None:
+        ends = [end for pair in pairs for end in (pair.client, pair.server)]
+        agents = {HERE: site.agent} | dict(site.agents)
+        wanted = dict.fromkeys(
+            (
+                HERE,
+                *(end.kernel for end in ends),
+                *(port.kernel for port in places.values()),
+                *(guest.parent for guest in site.guests.values()),
+            )
+        )
+        self._agents: dict[str, Agent] = {name: agents[name] for name in wanted if name in agents}
+        self._netns: dict[str, list[str | None]] = {kernel: [] for kernel in self._agents}
+        self._ends: dict[str, list[str | None]] = {kernel: [] for kernel in self._agents}
+        for end in ends:
+            self._add(self._ends, end.kernel, end.netns)
+            self._add(self._netns, end.kernel, end.netns)
+        for port in places.values():
+            self._add(self._netns, port.kernel, port.netns)
+
+    def agent(self, end: Endpoint) -> Agent:
+        """Return the agent of an end."""
+        return self._agents[end.kernel if end.kernel in self._agents else HERE]
+
+    def read(self) -> Snapshot:
+        """Read the counters of every kernel."""
+        readings = {
+            kernel: agent.read_samples(self._netns[kernel], BESIDE) for kernel, agent in self._agents.items()
+        }
+        own = readings.pop(HERE)
+        return Snapshot(own, {}, readings)
+
+    def watch_connections(self, duration_ns: int) -> None:
+        """Begin to read what TCP tells of its connections."""
+        apart_ms = max(100, min(CONNECTIONS_PERIOD_MS, duration_ns // MS // 4))
+        for kernel, agent in self._agents.items():
+            if self._ends[kernel]:
+                params = {"series": CONNECTIONS, "period_ms": apart_ms, "samplers": ("sockets",)}
+                agent.call("sample.start", {**params, "netns": self._ends[kernel]})
+
+    def connections(self) -> dict[str, tuple[Reading, ...]]:
+        """End that, and return what was read, by kernel."""
+        return {
+            kernel: read_series(agent, CONNECTIONS)
+            for kernel, agent in self._agents.items()
+            if self._ends[kernel]
+        }
+
+    def abandon(self, processes: Sequence[str]) -> None:
+        """Stop what a failed trial may have left running."""
+        for agent in self._agents.values():
+            _abandon(agent, processes)
+
+    @staticmethod
+    def _add(known: dict[str, list[str | None]], kernel: str, netns: str | None) -> None:
+        own = known.get(kernel, known[HERE])
+        if netns not in own:
+            own.append(netns)
+
+
+def _abandon(agent: Agent, processes: Sequence[str]) -> None:
+    """Stop what a failed trial may have left running."""
+    for method, params in [
+        ("sample.stop", {"series": CONNECTIONS}),
+        *(("process.stop", {"id": name}) for name in processes),
+    ]:
+        try:
+            agent.call(method, params)
+        except Refused:
+            continue  # it had not been started, or has been collected
+        except AgentLost:
+            return  # it ends with its kernel

@@ -1,0 +1,345 @@
+"""What limited a stream, by the figures that show it; where none does, "unexplained" and never a guess. Pure.
+
+A stream has always a limit: a program, a window, a shaper, the path, or what was asked for. It is looked for from what
+shows itself by its own counters to what only follows from the absence of everything else.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from iolab.lab.kernels import HERE
+from iolab.record.load import Shaper
+from iolab.record.verdict import BUSY_RATIO, Limit, Verdict
+from iolab.statements.clauses import Clause
+from iolab.statements.doubts import OthersDropped, PlaceUnknown, ShaperUnknown
+from iolab.statements.streams import (
+    AllCpusBusy,
+    CarrierLost,
+    CongestionWindow,
+    DatagramsDropped,
+    DatagramsLost,
+    Limited,
+    LineFull,
+    NearlyBusy,
+    NoSingleThread,
+    NothingFound,
+    OfFlow,
+    OtherFlows,
+    ProgramRan,
+    ProgramWasStopped,
+    RateReached,
+    ReceiverWindow,
+    SameCpu,
+    SegmentsDropped,
+    SegmentsLost,
+    SendBuffer,
+    ShaperLetThrough,
+    ShaperRate,
+    StrangersRan,
+    WindowOfSecond,
+    WorkerRan,
+)
+from iolab.statements.warnings import Computer, OtherComputer, ThisComputer
+from iolab.trial.drops import SOCKET, decided
+from iolab.trial.streams.evidence import FlowSeen, Program, StreamSeen
+
+REACHED_RATIO = 0.99
+"""From which share of the intended rate on a stream reached it: what was in flight at the end is no more."""
+LOST_RATIO = 1e-3
+"""From which share of lost datagrams, or of segments sent again, on a stream is limited by loss."""
+AT_RATE_RATIO = 0.93
+"""From which share of its rate on a shaper was at it: of 1 s a slow start takes some."""
+HELD_BACK_RATIO = 0.1
+"""A shaper whose rate is not known is the limit where it looked in vain so many times per packet that it passed."""
+WAITED_RATIO = 0.6
+"""A queue in which packets waited at so many readings was never empty for long: what it lets out is the limit."""
+SMALL_BUFFER_BYTES = 131_072
+"""A receive buffer that is no larger than what Linux begins with (net.ipv4.tcp_rmem) was not allowed to grow."""
+SMALL_HELD_RATIO = 0.3
+"""The same with a buffer so small: its receiver reads each time that a little came."""
+HELD_RATIO = 0.5
+"""From which part of the busy time on a window, or a buffer, is the limit."""
+READY_RATIO = 0.9
+"""A thread that ran or waited for a CPU so much of the time had none left."""
+WAITING_RATIO = 0.1
+"""A thread that waited for its CPU so much of the time did not get what it needed."""
+STOPPED_RATIO = 0.03
+"""From which part of the time on that a program was stopped its rate is that of the stop."""
+STOOD_NS = 250_000_000
+"""A stream that stood still for longer is not one that paces itself [ns]: a retransmission timeout is 200 ms."""
+SEGMENTS = 45
+"""Segments of 1448 bytes in a packet of 64 KiB, the most that segmentation offloads make."""
+SPARE = 100
+"""Packets that may be dropped beside what is missing, without a doubt whose they were."""
+NS_PER_S = 1_000_000_000
+
+Question = Callable[[FlowSeen, StreamSeen], Verdict | None]
+
+
+def judge(seen: StreamSeen) -> Verdict:
+    """Return what limited a stream trial: of several flows the commonest limit, with what the others say."""
+    found = [(flow, judge_flow(flow, seen)) for flow in seen.flows]
+    if len(found) == 1:
+        return found[0][1]
+    alike: dict[tuple[Limit, str], list[Verdict]] = {}
+    for _, verdict in found:
+        alike.setdefault((verdict.limit, verdict.place), []).append(verdict)
+    most = max(
+        alike.values(),
+        key=lambda own: (not own[0].doubt, len(own), own[0].limit not in (Limit.RATE, Limit.UNEXPLAINED)),
+    )
+    seen_of_all = tuple(OfFlow(flow=flow.name, clauses=verdict.seen) for flow, verdict in found)
+    doubt = most[0].doubt
+    others = tuple(
+        Limited(limit=limit, place=place) for limit, place in alike if alike[limit, place] is not most
+    )
+    if doubt is None and others and 2 * len(most) <= len(found):
+        doubt = OtherFlows(limits=others)
+    return replace(most[0], seen=seen_of_all, doubt=doubt)
+
+
+def judge_flow(flow: FlowSeen, seen: StreamSeen) -> Verdict:
+    """Return what limited one flow."""
+    questions: tuple[Question, ...] = (
+        _interrupted,
+        _asked,
+        _shaped,
+        _full_line,
+        _dropped,
+        _program,
+        _worker,
+        _window,
+        _lossy_path,
+        _congestion,
+        _all_cpus,
+    )
+    for question in questions:
+        verdict = question(flow, seen)
+        if verdict is not None:
+            return verdict
+    return _unexplained(flow)
+
+
+def _interrupted(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
+    """A program that was stopped, or a link that was down, for a part of the time."""
+    for program in (flow.sender, flow.receiver):
+        if program is not None and program.stopped_ns > STOPPED_RATIO * flow.duration_ns:
+            stop = ProgramWasStopped(machine=program.machine, stopped_ns=program.stopped_ns)
+            return Verdict(Limit.HOST, (stop,), program.machine)
+    lost = [one for one in flow.carriers if one.changes > 1]
+    if lost and flow.stood_ns > STOOD_NS:
+        one = lost[0]
+        said = CarrierLost(place=one.place, changes=one.changes, stood_ns=flow.stood_ns)
+        return Verdict(Limit.HOP, (said,), one.place)
+    return None
+
+
+def _asked(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
+    """The intended rate, where it was reached and arrived."""
+    if flow.intended_bps is None or flow.loss_ratio > LOST_RATIO:
+        return None
+    arrived_bps = flow.received_bps if flow.protocol == "tcp" else flow.sent_bps
+    if arrived_bps < REACHED_RATIO * flow.intended_bps:
+        return None
+    said = RateReached(received_bps=flow.received_bps, intended_bps=flow.intended_bps)
+    return Verdict(Limit.RATE, (said,), flow.source)
+
+
+def _shaped(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
+    """A shaper that let its rate through, or dropped most of what is missing."""
+    for shaper in flow.shapers:
+        dropped = [one.frames for one in flow.drops if one.place == shaper.place and one.reason == "qdisc"]
+        found = _at_rate(flow, shaper, sum(dropped))
+        if found is not None:
+            return found
+    return None
+
+
+def _at_rate(flow: FlowSeen, shaper: Shaper, dropped: int) -> Verdict | None:
+    passed_bps, rate_bps = shaper.passed_bps(flow.duration_ns), shaper.rate_bps(flow.duration_ns)
+    said = ShaperLetThrough(
+        shaper=shaper.kind,
+        place=shaper.place,
+        passed_bps=passed_bps,
+        held_back=shaper.held_back,
+        dropped_packets=dropped,
+    )
+    waited = flow.waiting.get(shaper.place, 0.0) >= WAITED_RATIO
+    if rate_bps is not None:
+        at_rate = waited or AT_RATE_RATIO * rate_bps <= passed_bps <= rate_bps / AT_RATE_RATIO
+        if not shaper.held_back or not at_rate:
+            return None
+        return Verdict(Limit.SHAPER, (said, ShaperRate(rate_bps=rate_bps)), shaper.place)
+    if not waited and shaper.held_back < HELD_BACK_RATIO * shaper.passed_frames:
+        return None
+    certain = waited or (bool(dropped) and 2 * dropped >= flow.missing)
+    return Verdict(Limit.SHAPER, (said,), shaper.place, None if certain else ShaperUnknown())
+
+
+def _full_line(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
+    """A link of known rate that was full."""
+    for one in flow.lines:
+        if one.passed_bps >= AT_RATE_RATIO * one.rate_bps:
+            said = LineFull(place=one.place, passed_bps=one.passed_bps, line_bps=one.rate_bps)
+            return Verdict(Limit.LINE, (said,), one.place)
+    return None
+
+
+def _dropped(flow: FlowSeen, seen: StreamSeen) -> Verdict | None:
+    """A place on the way, or the receiving socket, that dropped what is missing."""
+    missing = flow.missing
+    if not _lossy(flow) or not flow.drops:
+        return None
+    worst = flow.drops[0]
+    # A counter tells packets, and TCP counts the segments that these are cut into.
+    if 2 * worst.frames * (1 if flow.protocol == "udp" else SEGMENTS) < missing:
+        return None
+    doubt = worst.doubt
+    if doubt is None and worst.frames > 2 * sum(one.missing for one in seen.flows) + SPARE:
+        doubt = OthersDropped(place=worst.place, dropped_frames=worst.frames, lost_frames=missing)
+    dropped = {"dropped": min(worst.frames, missing), "place": worst.place, "reason": worst.reason}
+    said: Clause = (
+        DatagramsDropped(lost=missing, **dropped)
+        if flow.protocol == "udp"
+        else SegmentsDropped(retransmits=missing, **dropped)
+    )
+    if worst.reason == SOCKET:
+        ran = () if flow.receiver is None else (_ran(flow.receiver),)
+        return Verdict(Limit.RECEIVER, (said, *ran), worst.place, doubt)
+    return Verdict(Limit.RULE if decided(worst) else Limit.HOP, (said,), worst.place, doubt)
+
+
+def _program(flow: FlowSeen, seen: StreamSeen) -> Verdict | None:
+    """The thread of one end that had no time left, or did not get a CPU."""
+    ends = [program for program in (flow.sender, flow.receiver) if program is not None]
+    if flow.tcp is not None and flow.tcp.receiver_limited_ratio > HELD_RATIO:
+        ends.reverse()  # the sender waits for the receiver
+    for program in ends:
+        if program.run_ratio >= BUSY_RATIO:
+            return _busy(program)
+    if _small_window(flow):
+        return None
+    ready = [one for one in ends if one.run_ratio + one.wait_ratio >= READY_RATIO]
+    waiting = [one for one in ready if one.wait_ratio >= WAITING_RATIO]
+    if waiting:
+        return _starved(max(waiting, key=lambda one: one.wait_ratio), ends, seen)
+    return _busy(ready[0], nearly=True) if ready else None
+
+
+def _small_window(flow: FlowSeen) -> bool:
+    """Tell whether a window, or a buffer, was kept so small that it is the limit whatever the programs did."""
+    tcp = flow.tcp
+    if tcp is None:
+        return False
+    received = (
+        tcp.receiver_limited_ratio >= SMALL_HELD_RATIO and 0 < tcp.receive_buffer_bytes <= SMALL_BUFFER_BYTES
+    )
+    return received or tcp.buffer_limited_ratio >= HELD_RATIO or tcp.buffer_below_window
+
+
+def _ran(program: Program) -> ProgramRan:
+    return ProgramRan(machine=program.machine, busy_ratio=program.run_ratio, wait_ratio=program.wait_ratio)
+
+
+def _busy(program: Program, *, nearly: bool = False) -> Verdict:
+    doubt = NearlyBusy(ready_ratio=program.run_ratio + program.wait_ratio) if nearly else None
+    return Verdict(Limit.THREAD, (_ran(program),), program.machine, doubt)
+
+
+def _starved(program: Program, ends: Sequence[Program], seen: StreamSeen) -> Verdict:
+    said: list[Clause] = [_ran(program)]
+    other = next((one for one in ends if one is not program and one.kernel == program.kernel), None)
+    strangers = seen.strangers.get(program.kernel, 0.0)
+    if other is not None and shared_ratio(program, other) > HELD_RATIO:
+        said.append(SameCpu(machine=program.machine, other=other.machine))
+    elif strangers > WAITING_RATIO:
+        said.append(StrangersRan(cpus=strangers))
+    return Verdict(Limit.CPU, tuple(said), program.machine)
+
+
+def shared_ratio(one: Program, other: Program) -> float:
+    """Return how often two programs had run on the same CPU last, of the readings of both."""
+    pairs = list(zip(one.cpus, other.cpus, strict=False))
+    return sum(first == second for first, second in pairs) / len(pairs) if pairs else 0.0
+
+
+def _worker(_: FlowSeen, seen: StreamSeen) -> Verdict | None:
+    """A thread of the kernel or of a guest's hypervisor that had no time left."""
+    busiest = max(seen.threads, key=lambda one: one.busy_ratio, default=None)
+    if busiest is None or busiest.busy_ratio < BUSY_RATIO or busiest.polls:
+        return None
+    said = WorkerRan(thread=busiest.name, busy_ratio=busiest.busy_ratio)
+    return Verdict(Limit.THREAD, (said,), busiest.place or busiest.name)
+
+
+def _window(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
+    """The receiver's window, or the sender's own buffer."""
+    tcp = flow.tcp
+    held = tcp is not None and max(tcp.receiver_limited_ratio, tcp.buffer_limited_ratio) >= HELD_RATIO
+    if tcp is None or not (held or _small_window(flow)):
+        return None
+    if tcp.receiver_limited_ratio > tcp.buffer_limited_ratio and not tcp.buffer_below_window:
+        received = ReceiverWindow(
+            window_bytes=tcp.receiver_window_bytes,
+            rtt_ns=tcp.rtt_ns,
+            limited_ratio=tcp.receiver_limited_ratio,
+        )
+        return Verdict(Limit.WINDOW, (received,), flow.target)
+    sent = SendBuffer(
+        buffer_bytes=tcp.send_buffer_bytes,
+        window_bytes=min(tcp.window_bytes, tcp.receiver_window_bytes),
+        rtt_ns=tcp.rtt_ns,
+    )
+    return Verdict(Limit.WINDOW, (sent,), flow.source)
+
+
+def _lossy_path(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
+    """Loss on the way that no counter tells of."""
+    if not _lossy(flow):
+        return None
+    if flow.protocol == "udp":
+        lost = DatagramsLost(lost=flow.lost_datagrams, sent=flow.datagrams)
+        return Verdict(Limit.UNEXPLAINED, (lost,))
+    again = SegmentsLost(retransmits=flow.retransmits)
+    return Verdict(Limit.PATH, (again,), f"{flow.source}->{flow.target}", PlaceUnknown())
+
+
+def _congestion(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
+    """The congestion window of a path that loses nothing: it is as long as the window is small."""
+    tcp = flow.tcp
+    if tcp is None or not tcp.rtt_ns or not tcp.window_bytes:
+        return None
+    most_bps = tcp.window_bytes * 8 * NS_PER_S / tcp.rtt_ns
+    if flow.received_bps < most_bps / 2:
+        return None
+    said = CongestionWindow(
+        window_bytes=tcp.window_bytes, congestion=tcp.congestion, rtt_ns=tcp.rtt_ns, most_bps=most_bps
+    )
+    return Verdict(Limit.PATH, (said,), f"{flow.source}->{flow.target}", WindowOfSecond())
+
+
+def _all_cpus(flow: FlowSeen, seen: StreamSeen) -> Verdict | None:
+    """Every CPU of a kernel at an end without time left."""
+    kernels = {program.kernel for program in (flow.sender, flow.receiver) if program is not None}
+    for kernel in sorted(kernels):
+        own = [cpu.busy_ratio for cpu in seen.cpus if cpu.kernel == kernel]
+        if own and min(own) >= BUSY_RATIO:
+            said = AllCpusBusy(host=computer(kernel), cpus=len(own), busy_ratio=min(own))
+            return Verdict(Limit.CPU, (said,), kernel or "cpus", NoSingleThread())
+    return None
+
+
+def computer(kernel: str) -> Computer:
+    """Return which computer a kernel is of."""
+    return ThisComputer() if kernel == HERE else OtherComputer(machine=kernel)
+
+
+def _unexplained(flow: FlowSeen) -> Verdict:
+    ran = (_ran(program) for program in (flow.sender, flow.receiver) if program is not None)
+    return Verdict(Limit.UNEXPLAINED, (NothingFound(received_bps=flow.received_bps), *ran))
+
+
+def _lossy(flow: FlowSeen) -> bool:
+    if flow.protocol == "udp":
+        return flow.loss_ratio > LOST_RATIO
+    return flow.retransmits > 0 and flow.tcp is not None and flow.tcp.resent_ratio > LOST_RATIO

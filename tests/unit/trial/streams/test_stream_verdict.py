@@ -1,0 +1,109 @@
+"""What limited a stream: each limit by the figures that show it, and by no others."""
+
+from dataclasses import replace
+
+import pytest
+from tests.unit.trial.streams.flows import FAR, NEAR, TCP, datagrams, flow, seen
+
+from iolab.record.balance import Drop
+from iolab.record.load import Shaper
+from iolab.record.verdict import CpuUse, Limit, Thread
+from iolab.statements.doubts import ShaperUnknown
+from iolab.statements.streams import Limited, OfFlow, OtherFlows
+from iolab.trial.streams.evidence import Carrier, FlowSeen, Passed
+from iolab.trial.streams.verdict import judge
+
+BUSY = replace(NEAR, run_ratio=0.98)
+STARVED = replace(FAR, run_ratio=0.6, wait_ratio=0.35)
+LAB_SHAPER = Shaper("a.eth1", "tbf", 9000, 9000, 12_000_000, 0, 500, (100_000_000,))
+FOREIGN_SHAPER = replace(LAB_SHAPER, rates_bps=())
+RULE = Drop("a.eth0", "NETFILTER_DROP, not passed on to a.eth1", 100, "NETFILTER_DROP")
+LOSSY = replace(TCP, resent_bytes=10**7)
+
+
+@pytest.mark.parametrize(
+    ("one", "limit", "place"),
+    [
+        (flow(intended_bps=10e9), Limit.RATE, "near"),
+        (datagrams(), Limit.RATE, "near"),
+        (flow(sender=BUSY), Limit.THREAD, "near"),
+        (flow(receiver=replace(FAR, run_ratio=0.97)), Limit.THREAD, "far"),
+        (flow(sender=replace(NEAR, stopped_ns=200_000_000)), Limit.HOST, "near"),
+        (flow(receiver=STARVED), Limit.CPU, "far"),
+        (flow(tcp=replace(TCP, buffer_limited_ns=8 * 10**8)), Limit.WINDOW, "near"),
+        (flow(tcp=replace(TCP, send_buffer_bytes=8192)), Limit.WINDOW, "near"),
+        (flow(tcp=replace(TCP, receiver_limited_ns=8 * 10**8)), Limit.WINDOW, "far"),
+        (flow(shapers=(LAB_SHAPER,), received_bps=96e6), Limit.SHAPER, "a.eth1"),
+        (flow(shapers=(FOREIGN_SHAPER,), waiting={"a.eth1": 0.9}), Limit.SHAPER, "a.eth1"),
+        (flow(lines=(Passed("near.eth0", 0.96e9, 1e9),)), Limit.LINE, "near.eth0"),
+        (flow(tcp=LOSSY, retransmits=110, drops=(RULE,)), Limit.RULE, "a.eth0"),
+        (flow(tcp=LOSSY, retransmits=4500, drops=(RULE,)), Limit.RULE, "a.eth0"),
+        (datagrams(lost_datagrams=100, drops=(RULE,)), Limit.RULE, "a.eth0"),
+        (datagrams(lost_datagrams=100, drops=(Drop("far", "socket buffer", 100),)), Limit.RECEIVER, "far"),
+        (datagrams(lost_datagrams=100, drops=(Drop("b.eth0", "ring full", 90),)), Limit.HOP, "b.eth0"),
+        (datagrams(lost_datagrams=100), Limit.UNEXPLAINED, ""),
+        (flow(carriers=(Carrier("a.eth1", 2),), stood_ns=300_000_000), Limit.HOP, "a.eth1"),
+        (flow(tcp=replace(TCP, window_bytes=10**5, rtt_ns=100_000_000), received_bps=7e6), Limit.PATH, "near->far"),
+        (flow(received_bps=1e9, tcp=None), Limit.UNEXPLAINED, ""),
+    ],
+)  # fmt: skip
+def test_a_limit_is_named_with_its_place(one: FlowSeen, limit: Limit, place: str) -> None:
+    """One thing is wrong, and that is what is told."""
+    verdict = judge(seen(one))
+    assert (verdict.limit, verdict.place) == (limit, place)
+
+
+def test_a_shaper_of_the_lab_that_is_not_at_its_rate_is_not_the_limit() -> None:
+    """It held packets back in a burst; the sender's thread is the limit."""
+    idle = replace(LAB_SHAPER, passed_bytes=4_000_000)
+    assert judge(seen(flow(shapers=(idle,), sender=BUSY))).limit is Limit.THREAD
+
+
+def test_of_a_foreign_shaper_without_a_standing_queue_it_is_doubted() -> None:
+    """Its rate is not known, and it dropped nothing."""
+    held = replace(FOREIGN_SHAPER, held_back=2000)
+    assert judge(seen(flow(shapers=(held,)))).doubt == ShaperUnknown()
+
+
+def test_more_drops_than_are_missing_may_be_of_others() -> None:
+    """The counter does not tell whose they were."""
+    verdict = judge(seen(datagrams(lost_datagrams=100, drops=(replace(RULE, frames=5000),))))
+    assert (verdict.limit, bool(verdict.doubt)) == (Limit.RULE, True)
+
+
+def test_a_window_that_is_small_because_the_receiver_gets_no_cpu_is_not_the_limit() -> None:
+    """The receiver's buffer had grown; its thread waited. A buffer that may not grow is the limit all the same."""
+    limited = replace(TCP, receiver_limited_ns=9 * 10**8)
+    assert judge(seen(flow(tcp=limited, receiver=STARVED))).limit is Limit.CPU
+    small = replace(limited, receive_buffer_bytes=8192)
+    assert judge(seen(flow(tcp=small, receiver=STARVED))).limit is Limit.WINDOW
+
+
+def test_a_receiver_without_time_left_comes_before_a_sender_that_waits_for_it() -> None:
+    """Both ran all the time, and the receiver's window kept the sender back."""
+    limited = replace(TCP, receiver_limited_ns=9 * 10**8)
+    verdict = judge(seen(flow(sender=BUSY, receiver=replace(FAR, run_ratio=0.99), tcp=limited)))
+    assert verdict.place == "far"
+
+
+def test_a_thread_of_a_hypervisor_without_time_left_is_the_limit() -> None:
+    """No program was busy; the vhost thread was."""
+    vhost = Thread("vhost 0", "guest", "dut", 1, 0.99)
+    verdict = judge(seen(threads=(vhost,)))
+    assert (verdict.limit, verdict.place) == (Limit.THREAD, "dut")
+
+
+def test_cpus_that_are_all_busy_are_named_in_doubt() -> None:
+    """No single thread had all of its time."""
+    cpus = tuple(CpuUse(cpu, 0.97, 0.3, 0.0) for cpu in (0, 1))
+    verdict = judge(seen(flow(tcp=None), cpus=cpus))
+    assert (verdict.limit, bool(verdict.doubt)) == (Limit.CPU, True)
+
+
+def test_of_several_flows_the_commonest_certain_limit_is_told_and_the_others_in_the_text() -> None:
+    """A both-ways trial whose way back goes through a shaper."""
+    back = flow(name="far->near", source="far", target="near", shapers=(LAB_SHAPER,), received_bps=96e6)
+    verdict = judge(seen(flow(tcp=None), back))
+    assert (verdict.limit, verdict.place) == (Limit.SHAPER, "a.eth1")
+    assert [one.flow for one in verdict.seen if isinstance(one, OfFlow)] == ["near->far", "far->near"]
+    assert verdict.doubt == OtherFlows(limits=(Limited(limit="unexplained", place=""),))
