@@ -11,6 +11,7 @@ from iolab.plan.labs import Labs
 from iolab.plan.plan_json import describe
 from iolab.plan.planning import make_plan
 from iolab.record.trial import CommandRecord
+from iolab.report.stated import stated
 from iolab.run.agents import Agents
 from iolab.run.hosts.host_agent import open_agent
 from iolab.run.hosts.host_facts import read_facts
@@ -34,5 +35,5 @@ def test_the_labs_of_a_plan_are_made_with_its_commands(name: str) -> None:
             standing.change_to(labs.of(step).resources)
             assert standing.mismatches() == []
         standing.take_down()
-    document = json.loads(json.dumps(describe(plan, experiment)))
+    document = json.loads(json.dumps(describe(plan, experiment, stated)))
     assert list(differences(planned(document), executed([encode_command(one) for one in log]))) == []

@@ -4,6 +4,9 @@ import sys
 
 from rich.console import Console
 
+from iolab.plan.types import Unsupported
+from iolab.report.words import EN
+
 PLAIN_WIDTH = 200
 """Width of tables that go into a file or a pipe."""
 
@@ -18,6 +21,12 @@ def console() -> Console:
 def say(text: str) -> None:
     """Print one line to standard output."""
     print(text, flush=True)
+
+
+def cannot_run(cells: Unsupported) -> str:
+    """Return in a line what cannot run here, and why."""
+    levels = ", ".join(f"{name}={label}" for name, label in cells.cell.items())
+    return f"{' '.join(filter(None, (cells.measure, levels)))}: {EN.said.say(cells.reason)}"
 
 
 def complain(text: str) -> None:

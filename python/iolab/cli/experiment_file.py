@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from iolab.cli.console import say
+from iolab.cli.console import cannot_run, say
 from iolab.errors import InputError, Problem, UnsupportedError
 from iolab.experiment import Resolver, cells, json_schema, load, starter
 from iolab.experiment.experiment import Experiment
@@ -21,6 +21,8 @@ from iolab.plan.plan_json import describe
 from iolab.plan.planning import make_plan
 from iolab.plan.selection import selection
 from iolab.plan.types import Plan
+from iolab.report.stated import stated
+from iolab.report.words import EN
 from iolab.run.durations import durations_file, recall
 from iolab.run.hosts.host_agent import open_agent
 from iolab.run.hosts.host_facts import read_facts
@@ -79,7 +81,7 @@ def _print_site(experiment: Experiment) -> None:
     for link, ends in site.cables.items():
         say(f"  {link}: the cable {' - '.join(ends)}")
     for reason in left_out(experiment):
-        say(f"  left out: {reason}")
+        say(f"  left out: {EN.said.say(reason)}")
 
 
 def _counted(number: int, noun: str) -> str:
@@ -111,14 +113,15 @@ def plan(
         learned=recall(durations_file()),
     )
     if as_json:
-        json.dump(describe(decided, experiment), sys.stdout, indent=1)
+        json.dump(describe(decided, experiment, stated), sys.stdout, indent=1)
         say("")
     else:
         _print_plan(decided, all_commands)
         _print_steps(experiment, decided, all_commands)
     if not decided.steps:
         count = _counted(len(decided.unsupported), "cell")
-        raise UnsupportedError(f"planning: nothing of {count} can run on this host: {decided.unsupported[0]}")
+        first = cannot_run(decided.unsupported[0])
+        raise UnsupportedError(f"planning: nothing of {count} can run on this host: {first}")
 
 
 def _print_steps(experiment: Experiment, decided: Plan, all_commands: bool) -> None:
@@ -150,7 +153,7 @@ def _print_plan(decided: Plan, all_commands: bool) -> None:
         note = " (changes slowest)" if factor.name in decided.grouping else ""
         say(f"  {factor.name}: {', '.join(factor.labels)}{note}")
     for lacking in decided.unsupported if all_commands else decided.unsupported[:STEPS_SHOWN]:
-        say(f"  cannot run here: {lacking}")
+        say(f"  cannot run here: {cannot_run(lacking)}")
     if not all_commands and len(decided.unsupported) > STEPS_SHOWN:
         say(f"  ... and {len(decided.unsupported) - STEPS_SHOWN} more that cannot run here")
 

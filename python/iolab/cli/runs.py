@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from iolab.agent.messages import Json
-from iolab.cli.console import complain, console, say
+from iolab.cli.console import cannot_run, complain, console, say
 from iolab.cli.experiment_file import File, On, Quick
 from iolab.cli.progress import LiveProgress, PlainProgress
 from iolab.cli.results import RunName, locate, print_results
@@ -23,6 +23,7 @@ from iolab.experiment.site import Site
 from iolab.plan.planning import make_plan
 from iolab.plan.selection import selection
 from iolab.plan.types import Plan
+from iolab.report.words import EN
 from iolab.run import folder_work as execute
 from iolab.run.agents import Agents
 from iolab.run.durations import durations_file, recall
@@ -179,9 +180,11 @@ def _leave_out(plan: Plan, skip: bool, site: Site | None) -> None:
         return
     if site is not None and plan.steps:
         for reason, count in Counter(lacking.reason for lacking in plan.unsupported).items():
-            complain(f"left out, {count} of {len(plan.unsupported)} cells that cannot be there: {reason}")
+            complain(
+                f"left out, {count} of {len(plan.unsupported)} cells that cannot be there: {EN.said.say(reason)}"
+            )
         return
-    lines = [f"  {lacking}" for lacking in plan.unsupported[:REASONS_SHOWN]]
+    lines = [f"  {cannot_run(lacking)}" for lacking in plan.unsupported[:REASONS_SHOWN]]
     if len(plan.unsupported) > REASONS_SHOWN:
         lines.append(
             f"  ... and {len(plan.unsupported) - REASONS_SHOWN} more; `iolab plan FILE --all` lists them"

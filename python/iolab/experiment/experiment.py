@@ -9,6 +9,7 @@ from iolab.experiment.machines import Machine
 from iolab.experiment.measures import Measure
 from iolab.experiment.paths import Target
 from iolab.experiment.site import Site
+from iolab.statements.lacks import Lack
 
 Cell = Mapping[str, str]
 """Factor name to level label; a sub-factor is absent where its level is not chosen."""
@@ -122,5 +123,5 @@ class Experiment:
     """Where its machines are, where that is said apart from the lab; the tree and the factors are as they are there."""
     scopes: Mapping[str, tuple[Target, ...]] = field(default_factory=dict)
     """Path with a `*` to the places that it names, where a site has added others."""
-    absent: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    absent: Mapping[str, Mapping[str, Lack]] = field(default_factory=dict)
     """Factor and label to why the site has no such level."""

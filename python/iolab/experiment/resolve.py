@@ -20,6 +20,7 @@ from iolab.experiment.measures import Measure
 from iolab.experiment.paths import Misled, NoSuchItem, Places, level_paths, put, survey
 from iolab.experiment.problems import Problems
 from iolab.experiment.sections import Section, check, tables, validated
+from iolab.statements.lacks import Lack
 
 DIGEST_BYTES = 16
 """128 bits: a collision among 10^7 cells has a chance below 10^-24."""
@@ -139,7 +140,7 @@ class Resolver:
         )
         return Setup(lab=lab, measures=cast("dict[str, Measure]", found["measure"]))
 
-    def absent(self, cell: Cell) -> str | None:
+    def absent(self, cell: Cell) -> Lack | None:
         """Return why the site has no such cell; None where it has, or there is no site."""
         for name, labels in self._absent.items():
             if (label := cell.get(name, "")) in labels:

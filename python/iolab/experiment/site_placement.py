@@ -17,6 +17,8 @@ from iolab.experiment.problems import Problems, did_you_mean, listed
 from iolab.experiment.sections import Section
 from iolab.experiment.site import Site
 from iolab.experiment.site_links import Split, split_links, values_of
+from iolab.statements.computers import Computer, OtherComputer, ThisComputer
+from iolab.statements.lacks import Lack, SiteEnd, SiteHasEnds, SiteHasPlace, SiteLacksCable, SiteSetsNothing
 
 KEPT = ("forward", "settings", "disks")
 OF_HOSTS = ("host", "processors")
@@ -44,17 +46,20 @@ def placed(experiment: Experiment, site: Site, problems: Problems) -> Experiment
     )
 
 
-def uncabled(site: Site, lab: Lab) -> str | None:
+def uncabled(site: Site, lab: Lab) -> Lack | None:
     """Return why a lab cannot stand on a site: a link between two hosts without a cable; None where all have one."""
     for name, link in lab.links.items():
         homes = {end: _home(lab, PortRef(end).machine) for end in link.ends}
         if link.cable or len(set(homes.values())) == 1 or _to_children(lab, link.ends):
             continue
-        where = ", ".join(f"{end} on {home or 'this computer'}" for end, home in homes.items())
-        ends = ", ".join(f"{home or 'HOST'}.INTERFACE" for home in dict.fromkeys(homes.values()))
-        advice = f"where there is one, write `cables: {{{name}: [{ends}]}}`"
-        return f"{site.source} has no cable for link {name} ({where}); {advice}"
+        ends = tuple(SiteEnd(port=end, host=_computer(home)) for end, home in homes.items())
+        hosts = tuple(home or "HOST" for home in dict.fromkeys(homes.values()))
+        return SiteLacksCable(site=site.source, link=name, ends=ends, hosts=hosts)
     return None
+
+
+def _computer(name: str | None) -> Computer:
+    return OtherComputer(machine=name) if name else ThisComputer()
 
 
 def _home(lab: Lab, machine: str) -> str | None:
@@ -126,7 +131,7 @@ class _Placing:
         self._splits = splits
         self._ports = {old: new for split in splits.values() for old, new in split.ports.items()}
         self.scopes: dict[str, tuple[Target, ...]] = {}
-        self.absent: dict[str, dict[str, str]] = {}
+        self.absent: dict[str, dict[str, Lack]] = {}
 
     def tree(self) -> dict[str, Any]:
         """Return the base document on the site."""
@@ -160,7 +165,7 @@ class _Placing:
                 sets.lines[place] = line
         return replace(level, sets=sets, factors=tuple(self.factor(inner) for inner in level.factors))
 
-    def _change(self, path: str, value: Any) -> tuple[str | None, dict[str, Any]]:
+    def _change(self, path: str, value: Any) -> tuple[Lack | None, dict[str, Any]]:
         """Return what a path and its value become; where nothing is left of it, why."""
         targets = self._places.targets(path)
         assert not isinstance(targets, Misled), "the experiment was checked"
@@ -206,14 +211,13 @@ class _Placing:
     def _values(self, section: Section) -> list[Any]:
         return [data for name, data in values_of(self._experiment, section.group) if name == section.name]
 
-    def _why_absent(self, path: str, target: Target) -> str:
-        name = target.section.name
+    def _why_absent(self, path: str, target: Target) -> Lack:
+        name, site = target.section.name, self._site
         if target.section.group == "links":
-            return f"{path}: {self._site.source} says where the ends of link {name} are"
-        if name in self._site.on:
-            return f"{path}: {self._site.source} says that {name} runs on {self._site.on[name]}"
-        place = self._site.hosts[name] or "this computer"
-        return f"{path}: {name} is the host {place} there, whose {target.words[0]} nothing sets"
+            return SiteHasEnds(path=path, site=site.source, link=name)
+        if name in site.on:
+            return SiteHasPlace(path=path, site=site.source, machine=name, host=site.on[name])
+        return SiteSetsNothing(path=path, machine=name, host=_computer(site.hosts[name]), key=target.words[0])
 
     def _part(self, target: Target, value: Any) -> Any:
         """Return the part of a value that belongs at a place of a split link: addresses of its own ends only."""

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from iolab.experiment.experiment import Lab
     from iolab.experiment.lab_view import Place, View
     from iolab.experiment.sections import Section
-    from iolab.lab.needs.need import Need
+    from iolab.lab.needs.need import Wanted
     from iolab.lab.topology import Topology
+    from iolab.statements.purposes import Purpose
     from iolab.trial.instruments.instrument import Instrument
     from iolab.trial.measured import Measured
     from iolab.trial.site import Site
@@ -60,8 +61,8 @@ class MeasureKind(Generic[M]):
     of one version throughout a run."""
     kernels: "Callable[[M, Topology], Iterable[str]]" = _nothing
     """The kernels on which the programs run; none: this computer's."""
-    needs: "Callable[[str, M], Iterable[Need]]" = _nothing
-    """What else it needs, given its place in words: "measure tcp"."""
+    needs: "Callable[[Purpose, M], Iterable[Wanted]]" = _nothing
+    """What else it needs, given what asks for it: the measure."""
     check: "Callable[[M, Lab, Topology], None]" = _fits
     """Checks that it goes together with a lab. Raises InputError."""
     joined_by: Callable[[M], object] = repr
@@ -91,8 +92,8 @@ class InstrumentKind(Generic[M]):
     """Notes every name in it that leads nowhere in a lab; the place is its own in the measure."""
     programs: Mapping[str, str] = field(default_factory=dict)
     """Programs that it runs on this computer, each with its Debian package."""
-    needs: "Callable[[str, M], Iterable[Need]]" = _nothing
-    """What else it needs, given its place in words."""
+    needs: "Callable[[Purpose, M], Iterable[Wanted]]" = _nothing
+    """What else it needs, given the measure that it stands beside."""
     always: bool = False
     """Whether it stands beside every measure unasked, as its model's defaults say."""
 

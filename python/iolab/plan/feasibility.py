@@ -11,6 +11,7 @@ from iolab.experiment.product import names, sample
 from iolab.experiment.site import Site
 from iolab.lab.hosts.facts import Facts
 from iolab.plan.support import Support
+from iolab.statements.lacks import Lack, SiteRefuses
 
 MOST_CELLS = 1000
 """Cells looked at while checking, every level in one of them at least; planning looks at all."""
@@ -39,13 +40,13 @@ def check_cells(experiment: Experiment) -> None:
         raise InputError(tuple(dict.fromkeys(found)))
 
 
-def left_out(experiment: Experiment) -> dict[str, Cell]:
+def left_out(experiment: Experiment) -> dict[Lack, Cell]:
     """Return why cells cannot be on the site of an experiment, whatever its hosts are; each reason with one cell."""
     if experiment.site is None:
         return {}
     resolver = Resolver(experiment)
     support = Support(resolver, ANY_HOST)
-    found: dict[str, Cell] = {}
+    found: dict[Lack, Cell] = {}
     for cell in sample(experiment, names(experiment.factors), MOST_CELLS):
         for measure in resolver.measures:
             try:
@@ -53,7 +54,7 @@ def left_out(experiment: Experiment) -> dict[str, Cell]:
                 if reason is None and resolver.measure_key(cell, measure):
                     support.reason(cell, measure)
             except InputError as error:
-                reason = said(error, experiment.site)
+                reason = refused(error, experiment.site)
             if reason is not None:
                 found.setdefault(reason, cell)
     return found
@@ -64,10 +65,10 @@ def located(error: InputError, experiment: Experiment, measure: str) -> InputErr
     return InputError([_located(problem, experiment, measure) for problem in error.problems])
 
 
-def said(error: InputError, site: Site) -> str:
+def refused(error: InputError, site: Site) -> Lack:
     """Return what keeps parts of a lab, which go together elsewhere, from doing so on a site."""
     told = (f"{problem.doing}: {problem.seen}; it needs {problem.allowed}" for problem in error.problems)
-    return f"on {site.source}: {'; '.join(told)}"
+    return SiteRefuses(site=site.source, problems=tuple(told))
 
 
 def _problems(support: Support, experiment: Experiment, cell: Cell, measure: str) -> Iterator[Problem]:

@@ -9,6 +9,10 @@ from iolab.errors import StoreError
 from iolab.experiment.experiment import LevelRatio, Summary
 from iolab.lab.hosts.computers import Computer
 from iolab.plan.types import PLAN_SCHEMA, Plan, PlannedFactor, Step, Unsupported
+from iolab.record.encoding import Encoding
+from iolab.statements.lacks import Lack
+
+_LACK: Encoding[Lack] = Encoding(Lack)
 
 
 def encode_plan(plan: Plan) -> str:
@@ -34,7 +38,9 @@ def encode_plan(plan: Plan) -> str:
         "estimate_ns": plan.estimate_ns,
         "estimate_factor": plan.estimate_factor,
         "computers": {kernel: asdict(one) for kernel, one in plan.computers.items()},
-        "unsupported": [[one.measure, one.cell, one.reason] for one in plan.unsupported],
+        "unsupported": [
+            [one.measure, one.cell, one.reason.model_dump(mode="json")] for one in plan.unsupported
+        ],
         "levels": list(levels),
         "steps": rows,
     }
@@ -94,12 +100,17 @@ def _decoded(document: dict[str, Any]) -> Plan:
                 for key, measure, block, plot, row in document["steps"]
             ]
         ),
-        unsupported=tuple(Unsupported(*one) for one in document["unsupported"]),
+        unsupported=tuple(map(_unsupported, document["unsupported"])),
         estimate_ns=document["estimate_ns"],
         estimate_factor=document.get("estimate_factor", 1.0),
         computers={kernel: _computer(one) for kernel, one in document["computers"].items()},
         digest=document["digest"],
     )
+
+
+def _unsupported(document: list[Any]) -> Unsupported:
+    measure, cell, reason = document
+    return Unsupported(measure, cell, _LACK.decode(json.dumps(reason)))
 
 
 def _computer(document: Mapping[str, Any]) -> Computer:

@@ -1,21 +1,22 @@
 """The plan as the document that `iolab plan --json` prints; documented in docs/reference/plan-json.md."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 
 from iolab.experiment.experiment import Experiment
 from iolab.plan.commands import PlannedCommand, StepCommands, commands
 from iolab.plan.types import Plan
+from iolab.statements.lacks import Lack
 
-DESCRIPTION_SCHEMA = 1
+DESCRIPTION_SCHEMA = 2
 """Version of the document; a field that is removed or changes its meaning raises it."""
 
 Document = dict[str, object]
 """Plain JSON data, on its way out."""
 
 
-def describe(plan: Plan, experiment: Experiment) -> Document:
-    """Return everything that was decided, with every command of every step."""
+def describe(plan: Plan, experiment: Experiment, stated: Callable[[Lack], object]) -> Document:
+    """Return everything that was decided, with every command of every step; `stated` puts what is lacking as data."""
     return {
         "schema": DESCRIPTION_SCHEMA,
         "title": plan.title,
@@ -39,7 +40,8 @@ def describe(plan: Plan, experiment: Experiment) -> Document:
             for step in plan.steps
         ],
         "unsupported": [
-            {"measure": one.measure, "cell": dict(one.cell), "reason": one.reason} for one in plan.unsupported
+            {"measure": one.measure, "cell": dict(one.cell), "reason": stated(one.reason)}
+            for one in plan.unsupported
         ],
         "estimate_s": round(plan.estimate_ns / 1e9, 3),
         "estimate_factor": plan.estimate_factor,

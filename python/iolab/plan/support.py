@@ -14,11 +14,13 @@ from iolab.experiment.sections import Section
 from iolab.experiment.site_placement import uncabled
 from iolab.lab.hosts.facts import Facts
 from iolab.lab.needs.lab_needs import lab_needs
-from iolab.lab.needs.need import Need, NeedKind, lacking, lacking_of
+from iolab.lab.needs.need import Wanted, lacking, lacking_of
 from iolab.lab.needs.part_needs import check_ways, link_needs, machine_needs, measure_needs
 from iolab.lab.topology import Topology, make_topology
 from iolab.lab.volumes.resources import volume_needs
 from iolab.parts.registry import measure_kinds
+from iolab.statements.lacks import Lack
+from iolab.statements.unbuilt import Unbuilt
 
 
 class Support:
@@ -31,14 +33,14 @@ class Support:
         self._resolver = resolver
         self._facts = facts
         self._lab_sections = [section for section in resolver.sections if section.group != "measure"]
-        self._parts: dict[tuple[Section, tuple[str | None, ...]], tuple[tuple[Need, ...], int]] = {}
+        self._parts: dict[tuple[Section, tuple[str | None, ...]], tuple[tuple[Wanted, ...], int]] = {}
         self._numbers: dict[str, int] = {}
-        self._labs: dict[tuple[int, ...], tuple[tuple[Need, ...], tuple[Lab, Topology] | None]] = {}
-        self._cabled: dict[str, str | None] = {}
+        self._labs: dict[tuple[int, ...], tuple[tuple[Wanted, ...], tuple[Lab, Topology] | None]] = {}
+        self._cabled: dict[str, Lack | None] = {}
         self._durations: dict[tuple[str, tuple[str | None, ...]], int] = {}
-        self._ways: dict[tuple[tuple[int, ...], int], tuple[Need, ...]] = {}
+        self._ways: dict[tuple[tuple[int, ...], int], tuple[Wanted, ...]] = {}
 
-    def reason(self, cell: Cell, measure: str) -> str | None:
+    def reason(self, cell: Cell, measure: str) -> Lack | None:
         """Return why a measure cannot be done in a cell; None where it can.
 
         Raises:
@@ -46,14 +48,14 @@ class Support:
         """
         if reason := self.misplaced(cell):
             return reason
-        found: list[Need] = []
+        found: list[Wanted] = []
         shape: list[int] = []
         for section in self._lab_sections:
             own, number = self._part(section, cell)
             found += own
             shape.append(number)
         key = tuple(shape)
-        built = not any(need.kind is NeedKind.BUILT for need in found)
+        built = not any(isinstance(each, Unbuilt) for each in found)
         joined, shape_lab = self._joined(key, cell) if built else ((), None)
         section = Section("measure", measure)
         own, number = self._part(section, cell)
@@ -62,7 +64,7 @@ class Support:
             self._ways[key, number] = self._lacking(check_ways(measure, model, *shape_lab))
         return lacking_of((*found, *joined, *own, *self._ways.get((key, number), ())), self._facts)
 
-    def misplaced(self, cell: Cell) -> str | None:
+    def misplaced(self, cell: Cell) -> Lack | None:
         """Return why a cell cannot be on the site: a level that is not there, a cable that it lacks; None: it can."""
         site = self._resolver.site
         if site is None or (absent := self._resolver.absent(cell)):
@@ -85,10 +87,10 @@ class Support:
         """Return the kind of a measure in a cell."""
         return cast("Measure", self._resolver.model(Section("measure", measure), cell)).kind
 
-    def _lacking(self, found: Iterable[Need]) -> tuple[Need, ...]:
-        return tuple(need for need in found if lacking(need, self._facts))
+    def _lacking(self, found: Iterable[Wanted]) -> tuple[Wanted, ...]:
+        return tuple(each for each in found if lacking(each, self._facts))
 
-    def _part(self, section: Section, cell: Cell) -> tuple[tuple[Need, ...], int]:
+    def _part(self, section: Section, cell: Cell) -> tuple[tuple[Wanted, ...], int]:
         """Return what a section lacks by itself, and the number of its shape."""
         at = (section, tuple([cell.get(name) for name in self._resolver.factors_of(section)]))
         known = self._parts.get(at)
@@ -101,7 +103,7 @@ class Support:
 
     def _joined(
         self, shape: tuple[int, ...], cell: Cell
-    ) -> tuple[tuple[Need, ...], tuple[Lab, Topology] | None]:
+    ) -> tuple[tuple[Wanted, ...], tuple[Lab, Topology] | None]:
         """Return what the parts lack together, and how they are joined."""
         if shape not in self._labs:
             lab = self._resolver.setup(cell).lab
@@ -109,7 +111,7 @@ class Support:
         return self._labs[shape]
 
 
-def _own_needs(section: Section, model: BaseModel | None) -> tuple[Need, ...]:
+def _own_needs(section: Section, model: BaseModel | None) -> tuple[Wanted, ...]:
     match section.group:
         case _ if model is None:
             return ()

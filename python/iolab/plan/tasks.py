@@ -12,10 +12,11 @@ from iolab.experiment.product import matches
 from iolab.lab.change_cost import start_ns
 from iolab.lab.hosts.facts import Facts
 from iolab.plan.estimate import Expected
-from iolab.plan.feasibility import located, said
+from iolab.plan.feasibility import located, refused
 from iolab.plan.learned_durations import kind_of
 from iolab.plan.support import Support
 from iolab.plan.types import PlannedFactor
+from iolab.statements.lacks import Lack
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class Task:
     """Kind of its lab, as what was learned of durations is kept by."""
     measure_kind: str
     """Kind of the measure."""
-    reason: str | None
+    reason: Lack | None
     """Why this host cannot do it."""
 
     def expected(self) -> Expected:
@@ -112,13 +113,13 @@ def make_tasks(
     return tasks
 
 
-def _reason(support: Support, experiment: Experiment, cell: Cell, measure: str) -> str | None:
+def _reason(support: Support, experiment: Experiment, cell: Cell, measure: str) -> Lack | None:
     try:
         return support.reason(cell, measure)
     except InputError as error:
         if experiment.site is None:
             raise located(error, experiment, measure) from None
-        return said(error, experiment.site)
+        return refused(error, experiment.site)
 
 
 def _chosen_cells(experiment: Experiment, only: tuple[Selector, ...]) -> Iterator[Cell]:

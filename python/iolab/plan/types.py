@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 
 from iolab.experiment.experiment import Summary
 from iolab.lab.hosts.computers import Computer
+from iolab.statements.lacks import Lack
 
-PLAN_SCHEMA = 2
+PLAN_SCHEMA = 3
 """Version of plan.json."""
 
 
@@ -44,12 +45,8 @@ class Unsupported:
     """Name of the measure."""
     cell: Mapping[str, str]
     """Factor to label."""
-    reason: str
-    """What is lacking and what to do about it."""
-
-    def __str__(self) -> str:
-        levels = ", ".join(f"{name}={label}" for name, label in self.cell.items())
-        return f"{' '.join(filter(None, (self.measure, levels)))}: {self.reason}"
+    reason: Lack
+    """What is lacking."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

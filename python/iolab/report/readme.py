@@ -132,7 +132,8 @@ def _troubles(run: StoredRun, analysis: Analysis, named: Names) -> list[str]:
             blocks.append(words.left_out.format(count=len(lost) - MOST_LOST))
     if lacking:
         rows = [
-            [words.unsupported, named.measure(each.measure), str(each.count), each.reason] for each in lacking
+            [words.unsupported, named.measure(each.measure), str(each.count), said.say(each.reason)]
+            for each in lacking
         ]
         blocks.append(grid([words.status, named.words.table.measure, words.cell, words.reason], rows, 4))
     notes = [sentences.noted(note, named.words) for note in analysis.notes]

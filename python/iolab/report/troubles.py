@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from iolab.plan.types import Plan
 from iolab.record.trial import Status
+from iolab.statements.lacks import Lack
 from iolab.statements.warnings import Warning
 from iolab.store.records import TrialRecord
 
@@ -54,7 +55,7 @@ class UnsupportedCells:
     """Name of the measure."""
     cell: Mapping[str, str]
     """The first of them."""
-    reason: str
+    reason: Lack
     """What is lacking."""
     count: int
     """How many."""
@@ -97,7 +98,7 @@ def lost(trials: Iterable[TrialRecord]) -> list[LostTrials]:
 
 def unsupported(plan: Plan) -> list[UnsupportedCells]:
     """Group what this host cannot do by measure and reason."""
-    groups: dict[tuple[str, str], UnsupportedCells] = {}
+    groups: dict[tuple[str, Lack], UnsupportedCells] = {}
     for each in plan.unsupported:
         key = (each.measure, each.reason)
         known = groups.get(key)

@@ -1,9 +1,10 @@
 """What is said of a stream: what limited it, and what disturbed it. Types only."""
 
 from iolab.statements.clauses import Clause
+from iolab.statements.computers import Computer
 from iolab.statements.doubts import Doubt
 from iolab.statements.statement import Statement
-from iolab.statements.warnings import Computer, Warning
+from iolab.statements.warnings import Warning
 
 
 class OfFlow(Clause):

@@ -1,6 +1,7 @@
 """What the reader of a trial's result must know. Types only."""
 
 from iolab.statements.clauses import Clause
+from iolab.statements.computers import Computer
 from iolab.statements.concerns import Concern
 from iolab.statements.instrument import PathReason, Sharing
 from iolab.statements.searches import SearchEnd
@@ -259,23 +260,6 @@ class CountersDisagree(Warning):
     delivered_bytes: int
     difference_ratio: float
     cause: Disagreement
-
-
-class Computer(Statement):
-    """A computer."""
-
-
-class ThisComputer(Computer):
-    """The computer that iolab runs on."""
-
-    code = "this-computer"
-
-
-class OtherComputer(Computer):
-    """Another one, by the machine's name in the lab."""
-
-    code = "other-computer"
-    machine: str
 
 
 class HostUnready(Warning):

@@ -8,8 +8,9 @@ from iolab.lab.hosts.facts import Facts
 from iolab.lab.hosts.readiness import cards_of, concerns
 from iolab.lab.kernels import HERE, kernel_of
 from iolab.lab.packets.placement import Placement
+from iolab.statements.computers import OtherComputer, ThisComputer
 from iolab.statements.concerns import Concern, GovernorChanges, TurboOn
-from iolab.statements.warnings import HostUnready, OtherComputer, ThisComputer
+from iolab.statements.warnings import HostUnready
 
 
 def host_warnings(

@@ -201,7 +201,7 @@ def test_a_plan_of_which_nothing_can_run_ends_with_code_3_and_says_why(
     assert json.loads(capsys.readouterr().out)["steps"] == []
 
 
-@pytest.mark.parametrize("text", ["", "{", "[1]", '{"schema": 2}'])
+@pytest.mark.parametrize("text", ["", "{", "[1]", '{"schema": 3}'])
 def test_a_damaged_plan_is_told_in_words(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     """list goes on with the other runs, show ends with code 3; neither speaks of exceptions."""
     folder = Path("runs/20260101T000000-x")

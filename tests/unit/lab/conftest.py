@@ -1,18 +1,21 @@
 """Labs for the tests, from machines and links as they are written in an experiment file."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import pytest
 from pydantic import TypeAdapter
+from tests.wording import in_words
 
 from iolab.experiment.experiment import Lab, Setup
 from iolab.experiment.links import Link
 from iolab.experiment.machines import Machine
+from iolab.lab.hosts.facts import Facts
 from iolab.lab.needs.lab_needs import lab_needs
-from iolab.lab.needs.need import Need, NeedKind
+from iolab.lab.needs.need import Wanted, lacking_of
 from iolab.lab.needs.part_needs import check_ways, link_needs, machine_needs, measure_needs
 from iolab.lab.topology import make_topology
 from iolab.lab.volumes.resources import volume_needs
+from iolab.statements.unbuilt import Unbuilt
 
 MakeLab = Callable[[Mapping[str, object], Mapping[str, object]], Lab]
 
@@ -37,20 +40,25 @@ def make_lab() -> MakeLab:
     return make
 
 
-def needs(setup: Setup) -> tuple[Need, ...]:
+def missing(found: Iterable[Wanted], facts: Facts) -> str | None:
+    """Return what is lacking, in words."""
+    return in_words(lacking_of(found, facts)) or None
+
+
+def needs(setup: Setup) -> tuple[Wanted, ...]:
     """Return everything that a lab and its measures need, each once, as planning puts it together from its parts.
 
     Raises:
         InputError: the parts do not fit together (names, addresses, no way between two machines).
     """
-    found: list[Need] = []
+    found: list[Wanted] = []
     for name, machine in setup.lab.machines.items():
         found += machine_needs(name, machine)
     for name, link in setup.lab.links.items():
         found += link_needs(name, link)
     for name, volume in setup.lab.volumes.items():
         found += volume_needs(name, volume)
-    whole = not any(need.kind is NeedKind.BUILT for need in found)
+    whole = not any(isinstance(each, Unbuilt) for each in found)
     if whole:
         found += lab_needs(setup.lab)
     topology = make_topology(setup.lab) if whole else None

@@ -11,6 +11,9 @@ from iolab.lab.resources import Command
 from iolab.plan.commands import StepCommands, commands, render, typed
 from iolab.plan.plan_json import describe
 from iolab.plan.planning import make_plan
+from iolab.report.stated import stated
+from iolab.statements.lacks import Lack
+from iolab.statements.statement import CODE
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference" / "plan-json.md"
 
@@ -76,14 +79,16 @@ def test_the_teardown_is_headed_and_has_no_undo_of_its_own(experiment: Experimen
 
 def test_the_json_form_has_exactly_the_documented_fields(experiment: Experiment, facts: Facts) -> None:
     """The reference page names every field, and the document has no other."""
-    document = json.loads(json.dumps(describe(make_plan(experiment, facts, blocks=1), experiment)))
+    document = json.loads(json.dumps(describe(make_plan(experiment, facts, blocks=1), experiment, stated)))
     page = REFERENCE.read_text()
     example = json.loads(page.split("```json\n")[1].split("```")[0])
     assert set(document) == set(example)
     for part in ("factors", "steps", "commands"):
         assert set(document[part][0]) == set(example[part][0])
     assert set(document["commands"][0]["done"][0]) == set(example["commands"][0]["done"][0])
-    assert set(example["unsupported"][0]) == {"measure", "cell", "reason"}
+    (lacking,) = example["unsupported"]
+    reason = lacking["reason"]
+    assert reason == stated(Lack.model_validate({CODE: reason["code"], **reason["parameters"]}))
     for field in document:
         assert f"`{field}`" in page
     assert len(document["steps"]) == 18

@@ -10,6 +10,7 @@ from iolab.plan.labs import Labs
 from iolab.plan.plan_file import decode_plan, encode_plan
 from iolab.plan.plan_json import describe
 from iolab.plan.planning import make_plan
+from iolab.report.stated import stated
 
 PACKETS = """
 lab:
@@ -39,7 +40,7 @@ def test_the_lines_and_the_json_of_a_plan_put_threads_on_the_same_cpus(facts: Fa
     assert pins == [1, 2]
     shown = [one.argv[3] for one in next(iter(commands(experiment, plan))).done if one.argv[0] == "taskset"]
     assert shown == ["1", "2"]
-    document = str(describe(plan, experiment))
+    document = str(describe(plan, experiment, stated))
     assert all(f"['taskset', '-c', '-p', '{cpu}'" in document for cpu in shown)
 
 

@@ -13,8 +13,16 @@ from iolab.lab.hosts.facts import Facts
 from iolab.plan.plan_file import decode_plan, encode_plan
 from iolab.plan.planning import make_plan
 from iolab.plan.types import PLAN_SCHEMA, Plan, PlannedFactor, Step, Unsupported
+from iolab.statements.lacks import ImageAbsent, SiteRefuses
+from iolab.statements.purposes import ForMeasure
+from iolab.statements.unbuilt import InstrumentUnbuilt
 
 words = st.text(max_size=8)
+lacks = st.one_of(
+    st.builds(ImageAbsent, image=words),
+    st.builds(SiteRefuses, site=words, problems=st.lists(words).map(tuple)),
+    st.builds(InstrumentUnbuilt, purpose=st.builds(ForMeasure, measure=words), kind=words),
+)
 labels = st.dictionaries(words, words, max_size=3)
 
 
@@ -46,7 +54,7 @@ def plans(draw: st.DrawFn) -> Plan:
         only=draw(st.lists(selectors, max_size=2).map(tuple)),
         summaries=draw(st.lists(summary, max_size=2).map(tuple)),
         steps=draw(st.lists(step, max_size=5).map(tuple)),
-        unsupported=draw(st.lists(st.builds(Unsupported, words, labels, words), max_size=3).map(tuple)),
+        unsupported=draw(st.lists(st.builds(Unsupported, words, labels, lacks), max_size=3).map(tuple)),
         estimate_ns=draw(st.integers(0, 2**60)),
         digest=draw(words),
     )
@@ -70,7 +78,7 @@ def test_another_version_is_refused_and_both_are_named(experiment: Experiment, f
         decode_plan(json.dumps(document))
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "7", "{}", '{"schema": 2}', '{"schema": 2, "measures": 3}'])
+@pytest.mark.parametrize("text", ["", "{", "[]", "7", "{}", '{"schema": 3}', '{"schema": 3, "measures": 3}'])
 def test_what_is_no_plan_is_refused_without_a_traceback(text: str) -> None:
     """Torn and foreign files end in one sentence, without the words of a programming language."""
     with pytest.raises(StoreError, match=r"reading plan\.json") as caught:

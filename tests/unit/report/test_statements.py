@@ -33,8 +33,16 @@ def made(kind: Any) -> Any:
     if get_origin(kind) is tuple:
         return (made(get_args(kind)[0]),)
     if isinstance(kind, type) and issubclass(kind, Statement):
-        return example(next(iter(codes(kind).values())))
+        return example(min(codes(kind).values(), key=holds))
     return {str: "dut.eth0", int: 7_000_000, float: 0.25, bool: True}[kind]
+
+
+def holds(kind: type[Statement]) -> int:
+    """Return how many statements a statement holds."""
+    return sum(
+        "Statement" in str(field.annotation) or "iolab." in str(field.annotation)
+        for field in kind.model_fields.values()
+    )
 
 
 def example(kind: type[Statement]) -> Statement:

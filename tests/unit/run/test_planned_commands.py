@@ -22,6 +22,7 @@ from iolab.plan.labs import Labs
 from iolab.plan.plan_json import describe
 from iolab.plan.planning import make_plan
 from iolab.record.trial import CommandRecord
+from iolab.report.stated import stated
 from iolab.run.agents import Agents
 from iolab.run.guests.boot_sources import Source
 from iolab.run.guests.guests import Guests
@@ -116,7 +117,7 @@ def test_labs_with_guests_are_made_with_the_commands_of_the_plan(
         cpus.update(cpus_of_guests(wanted))
         standing.change_to(wanted)
     standing.take_down()
-    document = json.loads(json.dumps(describe(plan, experiment)))
+    document = json.loads(json.dumps(describe(plan, experiment, stated)))
     assert list(differences(planned(document), executed([encode_command(one) for one in log]))) == []
 
 

@@ -11,7 +11,6 @@ from iolab.experiment.machines import Vm
 from iolab.experiment.port_ref import PortRef
 from iolab.lab.dependencies import base_of, port_dependencies, ports_of
 from iolab.lab.links.link_topology import functions_of, is_card, is_function, mac_of, owner_of, uplinks
-from iolab.lab.needs.need import Need, NeedKind
 from iolab.lab.readback.values import Interface, InterfaceByMac, LastName, Value, VirtualFunction
 from iolab.lab.resources import (
     FOUND,
@@ -25,6 +24,17 @@ from iolab.lab.resources import (
     Write,
 )
 from iolab.lab.topology import Port, Topology
+from iolab.statements.clashes import (
+    BridgedToCard,
+    CardWithoutFunctions,
+    FunctionGetsOwnFrames,
+    FunctionsTooMany,
+    NamespaceHasNoCard,
+    ParentPortAbsent,
+)
+from iolab.statements.lacks import Lack
+from iolab.statements.purposes import ForMachine, ForPort, KeyOf, Purpose, ValueOf
+from iolab.statements.unbuilt import FunctionVlanUnbuilt
 
 SHOW = ("ip", "-j", "-d", "addr", "show")
 SHOW_FUNCTIONS = ("ip", "-j", "-d", "link", "show")
@@ -43,40 +53,39 @@ def function_resources(lab: Lab, topology: Topology, link: str) -> Iterator[Reso
         yield _for_guest(card, port, index) if is_card(lab, port.ref) else _interface(lab, card, port, index)
 
 
-def function_needs(lab: Lab) -> Iterator[Need]:
+def function_needs(lab: Lab) -> Iterator[Lack]:
     """Tell of virtual functions that cannot be."""
     for name, link in lab.links.items():
         ends = [end for end in link.ends if is_function(lab, end.machine)]
         above = uplinks(lab, name)
-        if ends and not above:
-            reason = f"no port of its parent is an end of link {name}, whose card it could be a function of; add it"
-            yield Need(NeedKind.SENSE, reason, f"sr-iov of {ends[0]}")
-        for uplink in above if ends else ():
-            yield from _card_needs(lab, uplink, f"sr-iov of {ends[0]}")
-            others = set(link.ends) - set(ends) - set(above)
-            if others:
-                seen = f"{', '.join(sorted(others))} of link {name} would be bridged to the same card"
-                yield Need(NeedKind.SENSE, f"{seen}; make them functions too", f"sr-iov of {ends[0]}")
+        if not ends:
+            continue
+        purpose = KeyOf(key="sr-iov", part=ForPort(port=ends[0]))
+        if not above:
+            yield ParentPortAbsent(purpose=purpose, link=name)
+        for uplink in above:
+            yield from _card_needs(lab, uplink, purpose)
+            if others := set(link.ends) - set(ends) - set(above):
+                yield BridgedToCard(purpose=purpose, ends=tuple(sorted(others)), link=name)
 
 
-def _card_needs(lab: Lab, uplink: PortRef, what: str) -> Iterator[Need]:
+def _card_needs(lab: Lab, uplink: PortRef, purpose: Purpose) -> Iterator[Lack]:
     """Give what the card must be whose functions are wanted."""
     name = uplink.machine
     machine = lab.machines[name]
     if machine.kind == "netns":
-        yield Need(NeedKind.SENSE, f"{name} is a namespace, which has no card of its own", what)
+        yield NamespaceHasNoCard(purpose=purpose, machine=name)
     if isinstance(machine, Vm) and machine.nic != "igb":
-        reason = f"{machine.nic}, the card of {name}, has no virtual functions; give {name} `nic: igb`"
-        yield Need(NeedKind.SENSE, reason, what)
+        yield CardWithoutFunctions(purpose=purpose, nic=machine.nic, machine=name)
     elif isinstance(machine, Vm) and len(functions_of(lab, uplink)) > MOST_FUNCTIONS:
-        yield Need(NeedKind.SENSE, f"{uplink} has at most {MOST_FUNCTIONS} virtual functions", what)
+        yield FunctionsTooMany(purpose=purpose, port=uplink, most=MOST_FUNCTIONS)
     if isinstance(machine, Vm) and machine.nic == "igb":
         for end in (end for end in functions_of(lab, uplink) if bridges(lab, end)):
             name = end.machine
-            reason = f"a function of an igb gets no frame to another address than its own; give {name} `forward: route`"
-            yield Need(NeedKind.SENSE, reason, f"forward: {lab.machines[name].forward} of machine {name}")
+            asked = ValueOf(key="forward", value=lab.machines[name].forward, part=ForMachine(machine=name))
+            yield FunctionGetsOwnFrames(purpose=asked, machine=name)
     if lab.links[owner_of(lab, uplink)].vlan is not None:
-        yield Need(NeedKind.BUILT, "a VLAN on a card with virtual functions", what)
+        yield FunctionVlanUnbuilt(purpose=purpose)
 
 
 def device_of(interface: str) -> str:

@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.lab.links.link_topology import Join, guest_at, join_of, macvtaps_on, own_ends, uplinks
-from iolab.lab.needs.need import Need, NeedKind
+from iolab.statements.clashes import MacvtapGetsOwnFrames
+from iolab.statements.lacks import Lack
+from iolab.statements.purposes import ForMachine, ValueOf
 
 
 def mode_of(lab: Lab, link: str) -> str:
@@ -15,16 +17,15 @@ def mode_of(lab: Lab, link: str) -> str:
     return "passthru" if alone else "bridge"
 
 
-def macvtap_needs(lab: Lab) -> Iterator[Need]:
+def macvtap_needs(lab: Lab) -> Iterator[Lack]:
     """Tell of guests that forward frames which their macvtaps never give them."""
     for link in _on_ports(lab):
         for end in own_ends(lab, link) if mode_of(lab, link) == "bridge" else ():
             name = end.machine
             if guest_at(lab, end).forward == "bridge":
                 port = uplinks(lab, link)[0]
-                seen = f"{end} is one of several macvtaps on {port}, and gets only frames to its own address"
-                advice = "give each guest that bridges a port of its own, or take another nic"
-                yield Need(NeedKind.SENSE, f"{seen}; {advice}", f"forward: bridge of machine {name}")
+                purpose = ValueOf(key="forward", value="bridge", part=ForMachine(machine=name))
+                yield MacvtapGetsOwnFrames(purpose=purpose, port=end, lower=port)
 
 
 def check_reach(lab: Lab, source: str, target: str) -> None:

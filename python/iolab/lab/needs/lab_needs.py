@@ -23,13 +23,37 @@ from iolab.lab.links.link_topology import (
     own_ends,
 )
 from iolab.lab.links.macvtaps import macvtap_needs
-from iolab.lab.needs.need import DOM0, IMAGE, NEWER_QEMU, OTHER_HOST, SWITCH, Need, NeedKind
+from iolab.lab.needs.need import DOM0, IMAGE, NEWER_QEMU, OTHER_HOST, SWITCH, Need, NeedKind, Wanted
 from iolab.lab.ports.offloads import offload_needs, offload_switches
 from iolab.lab.topology import Port, Topology, make_topology
-from iolab.units import format_bytes
+from iolab.statements.clashes import (
+    CableEndNoHost,
+    GuestWithoutCard,
+    HostWithoutCard,
+    ImageQemuOld,
+    ImageWithoutEngine,
+    ParentCpuAbsent,
+    ParentMemoryShort,
+    QueuesTooFew,
+    SwitchFinishesNothing,
+    SwitchMtuSmall,
+    XenThreadsFixed,
+)
+from iolab.statements.lacks import WholeKernel
+from iolab.statements.purposes import (
+    BridgeOf,
+    ForLink,
+    ForMachine,
+    ForPort,
+    KeyOf,
+    Purpose,
+    SettingOf,
+    ValueOf,
+)
+from iolab.statements.unbuilt import LoopUnbuilt
 
 
-def lab_needs(lab: Lab) -> tuple[Need, ...]:
+def lab_needs(lab: Lab) -> tuple[Wanted, ...]:
     """Return what machines and links need of the kernels they are on, each once.
 
     Raises:
@@ -39,7 +63,7 @@ def lab_needs(lab: Lab) -> tuple[Need, ...]:
         return wrong
     compose(lab)
     topology = make_topology(lab)
-    found: list[Need] = []
+    found: list[Wanted] = []
     for name, machine in lab.machines.items():
         found += _machine(lab, name, machine)
         if isinstance(machine, Vm):
@@ -62,76 +86,74 @@ def where(lab: Lab, kernel: str) -> str:
     return f"{IMAGE}{image_of(lab, kernel)}" if lab.machines[kernel].kind == "vm" else f"{OTHER_HOST}{kernel}"
 
 
-def _machine(lab: Lab, name: str, machine: Machine) -> Iterator[Need]:
-    what, there = f"machine {name}", where(lab, kernel_of(lab, name))
+def _machine(lab: Lab, name: str, machine: Machine) -> Iterator[Wanted]:
+    there, forward = where(lab, kernel_of(lab, name)), _asked(name, "forward", machine.forward)
     if machine.forward == "xdp":
-        yield Need(NeedKind.ROOT, "XDP programs", f"forward: xdp of {what}", there)
+        yield Need(NeedKind.ROOT, "XDP programs", forward, there)
     if machine.forward == "bridge":
-        yield Need(NeedKind.FEATURE, "link:bridge", f"forward: bridge of {what}", there, (name,))
+        yield Need(NeedKind.FEATURE, "link:bridge", forward, there, (name,))
     for setting in machine.settings:
         if machine.kind == "netns" and setting.startswith("net.core.") and setting not in PER_NETNS:
-            yield Need(NeedKind.WHOLE_KERNEL, setting, f"setting {setting} of {what}")
+            yield WholeKernel(purpose=SettingOf(setting=setting, machine=name))
         if not setting.startswith("net."):
-            yield Need(NeedKind.ROOT, setting, f"setting {setting} of {what}", there)
+            yield Need(NeedKind.ROOT, setting, SettingOf(setting=setting, machine=name), there)
 
 
-def _guest(lab: Lab, topology: Topology, name: str, machine: Vm) -> Iterator[Need]:
+def _guest(lab: Lab, topology: Topology, name: str, machine: Vm) -> Iterator[Wanted]:
     """Give what a guest needs of its parent, and of its image."""
-    what, parent = f"machine {name}", parent_kernel(lab, name)
+    purpose, parent = ForMachine(machine=name), parent_kernel(lab, name)
     there = where(lab, parent)
     of_host = parent == HERE or lab.machines[parent].kind == "host"
     if of_host:
-        yield Need(NeedKind.IMAGE, image_of(lab, name), what)
-        yield Need(NeedKind.ARCHITECTURE, image_of(lab, name), what, there)
+        yield Need(NeedKind.IMAGE, image_of(lab, name), purpose)
+        yield Need(NeedKind.ARCHITECTURE, image_of(lab, name), purpose, there)
     elif (flavour := image_of(lab, parent)) in HYPERVISORS and machine.engine not in HYPERVISORS[flavour]:
         wanted = next(name for name, engines in HYPERVISORS.items() if machine.engine in engines)
-        seen = f"its parent {parent} has the image {flavour}, which does not start guests of engine {machine.engine}"
-        yield Need(NeedKind.SENSE, f"{seen}; give {parent} `image: {wanted}`", what)
+        yield ImageWithoutEngine(
+            purpose=purpose, parent=parent, image=flavour, engine=machine.engine, wanted=wanted
+        )
     yield from _memory(lab, name, machine)
     if machine.engine == "xen":
         if machine.pin_io:
-            seen = "the frames of a domain are carried by threads of Dom0's kernel; remove pin_io"
-            yield Need(NeedKind.SENSE, seen, f"pin_io of {what}")
-        yield Need(NeedKind.FEATURE, DOM0, what, there)
-        yield Need(NeedKind.ROOT, "xl", f"engine: xen of {what}", there)
-        yield Need(NeedKind.PROGRAM, "xl", what, there)
-        yield Need(NeedKind.FEATURE, "xen:netback", what, there)
+            yield XenThreadsFixed(purpose=KeyOf(key="pin_io", part=purpose))
+        yield Need(NeedKind.FEATURE, DOM0, purpose, there)
+        yield Need(NeedKind.ROOT, "xl", _asked(name, "engine", machine.engine), there)
+        yield Need(NeedKind.PROGRAM, "xl", purpose, there)
+        yield Need(NeedKind.FEATURE, "xen:netback", purpose, there)
         return
-    yield Need(NeedKind.PROGRAM, QEMU, what, there)
+    yield Need(NeedKind.PROGRAM, QEMU, purpose, there)
     if not isinstance(machine.pin, str):
-        yield from _cpus(lab, parent, machine.pin, f"pin of {what}")
-    yield from _cpus(lab, parent, machine.pin_io, f"pin_io of {what}")
+        yield from _cpus(lab, parent, machine.pin, KeyOf(key="pin", part=purpose))
+    yield from _cpus(lab, parent, machine.pin_io, KeyOf(key="pin_io", part=purpose))
     if card_ports(lab, topology, name):
         yield from _tuning(lab, name, machine)
         yield from _guest_cards(lab, name, machine, of_host)
 
 
-def _memory(lab: Lab, name: str, machine: Vm) -> Iterator[Need]:
+def _memory(lab: Lab, name: str, machine: Vm) -> Iterator[Wanted]:
     """Give the memory that a guest takes from its parent."""
-    parent, purpose = parent_kernel(lab, name), f"memory of machine {name}"
+    parent, purpose = parent_kernel(lab, name), KeyOf(key="memory", part=ForMachine(machine=name))
     owner = lab.machines.get(parent)
     if not isinstance(owner, Vm):
         yield Need(NeedKind.MEMORY, str(machine.memory), purpose, where(lab, parent))
     elif machine.memory > owner.memory:
-        seen = f"{parent}, which it is on, has {format_bytes(owner.memory)} in all; give {parent} more"
-        yield Need(NeedKind.SENSE, seen, purpose)
+        yield ParentMemoryShort(purpose=purpose, parent=parent, memory_bytes=owner.memory)
 
 
-def _cpus(lab: Lab, kernel: str, cpus: tuple[int, ...], purpose: str) -> Iterator[Need]:
+def _cpus(lab: Lab, kernel: str, cpus: tuple[int, ...], purpose: Purpose) -> Iterator[Wanted]:
     """Give the CPUs of a kernel that something is to run on."""
     owner = lab.machines.get(kernel)
     for cpu in cpus:
         if not isinstance(owner, Vm):
             yield Need(NeedKind.CPU, str(cpu), purpose, where(lab, kernel))
         elif cpu >= owner.cpus:
-            seen = f"{kernel} has no CPU {cpu}; give it more `cpus`: it has {owner.cpus}"
-            yield Need(NeedKind.SENSE, seen, purpose)
+            yield ParentCpuAbsent(purpose=purpose, parent=kernel, cpu=cpu, cpus=owner.cpus)
 
 
-def _guest_cards(lab: Lab, name: str, machine: Vm, of_host: bool) -> Iterator[Need]:
+def _guest_cards(lab: Lab, name: str, machine: Vm, of_host: bool) -> Iterator[Wanted]:
     """Give what a guest's cards need of its parent, and of its image."""
     there, image = where(lab, parent_kernel(lab, name)), f"{IMAGE}{image_of(lab, name)}"
-    card = f"nic: {machine.nic} of machine {name}"
+    card = _asked(name, "nic", machine.nic)
     if is_function(lab, name):
         yield Need(NeedKind.ROOT, "sr-iov", card, there)
         yield Need(NeedKind.FEATURE, "device:vfio", card, there)
@@ -144,8 +166,7 @@ def _guest_cards(lab: Lab, name: str, machine: Vm, of_host: bool) -> Iterator[Ne
                   if name in _machines_of(lab, link)]  # fmt: skip
         yield Need(NeedKind.FEATURE, "device:vhost-net", card, there, tuple(dict.fromkeys(around)))
     if machine.nic in NEEDS_NEWER and not of_host:
-        seen = "the QEMU in guest images is too old to have this card; put the machine on a computer"
-        yield Need(NeedKind.SENSE, seen, card)
+        yield ImageQemuOld(purpose=card)
     if machine.nic in NEEDS_NEWER and of_host:
         yield Need(NeedKind.PROGRAM, NEWER_QEMU, card, there)
     if machine.nic == "vhost-user" and of_host:
@@ -157,151 +178,152 @@ def _guest_cards(lab: Lab, name: str, machine: Vm, of_host: bool) -> Iterator[Ne
     yield Need(NeedKind.FEATURE, f"nic:{CARDS.get(driver, driver)}", card, image)
 
 
-def _switched(lab: Lab, name: str, card: str) -> Iterator[Need]:
+def _switched(lab: Lab, name: str, card: Purpose) -> Iterator[Wanted]:
     """Tell what a switch in user space does not carry: frames without their checksums, and too large ones."""
     for link in (lab.links[link] for link in lab.links if name in _machines_of(lab, link)):
         asked = [word for word, switch in offload_switches(link.offload).items() if switch == "on"]
-        if wrong := [word for word in asked if word in ("tx", "tso")]:
-            seen = f"its switch passes no frame on that is to be finished elsewhere; leave {', '.join(wrong)} away"
-            yield Need(NeedKind.SENSE, seen, card)
+        if wrong := tuple(word for word in asked if word in ("tx", "tso")):
+            yield SwitchFinishesNothing(purpose=card, offloads=wrong)
         if link.mtu > MOST_MTU_BYTES:
-            yield Need(NeedKind.SENSE, f"its switch carries an mtu of up to {MOST_MTU_BYTES}", card)
+            yield SwitchMtuSmall(purpose=card, most_bytes=MOST_MTU_BYTES)
 
 
-def _tuning(lab: Lab, name: str, machine: Vm | Host) -> Iterator[Need]:
+def _tuning(lab: Lab, name: str, machine: Vm | Host) -> Iterator[Wanted]:
     """Give what is needed of the cards that `host` is about: the machine's own, or those on a guest's way."""
     if machine.host == HostTuning():
         return
-    what, asked = f"host of machine {name}", machine.host
+    purpose, asked = KeyOf(key="host", part=ForMachine(machine=name)), machine.host
     cards = tuned_cards(lab, name)
     if not cards and isinstance(machine, Host):
-        seen = f"no link with a cable ends at {name}, so it has no card in this lab"
-        advice = "give it one (`cable: true`), or write `host` at the guest whose frames pass a card"
-        yield Need(NeedKind.SENSE, f"{seen}; {advice}", what)
+        yield HostWithoutCard(purpose=purpose, machine=name)
     elif not cards:
-        seen = f"no card of its parent carries the frames of {name}, only interfaces without queues or interrupts"
-        advice = (
-            "join it to a port of its parent that another link joins to other computers, or leave `host` away"
-        )
-        yield Need(NeedKind.SENSE, f"{seen}; {advice}", what)
+        yield GuestWithoutCard(purpose=purpose, machine=name)
     for ref in cards:
         owner = lab.machines[ref.machine]
         there = where(lab, kernel_of(lab, ref.machine))
         if asked.queues is not None:
-            yield Need(NeedKind.PROGRAM, "ethtool", what, there)
+            yield Need(NeedKind.PROGRAM, "ethtool", purpose, there)
         if isinstance(owner, Host):
-            yield from _settings(ref.port, asked, what, there)
-        yield Need(NeedKind.ROOT, "host", what, there)
-        yield from _cpus(lab, kernel_of(lab, ref.machine), asked.irq_cpus, what)
+            yield from _settings(ref.port, asked, purpose, there)
+        yield Need(NeedKind.ROOT, "host", purpose, there)
+        yield from _cpus(lab, kernel_of(lab, ref.machine), asked.irq_cpus, purpose)
         if isinstance(owner, Vm) and asked.queues is not None and asked.queues > queue_pairs(owner):
-            pairs = queue_pairs(owner)
-            seen = f"{ref} has {pairs} queue pair{'s' if pairs > 1 else ''}, and {asked.queues} are asked for"
-            yield Need(NeedKind.SENSE, f"{seen}; give {ref.machine} as many `queues`", what)
+            yield QueuesTooFew(
+                purpose=purpose, port=ref, machine=ref.machine, pairs=queue_pairs(owner), asked=asked.queues
+            )
 
 
-def _settings(card: str, asked: HostTuning, what: str, there: str) -> Iterator[Need]:
+def _settings(card: str, asked: HostTuning, purpose: Purpose, there: str) -> Iterator[Wanted]:
     """Give what a card must be able to set of its interrupts and pause frames."""
     for word in coalescing_words(asked.coalesce):
-        yield Need(NeedKind.COALESCING, f"{card} {word}", f"coalesce of {what}", there)
+        yield Need(NeedKind.COALESCING, f"{card} {word}", KeyOf(key="coalesce", part=purpose), there)
     if coalescing_words(asked.pause):
-        yield Need(NeedKind.PAUSE, card, f"pause of {what}", there)
+        yield Need(NeedKind.PAUSE, card, KeyOf(key="pause", part=purpose), there)
 
 
-def _processors(lab: Lab, name: str, machine: Host) -> Iterator[Need]:
+def _processors(lab: Lab, name: str, machine: Host) -> Iterator[Wanted]:
     """Give what a computer's kernel must be able to set of its processors."""
     asked, there = machine.processors, where(lab, kernel_of(lab, name))
+    governor, turbo = (KeyOf(key=key, part=ForMachine(machine=name)) for key in ("governor", "turbo"))
     if asked.governor is not None:
-        yield Need(NeedKind.GOVERNOR, asked.governor, f"governor of machine {name}", there)
-        yield Need(NeedKind.ROOT, "processors", f"governor of machine {name}", there)
+        yield Need(NeedKind.GOVERNOR, asked.governor, governor, there)
+        yield Need(NeedKind.ROOT, "processors", governor, there)
     if asked.turbo is not None:
-        yield Need(NeedKind.TURBO, "turbo", f"turbo of machine {name}", there)
-        yield Need(NeedKind.ROOT, "processors", f"turbo of machine {name}", there)
+        yield Need(NeedKind.TURBO, "turbo", turbo, there)
+        yield Need(NeedKind.ROOT, "processors", turbo, there)
 
 
-def _link(lab: Lab, topology: Topology, name: str) -> Iterator[Need]:
-    link, what = lab.links[name], f"link {name}"
+def _link(lab: Lab, topology: Topology, name: str) -> Iterator[Wanted]:
+    link, purpose = lab.links[name], ForLink(link=name)
     if link.cable:
         yield from _cable(lab, topology, name)
         return
     there, join = where(lab, home_of(lab, name)), join_of(lab, name)
     machines = _machines_of(lab, name)
     if offload_switches(link.host_offload):
-        yield Need(NeedKind.PROGRAM, "ethtool", f"host_offload on {what}", there)
+        yield Need(NeedKind.PROGRAM, "ethtool", KeyOf(key="host_offload", part=purpose), there)
     cards = [end for end in own_ends(lab, name) if is_card(lab, end)]
     for program in ("ip", "tc"):
-        yield Need(NeedKind.PROGRAM, program, what, there)
+        yield Need(NeedKind.PROGRAM, program, purpose, there)
     plugged = join is Join.MACVTAP or len(cards) < len(own_ends(lab, name))
     if plugged and join not in (Join.TAP, Join.FUNCTIONS):
-        yield Need(NeedKind.FEATURE, "link:veth", what, there, machines)
+        yield Need(NeedKind.FEATURE, "link:veth", purpose, there, machines)
     if join in (Join.BRIDGE, Join.CHILDREN):
-        yield Need(NeedKind.FEATURE, "link:bridge", what, there, machines)
+        yield Need(NeedKind.FEATURE, "link:bridge", purpose, there, machines)
     for end in cards:
         guest = guest_at(lab, end)
         if is_macvtap(guest):
-            yield Need(NeedKind.FEATURE, "link:macvtap", f"nic: {guest.nic} of {end}", there, machines)
+            card = ValueOf(key="nic", value=guest.nic, part=ForPort(port=end))
+            yield Need(NeedKind.FEATURE, "link:macvtap", card, there, machines)
     yield from _ends(lab, topology, name)
     if link.shape is not None:
-        yield from _shape(lab, f"shape on {what}", link.shape)
+        yield from _shape(lab, KeyOf(key="shape", part=purpose), link.shape)
     if join is Join.PAIR and all(lab.machines[machine].kind == "host" for machine in machines):
-        yield Need(NeedKind.BUILT, "a link from this computer to itself", what)
+        yield LoopUnbuilt(purpose=purpose)
 
 
-def _cable(lab: Lab, topology: Topology, name: str) -> Iterator[Need]:
+def _cable(lab: Lab, topology: Topology, name: str) -> Iterator[Wanted]:
     """Give what a cable needs of each of its hosts."""
-    link, what = lab.links[name], f"link {name}"
+    link, purpose = lab.links[name], ForLink(link=name)
     for kernel in dict.fromkeys(kernel_of(lab, machine) for machine in _machines_of(lab, name)):
-        yield Need(NeedKind.ROOT, "cable", f"cable of {what}", where(lab, kernel))
+        yield Need(NeedKind.ROOT, "cable", KeyOf(key="cable", part=purpose), where(lab, kernel))
         for program in ("ip", "tc"):
-            yield Need(NeedKind.PROGRAM, program, what, where(lab, kernel))
+            yield Need(NeedKind.PROGRAM, program, purpose, where(lab, kernel))
     yield from _ends(lab, topology, name)
     if link.shape is not None:
-        yield from _shape(lab, f"shape on {what}", link.shape)
+        yield from _shape(lab, KeyOf(key="shape", part=purpose), link.shape)
 
 
-def _ends(lab: Lab, topology: Topology, name: str) -> Iterator[Need]:
+def _ends(lab: Lab, topology: Topology, name: str) -> Iterator[Wanted]:
     """Give what the ends of a link need, each of its own kernel."""
-    link, what = lab.links[name], f"link {name}"
+    link, purpose = lab.links[name], ForLink(link=name)
     ports = [port for port in topology.ports() if port.link == name]
     for kernel in dict.fromkeys(port.kernel for port in ports):
         own = tuple(dict.fromkeys(port.machine for port in ports if port.kernel == kernel))
         if link.vlan is not None:
-            yield Need(NeedKind.FEATURE, "link:vlan", f"vlan {link.vlan} on {what}", where(lab, kernel), own)
+            vlan = ValueOf(key="vlan", value=str(link.vlan), part=purpose)
+            yield Need(NeedKind.FEATURE, "link:vlan", vlan, where(lab, kernel), own)
         if offload_switches(link.offload):
-            yield Need(NeedKind.PROGRAM, "ethtool", f"offload on {what}", where(lab, kernel))
+            yield Need(NeedKind.PROGRAM, "ethtool", KeyOf(key="offload", part=purpose), where(lab, kernel))
 
 
-def _shape(lab: Lab, what: str, shape: Shape) -> Iterator[Need]:
+def _shape(lab: Lab, purpose: Purpose, shape: Shape) -> Iterator[Wanted]:
     machine = shape.at.machine
     there = where(lab, kernel_of(lab, machine))
     if shape.qdisc != "pacer":
-        yield Need(NeedKind.FEATURE, f"qdisc:{shape.qdisc}", what, there, (machine,))
+        yield Need(NeedKind.FEATURE, f"qdisc:{shape.qdisc}", purpose, there, (machine,))
     if any(one.src or one.dst for one in shape.classes.values()):
-        yield Need(NeedKind.FEATURE, "filter:u32", f"classes of {what}", there, (machine,))
+        yield Need(NeedKind.FEATURE, "filter:u32", KeyOf(key="classes", part=purpose), there, (machine,))
 
 
 def _machines_of(lab: Lab, link: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(end.machine for end in lab.links[link].ends))
 
 
-def _cables(lab: Lab) -> Iterator[Need]:
+def _cables(lab: Lab) -> Iterator[Wanted]:
     """Tell of cables that cannot be: they are plugged into computers."""
     for name, link in lab.links.items():
         for machine in _machines_of(lab, name):
             kind = lab.machines[machine].kind
             if link.cable and kind != "host":
-                reason = f"{machine} is of kind {kind}; a cable joins interfaces of machines of kind host"
-                yield Need(NeedKind.SENSE, reason, f"cable of link {name}")
+                yield CableEndNoHost(
+                    purpose=KeyOf(key="cable", part=ForLink(link=name)), machine=machine, kind=kind
+                )
 
 
-def _names(lab: Lab, port: Port) -> Iterator[Need]:
+def _names(lab: Lab, port: Port) -> Iterator[Wanted]:
     """Give the names that must be free, or must be there, in the own namespace of this computer or another host."""
     if port.netns is not None or (port.kernel != HERE and lab.machines[port.kernel].kind == "vm"):
         return
     there = where(lab, port.kernel)
     kind = NeedKind.INTERFACE if join_of(lab, port.link) is Join.CABLE else NeedKind.FREE_NAME
-    yield Need(kind, port.name, f"port {port.ref}", there)
+    yield Need(kind, port.name, ForPort(port=port.ref), there)
     if port.bridge:
-        yield Need(NeedKind.FREE_NAME, port.bridge, f"the bridge of machine {port.machine}", there)
+        yield Need(NeedKind.FREE_NAME, port.bridge, BridgeOf(machine=port.machine), there)
+
+
+def _asked(machine: str, key: str, value: str) -> Purpose:
+    return ValueOf(key=key, value=value, part=ForMachine(machine=machine))
 
 
 QEMU = "qemu-system-x86_64"

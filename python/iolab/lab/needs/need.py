@@ -1,20 +1,49 @@
-"""One thing that a cell needs, and whether a host has it: what is lacking comes with what to do."""
+"""One thing that a cell needs, and whether a host has it."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 
 from iolab.lab.guests.switch import PROGRAM as TESTPMD
 from iolab.lab.hosts.facts import ONLINE_CPUS, Facts, ProcessorFacts, cpu_list
 from iolab.parts.registry import programs
-from iolab.units import format_bytes
+from iolab.statements.computers import Computer, OtherComputer, ThisComputer
+from iolab.statements.lacks import (
+    CoalescingAbsent,
+    CoalescingFixed,
+    ControlInterface,
+    CpuAbsent,
+    FrequencyFixed,
+    GovernorAbsent,
+    ImageAbsent,
+    ImageWithoutModule,
+    ImageWithoutPackage,
+    InterfaceAbsent,
+    InterfacesAbsent,
+    Lack,
+    MacvtapNotAllowed,
+    MemoryShort,
+    ModuleAbsent,
+    ModuleInGuest,
+    ModuleInGuests,
+    NameTaken,
+    NewerQemuAbsent,
+    OtherArchitecture,
+    PauseAbsent,
+    ProgramAbsent,
+    ProgramNotAskedFor,
+    RootNeeded,
+    SeveralLacks,
+    SwitchAbsent,
+    TurboFixed,
+    XenAbsent,
+)
+from iolab.statements.purposes import Purpose
 
 
 class NeedKind(StrEnum):
     """What kind of thing is needed."""
 
-    BUILT = "built"
-    """A part of iolab that is not built yet: lacking everywhere."""
     FEATURE = "feature"
     """A kernel feature, by its name in the facts."""
     PROGRAM = "program"
@@ -23,8 +52,6 @@ class NeedKind(StrEnum):
     """An agent that runs as root, not in namespaces of an ordinary user."""
     CAPABILITY = "capability"
     """Something that the agent may do there, by its name in the agent's greeting."""
-    WHOLE_KERNEL = "whole-kernel"
-    """A setting that no namespace has of its own: lacking everywhere."""
     FREE_NAME = "free-name"
     """An interface name that the computer itself does not use."""
     MEMORY = "memory"
@@ -45,8 +72,6 @@ class NeedKind(StrEnum):
     """A guest image, by its flavour."""
     ARCHITECTURE = "architecture"
     """A computer of the kind that guest images are for: this one's."""
-    SENSE = "sense"
-    """A choice that goes together with the others; the name says why it does not: lacking everywhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,147 +82,134 @@ class Need:
     """What kind of thing."""
     name: str
     """Which one."""
-    purpose: str
-    """What for, in the words of the file: "vlan 100 on link lan"."""
+    purpose: Purpose
+    """What for."""
     where: str = ""
     """Who must have it: "" this computer, "image:linux" a guest with that image, "host:pc6" another host."""
     machines: tuple[str, ...] = ()
     """The machines that could be put elsewhere, where it is lacking."""
 
 
-def lacking_of(found: Iterable[Need], facts: Facts) -> str | None:
-    """Return everything that is lacking, in one line; None where all needs are met."""
-    later: dict[str, list[str]] = {}
-    reasons: dict[str, None] = {}
-    for need in dict.fromkeys(found):
-        reason = lacking(need, facts)
-        if need.kind is NeedKind.BUILT:
-            later.setdefault(need.name, []).append(need.purpose)
-        elif reason:
-            reasons[reason] = None
-    if later:
-        parts = (f"{name} ({', '.join(purposes)})" for name, purposes in later.items())
-        reasons = {f"not yet in this version of iolab: {', '.join(parts)}": None} | reasons
-    return "; ".join(reasons) or None
+Wanted = Need | Lack
+"""What is wanted of a computer, or what is lacking whatever the computer has."""
 
 
-def lacking(need: Need, facts: Facts) -> str | None:
-    """Return what is lacking on a host and what to do about it; None where the need is met.
+def lacking_of(found: Iterable[Wanted], facts: Facts) -> Lack | None:
+    """Return everything that is lacking; None where all needs are met."""
+    lacks = tuple(dict.fromkeys(filter(None, (lacking(each, facts) for each in dict.fromkeys(found)))))
+    return SeveralLacks(lacks=lacks) if len(lacks) > 1 else next(iter(lacks), None)
 
-    What another host has is known when it has been reached.
+
+def lacking(wanted: Wanted, facts: Facts) -> Lack | None:
+    """Return what is lacking; None where the need is met.
+
+    What another host has is known when it has been reached: until then it lacks nothing.
     """
-    if need.where.startswith(OTHER_HOST):
-        return _lacking_there(need, facts, need.where.removeprefix(OTHER_HOST))
-    if need.where.startswith(IMAGE):
-        return _lacking_in_image(need, facts, need.where.removeprefix(IMAGE))
-    match need.kind:
-        case NeedKind.BUILT:
-            return f"{need.purpose}: {need.name}: not yet in this version of iolab"
-        case NeedKind.FEATURE:
-            return _lacking_feature(need, facts)
-        case NeedKind.WHOLE_KERNEL:
-            return f"{need.purpose}: it belongs to the whole kernel; give it to a machine of kind host"
-        case NeedKind.SENSE:
-            return f"{need.purpose}: {need.name}"
-        case NeedKind.PROGRAM | NeedKind.ROOT | NeedKind.CAPABILITY | NeedKind.IMAGE | NeedKind.ARCHITECTURE:
-            return _lacking_means(need, facts)
-        case NeedKind.FREE_NAME | NeedKind.INTERFACE | NeedKind.COALESCING | NeedKind.PAUSE:
-            return _lacking_interface(need, facts)
-        case NeedKind.CPU | NeedKind.MEMORY | NeedKind.GOVERNOR | NeedKind.TURBO:
-            return _lacking_hardware(need, facts)
-
-
-def _lacking_there(need: Need, facts: Facts, host: str) -> str | None:
-    """Return what another host lacks; one that is not reached yet lacks nothing."""
-    there = facts.hosts.get(host)
+    if isinstance(wanted, Lack):
+        return wanted
+    if wanted.where.startswith(IMAGE):
+        return _lacking_in_image(wanted, facts, wanted.where.removeprefix(IMAGE))
+    name = wanted.where.removeprefix(OTHER_HOST)
+    there = facts.hosts.get(name) if name else facts
     if there is None:
         return None
-    if need.kind is NeedKind.ARCHITECTURE and there.architecture != facts.architecture:
-        return (
-            f"{need.purpose}: {host} is {there.architecture}, the guest images here are for {facts.architecture}; "
-            "put it on a computer of that kind, or run iolab on one like that host"
+    if wanted.kind is NeedKind.ARCHITECTURE:
+        same = there.architecture == facts.architecture
+        other = OtherArchitecture(
+            purpose=wanted.purpose, machine=name, architecture=there.architecture, images=facts.architecture
         )
-    told = lacking(replace(need, where=""), there)
-    return f"{host}: {told.replace('this computer', 'it')}" if told else None
+        return None if same else other
+    return _lacking_there(wanted, there, OtherComputer(machine=name) if name else ThisComputer())
 
 
-def _lacking_means(need: Need, facts: Facts) -> str | None:
-    if need.kind is NeedKind.ROOT and facts.rootless:
-        return f"{need.purpose}: an ordinary user may not set it; run as root"
-    if need.kind is NeedKind.CAPABILITY and facts.rootless and need.name not in facts.capabilities:
-        return f"{need.purpose}: an ordinary user may not open it; {MACVTAP_ADVICE}"
-    if need.name == NEWER_QEMU and facts.programs.get(NEWER_QEMU, "") is None:
-        return f"{need.purpose}: this computer has no QEMU 8 or newer; run `iolab image build qemu`"
-    if need.kind is NeedKind.PROGRAM and facts.programs and need.name not in facts.programs:
-        return f"{need.purpose}: this computer was not asked for {need.name}; name it among the `programs` of its kind"
-    if need.kind is NeedKind.PROGRAM and facts.programs.get(need.name, "") is None:
-        return (
-            f"{need.name} is not installed; install the package {package_of(need.name)}, or run `make setup`"
-        )
-    if need.kind is NeedKind.IMAGE and all(image.flavour != need.name for image in facts.images):
-        return f"there is no guest image {need.name} yet; run `iolab image build {need.name}`"
+def _lacking_there(need: Need, facts: Facts, host: Computer) -> Lack | None:
+    """Return what a computer lacks."""
+    match need.kind:
+        case NeedKind.FEATURE:
+            return _lacking_feature(need, facts, host)
+        case NeedKind.ROOT:
+            return RootNeeded(purpose=need.purpose, host=host) if facts.rootless else None
+        case NeedKind.CAPABILITY | NeedKind.PROGRAM | NeedKind.IMAGE:
+            return _lacking_means(need, facts, host)
+        case NeedKind.COALESCING | NeedKind.PAUSE:
+            return _lacking_setting(need, facts, host)
+        case NeedKind.FREE_NAME | NeedKind.INTERFACE:
+            return _lacking_interface(need, facts, host)
+        case NeedKind.GOVERNOR | NeedKind.TURBO:
+            return _lacking_frequency(need, facts.processors, host)
+        case _:
+            return _lacking_hardware(need, facts, host)
+
+
+def _lacking_means(need: Need, facts: Facts, host: Computer) -> Lack | None:
+    if need.kind is NeedKind.CAPABILITY:
+        refused = facts.rootless and need.name not in facts.capabilities
+        return MacvtapNotAllowed(purpose=need.purpose, host=host) if refused else None
+    if need.kind is NeedKind.IMAGE:
+        built = any(image.flavour == need.name for image in facts.images)
+        return None if built else ImageAbsent(image=need.name)
+    return _lacking_program(need, facts, host)
+
+
+def _lacking_program(need: Need, facts: Facts, host: Computer) -> Lack | None:
+    found = facts.programs.get(need.name, "")
+    if need.name == NEWER_QEMU:
+        return NewerQemuAbsent(purpose=need.purpose, host=host) if found is None else None
+    if facts.programs and need.name not in facts.programs:
+        return ProgramNotAskedFor(purpose=need.purpose, host=host, program=need.name)
+    if found is None:
+        return ProgramAbsent(host=host, program=need.name, package=package_of(need.name))
     return None
 
 
-def _lacking_interface(need: Need, facts: Facts) -> str | None:
-    if need.kind in (NeedKind.COALESCING, NeedKind.PAUSE):
-        return _lacking_setting(need, facts)
-    known = [interface.name for interface in facts.interfaces]
-    if need.kind is NeedKind.INTERFACE:
-        if need.name in facts.control_interfaces:
-            return (
-                f"{need.purpose}: {need.name} carries a connection by ssh to or from this computer, which the cable's "
-                "addresses and MTU could cut; take an interface that nothing else uses"
-            )
-        if need.name in known:
-            return None
-        return (
-            f"{need.purpose}: this computer has no interface {need.name}; it has {', '.join(known) or 'none'}"
-        )
-    if need.name not in known:
+def _lacking_interface(need: Need, facts: Facts, host: Computer) -> Lack | None:
+    known, asked = tuple(interface.name for interface in facts.interfaces), need.name
+    if need.kind is NeedKind.FREE_NAME:
+        return NameTaken(purpose=need.purpose, host=host, interface=asked) if asked in known else None
+    if asked in facts.control_interfaces:
+        return ControlInterface(purpose=need.purpose, host=host, interface=asked)
+    if asked in known:
         return None
-    return f"{need.purpose}: this computer has an interface {need.name} already; rename the port"
+    if not known:
+        return InterfacesAbsent(purpose=need.purpose, host=host, interface=asked)
+    return InterfaceAbsent(purpose=need.purpose, host=host, interface=asked, present=known)
 
 
-def _lacking_hardware(need: Need, facts: Facts) -> str | None:
-    if need.kind in (NeedKind.GOVERNOR, NeedKind.TURBO):
-        return _lacking_frequency(need, facts.processors)
+def _lacking_hardware(need: Need, facts: Facts, host: Computer) -> Lack | None:
     if need.kind is NeedKind.MEMORY:
-        if int(need.name) < facts.memory_bytes:
-            return None
-        return f"{need.purpose}: this computer has {format_bytes(facts.memory_bytes)} in all; give it less"
+        enough = int(need.name) < facts.memory_bytes
+        short = MemoryShort(purpose=need.purpose, host=host, memory_bytes=facts.memory_bytes)
+        return None if enough else short
     online = facts.settings.get(ONLINE_CPUS)
     if online is None or int(need.name) in cpu_list(online):
         return None
-    return f"{need.purpose}: this computer has no CPU {need.name}; it has {online.strip()}"
+    return CpuAbsent(purpose=need.purpose, host=host, cpu=int(need.name), online=online.strip())
 
 
-def _lacking_frequency(need: Need, processors: ProcessorFacts) -> str | None:
+def _lacking_frequency(need: Need, processors: ProcessorFacts, host: Computer) -> Lack | None:
     if need.kind is NeedKind.TURBO:
-        switched = processors.turbo is not None
-        return None if switched else f"{need.purpose}: this computer switches no turbo; remove it"
-    if need.name in processors.available_governors:
+        return TurboFixed(purpose=need.purpose, host=host) if processors.turbo is None else None
+    known = processors.available_governors
+    if need.name in known:
         return None
-    known = ", ".join(processors.available_governors)
-    seen = f"has the governors {known}" if known else "sets no frequency, as most virtual machines"
-    return f"{need.purpose}: this computer {seen}; remove {need.name}, or take one that it has"
+    if not known:
+        return FrequencyFixed(purpose=need.purpose, host=host, governor=need.name)
+    return GovernorAbsent(purpose=need.purpose, host=host, governor=need.name, present=tuple(known))
 
 
-def _lacking_setting(need: Need, facts: Facts) -> str | None:
+def _lacking_setting(need: Need, facts: Facts, host: Computer) -> Lack | None:
     interface, _, setting = need.name.partition(" ")
     card = next((one for one in facts.interfaces if one.name == interface), None)
     if card is None:  # another need says that it is not there
         return None
+    at = {"purpose": need.purpose, "host": host, "interface": interface}
     if need.kind is NeedKind.PAUSE:
-        return (
-            None
-            if card.pause
-            else f"{need.purpose}: this computer has no pause frames at {interface}; remove it"
-        )
+        return None if card.pause else PauseAbsent(**at)
     if setting in card.coalescing:
         return None
-    known = ", ".join(card.coalescing) or "nothing of the kind"
-    return f"{need.purpose}: this computer cannot set {setting} of {interface}; it can set {known}"
+    if not card.coalescing:
+        return CoalescingFixed(**at, setting=setting)
+    return CoalescingAbsent(**at, setting=setting, present=tuple(card.coalescing))
 
 
 def package_of(program: str) -> str:
@@ -205,36 +217,34 @@ def package_of(program: str) -> str:
     return ({program: program} | PACKAGES | programs())[program]
 
 
-def _lacking_in_image(need: Need, facts: Facts, flavour: str) -> str | None:
+def _lacking_in_image(need: Need, facts: Facts, flavour: str) -> Lack | None:
     """Return what a guest's kernel, or the root of its image, lacks; its rights are those of root."""
     image = next((image for image in facts.images if image.flavour == flavour), None)
     measures = need.kind is NeedKind.PROGRAM and need.name in programs()
     if measures and image is not None and image.packages and package_of(need.name) not in image.packages:
-        seen = f"the guest image {flavour} has no {package_of(need.name)}"
-        return f"{need.purpose}: {seen}; run `iolab image build {flavour}`"
+        return ImageWithoutPackage(purpose=need.purpose, image=flavour, package=package_of(need.name))
     if need.kind is not NeedKind.FEATURE or image is None or image.features.get(need.name) is not False:
         return None
-    module = _module(need.name)
-    return f"{need.purpose}: the kernel of the guest image {flavour} has no {module}; take another image"
+    return ImageWithoutModule(purpose=need.purpose, image=flavour, module=_module(need.name))
 
 
 def _module(feature: str) -> str:
     return MODULES.get(feature, feature.replace("qdisc:", "sch_"))
 
 
-def _lacking_feature(need: Need, facts: Facts) -> str | None:
+def _lacking_feature(need: Need, facts: Facts, host: Computer) -> Lack | None:
     if facts.features.get(need.name) is not False:  # what could not be tried may work
         return None
+    purpose, module = need.purpose, _module(need.name)
     if need.name == SWITCH:
-        return f"{need.purpose}: {TESTPMD} is not installed; install the package dpdk-dev"
+        return SwitchAbsent(purpose=purpose, host=host, program=TESTPMD)
     if need.name == DOM0:
-        return f"{need.purpose}: this computer does not run Xen, or is not its Dom0; put it `on` a vm with image: xen"
-    module = _module(need.name)
-    told = f"{need.purpose}: this kernel has no {module}; load the module"
+        return XenAbsent(purpose=purpose, host=host)
     if any(image.features.get(need.name) is False for image in facts.images):
-        return told
-    machines = " and ".join(f"`{name}`" for name in need.machines) or "the machine"
-    return f"{told}, or put {machines} in a vm"
+        return ModuleAbsent(purpose=purpose, host=host, module=module)
+    if not need.machines:
+        return ModuleInGuest(purpose=purpose, host=host, module=module)
+    return ModuleInGuests(purpose=purpose, host=host, module=module, machines=need.machines)
 
 
 NEWER_QEMU = "qemu 8"

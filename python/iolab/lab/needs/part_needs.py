@@ -9,38 +9,44 @@ from iolab.experiment.measures import Measure
 from iolab.lab.guests.vm import is_virtio
 from iolab.lab.kernels import HERE
 from iolab.lab.needs.lab_needs import where
-from iolab.lab.needs.need import Need, NeedKind
+from iolab.lab.needs.need import Need, NeedKind, Wanted
 from iolab.lab.topology import Topology
 from iolab.lab.volumes.resources import disk_needs
 from iolab.parts.registry import instrument_kinds, measure_kinds
+from iolab.statements.clashes import DriverRingFixed, OneQueue, RingSizeAbsent, XenRingFixed
+from iolab.statements.lacks import Lack
+from iolab.statements.purposes import ForLink, ForMachine, ForMeasure, KeyOf, Purpose
+from iolab.statements.unbuilt import EtfUnbuilt, InstrumentUnbuilt, MeasureUnbuilt, PacerUnbuilt, WireUnbuilt
 
 
-def machine_needs(name: str, machine: Machine) -> tuple[Need, ...]:
+def machine_needs(name: str, machine: Machine) -> tuple[Wanted, ...]:
     """Return what a machine needs by itself."""
-    vm = _vm(f"machine {name}", machine) if isinstance(machine, Vm) else ()
+    vm = _vm(ForMachine(machine=name), machine) if isinstance(machine, Vm) else ()
     return (*disk_needs(name, machine), *vm)
 
 
-def link_needs(name: str, link: Link) -> tuple[Need, ...]:
+def link_needs(name: str, link: Link) -> tuple[Wanted, ...]:
     """Return what a link needs by itself."""
-    return tuple(_link(f"link {name}", link))
+    return tuple(_link(ForLink(link=name), link))
 
 
-def measure_needs(name: str, measure: Measure) -> tuple[Need, ...]:
+def measure_needs(name: str, measure: Measure) -> tuple[Wanted, ...]:
     """Return what a measure, and what stands beside it, need by themselves."""
-    what, kind = f"measure {name}", measure_kinds()[measure.kind]
-    found = [Need(NeedKind.BUILT, f"measures of kind {kind.name}", what)] if kind.measure is None else []
-    found += kind.needs(what, measure)
+    purpose, kind = ForMeasure(measure=name), measure_kinds()[measure.kind]
+    found: list[Wanted] = []
+    if kind.measure is None:
+        found.append(MeasureUnbuilt(purpose=purpose, kind=kind.name))
+    found += kind.needs(purpose, measure)
     for one in measure.beside():
         row = instrument_kinds()[one.kind]
         if row.make is None:
-            found.append(Need(NeedKind.BUILT, row.name, what))
-        found += (Need(NeedKind.PROGRAM, program, what) for program in row.programs)
-        found += row.needs(what, one)
+            found.append(InstrumentUnbuilt(purpose=purpose, kind=row.name))
+        found += (Need(NeedKind.PROGRAM, program, purpose) for program in row.programs)
+        found += row.needs(purpose, one)
     return tuple(found)
 
 
-def check_ways(name: str, measure: Measure, lab: Lab, topology: Topology) -> tuple[Need, ...]:
+def check_ways(name: str, measure: Measure, lab: Lab, topology: Topology) -> tuple[Wanted, ...]:
     """Return what a measure needs of the kernels of a lab that it goes together with.
 
     Raises:
@@ -52,35 +58,31 @@ def check_ways(name: str, measure: Measure, lab: Lab, topology: Topology) -> tup
         return ()
     places = [where(lab, kernel) for kernel in kind.kernels(measure, topology) or (HERE,)]
     return tuple(
-        Need(NeedKind.PROGRAM, program, f"measure {name}", there)
+        Need(NeedKind.PROGRAM, program, ForMeasure(measure=name), there)
         for there in dict.fromkeys(places)
         for program in kind.programs
     )
 
 
-def _vm(what: str, machine: Vm) -> Iterator[Need]:
+def _vm(purpose: Purpose, machine: Vm) -> Iterator[Lack]:
     if machine.queues > 1 and not (machine.engine == "qemu" and is_virtio(machine.nic)):
         card = "xen" if machine.engine == "xen" else machine.nic
-        yield Need(
-            NeedKind.SENSE, f"{card} has one queue; write queues: 1, or a virtio card", f"queues of {what}"
-        )
-    for reason in ring_trouble(machine):
-        yield Need(NeedKind.SENSE, reason, f"ring of {what}")
+        yield OneQueue(purpose=KeyOf(key="queues", part=purpose), card=card)
+    yield from ring_trouble(KeyOf(key="ring", part=purpose), machine)
 
 
-def ring_trouble(machine: Vm) -> Iterator[str]:
+def ring_trouble(purpose: Purpose, machine: Vm) -> Iterator[Lack]:
     """Tell which ring sizes a card cannot have."""
     asked = [
         (side, size) for side, size in (("rx", machine.ring.rx), ("tx", machine.ring.tx)) if size is not None
     ]
     for side, size in asked:
         if machine.engine == "xen":
-            yield "the rings of engine xen are one page; leave ring away"
+            yield XenRingFixed(purpose=purpose)
         elif machine.nic == "rtl8139":
-            yield "the driver of rtl8139 has one size; leave ring away"
+            yield DriverRingFixed(purpose=purpose, nic=machine.nic)
         elif is_virtio(machine.nic) and size not in (sizes := VIRTIO_RINGS[_rings_of(machine, side)]):
-            allowed = ", ".join(map(str, sizes))
-            yield f"{machine.nic} cannot have {side}: {size}; it can have {allowed}"
+            yield RingSizeAbsent(purpose=purpose, nic=machine.nic, side=side, size=size, present=sizes)
 
 
 def _rings_of(machine: Vm, side: str) -> str:
@@ -88,19 +90,19 @@ def _rings_of(machine: Vm, side: str) -> str:
     return "rx" if machine.nic == "vhost-user" else side
 
 
-def _link(what: str, link: Link) -> Iterator[Need]:
+def _link(purpose: Purpose, link: Link) -> Iterator[Lack]:
     if link.wire is not None:
         for stage in link.wire.stages():
-            yield Need(NeedKind.BUILT, f"wire with {str(stage['kind']).replace('_', ' ')}", what)
+            yield WireUnbuilt(purpose=purpose, stage=str(stage["kind"]))
     if link.shape is not None:
-        yield from _shape(f"shape on {what}", link.shape)
+        yield from _shape(KeyOf(key="shape", part=purpose), link.shape)
 
 
-def _shape(what: str, shape: Shape) -> Iterator[Need]:
+def _shape(purpose: Purpose, shape: Shape) -> Iterator[Lack]:
     if shape.qdisc == "pacer":
-        yield Need(NeedKind.BUILT, "the pacer", what)
+        yield PacerUnbuilt(purpose=purpose)
     if shape.qdisc == "etf":  # it drops every packet without a transmit time, and no measure gives one
-        yield Need(NeedKind.BUILT, "etf (nothing here gives packets their transmit times)", what)
+        yield EtfUnbuilt(purpose=purpose)
 
 
 VIRTIO_RINGS = {"rx": (256, 512, 1024), "tx": (256,)}

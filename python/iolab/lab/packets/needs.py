@@ -10,17 +10,18 @@ from iolab.lab.needs.need import Need, NeedKind
 from iolab.lab.packets.frames import check_fit
 from iolab.lab.packets.placement import Way, next_hop, ways
 from iolab.lab.topology import Topology
+from iolab.statements.purposes import KeyOf, Purpose
 
 TOOLS = ("ip", "ethtool", "taskset", "ps")
 """Programs that arrange a lab for frames."""
 
 
-def packet_needs(what: str, measure: Packets) -> Iterator[Need]:
+def packet_needs(purpose: Purpose, measure: Packets) -> Iterator[Need]:
     """Give what sending needs, by itself."""
     for program in TOOLS:
-        yield Need(NeedKind.PROGRAM, program, what)
+        yield Need(NeedKind.PROGRAM, program, purpose)
     if measure.senders != "auto" and measure.senders > 1:
-        yield Need(NeedKind.CPU, str(measure.senders - 1), f"senders of {what}")
+        yield Need(NeedKind.CPU, str(measure.senders - 1), KeyOf(key="senders", part=purpose))
 
 
 def check_packets(measure: Packets, lab: Lab, topology: Topology) -> None:

@@ -11,10 +11,12 @@ from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Offload, SendOffload
 from iolab.lab.dependencies import base_of, ports_of, side_key, side_of
 from iolab.lab.links.link_topology import Join, Side, guest_at, is_card, is_macvtap, join_of, own_ends
-from iolab.lab.needs.need import Need, NeedKind
 from iolab.lab.readback.values import Features
 from iolab.lab.resources import ORIGINAL, Command, Expectation, Reading, Resource, Run
 from iolab.lab.topology import Port, Topology
+from iolab.statements.clashes import LeadsElsewhere, MacvtapFinishesNothing, XenChecksumFixed
+from iolab.statements.lacks import Lack
+from iolab.statements.purposes import ForLink, KeyOf
 
 Switches = Mapping[str, str]
 """Short name of an offload, as `ethtool -K` takes it, to on or off."""
@@ -40,27 +42,20 @@ def offload_resources(lab: Lab, topology: Topology, link: str, prefix: str) -> I
             yield features_resource(key, port.machine, side, above, side_key(lab, port), what)
 
 
-def offload_needs(lab: Lab) -> Iterator[Need]:
+def offload_needs(lab: Lab) -> Iterator[Lack]:
     """Tell of offloads that cannot be set."""
     for name, link in lab.links.items():
         above = offload_switches(link.host_offload)
-        ends = own_ends(lab, name)
+        ends, purpose = own_ends(lab, name), ForLink(link=name)
         if above and join_of(lab, name) is not Join.CHILDREN:
-            reason = (
-                "it does not lead from a port of a machine to its own children by a bridge; write `offload`"
-            )
-            yield Need(NeedKind.SENSE, reason, f"host_offload of link {name}")
+            yield LeadsElsewhere(purpose=KeyOf(key="host_offload", part=purpose))
         elif above and (
-            taken := [end for end in ends if is_card(lab, end) and is_macvtap(guest_at(lab, end))]
+            taken := tuple(end for end in ends if is_card(lab, end) and is_macvtap(guest_at(lab, end)))
         ):
-            reason = f"a macvtap, as {', '.join(taken)} has one, sends nothing for the stack; remove it"
-            yield Need(NeedKind.SENSE, reason, f"host_offload of link {name}")
-        fixed = [end for end in ends if is_card(lab, end) and guest_at(lab, end).engine == "xen"]
+            yield MacvtapFinishesNothing(purpose=KeyOf(key="host_offload", part=purpose), ports=taken)
+        fixed = tuple(end for end in ends if is_card(lab, end) and guest_at(lab, end).engine == "xen")
         if fixed and link.offload.tx_checksum == "off":
-            reason = (
-                f"the driver of a domain's card ({', '.join(fixed)}) has it always on; write `host_offload`"
-            )
-            yield Need(NeedKind.SENSE, reason, f"offload.tx_checksum of link {name}")
+            yield XenChecksumFixed(purpose=KeyOf(key="offload.tx_checksum", part=purpose), ports=fixed)
 
 
 def bridge_offload(lab: Lab, ports: list[Port], need: str) -> Iterator[Resource]:

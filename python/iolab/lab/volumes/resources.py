@@ -12,10 +12,13 @@ from iolab.experiment.machines import Bus, Machine, Vm
 from iolab.lab.dependencies import kernel_dependencies
 from iolab.lab.guests.guest import GuestDisk
 from iolab.lab.kernels import HERE, kernel_of
-from iolab.lab.needs.need import Need, NeedKind
 from iolab.lab.readback.disks import SHOW, BlockDevice
 from iolab.lab.readback.values import Value
 from iolab.lab.resources import FOUND, Command, Expectation, Reading, Resource, Run
+from iolab.statements.clashes import IdePortsTooFew, XenBusFixed
+from iolab.statements.lacks import Lack
+from iolab.statements.purposes import DiskOf, ForMachine, ForVolume, KeyOf
+from iolab.statements.unbuilt import DisksUnbuilt, DiskWayUnbuilt, ExportUnbuilt
 
 FOLDER = "/var/tmp"
 """For large files that last (FHS 3.0): on a disk, where /tmp and the agent's own folder may lie in memory."""
@@ -173,25 +176,24 @@ def _seen(machine: Vm, number: int) -> tuple[str, str]:
 # What is needed ----------------------------------------------------------------------------------------------
 
 
-def volume_needs(name: str, volume: Volume) -> tuple[Need, ...]:
+def volume_needs(name: str, volume: Volume) -> tuple[Lack, ...]:
     """Return what a volume needs by itself."""
     if volume.export is None:
         return ()
-    return (Need(NeedKind.BUILT, f"exports by {volume.export}", f"volume {name}"),)
+    return (ExportUnbuilt(purpose=ForVolume(volume=name), export=volume.export),)
 
 
-def disk_needs(name: str, machine: Machine) -> Iterator[Need]:
+def disk_needs(name: str, machine: Machine) -> Iterator[Lack]:
     """Give what the disks of a machine need by themselves."""
-    what = f"machine {name}"
+    purpose = ForMachine(machine=name)
     if not isinstance(machine, Vm):
         if machine.disks:
-            yield Need(NeedKind.BUILT, f"disks of kind {machine.kind}; a vm can have them", what)
+            yield DisksUnbuilt(purpose=purpose, kind=machine.kind)
         return
     for disk in machine.disks:
         if disk.via != "local":
-            yield Need(NeedKind.BUILT, f"disks with via: {disk.via}", what)
+            yield DiskWayUnbuilt(purpose=purpose, via=disk.via)
         if machine.engine == "xen" and disk.bus is not None:
-            reason = "engine xen has a bus of its own; leave bus away"
-            yield Need(NeedKind.SENSE, reason, f"disk {disk.volume} of {what}")
+            yield XenBusFixed(purpose=DiskOf(volume=disk.volume, machine=name))
     if sum(disk.bus == "ide" for disk in machine.disks) > IDE_PORTS:
-        yield Need(NeedKind.SENSE, f"ide has room for {IDE_PORTS}; take another bus", f"disks of {what}")
+        yield IdePortsTooFew(purpose=KeyOf(key="disks", part=purpose), most=IDE_PORTS)

@@ -108,7 +108,7 @@ def troubles_view(
         ],
         "lost_left_out": words.left_out.format(count=left_out) if left_out > 0 else "",
         "unsupported_rows": [
-            (named.measure(each.measure), named.cell(each.cell), str(each.count), each.reason)
+            (named.measure(each.measure), named.cell(each.cell), str(each.count), said.say(each.reason))
             for each in troubles.unsupported(run.plan)
         ],
         "stored_notes": [

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from string import Formatter
 
 from iolab.statements.statement import Statement
-from iolab.units import format_bits_per_second, format_nanoseconds
+from iolab.units import format_bits_per_second, format_bytes, format_nanoseconds
 
 COMMA, CLAUSES, AND = "comma", "clauses", "and"
 """How the items of a list are joined, as a language names it."""
-ADVICE, NAME = "advice", "name"
-"""What a template asks for instead of a parameter's own sentence: its advice, or what it is called."""
+ADVICE, NAME, SIZE = "advice", "name", "size"
+"""What a template asks for instead of what a parameter is by itself: its advice, what it is called, bytes as KiB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +69,8 @@ class Sentences:
         return self.joined[CLAUSES if spec in (";", ADVICE) else COMMA].join(filter(None, items))
 
     def _write_number(self, name: str, value: float, spec: str) -> str:
+        if spec == SIZE:
+            return format_bytes(value)
         unit = name.rpartition("_")[2]
         sign, decimals = ("+", spec[:-1]) if spec.endswith("+") else ("", spec)
         if unit == "ratio":

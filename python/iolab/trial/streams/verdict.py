@@ -11,6 +11,7 @@ from iolab.lab.kernels import HERE
 from iolab.record.load import Shaper
 from iolab.record.verdict import BUSY_RATIO, Limit, Verdict
 from iolab.statements.clauses import Clause
+from iolab.statements.computers import Computer, OtherComputer, ThisComputer
 from iolab.statements.doubts import OthersDropped, PlaceUnknown, ShaperUnknown
 from iolab.statements.streams import (
     AllCpusBusy,
@@ -39,7 +40,6 @@ from iolab.statements.streams import (
     WindowOfSecond,
     WorkerRan,
 )
-from iolab.statements.warnings import Computer, OtherComputer, ThisComputer
 from iolab.trial.drops import SOCKET, decided
 from iolab.trial.streams.evidence import FlowSeen, Program, StreamSeen
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 
 import pytest
+from tests.wording import in_words
 
 from iolab.errors import InputError
 from iolab.experiment.experiment import Lab
@@ -11,8 +12,10 @@ from iolab.lab.cards.tuning import cpu_ranges, traffic_cards, tuned_cards, tunin
 from iolab.lab.compose import compose
 from iolab.lab.difference import difference
 from iolab.lab.needs.lab_needs import lab_needs
-from iolab.lab.needs.need import NeedKind
+from iolab.lab.needs.need import Need
 from iolab.lab.resources import Resource, Run, SpreadInterrupts
+from iolab.statements.clashes import Clash
+from iolab.statements.purposes import ForMachine, KeyOf
 
 MakeLab = Callable[[Mapping[str, object], Mapping[str, object]], Lab]
 GUESTS = {"lan": ["near.p0", "outer.eth0"], "down": ["outer.eth0", "inner.eth0"]}
@@ -46,7 +49,7 @@ def made(lab: Lab) -> dict[str, Resource]:
 
 def senses(lab: Lab) -> list[str]:
     """Return the choices of a lab that do not go together."""
-    return [need.name for need in lab_needs(lab) if need.kind is NeedKind.SENSE]
+    return [in_words(each) for each in lab_needs(lab) if isinstance(each, Clash)]
 
 
 @pytest.mark.parametrize(("make", "card"), [(on_a_guest, "outer.eth0"), (on_this_computer, "here.eth7")])
@@ -89,14 +92,15 @@ def test_no_card_carries_the_frames_of_a_tap(make_lab: MakeLab) -> None:
     machines = {"near": "none", "dut": {"kind": "vm", "host": {"irq_cpus": [0]}}}
     lab = make_lab(machines, {"lan": ["near.p0", "dut.eth0"]})
     (seen,) = senses(lab)
-    assert seen.startswith("no card of its parent carries the frames of dut")
+    assert seen.startswith("host of machine dut: no card of its parent carries the frames of dut")
     assert not any(key.startswith("interrupts:") for key in made(lab))
 
 
 def test_more_queues_than_a_guests_card_has_are_told(make_lab: MakeLab) -> None:
     """The card is made before, with what its machine says."""
     (seen,) = senses(on_a_guest(make_lab, {"queues": 4}, cpus=1))
-    assert seen == "outer.eth0 has 1 queue pair, and 4 are asked for; give outer as many `queues`"
+    told = "4 queue pairs are asked for, and outer.eth0 has 1; give outer as many `queues`"
+    assert seen == f"host of machine inner: {told}"
 
 
 def test_two_guests_behind_a_card_cannot_ask_for_different_things(make_lab: MakeLab) -> None:
@@ -145,15 +149,18 @@ def test_a_computers_own_cards_are_those_with_a_cable(make_lab: MakeLab) -> None
         "combined 4", "0-1",
     ]  # fmt: skip
     assert not any(key.endswith("there.eth8") and key.startswith(("queues", "interrupts")) for key in found)
+    tuned = KeyOf(key="host", part=ForMachine(machine="here"))
     assert {("ethtool", ""), ("host", "")} <= {
-        (need.name, need.where) for need in lab_needs(lab) if need.purpose == "host of machine here"
+        (need.name, need.where) for need in lab_needs(lab) if isinstance(need, Need) and need.purpose == tuned
     }
 
 
 def test_a_computer_without_a_cable_has_no_card_to_set(make_lab: MakeLab) -> None:
     """That is told, with what to do."""
     (told,) = senses(sending_host(make_lab, {"queues": 2}, cable=False))
-    assert told.startswith("no link with a cable ends at here, so it has no card in this lab; give it one")
+    assert told.startswith(
+        "host of machine here: no link with a cable ends at here, so it has no card in this lab; give it one"
+    )
 
 
 def test_a_computer_and_a_guest_behind_its_card_must_agree(make_lab: MakeLab) -> None:

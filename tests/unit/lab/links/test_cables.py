@@ -4,13 +4,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import pytest
-from tests.unit.lab.conftest import needs
+from tests.unit.lab.conftest import missing, needs
 
 from iolab.experiment.experiment import Lab, Setup
 from iolab.lab.compose import compose
 from iolab.lab.difference import difference
 from iolab.lab.hosts.facts import Facts, InterfaceFact
-from iolab.lab.needs.need import lacking_of
 from iolab.lab.readback.values import HasAddress
 from iolab.lab.resources import Resource, Run, filled
 
@@ -101,19 +100,19 @@ def test_the_qdisc_of_a_card_comes_back(cabled: Callable[..., Lab]) -> None:
 def test_the_interface_must_be_there(cabled: Callable[..., Lab]) -> None:
     """On this computer; what the other host has is seen when it is reached."""
     setup = Setup(cabled(), {})
-    assert lacking_of(needs(setup), FACTS) is None
-    told = lacking_of(needs(setup), replace(FACTS, interfaces=()))
+    assert missing(needs(setup), FACTS) is None
+    told = missing(needs(setup), replace(FACTS, interfaces=()))
     assert told == "port here.lan0: this computer has no interface lan0; it has none"
 
 
 def test_a_cable_may_not_be_what_the_connection_to_its_host_hangs_on(cabled: Callable[..., Lab]) -> None:
     """On neither end: the run, or its user, would be cut off."""
     setup = Setup(cabled(), {})
-    told = lacking_of(needs(setup), replace(FACTS, control_interfaces=("lan0",)))
+    told = missing(needs(setup), replace(FACTS, control_interfaces=("lan0",)))
     assert told is not None
     assert told.startswith("port here.lan0: lan0 carries a connection by ssh to or from this computer")
     other = replace(FACTS, interfaces=(InterfaceFact(name="eth0", mtu=1500, up=True),))
     other = replace(other, control_interfaces=("eth0",))
-    told = lacking_of(needs(setup), replace(FACTS, hosts={"pc6": other}))
+    told = missing(needs(setup), replace(FACTS, hosts={"pc6": other}))
     assert told is not None
-    assert told.startswith("pc6: port pc6.eth0: eth0 carries a connection by ssh to or from it")
+    assert told.startswith("port pc6.eth0: eth0 carries a connection by ssh to or from pc6")

@@ -4,14 +4,16 @@ from collections.abc import Callable, Mapping
 
 import pytest
 from tests.unit.lab.conftest import needs
+from tests.wording import in_words
 
 from iolab.errors import InputError
 from iolab.experiment.experiment import Lab, Setup
 from iolab.experiment.measures import Stream
 from iolab.lab.compose import compose
 from iolab.lab.needs.lab_needs import lab_needs
-from iolab.lab.needs.need import NeedKind
+from iolab.lab.needs.need import Need
 from iolab.lab.resources import Resource, Run
+from iolab.statements.clashes import Clash
 
 MakeLab = Callable[[Mapping[str, object], Mapping[str, object]], Lab]
 MACVTAP: dict[str, object] = {"kind": "vm", "on": "pc", "nic": "macvtap"}
@@ -49,7 +51,9 @@ def test_a_macvtap_is_on_the_hosts_port_itself(make_lab: MakeLab) -> None:
     assert typed(found["mtu:lan:pc.eth1"]) == ["ip link set dev eth1 mtu 1500"]
     assert typed(found["mtu:down:pc"]) == ["ip link set dev m-g0.eth0 mtu 1500"]
     assert "mtu:lan:pc.eth1" in found["mtu:down:pc"].needs
-    assert "link:bridge" not in {need.name for need in lab_needs(on_host(make_lab, MACVTAP))}
+    assert "link:bridge" not in {
+        need.name for need in lab_needs(on_host(make_lab, MACVTAP)) if isinstance(need, Need)
+    }
 
 
 def test_with_a_vlan_it_is_on_the_vlans_interface(make_lab: MakeLab) -> None:
@@ -63,13 +67,13 @@ def test_several_share_a_port_and_one_that_bridges_needs_one_of_its_own(make_lab
     """Among others a macvtap gets only frames to its own address."""
     lab = on_host(make_lab, MACVTAP, MACVTAP)
     assert all(typed(made(lab)[f"macvtap:g{n}.eth0"])[0].endswith("mode bridge") for n in (0, 1))
-    (need,) = [
-        one
+    (told,) = [
+        in_words(one)
         for one in lab_needs(on_host(make_lab, MACVTAP, {**MACVTAP, "forward": "bridge"}))
-        if one.kind is NeedKind.SENSE
+        if isinstance(one, Clash)
     ]
-    assert need.purpose == "forward: bridge of machine g1"
-    assert need.name.startswith("g1.eth0 is one of several macvtaps on pc.eth1, and gets only frames to its")
+    seen = "g1.eth0 is one of several macvtaps on pc.eth1, and gets only frames to its own address"
+    assert told.startswith(f"forward: bridge of machine g1: {seen}")
 
 
 def test_beside_another_card_it_is_on_the_bridge_that_this_one_needs(make_lab: MakeLab) -> None:

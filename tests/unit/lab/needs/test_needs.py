@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
-from tests.unit.lab.conftest import needs
+from tests.unit.lab.conftest import missing, needs
 
 from iolab.errors import AgentError, InputError
 from iolab.experiment.experiment import Lab, Setup
@@ -14,8 +14,8 @@ from iolab.experiment.machines import Vm
 from iolab.experiment.measures import DiskMeasure, Latency, Stream
 from iolab.lab.change_cost import expensive, start_ns
 from iolab.lab.hosts.facts import ONLINE_CPUS, Facts, ImageFact, decode_facts
-from iolab.lab.needs.need import lacking_of
 from iolab.lab.needs.part_needs import ring_trouble
+from iolab.statements.purposes import ForMachine
 from iolab.units import format_bytes
 
 MakeLab = Callable[[Mapping[str, object], Mapping[str, object]], Lab]
@@ -41,7 +41,7 @@ def reason(make_lab: MakeLab, facts: Facts) -> Callable[..., str | None]:
     def find(host: Facts = facts, machine: object = "none", **link: object) -> str | None:
         lab = make_lab({"a": "none", "b": machine}, {"x": {"ends": ["a.lab0", "b.eth0"], **link}})
         stream = Stream.model_validate({"kind": "stream", "from": "a", "to": "b"})
-        return lacking_of(needs(Setup(lab, {"tcp": stream})), host)
+        return missing(needs(Setup(lab, {"tcp": stream})), host)
 
     return find
 
@@ -67,7 +67,7 @@ def test_a_plain_lab_needs_nothing_that_debian_lacks(reason: Callable[..., str |
 def test_a_missing_kernel_feature_says_what_to_do(reason: Callable[..., str | None]) -> None:
     """The kernel module is named, and the way out."""
     assert reason(vlan=100) == (
-        "vlan 100 on link x: this kernel has no 8021q; load the module, or put `a` and `b` in a vm"
+        "vlan: 100 of link x: the kernel of this computer has no 8021q; load the module, or put a and b in a vm"
     )
 
 
@@ -79,7 +79,7 @@ def test_what_could_not_be_tried_is_not_refused(reason: Callable[..., str | None
 def test_a_missing_program_is_told_with_its_package(reason: Callable[..., str | None], facts: Facts) -> None:
     """tc comes with iproute2; ethtool is needed for offloads only."""
     bare = replace(facts, programs={"iperf3": "3.12", "ip": "6.1", "tc": None, "ethtool": None})
-    tc = "tc is not installed; install the package iproute2, or run `make setup`"
+    tc = "tc is not installed on this computer; install the package iproute2, or run `make setup`"
     assert reason(bare) == tc
     both = reason(bare, offload={"tso": "off"})
     assert both is not None
@@ -89,11 +89,11 @@ def test_a_missing_program_is_told_with_its_package(reason: Callable[..., str | 
 @pytest.mark.parametrize(
     ("machine", "link", "what"),
     [
-        ("none", {"wire": {"delay": "10ms"}}, "wire with delay (link x)"),
+        ("none", {"wire": {"delay": "10ms"}}, "link x: wire with delay"),
         (
             "none",
             {"shape": {"at": "a.lab0", "qdisc": "pacer", "rate": "1Mbit"}},
-            "the pacer (shape on link x)",
+            "shape of link x: the pacer",
         ),
     ],
 )
@@ -103,7 +103,7 @@ def test_what_is_not_built_yet_says_so(
     """The part of the file is named."""
     told = reason(machine=machine, **link)
     assert told is not None
-    assert told.startswith(f"not yet in this version of iolab: {what}")
+    assert told == f"{what}: not yet in this version of iolab"
 
 
 def test_a_port_of_this_computer_needs_a_free_name(reason: Callable[..., str | None]) -> None:
@@ -119,15 +119,18 @@ def test_an_ordinary_user_may_not_change_the_whole_kernel(
     machine = {"kind": "netns", "settings": {"vm.swappiness": "1", "net.ipv4.tcp_sack": "0"}}
     assert reason(machine=machine) is None
     told = reason(replace(facts, rootless=True), machine=machine)
-    assert told == "setting vm.swappiness of machine b: an ordinary user may not set it; run as root"
+    assert (
+        told
+        == "setting vm.swappiness of machine b: an ordinary user of this computer may not set it; run as root"
+    )
 
 
 def test_other_measures_than_stream_come_later(make_lab: MakeLab, facts: Facts) -> None:
     """The kind is named with the measure."""
     lab = make_lab({"a": "none", "b": "none"}, {"x": ["a.eth0", "b.eth0"]})
     disk = DiskMeasure.model_validate({"kind": "disk", "on": "a", "program": "hdparm"})
-    told = lacking_of(needs(Setup(lab, {"read": disk})), facts)
-    assert told == "not yet in this version of iolab: measures of kind disk (measure read)"
+    told = missing(needs(Setup(lab, {"read": disk})), facts)
+    assert told == "measure read: measures of kind disk: not yet in this version of iolab"
 
 
 def test_ends_that_no_link_joins_are_wrong_input(make_lab: MakeLab) -> None:
@@ -163,11 +166,11 @@ def test_what_a_guest_needs_is_asked_of_its_image_and_not_of_this_host(
     def told(image: str) -> str | None:
         machines = {name: {"kind": "vm", "image": image} for name in ("a", "b")}
         lab = make_lab(machines, {"x": {"ends": ["a.eth0", "b.eth0"], "vlan": 100}})
-        return lacking_of(needs(Setup(lab, {})), imaged)
+        return missing(needs(Setup(lab, {})), imaged)
 
     assert imaged.features["link:vlan"] is False
     assert told("nested") is None
-    seen = "vlan 100 on link x: the kernel of the guest image linux has no 8021q; take another image"
+    seen = "vlan: 100 of link x: the kernel of the guest image linux has no 8021q; take another image"
     assert told("linux") == seen
 
 
@@ -177,7 +180,7 @@ def test_a_vm_is_proposed_only_where_its_image_has_what_is_lacking(
     """An image without the module would be no help."""
     without = (ImageFact(flavour="linux", features={"link:vlan": False}),)
     told = reason(replace(facts, images=without), vlan=100)
-    assert told == "vlan 100 on link x: this kernel has no 8021q; load the module"
+    assert told == "vlan: 100 of link x: the kernel of this computer has no 8021q; load the module"
 
 
 @pytest.mark.parametrize(
@@ -206,24 +209,24 @@ def test_rings_of_emulated_cards_may_be_of_any_size(reason: Callable[..., str | 
 def test_a_macvtap_needs_its_kernels_driver_and_who_may_open_it(
     reason: Callable[..., str | None], imaged: Facts
 ) -> None:
-    """An ordinary user may make one, but not open its node: that needs root, or a line for sudo, which is told."""
+    """An ordinary user may make one, but not open its node: that needs root, or a line for sudo."""
     machine = {"kind": "vm", "nic": "macvtap"}
     told = reason(replace(imaged, rootless=True, capabilities=()), machine=machine)
     assert told is not None
     assert told.startswith(
-        "nic: macvtap of machine b: an ordinary user may not open it; run as root, or let sudo"
+        "nic: macvtap of machine b: an ordinary user of this computer may not open it; run as root, or let sudo"
     )
-    assert "`USER ALL=(root) NOPASSWD: /usr/local/libexec/iolab-agent open-macvtap`" in told
+    assert "`iolab doctor` says how" in told
     assert reason(replace(imaged, rootless=True, capabilities=("macvtap",)), machine=machine) is None
     told = reason(replace(imaged, features={"link:macvtap": False}), machine=machine)
     assert told is not None
-    assert "this kernel has no macvtap" in told
+    assert "the kernel of this computer has no macvtap" in told
 
 
 def test_a_parent_without_hypervisor_is_told_which_image_has_one(make_lab: MakeLab, imaged: Facts) -> None:
     """The image that was written does not start guests of that engine."""
     machines = {"h": {"kind": "vm", "image": "linux"}, "g": {"kind": "vm", "on": "h"}}
-    told = lacking_of(needs(Setup(make_lab(machines, {"x": ["h.eth0", "g.eth0"]}), {})), imaged)
+    told = missing(needs(Setup(make_lab(machines, {"x": ["h.eth0", "g.eth0"]}), {})), imaged)
     assert told is not None
     assert "the image linux, which does not start guests of engine qemu; give h `image: nested`" in told
 
@@ -237,17 +240,18 @@ def test_a_domain_needs_a_dom0_wherever_it_is(make_lab: MakeLab, imaged: Facts) 
                                programs={**imaged.programs, "xl": "" if name == "with" else None})
                  for name in ("with", "without")}  # fmt: skip
         with_xen, without = (replace(one, hosts={"h": one}) for one in found.values())
-        told = lacking_of(needs(setup), without)
+        told = missing(needs(setup), without)
         assert told is not None
-        assert "it does not run Xen, or is not its Dom0" in told.replace("this computer", "it")
-        assert "xl is not installed; install the package xen-utils" in told
-        assert lacking_of(needs(setup), with_xen) is None
+        host = "h" if "ssh" in parent else "this computer"
+        assert f"{host} does not run Xen, or is not its Dom0" in told
+        assert f"xl is not installed on {host}; install the package xen-utils" in told
+        assert missing(needs(setup), with_xen) is None
 
 
 def test_what_a_nested_card_needs_is_asked_of_its_parents_image(make_lab: MakeLab, imaged: Facts) -> None:
     """vhost-net on a guest: its image says that its kernel has none."""
     machines = {"h": {"kind": "vm"}, "g": {"kind": "vm", "on": "h", "nic": "vhost-net"}}
-    told = lacking_of(needs(Setup(make_lab(machines, {"x": ["h.eth0", "g.eth0"]}), {})), imaged)
+    told = missing(needs(Setup(make_lab(machines, {"x": ["h.eth0", "g.eth0"]}), {})), imaged)
     assert told is not None
     assert "the kernel of the guest image nested has no vhost_net" in told
 
@@ -262,7 +266,7 @@ def test_a_guest_has_no_more_memory_than_its_parent(
     assert told == f"memory of machine b: this computer has {seen} in all; give it less"
     machines = {"outer": {"kind": "vm"}, "inner": {"kind": "vm", "on": "outer", "memory": "1G"}}
     nested = Setup(make_lab(machines, {"x": {"ends": ["outer.p0", "inner.eth0"]}}), {})
-    told = lacking_of(needs(nested), imaged)
+    told = missing(needs(nested), imaged)
     assert "memory of machine inner: outer, which it is on, has 512 MiB in all; give outer more" in (
         told or ""
     )
@@ -283,7 +287,7 @@ def test_a_guest_is_pinned_to_cpus_that_are_online(
     machines = {"outer": {"kind": "vm", "cpus": 2}, "inner": {"kind": "vm", "on": "outer", "pin": [2]}}
     nested = make_lab(machines, {"x": {"ends": ["outer.p0", "inner.eth0"]}})
     stream = Stream.model_validate({"kind": "stream", "from": "outer", "to": "inner"})
-    found = lacking_of(needs(Setup(nested, {"tcp": stream})), imaged)
+    found = missing(needs(Setup(nested, {"tcp": stream})), imaged)
     assert "pin of machine inner: outer has no CPU 2; give it more `cpus`: it has 2" in (found or "")
 
 
@@ -333,11 +337,11 @@ def test_what_another_host_lacks_is_told_with_its_name(make_lab: MakeLab, facts:
     lab = make_lab(hosts, {"x": {"ends": ["pc6.eth0", "pc7.eth1"], "cable": True}})
     stream = Stream.model_validate({"kind": "stream", "from": "pc6", "to": "pc7"})
     found = needs(Setup(lab, {"tcp": stream}))
-    assert lacking_of(found, facts) is None
+    assert missing(found, facts) is None
     reached = replace(facts, hosts={"pc6": replace(facts, rootless=True), "pc7": facts})
-    told = lacking_of(found, reached) or ""
-    assert "pc7: port pc7.eth1: it has no interface eth1; it has eth0" in told
-    assert "pc6: cable of link x: an ordinary user may not set it; run as root" in told
+    told = missing(found, reached) or ""
+    assert "port pc7.eth1: pc7 has no interface eth1; it has eth0" in told
+    assert "cable of link x: an ordinary user of pc6 may not set it; run as root" in told
 
 
 def test_guests_that_start_together_cost_little_more_than_one(make_lab: MakeLab) -> None:
@@ -370,7 +374,7 @@ def test_a_switch_in_user_space_needs_its_program_and_a_newer_qemu(
     without = replace(able, features={**able.features, "switch:vhost-user": False})
     told = reason(without, machine=machine)
     card = "nic: vhost-user of machine b"
-    assert told == f"{card}: dpdk-testpmd is not installed; install the package dpdk-dev"
+    assert told == f"{card}: dpdk-testpmd is not installed on this computer; install the package dpdk-dev"
     older = replace(able, programs={**imaged.programs, "qemu 8": None})
     assert (reason(older, machine=machine) or "").startswith(f"{card}: this computer has no QEMU 8 or newer")
 
@@ -382,13 +386,18 @@ def test_what_a_switch_in_user_space_does_not_carry_is_told_before_a_run(
     able = replace(imaged, programs={**imaged.programs, "qemu 8": "10.0"})
     machine = {"kind": "vm", "nic": "vhost-user"}
     told = reason(able, machine=machine, offload={"tx_checksum": "on", "tso": "on", "gro": "on"})
-    assert (told or "").endswith("passes no frame on that is to be finished elsewhere; leave tx, tso away")
+    assert (told or "").endswith("passes no frame on that is to be finished elsewhere; remove tx, tso")
     assert reason(able, machine=machine, offload={"tso": "off"}) is None
-    assert "an mtu of up to 1500" in (reason(able, machine=machine, mtu=9000) or "")
+    assert "an mtu of up to 1500 bytes" in (reason(able, machine=machine, mtu=9000) or "")
 
 
 def test_only_a_switch_in_user_space_reads_long_transmit_rings() -> None:
     """QEMU has it so."""
-    ring = {"rx": 1024, "tx": 1024}
-    assert list(ring_trouble(Vm.model_validate({"kind": "vm", "nic": "vhost-user", "ring": ring}))) == []
-    assert list(ring_trouble(Vm.model_validate({"kind": "vm", "nic": "vhost-net", "ring": ring}))) != []
+    ring, ring_of = {"rx": 1024, "tx": 1024}, ForMachine(machine="b")
+    assert (
+        list(ring_trouble(ring_of, Vm.model_validate({"kind": "vm", "nic": "vhost-user", "ring": ring})))
+        == []
+    )
+    assert (
+        list(ring_trouble(ring_of, Vm.model_validate({"kind": "vm", "nic": "vhost-net", "ring": ring}))) != []
+    )

@@ -16,6 +16,7 @@ from iolab.lab.packets.needs import check_packets
 from iolab.lab.packets.placement import place, ways
 from iolab.lab.resources import PinNapi, Resource, Run, StartDevice
 from iolab.lab.topology import make_topology
+from iolab.statements.purposes import ForMeasure, KeyOf
 
 
 def arranged(made: Lab, cpus: int = 4, **keys: object) -> dict[str, Resource]:
@@ -72,10 +73,12 @@ def test_several_senders_need_flows_that_they_can_share() -> None:
     check_packets(measure(senders=4, flows=64), made, make_topology(made))
     with pytest.raises(InputError, match="multiple of 3"):
         check_packets(measure(senders=3, flows=64), made, make_topology(made))
-    assert Need(NeedKind.CPU, "3", "senders of measure it") in measure_needs(
+    assert Need(NeedKind.CPU, "3", KeyOf(key="senders", part=ForMeasure(measure="it"))) in measure_needs(
         "it", measure(senders=4, flows=64)
     )
-    assert not any(need.kind is NeedKind.CPU for need in measure_needs("it", measure(senders="auto")))
+    assert not any(
+        getattr(need, "kind", None) is NeedKind.CPU for need in measure_needs("it", measure(senders="auto"))
+    )
     with pytest.raises(InputError, match="bpf_live"):
         check_packets(measure(senders=2, flows=64, path="bpf_live"), made, make_topology(made))
 

@@ -3,14 +3,15 @@
 from collections.abc import Callable, Mapping
 
 import pytest
+from tests.wording import in_words
 
 from iolab.errors import InputError
 from iolab.experiment.experiment import Lab
 from iolab.lab.compose import compose
 from iolab.lab.difference import difference
 from iolab.lab.needs.lab_needs import lab_needs
-from iolab.lab.needs.need import NeedKind
 from iolab.lab.resources import Resource, Run
+from iolab.statements.clashes import Clash
 
 MakeLab = Callable[[Mapping[str, object], Mapping[str, object]], Lab]
 
@@ -59,7 +60,7 @@ def refused(make_lab: MakeLab, links: Mapping[str, object], **pc: object) -> lis
                 "x": {"kind": "vm", "on": "pc", "memory": "256M", "engine": "xen"}}  # fmt: skip
     used = {"near", "pc"} | {str(end).partition(".")[0] for link in links.values() for end in link["ends"]}  # type: ignore[index]
     lab = make_lab({name: machines[name] for name in machines if name in used}, links)
-    return [f"{need.purpose}: {need.name}" for need in lab_needs(lab) if need.kind is NeedKind.SENSE]
+    return [in_words(each) for each in lab_needs(lab) if isinstance(each, Clash)]
 
 
 UP = {"ends": ["near.p0", "pc.eth0"]}

@@ -1,0 +1,212 @@
+"""Why a measure cannot be done in a cell anywhere: choices that do not go together. Types only."""
+
+from iolab.statements.lacks import PartLack
+
+
+class Clash(PartLack):
+    """A choice that does not go together with the others."""
+
+
+class ParentPortAbsent(Clash):
+    """No port of a parent could give a virtual function."""
+
+    code = "parent-port-absent"
+    link: str
+
+
+class BridgedToCard(Clash):
+    """Ends would be bridged to a card that has virtual functions."""
+
+    code = "bridged-to-card"
+    ends: tuple[str, ...]
+    link: str
+
+
+class NamespaceHasNoCard(Clash):
+    """A namespace has no card to be split."""
+
+    code = "namespace-has-no-card"
+    machine: str
+
+
+class CardWithoutFunctions(Clash):
+    """A guest's card has no virtual functions."""
+
+    code = "card-without-functions"
+    nic: str
+    machine: str
+
+
+class FunctionsTooMany(Clash):
+    """A card has fewer virtual functions."""
+
+    code = "functions-too-many"
+    port: str
+    most: int
+
+
+class FunctionGetsOwnFrames(Clash):
+    """A virtual function gets no frame to another address."""
+
+    code = "function-gets-own-frames"
+    machine: str
+
+
+class XenBusFixed(Clash):
+    """A Xen domain has a bus of its own."""
+
+    code = "xen-bus-fixed"
+
+
+class IdePortsTooFew(Clash):
+    """There are fewer ports of SATA."""
+
+    code = "ide-ports-too-few"
+    most: int
+
+
+class ImageWithoutEngine(Clash):
+    """A parent's image does not start such guests."""
+
+    code = "image-without-engine"
+    parent: str
+    image: str
+    engine: str
+    wanted: str
+    """An image that does."""
+
+
+class XenThreadsFixed(Clash):
+    """Threads of Dom0's kernel carry a domain's frames."""
+
+    code = "xen-threads-fixed"
+
+
+class ParentMemoryShort(Clash):
+    """A parent that is a guest has less memory."""
+
+    code = "parent-memory-short"
+    parent: str
+    memory_bytes: int
+
+
+class ParentCpuAbsent(Clash):
+    """A parent that is a guest has fewer CPUs."""
+
+    code = "parent-cpu-absent"
+    parent: str
+    cpu: int
+    cpus: int
+
+
+class ImageQemuOld(Clash):
+    """The QEMU in guest images lacks the card."""
+
+    code = "image-qemu-old"
+
+
+class SwitchFinishesNothing(Clash):
+    """A switch in user space passes no unfinished frames on."""
+
+    code = "switch-finishes-nothing"
+    offloads: tuple[str, ...]
+    """As ethtool -K names them."""
+
+
+class SwitchMtuSmall(Clash):
+    """A switch in user space carries smaller frames."""
+
+    code = "switch-mtu-small"
+    most_bytes: int
+
+
+class HostWithoutCard(Clash):
+    """A host has no card in the lab."""
+
+    code = "host-without-card"
+    machine: str
+
+
+class GuestWithoutCard(Clash):
+    """No card carries a guest's frames."""
+
+    code = "guest-without-card"
+    machine: str
+
+
+class QueuesTooFew(Clash):
+    """A card has fewer queue pairs than asked for."""
+
+    code = "queues-too-few"
+    port: str
+    machine: str
+    pairs: int
+    asked: int
+
+
+class CableEndNoHost(Clash):
+    """A cable ends at a machine that is no host."""
+
+    code = "cable-end-no-host"
+    machine: str
+    kind: str
+
+
+class MacvtapGetsOwnFrames(Clash):
+    """One of several macvtaps gets only frames to its own address."""
+
+    code = "macvtap-gets-own-frames"
+    port: str
+    lower: str
+    """The port that it shares."""
+
+
+class LeadsElsewhere(Clash):
+    """A link does not lead to a machine's children."""
+
+    code = "leads-elsewhere"
+
+
+class MacvtapFinishesNothing(Clash):
+    """A macvtap sends nothing for the stack."""
+
+    code = "macvtap-finishes-nothing"
+    ports: tuple[str, ...]
+
+
+class XenChecksumFixed(Clash):
+    """A domain's driver always leaves checksums to others."""
+
+    code = "xen-checksum-fixed"
+    ports: tuple[str, ...]
+
+
+class OneQueue(Clash):
+    """A card has one queue."""
+
+    code = "one-queue"
+    card: str
+
+
+class XenRingFixed(Clash):
+    """Rings of Xen are one page."""
+
+    code = "xen-ring-fixed"
+
+
+class DriverRingFixed(Clash):
+    """A card's driver has one ring size."""
+
+    code = "driver-ring-fixed"
+    nic: str
+
+
+class RingSizeAbsent(Clash):
+    """A card has other ring sizes."""
+
+    code = "ring-size-absent"
+    nic: str
+    side: str
+    """rx or tx."""
+    size: int
+    present: tuple[int, ...]

@@ -1,0 +1,20 @@
+"""Which computer something is stated of. Types only."""
+
+from iolab.statements.statement import Statement
+
+
+class Computer(Statement):
+    """A computer."""
+
+
+class ThisComputer(Computer):
+    """The computer that iolab runs on."""
+
+    code = "this-computer"
+
+
+class OtherComputer(Computer):
+    """Another one, by the machine's name in the lab."""
+
+    code = "other-computer"
+    machine: str

@@ -1,0 +1,287 @@
+"""Why a measure cannot be done in a cell: what computers and sites lack. Types only."""
+
+from iolab.statements.computers import Computer
+from iolab.statements.purposes import Purpose
+from iolab.statements.statement import Statement
+
+
+class Lack(Statement):
+    """Why a measure cannot be done in a cell."""
+
+
+class PartLack(Lack):
+    """What is lacking for a part of the lab."""
+
+    purpose: Purpose
+
+
+class HostLack(PartLack):
+    """What a computer lacks that a part of the lab needs."""
+
+    host: Computer
+
+
+class SeveralLacks(Lack):
+    """Several things are lacking."""
+
+    code = "several-lacks"
+    lacks: tuple[Lack, ...]
+
+
+class WholeKernel(PartLack):
+    """A setting belongs to the whole kernel: no namespace has one of its own."""
+
+    code = "whole-kernel"
+
+
+class OtherArchitecture(PartLack):
+    """A host is of another architecture than the guest images."""
+
+    code = "other-architecture"
+    machine: str
+    architecture: str
+    images: str
+    """Architecture of the images."""
+
+
+class RootNeeded(HostLack):
+    """An ordinary user may not set it."""
+
+    code = "root-needed"
+
+
+class MacvtapNotAllowed(HostLack):
+    """An ordinary user may not open the node of a macvtap."""
+
+    code = "macvtap-not-allowed"
+
+
+class NewerQemuAbsent(HostLack):
+    """There is no QEMU 8 or newer."""
+
+    code = "newer-qemu-absent"
+
+
+class ProgramAbsent(Lack):
+    """A program is not installed."""
+
+    code = "program-absent"
+    host: Computer
+    program: str
+    package: str
+    """Of Debian."""
+
+
+class SwitchAbsent(HostLack):
+    """The switch in user space is not installed."""
+
+    code = "switch-absent"
+    program: str
+
+
+class ImageAbsent(Lack):
+    """There is no such guest image yet."""
+
+    code = "image-absent"
+    image: str
+    """Its flavour."""
+
+
+class ControlInterface(HostLack):
+    """The interface carries a connection by ssh."""
+
+    code = "control-interface"
+    interface: str
+
+
+class InterfaceAbsent(HostLack):
+    """There is no such interface, but others."""
+
+    code = "interface-absent"
+    interface: str
+    present: tuple[str, ...]
+
+
+class InterfacesAbsent(HostLack):
+    """There is no such interface, and no other."""
+
+    code = "interfaces-absent"
+    interface: str
+
+
+class NameTaken(HostLack):
+    """There is an interface of that name already."""
+
+    code = "name-taken"
+    interface: str
+
+
+class MemoryShort(HostLack):
+    """There is less memory in all."""
+
+    code = "memory-short"
+    memory_bytes: int
+
+
+class CpuAbsent(HostLack):
+    """There is no such CPU online."""
+
+    code = "cpu-absent"
+    cpu: int
+    online: str
+    """As a list of the kernel's: 0-3,8."""
+
+
+class TurboFixed(HostLack):
+    """The kernel does not switch turbo."""
+
+    code = "turbo-fixed"
+
+
+class GovernorAbsent(HostLack):
+    """The kernel has other frequency governors."""
+
+    code = "governor-absent"
+    governor: str
+    present: tuple[str, ...]
+
+
+class FrequencyFixed(HostLack):
+    """The kernel sets no frequency."""
+
+    code = "frequency-fixed"
+    governor: str
+
+
+class PauseAbsent(HostLack):
+    """The card has no pause frames."""
+
+    code = "pause-absent"
+    interface: str
+
+
+class CoalescingAbsent(HostLack):
+    """The card has other settings of its interrupts."""
+
+    code = "coalescing-absent"
+    interface: str
+    setting: str
+    present: tuple[str, ...]
+
+
+class CoalescingFixed(HostLack):
+    """The card has no settings of its interrupts."""
+
+    code = "coalescing-fixed"
+    interface: str
+    setting: str
+
+
+class ProgramNotAskedFor(HostLack):
+    """The computer was not asked whether it has a program."""
+
+    code = "program-not-asked-for"
+    program: str
+
+
+class ImageWithoutPackage(PartLack):
+    """A guest image lacks a package."""
+
+    code = "image-without-package"
+    image: str
+    package: str
+
+
+class ImageWithoutModule(PartLack):
+    """The kernel of a guest image lacks a module."""
+
+    code = "image-without-module"
+    image: str
+    module: str
+
+
+class XenAbsent(HostLack):
+    """The computer is no Dom0 of Xen."""
+
+    code = "xen-absent"
+
+
+class ModuleAbsent(HostLack):
+    """The kernel lacks a module, and so do guest images."""
+
+    code = "module-absent"
+    module: str
+
+
+class ModuleInGuest(HostLack):
+    """The kernel lacks a module that a guest may have."""
+
+    code = "module-in-guest"
+    module: str
+
+
+class ModuleInGuests(HostLack):
+    """The kernel lacks a module that a guest may have, and these machines can be guests."""
+
+    code = "module-in-guests"
+    module: str
+    machines: tuple[str, ...]
+
+
+class SiteEnd(Statement):
+    """An end of a link, and the computer that it is on."""
+
+    code = "site-end"
+    port: str
+    host: Computer
+
+
+class SiteLacksCable(Lack):
+    """A site has no cable for a link between computers."""
+
+    code = "site-lacks-cable"
+    site: str
+    """Its file."""
+    link: str
+    ends: tuple[SiteEnd, ...]
+    hosts: tuple[str, ...]
+    """Those that a cable would join."""
+
+
+class SiteHasEnds(Lack):
+    """A level changes ends of a link that the site decides."""
+
+    code = "site-has-ends"
+    path: str
+    """Of what the level changes, in the experiment file."""
+    site: str
+    link: str
+
+
+class SiteHasPlace(Lack):
+    """A level moves a machine that the site has a place for."""
+
+    code = "site-has-place"
+    path: str
+    site: str
+    machine: str
+    host: str
+
+
+class SiteSetsNothing(Lack):
+    """A level changes what of a site's host nothing sets."""
+
+    code = "site-sets-nothing"
+    path: str
+    machine: str
+    host: Computer
+    key: str
+
+
+class SiteRefuses(Lack):
+    """Parts that go together elsewhere do not on a site."""
+
+    code = "site-refuses"
+    site: str
+    problems: tuple[str, ...]
+    """What the check of the lab said."""
