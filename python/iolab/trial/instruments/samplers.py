@@ -10,6 +10,7 @@ from iolab.errors import AgentError
 from iolab.lab.kernels import HERE
 from iolab.lab.topology import Topology
 from iolab.trial.instruments.instrument import Seen
+from iolab.trial.instruments.sampled import sampled
 from iolab.trial.site import Site
 
 SAMPLERS = ("cpu", "threads", "interfaces", "qdiscs")
@@ -24,9 +25,11 @@ class Samplers:
         self,
         agents: Mapping[str, Agent],
         netns: Mapping[str, Sequence[str | None]],
+        topology: Topology,
         period_ns: int,
     ) -> None:
         """`netns` gives the network namespaces to look into, by kernel; None there is the kernel's own."""
+        self._topology = topology
         self._agents = {kernel: agents[kernel] for kernel in netns}
         self._netns = netns
         self._period_ms = period_ns // NS_PER_MS
@@ -40,9 +43,8 @@ class Samplers:
 
     def stop(self) -> Seen:
         """End, and return the readings by kernel. Raises AgentError."""
-        return Seen(
-            readings={kernel: read_series(agent, self._series) for kernel, agent in self._agents.items()}
-        )
+        readings = {kernel: read_series(agent, self._series) for kernel, agent in self._agents.items()}
+        return Seen(readings=readings, series=sampled(readings, self._topology))
 
     def abandon(self) -> None:
         """End on every kernel that is still there."""
@@ -76,7 +78,7 @@ def samplers_of(site: Site, period_ns: int) -> Samplers:
     """Return what reads the counters of a standing lab: on this computer, and on every kernel that has a port of it."""
     agents = site.agents or {HERE: site.agent}
     known = {kernel: places for kernel, places in namespaces(site.topology).items() if kernel in agents}
-    return Samplers(agents, known, period_ns)
+    return Samplers(agents, known, site.topology, period_ns)
 
 
 def namespaces(topology: Topology) -> dict[str, list[str | None]]:

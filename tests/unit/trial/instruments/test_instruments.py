@@ -123,7 +123,7 @@ def test_samplers_read_every_kernel_and_leave_no_series_behind_when_the_measure_
         return Concluded(Verdict(Limit.RATE), (CountersMissing(place="a.eth0"),))
 
     found = measure_beside(
-        {"samplers": Samplers(agents, {"": [None], "far": [None]}, SECOND_NS)},
+        {"samplers": Samplers(agents, {"": [None], "far": [None]}, make_topology(LAB), SECOND_NS)},
         lambda: replace(measured(), conclude=conclude),
     )
     assert [set(readings) for readings in told] == [{"", "far"}]
@@ -132,7 +132,10 @@ def test_samplers_read_every_kernel_and_leave_no_series_behind_when_the_measure_
     assert [warning.code for warning in found.warnings] == ["counters-missing"]
     for _ in range(2):
         with pytest.raises(TrialFailed):
-            measure_beside({"samplers": Samplers(agents, {"": [None], "far": [None]}, SECOND_NS)}, broken)
+            measure_beside(
+                {"samplers": Samplers(agents, {"": [None], "far": [None]}, make_topology(LAB), SECOND_NS)},
+                broken,
+            )
     for agent in agents.values():
         with pytest.raises(Exception, match="no series"):
             agent.call("sample.stop", {"series": "trial 1000 ms"})
