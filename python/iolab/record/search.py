@@ -52,7 +52,8 @@ class LoadResult:
     held_ns: int = 0
     """For how long the stall log shows threads of the instrument held up, added up, short stalls included [ns]."""
     calm_frames: int = 0
-    """Frames offered while none of them was held up, nor had just been; 0 also where that is not known."""
+    """Frames offered while none of them was held up, nor had just been, in the part of the trial at the device's limit
+    if it reached that; 0 also where that is not known."""
     calm_lost_frames: int = 0
     """Of these, lost."""
     excused_frames: int = 0

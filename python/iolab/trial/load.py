@@ -136,7 +136,9 @@ class LoadBench:
     ) -> LoadRecord:
         counted = Counted(self._counters.places, before, after)
         stolen_ns = steal_ns(before.reading, after.reading)
-        calm, calm_lost = calm_frames(ran, trial.duration_ns)
+        steady = find_steady(directions_in_parts(ran))
+        at_limit_ratio = steady.share_ratio if steady is not None else 0.0
+        calm, calm_lost = calm_frames(ran, trial.duration_ns, 1.0 - (at_limit_ratio or 1.0))
         result = LoadResult(
             intended_fps=trial.intended_fps,
             duration_ns=trial.duration_ns,
@@ -149,7 +151,7 @@ class LoadBench:
             calm_frames=calm,
             calm_lost_frames=calm_lost,
             excused_frames=sum(excused_frames(sender) for sender in ran.senders),
-            steady=find_steady(directions_in_parts(ran)),
+            steady=steady,
             late_frames=sum(receiver.after_end_frames for receiver in ran.receivers),
         )
         wires, cpus = self._counters.wires, cpu_uses(before.reading, after.reading)

@@ -61,10 +61,11 @@ def excused_frames(sender: SenderReport) -> int:
     return min(held, max(0, sender.intended_frames - offered_frames(sender)))
 
 
-def calm_frames(ran: TrafficRan, duration_ns: int) -> tuple[int, int]:
+def calm_frames(ran: TrafficRan, duration_ns: int, begin_ratio: float = 0.0) -> tuple[int, int]:
     """Return the frames of all directions sent in calm hundredths of the trial, and how many of them were lost.
 
-    Nothing is calm where the agent does not tell what was sent when.
+    Only from `begin_ratio` of the trial on: before its limit a device loses nothing, calm or not. Nothing is calm where
+    the agent does not tell what was sent when.
     """
     held = list(_held(ran))
     sent_frames = lost_frames = 0
@@ -73,6 +74,8 @@ def calm_frames(ran: TrafficRan, duration_ns: int) -> tuple[int, int]:
         slices = list(zip(sender.slices_frames, receiver.slices_frames, strict=False))
         width_ns = duration_ns / max(1, len(slices))
         for number, (sent, received) in enumerate(slices):
+            if number < begin_ratio * len(slices):
+                continue
             begin_ns = sender.begin_ns + number * width_ns
             # A queue that a stall filled is still being emptied in the next slice.
             if any(

@@ -97,6 +97,7 @@ def test_loss_in_the_calm_part_of_a_trial_is_no_stalls() -> None:
         receivers=(replace(RECEIVED, received_frames=991, slices_frames=tuple(received)),),
     )
     assert calm_frames(ran, 10**9) == (970, 1)
+    assert calm_frames(ran, 10**9, 1.0) == (0, 0), "before its limit a device loses nothing"
     no_room = replace(sent, stalls=(replace(sent.stalls[0], cause="no_room"),))
     assert calm_frames(replace(ran, senders=(no_room,)), 10**9) == (1000, 9), "the device's own doing"
     assert calm_frames(replace(ran, senders=(SENT,), receivers=(RECEIVED,)), 10**9) == (0, 0), (

@@ -43,7 +43,8 @@ def cleared(result: LoadResult, seen: Sequence[LoadResult], goal: Goal) -> LoadR
     spare_frames = goal.unsent_ratio * result.intended_frames
     if result.unsent_frames <= held_frames + spare_frames and max(each.offered_fps for each in seen) >= load:
         result = replace(result, excused_frames=result.unsent_frames)
-    calm = 2 * result.calm_frames >= result.offered_frames
+    at_limit = result.steady.share_ratio if result.steady is not None else 0.0
+    calm = 2 * result.calm_frames >= (at_limit or 1.0) * result.offered_frames
     steady = calm and result.calm_lost_frames <= goal.loss_ratio * result.calm_frames
     if steady and result.lost_frames + result.late_frames <= 2 * held_frames:
         result = replace(result, forwarded_frames=result.offered_frames, steady=None)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from tests.unit.trial.search.conftest import SEEDS, goal_for, results_of
 
-from iolab.record.search import NS_PER_S, Goal, LoadResult
+from iolab.record.search import NS_PER_S, Goal, LoadResult, Steady
 from iolab.statements.clauses import CpuStolen
 from iolab.trial.search.bisect import Bisect
 from iolab.trial.search.evidence import cleared
@@ -93,6 +93,10 @@ def test_loss_that_the_host_explains_is_cleared_where_nothing_was_lost_while_it_
     assert cleared(lossy, [lossy], GOAL).lost_frames == 2_500, "5 are not"
     never_calm = replace(stalled, calm_frames=24_999)
     assert cleared(never_calm, [never_calm], GOAL).lost_frames == 2_500, "less than half of it tells nothing"
+    at_limit = replace(stalled, calm_frames=15_000, steady=Steady(0.6, 30_000, 27_500))
+    assert cleared(at_limit, [at_limit], GOAL).lost_frames == 0, "half of what it did at its limit was calm"
+    too_short = replace(at_limit, calm_frames=14_000)
+    assert cleared(too_short, [too_short], GOAL).lost_frames == 2_500
     worse = trial(50_000, lost=6_000, held_ms=50)
     assert cleared(worse, [worse], GOAL).lost_frames == 6_000, "more than the stalls explain"
 
