@@ -21,6 +21,7 @@ from iolab.analysis.onset import onsets
 from iolab.analysis.outliers import describe, stand
 from iolab.analysis.over_levels import over_levels
 from iolab.analysis.ratios import baseline_cells
+from iolab.analysis.streams import stream_limits
 from iolab.analysis.table import Column, Table, tabulate
 from iolab.analysis.types import Analysis, Estimate, Outlier
 from iolab.plan.types import Plan
@@ -76,6 +77,7 @@ def analyse(trials: Sequence[TrialRecord], plan: Plan, samples: Reader = _no_sam
         spread=_spreads(tables, leading),
         notes=(*notes, *more, *unread),
         forwarding=forwarding,
+        streams=stream_limits(trials, plan),
         onsets=tuple(onset for table in tables for onset in onsets(table)),
         levels_figures=tuple(figure for figures, _ in summed for figure in figures),
         levels_ratios=tuple(ratio for _, ratios in summed for ratio in ratios),

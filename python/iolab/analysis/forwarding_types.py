@@ -134,6 +134,26 @@ class CellTruth:
 
 
 @dataclass(frozen=True, slots=True)
+class CellLimit:
+    """What limited the streams of one cell."""
+
+    cell: Mapping[str, str]
+    """Factor to label."""
+    verdict: Verdict
+    """The commonest limit; counts are of trials."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamLimits:
+    """What limited the streams of a measure."""
+
+    measure: str
+    """Its name."""
+    cells: tuple[CellLimit, ...]
+    """Those with a trial that ended well, in the order of the plan."""
+
+
+@dataclass(frozen=True, slots=True)
 class UsedPath:
     """By which path a port was reached, and in how many trials."""
 

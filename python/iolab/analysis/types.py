@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from iolab.analysis.forwarding_types import Bound, Forwarding
+from iolab.analysis.forwarding_types import Bound, Forwarding, StreamLimits
 from iolab.experiment.experiment import LevelRatio, Statistic
 from iolab.record.dimensions import Quantity
 from iolab.statements.notes import Unusual
@@ -253,6 +253,8 @@ class Analysis:
     """What the reader must know about the analysis itself: what was left out, and why."""
     forwarding: tuple[Forwarding, ...] = ()
     """Per measure that sends frames."""
+    streams: tuple[StreamLimits, ...] = ()
+    """What limited streams, by measure."""
     onsets: tuple[Onset, ...] = ()
     """Of measures that vary what they offer."""
     levels_figures: tuple[LevelsFigure, ...] = ()

@@ -3,7 +3,14 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from iolab.analysis.forwarding_types import CellTruth, Forwarding, PacketKind, Verdict
+from iolab.analysis.forwarding_types import (
+    CellLimit,
+    CellTruth,
+    Forwarding,
+    PacketKind,
+    StreamLimits,
+    Verdict,
+)
 from iolab.analysis.types import Analysis, Estimate
 from iolab.record.balance import Drop
 from iolab.record.dimensions import Quantity
@@ -97,6 +104,13 @@ def limit_lines(analysis: Analysis, names: Names) -> list[str]:
     """A sentence per cause: how many cells of a measure it limited."""
     text = names.words.packets
     lines = []
+    for streams in analysis.streams:
+        own = Counter(_limited_by(one.verdict, names) for one in streams.cells)
+        for cause, count in own.most_common(MOST_CAUSES):
+            measure = names.measure(streams.measure)
+            lines.append(
+                text.limited.format(measure=measure, count=count, total=len(streams.cells), limit=cause)
+            )
     for found in analysis.forwarding:
         causes = Counter(_limited_by(each.verdict, names) for each in found.cells)
         for cause, count in causes.most_common(MOST_CAUSES):
@@ -111,6 +125,22 @@ def limit_lines(analysis: Analysis, names: Names) -> list[str]:
                 sheet.format(measure=names.measure(found.measure), count=open_cells, total=len(found.cells))
             )
     return lines
+
+
+def stream_grid(found: StreamLimits, run: StoredRun, names: Names, most: int) -> Grid:
+    """The same of streams: a sentence per cell, with in how many of its trials that was the limit."""
+    text = names.words.packets
+    factors = factors_of([each.cell for each in found.cells], run)
+    rows = tuple((*_levels(each, factors), *_verdict(each, names)) for each in found.cells[:most])
+    return Grid(
+        caption=text.verdicts.format(measure=names.measure(found.measure)),
+        heads=(*map(names.factor, factors), text.limited_by, names.words.table.n, text.seen),
+        rows=rows,
+        labels=len(factors) + 3,
+        prose=True,
+        folded=len(rows) > MOST_OPEN,
+        notes=left_out(len(rows), len(found.cells), names),
+    )
 
 
 def verdict_grid(found: Forwarding, run: StoredRun, names: Names, most: int) -> Grid:
@@ -153,11 +183,11 @@ def cell_lines(found: Forwarding, names: Names, most: int) -> list[str]:
     return [*lines, *left_out(min(most, len(found.cells)), len(found.cells), names)]
 
 
-def _levels(each: CellTruth, factors: Sequence[str]) -> list[str]:
+def _levels(each: CellTruth | CellLimit, factors: Sequence[str]) -> list[str]:
     return [each.cell.get(factor, "") for factor in factors]
 
 
-def _verdict(each: CellTruth, names: Names) -> tuple[str, str, str]:
+def _verdict(each: CellTruth | CellLimit, names: Names) -> tuple[str, str, str]:
     text, verdict = names.words.packets, each.verdict
     limit = _limited_by(verdict, names)
     count = text.of.format(count=verdict.count, total=verdict.total) if verdict.total else names.words.none
@@ -172,7 +202,7 @@ def _limited_by(verdict: Verdict, names: Names) -> str:
     return text.probably.format(limit=cause) if verdict.doubtful else cause
 
 
-def verdict_sentence(each: CellTruth, names: Names) -> str:
+def verdict_sentence(each: CellTruth | CellLimit, names: Names) -> str:
     """What was seen, and how busy the host was then."""
     verdict = each.verdict
     clauses = names.words.said.say_all(verdict.seen)

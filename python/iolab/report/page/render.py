@@ -112,7 +112,8 @@ def _key(found: Sequence[Result]) -> Mapping[str, bool]:
 def _limits(run: StoredRun, analysis: Analysis, named: Names) -> dict[str, object]:
     """Verdicts and balance sheets, and the instrument that measured."""
     text = named.words.packets
-    grids = [
+    grids = [packets.stream_grid(each, run, named, MOST_ROWS) for each in analysis.streams]
+    grids += [
         grid(each, run, named, MOST_ROWS)
         for each in analysis.forwarding
         if each.cells
@@ -120,7 +121,7 @@ def _limits(run: StoredRun, analysis: Analysis, named: Names) -> dict[str, objec
     ]
     silent = [each for each in analysis.forwarding if not each.cells]
     return {
-        "packets": bool(analysis.forwarding),
+        "packets": bool(analysis.forwarding or analysis.streams),
         "limits": grids,
         "limit_lines": packets.limit_lines(analysis, named),
         "limit_notes": [text.no_samples.format(measure=named.measure(each.measure)) for each in silent],

@@ -1,0 +1,15 @@
+"""What limited the streams of a cell: the limit of most of its trials."""
+
+from iolab.analysis.streams import commonest
+from iolab.record.verdict import Limit, Verdict
+from iolab.statements.doubts import PlaceUnknown
+
+
+def test_the_limit_of_most_trials_stands_for_the_cell() -> None:
+    """With the figures of a trial that had no doubt, and in how many trials it was."""
+    path = Verdict(Limit.PATH, place="a->b")
+    found = commonest(
+        [path, Verdict(Limit.PATH, place="a->b", doubt=PlaceUnknown()), Verdict(Limit.THREAD, place="a")]
+    )
+    assert (found.limit, found.place, found.doubt) == (Limit.PATH, "a->b", None)
+    assert (found.count, found.total) == (2, 3)
