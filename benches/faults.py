@@ -142,9 +142,9 @@ def conclude(agent: Agent, fault: Fault, cpus: int) -> Concluded:
         text = f"{verdict.limit} {verdict.place}: {EN.said.say_all(verdict.seen)}" + (
             f" ({EN.said.say(verdict.doubt)})" if verdict.doubt else ""
         )
-        return Concluded(text, not silent, "; ".join(lab.mismatches()), sheet(record))
+        return Concluded(text, not silent, EN.said.say_all(lab.mismatches()), sheet(record))
     except (TrialFailed, AgentLost) as error:
-        mismatches = "" if agents.lost() or fault.stopped_s else "; ".join(lab.mismatches())
+        mismatches = "" if agents.lost() or fault.stopped_s else EN.said.say_all(lab.mismatches())
         return Concluded(str(error), certain=True, read_back=mismatches)
     finally:
         lab.take_down()

@@ -9,6 +9,7 @@ import pytest
 from tests.netns.conftest import IOLAB
 from tests.netns.runs import PATIENCE_S, trials, until, value, wait_for_trials
 from tests.netns.sshd import Network, SshHost
+from tests.wording import in_words
 
 from iolab.agent.client import Agent
 from iolab.agent.ssh import LEASE_S, SshTransport
@@ -97,7 +98,7 @@ def test_what_somebody_changes_behind_our_back_is_noticed_on_the_other_host(
     lab = StandingLab(agents, lambda _: None)
     lab.change_to(compose(lab_of(LAB)))
     pair[1].inside("ip link set lan0 mtu 1300")
-    (sentence,) = lab.mismatches()
+    sentence = in_words(lab.mismatches())
     assert "mtu of pc7.lan0 was read back as 1300 where 1400 was applied" in sentence
     lab.take_down()
 

@@ -9,6 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from iolab.plan.types import Plan, Step
 from iolab.record.trial import Status
+from iolab.report.words import EN
 from iolab.store.records import TrialRecord
 from iolab.units import format_bits_per_second, format_duration, format_frames_per_second
 
@@ -109,7 +110,7 @@ def describe_record(record: TrialRecord) -> str:
     levels = ", ".join(f"{factor}={label}" for factor, label in record.cell.items())
     name = f"block {record.block} {record.measure} {levels}".rstrip()
     if record.result.status is not Status.OK:
-        return f"{name}: {record.result.status.value}: {record.result.reason}"
+        return f"{name}: {record.result.status.value}: {EN.said.say_any(record.result.reason)}"
     received, forwarded = map(record.result.metrics.get, ("received_bps", "forwarded_fps"))
     if received is not None:
         return f"{name}: {format_bits_per_second(received.value)} received"

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from iolab.record.metric import Metrics
 from iolab.record.verdict import Verdict
+from iolab.statements.failures import Failure
 from iolab.statements.warnings import Warning
 
 
@@ -49,7 +50,7 @@ class TrialResult:
 
     status: Status
     """How it ended."""
-    reason: str | None = None
+    reason: Failure | None = None
     """Why it failed or is invalid."""
     metrics: Metrics = field(default_factory=Metrics)
     """What was measured; see docs/method."""

@@ -191,5 +191,5 @@ def _lost(lost: troubles.LostTrials, named: Names) -> str:
         status=getattr(words, lost.status.value),
         where=named.words.comma.join(filter(None, where)),
         count=len(lost.blocks),
-        reason=lost.reason,
+        reason=named.words.said.say_any(lost.reason),
     )

@@ -8,7 +8,7 @@ from iolab.record.metric import Metric
 from iolab.report import interchange_packets
 from iolab.report.interchange_packets import finite, quantity
 from iolab.report.sentences import counted
-from iolab.report.stated import warned
+from iolab.report.stated import stated, warned
 from iolab.store.records import StoredRun, TrialRecord
 
 SHOW_SCHEMA = 2
@@ -39,7 +39,7 @@ def _trial(trial: TrialRecord) -> Mapping[str, object]:
         "block": trial.block,
         "measure": trial.measure,
         "status": trial.result.status.value,
-        "reason": trial.result.reason,
+        "reason": stated(trial.result.reason) if trial.result.reason else None,
         "kind": trial.kind,
         "direction": trial.direction,
         "warnings": [warned(warning) for warning in trial.result.warnings],

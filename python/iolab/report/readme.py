@@ -123,7 +123,7 @@ def _troubles(run: StoredRun, analysis: Analysis, named: Names) -> list[str]:
     if lost:
         rows = [
             [getattr(words, each.status.value), named.measure(each.measure), named.cell(each.cell),
-             troubles.block_list(each.blocks, named.words.comma), each.reason]
+             troubles.block_list(each.blocks, named.words.comma), said.say_any(each.reason)]
             for each in lost[:MOST_LOST]
         ]  # fmt: skip
         heads = [words.status, named.words.table.measure, words.cell, words.blocks, words.reason]

@@ -182,7 +182,7 @@ def _trial_rows(run: StoredRun, factors: Sequence[str]) -> Iterable[Sequence[str
             str(trial.block),
             trial.wall,
             result.status.value,
-            _safe(result.reason or ""),
+            _safe(EN.said.say_any(result.reason)),
             _safe(codes),
             " ".join(limited),
         )

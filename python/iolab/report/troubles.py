@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from iolab.plan.types import Plan
 from iolab.record.trial import Status
+from iolab.statements.failures import Failure
 from iolab.statements.lacks import Lack
 from iolab.statements.warnings import Warning
 from iolab.store.records import TrialRecord
@@ -41,7 +42,7 @@ class LostTrials:
     """Name of the measure."""
     cell: Mapping[str, str]
     """Factor to label."""
-    reason: str
+    reason: Failure | None
     """As recorded."""
     blocks: tuple[int, ...]
     """Which of them."""
@@ -78,18 +79,18 @@ def warnings(trials: Iterable[TrialRecord]) -> list[WarningCount]:
 
 def lost(trials: Iterable[TrialRecord]) -> list[LostTrials]:
     """Group failed and invalid trials by cell and reason, in the order they happened."""
-    groups: dict[tuple[str, str, frozenset[tuple[str, str]], str], list[TrialRecord]] = {}
+    groups: dict[tuple[str, str, frozenset[tuple[str, str]], Failure | None], list[TrialRecord]] = {}
     for trial in trials:
         if trial.result.status is not Status.OK:
-            reason = trial.result.reason or ""
-            key = (trial.result.status.value, trial.measure, frozenset(trial.cell.items()), reason)
+            cell = frozenset(trial.cell.items())
+            key = (trial.result.status.value, trial.measure, cell, trial.result.reason)
             groups.setdefault(key, []).append(trial)
     return [
         LostTrials(
             group[0].result.status,
             group[0].measure,
             group[0].cell,
-            group[0].result.reason or "",
+            group[0].result.reason,
             tuple(sorted(trial.block for trial in group)),
         )
         for group in groups.values()

@@ -30,9 +30,22 @@ from iolab.run.hosts.host_facts import machine_facts
 from iolab.run.hosts.hosts import reach, reach_again
 from iolab.run.lab.standing_lab import StandingLab
 from iolab.run.observer import Observer
+from iolab.statements.failures import (
+    AgentWasLost,
+    Difference,
+    Failure,
+    FiguresNotFinite,
+    LabDifferedAfter,
+    LabDifferedBefore,
+    LabDiffers,
+    LabWasLost,
+    OtherFailure,
+    SeveralFailures,
+)
 from iolab.statements.warnings import Warning
 from iolab.store.folder import RunFolder
 from iolab.store.records import Samples, TrialRecord
+from iolab.trial.failed import Failed, failure_of
 from iolab.trial.guest_warnings import guest_warnings
 from iolab.trial.host_warnings import host_warnings
 from iolab.trial.measured import Measured
@@ -52,6 +65,8 @@ class Host:
     """The computers, it and others, whose processors are emulated."""
 
 
+MOST_WRONG = 3
+"""Figures that are no numbers, as many as a failure names."""
 SETTLE_NS = 10_000_000_000
 """Linux 6.1 may take a second until a bridge port forwards after its carrier came up; a virtual function of igb has
 its carrier after 2 s, on a busy computer an emulated e1000e after as many."""
@@ -174,7 +189,8 @@ class Session:
     def _result(self, setup: Setup, step: Step, begin_ns: int) -> tuple[TrialResult, Samples | None]:
         measured: Measured | None = None
         placement: Placement | None = None
-        status, reason = Status.OK, None
+        status: Status = Status.OK
+        reason: Failure | None = None
         guests: Mapping[str, GuestUse] = {}
         try:
             planned = self._labs.of(step)
@@ -185,28 +201,29 @@ class Session:
             self._describe_machines()
             wrong = self._settled_mismatches()
             if wrong:
-                status, reason = Status.INVALID, f"before the trial, {'; '.join(wrong)}"
+                status, reason = Status.INVALID, LabDifferedBefore(found=tuple(wrong))
             else:
                 measured = self._measure(setup, step.measure, placement)
                 wrong = self._lab.mismatches()
                 if wrong:
-                    status, reason = Status.INVALID, f"after the trial, {'; '.join(wrong)}"
+                    status, reason = Status.INVALID, LabDifferedAfter(found=tuple(wrong))
             if wrong:
                 self._lab.take_down()  # what somebody else changed is made again for the next trial
         except (LabError, TrialFailed, InputError) as error:
             if self._agents.here.gone:  # noticed while something was made: the run ends and can be resumed
                 raise AgentLost(HERE, str(error)) from error
-            reason = self._with_changes(self._with_losses(str(error)))
+            reason = _several(*self._changes(), *self._losses(), failure_of(error))
             status, measured = Status.FAILED, None
         except AgentLost as error:
             if self._agents.here.gone:
                 raise
-            status, reason, measured = Status.FAILED, self._with_losses(str(error), error.name), None
+            reason = _several(*self._losses(error.name), OtherFailure(said=str(error)))
+            status, measured = Status.FAILED, None
             self._lab.take_down()  # the guest, or the other host, is started again for the next trial
         except BadAnswer as error:
             if error.agent == HERE:
                 raise
-            status, reason, measured = Status.FAILED, str(error), None
+            status, reason, measured = Status.FAILED, OtherFailure(said=str(error)), None
             self._lab.take_down()  # what answers nonsense is not measured on again
         result = TrialResult(
             status=status,
@@ -227,37 +244,35 @@ class Session:
         unready = host_warnings(lab, self._host.facts, placement)
         return (*guest_warnings(guests, self._host.emulated), *unready)
 
-    def _with_losses(self, reason: str, told: str | None = None) -> str:
-        """Return why a trial failed, with the kernels that were lost meanwhile; these are started again for the next.
-
-        The reason itself tells of the loss of `told`.
-        """
+    def _losses(self, told: str | None = None) -> tuple[Failure, ...]:
+        """Return the kernels that were lost meanwhile but for `told`; they are started again for the next trial."""
         if self._agents.here.gone or not (lost := self._agents.lost()):
-            return reason
+            return ()
         self._lab.take_down()
-        others = (f"{name} was lost ({words})" for name, words in lost.items() if name != told)
-        return "; ".join([*others, reason])
+        return tuple(AgentWasLost(machine=name, said=said) for name, said in lost.items() if name != told)
 
-    def _with_changes(self, reason: str) -> str:
-        """Return why a trial failed, with what is no longer as applied; if anything is, the lab is made again."""
+    def _changes(self) -> tuple[Failure, ...]:
+        """Return what is no longer as applied; if anything is, the lab is made again."""
+        wrong: list[Difference]
         try:
             wrong = self._lab.mismatches()
         except AgentLost as error:
             if self._agents.here.gone:
                 raise
-            wrong = [str(error)]
-        if wrong:
-            self._lab.take_down()
-        return "; ".join([*wrong, reason])
+            wrong = [LabWasLost(said=str(error))]
+        if not wrong:
+            return ()
+        self._lab.take_down()
+        return (LabDiffers(found=tuple(wrong)),)
 
-    def _settled_mismatches(self) -> list[str]:
+    def _settled_mismatches(self) -> list[Difference]:
         """Read back until everything is as applied, or for as long as that may take; a reading takes milliseconds."""
         begin_ns = self._clock.now_ns()
         while wrong := self._lab.mismatched():
             patience_ns = max(SETTLE_NS, *(one.patience_ns for one, _ in wrong))
             if self._clock.now_ns() - begin_ns >= patience_ns:
                 break
-        return [sentence for _, sentence in wrong]
+        return [difference for _, difference in wrong]
 
     def _measure(self, setup: Setup, name: str, placement: Placement | None) -> Measured:
         measure = setup.measures[name]
@@ -276,9 +291,7 @@ class Session:
         )
         measured = measure_once(site, measure)
         if wrong := [str(metric.quantity) for metric in measured.metrics if not math.isfinite(metric.value)]:
-            raise TrialFailed(
-                f"computing {', '.join(wrong[:3])}: no finite number, so what was read cannot be right"
-            )
+            raise Failed(FiguresNotFinite(figures=tuple(wrong[:MOST_WRONG])))
         self._folder.append_commands(measured.commands)
         return measured
 
@@ -343,6 +356,10 @@ class Session:
             switches = {switch_id(name, card): card for card in cards}
             places[name] = GuestPlace(use.on, process_id(name), switches)
         return places
+
+
+def _several(*failures: Failure) -> Failure:
+    return SeveralFailures(failures=failures) if len(failures) > 1 else failures[0]
 
 
 def _samples(measured: Measured) -> Samples:

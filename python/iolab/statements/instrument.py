@@ -1,5 +1,6 @@
 """What is stated of the instrument: what shares a CPU, and by which path frames are sent. Types only."""
 
+from iolab.statements.failures import Failure
 from iolab.statements.statement import Statement
 
 
@@ -85,7 +86,7 @@ class PathsUncompared(PathReason):
     """The paths could not be compared."""
 
     code = "paths-uncompared"
-    error: str
+    error: Failure
 
 
 class LiveFramesFail(PathReason):
@@ -93,7 +94,7 @@ class LiveFramesFail(PathReason):
 
     code = "live-frames-fail"
     af_xdp_fps: float
-    error: str
+    error: Failure
 
 
 class LiveFramesVanish(PathReason):

@@ -11,6 +11,7 @@ from iolab.record.metric import Heads, Metric, Metrics
 from iolab.record.packets import PacketTrial
 from iolab.record.trial import CommandRecord, GuestUse, Status, TrialResult
 from iolab.record.verdict import Verdict
+from iolab.statements.failures import Failure
 from iolab.statements.warnings import Warning
 from iolab.store.records import PACKETS_SCHEMA, TRIAL_SCHEMA, TrialRecord
 
@@ -38,7 +39,7 @@ class _TrialLine:
     cell: Mapping[str, str]
     wall: str
     status: Status
-    reason: str | None
+    reason: Failure | None
     begin_ns: int
     end_ns: int
     measured_ns: int

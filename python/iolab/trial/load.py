@@ -19,8 +19,20 @@ from iolab.lab.readback.values import Interface, value_shown
 from iolab.record.load import LoadRecord
 from iolab.record.search import LoadResult
 from iolab.record.verdict import Thread
+from iolab.statements.computers import OtherComputer, ThisComputer
+from iolab.statements.failures import (
+    AddressNotShown,
+    AddressUnknown,
+    CountersWentBack,
+    FramesStillCame,
+    PortOn,
+    SendingFailed,
+    TwoClocks,
+    Unarranged,
+)
 from iolab.trial.balance import balances, foreign_frames, offered_frames
 from iolab.trial.counted import Counted, Snapshot, drop_reasons
+from iolab.trial.failed import Failed
 from iolab.trial.flow_losses import dead_flows
 from iolab.trial.histograms import merged, summary
 from iolab.trial.measured import TrialFailed
@@ -42,7 +54,7 @@ class LoadBench:
 
     def __init__(self, site: Site, measure: Packets, loss_ratio: float) -> None:
         if site.placement is None:
-            raise TrialFailed("sending frames: the lab was not arranged for packets")
+            raise Failed(Unarranged())
         self.site = site
         self.measure = measure
         self.directions = ways(site.lab, site.topology, measure)
@@ -106,17 +118,11 @@ class LoadBench:
             ran = run_traffic(self.site.agent, params)
             after = self._counters.read()
         except Refused as error:
-            raise TrialFailed(f"sending at {trial.intended_fps:.0f} frames/s: {error}") from error
+            raise Failed(SendingFailed(load_fps=trial.intended_fps, said=str(error))) from error
         if any(not receiver.drained for receiver in ran.receivers):
-            raise TrialFailed(
-                f"sending at {trial.intended_fps:.0f} frames/s: frames still arrived seconds after the last was sent; "
-                "is something else sending on this link?"
-            )
+            raise Failed(FramesStillCame(load_fps=trial.intended_fps))
         if reset := Counted(self._counters.places, before, after).reset():
-            raise TrialFailed(
-                f"sending at {trial.intended_fps:.0f} frames/s: the counters of {', '.join(reset)} went back, "
-                "so nothing can be said of its losses; was the interface made again, or were its counters reset?"
-            )
+            raise Failed(CountersWentBack(load_fps=trial.intended_fps, ports=reset))
         uses = thread_uses(
             self.site, self.directions, ran, threads_read(before.reading), threads_read(after.reading)
         )
@@ -213,7 +219,8 @@ class LoadBench:
         )
         mac = value_shown(Interface(port.interface, "mac"), shown.stdout)
         if mac is None:
-            raise TrialFailed(f"finding the MAC address of {ref}: {shown.stderr.strip() or 'not shown'}")
+            said = shown.stderr.strip()
+            raise Failed(AddressUnknown(port=ref, said=said) if said else AddressNotShown(port=ref))
         return mac
 
 
@@ -248,9 +255,7 @@ def _refuse_two_kernels(directions: Sequence[Way]) -> None:
     """Raise TrialFailed where frames are sent on one kernel and received on another: their clocks are not compared."""
     for way in directions:
         if way.source.kernel != way.target.kernel:
-            places = " and ".join(
-                f"{end.ref} on {end.kernel or 'this computer'}" for end in (way.source, way.target)
-            )
-            raise TrialFailed(
-                f"sending frames: {places} are on two kernels, whose clocks differ; use ports of one kernel"
-            )
+            ends = (way.source, way.target)
+            hosts = (OtherComputer(machine=end.kernel) if end.kernel else ThisComputer() for end in ends)
+            ports = tuple(PortOn(port=end.ref, host=host) for end, host in zip(ends, hosts, strict=True))
+            raise Failed(TwoClocks(ports=ports))

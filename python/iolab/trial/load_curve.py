@@ -9,10 +9,12 @@ from iolab.record.load import LoadRecord
 from iolab.record.metric import FRAME_RATE, Metric, Metrics
 from iolab.record.packets import SearchRecord
 from iolab.record.verdict import Limit
+from iolab.statements.failures import NothingForwarded
 from iolab.statements.warnings import CurvePartial, StepsAboveLine, Warning
+from iolab.trial.failed import Failed
 from iolab.trial.forwarding import limited_by, searched_rate
 from iolab.trial.load import LoadBench
-from iolab.trial.measured import Measured, TrialFailed
+from iolab.trial.measured import Measured
 from iolab.trial.packet_figures import (
     balance_metrics,
     common_warnings,
@@ -47,7 +49,7 @@ def measure_load_curve(site: Site, measure: LoadCurve) -> Measured:
                 bench.directions
             )
             if not rate_fps:
-                raise TrialFailed("looking for the rate of the load curve: nothing was forwarded at any load")
+                raise Failed(NothingForwarded())
             notes += () if result.robust_fps else (CurvePartial(ended=result.seen),)
             limit = limited_by(result, found)
         steps = [

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TypeVar
 
-from iolab.errors import TrialFailed
 from iolab.experiment.measures import Measure
 from iolab.parts.registry import instrument_kinds, measure_kinds
+from iolab.statements.failures import KindUnbuilt, NotMeasured
+from iolab.trial.failed import Failed
 from iolab.trial.instruments.instrument import Instrument, measure_beside
 from iolab.trial.measured import Measured
 from iolab.trial.site import Site
@@ -23,10 +24,10 @@ def measure_once(site: Site, measure: Measure) -> Measured:
     """
     kind = measure_kinds()[measure.kind]
     if kind.measure is None:
-        raise TrialFailed(f"measuring: kind {kind.name} is not yet in this version of iolab")
+        raise Failed(KindUnbuilt(kind=kind.name))
     measured = measure_beside(instruments_of(site, measure), partial(kind.measure, site, measure))
     if not isinstance(measured, Measured):
-        raise TrialFailed(f"measuring: kind {kind.name} returned {type(measured).__name__}, no Measured")
+        raise Failed(NotMeasured(kind=kind.name, returned=type(measured).__name__))
     return measured
 
 
@@ -36,7 +37,7 @@ def instruments_of(site: Site, measure: Measure) -> Mapping[str, Instrument]:
     for asked in measure.beside():
         row = instrument_kinds()[asked.kind]
         if row.make is None:
-            raise TrialFailed(f"setting up instruments: {row.name} is not yet in this version of iolab")
+            raise Failed(KindUnbuilt(kind=row.name))
         same = sum(name.partition("#")[0] == row.name for name in found)
         found[f"{row.name}#{same + 1}" if same else row.name] = row.make(site, asked)
     return found

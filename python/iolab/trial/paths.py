@@ -27,6 +27,7 @@ from iolab.statements.instrument import (
     PathRates,
     PathsUncompared,
 )
+from iolab.trial.failed import failure_of
 from iolab.trial.histograms import quantile
 from iolab.trial.load import LoadBench
 from iolab.trial.search.types import LoadTrial
@@ -113,7 +114,7 @@ def _chosen(site: Site, measure: Packets) -> Choice:
     try:
         return compare(send, measure.max_burst)
     except TrialFailed as error:
-        return Choice(AF_XDP, (PathsUncompared(error=str(error)),))
+        return Choice(AF_XDP, (PathsUncompared(error=failure_of(error)),))
     finally:
         _let_empty(send)
 
@@ -140,7 +141,7 @@ def compare(send: Send, max_burst: int) -> Choice:
             return decide(usual, live, max_burst)
         even = [send(path, usual_fps / 2, EVEN_NS) for path in (AF_XDP, LIVE)]
     except TrialFailed as error:
-        return Choice(AF_XDP, (LiveFramesFail(af_xdp_fps=usual_fps, error=str(error)),), (usual,))
+        return Choice(AF_XDP, (LiveFramesFail(af_xdp_fps=usual_fps, error=failure_of(error)),), (usual,))
     if even[0].forwarded_frames and not even[1].forwarded_frames:
         return Choice(AF_XDP, (LiveFramesVanish(),), (usual, live))
     late = [_late(one.late) for one in even]

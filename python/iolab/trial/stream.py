@@ -14,9 +14,11 @@ from iolab.lab.packets.placement import Way, stream_way
 from iolab.lab.topology import Endpoint
 from iolab.record.metric import Metric, Metrics
 from iolab.record.trial import CommandRecord
+from iolab.statements.failures import ProgramFailed, ReportsUnreadable
 from iolab.statements.warnings import SenderShort, Warning
 from iolab.trial.counted import Counted, Snapshot
 from iolab.trial.counters import Arrival, arrivals, cpu_metrics, disagreements, unread_metric
+from iolab.trial.failed import Failed
 from iolab.trial.flows import place_pairs
 from iolab.trial.iperf3 import FlowReport, Pair, client_argv, flow_reports, server_argv
 from iolab.trial.iperf3_report import Report, parse_report
@@ -125,9 +127,8 @@ def _flows(
         try:
             flows += [(pair, flow) for flow in flow_reports(pair, client, server)]
         except ValueError as error:
-            raise TrialFailed(
-                f"reading what the iperf3 pair at port {pair.tcp_port} reported: {error}"
-            ) from error
+            failure = ReportsUnreadable(program="iperf3", tcp_port=pair.tcp_port, said=str(error))
+            raise Failed(failure) from error
     return tuple(flows)
 
 
@@ -148,9 +149,9 @@ def _report(ended: ProcessEnded, role: str) -> Report:
     try:
         return parse_report(ended.stdout)
     except ValueError as error:
-        raise TrialFailed(
-            f"the iperf3 {role} ended with status {ended.exit_status}: {error} {ended.stderr[:500]}".strip()
-        ) from error
+        said = f"{error} {ended.stderr[:500]}".strip()
+        failure = ProgramFailed(program="iperf3", role=role, status=ended.exit_status, said=said)
+        raise Failed(failure) from error
 
 
 def _cpus(before: Snapshot, after: Snapshot) -> list[Metric]:

@@ -13,6 +13,7 @@ from iolab.experiment.experiment import Experiment
 from iolab.plan.types import Plan, PlannedFactor, Step
 from iolab.record.metric import Metrics
 from iolab.record.trial import CommandRecord, Status, TrialResult
+from iolab.statements.failures import OtherFailure
 from iolab.statements.warnings import CountersDisagree, CountersMissing, DatagramsUnread, Warning
 from iolab.store.records import RunStatus, StoredRun, TrialRecord
 
@@ -135,7 +136,7 @@ def _trial(
         wall=f"2026-07-31T10:15:{block % 60:02d}+02:00",
         result=TrialResult(
             status=status,
-            reason=reason,
+            reason=reason and OtherFailure(said=reason),
             metrics=_metrics(measure, rate, chance) if status is Status.OK else Metrics(),
             warnings=warnings,
             begin_ns=start,

@@ -22,6 +22,7 @@ from iolab.record.trial import Status
 from iolab.report import sentences
 from iolab.report.names import names
 from iolab.report.words import EN
+from iolab.statements.failures import NothingForwarded
 from iolab.statements.notes import TrialsResembleNeighbours
 from iolab.statements.warnings import Emulated
 from iolab.store.records import RunStatus
@@ -251,7 +252,10 @@ def test_a_lost_baseline_is_told_instead_of_a_column_that_is_gone(made: Made) ->
     """Where the baseline's trials failed, percentages cannot be given: a sentence says why, in every format."""
     run, _, experiment = made
     failed = [
-        replace(trial, result=replace(trial.result, status=Status.FAILED, reason="no", metrics=Metrics()))
+        replace(
+            trial,
+            result=replace(trial.result, status=Status.FAILED, reason=NothingForwarded(), metrics=Metrics()),
+        )
         if trial.measure == "tcp"
         and trial.cell["links.lan.mtu"] == "1500"
         and trial.cell["links.lan.offload"] == "on"

@@ -22,6 +22,7 @@ from iolab.record.trial import CommandRecord, Status
 from iolab.report import drawing, environment, picture
 from iolab.report.names import names
 from iolab.report.words import EN
+from iolab.statements.failures import OtherFailure
 
 EVIL = '</script><img src=x onerror="alert(1)">'
 
@@ -103,7 +104,9 @@ def test_what_a_user_wrote_is_only_text() -> None:
     )
     failed = replace(
         run.trials[0],
-        result=replace(run.trials[0].result, status=Status.FAILED, reason=EVIL, metrics=Metrics()),
+        result=replace(
+            run.trials[0].result, status=Status.FAILED, reason=OtherFailure(said=EVIL), metrics=Metrics()
+        ),
     )
     evil = replace(
         run,

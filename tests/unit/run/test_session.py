@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.unit.plan.conftest import facts
+from tests.wording import in_words
 
 from iolab.agent.client import Agent
 from iolab.agent.fake import FakeAgent, Outcome
@@ -102,5 +103,5 @@ def test_a_machine_that_answers_nonsense_costs_its_trials_and_the_run_goes_on(
     session.walk(plan.steps)
     folder.close()
     assert [record.result.status for record in observer.records] == ["failed", "failed"]
-    reasons = [record.result.reason or "" for record in observer.records]
+    reasons = [in_words(record.result.reason) for record in observer.records]
     assert all("agent of far" in reason for reason in reasons), reasons

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.unit.plan.conftest import facts
+from tests.wording import in_words
 
 from iolab.agent.client import Agent, AgentLost
 from iolab.agent.fake import FakeAgent, FakeHost, Outcome
@@ -22,8 +23,10 @@ from iolab.record.trial import Status
 from iolab.run.agents import Agents
 from iolab.run.lab.standing_lab import StandingLab
 from iolab.run.session import Session
+from iolab.statements.failures import Difference, Failure, OtherFailure, ProgramFailed, ReadBack
 from iolab.store.folder import create_folder
 from iolab.store.records import TrialRecord
+from iolab.trial.failed import Failed
 from iolab.trial.measured import Measured
 
 LAB = """
@@ -69,7 +72,7 @@ class Bench:
         self.host, self.watched = FakeHost(), Watched()
         self.fake = FakeAgent(self.host, programs=lambda argv, netns: Outcome(stdout=""))
         self.measured: Callable[[], Measured] = lambda: Measured(Metrics(), (), 1_000_000_000, (), {})
-        self.wrong: list[str] = []
+        self.wrong: list[Difference] = []
         """What reading back after the next trial finds."""
         monkeypatch.setattr("iolab.run.lab.actions.extract", lambda *_: "original")
         monkeypatch.setattr("iolab.run.session.MEASURING", {Stream: lambda *_: self.measured()})
@@ -81,7 +84,7 @@ class Bench:
         agents = Agents(Agent(self.fake))
         self.session = Session(experiment, self.plan, agents, self.folder, VirtualClock(), self.watched)
 
-    def walk(self) -> list[tuple[Status, str | None]]:
+    def walk(self) -> list[tuple[Status, Failure | None]]:
         """Do all steps; return how each trial ended, and why."""
         self.session.walk(self.plan.steps)
         return [(one.result.status, one.result.reason) for one in self.watched.records]
@@ -92,6 +95,9 @@ def bench(facts: Facts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Benc
     """A session of two steps that share a lab."""
     programs = dict.fromkeys(("iperf3", "ip", "ethtool"), "1")
     return Bench(replace(facts, programs=programs), tmp_path, monkeypatch)
+
+
+ENDED = ProgramFailed(program="iperf3", role="client", status=1, said="no route")
 
 
 def netns_made(bench: Bench) -> int:
@@ -116,16 +122,18 @@ def test_each_trial_is_stored_before_the_next_begins_and_the_lab_goes_last(bench
 
 def test_what_somebody_changed_makes_a_trial_invalid_and_the_lab_is_made_again(bench: Bench) -> None:
     """The trial says what was seen; the next one does not stand on it."""
-    bench.wrong = ["mtu of near.eth0 was read back as 1400 where 1500 was applied"]
+    bench.wrong = [ReadBack(what="mtu of near.eth0", read="1400", applied="1500")]
     (first, reason), second = bench.walk()
     assert (first, second) == (Status.INVALID, (Status.OK, None))
-    assert reason == "after the trial, mtu of near.eth0 was read back as 1400 where 1500 was applied"
+    assert (
+        in_words(reason) == "after the trial, mtu of near.eth0 was read back as 1400 where 1500 was applied"
+    )
     assert netns_made(bench) == 2
 
 
 def test_a_failed_trial_is_a_record_with_its_reason_and_the_run_goes_on(bench: Bench) -> None:
     """Its lab stands as applied, so it is kept."""
-    once = iter([TrialFailed("the iperf3 client ended with status 1")])
+    once = iter([Failed(ENDED), TrialFailed("what another package says")])
 
     def measured() -> Measured:
         if error := next(once, None):
@@ -133,7 +141,9 @@ def test_a_failed_trial_is_a_record_with_its_reason_and_the_run_goes_on(bench: B
         return Measured(Metrics(), (), 1_000_000_000, (), {})
 
     bench.measured = measured
-    assert bench.walk() == [(Status.FAILED, "the iperf3 client ended with status 1"), (Status.OK, None)]
+    assert bench.walk() == [
+        (Status.FAILED, failure) for failure in (ENDED, OtherFailure(said="what another package says"))
+    ]
     assert netns_made(bench) == 1
 
 

@@ -18,6 +18,7 @@ from iolab.plan.types import Plan, PlannedFactor, Step
 from iolab.record.metric import Metric, Metrics
 from iolab.record.trial import CommandRecord, Status, TrialResult
 from iolab.record.verdict import Limit, Verdict
+from iolab.statements.failures import ProgramFailed
 from iolab.statements.streams import CongestionWindow, WindowOfSecond
 from iolab.statements.warnings import SenderShort
 from iolab.store.folder import RunFolder, create_folder, packages_digest
@@ -47,11 +48,16 @@ PLAN = Plan(
 )
 
 
+RAINED = ProgramFailed(program="iperf3", role="client", status=1, said="it rained")
+
+
 def record(key: str, *, status: Status = Status.OK) -> TrialRecord:
     """Return a trial record."""
     result = TrialResult(
         status=status,
-        reason=None if status is Status.OK else "it rained",
+        reason=None
+        if status is Status.OK
+        else ProgramFailed(program="iperf3", role="client", status=1, said="it rained"),
         metrics=Metrics([Metric("received_bps", "bit/s", 9.41e8)] if status is Status.OK else ()),
         warnings=(SenderShort(machine="near", sent_bps=9e8, intended_bps=1e9),),
         verdict=VERDICT,

@@ -163,7 +163,7 @@ def test_a_next_hop_that_shows_no_address_fails_the_trial_and_leaves_no_ports_op
     measure = forwarding()
     standing = site(measure, simulated(Device(capacity_fps=1e5)), forward="route")
     for _ in range(2):
-        with pytest.raises(TrialFailed, match=r"finding the MAC address of dut\.eth0: not shown"):
+        with pytest.raises(TrialFailed, match=r"address-not-shown: port=dut\.eth0"):
             measure_forwarding(standing, measure)
 
 

@@ -103,7 +103,7 @@ def troubles_view(
             for each in troubles.warnings(trials)],
         "lost_rows": [
             (getattr(words, each.status.value), named.measure(each.measure), named.cell(each.cell),
-             troubles.block_list(each.blocks, comma), each.reason)
+             troubles.block_list(each.blocks, comma), said.say_any(each.reason))
             for each in lost[:MOST_LOST]
         ],
         "lost_left_out": words.left_out.format(count=left_out) if left_out > 0 else "",

@@ -32,6 +32,10 @@ class Sentences:
         """Return the sentence of a statement; one that the language lacks is shown as code and parameters."""
         return self._fill(self.sentences.get(statement.code), statement)
 
+    def say_any(self, statement: Statement | None) -> str:
+        """Return the sentence of a statement; of none nothing."""
+        return "" if statement is None else self.say(statement)
+
     def say_all(self, statements: Sequence[Statement]) -> str:
         """Return several as clauses of one sentence."""
         return self.join([self.say(one) for one in statements])

@@ -13,6 +13,7 @@ from iolab.lab.commands import Found, commands_of, threads_path
 from iolab.lab.kernels import HERE
 from iolab.lab.resources import Command, PinNapi, TypedCommand
 from iolab.run.agents import Agents
+from iolab.statements.failures import Difference, NothingReadBack, ReadBack
 from iolab.trial.site import ArrivalThread
 
 LIST = ("ps", "-e", "-o", "pid=,comm=")
@@ -55,8 +56,8 @@ class NapiThreads:
             agent.run(one.do.argv)
         return commands, agent.begin("command.run", {"argv": list(last.argv), "timeout_ms": TIMEOUT_MS})
 
-    def moved(self, wanted: Iterable[tuple[str, PinNapi]]) -> list[str]:
-        """Read back where threads may run, each with its kernel; return what is not as applied, a sentence each.
+    def moved(self, wanted: Iterable[tuple[str, PinNapi]]) -> list[Difference]:
+        """Read back where threads may run, each with its kernel; return what is not as applied.
 
         Threads that could not be made or placed are named in the trial.
         """
@@ -68,7 +69,9 @@ class NapiThreads:
                 reading += [(thread, _reading(agent, pid)) for pid in thread.pids]
         found = ((thread, _allowed(pending)) for thread, pending in reading)
         return [
-            f"the CPU of {thread.name} was read back as {seen or 'nothing'} where {thread.cpu} was applied"
+            ReadBack(what=f"cpu of {thread.name}", read=seen, applied=str(thread.cpu))
+            if seen
+            else NothingReadBack(what=f"cpu of {thread.name}", applied=str(thread.cpu))
             for thread, seen in found
             if seen != str(thread.cpu)
         ]

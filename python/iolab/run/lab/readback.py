@@ -22,6 +22,7 @@ from iolab.run.agents import Agents
 from iolab.run.guests.guests import Guests
 from iolab.run.lab.interrupts import Interrupts
 from iolab.run.lab.processors import Processors
+from iolab.statements.failures import Difference, NothingReadBack, ReadBack
 
 REPLY_DEADLINE_S = COMMAND_TIMEOUT_MS / 1000 + REPLY_SLACK_S
 
@@ -76,14 +77,14 @@ class Reader:
                 return self._agents.of(kernel).begin("command.run", params)
 
 
-def mismatch(expectation: Expectation, text: str | None) -> str | None:
-    """Return what is not as applied, as a sentence; None: all is as it should be."""
+def mismatch(expectation: Expectation, text: str | None) -> Difference | None:
+    """Return what is not as applied; None: all is as it should be."""
     value = None if text is None else extract(expectation.reading, text)
     if holds(expectation, value):
         return None
-    return (
-        f"{expectation.what} was read back as {value or 'nothing'} where {expectation.expected} was applied"
-    )
+    if not value:
+        return NothingReadBack(what=expectation.what, applied=expectation.expected)
+    return ReadBack(what=expectation.what, read=value, applied=expectation.expected)
 
 
 def _text(kernel: str, source: Source, answer: Awaited) -> str | None:

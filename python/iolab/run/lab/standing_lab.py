@@ -33,6 +33,7 @@ from iolab.run.lab.interrupts import Interrupts
 from iolab.run.lab.napi_threads import NapiThreads
 from iolab.run.lab.processors import Processors
 from iolab.run.lab.readback import Reader, mismatch
+from iolab.statements.failures import Difference
 
 Log = Callable[[Sequence[CommandRecord]], None]
 
@@ -92,22 +93,22 @@ class StandingLab:
         if settling := settling_ns(change.do, wanted):
             self._pause(settling / 1e9)
 
-    def mismatches(self) -> list[str]:
-        """Read every applied level back; return what is not as applied, a sentence each."""
+    def mismatches(self) -> list[Difference]:
+        """Read every applied level back; return what is not as applied."""
         pins = [
             (resource.kernel, action)
             for resource in self._standing
             for action in resource.actions
             if isinstance(action, PinNapi)
         ]
-        return [*(sentence for _, sentence in self.mismatched()), *self.napi.moved(pins)]
+        return [*(difference for _, difference in self.mismatched()), *self.napi.moved(pins)]
 
-    def mismatched(self) -> list[tuple[Expectation, str]]:
-        """Read every applied level back; return what does not hold, each with a sentence."""
+    def mismatched(self) -> list[tuple[Expectation, Difference]]:
+        """Read every applied level back; return what does not hold, each with what was seen."""
         expected = [(resource.kernel, one) for resource in self._standing for one in resource.expect]
         texts = self._reader.read((kernel, one.reading.source) for kernel, one in expected)
         found = ((one, mismatch(one, texts[kernel, one.reading.source])) for kernel, one in expected)
-        return [(one, sentence) for one, sentence in found if sentence]
+        return [(one, difference) for one, difference in found if difference]
 
     def take_down(self) -> None:
         """Undo everything: guests end first, then namespaces go, for the kernel takes what is in them along.

@@ -12,10 +12,12 @@ from traceback import extract_tb
 from typing import Protocol, TypeVar
 
 from iolab.agent.messages import Json
-from iolab.errors import IolabError, TrialFailed
+from iolab.errors import IolabError
 from iolab.record.metric import Metric, Metrics
 from iolab.record.series import Series
+from iolab.statements.failures import PartBroke
 from iolab.statements.warnings import Warning
+from iolab.trial.failed import Failed
 from iolab.trial.measured import Concluded, Measured, Readings
 
 T = TypeVar("T")
@@ -90,7 +92,8 @@ def _doing(name: str, call: Callable[[], T]) -> T:
     except Exception as error:
         place = extract_tb(error.__traceback__)[-1]
         where = f"{PurePath(place.filename).name}:{place.lineno}"
-        raise TrialFailed(f"{name}: {type(error).__name__} at {where}: {error}") from error
+        broke = PartBroke(part=name, error=type(error).__name__, at=where, said=str(error))
+        raise Failed(broke) from error
 
 
 def with_seen(measured: Measured, seen: Mapping[str, Seen]) -> Measured:

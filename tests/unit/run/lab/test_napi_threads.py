@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from tests.wording import in_words
+
 from iolab.agent.client import Agent
 from iolab.agent.fake import FakeAgent, FakeHost, Outcome
 from iolab.lab.resources import PinNapi
@@ -97,7 +99,7 @@ def test_a_thread_that_is_no_longer_where_it_was_put_is_told_of() -> None:
     assert threads.moved(wanted) == []
     kernel.cpus |= {"100": "0-1", "102": "7"}
     del kernel.cpus["101"]
-    assert threads.moved(wanted) == [
-        "the CPU of napi/eth0-0 was read back as 0-1 where 0 was applied",
-        "the CPU of napi/eth0-1 was read back as nothing where 1 was applied",
+    assert [in_words(one) for one in threads.moved(wanted)] == [
+        "cpu of napi/eth0-0 was read back as 0-1 where 0 was applied",
+        "cpu of napi/eth0-1 was read back as nothing where 1 was applied",
     ]

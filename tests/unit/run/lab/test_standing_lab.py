@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from tests.unit.run.guests.fake_guests import guest, parent
 from tests.unit.run.lab.fake_labs import standing
+from tests.wording import in_words
 
 from iolab.agent.client import Agent
 from iolab.agent.fake import FakeAgent, FakeHost, Outcome
@@ -110,7 +111,7 @@ def test_what_reads_back_differently_is_told_in_a_sentence() -> None:
     lab.change_to((NETNS, setting("1")))
     assert lab.mismatches() == []
     host.settings[("iolab-a", "/proc/sys/net/ipv4/ip_forward")] = "0"
-    assert lab.mismatches() == ["ip_forward of a was read back as 0 where 1 was applied"]
+    assert in_words(lab.mismatches()) == "ip_forward of a was read back as 0 where 1 was applied"
 
 
 def test_a_command_that_fails_takes_the_lab_down_and_says_which() -> None:

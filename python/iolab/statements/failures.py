@@ -1,0 +1,208 @@
+"""Why a trial failed, or is invalid. Types only."""
+
+from iolab.statements.computers import Computer
+from iolab.statements.statement import Statement
+
+
+class Failure(Statement):
+    """Why a trial failed, or is invalid."""
+
+
+class OtherFailure(Failure):
+    """What no other code is for: the words of the error."""
+
+    code = "other-failure"
+    said: str
+
+
+class SeveralFailures(Failure):
+    """Several things went wrong, the last of which ended the trial."""
+
+    code = "several-failures"
+    failures: tuple[Failure, ...]
+
+
+class AgentWasLost(Failure):
+    """The agent of a machine was lost."""
+
+    code = "agent-was-lost"
+    machine: str
+    said: str
+
+
+class HostUnreached(Failure):
+    """A host could not be reached."""
+
+    code = "host-unreached"
+    machine: str
+    said: str
+
+
+class Difference(Statement):
+    """Something that was not as applied."""
+
+
+class ReadBack(Difference):
+    """A level was read back as another than was applied."""
+
+    code = "read-back"
+    what: str
+    """As the plan calls it."""
+    read: str
+    applied: str
+
+
+class NothingReadBack(Difference):
+    """A level could not be read back."""
+
+    code = "nothing-read-back"
+    what: str
+    applied: str
+
+
+class LabWasLost(Difference):
+    """The lab could not be read back: an agent was lost meanwhile."""
+
+    code = "lab-was-lost"
+    said: str
+
+
+class LabDiffers(Failure):
+    """The lab was not as applied when the trial ended badly."""
+
+    code = "lab-differs"
+    found: tuple[Difference, ...]
+
+
+class LabDifferedBefore(Failure):
+    """The lab was not as applied before the trial."""
+
+    code = "lab-differed-before"
+    found: tuple[Difference, ...]
+
+
+class LabDifferedAfter(Failure):
+    """The lab was not as applied after the trial."""
+
+    code = "lab-differed-after"
+    found: tuple[Difference, ...]
+
+
+class FiguresNotFinite(Failure):
+    """Figures are no finite numbers."""
+
+    code = "figures-not-finite"
+    figures: tuple[str, ...]
+
+
+class PartBroke(Failure):
+    """A measure or an instrument raised what is no error of iolab."""
+
+    code = "part-broke"
+    part: str
+    error: str
+    """Its class."""
+    at: str
+    """File and line."""
+    said: str
+
+
+class NotMeasured(Failure):
+    """What measures gave back something else than a measurement."""
+
+    code = "not-measured"
+    kind: str
+    returned: str
+
+
+class KindUnbuilt(Failure):
+    """The kind of measure or instrument is not built yet."""
+
+    code = "kind-unbuilt"
+    kind: str
+
+
+class Unarranged(Failure):
+    """The lab was not arranged for frames."""
+
+    code = "unarranged"
+
+
+class SendingFailed(Failure):
+    """A load could not be sent."""
+
+    code = "sending-failed"
+    load_fps: float
+    said: str
+
+
+class FramesStillCame(Failure):
+    """Frames still arrived seconds after the last was sent."""
+
+    code = "frames-still-came"
+    load_fps: float
+
+
+class CountersWentBack(Failure):
+    """Counters of interfaces went back."""
+
+    code = "counters-went-back"
+    load_fps: float
+    ports: tuple[str, ...]
+
+
+class AddressUnknown(Failure):
+    """The MAC address of a port could not be found."""
+
+    code = "address-unknown"
+    port: str
+    said: str
+
+
+class AddressNotShown(Failure):
+    """The MAC address of a port is not shown."""
+
+    code = "address-not-shown"
+    port: str
+
+
+class PortOn(Statement):
+    """A port, and the computer that it is on."""
+
+    code = "port-on"
+    port: str
+    host: Computer
+
+
+class TwoClocks(Failure):
+    """Frames would be stamped by the clock of one kernel and read by another's."""
+
+    code = "two-clocks"
+    ports: tuple[PortOn, ...]
+
+
+class NothingForwarded(Failure):
+    """Nothing was forwarded at any load."""
+
+    code = "nothing-forwarded"
+
+
+class ProgramFailed(Failure):
+    """A program that measures ended without a report."""
+
+    code = "program-failed"
+    program: str
+    role: str
+    """client or server."""
+    status: int
+    said: str
+    """What reading its report gave, and what it wrote as errors."""
+
+
+class ReportsUnreadable(Failure):
+    """What a pair of programs reported cannot be understood."""
+
+    code = "reports-unreadable"
+    program: str
+    tcp_port: int
+    said: str
