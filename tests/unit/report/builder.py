@@ -136,7 +136,7 @@ def _trial(
         wall=f"2026-07-31T10:15:{block % 60:02d}+02:00",
         result=TrialResult(
             status=status,
-            reason=reason and OtherFailure(said=reason),
+            reason=OtherFailure(said=reason) if reason else None,
             metrics=_metrics(measure, rate, chance) if status is Status.OK else Metrics(),
             warnings=warnings,
             begin_ns=start,

@@ -14,7 +14,6 @@ from iolab.agent.fake import FakeAgent, FakeHost, Outcome
 from iolab.clock import VirtualClock
 from iolab.errors import TrialFailed
 from iolab.experiment import parse
-from iolab.experiment.measures import Stream
 from iolab.lab.hosts.facts import Facts
 from iolab.plan.planning import make_plan
 from iolab.plan.types import Plan, Step
@@ -75,7 +74,7 @@ class Bench:
         self.wrong: list[Difference] = []
         """What reading back after the next trial finds."""
         monkeypatch.setattr("iolab.run.lab.actions.extract", lambda *_: "original")
-        monkeypatch.setattr("iolab.run.session.MEASURING", {Stream: lambda *_: self.measured()})
+        monkeypatch.setattr("iolab.run.session.measure_once", lambda *_: self.measured())
         monkeypatch.setattr(StandingLab, "mismatched", lambda _: [])
         monkeypatch.setattr(StandingLab, "mismatches", lambda _: [self.wrong.pop()] if self.wrong else [])
         experiment = parse(LAB, "lab.yaml")
@@ -93,7 +92,7 @@ class Bench:
 @pytest.fixture
 def bench(facts: Facts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     """A session of two steps that share a lab."""
-    programs = dict.fromkeys(("iperf3", "ip", "ethtool"), "1")
+    programs = dict.fromkeys(("iperf3", "ip", "tc", "ethtool"), "1")
     return Bench(replace(facts, programs=programs), tmp_path, monkeypatch)
 
 
