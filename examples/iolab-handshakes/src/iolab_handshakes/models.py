@@ -1,0 +1,31 @@
+"""What can be written in an experiment file."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from iolab.experiment.instruments import Beside
+from iolab.experiment.measures import Measure
+from iolab.experiment.quantities import Period, SomeWholeSeconds
+
+
+class Handshakes(Measure):
+    """TCP connections that one client opens and closes, one after the other."""
+
+    kind: Literal["handshakes"]
+    """What is measured."""
+    src: str = Field(alias="from")
+    """Client: a machine, or machine.port."""
+    dst: str = Field(alias="to")
+    """Server: a machine, or machine.port."""
+    duration: SomeWholeSeconds = 5_000_000_000
+    """Of the measurement."""
+
+
+class Switches(Beside):
+    """How often this computer's CPUs change from one thread to another."""
+
+    kind: Literal["switches"] = "switches"
+    """What stands beside the measure."""
+    period: Period = 100_000_000
+    """From one reading to the next."""
