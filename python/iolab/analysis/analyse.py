@@ -24,14 +24,12 @@ from iolab.analysis.ratios import baseline_cells
 from iolab.analysis.streams import stream_limits
 from iolab.analysis.table import Column, Table, tabulate
 from iolab.analysis.types import Analysis, Estimate, Outlier
+from iolab.parts.registry import measure_kinds
 from iolab.plan.types import Plan
 from iolab.record.dimensions import Quantity
 from iolab.record.packets import PacketTrial
 from iolab.statements.warnings import Warning
 from iolab.store.records import TrialRecord
-
-LEADING = tuple(map(Quantity, ("received_bps", "latency_p50_ns", "forwarded_fps")))
-"""Metrics that stand for a measure, the first one it has; without any, the first in its records."""
 
 
 def _no_samples(key: str) -> PacketTrial | None:  # noqa: ARG001
@@ -50,7 +48,12 @@ def analyse(trials: Sequence[TrialRecord], plan: Plan, samples: Reader = _no_sam
         own, marked = _estimate_all(table, plan)
         estimates += own
         outliers += marked
-    leading = {table.measure: leading_metric(table.columns) for table in tables if table.columns}
+    kinds = kinds_of(trials)
+    leading = {
+        table.measure: leading_metric(table.columns, kinds[table.measure])
+        for table in tables
+        if table.columns
+    }
     models, more = _models(tables, plan, leading)
     effects = [effect for model in models for effect in effects_of(model, main_differences(model))]
     compared = {model.table.measure: _compared(model) for model in models}
@@ -131,10 +134,19 @@ def coefficient_of_variation(column: Column) -> float | None:
     return float(np.median(deviation[usable] / np.abs(mean[usable]))) if usable.any() else None
 
 
-def leading_metric(metrics: Iterable[Quantity]) -> Quantity:
-    """Name the metric that summaries and charts show first, of those in the order of the records."""
-    known = tuple(metrics)
-    return next((name for name in LEADING if name in known), known[0])
+def kinds_of(trials: Iterable[TrialRecord]) -> dict[str, str]:
+    """Return the kind of each measure; of one that a factor gives several kinds, the last."""
+    return {trial.measure: trial.kind for trial in trials}
+
+
+def leading_metric(metrics: Iterable[Quantity], kind: str) -> Quantity:
+    """Name the metric that stands for a measure: as its kind says, else the first in the order of the records.
+
+    The kind may be of a package that is not installed here.
+    """
+    known, rows = tuple(metrics), measure_kinds()
+    wanted = [rows[kind].leading] if kind in rows else [row.leading for row in rows.values()]
+    return next((one for names in wanted for one in map(Quantity, names) if one in known), known[0])
 
 
 def _estimate_all(table: Table, plan: Plan) -> tuple[list[Estimate], list[Outlier]]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
-from iolab.analysis.analyse import leading_metric
+from iolab.analysis.analyse import kinds_of, leading_metric
 from iolab.analysis.bounds import limits, ratio_bound
 from iolab.analysis.comparison import CellComparison, Comparison, LoneCell, OverallComparison
 from iolab.analysis.correction import holm
@@ -65,12 +65,12 @@ def compare(a: StoredRun, b: StoredRun) -> Comparison:
     _refuse_units(a, b, pairs)
     cells: list[CellComparison] = []
     overall: list[tuple[OverallComparison, float]] = []
-    leading = {}
+    leading, kinds = {}, kinds_of(a.trials)
     for table, other in pairs:
         common = [metric for metric in table.columns if metric in other.columns]
         if not common:
             continue
-        first = leading_metric(common)
+        first = leading_metric(common, kinds[table.measure])
         leading[table.measure] = first
         for metric in sorted(common, key=lambda one: one != first):
             own, welch = _compare_metric(table, other, metric)

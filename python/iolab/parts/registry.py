@@ -67,6 +67,10 @@ def _loaded(point: EntryPoint, shape: type[Row]) -> Row:
     if not isinstance(row, shape):
         allowed = f"{shape.__module__}.{shape.__name__}"
         raise _broken(point, f"it is of type {type(row).__name__}", f"make it {allowed}")
+    if shape.BASE not in (f"{one.__module__}.{one.__qualname__}" for one in row.model.__mro__):
+        raise _broken(
+            point, f"its model {row.model.__name__} is no {shape.BASE}", "derive the model from that"
+        )
     return row
 
 

@@ -6,7 +6,7 @@ loaded. `analysis` and `report` hang what is theirs on the kind's name, in their
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, get_args
 
 from pydantic import BaseModel
 
@@ -46,8 +46,10 @@ def kind_of_model(model: type[BaseModel]) -> str:
 class MeasureKind(Generic[M]):
     """One kind of measure."""
 
+    BASE: ClassVar = "iolab.experiment.measures.Measure"
+    """What `model` is derived from."""
     model: type[M]
-    """Its keys in the language, an `iolab.experiment.measures.Measure`; `kind` is a Literal of the kind's name."""
+    """Its keys in the language, `kind` is a Literal of the kind's name."""
     duration_ns: "Callable[[M], int]"
     """How long measuring takes [ns], to the best of one's knowledge: what plans are timed by."""
     measure: "Callable[[Site, M], Measured] | None"
@@ -84,8 +86,10 @@ class MeasureKind(Generic[M]):
 class InstrumentKind(Generic[M]):
     """One kind of instrument: what can stand beside any measure."""
 
+    BASE: ClassVar = "iolab.experiment.instruments.Beside"
+    """What `model` is derived from."""
     model: type[M]
-    """Its keys in the language, an `iolab.experiment.instruments.Beside`; `kind` is a Literal of its name."""
+    """Its keys in the language, `kind` is a Literal of its name."""
     make: "Callable[[Site, M], Instrument] | None"
     """Makes one for a standing lab, not yet started. None: not built yet, and no plan has it."""
     check_names: "Callable[[View, Section, Place, M], None]" = _fits

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def _measure(site: "Site", measure: Handshakes) -> "Measured":
-    from iolab_handshakes.handshakes import measure_handshakes  # nothing that measures is loaded to read a file
+    from iolab_handshakes.handshakes import (
+        measure_handshakes,  # nothing that measures is loaded to read a file
+    )
 
     return measure_handshakes(site, measure)
 
@@ -44,7 +46,9 @@ HANDSHAKES = MeasureKind(
     named_by=frozenset({"from", "to"}),
     programs={"perl": "perl"},
     kernels=_kernels,
-    commands=lambda measure, _: (f"# perl at {measure.src} connects to perl at {measure.dst}, again and again",),
+    commands=lambda measure, _: (
+        f"# perl at {measure.src} connects to perl at {measure.dst}, again and again",
+    ),
     leading=("handshakes_per_s",),
 )
 SWITCHES = InstrumentKind(model=Switches, make=_switches, programs={"perl": "perl"})

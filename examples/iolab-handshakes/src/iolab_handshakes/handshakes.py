@@ -1,6 +1,6 @@
 """The measure: a server and a client in perl, which every Debian has; the client says how many connections it made."""
 
-from iolab.agent.client import Refused
+from iolab.agent.client import Agent, Refused
 from iolab.errors import AgentError, TrialFailed
 from iolab.lab.topology import Endpoint
 from iolab.record.metric import Metric, Metrics
@@ -56,10 +56,14 @@ def measure_handshakes(site: Site, measure: Handshakes) -> Measured:
             _stop(agent, name)
     words = ended.stdout.split()
     if ended.exit_status or len(words) != 2:
-        raise TrialFailed(f"counting handshakes: perl ended with {ended.exit_status}: {ended.stderr.strip()[:200]}")
+        raise TrialFailed(
+            f"counting handshakes: perl ended with {ended.exit_status}: {ended.stderr.strip()[:200]}"
+        )
     made, seconds = int(words[0]), float(words[1])
     return Measured(
-        metrics=Metrics([Metric("handshakes_per_s", "1/s", made / seconds), Metric("handshakes", "count", float(made))]),
+        metrics=Metrics(
+            [Metric("handshakes_per_s", "1/s", made / seconds), Metric("handshakes", "count", float(made))]
+        ),
         warnings=(),
         measured_ns=ended.end_ns - ended.begin_ns,
         commands=(_ran(client, connect, ended.exit_status, ended.end_ns - ended.begin_ns),),
@@ -67,10 +71,10 @@ def measure_handshakes(site: Site, measure: Handshakes) -> Measured:
     )
 
 
-def _stop(agent: object, name: str) -> None:
+def _stop(agent: Agent, name: str) -> None:
     """Stop a program that may have ended, or never have begun."""
     try:
-        agent.call("process.stop", {"id": name})  # type: ignore[attr-defined]
+        agent.call("process.stop", {"id": name})
     except AgentError:
         return
 

@@ -13,7 +13,7 @@ READER = """
 use Time::HiRes qw(clock_gettime sleep CLOCK_MONOTONIC); $| = 1;
 while (1) {
     open my $stat, "<", "/proc/stat" or die;
-    while (<$stat>) { printf "%d %d\n", 1e9 * clock_gettime(CLOCK_MONOTONIC), $1 if /^ctxt (\d+)/ }
+    while (<$stat>) { printf "%d %d\n", 1e9 * clock_gettime(CLOCK_MONOTONIC), $1 if /^ctxt (\\d+)/ }
     sleep $ARGV[0];
 }
 """
@@ -35,7 +35,9 @@ class SwitchCounter:
         ended = self._agent.ask(ProcessEnded, "process.stop", {"id": NAME}, 10.0)
         rows = [tuple(map(int, line.split())) for line in ended.stdout.splitlines()]
         if len(rows) < 2:
-            raise TrialFailed(f"counting context switches: perl read {len(rows)} times: {ended.stderr.strip()[:200]}")
+            raise TrialFailed(
+                f"counting context switches: perl read {len(rows)} times: {ended.stderr.strip()[:200]}"
+            )
         begin_ns, first = rows[0]
         end_ns, last = rows[-1]
         points = [

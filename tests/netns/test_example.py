@@ -1,0 +1,42 @@
+"""The example of docs/how-to/add-a-measure.md: installed as a user does it, and run."""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.netns.conftest import IOLAB
+from tests.netns.runs import trials
+
+from iolab.store.series import read_series
+
+pytestmark = pytest.mark.netns
+EXAMPLE = Path(__file__).parents[2] / "examples" / "iolab-handshakes"
+Iolab = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def test_a_package_of_its_own_brings_a_measure_and_an_instrument(
+    iolab: Iolab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Checked, planned, measured, reported; the instrument's figures stand beside the measure's."""
+    target, source = tmp_path / "packages", tmp_path / "source"
+    shutil.copytree(EXAMPLE, source)  # what building leaves behind stays here
+    argv = [IOLAB.with_name("uv"), "pip", "install", "--offline", "--no-deps", "--target", target, source]
+    subprocess.run(argv, check=True, capture_output=True)
+    experiment = source / "handshakes.yaml"
+    without = iolab("check", experiment)
+    assert "saw handshakes; allowed: " in without.stderr
+    monkeypatch.setenv("PYTHONPATH", str(target))
+    assert "connect" in iolab("check", experiment).stdout
+    ran = iolab("run", experiment, "--blocks", "1")
+    assert ran.returncode == 0, ran.stderr
+    (folder,) = (tmp_path / "runs").iterdir()
+    records = trials(folder)
+    assert [record["kind"] for record in records] == ["handshakes", "handshakes"]
+    assert "connect: handshakes_per_s" in ran.stdout
+    shown = json.loads(iolab("show", folder, "--json").stdout)
+    assert "context_switches_per_s" in json.dumps(shown)
+    for record in records:
+        assert "context_switches_per_s" in {one.name for one in read_series(folder, record["key"])}
