@@ -23,8 +23,8 @@ def test_a_package_of_its_own_brings_a_measure_and_an_instrument(
     """Checked, planned, measured, reported; the instrument's figures stand beside the measure's."""
     target, source = tmp_path / "packages", tmp_path / "source"
     shutil.copytree(EXAMPLE, source)  # what building leaves behind stays here
-    argv = [IOLAB.with_name("uv"), "pip", "install", "--offline", "--no-deps", "--target", target, source]
-    subprocess.run(argv, check=True, capture_output=True)
+    install = (str(IOLAB.with_name("uv")), "pip", "install", "--offline", "--no-deps", "--target")
+    subprocess.run([*install, str(target), str(source)], check=True, capture_output=True)
     experiment = source / "handshakes.yaml"
     without = iolab("check", experiment)
     assert "saw handshakes; allowed: " in without.stderr

@@ -10,7 +10,22 @@ import pytest
 from iolab.errors import ExitCode
 
 METADATA = "Metadata-Version: 2.1\nName: iolab-broken\nVersion: 1.0\n"
-ROW = "from iolab.parts.rows import {shape}\nfrom iolab.experiment.{room} import {base}\n"
+TAKEN = """
+from iolab.experiment.measures import Stream
+from iolab.parts.rows import MeasureKind
+
+PART = MeasureKind(model=Stream, duration_ns=lambda _: 1, measure=None)
+"""
+OTHER = """
+from typing import Literal
+from pydantic import BaseModel
+from iolab.parts.rows import MeasureKind
+
+class Other(BaseModel):
+    kind: Literal["other"]
+
+PART = MeasureKind(model=Other, duration_ns=lambda _: 1, measure=None)
+"""
 
 
 def installed(folder: Path, group: str, code: str) -> None:
@@ -31,15 +46,12 @@ def installed(folder: Path, group: str, code: str) -> None:
         ("iolab.instruments", "PART = 5", "it is of type int; make it iolab.parts.rows.InstrumentKind"),
         (
             "iolab.measures",
-            "from iolab.experiment.measures import Stream\nfrom iolab.parts.rows import MeasureKind\n"
-            "PART = MeasureKind(model=Stream, duration_ns=lambda _: 1, measure=None)",
+            TAKEN,
             "its name 'stream' is taken by iolab itself; give it another name",
         ),
         (
             "iolab.measures",
-            "from pydantic import BaseModel\nfrom typing import Literal\nfrom iolab.parts.rows import MeasureKind\n"
-            "class Other(BaseModel):\n    kind: Literal['other']\n"
-            "PART = MeasureKind(model=Other, duration_ns=lambda _: 1, measure=None)",
+            OTHER,
             "its model Other is no iolab.experiment.measures.Measure",
         ),
     ],

@@ -1,5 +1,7 @@
 """The instrument: a program that reads how many context switches there were, again and again, and what came of it."""
 
+from itertools import pairwise
+
 from iolab.agent.messages import ProcessEnded
 from iolab.errors import AgentError, TrialFailed
 from iolab.record.metric import Metric
@@ -42,7 +44,7 @@ class SwitchCounter:
         end_ns, last = rows[-1]
         points = [
             (at_ns - begin_ns, (count - before) * NS_PER_S / (at_ns - before_ns))
-            for (before_ns, before), (at_ns, count) in zip(rows, rows[1:], strict=False)
+            for (before_ns, before), (at_ns, count) in pairwise(rows)
         ]
         mean = (last - first) * NS_PER_S / (end_ns - begin_ns)
         return Seen(
