@@ -15,6 +15,7 @@ from iolab.errors import InputError, Problem, StoreError
 from iolab.experiment import parse
 from iolab.plan.planning import gives_plan
 from iolab.plan.selection import asked_summaries
+from iolab.statements.notes import ExperimentEdited
 from iolab.store.folder import EXPERIMENT
 from iolab.store.read import experiment_text, find_runs, load_run, not_a_run
 from iolab.store.records import StoredRun
@@ -24,10 +25,6 @@ if TYPE_CHECKING:
     from iolab.analysis.types import Analysis
 
 RUNS = Path("runs")
-EDITED = (
-    f"{EXPERIMENT} in the run folder does not give the plan that was carried out: it was edited, or another version of"
-    " iolab planned it. The figures are of the plan; the lab's drawing and the file's text may be of something else."
-)
 RunName = Annotated[
     str, typer.Argument(metavar="RUN", help="Run folder, or the name of a run in runs/.", show_default=False)
 ]
@@ -174,7 +171,7 @@ def report(
     analysis = _analysed(stored)
     experiment = parse(experiment_text(path), str(path / EXPERIMENT))
     if not gives_plan(experiment, stored.plan, stored.facts):
-        stored = replace(stored, notes=(*stored.notes, EDITED))
+        stored = replace(stored, notes=(*stored.notes, ExperimentEdited()))
     match form:
         case Format.HTML:
             text = reports.html(stored, analysis, experiment, iolab.__version__)

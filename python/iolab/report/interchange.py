@@ -21,7 +21,7 @@ def show_json(run: StoredRun, analysis: Analysis) -> str:
         "schema": SHOW_SCHEMA,
         "run": run.name,
         "status": run.status.value,
-        "notes": list(run.notes),
+        "notes": [warned(note) for note in run.notes],
         "joined_late": run.joined_late,
         "trials": [_trial(trial) for trial in counted(run.trials)],
         "estimates": [_estimate(estimate) for estimate in analysis.estimates],

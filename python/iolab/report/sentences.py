@@ -55,7 +55,12 @@ def banners(run: StoredRun, trials: Sequence[TrialRecord], names: Names) -> list
     """What a reader must know before any figure."""
     words = names.words
     late = words.state.joined_late.format(count=run.joined_late) if run.joined_late else None
-    said = (progress(run, trials, words), functional(trials, names), late, *run.notes)
+    said = (
+        progress(run, trials, words),
+        functional(trials, names),
+        late,
+        *(noted(note, words) for note in run.notes),
+    )
     return [line for line in said if line]
 
 

@@ -1,6 +1,7 @@
 """Why a measure cannot be done in a cell anywhere: choices that do not go together. Types only."""
 
 from iolab.statements.lacks import PartLack
+from iolab.statements.statement import Name
 
 
 class Clash(PartLack):
@@ -11,37 +12,37 @@ class ParentPortAbsent(Clash):
     """No port of a parent could give a virtual function."""
 
     code = "parent-port-absent"
-    link: str
+    link: Name
 
 
 class BridgedToCard(Clash):
     """Ends would be bridged to a card that has virtual functions."""
 
     code = "bridged-to-card"
-    ends: tuple[str, ...]
-    link: str
+    ends: tuple[Name, ...]
+    link: Name
 
 
 class NamespaceHasNoCard(Clash):
     """A namespace has no card to be split."""
 
     code = "namespace-has-no-card"
-    machine: str
+    machine: Name
 
 
 class CardWithoutFunctions(Clash):
     """A guest's card has no virtual functions."""
 
     code = "card-without-functions"
-    nic: str
-    machine: str
+    nic: Name
+    machine: Name
 
 
 class FunctionsTooMany(Clash):
     """A card has fewer virtual functions."""
 
     code = "functions-too-many"
-    port: str
+    port: Name
     most: int
 
 
@@ -49,7 +50,7 @@ class FunctionGetsOwnFrames(Clash):
     """A virtual function gets no frame to another address."""
 
     code = "function-gets-own-frames"
-    machine: str
+    machine: Name
 
 
 class XenBusFixed(Clash):
@@ -69,10 +70,10 @@ class ImageWithoutEngine(Clash):
     """A parent's image does not start such guests."""
 
     code = "image-without-engine"
-    parent: str
-    image: str
-    engine: str
-    wanted: str
+    parent: Name
+    image: Name
+    engine: Name
+    wanted: Name
     """An image that does."""
 
 
@@ -86,7 +87,7 @@ class ParentMemoryShort(Clash):
     """A parent that is a guest has less memory."""
 
     code = "parent-memory-short"
-    parent: str
+    parent: Name
     memory_bytes: int
 
 
@@ -94,7 +95,7 @@ class ParentCpuAbsent(Clash):
     """A parent that is a guest has fewer CPUs."""
 
     code = "parent-cpu-absent"
-    parent: str
+    parent: Name
     cpu: int
     cpus: int
 
@@ -109,7 +110,7 @@ class SwitchFinishesNothing(Clash):
     """A switch in user space passes no unfinished frames on."""
 
     code = "switch-finishes-nothing"
-    offloads: tuple[str, ...]
+    offloads: tuple[Name, ...]
     """As ethtool -K names them."""
 
 
@@ -124,22 +125,22 @@ class HostWithoutCard(Clash):
     """A host has no card in the lab."""
 
     code = "host-without-card"
-    machine: str
+    machine: Name
 
 
 class GuestWithoutCard(Clash):
     """No card carries a guest's frames."""
 
     code = "guest-without-card"
-    machine: str
+    machine: Name
 
 
 class QueuesTooFew(Clash):
     """A card has fewer queue pairs than asked for."""
 
     code = "queues-too-few"
-    port: str
-    machine: str
+    port: Name
+    machine: Name
     pairs: int
     asked: int
 
@@ -148,16 +149,16 @@ class CableEndNoHost(Clash):
     """A cable ends at a machine that is no host."""
 
     code = "cable-end-no-host"
-    machine: str
-    kind: str
+    machine: Name
+    kind: Name
 
 
 class MacvtapGetsOwnFrames(Clash):
     """One of several macvtaps gets only frames to its own address."""
 
     code = "macvtap-gets-own-frames"
-    port: str
-    lower: str
+    port: Name
+    lower: Name
     """The port that it shares."""
 
 
@@ -171,21 +172,21 @@ class MacvtapFinishesNothing(Clash):
     """A macvtap sends nothing for the stack."""
 
     code = "macvtap-finishes-nothing"
-    ports: tuple[str, ...]
+    ports: tuple[Name, ...]
 
 
 class XenChecksumFixed(Clash):
     """A domain's driver always leaves checksums to others."""
 
     code = "xen-checksum-fixed"
-    ports: tuple[str, ...]
+    ports: tuple[Name, ...]
 
 
 class OneQueue(Clash):
     """A card has one queue."""
 
     code = "one-queue"
-    card: str
+    card: Name
 
 
 class XenRingFixed(Clash):
@@ -198,15 +199,15 @@ class DriverRingFixed(Clash):
     """A card's driver has one ring size."""
 
     code = "driver-ring-fixed"
-    nic: str
+    nic: Name
 
 
 class RingSizeAbsent(Clash):
     """A card has other ring sizes."""
 
     code = "ring-size-absent"
-    nic: str
-    side: str
+    nic: Name
+    side: Name
     """rx or tx."""
     size: int
     present: tuple[int, ...]

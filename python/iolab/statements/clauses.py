@@ -1,6 +1,6 @@
 """What verdicts are made of: clauses that say what was seen of a trial. Types only."""
 
-from iolab.statements.statement import Statement
+from iolab.statements.statement import Name, Statement
 
 
 class Clause(Statement):
@@ -15,7 +15,7 @@ class SenderHeldUp(Disturbance):
     """The thread of a sender was not run for 1 ms or more."""
 
     code = "sender-held-up"
-    port: str
+    port: Name
     times: int
     longest_ns: int
 
@@ -24,7 +24,7 @@ class ReceiverHeldUp(Disturbance):
     """The thread of a receiver was not run for 1 ms or more."""
 
     code = "receiver-held-up"
-    port: str
+    port: Name
     times: int
     longest_ns: int
 
@@ -50,8 +50,8 @@ class LostAt(Clause):
     code = "lost-at"
     frames: int
     lost_frames: int
-    place: str
-    reason: str
+    place: Name
+    reason: Name
 
 
 class LostBeside(Clause):
@@ -59,8 +59,8 @@ class LostBeside(Clause):
 
     code = "lost-beside"
     frames: int
-    place: str
-    reason: str
+    place: Name
+    reason: Name
 
 
 class LostSomewhere(Clause):
@@ -84,14 +84,14 @@ class LostByReceiver(Clause):
     code = "lost-by-receiver"
     frames: int
     lost_frames: int
-    reason: str
+    reason: Name
 
 
 class ReceivedThere(Clause):
     """The place where frames were lost is where they are received: the instrument's side."""
 
     code = "received-there"
-    place: str
+    place: Name
 
 
 class FlowsLost(Clause):
@@ -144,9 +144,9 @@ class ShaperPassed(Clause):
     """What a shaper of the lab let through, beside its rate, and how often it held frames back."""
 
     code = "shaper-passed"
-    shaper: str
+    shaper: Name
     """tbf, htb and the like."""
-    place: str
+    place: Name
     passed_bps: float
     rate_bps: float
     held_back: int
@@ -156,8 +156,8 @@ class UnknownShaperPassed(Clause):
     """What a shaper whose rate is not known let through, and how often it held frames back."""
 
     code = "unknown-shaper-passed"
-    shaper: str
-    place: str
+    shaper: Name
+    place: Name
     passed_bps: float
     held_back: int
 
@@ -166,7 +166,7 @@ class ThreadRan(Clause):
     """For how much of the time a thread of the system under test ran."""
 
     code = "thread-ran"
-    thread: str
+    thread: Name
     busy_ratio: float
 
 
@@ -174,8 +174,8 @@ class ThreadWaited(Clause):
     """For how much of the time a thread ran, and for how much it waited for its CPU."""
 
     code = "thread-waited"
-    thread: str
-    place: str
+    thread: Name
+    place: Name
     busy_ratio: float
     wait_ratio: float
 
@@ -184,8 +184,8 @@ class GuestThreadRan(Clause):
     """For how much of the time a thread of a guest ran on one CPU, while the host's CPUs were idle in part."""
 
     code = "guest-thread-ran"
-    thread: str
-    machine: str
+    thread: Name
+    machine: Name
     busy_ratio: float
     cpu: int
     idle_ratio: float
@@ -195,8 +195,8 @@ class GuestThreadMoved(Clause):
     """For how much of the time a thread of a guest ran, on several CPUs, while the host's CPUs were idle in part."""
 
     code = "guest-thread-moved"
-    thread: str
-    machine: str
+    thread: Name
+    machine: Name
     busy_ratio: float
     idle_ratio: float
 
@@ -205,22 +205,22 @@ class GuestThreadPolls(Clause):
     """A thread of a guest looks for frames all the time, and left these unread."""
 
     code = "guest-thread-polls"
-    thread: str
+    thread: Name
 
 
 class GuestIdle(Clause):
     """No thread of a guest ran."""
 
     code = "guest-idle"
-    machine: str
+    machine: Name
 
 
 class GuestWaited(Clause):
     """For how much of the time the busiest thread of a guest ran, and waited for a CPU."""
 
     code = "guest-waited"
-    thread: str
-    machine: str
+    thread: Name
+    machine: Name
     busy_ratio: float
     wait_ratio: float
 
@@ -241,7 +241,7 @@ class MachineCpu(Cpu):
 
     code = "cpu-of-machine"
     cpu: int
-    machine: str
+    machine: Name
 
 
 class CpuBusy(Clause):
@@ -284,7 +284,7 @@ class ThreadShare(Statement):
     """What a thread had of a CPU."""
 
     code = "thread-share"
-    thread: str
+    thread: Name
     busy_ratio: float
 
 

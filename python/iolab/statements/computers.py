@@ -1,6 +1,6 @@
 """Which computer something is stated of. Types only."""
 
-from iolab.statements.statement import Statement
+from iolab.statements.statement import Name, Statement
 
 
 class Computer(Statement):
@@ -17,4 +17,4 @@ class OtherComputer(Computer):
     """Another one, by the machine's name in the lab."""
 
     code = "other-computer"
-    machine: str
+    machine: Name

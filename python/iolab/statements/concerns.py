@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from iolab.statements.statement import Statement
+from iolab.statements.statement import Name, Statement
 
 
 class Concern(Statement):
@@ -20,8 +20,8 @@ class GovernorChanges(Concern):
     """A governor changes the frequency of CPUs."""
 
     code, about = "governor-changes", "cpu-frequency"
-    governor: str
-    cpus: str
+    governor: Name
+    cpus: Name
     """As a list of the kernel's: 0-3,8."""
 
 
@@ -35,7 +35,7 @@ class DeepSleep(Concern):
     """Idle CPUs sleep deeply."""
 
     code, about = "deep-sleep", "idle-states"
-    state: str
+    state: Name
     wake_ns: int
 
 
@@ -43,13 +43,13 @@ class InterruptsMove(Concern):
     """irqbalance moves interrupts of cards from CPU to CPU."""
 
     code, about = "interrupts-move", "irqbalance"
-    cards: tuple[str, ...]
+    cards: tuple[Name, ...]
 
 
 class CardConcern(Concern):
     """Something of a card."""
 
-    card: str
+    card: Name
 
     @property
     def subject(self) -> str:
@@ -73,7 +73,7 @@ class PauseFrames(CardConcern):
     """A card has pause frames on."""
 
     code = "pause-frames"
-    directions: tuple[str, ...]
+    directions: tuple[Name, ...]
     """rx, tx."""
 
 
@@ -82,5 +82,5 @@ class FarFromCard(CardConcern):
 
     code = "far-from-card"
     node: int
-    near_cpus: str
+    near_cpus: Name
     far_cpus: tuple[int, ...]

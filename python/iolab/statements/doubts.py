@@ -1,6 +1,6 @@
 """Why what a verdict says is not certain. Types only."""
 
-from iolab.statements.statement import Statement
+from iolab.statements.statement import Name, Statement
 
 
 class Doubt(Statement):
@@ -38,7 +38,7 @@ class OthersDropped(Doubt):
     """A counter shows more dropped frames than are missing: it does not tell whose they were."""
 
     code = "others-dropped"
-    place: str
+    place: Name
     dropped_frames: int
     lost_frames: int
 
@@ -47,7 +47,7 @@ class QueueBeganAgain(Doubt):
     """Counters of queues began again in the middle, so what was dropped there before is not known."""
 
     code = "queue-began-again"
-    places: tuple[str, ...]
+    places: tuple[Name, ...]
 
 
 class ShaperUnknown(Doubt):
@@ -60,8 +60,8 @@ class ShaperSuspected(Doubt):
     """A shaper of unknown rate held frames back, and may be why."""
 
     code = "shaper-suspected"
-    shaper: str
-    place: str
+    shaper: Name
+    place: Name
     held_back: int
 
 
@@ -69,7 +69,7 @@ class ReasonOfOthers(Doubt):
     """The kernel dropped another number of frames for a reason than are missing: it does not tell whose they were."""
 
     code = "reason-of-others"
-    reason: str
+    reason: Name
     """The kernel's name of it."""
     dropped_frames: int
     missing_frames: int
@@ -79,5 +79,5 @@ class QueueShowsFewer(Doubt):
     """A queue shows fewer drops than the kernel's reasons: it began again, or another queue dropped frames."""
 
     code = "queue-shows-fewer"
-    place: str
+    place: Name
     frames: int

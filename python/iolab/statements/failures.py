@@ -1,7 +1,7 @@
 """Why a trial failed, or is invalid. Types only."""
 
 from iolab.statements.computers import Computer
-from iolab.statements.statement import Statement
+from iolab.statements.statement import Name, Quoted, Statement
 
 
 class Failure(Statement):
@@ -12,7 +12,7 @@ class OtherFailure(Failure):
     """What no other code is for: the words of the error."""
 
     code = "other-failure"
-    said: str
+    said: Quoted
 
 
 class SeveralFailures(Failure):
@@ -26,16 +26,16 @@ class AgentWasLost(Failure):
     """The agent of a machine was lost."""
 
     code = "agent-was-lost"
-    machine: str
-    said: str
+    machine: Name
+    said: Quoted
 
 
 class HostUnreached(Failure):
     """A host could not be reached."""
 
     code = "host-unreached"
-    machine: str
-    said: str
+    machine: Name
+    said: Quoted
 
 
 class Difference(Statement):
@@ -46,25 +46,25 @@ class ReadBack(Difference):
     """A level was read back as another than was applied."""
 
     code = "read-back"
-    what: str
+    what: Name
     """As the plan calls it."""
-    read: str
-    applied: str
+    read: Name
+    applied: Name
 
 
 class NothingReadBack(Difference):
     """A level could not be read back."""
 
     code = "nothing-read-back"
-    what: str
-    applied: str
+    what: Name
+    applied: Name
 
 
 class LabWasLost(Difference):
     """The lab could not be read back: an agent was lost meanwhile."""
 
     code = "lab-was-lost"
-    said: str
+    said: Quoted
 
 
 class LabDiffers(Failure):
@@ -92,34 +92,34 @@ class FiguresNotFinite(Failure):
     """Figures are no finite numbers."""
 
     code = "figures-not-finite"
-    figures: tuple[str, ...]
+    figures: tuple[Name, ...]
 
 
 class PartBroke(Failure):
     """A measure or an instrument raised what is no error of iolab."""
 
     code = "part-broke"
-    part: str
-    error: str
+    part: Name
+    error: Name
     """Its class."""
-    at: str
+    at: Name
     """File and line."""
-    said: str
+    said: Quoted
 
 
 class NotMeasured(Failure):
     """What measures gave back something else than a measurement."""
 
     code = "not-measured"
-    kind: str
-    returned: str
+    kind: Name
+    returned: Name
 
 
 class KindUnbuilt(Failure):
     """The kind of measure or instrument is not built yet."""
 
     code = "kind-unbuilt"
-    kind: str
+    kind: Name
 
 
 class Unarranged(Failure):
@@ -133,7 +133,7 @@ class SendingFailed(Failure):
 
     code = "sending-failed"
     load_fps: float
-    said: str
+    said: Quoted
 
 
 class FramesStillCame(Failure):
@@ -148,29 +148,29 @@ class CountersWentBack(Failure):
 
     code = "counters-went-back"
     load_fps: float
-    ports: tuple[str, ...]
+    ports: tuple[Name, ...]
 
 
 class AddressUnknown(Failure):
     """The MAC address of a port could not be found."""
 
     code = "address-unknown"
-    port: str
-    said: str
+    port: Name
+    said: Quoted
 
 
 class AddressNotShown(Failure):
     """The MAC address of a port is not shown."""
 
     code = "address-not-shown"
-    port: str
+    port: Name
 
 
 class PortOn(Statement):
     """A port, and the computer that it is on."""
 
     code = "port-on"
-    port: str
+    port: Name
     host: Computer
 
 
@@ -191,11 +191,11 @@ class ProgramFailed(Failure):
     """A program that measures ended without a report."""
 
     code = "program-failed"
-    program: str
-    role: str
+    program: Name
+    role: Name
     """client or server."""
     status: int
-    said: str
+    said: Quoted
     """What reading its report gave, and what it wrote as errors."""
 
 
@@ -203,6 +203,6 @@ class ReportsUnreadable(Failure):
     """What a pair of programs reported cannot be understood."""
 
     code = "reports-unreadable"
-    program: str
+    program: Name
     tcp_port: int
-    said: str
+    said: Quoted

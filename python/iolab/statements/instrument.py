@@ -1,7 +1,7 @@
 """What is stated of the instrument: what shares a CPU, and by which path frames are sent. Types only."""
 
 from iolab.statements.failures import Failure
-from iolab.statements.statement import Statement
+from iolab.statements.statement import Name, Quoted, Statement
 
 
 class Part(Statement):
@@ -12,14 +12,14 @@ class GeneratorAt(Part):
     """The thread that sends at a port."""
 
     code = "generator-at"
-    port: str
+    port: Name
 
 
 class FurtherGeneratorAt(Part):
     """A further thread that sends at a port; the first is number 1."""
 
     code = "further-generator-at"
-    port: str
+    port: Name
     number: int
 
 
@@ -27,14 +27,14 @@ class ReceiverAt(Part):
     """The thread that receives at a port."""
 
     code = "receiver-at"
-    port: str
+    port: Name
 
 
 class NapiAt(Part):
     """The kernel's thread that takes frames in at a port."""
 
     code = "napi-at"
-    port: str
+    port: Name
 
 
 class Sharing(Statement):
@@ -53,14 +53,14 @@ class NoThreadOfItsOwn(Sharing):
     """Ports have no thread that takes frames in: the sender's CPU does that work."""
 
     code = "no-thread-of-its-own"
-    ports: tuple[str, ...]
+    ports: tuple[Name, ...]
 
 
 class ThreadsUnplaced(Sharing):
     """Threads of ports run on any CPU: an ordinary user may not place them."""
 
     code = "threads-unplaced"
-    ports: tuple[str, ...]
+    ports: tuple[Name, ...]
 
 
 class PathReason(Statement):
@@ -71,7 +71,7 @@ class PathFallback(PathReason):
     """Why a better path could not be used."""
 
     code = "path-fallback"
-    said: str
+    said: Quoted
     """The agent's own words, with what the kernel answered."""
 
 
@@ -79,7 +79,7 @@ class PathOfDriver(PathReason):
     """Frames leave by these ways, and there is nothing to compare."""
 
     code = "path-of-driver"
-    ways: tuple[str, ...]
+    ways: tuple[Name, ...]
 
 
 class PathsUncompared(PathReason):

@@ -2,7 +2,7 @@
 
 from iolab.statements.computers import Computer
 from iolab.statements.purposes import Purpose
-from iolab.statements.statement import Statement
+from iolab.statements.statement import Name, Quoted, Statement
 
 
 class Lack(Statement):
@@ -38,9 +38,9 @@ class OtherArchitecture(PartLack):
     """A host is of another architecture than the guest images."""
 
     code = "other-architecture"
-    machine: str
-    architecture: str
-    images: str
+    machine: Name
+    architecture: Name
+    images: Name
     """Architecture of the images."""
 
 
@@ -67,8 +67,8 @@ class ProgramAbsent(Lack):
 
     code = "program-absent"
     host: Computer
-    program: str
-    package: str
+    program: Name
+    package: Name
     """Of Debian."""
 
 
@@ -76,14 +76,14 @@ class SwitchAbsent(HostLack):
     """The switch in user space is not installed."""
 
     code = "switch-absent"
-    program: str
+    program: Name
 
 
 class ImageAbsent(Lack):
     """There is no such guest image yet."""
 
     code = "image-absent"
-    image: str
+    image: Name
     """Its flavour."""
 
 
@@ -91,29 +91,29 @@ class ControlInterface(HostLack):
     """The interface carries a connection by ssh."""
 
     code = "control-interface"
-    interface: str
+    interface: Name
 
 
 class InterfaceAbsent(HostLack):
     """There is no such interface, but others."""
 
     code = "interface-absent"
-    interface: str
-    present: tuple[str, ...]
+    interface: Name
+    present: tuple[Name, ...]
 
 
 class InterfacesAbsent(HostLack):
     """There is no such interface, and no other."""
 
     code = "interfaces-absent"
-    interface: str
+    interface: Name
 
 
 class NameTaken(HostLack):
     """There is an interface of that name already."""
 
     code = "name-taken"
-    interface: str
+    interface: Name
 
 
 class MemoryShort(HostLack):
@@ -128,7 +128,7 @@ class CpuAbsent(HostLack):
 
     code = "cpu-absent"
     cpu: int
-    online: str
+    online: Name
     """As a list of the kernel's: 0-3,8."""
 
 
@@ -142,62 +142,62 @@ class GovernorAbsent(HostLack):
     """The kernel has other frequency governors."""
 
     code = "governor-absent"
-    governor: str
-    present: tuple[str, ...]
+    governor: Name
+    present: tuple[Name, ...]
 
 
 class FrequencyFixed(HostLack):
     """The kernel sets no frequency."""
 
     code = "frequency-fixed"
-    governor: str
+    governor: Name
 
 
 class PauseAbsent(HostLack):
     """The card has no pause frames."""
 
     code = "pause-absent"
-    interface: str
+    interface: Name
 
 
 class CoalescingAbsent(HostLack):
     """The card has other settings of its interrupts."""
 
     code = "coalescing-absent"
-    interface: str
-    setting: str
-    present: tuple[str, ...]
+    interface: Name
+    setting: Name
+    present: tuple[Name, ...]
 
 
 class CoalescingFixed(HostLack):
     """The card has no settings of its interrupts."""
 
     code = "coalescing-fixed"
-    interface: str
-    setting: str
+    interface: Name
+    setting: Name
 
 
 class ProgramNotAskedFor(HostLack):
     """The computer was not asked whether it has a program."""
 
     code = "program-not-asked-for"
-    program: str
+    program: Name
 
 
 class ImageWithoutPackage(PartLack):
     """A guest image lacks a package."""
 
     code = "image-without-package"
-    image: str
-    package: str
+    image: Name
+    package: Name
 
 
 class ImageWithoutModule(PartLack):
     """The kernel of a guest image lacks a module."""
 
     code = "image-without-module"
-    image: str
-    module: str
+    image: Name
+    module: Name
 
 
 class XenAbsent(HostLack):
@@ -210,29 +210,29 @@ class ModuleAbsent(HostLack):
     """The kernel lacks a module, and so do guest images."""
 
     code = "module-absent"
-    module: str
+    module: Name
 
 
 class ModuleInGuest(HostLack):
     """The kernel lacks a module that a guest may have."""
 
     code = "module-in-guest"
-    module: str
+    module: Name
 
 
 class ModuleInGuests(HostLack):
     """The kernel lacks a module that a guest may have, and these machines can be guests."""
 
     code = "module-in-guests"
-    module: str
-    machines: tuple[str, ...]
+    module: Name
+    machines: tuple[Name, ...]
 
 
 class SiteEnd(Statement):
     """An end of a link, and the computer that it is on."""
 
     code = "site-end"
-    port: str
+    port: Name
     host: Computer
 
 
@@ -240,11 +240,11 @@ class SiteLacksCable(Lack):
     """A site has no cable for a link between computers."""
 
     code = "site-lacks-cable"
-    site: str
+    site: Name
     """Its file."""
-    link: str
+    link: Name
     ends: tuple[SiteEnd, ...]
-    hosts: tuple[str, ...]
+    hosts: tuple[Name, ...]
     """Those that a cable would join."""
 
 
@@ -252,36 +252,36 @@ class SiteHasEnds(Lack):
     """A level changes ends of a link that the site decides."""
 
     code = "site-has-ends"
-    path: str
+    path: Name
     """Of what the level changes, in the experiment file."""
-    site: str
-    link: str
+    site: Name
+    link: Name
 
 
 class SiteHasPlace(Lack):
     """A level moves a machine that the site has a place for."""
 
     code = "site-has-place"
-    path: str
-    site: str
-    machine: str
-    host: str
+    path: Name
+    site: Name
+    machine: Name
+    host: Name
 
 
 class SiteSetsNothing(Lack):
     """A level changes what of a site's host nothing sets."""
 
     code = "site-sets-nothing"
-    path: str
-    machine: str
+    path: Name
+    machine: Name
     host: Computer
-    key: str
+    key: Name
 
 
 class SiteRefuses(Lack):
     """Parts that go together elsewhere do not on a site."""
 
     code = "site-refuses"
-    site: str
-    problems: tuple[str, ...]
+    site: Name
+    problems: tuple[Quoted, ...]
     """What the check of the lab said."""

@@ -1,7 +1,20 @@
 """What the reader of an analysis, or of two runs side by side, must know. Types only."""
 
-from iolab.statements.statement import Statement
+from iolab.statements.statement import Name, Statement
 from iolab.statements.warnings import Warning
+
+
+class LastLineCut(Warning):
+    """The last line of a file was cut off in writing, and is left out."""
+
+    code = "last-line-cut"
+    file: Name
+
+
+class ExperimentEdited(Warning):
+    """The experiment in the run folder gives another plan than the run's."""
+
+    code = "experiment-edited"
 
 
 class TrialsNotInPlan(Warning):
@@ -25,9 +38,9 @@ class ValueNotFinite(Warning):
 
     code = "value-not-finite"
     values: int
-    metric: str
+    metric: Name
     """Of the first."""
-    measure: str
+    measure: Name
     block: int
 
 
@@ -36,7 +49,7 @@ class SamplesUnreadable(Warning):
 
     code = "samples-unreadable"
     trials: int
-    first: str
+    first: Name
     """What reading the first gave."""
 
 
@@ -46,9 +59,9 @@ class BoundsLeftOut(Warning):
     code = "bounds-left-out"
     left_out: int
     trials: int
-    measure: str
-    metric: str
-    limits: tuple[str, ...]
+    measure: Name
+    metric: Name
+    limits: tuple[Name, ...]
 
 
 class Unfit(Statement):
@@ -65,14 +78,14 @@ class NotPositive(Unfit):
     """The metric is 0 or negative in some trials: a ratio of it means nothing."""
 
     code = "not-positive"
-    metric: str
+    metric: Name
 
 
 class EffectsNotFitted(Warning):
     """No effects of factors are given."""
 
     code = "effects-not-fitted"
-    measure: str
+    measure: Name
     why: Unfit
 
 
@@ -80,8 +93,8 @@ class EffectsAliased(Warning):
     """The model does without some interactions, or part of them."""
 
     code = "effects-aliased"
-    measure: str
-    interactions: tuple[str, ...]
+    measure: Name
+    interactions: tuple[Name, ...]
     """As factor x factor."""
 
 
@@ -89,7 +102,7 @@ class TrialsResembleNeighbours(Warning):
     """Trials resemble the trial before them."""
 
     code = "trials-resemble-neighbours"
-    measure: str
+    measure: Name
     autocorrelation: float
 
 
@@ -97,18 +110,18 @@ class FactDiffers(Warning):
     """A fact of the hosts that moves results is not the same in two runs."""
 
     code = "fact-differs"
-    fact: str
+    fact: Name
     """As facts.json names it."""
-    first: str
+    first: Name
     """Empty: not known."""
-    second: str
+    second: Name
 
 
 class NoteOfRun(Warning):
     """What is noted of one of two runs."""
 
     code = "note-of-run"
-    run: str
+    run: Name
     note: Warning
 
 

@@ -1,6 +1,6 @@
 """What of a lab needs something: a part of the experiment file. Types only."""
 
-from iolab.statements.statement import Statement
+from iolab.statements.statement import Name, Statement
 
 
 class Purpose(Statement):
@@ -11,42 +11,42 @@ class ForMachine(Purpose):
     """A machine."""
 
     code = "for-machine"
-    machine: str
+    machine: Name
 
 
 class ForLink(Purpose):
     """A link."""
 
     code = "for-link"
-    link: str
+    link: Name
 
 
 class ForPort(Purpose):
     """A port."""
 
     code = "for-port"
-    port: str
+    port: Name
 
 
 class ForVolume(Purpose):
     """A volume."""
 
     code = "for-volume"
-    volume: str
+    volume: Name
 
 
 class ForMeasure(Purpose):
     """A measure."""
 
     code = "for-measure"
-    measure: str
+    measure: Name
 
 
 class KeyOf(Purpose):
     """A key of a part."""
 
     code = "key-of"
-    key: str
+    key: Name
     """As the file has it: mtu, host.queues."""
     part: Purpose
 
@@ -55,8 +55,8 @@ class ValueOf(Purpose):
     """What a key of a part is set to."""
 
     code = "value-of"
-    key: str
-    value: str
+    key: Name
+    value: Name
     part: Purpose
 
 
@@ -64,20 +64,20 @@ class SettingOf(Purpose):
     """A setting of a machine's kernel."""
 
     code = "setting-of"
-    setting: str
-    machine: str
+    setting: Name
+    machine: Name
 
 
 class BridgeOf(Purpose):
     """The bridge of a machine that forwards."""
 
     code = "bridge-of"
-    machine: str
+    machine: Name
 
 
 class DiskOf(Purpose):
     """A disk of a machine, by its volume."""
 
     code = "disk-of"
-    volume: str
-    machine: str
+    volume: Name
+    machine: Name

@@ -1,6 +1,7 @@
 """Why load searches end. Types only."""
 
 from iolab.statements.clauses import Clause
+from iolab.statements.statement import Quoted
 
 
 class SearchEnd(Clause):
@@ -102,5 +103,5 @@ class LibraryGaveUp(SearchEnd):
     """MLRsearch gave up."""
 
     code = "library-gave-up"
-    said: str
+    said: Quoted
     """The library's own words."""

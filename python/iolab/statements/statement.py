@@ -1,12 +1,17 @@
 """A statement: a code and its typed parameters. Stored and compared as such, put in words where it is shown."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, model_serializer, model_validator
 
 CODE = "code"
 """The key that tells a stored statement's code; the others are its parameters."""
+NAME, QUOTED = "name", "quoted"
+Name = Annotated[str, NAME]
+"""What something is called: a machine, a port, a key of the file, a kernel's or program's own word. No sentence."""
+Quoted = Annotated[str, QUOTED]
+"""What a program, the kernel or a library said, or an error that no code is for: shown as it is, in no language."""
 _KINDS: dict[str, type["Statement"]] = {}
 
 

@@ -3,7 +3,7 @@
 from iolab.statements.clauses import Clause
 from iolab.statements.computers import Computer
 from iolab.statements.doubts import Doubt
-from iolab.statements.statement import Statement
+from iolab.statements.statement import Name, Statement
 from iolab.statements.warnings import Warning
 
 
@@ -11,7 +11,7 @@ class OfFlow(Clause):
     """What was seen of one of several flows."""
 
     code = "of-flow"
-    flow: str
+    flow: Name
     clauses: tuple[Clause, ...]
 
 
@@ -19,7 +19,7 @@ class ProgramWasStopped(Clause):
     """A program at an end was stopped for a while."""
 
     code = "program-was-stopped"
-    machine: str
+    machine: Name
     stopped_ns: int
 
 
@@ -27,7 +27,7 @@ class CarrierLost(Clause):
     """The carrier of a port went and came, and nothing arrived for a while."""
 
     code = "carrier-lost"
-    place: str
+    place: Name
     changes: int
     stood_ns: int
 
@@ -44,8 +44,8 @@ class ShaperLetThrough(Clause):
     """A shaper passed so much, and held packets back."""
 
     code = "shaper-let-through"
-    shaper: str
-    place: str
+    shaper: Name
+    place: Name
     passed_bps: float
     held_back: int
     dropped_packets: int
@@ -62,7 +62,7 @@ class LineFull(Clause):
     """A link of known rate was full."""
 
     code = "line-full"
-    place: str
+    place: Name
     passed_bps: float
     line_bps: float
 
@@ -73,8 +73,8 @@ class DatagramsDropped(Clause):
     code = "datagrams-dropped"
     dropped: int
     lost: int
-    place: str
-    reason: str
+    place: Name
+    reason: Name
 
 
 class SegmentsDropped(Clause):
@@ -83,15 +83,15 @@ class SegmentsDropped(Clause):
     code = "segments-dropped"
     dropped: int
     retransmits: int
-    place: str
-    reason: str
+    place: Name
+    reason: Name
 
 
 class ProgramRan(Clause):
     """How much of the time the busiest thread of a program ran, and waited for a CPU."""
 
     code = "program-ran"
-    machine: str
+    machine: Name
     busy_ratio: float
     wait_ratio: float
 
@@ -100,8 +100,8 @@ class SameCpu(Clause):
     """Two programs were on the same CPU most of the time."""
 
     code = "same-cpu"
-    machine: str
-    other: str
+    machine: Name
+    other: Name
 
 
 class StrangersRan(Clause):
@@ -115,7 +115,7 @@ class WorkerRan(Clause):
     """How much of the time a thread of the kernel, or of a hypervisor, ran."""
 
     code = "worker-ran"
-    thread: str
+    thread: Name
     busy_ratio: float
 
 
@@ -157,7 +157,7 @@ class CongestionWindow(Clause):
 
     code = "congestion-window"
     window_bytes: int
-    congestion: str
+    congestion: Name
     """What controls congestion, such as cubic."""
     rtt_ns: int
     most_bps: float
@@ -186,8 +186,8 @@ class Limited(Statement):
     """A limit of a flow, and where."""
 
     code = "limited"
-    limit: str
-    place: str
+    limit: Name
+    place: Name
 
 
 class OtherFlows(Doubt):
@@ -223,7 +223,7 @@ class ProgramStopped(Warning):
     """A program at an end was stopped for a while."""
 
     code = "program-stopped"
-    machine: str
+    machine: Name
     stopped_ns: int
 
 
@@ -231,7 +231,7 @@ class CarrierChange(Statement):
     """How often the carrier of a port came or went."""
 
     code = "carrier-change"
-    place: str
+    place: Name
     changes: int
 
 
@@ -247,8 +247,8 @@ class ProgramsShareCpu(Warning):
     """The programs of both ends are kept on one CPU."""
 
     code = "programs-share-cpu"
-    machine: str
-    other: str
+    machine: Name
+    other: Name
     cpu: int
     wait_ratio: float
     other_wait_ratio: float
@@ -258,7 +258,7 @@ class CpuTaken(Warning):
     """A program waited for a CPU that programs had which are not of the trial."""
 
     code = "cpu-taken"
-    machine: str
+    machine: Name
     wait_ratio: float
     cpus: float
 
@@ -284,7 +284,7 @@ class ShapeNotHeld(Warning):
     """More payload went by a shaped port than its rate lets through."""
 
     code = "shape-not-held"
-    place: str
+    place: Name
     passed_bps: float
     rate_bps: float
 
@@ -293,7 +293,7 @@ class ForeignTraffic(Warning):
     """Other traffic went by a port."""
 
     code = "foreign-traffic"
-    place: str
+    place: Name
     foreign_bps: float
 
 
@@ -301,5 +301,5 @@ class StreamStoodStill(Warning):
     """Nothing arrived for a while, and no counter says why."""
 
     code = "stream-stood-still"
-    flow: str
+    flow: Name
     stood_ns: int

@@ -1,6 +1,7 @@
 """What the experiment language has and this version cannot do. Types only."""
 
 from iolab.statements.lacks import PartLack
+from iolab.statements.statement import Name
 
 
 class Unbuilt(PartLack):
@@ -11,21 +12,21 @@ class ExportUnbuilt(Unbuilt):
     """Exports of volumes."""
 
     code = "export-unbuilt"
-    export: str
+    export: Name
 
 
 class DisksUnbuilt(Unbuilt):
     """Disks of other machines than guests."""
 
     code = "disks-unbuilt"
-    kind: str
+    kind: Name
 
 
 class DiskWayUnbuilt(Unbuilt):
     """Ways to disks."""
 
     code = "disk-way-unbuilt"
-    via: str
+    via: Name
 
 
 class FunctionVlanUnbuilt(Unbuilt):
@@ -38,21 +39,21 @@ class InstrumentUnbuilt(Unbuilt):
     """A kind of instrument."""
 
     code = "instrument-unbuilt"
-    kind: str
+    kind: Name
 
 
 class MeasureUnbuilt(Unbuilt):
     """A kind of measure."""
 
     code = "measure-unbuilt"
-    kind: str
+    kind: Name
 
 
 class WireUnbuilt(Unbuilt):
     """An impairment on a link."""
 
     code = "wire-unbuilt"
-    stage: str
+    stage: Name
 
 
 class PacerUnbuilt(Unbuilt):

@@ -5,7 +5,7 @@ from iolab.statements.computers import Computer
 from iolab.statements.concerns import Concern
 from iolab.statements.instrument import PathReason, Sharing
 from iolab.statements.searches import SearchEnd
-from iolab.statements.statement import Statement
+from iolab.statements.statement import Name, Statement
 
 
 class Warning(Statement):
@@ -16,14 +16,14 @@ class Emulated(Warning):
     """Machines ran under emulation: the figures are functional, not performance."""
 
     code = "emulated"
-    machines: tuple[str, ...]
+    machines: tuple[Name, ...]
 
 
 class Polling(Warning):
     """A CPU is busy for each card that a switch in user space carries, though no frames come."""
 
     code = "polling"
-    cards: tuple[str, ...]
+    cards: tuple[Name, ...]
 
 
 class CpuShared(Warning):
@@ -37,8 +37,8 @@ class SlowPort(Statement):
     """A port that is not reached by the fastest path."""
 
     code = "slow-port"
-    port: str
-    path: str
+    port: Name
+    path: Name
     reasons: tuple[PathReason, ...]
 
 
@@ -114,8 +114,8 @@ class PassedShaper(Statement):
     """A shaper, and where it is."""
 
     code = "shaper"
-    shaper: str
-    place: str
+    shaper: Name
+    place: Name
 
 
 class ShapeBypassed(Warning):
@@ -206,7 +206,7 @@ class QueuesUneven(Warning):
     """Some receive queues of a card took less than their share of the frames."""
 
     code = "queues-uneven"
-    card: str
+    card: Name
     queues: int
     even_queues: int
     busiest_queue: int
@@ -217,7 +217,7 @@ class SenderShort(Warning):
     """A sender did not reach the intended rate."""
 
     code = "sender-short"
-    machine: str
+    machine: Name
     sent_bps: float
     intended_bps: float
 
@@ -226,7 +226,7 @@ class CountersMissing(Warning):
     """The counters of a port could not be read."""
 
     code = "counters-missing"
-    place: str
+    place: Name
 
 
 class Disagreement(Statement):
@@ -255,7 +255,7 @@ class CountersDisagree(Warning):
     """An interface counted over 1 % more or less than its flows delivered."""
 
     code = "counters-disagree"
-    place: str
+    place: Name
     counted_bytes: int
     delivered_bytes: int
     difference_ratio: float

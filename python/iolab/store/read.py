@@ -8,6 +8,8 @@ from typing import TypeVar
 from iolab.errors import InputError, Problem, StoreError
 from iolab.plan.plan_file import decode_plan
 from iolab.record.trial import Status
+from iolab.statements.notes import LastLineCut
+from iolab.statements.warnings import Warning
 from iolab.store.codec import TrialReader, decode_command
 from iolab.store.folder import COMMANDS, EXPERIMENT, FACTS, PLAN, REVISIONS, TRIALS, decided_file
 from iolab.store.records import RunStatus, StoredRun, TrialRecord
@@ -31,7 +33,7 @@ def load_run(folder: Path) -> StoredRun:
             raise ValueError(f"{FACTS} is no JSON object")
     except (OSError, ValueError) as error:
         raise StoreError(f"reading the run {folder}: {error}") from error
-    notes: list[str] = []
+    notes: list[Warning] = []
     trials = _read_lines(folder / TRIALS, TrialReader().read, notes)
     commands = _read_lines(folder / COMMANDS, decode_command, notes)
     done = {record.key for record in trials}
@@ -91,7 +93,7 @@ def not_a_run(folder: Path) -> Problem:
     )
 
 
-def _read_lines(path: Path, decode: Callable[[str], T], notes: list[str]) -> list[T]:
+def _read_lines(path: Path, decode: Callable[[str], T], notes: list[Warning]) -> list[T]:
     """Return the decoded lines; a torn last one (a kill in the middle of writing) is left out and noted."""
     if not path.exists():
         return []
@@ -101,7 +103,7 @@ def _read_lines(path: Path, decode: Callable[[str], T], notes: list[str]) -> lis
         raise StoreError(f"reading {path}: {error.strerror}") from error
     whole, rest = lines[:-1], lines[-1]
     if rest:
-        notes.append(f"{path.name}: the last line was cut off in writing and is left out")
+        notes.append(LastLineCut(file=path.name))
     decoded = []
     for number, line in enumerate(whole, start=1):
         try:

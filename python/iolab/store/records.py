@@ -9,6 +9,7 @@ from iolab.plan.types import Plan
 from iolab.record.packets import PacketTrial
 from iolab.record.series import Series
 from iolab.record.trial import CommandRecord, TrialResult
+from iolab.statements.warnings import Warning
 
 __all__ = ["TRIAL_SCHEMA", "CommandRecord", "RunStatus", "Samples", "StoredRun", "TrialRecord"]
 
@@ -83,5 +84,5 @@ class StoredRun:
     """Version of its trials' lines."""
     joined_late: int = 0
     """Trials that `iolab extend` added to blocks which had been measured before: not done in turn with the others."""
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[Warning, ...] = field(default=())
     """What reading found, e.g. a torn last line that was ignored."""

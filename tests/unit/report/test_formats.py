@@ -23,7 +23,7 @@ from iolab.report import sentences
 from iolab.report.names import names
 from iolab.report.words import EN
 from iolab.statements.failures import NothingForwarded
-from iolab.statements.notes import TrialsResembleNeighbours
+from iolab.statements.notes import LastLineCut, TrialsResembleNeighbours
 from iolab.statements.warnings import Emulated
 from iolab.store.records import RunStatus
 
@@ -310,7 +310,7 @@ def test_flows_and_what_was_lost_stand_beside_the_rate(made: Made) -> None:
 def test_notes_on_the_run_come_before_any_figure(made: Made) -> None:
     """Trials that joined later, and whatever reading found, are told in every format."""
     run, analysis, experiment = made
-    told = replace(run, joined_late=7, notes=("trials.jsonl: the last line was cut off",))
+    told = replace(run, joined_late=7, notes=(LastLineCut(file="trials.jsonl"),))
     for text in (
         printed(report.terminal(told, analysis), 400),
         report.markdown(told, analysis, experiment, "1"),

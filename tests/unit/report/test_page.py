@@ -23,6 +23,7 @@ from iolab.report import drawing, environment, picture
 from iolab.report.names import names
 from iolab.report.words import EN
 from iolab.statements.failures import OtherFailure
+from iolab.statements.notes import LastLineCut
 
 EVIL = '</script><img src=x onerror="alert(1)">'
 
@@ -112,7 +113,7 @@ def test_what_a_user_wrote_is_only_text() -> None:
         run,
         commands=(command,),
         facts={EVIL: EVIL, "x": {EVIL: [EVIL]}},
-        notes=(EVIL,),
+        notes=(LastLineCut(file=EVIL),),
         trials=(failed, *run.trials[1:]),
     )
     text = report.html(evil, analyse(evil.trials, evil.plan), experiment, EVIL)

@@ -1,12 +1,12 @@
 """Every statement has a sentence in every language, and is read back as it was stored."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.resources import files
 from pkgutil import iter_modules
 from string import Formatter
 from types import UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import pytest
 from pydantic import ValidationError
@@ -18,7 +18,7 @@ from iolab.report.words import LANGUAGES, read_words
 from iolab.report.words.say import Sentences
 from iolab.statements.clauses import Clause, CpuBusy, CpuSharers, LostAt, OwnCpu, ThreadShare
 from iolab.statements.doubts import OthersOnCpu
-from iolab.statements.statement import Statement, codes
+from iolab.statements.statement import NAME, QUOTED, Name, Statement, codes
 from iolab.statements.warnings import SenderShort, Warning
 
 for module in iter_modules(iolab.statements.__path__, "iolab.statements."):
@@ -28,6 +28,8 @@ ALL = codes(Statement)
 
 def made(kind: Any) -> Any:
     """Return a value of a parameter's type; of a kind of statements its first one."""
+    if get_origin(kind) is Annotated:
+        return made(get_args(kind)[0])
     if get_origin(kind) in (Union, UnionType):
         return made(get_args(kind)[0])
     if get_origin(kind) is tuple:
@@ -61,6 +63,29 @@ def test_a_statement_is_read_back_as_it_was_stored(kind: type[Statement]) -> Non
     stated = example(kind)
     assert kind.model_validate(stated.model_dump(mode="json")) == stated
     assert Statement.model_validate_json(stated.model_dump_json()) == stated
+
+
+def undeclared(kind: Any, declared: Sequence[object] = ()) -> bool:
+    """Tell whether a type holds a text of which it is not said what it is: a name, or a quotation."""
+    if get_origin(kind) is Annotated:
+        text, *said = get_args(kind)
+        return undeclared(text, said)
+    if get_origin(kind) is not None:
+        return any(undeclared(part) for part in get_args(kind) if part is not ...)
+    return kind is str and not {NAME, QUOTED} & {one for one in declared if isinstance(one, str)}
+
+
+def test_no_statement_holds_a_sentence_of_ours() -> None:
+    """Each text in one is declared as a name or a quotation: what we say is in the words of a language alone."""
+    assert not [
+        f"{kind.__name__}.{name}"
+        for kind in ALL.values()
+        for name, field in kind.model_fields.items()
+        if undeclared(field.annotation, field.metadata)
+    ]
+    assert undeclared(str)
+    assert undeclared(tuple[str, ...])
+    assert not undeclared(tuple[Name, ...])
 
 
 @pytest.mark.parametrize("code", LANGUAGES)

@@ -19,6 +19,7 @@ from iolab.record.metric import Metric, Metrics
 from iolab.record.trial import CommandRecord, Status, TrialResult
 from iolab.record.verdict import Limit, Verdict
 from iolab.statements.failures import ProgramFailed
+from iolab.statements.notes import LastLineCut
 from iolab.statements.streams import CongestionWindow, WindowOfSecond
 from iolab.statements.warnings import SenderShort
 from iolab.store.folder import RunFolder, create_folder, packages_digest
@@ -127,7 +128,7 @@ def test_a_torn_last_line_is_left_out_and_said(folder: RunFolder, cut: int) -> N
     os.truncate(path, path.stat().st_size - cut)
     run = load_run(folder.path)
     assert [trial.key for trial in run.trials] == ["k0"]
-    assert "cut off" in run.notes[0]
+    assert run.notes == (LastLineCut(file="trials.jsonl"),)
     folder.close()
     again = RunFolder(folder.path)
     again.append_trial(record("k1"), None)
