@@ -8,6 +8,10 @@ from iolab.experiment.links import Link, Shape
 from iolab.experiment.machines import Netns
 from iolab.experiment.names import PORT_ALLOWED, is_port
 from iolab.experiment.sections import Section
+from iolab.parts.qdiscs import QDISCS
+
+QDISC_KEYS = ("burst", "limit", "latency", "classes", "default")
+"""Keys of a shape that not every queueing discipline takes."""
 
 
 def check_lab(view: View) -> None:
@@ -103,8 +107,17 @@ def _joins_children(view: View, link: Link, parent: str) -> bool:
 def _check_shape(view: View, section: Section, link: Link, shape: Shape) -> None:
     if shape.at not in link.ends:
         view.add(section, ("shape", "at"), shape.at, link.ends, "an end of this link")
-    if shape.classes and shape.qdisc not in ("htb", "pacer"):
-        view.say(section, ("shape", "classes"), f"classes with {shape.qdisc}", "classes with htb or pacer")
+    for key in QDISC_KEYS:
+        if getattr(shape, key) and key not in QDISCS[shape.qdisc].keys:
+            takers = " or ".join(name for name, row in QDISCS.items() if key in row.keys)
+            view.say(section, ("shape", key), f"{key} with {shape.qdisc}", f"{key} with {takers}")
+    if shape.limit is not None and shape.latency is not None:
+        view.say(
+            section,
+            ("shape", "latency"),
+            "limit and latency",
+            "one of the two: both say how long the queue is",
+        )
     if shape.default is not None and shape.default not in shape.classes:
         view.add(section, ("shape", "default"), shape.default, shape.classes, "a class")
     for name, one in shape.classes.items():

@@ -18,6 +18,7 @@ from iolab.experiment.quantities import (
     SomeBytes,
     Switch,
 )
+from iolab.parts.qdiscs import QdiscKind
 from iolab.units import UnitError
 
 ADDRESS_ALLOWED = "an address with its prefix length, e.g. 198.18.0.1/24"
@@ -95,7 +96,7 @@ class Shape(BaseModel):
     model_config = FROZEN
     at: PortRef
     """The port, one of the link's ends."""
-    qdisc: Literal["htb", "tbf", "fq", "etf", "pacer"]
+    qdisc: QdiscKind
     """The kernel's queueing discipline, or iolab's own pacer."""
     rate: BitsPerSecond
     """Of the port as a whole."""

@@ -7,6 +7,7 @@ from pydantic import AfterValidator, BaseModel, Field
 
 from iolab.experiment.impairments import Impairments
 from iolab.experiment.quantities import FROZEN, Count, Maybe, Memory, Setting, Switch
+from iolab.parts.nics import NicKind
 from iolab.units import UnitError
 
 Forward = Literal["none", "bridge", "route"]
@@ -153,21 +154,6 @@ class Ring(BaseModel):
     """Received frames [descriptors]."""
     tx: Maybe[Annotated[int, Field(ge=1, strict=True)]] = None
     """Frames to send [descriptors]."""
-
-
-NicKind = Literal[
-    "e1000",
-    "e1000e",
-    "igb",
-    "rtl8139",
-    "vmxnet3",
-    "virtio-net",
-    "vhost-net",
-    "vhost-user",
-    "macvtap",
-    "macvtap+vhost",
-    "sr-iov",
-]
 
 
 class Vm(BaseModel):

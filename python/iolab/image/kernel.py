@@ -11,44 +11,7 @@ from collections.abc import Collection, Iterable
 from pathlib import PurePosixPath
 
 from iolab.errors import UnsupportedError
-
-FEATURE_MODULES = {
-    "link:veth": "veth",
-    "link:bridge": "bridge",
-    "link:vlan": "8021q",
-    "link:macvtap": "macvtap",
-    "link:ifb": "ifb",
-    "link:tun": "tun",
-    "link:vxlan": "vxlan",
-    "link:bond": "bonding",
-    "qdisc:htb": "sch_htb",
-    "qdisc:tbf": "sch_tbf",
-    "qdisc:netem": "sch_netem",
-    "qdisc:fq": "sch_fq",
-    "qdisc:fq_codel": "sch_fq_codel",
-    "qdisc:etf": "sch_etf",
-    "filter:u32": "cls_u32",
-    "generator:pktgen": "pktgen",
-    "device:vhost-net": "vhost_net",
-    "device:kvm": "kvm_amd",
-    "device:vfio": "vfio_pci",
-    "initiator:iscsi": "iscsi_tcp",
-    "initiator:nvme-tcp": "nvme_tcp",
-    "initiator:nbd": "nbd",
-    "target:iscsi": "iscsi_target_mod",
-    "target:nvme-tcp": "nvmet_tcp",
-    "nic:e1000": "e1000",
-    "nic:e1000e": "e1000e",
-    "nic:igb": "igb",
-    "nic:igbvf": "igbvf",
-    "nic:rtl8139": "8139cp",
-    "nic:vmxnet3": "vmxnet3",
-    "nic:virtio-net": "virtio_net",
-    "xen:netback": "xen_netback",
-    "xen:netfront": "xen_netfront",
-    "xen:blkback": "xen_blkback",
-}
-"""Module that makes a feature; the first names are those of a host's facts."""
+from iolab.parts.kernel_modules import FEATURE_MODULES
 
 
 def extract_vmlinux(image: bytes) -> bytes:

@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from iolab.errors import InputError, Problem
+from iolab.parts.kernel_modules import FEATURE_MODULES
 
 RECIPE = Path(__file__).with_name("recipe.toml")
 DIGEST_LETTERS = 16
@@ -90,7 +91,9 @@ def _read_flavour(name: str, written: dict[str, Any], groups: dict[str, tuple[st
 
 def name_layers(recipe: Recipe, flavour: Flavour, suite: str, agent_sha256: str) -> Digests:
     """Return the digests of an image and its layers; they change when what they are made of does."""
-    kernel = _digest("kernel", recipe.format, suite, recipe.kernel_package, *recipe.early_modules)
+    kernel = _digest(
+        "kernel", recipe.format, suite, recipe.kernel_package, *recipe.early_modules, *FEATURE_MODULES
+    )
     root = _digest("root", recipe.format, suite, flavour.xen, *flavour.packages)
     return Digests(kernel, root, _digest("image", flavour.name, kernel, root, agent_sha256))
 

@@ -166,6 +166,27 @@ WRONG = [
     ),
     (
         "mtu: 1500",
+        "shape: {at: a.eth0, qdisc: fq, rate: 1Gbit, burst: 32K}",
+        7,
+        "saw burst with fq",
+        "allowed: burst with htb or tbf or pacer",
+    ),
+    (
+        "mtu: 1500",
+        "shape: {at: a.eth0, qdisc: htb, rate: 1Gbit, latency: 20ms}",
+        7,
+        "saw latency with htb",
+        "allowed: latency with tbf",
+    ),
+    (
+        "mtu: 1500",
+        "shape: {at: a.eth0, qdisc: tbf, rate: 1Gbit, latency: 20ms, limit: 1M}",
+        7,
+        "saw limit and latency",
+        "one of the two",
+    ),
+    (
+        "mtu: 1500",
         "shape: {at: a.eth0, qdisc: htb, rate: 1Gbit, classes: {g: {rate: 1Mbit, from: d}}}",
         7,
         "saw d",

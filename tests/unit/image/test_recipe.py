@@ -60,3 +60,15 @@ def test_a_change_of_the_recipe_makes_another_image(recipe: Recipe, change: dict
     changed = replace(recipe, **change)  # type: ignore[arg-type]
     assert name_layers(changed, flavour, "bookworm", "a").image != before.image
     assert name_layers(recipe, flavour, "trixie", "a").image != before.image
+
+
+def test_a_feature_that_images_are_asked_for_makes_a_new_kernel_layer(
+    recipe: Recipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An image that was built before does not know whether it has it."""
+    linux = recipe.flavour("linux")
+    before = name_layers(recipe, linux, "bookworm", "0")
+    monkeypatch.setattr("iolab.image.recipe.FEATURE_MODULES", {"nic:other": "other"})
+    after = name_layers(recipe, linux, "bookworm", "0")
+    assert after.kernel != before.kernel
+    assert after.root == before.root

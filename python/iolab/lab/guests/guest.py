@@ -6,7 +6,8 @@ Nothing here knows where an image or a hypervisor lies; that is found on the hos
 from dataclasses import dataclass
 from typing import Literal
 
-from iolab.experiment.machines import Bus, NicKind
+from iolab.experiment.machines import Bus
+from iolab.parts.nics import NicKind
 
 Engine = Literal["qemu", "xen"]
 Accel = Literal["auto", "kvm", "tcg"]

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from iolab.experiment.machines import NicKind
 from iolab.lab.guests.guest import (
     FunctionBackend,
     Guest,
@@ -18,6 +17,7 @@ from iolab.lab.guests.guest import (
     VhostUserBackend,
 )
 from iolab.lab.guests.passed_files import FIRST_FD, opened_for
+from iolab.parts.nics import NICS
 
 QUIET = "panic=-1 nokaslr mitigations=off cryptomgr.notests no_timer_check net.ifnames=0"
 """Half a second of an emulated boot is saved by these; a panic ends QEMU (with -no-reboot)."""
@@ -199,7 +199,7 @@ def _card(nic: GuestNic, number: int, fds: tuple[int, ...], place: Place) -> Ite
     if nic.kind == "igb":  # the addresses of its virtual functions are free below a port of its own only
         bus = f",bus=root{number}"
         yield from ("-device", f"pcie-root-port,id=root{number},chassis={number + 1}")
-    yield from ("-device", f"{MODELS[nic.kind]},netdev=net{number},mac={nic.mac}{_virtio(nic)}{bus}")
+    yield from ("-device", f"{NICS[nic.kind].device},netdev=net{number},mac={nic.mac}{_virtio(nic)}{bus}")
 
 
 def _passed(nic: GuestNic, fds: tuple[int, ...]) -> str:
@@ -212,7 +212,7 @@ def _passed(nic: GuestNic, fds: tuple[int, ...]) -> str:
 
 def _virtio(nic: GuestNic) -> str:
     """Return the options of virtio cards alone: queues, with an interrupt each and two more, and rings."""
-    if MODELS[nic.kind] != VIRTIO:
+    if not NICS[nic.kind].is_virtio:
         return ""
     words = f",mq=on,vectors={2 * nic.queues + 2}" if nic.queues > 1 else ""
     if nic.kind == "vhost-user":
@@ -223,23 +223,9 @@ def _virtio(nic: GuestNic) -> str:
 
 IOMMU = ("intel_iommu=on", "iommu=pt")
 """What makes a kernel use the IOMMU, for devices that are passed through only."""
-VIRTIO = "virtio-net-pci"
 UNSWITCHED = ("csum", "gso", "host_tso4", "host_tso6", "host_ecn", "host_ufo",
               "guest_csum", "guest_tso4", "guest_tso6", "guest_ecn", "guest_ufo")  # fmt: skip
 """What a card leaves to who takes its frames, and a switch between it and a tap does not do: the guest does it."""
-MODELS: dict[NicKind, str] = {
-    "e1000": "e1000",
-    "e1000e": "e1000e",
-    "igb": "igb",
-    "rtl8139": "rtl8139",
-    "vmxnet3": "vmxnet3",
-    "virtio-net": VIRTIO,
-    "vhost-net": VIRTIO,
-    "vhost-user": VIRTIO,
-    "macvtap": VIRTIO,
-    "macvtap+vhost": VIRTIO,
-}
-"""Kind of card to QEMU's device; a virtual function is passed through."""
 CONTROLLERS = {
     "virtio-scsi": "virtio-scsi-pci,id=virtioscsi",
     "pvscsi": "pvscsi,id=pvscsi",

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from typing import Literal
 
 from iolab.experiment.experiment import Lab
-from iolab.experiment.machines import NicKind, Vm
+from iolab.experiment.machines import Vm
 from iolab.lab.cards.tuning import queues_resource, tunings
 from iolab.lab.dependencies import kernel_dependencies, place_of_link, port_dependencies, ports_of
 from iolab.lab.guests.guest import FunctionBackend, MacvtapBackend
-from iolab.lab.guests.vm import DRIVERS, card_ports, guest_of, is_virtio, queue_pairs
+from iolab.lab.guests.vm import card_ports, guest_of, queue_pairs
 from iolab.lab.kernels import parent_kernel
 from iolab.lab.links.bridges import expect_interface, without_ipv6
 from iolab.lab.links.link_topology import Join, join_of, mac_of
@@ -30,15 +30,10 @@ from iolab.lab.resources import (
 )
 from iolab.lab.topology import Port, Topology
 from iolab.lab.volumes.resources import volume_keys
+from iolab.parts.nics import NICS
 
 XEN_DRIVER = "vif"
 """What the kernel calls the driver of a Xen network frontend."""
-SETTLE_NS: dict[NicKind, int] = {"e1000": 3_000_000_000}
-"""How long frames wait in an emulated card after it was opened, or told what to receive [ns].
-
-QEMU holds them back for 1 s, and the driver's watchdog takes in what came too early every 2 s: latencies of 200 to
-900 ms were measured in the first 3 s, and 1 ms from then on. No counter or flag of the card shows it.
-"""
 
 
 def guest_resources(lab: Lab, topology: Topology, prefix: str) -> Iterator[Resource]:
@@ -108,7 +103,7 @@ def _cards(lab: Lab, topology: Topology, name: str, machine: Vm) -> Iterator[Res
         if queue_pairs(machine) > 1:
             tuning = asked.get(port.ref)
             yield queues_resource(port, (tuning and tuning.queues) or machine.queues, f"card:{port.ref}")
-        if machine.engine == "qemu" and not is_virtio(machine.nic):
+        if machine.engine == "qemu" and not NICS[machine.nic].is_virtio:
             yield from _rings(port, machine)
 
 
@@ -126,7 +121,7 @@ def _rename(lab: Lab, port: Port, name: str, *more: str) -> Run:
 
 
 def _card(lab: Lab, port: Port, machine: Vm, needs: tuple[str, ...]) -> Resource:
-    driver = XEN_DRIVER if machine.engine == "xen" else DRIVERS[machine.nic]
+    driver = XEN_DRIVER if machine.engine == "xen" else NICS[machine.nic].driver
     known = (
         machine.nic != "sr-iov" or lab.machines[machine.on or ""].kind == "vm"
     )  # else it is the card's own
@@ -136,7 +131,7 @@ def _card(lab: Lab, port: Port, machine: Vm, needs: tuple[str, ...]) -> Resource
         key=f"card:{port.ref}",
         machine=port.machine,
         kernel=port.kernel,
-        settle_ns=SETTLE_NS.get(machine.nic, 0) if machine.engine == "qemu" else 0,
+        settle_ns=NICS[machine.nic].settle_ns if machine.engine == "qemu" else 0,
         needs=(*needs, *(key for key in port_dependencies(lab, port) if key not in needs)),
         actions=(_rename(lab, port, port.name, "up"),),
         expect=(

@@ -5,7 +5,7 @@ How it is made is in `resources`.
 
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
-from iolab.experiment.machines import NicKind, Vm
+from iolab.experiment.machines import Vm
 from iolab.lab.dependencies import ports_of, side_of
 from iolab.lab.guests.guest import (
     Backend,
@@ -20,25 +20,8 @@ from iolab.lab.kernels import HERE, parent_kernel
 from iolab.lab.links.link_topology import Join, functions_of, is_card, join_of, mac_of, uplinks
 from iolab.lab.topology import Port, Topology
 from iolab.lab.volumes.resources import guest_disks
+from iolab.parts.nics import NICS
 
-DRIVERS: dict[NicKind, str] = {
-    "e1000": "e1000",
-    "e1000e": "e1000e",
-    "igb": "igb",
-    "rtl8139": "8139cp",
-    "vmxnet3": "vmxnet3",
-    "virtio-net": "virtio_net",
-    "vhost-net": "virtio_net",
-    "vhost-user": "virtio_net",
-    "macvtap": "virtio_net",
-    "macvtap+vhost": "virtio_net",
-    "sr-iov": "igbvf",
-}
-"""Kind of card to the driver that Linux has for it."""
-VHOST: frozenset[NicKind] = frozenset({"vhost-net", "macvtap+vhost"})
-"""Kinds whose frames the kernel carries."""
-NEEDS_NEWER: frozenset[NicKind] = frozenset({"igb", "vhost-user"})
-"""Kinds for which Debian 12's QEMU is too old."""
 MOST_QUEUES = 16
 """Queue pairs that a card is made with at most without being asked for more."""
 
@@ -51,7 +34,7 @@ def guest_of(lab: Lab, topology: Topology, name: str, prefix: str) -> Guest:
     """
     machine = lab.machines[name]
     assert isinstance(machine, Vm)
-    virtio = machine.engine == "qemu" and is_virtio(machine.nic)
+    virtio = machine.engine == "qemu" and NICS[machine.nic].is_virtio
     return Guest(
         name=name,
         engine=machine.engine,
@@ -120,15 +103,10 @@ def card_ports(lab: Lab, topology: Topology, name: str) -> list[Port]:
     ]
 
 
-def is_virtio(nic: NicKind) -> bool:
-    """Tell whether the guest sees a virtio card."""
-    return DRIVERS[nic] == "virtio_net"
-
-
 def queue_pairs(machine: Vm) -> int:
     """Return with how many queue pairs a card is made: virtio with one per CPU, so that a guest can change how many
     it uses without a restart; a switch sends into every queue that there is."""
-    if machine.engine == "xen" or not is_virtio(machine.nic):
+    if machine.engine == "xen" or not NICS[machine.nic].is_virtio:
         return 1
     if machine.nic == "vhost-user":
         return machine.queues
@@ -136,7 +114,7 @@ def queue_pairs(machine: Vm) -> int:
 
 
 def _backend(lab: Lab, topology: Topology, port: Port, machine: Vm, prefix: str) -> Backend:
-    vhost = machine.nic in VHOST
+    vhost = NICS[machine.nic].vhost
     join = join_of(lab, port.link)
     if join is Join.CABLE:
         allowed = "interfaces of hosts at both ends of a cable"

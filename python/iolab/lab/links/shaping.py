@@ -12,9 +12,10 @@ from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Shape, ShapeClass
 from iolab.lab.dependencies import is_veth, place_of
-from iolab.lab.readback.shaping import ClassField, Filters, Qdisc, QdiscField, ShaperClass
+from iolab.lab.readback.shaping import ClassField, Filters, Qdisc, QdiscField, QdiscRate, ShaperClass
 from iolab.lab.resources import ORIGINAL, Command, Expectation, Reading, Resource, Run
 from iolab.lab.topology import Port, Topology
+from iolab.parts.qdiscs import QDISCS
 
 
 def shape_resource(lab: Lab, topology: Topology, link: str) -> Resource:
@@ -38,11 +39,8 @@ def shape_resource(lab: Lab, topology: Topology, link: str) -> Resource:
             actions, expect = _htb(shape, port, selectors, own)
         case "tbf":
             actions, expect = _tbf(shape, port, lab.links[link].mtu, own)
-        case kind:
-            options = ("maxrate", f"{shape.rate}bit") if kind == "fq" else ()
-            actions = (_root(port, own, kind, *options),)
-            rate = (_expect_qdisc(port, "maxrate_bps", shape.rate, _rate_slack(shape.rate)),)
-            expect = (_expect_kind(port, kind), *(rate if kind == "fq" else ()))
+        case _:
+            actions, expect = _rate_alone(shape, port, own)
     return Resource(
         key=f"qdisc:{port.ref}",
         machine=port.machine,
@@ -142,11 +140,22 @@ def _tbf(
         waiting = _expect_qdisc(port, "limit_bytes", shape.limit)
     expect = (
         _expect_kind(port, "tbf"),
-        _expect_qdisc(port, "rate_bps", shape.rate, _rate_slack(shape.rate)),
+        _expect_rate(port, "rate", shape.rate),
         _expect_qdisc(port, "burst_bytes", burst, _burst_slack(burst, shape.rate)),
         waiting,
     )
     return (run,), expect
+
+
+def _rate_alone(
+    shape: Shape, port: Port, own: Reading | None
+) -> tuple[tuple[Run, ...], tuple[Expectation, ...]]:
+    """Set a qdisc that takes a rate and nothing else, or not even that."""
+    option = QDISCS[shape.qdisc].rate_option
+    if option is None:
+        return (_root(port, own, shape.qdisc),), (_expect_kind(port, shape.qdisc),)
+    run = _root(port, own, shape.qdisc, option, f"{shape.rate}bit")
+    return (run,), (_expect_kind(port, shape.qdisc), _expect_rate(port, option, shape.rate))
 
 
 def _root(port: Port, own: Reading | None, kind: str, *options: str) -> Run:
@@ -170,8 +179,13 @@ def _expect_qdisc(port: Port, field: QdiscField, expected: int, slack: int = 0) 
     return Expectation(_qdisc_reading(port, field), str(expected), f"shaper's {field} at {port.ref}", slack)
 
 
+def _expect_rate(port: Port, option: str, rate_bps: int) -> Expectation:
+    reading = Reading(Command(QDISC_SHOW, port.netns), QdiscRate(port.interface, option))
+    return Expectation(reading, str(rate_bps), f"shaper's {option} at {port.ref}", _rate_slack(rate_bps))
+
+
 def _qdisc_reading(port: Port, field: QdiscField) -> Reading:
-    return Reading(Command(("tc", "-j", "qdisc", "show"), port.netns), Qdisc(port.interface, field))
+    return Reading(Command(QDISC_SHOW, port.netns), Qdisc(port.interface, field))
 
 
 def _expect_class(port: Port, classid: str, one: ShapeClass) -> Iterator[Expectation]:
@@ -199,6 +213,7 @@ def _burst_slack(burst_bytes: int, rate_bps: int) -> int:
     return 16 + burst_bytes // 1000 + 2 * (rate_bps // 8) // 1_000_000
 
 
+QDISC_SHOW = ("tc", "-j", "qdisc", "show")
 ROOT_CLASS = "1:1"
 FIRST_CLASS = 0x10
 """Minor number of the first written class."""

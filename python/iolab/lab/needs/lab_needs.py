@@ -10,7 +10,7 @@ from iolab.lab.cards.sriov import function_needs
 from iolab.lab.cards.tuning import tuned_cards
 from iolab.lab.compose import compose
 from iolab.lab.guests.switch import MOST_MTU_BYTES
-from iolab.lab.guests.vm import DRIVERS, NEEDS_NEWER, VHOST, card_ports, image_of, queue_pairs
+from iolab.lab.guests.vm import card_ports, image_of, queue_pairs
 from iolab.lab.kernels import HERE, kernel_of, parent_kernel
 from iolab.lab.links.link_topology import (
     Join,
@@ -26,6 +26,8 @@ from iolab.lab.links.macvtaps import macvtap_needs
 from iolab.lab.needs.need import DOM0, IMAGE, NEWER_QEMU, OTHER_HOST, SWITCH, Need, NeedKind, Wanted
 from iolab.lab.ports.offloads import offload_needs, offload_switches
 from iolab.lab.topology import Port, Topology, make_topology
+from iolab.parts.nics import NICS
+from iolab.parts.qdiscs import QDISCS
 from iolab.statements.clashes import (
     CableEndNoHost,
     GuestWithoutCard,
@@ -161,21 +163,20 @@ def _guest_cards(lab: Lab, name: str, machine: Vm, of_host: bool) -> Iterator[Wa
         yield Need(NeedKind.FEATURE, "link:tun", card, there)
     elif of_host:
         yield Need(NeedKind.CAPABILITY, "macvtap", card, there)
-    if machine.nic in VHOST:
+    if NICS[machine.nic].vhost:
         around = [machine for link in lab.links for machine in _machines_of(lab, link)
                   if name in _machines_of(lab, link)]  # fmt: skip
         yield Need(NeedKind.FEATURE, "device:vhost-net", card, there, tuple(dict.fromkeys(around)))
-    if machine.nic in NEEDS_NEWER and not of_host:
+    if NICS[machine.nic].newer_qemu and not of_host:
         yield ImageQemuOld(purpose=card)
-    if machine.nic in NEEDS_NEWER and of_host:
+    if NICS[machine.nic].newer_qemu and of_host:
         yield Need(NeedKind.PROGRAM, NEWER_QEMU, card, there)
     if machine.nic == "vhost-user" and of_host:
         yield Need(NeedKind.FEATURE, SWITCH, card, there)
         yield from _switched(lab, name, card)
     if is_function(lab, name) and of_host:
         return  # which card the computer has, and so which driver the guest needs, is seen when it starts
-    driver = DRIVERS[machine.nic]
-    yield Need(NeedKind.FEATURE, f"nic:{CARDS.get(driver, driver)}", card, image)
+    yield Need(NeedKind.FEATURE, NICS[machine.nic].feature, card, image)
 
 
 def _switched(lab: Lab, name: str, card: Purpose) -> Iterator[Wanted]:
@@ -290,7 +291,7 @@ def _ends(lab: Lab, topology: Topology, name: str) -> Iterator[Wanted]:
 def _shape(lab: Lab, purpose: Purpose, shape: Shape) -> Iterator[Wanted]:
     machine = shape.at.machine
     there = where(lab, kernel_of(lab, machine))
-    if shape.qdisc != "pacer":
+    if QDISCS[shape.qdisc].module is not None:
         yield Need(NeedKind.FEATURE, f"qdisc:{shape.qdisc}", purpose, there, (machine,))
     if any(one.src or one.dst for one in shape.classes.values()):
         yield Need(NeedKind.FEATURE, "filter:u32", KeyOf(key="classes", part=purpose), there, (machine,))
@@ -329,8 +330,6 @@ def _asked(machine: str, key: str, value: str) -> Purpose:
 QEMU = "qemu-system-x86_64"
 HYPERVISORS: dict[str, tuple[str, ...]] = {"linux": (), "host": (), "nested": ("qemu",), "xen": ("xen",)}
 """Flavour of our images to the engines that it has; others are what their makers made them."""
-CARDS = {"virtio_net": "virtio-net", "8139cp": "rtl8139"}
-"""Driver to the card's name in features, where it is another."""
 PER_NETNS = tuple(
     f"net.core.{name}"
     for name in ("somaxconn", "optmem_max", "txrehash", "tstamp_allow_data", "rps_default_mask", "xfrm_acq_expires",

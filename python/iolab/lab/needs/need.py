@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from iolab.lab.guests.switch import PROGRAM as TESTPMD
 from iolab.lab.hosts.facts import ONLINE_CPUS, Facts, ProcessorFacts, cpu_list
+from iolab.parts.kernel_modules import FEATURE_MODULES
 from iolab.parts.registry import programs
 from iolab.statements.computers import Computer, OtherComputer, ThisComputer
 from iolab.statements.lacks import (
@@ -225,17 +226,15 @@ def _lacking_in_image(need: Need, facts: Facts, flavour: str) -> Lack | None:
         return ImageWithoutPackage(purpose=need.purpose, image=flavour, package=package_of(need.name))
     if need.kind is not NeedKind.FEATURE or image is None or image.features.get(need.name) is not False:
         return None
-    return ImageWithoutModule(purpose=need.purpose, image=flavour, module=_module(need.name))
-
-
-def _module(feature: str) -> str:
-    return MODULES.get(feature, feature.replace("qdisc:", "sch_"))
+    return ImageWithoutModule(
+        purpose=need.purpose, image=flavour, module=FEATURE_MODULES.get(need.name, need.name)
+    )
 
 
 def _lacking_feature(need: Need, facts: Facts, host: Computer) -> Lack | None:
     if facts.features.get(need.name) is not False:  # what could not be tried may work
         return None
-    purpose, module = need.purpose, _module(need.name)
+    purpose, module = need.purpose, FEATURE_MODULES.get(need.name, need.name)
     if need.name == SWITCH:
         return SwitchAbsent(purpose=purpose, host=host, program=TESTPMD)
     if need.name == DOM0:
@@ -262,16 +261,3 @@ MACVTAP_ADVICE = (
 PACKAGES = {"ip": "iproute2", "tc": "iproute2", "taskset": "util-linux", "ps": "procps",
             "qemu-system-x86_64": "qemu-system-x86", "xl": "xen-utils"}  # fmt: skip
 """Debian package of a program, where it has another name."""
-MODULES = {
-    "link:veth": "veth",
-    "link:bridge": "bridge",
-    "link:vlan": "8021q",
-    "link:macvtap": "macvtap",
-    "link:tun": "tun",
-    "device:vhost-net": "vhost_net",
-    "xen:netback": "xen_netback",
-    "nic:rtl8139": "8139cp",
-    "nic:virtio-net": "virtio_net",
-    "filter:u32": "cls_u32",
-}
-"""Kernel module of a feature; those of queueing disciplines are called after them: sch_htb."""

@@ -6,12 +6,12 @@ from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Link, Shape
 from iolab.experiment.machines import Machine, Vm
 from iolab.experiment.measures import Measure
-from iolab.lab.guests.vm import is_virtio
 from iolab.lab.kernels import HERE
 from iolab.lab.needs.lab_needs import where
 from iolab.lab.needs.need import Need, NeedKind, Wanted
 from iolab.lab.topology import Topology
 from iolab.lab.volumes.resources import disk_needs
+from iolab.parts.nics import NICS
 from iolab.parts.registry import instrument_kinds, measure_kinds
 from iolab.statements.clashes import DriverRingFixed, OneQueue, RingSizeAbsent, XenRingFixed
 from iolab.statements.lacks import Lack
@@ -65,7 +65,7 @@ def check_ways(name: str, measure: Measure, lab: Lab, topology: Topology) -> tup
 
 
 def _vm(purpose: Purpose, machine: Vm) -> Iterator[Lack]:
-    if machine.queues > 1 and not (machine.engine == "qemu" and is_virtio(machine.nic)):
+    if machine.queues > 1 and not (machine.engine == "qemu" and NICS[machine.nic].is_virtio):
         card = "xen" if machine.engine == "xen" else machine.nic
         yield OneQueue(purpose=KeyOf(key="queues", part=purpose), card=card)
     yield from ring_trouble(KeyOf(key="ring", part=purpose), machine)
@@ -79,9 +79,9 @@ def ring_trouble(purpose: Purpose, machine: Vm) -> Iterator[Lack]:
     for side, size in asked:
         if machine.engine == "xen":
             yield XenRingFixed(purpose=purpose)
-        elif machine.nic == "rtl8139":
+        elif NICS[machine.nic].fixed_rings:
             yield DriverRingFixed(purpose=purpose, nic=machine.nic)
-        elif is_virtio(machine.nic) and size not in (sizes := VIRTIO_RINGS[_rings_of(machine, side)]):
+        elif NICS[machine.nic].is_virtio and size not in (sizes := VIRTIO_RINGS[_rings_of(machine, side)]):
             yield RingSizeAbsent(purpose=purpose, nic=machine.nic, side=side, size=size, present=sizes)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 from typing import Any, Literal
 
-QdiscField = Literal["kind", "default", "rate_bps", "burst_bytes", "limit_bytes", "latency_us", "maxrate_bps"]
+QdiscField = Literal["kind", "default", "burst_bytes", "limit_bytes", "latency_us"]
 ClassField = Literal["rate_bps", "ceil_bps", "burst_bytes", "cburst_bytes"]
 
 Rows = list[dict[str, Any]]
@@ -27,6 +27,16 @@ class Qdisc:
 
 
 @dataclass(frozen=True, slots=True)
+class QdiscRate:
+    """A rate of the root qdisc of an interface in bit/s, from `tc -j qdisc show`, which has it in bytes/s."""
+
+    interface: str
+    """Interface name."""
+    option: str
+    """What tc calls it: rate, maxrate; one that this kind does not show gives nothing."""
+
+
+@dataclass(frozen=True, slots=True)
 class ShaperClass:
     """One htb class, from the text of `tc class show dev NAME`."""
 
@@ -41,10 +51,22 @@ class Filters:
     """All u32 filters, from `tc -j filter show dev NAME`: "198.18.0.1>*=1:10", by preference, with commas."""
 
 
-def qdisc(how: Qdisc, text: str) -> str | None:
+def shown_by_tc(how: Qdisc | QdiscRate | ShaperClass | Filters, text: str) -> str | None:
+    """Return the value that a text of tc shows; None where it shows nothing of it."""
+    match how:
+        case Qdisc():
+            return _qdisc(how, text)
+        case QdiscRate():
+            return _qdisc_rate(how, text)
+        case ShaperClass():
+            return _shaper_class(how, text)
+        case Filters():
+            return _filters(text)
+
+
+def _qdisc(how: Qdisc, text: str) -> str | None:
     """Return what is asked about the root qdisc of an interface."""
-    rows: Rows = json.loads(text)
-    row = next((row for row in rows if row.get("dev") == how.interface and row.get("root")), None)
+    row = _root(how.interface, text)
     if row is None:
         return None
     options = row.get("options", {})
@@ -53,10 +75,6 @@ def qdisc(how: Qdisc, text: str) -> str | None:
             return str(row["kind"])
         case "default":
             return str(int(options["default"], 16))
-        case "rate_bps":
-            return str(options["rate"] * 8)
-        case "maxrate_bps":
-            return str(options["maxrate"] * 8)
         case "burst_bytes":
             return str(options["burst"])
         case "limit_bytes":
@@ -65,7 +83,18 @@ def qdisc(how: Qdisc, text: str) -> str | None:
             return str(options["lat"])
 
 
-def shaper_class(how: ShaperClass, text: str) -> str | None:
+def _qdisc_rate(how: QdiscRate, text: str) -> str | None:
+    """Return a rate of the root qdisc of an interface."""
+    row = _root(how.interface, text)
+    return None if row is None else str(row["options"][how.option] * 8)
+
+
+def _root(interface: str, text: str) -> dict[str, Any] | None:
+    rows: Rows = json.loads(text)
+    return next((row for row in rows if row.get("dev") == interface and row.get("root")), None)
+
+
+def _shaper_class(how: ShaperClass, text: str) -> str | None:
     """Return what is asked about a class."""
     line = next((line for line in text.splitlines() if line.split()[2:3] == [how.classid]), "")
     name, unit = how.field.rsplit("_", 1)
@@ -78,7 +107,7 @@ def shaper_class(how: ShaperClass, text: str) -> str | None:
     return str(round(float(found[1]) * scale ** ("KMGT".index(found[2]) + 1 if found[2] else 0)))
 
 
-def filters(text: str) -> str:
+def _filters(text: str) -> str:
     """Return where each filter sends what."""
     rows: Rows = json.loads(text, object_pairs_hook=_pairs)
     lines: list[tuple[int, str]] = []

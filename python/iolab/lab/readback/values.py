@@ -11,7 +11,7 @@ from operator import getitem
 from typing import Any, Literal
 
 from iolab.lab.readback.disks import BlockDevice, block_device
-from iolab.lab.readback.shaping import Filters, Qdisc, ShaperClass, filters, qdisc, shaper_class
+from iolab.lab.readback.shaping import Filters, Qdisc, QdiscRate, ShaperClass, shown_by_tc
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +130,9 @@ class GuestThreads:
 
 
 How = (
-    Interface | HasAddress | InterfaceByMac | VirtualFunction | Features | Gateway | Qdisc | ShaperClass | Filters
-    | Neighbour | Running | Value | LastName | Driver | HardwareSettings | CardSettings | GuestThreads | BlockDevice
+    Interface | HasAddress | InterfaceByMac | VirtualFunction | Features | Gateway | Qdisc | QdiscRate | ShaperClass
+    | Filters | Neighbour | Running | Value | LastName | Driver | HardwareSettings | CardSettings | GuestThreads
+    | BlockDevice
 )  # fmt: skip
 """What to take from a text."""
 
@@ -146,12 +147,8 @@ def value_shown(how: How, text: str) -> str | None:
                 return _features(how, json.loads(text))
             case Gateway():
                 return _gateway(how, json.loads(text))
-            case Qdisc():
-                return qdisc(how, text)
-            case ShaperClass():
-                return shaper_class(how, text)
-            case Filters():
-                return filters(text)
+            case Qdisc() | QdiscRate() | ShaperClass() | Filters():
+                return shown_by_tc(how, text)
             case (
                 Neighbour()
                 | Running()

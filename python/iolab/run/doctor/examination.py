@@ -1,10 +1,8 @@
 """What this host can do for a lab, found by asking its agent; each finding says what to do about it."""
 
-from typing import get_args
-
 from iolab.agent.client import Agent
-from iolab.experiment.links import Shape
 from iolab.lab.hosts.facts import Facts
+from iolab.parts.qdiscs import QDISCS
 from iolab.parts.registry import programs
 from iolab.run.doctor.findings import Finding, Grade
 from iolab.run.doctor.guests import guest_findings
@@ -22,7 +20,7 @@ FEATURES = {
     "trace:drop-reasons": "why the kernel drops packets, in balance sheets",
 }
 """Kernel features and what they are for."""
-SHAPERS = [name for name in get_args(Shape.model_fields["qdisc"].annotation) if name != "pacer"]
+SHAPERS = [name for name, row in QDISCS.items() if row.module is not None]
 """The kernel's queueing disciplines that the language knows."""
 MODULE_ADVICE = "load the kernel's module, or use a kernel that has it"
 ADVICE = {"trace:drop-reasons": "run as root on Linux 5.17 or later; without it hops are counted as before"}

@@ -14,10 +14,10 @@ from iolab.lab.guests.guest import FunctionBackend, Guest
 from iolab.lab.guests.passed_files import passed_files
 from iolab.lab.guests.qemu import Place, qemu_argv
 from iolab.lab.guests.start import PARENT_COMMAND
-from iolab.lab.guests.vm import NEEDS_NEWER
 from iolab.lab.guests.xen import CONFIG, CREATE, xl_config
 from iolab.lab.kernels import HERE
 from iolab.lab.resources import Command, extract
+from iolab.parts.nics import NICS
 from iolab.run.agents import Agents
 from iolab.run.guests.accelerator import Accelerator, find_accelerator
 from iolab.run.guests.boot_sources import Find, Source, find_here, source_of
@@ -209,7 +209,7 @@ def find_emulator(guest: Guest) -> Emulator:
     Raises:
         UnsupportedError: there is none.
     """
-    newer = any(nic.kind in NEEDS_NEWER for nic in guest.nics)
+    newer = any(NICS[nic.kind].newer_qemu for nic in guest.nics)
     return find_qemu(NEWER) if newer else find_qemu()
 
 
@@ -233,7 +233,7 @@ def _emulator_of(agent: Agent, guest: Guest, parent: str, advice: str) -> Emulat
             f"starting {guest.name} on {parent}: {QEMU} there says it is {words[0][:80]!r}"
         )
     major, minor = map(int, numbers)
-    newer = [nic.kind for nic in guest.nics if nic.kind in NEEDS_NEWER]
+    newer = [nic.kind for nic in guest.nics if NICS[nic.kind].newer_qemu]
     if newer and (major, minor) < NEWER:
         wanted = f"nic: {newer[0]} needs QEMU {'.'.join(map(str, NEWER))} or newer"
         raise UnsupportedError(f"starting {guest.name} on {parent}: {wanted}, and {parent} has {words[0]}")

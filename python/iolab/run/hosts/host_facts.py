@@ -10,11 +10,11 @@ from iolab.agent.transport import find_agent
 from iolab.errors import AgentError, UnsupportedError
 from iolab.image.build import find
 from iolab.image.emulator import NEWER, find_qemu
-from iolab.image.kernel import FEATURE_MODULES
 from iolab.image.recipe import read_recipe
 from iolab.lab.guests.switch import PROGRAM as TESTPMD
 from iolab.lab.hosts.facts import ONLINE_CPUS, Facts, decode_facts
 from iolab.lab.needs.need import DOM0, NEWER_QEMU, SWITCH
+from iolab.parts.kernel_modules import FEATURE_MODULES
 from iolab.parts.registry import programs
 from iolab.run.calibration import stored_calibration
 from iolab.run.hosts.control_connections import carriers_there

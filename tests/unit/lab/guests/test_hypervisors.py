@@ -9,9 +9,10 @@ import pytest
 
 from iolab.lab.guests.guest import Guest, GuestDisk, GuestNic, MacvtapBackend, TapBackend, VhostUserBackend
 from iolab.lab.guests.passed_files import passed_files
-from iolab.lab.guests.qemu import MODELS, PARENTS_DISKS, Boot, Place, qemu_argv
+from iolab.lab.guests.qemu import PARENTS_DISKS, Boot, Place, qemu_argv
 from iolab.lab.guests.switch import switch_argv, switched
 from iolab.lab.guests.xen import xl_config
+from iolab.parts.nics import NICS
 
 BOOT = Boot("/i/vmlinux", "/i/initrd", "/i/root.squashfs", "/i/modules.squashfs")
 PLACE = Place(boot=BOOT, folder="/run/iolab/f/dut", accel="tcg", program=("/usr/bin/qemu-system-x86_64",))
@@ -174,6 +175,7 @@ def test_qemu_has_every_device_that_is_named() -> None:
     )
     assert shown.returncode == 0
     newer = {"igb"}  # from version 8; the one that Debian has ported back is asked by the test with guests
-    named = {*MODELS.values(), "pcie-root-port", "intel-iommu", "virtio-blk-pci", "virtio-serial-pci",
+    cards = {row.device for row in NICS.values() if row.device is not None}
+    named = {*cards, "pcie-root-port", "intel-iommu", "virtio-blk-pci", "virtio-serial-pci",
              "virtserialport", "virtio-scsi-pci", "pvscsi", "nvme", "ide-hd", "scsi-hd", "vfio-pci"}  # fmt: skip
     assert [name for name in sorted(named - newer) if f'name "{name}"' not in shown.stdout] == []

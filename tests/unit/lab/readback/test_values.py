@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iolab.lab.readback.shaping import Filters, Qdisc, ShaperClass
+from iolab.lab.readback.shaping import Filters, Qdisc, QdiscRate, ShaperClass
 from iolab.lab.readback.values import (
     Driver,
     Features,
@@ -118,8 +118,8 @@ CARDS = """[{"ifname":"eth1","flags":[],"mtu":1500,"address":"02:00:00:00:00:01"
         (Gateway("198.18.0.0/24"), ROUTES, None),
         (Qdisc("out", "kind"), QDISCS, "htb"),
         (Qdisc("out", "default"), QDISCS, "17"),
-        (Qdisc("out", "rate_bps"), QDISCS, None),
-        (Qdisc("eth0", "rate_bps"), QDISCS, "333333328"),
+        (QdiscRate("out", "rate"), QDISCS, None),
+        (QdiscRate("eth0", "rate"), QDISCS, "333333328"),
         (Qdisc("eth0", "burst_bytes"), QDISCS, "153374"),
         (Qdisc("eth0", "latency_us"), QDISCS, "20000"),
         (ShaperClass("1:10", "rate_bps"), CLASSES, "400000000"),

@@ -1,0 +1,38 @@
+"""Features of a kernel and the modules that make them; their names are those of a host's facts."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from iolab.parts.nics import NICS
+from iolab.parts.qdiscs import QDISCS
+
+FEATURE_MODULES: Mapping[str, str] = MappingProxyType(
+    {
+        "link:veth": "veth",
+        "link:bridge": "bridge",
+        "link:vlan": "8021q",
+        "link:macvtap": "macvtap",
+        "link:ifb": "ifb",
+        "link:tun": "tun",
+        "link:vxlan": "vxlan",
+        "link:bond": "bonding",
+        **{f"qdisc:{name}": row.module for name, row in QDISCS.items() if row.module is not None},
+        "qdisc:netem": "sch_netem",
+        "qdisc:fq_codel": "sch_fq_codel",
+        "filter:u32": "cls_u32",
+        "generator:pktgen": "pktgen",
+        "device:vhost-net": "vhost_net",
+        "device:kvm": "kvm_amd",
+        "device:vfio": "vfio_pci",
+        "initiator:iscsi": "iscsi_tcp",
+        "initiator:nvme-tcp": "nvme_tcp",
+        "initiator:nbd": "nbd",
+        "target:iscsi": "iscsi_target_mod",
+        "target:nvme-tcp": "nvmet_tcp",
+        **{row.feature: row.driver for row in NICS.values()},
+        "xen:netback": "xen_netback",
+        "xen:netfront": "xen_netfront",
+        "xen:blkback": "xen_blkback",
+    }
+)
+"""Module that makes a feature."""

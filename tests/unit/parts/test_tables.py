@@ -1,0 +1,38 @@
+"""The tables of cards and queueing disciplines are whole, and agree with the language and the agent."""
+
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from iolab.experiment.links import Shape
+from iolab.parts.kernel_modules import FEATURE_MODULES
+from iolab.parts.nics import NICS, NicKind
+from iolab.parts.qdiscs import QDISCS, QdiscKind
+
+FEATURES_RS = Path(__file__).parents[3] / "crates/agent/src/facts/features.rs"
+
+
+def test_every_kind_of_card_has_a_row() -> None:
+    """The language's words and the table are the same."""
+    assert set(NICS) == set(get_args(NicKind))
+
+
+def test_every_queueing_discipline_has_a_row() -> None:
+    """Likewise, and its keys are those of the language."""
+    assert set(QDISCS) == set(get_args(QdiscKind))
+    for row in QDISCS.values():
+        assert set(row.keys) <= set(Shape.model_fields)
+
+
+def test_a_guests_image_is_asked_for_every_card_and_discipline() -> None:
+    """What an image offers is known by the module."""
+    assert {row.feature for row in NICS.values()} <= set(FEATURE_MODULES)
+    assert FEATURE_MODULES["nic:rtl8139"] == "8139cp"
+    assert FEATURE_MODULES["qdisc:fq"] == "sch_fq"
+
+
+@pytest.mark.parametrize("name", [name for name, row in QDISCS.items() if row.module is not None])
+def test_the_agent_tries_every_discipline_of_the_kernel(name: str) -> None:
+    """Otherwise planning would take one for there that is not."""
+    assert f'("qdisc:{name}", "qdisc replace' in FEATURES_RS.read_text(encoding="utf-8")
