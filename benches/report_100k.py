@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from iolab.experiment import parse
@@ -71,8 +71,8 @@ def facts() -> tuple[Facts, dict[str, object]]:
     return read_facts(Agent(FakeAgent()))
 
 
-def make_run(parent: Path, cells: int) -> tuple[Path, int]:
-    """Write a run folder of that many cells; return it and its number of trials."""
+def make_run(parent: Path, cells: int) -> tuple[Path, Plan]:
+    """Write a run folder of that many cells; return it and its plan."""
     text = experiment_text(cells)
     known, raw = facts()
     plan = make_plan(parse(text, "bench"), known)
@@ -80,14 +80,14 @@ def make_run(parent: Path, cells: int) -> tuple[Path, int]:
     folder.write_decision(text, plan, raw)
     folder.close()
     write_trials(folder.path / TRIALS, plan)
-    return folder.path, len(plan.steps)
+    return folder.path, plan
 
 
 def write_trials(path: Path, plan: Plan) -> None:
     """Write one made-up trial per step; without the fsync of each, which is not what is timed here."""
     chance = random.Random(1)
     with path.open("w") as file:
-        for step in plan.steps:
+        for number, step in enumerate(plan.steps):
             rate = 1e9 * (1 + 0.1 * step.levels[0]) * chance.lognormvariate(0, 0.02)
             others = (Metric(name, unit, chance.random()) for name, unit in METRICS.items())
             metrics = Metrics((Metric("received_bps", "bit/s", rate), *others))
@@ -98,7 +98,7 @@ def write_trials(path: Path, plan: Plan) -> None:
                 kind="stream",
                 block=step.block,
                 cell=plan.cell(step),
-                wall=WALL.isoformat(),
+                wall=(WALL + timedelta(seconds=number)).isoformat(),
                 result=result,
             )
             file.write(f"{encode_trial(record)}\n")
@@ -108,8 +108,8 @@ def main() -> None:
     """Time each command as a whole process."""
     cells = int(sys.argv[1]) if len(sys.argv) > 1 else 33_334
     with tempfile.TemporaryDirectory() as parent:
-        folder, trials = make_run(Path(parent), cells)
-        print(f"{trials} trials")
+        folder, plan = make_run(Path(parent), cells)
+        print(f"{len(plan.steps)} trials")
         commands = (
             ["show"],
             ["show", "--json"],

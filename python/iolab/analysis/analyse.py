@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from iolab.analysis.bounds import left_out, measured, with_bounds
+from iolab.analysis.bounds import left_out, measured
 from iolab.analysis.cell_means import Pairs, cell_means, comparisons
 from iolab.analysis.effects import (
     Model,
@@ -23,7 +23,7 @@ from iolab.analysis.over_levels import over_levels
 from iolab.analysis.ratios import baseline_cells
 from iolab.analysis.streams import stream_limits
 from iolab.analysis.table import Column, Table, tabulate
-from iolab.analysis.types import Analysis, Estimate, Outlier
+from iolab.analysis.types import Analysis, CellEstimates, Estimates, Outlier
 from iolab.parts.registry import measure_kinds
 from iolab.plan.types import Plan
 from iolab.record.dimensions import Quantity
@@ -42,12 +42,13 @@ def analyse(trials: Sequence[TrialRecord], plan: Plan, samples: Reader = _no_sam
     `samples` gives the raw samples of a trial by its key; without it there are no verdicts and no balance sheets.
     """
     tables, notes = tabulate(trials, plan)
-    estimates: list[Estimate] = []
+    by_metric: dict[tuple[str, Quantity], CellEstimates] = {}
     outliers: list[Outlier] = []
     for table in tables:
         own, marked = _estimate_all(table, plan)
-        estimates += own
+        by_metric |= {(table.measure, metric): found for metric, found in own.items()}
         outliers += marked
+    estimates = Estimates(by_metric)
     kinds = kinds_of(trials)
     leading = {
         table.measure: leading_metric(table.columns, kinds[table.measure])
@@ -71,7 +72,7 @@ def analyse(trials: Sequence[TrialRecord], plan: Plan, samples: Reader = _no_sam
         if table.measure in leading
     ]
     return Analysis(
-        estimates=tuple(estimates),
+        estimates=estimates,
         leading=leading,
         effects=tuple(effects),
         findings=findings_of(compared, detectable),
@@ -149,12 +150,12 @@ def leading_metric(metrics: Iterable[Quantity], kind: str) -> Quantity:
     return next((one for names in wanted for one in map(Quantity, names) if one in known), known[0])
 
 
-def _estimate_all(table: Table, plan: Plan) -> tuple[list[Estimate], list[Outlier]]:
+def _estimate_all(table: Table, plan: Plan) -> tuple[dict[Quantity, CellEstimates], list[Outlier]]:
     baseline = baseline_cells(table, plan.baseline)
     standings = {name: stand(column.values, column.unit) for name, column in table.columns.items()}
-    estimates: list[Estimate] = []
+    estimates: dict[Quantity, CellEstimates] = {}
     outliers: list[Outlier] = []
     for name, column in table.columns.items():
-        estimates += with_bounds(estimate(table, column, baseline, standings[name]), column, baseline)
+        estimates[name] = estimate(table, column, baseline, standings[name])
         outliers += describe(table, column, standings[name], standings)
     return estimates, outliers

@@ -6,7 +6,7 @@ about the scatter of a figure that was not measured.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -18,27 +18,36 @@ from iolab.analysis.types import Estimate
 from iolab.statements.notes import BoundsLeftOut
 from iolab.statements.warnings import Warning
 
+Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-def with_bounds(estimates: Sequence[Estimate], column: Column, baseline: Ints) -> list[Estimate]:
-    """Return the estimates of a column, a row each, with what is only a bound marked as such.
+class Bounds:
+    """The bounds of one column, cell by cell."""
 
-    `baseline`: each cell's baseline cell, or -1.
-    """
-    if not column.limited:
-        return list(estimates)
-    codes = [limits(column, row) for row in range(len(column.rows))]
-    place = {int(cell): row for row, cell in enumerate(column.rows)}
-    found = []
-    for row, estimate in enumerate(estimates):
-        cell = int(column.rows[row])
-        below = place.get(int(baseline[cell]))
-        of_baseline = below is not None and below != row and bool(codes[below])
-        marked = _marked(estimate, column, row, codes[row]) if codes[row] else estimate
-        own_baseline = below == row
-        found.append(marked if own_baseline else _ratio(marked, bool(codes[row]), of_baseline))
-    return found
+    def __init__(self, column: Column, baseline: Ints) -> None:
+        """`baseline`: each cell's baseline cell, or -1."""
+        self._column = column
+        self._baseline = baseline
+        self._rows: dict[int, dict[int, str]] = {}
+        for (row, place), limit in column.limited.items():
+            self._rows.setdefault(row, {})[place] = limit
+
+    def mark(self, estimate: Estimate, row: int) -> Estimate:
+        """Return the estimate of a row with what is only a bound marked as such."""
+        if not self._rows:
+            return estimate
+        own = self._rows.get(row, {})
+        marked = _marked(estimate, self._column.values[row], own) if own else estimate
+        below = self._row_of_baseline(row)
+        return marked if below == row else _ratio(marked, bool(own), below in self._rows)
+
+    def _row_of_baseline(self, row: int) -> int | None:
+        """Return the row of the baseline of a row's cell; None where the column has none."""
+        rows = self._column.rows
+        cell = self._baseline[rows[row]]
+        at = int(np.searchsorted(rows, cell))
+        return at if at < len(rows) and rows[at] == cell else None
 
 
 def limits(column: Column, row: int) -> tuple[str, ...]:
@@ -53,18 +62,19 @@ def bounds_in(column: Column, rows: Ints) -> tuple[str, ...]:
     return tuple(code for code, _ in counts.most_common())
 
 
-def _marked(estimate: Estimate, column: Column, row: int, codes: tuple[str, ...]) -> Estimate:
-    bounded = [place for at, place in column.limited if at == row]
-    least = min(column.values[row, place] for place in bounded)
-    exact = np.delete(column.values[row], bounded)
+def _marked(estimate: Estimate, values: Floats, limited: Mapping[int, str]) -> Estimate:
+    """Mark the figures of a cell; `limited` says which of its values are bounds, and what was the limit."""
+    places = list(limited)
+    exact = np.delete(values, places)
     exact = exact[~np.isnan(exact)]
+    codes = Counter(limited.values())
     return replace(
         estimate,
         ci=None,
         mean_without=None,
-        limited_by=codes,
-        bounds=len(bounded),
-        least_is_bound=not len(exact) or bool(least < exact.min()),
+        limited_by=tuple(code for code, _ in codes.most_common()),
+        bounds=len(places),
+        least_is_bound=not len(exact) or bool(values[places].min() < exact.min()),
     )
 
 

@@ -16,6 +16,7 @@ from iolab.analysis.ratios import ABSENT
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Codes = NDArray[np.int8]
 
 MOST_COLUMNS = 160
 """Bound of the model: seven factors of three levels take 98; 100 000 trials in 160 columns take half a second.
@@ -40,8 +41,8 @@ class Design:
     """Factor index to its reference level, for the factors that vary."""
     terms: tuple[Term, ...]
     """What each column stands for: main effects first."""
-    matrix: Floats
-    """Treatment-coded; shape (cell, column)."""
+    matrix: Codes
+    """Treatment-coded, 0 or 1; shape (cell, column)."""
     omitted: tuple[tuple[int, int], ...]
     """Pairs of factors whose interaction was left out to stay within MOST_COLUMNS."""
 
@@ -66,7 +67,7 @@ def design_of(levels: Ints, baseline: Mapping[int, int]) -> Design | None:
             omitted.append((first, second))
         else:
             terms += [term for term in pairs if _indicator(levels, term).any()]
-    matrix = np.zeros((len(levels), len(terms)))
+    matrix = np.zeros((len(levels), len(terms)), dtype=np.int8)
     for column, term in enumerate(terms):
         matrix[:, column] = _indicator(levels, term)
     return Design(references=references, terms=tuple(terms), matrix=matrix, omitted=tuple(omitted))
@@ -108,7 +109,7 @@ def codes(levels: Ints, factors: Ints) -> Ints:
     return code
 
 
-def _means_by(codes: Ints, rows: Floats) -> tuple[Ints, Floats]:
+def _means_by(codes: Ints, rows: Codes) -> tuple[Ints, Floats | Codes]:
     """Distinct codes, ascending, and the mean row of each."""
     distinct, position, count = np.unique(codes, return_inverse=True, return_counts=True)
     if len(distinct) == len(codes):

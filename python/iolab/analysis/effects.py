@@ -5,7 +5,7 @@ block's mean off both sides: Frisch & Waugh 1933, Lovell 1963), so what drifts b
 as an effect.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from scipy.special import fdtrc, nctdtrinc, stdtr, stdtrit
 
 from iolab.analysis.correction import holm
-from iolab.analysis.design import Design, Term, design_of, matched_difference
-from iolab.analysis.ols import Contrast, Fit, contrast, fit
+from iolab.analysis.design import Codes, Design, Term, design_of, matched_difference
+from iolab.analysis.ols import ROWS_AT_ONCE, Contrast, Fit, contrast, fit
 from iolab.analysis.table import Column, Table
 from iolab.analysis.types import Effect, Interval
 from iolab.plan.types import Plan
@@ -141,7 +141,7 @@ def model_of(table: Table, column: Column, plan: Plan) -> Model | Warning | None
     )
 
 
-def _fit_within_blocks(matrix: Floats, logs: Floats) -> Fit:
+def _fit_within_blocks(matrix: Codes, logs: Floats) -> Fit:
     """Fit on what remains when each block's mean is taken off the design and the logarithms.
 
     Blocks with the same cells have the same design: their mean, weighted, stands for them (the normal equations are
@@ -149,22 +149,41 @@ def _fit_within_blocks(matrix: Floats, logs: Floats) -> Fit:
     """
     there = ~np.isnan(logs)
     patterns, kind = np.unique(there, axis=1, return_inverse=True)
-    chunks, scatter, rows = [], 0.0, 0
+    parts, scatter, rows = [], 0.0, 0
     for index in range(patterns.shape[1]):
         cells = np.flatnonzero(patterns[:, index])
         if len(cells):
             own = logs[np.ix_(cells, np.flatnonzero(kind.reshape(-1) == index))]
             own = own - own.mean(axis=0)
             mean, weight = own.mean(axis=1), np.sqrt(own.shape[1])
-            chunks.append(((matrix[cells] - matrix[cells].mean(axis=0)) * weight, mean * weight))
+            parts.append((cells, mean, float(weight)))
             scatter += float(((own - mean[:, None]) ** 2).sum())
             rows += len(cells)
     absorbed = int(there.any(axis=0).sum())
-    model = fit(chunks, matrix.shape[1])
+    model = fit(_rows(matrix, parts), matrix.shape[1])
     freedom = model.freedom + int(there.sum()) - rows - absorbed
     if logs.shape[1] == 1 and freedom < LEAST_FREEDOM:
         freedom = 0  # what is left of one block is a few higher interactions, not repetition
     return replace(model, squares=model.squares + scatter, freedom=freedom)
+
+
+def _rows(matrix: Codes, parts: Sequence[tuple[Ints, Floats, float]]) -> Iterator[tuple[Floats, Floats]]:
+    """Yield design and response of blocks: their cells, the cells' means, and a weight.
+
+    Some thousand rows at a time: the matrix of a million trials, as numbers, takes a gigabyte.
+    """
+    for cells, means, weight in parts:
+        own = matrix[cells]
+        center = own.mean(axis=0)
+        for begin in range(0, len(cells), ROWS_AT_ONCE):
+            some = slice(begin, begin + ROWS_AT_ONCE)
+            yield (own[some] - center) * weight, means[some] * weight
+
+
+def _fitted(matrix: Codes, coefficients: Floats) -> Floats:
+    """Return what the model says of every cell; in parts, as `_rows`."""
+    begins = range(0, len(matrix), ROWS_AT_ONCE)
+    return np.concatenate([matrix[begin : begin + ROWS_AT_ONCE] @ coefficients for begin in begins])
 
 
 def _strata(
@@ -172,7 +191,7 @@ def _strata(
 ) -> tuple[Spread, Spread | None, float]:
     """Split the residual of the fitted model."""
     there = ~np.isnan(logs)
-    rest = logs - (design.matrix @ model.coefficients)[:, None]
+    rest = logs - _fitted(design.matrix, model.coefficients)[:, None]
     rest = np.where(there, rest - np.nansum(rest, axis=0) / np.maximum(there.sum(axis=0), 1), 0.0)
     whole = sum(set(design.terms[column].factors) <= grouped for column in model.kept.tolist())
     pooled = Spread(model.variance, model.freedom)

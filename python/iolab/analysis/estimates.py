@@ -1,17 +1,22 @@
-"""One column of trials -> one Estimate per cell: means, intervals, ratios to the baseline, p-values."""
+"""One column of trials -> one Estimate per cell: means, intervals, ratios to the baseline, p-values.
+
+Figures are taken of whole columns at once, when the first estimate of a column is looked at.
+"""
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from iolab.analysis import intervals
+from iolab.analysis.bounds import Bounds
 from iolab.analysis.correction import holm
 from iolab.analysis.outliers import Standing
 from iolab.analysis.ratios import block_ratios, mean_ratio
 from iolab.analysis.table import Column, Table
-from iolab.analysis.types import Estimate, Interval
+from iolab.analysis.types import CellEstimates, Estimate, Interval
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -28,57 +33,66 @@ class _Ratios:
     """Pairs."""
     mean: Floats
     """NaN without a pair."""
-    intervals: list[Interval | None]
-    """Of the mean."""
+    interval: Floats
+    """Low and high end of that of the mean; NaN where there is none; shape (cell, 2)."""
+    on_logs: NDArray[np.bool_]
+    """Whether the interval is one on logarithms."""
     p_values: Floats
     """Holm-corrected; NaN where not compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Summary:
-    """What an Estimate needs, as lists with one entry per cell of the column; NaN where there is nothing."""
+    """What an Estimate needs, one entry per cell of the column; NaN where there is nothing."""
 
-    n: list[int]
-    mean: list[float]
-    least: list[float]
-    most: list[float]
-    median: list[float]
-    ci: list[Interval | None]
-    ratio: list[float]
-    ratio_ci: list[Interval | None]
-    ratio_n: list[int]
-    p_value: list[float]
-    values: list[list[float]]
-    outliers: list[tuple[int, ...]]
-    mean_without: list[float]
-    ratio_without: list[float]
+    n: Ints
+    mean: Floats
+    least: Floats
+    most: Floats
+    median: Floats
+    interval: Floats
+    ratios: _Ratios
+    mean_without: Floats
+    ratio_without: Floats
 
 
-def estimate(table: Table, column: Column, baseline: Ints, standing: Standing) -> list[Estimate]:
+def estimate(table: Table, column: Column, baseline: Ints, standing: Standing) -> CellEstimates:
     """Estimates of one metric, in the order of the cells; `baseline`: each cell's baseline cell or -1."""
-    summary = _summarise(column, baseline, standing)
-    return [_one(table, column, summary, row, cell) for row, cell in enumerate(column.rows.tolist())]
+    bounds = Bounds(column, baseline)
+
+    @cache
+    def summary() -> _Summary:
+        return _summarise(column, baseline, standing)
+
+    def make(row: int) -> Estimate:
+        return bounds.mark(_one(table, column, summary(), standing, row), row)
+
+    return CellEstimates([table.cells[cell] for cell in column.rows.tolist()], make)
 
 
-def _one(table: Table, column: Column, of: _Summary, row: int, cell: int) -> Estimate:
+def _one(table: Table, column: Column, of: _Summary, standing: Standing, row: int) -> Estimate:
+    cell = int(column.rows[row])
+    values = column.values[row]
     return Estimate(
         cell=table.cells[cell],
         measure=table.measure,
         metric=column.metric,
         direction=table.directions[cell] if table.directions else "",
         unit=column.unit,
-        n=of.n[row],
-        mean=of.mean[row],
-        min=of.least[row],
-        max=of.most[row],
-        median=of.median[row],
-        ci=of.ci[row],
-        ratio=_known(of.ratio[row]),
-        ratio_ci=of.ratio_ci[row],
-        ratio_n=of.ratio_n[row],
-        p_value=_known(of.p_value[row]),
-        values=tuple(value for value in of.values[row] if not math.isnan(value)),
-        outliers=of.outliers[row],
+        n=int(of.n[row]),
+        mean=float(of.mean[row]),
+        min=float(of.least[row]),
+        max=float(of.most[row]),
+        median=float(of.median[row]),
+        ci=_interval(of.interval[row], intervals.METHOD),
+        ratio=_known(of.ratios.mean[row]),
+        ratio_ci=_interval(
+            of.ratios.interval[row], intervals.METHOD + (LOGS if of.ratios.on_logs[row] else PLAIN)
+        ),
+        ratio_n=int(of.ratios.count[row]),
+        p_value=_known(of.ratios.p_values[row]),
+        values=tuple(value for value in values.tolist() if not math.isnan(value)),
+        outliers=_marked_indices(standing, row),
         mean_without=_known(of.mean_without[row]),
         ratio_without=_known(of.ratio_without[row]),
     )
@@ -96,25 +110,25 @@ def _summarise(column: Column, baseline: Ints, standing: Standing) -> _Summary:
     ratios_kept = block_ratios(kept, column.rows, baseline)
     touched = ((~np.isnan(ratios_kept)).sum(axis=1) < ratios.count) & (baseline[column.rows] != column.rows)
     return _Summary(
-        n=count.tolist(),
-        mean=mean.tolist(),
-        least=ordered[:, 0].tolist(),
-        most=largest.tolist(),
-        median=standing.median[:, 0].tolist(),
-        ci=_mean_intervals(values, count),
-        ratio=ratios.mean.tolist(),
-        ratio_ci=ratios.intervals,
-        ratio_n=ratios.count.tolist(),
-        p_value=ratios.p_values.tolist(),
-        values=values.tolist(),
-        outliers=[_marked_indices(standing, row) if any_ else () for row, any_ in enumerate(marked.tolist())],
-        mean_without=np.where(marked, _mean_known(kept), np.nan).tolist(),
-        ratio_without=np.where(touched, mean_ratio(ratios_kept), np.nan).tolist(),
+        n=count,
+        mean=mean,
+        least=ordered[:, 0],
+        most=largest,
+        median=standing.median[:, 0],
+        interval=_mean_intervals(values, count),
+        ratios=ratios,
+        mean_without=np.where(marked, _mean_known(kept), np.nan),
+        ratio_without=np.where(touched, mean_ratio(ratios_kept), np.nan),
     )
 
 
+def _interval(ends: Floats, method: str) -> Interval | None:
+    low, high = ends.tolist()
+    return None if math.isnan(low) else Interval(low, high, method)
+
+
 def _known(value: float) -> float | None:
-    return None if math.isnan(value) else value
+    return None if math.isnan(value) else float(value)
 
 
 def _mean_known(values: Floats) -> Floats:
@@ -124,6 +138,8 @@ def _mean_known(values: Floats) -> Floats:
 
 def _marked_indices(standing: Standing, row: int) -> tuple[int, ...]:
     """Indices among the trials that exist."""
+    if not standing.marked[row].any():
+        return ()
     there = ~np.isnan(standing.robust_z[row])
     return tuple(int(index) for index in np.flatnonzero(standing.marked[row][there]))
 
@@ -139,12 +155,10 @@ def _compact(values: Floats, rows: Ints, n: int) -> Floats:
     return part if part.shape[1] == n else part[~np.isnan(part)].reshape(len(rows), n)
 
 
-def _mean_intervals(values: Floats, count: Ints) -> list[Interval | None]:
-    found: list[Interval | None] = [None] * len(values)
+def _mean_intervals(values: Floats, count: Ints) -> Floats:
+    found = np.full((len(values), 2), np.nan)
     for n, rows in _groups(count):
-        low, high = intervals.t_interval(_compact(values, rows, n))
-        for row, lower, upper in zip(rows.tolist(), low.tolist(), high.tolist(), strict=True):
-            found[row] = Interval(lower, upper, intervals.METHOD)
+        found[rows] = np.stack(intervals.t_interval(_compact(values, rows, n)), axis=1)
     return found
 
 
@@ -152,7 +166,7 @@ def _ratios(column: Column, baseline: Ints) -> _Ratios:
     ratios = block_ratios(column.values, column.rows, baseline)
     own = baseline[column.rows] == column.rows
     count = (~np.isnan(ratios)).sum(axis=1)
-    found: list[Interval | None] = [None] * len(ratios)
+    found = np.full((len(ratios), 2), np.nan)
     p_values = np.full(len(ratios), np.nan)
     positive = np.asarray((np.isnan(ratios) | (ratios > 0)).all(axis=1))
     for n, group in _groups(np.where(own, 0, count)):
@@ -162,15 +176,12 @@ def _ratios(column: Column, baseline: Ints) -> _Ratios:
                 continue
             samples = _compact(ratios, rows, n)
             samples = np.log(samples) if on_logs else samples
-            low, high = intervals.t_interval(samples)
+            ends = np.stack(intervals.t_interval(samples), axis=1)
             if on_logs:
-                low, high = np.exp(low), np.exp(high)
                 p_values[rows] = intervals.t_p_value(samples)
-            method = intervals.METHOD + (LOGS if on_logs else PLAIN)
-            for row, lower, upper in zip(rows.tolist(), low.tolist(), high.tolist(), strict=True):
-                found[row] = Interval(lower, upper, method)
+            found[rows] = np.exp(ends) if on_logs else ends
     mean = np.where(own & (count > 0), 1.0, mean_ratio(ratios))
-    return _Ratios(count=count, mean=mean, intervals=found, p_values=holm(p_values))
+    return _Ratios(count=count, mean=mean, interval=found, on_logs=positive, p_values=holm(p_values))
 
 
 def ratio_of_pairs(ratios: Floats) -> tuple[float, Interval | None]:

@@ -21,7 +21,7 @@ from iolab.analysis.forwarding_types import (
     UsedPath,
     Verdict,
 )
-from iolab.analysis.types import Estimate
+from iolab.analysis.types import CellKey, Estimate, Estimates, cell_key
 from iolab.errors import StoreError
 from iolab.plan.types import Plan
 from iolab.record.balance import Drop
@@ -38,7 +38,6 @@ from iolab.store.records import TrialRecord
 Reader = Callable[[str], PacketTrial | None]
 """A trial's key to its load trials; may raise StoreError."""
 _PACKET_KINDS = frozenset(PacketKind)
-CellKey = frozenset[tuple[str, str]]
 
 MOST_SAMPLES = 250
 """Trials whose samples are read for one measure, some 30 ms each; of more, the first blocks of every cell."""
@@ -57,12 +56,9 @@ _JUDGED = {
 
 
 def forwarding_of(
-    trials: Sequence[TrialRecord], plan: Plan, estimates: Sequence[Estimate], samples: Reader
+    trials: Sequence[TrialRecord], plan: Plan, estimates: Estimates, samples: Reader
 ) -> tuple[tuple[Forwarding, ...], tuple[Warning, ...]]:
     """Conclude about every measure that sends frames; the warnings say which samples could not be read."""
-    by_measure: dict[str, list[Estimate]] = {}
-    for estimate in estimates:
-        by_measure.setdefault(estimate.measure, []).append(estimate)
     found = []
     damaged: list[str] = []
 
@@ -74,12 +70,14 @@ def forwarding_of(
             return None
 
     for (measure, kind), counted in _packet_trials(trials).items():
-        known = {_key(trial.cell) for trial in counted}
-        own = [each for each in by_measure.get(measure, ()) if _key(each.cell) in known]
+        known = {cell_key(trial.cell) for trial in counted}
+        metrics = estimates.of_measure(measure).values()
+        own = [each for metric in metrics for each in metric.of_cells(known).values()]
         cells = {
-            _key(cell): cell for cell in plan.in_order({_key(each.cell): each.cell for each in own}.values())
+            cell_key(cell): cell
+            for cell in plan.in_order({cell_key(each.cell): each.cell for each in own}.values())
         }
-        kept = [trial for trial in counted if _key(trial.cell) in cells]
+        kept = [trial for trial in counted if cell_key(trial.cell) in cells]
         if own:
             found.append(_conclude(measure, kind, own, kept, cells, reader))
     return tuple(found), _unreadable(damaged)
@@ -112,14 +110,14 @@ def _conclude(
     for trial in trials[:MOST_SAMPLES]:
         sample = samples(trial.key)
         if sample is not None:
-            read.setdefault(_key(trial.cell), []).append(sample)
+            read.setdefault(cell_key(trial.cell), []).append(sample)
     everything = [sample for own in read.values() for sample in own]
     return Forwarding(
         measure=measure,
         kind=kind,
         ratios=direction_ratios(
             [each for each in estimates if each.metric == RATE],
-            {_key(trial.cell): trial.rest for trial in trials},
+            {cell_key(trial.cell): trial.rest for trial in trials},
         ),
         curves=curves(estimates),
         cells=tuple(_truth(kind, cell, read[key]) for key, cell in cells.items() if key in read),
@@ -132,10 +130,6 @@ def _conclude(
     )
 
 
-def _key(cell: Mapping[str, str]) -> CellKey:
-    return frozenset(cell.items())
-
-
 def direction_ratios(
     estimates: Sequence[Estimate], rests: Mapping[CellKey, str]
 ) -> tuple[DirectionRatio, ...]:
@@ -145,9 +139,9 @@ def direction_ratios(
     """
     groups: dict[str, list[Estimate]] = {}
     for estimate in estimates:
-        groups.setdefault(rests.get(_key(estimate.cell), ""), []).append(estimate)
+        groups.setdefault(rests.get(cell_key(estimate.cell), ""), []).append(estimate)
     return tuple(
-        _ratio(dict(_key(both.cell) & _key(one.cell)), both, one)
+        _ratio(dict(cell_key(both.cell) & cell_key(one.cell)), both, one)
         for rest, alike in groups.items()
         if rest
         for both, one in _pairs(alike)
@@ -159,7 +153,7 @@ def _pairs(alike: Sequence[Estimate]) -> Iterator[tuple[Estimate, Estimate]]:
     free = [each for each in alike if each.direction == ONE_WAY]
     for both in alike:
         if both.direction == BOTH_WAYS and free:
-            one = min(free, key=lambda each: len(_key(each.cell) ^ _key(both.cell)))
+            one = min(free, key=lambda each: len(cell_key(each.cell) ^ cell_key(both.cell)))
             free.remove(one)
             yield both, one
 
@@ -181,7 +175,7 @@ def curves(estimates: Sequence[Estimate]) -> tuple[Curve, ...]:
     for estimate in estimates:
         of = estimate.metric
         if of.dimensions.load_ratio is not None:
-            key = _key(estimate.cell), Quantity(of.name, replace(of.dimensions, load_ratio=None))
+            key = cell_key(estimate.cell), Quantity(of.name, replace(of.dimensions, load_ratio=None))
             gathered.setdefault(key, []).append((of.dimensions.load_ratio, estimate))
     return tuple(
         Curve(

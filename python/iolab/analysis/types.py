@@ -1,13 +1,23 @@
 """What analysis concludes from trials; the report only formats these."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from typing import overload
 
 from iolab.analysis.forwarding_types import Bound, Forwarding, StreamLimits
 from iolab.experiment.experiment import LevelRatio, Statistic
 from iolab.record.dimensions import Quantity
 from iolab.statements.notes import Unusual
 from iolab.statements.warnings import Warning
+
+CellKey = frozenset[tuple[str, str]]
+"""A cell as something that can be looked up."""
+
+
+def cell_key(cell: Mapping[str, str]) -> CellKey:
+    """Turn a cell into a key."""
+    return frozenset(cell.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +87,65 @@ class Estimate:
     """Whether `min` is only a lower bound."""
     ratio_bound: Bound | None = None
     """What the ratio is, where one of its sides is a bound; None: as measured, or there is none."""
+
+
+class CellEstimates(Sequence[Estimate]):
+    """Estimates of one metric of one measure, one per cell that has it, in the plan's order.
+
+    Each is made when it is looked at: a run may have millions of them, and a report shows a few hundred.
+    """
+
+    def __init__(self, cells: Sequence[Mapping[str, str]], make: Callable[[int], Estimate]) -> None:
+        """`make` gives the estimate of the cell at an index."""
+        self.cells = cells
+        self._make = make
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+    @overload
+    def __getitem__(self, at: int) -> Estimate: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Estimate]: ...
+    def __getitem__(self, at: int | slice) -> Estimate | list[Estimate]:
+        wanted = range(len(self.cells))[at]
+        return self._make(wanted) if isinstance(wanted, int) else [self._make(index) for index in wanted]
+
+    def of_cells(self, wanted: Collection[CellKey]) -> dict[CellKey, Estimate]:
+        """Return the estimates of some cells, those that there are."""
+        keys = ((cell_key(cell), index) for index, cell in enumerate(self.cells))
+        return {key: self._make(index) for key, index in keys if key in wanted}
+
+
+class Estimates(Sequence[Estimate]):
+    """All estimates of a run, measure by measure and metric by metric."""
+
+    def __init__(self, by_metric: Mapping[tuple[str, Quantity], CellEstimates]) -> None:
+        """Gather them; the keys are measure and metric."""
+        self.by_metric = by_metric
+
+    def of_measure(self, measure: str) -> dict[Quantity, CellEstimates]:
+        """Return those of one measure, by metric."""
+        return {metric: own for (name, metric), own in self.by_metric.items() if name == measure}
+
+    def __len__(self) -> int:
+        return sum(map(len, self.by_metric.values()))
+
+    def __iter__(self) -> Iterator[Estimate]:
+        return chain.from_iterable(self.by_metric.values())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Estimates) and list(self) == list(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.by_metric))
+
+    @overload
+    def __getitem__(self, at: int) -> Estimate: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Estimate]: ...
+    def __getitem__(self, at: int | slice) -> Estimate | list[Estimate]:
+        return list(self)[at]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,7 +303,7 @@ class LevelsRatio:
 class Analysis:
     """Everything concluded from a run."""
 
-    estimates: tuple[Estimate, ...]
+    estimates: Estimates
     """In the plan's order of cells; per measure and metric."""
     leading: Mapping[str, Quantity]
     """Measure name to the metric that summaries and charts show first."""

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from iolab.analysis.types import Estimate
+from iolab.analysis.types import CellKey, Estimate, cell_key
 from iolab.report import numbers, panels
 from iolab.report.names import Names
 from iolab.report.panels import CROSS, Chart, Panel, Row, Trials, domain, ends, finite
-from iolab.report.selection import CellKey, Shown, cell_key, is_baseline
+from iolab.report.selection import Shown, is_baseline
 from iolab.report.tables import head
 from iolab.report.vega import Spec, column, layer, tips, write
 from iolab.store.records import StoredRun

@@ -13,9 +13,8 @@ from iolab.analysis.forwarding_types import (
     UsedPath,
     Verdict,
 )
-from iolab.analysis.types import Analysis, Estimate
+from iolab.analysis.types import Analysis, CellKey, Estimate, cell_key
 from iolab.record.dimensions import Quantity
-from iolab.report.selection import CellKey, cell_key
 from iolab.report.stated import stated, stated_all
 from iolab.report.words import EN
 
@@ -31,9 +30,9 @@ RATES = (
 def measure(found: Forwarding, analysis: Analysis) -> Document:
     """Render everything that is known of one measure, cell by cell."""
     own: dict[CellKey, dict[str, Estimate]] = {}
-    for estimate in analysis.estimates:
-        if estimate.measure == found.measure and estimate.metric.dimensions.whole:
-            own.setdefault(cell_key(estimate.cell), {})[estimate.metric.name] = estimate
+    for metric, estimates in analysis.estimates.of_measure(found.measure).items():
+        for estimate in estimates if metric.dimensions.whole else ():
+            own.setdefault(cell_key(estimate.cell), {})[metric.name] = estimate
     truths = {cell_key(each.cell): each for each in found.cells}
     curves: dict[CellKey, list[Curve]] = {}
     for curve in found.curves:

@@ -3,13 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from iolab.analysis.types import Analysis, LevelsFigure, LevelsRatio
+from iolab.analysis.types import Analysis, LevelsFigure, LevelsRatio, cell_key
 from iolab.experiment.experiment import LevelRatio
 from iolab.record.dimensions import Quantity
 from iolab.report import numbers
 from iolab.report.names import Names
 from iolab.report.packet_tables import BITS, factors_of, left_out
-from iolab.report.selection import cell_key
 from iolab.report.tables import Grid, head
 from iolab.store.records import StoredRun
 

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from iolab.analysis.types import Estimate
+from iolab.analysis.types import CellKey, Estimate, cell_key
 from iolab.report import axes, numbers, panels
 from iolab.report.names import Names
 from iolab.report.panels import Chart, Line, Panel, Row, Trials, domain, ends, finite
-from iolab.report.selection import CellKey, Shown, cell_key, weight
+from iolab.report.selection import Shown, weight
 from iolab.report.sweeps import Sweep
 from iolab.report.tables import head
 from iolab.store.records import StoredRun

@@ -52,10 +52,7 @@ def result_grids(
 ) -> list[Grid]:
     """Tables that belong to the results: ratios of directions, bounds, latency and CPU at the found rate."""
     text = names.words.packets
-    own: dict[Quantity, list[Estimate]] = {}
-    for estimate in analysis.estimates:
-        if estimate.measure == found.measure:
-            own.setdefault(estimate.metric, []).append(estimate)
+    own = analysis.estimates.of_measure(found.measure)
     grids = _rates(found, own.get(Quantity(BITS), ()), run, names, most)
     if found.kind is PacketKind.FORWARDING:
         wanted = {metric: own[metric] for metric in map(Quantity, BOUNDS) if metric in own}
@@ -85,14 +82,9 @@ def _rates(
 
 def short_grids(found: Forwarding, run: StoredRun, analysis: Analysis, names: Names, most: int) -> list[Grid]:
     """What a terminal has room for: ratios and the main bounds."""
-    own = {
-        metric: [
-            each for each in analysis.estimates if (each.measure, each.metric) == (found.measure, metric)
-        ]
-        for metric in map(Quantity, (*SHORT_BOUNDS, BITS))
-    }
-    grids = _rates(found, own.pop(Quantity(BITS)), run, names, most)
-    wanted = {metric: estimates for metric, estimates in own.items() if estimates}
+    own = analysis.estimates.of_measure(found.measure)
+    grids = _rates(found, own.get(Quantity(BITS), ()), run, names, most)
+    wanted = {metric: own[metric] for metric in map(Quantity, SHORT_BOUNDS) if metric in own}
     if wanted and found.kind is PacketKind.FORWARDING:
         grids.append(metrics_grid(names.words.packets.short_bounds, wanted, found, run, names, most))
     if found.kind is PacketKind.LOAD_CURVE and found.curves:

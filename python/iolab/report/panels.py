@@ -8,10 +8,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from iolab.analysis.types import Estimate
+from iolab.analysis.types import CellKey, Estimate, cell_key
 from iolab.record.trial import Status
 from iolab.report import numbers
-from iolab.report.selection import CellKey, Shown, cell_key
+from iolab.report.selection import Shown
 from iolab.report.words import Words
 from iolab.store.records import StoredRun, TrialRecord
 

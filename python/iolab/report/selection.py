@@ -10,9 +10,6 @@ from iolab.record.dimensions import Quantity
 OPENLY = (Quantity("forwarded_bps_l2"),)
 """Metrics that stand beside the leading one of their measure: frames/s without bit/s is half the answer."""
 
-CellKey = frozenset[tuple[str, str]]
-"""A cell as something that can be looked up."""
-
 
 @dataclass(frozen=True, slots=True)
 class Shown:
@@ -26,19 +23,6 @@ class Shown:
     """In the plan's order."""
     total: int
     """How many there are."""
-
-
-def cell_key(cell: Mapping[str, str]) -> CellKey:
-    """Turn a cell into a key."""
-    return frozenset(cell.items())
-
-
-def by_metric(analysis: Analysis) -> dict[tuple[str, Quantity], list[Estimate]]:
-    """Group estimates by measure and metric, each in the plan's order."""
-    groups: dict[tuple[str, Quantity], list[Estimate]] = {}
-    for estimate in analysis.estimates:
-        groups.setdefault((estimate.measure, estimate.metric), []).append(estimate)
-    return groups
 
 
 def is_baseline(cell: Mapping[str, str], baseline: Mapping[str, str]) -> bool:
@@ -64,7 +48,7 @@ def weight(estimate: Estimate, index: int) -> tuple[float, float, int]:
 
 def leading(analysis: Analysis, measures: Sequence[str], most: int) -> tuple[Shown, ...]:
     """The leading metric of every measure; the room is shared evenly."""
-    groups = by_metric(analysis)
+    groups = analysis.estimates.by_metric
     keys = [(measure, analysis.leading[measure]) for measure in measures if measure in analysis.leading]
     keys = [key for key in keys if key in groups]
     share = max(4, most // max(1, len(keys)))

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from iolab.analysis.types import Analysis, Estimate, Finding, Onset, Outlier
+from iolab.analysis.types import Analysis, Estimate, Finding, Onset, Outlier, cell_key
 from iolab.record.trial import Status
 from iolab.report import numbers
 from iolab.report.names import Names
-from iolab.report.selection import Shown, by_metric, cell_key
+from iolab.report.selection import Shown
 from iolab.report.words import Words
 from iolab.statements.warnings import Warning
 from iolab.store.records import RunStatus, StoredRun, TrialRecord
@@ -159,7 +159,7 @@ def summary(analysis: Analysis, measures: Sequence[str], names: Names) -> list[s
     """The sentences that open a report: what was measured, what makes a difference, and what does not."""
     if not analysis.estimates:
         return [names.words.summary.no_estimates]
-    groups = by_metric(analysis)
+    groups = analysis.estimates.by_metric
     lines = []
     for measure in measures:
         metric = analysis.leading.get(measure)
@@ -195,8 +195,9 @@ def _loss(ends: tuple[float, float], names: Names) -> str:
     return low if low == high else names.words.summary.between.format(low=low, high=high)
 
 
-def _extent(estimates: Sequence[Estimate], names: Names) -> str:
+def _extent(of_cells: Sequence[Estimate], names: Names) -> str:
     words = names.words
+    estimates = list(of_cells)
     low, high = min(estimates, key=lambda e: e.mean), max(estimates, key=lambda e: e.mean)
     by = numbers.scale(low.metric.name, low.unit, [estimate.mean for estimate in estimates])
     places = {"measure": names.measure(low.measure), "metric": names.metric(low.metric)}

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 from iolab.analysis.forwarding_types import Curve, Forwarding
+from iolab.analysis.types import CellKey, cell_key
 from iolab.record.dimensions import Quantity
 from iolab.report import numbers
 from iolab.report.names import Names
-from iolab.report.selection import CellKey, cell_key
 from iolab.report.tables import Grid, head
 from iolab.store.records import StoredRun
 

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from iolab.analysis.findings import RATES
-from iolab.analysis.types import Analysis, Effect, Estimate
+from iolab.analysis.types import Analysis, CellKey, Effect, Estimate, cell_key
 from iolab.record.dimensions import Quantity
 from iolab.report import numbers, sentences
 from iolab.report.names import Names
-from iolab.report.selection import CellKey, Shown, by_metric, cell_key, choose, is_baseline
+from iolab.report.selection import Shown, choose, is_baseline
 from iolab.report.words import Words
 from iolab.store.records import StoredRun
 
@@ -176,7 +176,8 @@ def _silent(shown: Shown, analysis: Analysis) -> list[Mapping[str, str]]:
     if shown.total > len(shown.estimates):
         return []
     known = {cell_key(each.cell) for each in shown.estimates}
-    others = {cell_key(each.cell): each.cell for each in analysis.estimates if each.measure == shown.measure}
+    metrics = analysis.estimates.of_measure(shown.measure).values()
+    others = {cell_key(cell): cell for metric in metrics for cell in metric.cells}
     return [cell for key, cell in others.items() if key not in known]
 
 
@@ -212,10 +213,11 @@ def _side(
     found = _limits(shown, cells, names)
     if any(each.measure == shown.measure for each in analysis.forwarding):
         return tuple(found)
-    groups = by_metric(analysis)
-    datagrams = (shown.measure, Quantity("loss_ratio")) in groups
+    groups = analysis.estimates.of_measure(shown.measure)
+    datagrams = Quantity("loss_ratio") in groups
     for metric in SIDE:
-        own = {cell_key(each.cell): each for each in groups.get((shown.measure, Quantity(metric)), ())}
+        every = groups.get(Quantity(metric))
+        own = every.of_cells(set(cells)) if every else {}
         if own and Quantity(metric) != shown.metric and (datagrams or metric not in OF_DATAGRAMS):
             alike = all(each.unit == shown.estimates[0].unit for each in own.values())
             name, texts = _metric_column(Quantity(metric), own, cells, names, by if alike else None)
@@ -249,8 +251,8 @@ def flows(shown: Shown, run: StoredRun, analysis: Analysis, names: Names, most: 
     words = names.words
     found = {
         metric: {cell_key(each.cell): each for each in estimates}
-        for (measure, metric), estimates in by_metric(analysis).items()
-        if measure == shown.measure and _of_flow(metric, shown.metric)
+        for metric, estimates in analysis.estimates.of_measure(shown.measure).items()
+        if _of_flow(metric, shown.metric)
     }
     if not found:
         return None
@@ -318,11 +320,9 @@ def all_metrics(table: ResultTable, analysis: Analysis, names: Names) -> Metrics
     cells = [cell_key(row.cell) for row in table.rows]
     wanted = set(cells)
     found: dict[Quantity, dict[CellKey, Estimate]] = {}
-    for (measure, metric), estimates in by_metric(analysis).items():
-        if measure == table.shown.measure and (
-            metric.dimensions.whole or not (packets or len(found) >= MOST_METRICS)
-        ):
-            found[metric] = {key: each for each in estimates if (key := cell_key(each.cell)) in wanted}
+    for metric, estimates in analysis.estimates.of_measure(table.shown.measure).items():
+        if metric.dimensions.whole or not (packets or len(found) >= MOST_METRICS):
+            found[metric] = estimates.of_cells(wanted)
     if len(found) < 2:
         return None
     written = [_metric_column(metric, found[metric], cells, names) for metric in found]
@@ -393,5 +393,5 @@ def _effect(effect: Effect, names: Names) -> EffectRow:
 
 def chosen(analysis: Analysis, measure: str, metric: Quantity, most: int) -> Shown | None:
     """The cells to show of any one metric."""
-    estimates = by_metric(analysis).get((measure, metric))
+    estimates = analysis.estimates.by_metric.get((measure, metric))
     return choose(measure, metric, estimates, most) if estimates else None

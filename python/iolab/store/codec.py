@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 from iolab.errors import StoreError
 from iolab.record.dimensions import Quantity
@@ -16,6 +17,8 @@ from iolab.statements.warnings import Warning
 from iolab.store.records import PACKETS_SCHEMA, TRIAL_SCHEMA, TrialRecord
 
 T = TypeVar("T")
+NOTHING: Mapping[Any, Any] = MappingProxyType({})
+"""In place of a mapping of its own where a trial has no guests, or no bounds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,12 +97,13 @@ def encode_trial(record: TrialRecord) -> str:
 
 
 class TrialReader:
-    """Reads lines of trials.jsonl. Trials that measured the same quantities share what these are."""
+    """Reads lines of trials.jsonl. Trials share what is equal: a run may have a million, each in memory at once."""
 
     def __init__(self) -> None:
         self._heads: dict[tuple[str, int], list[Heads]] = {}
+        self._cells: dict[tuple[str, ...], Mapping[str, str]] = {}
 
-    def read(self, line: str) -> TrialRecord:
+    def read(self, line: bytes | str) -> TrialRecord:
         """Return the record of one line.
 
         Raises:
@@ -112,13 +116,13 @@ class TrialReader:
         result = TrialResult(
             status=row.status,
             reason=row.reason,
-            metrics=Metrics.of(heads, [each.value for each in row.metrics], limits),
+            metrics=Metrics.of(heads, [each.value for each in row.metrics], limits or NOTHING),
             warnings=row.warnings,
             verdict=row.verdict,
             begin_ns=row.begin_ns,
             end_ns=row.end_ns,
             measured_ns=row.measured_ns,
-            guests=row.guests,
+            guests=row.guests or NOTHING,
         )
         return TrialRecord(
             key=row.key,
@@ -127,7 +131,7 @@ class TrialReader:
             direction=row.direction,
             rest=row.rest,
             block=row.block,
-            cell=row.cell,
+            cell=self._cells.setdefault((*row.cell, *row.cell.values()), row.cell),
             wall=row.wall,
             result=result,
         )
@@ -170,7 +174,7 @@ def encode_command(record: CommandRecord) -> str:
     return _COMMAND.encode(record).decode()
 
 
-def decode_command(line: str) -> CommandRecord:
+def decode_command(line: bytes | str) -> CommandRecord:
     """Return the command of one line.
 
     Raises:

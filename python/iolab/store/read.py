@@ -93,25 +93,30 @@ def not_a_run(folder: Path) -> Problem:
     )
 
 
-def _read_lines(path: Path, decode: Callable[[str], T], notes: list[Warning]) -> list[T]:
+def _read_lines(path: Path, decode: Callable[[bytes], T], notes: list[Warning]) -> list[T]:
     """Return the decoded lines; a torn last one (a kill in the middle of writing) is left out and noted."""
     if not path.exists():
         return []
+    decoded = []
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+        with path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                if line.endswith(b"\n"):
+                    decoded.append(_decoded(decode, line, f"{path}:{number}"))
+                else:
+                    notes.append(LastLineCut(file=path.name))
     except OSError as error:
         raise StoreError(f"reading {path}: {error.strerror}") from error
-    whole, rest = lines[:-1], lines[-1]
-    if rest:
-        notes.append(LastLineCut(file=path.name))
-    decoded = []
-    for number, line in enumerate(whole, start=1):
-        try:
-            decoded.append(decode(line))
-        except StoreError as error:
-            raise StoreError(f"{path}:{number}: {error}") from None
-        except ValueError as error:
-            raise StoreError(
-                f"reading {path}:{number}: not a record ({error}): {line[:80]!r}; restore the file from a copy"
-            ) from error
     return decoded
+
+
+def _decoded(decode: Callable[[bytes], T], line: bytes, place: str) -> T:
+    try:
+        return decode(line)
+    except StoreError as error:
+        raise StoreError(f"{place}: {error}") from None
+    except ValueError as error:
+        seen = line.decode(errors="replace").rstrip("\n")[:80]
+        raise StoreError(
+            f"reading {place}: not a record ({error}): {seen!r}; restore the file from a copy"
+        ) from error

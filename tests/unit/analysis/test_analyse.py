@@ -151,7 +151,7 @@ def test_a_run_without_any_trial_is_empty(make_run: MakeRun) -> None:
     """Nothing measured gives nothing, and no error."""
     _, plan = make_run({"a": "xy"}, 3, steady)
     analysis = analyse([], plan)
-    assert (analysis.estimates, analysis.findings, dict(analysis.leading)) == ((), (), {})
+    assert (list(analysis.estimates), analysis.findings, dict(analysis.leading)) == ([], (), {})
 
 
 def test_a_run_without_factors_is_one_cell(make_run: MakeRun) -> None:

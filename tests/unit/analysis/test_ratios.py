@@ -1,6 +1,6 @@
 """Ratios to the same-block baseline trial."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ MakeRun = Callable[..., tuple[list[TrialRecord], Plan]]
 Table = dict[tuple[int, ...], list[float]]
 
 
-def pick(estimates: tuple[Estimate, ...], **cell: str) -> Estimate:
+def pick(estimates: Sequence[Estimate], **cell: str) -> Estimate:
     """The estimate of the leading metric of exactly this cell."""
     (found,) = [own for own in estimates if dict(own.cell) == cell and own.metric == Quantity("received_bps")]
     return found

@@ -153,7 +153,7 @@ def _effects(analysis: Analysis, named: Names) -> dict[str, object]:
 
 
 def _definitions(analysis: Analysis, named: Names) -> dict[str, object]:
-    metrics = dict.fromkeys(estimate.metric.name for estimate in analysis.estimates)
+    metrics = dict.fromkeys(metric.name for _, metric in analysis.estimates.by_metric)
     known = [
         (named.metric(Quantity(name)), definition)
         for name in metrics

@@ -11,7 +11,7 @@ from iolab.record.dimensions import Quantity
 from iolab.report import charts, curves, lines, numbers, packets, panels, tables
 from iolab.report.levels import level_grids
 from iolab.report.names import Names
-from iolab.report.selection import Shown, by_metric, choose, leading, side_metrics
+from iolab.report.selection import Shown, choose, leading, side_metrics
 from iolab.report.sweeps import Sweep, sweep_of
 from iolab.report.words import Words
 from iolab.store.records import StoredRun, TrialRecord
@@ -72,7 +72,7 @@ def results(
     run: StoredRun, analysis: Analysis, experiment: Experiment, trials: Sequence[TrialRecord], named: Names
 ) -> list[Result]:
     """Write and draw every measure."""
-    groups = by_metric(analysis)
+    groups = analysis.estimates.by_metric
     shown = leading(analysis, run.plan.measures, MOST_ROWS)
     plans = [_planned(each, groups, run, analysis) for each in shown]
     every = [drawn.shown for first, others in plans for drawn in (*first, *others)]
