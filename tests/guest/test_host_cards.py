@@ -65,5 +65,8 @@ def test_a_computers_own_card_is_set_and_put_back(computers: Computers, tmp_path
     assert emulated[0][:2] == ["pc6", "pc7"]
     typed = (folder / "commands.jsonl").read_text()
     assert '"ethtool","-L","eth1","combined","1"' in typed.replace(", ", ",")
-    assert "echo 1 > $each" in typed
+    queue_interrupt = next(
+        number for number, _ in map(str.split, before.splitlines()[-2:]) if f"/proc/irq/{number}/" in typed
+    )
+    assert f"echo 1 > /proc/irq/{queue_interrupt}/smp_affinity_list" in typed
     assert computers.agent(7).run(["sh", "-ec", SHOWN]).stdout == before
