@@ -16,7 +16,7 @@ from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Volume
 from iolab.experiment.machines import Bus, Machine
 from iolab.lab.compose import compose
-from iolab.lab.volumes.resources import node_of
+from iolab.lab.volumes.places import node_of
 from iolab.run.agents import Agents
 from iolab.run.lab.standing_lab import StandingLab
 

@@ -136,6 +136,30 @@ class Link(BaseModel):
     """A cable that exists between real hosts: only addresses, MTU and offloads are set."""
 
 
+class IscsiParams(BaseModel):
+    """What the target offers when an initiator logs in (RFC 7143, 13); absent: the target's own defaults."""
+
+    model_config = FROZEN
+    max_recv_data_segment_length: Maybe[SomeBytes] = Field(default=None, alias="MaxRecvDataSegmentLength")
+    """Longest data in one PDU that the target takes."""
+    max_burst_length: Maybe[SomeBytes] = Field(default=None, alias="MaxBurstLength")
+    """Longest data for one request to transfer."""
+    first_burst_length: Maybe[SomeBytes] = Field(default=None, alias="FirstBurstLength")
+    """Longest data that is sent unasked."""
+    initial_r2t: Maybe[Switch] = Field(default=None, alias="InitialR2T")
+    """on: data is sent after a request to transfer only."""
+    immediate_data: Maybe[Switch] = Field(default=None, alias="ImmediateData")
+    """on: data may come with the command."""
+
+    def written(self) -> dict[str, str]:
+        """Return the keys that are given, as the protocol writes them."""
+        shown = {"on": "Yes", "off": "No"}
+        return {
+            name: shown.get(str(value), str(value))
+            for name, value in self.model_dump(by_alias=True, exclude_none=True).items()
+        }
+
+
 class Volume(BaseModel):
     """A scratch file or LUN that the lab makes."""
 
@@ -146,3 +170,7 @@ class Volume(BaseModel):
     """The machine whose disk holds it; absent: this computer."""
     export: Maybe[Literal["iscsi", "nvme-tcp", "nbd"]] = None
     """How other machines reach it; absent: they do not."""
+    cache: Literal["direct", "buffered"] = "direct"
+    """Whether the target's host keeps what it reads and writes in its page cache."""
+    params: IscsiParams = IscsiParams()
+    """Of an export by iSCSI."""

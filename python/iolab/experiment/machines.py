@@ -38,6 +38,27 @@ Bus = Literal["virtio-blk", "virtio-scsi", "ide", "nvme", "pvscsi"]
 """How a guest sees a disk."""
 
 
+FileSystem = Literal["ext4", "xfs", "btrfs"]
+"""What a disk can bear."""
+MOUNT_OPTIONS = re.compile(r"[a-z0-9_]+(=[A-Za-z0-9_.:+-]+)?(,[a-z0-9_]+(=[A-Za-z0-9_.:+-]+)?)*")
+"""Words of mount(8), some with a value, by commas; no places."""
+
+
+def mount_options(value: str) -> str:
+    """Return options of mounting, as they are.
+
+    Raises:
+        UnitError: they are none.
+    """
+    if not MOUNT_OPTIONS.fullmatch(value):
+        raise UnitError(value, "options by commas, as mount -o takes them: noatime,commit=30")
+    return value
+
+
+MountOptions = Annotated[str, AfterValidator(mount_options)]
+"""Options of mounting a file system."""
+
+
 class Disk(BaseModel):
     """A volume attached to a machine."""
 
@@ -48,6 +69,10 @@ class Disk(BaseModel):
     """Who speaks an exported volume's protocol: a user-space program, a guest's parent, or this machine's kernel."""
     bus: Maybe[Bus] = None
     """How a guest sees it; absent: virtio-blk, and in a Xen domain the only one there is. ide: a SATA disk."""
+    fs: Maybe[FileSystem] = None
+    """File system that is made on it and mounted, empty, in every lab; absent: the bare disk."""
+    mount: Maybe[MountOptions] = None
+    """Options of mounting, as for `mount -o`: noatime,commit=30."""
 
 
 class Netns(BaseModel):

@@ -50,7 +50,7 @@ def compose(
     topology = make_topology(lab, prefix=prefix)
     resources = [*_machines(lab, topology, prefix), *_joins(lab, topology, prefix)]
     resources += guest_resources(lab, topology, prefix)
-    resources += volume_resources(lab, prefix)
+    resources += volume_resources(lab, topology, prefix)
     resources += tuning_resources(lab, topology, {resource.key for resource in resources})
     resources += processor_resources(lab)
     resources += pin_resources(lab, cpus, other_cpus, placement, orders)

@@ -17,7 +17,7 @@ from iolab.lab.needs.lab_needs import lab_needs
 from iolab.lab.needs.need import Wanted, lacking, lacking_of
 from iolab.lab.needs.part_needs import check_ways, link_needs, machine_needs, measure_needs
 from iolab.lab.topology import Topology, make_topology
-from iolab.lab.volumes.resources import volume_needs
+from iolab.lab.volumes.needs import volume_needs
 from iolab.parts.registry import measure_kinds
 from iolab.statements.lacks import Lack
 from iolab.statements.unbuilt import Unbuilt
@@ -135,16 +135,16 @@ def _shape(model: BaseModel | None) -> tuple[object, ...]:
             joined = (model.ends, model.mtu, model.vlan, model.addresses)
             return (*joined, model.shape, model.cable, offloads)
         case Volume():
-            return ()
+            return (model.on, model.export)
         case Measure():
             return (model.kind, measure_kinds()[model.kind].joined_by(model))
         case Host() | Netns():
             own = (model.ssh, model.host, model.processors) if isinstance(model, Host) else None
-            return (model.kind, model.on, own, model.forward, sorted(model.settings))
+            return (model.kind, model.on, own, model.forward, sorted(model.settings), model.disks)
         case Vm():
             return (
                 model.on, model.engine, model.image, model.nic, model.forward, model.host, model.queues, model.cpus,
-                model.pin, model.pin_io, model.memory, sorted(model.settings)
+                model.pin, model.pin_io, model.memory, sorted(model.settings), model.disks
             )  # fmt: skip
         case _:
             return (type(model).__name__,)

@@ -59,6 +59,30 @@ class XenBusFixed(Clash):
     code = "xen-bus-fixed"
 
 
+class BusWithoutGuest(Clash):
+    """Only a guest has disks on a bus."""
+
+    code = "bus-without-guest"
+
+
+class ExportWithoutWay(Clash):
+    """An exported volume is reached by its protocol alone."""
+
+    code = "export-without-way"
+
+
+class ExportWithoutMachine(Clash):
+    """An export needs a machine with an address."""
+
+    code = "export-without-machine"
+
+
+class ParamsWithoutExport(Clash):
+    """Nobody logs in to a volume that is not exported."""
+
+    code = "params-without-export"
+
+
 class IdePortsTooFew(Clash):
     """There are fewer ports of SATA."""
 

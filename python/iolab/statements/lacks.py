@@ -79,6 +79,12 @@ class SwitchAbsent(HostLack):
     program: Name
 
 
+class IscsiDriverAbsent(HostLack):
+    """QEMU's iSCSI driver is not installed."""
+
+    code = "iscsi-driver-absent"
+
+
 class ImageAbsent(Lack):
     """There is no such guest image yet."""
 

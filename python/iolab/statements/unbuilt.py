@@ -15,11 +15,17 @@ class ExportUnbuilt(Unbuilt):
     export: Name
 
 
-class DisksUnbuilt(Unbuilt):
-    """Disks of other machines than guests."""
+class GuestFileSystemUnbuilt(Unbuilt):
+    """File systems on disks of guests."""
 
-    code = "disks-unbuilt"
-    kind: Name
+    code = "guest-file-system-unbuilt"
+
+
+class DiskProgramUnbuilt(Unbuilt):
+    """A disk program."""
+
+    code = "disk-program-unbuilt"
+    program: Name
 
 
 class DiskWayUnbuilt(Unbuilt):

@@ -14,7 +14,7 @@ from iolab.lab.needs.lab_needs import lab_needs
 from iolab.lab.needs.need import Wanted, lacking_of
 from iolab.lab.needs.part_needs import check_ways, link_needs, machine_needs, measure_needs
 from iolab.lab.topology import make_topology
-from iolab.lab.volumes.resources import volume_needs
+from iolab.lab.volumes.needs import volume_needs
 from iolab.statements.unbuilt import Unbuilt
 
 MakeLab = Callable[[Mapping[str, object], Mapping[str, object]], Lab]

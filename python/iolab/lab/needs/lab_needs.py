@@ -26,6 +26,7 @@ from iolab.lab.links.macvtaps import macvtap_needs
 from iolab.lab.needs.need import DOM0, IMAGE, NEWER_QEMU, OTHER_HOST, SWITCH, Need, NeedKind, Wanted
 from iolab.lab.ports.offloads import offload_needs, offload_switches
 from iolab.lab.topology import Port, Topology, make_topology
+from iolab.lab.volumes.needs import joint_needs
 from iolab.parts.nics import NICS
 from iolab.parts.qdiscs import QDISCS
 from iolab.statements.clashes import (
@@ -73,7 +74,7 @@ def lab_needs(lab: Lab) -> tuple[Wanted, ...]:
         if isinstance(machine, Host):
             found += _tuning(lab, name, machine)
             found += _processors(lab, name, machine)
-    found += (*offload_needs(lab), *macvtap_needs(lab))
+    found += (*offload_needs(lab), *macvtap_needs(lab), *joint_needs(lab, where))
     for name in lab.links:
         found += _link(lab, topology, name)
     for port in topology.ports():

@@ -21,6 +21,7 @@ from iolab.statements.lacks import (
     ImageWithoutPackage,
     InterfaceAbsent,
     InterfacesAbsent,
+    IscsiDriverAbsent,
     Lack,
     MacvtapNotAllowed,
     MemoryShort,
@@ -237,6 +238,8 @@ def _lacking_feature(need: Need, facts: Facts, host: Computer) -> Lack | None:
     purpose, module = need.purpose, FEATURE_MODULES.get(need.name, need.name)
     if need.name == SWITCH:
         return SwitchAbsent(purpose=purpose, host=host, program=TESTPMD)
+    if need.name == QEMU_ISCSI:
+        return IscsiDriverAbsent(purpose=purpose, host=host)
     if need.name == DOM0:
         return XenAbsent(purpose=purpose, host=host)
     if any(image.features.get(need.name) is False for image in facts.images):
@@ -250,6 +253,8 @@ NEWER_QEMU = "qemu 8"
 """A QEMU that has the newer cards, among the programs of this computer's facts."""
 SWITCH = "switch:vhost-user"
 """Feature of a computer that has the switch in user space."""
+QEMU_ISCSI = "qemu:iscsi"
+"""Feature of a computer whose QEMU speaks iSCSI."""
 DOM0 = "xen:dom0"
 """Feature of a kernel that makes domains."""
 IMAGE, OTHER_HOST = "image:", "host:"
@@ -259,5 +264,6 @@ MACVTAP_ADVICE = (
 )
 """What makes a user's agent able to open macvtaps."""
 PACKAGES = {"ip": "iproute2", "tc": "iproute2", "taskset": "util-linux", "ps": "procps",
-            "qemu-system-x86_64": "qemu-system-x86", "xl": "xen-utils"}  # fmt: skip
+            "qemu-system-x86_64": "qemu-system-x86", "xl": "xen-utils", "qemu-storage-daemon": "qemu-system-common",
+            "tgtd": "tgt", "mkfs.ext4": "e2fsprogs", "mkfs.xfs": "xfsprogs", "mkfs.btrfs": "btrfs-progs"}  # fmt: skip
 """Debian package of a program, where it has another name."""

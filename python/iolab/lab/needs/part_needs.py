@@ -10,7 +10,7 @@ from iolab.lab.kernels import HERE
 from iolab.lab.needs.lab_needs import where
 from iolab.lab.needs.need import Need, NeedKind, Wanted
 from iolab.lab.topology import Topology
-from iolab.lab.volumes.resources import disk_needs
+from iolab.lab.volumes.needs import disk_needs
 from iolab.parts.nics import NICS
 from iolab.parts.registry import instrument_kinds, measure_kinds
 from iolab.statements.clashes import DriverRingFixed, OneQueue, RingSizeAbsent, XenRingFixed

@@ -1,27 +1,24 @@
 """Volumes as resources: a scratch file on the computer that holds it, and what a guest must see of it.
 
-Pure. How a hypervisor names a disk is in `guests/qemu` and `guests/xen`. Exports to other machines are not built yet.
+Pure. How a hypervisor names a disk is in `guests/qemu` and `guests/xen`; exports are in `exports`, disks of hosts and
+namespaces in `attached`.
 """
 
 from collections.abc import Iterator
 from hashlib import sha256
 
 from iolab.experiment.experiment import Lab
-from iolab.experiment.links import Volume
 from iolab.experiment.machines import Bus, Machine, Vm
 from iolab.lab.dependencies import kernel_dependencies
 from iolab.lab.guests.guest import GuestDisk
-from iolab.lab.kernels import HERE, kernel_of
 from iolab.lab.readback.disks import SHOW, BlockDevice
 from iolab.lab.readback.values import Value
 from iolab.lab.resources import FOUND, Command, Expectation, Reading, Resource, Run
-from iolab.statements.clashes import IdePortsTooFew, XenBusFixed
-from iolab.statements.lacks import Lack
-from iolab.statements.purposes import DiskOf, ForMachine, ForVolume, KeyOf
-from iolab.statements.unbuilt import DisksUnbuilt, DiskWayUnbuilt, ExportUnbuilt
+from iolab.lab.topology import Topology
+from iolab.lab.volumes.attached import attached_resources
+from iolab.lab.volumes.exports import export_resources
+from iolab.lab.volumes.places import FOLDER, holder_of, in_memory, node_of, volume_path
 
-FOLDER = "/var/tmp"
-"""For large files that last (FHS 3.0): on a disk, where /tmp and the agent's own folder may lie in memory."""
 LOOK = (
     f"folder={FOLDER}; began=$(sed -n 's/^btime //p' /proc/stat);"
     ' [ -f "$0" ] && [ -O "$0" ] && [ "$(stat -c %Z "$0")" -lt "$began" ] && rm -f "$0";'
@@ -59,18 +56,6 @@ SERIAL_BYTES = 20
 """What every bus has room for (ATA, NVMe and virtio-blk: 20)."""
 FIRST_XEN_DISK = "c"
 """Letter of the first disk of a domain after those of its image."""
-IDE_PORTS = 6
-"""Of an ICH9 AHCI controller."""
-
-
-def volume_path(volume: str, prefix: str) -> str:
-    """Return where a volume lies on the computer that holds it."""
-    return f"{FOLDER}/{prefix}{volume}"
-
-
-def node_of(volume: str, prefix: str) -> str:
-    """Return the name under which a guest's kernel has a volume, whatever it called the disk itself."""
-    return f"/dev/{prefix}{volume}"
 
 
 def serial_of(volume: str) -> str:
@@ -94,38 +79,29 @@ def guest_disks(lab: Lab, name: str, prefix: str) -> tuple[GuestDisk, ...]:
     )
 
 
-def in_memory(lab: Lab, volume: Volume) -> bool:
-    """Tell whether a volume lies in memory: guests of ours have no other place to write."""
-    kernel = holder_of(lab, volume)
-    return kernel != HERE and lab.machines[kernel].kind == "vm"
-
-
-def holder_of(lab: Lab, volume: Volume) -> str:
-    """Return the kernel that holds a volume."""
-    return HERE if volume.on is None else kernel_of(lab, volume.on)
-
-
 def volume_keys(machine: Machine) -> list[str]:
     """Return the keys of the volumes that a machine is started with."""
     return [f"volume:{disk.volume}" for disk in machine.disks]
 
 
-def volume_resources(lab: Lab, prefix: str) -> Iterator[Resource]:
-    """Return every volume of a lab that a guest has, and the disks that the guest sees."""
+def volume_resources(lab: Lab, topology: Topology, prefix: str) -> Iterator[Resource]:
+    """Return every volume of a lab that a machine has, its export, and the disks that machines see."""
     for name, machine in lab.machines.items():
+        for disk in machine.disks:
+            yield _volume(lab, name, disk.volume, prefix)
         if isinstance(machine, Vm) and machine.disks:
-            for disk in machine.disks:
-                yield _volume(lab, name, disk.volume, prefix)
             yield _disks(lab, name, machine, prefix)
+    yield from export_resources(lab, topology, prefix)
+    yield from attached_resources(lab, topology, prefix)
 
 
-def _volume(lab: Lab, guest: str, name: str, prefix: str) -> Resource:
+def _volume(lab: Lab, owner: str, name: str, prefix: str) -> Resource:
     volume, path = lab.volumes[name], volume_path(name, prefix)
     kernel, size = holder_of(lab, volume), str(volume.size)
     shown = Reading(Command(("stat", "-c", "%s %a", path)), Value())
     return Resource(
         key=f"volume:{name}",
-        machine=guest,
+        machine=owner,
         kernel=kernel,
         needs=kernel_dependencies(lab, kernel),
         actions=(
@@ -171,29 +147,3 @@ def _seen(machine: Vm, number: int) -> tuple[str, str]:
         return f"xvd{chr(ord(FIRST_XEN_DISK) + number)}", XEN_DRIVER
     disk = machine.disks[number]
     return serial_of(disk.volume), DRIVERS[disk.bus or "virtio-blk"]
-
-
-# What is needed ----------------------------------------------------------------------------------------------
-
-
-def volume_needs(name: str, volume: Volume) -> tuple[Lack, ...]:
-    """Return what a volume needs by itself."""
-    if volume.export is None:
-        return ()
-    return (ExportUnbuilt(purpose=ForVolume(volume=name), export=volume.export),)
-
-
-def disk_needs(name: str, machine: Machine) -> Iterator[Lack]:
-    """Give what the disks of a machine need by themselves."""
-    purpose = ForMachine(machine=name)
-    if not isinstance(machine, Vm):
-        if machine.disks:
-            yield DisksUnbuilt(purpose=purpose, kind=machine.kind)
-        return
-    for disk in machine.disks:
-        if disk.via != "local":
-            yield DiskWayUnbuilt(purpose=purpose, via=disk.via)
-        if machine.engine == "xen" and disk.bus is not None:
-            yield XenBusFixed(purpose=DiskOf(volume=disk.volume, machine=name))
-    if sum(disk.bus == "ide" for disk in machine.disks) > IDE_PORTS:
-        yield IdePortsTooFew(purpose=KeyOf(key="disks", part=purpose), most=IDE_PORTS)

@@ -13,7 +13,7 @@ from iolab.image.emulator import NEWER, find_qemu
 from iolab.image.recipe import read_recipe
 from iolab.lab.guests.switch import PROGRAM as TESTPMD
 from iolab.lab.hosts.facts import ONLINE_CPUS, Facts, decode_facts
-from iolab.lab.needs.need import DOM0, NEWER_QEMU, SWITCH
+from iolab.lab.needs.need import DOM0, NEWER_QEMU, QEMU_ISCSI, SWITCH
 from iolab.parts.kernel_modules import FEATURE_MODULES
 from iolab.parts.registry import programs
 from iolab.run.calibration import stored_calibration
@@ -21,7 +21,8 @@ from iolab.run.hosts.control_connections import carriers_there
 
 FACTS_SCHEMA = 1
 """Version of facts.json."""
-TOOLS = ("ip", "tc", "ethtool", "sysctl", "taskset", "ps", "qemu-system-x86_64", "xl")
+TOOLS = ("ip", "tc", "ethtool", "sysctl", "taskset", "ps", "qemu-system-x86_64", "xl",
+         "qemu-storage-daemon", "tgtd", "mkfs.ext4", "mkfs.xfs", "mkfs.btrfs")  # fmt: skip
 """Programs that build labs; beside them those that measure."""
 SETTINGS = (
     "/proc/sys/net/ipv4/tcp_congestion_control",
@@ -40,6 +41,11 @@ SEEN_BY = {
     "device:vhost-net": ("test", "-c", "/dev/vhost-net"),
     "link:tun": ("test", "-c", "/dev/net/tun"),
     SWITCH: ("sh", "-c", f"command -v {TESTPMD}"),
+    QEMU_ISCSI: (
+        "sh",
+        "-c",
+        "ls /usr/lib*/qemu/block-iscsi.so /usr/lib/*/qemu/block-iscsi.so 2>/dev/null | grep -q .",
+    ),
     DOM0: ("grep", "-qs", "control_d", "/proc/xen/capabilities"),
 }
 """Feature to the command that succeeds on a host that has it."""

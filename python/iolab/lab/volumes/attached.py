@@ -1,0 +1,129 @@
+"""Disks of hosts and namespaces: a volume as a block device of their kernel, with a file system where one is asked for.
+
+`via: local` attaches the volume's own file to a loop device. `via: user` puts QEMU's storage daemon between: it speaks
+iSCSI, or opens the file, and shows the disk as a file by FUSE, to which the loop device is attached. The same door over
+a local file shows what the door costs.
+"""
+
+from collections.abc import Iterator
+
+from iolab.experiment.experiment import Lab
+from iolab.experiment.machines import Disk
+from iolab.lab.dependencies import kernel_dependencies
+from iolab.lab.kernels import kernel_of
+from iolab.lab.readback.values import Value
+from iolab.lab.resources import FOUND, Command, Expectation, Reading, Resource, Run
+from iolab.lab.topology import Topology, netns_of
+from iolab.lab.volumes.exports import PORT, initiator_name, target_name, way_of
+from iolab.lab.volumes.places import door_of, mount_of, node_of, volume_path
+from iolab.lab.volumes.scripts import DETACH, END_INITIATOR, MAKE_DOOR, UNMOUNT
+
+MAKE_FILE_SYSTEM: dict[str, tuple[str, ...]] = {
+    "ext4": ("mkfs.ext4", "-q", "-F", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"),
+    "xfs": ("mkfs.xfs", "-q", "-f", "-K"),
+    "btrfs": ("mkfs.btrfs", "-q", "-f", "-K"),
+}
+"""Makes a file system whole at once: nothing of it is written later, in the midst of a measurement, and no block that
+was allocated is given back."""
+
+
+def attached_resources(lab: Lab, topology: Topology, prefix: str) -> Iterator[Resource]:
+    """Return the disks of hosts and namespaces."""
+    for name, machine in lab.machines.items():
+        if machine.kind == "vm":
+            continue
+        for disk in machine.disks:
+            yield _attached(lab, topology, name, disk, prefix)
+            if disk.fs is not None:
+                yield _mounted(lab, name, disk, prefix)
+
+
+def disk_key(machine: str, disk: Disk) -> str:
+    """Return the key of the resource after which a machine's disk can be used."""
+    return f"mount:{machine}.{disk.volume}" if disk.fs is not None else f"disk:{machine}.{disk.volume}"
+
+
+def _attached(lab: Lab, topology: Topology, name: str, disk: Disk, prefix: str) -> Resource:
+    volume, node = lab.volumes[disk.volume], node_of(disk.volume, prefix)
+    kernel = kernel_of(lab, name)
+    way = way_of(lab, topology, disk.volume) if volume.export is not None else None
+    door = _door(lab, topology, name, disk, prefix) if disk.via == "user" else ()
+    file = door_of(disk.volume, prefix) if door else volume_path(disk.volume, prefix)
+    # Past its cache a loop device writes a file of FUSE wrongly (Linux 6.18: no file system made so can be mounted).
+    # The daemon opens its door so that the kernel keeps nothing of it anyway.
+    flags = () if door else ("--direct-io=on",)
+    if way is None:
+        needs = (f"volume:{disk.volume}", *kernel_dependencies(lab, kernel))
+    else:
+        needs = (f"export:{disk.volume}", f"address:{way[1].ref}")
+    attached = Command(("losetup", "-n", "-O", "NAME", "-j", file))
+    size = Reading(Command(("blockdev", "--getsize64", node)), Value())
+    return Resource(
+        key=f"disk:{name}.{disk.volume}",
+        machine=name,
+        kernel=kernel,
+        needs=needs,
+        actions=(
+            *door,
+            Run(Command(("losetup", "--find", *flags, file)), Command(("sh", "-c", DETACH, file))),
+            Run(
+                Command(("ln", "-s", "-f", FOUND, node)),
+                Command(("rm", "-f", node)),
+                find=Reading(attached, Value()),
+            ),
+        ),
+        expect=(Expectation(size, str(volume.size), f"size of disk {disk.volume} of {name}"),),
+    )
+
+
+def _door(lab: Lab, topology: Topology, name: str, disk: Disk, prefix: str) -> tuple[Run, ...]:
+    """Return what shows a volume as a file by way of QEMU's storage daemon."""
+    door, netns = door_of(disk.volume, prefix), netns_of(lab, name, prefix)
+    end = Command(("sh", "-c", END_INITIATOR, door))
+    # Programs that an agent starts in a namespace mount where nobody else sees it; this one stays outside.
+    inside = ("nsenter", f"--net=/run/netns/{netns}") if netns is not None else ()
+    daemon = (
+        *inside,
+        "qemu-storage-daemon",
+        "--daemonize",
+        *("--pidfile", f"{door}.pid"),
+        *("--blockdev", _node(lab, topology, name, disk, prefix)),
+        *("--export", f"type=fuse,id=door,node-name=disk,mountpoint={door},writable=on"),
+    )
+    return (Run(Command(("sh", "-c", MAKE_DOOR, door)), end), Run(Command(daemon)))
+
+
+def _node(lab: Lab, topology: Topology, name: str, disk: Disk, prefix: str) -> str:
+    """Return what QEMU's storage daemon opens."""
+    way = way_of(lab, topology, disk.volume) if lab.volumes[disk.volume].export is not None else None
+    if way is None:
+        opened = f"driver=file,filename={volume_path(disk.volume, prefix)}"
+    else:
+        opened = (
+            f"driver=iscsi,transport=tcp,portal={way[0].address}:{PORT},target={target_name(disk.volume)},lun=1,"
+            f"initiator-name={initiator_name(name)}"
+        )
+    return f"{opened},node-name=disk,cache.direct=on"
+
+
+def _mounted(lab: Lab, name: str, disk: Disk, prefix: str) -> Resource:
+    node, place = node_of(disk.volume, prefix), mount_of(disk.volume, prefix)
+    options = ("-o", disk.mount) if disk.mount is not None else ()
+    fs = disk.fs or ""
+    shown = Reading(Command(("findmnt", "-n", "-o", "FSTYPE", place)), Value())
+    return Resource(
+        key=f"mount:{name}.{disk.volume}",
+        machine=name,
+        kernel=kernel_of(lab, name),
+        needs=(f"disk:{name}.{disk.volume}",),
+        actions=(
+            Run(Command((*MAKE_FILE_SYSTEM[fs], node))),
+            Run(
+                Command(("mkdir", "-m", "700", place)),
+                Command(("sh", "-c", UNMOUNT, place, door_of(disk.volume, prefix))),
+            ),
+            Run(Command(("mount", "-t", fs, *options, node, place))),
+            Run(Command(("chmod", "700", place))),
+        ),
+        expect=(Expectation(shown, fs, f"file system of disk {disk.volume} of {name}"),),
+    )

@@ -1,0 +1,53 @@
+"""Scripts that start and end the programs behind exports and disks, each with what is harmless when repeated.
+
+Each gets its words as `$0`, `$1`, ...: nothing of an experiment is ever part of a script's text.
+"""
+
+PATIENCE = 'tries=$((tries + 1)); [ "$tries" -le 200 ]'
+"""These programs say nothing when they are ready: 200 looks, 50 ms apart."""
+
+START_TARGET = (
+    'export TGT_IPC_SOCKET="$0"; setsid tgtd -f --iscsi "portal=$1" >"$0.log" 2>&1 </dev/null & echo $! >"$0.pid";'
+    " tries=0; until tgtadm --op show --mode sys >/dev/null 2>&1; do"
+    f' {PATIENCE} && kill -0 "$(cat "$0.pid")" 2>/dev/null'
+    ' || { echo "tgtd does not answer:" >&2; cat "$0.log" >&2; exit 1; }; sleep 0.05; done'
+)
+"""tgtd with its control socket at `$0`, listening at `$1` alone."""
+END_TARGET = (
+    'export TGT_IPC_SOCKET="$0"; [ -e "$0.pid" ] || exit 0; pid=$(cat "$0.pid");'
+    ' if tr "\\0" "\\n" <"/proc/$pid/environ" 2>/dev/null | grep -qxF "TGT_IPC_SOCKET=$0"; then'
+    " tgtadm --op delete --force --mode target --tid 1 2>/dev/null; tgtadm --op delete --mode system 2>/dev/null;"
+    ' tries=0; while kill -0 "$pid" 2>/dev/null && [ "$tries" -lt 20 ]; do tries=$((tries + 1)); sleep 0.05; done;'
+    ' kill -KILL "$pid" 2>/dev/null; fi; rm -f "$0.0" "$0.0.lock" "$0.log" "$0.pid"'
+)
+"""Ends that tgtd and no other process: it is known by its control socket. It does not end at SIGTERM."""
+SHOW_TARGET = 'TGT_IPC_SOCKET="$0" tgtadm --op show --mode target --tid 1 | sed -n "s/^$1=//p"'
+"""Shows one parameter that the target offers."""
+KILL_INITIATOR = (
+    'end_daemon() { pid=$(cat "$1.pid" 2>/dev/null); [ -n "$pid" ] || return 0;'
+    ' tr "\\0" "\\n" <"/proc/$pid/cmdline" 2>/dev/null | grep -qxF "$1.pid" || return 0;'
+    ' kill "$pid"; tries=0; while kill -0 "$pid" 2>/dev/null && [ "$tries" -lt 60 ]; do'
+    ' tries=$((tries + 1)); sleep 0.05; done; kill -KILL "$pid" 2>/dev/null; return 0; };'
+)
+"""Ends the storage daemon whose door is `$1`, known by its pid file among its arguments."""
+END_INITIATOR = (
+    KILL_INITIATOR
+    + ' end_daemon "$0"; grep -qF " $0 " /proc/self/mountinfo && umount -l "$0"; rm -f "$0" "$0.pid"'
+)
+"""Ends the storage daemon whose door is `$0`, and takes the door away."""
+MAKE_DOOR = 'set -C; umask 077; : >"$0"'
+"""An empty file of this user alone; what is there already stays, and this fails."""
+DETACH = (
+    "for place in /sys/block/loop*/loop/backing_file; do"
+    ' [ -e "$place" ] && [ "$(cat "$place")" = "$0" ] || continue;'
+    ' loop=${place#/sys/block/}; losetup -d "/dev/${loop%%/*}"; done'
+)
+"""Gives back every loop device on a file, also on one that nobody serves any more."""
+UNMOUNT = (
+    KILL_INITIATOR + ' if grep -qF " $0 " /proc/self/mountinfo; then umount "$0" & pending=$!; waited=0;'
+    ' while kill -0 "$pending" 2>/dev/null; do waited=$((waited + 1)); sleep 0.05;'
+    ' [ "$waited" -ne 100 ] || end_daemon "$1"; done; wait "$pending" || umount -l "$0" || exit 1; fi;'
+    ' [ ! -e "$0" ] || rmdir "$0"'
+)
+"""Unmounts `$0` and takes the place away. Where a store is gone, what waits for it would wait for ever: after 5 s the
+storage daemon whose door is `$1` is ended, and what is not written fails."""
