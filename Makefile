@@ -12,7 +12,7 @@ RUST := $(wildcard Cargo.toml Cargo.lock .cargo/config.toml) $(shell find crates
 # A .venv cannot be moved, and dies with its Python: then it is made again.
 $(shell { [ -x $(BIN)/python ] && grep -qs '$(CURDIR)/.venv/bin/python' $(BIN)/pip $(BIN)/iolab; } || rm -rf .venv)
 
-.PHONY: help setup demo demo-forwarding test lint bench wheel requirements clean packages packages-test
+.PHONY: help setup demo demo-forwarding demo-storage test lint bench wheel requirements clean packages packages-storage packages-test
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -24,6 +24,9 @@ demo: setup  ## run labs/quickstart.yaml and print its result table and report
 
 demo-forwarding: setup  ## run labs/forwarding.yaml: frames per second through a namespace (5 minutes)
 	@scripts/demo.sh labs/forwarding.yaml
+
+demo-storage: setup packages-storage  ## run labs/iscsi.yaml: disk programs, local and over iSCSI (5 minutes)
+	@scripts/demo.sh labs/iscsi.yaml
 
 test: packages-test setup $(BIN)/.iolab-dev  ## every check and test
 	@scripts/test.sh
@@ -50,7 +53,10 @@ packages:
 	@scripts/packages.sh run $(if $(wildcard $(BIN)/iolab-agent),,build)
 
 packages-test:
-	@scripts/packages.sh run build lint browser ssh guest
+	@scripts/packages.sh run build lint browser ssh guest storage
+
+packages-storage:
+	@scripts/packages.sh run storage
 
 $(BIN)/.iolab-run: scripts/python.sh requirements/tools.txt requirements/run.txt | packages
 	@echo "setup: Python packages"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes sure that the programs of the named groups (run, build, lint, browser, ssh, guest) are on this machine: looks first, and asks
+# Makes sure that the programs of the named groups (run, build, lint, browser, ssh, guest, storage) are on this machine: looks first, and asks
 # apt only for what is missing. Does not touch Python's or Rust's own packages. Called by make: packages.sh GROUP...
 set -euo pipefail
 
@@ -70,6 +70,17 @@ look_for_guest() {
     [[ -e /usr/share/seabios/bios-256k.bin ]] || missing+=(seabios)
     [[ -e /usr/lib/ipxe/qemu/efi-virtio.rom ]] || missing+=(ipxe-qemu)
     ((EUID == 0)) || has newuidmap || missing+=(uidmap)
+}
+
+# What measures disks, and what exports and attaches them.
+look_for_storage() {
+    has hdparm || missing+=(hdparm)
+    has bonnie++ || missing+=(bonnie++)
+    has tgtd || missing+=(tgt)
+    has qemu-storage-daemon || missing+=(qemu-system-common)
+    compgen -G '/usr/lib*/qemu/block-iscsi.so' >/dev/null || compgen -G '/usr/lib/*/qemu/block-iscsi.so' >/dev/null ||
+        missing+=(qemu-block-extra)
+    has sfdisk || missing+=(fdisk)
 }
 
 # Debian 12's own Rust is too old; the one it keeps for building browsers is new enough and has other names.

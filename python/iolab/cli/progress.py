@@ -11,7 +11,12 @@ from iolab.plan.types import Plan, Step
 from iolab.record.trial import Status
 from iolab.report.words import EN
 from iolab.store.records import TrialRecord
-from iolab.units import format_bits_per_second, format_duration, format_frames_per_second
+from iolab.units import (
+    format_bits_per_second,
+    format_bytes_per_second,
+    format_duration,
+    format_frames_per_second,
+)
 
 
 class LiveProgress:
@@ -116,4 +121,7 @@ def describe_record(record: TrialRecord) -> str:
         return f"{name}: {format_bits_per_second(received.value)} received"
     if forwarded is not None:
         return f"{name}: {format_frames_per_second(forwarded.value)} forwarded"
+    first = next(iter(record.result.metrics.named("disk_bytes_per_s")), None)
+    if first is not None:
+        return f"{name}: {first.dimensions.part} {format_bytes_per_second(first.value)}"
     return f"{name}: ok"

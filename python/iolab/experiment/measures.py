@@ -8,13 +8,13 @@ from iolab.experiment.instruments import SAMPLE_NS, Beside, Instruments, Sampler
 from iolab.experiment.quantities import (
     FROZEN,
     BitsPerSecond,
+    BlockBytes,
     Count,
     FrameRate,
     Maybe,
     Period,
     Ratio,
     Share,
-    SomeBytes,
     SomeNanoseconds,
     SomeWholeSeconds,
     WholeSeconds,
@@ -206,7 +206,10 @@ class DiskMeasure(Measure):
     """The machine whose disk is measured."""
     program: Literal["hdparm", "thput-fsys", "bonnie++", "fio"]
     """What measures."""
-    profile: Maybe[str] = None
-    """A named set of the program's options; absent: its defaults."""
-    size: Maybe[SomeBytes] = None
-    """How much is written and read; absent: the program's default."""
+    profile: Maybe[Literal["legacy-2006", "honest", "modern"]] = None
+    """Definitions of 2006; the same on cold caches with incompressible data; also past the page cache. Absent: the
+    packaged program as it is, and thput-fsys by its definition."""
+    size: Maybe[BlockBytes] = None
+    """Of the file that is written and read; absent: 1G. hdparm reads the disk itself."""
+    files: Maybe[Annotated[int, Field(ge=0, le=1 << 20, multiple_of=1024, strict=True)]] = None
+    """Small files that bonnie++ makes; 0: none; absent: 16384."""

@@ -29,6 +29,8 @@ class Dimensions:
     """Name of the thread, as the kernel calls it."""
     window_ns: int | None = None
     """Length of the windows that were looked at [ns]."""
+    block_bytes: int | None = None
+    """Of one read or write of a disk [bytes]."""
     part: str | None = None
     """A part of what is measured that no other dimension names."""
 

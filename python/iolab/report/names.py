@@ -8,6 +8,7 @@ from iolab.plan.types import Plan
 from iolab.record.dimensions import Dimensions, Quantity
 from iolab.report import numbers
 from iolab.report.words import Words
+from iolab.units import format_bytes
 
 _ABSTRACT = re.compile(r"none|on|off|yes|no|auto|default|[\d.,]+ *[A-Za-z/%]*")
 """Levels that say nothing without their factor's name: MTU 9000, but not 'iSCSI in VM'."""
@@ -81,6 +82,7 @@ class Names:
             None if about.cpu is None else f"cpu{about.cpu}",
             None if about.window_ns is None else numbers.duration(about.window_ns),
             about.part,
+            None if about.block_bytes is None else format_bytes(about.block_bytes),
         )
         return " ".join(part for part in parts if part)
 

@@ -37,6 +37,7 @@ _STEPS: dict[str, tuple[tuple[float, str], ...]] = {
     "byte": ((1.0, "B"), (2.0**10, "KiB"), (2.0**20, "MiB"), (2.0**30, "GiB"), (2.0**40, "TiB")),
     "frame/s": ((1.0, "frame/s"), (1e3, "kframe/s"), (1e6, "Mframe/s")),
     "packet/s": ((1.0, "packet/s"), (1e3, "kpacket/s"), (1e6, "Mpacket/s")),
+    "op/s": ((1.0, "op/s"), (1e3, "kop/s"), (1e6, "Mop/s")),
     "ns": ((1e-3, "ps"), (1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s")),
     "s": ((1e-9, "ns"), (1e-6, "µs"), (1e-3, "ms"), (1.0, "s")),
     "ratio": ((1e-2, "%"),),

@@ -11,7 +11,7 @@ from iolab.lab.readback.values import Value
 from iolab.lab.resources import Command, Expectation, Reading, Resource, Run
 from iolab.lab.topology import Endpoint, Topology, netns_of
 from iolab.lab.volumes.places import RUN, holder_of, volume_path
-from iolab.lab.volumes.scripts import END_TARGET, SHOW_TARGET, START_TARGET
+from iolab.lab.volumes.scripts import END_TARGET, SHOW_OFFER, SHOW_TARGET, START_TARGET
 
 PORT = 3260
 """Of iSCSI (RFC 7143)."""
@@ -36,6 +36,11 @@ def control_socket(volume: str, prefix: str) -> str:
     name = f"{prefix}{volume}"
     short = name if len(name) <= LONGEST_SOCKET else f"{name[:24]}-{sha256(name.encode()).hexdigest()[:8]}"
     return f"{RUN}/{short}.tgt"
+
+
+def offer_command(volume: str, prefix: str) -> tuple[str, ...]:
+    """Return the command that shows who is logged in to a volume's target, and what it offers."""
+    return ("sh", "-c", SHOW_OFFER, control_socket(volume, prefix))
 
 
 def initiator_of(lab: Lab, volume: str) -> str | None:

@@ -23,6 +23,11 @@ END_TARGET = (
 """Ends that tgtd and no other process: it is known by its control socket. It does not end at SIGTERM."""
 SHOW_TARGET = 'TGT_IPC_SOCKET="$0" tgtadm --op show --mode target --tid 1 | sed -n "s/^$1=//p"'
 """Shows one parameter that the target offers."""
+SHOW_OFFER = (
+    'export TGT_IPC_SOCKET="$0";'
+    " tgtadm --op show --mode conn --tid 1 && tgtadm --op show --mode target --tid 1"
+)
+"""Shows who is logged in, and what the target offers. tgt does not show what each session has agreed on."""
 KILL_INITIATOR = (
     'end_daemon() { pid=$(cat "$1.pid" 2>/dev/null); [ -n "$pid" ] || return 0;'
     ' tr "\\0" "\\n" <"/proc/$pid/cmdline" 2>/dev/null | grep -qxF "$1.pid" || return 0;'

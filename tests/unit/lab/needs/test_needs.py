@@ -125,12 +125,12 @@ def test_an_ordinary_user_may_not_change_the_whole_kernel(
     )
 
 
-def test_other_measures_than_stream_come_later(make_lab: MakeLab, facts: Facts) -> None:
-    """The kind is named with the measure."""
+def test_a_measure_of_a_disk_needs_a_disk(make_lab: MakeLab) -> None:
+    """A machine without one is a mistake in the file."""
     lab = make_lab({"a": "none", "b": "none"}, {"x": ["a.eth0", "b.eth0"]})
     disk = DiskMeasure.model_validate({"kind": "disk", "on": "a", "program": "hdparm"})
-    told = missing(needs(Setup(lab, {"read": disk})), facts)
-    assert told == "measure read: measures of kind disk: not yet in this version of iolab"
+    with pytest.raises(InputError, match="saw 0 disks"):
+        needs(Setup(lab, {"read": disk}))
 
 
 def test_ends_that_no_link_joins_are_wrong_input(make_lab: MakeLab) -> None:

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 from tests.unit.lab.conftest import needs
+from tests.wording import in_words
 
 from iolab.experiment import Resolver, cells, parse
 from iolab.experiment.experiment import Lab, Setup
 from iolab.lab.compose import compose
-from iolab.lab.needs.need import NeedKind
+from iolab.lab.needs.need import Need, NeedKind
 from iolab.lab.resources import Resource, Run
 from iolab.lab.volumes import scripts
 
@@ -121,16 +122,21 @@ def test_a_buffered_target_keeps_its_cache() -> None:
 def test_what_does_not_go_together_is_refused_with_what_to_write(disk: str, volume: str, told: str) -> None:
     """Before anything runs."""
     found = needs(Setup(lab_of(disk, volume), {}))
-    assert any(told in need.name for need in found if need.kind is NeedKind.SENSE)
+    assert any(told in in_words(one) for one in found if not isinstance(one, Need))
+
+
+def wanted(disk: str, volume: str) -> list[Need]:
+    """Return what a lab wants of the computer."""
+    return [one for one in needs(Setup(lab_of(disk, volume), {})) if isinstance(one, Need)]
 
 
 def test_disks_say_which_programs_they_need() -> None:
     """Only the ones that are used, and root."""
-    plain = needs(Setup(lab_of("{volume: lun0}"), {}))
+    plain = wanted("{volume: lun0}", "{size: 64M}")
     assert {need.name for need in plain if need.kind is NeedKind.PROGRAM} <= {"ip", "tc", "ethtool"}
     assert any(need.kind is NeedKind.ROOT for need in plain)
     volume = "{size: 64M, on: pc3, export: iscsi}"
-    found = needs(Setup(lab_of("{volume: lun0, via: user, fs: xfs}", volume), {}))
+    found = wanted("{volume: lun0, via: user, fs: xfs}", volume)
     assert {"qemu-storage-daemon", "tgtd", "mkfs.xfs", "qemu:iscsi"} <= {need.name for need in found}
 
 

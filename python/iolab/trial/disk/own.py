@@ -1,0 +1,106 @@
+"""The agent's own disk programs (contract/disk-v1.md): what is asked of them, and their report, checked. Pure."""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from iolab.agent.messages import Json
+from iolab.experiment.measures import DiskMeasure
+from iolab.trial.disk.figures import DiskFigure
+from iolab.untrusted_json import read_untrusted
+
+Count = Annotated[int, Field(ge=0, strict=True)]
+DEFAULT_BYTES = 1 << 30
+"""thput-fsys's own file: 1024 MiB."""
+PROFILES: Mapping[str | None, Mapping[str, Json]] = {
+    None: {},
+    "legacy-2006": {},
+    "honest": {"data": "incompressible", "cache": "cold"},
+    "modern": {"data": "incompressible", "cache": "cold", "direct": True},
+}
+"""Profile to what it changes in a program's definition."""
+
+
+class _Part(BaseModel):
+    """A part of the report; an agent of a later version may say more."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class Residency(_Part):
+    """What the page cache had of a file when a phase that reads began."""
+
+    wanted: Literal["as-left", "cold"]
+    state: Literal["cold", "warm", "partly", "unknown"]
+    how: str
+    resident_bytes: Count
+    of_bytes: Count
+
+
+class Phase(_Part):
+    """One column of a program's table."""
+
+    name: str
+    block_bytes: Count
+    bytes: Count
+    operations: Count
+    duration_ns: Annotated[int, Field(gt=0, strict=True)]
+    cpu_ns: Count
+    slowest_ns: Count | None
+    cache: Residency | None
+
+
+class OwnReport(_Part):
+    """Everything that one request gives."""
+
+    phases: tuple[Phase, ...]
+    cache: Residency | None = None
+
+
+def request_of(measure: DiskMeasure, node: str, folder: str) -> dict[str, Json]:
+    """Return the request for a measure on the disk `node`, mounted on `folder`."""
+    about = dict(PROFILES[measure.profile])
+    if measure.program == "hdparm":
+        about.pop("data", None)
+        return {"program": "hdparm", "device": node, "timings": ["cached", "buffered"], **about}
+    size: dict[str, Json] = {"folder": folder, "size_bytes": measure.size or DEFAULT_BYTES}
+    if measure.program == "thput-fsys":
+        return {"program": "thput-fsys", **size, **about}
+    about.pop("direct", None)
+    files: dict[str, Json] = {} if measure.files is None else {"files": measure.files}
+    edition = "1.03" if measure.profile == "legacy-2006" else "2.00"
+    return {"program": "bonnie++", "edition": edition, **size, **files, **about}
+
+
+def parse_own(text: str) -> OwnReport:
+    """Return the report that the agent's program wrote.
+
+    Raises:
+        ValueError: it is none; the message says why.
+    """
+    try:
+        return OwnReport.model_validate(read_untrusted(text))
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise ValueError(f"the disk program's report, {place}: {first['msg']}") from error
+
+
+def own_figures(report: OwnReport) -> tuple[DiskFigure, ...]:
+    """Return what a report says: the largest blocks first, for they are what a table shows first."""
+    phases = sorted(
+        report.phases, key=lambda phase: -phase.block_bytes if phase.name in ("write", "read") else 0
+    )
+    return tuple(
+        DiskFigure(
+            phase.name,
+            phase.block_bytes,
+            phase.bytes,
+            phase.operations,
+            phase.duration_ns,
+            cpu_ns=phase.cpu_ns,
+            cache=None if phase.cache is None else phase.cache.state,
+        )
+        for phase in phases
+    )

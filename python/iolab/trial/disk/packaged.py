@@ -1,0 +1,90 @@
+"""What the packaged programs print: hdparm 9 and bonnie++ 2.00, read strictly, in exact units. Pure.
+
+hdparm's MB are MiB (2^20 bytes), as are its figures' two digits; bonnie++'s CSV counts KiB.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from iolab.experiment.measures import DiskMeasure
+from iolab.trial.disk.figures import NS_PER_S, DiskFigure
+
+MIB, KIB = 1 << 20, 1 << 10
+TIMINGS: Mapping[str, str] = {"Timing cached reads": "cached", "Timing buffered disk reads": "buffered"}
+"""How a line of hdparm begins, and its phase. What was read and how long it took are exact there, the rate is not."""
+HDPARM_BLOCK = 2 << 20
+"""Of one read of hdparm [bytes]."""
+CHUNK = 8192
+"""Of one block of bonnie++ [bytes]."""
+SEEKS = 8192
+"""Of bonnie++ 2.00."""
+COLUMNS: Mapping[str, int] = {"put-byte": 9, "put-block": 11, "rewrite": 13, "get-byte": 15, "get-block": 17,
+                              "seeks": 19, "create-sequential": 26, "stat-sequential": 28, "delete-sequential": 30,
+                              "create-random": 32, "stat-random": 34, "delete-random": 36}  # fmt: skip
+"""Phase to its place in a line of bonnie++'s CSV, format 1.98, from 0."""
+CSV_FORMAT = "1.98"
+LEAST_FIELDS = 38
+BYTE_PHASES = frozenset({"put-byte", "get-byte"})
+
+
+def argv_of(measure: DiskMeasure, node: str, folder: str, size_bytes: int) -> tuple[str, ...]:
+    """Return the program and its arguments."""
+    if measure.program == "hdparm":
+        return ("hdparm", "-tT", node)
+    # It refuses files smaller than twice the memory unless it believes that the memory is less (-r, in MiB).
+    mebibytes = size_bytes // MIB
+    files = 16 if measure.files is None else measure.files // 1024
+    sizes = ("-s", f"{mebibytes}M", "-r", str(mebibytes // 2), "-n", str(files))
+    return ("bonnie++", "-q", "-u", "root", "-d", folder, *sizes)
+
+
+def parse_hdparm(text: str) -> tuple[DiskFigure, ...]:
+    """Return what `hdparm -tT` printed.
+
+    Raises:
+        ValueError: a timing is missing, or took no time.
+    """
+    found = []
+    for line in text.splitlines():
+        head, _, rest = line.strip().partition(":")
+        match rest.split():
+            case [read, "MB", "in", took, "seconds", *_] if head in TIMINGS:
+                found.append(_timing(TIMINGS[head], int(read) * MIB, round(float(took) * NS_PER_S)))
+    if [figure.phase for figure in found] != ["cached", "buffered"]:
+        raise ValueError(f"hdparm's output has no two timings: {text[:200]!r}")
+    return tuple(found)
+
+
+def _timing(phase: str, read: int, took_ns: int) -> DiskFigure:
+    if took_ns <= 0 or read <= 0:
+        raise ValueError(f"hdparm's {phase} reads: {read} bytes in {took_ns} ns, which is no measurement")
+    return DiskFigure(phase, HDPARM_BLOCK, read, read // HDPARM_BLOCK, took_ns)
+
+
+def parse_bonnie(text: str, size_bytes: int) -> tuple[DiskFigure, ...]:
+    """Return what `bonnie++ -q` printed: one line of CSV. A phase too short for it is left out.
+
+    Raises:
+        ValueError: it is no such line.
+    """
+    fields = text.strip().split("\n")[-1].split(",")
+    if fields[0] != CSV_FORMAT or len(fields) < LEAST_FIELDS:
+        raise ValueError(f"bonnie++'s line is not of format {CSV_FORMAT}: {text[:200]!r}")
+    return tuple(
+        figure for phase, at in COLUMNS.items() if (figure := _bonnie_figure(phase, fields, at, size_bytes))
+    )
+
+
+def _bonnie_figure(phase: str, fields: Sequence[str], at: int, size_bytes: int) -> DiskFigure | None:
+    written = fields[at].strip()
+    if not written.strip("+"):  # too short a time for it to say
+        return None
+    rate = float(written) if written.replace(".", "", 1).isdecimal() else 0.0
+    if not rate:
+        raise ValueError(f"bonnie++'s rate of {phase} is {written!r}, no number above 0")
+    if phase in ("put-byte", "get-byte", "put-block", "get-block", "rewrite"):
+        block = 1 if phase in BYTE_PHASES else CHUNK
+        return DiskFigure(
+            phase, block, size_bytes, size_bytes // block, round(size_bytes / (rate * KIB) * NS_PER_S)
+        )
+    block, operations = (CHUNK, SEEKS) if phase == "seeks" else (0, 1024)
+    return DiskFigure(phase, block, operations * block, operations, round(operations / rate * NS_PER_S))
