@@ -33,6 +33,12 @@ def measure_disk(site: Site, measure: DiskMeasure) -> Measured:
         AgentLost: the agent is gone.
     """
     disk = site.lab.machines[measure.on].disks[0]
+    if site.lab.machines[measure.on].kind == "vm":
+        raise TrialFailed(f"{measure.program}: disks of guests are not measured in this version of iolab")
+    if measure.program != "hdparm" and disk.fs is None:
+        raise TrialFailed(
+            f"{measure.program} writes files: give disk {disk.volume} an fs: ext4, xfs or btrfs"
+        )
     kernel = kernel_of(site.lab, measure.on)
     agent = site.agent_of(kernel)
     node, folder = node_of(disk.volume, NAME_PREFIX), mount_of(disk.volume, NAME_PREFIX)
