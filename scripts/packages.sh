@@ -32,7 +32,10 @@ look_for_run() {
     [[ -x .venv/bin/iolab ]] || "$HERE/python.sh" find >/dev/null || missing+=(python3 python3-venv)
     has ip || missing+=(iproute2)
     has ethtool || missing+=(ethtool)
-    has iperf3 || missing+=(iperf3)
+    local program package
+    while read -r program package; do
+        [[ $program == "#"* ]] || has "$program" || missing+=("$package")
+    done <"$HERE/../requirements/programs.txt"
     [[ -s /etc/ssl/certs/ca-certificates.crt || -n ${SSL_CERT_FILE:-} ]] || missing+=(ca-certificates)
 }
 

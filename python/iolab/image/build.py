@@ -17,7 +17,17 @@ from iolab.image.cache import MANIFEST, UNFINISHED, Cache, Image, Manifest, defa
 from iolab.image.kernel import is_static_program
 from iolab.image.packages import OS_RELEASE, Archive, Distribution, find_sources, read_distribution
 from iolab.image.programs import demand, run
-from iolab.image.recipe import Digests, Flavour, Recipe, hash_bytes, hash_file, name_layers, read_recipe
+from iolab.image.recipe import (
+    Digests,
+    Flavour,
+    Recipe,
+    added_packages,
+    hash_bytes,
+    hash_file,
+    name_layers,
+    read_recipe,
+    with_packages,
+)
 
 PROGRAMS = (
     "apt-get", "apt-cache", "dpkg-deb", "mmdebstrap", "mksquashfs", "unsquashfs", "depmod", "setpriv", "unshare",
@@ -47,7 +57,9 @@ def build(
     """
     cache = cache or default_cache()
     recipe = read_recipe()
-    wanted = recipe.flavour(flavour)
+    written = recipe.flavour(flavour)
+    added = added_packages(written)
+    wanted = with_packages(written, added)
     distribution = read_distribution(OS_RELEASE.read_text(encoding="utf-8"))
     agent = _read_agent(agent_path)
     digests = name_layers(recipe, wanted, distribution.suite, hash_file(agent_path))
@@ -58,25 +70,31 @@ def build(
         if not renew and (image := cache.find(digests.image)) is not None:
             return image
         _check_room(cache)
-        job = _Build(cache, recipe, wanted, distribution, digests, tell, clock or SystemClock())
+        job = _Build(cache, recipe, wanted, distribution, digests, added, tell, clock or SystemClock())
         return job.run(agent, renew)
 
 
 def find(flavour: str, agent_path: Path | None = None, *, cache: Cache | None = None) -> Image | None:
     """Return the built image of a flavour by today's recipe: with this agent inside, or the newest with any.
 
+    Of several, the one with most of the programs that other packages' measures and instruments run today: a package
+    that was installed since then makes no image useless, and planning says which program it lacks.
+
     Raises:
         InputError: no such flavour.
     """
     cache = cache or default_cache()
     recipe = read_recipe()
-    wanted = recipe.flavour(flavour)
+    written = recipe.flavour(flavour)
+    wanted = set(added_packages(written))
+    own_agent = None if agent_path is None else hash_file(agent_path)
+    fitting = []
     for image in cache.list_images():
-        agent_sha256 = image.manifest.agent_sha256 if agent_path is None else hash_file(agent_path)
-        digest = name_layers(recipe, wanted, image.manifest.suite, agent_sha256).image
-        if image.manifest.digest == digest:
-            return image
-    return None
+        about = image.manifest
+        like = with_packages(written, about.added)
+        if about.digest == name_layers(recipe, like, about.suite, own_agent or about.agent_sha256).image:
+            fitting.append(image)
+    return max(fitting, key=lambda image: len(wanted.intersection(image.manifest.added)), default=None)
 
 
 class _Build:
@@ -89,6 +107,7 @@ class _Build:
         flavour: Flavour,
         distribution: Distribution,
         digests: Digests,
+        added: tuple[str, ...],
         tell: Tell,
         clock: Clock,
     ) -> None:
@@ -97,6 +116,7 @@ class _Build:
         self._flavour = flavour
         self._distribution = distribution
         self._digests = digests
+        self._added = added
         self._tell = tell
         self._clock = clock
         self._kernel = cache.layers / digests.kernel
@@ -185,6 +205,7 @@ class _Build:
             packages_sha256=hash_file(folder / layers.PACKAGES),
             built=self._clock.wall().isoformat(timespec="seconds"),
             build_s=round((self._clock.now_ns() - begin_ns) / 1e9, 1),
+            added=self._added,
         )
 
 

@@ -58,6 +58,8 @@ class Manifest:
     """Date and time, ISO 8601."""
     build_s: float
     """How long the build took [s]."""
+    added: tuple[str, ...] = ()
+    """Debian packages beyond the recipe: of programs that other packages' measures and instruments run."""
 
 
 @dataclass(frozen=True, slots=True)

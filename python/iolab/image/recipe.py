@@ -1,12 +1,13 @@
 """The recipe of guest images: which packages make which flavour, and the digests by which a built one is known.
 
-Reads guest/recipe.toml, nothing else; builds nothing.
+Reads guest/recipe.toml, and which programs iolab's measures and instruments run; builds nothing.
 """
 
 import hashlib
 import json
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,11 @@ from pydantic import TypeAdapter
 
 from iolab.errors import InputError, Problem
 from iolab.parts.kernel_modules import FEATURE_MODULES
+from iolab.parts.registry import own_programs, programs
 
 RECIPE = Path(__file__).with_name("recipe.toml")
+MEASURING = "measure"
+"""The group of packages that has the programs of measures and instruments too."""
 DIGEST_LETTERS = 16
 """Of a folder's name: 64 bits, far more than one cache holds images."""
 
@@ -43,7 +47,7 @@ class Recipe:
     early_modules: tuple[str, ...]
     """Kernel modules of the first stage."""
     flavours: tuple[Flavour, ...]
-    """Every flavour, as written."""
+    """Every flavour, with the programs of iolab's own measures and instruments."""
 
     def flavour(self, name: str) -> Flavour:
         """Return a flavour by name.
@@ -74,6 +78,7 @@ def read_recipe(path: Path = RECIPE) -> Recipe:
     """Return the recipe that came with this program."""
     document = tomllib.loads(path.read_text(encoding="utf-8"))
     groups = TypeAdapter(dict[str, tuple[str, ...]]).validate_python(document["packages"])
+    groups[MEASURING] = (*groups[MEASURING], *own_programs().values())
     return Recipe(
         format=document["format"],
         kernel_package=document["kernel"]["package"],
@@ -87,6 +92,16 @@ def read_recipe(path: Path = RECIPE) -> Recipe:
 def _read_flavour(name: str, written: dict[str, Any], groups: dict[str, tuple[str, ...]]) -> Flavour:
     packages = {package for group in written["packages"] for package in groups[group]}
     return Flavour(name, tuple(sorted(packages)), written.get("xen"))
+
+
+def added_packages(flavour: Flavour) -> tuple[str, ...]:
+    """Return what other packages' measures and instruments need in a flavour beyond the recipe, sorted."""
+    return tuple(sorted(set(programs().values()) - set(flavour.packages)))
+
+
+def with_packages(flavour: Flavour, added: Iterable[str]) -> Flavour:
+    """Return a flavour that has more packages."""
+    return replace(flavour, packages=tuple(sorted({*flavour.packages, *added})))
 
 
 def name_layers(recipe: Recipe, flavour: Flavour, suite: str, agent_sha256: str) -> Digests:

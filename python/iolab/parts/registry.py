@@ -8,12 +8,14 @@ with another meaning than it had where it was written.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import TypeVar
 
 from iolab.errors import UnsupportedError
+from iolab.parts.guard import guarded
 from iolab.parts.rows import AnyInstrumentKind, AnyMeasureKind, InstrumentKind, MeasureKind
 
 MEASURES, INSTRUMENTS = "iolab.measures", "iolab.instruments"
@@ -35,9 +37,16 @@ def instrument_kinds() -> Mapping[str, AnyInstrumentKind]:
 
 def programs() -> dict[str, str]:
     """Return every program that measures or looks on, each with its Debian package."""
-    measuring = [kind.programs for kind in measure_kinds().values()]
-    looking_on = [kind.programs for kind in instrument_kinds().values()]
-    return {program: package for own in (*measuring, *looking_on) for program, package in own.items()}
+    return _programs((*measure_kinds().values(), *instrument_kinds().values()))
+
+
+def own_programs() -> dict[str, str]:
+    """Return those of iolab's own rows."""
+    return _programs((*import_module(MEASURES).KINDS, *import_module(INSTRUMENTS).KINDS))
+
+
+def _programs(rows: Iterable[AnyMeasureKind | AnyInstrumentKind]) -> dict[str, str]:
+    return {program: package for row in rows for program, package in row.programs.items()}
 
 
 def joined(own: Iterable[Row], others: Iterable[EntryPoint], shape: type[Row]) -> Mapping[str, Row]:
@@ -53,7 +62,7 @@ def joined(own: Iterable[Row], others: Iterable[EntryPoint], shape: type[Row]) -
         name = row.name
         if name in found:
             raise _broken(point, f"its name {name!r} is taken by {origin[name]}", "give it another name")
-        found[name], origin[name] = row, _place(point)
+        found[name], origin[name] = guarded(replace(row, package=_package(point))), _place(point)
     return found
 
 
@@ -79,5 +88,9 @@ def _broken(point: EntryPoint, seen: str, advice: str) -> UnsupportedError:
 
 
 def _place(point: EntryPoint) -> str:
-    package = "" if point.dist is None else f"the package {point.dist.name} {point.dist.version}, "
-    return f"{package}{point.value}"
+    return point.value if point.dist is None else f"{_package(point)}, {point.value}"
+
+
+def _package(point: EntryPoint) -> str:
+    """Return the package that brings a row; the place of the row where it is of none."""
+    return point.value if point.dist is None else f"the package {point.dist.name} {point.dist.version}"

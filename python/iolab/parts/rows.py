@@ -73,6 +73,8 @@ class MeasureKind(Generic[M]):
     """What it runs, as a person would type it; what is no command begins with #."""
     leading: tuple[str, ...] = ()
     """The metrics that stand for it in summaries and charts; of these the first that a record has."""
+    package: str = "iolab"
+    """The package that brings it, with its version; the registry writes it."""
 
     name: str = field(init=False)
     """The word after `kind:`."""
@@ -100,6 +102,8 @@ class InstrumentKind(Generic[M]):
     """What else it needs, given the measure that it stands beside."""
     always: bool = False
     """Whether it stands beside every measure unasked, as its model's defaults say."""
+    package: str = "iolab"
+    """The package that brings it, with its version; the registry writes it."""
 
     name: str = field(init=False)
     """The word after `kind:`."""

@@ -100,6 +100,11 @@ class PartBroke(Failure):
 
     code = "part-broke"
     part: Name
+    """The kind; of an instrument with its number, from the second on."""
+    function: Name
+    """Of its row, or of the instrument."""
+    package: Name
+    """That brings it."""
     error: Name
     """Its class."""
     at: Name

@@ -8,7 +8,7 @@ from iolab.experiment.measures import Measure
 from iolab.parts.registry import instrument_kinds, measure_kinds
 from iolab.statements.failures import KindUnbuilt, NotMeasured
 from iolab.trial.failed import Failed
-from iolab.trial.instruments.instrument import Instrument, measure_beside
+from iolab.trial.instruments.instrument import Instrument, Part, call_part, measure_beside
 from iolab.trial.measured import Measured
 from iolab.trial.site import Site
 
@@ -25,7 +25,10 @@ def measure_once(site: Site, measure: Measure) -> Measured:
     kind = measure_kinds()[measure.kind]
     if kind.measure is None:
         raise Failed(KindUnbuilt(kind=kind.name))
-    measured = measure_beside(instruments_of(site, measure), partial(kind.measure, site, measure))
+    instruments = instruments_of(site, measure)
+    packages = {name: instrument_kinds()[kind_of(name)].package for name in instruments}
+    once = partial(kind.measure, site, measure)
+    measured = measure_beside(instruments, once, Part(kind.name, kind.package), packages)
     if not isinstance(measured, Measured):
         raise Failed(NotMeasured(kind=kind.name, returned=type(measured).__name__))
     return measured
@@ -38,6 +41,12 @@ def instruments_of(site: Site, measure: Measure) -> Mapping[str, Instrument]:
         row = instrument_kinds()[asked.kind]
         if row.make is None:
             raise Failed(KindUnbuilt(kind=row.name))
-        same = sum(name.partition("#")[0] == row.name for name in found)
-        found[f"{row.name}#{same + 1}" if same else row.name] = row.make(site, asked)
+        same = sum(kind_of(name) == row.name for name in found)
+        name = f"{row.name}#{same + 1}" if same else row.name
+        found[name] = call_part(Part(name, row.package), "make", partial(row.make, site, asked))
     return found
+
+
+def kind_of(name: str) -> str:
+    """Return the kind of an instrument by its name."""
+    return name.partition("#")[0]

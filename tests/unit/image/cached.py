@@ -6,7 +6,12 @@ from iolab.image.cache import Cache, Image, Manifest, write_manifest
 
 
 def add(
-    cache: Cache, digest: str, flavour: str = "linux", root: str = "r", built: str = "2026-01-01"
+    cache: Cache,
+    digest: str,
+    flavour: str = "linux",
+    root: str = "r",
+    built: str = "2026-01-01",
+    added: tuple[str, ...] = (),
 ) -> Image:
     """Put a small image and its layers in the cache."""
     for layer in ("k", root):
@@ -20,7 +25,7 @@ def add(
             Manifest(
                 digest=digest, flavour=flavour, suite="bookworm", architecture="amd64", kernel_release="6.1",
                 kernel_version="6.1-1", agent_sha256="a", kernel_layer="k", root_layer=root, features=("link:vlan",),
-                sizes_bytes={"root.squashfs": 1000}, packages_sha256="p", built=built, build_s=1.5,
+                sizes_bytes={"root.squashfs": 1000}, packages_sha256="p", built=built, build_s=1.5, added=added,
             ),
         )  # fmt: skip
     found = cache.find(digest)

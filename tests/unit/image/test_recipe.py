@@ -4,9 +4,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.unit.image.cached import add
 
 from iolab.errors import InputError
-from iolab.image.recipe import RECIPE, Recipe, name_layers, read_recipe
+from iolab.image.build import find
+from iolab.image.cache import Cache, Image
+from iolab.image.recipe import RECIPE, Recipe, added_packages, name_layers, read_recipe, with_packages
+from iolab.parts.registry import own_programs
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Cache:
+    """An empty cache."""
+    return Cache(tmp_path / "cache")
 
 
 @pytest.fixture
@@ -28,6 +38,46 @@ def test_every_flavour_can_measure(recipe: Recipe) -> None:
         )
     assert recipe.flavour("xen").xen is not None
     assert "qemu-system-x86" in recipe.flavour("nested").packages
+
+
+def test_programs_of_other_packages_are_added_to_a_flavour(
+    recipe: Recipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of iolab's own rows are there already, so that nothing is added without another package."""
+    linux = recipe.flavour("linux")
+    assert set(own_programs().values()) <= set(linux.packages)
+    monkeypatch.setattr("iolab.image.recipe.programs", own_programs)
+    assert added_packages(linux) == ()
+    monkeypatch.setattr("iolab.image.recipe.programs", lambda: {**own_programs(), "netperf": "netperf"})
+    assert added_packages(linux) == ("netperf",)
+    both = [name_layers(recipe, one, "bookworm", "a") for one in (linux, with_packages(linux, ["netperf"]))]
+    assert both[0].root != both[1].root
+
+
+def test_an_image_is_found_with_and_without_the_programs_of_other_packages(
+    recipe: Recipe, cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To install a package, or to remove it, makes no image useless; one that has its programs comes first."""
+    linux = recipe.flavour("linux")
+
+    def build(built: str, *added: str) -> Image:
+        digests = name_layers(recipe, with_packages(linux, added), "bookworm", "a")
+        return add(cache, digests.image, root=digests.root, built=built, added=added)
+
+    with_netperf = build("2026-01-01", "netperf")
+    monkeypatch.setattr("iolab.image.recipe.programs", own_programs)
+    assert find("linux", cache=cache) == with_netperf
+    plain = build("2026-01-02")
+    assert find("linux", cache=cache) == plain
+    monkeypatch.setattr("iolab.image.recipe.programs", lambda: {**own_programs(), "netperf": "netperf"})
+    assert find("linux", cache=cache) == with_netperf
+
+
+def test_the_list_of_what_is_installed_is_what_the_rows_say() -> None:
+    """Programs are installed before iolab is, so that the rows cannot be asked."""
+    text = (Path(__file__).parents[3] / "requirements/programs.txt").read_text()
+    lines = [line.split() for line in text.splitlines() if not line.startswith("#")]
+    assert {program: package for program, package in lines} == own_programs()
 
 
 def test_an_unknown_flavour_is_told_with_the_known(recipe: Recipe) -> None:

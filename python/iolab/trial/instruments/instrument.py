@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import PurePath
-from traceback import extract_tb
+from types import MappingProxyType
 from typing import Protocol, TypeVar
 
 from iolab.agent.messages import Json
 from iolab.errors import IolabError
+from iolab.parts.guard import place_of
 from iolab.record.metric import Metric, Metrics
 from iolab.record.series import Series
 from iolab.statements.failures import PartBroke
@@ -60,40 +60,70 @@ class Instrument(Protocol):
         ...
 
 
-def measure_beside(instruments: Mapping[str, Instrument], measure: Callable[[], Measured]) -> Measured:
+OWN = "iolab"
+"""The package of what says no other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Whose functions are called."""
+
+    name: str
+    """The kind; of an instrument with its number, from the second on."""
+    package: str = OWN
+    """That brings it."""
+
+
+def measure_beside(
+    instruments: Mapping[str, Instrument],
+    measure: Callable[[], Measured],
+    kind: Part = Part("the measure"),
+    packages: Mapping[str, str] = MappingProxyType({}),
+) -> Measured:
     """Measure while instruments look on; return the measurement with what they saw, by their names.
 
+    `packages` are those that bring the instruments, by their names; iolab's own need not be there.
     The first to start is the last to stop. Where anything fails, what was begun is abandoned and the error is raised.
     """
+    parts = {name: Part(name, packages.get(name, OWN)) for name in instruments}
     running: list[str] = []
     seen: dict[str, Seen] = {}
     try:
         for name, one in instruments.items():
             running.append(name)
-            _doing(name, one.start)
-        measured = _doing("the measure", measure)
+            call_part(parts[name], "start", one.start)
+        measured = call_part(kind, "measure", measure)
         while running:
-            seen[running[-1]] = _doing(running[-1], instruments[running[-1]].stop)
+            last = running[-1]
+            seen[last] = call_part(parts[last], "stop", instruments[last].stop)
             running.pop()
     except BaseException:  # also an interrupt: what was started would outlive the trial
         for name in reversed(running):
             with suppress(Exception):  # of another package's, which must not keep the others running
                 instruments[name].abandon()
         raise
-    return _doing("instruments", partial(with_seen, measured, {name: seen[name] for name in instruments}))
+    return call_part(
+        Part("instruments"), "stop", partial(with_seen, measured, {name: seen[name] for name in instruments})
+    )
 
 
-def _doing(name: str, call: Callable[[], T]) -> T:
-    """Call a part; what it raises that is no error of iolab, as another package's part may, fails the trial."""
+def call_part(part: Part, function: str, call: Callable[[], T]) -> T:
+    """Call a function of a part; what it raises that is no error of iolab, as another package may, fails the trial."""
     try:
         return call()
     except IolabError:
         raise
-    except Exception as error:
-        place = extract_tb(error.__traceback__)[-1]
-        where = f"{PurePath(place.filename).name}:{place.lineno}"
-        broke = PartBroke(part=name, error=type(error).__name__, at=where, said=str(error))
-        raise Failed(broke) from error
+    except (Exception, SystemExit) as error:
+        raise Failed(
+            PartBroke(
+                part=part.name,
+                function=function,
+                package=part.package,
+                error=type(error).__name__,
+                at=place_of(error),
+                said=str(error),
+            )
+        ) from error
 
 
 def with_seen(measured: Measured, seen: Mapping[str, Seen]) -> Measured:

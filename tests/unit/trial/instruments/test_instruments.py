@@ -18,7 +18,7 @@ from iolab.record.metric import Metric, Metrics
 from iolab.record.verdict import Limit, Verdict
 from iolab.statements.warnings import CountersMissing
 from iolab.trial.failed import Failed
-from iolab.trial.instruments.instrument import Seen, measure_beside
+from iolab.trial.instruments.instrument import Part, Seen, measure_beside
 from iolab.trial.instruments.samplers import Samplers, samplers_of
 from iolab.trial.measured import Concluded, Measured, Readings
 from iolab.trial.site import Site
@@ -108,12 +108,28 @@ def test_an_error_of_another_packages_instrument_fails_the_trial_in_words() -> N
 
     log: list[str] = []
     with pytest.raises(Failed) as caught:
-        measure_beside({"a": Told("a", log), "wrong": Wrong("b", log)}, measured)
+        both = {"a": Told("a", log), "wrong": Wrong("b", log)}
+        measure_beside(both, measured, packages={"wrong": "the package far 1.0"})
     told = in_words(caught.value.failure)
-    assert re.fullmatch(r"wrong: ZeroDivisionError at test_instruments.py:\d+: of nothing", told)
+    whose = "start of wrong from the package far 1.0"
+    assert re.fullmatch(whose + r": ZeroDivisionError at test_instruments.py:\d+: of nothing", told)
     assert log == ["start a", "abandon a"]
     with pytest.raises(TrialFailed, match="metrics that occur twice in one trial: a_ratio"):
         measure_beside({"a": Told("a", log), "a#2": Told("a", log)}, measured)
+
+
+def test_an_error_of_another_packages_measure_fails_the_trial_in_words() -> None:
+    """It names the kind, the function and the package; the instruments are ended."""
+    log: list[str] = []
+
+    def measure() -> Measured:
+        raise KeyError("far")
+
+    with pytest.raises(Failed) as caught:
+        measure_beside({"a": Told("a", log)}, measure, Part("ping", "the package far 1.0"))
+    whose = "measure of ping from the package far 1.0"
+    assert in_words(caught.value.failure).startswith(f"{whose}: KeyError at test_instruments.py:")
+    assert log == ["start a", "abandon a"]
 
 
 def test_samplers_read_every_kernel_and_leave_no_series_behind_when_the_measure_fails() -> None:
