@@ -76,8 +76,8 @@ def test_an_image_is_found_with_and_without_the_programs_of_other_packages(
 def test_the_list_of_what_is_installed_is_what_the_rows_say() -> None:
     """Programs are installed before iolab is, so that the rows cannot be asked."""
     text = (Path(__file__).parents[3] / "requirements/programs.txt").read_text()
-    lines = [line.split() for line in text.splitlines() if not line.startswith("#")]
-    assert {program: package for program, package in lines} == own_programs()
+    listed = [line.partition(" ") for line in text.splitlines() if not line.startswith("#")]
+    assert {program: package for program, _, package in listed} == own_programs()
 
 
 def test_an_unknown_flavour_is_told_with_the_known(recipe: Recipe) -> None:

@@ -107,8 +107,8 @@ def test_an_error_of_another_packages_instrument_fails_the_trial_in_words() -> N
             raise ZeroDivisionError
 
     log: list[str] = []
+    both = {"a": Told("a", log), "wrong": Wrong("b", log)}
     with pytest.raises(Failed) as caught:
-        both = {"a": Told("a", log), "wrong": Wrong("b", log)}
         measure_beside(both, measured, packages={"wrong": "the package far 1.0"})
     told = in_words(caught.value.failure)
     whose = "start of wrong from the package far 1.0"
