@@ -17,6 +17,7 @@ from iolab.agent.transport import LocalTransport, find_agent
 from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Link
 from iolab.experiment.machines import Netns, Vm
+from iolab.experiment.port_ref import PortRef
 from iolab.lab.compose import compose
 from iolab.lab.guests.guest import Guest
 from iolab.lab.guests.qemu import Place, qemu_argv
@@ -91,7 +92,7 @@ def lab_s(agents: Agents) -> float:
         "b": Vm.model_validate({"kind": "vm", "accel": "tcg", "forward": "route"}),
     }
     ends = {"west": ("near.p0", "a.eth0"), "middle": ("a.eth1", "b.eth0"), "east": ("b.eth1", "far.p0")}
-    wanted = Lab(machines, {name: Link(ends=both) for name, both in ends.items()}, {})
+    wanted = Lab(machines, {name: Link(ends=tuple(map(PortRef, both))) for name, both in ends.items()}, {})
     standing = StandingLab(agents, lambda _: None)
     begin = time.monotonic()
     standing.change_to(compose(wanted))

@@ -29,8 +29,10 @@ class Outcome:
 
     stdout: str = ""
     """What it prints."""
-    exit_status: int = 0
-    """How it ends."""
+    exit_status: int | None = 0
+    """How it ends; None: by `signal`."""
+    signal: int | None = None
+    """What ends it."""
     stderr: str = ""
     """What it prints as errors."""
     duration_ns: int = 1_000_000
@@ -376,7 +378,7 @@ class FakeAgent:
 def _ended(outcome: Outcome, begin_ns: int, end_ns: int) -> dict[str, Json]:
     return {
         "exit_status": outcome.exit_status,
-        "signal": None,
+        "signal": outcome.signal,
         "stdout": outcome.stdout,
         "stderr": outcome.stderr,
         "stdout_dropped_bytes": 0,

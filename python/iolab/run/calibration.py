@@ -21,6 +21,7 @@ from iolab.experiment.experiment import Lab, Setup
 from iolab.experiment.links import Link
 from iolab.experiment.machines import Netns
 from iolab.experiment.measures import Latency
+from iolab.experiment.port_ref import PortRef
 from iolab.lab.compose import compose
 from iolab.lab.packets.placement import placement_of
 from iolab.lab.topology import make_topology
@@ -50,7 +51,7 @@ REPEATED_FPS = 50_000
 REPETITIONS = 8
 RECEIVER_STEPS = 8
 MACHINES = {"near": Netns(kind="netns"), "far": Netns(kind="netns")}
-LAB = Lab(MACHINES, {"pair": Link(ends=("near.p0", "far.p1"), mtu=1500)}, {})
+LAB = Lab(MACHINES, {"pair": Link(ends=(PortRef("near.p0"), PortRef("far.p1")), mtu=1500)}, {})
 Say = Callable[[str], None]
 
 

@@ -192,6 +192,18 @@ class NothingForwarded(Failure):
     code = "nothing-forwarded"
 
 
+class ProgramKilled(Failure):
+    """A signal ended a program that measures, before its report."""
+
+    code = "program-killed"
+    program: Name
+    role: Name
+    """client or server."""
+    signal: int
+    said: Quoted
+    """What reading its report gave, and what it wrote as errors."""
+
+
 class ProgramFailed(Failure):
     """A program that measures ended without a report."""
 

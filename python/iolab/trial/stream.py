@@ -14,7 +14,7 @@ from iolab.lab.packets.placement import Way, stream_way
 from iolab.lab.topology import Endpoint
 from iolab.record.metric import Metric, Metrics
 from iolab.record.trial import CommandRecord
-from iolab.statements.failures import ProgramFailed, ReportsUnreadable
+from iolab.statements.failures import ProgramFailed, ProgramKilled, ReportsUnreadable
 from iolab.statements.warnings import SenderShort, Warning
 from iolab.trial.counted import Counted, Snapshot
 from iolab.trial.counters import Arrival, arrivals, cpu_metrics, disagreements, unread_metric
@@ -150,8 +150,13 @@ def _report(ended: ProcessEnded, role: str) -> Report:
         return parse_report(ended.stdout)
     except ValueError as error:
         said = f"{error} {ended.stderr[:500]}".strip()
-        failure = ProgramFailed(program="iperf3", role=role, status=ended.exit_status, said=said)
-        raise Failed(failure) from error
+        raise Failed(_without_report(ended, role, said)) from error
+
+
+def _without_report(ended: ProcessEnded, role: str, said: str) -> ProgramFailed | ProgramKilled:
+    if ended.exit_status is None:
+        return ProgramKilled(program="iperf3", role=role, signal=ended.signal or 0, said=said)
+    return ProgramFailed(program="iperf3", role=role, status=ended.exit_status, said=said)
 
 
 def _cpus(before: Snapshot, after: Snapshot) -> list[Metric]:

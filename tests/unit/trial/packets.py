@@ -8,6 +8,7 @@ from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Link
 from iolab.experiment.machines import Netns
 from iolab.experiment.measures import Packets
+from iolab.experiment.port_ref import PortRef
 from iolab.lab.packets.placement import place, ways
 from iolab.lab.topology import make_topology
 from iolab.trial.search.simulated import Bench, Device
@@ -23,7 +24,10 @@ def lab(**dut: object) -> Lab:
         "tester": Netns(kind="netns"),
         "dut": Netns.model_validate({"kind": "netns", "forward": "bridge"} | dut),
     }
-    links = {"west": Link(ends=("tester.p0", "dut.eth0")), "east": Link(ends=("tester.p1", "dut.eth1"))}
+    links = {
+        "west": Link(ends=(PortRef("tester.p0"), PortRef("dut.eth0"))),
+        "east": Link(ends=(PortRef("tester.p1"), PortRef("dut.eth1"))),
+    }
     return Lab(machines, links, {})
 
 

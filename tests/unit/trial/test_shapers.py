@@ -10,6 +10,7 @@ from tests.wording import in_words
 
 from iolab.agent.messages import Observation, QdiscCounters, Reading
 from iolab.experiment.links import Link, Shape
+from iolab.experiment.port_ref import PortRef
 from iolab.record.balance import Balance, Drop
 from iolab.record.load import Shaper
 from iolab.record.search import LoadResult, Steady
@@ -153,7 +154,10 @@ def test_loss_that_no_counter_tells_of_leaves_a_doubt() -> None:
 def test_shapers_are_read_with_the_rates_that_the_lab_gave_them(kind: str) -> None:
     """Of the interface's queueing disciplines only its root shapes; counters are differences."""
     plain = lab()
-    east = Link(ends=("tester.p1", "dut.eth1"), shape=Shape(at="dut.eth1", qdisc="tbf", rate=RATE_BPS))
+    east = Link(
+        ends=(PortRef("tester.p1"), PortRef("dut.eth1")),
+        shape=Shape(at=PortRef("dut.eth1"), qdisc="tbf", rate=RATE_BPS),
+    )
     shaped = replace(plain, links={**plain.links, "east": east})
     rows = [
         QdiscCounters("eth1", "1:", parent, drops=7, kind=kind, packets=600, bytes=36_000, overlimits=200)

@@ -13,6 +13,7 @@ from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Link
 from iolab.experiment.machines import Netns, Vm
 from iolab.experiment.measures import Stream
+from iolab.experiment.port_ref import PortRef
 from iolab.lab.topology import make_topology
 from iolab.trial.flows import place_pairs
 from iolab.trial.measured import Measured, TrialFailed
@@ -22,7 +23,7 @@ from iolab.trial.stream import measure_stream
 DATA = Path(__file__).parent / "data"
 LAB = Lab(
     {"near": Netns(kind="netns"), "far": Netns(kind="netns")},
-    {"lan": Link(ends=("near.eth0", "far.eth0"))},
+    {"lan": Link(ends=(PortRef("near.eth0"), PortRef("far.eth0")))},
     {},
 )
 TOPOLOGY = make_topology(LAB)
@@ -108,6 +109,13 @@ def test_what_is_hardly_json_fails_the_trial(told: str) -> None:
     agent = Agent(FakeAgent(programs=lambda argv, netns: Outcome(stdout=told)))
     with pytest.raises(TrialFailed, match="iperf3's report"):
         measured_by(agent, stream())
+
+
+def test_an_iperf3_that_a_signal_ended_fails_the_trial_and_names_the_signal() -> None:
+    """It has no exit status then."""
+    killed = Outcome(stdout="", exit_status=None, signal=9)
+    with pytest.raises(TrialFailed, match=r"program-killed.*signal=9"):
+        measured_by(Agent(FakeAgent(programs=lambda *_: killed)), stream())
 
 
 def test_an_iperf3_that_reports_an_error_fails_the_trial_with_its_words() -> None:

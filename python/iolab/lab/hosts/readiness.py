@@ -90,7 +90,7 @@ def _distance(
 ) -> Iterator[Concern]:
     for card in cards:
         near = processors.nodes.get(str(card.numa_node))
-        if near is None or len(processors.nodes) < 2:
+        if card.numa_node is None or near is None or len(processors.nodes) < 2:
             continue
         if far := sorted(set(cpus) - set(cpu_list(near))):
             yield FarFromCard(card=card.name, node=card.numa_node, near_cpus=near, far_cpus=tuple(far))

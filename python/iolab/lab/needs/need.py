@@ -204,14 +204,16 @@ def _lacking_setting(need: Need, facts: Facts, host: Computer) -> Lack | None:
     card = next((one for one in facts.interfaces if one.name == interface), None)
     if card is None:  # another need says that it is not there
         return None
-    at = {"purpose": need.purpose, "host": host, "interface": interface}
+    purpose = need.purpose
     if need.kind is NeedKind.PAUSE:
-        return None if card.pause else PauseAbsent(**at)
+        return None if card.pause else PauseAbsent(purpose=purpose, host=host, interface=interface)
     if setting in card.coalescing:
         return None
     if not card.coalescing:
-        return CoalescingFixed(**at, setting=setting)
-    return CoalescingAbsent(**at, setting=setting, present=tuple(card.coalescing))
+        return CoalescingFixed(purpose=purpose, host=host, interface=interface, setting=setting)
+    return CoalescingAbsent(
+        purpose=purpose, host=host, interface=interface, setting=setting, present=tuple(card.coalescing)
+    )
 
 
 def package_of(program: str) -> str:

@@ -197,11 +197,11 @@ def _dropped(flow: FlowSeen, seen: StreamSeen) -> Verdict | None:
     doubt = worst.doubt
     if doubt is None and worst.frames > 2 * sum(one.missing for one in seen.flows) + SPARE:
         doubt = OthersDropped(place=worst.place, dropped_frames=worst.frames, lost_frames=missing)
-    dropped = {"dropped": min(worst.frames, missing), "place": worst.place, "reason": worst.reason}
+    dropped, place, reason = min(worst.frames, missing), worst.place, worst.reason
     said: Clause = (
-        DatagramsDropped(lost=missing, **dropped)
+        DatagramsDropped(lost=missing, dropped=dropped, place=place, reason=reason)
         if flow.protocol == "udp"
-        else SegmentsDropped(retransmits=missing, **dropped)
+        else SegmentsDropped(retransmits=missing, dropped=dropped, place=place, reason=reason)
     )
     if worst.reason == SOCKET:
         ran = () if flow.receiver is None else (_ran(flow.receiver),)

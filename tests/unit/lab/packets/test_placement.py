@@ -10,6 +10,7 @@ from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Link
 from iolab.experiment.machines import Netns
 from iolab.experiment.measures import Latency
+from iolab.experiment.port_ref import PortRef
 from iolab.lab.packets.placement import next_hop, place, senders_of, ways
 from iolab.lab.topology import make_topology
 
@@ -25,7 +26,9 @@ def chain(*forwards: str) -> Lab:
         *(f"d{i}.{side}" for i in range(len(forwards)) for side in ("in", "out")),
         "tester.p1",
     ]
-    links = {f"l{i}": Link(ends=(ends[2 * i], ends[2 * i + 1])) for i in range(len(forwards) + 1)}
+    links = {
+        f"l{i}": Link(ends=(PortRef(ends[2 * i]), PortRef(ends[2 * i + 1]))) for i in range(len(forwards) + 1)
+    }
     return Lab(machines, links, {})
 
 

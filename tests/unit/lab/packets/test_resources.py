@@ -8,6 +8,7 @@ from iolab.errors import InputError
 from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Link
 from iolab.experiment.machines import Netns
+from iolab.experiment.port_ref import PortRef
 from iolab.lab.compose import compose
 from iolab.lab.difference import difference
 from iolab.lab.needs.need import Need, NeedKind
@@ -126,7 +127,7 @@ def test_a_device_is_one_program_for_each_direction_with_its_capacity() -> None:
 def test_a_device_needs_two_ports() -> None:
     """Three are told."""
     machines = {"d": Netns(kind="netns", forward="xdp"), "a": Netns(kind="netns")}
-    links = {f"l{i}": Link(ends=(f"a.p{i}", f"d.e{i}")) for i in range(3)}
+    links = {f"l{i}": Link(ends=(PortRef(f"a.p{i}"), PortRef(f"d.e{i}"))) for i in range(3)}
     with pytest.raises(InputError, match="3 ports"):
         compose(Lab(machines, links, {}))
 

@@ -13,6 +13,7 @@ from iolab.errors import TrialFailed
 from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Link
 from iolab.experiment.machines import Netns
+from iolab.experiment.port_ref import PortRef
 from iolab.lab.topology import make_topology
 from iolab.record.metric import Metric, Metrics
 from iolab.record.verdict import Limit, Verdict
@@ -26,7 +27,7 @@ from iolab.trial.site import Site
 SECOND_NS = 1_000_000_000
 LAB = Lab(
     {"near": Netns(kind="netns"), "far": Netns(kind="netns")},
-    {"lan": Link(ends=("near.eth0", "far.eth0"))},
+    {"lan": Link(ends=(PortRef("near.eth0"), PortRef("far.eth0")))},
     {},
 )
 

@@ -6,6 +6,7 @@ from iolab.agent.messages import InterfaceCounters, Observation, QdiscCounters, 
 from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Link
 from iolab.experiment.machines import Netns
+from iolab.experiment.port_ref import PortRef
 from iolab.lab.topology import make_topology
 from iolab.record.dimensions import Dimensions
 from iolab.record.series import Series
@@ -13,7 +14,7 @@ from iolab.trial.instruments.sampled import sampled
 
 LAB = Lab(
     {"near": Netns(kind="netns"), "far": Netns(kind="netns")},
-    {"lan": Link(ends=("near.eth0", "far.eth0"))},
+    {"lan": Link(ends=(PortRef("near.eth0"), PortRef("far.eth0")))},
     {},
 )
 TENTH_NS = 100_000_000
