@@ -45,7 +45,7 @@ pub fn open_all(files: &[PassedFile], door: Option<&Door>) -> Answer<Vec<(i32, O
 fn open(opening: &Opening, door: Option<&Door>) -> Answer<OwnedFd> {
     match opening {
         Opening::Tap { netns, name, vnet_header, multi_queue } => {
-            let kind = TapKind { vnet_header: *vnet_header, multi_queue: *multi_queue };
+            let kind = TapKind { vnet_header: *vnet_header, multi_queue: *multi_queue, never_waits: false };
             netns::within(netns.as_deref(), || {
                 open_tap(name, kind).map_err(|error| match error.raw_os_error() {
                     Some(nix::libc::ENOENT | nix::libc::ENODEV) => {

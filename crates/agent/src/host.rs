@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use iolab_protocol::facts::InterfaceFacts;
 use iolab_protocol::{ErrorCode, ErrorData, ErrorObject, Predecessor, Undo};
-use iolab_traffic::{PortSet, RunningDevice};
+use iolab_traffic::{PortSet, RunningDevice, RunningWire};
 
 use crate::child::{Child, Children, End, Kin, Pipes};
 use crate::faults::{refused, Answer};
@@ -41,6 +41,8 @@ pub struct Host {
     pub traffic: Table<Arc<PortSet>>,
     /// Devices under test.
     pub devices: Table<RunningDevice>,
+    /// Paths between interfaces.
+    pub wires: Table<RunningWire>,
     /// Connections to others behind this agent.
     pub relays: Table<Arc<Link>>,
     /// Whether this is its machine's first process.
@@ -130,6 +132,7 @@ impl Host {
             series: Table::new(SERIES),
             traffic: Table::new(PORTS),
             devices: Table::new(DEVICES),
+            wires: Table::new(WIRES),
             relays: Table::new(RELAYS),
             undoing: Mutex::default(),
             making: Mutex::default(),
@@ -280,6 +283,7 @@ const PORTS: Kind =
     Kind { name: "set of ports", taken: "a set of that id is open; close it first", most: None };
 const DEVICES: Kind =
     Kind { name: "device", taken: "a device of that id is in place; stop it first", most: None };
+const WIRES: Kind = Kind { name: "wire", taken: "a wire of that id is in place; stop it first", most: None };
 const RELAYS: Kind = Kind {
     name: "relay",
     taken: "a relay of that id is open; close it first",

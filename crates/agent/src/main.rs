@@ -41,6 +41,7 @@ mod table;
 mod traffic;
 mod undo;
 mod verbs;
+mod wires;
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;

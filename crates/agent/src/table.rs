@@ -52,6 +52,12 @@ impl<T> Table<T> {
         entries.get(id).and_then(Option::as_ref).map(look).ok_or_else(|| self.unknown(id))
     }
 
+    /// Work with one, which stays meanwhile.
+    pub fn with_mut<R>(&self, id: &str, work: impl FnOnce(&mut T) -> R) -> Answer<R> {
+        let mut entries = lock(&self.entries);
+        entries.get_mut(id).and_then(Option::as_mut).map(work).ok_or_else(|| self.unknown(id))
+    }
+
     /// Take one out.
     pub fn take(&self, id: &str) -> Answer<T> {
         self.take_if(id, |_| true)

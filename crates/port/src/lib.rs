@@ -18,6 +18,7 @@ mod packet;
 mod pcapng;
 mod port;
 mod ring;
+mod tap;
 mod xdp;
 
 pub use bpf::{Attach, Device, DeviceStats, FrameMatch, Rule, Then, WordMatch};
@@ -31,4 +32,5 @@ pub use pcapng::PcapngWriter;
 pub use port::{
     receive, reserve, Batch, Path, Reservation, RxFrame, RxPort, RxStats, StampedBy, TxPort, TxStats,
 };
+pub use tap::{Given, TapPort};
 pub use xdp::{AfXdp, AfXdpRx, AfXdpTx, Direction, ZeroCopy};

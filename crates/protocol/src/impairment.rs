@@ -83,6 +83,25 @@ pub enum Impairment {
     },
 }
 
+impl Impairment {
+    /// Its kind, as in messages; that of a line whose queue is kept short is `codel`.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Loss { .. } => "loss",
+            Self::LossEvery { .. } => "loss_every",
+            Self::LossPattern { .. } => "loss_pattern",
+            Self::LossBursts { .. } => "loss_bursts",
+            Self::Corrupt { .. } => "corrupt",
+            Self::Duplicate { .. } => "duplicate",
+            Self::Reorder { .. } => "reorder",
+            Self::Delay { .. } => "delay",
+            Self::Stall { .. } => "stall",
+            Self::Line { codel: Some(_), .. } => "codel",
+            Self::Line { .. } => "line",
+        }
+    }
+}
+
 /// How far delays lie from their base.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]

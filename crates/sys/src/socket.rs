@@ -97,6 +97,24 @@ pub fn wait_readable(fds: &[RawFd], timeout_ms: i32) -> io::Result<bool> {
     }
 }
 
+/// Waits until one of the descriptors can be read, at most `timeout_ns`; true when one can.
+pub fn wait_readable_ns(fds: &[RawFd], timeout_ns: u64) -> io::Result<bool> {
+    let mut polled: Vec<libc::pollfd> =
+        fds.iter().map(|&fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
+    // SAFETY: a timespec is made of integers.
+    let mut timeout: libc::timespec = unsafe { std::mem::zeroed() };
+    timeout.tv_sec = libc::time_t::try_from(timeout_ns / 1_000_000_000).unwrap_or(libc::time_t::MAX);
+    timeout.tv_nsec = libc::c_long::try_from(timeout_ns % 1_000_000_000).unwrap_or(0);
+    let count = polled.len() as libc::nfds_t;
+    // SAFETY: pointer and count describe `polled`, which is ours alone during the call; no signal mask is given.
+    let ready = unsafe { libc::ppoll(polled.as_mut_ptr(), count, &timeout, std::ptr::null()) };
+    match check(ready) {
+        Ok(count) => Ok(count > 0),
+        Err(seen) if seen.kind() == io::ErrorKind::Interrupted => Ok(false),
+        Err(seen) => Err(seen),
+    }
+}
+
 #[allow(clippy::cast_possible_truncation)] // structures of the kernel's interface are far below 4 GiB
 const fn length_of<T>() -> libc::socklen_t {
     size_of::<T>() as libc::socklen_t

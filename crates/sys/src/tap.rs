@@ -3,8 +3,9 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 
-use crate::{ethtool, socket};
+use crate::{check, ethtool, socket};
 
 /// How a tap is made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -13,6 +14,17 @@ pub struct TapKind {
     pub vnet_header: bool,
     /// it may have several queues
     pub multi_queue: bool,
+    /// reading it never waits
+    pub never_waits: bool,
+}
+
+/// Which frames the stack may leave unfinished when it gives them to a tap, with a header that says so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unfinished {
+    /// Checksums only: every frame comes apart.
+    Checksums,
+    /// Super-frames of TCP and, where this kernel has them, of UDP too.
+    SuperFrames,
 }
 
 /// Opens the tap interface `name`, making it if need be, or one more queue of it. It lives as long as the descriptor, unless
@@ -28,7 +40,8 @@ pub fn open_tap(name: &str, kind: TapKind) -> io::Result<OwnedFd> {
     if kind.multi_queue {
         flags |= libc::IFF_MULTI_QUEUE;
     }
-    let device = File::options().read(true).write(true).open(TUN_DEVICE)?;
+    let waiting = if kind.never_waits { libc::O_NONBLOCK } else { 0 };
+    let device = File::options().read(true).write(true).custom_flags(waiting).open(TUN_DEVICE)?;
     let mut request = request_for(name)?;
     request.ifr_ifru.ifru_flags = libc::c_short::try_from(flags).map_err(|_| io::ErrorKind::InvalidInput)?;
     // SAFETY: the request is a whole ifreq that outlives the call; the kernel reads and writes no more than it.
@@ -52,6 +65,50 @@ pub fn name_of_tap(device: BorrowedFd<'_>) -> io::Result<String> {
     let bytes = request.ifr_name.iter().map(|&letter| letter.to_ne_bytes()[0]);
     let name = bytes.take_while(|&byte| byte != 0).collect();
     String::from_utf8(name).map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
+/// Says which frames the reader of a tap finishes itself. Whether those are super-frames of UDP as well.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn take_unfinished(device: BorrowedFd<'_>, what: Unfinished) -> io::Result<bool> {
+    const TUN_F_USO: libc::c_ulong = 0x20 | 0x40; // for IPv4 and IPv6, since Linux 6.2
+    let tcp = libc::c_ulong::from(libc::TUN_F_TSO4 | libc::TUN_F_TSO6);
+    let checksums = libc::c_ulong::from(libc::TUN_F_CSUM);
+    // SAFETY: the request takes an integer, and the descriptor is open.
+    let set =
+        |flags: libc::c_ulong| unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNSETOFFLOAD as _, flags) };
+    if what == Unfinished::Checksums {
+        return check(set(checksums)).map(|_| false);
+    }
+    if set(checksums | tcp | TUN_F_USO) >= 0 {
+        return Ok(true);
+    }
+    check(set(checksums | tcp)).map(|_| false)
+}
+
+/// Lets what is written to a tap wait for its receiver without a limit of bytes.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn unlimited_writes(device: BorrowedFd<'_>) -> io::Result<()> {
+    let most = libc::c_int::MAX;
+    // SAFETY: the request reads one int, which outlives the call.
+    check(unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNSETSNDBUF as _, &most) })?;
+    Ok(())
+}
+
+/// Sets how many frames wait in the interface `name` until they are read.
+///
+/// # Errors
+/// When there is none of that name or the kernel refuses.
+pub fn set_queue_frames(name: &str, frames: u16) -> io::Result<()> {
+    let socket = socket::socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
+    let mut request = request_for(name)?;
+    request.ifr_ifru.ifru_metric = libc::c_int::from(frames); // ifr_qlen is the same integer
+                                                              // SAFETY: the request is a whole ifreq that outlives the call; the kernel only reads.
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFTXQLEN as _, &mut request) })?;
+    Ok(())
 }
 
 /// Brings the interface `name` up.

@@ -2,21 +2,29 @@
 
 use std::collections::VecDeque;
 
-use iolab_engine::impairment::{Passing, Timeline};
+use iolab_engine::impairment::{Marks, Passing, Timeline};
 use iolab_engine::Nanos;
+
+/// The least that the kernel gives at once [bytes].
+const PAGE_BYTES: usize = 4096;
+
+/// For so many frames there is room to keep what is known of them; more take memory when they come.
+const AT_FIRST: usize = 1 << 18;
 
 /// One frame that is held.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     begin: usize,
     length: usize,
+    /// which of several frames that are held as one
+    part: u32,
     /// whether the chain may still say something of it, and how many times it is to leave
     undecided: bool,
     leaving: u32,
 }
 
 /// Frames by the numbers that they get as they come, from 0 on.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Held {
     bytes: Box<[u8]>,
     entries: VecDeque<Entry>,
@@ -25,6 +33,8 @@ pub struct Held {
     first: u64,
     /// where the next frame goes
     free: usize,
+    /// where the vacancy that was shown last begins
+    vacant: usize,
     leaving: Timeline<Passing>,
 }
 
@@ -32,19 +42,36 @@ impl Held {
     /// Room for `most_frames` frames that have `most_bytes` together.
     pub fn new(most_frames: usize, most_bytes: usize) -> Self {
         // Pages of it exist only when they are used.
-        let (bytes, entries) = (vec![0; most_bytes].into(), VecDeque::with_capacity(most_frames));
-        let leaving = Timeline::with_capacity(most_frames);
-        Self { bytes, entries, most_frames, first: 0, free: 0, leaving }
+        let (bytes, entries) =
+            (vec![0; most_bytes].into(), VecDeque::with_capacity(most_frames.min(AT_FIRST)));
+        let leaving = Timeline::with_capacity(most_frames.min(AT_FIRST));
+        Self { bytes, entries, most_frames, first: 0, free: 0, vacant: 0, leaving }
+    }
+
+    /// Use all memory once, so that none has to be found while frames pass.
+    pub fn prepare(&mut self) {
+        self.bytes.chunks_mut(PAGE_BYTES).for_each(|page| page[0] = 1);
     }
 
     /// Hold a frame; its number, or none when there is no room.
     pub fn store(&mut self, frame: &[u8]) -> Option<u64> {
-        let length = frame.len();
-        let begin = self.place(length).filter(|_| self.entries.len() < self.most_frames)?;
-        self.bytes[begin..begin + length].copy_from_slice(frame);
+        self.vacancy(frame.len())?.copy_from_slice(frame);
+        Some(self.keep(frame.len(), 1))
+    }
+
+    /// Memory for the next frame, or none when there is no room.
+    pub fn vacancy(&mut self, most_bytes: usize) -> Option<&mut [u8]> {
+        self.vacant = self.place(most_bytes).filter(|_| self.entries.len() < self.most_frames)?;
+        Some(&mut self.bytes[self.vacant..self.vacant + most_bytes])
+    }
+
+    /// Hold what was put into the last vacancy, as so many frames with numbers of their own; that of the first.
+    pub fn keep(&mut self, length: usize, parts: u32) -> u64 {
+        let (begin, number) = (self.vacant, self.first + self.entries.len() as u64);
         self.free = begin + length;
-        self.entries.push_back(Entry { begin, length, undecided: true, leaving: 0 });
-        Some(self.first + self.entries.len() as u64 - 1)
+        let entry = |part| Entry { begin, length, part, undecided: true, leaving: 0 };
+        self.entries.extend((0..parts).map(entry));
+        number
     }
 
     /// A frame leaves at its time; a copy of it has the same number.
@@ -76,6 +103,31 @@ impl Held {
         let Some(&leaving) = self.leaving.get(index) else { unreachable!("a frame that is ready") };
         let Entry { begin, length, .. } = self.entries[self.index(leaving.id)];
         (&self.bytes[begin..begin + length], leaving)
+    }
+
+    /// Which part it is of the bytes of [`Held::frame`].
+    pub fn part(&self, index: usize) -> u32 {
+        self.leaving.get(index).map_or(0, |leaving| self.entries[self.index(leaving.id)].part)
+    }
+
+    /// How many of the frames from `index` to before `end` were held as one, follow each other and have nothing done to them.
+    pub fn run(&self, index: usize, end: usize) -> usize {
+        let plain =
+            |place: usize| self.leaving.get(place).filter(|leaving| leaving.marks == Marks::default());
+        let Some(first) = plain(index) else { return 1 };
+        let begin = self.entries[self.index(first.id)].begin;
+        let follows = |&place: &usize| {
+            plain(place).is_some_and(|next| {
+                let entry = self.entries[self.index(next.id)];
+                next.id == first.id + (place - index) as u64 && entry.begin == begin && entry.part > 0
+            })
+        };
+        1 + (index + 1..end).take_while(follows).count()
+    }
+
+    /// How many frames are still to leave, or to be decided on.
+    pub fn frames(&self) -> u64 {
+        self.entries.iter().map(|entry| u64::from(entry.leaving) + u64::from(entry.undecided)).sum()
     }
 
     /// Forget the first `frames` of those that leave.
@@ -182,5 +234,28 @@ mod tests {
         assert!(held.store(&[4; 1]).is_none(), "the first frame is still there");
         held.release(1);
         assert!(held.store(&[4; 100]).is_some());
+    }
+
+    /// Parts of one frame that follow each other leave as one run, until something was done to one of them.
+    #[test]
+    fn parts_that_leave_together_are_a_run() {
+        let mut held = Held::new(16, 1000);
+        held.vacancy(500).unwrap()[..300].fill(7);
+        assert_eq!((held.keep(300, 4), held.keep(300, 2)), (0, 4));
+        let leaving = |id| Passing::new(id, 104, Nanos(id));
+        for id in [0, 1, 3, 4, 5] {
+            held.leaves(leaving(id));
+        }
+        held.lost(2);
+        assert_eq!([0, 2, 3].map(|index| held.run(index, 5)), [2, 1, 2]);
+        assert_eq!([0, 1, 2, 3].map(|index| held.part(index)), [0, 1, 3, 0]);
+        assert_eq!((held.run(0, 1), held.frames(), held.frame(1).0), (1, 5, &[7; 300][..]));
+        let mut other = Held::new(4, 100);
+        other.vacancy(50).unwrap();
+        let first = other.keep(50, 2);
+        let marks = Marks { congestion: true, ..Marks::default() };
+        other.leaves(leaving(first));
+        other.leaves(Passing { marks, ..leaving(first + 1) });
+        assert_eq!(other.run(0, 2), 1, "the second has a mark");
     }
 }

@@ -19,7 +19,9 @@ mod rest;
 mod send;
 mod set;
 mod trial;
+mod wire;
 
 pub use device::RunningDevice;
 pub use ports::{attached_program, OpenPort};
 pub use set::PortSet;
+pub use wire::{open_end, RunningWire};

@@ -68,6 +68,8 @@ class FakeTraffic:
     """Namespace and interface to the frames that found the far end's ring full."""
     _sets: dict[str, dict[str, dict[str, Json]]] = field(default_factory=dict)
     _devices: dict[str, dict[str, Json]] = field(default_factory=dict)
+    wires: dict[str, list[Json]] = field(default_factory=dict)
+    """The ways of each wire, as they were changed last."""
 
     def handlers(self) -> dict[str, Callable[[dict[str, Json]], Json]]:
         """Return the methods of traffic and devices."""
@@ -78,6 +80,10 @@ class FakeTraffic:
             "device.start": self._start,
             "device.read": self._read,
             "device.stop": self._stop,
+            "wire.start": self._start_wire,
+            "wire.change": self._change_wire,
+            "wire.read": self._read_wire,
+            "wire.stop": self._stop_wire,
         }
 
     def interfaces(self, netns: str | None) -> list[dict[str, Json]]:
@@ -237,6 +243,27 @@ class FakeTraffic:
         now_ns = self.clock.now_ns()
         return {"passed_frames": 0, "dropped_frames": 0, "begin_ns": now_ns, "end_ns": now_ns}
 
+    def _start_wire(self, params: dict[str, Json]) -> Json:
+        self.wires[params["id"]] = []
+        return {"udp_super_frames": True, "begin_ns": self.clock.now_ns()}
+
+    def _change_wire(self, params: dict[str, Json]) -> Json:
+        self._read_wire(params)
+        self.wires[params["id"]] = params["ways"]
+        return {}
+
+    def _read_wire(self, params: dict[str, Json]) -> Json:
+        if params["id"] not in self.wires:
+            raise TrafficRefusal(-32004, f"no wire {params['id']!r}", {"id": params["id"]})
+        now_ns = self.clock.now_ns()
+        counts: dict[str, Json] = dict.fromkeys(WIRE_COUNTS, 0) | {"stages": []}
+        return {"ways": [counts, counts], "begin_ns": now_ns, "end_ns": now_ns}
+
+    def _stop_wire(self, params: dict[str, Json]) -> Json:
+        counts = self._read_wire(params)
+        del self.wires[params["id"]]
+        return counts
+
     def _stop(self, params: dict[str, Json]) -> Json:
         counts = self._read(params)
         del self._devices[params["id"]]
@@ -264,3 +291,9 @@ def _histogram_of(counts: Mapping[int, int]) -> dict[str, Json]:
         "above": 0,
         "buckets": [list(pair) for pair in buckets.items()],
     }
+
+
+WIRE_COUNTS = (
+    "arrived_frames", "copied_frames", "left_frames", "refused_frames", "no_room_frames", "held_frames",
+    "corrupted_frames", "marked_frames", "late_frames", "latest_ns",
+)  # fmt: skip

@@ -17,6 +17,7 @@ from iolab.lab.resources import (
     Action,
     Command,
     CreateNetns,
+    ImpairWire,
     PinGuest,
     PinNapi,
     Resource,
@@ -24,6 +25,7 @@ from iolab.lab.resources import (
     SpreadInterrupts,
     StartDevice,
     StartGuest,
+    StartWire,
     Tell,
     TuneProcessors,
     TypedCommand,
@@ -81,8 +83,8 @@ def commands_of(action: Action, found: Found = PLANNED) -> tuple[TypedCommand, .
             return (TypedCommand(_echo(word.replace(FOUND, found.value), path)),)
         case PinNapi():
             return _napi_commands(action, found)
-        case StartDevice(_, netns):
-            return (TypedCommand(Command(_device(action), netns), Command(_end(action), netns)),)
+        case StartDevice() | StartWire() | ImpairWire():
+            return (_of_agent(action),)
         case StartGuest(guest, nested):
             return start_commands(guest, found.start or planned_start(guest, nested=nested))
         case PinGuest():
@@ -201,6 +203,33 @@ def _end(action: StartDevice) -> tuple[str, ...]:
     return ("iolab-agent", "device.stop", action.interface)
 
 
+def _of_agent(action: StartDevice | StartWire | ImpairWire) -> TypedCommand:
+    """Return what is a part of the agent, as if it were a program."""
+    match action:
+        case StartDevice(_, netns):
+            return TypedCommand(Command(_device(action), netns), Command(_end(action), netns))
+        case StartWire(wire):
+            return TypedCommand(_wire("start", wire, _wire_ends(action)), _wire("stop", wire))
+        case ImpairWire(wire):
+            return TypedCommand(_wire("change", wire, _wire_ways(action)))
+
+
+def _wire(method: str, wire: str, params: Mapping[str, object] | None = None) -> Command:
+    words = (f"{name}={json.dumps(value, separators=(',', ':'))}" for name, value in (params or {}).items())
+    return Command(("iolab-agent", f"wire.{method}", wire, *words))
+
+
+def _wire_ends(action: StartWire) -> dict[str, object]:
+    ends = [{"netns": netns, "interface": interface} for netns, interface in action.ends]
+    return {"ends": ends, "super_frames": True}
+
+
+def _wire_ways(action: ImpairWire) -> dict[str, object]:
+    done = action.impairments
+    way = {"impairments": list(done.stages()), "seed": done.seed, "memory_bytes": action.memory_bytes}
+    return {"ways": [way, way]}
+
+
 # Requests -------------------------------------------------------------------------------------------------
 
 
@@ -214,9 +243,13 @@ class Request:
     """Its parameters."""
 
 
+Asked = CreateNetns | Write | Run | Tell | StartDevice | StartWire | ImpairWire
+"""An action that is one request of an agent."""
+
+
 def request_of(
     resource: Resource,
-    action: CreateNetns | Write | Run | Tell | StartDevice,
+    action: Asked,
     command: TypedCommand,
     found: Found,
 ) -> Request:
@@ -230,6 +263,10 @@ def request_of(
             return Request("command.run", {"argv": ["tee", path], "stdin": word.replace(FOUND, found.value)})
         case StartDevice():
             return Request("device.start", _device_params(action))
+        case StartWire(wire):
+            return Request("wire.start", {"id": wire} | _wire_ends(action))
+        case ImpairWire(wire):
+            return Request("wire.change", {"id": wire} | _wire_ways(action))
         case Run():
             back = command.undo
             journalled = (

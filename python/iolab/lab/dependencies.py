@@ -77,7 +77,9 @@ def side_of(lab: Lab, topology: Topology, port: Port, prefix: str) -> Side | Non
     join = join_of(lab, port.link)
     card = is_card(lab, port.ref)
     carried = card and is_macvtap(guest_at(lab, port.ref))
-    if join in (Join.PAIR, Join.TAP, Join.CABLE, Join.FUNCTIONS) or (join is Join.MACVTAP and not card):
+    if join in (Join.PAIR, Join.WIRE, Join.TAP, Join.CABLE, Join.FUNCTIONS) or (
+        join is Join.MACVTAP and not card
+    ):
         return None
     place = place_of_link(lab, topology, port.link, prefix)
     index = lab.links[port.link].ends.index(port.ref)
@@ -116,6 +118,8 @@ def base_of(lab: Lab, port: Port) -> str:
             return f"tap:{port.ref}"
         case Join.FUNCTIONS:
             return f"function:{port.ref}"
+        case Join.WIRE:
+            return f"wire:{port.link}"
         case Join.PAIR | Join.MACVTAP:
             return f"veth:{port.link}"
         case Join.BRIDGE | Join.CHILDREN | Join.ON_PORT:

@@ -57,6 +57,14 @@ class DeviceState:
 
 
 @dataclass(frozen=True, slots=True)
+class WireState:
+    """A wire that the agent runs."""
+
+    wire: str
+    """Its id."""
+
+
+@dataclass(frozen=True, slots=True)
 class GuestState:
     """A running guest, as its hypervisor and its threads' affinities tell of it (JSON, see `GuestThreads`)."""
 
@@ -84,7 +92,7 @@ class ProcessorState:
 class Reading:
     """What to read on a host, and what to look for in it. Equal `source`s are read only once."""
 
-    source: Command | Setting | DeviceState | GuestState | InterruptState | ProcessorState
+    source: Command | Setting | DeviceState | WireState | GuestState | InterruptState | ProcessorState
     """What gives the text: the standard output of a command, the value of a setting, a device's counters, a guest,
     a card's interrupts."""
     how: How
@@ -183,6 +191,28 @@ class StartDevice:
 
 
 @dataclass(frozen=True, slots=True)
+class StartWire:
+    """Have the agent make two interfaces and carry frames between them; undone by stopping it."""
+
+    wire: str
+    """Its id."""
+    ends: tuple[tuple[str | None, str], tuple[str | None, str]]
+    """Network namespace and name of each interface."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImpairWire:
+    """Have a wire do something to the frames of both directions; it runs on, and stopping it is all the undo."""
+
+    wire: str
+    """Its id."""
+    impairments: Impairments
+    """What it does to frames."""
+    memory_bytes: int
+    """What the frames of each direction may take."""
+
+
+@dataclass(frozen=True, slots=True)
 class StartGuest:
     """Start a virtual machine and wait until its agent answers; undone by ending it.
 
@@ -240,8 +270,8 @@ class TuneProcessors:
 
 
 Action = (
-    CreateNetns | Run | Write | Tell | PinNapi | StartDevice | StartGuest | PinGuest | SpreadInterrupts
-    | TuneProcessors
+    CreateNetns | Run | Write | Tell | PinNapi | StartDevice | StartWire | ImpairWire | StartGuest | PinGuest
+    | SpreadInterrupts | TuneProcessors
 )  # fmt: skip
 
 
@@ -304,6 +334,8 @@ def undo_keys(resource: Resource) -> tuple[str, ...]:
                 | Tell()
                 | PinNapi()
                 | StartDevice()
+                | StartWire()
+                | ImpairWire()
                 | StartGuest()
                 | PinGuest()
                 | SpreadInterrupts()
@@ -321,9 +353,18 @@ def filled(command: Command, words: str, place: str = ORIGINAL) -> Command:
     return Command(tuple(argv), command.netns)
 
 
-def devices(resource: Resource) -> tuple[str, ...]:
-    """Return the reference devices that a resource starts."""
-    return tuple(action.device for action in resource.actions if isinstance(action, StartDevice))
+def started(resource: Resource) -> dict[str, str]:
+    """Return the reference devices and wires that a resource starts: the id of each, and the method that stops it."""
+    found: dict[str, str] = {}
+    for action in resource.actions:
+        match action:
+            case StartDevice(device):
+                found[device] = "device.stop"
+            case StartWire(wire):
+                found[wire] = "wire.stop"
+            case _:
+                pass
+    return found
 
 
 def guests(resource: Resource) -> tuple[str, ...]:

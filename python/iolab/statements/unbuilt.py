@@ -56,10 +56,15 @@ class MeasureUnbuilt(Unbuilt):
 
 
 class WireUnbuilt(Unbuilt):
-    """An impairment on a link."""
+    """A wire between other ports than two of namespaces."""
 
     code = "wire-unbuilt"
-    stage: Name
+
+
+class WireFramesUnbuilt(Unbuilt):
+    """Frames of our own over a wire."""
+
+    code = "wire-frames-unbuilt"
 
 
 class PacerUnbuilt(Unbuilt):

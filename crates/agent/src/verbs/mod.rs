@@ -15,7 +15,7 @@ use crate::host::Host;
 use crate::serve::answer;
 use crate::{
     commands, devices, ending, facts, folders, greeting, journals, relays, series, setting, supervise,
-    traffic,
+    traffic, wires,
 };
 
 /// The work on one request, its parameters read.
@@ -109,6 +109,7 @@ fn all() -> Vec<Verb> {
         series::verbs().into(),
         traffic::verbs().into(),
         devices::verbs().into(),
+        wires::verbs().into(),
         facts::verbs().into(),
         journals::verbs().into(),
         ending::verbs().into(),

@@ -23,6 +23,8 @@ class Join(StrEnum):
 
     PAIR = "pair"
     """A veth pair between two ports."""
+    WIRE = "wire"
+    """Two taps, and a thread of the agent that carries frames between them."""
     TAP = "tap"
     """The tap of the one guest, which is the other port."""
     MACVTAP = "macvtap"
@@ -132,7 +134,7 @@ def join_of(lab: Lab, link: str) -> Join:
     if len(ends) > 2 or len(cards) > 1:
         return Join.BRIDGE
     if not cards:
-        return Join.PAIR
+        return Join.PAIR if lab.links[link].wire is None else Join.WIRE
     guest = guest_at(lab, cards[0])
     if guest.engine == "xen":
         return Join.BRIDGE  # the parent's side comes with the domain, and goes with it: no port can be it

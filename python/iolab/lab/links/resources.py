@@ -32,6 +32,7 @@ from iolab.lab.links.link_topology import (
     mac_of,
 )
 from iolab.lab.links.macvtaps import mode_of
+from iolab.lab.links.wires import wire_resources
 from iolab.lab.readback.shaping import Qdisc
 from iolab.lab.readback.values import Interface
 from iolab.lab.resources import Command, Expectation, Reading, Resource, Run, Write
@@ -53,6 +54,8 @@ def link_resources(lab: Lab, topology: Topology, name: str, prefix: str) -> Iter
             yield from (_cable(lab, port) for port in ports)
         case Join.PAIR:
             yield _pair(lab, name, ports)
+        case Join.WIRE:
+            yield from wire_resources(lab, name, ports)
         case Join.TAP:
             yield from (_tap(lab, name, port) for port in ports if not is_card(lab, port.ref))
         case Join.MACVTAP:

@@ -23,6 +23,7 @@ from iolab.lab.links.link_topology import (
     own_ends,
 )
 from iolab.lab.links.macvtaps import macvtap_needs
+from iolab.lab.links.wires import wire_memory
 from iolab.lab.needs.need import DOM0, IMAGE, NEWER_QEMU, OTHER_HOST, SWITCH, Need, NeedKind, Wanted
 from iolab.lab.ports.offloads import offload_needs, offload_switches
 from iolab.lab.topology import Port, Topology, make_topology
@@ -53,7 +54,7 @@ from iolab.statements.purposes import (
     SettingOf,
     ValueOf,
 )
-from iolab.statements.unbuilt import LoopUnbuilt
+from iolab.statements.unbuilt import LoopUnbuilt, WireUnbuilt
 
 
 def lab_needs(lab: Lab) -> tuple[Wanted, ...]:
@@ -76,7 +77,7 @@ def lab_needs(lab: Lab) -> tuple[Wanted, ...]:
             found += _processors(lab, name, machine)
     found += (*offload_needs(lab), *macvtap_needs(lab), *joint_needs(lab, where))
     for name in lab.links:
-        found += _link(lab, topology, name)
+        found += (*_link(lab, topology, name), *_wire(lab, name, KeyOf(key="wire", part=ForLink(link=name))))
     for port in topology.ports():
         found += _names(lab, port)
     return tuple(dict.fromkeys(found))
@@ -248,7 +249,7 @@ def _link(lab: Lab, topology: Topology, name: str) -> Iterator[Wanted]:
     for program in ("ip", "tc"):
         yield Need(NeedKind.PROGRAM, program, purpose, there)
     plugged = join is Join.MACVTAP or len(cards) < len(own_ends(lab, name))
-    if plugged and join not in (Join.TAP, Join.FUNCTIONS):
+    if join is not Join.WIRE and plugged and join not in (Join.TAP, Join.FUNCTIONS):
         yield Need(NeedKind.FEATURE, "link:veth", purpose, there, machines)
     if join in (Join.BRIDGE, Join.CHILDREN):
         yield Need(NeedKind.FEATURE, "link:bridge", purpose, there, machines)
@@ -260,8 +261,21 @@ def _link(lab: Lab, topology: Topology, name: str) -> Iterator[Wanted]:
     yield from _ends(lab, topology, name)
     if link.shape is not None:
         yield from _shape(lab, KeyOf(key="shape", part=purpose), link.shape)
-    if join is Join.PAIR and all(lab.machines[machine].kind == "host" for machine in machines):
+    if join in (Join.PAIR, Join.WIRE) and all(lab.machines[machine].kind == "host" for machine in machines):
         yield LoopUnbuilt(purpose=purpose)
+
+
+def _wire(lab: Lab, name: str, purpose: Purpose) -> Iterator[Wanted]:
+    """Give what a wire needs: taps, and memory for what is under way in both directions."""
+    link = lab.links[name]
+    if link.wire is None:
+        return
+    if join_of(lab, name) is not Join.WIRE:
+        yield WireUnbuilt(purpose=purpose)
+        return
+    there = where(lab, home_of(lab, name))
+    yield Need(NeedKind.FEATURE, "link:tun", purpose, there, _machines_of(lab, name))
+    yield Need(NeedKind.MEMORY, str(2 * wire_memory(link.wire)), purpose, there)
 
 
 def _cable(lab: Lab, topology: Topology, name: str) -> Iterator[Wanted]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Link, Shape
 from iolab.experiment.machines import Machine, Vm
-from iolab.experiment.measures import Measure
+from iolab.experiment.measures import Measure, Packets
 from iolab.lab.kernels import HERE
 from iolab.lab.needs.lab_needs import where
 from iolab.lab.needs.need import Need, NeedKind, Wanted
@@ -16,7 +16,13 @@ from iolab.parts.registry import instrument_kinds, measure_kinds
 from iolab.statements.clashes import DriverRingFixed, OneQueue, RingSizeAbsent, XenRingFixed
 from iolab.statements.lacks import Lack
 from iolab.statements.purposes import ForLink, ForMachine, ForMeasure, KeyOf, Purpose
-from iolab.statements.unbuilt import EtfUnbuilt, InstrumentUnbuilt, MeasureUnbuilt, PacerUnbuilt, WireUnbuilt
+from iolab.statements.unbuilt import (
+    EtfUnbuilt,
+    InstrumentUnbuilt,
+    MeasureUnbuilt,
+    PacerUnbuilt,
+    WireFramesUnbuilt,
+)
 
 
 def machine_needs(name: str, machine: Machine) -> tuple[Wanted, ...]:
@@ -54,6 +60,8 @@ def check_ways(name: str, measure: Measure, lab: Lab, topology: Topology) -> tup
     """
     kind = measure_kinds()[measure.kind]
     kind.check(measure, lab, topology)
+    if isinstance(measure, Packets) and any(link.wire is not None for link in lab.links.values()):
+        return (WireFramesUnbuilt(purpose=ForMeasure(measure=name)),)
     if not kind.programs:
         return ()
     places = [where(lab, kernel) for kernel in kind.kernels(measure, topology) or (HERE,)]
@@ -91,9 +99,6 @@ def _rings_of(machine: Vm, side: str) -> str:
 
 
 def _link(purpose: Purpose, link: Link) -> Iterator[Lack]:
-    if link.wire is not None:
-        for stage in link.wire.stages():
-            yield WireUnbuilt(purpose=purpose, stage=str(stage["kind"]))
     if link.shape is not None:
         yield from _shape(KeyOf(key="shape", part=purpose), link.shape)
 

@@ -83,7 +83,7 @@ class Neighbour:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """Whether a reference device runs: "running"."""
+    """Whether a reference device or a wire runs: "running"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +232,7 @@ def _simple(
             row = _row(json.loads(text), "dst", how.address)
             return None if row is None else " ".join(row["state"]).lower()
         case Running():
-            return "running" if "passed_frames" in json.loads(text) else None
+            return "running" if {"passed_frames", "ways"} & set(json.loads(text)) else None
         case Value():
             return " ".join(text.split())
         case LastName():

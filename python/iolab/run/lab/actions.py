@@ -9,11 +9,12 @@ from iolab.agent.client import COMMAND_TIMEOUT_MS, Refused
 from iolab.agent.decoding import decode
 from iolab.agent.messages import CommandResult, Json, SettingWritten
 from iolab.errors import AgentError, IolabError, LabError
-from iolab.lab.commands import PLANNED, Found, commands_of, request_of
+from iolab.lab.commands import PLANNED, Asked, Found, commands_of, request_of
 from iolab.lab.resources import (
     Action,
     Command,
     CreateNetns,
+    ImpairWire,
     PinGuest,
     PinNapi,
     Reading,
@@ -22,6 +23,7 @@ from iolab.lab.resources import (
     SpreadInterrupts,
     StartDevice,
     StartGuest,
+    StartWire,
     Tell,
     TuneProcessors,
     TypedCommand,
@@ -166,11 +168,11 @@ class ActionRunner:
             case TuneProcessors():
                 commands, writes = self._processors.tune(action, resource.kernel)
                 return _records(resource, *_kept(commands)), writes
-            case CreateNetns() | Write() | Run() | Tell() | StartDevice():
+            case CreateNetns() | Write() | Run() | Tell() | StartDevice() | StartWire() | ImpairWire():
                 return self._ask(resource, action, in_place)
 
     def _ask(
-        self, resource: Resource, action: CreateNetns | Write | Run | Tell | StartDevice, in_place: bool
+        self, resource: Resource, action: Asked, in_place: bool
     ) -> tuple[tuple[CommandRecord, ...], Awaited]:
         """Send an action that is one request of the agent."""
         found = self._look(resource, action, in_place)
@@ -184,9 +186,7 @@ class ActionRunner:
         pending = self._agents.of(resource.kernel).begin(request.method, params)
         return _records(resource, *commands), pending
 
-    def _look(
-        self, resource: Resource, action: CreateNetns | Write | Run | Tell | StartDevice, in_place: bool
-    ) -> Found:
+    def _look(self, resource: Resource, action: Asked, in_place: bool) -> Found:
         """Read what must be known before an action."""
         found = PLANNED
         if isinstance(action, Run | Tell) and action.find is not None:

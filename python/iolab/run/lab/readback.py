@@ -15,6 +15,7 @@ from iolab.lab.resources import (
     InterruptState,
     ProcessorState,
     Setting,
+    WireState,
     extract,
     holds,
 )
@@ -26,7 +27,7 @@ from iolab.statements.failures import Difference, NothingReadBack, ReadBack
 
 REPLY_DEADLINE_S = COMMAND_TIMEOUT_MS / 1000 + REPLY_SLACK_S
 
-Source = Command | Setting | DeviceState | GuestState | InterruptState | ProcessorState
+Source = Command | Setting | DeviceState | WireState | GuestState | InterruptState | ProcessorState
 Place = tuple[str, Source]
 """The kernel, and what is read there."""
 
@@ -70,6 +71,8 @@ class Reader:
                 return self._processors.state(kernel, source)
             case DeviceState(device):
                 return self._agents.of(kernel).begin("device.read", {"id": device})
+            case WireState(wire):
+                return self._agents.of(kernel).begin("wire.read", {"id": wire})
             case Setting(path, netns):
                 return self._agents.of(kernel).begin("setting.read", {"path": path, "netns": netns})
             case Command(argv, netns):
@@ -97,7 +100,7 @@ def _text(kernel: str, source: Source, answer: Awaited) -> str | None:
             return None if reply is None else str(reply)
         case Setting():
             return decode(SettingRead, reply, "setting.read result", agent=kernel).value
-        case DeviceState():
+        case DeviceState() | WireState():
             return json.dumps(reply)
         case Command():
             result = decode(CommandResult, reply, "command result", agent=kernel)

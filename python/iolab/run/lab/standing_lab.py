@@ -21,7 +21,7 @@ from iolab.lab.resources import (
     PinNapi,
     Resource,
     StartGuest,
-    devices,
+    started,
     undo_keys,
 )
 from iolab.lab.resources import guests as started_by
@@ -55,7 +55,7 @@ class StandingLab:
         self._log = log
         self._standing: tuple[Resource, ...] = ()
         self._undoing: dict[str, list[CommandRecord]] = {}
-        self._devices: dict[str, str] = {}
+        self._started: dict[str, tuple[str, str]] = {}
         self.guests = guests or Guests(agents)
         """The virtual machines that run."""
         self.napi = NapiThreads(agents)
@@ -118,7 +118,7 @@ class StandingLab:
         """
         standing, self._standing = self._standing, ()
         self.guests.stop(self.guests.running)
-        self._stop(list(self._devices))
+        self._stop(list(self._started))
         self.napi.forget()
         self._interrupts.forget()
         self._processors.forget()
@@ -164,7 +164,7 @@ class StandingLab:
             if isinstance(action, StartGuest)
         ]
         left = [resource for resource in resources if resource.kernel not in ending]
-        self._stop([device for resource in left for device in devices(resource)])
+        self._stop([name for resource in left for name in started(resource)])
         carried = dependents(resources, [f"vm:{name}" for name in ending])
         self._undo_keys([resource for resource in left if resource.key in carried])
         self.guests.stop(ending)
@@ -193,10 +193,11 @@ class StandingLab:
         return (*undo_keys(resource), *found)
 
     def _stop(self, wanted: Sequence[str]) -> None:
-        """Stop those of the devices that run; one that is gone, or never came, is passed over."""
-        for device in [name for name in wanted if name in self._devices]:
+        """Stop those of the devices and wires that run; one that is gone, or never came, is passed over."""
+        for name in [name for name in wanted if name in self._started]:
+            kernel, method = self._started.pop(name)
             with contextlib.suppress(Refused, AgentLost):
-                self._agents.of(self._devices.pop(device)).call("device.stop", {"id": device})
+                self._agents.of(kernel).call(method, {"id": name})
 
     def _do_together(self, wave: Sequence[Resource], in_place: frozenset[str]) -> None:
         """Carry out resources that do not need each other: their first actions at once, then their second, ...
@@ -208,7 +209,9 @@ class StandingLab:
         try:
             for index in range(max(len(resource.actions) for resource in wave)):
                 present = [resource for resource in wave if index < len(resource.actions)]
-                self._devices |= {name: one.kernel for one in present for name in devices(one)}
+                self._started |= {
+                    name: (one.kernel, method) for one in present for name, method in started(one).items()
+                }
                 begun = [
                     self._runner.begin(one, one.actions[index], in_place=one.key in in_place)
                     for one in present

@@ -89,7 +89,6 @@ def test_a_missing_program_is_told_with_its_package(reason: Callable[..., str | 
 @pytest.mark.parametrize(
     ("machine", "link", "what"),
     [
-        ("none", {"wire": {"delay": "10ms"}}, "link x: wire with delay"),
         (
             "none",
             {"shape": {"at": "a.lab0", "qdisc": "pacer", "rate": "1Mbit"}},

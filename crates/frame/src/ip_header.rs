@@ -1,0 +1,84 @@
+//! The IP header behind Ethernet and up to two VLAN tags, and its ECN field (RFC 3168).
+
+use crate::checksum::update_checksum;
+use crate::locate::IpVersion;
+
+/// Where the IP header of a frame begins, if there is a whole one.
+pub fn ip_header(frame: &[u8]) -> Option<(IpVersion, usize)> {
+    let mut at = 12;
+    for _ in 0..2 {
+        if matches!(frame.get(at..at + 2)?, [0x81, 0x00] | [0x88, 0xa8]) {
+            at += 4;
+        }
+    }
+    let (kind, begin) = (frame.get(at..at + 2)?, at + 2);
+    match kind {
+        [0x08, 0x00] => (frame.len() >= begin + 20).then_some((IpVersion::V4, begin)),
+        [0x86, 0xdd] => (frame.len() >= begin + 40).then_some((IpVersion::V6, begin)),
+        _ => None,
+    }
+}
+
+/// Whether a queue may mark a frame in place of dropping it: ECT in its IP header.
+pub fn is_ecn_capable(frame: &[u8]) -> bool {
+    ip_header(frame).is_some_and(|(version, at)| match version {
+        IpVersion::V4 => matches!(frame[at + 1] & 3, 1 | 2),
+        IpVersion::V6 => matches!(frame[at + 1] >> 4 & 3, 1 | 2),
+    })
+}
+
+/// Set "congestion experienced" in a frame's IP header, if it has one.
+pub fn mark_congestion(frame: &mut [u8]) {
+    match ip_header(frame) {
+        Some((IpVersion::V4, at)) => {
+            let word = |at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
+            let (old, checksum) = (word(at), word(at + 10));
+            let updated = update_checksum(checksum, old, old | 3);
+            frame[at + 1] |= 3;
+            frame[at + 10..at + 12].copy_from_slice(&updated.to_be_bytes());
+        }
+        Some((IpVersion::V6, at)) => frame[at + 1] |= 3 << 4,
+        None => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checksum::OnesComplementSum;
+
+    fn version_4(tags: usize, traffic_class: u8) -> Vec<u8> {
+        let mut frame = vec![2; 12];
+        (0..tags).for_each(|_| frame.extend([0x81, 0, 0, 5]));
+        frame.extend([8, 0]);
+        let mut ip = [0x45, traffic_class, 0, 20, 0, 1, 0, 0, 64, 17, 0, 0, 198, 18, 0, 1, 198, 18, 0, 2];
+        let sum = OnesComplementSum::new().add_bytes(&ip).checksum();
+        ip[10..12].copy_from_slice(&sum.to_be_bytes());
+        frame.extend(ip);
+        frame
+    }
+
+    #[test]
+    fn the_mark_is_set_and_the_checksum_holds() {
+        for tags in 0..=2 {
+            let mut frame = version_4(tags, 0x02);
+            assert!(is_ecn_capable(&frame) && !is_ecn_capable(&version_4(tags, 0)));
+            mark_congestion(&mut frame);
+            let ip = &frame[14 + 4 * tags..];
+            assert_eq!((ip[1], OnesComplementSum::new().add_bytes(ip).checksum()), (3, 0));
+            assert!(!is_ecn_capable(&frame), "what is marked says no more than that");
+        }
+    }
+
+    #[test]
+    fn version_6_is_marked_and_other_frames_are_not() {
+        let mut frame = [vec![2; 12], vec![0x86, 0xdd, 0x60, 0x10], vec![0; 38]].concat();
+        assert!(is_ecn_capable(&frame));
+        mark_congestion(&mut frame);
+        assert_eq!(frame[14..16], [0x60, 0x30]);
+        let mut other = [vec![2; 12], vec![0x08, 0x06], vec![0; 46]].concat();
+        let before = other.clone();
+        mark_congestion(&mut other);
+        assert!(other == before && !is_ecn_capable(&other) && !is_ecn_capable(&frame[..20]));
+    }
+}

@@ -1,0 +1,123 @@
+//! The parameters and results of `wire.*`: paths between two interfaces that the agent makes.
+
+use serde::{Deserialize, Serialize};
+
+use crate::impairment::Impairment;
+
+/// An end of a wire: the tap that is made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WireEnd {
+    /// Its namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub netns: Option<String>,
+    /// Its name.
+    pub interface: String,
+}
+
+/// Of `wire.start`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WireStart {
+    /// The controller's name for it.
+    pub id: String,
+    /// Its ends.
+    pub ends: [WireEnd; 2],
+    /// Whether super-frames are carried whole; otherwise each frame comes apart.
+    pub super_frames: bool,
+    /// The CPU of its thread; absent means any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<usize>,
+}
+
+/// Result of `wire.start`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WireStarted {
+    /// Whether super-frames of UDP are carried whole too.
+    pub udp_super_frames: bool,
+    /// When it was in place [ns].
+    pub begin_ns: u64,
+}
+
+/// What a wire does to frames of one way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WireWay {
+    /// The stages; none lets frames through.
+    pub impairments: Vec<Impairment>,
+    /// What chance is drawn from.
+    pub seed: u64,
+    /// What frames that come from now on may take [bytes].
+    pub memory_bytes: u64,
+}
+
+/// Of `wire.change`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WireChange {
+    /// The wire.
+    pub id: String,
+    /// From the first end to the second, and back.
+    pub ways: [WireWay; 2],
+}
+
+/// Of `wire.read` and `wire.stop`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WireName {
+    /// The wire.
+    pub id: String,
+}
+
+/// What became of the frames of one way. Frames are those of a line: a super-frame is as many as it stands for.
+///
+/// `arrived + copied = left + refused + no_room + lost at the stages + held`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WayCounts {
+    /// Frames that came in.
+    pub arrived_frames: u64,
+    /// Further copies that were made of them.
+    pub copied_frames: u64,
+    /// Frames that went out.
+    pub left_frames: u64,
+    /// Frames that the far interface did not take: it was down.
+    pub refused_frames: u64,
+    /// Frames for which the memory had no room.
+    pub no_room_frames: u64,
+    /// Frames that are on their way.
+    pub held_frames: u64,
+    /// Frames with an inverted bit that went out.
+    pub corrupted_frames: u64,
+    /// Frames marked "congestion experienced" that went out.
+    pub marked_frames: u64,
+    /// Frames that left over 100 us after they were due.
+    pub late_frames: u64,
+    /// The longest time after it was due that a frame left [ns].
+    pub latest_ns: u64,
+    /// What each kind of stage lost, changes of the wire included.
+    pub stages: Vec<StageLoss>,
+}
+
+/// Frames that a stage lost.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StageLoss {
+    /// Its kind.
+    pub kind: String,
+    /// How many.
+    pub lost_frames: u64,
+}
+
+/// Result of `wire.read` and `wire.stop`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WireCounts {
+    /// From the first end to the second, and back.
+    pub ways: [WayCounts; 2],
+    /// Before they were counted [ns].
+    pub begin_ns: u64,
+    /// After they were counted [ns].
+    pub end_ns: u64,
+}

@@ -1,0 +1,122 @@
+//! A wire: two taps and a thread that carries frames between them as its impairments say. They can be changed while it runs.
+
+mod thread;
+mod way;
+
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::mpsc::{channel, RecvTimeoutError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use iolab_engine::Nanos;
+use iolab_port::TapPort;
+use iolab_protocol::wire::{WireCounts, WireStart, WireStarted, WireWay};
+use iolab_protocol::{ErrorCode, ErrorObject};
+use iolab_sys::clock;
+use iolab_sys::tap::Unfinished;
+
+use self::thread::{Desk, Letter, Work};
+use self::way::{Does, Way};
+use crate::faults::port_refused;
+
+/// How long the thread may take to answer; it is asked between two frames.
+const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+/// What the frames of a way take until the first change [bytes].
+const FIRST_MEMORY: u64 = 4 << 20;
+
+/// A wire in place, until dropped.
+#[derive(Debug)]
+pub struct RunningWire {
+    id: String,
+    started: WireStarted,
+    desk: Desk,
+    thread: Option<JoinHandle<Result<(), String>>>,
+}
+
+impl RunningWire {
+    /// Carry frames between two taps.
+    ///
+    /// # Errors
+    /// The error of a reply; the taps are gone then.
+    pub fn start(params: &WireStart, taps: [TapPort; 2]) -> Result<Self, ErrorObject> {
+        let nothing = WireWay { impairments: Vec::new(), seed: 1, memory_bytes: FIRST_MEMORY };
+        let start = Nanos(clock::now_ns());
+        let ways = [Way::new(Does::new(&nothing, 0, start)?), Way::new(Does::new(&nothing, 1, start)?)];
+        let udp_super_frames = taps.iter().all(|tap| tap.udp_super_frames);
+        let refused = |error: std::io::Error| {
+            let message = format!("starting wire '{}': {error}", params.id);
+            ErrorObject::new(ErrorCode::Refused, message)
+        };
+        let (desk, letters) = Desk::new().map_err(refused)?;
+        let (work, cpu) = (Work::new(taps, ways, letters), params.cpu);
+        let run = move || match catch_unwind(AssertUnwindSafe(|| work.run(cpu))) {
+            Ok(ended) => ended,
+            Err(_) => Err("it crashed".to_owned()),
+        };
+        let thread = std::thread::Builder::new().name("iolab-wire".to_owned()).spawn(run).map_err(refused)?;
+        let started = WireStarted { udp_super_frames, begin_ns: clock::now_ns() };
+        let mut this = Self { id: params.id.clone(), started, desk, thread: Some(thread) };
+        this.read()?; // it runs, or says why not
+        Ok(this)
+    }
+
+    /// What to tell of it.
+    pub const fn describe(&self) -> WireStarted {
+        self.started
+    }
+
+    /// Do something else to frames that come from now on.
+    ///
+    /// # Errors
+    /// When the impairments make no sense, or the wire has ended by itself.
+    pub fn change(&mut self, ways: &[WireWay; 2]) -> Result<(), ErrorObject> {
+        let start = Nanos(clock::now_ns());
+        let does = [Does::new(&ways[0], 0, start)?, Does::new(&ways[1], 1, start)?];
+        let (answer, answered) = channel();
+        self.desk.post(Letter::Change(Box::new(does), answer));
+        answered.recv_timeout(ANSWER_LIMIT).map_err(|why| self.silent("changing", why))
+    }
+
+    /// What became of the frames.
+    ///
+    /// # Errors
+    /// When the wire has ended by itself.
+    pub fn read(&mut self) -> Result<WireCounts, ErrorObject> {
+        let begin_ns = clock::now_ns();
+        let (answer, answered) = channel();
+        self.desk.post(Letter::Count(answer));
+        let ways = answered.recv_timeout(ANSWER_LIMIT).map_err(|why| self.silent("reading", why))?;
+        Ok(WireCounts { ways: *ways, begin_ns, end_ns: clock::now_ns() })
+    }
+
+    /// Why there was no answer.
+    fn silent(&mut self, doing: &str, why: RecvTimeoutError) -> ErrorObject {
+        let reason = match why {
+            RecvTimeoutError::Timeout => format!("it did not answer for {} s", ANSWER_LIMIT.as_secs()),
+            RecvTimeoutError::Disconnected => match self.thread.take().map(JoinHandle::join) {
+                Some(Ok(Err(reason))) => reason,
+                _ => "it has ended".to_owned(),
+            },
+        };
+        ErrorObject::new(ErrorCode::Refused, format!("{doing} wire '{}': {reason}", self.id))
+    }
+}
+
+impl Drop for RunningWire {
+    fn drop(&mut self) {
+        self.desk.post(Letter::Stop);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Make an end of wire `id` in the calling thread's namespace.
+///
+/// # Errors
+/// The error of a reply.
+pub fn open_end(id: &str, interface: &str, super_frames: bool) -> Result<TapPort, ErrorObject> {
+    let what = if super_frames { Unfinished::SuperFrames } else { Unfinished::Checksums };
+    TapPort::open(interface, what)
+        .map_err(|error| port_refused(&format!("starting wire '{id}'"), interface, &error))
+}

@@ -1,0 +1,242 @@
+//! One way of a wire: frames are decided on one by one, and what leaves together is carried together.
+
+use iolab_engine::impairment::{Chain, Outcome, Passing};
+use iolab_engine::{Nanos, Random};
+use iolab_frame::{finish, is_ecn_capable, mark_congestion, RunHeader, Segments, TAP_HEADER_BYTES};
+use iolab_port::{Given, PortError, TapPort};
+use iolab_protocol::wire::{StageLoss, WayCounts, WireWay};
+use iolab_protocol::ErrorObject;
+use iolab_sys::clock::StampClock;
+
+use crate::faults::bad_params;
+use crate::held::Held;
+use crate::impairments::chain;
+
+/// As many are read at once.
+const READ_BATCH: usize = 64;
+/// As many frames are given at once: several super-frames.
+const GIVE_BATCH: usize = 512;
+/// A tap gives no more at once: its header, Ethernet with two tags, and 64 KiB [bytes].
+const MOST_READ_BYTES: usize = TAP_HEADER_BYTES + 22 + 65_536;
+/// The shortest frame of a line [bytes].
+const SHORTEST_BYTES: usize = 64;
+/// What the frames of a way may take: less has no room for one super-frame of each sender [bytes].
+const LEAST_MEMORY: u64 = 1 << 20;
+/// More needs no wire of any lab: 10 Gbit/s for 50 s [bytes].
+const MOST_MEMORY: u64 = 1 << 36;
+/// Two seconds at 2 million frames a second: what is kept of each beside its bytes takes memory, too.
+const MOST_FRAMES: usize = 1 << 22;
+/// Later frames are counted [ns].
+const LATE_NS: u64 = 100_000;
+
+/// What a way does to frames: the stages, and what each is called.
+#[derive(Debug)]
+pub struct Does {
+    chain: Chain,
+    kinds: Vec<&'static str>,
+    held: Held,
+}
+
+impl Does {
+    /// What `way` says; the two ways draw from parts of the seed of their own.
+    pub fn new(way: &WireWay, index: u64, start: Nanos) -> Result<Self, ErrorObject> {
+        let seed = Random::of_part(way.seed, u64::MAX - index).next_u64();
+        let kinds = way.impairments.iter().map(|stage| stage.kind()).collect();
+        let chain = chain(&way.impairments, seed, start)?;
+        if !(LEAST_MEMORY..=MOST_MEMORY).contains(&way.memory_bytes) {
+            return Err(bad_params("memory_bytes", &format!("{LEAST_MEMORY} to {MOST_MEMORY} bytes")));
+        }
+        let memory_bytes = usize::try_from(way.memory_bytes).unwrap_or(usize::MAX);
+        let mut held = Held::new((memory_bytes / SHORTEST_BYTES).min(MOST_FRAMES), memory_bytes);
+        held.prepare();
+        Ok(Self { chain, kinds, held })
+    }
+
+    /// Frames that its stages lost, by their kinds.
+    fn losses(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        self.kinds.iter().copied().zip(self.chain.counts().map(|count| count.lost_frames))
+    }
+}
+
+/// One way.
+#[derive(Debug)]
+pub struct Way {
+    does: Does,
+    /// Frames that came before the last changes, until they have left.
+    older: Vec<Held>,
+    counts: WayCounts,
+    header: RunHeader,
+    scratch: Vec<u8>,
+}
+
+impl Way {
+    /// One that does something to frames.
+    pub fn new(does: Does) -> Self {
+        let scratch = Vec::with_capacity(MOST_READ_BYTES);
+        Self { does, older: Vec::new(), counts: WayCounts::default(), header: RunHeader::default(), scratch }
+    }
+
+    /// Do something else to frames that come from now on; those that are on their way are decided on, and leave at their times.
+    pub fn change(&mut self, does: Does) {
+        self.does.chain.advance(Nanos::MAX);
+        self.settle();
+        self.counts.stages = self.stages();
+        let before = std::mem::replace(&mut self.does, does);
+        self.older.push(before.held);
+        self.older.retain(|held| held.due().is_some());
+    }
+
+    /// What became of the frames.
+    pub fn counts(&self) -> WayCounts {
+        let held_frames = self.older.iter().chain([&self.does.held]).map(Held::frames).sum();
+        WayCounts { stages: self.stages(), held_frames, ..self.counts.clone() }
+    }
+
+    fn stages(&self) -> Vec<StageLoss> {
+        let mut stages = self.counts.stages.clone();
+        for (kind, lost_frames) in self.does.losses() {
+            match stages.iter_mut().find(|stage| stage.kind == kind) {
+                Some(stage) => stage.lost_frames += lost_frames,
+                None => stages.push(StageLoss { kind: kind.to_owned(), lost_frames }),
+            }
+        }
+        stages
+    }
+
+    /// When something is to be done next, if nothing comes.
+    pub fn due(&self) -> Option<Nanos> {
+        let leaving = self.older.iter().chain([&self.does.held]).filter_map(Held::due);
+        leaving.chain(self.does.chain.due()).min()
+    }
+
+    /// Hold what has come, and decide on it; how many were read.
+    pub fn take(&mut self, from: &mut TapPort, clock: &mut StampClock) -> Result<usize, PortError> {
+        let before = Nanos(clock.now_ns());
+        let mut read = 0;
+        while read < READ_BATCH && self.read(from, clock)? {
+            read += 1;
+        }
+        if read < READ_BATCH {
+            // All that came before has been taken.
+            self.does.chain.advance(before);
+        }
+        self.settle();
+        Ok(read)
+    }
+
+    fn read(&mut self, from: &mut TapPort, clock: &mut StampClock) -> Result<bool, PortError> {
+        let Some(room) = self.does.held.vacancy(MOST_READ_BYTES) else { return self.overflow(from) };
+        let Some(length) = from.read(room)? else { return Ok(false) };
+        let bytes = &room[..length];
+        let (at, segments) = (Nanos(clock.now_ns()), Segments::of(bytes));
+        let ecn_capable = bytes.get(TAP_HEADER_BYTES..).is_some_and(is_ecn_capable);
+        let most = segments.line_bytes(bytes, 0);
+        let last = segments.line_bytes(bytes, segments.count - 1);
+        let first = self.does.held.keep(length, segments.count);
+        self.counts.arrived_frames += u64::from(segments.count);
+        for part in 0..segments.count {
+            let frame_bytes = if part + 1 == segments.count { last } else { most };
+            let frame = Passing::new(first + u64::from(part), frame_bytes, at);
+            self.does.chain.push(Passing { ecn_capable, ..frame });
+        }
+        Ok(true)
+    }
+
+    /// There is no room: what comes is lost, and counted.
+    fn overflow(&mut self, from: &mut TapPort) -> Result<bool, PortError> {
+        self.scratch.resize(MOST_READ_BYTES, 0);
+        let Some(length) = from.read(&mut self.scratch)? else { return Ok(false) };
+        let frames = u64::from(Segments::of(&self.scratch[..length]).count);
+        self.counts.arrived_frames += frames;
+        self.counts.no_room_frames += frames;
+        Ok(true)
+    }
+
+    fn settle(&mut self) {
+        for outcome in self.does.chain.decided() {
+            match outcome {
+                Outcome::Leaves(frame) => {
+                    self.counts.copied_frames += u64::from(frame.marks.copy);
+                    self.does.held.leaves(frame);
+                }
+                Outcome::Lost(frame, _) => {
+                    // A copy that is lost was made, too.
+                    self.counts.copied_frames += u64::from(frame.marks.copy);
+                    self.does.held.lost(frame.id);
+                }
+            }
+        }
+    }
+
+    /// Give what is due; how many frames.
+    pub fn give(&mut self, to: &mut TapPort, clock: &mut StampClock) -> Result<usize, PortError> {
+        let now = Nanos(clock.now_ns());
+        let mut older = std::mem::take(&mut self.older);
+        let mut given = 0;
+        for held in &mut older {
+            given += self.give_of(held, now, to)?;
+        }
+        older.retain(|held| held.due().is_some());
+        self.older = older;
+        let mut held = std::mem::take(&mut self.does.held);
+        let outcome = self.give_of(&mut held, now, to);
+        self.does.held = held;
+        Ok(given + outcome?)
+    }
+
+    fn give_of(&mut self, held: &mut Held, now: Nanos, to: &mut TapPort) -> Result<usize, PortError> {
+        let ready = held.ready(now, GIVE_BATCH);
+        let mut index = 0;
+        while index < ready {
+            let frames = held.run(index, ready);
+            let (given, frame) = self.send(held, index, frames, to)?;
+            match given {
+                Given::Busy => break,
+                Given::Refused => self.counts.refused_frames += frames as u64,
+                Given::Taken => self.count(frame, frames as u64, now),
+            }
+            index += frames;
+        }
+        held.release(index);
+        Ok(index)
+    }
+
+    fn count(&mut self, frame: Passing, frames: u64, now: Nanos) {
+        let (counts, late) = (&mut self.counts, now.since(frame.at).0);
+        counts.left_frames += frames;
+        counts.corrupted_frames += u64::from(frame.marks.corrupted_bit.is_some());
+        counts.marked_frames += u64::from(frame.marks.congestion);
+        counts.late_frames += if late > LATE_NS { frames } else { 0 };
+        counts.latest_ns = counts.latest_ns.max(late);
+    }
+
+    fn send(
+        &mut self,
+        held: &Held,
+        index: usize,
+        frames: usize,
+        to: &mut TapPort,
+    ) -> Result<(Given, Passing), PortError> {
+        let (bytes, frame) = held.frame(index);
+        let (segments, first) = (Segments::of(bytes), held.part(index));
+        let count = u32::try_from(frames).unwrap_or(1);
+        let payload = segments.run(bytes, first, count, &mut self.header);
+        if frame.marks.corrupted_bit.is_none() && !frame.marks.congestion {
+            return Ok((to.write(self.header.bytes(), payload)?, frame));
+        }
+        self.scratch.clear();
+        self.scratch.extend_from_slice(self.header.bytes());
+        self.scratch.extend_from_slice(payload);
+        if frame.marks.congestion {
+            mark_congestion(&mut self.scratch[TAP_HEADER_BYTES..]);
+        }
+        if let Some(bit) = frame.marks.corrupted_bit {
+            finish(&mut self.scratch);
+            let place = TAP_HEADER_BYTES + bit as usize / 8;
+            if let Some(byte) = self.scratch.get_mut(place) {
+                *byte ^= 1 << (bit % 8);
+            }
+        }
+        Ok((to.write(&[], &self.scratch)?, frame))
+    }
+}
