@@ -22,6 +22,7 @@ from iolab.experiment.quantities import (
     WriteLength,
 )
 from iolab.parts.registry import instrument_kinds
+from iolab.parts.searches import SearchKind
 
 PacketDirection = Literal["one-way", "both-ways"]
 Direction = Literal["one-way", "both-ways", "dual"]
@@ -139,7 +140,7 @@ class Forwarding(Packets):
 
     kind: Literal["forwarding"]
     """What is measured."""
-    search: Literal["bisect", "mlr", "fast"] = "fast"
+    search: SearchKind = "fast"
     """How the highest rate is looked for: RFC 2544 bisection, MLRsearch, or iolab's own."""
     loss_ratio: Ratio = 0.0001
     """Acceptable loss: `bisect` wants less, as testers do (and none where it is 0), the others no more."""

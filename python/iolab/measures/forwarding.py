@@ -7,18 +7,14 @@ from iolab.experiment.measures import Forwarding
 from iolab.lab.packets.frames import fps_of
 from iolab.lab.packets.needs import check_packets, packet_needs
 from iolab.lab.topology import Topology
-from iolab.measures.packets import FAST_NS, LOAD_OVERHEAD_NS, NAMED_BY, check_names, commands
+from iolab.measures.packets import LOAD_OVERHEAD_NS, NAMED_BY, check_names, commands
 from iolab.parts.rows import MeasureKind
+from iolab.parts.searches import SEARCHES
 
 if TYPE_CHECKING:
     from iolab.experiment.experiment import Lab
     from iolab.trial.measured import Measured
     from iolab.trial.site import Site
-
-BISECT_TRIALS = 9
-"""Load trials of one bisection: from 5 Mpps to a width of 1 % near 500 kpps (RFC 2544, section 26.1)."""
-MLR_TRIALS = 14
-"""Load trials of MLRsearch at its usual goal, 1 s each: median of 40 searches in simulation."""
 
 
 def _measure(site: "Site", measure: Forwarding) -> "Measured":
@@ -29,26 +25,17 @@ def _measure(site: "Site", measure: Forwarding) -> "Measured":
 
 def _duration_ns(measure: Forwarding) -> int:
     trial_ns = measure.trial + LOAD_OVERHEAD_NS
-    match measure.search:
-        case "fast":
-            search_ns = FAST_NS
-        case "mlr":
-            search_ns = MLR_TRIALS * trial_ns
-        case "bisect":
-            search_ns = BISECT_TRIALS * measure.trials * trial_ns
+    search_ns = SEARCHES[measure.search].duration_ns(trial_ns, measure.trials)
     return min(search_ns, measure.limit) + len(measure.latency_at) * trial_ns
 
 
 def _check(measure: Forwarding, lab: "Lab", topology: Topology) -> None:
     """Check the search and its way. Raises InputError."""
-    if measure.search == "fast" and measure.loss_ratio == 0:
-        seen, allowed = (
-            "loss_ratio 0 with search: fast",
-            "above 0 with fast, which needs 10/loss_ratio frames",
-        )
-        advice = (
-            "take search: mlr or bisect for zero loss; forwarded_strict_fps of any search tells it as well"
-        )
+    if not SEARCHES[measure.search].zero_loss and measure.loss_ratio == 0:
+        able = " or ".join(name for name, row in SEARCHES.items() if row.zero_loss)
+        seen = f"loss_ratio 0 with search: {measure.search}"
+        allowed = f"above 0 with {measure.search}, which needs 10/loss_ratio frames"
+        advice = f"take search: {able} for zero loss; forwarded_strict_fps of any search tells it as well"
         raise InputError([Problem("measure", "planning a search", seen, allowed, advice)])
     check_packets(measure, lab, topology)
     if measure.start is not None:

@@ -6,8 +6,9 @@ from iolab.experiment.measures import LoadCurve
 from iolab.lab.packets.frames import fps_of
 from iolab.lab.packets.needs import check_packets, packet_needs
 from iolab.lab.topology import Topology
-from iolab.measures.packets import FAST_NS, LOAD_OVERHEAD_NS, NAMED_BY, check_names, commands
+from iolab.measures.packets import LOAD_OVERHEAD_NS, NAMED_BY, check_names, commands
 from iolab.parts.rows import MeasureKind
+from iolab.parts.searches import FAST_NS
 
 if TYPE_CHECKING:
     from iolab.experiment.experiment import Lab

@@ -12,8 +12,6 @@ NAMED_BY = frozenset({"from", "to", "pairs"})
 """Keys that hold names of machines and ports."""
 LOAD_OVERHEAD_NS = 50_000_000
 """A load trial beside its sending [ns]: counters twice, threads started, the drained barrier."""
-FAST_NS = 7_000_000_000
-"""A search by `fast` at 1 % width and 1e-4 loss [ns]: it takes longer the slower the device is."""
 
 
 def check_names(view: View, section: Section, measure: Packets) -> None:

@@ -4,9 +4,11 @@ How loads are chosen is in trial/search; what one load trial is, in trial/load.
 """
 
 from collections.abc import Sequence
+from pkgutil import resolve_name
 
 from iolab.experiment.measures import Forwarding, LoadCurve, Packets
 from iolab.lab.packets.frames import bps_l1, bps_l2, fps_of, line_fps, mean_bytes, sizes_of
+from iolab.parts.searches import SEARCHES
 from iolab.record.load import LoadRecord
 from iolab.record.metric import FRAME_RATE, Metric, Metrics
 from iolab.record.packets import SearchRecord
@@ -35,7 +37,6 @@ from iolab.trial.packet_figures import (
     use_metrics,
 )
 from iolab.trial.paths import settled
-from iolab.trial.search.bisect import Bisect
 from iolab.trial.search.fast import Fast
 from iolab.trial.search.types import LoadTrial, Strategy
 from iolab.trial.site import Ceilings, Site
@@ -109,16 +110,11 @@ def make_strategy(measure: Forwarding, site: Site) -> Strategy:
         reruns=measure.reruns,
         limit_ns=measure.limit,
     )
-    match measure.search:
-        case "fast":
-            return Fast(goal)
-        case "mlr":
-            from iolab.trial.search.mlr import Mlr  # the library is slow to load
-
-            return Mlr(goal=goal)
-        case "bisect":
-            start = None if measure.start is None else fps_of(measure.start, measure, "start")
-            return Bisect(goal, start_fps=start, searches=measure.trials)
+    row = SEARCHES[measure.search]
+    more: dict[str, object] = {"searches": measure.trials}
+    more["start_fps"] = None if measure.start is None else fps_of(measure.start, measure, "start")
+    strategy: Strategy = resolve_name(row.strategy)(goal=goal, **{key: more[key] for key in row.takes})
+    return strategy
 
 
 def highest_fps(measure: Packets, site: Site) -> float:

@@ -1,6 +1,7 @@
-"""The tables of cards and queueing disciplines are whole, and agree with the language and the agent."""
+"""The tables of cards, queueing disciplines and searches are whole, and agree with the language and the agent."""
 
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import get_args
 
 import pytest
@@ -9,6 +10,9 @@ from iolab.experiment.links import Shape
 from iolab.parts.kernel_modules import FEATURE_MODULES
 from iolab.parts.nics import NICS, NicKind
 from iolab.parts.qdiscs import QDISCS, QdiscKind
+from iolab.parts.searches import SEARCHES, SearchKind
+from iolab.record.search import Goal
+from iolab.trial.search.types import LoadTrial
 
 FEATURES_RS = Path(__file__).parents[3] / "crates/agent/src/facts/features.rs"
 
@@ -36,3 +40,15 @@ def test_a_guests_image_is_asked_for_every_card_and_discipline() -> None:
 def test_the_agent_tries_every_discipline_of_the_kernel(name: str) -> None:
     """Otherwise planning would take one for there that is not."""
     assert f'("qdisc:{name}", "qdisc replace' in FEATURES_RS.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", get_args(SearchKind))
+def test_every_search_has_a_row_whose_strategy_begins(name: SearchKind) -> None:
+    """It is made with a goal, and with what the row says that it takes."""
+    row, more = SEARCHES[name], {"start_fps": 2e5, "searches": 2}
+    goal = Goal(loss_ratio=1e-4, relative_width=0.01, min_fps=1e3, max_fps=1e6)
+    strategy = resolve_name(row.strategy)(goal=goal, **{key: more[key] for key in row.takes})
+    assert isinstance(strategy.propose([]), LoadTrial)
+    assert (
+        row.duration_ns(1_000_000_000, 2) > row.duration_ns(1_000_000_000, 1) or "searches" not in row.takes
+    )
