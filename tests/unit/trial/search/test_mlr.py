@@ -167,5 +167,5 @@ def test_results_of_another_goal_are_refused() -> None:
     """Replaying them would decide on loads that were never asked for."""
     results = results_of(Mlr(goal=GOAL), CLEAN, 1)
     other = Goal(loss_ratio=1e-4, relative_width=0.01, min_fps=9001.0, max_fps=1e6, trial_ns=NS_PER_S // 2)
-    with pytest.raises(ValueError, match="start the search anew"):
+    with pytest.raises(ValueError, match="start the search again"):
         Mlr(goal=other).propose(results)
