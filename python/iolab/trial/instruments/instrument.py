@@ -95,7 +95,7 @@ def measure_beside(
         measured = call_part(kind, "measure", measure)
         while running:
             last = running[-1]
-            seen[last] = call_part(parts[last], "stop", instruments[last].stop)
+            seen[last] = call_part(parts[last], "stop", partial(_stopped, instruments[last]))
             running.pop()
     except BaseException:  # also an interrupt: what was started would outlive the trial
         for name in reversed(running):
@@ -105,6 +105,13 @@ def measure_beside(
     return call_part(
         Part("instruments"), "stop", partial(with_seen, measured, {name: seen[name] for name in instruments})
     )
+
+
+def _stopped(instrument: Instrument) -> Seen:
+    seen: object = instrument.stop()
+    if isinstance(seen, Seen):
+        return seen
+    raise TypeError(f"it returned {type(seen).__name__}, allowed is Seen")
 
 
 def call_part(part: Part, function: str, call: Callable[[], T]) -> T:

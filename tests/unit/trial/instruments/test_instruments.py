@@ -119,6 +119,19 @@ def test_an_error_of_another_packages_instrument_fails_the_trial_in_words() -> N
         measure_beside({"a": Told("a", log), "a#2": Told("a", log)}, measured)
 
 
+def test_an_instrument_that_gives_something_else_is_named() -> None:
+    """Not iolab, which would break on it later."""
+
+    class Wrong(Told):
+        def stop(self) -> Seen:
+            return "a text"  # type: ignore[return-value]
+
+    with pytest.raises(Failed) as caught:
+        measure_beside({"b": Wrong("b", [])}, measured, packages={"b": "the package far 1.0"})
+    assert in_words(caught.value.failure).endswith("it returned str, allowed is Seen")
+    assert in_words(caught.value.failure).startswith("stop of b from the package far 1.0: TypeError")
+
+
 def test_an_error_of_another_packages_measure_fails_the_trial_in_words() -> None:
     """It names the kind, the function and the package; the instruments are ended."""
     log: list[str] = []
