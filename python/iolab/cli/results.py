@@ -18,13 +18,16 @@ from iolab.plan.selection import asked_summaries
 from iolab.statements.notes import ExperimentEdited
 from iolab.store.folder import EXPERIMENT
 from iolab.store.read import experiment_text, find_runs, load_run, not_a_run
-from iolab.store.records import StoredRun
+from iolab.store.records import StoredRun, TrialRecord
 from iolab.store.samples import read_packets
+from iolab.store.series import read_series
 
 if TYPE_CHECKING:
     from iolab.analysis.types import Analysis
 
 RUNS = Path("runs")
+MOST_LISTED = 12
+"""Trials that are listed where none was found."""
 RunName = Annotated[
     str, typer.Argument(metavar="RUN", help="Run folder, or the name of a run in runs/.", show_default=False)
 ]
@@ -123,17 +126,46 @@ def list_runs(
 def show(
     run: RunName,
     as_json: Annotated[bool, typer.Option("--json", help="Print the documented JSON form.")] = False,
+    trial: Annotated[
+        str | None,
+        typer.Option(
+            "--trial", metavar="KEY", help="Show one trial over time; the first letters of its key suffice."
+        ),
+    ] = None,
     over: Overs = None,
     ratio: Ratios = None,
 ) -> None:
     """Show the results of a run."""
     from iolab import report as reports  # numpy and scipy are slow to load
 
+    if trial is not None:
+        asked = load_run(locate(run))
+        found = asked_trial(asked, trial)
+        console().print(reports.trial_over_time(found, read_series(asked.folder, found.key), asked.plan))
+        return
     stored = _asked(load_run(locate(run)), over, ratio)
     if as_json:
         say(reports.show_json(stored, _analysed(stored)))
     else:
         console().print(reports.terminal(stored, _analysed(stored)))
+
+
+def asked_trial(run: StoredRun, key: str) -> TrialRecord:
+    """Return the trial whose key begins so, as it was measured last.
+
+    Raises:
+        InputError: none does, or several do.
+    """
+    last = {each.key: each for each in run.trials}
+    found = [each for each in last.values() if each.key.startswith(key)]
+    if len(found) == 1:
+        return found[0]
+    listed = ", ".join(
+        f"{each.key} ({each.measure}, {' '.join([*each.cell.values(), f'block {each.block}'])})"
+        for each in list(found or last.values())[:MOST_LISTED]
+    )
+    seen = f"{len(found)} trials whose keys begin with {key!r}"
+    raise InputError([Problem(run.name, "choosing a trial", seen, f"one of {len(last)}, such as {listed}")])
 
 
 def _asked(run: StoredRun, over: list[str] | None, ratio: list[str] | None) -> StoredRun:
@@ -174,7 +206,8 @@ def report(
         stored = replace(stored, notes=(*stored.notes, ExperimentEdited()))
     match form:
         case Format.HTML:
-            text = reports.html(stored, analysis, experiment, iolab.__version__)
+            series = partial(read_series, stored.folder)
+            text = reports.html(stored, analysis, experiment, iolab.__version__, series)
         case Format.MD:
             text = reports.markdown(stored, analysis, experiment, iolab.__version__)
         case Format.CSV:

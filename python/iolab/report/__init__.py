@@ -1,13 +1,17 @@
 """Estimates -> terminal, HTML, Markdown, CSV, JSON. Formatting only, no arithmetic; text out, nothing printed."""
 
+from collections.abc import Callable, Sequence
+
 from iolab.analysis.types import Analysis
 from iolab.experiment.experiment import Experiment
+from iolab.record.series import Series
 from iolab.report import readme, spreadsheet
 from iolab.report.console import terminal
 from iolab.report.interchange import show_json
 from iolab.report.published import beside_published, beside_published_text
 from iolab.report.sentences import is_functional
 from iolab.report.side_by_side import comparison, comparison_text
+from iolab.report.sparklines import trial_over_time
 from iolab.store.records import StoredRun
 
 __all__ = [
@@ -21,14 +25,21 @@ __all__ = [
     "markdown",
     "show_json",
     "terminal",
+    "trial_over_time",
 ]
 
 
-def html(run: StoredRun, analysis: Analysis, experiment: Experiment, version: str) -> str:
-    """Render a run as one HTML file that fetches nothing."""
+def html(
+    run: StoredRun,
+    analysis: Analysis,
+    experiment: Experiment,
+    version: str,
+    read_series: Callable[[str], Sequence[Series]] = lambda _: (),
+) -> str:
+    """Render a run as one HTML file that fetches nothing; `read_series` gives the series of a trial by its key."""
     from iolab.report.page import render  # the charts' JavaScript is slow to load
 
-    return render.page(run, analysis, experiment, version)
+    return render.page(run, analysis, experiment, version, read_series)
 
 
 def markdown(run: StoredRun, analysis: Analysis, experiment: Experiment, version: str) -> str:  # noqa: ARG001

@@ -16,6 +16,7 @@ from iolab.record.dimensions import Quantity
 from iolab.report import drawing, packets, panels, picture, sentences, tables
 from iolab.report.names import Names, names_of
 from iolab.report.page import history
+from iolab.report.page.over_time import OverTime, ReadSeries, drawn_trials
 from iolab.report.page.results import Result, results
 from iolab.report.words import EN, Words
 from iolab.store.records import StoredRun
@@ -29,8 +30,15 @@ _SNIPPET = "window.vegaEmbed = vegaEmbed;"
 """What the bundle of Vega, Vega-Lite and Vega-Embed leaves for the page's script."""
 
 
-def page(run: StoredRun, analysis: Analysis, experiment: Experiment, version: str, words: Words = EN) -> str:
-    """Fill the template."""
+def page(
+    run: StoredRun,
+    analysis: Analysis,
+    experiment: Experiment,
+    version: str,
+    read: ReadSeries,
+    words: Words = EN,
+) -> str:
+    """Fill the template; `read` gives the series of a trial."""
     named = names_of(run.plan, words)
     trials = sentences.counted(run.trials)
     found = results(run, analysis, experiment, trials, named)
@@ -54,6 +62,7 @@ def page(run: StoredRun, analysis: Analysis, experiment: Experiment, version: st
         "lab_svg": Markup(lab.svg),
         **_summary(run, analysis, named),
         **_limits(run, analysis, named),
+        "over_time": drawn_trials(trials, read, named),
         **_effects(analysis, named),
         **_definitions(analysis, named),
         **history.troubles_view(run, trials, analysis, named),
@@ -169,11 +178,13 @@ def _definitions(analysis: Analysis, named: Names) -> dict[str, object]:
 def _contents(fills: Mapping[str, object], words: Words) -> list[tuple[str, str]]:
     page = words.page
     effects, commands, lab = fills["effects"], fills["commands"], fills["lab"]
+    over_time = fills["over_time"]
     present = [
         ("summary", page.summary, True), ("results", page.results, bool(fills["results"])),
         ("charts", page.charts, bool(fills["results"])),
         ("limits", words.packets.limits, bool(fills["packets"])),
         ("instrument", words.packets.instrument, bool(fills["packets"])),
+        ("over-time", words.over_time.heading, isinstance(over_time, OverTime) and bool(over_time.trials)),
         ("effects", page.effects, isinstance(effects, tables.EffectTable) and bool(effects.rows)),
         ("lab", page.lab, isinstance(lab, drawing.LabDrawing) and bool(lab.texts)),
         ("meanings", page.meanings, bool(fills["definitions"])), ("troubles", page.troubles, True),

@@ -30,9 +30,9 @@ def sampled(readings: Mapping[str, Sequence[Reading]], topology: Topology) -> tu
             continue
         begin_ns = own[0].observations[0].begin_ns
         machine = None if kernel == HERE else kernel
-        found += _cpus(own, begin_ns, machine)
-        found += _threads(own, begin_ns, machine)
         found += _ports(own, begin_ns, {key[1:]: ref for key, ref in ports.items() if key[0] == kernel})
+        found += _threads(own, begin_ns, machine)
+        found += _cpus(own, begin_ns, machine)
     return tuple(found)
 
 
@@ -84,15 +84,17 @@ def _ports(
         of = Dimensions(port=ref)
         for way in ("rx", "tx"):
             yield from _made(f"{way}_bps", "bit/s", _rates(own, begin_ns, _field(f"{way}_bytes"), 8e9), of)
-            yield from _made(f"{way}_pps", "1/s", _rates(own, begin_ns, _field(f"{way}_packets"), 1e9), of)
             yield from _made(
-                f"{way}_drops_pps", "1/s", _rates(own, begin_ns, _field(f"{way}_dropped"), 1e9), of
+                f"{way}_pps", "packet/s", _rates(own, begin_ns, _field(f"{way}_packets"), 1e9), of
+            )
+            yield from _made(
+                f"{way}_drops_pps", "packet/s", _rates(own, begin_ns, _field(f"{way}_dropped"), 1e9), of
             )
     for ref, queued in qdiscs.items():
         of = Dimensions(port=ref)
         points = [(at_ns - begin_ns, float(row.backlog_bytes)) for at_ns, row in _rising(queued)]
-        yield from _made("qdisc_backlog_bytes", "bytes", points, of)
-        yield from _made("qdisc_drops_pps", "1/s", _rates(queued, begin_ns, _field("drops"), 1e9), of)
+        yield from _made("qdisc_backlog_bytes", "byte", points, of)
+        yield from _made("qdisc_drops_pps", "packet/s", _rates(queued, begin_ns, _field("drops"), 1e9), of)
 
 
 def _field(name: str) -> Callable[[object], int]:

@@ -1,0 +1,60 @@
+"""The series of one trial in a terminal: a line each, with its course in block characters."""
+
+import math
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from iolab.plan.types import Plan
+from iolab.record.series import Series, Values
+from iolab.report import over_time
+from iolab.report.names import names_of
+from iolab.report.words import EN, Words
+from iolab.store.records import TrialRecord
+
+COLUMNS = 40
+"""Of a sparkline."""
+EVERY = 10_000
+"""More series than a trial has: none is left out."""
+BLOCKS = "▁▂▃▄▅▆▇█"
+
+
+def trial_over_time(
+    trial: TrialRecord, series: Sequence[Series], plan: Plan, words: Words = EN
+) -> RenderableType:
+    """Render the series of a trial; those of one quantity share the scale, which begins at 0."""
+    named = names_of(plan, words)
+    text = words.over_time
+    laid = over_time.panels(trial, series, named, COLUMNS, EVERY)
+    if laid is None:
+        return Text(text.no_series.format(trial=over_time.title(trial, named)))
+    heads = text.figures.format(min=words.table.min, mean=words.table.mean, max=words.table.max)
+    parts: list[RenderableType] = [
+        Text(laid.title, style="bold"),
+        Text(text.key.format(key=laid.key, duration=laid.duration), style="dim"),
+    ]
+    for group in laid.groups:
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+        table.add_column(f"{group.title}, {text.scale.format(top=group.top_text)}", overflow="fold")
+        table.add_column(text.course, no_wrap=True)
+        table.add_column(heads, no_wrap=True)
+        for panel in group.panels:
+            course = sparkline(panel.columns.mean, group.top)
+            table.add_row(Text(panel.title), course, Text(panel.figures))
+        parts += ["", table]
+    return Group(*parts)
+
+
+def sparkline(values: Values, top: float) -> str:
+    """Write values as block characters between 0 and `top`: the lowest is 0 alone, a space is where none is known."""
+    return "".join(
+        " " if not math.isfinite(value) else BLOCKS[_block(value / top if top > 0 else 0.0)]
+        for value in values.tolist()
+    )
+
+
+def _block(share: float) -> int:
+    return min(len(BLOCKS) - 1, max(0, math.ceil(share * (len(BLOCKS) - 1))))
