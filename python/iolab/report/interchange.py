@@ -28,13 +28,16 @@ def show_json(run: StoredRun, analysis: Analysis) -> str:
         "warnings": [warned(note) for note in analysis.notes],
         "levels": [_levels_figure(each) for each in analysis.levels_figures],
         "levels_ratios": [_levels_ratio(each) for each in analysis.levels_ratios],
+        "streams": [interchange_packets.streams(found) for found in analysis.streams],
         "forwarding": [interchange_packets.measure(found, analysis) for found in analysis.forwarding],
     }
     return json.dumps(document, ensure_ascii=False, allow_nan=False)
 
 
 def _trial(trial: TrialRecord) -> Mapping[str, object]:
+    verdict = trial.result.verdict
     return {
+        "key": trial.key,
         "cell": dict(trial.cell),
         "block": trial.block,
         "measure": trial.measure,
@@ -43,6 +46,7 @@ def _trial(trial: TrialRecord) -> Mapping[str, object]:
         "kind": trial.kind,
         "direction": trial.direction,
         "warnings": [warned(warning) for warning in trial.result.warnings],
+        "verdict": None if verdict is None else interchange_packets.trial_verdict(verdict),
         "metrics": [_metric(metric) for metric in trial.result.metrics],
     }
 

@@ -1,4 +1,4 @@
-"""The part of `iolab show RUN --json` about measures that send frames (docs/reference/show-json.md)."""
+"""The part of `iolab show RUN --json` about limits, and measures that send frames (docs/reference/show-json.md)."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -10,11 +10,13 @@ from iolab.analysis.forwarding_types import (
     DirectionRatio,
     Forwarding,
     SharedCpu,
+    StreamLimits,
     UsedPath,
     Verdict,
 )
 from iolab.analysis.types import Analysis, CellKey, Estimate, cell_key
 from iolab.record.dimensions import Quantity
+from iolab.record.verdict import Verdict as TrialVerdict
 from iolab.report.stated import stated, stated_all
 from iolab.report.words import EN
 
@@ -96,13 +98,26 @@ def _ratio(each: DirectionRatio) -> Document:
     }
 
 
-def _verdict(verdict: Verdict) -> Document:
+def streams(found: StreamLimits) -> Document:
+    """Render what limited the streams of a measure, cell by cell."""
+    cells = [{"cell": dict(each.cell), "verdict": _verdict(each.verdict)} for each in found.cells]
+    return {"measure": found.measure, "cells": cells}
+
+
+def trial_verdict(verdict: TrialVerdict | Verdict) -> Document:
+    """Render what limited a trial, and what shows it."""
     return {
-        "limit": verdict.limit,
+        "limit": str(verdict.limit),
         "place": verdict.place,
         "seen": stated_all(verdict.seen),
         "text": EN.said.say_all(verdict.seen),
         "doubt": None if verdict.doubt is None else stated(verdict.doubt),
+    }
+
+
+def _verdict(verdict: Verdict) -> Document:
+    return {
+        **trial_verdict(verdict),
         "doubtful": verdict.doubtful,
         "count": verdict.count,
         "total": verdict.total,

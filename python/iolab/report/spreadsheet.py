@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
+from iolab.analysis.forwarding_types import Verdict
 from iolab.analysis.types import Analysis, Estimate, Interval, LevelsFigure, LevelsRatio
 from iolab.record import dimensions
 from iolab.record.dimensions import Dimensions, Quantity
@@ -108,23 +109,32 @@ def _over(each: LevelsFigure | LevelsRatio, factors: Sequence[str]) -> tuple[str
 
 
 def _limit_rows(analysis: Analysis, factors: Sequence[str]) -> Iterable[Sequence[str]]:
-    """Verdict and balance sheet of every cell whose samples were read."""
+    """Verdict of every cell, and of frames the balance sheet; of frames those cells whose samples were read."""
     yield ("measure", *map(_safe, factors), *_LIMIT_HEAD)
+    for streams in analysis.streams:
+        for cell in streams.cells:
+            verdict = cell.verdict
+            counts = ("", "", "", str(verdict.count), str(verdict.total), *[""] * 6)
+            yield (_safe(streams.measure), *_levels(cell.cell, factors), *_said(verdict), *counts)
     for found in analysis.forwarding:
         for each in found.cells:
             verdict, sheet = each.verdict, each.balance
-            doubt = "" if verdict.doubt is None else EN.said.say(verdict.doubt)
-            said = (verdict.limit, *map(_safe, (verdict.place, EN.said.say_all(verdict.seen), doubt)))
             busy = ("" if verdict.cpu is None else str(verdict.cpu), _number(verdict.cpu_busy_ratio))
-            counts = (
+            numbers = (
                 verdict.count, verdict.total, sheet.offered_frames, sheet.forwarded_frames,
                 sum(drop.frames for drop in sheet.drops), sheet.unexplained_frames, sheet.load_trials,
                 sheet.closed_trials,
             )  # fmt: skip
             yield (
-                _safe(found.measure), *_levels(each.cell, factors), *said, *busy, _number(verdict.idle_ratio),
-                *map(str, counts),
+                _safe(found.measure), *_levels(each.cell, factors), *_said(verdict), *busy, _number(verdict.idle_ratio),
+                *map(str, numbers),
             )  # fmt: skip
+
+
+def _said(verdict: Verdict) -> tuple[str, ...]:
+    """Limit, place, what shows it, and the doubt."""
+    doubt = "" if verdict.doubt is None else EN.said.say(verdict.doubt)
+    return (verdict.limit, *map(_safe, (verdict.place, EN.said.say_all(verdict.seen), doubt)))
 
 
 def _drop_rows(analysis: Analysis, factors: Sequence[str]) -> Iterable[Sequence[str]]:

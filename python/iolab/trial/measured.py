@@ -26,6 +26,8 @@ class Concluded:
     """What limited it; None: each of its load trials has a verdict of its own."""
     warnings: tuple[Warning, ...] = ()
     """What disturbed it."""
+    series: tuple[Series, ...] = ()
+    """What the measure's programs saw, on the time of the counters."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,9 +31,13 @@ def _by_flow(protocol: str, flows: Sequence[FlowReport]) -> Iterator[Metric]:
 
 def flow_names(flows: Sequence[FlowReport]) -> list[str]:
     """Return a name per flow: near->far; the second with the same ends is near->far#2."""
+    return numbered([f"{flow.src.machine}->{flow.dst.machine}" for flow in flows])
+
+
+def numbered(flows: Sequence[str]) -> list[str]:
+    """Tell flows with the same ends apart: the second of a name gets #2."""
     names: list[str] = []
-    for flow in flows:
-        name = f"{flow.src.machine}->{flow.dst.machine}"
+    for name in flows:
         same = sum(known.partition("#")[0] == name for known in names)
         names.append(f"{name}#{same + 1}" if same else name)
     return names

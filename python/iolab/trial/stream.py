@@ -4,6 +4,7 @@ It needs a lab that stands; it neither builds nor checks it. Its time comes from
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from iolab.agent.client import Refused
 from iolab.agent.messages import Json, ProcessEnded, Reading
@@ -13,6 +14,7 @@ from iolab.lab.kernels import HERE
 from iolab.lab.packets.placement import Way, stream_way
 from iolab.lab.topology import Endpoint
 from iolab.record.metric import Metric, Metrics
+from iolab.record.series import Series
 from iolab.record.trial import CommandRecord
 from iolab.statements.failures import ProgramFailed, ProgramKilled, ReportsUnreadable
 from iolab.statements.warnings import SenderShort, Warning
@@ -22,12 +24,13 @@ from iolab.trial.failed import Failed
 from iolab.trial.flows import place_pairs
 from iolab.trial.iperf3 import FlowReport, Pair, client_argv, flow_reports, server_argv
 from iolab.trial.iperf3_report import Report, parse_report
-from iolab.trial.measured import Concluded, Measured, TrialFailed
-from iolab.trial.metrics import flow_metrics
+from iolab.trial.measured import Concluded, Measured, Readings, TrialFailed
+from iolab.trial.metrics import flow_metrics, numbered
 from iolab.trial.site import Site
 from iolab.trial.snapshots import places_on
 from iolab.trial.streams.disturbances import disturbances
 from iolab.trial.streams.evidence import StreamSeen
+from iolab.trial.streams.intervals import interval_series
 from iolab.trial.streams.kernels import Kernels
 from iolab.trial.streams.observe import Observed, observe
 from iolab.trial.streams.verdict import judge
@@ -101,7 +104,9 @@ def measure_stream(site: Site, measure: Stream) -> Measured:
         measured_ns=span_ns,
         commands=_commands(measure, pairs, ended, served),
         raw=_raw(reports, before, after),
-        conclude=lambda readings: _conclude(observe(observed, readings)),
+        conclude=lambda readings: replace(
+            _conclude(observe(observed, readings)), series=_series(pairs, reports, ended, readings)
+        ),
     )
 
 
@@ -116,6 +121,28 @@ def _directions(site: Site, pairs: Sequence[Pair]) -> list[Way]:
 
 def _conclude(seen: StreamSeen) -> Concluded:
     return Concluded(judge(seen), disturbances(seen))
+
+
+def _series(
+    pairs: Sequence[Pair],
+    reports: Sequence[tuple[Report, Report]],
+    ended: Sequence[ProcessEnded],
+    readings: Readings,
+) -> tuple[Series, ...]:
+    """Return the intervals of each flow, on the time of the counters of its client's kernel."""
+    found: list[tuple[str, Report, Report, int]] = []
+    for pair, (client, server), process in zip(pairs, reports, ended, strict=True):
+        own = readings.get(pair.client.kernel) or readings.get(HERE)
+        begin_ns = max(0, process.begin_ns - own[0].observations[0].begin_ns) if own else 0
+        ways = ((pair.client, pair.server, client, server), (pair.server, pair.client, server, client))
+        for src, dst, sender, receiver in ways[: 2 if pair.bidir else 1]:
+            found.append((f"{src.machine}->{dst.machine}", sender, receiver, begin_ns))
+    names = numbered([name for name, *_ in found])
+    return tuple(
+        series
+        for name, (_, sender, receiver, begin_ns) in zip(names, found, strict=True)
+        for series in interval_series(name, sender, receiver, begin_ns)
+    )
 
 
 def _flows(

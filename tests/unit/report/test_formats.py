@@ -19,9 +19,11 @@ from iolab.analysis.types import Interval
 from iolab.record.dimensions import Dimensions
 from iolab.record.metric import Metric, Metrics
 from iolab.record.trial import Status
-from iolab.report import sentences
+from iolab.record.verdict import Limit, Verdict
+from iolab.report import sentences, spreadsheet
 from iolab.report.names import names
 from iolab.report.words import EN
+from iolab.statements.clauses import ThreadRan
 from iolab.statements.failures import NothingForwarded
 from iolab.statements.notes import LastLineCut, TrialsResembleNeighbours
 from iolab.statements.warnings import Emulated
@@ -147,11 +149,23 @@ def test_json_has_exactly_the_documented_keys(made: Made) -> None:
     document = json.loads(report.show_json(run, analysis))
     assert list(document) == [
         "schema", "run", "status", "notes", "joined_late", "trials", "estimates", "warnings", "levels",
-        "levels_ratios", "forwarding",
+        "levels_ratios", "streams", "forwarding",
     ]  # fmt: skip
     assert (document["schema"], document["run"], document["status"]) == (2, run.name, "complete")
     assert {tuple(trial) for trial in document["trials"]} == {
-        ("cell", "block", "measure", "status", "reason", "kind", "direction", "warnings", "metrics")
+        (
+            "key",
+            "cell",
+            "block",
+            "measure",
+            "status",
+            "reason",
+            "kind",
+            "direction",
+            "warnings",
+            "verdict",
+            "metrics",
+        )
     }
     disagreeing = next(
         trial for trial in document["trials"] if trial["warnings"] and trial["measure"] == "udp"
@@ -388,3 +402,21 @@ def test_what_the_analysis_must_say_of_itself_is_in_every_format(made: Made) -> 
     assert said in printed(report.terminal(run, noted), 200)
     assert said in report.markdown(run, noted, experiment, "1")
     assert said in report.html(run, noted, experiment, "1")
+
+
+def test_what_limited_a_stream_is_in_json_and_in_the_table_of_limits(made: Made) -> None:
+    """Each trial has its verdict, each cell its commonest, with the sentence that shows it."""
+    run, _, _ = made
+    verdict = Verdict(Limit.THREAD, (ThreadRan(thread="iperf3", busy_ratio=0.99),), "near")
+    trials = tuple(replace(each, result=replace(each.result, verdict=verdict)) for each in run.trials)
+    limited = replace(run, trials=trials)
+    analysis = analyse(trials, run.plan)
+    document = json.loads(report.show_json(limited, analysis))
+    assert {(each["verdict"]["limit"], each["verdict"]["place"]) for each in document["trials"]} == {
+        ("thread", "near")
+    }
+    cells = [cell for measure in document["streams"] for cell in measure["cells"]]
+    assert {cell["verdict"]["limit"] for cell in cells} == {"thread"}
+    rows = list(reader.DictReader(io.StringIO(spreadsheet.table(limited, analysis, "limits"))))
+    assert len(rows) == len(cells)
+    assert {(row["limit"], row["place"]) for row in rows} == {("thread", "near")}

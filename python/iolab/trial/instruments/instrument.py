@@ -148,6 +148,10 @@ def with_seen(measured: Measured, seen: Mapping[str, Seen]) -> Measured:
             *concluded.warnings,
             *(warning for one in seen.values() for warning in one.warnings),
         ),
-        series=(*measured.series, *(series for one in seen.values() for series in one.series)),
+        series=(
+            *measured.series,
+            *concluded.series,
+            *(series for one in seen.values() for series in one.series),
+        ),
         raw={**measured.raw, "instruments": raw} if raw else measured.raw,
     )
