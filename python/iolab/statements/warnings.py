@@ -213,6 +213,15 @@ class QueuesUneven(Warning):
     busiest_ratio: float
 
 
+class ReadingsDropped(Warning):
+    """A kernel's agent kept the newest readings of the trial only: there were more than it keeps."""
+
+    code = "readings-dropped"
+    host: Computer
+    dropped: int
+    kept: int
+
+
 class SenderShort(Warning):
     """A sender did not reach the intended rate."""
 

@@ -4,7 +4,6 @@ It needs a lab that stands; it neither builds nor checks it. Its time comes from
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from iolab.agent.client import Refused
 from iolab.agent.messages import Json, ProcessEnded, Reading
@@ -104,9 +103,7 @@ def measure_stream(site: Site, measure: Stream) -> Measured:
         measured_ns=span_ns,
         commands=_commands(measure, pairs, ended, served),
         raw=_raw(reports, before, after),
-        conclude=lambda readings: replace(
-            _conclude(observe(observed, readings)), series=_series(pairs, reports, ended, readings)
-        ),
+        conclude=lambda read: _conclude(observe(observed, read), _series(pairs, reports, ended, read)),
     )
 
 
@@ -119,8 +116,8 @@ def _directions(site: Site, pairs: Sequence[Pair]) -> list[Way]:
     ]
 
 
-def _conclude(seen: StreamSeen) -> Concluded:
-    return Concluded(judge(seen), disturbances(seen))
+def _conclude(seen: StreamSeen, series: tuple[Series, ...]) -> Concluded:
+    return Concluded(judge(seen), disturbances(seen), series)
 
 
 def _series(

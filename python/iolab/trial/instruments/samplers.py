@@ -9,6 +9,8 @@ from iolab.agent.messages import Json, Observation, Reading
 from iolab.errors import AgentError
 from iolab.lab.kernels import HERE
 from iolab.lab.topology import Topology
+from iolab.statements.computers import OtherComputer, ThisComputer
+from iolab.statements.warnings import ReadingsDropped
 from iolab.trial.instruments.instrument import Seen
 from iolab.trial.instruments.sampled import sampled
 from iolab.trial.site import Site
@@ -43,8 +45,18 @@ class Samplers:
 
     def stop(self) -> Seen:
         """End, and return the readings by kernel. Raises AgentError."""
-        readings = {kernel: read_series(agent, self._series) for kernel, agent in self._agents.items()}
-        return Seen(readings=readings, series=sampled(readings, self._topology))
+        kept = {kernel: read_kept(agent, self._series) for kernel, agent in self._agents.items()}
+        readings = {kernel: one.readings for kernel, one in kept.items()}
+        dropped = tuple(
+            ReadingsDropped(
+                host=OtherComputer(machine=kernel) if kernel else ThisComputer(),
+                dropped=one.dropped,
+                kept=len(one.readings),
+            )
+            for kernel, one in kept.items()
+            if one.dropped
+        )
+        return Seen(readings=readings, series=sampled(readings, self._topology), warnings=dropped)
 
     def abandon(self) -> None:
         """End on every kernel that is still there."""
@@ -57,11 +69,27 @@ class Samplers:
                 continue  # it ends with its kernel
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What an agent kept of a series."""
+
+    readings: tuple[Reading, ...]
+    """Oldest first."""
+    dropped: int
+    """How many before them it did not keep."""
+
+
 def read_series(agent: Agent, series: str) -> tuple[Reading, ...]:
     """End a series of an agent, and return its readings, oldest first. Raises AgentError."""
+    return read_kept(agent, series).readings
+
+
+def read_kept(agent: Agent, series: str) -> Kept:
+    """End a series of an agent, and return what it kept. Raises AgentError."""
     raw = agent.call("sample.stop", {"series": series})
     found = decode(tuple[_Observed, ...], raw["readings"], "samples", agent=agent.name)
-    return tuple(Reading(one.observations, None, agent.name) for one in found)
+    readings = tuple(Reading(one.observations, None, agent.name) for one in found)
+    return Kept(readings, decode(int, raw["dropped"], "samples", agent=agent.name))
 
 
 @dataclass(frozen=True, slots=True)

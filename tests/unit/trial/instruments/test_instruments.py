@@ -185,3 +185,13 @@ def test_samplers_of_a_lab_look_into_every_namespace_with_a_port() -> None:
 
     samplers_of(Site(Agent(Listening()), LAB, make_topology(LAB)), SECOND_NS).start()
     assert '"netns":["iolab-near","iolab-far"]' in asked[-1]
+
+
+def test_readings_that_an_agent_dropped_are_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The series and the verdict lack the begin of the trial."""
+    agent = Agent(FakeAgent())
+    samplers = Samplers({"": agent}, {"": [None]}, make_topology(LAB), SECOND_NS)
+    samplers.start()
+    monkeypatch.setattr(agent, "call", lambda *_: {"dropped": 7, "readings": []})
+    (warning,) = samplers.stop().warnings
+    assert (warning.code, warning.model_dump()["dropped"]) == ("readings-dropped", 7)
