@@ -18,7 +18,7 @@ HEAD = "measure,nic,metric,statistic,value,unit\n"
 TWO = HEAD + "rate,e1000,forwarded_fps,mean,20000,frame/s\nrate,virtio,forwarded_fps,mean,50000,frame/s\n"
 CARDS = (100.0, 400.0)
 STUDIES = ROOT / "tests" / "unit" / "experiment" / "studies"
-DIFFERENT = {"rate-control": {"links.wire.shape"}}  # fmt: skip
+DIFFERENT = {"rate-control": {"links.wire.shape"}, "iscsi": {"path"}}  # fmt: skip
 """Factors of which levels were published that the lab has not."""
 
 
