@@ -20,6 +20,7 @@ from iolab.agent.client import Agent
 from iolab.record.load import LoadRecord
 from iolab.record.search import NS_PER_S, Goal
 from iolab.run.hosts.host_agent import open_agent
+from iolab.statements.drop_reasons import ByRule
 from iolab.trial.forwarding import search
 from iolab.trial.load import LoadBench
 from iolab.trial.search.bisect import Bisect
@@ -85,7 +86,7 @@ def losses(agent: Agent, cpus: int) -> Iterator[str]:
     with load_bench(agent, experiment(f"{{loss: {LOST_RATIO}, seed: 7}}"), cpus) as bench:
         record = run(bench, LOSING_FPS, LOST_OF_FRAMES / LOSING_FPS)
     sheet = record.balances[0]
-    ruled = sum(drop.frames for drop in sheet.drops if drop.reason == "rule")
+    ruled = sum(drop.frames for drop in sheet.drops if drop.reason == ByRule())
     offered = record.result.offered_frames
     half = Z_99 * sqrt(LOST_RATIO * (1 - LOST_RATIO) / offered)
     measured = ruled / offered

@@ -7,6 +7,7 @@ from truth_words import in_words
 
 from iolab.agent.client import Agent
 from iolab.experiment.measures import Latency
+from iolab.report.words import EN
 from iolab.trial.latency import measure_latency
 from iolab.trial.measured import Measured
 
@@ -54,7 +55,8 @@ def judged(case: FaultCase, measured: Measured, told: dict[str, int]) -> tuple[O
     if short and not marks and said.limit not in SHORT_LIMITS:
         wrong.append(f"offered {row.offered_fps:.0f} of {row.intended_fps:.0f} frames/s without a word")
     figure = Grade.WRONG if wrong else Grade.RIGHT
-    blame = Blame(said.limit, said.place, in_words(said.seen), in_words([said.doubt] if said.doubt else []))
+    doubt = in_words([said.doubt] if said.doubt else [])
+    blame = Blame(said.limit, EN.said.say_any(said.place), in_words(said.seen), doubt)
     # A sender that fell short is rightly named; the host, for that alone, where no fault lost frames.
     places = case.places
     if short:

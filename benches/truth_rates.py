@@ -167,7 +167,7 @@ def judged(
         if blame.doubt
         else ("most loads close to the rate say something else" if blame.doubtful else "")
     )
-    said = grade_verdict(Blame(blame.limit, blame.place, seen, doubt), case.places)
+    said = grade_verdict(Blame(blame.limit, EN.said.say_any(blame.place), seen, doubt), case.places)
     # Frames of others are received by nobody, and counted by the kernel all the same.
     if lost != kernel_lost and not case.company.foreign_fps:
         grade = Grade.WRONG

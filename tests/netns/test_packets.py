@@ -16,6 +16,9 @@ from tests.netns.runs import PATIENCE_S
 
 from iolab.record.packets import PacketTrial
 from iolab.record.trial import Status
+from iolab.record.verdict import Limit
+from iolab.statements.drop_reasons import ByRule, RingFull
+from iolab.statements.places import AtDevice, AtPort, AtReceiver
 from iolab.store.read import load_run
 from iolab.store.records import TrialRecord
 from iolab.store.samples import read_packets
@@ -144,7 +147,7 @@ def test_the_capacity_of_a_token_bucket_is_found(iolab: Iolab, tmp_path: Path) -
         for sheet in load.balances
         for drop in sheet.drops
     }
-    assert ("device dut.eth0", "rule") in reasons
+    assert (AtDevice(port="dut.eth0"), ByRule()) in reasons
     if "search-partial" in {warning.code for warning in record.result.warnings}:
         pytest.skip("the host was too busy for a search of 40 s")
     assert record.result.metrics["forwarded_fps"].value == pytest.approx(50_000, rel=0.01)
@@ -158,9 +161,11 @@ def test_the_loss_of_a_device_is_measured(iolab: Iolab, tmp_path: Path) -> None:
     (sheet,) = packets.load_trials[0].balances
     drops = {(drop.place, drop.reason): drop.frames for drop in sheet.drops}
     reached = (
-        sheet.offered_frames - drops.get(("dut.eth0", "ring full"), 0) - min(0, sheet.unexplained_frames)
+        sheet.offered_frames
+        - drops.get((AtPort(port="dut.eth0"), RingFull()), 0)
+        - min(0, sheet.unexplained_frames)
     )
-    assert drops["device dut.eth0", "rule"] == pytest.approx(reached / 10, abs=1)
+    assert drops[AtDevice(port="dut.eth0"), ByRule()] == pytest.approx(reached / 10, abs=1)
 
 
 def test_a_device_that_delays_frames_is_measured(iolab: Iolab, tmp_path: Path) -> None:
@@ -193,7 +198,7 @@ def test_a_random_loss_is_within_its_99_percent_interval(iolab: Iolab, tmp_path:
     done = iolab("run", experiment(tmp_path / "x.yaml", measure, "xdp, device: {loss_ratio: 1%, seed: 7}"))
     _, packets = trial(done, tmp_path)
     (sheet,) = packets.load_trials[0].balances
-    ruled = sum(drop.frames for drop in sheet.drops if drop.reason == "rule")
+    ruled = sum(drop.frames for drop in sheet.drops if drop.reason == ByRule())
     reached = sheet.forwarded_frames + ruled
     assert abs(ruled - 0.01 * reached) < 2.5758 * (reached * 0.01 * 0.99) ** 0.5
 
@@ -208,7 +213,7 @@ def test_the_kernels_reasons_for_drops_are_in_the_samples(iolab: Iolab, tmp_path
     if not facts["features"].get("trace:drop-reasons"):
         pytest.skip("this kernel does not tell why it drops packets")
     full = sum(drop.frames for sheet in load.balances for drop in sheet.drops
-               if drop.place != "receiver")  # fmt: skip
+               if drop.place != AtReceiver())  # fmt: skip
     assert sum(load.drop_reasons.values()) >= full
 
 
@@ -227,7 +232,9 @@ def test_a_shaper_of_the_lab_is_what_limited_the_load_above_its_rate(
     assert done.returncode == 0, done.stderr + done.stdout
     _, packets = trial(done, tmp_path)
     (load,) = packets.load_trials
-    assert (load.verdict.limit, load.verdict.place) == ("shaper", "dut.eth1"), load.verdict.seen
+    assert (load.verdict.limit, load.verdict.place) == (Limit.SHAPER, AtPort(port="dut.eth1")), (
+        load.verdict.seen
+    )
     assert load.shapers[0].rates_bps == (9_600_000,)
 
 

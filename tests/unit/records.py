@@ -12,7 +12,9 @@ from iolab.record.search import LoadResult
 from iolab.record.verdict import CpuUse, Limit, Verdict
 from iolab.statements.clauses import Clause
 from iolab.statements.doubts import Doubt
+from iolab.statements.drop_reasons import DropReason
 from iolab.statements.instrument import PathFallback, Sharing
+from iolab.statements.places import Place
 from iolab.statements.searches import LibraryGaveUp
 
 NS_PER_S = 1_000_000_000
@@ -33,7 +35,7 @@ def _quantity(of: str | Quantity) -> Quantity:
 def load_record(
     fps: float,
     limit: str = "none",
-    place: str = "",
+    place: Place | None = None,
     *,
     seen: Sequence[Clause] | None = None,
     purpose: str = "search",
@@ -67,7 +69,7 @@ def load_record(
     )
 
 
-def balance(offered: int, forwarded: int, unexplained: int, *drops: tuple[str, str, int]) -> Balance:
+def balance(offered: int, forwarded: int, unexplained: int, *drops: tuple[Place, DropReason, int]) -> Balance:
     """Return a balance sheet of one direction; drops are (place, reason, frames)."""
     named = tuple(Drop(*drop) for drop in drops)
     return Balance("tester.p0->tester.p1", offered, forwarded, named, unexplained)

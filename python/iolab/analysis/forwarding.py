@@ -30,8 +30,10 @@ from iolab.record.load import LoadRecord
 from iolab.record.packets import PacketTrial, PortUse
 from iolab.record.trial import Status
 from iolab.record.verdict import Limit
+from iolab.statements.drop_reasons import DropReason
 from iolab.statements.instrument import PathReason, Sharing
 from iolab.statements.notes import SamplesUnreadable
+from iolab.statements.places import Place
 from iolab.statements.warnings import Warning
 from iolab.store.records import TrialRecord
 
@@ -209,7 +211,7 @@ def verdict(load_trials: Sequence[LoadRecord], rate_fps: float | None = None) ->
     own = [trial for trial in limited if trial.verdict.limit is not Limit.HOST] or limited
     if not own:
         calmest = max(load_trials, key=lambda trial: trial.intended_fps, default=None)
-        return _verdict("none", "", calmest, 0, 0)
+        return _verdict("none", None, calmest, 0, 0)
     near = _near(own, rate_fps) or _near(own, min(trial.intended_fps for trial in own))
     shown = [trial for trial in near if trial.verdict.limit not in INSTRUMENT] or near
     causes = Counter((trial.verdict.limit, trial.verdict.place) for trial in shown)
@@ -226,7 +228,7 @@ def _near(trials: Sequence[LoadRecord], fps: float | None) -> list[LoadRecord]:
     return [trial for trial in trials if fps / NEAR_RATIO <= trial.intended_fps <= fps * NEAR_RATIO]
 
 
-def _verdict(limit: str, place: str, trial: LoadRecord | None, count: int, total: int) -> Verdict:
+def _verdict(limit: str, place: Place | None, trial: LoadRecord | None, count: int, total: int) -> Verdict:
     busy = {} if trial is None else {use.cpu: use.busy_ratio for use in trial.cpus}
     cpu = max(busy, key=lambda number: busy[number], default=None)
     return Verdict(
@@ -245,7 +247,7 @@ def _verdict(limit: str, place: str, trial: LoadRecord | None, count: int, total
 def balance_sheet(load_trials: Sequence[LoadRecord]) -> BalanceSheet:
     """Add up where the frames went, over all load trials and directions."""
     sheets = [sheet for trial in load_trials for sheet in trial.balances]
-    named: Counter[tuple[str, str]] = Counter()
+    named: Counter[tuple[Place, DropReason]] = Counter()
     for sheet in sheets:
         for drop in sheet.drops:
             named[drop.place, drop.reason] += drop.frames

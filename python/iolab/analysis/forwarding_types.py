@@ -9,6 +9,7 @@ from iolab.record.dimensions import Quantity
 from iolab.statements.clauses import Clause
 from iolab.statements.doubts import Doubt
 from iolab.statements.instrument import PathReason, Sharing
+from iolab.statements.places import Place
 
 
 class Bound(StrEnum):
@@ -78,8 +79,8 @@ class Verdict:
 
     limit: str
     """Code: host, generator, receiver, shaper, rule, damage, flows, thread, cpu, hop, none, unexplained."""
-    place: str
-    """Where; may be empty."""
+    place: Place | None
+    """Where; None: nowhere in particular."""
     seen: tuple[Clause, ...]
     """What the trial that stands for it shows."""
     doubt: Doubt | None

@@ -3,19 +3,22 @@
 from dataclasses import dataclass
 
 from iolab.statements.doubts import Doubt
+from iolab.statements.drop_reasons import DropReason
+from iolab.statements.places import Place
+from iolab.statements.statement import Name
 
 
 @dataclass(frozen=True, slots=True)
 class Drop:
     """Frames lost at one place for one reason."""
 
-    place: str
-    """machine.port, cpuN, device machine.port, kernel (somewhere in it), on the way (anywhere), or receiver."""
-    reason: str
-    """Why, in one or two words."""
+    place: Place
+    """Where."""
+    reason: DropReason
+    """Why."""
     frames: int
     """How many."""
-    cause: str = ""
+    cause: Name = ""
     """The kernel's own name of the reason, where it tells one."""
     doubt: Doubt | None = None
     """Why that reason is not certain; None: it is, or there is none."""
@@ -25,7 +28,7 @@ class Drop:
 class Balance:
     """One direction's balance."""
 
-    direction: str
+    direction: Name
     """From->to."""
     offered_frames: int
     """Frames that left the sender."""

@@ -5,6 +5,8 @@ from enum import StrEnum
 
 from iolab.statements.clauses import Clause
 from iolab.statements.doubts import Doubt
+from iolab.statements.places import Place
+from iolab.statements.statement import Name
 
 BUSY_RATIO = 0.95
 """A thread, or a CPU, that ran so much of the time had no time left: 5 % are sleeps too short to be used."""
@@ -61,8 +63,8 @@ class Verdict:
     """What."""
     seen: tuple[Clause, ...] = ()
     """What shows it, the cause first."""
-    place: str = ""
-    """Where: machine.port, cpuN or the like; empty: nowhere in particular."""
+    place: Place | None = None
+    """Where; None: nowhere in particular."""
     doubt: Doubt | None = None
     """Why it is not certain; None: it is."""
 
@@ -79,7 +81,7 @@ class CpuUse:
     """Time in soft interrupts."""
     steal_ratio: float
     """Time that the hypervisor took."""
-    kernel: str = SENDERS
+    kernel: Name = SENDERS
     """The machine whose kernel has it."""
 
 
@@ -87,11 +89,11 @@ class CpuUse:
 class Thread:
     """One thread during a trial."""
 
-    name: str
+    name: Name
     """As the kernel calls it; of ours: generator, receiver."""
-    role: str
+    role: Name
     """device, guest, kernel, generator, receiver or napi (taking frames in for the receiver)."""
-    place: str
+    place: Name
     """The port it works for; of a guest's threads the machine."""
     cpu: int | None
     """The CPU it is kept on, or was on before and after the trial; None: on several."""
@@ -99,8 +101,8 @@ class Thread:
     """Time that it ran, of one CPU."""
     wait_ratio: float = 0.0
     """Time that it was ready, and had no CPU."""
-    polls: str = ""
+    polls: Name = ""
     """The guest's card (machine.port) at which it looks for frames all the time, so that it is always busy; empty: it
     sleeps where there are none."""
-    kernel: str = SENDERS
+    kernel: Name = SENDERS
     """The machine whose kernel, and CPUs, it is on."""

@@ -108,7 +108,7 @@ def trial_verdict(verdict: TrialVerdict | Verdict) -> Document:
     """Render what limited a trial, and what shows it."""
     return {
         "limit": str(verdict.limit),
-        "place": verdict.place,
+        "place": None if verdict.place is None else stated(verdict.place),
         "seen": stated_all(verdict.seen),
         "text": EN.said.say_all(verdict.seen),
         "doubt": None if verdict.doubt is None else stated(verdict.doubt),
@@ -132,7 +132,8 @@ def _balance(sheet: BalanceSheet) -> Document:
         "offered_frames": sheet.offered_frames,
         "forwarded_frames": sheet.forwarded_frames,
         "drops": [
-            {"place": each.place, "reason": each.reason, "frames": each.frames} for each in sheet.drops
+            {"place": stated(each.place), "reason": stated(each.reason), "frames": each.frames}
+            for each in sheet.drops
         ],
         "unexplained_frames": sheet.unexplained_frames,
         "load_trials": sheet.load_trials,

@@ -190,7 +190,8 @@ def _limited_by(verdict: Verdict, names: Names) -> str:
     """What limited, and where, unless that says the same; with doubt, where there is any."""
     text, limit, place = names.words.packets, verdict.limit, verdict.place
     name = text.limit_names.get(limit, limit)
-    cause = text.limit_at.format(limit=name, place=place) if place and place != limit else name
+    where = "" if place is None or place.code == limit else names.words.said.say(place)
+    cause = text.limit_at.format(limit=name, place=where) if where else name
     return text.probably.format(limit=cause) if verdict.doubtful else cause
 
 
@@ -250,9 +251,9 @@ def _sheet(each: CellTruth, names: Names) -> tuple[str, ...]:
 
 
 def _drops(drops: Sequence[Drop], names: Names) -> str:
-    text = names.words.packets
+    text, said = names.words.packets, names.words.said
     listed = [
-        text.drop.format(place=each.place, reason=each.reason, frames=count(each.frames))
+        text.drop.format(place=said.say(each.place), reason=said.say(each.reason), frames=count(each.frames))
         for each in drops[:MOST_DROPS]
     ]
     rest = drops[MOST_DROPS:]

@@ -134,7 +134,7 @@ def _limit_rows(analysis: Analysis, factors: Sequence[str]) -> Iterable[Sequence
 def _said(verdict: Verdict) -> tuple[str, ...]:
     """Limit, place, what shows it, and the doubt."""
     doubt = "" if verdict.doubt is None else EN.said.say(verdict.doubt)
-    return (verdict.limit, *map(_safe, (verdict.place, EN.said.say_all(verdict.seen), doubt)))
+    return (verdict.limit, *map(_safe, (EN.said.say_any(verdict.place), EN.said.say_all(verdict.seen), doubt)))
 
 
 def _drop_rows(analysis: Analysis, factors: Sequence[str]) -> Iterable[Sequence[str]]:
@@ -143,7 +143,7 @@ def _drop_rows(analysis: Analysis, factors: Sequence[str]) -> Iterable[Sequence[
     for found in analysis.forwarding:
         for each in found.cells:
             for drop in each.balance.drops:
-                where = (_safe(drop.place), _safe(drop.reason), str(drop.frames))
+                where = (_safe(EN.said.say(drop.place)), _safe(EN.said.say(drop.reason)), str(drop.frames))
                 yield (_safe(found.measure), *_levels(each.cell, factors), *where)
 
 

@@ -1,5 +1,7 @@
 """What verdicts are made of: clauses that say what was seen of a trial. Types only."""
 
+from iolab.statements.drop_reasons import DropReason
+from iolab.statements.places import Place
 from iolab.statements.statement import Name, Statement
 
 
@@ -50,8 +52,8 @@ class LostAt(Clause):
     code = "lost-at"
     frames: int
     lost_frames: int
-    place: Name
-    reason: Name
+    place: Place
+    reason: DropReason
 
 
 class LostBeside(Clause):
@@ -59,8 +61,8 @@ class LostBeside(Clause):
 
     code = "lost-beside"
     frames: int
-    place: Name
-    reason: Name
+    place: Place
+    reason: DropReason
 
 
 class LostSomewhere(Clause):
@@ -84,7 +86,7 @@ class LostByReceiver(Clause):
     code = "lost-by-receiver"
     frames: int
     lost_frames: int
-    reason: Name
+    reason: DropReason
 
 
 class ReceivedThere(Clause):

@@ -1,5 +1,6 @@
 """Why what a verdict says is not certain. Types only."""
 
+from iolab.statements.places import Place
 from iolab.statements.statement import Name, Statement
 
 
@@ -38,7 +39,7 @@ class OthersDropped(Doubt):
     """A counter shows more dropped frames than are missing: it does not tell whose they were."""
 
     code = "others-dropped"
-    place: Name
+    place: Place
     dropped_frames: int
     lost_frames: int
 

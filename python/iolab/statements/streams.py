@@ -3,6 +3,8 @@
 from iolab.statements.clauses import Clause
 from iolab.statements.computers import Computer
 from iolab.statements.doubts import Doubt
+from iolab.statements.drop_reasons import DropReason
+from iolab.statements.places import Place
 from iolab.statements.statement import Name, Statement
 from iolab.statements.warnings import Warning
 
@@ -73,8 +75,8 @@ class DatagramsDropped(Clause):
     code = "datagrams-dropped"
     dropped: int
     lost: int
-    place: Name
-    reason: Name
+    place: Place
+    reason: DropReason
 
 
 class SegmentsDropped(Clause):
@@ -83,8 +85,8 @@ class SegmentsDropped(Clause):
     code = "segments-dropped"
     dropped: int
     retransmits: int
-    place: Name
-    reason: Name
+    place: Place
+    reason: DropReason
 
 
 class ProgramRan(Clause):
@@ -187,7 +189,7 @@ class Limited(Statement):
 
     code = "limited"
     limit: Name
-    place: Name
+    place: Place | None
 
 
 class OtherFlows(Doubt):

@@ -12,14 +12,21 @@ from iolab.agent.traffic import ReceiverReport, SenderReport, TrafficRan
 from iolab.lab.packets.placement import Way
 from iolab.record.balance import Balance, Drop
 from iolab.statements.doubts import QueueShowsFewer
+from iolab.statements.drop_reasons import (
+    DropReason,
+    KernelDropped,
+    LostBetween,
+    NeverRead,
+    NotPassedOn,
+    NotPassedOnFor,
+)
+from iolab.statements.places import AtCpu, AtDevice, AtMachineCpu, AtPort, InKernel, InMachineKernel, Place
 from iolab.trial.counted import Counted
 from iolab.trial.drops import (
     BACKLOG,
-    BETWEEN,
     DAMAGED,
     DECISIONS,
     FILTER,
-    KERNEL,
     LATE,
     NO_BUFFER,
     ON_THE_WAY,
@@ -27,7 +34,9 @@ from iolab.trial.drops import (
     RECEIVER,
     RING_FULL,
     RULE,
-    UNREAD,
+    RX_DROPPED,
+    RX_ERRORS,
+    TX_ERRORS,
 )
 from iolab.trial.reasons import GIVEN, Named, beyond, explain, share_out, without_copies
 
@@ -87,10 +96,10 @@ def balances(
     ]
     for kernel in counted.kernels():
         backlogs = counted.backlogs(kernel)
-        _share(sheets, (Drop(f"{kernel} cpu{cpu}".strip(), BACKLOG, n) for cpu, n in backlogs.items()))
+        _share(sheets, (Drop(_at_cpu(kernel, cpu), BACKLOG, n) for cpu, n in backlogs.items()))
     for port in dict.fromkeys(ref for way in directions for hop in way.hops for ref in hop):
         passing = [sheet for sheet in sheets if any(port in hop for hop in sheet.way.hops)]
-        _share(passing, [Drop(port, FILTER, counted.filtered(port))])
+        _share(passing, [Drop(AtPort(port=port), FILTER, counted.filtered(port))])
     reasons = {
         kernel: without_copies(counted.reasons(kernel), _copies(ran, counted, copied, kernel))
         for kernel in counted.kernels()
@@ -104,9 +113,15 @@ def balances(
         own = [hole for hole in holes if hole.kernel == kernel]
         _name_vanished(own, spare.setdefault(kernel, {}))
     for kernel, left in spare.items():
-        place = f"{kernel} {KERNEL}".strip()
+        place = InMachineKernel(machine=kernel) if kernel else InKernel()
         named = explain(sum(sheet.missing for sheet in sheets), left)
-        _share(sheets, (Drop(place, one.reason, one.frames, one.reason, one.doubt) for one in named))
+        _share(
+            sheets,
+            (
+                Drop(place, KernelDropped(reason=one.reason), one.frames, one.reason, one.doubt)
+                for one in named
+            ),
+        )
     return tuple(
         Balance(
             direction=sheet.way.name,
@@ -119,6 +134,10 @@ def balances(
     )
 
 
+def _at_cpu(kernel: str, cpu: int) -> Place:
+    return AtMachineCpu(machine=kernel, cpu=cpu) if kernel else AtCpu(cpu=cpu)
+
+
 def _sheet(way: Way, sender: SenderReport, receiver: ReceiverReport, counted: Counted) -> _Sheet:
     drops = [*_on_the_way(way, receiver, counted), *_in_the_receiver(receiver)]
     lost = offered_frames(sender) - receiver.received_frames
@@ -129,19 +148,20 @@ def _on_the_way(way: Way, receiver: ReceiverReport, counted: Counted) -> list[Dr
     found: list[Drop] = []
     own = receiver.socket.dropped_frames  # the kernel counts these at the interface as well
     for out, into in way.hops:
+        sending, receiving = AtPort(port=out), AtPort(port=into)
         redirected = counted.xdp_losses(out)  # veth counts these at both ends of the link
         full = max(redirected, counted.frames(out, "tx_dropped"))  # and here among the others
-        found.append(Drop(into, RING_FULL, full))
-        found.append(Drop(out, QDISC, counted.qdisc_drops(out)))
-        found.append(Drop(out, "tx_errors", counted.frames(out, "tx_errors")))
+        found.append(Drop(receiving, RING_FULL, full))
+        found.append(Drop(sending, QDISC, counted.qdisc_drops(out)))
+        found.append(Drop(sending, TX_ERRORS, counted.frames(out, "tx_errors")))
         twice = redirected + (own if into == way.target.ref else 0)
         dropped = max(0, counted.frames(into, "rx_dropped") - twice)
         # The kernel counts these at the interface as well.
         full = min(dropped, sum(counted.backlogs(counted.ports[into].kernel).values()))
-        found.append(Drop(into, BACKLOG, full))
-        found.append(Drop(into, "rx_dropped", dropped - full))
-        found.append(Drop(into, "rx_errors", counted.frames(into, "rx_errors")))
-        found.append(Drop(f"device {into}", RULE, counted.ruled_out(into)))
+        found.append(Drop(receiving, BACKLOG, full))
+        found.append(Drop(receiving, RX_DROPPED, dropped - full))
+        found.append(Drop(receiving, RX_ERRORS, counted.frames(into, "rx_errors")))
+        found.append(Drop(AtDevice(port=into), RULE, counted.ruled_out(into)))
     return [drop for drop in found if drop.frames > 0]
 
 
@@ -158,14 +178,14 @@ def _between_kernels(sheet: _Sheet, counted: Counted) -> Iterator[Drop]:
         if number == 0:
             refused = counted.frames(out, "tx_dropped") + counted.qdisc_drops(out)
             waiting = offered_frames(sender) - max(refused, sender.refused_frames) - left
-            yield Drop(into, f"{UNREAD} {out}", waiting)
+            yield Drop(AtPort(port=into), NeverRead(sender=out), waiting)
         if into == target:
             arrived = receiver.received_frames + sum(drop.frames for drop in _in_the_receiver(receiver))
         else:
             arrived = counted.frames(into, "rx_packets")
         dropped = counted.frames(into, "rx_dropped", "rx_errors")
         at = out if into == target else into
-        yield Drop(at, f"{BETWEEN} {out} and {into}", left - arrived - dropped)
+        yield Drop(AtPort(port=at), LostBetween(sender=out, receiver=into), left - arrived - dropped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,16 +228,16 @@ def _name_vanished(holes: Sequence[_Hole], spare: dict[str, int]) -> None:
         for one in named:
             spare[one.reason] -= min(one.frames, spare[one.reason])
             unnamed -= hole.sheet.take(_vanished(hole, one))
-        hole.sheet.take(Drop(hole.into, f"not passed on to {hole.out}", unnamed))
+        hole.sheet.take(Drop(AtPort(port=hole.into), NotPassedOn(out=hole.out), unnamed))
 
 
 def _vanished(hole: _Hole, named: Named) -> Drop:
     """Return the drop of named frames of a hole: those of a queue count at the queue, which shows fewer of them."""
     if named.reason in GIVEN[QDISC] and named.reason not in DECISIONS:
         doubt = named.doubt or QueueShowsFewer(place=hole.out, frames=named.frames)
-        return Drop(hole.out, QDISC, named.frames, named.reason, doubt)
-    reason = f"{named.reason}, not passed on to {hole.out}"
-    return Drop(hole.into, reason, named.frames, named.reason, named.doubt)
+        return Drop(AtPort(port=hole.out), QDISC, named.frames, named.reason, doubt)
+    reason = NotPassedOnFor(reason=named.reason, out=hole.out)
+    return Drop(AtPort(port=hole.into), reason, named.frames, named.reason, named.doubt)
 
 
 def _copies(ran: TrafficRan, counted: Counted, copied: Collection[str], kernel: str) -> int:
@@ -236,7 +256,10 @@ def _copies(ran: TrafficRan, counted: Counted, copied: Collection[str], kernel: 
 
 def _in_the_receiver(receiver: ReceiverReport) -> list[Drop]:
     socket = receiver.socket
-    pairs = ((RING_FULL, socket.ring_full_frames), (NO_BUFFER, socket.no_buffer_frames))
+    pairs: tuple[tuple[DropReason, int], ...] = (
+        (RING_FULL, socket.ring_full_frames),
+        (NO_BUFFER, socket.no_buffer_frames),
+    )
     found = [Drop(RECEIVER, reason, frames) for reason, frames in pairs]
     found.append(Drop(RECEIVER, LATE, receiver.late_frames))
     found.append(Drop(ON_THE_WAY, DAMAGED, receiver.corrupted_frames))

@@ -4,17 +4,30 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from iolab.record.balance import Drop
+from iolab.statements.drop_reasons import (
+    ByFilter,
+    ByRule,
+    CountedAs,
+    CountedReason,
+    Damaged,
+    DropReason,
+    InBacklog,
+    InQdisc,
+    Late,
+    NoBuffer,
+    RingFull,
+    SeveralReasons,
+    SocketFull,
+)
+from iolab.statements.places import AtReceiver, OnTheWay, Place
 
-RING_FULL, NO_BUFFER, RULE, QDISC, BACKLOG = "ring full", "no buffer", "rule", "qdisc", "backlog"
-FILTER, DAMAGED, LATE = "filter", "damaged", "late"
-SOCKET = "socket buffer"
-"""Reason of what a receiving program did not read in time."""
-OVERRUNS = frozenset({RING_FULL, NO_BUFFER, BACKLOG, "rx_dropped", "rx_errors"})
+RING_FULL, NO_BUFFER, RULE, QDISC, BACKLOG = RingFull(), NoBuffer(), ByRule(), InQdisc(), InBacklog()
+FILTER, DAMAGED, LATE, SOCKET = ByFilter(), Damaged(), Late(), SocketFull()
+RX_DROPPED, RX_ERRORS = CountedAs(counter="rx_dropped"), CountedAs(counter="rx_errors")
+TX_ERRORS = CountedAs(counter="tx_errors")
+OVERRUNS: frozenset[DropReason] = frozenset({RING_FULL, NO_BUFFER, BACKLOG, RX_DROPPED, RX_ERRORS})
 """Reasons of a place that had no time left for what came; others are decisions, however busy it was."""
-UNREAD, BETWEEN = "never read from the queue of", "lost between"
-"""Beginnings of reasons: frames that a hypervisor left in the tap of its guest, or took and did not hand on."""
-RECEIVER, KERNEL, ON_THE_WAY = "receiver", "kernel", "on the way"
-
+RECEIVER, ON_THE_WAY = AtReceiver(), OnTheWay()
 
 DECISIONS = frozenset(
     {
@@ -34,7 +47,7 @@ def decided(drop: Drop) -> bool:
 
 def merged(drops: Iterable[Drop]) -> tuple[Drop, ...]:
     """Return the drops of each place and reason as one, most frames first."""
-    sums: dict[tuple[str, str], Drop] = {}
+    sums: dict[tuple[Place, DropReason], Drop] = {}
     for drop in drops:
         known = sums.get((drop.place, drop.reason))
         frames = drop.frames + (known.frames if known is not None else 0)
@@ -50,12 +63,17 @@ def worst_of(drops: Sequence[Drop], lost_frames: int) -> Drop | None:
     """
     if not drops or drops[0].frames * 2 >= lost_frames:
         return drops[0] if drops else None
-    places: dict[str, list[Drop]] = {}
+    places: dict[Place, list[Drop]] = {}
     for drop in drops:
         places.setdefault(drop.place, []).append(drop)
     own = max(places.values(), key=lambda several: sum(drop.frames for drop in several))
     if len(own) == 1:
         return own[0]
-    reasons = ", ".join(f"{drop.reason} {drop.frames}" for drop in own)
+    counted = tuple(CountedReason(reason=drop.reason, frames=drop.frames) for drop in own)
     doubt = next((drop.doubt for drop in own if drop.doubt is not None), None)
-    return Drop(own[0].place, reasons, sum(drop.frames for drop in own), doubt=doubt)
+    return Drop(own[0].place, SeveralReasons(reasons=counted), sum(drop.frames for drop in own), doubt=doubt)
+
+
+def leading(reason: DropReason) -> DropReason:
+    """Return the reason that has most frames: the first of several."""
+    return reason.reasons[0].reason if isinstance(reason, SeveralReasons) else reason

@@ -5,6 +5,7 @@ What its threads did on their parent says it; of a guest that is itself set up w
 
 from collections.abc import Sequence
 
+from iolab.experiment.port_ref import PortRef
 from iolab.record.balance import Drop
 from iolab.record.search import LoadResult
 from iolab.record.verdict import BUSY_RATIO, GUEST, CpuUse, Limit, Thread, Verdict
@@ -16,7 +17,9 @@ from iolab.statements.clauses import (
     GuestThreadRan,
     GuestWaited,
 )
-from iolab.trial.drops import BETWEEN, OVERRUNS, QDISC, RING_FULL, UNREAD
+from iolab.statements.drop_reasons import DropReason, LostBetween, NeverRead, RingFull
+from iolab.statements.places import AtMachineCpu, AtPort, InMachineKernel, Place
+from iolab.trial.drops import OVERRUNS, QDISC, leading
 from iolab.trial.starved import WAITING_RATIO, Starved, starved
 
 STARVED_RATIO = 0.8
@@ -33,7 +36,7 @@ def guest_verdict(
     threads: Sequence[Thread],
 ) -> Verdict | None:
     """Return the verdict where frames were lost at a guest whose threads on the parent had, or got, no time left."""
-    machine = _machine(worst)
+    machine = _machine_of(worst.place)
     own = _own(worst, threads)
     busiest = max(own, key=lambda one: one.busy_ratio, default=None)
     if busiest is None:
@@ -71,7 +74,7 @@ def starved_guest(
     result: LoadResult, worst: Drop, cpus: Sequence[CpuUse], threads: Sequence[Thread]
 ) -> Starved | None:
     """Return what kept the busiest of a guest's threads that waited from its CPU, if frames were lost for that."""
-    if not worst.reason.startswith((RING_FULL, UNREAD, BETWEEN)):
+    if not isinstance(leading(worst.reason), RingFull | NeverRead | LostBetween):
         return None  # what is lost inside the guest is lost while it runs
     least_ratio = WAITING_RATIO if result.forwarded_frames else STARVED_RATIO
     for thread in sorted(_own(worst, threads), key=lambda one: -one.busy_ratio):
@@ -82,17 +85,23 @@ def starved_guest(
     return None
 
 
-def _machine(worst: Drop) -> str:
-    return worst.place.partition(" ")[0].partition(".")[0]
+def _machine_of(place: Place) -> str:
+    """Return the machine that a place is on; empty: it is on none in particular."""
+    match place:
+        case AtPort():
+            return PortRef(place.port).machine
+        case AtMachineCpu() | InMachineKernel():
+            return place.machine
+        case _:
+            return ""
 
 
 def _own(worst: Drop, threads: Sequence[Thread]) -> list[Thread]:
     """Return the threads of the guest at which frames were lost, if it may have had no time for them."""
     if not _may_be_overrun(worst.reason):
         return []
-    return [
-        one for one in threads if one.role == GUEST and one.place == _machine(worst) and _tells(one, worst)
-    ]
+    machine = _machine_of(worst.place)
+    return [one for one in threads if one.role == GUEST and one.place == machine and _tells(one, worst)]
 
 
 def _tells(thread: Thread, worst: Drop) -> bool:
@@ -100,9 +109,11 @@ def _tells(thread: Thread, worst: Drop) -> bool:
 
     One that polls is busy whatever comes; where frames were left in a queue that only it reads, it did not keep up.
     """
-    return not thread.polls or (thread.polls == worst.place and worst.reason.startswith((RING_FULL, UNREAD)))
+    unread = isinstance(leading(worst.reason), RingFull | NeverRead)
+    return not thread.polls or (AtPort(port=thread.polls) == worst.place and unread)
 
 
-def _may_be_overrun(reason: str) -> bool:
+def _may_be_overrun(reason: DropReason) -> bool:
     """Tell whether frames are lost for this reason where a guest has no time for them; others are decisions."""
-    return reason.startswith((*OVERRUNS, QDISC, UNREAD, BETWEEN))
+    first = leading(reason)
+    return first == QDISC or first in OVERRUNS or isinstance(first, NeverRead | LostBetween)

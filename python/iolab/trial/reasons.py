@@ -9,18 +9,19 @@ from dataclasses import dataclass
 
 from iolab.record.balance import Drop
 from iolab.statements.doubts import Doubt, ReasonOfOthers
-from iolab.trial.drops import BACKLOG, DECISIONS, FILTER, QDISC, RING_FULL
+from iolab.statements.drop_reasons import DropReason
+from iolab.trial.drops import BACKLOG, DECISIONS, FILTER, QDISC, RING_FULL, RX_DROPPED
 
 FIT_RATIO = 0.03
 """How far a reason's count may be from the frames that it explains: the rest is other work of the host."""
 FEWEST_RATIO = 0.5
 """From which share of the missing frames on a reason that explains only some of them is named."""
-GIVEN = {
+GIVEN: Mapping[DropReason, tuple[str, ...]] = {
     RING_FULL: ("FULL_RING", "NOT_SPECIFIED"),
     QDISC: ("QDISC_DROP", "QDISC_OVERLIMIT", "TC_EGRESS"),
     BACKLOG: ("CPU_BACKLOG",),
     FILTER: ("TC_INGRESS", "TC_EGRESS"),
-    "rx_dropped": ("UNHANDLED_PROTO",),
+    RX_DROPPED: ("UNHANDLED_PROTO",),
 }
 """A drop's reason, and what the kernel calls it; veth gives none for a full ring."""
 OF_ARRIVALS = frozenset(

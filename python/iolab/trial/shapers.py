@@ -14,6 +14,7 @@ from iolab.record.load import Shaper
 from iolab.record.search import LoadResult
 from iolab.statements.clauses import Clause, ShaperPassed, UnknownShaperPassed
 from iolab.statements.doubts import Doubt, ShaperSuspected, ShaperUnknown
+from iolab.statements.places import AtPort
 from iolab.trial.counted import Counted
 from iolab.trial.drops import OVERRUNS, QDISC
 from iolab.trial.search.steady import LEAST_RATIO
@@ -84,7 +85,9 @@ def suspect(
         if worst is not None and not _may_cause(shaper, worst, directions):
             continue
         dropped_most = (
-            worst is not None and (worst.place, worst.reason) == (shaper.place, QDISC) and shaper.held_back
+            worst is not None
+            and (worst.place, worst.reason) == (AtPort(port=shaper.place), QDISC)
+            and shaper.held_back
         )
         said = _said(result, shaper, bool(dropped_most), len(directions))
         if said is not None:
@@ -137,15 +140,16 @@ def suspected(found: Sequence[Shaper], directions: Sequence[Way], worst: Drop) -
 
 def _may_cause(shaper: Shaper, worst: Drop, directions: Sequence[Way]) -> bool:
     """Tell whether a shaper can be why frames were lost there: it is the place, or the way goes on to it."""
-    if worst.place == shaper.place:
+    if worst.place == AtPort(port=shaper.place):
         return worst.reason == QDISC
     if worst.reason not in OVERRUNS:
         return False
+    lost_at = worst.place.port if isinstance(worst.place, AtPort) else ""
     for way in directions:
         order = [ref for hop in way.hops for ref in hop]
         if shaper.place not in order:
             continue
-        if worst.place not in order or order.index(worst.place) < order.index(shaper.place):
+        if lost_at not in order or order.index(lost_at) < order.index(shaper.place):
             return True
     return False
 

@@ -33,6 +33,7 @@ from iolab.statements.doubts import (
     QueueBeganAgain,
     SeveralPlaces,
 )
+from iolab.statements.places import AtGenerator, AtPort
 from iolab.trial.drops import DAMAGED, OVERRUNS, RECEIVER, decided, merged, worst_of
 from iolab.trial.flow_losses import DeadFlows, explains
 from iolab.trial.guest_limits import guest_verdict, starved_guest
@@ -159,7 +160,7 @@ def _shaped(result: LoadResult, shaped: Suspect, worst: Drop | None) -> Verdict:
     """Return the verdict where a shaper let no more through."""
     lost = LostSomewhere(lost_frames=result.lost_frames) if worst is None else _lost(result, worst)
     doubt = shaped.doubt or (PlaceUnknown() if worst is None else None)
-    return Verdict(Limit.SHAPER, (shaped.seen, lost), shaped.shaper.place, doubt)
+    return Verdict(Limit.SHAPER, (shaped.seen, lost), AtPort(port=shaped.shaper.place), doubt)
 
 
 def _dead(result: LoadResult, dead: DeadFlows, worst: Drop | None) -> Verdict:
@@ -195,7 +196,7 @@ def _generator(result: LoadResult, ceilings: Ceilings) -> Verdict:
     ]
     if ceilings.generator_fps is not None:
         seen.append(GeneratorCeiling(ceiling_fps=ceilings.generator_fps))
-    return Verdict(Limit.GENERATOR, tuple(seen), "generator")
+    return Verdict(Limit.GENERATOR, tuple(seen), AtGenerator())
 
 
 def _at_receivers_ceiling(result: LoadResult, ceilings: Ceilings, found: Verdict) -> Verdict | None:
@@ -233,7 +234,7 @@ def _hop(result: LoadResult, worst: Drop, cpus: Sequence[CpuUse], threads: Seque
     if thread is None:
         return Verdict(Limit.HOP, (lost,), worst.place)
     if thread.role in ("napi", "receiver"):
-        return Verdict(Limit.RECEIVER, (lost, ReceivedThere(place=thread.place)), thread.place)
+        return Verdict(Limit.RECEIVER, (lost, ReceivedThere(place=thread.place)), worst.place)
     if thread.busy_ratio >= BUSY_RATIO:
         ran = ThreadRan(thread=thread.name, busy_ratio=thread.busy_ratio)
         return Verdict(Limit.THREAD, (ran, lost), worst.place)
@@ -245,7 +246,7 @@ def _hop(result: LoadResult, worst: Drop, cpus: Sequence[CpuUse], threads: Seque
     if ours_ratio > max(thread.busy_ratio, short.others_ratio):
         unclear = short.others_ratio > CLEAR_RATIO * ours_ratio
         doubt = OthersOnCpu(others_ratio=short.others_ratio) if unclear else None
-        return Verdict(Limit.RECEIVER, (*short.seen, lost), beside[0].place, doubt)
+        return Verdict(Limit.RECEIVER, (*short.seen, lost), AtPort(port=beside[0].place), doubt)
     return Verdict(Limit.CPU, (*short.seen, lost), worst.place)
 
 
@@ -253,7 +254,9 @@ def _taking_in(worst: Drop, threads: Sequence[Thread]) -> Thread | None:
     """Return the thread that takes frames in at a port, if what was lost there is what it had no time for."""
     if worst.reason not in OVERRUNS:
         return None
-    return next((one for one in threads if one.place == worst.place and one.role != "generator"), None)
+    return next(
+        (one for one in threads if AtPort(port=one.place) == worst.place and one.role != "generator"), None
+    )
 
 
 def _lost(result: LoadResult, worst: Drop) -> LostAt:

@@ -19,6 +19,8 @@ from iolab.record.balance import Drop
 from iolab.record.dimensions import Quantity
 from iolab.record.packets import PacketTrial
 from iolab.statements.doubts import SeveralPlaces
+from iolab.statements.drop_reasons import RingFull
+from iolab.statements.places import AtCpu, AtGenerator, AtPort
 from iolab.statements.searches import LibraryGaveUp
 
 
@@ -76,13 +78,13 @@ def test_curves_have_every_step_in_order_and_the_median_of_the_trials(found: Ana
 def test_a_verdict_is_the_commonest_cause_of_the_losses_closest_above_the_rate() -> None:
     """Losses far above the rate do not vote; the sentence is of the trial closest to the rate; the rest is idle."""
     trials = [
-        trial(100), trial(112, "hop", "cpu1"), trial(110, "thread", "dut.eth0", busy={0: 0.2, 1: 1.0}),
-        trial(115, "thread", "dut.eth0"), *(trial(900, "generator", "tester.p0") for _ in range(5)),
+        trial(100), trial(112, "hop", AtCpu(cpu=1)), trial(110, "thread", AtPort(port="dut.eth0"), busy={0: 0.2, 1: 1.0}),
+        trial(115, "thread", AtPort(port="dut.eth0")), *(trial(900, "generator", AtPort(port="tester.p0")) for _ in range(5)),
     ]  # fmt: skip
     seen = verdict(trials)
     assert (seen.limit, seen.place, seen.seen) == (
         "thread",
-        "dut.eth0",
+        AtPort(port="dut.eth0"),
         (LibraryGaveUp(said="thread at 110"),),
     )
     assert (seen.count, seen.total) == (2, 3)
@@ -93,8 +95,8 @@ def test_a_verdict_is_the_commonest_cause_of_the_losses_closest_above_the_rate()
 def test_the_verdict_is_of_loads_around_the_rate_that_was_found() -> None:
     """A trial far below it that the generator failed in, and overload far above it, do not vote."""
     trials = [
-        trial(20, "generator", "generator"), trial(104, "shaper", "dut.eth1"), trial(108, "generator", "generator"),
-        *(trial(900, "thread", "dut.eth0") for _ in range(5)),
+        trial(20, "generator", AtGenerator()), trial(104, "shaper", AtPort(port="dut.eth1")), trial(108, "generator", AtGenerator()),
+        *(trial(900, "thread", AtPort(port="dut.eth0")) for _ in range(5)),
     ]  # fmt: skip
     assert verdict(trials).limit == "generator"
     seen = verdict(trials, 100)
@@ -103,16 +105,21 @@ def test_the_verdict_is_of_loads_around_the_rate_that_was_found() -> None:
 
 def test_a_verdict_that_few_trials_show_or_that_is_not_certain_is_in_doubt() -> None:
     """One of three says so; or the trial that stands for it has a doubt itself, where none has not."""
-    seen = verdict([trial(100, "hop", "a"), trial(101, "generator"), trial(102, "generator")], 100)
+    seen = verdict(
+        [trial(100, "hop", AtPort(port="a")), trial(101, "generator"), trial(102, "generator")], 100
+    )
     assert (seen.limit, seen.doubtful) == ("hop", True)
-    unsure = trial(100, "hop", "a", doubt=SeveralPlaces())
+    unsure = trial(100, "hop", AtPort(port="a"), doubt=SeveralPlaces())
     assert verdict([unsure]).doubt == SeveralPlaces()
-    assert not verdict([unsure, trial(101, "hop", "a")]).doubtful
+    assert not verdict([unsure, trial(101, "hop", AtPort(port="a"))]).doubtful
 
 
 def test_a_disturbed_host_is_the_verdict_only_where_there_is_no_other() -> None:
     """A device's own limit is not hidden by the host's; alone, the host's stands; without losses there is none."""
-    assert verdict([trial(90, "host"), trial(91, "host"), trial(92, "thread", "dut.eth0")]).limit == "thread"
+    assert (
+        verdict([trial(90, "host"), trial(91, "host"), trial(92, "thread", AtPort(port="dut.eth0"))]).limit
+        == "thread"
+    )
     assert verdict([trial(90, "host"), trial(100)]).limit == "host"
     assert (verdict([trial(90), trial(100)]).limit, verdict([trial(100)]).total) == (
         "none",
@@ -126,7 +133,7 @@ def test_a_curve_is_not_judged_by_the_search_before_it() -> None:
     run, _, _ = forwarding(1, measures=("curve",))
     load_trials = [
         *(trial(1.0, "generator", purpose="search") for _ in range(9)),
-        trial(1.0, "thread", "dut.eth0", purpose="curve"),
+        trial(1.0, "thread", AtPort(port="dut.eth0"), purpose="curve"),
     ]
     found = analyse(run.trials, run.plan, lambda key: packet_trial(load_trials))
     cell = found.forwarding[0].cells[0]
@@ -151,13 +158,19 @@ def test_of_very_many_trials_the_first_blocks_are_read() -> None:
 def test_a_balance_sheet_adds_up_over_trials_and_directions() -> None:
     """Equal places are one line, most frames first; opposite signs do not close a trial."""
     trials = [
-        trial(1, balances=(balance(100, 90, 0, ("a", "full", 4), ("b", "full", 6)), balance(100, 99, 1))),
-        trial(1, balances=(balance(50, 40, 1, ("b", "full", 9)), balance(50, 51, -1))),
+        trial(
+            1,
+            balances=(
+                balance(100, 90, 0, (AtPort(port="a"), RingFull(), 4), (AtPort(port="b"), RingFull(), 6)),
+                balance(100, 99, 1),
+            ),
+        ),
+        trial(1, balances=(balance(50, 40, 1, (AtPort(port="b"), RingFull(), 9)), balance(50, 51, -1))),
         trial(1, balances=(balance(10, 10, 0),)),
     ]
     total = balance_sheet(trials)
     assert (total.offered_frames, total.forwarded_frames, total.unexplained_frames) == (310, 290, 1)
-    assert total.drops == (Drop("b", "full", 15), Drop("a", "full", 4))
+    assert total.drops == (Drop(AtPort(port="b"), RingFull(), 15), Drop(AtPort(port="a"), RingFull(), 4))
     assert (total.closed_trials, total.load_trials) == (1, 3)
     named = sum(drop.frames for drop in total.drops)
     assert total.offered_frames == total.forwarded_frames + named + total.unexplained_frames

@@ -3,13 +3,18 @@
 from iolab.analysis.streams import commonest
 from iolab.record.verdict import Limit, Verdict
 from iolab.statements.doubts import PlaceUnknown
+from iolab.statements.places import AtMachine, OnPath
 
 
 def test_the_limit_of_most_trials_stands_for_the_cell() -> None:
     """With the figures of a trial that had no doubt, and in how many trials it was."""
-    path = Verdict(Limit.PATH, place="a->b")
+    path = Verdict(Limit.PATH, place=OnPath(source="a", target="b"))
     found = commonest(
-        [path, Verdict(Limit.PATH, place="a->b", doubt=PlaceUnknown()), Verdict(Limit.THREAD, place="a")]
+        [
+            path,
+            Verdict(Limit.PATH, place=OnPath(source="a", target="b"), doubt=PlaceUnknown()),
+            Verdict(Limit.THREAD, place=AtMachine(machine="a")),
+        ]
     )
-    assert (found.limit, found.place, found.doubt) == (Limit.PATH, "a->b", None)
+    assert (found.limit, found.place, found.doubt) == (Limit.PATH, OnPath(source="a", target="b"), None)
     assert (found.count, found.total) == (2, 3)

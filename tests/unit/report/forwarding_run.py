@@ -21,7 +21,9 @@ from iolab.record.metric import FRAME_RATE
 from iolab.record.packets import PacketTrial
 from iolab.record.trial import Status, TrialResult
 from iolab.statements.clauses import LostAt, ThreadRan
+from iolab.statements.drop_reasons import CountedAs, DropReason, InBacklog, RingFull
 from iolab.statements.instrument import NapiAt, PartsShareCpu, ReceiverAt
+from iolab.statements.places import AtCpu, AtPort, Place
 from iolab.statements.searches import HighestForwarded
 from iolab.statements.warnings import LineLimited, Warning
 from iolab.store.records import RunStatus, StoredRun, TrialRecord
@@ -229,13 +231,16 @@ def _load_trial(measure: str, load: float, rate: float) -> LoadRecord:
     offered = round(rate * load)
     lost = round(offered * max(0.0, 1 - 1 / load) * 0.5) if load > 1 else 0
     noise = lost // 20
-    drops = [("tester.p0", "tx_dropped", lost - noise), ("cpu1", "backlog", noise)]
+    drops: list[tuple[Place, DropReason, int]] = [
+        (AtPort(port="tester.p0"), CountedAs(counter="tx_dropped"), lost - noise),
+        (AtCpu(cpu=1), InBacklog(), noise),
+    ]
     ran = ThreadRan(thread="napi/eth0-8193", busy_ratio=0.99)
-    dropped = LostAt(frames=lost, lost_frames=lost, place="dut.eth0", reason="ring full")
+    dropped = LostAt(frames=lost, lost_frames=lost, place=AtPort(port="dut.eth0"), reason=RingFull())
     return load_record(
         rate * load,
         "thread" if lost else "none",
-        "dut.eth0" if lost else "",
+        AtPort(port="dut.eth0") if lost else None,
         seen=(ran, dropped) if lost else (),
         purpose="search" if measure == "ndr" else "curve",
         share_ratio=load,

@@ -26,6 +26,7 @@ from iolab.report.names import names
 from iolab.report.selection import leading
 from iolab.report.words import EN
 from iolab.statements.instrument import NoThreadOfItsOwn, PathFallback
+from iolab.statements.places import AtGenerator, AtPort
 from iolab.statements.searches import LibraryGaveUp
 from iolab.store.records import StoredRun, TrialRecord
 
@@ -165,7 +166,7 @@ def test_a_cause_that_is_its_own_place_is_said_once(made: Made) -> None:
     """'the generator', not 'the generator: generator'."""
     _, analysis, _ = made
     found = analysis.forwarding[1]
-    judged = replace(found.cells[0].verdict, limit="generator", place="generator")
+    judged = replace(found.cells[0].verdict, limit="generator", place=AtGenerator())
     found = replace(found, cells=(replace(found.cells[0], verdict=judged),))
     lines = packets.limit_lines(replace(analysis, forwarding=(found,)), names([], EN))
     assert lines[0] == "curve: limited by the generator in 1 of 1 cells."
@@ -345,7 +346,10 @@ def test_what_was_seen_is_only_text(made: Made) -> None:
         found,
         cells=(
             replace(
-                cell, verdict=replace(cell.verdict, seen=(LibraryGaveUp(said=EVIL),), place=EVIL, limit=EVIL)
+                cell,
+                verdict=replace(
+                    cell.verdict, seen=(LibraryGaveUp(said=EVIL),), place=AtPort(port=EVIL), limit=EVIL
+                ),
             ),
         ),
         paths=(replace(found.paths[0], port=EVIL, path=EVIL, reasons=(PathFallback(said=EVIL),)),),

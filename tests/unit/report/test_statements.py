@@ -18,6 +18,7 @@ from iolab.report.words import LANGUAGES, read_words
 from iolab.report.words.say import Sentences
 from iolab.statements.clauses import Clause, CpuBusy, CpuSharers, LostAt, OwnCpu, ThreadShare
 from iolab.statements.doubts import OthersOnCpu
+from iolab.statements.places import AtPort
 from iolab.statements.statement import NAME, QUOTED, Name, Statement, codes
 from iolab.statements.warnings import SenderShort, Warning
 
@@ -157,7 +158,7 @@ def test_a_record_with_statements_is_read_back_exactly() -> None:
         CpuBusy(cpu=OwnCpu(cpu=1), busy_ratio=0.98),
         CpuSharers(sharers=(ThreadShare(thread="a", busy_ratio=1),)),
     )
-    verdict = Verdict(Limit.CPU, seen, "dut.eth0", OthersOnCpu(others_ratio=0.2))
+    verdict = Verdict(Limit.CPU, seen, AtPort(port="dut.eth0"), OthersOnCpu(others_ratio=0.2))
     assert Encoding(Verdict).decode(Encoding(Verdict).encode(verdict)) == verdict
     with pytest.raises(Malformed, match="no code of a doubt"):
         Encoding(Verdict).decode(Encoding(Verdict).encode(verdict).replace(b"others-on-cpu", b"cpu-busy"))

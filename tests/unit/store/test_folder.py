@@ -20,6 +20,7 @@ from iolab.record.trial import CommandRecord, Status, TrialResult
 from iolab.record.verdict import Limit, Verdict
 from iolab.statements.failures import ProgramFailed
 from iolab.statements.notes import LastLineCut
+from iolab.statements.places import OnPath
 from iolab.statements.streams import CongestionWindow, WindowOfSecond
 from iolab.statements.warnings import SenderShort
 from iolab.store.folder import RunFolder, create_folder, packages_digest
@@ -30,7 +31,7 @@ WALL = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 VERDICT = Verdict(
     Limit.PATH,
     (CongestionWindow(window_bytes=9, congestion="bbr", rtt_ns=7, most_bps=1e6),),
-    "a->b",
+    OnPath(source="a", target="b"),
     WindowOfSecond(),
 )
 STEPS = tuple(Step(key=f"k{number}", measure="tcp", block=1, plot=0, levels=(number,)) for number in range(2))

@@ -10,6 +10,8 @@ from tests.unit.records import balance, load_record, packet_trial, port
 
 from iolab.errors import StoreError
 from iolab.record.packets import PacketTrial
+from iolab.statements.drop_reasons import RingFull
+from iolab.statements.places import AtPort
 from iolab.store import samples
 from iolab.store.codec import encode_packets
 from iolab.store.samples import read_packets
@@ -17,7 +19,12 @@ from iolab.store.samples import read_packets
 
 def whole() -> PacketTrial:
     """Return a packet trial in which every part is there."""
-    lossy = load_record(10.0, "hop", "dut.eth0", balances=[balance(10, 9, 0, ("dut.eth0", "ring full", 1))])
+    lossy = load_record(
+        10.0,
+        "hop",
+        AtPort(port="dut.eth0"),
+        balances=[balance(10, 9, 0, (AtPort(port="dut.eth0"), RingFull(), 1))],
+    )
     return packet_trial(
         [lossy], ports=(port("tester.p0", "send", "AF_XDP copy", "no zero-copy"),), rate_fps=10.0
     )

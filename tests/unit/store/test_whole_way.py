@@ -20,6 +20,8 @@ from iolab.record.metric import Metric, Metrics
 from iolab.record.packets import PacketTrial
 from iolab.record.series import Series
 from iolab.record.trial import Status, TrialResult
+from iolab.statements.drop_reasons import RingFull
+from iolab.statements.places import AtPort
 from iolab.statements.warnings import CountersMissing
 from iolab.store.folder import create_folder
 from iolab.store.read import load_run
@@ -63,11 +65,16 @@ def any_packets(draw: st.DrawFn) -> PacketTrial:
         load_record(
             draw(values),
             draw(st.sampled_from(["none", "hop", "thread", "host", "unexplained"])),
-            draw(st.text(max_size=5)),
+            draw(st.none() | st.builds(AtPort, port=st.text(max_size=5))),
             purpose=draw(st.sampled_from(["search", "curve", "latency", "at-rate"])),
             share_ratio=draw(st.none() | st.floats(0, 2)),
             balances=[
-                balance(draw(frames), draw(frames), draw(frames), ("dut.eth0", "ring full", draw(frames)))
+                balance(
+                    draw(frames),
+                    draw(frames),
+                    draw(frames),
+                    (AtPort(port="dut.eth0"), RingFull(), draw(frames)),
+                )
             ],
             busy={draw(st.integers(0, 512)): draw(st.floats(0, 1))},
         )

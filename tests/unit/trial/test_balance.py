@@ -18,6 +18,20 @@ from iolab.agent.traffic import (
     TrafficRan,
 )
 from iolab.record.balance import Balance, Drop
+from iolab.statements.drop_reasons import (
+    ByFilter,
+    ByRule,
+    Damaged,
+    InQdisc,
+    KernelDropped,
+    Late,
+    LostBetween,
+    NeverRead,
+    NotPassedOn,
+    NotPassedOnFor,
+    RingFull,
+)
+from iolab.statements.places import AtDevice, AtPort, AtReceiver, InKernel, OnTheWay
 from iolab.trial.balance import balances, foreign_frames
 from iolab.trial.counted import Counted, Snapshot
 from iolab.trial.drops import merged
@@ -78,7 +92,7 @@ def test_what_the_sender_was_refused_was_lost_in_the_devices_ring() -> None:
         snapshot({"tester.p0": {"tx_dropped": 100}}),
     )
     assert (found.offered_frames, found.forwarded_frames, found.unexplained_frames) == (1000, 900, 0)
-    assert found.drops == (Drop("dut.eth0", "ring full", 100),)
+    assert found.drops == (Drop(AtPort(port="dut.eth0"), RingFull(), 100),)
 
 
 def test_loss_in_the_calm_part_of_a_trial_is_no_stalls() -> None:
@@ -120,10 +134,10 @@ def test_what_a_guest_never_got_is_named_where_it_stayed() -> None:
     ran = TrafficRan(begin_ns=0, end_ns=1, senders=(SENT,), receivers=(received,))
     (found,) = balances([WAY], ran, Counted(ports, before, after))
     assert found.drops == (
-        Drop("tester.p1", "ring full", 50),
-        Drop("dut.eth0", "never read from the queue of tester.p0", 300),
-        Drop("dut.eth0", "lost between tester.p0 and dut.eth0", 50),
-        Drop("dut.eth1", "lost between dut.eth1 and tester.p1", 10),
+        Drop(AtPort(port="tester.p1"), RingFull(), 50),
+        Drop(AtPort(port="dut.eth0"), NeverRead(sender="tester.p0"), 300),
+        Drop(AtPort(port="dut.eth0"), LostBetween(sender="tester.p0", receiver="dut.eth0"), 50),
+        Drop(AtPort(port="dut.eth1"), LostBetween(sender="dut.eth1", receiver="tester.p1"), 10),
     )
     assert found.unexplained_frames == 0
 
@@ -135,7 +149,7 @@ def test_a_loss_that_two_counters_tell_is_named_once() -> None:
         replace(RECEIVED, received_frames=990),
         snapshot({"tester.p1": {"rx_dropped": 10}}, {"dut.eth1": {"tx_queue_0_xdp_xmit_errors": 10}}),
     )
-    assert found.drops == (Drop("tester.p1", "ring full", 10),)
+    assert found.drops == (Drop(AtPort(port="tester.p1"), RingFull(), 10),)
     assert found.unexplained_frames == 0
 
 
@@ -149,7 +163,7 @@ def test_what_xdp_could_not_pass_on_is_in_the_interfaces_drops_already() -> None
             {"dut.eth1": {"tx_queue_0_xdp_xmit_errors": 10}},
         ),
     )
-    assert found.drops == (Drop("tester.p1", "ring full", 10),)
+    assert found.drops == (Drop(AtPort(port="tester.p1"), RingFull(), 10),)
     assert found.unexplained_frames == 0
 
 
@@ -166,8 +180,13 @@ def test_what_enters_a_machine_and_does_not_leave_it_is_named_there_with_the_ker
     lost = with_reasons(replace(after, devices={}), {"IP_INNOROUTES": 20})
     found = sheet(SENT, replace(RECEIVED, received_frames=970), lost)
     assert [replace(drop, doubt=None) for drop in found.drops] == [
-        Drop("dut.eth0", "IP_INNOROUTES, not passed on to dut.eth1", 20, "IP_INNOROUTES"),
-        Drop("dut.eth0", "not passed on to dut.eth1", 10),
+        Drop(
+            AtPort(port="dut.eth0"),
+            NotPassedOnFor(reason="IP_INNOROUTES", out="dut.eth1"),
+            20,
+            "IP_INNOROUTES",
+        ),
+        Drop(AtPort(port="dut.eth0"), NotPassedOn(out="dut.eth1"), 10),
     ]
     assert "dropped 20 frames in all for IP_INNOROUTES, and 30 are missing" in in_words(found.drops[0].doubt)
     assert found.unexplained_frames == 0
@@ -179,7 +198,12 @@ def test_what_the_receivers_own_stack_throws_away_is_no_reason_of_the_device() -
     lost = with_reasons(replace(after, devices={}), {"NETFILTER_DROP": 30, "IP_LOCAL_SOURCE": 970})
     found = sheet(SENT, replace(RECEIVED, received_frames=970), lost, copied=("tester.p1",))
     assert found.drops == (
-        Drop("dut.eth0", "NETFILTER_DROP, not passed on to dut.eth1", 30, "NETFILTER_DROP"),
+        Drop(
+            AtPort(port="dut.eth0"),
+            NotPassedOnFor(reason="NETFILTER_DROP", out="dut.eth1"),
+            30,
+            "NETFILTER_DROP",
+        ),
     )
 
 
@@ -198,7 +222,7 @@ def test_what_a_queue_dropped_before_its_counters_began_again_is_told_of_the_que
     after = with_reasons(with_queue(after, handle, 200), {"QDISC_DROP": 500})
     found = sheet(SENT, replace(RECEIVED, received_frames=500), after, before)
     (both,) = merged(found.drops)
-    assert (both.place, both.reason, both.frames) == ("dut.eth1", "qdisc", 500)
+    assert (both.place, both.reason, both.frames) == (AtPort(port="dut.eth1"), InQdisc(), 500)
     assert "the queue at dut.eth1 show 300 fewer drops" in in_words(both.doubt)
 
 
@@ -212,8 +236,8 @@ def test_the_kernels_reasons_name_what_no_hop_tells() -> None:
         with_reasons(after, {"FULL_RING": 20, "QDISC_DROP": 9}),
     )
     ring, other = found.drops
-    assert ring == Drop("dut.eth0", "ring full", 20)
-    assert replace(other, doubt=None) == Drop("kernel", "QDISC_DROP", 7, "QDISC_DROP")
+    assert ring == Drop(AtPort(port="dut.eth0"), RingFull(), 20)
+    assert replace(other, doubt=None) == Drop(InKernel(), KernelDropped(reason="QDISC_DROP"), 7, "QDISC_DROP")
     assert "dropped 9 frames in all for QDISC_DROP, and 7 are missing" in in_words(other.doubt)
     assert found.unexplained_frames == 0
 
@@ -233,13 +257,13 @@ def test_what_the_receiver_lost_itself_is_its_own() -> None:
         replace(RECEIVED, received_frames=993, socket=socket),
         snapshot({"tester.p1": {"rx_dropped": 7}}),
     )
-    assert found.drops == (Drop("receiver", "ring full", 7),)
+    assert found.drops == (Drop(AtReceiver(), RingFull(), 7),)
 
 
 def test_a_devices_rule_and_a_missing_frame_are_told_apart() -> None:
     """Twenty were dropped as told; one is nowhere."""
     found = sheet(SENT, replace(RECEIVED, received_frames=979), snapshot(ruled=20))
-    assert found.drops == (Drop("device dut.eth0", "rule", 20),)
+    assert found.drops == (Drop(AtDevice(port="dut.eth0"), ByRule(), 20),)
     assert found.unexplained_frames == 1
 
 
@@ -266,7 +290,7 @@ def test_damaged_frames_are_not_the_receivers_doing() -> None:
     found = sheet(
         SENT, replace(RECEIVED, received_frames=970, corrupted_frames=20, late_frames=10), snapshot()
     )
-    assert found.drops == (Drop("receiver", "late", 10), Drop("on the way", "damaged", 20))
+    assert found.drops == (Drop(AtReceiver(), Late(), 10), Drop(OnTheWay(), Damaged(), 20))
     assert found.unexplained_frames == 0
 
 
@@ -277,7 +301,7 @@ def test_what_a_policer_drops_is_named_at_its_port() -> None:
     after = with_reasons(snapshot(), {"TC_INGRESS": 30})
     after = replace(after, reading=Reading((*after.reading.observations, seen)))
     found = sheet(SENT, replace(RECEIVED, received_frames=970), after)
-    assert found.drops == (Drop("dut.eth0", "filter", 30),)
+    assert found.drops == (Drop(AtPort(port="dut.eth0"), ByFilter(), 30),)
     assert found.unexplained_frames == 0
 
 

@@ -14,6 +14,7 @@ from iolab.record.metric import Metric, Metrics
 from iolab.record.packets import PacketTrial
 from iolab.record.search import Found, StopReason
 from iolab.record.verdict import Limit, Verdict
+from iolab.statements.places import AtPort
 from iolab.statements.searches import TrialsWanted
 from iolab.store.codec import decode_packets, encode_packets
 from iolab.trial.forwarding import limited_by, measure_forwarding
@@ -142,7 +143,7 @@ def test_the_balance_of_every_load_trial_closes_and_the_answers_are_plain_json()
     for sheet in (sheet for each in packets.load_trials for sheet in each.balances):
         dropped = sum(drop.frames for drop in sheet.drops)
         assert sheet.offered_frames == sheet.forwarded_frames + dropped + sheet.unexplained_frames
-    assert {drop.place for drop in drops if drop.frames} == {"dut.eth0"}
+    assert {drop.place for drop in drops if drop.frames} == {AtPort(port="dut.eth0")}
     assert packets.search is not None
     searched = [each for each in packets.load_trials if each.purpose == "search"]
     assert packets.search.found.trials == len(searched)

@@ -9,6 +9,8 @@ from iolab.agent.messages import Observation, Reading, ThreadTimes
 from iolab.record.balance import Balance, Drop
 from iolab.record.search import LoadResult
 from iolab.record.verdict import CpuUse, Limit, Thread
+from iolab.statements.drop_reasons import InBacklog, InQdisc, LostBetween, NotPassedOn, RingFull
+from iolab.statements.places import AtPort
 from iolab.trial.guest_use import guest_threads
 from iolab.trial.site import GuestPlace
 from iolab.trial.use import kernel_threads
@@ -61,7 +63,7 @@ def lossy() -> tuple[LoadResult, Balance]:
         perturbations=(),
         overhead_ns=0,
     )
-    drops = (Drop("dut.eth0", "ring full", 100),)
+    drops = (Drop(AtPort(port="dut.eth0"), RingFull(), 100),)
     return result, Balance("a->b", 1000, 900, drops, 0)
 
 
@@ -78,7 +80,7 @@ def test_loss_at_a_guest_whose_vhost_thread_has_no_time_left_names_it_though_the
     verdict = judge(
         result, 0.0001, Evidence(balances=[balance], cpus=cpus, threads=threads(vcpu=0.6, vhost=1.0))
     )
-    assert (verdict.limit, verdict.place) == (Limit.THREAD, "dut.eth0")
+    assert (verdict.limit, verdict.place) == (Limit.THREAD, AtPort(port="dut.eth0"))
     assert "vhost 0 of dut ran 100 % of the time on CPU 4, while the host's CPUs were 35 % idle" in in_words(
         verdict.seen
     )
@@ -90,7 +92,7 @@ def test_loss_at_a_guest_with_time_left_is_told_of_the_place_alone() -> None:
     verdict = judge(
         result, 0.0001, Evidence(balances=[balance], cpus=[], threads=threads(vcpu=0.6, vhost=0.5))
     )
-    assert (verdict.limit, verdict.place) == (Limit.HOP, "dut.eth0")
+    assert (verdict.limit, verdict.place) == (Limit.HOP, AtPort(port="dut.eth0"))
 
 
 def test_loss_at_a_guest_whose_cpu_others_took_names_the_cpu_and_who_took_it() -> None:
@@ -101,7 +103,7 @@ def test_loss_at_a_guest_whose_cpu_others_took_names_the_cpu_and_who_took_it() -
         replace(one, wait_ratio=0.7 if one.name == "vCPU 0" else 0.0) for one in threads(vcpu=0.2, main=0.1)
     ]
     verdict = judge(result, 0.0001, Evidence(balances=[balance], cpus=cpus, threads=waiting))
-    assert (verdict.limit, verdict.place) == (Limit.CPU, "dut.eth0")
+    assert (verdict.limit, verdict.place) == (Limit.CPU, AtPort(port="dut.eth0"))
     assert "CPU 1 was 100 % busy; vCPU 0 of dut ran 20 % and waited for a CPU 70 %" in in_words(verdict.seen)
     assert "beside it ran hypervisor 10 %; 70 % went to work that is not of this trial" in in_words(
         verdict.seen
@@ -122,7 +124,7 @@ def test_a_guest_that_passed_nothing_on_is_starved_only_if_it_hardly_ran_at_all(
     """One that is set up wrongly passes nothing on either, and may wait for a CPU as everything on a busy host does."""
     result, balance = lossy()
     none = replace(result, forwarded_frames=0)
-    balance = replace(balance, drops=(Drop("dut.eth0", "ring full", 1000),))
+    balance = replace(balance, drops=(Drop(AtPort(port="dut.eth0"), RingFull(), 1000),))
     sender = Thread("generator", "generator", "tester.p0", 1, 0.97)
     cpus = [CpuUse(0, 0.1, 0.0, 0.0), CpuUse(1, 1.0, 0.0, 0.0)]
 
@@ -153,7 +155,7 @@ def test_a_thread_that_moved_blames_no_cpu_but_all_of_them_where_all_are_busy() 
     )
     assert verdict.limit is Limit.CPU
     none = replace(result, forwarded_frames=0)
-    all_lost = replace(balance, drops=(Drop("dut.eth0", "ring full", 1000),))
+    all_lost = replace(balance, drops=(Drop(AtPort(port="dut.eth0"), RingFull(), 1000),))
     starved = [replace(one, wait_ratio=0.96) for one in moved]
     assert (
         judge(none, 0.0001, Evidence(balances=[all_lost], cpus=[busy, busy], threads=starved)).limit
@@ -177,8 +179,8 @@ def test_what_is_lost_inside_a_guest_is_not_told_of_the_cpu_that_others_took() -
     """A rule, a shaper or a short backlog of the guest drops frames while it runs."""
     result, balance = lossy()
     cpus = [CpuUse(0, 0.1, 0.0, 0.0), CpuUse(1, 1.0, 0.0, 0.0)]
-    for reason in ("qdisc", "backlog", "not passed on to dut.eth1"):
-        inside = replace(balance, drops=(Drop("dut.eth1", reason, 100),))
+    for reason in (InQdisc(), InBacklog(), NotPassedOn(out="dut.eth1")):
+        inside = replace(balance, drops=(Drop(AtPort(port="dut.eth1"), reason, 100),))
         waiting = [replace(one, wait_ratio=0.7) for one in threads(vcpu=0.2)]
         assert (
             judge(result, 0.0001, Evidence(balances=[inside], cpus=cpus, threads=waiting)).limit is Limit.HOP
@@ -189,7 +191,7 @@ def test_loss_at_a_guest_of_which_nothing_ran_says_so() -> None:
     """A stopped hypervisor uses no time at all."""
     result, balance = lossy()
     verdict = judge(result, 0.0001, Evidence(balances=[balance], cpus=[], threads=threads()))
-    assert (verdict.limit, verdict.place) == (Limit.HOP, "dut.eth0")
+    assert (verdict.limit, verdict.place) == (Limit.HOP, AtPort(port="dut.eth0"))
     assert "no thread of dut ran" in in_words(verdict.seen)
 
 
@@ -222,7 +224,8 @@ def test_a_thread_that_polls_is_not_called_saturated_because_it_is_busy() -> Non
     """What it took and the guest's ring had no room for, or another card lost, is not told of it."""
     result, balance = lossy()
     own = [*threads(vcpu=0.6), *switch_threads(1.0)]
-    for place, reason in (("dut.eth0", "lost between a.p0 and dut.eth0"), ("dut.eth1", "ring full")):
+    between = LostBetween(sender="a.p0", receiver="dut.eth0")
+    for place, reason in ((AtPort(port="dut.eth0"), between), (AtPort(port="dut.eth1"), RingFull())):
         lost = replace(balance, drops=(Drop(place, reason, 100),))
         verdict = judge(result, 0.0001, Evidence(balances=[lost], cpus=[], threads=own))
         assert (verdict.limit, verdict.place) == (Limit.HOP, place)
@@ -242,7 +245,7 @@ def test_a_thread_that_polls_did_not_keep_up_where_frames_were_left_in_the_queue
         0.0001,
         Evidence(balances=[balance], cpus=[], threads=[*threads(vcpu=0.6), *switch_threads(1.0)]),
     )
-    assert (verdict.limit, verdict.place) == (Limit.THREAD, "dut.eth0")
+    assert (verdict.limit, verdict.place) == (Limit.THREAD, AtPort(port="dut.eth0"))
     assert "switch eth0 looks for frames all the time, and left these unread;" in in_words(verdict.seen)
 
 

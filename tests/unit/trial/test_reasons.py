@@ -4,6 +4,8 @@ import pytest
 from tests.wording import in_words
 
 from iolab.record.balance import Drop
+from iolab.statements.drop_reasons import RingFull
+from iolab.statements.places import AtPort
 from iolab.trial.reasons import Named, beyond, explain, share_out, without_copies
 
 Sure = tuple[tuple[str, int], ...]
@@ -60,7 +62,7 @@ def test_what_a_stack_got_beside_a_receiver_is_taken_from_the_reason_with_that_c
 
 def test_a_full_ring_takes_no_frames_from_a_rule() -> None:
     """veth gives a full ring no reason of its own: what netfilter dropped beside it keeps its name, however much."""
-    rings = [Drop("dut.eth0", "ring full", 100)]
+    rings = [Drop(AtPort(port="dut.eth0"), RingFull(), 100)]
     assert beyond({"": {"NETFILTER_DROP": 200, "NOT_SPECIFIED": 100}}, rings) == {
         "": {"NETFILTER_DROP": 200, "NOT_SPECIFIED": 0}
     }

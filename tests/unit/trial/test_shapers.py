@@ -16,6 +16,7 @@ from iolab.record.load import Shaper
 from iolab.record.search import LoadResult, Steady
 from iolab.record.verdict import CpuUse, Limit, Thread
 from iolab.statements.clauses import CpuStolen
+from iolab.statements.places import AtDevice, AtPort
 from iolab.trial.counted import Counted, Snapshot
 from iolab.trial.drops import QDISC, RING_FULL, RULE
 from iolab.trial.shapers import bypassed, shapers
@@ -35,7 +36,7 @@ OVERLOAD = LoadResult(
     forwarded_frames=5_600,
 )
 """50 ms of ten times what the shaper passes, and of more than can be sent."""
-BEFORE_IT = (Drop("dut.eth0", RING_FULL, 32_400),)
+BEFORE_IT = (Drop(AtPort(port="dut.eth0"), RING_FULL, 32_400),)
 
 
 def seen(drops: tuple[Drop, ...] = BEFORE_IT, shaper: Shaper = TBF, unexplained: int = 0) -> Evidence:
@@ -56,7 +57,7 @@ def snapshot(rows: Sequence[QdiscCounters]) -> Snapshot:
 def test_a_shaper_at_its_rate_is_why_the_ring_before_it_is_full() -> None:
     """The thread that feeds it waits for its CPU, and more was asked for than can be sent: neither is the limit."""
     found = judge(OVERLOAD, 1e-3, seen())
-    assert (found.limit, found.place, found.doubt) == (Limit.SHAPER, "dut.eth1", None)
+    assert (found.limit, found.place, found.doubt) == (Limit.SHAPER, AtPort(port="dut.eth1"), None)
     assert "its rate is 48 Mbit/s" in in_words(found.seen)
     assert "dropped at dut.eth0 (ring full)" in in_words(found.seen)
 
@@ -79,31 +80,38 @@ def test_a_load_below_the_rate_of_a_shaper_is_not_lost_for_it() -> None:
         perturbations=(CpuStolen(stolen_ns=2_000_000),), held_ns=2_000_000,
     )  # fmt: skip
     passed = replace(TBF, passed_frames=4_800, passed_bytes=288_000, held_back=40)
-    evidence = replace(seen((Drop("dut.eth0", RING_FULL, 50),), passed), held_ns=2_000_000)
+    evidence = replace(seen((Drop(AtPort(port="dut.eth0"), RING_FULL, 50),), passed), held_ns=2_000_000)
     assert judge(calm, 1e-3, evidence).limit is Limit.HOST
 
 
 def test_what_a_shaper_drops_itself_is_its_doing_below_its_rate_too() -> None:
     """Its queue may be too short for what comes at once."""
     found = judge(
-        OVERLOAD, 1e-3, seen((Drop("dut.eth1", QDISC, 32_400),), replace(TBF, passed_bytes=140_000))
+        OVERLOAD,
+        1e-3,
+        seen((Drop(AtPort(port="dut.eth1"), QDISC, 32_400),), replace(TBF, passed_bytes=140_000)),
     )
-    assert (found.limit, found.place) == (Limit.SHAPER, "dut.eth1")
+    assert (found.limit, found.place) == (Limit.SHAPER, AtPort(port="dut.eth1"))
 
 
 def test_a_rule_before_a_shaper_is_the_cause_of_what_it_drops() -> None:
     """The rate of a shaper explains no frame that was dropped by a decision, or behind it."""
-    by_rule = seen((Drop("device dut.eth0", RULE, 32_400),))
+    by_rule = seen((Drop(AtDevice(port="dut.eth0"), RULE, 32_400),))
     assert judge(OVERLOAD, 1e-3, by_rule).limit is not Limit.SHAPER
-    assert judge(OVERLOAD, 1e-3, seen((Drop("tester.p1", RING_FULL, 32_400),))).limit is not Limit.SHAPER
+    assert (
+        judge(OVERLOAD, 1e-3, seen((Drop(AtPort(port="tester.p1"), RING_FULL, 32_400),))).limit
+        is not Limit.SHAPER
+    )
 
 
 def test_of_a_shaper_and_a_rule_the_larger_is_named_and_the_other_told() -> None:
     """Two causes at once."""
     found = judge(
-        OVERLOAD, 1e-3, seen((Drop("dut.eth1", QDISC, 25_000), Drop("device dut.eth0", RULE, 7_400)))
+        OVERLOAD,
+        1e-3,
+        seen((Drop(AtPort(port="dut.eth1"), QDISC, 25_000), Drop(AtDevice(port="dut.eth0"), RULE, 7_400))),
     )
-    assert (found.limit, found.place) == (Limit.SHAPER, "dut.eth1")
+    assert (found.limit, found.place) == (Limit.SHAPER, AtPort(port="dut.eth1"))
     assert "beside, 7400 were dropped at device dut.eth0 (rule)" in in_words(found.seen)
 
 
@@ -128,15 +136,15 @@ BURST = LoadResult(
 def test_a_bucket_is_judged_by_the_part_of_a_trial_in_which_its_credit_was_used_up() -> None:
     """It held 8 % of the frames back: all of these in less than a third of the trial."""
     bucket = replace(TBF, passed_frames=60_005, passed_bytes=30_482_540, held_back=4_973, rates_bps=())
-    found = judge(BURST, 1e-3, seen((Drop("dut.eth0", RING_FULL, 4_156),), bucket))
-    assert (found.limit, found.place) == (Limit.SHAPER, "dut.eth1")
+    found = judge(BURST, 1e-3, seen((Drop(AtPort(port="dut.eth0"), RING_FULL, 4_156),), bucket))
+    assert (found.limit, found.place) == (Limit.SHAPER, AtPort(port="dut.eth1"))
     assert found.doubt
 
 
 def test_a_cpu_is_named_with_doubt_where_a_shaper_behind_it_may_be_why() -> None:
     """It held one frame in a hundred back, and nobody knows its rate; one that never did leaves no doubt."""
     bucket = replace(TBF, passed_frames=60_005, passed_bytes=30_482_540, held_back=600, rates_bps=())
-    drops = (Drop("dut.eth0", RING_FULL, 4_156),)
+    drops = (Drop(AtPort(port="dut.eth0"), RING_FULL, 4_156),)
     found = judge(BURST, 1e-3, seen(drops, bucket))
     assert found.limit is not Limit.SHAPER
     assert "the tbf at dut.eth1 held frames back 600 times" in in_words(found.doubt)

@@ -10,6 +10,8 @@ from iolab.record.balance import Balance, Drop
 from iolab.record.search import LoadResult
 from iolab.record.verdict import GUEST, CpuUse, Limit, Thread, Verdict
 from iolab.statements.clauses import Disturbance, ReceiverHeldUp
+from iolab.statements.drop_reasons import DropReason, NotPassedOnFor, RingFull
+from iolab.statements.places import AtPort, Place
 from iolab.trial.use import run_and_wait
 from iolab.trial.verdict import Evidence, judge
 
@@ -28,12 +30,14 @@ SENDER = Thread("generator", "generator", "tester.p0", 0, 0.95, 0.05)
 VCPU = Thread("vCPU 0", GUEST, "dut", 0, 0.05, 0.87)
 """A guest on the sender's CPU, which leaves it what the kernel keeps for threads without priority."""
 
+AT_GUEST, RING_FULL = AtPort(port="dut.eth0"), RingFull()
+
 
 def said(
     threads: tuple[Thread, ...],
     *cpus: CpuUse,
-    place: str = "dut.eth0",
-    reason: str = "ring full",
+    place: Place = AT_GUEST,
+    reason: DropReason = RING_FULL,
     dropped: int = 88,
     disturbed: Disturbance | None = None,
     drained_s: float = 0.0,
@@ -54,7 +58,7 @@ def said(
 def test_a_guest_on_the_senders_cpu_is_told_to_wait_for_it_though_the_cpu_rested_after_the_trial() -> None:
     """Half a second of an empty line lies in what is counted of the CPU, and not in what frames waited for."""
     verdict = said((SENDER, VCPU), CpuUse(0, 0.68, 0.0, 0.0), CpuUse(1, 0.2, 0.0, 0.0), drained_s=0.5)
-    assert (verdict.limit, verdict.place) == (Limit.CPU, "dut.eth0")
+    assert (verdict.limit, verdict.place) == (Limit.CPU, AtPort(port="dut.eth0"))
     assert (
         "CPU 0 had other work; vCPU 0 of dut ran 5 % and waited for a CPU 87 % of the time; "
         "beside it ran generator 95 %;" in in_words(verdict.seen)
@@ -90,8 +94,8 @@ def test_a_thread_that_slept_beside_its_waiting_had_time_left() -> None:
 
 def test_a_devices_cpu_that_strangers_took_is_named_and_not_the_receiver_beside_it() -> None:
     """The receiver ran for longer than the device, and both hardly at all."""
-    verdict = said((NAPI, *BESIDE), IDLE, CpuUse(1, 1.0, 0.0, 0.0), place="a.eth0")
-    assert (verdict.limit, verdict.place) == (Limit.CPU, "a.eth0")
+    verdict = said((NAPI, *BESIDE), IDLE, CpuUse(1, 1.0, 0.0, 0.0), place=AtPort(port="a.eth0"))
+    assert (verdict.limit, verdict.place) == (Limit.CPU, AtPort(port="a.eth0"))
     assert (
         "CPU 1 was 100 % busy; napi/eth0-447 of a.eth0 ran 2 % and waited for a CPU 93 % of the time; "
         "98 % went to work that is not of this trial" in in_words(verdict.seen)
@@ -102,7 +106,9 @@ def test_a_devices_cpu_that_the_receiver_took_is_the_receivers_doing() -> None:
     """The instrument's own thread had most of it, and says so."""
     ours = replace(BESIDE[3], busy_ratio=0.72)
     verdict = said(
-        (replace(NAPI, busy_ratio=0.2, wait_ratio=0.75), ours), CpuUse(1, 1.0, 0.0, 0.0), place="a.eth0"
+        (replace(NAPI, busy_ratio=0.2, wait_ratio=0.75), ours),
+        CpuUse(1, 1.0, 0.0, 0.0),
+        place=AtPort(port="a.eth0"),
     )
     assert verdict.limit is Limit.RECEIVER
     assert "beside it ran receiver 72 %;" in in_words(verdict.seen)
@@ -112,8 +118,8 @@ def test_a_cpu_that_strangers_kept_busy_is_not_blamed_where_the_device_hardly_wa
     """The device runs before work of lower priority; what shares its CPU by right is told of."""
     busy = CpuUse(1, 1.0, 0.0, 0.0)
     napi = replace(NAPI, busy_ratio=0.36, wait_ratio=0.17)
-    assert said((napi, *BESIDE), busy, place="a.eth0").limit is Limit.HOP
-    shared = said((napi, replace(BESIDE[2], busy_ratio=0.34)), busy, place="a.eth0")
+    assert said((napi, *BESIDE), busy, place=AtPort(port="a.eth0")).limit is Limit.HOP
+    shared = said((napi, replace(BESIDE[2], busy_ratio=0.34)), busy, place=AtPort(port="a.eth0"))
     assert shared.limit is Limit.CPU
     assert "napi/eth0-447 ran 36 % of the time; beside it ran napi/p1-451" in in_words(shared.seen)
 
@@ -121,27 +127,27 @@ def test_a_cpu_that_strangers_kept_busy_is_not_blamed_where_the_device_hardly_wa
 def test_a_disturbed_host_is_blamed_with_the_place_whose_thread_waited_for_its_cpu() -> None:
     """What held the instrument up stays in the words."""
     cpus = (IDLE, CpuUse(1, 1.0, 0.0, 0.0))
-    verdict = said((NAPI, *BESIDE), *cpus, place="a.eth0", disturbed=HELD_UP)
-    assert (verdict.limit, verdict.place) == (Limit.HOST, "a.eth0")
+    verdict = said((NAPI, *BESIDE), *cpus, place=AtPort(port="a.eth0"), disturbed=HELD_UP)
+    assert (verdict.limit, verdict.place) == (Limit.HOST, AtPort(port="a.eth0"))
     assert in_words(verdict.seen).startswith("CPU 1 was 100 % busy; napi/eth0-447 of a.eth0")
     lost = "88 of 90 lost frames were dropped at a.eth0 (ring full)"
     assert in_words(verdict.seen).endswith(f"{lost}; {in_words(HELD_UP)}")
     guest = said((SENDER, replace(VCPU, cpu=1)), *cpus, disturbed=HELD_UP)
-    assert (guest.limit, guest.place) == (Limit.HOST, "dut.eth0")
+    assert (guest.limit, guest.place) == (Limit.HOST, AtPort(port="dut.eth0"))
 
 
 @pytest.mark.parametrize(
     ("napi", "place", "reason", "dropped"),
     [
-        (replace(NAPI, wait_ratio=0.1), "a.eth0", "ring full", 88),
-        (NAPI, "b.eth0", "ring full", 88),
-        (NAPI, "a.eth0", "NOT_FORWARDED, not passed on to a.eth1", 88),
-        (NAPI, "a.eth0", "ring full", 40),
-        (NAPI, "a.eth0", "ring full", 17_000),
+        (replace(NAPI, wait_ratio=0.1), AtPort(port="a.eth0"), RingFull(), 88),
+        (NAPI, AtPort(port="b.eth0"), RingFull(), 88),
+        (NAPI, AtPort(port="a.eth0"), NotPassedOnFor(reason="NOT_FORWARDED", out="a.eth1"), 88),
+        (NAPI, AtPort(port="a.eth0"), RingFull(), 40),
+        (NAPI, AtPort(port="a.eth0"), RingFull(), 17_000),
     ],
 )
 def test_a_disturbed_host_is_blamed_alone_where_no_thread_is_seen_to_have_lost_the_frames(
-    napi: Thread, place: str, reason: str, dropped: int
+    napi: Thread, place: Place, reason: DropReason, dropped: int
 ) -> None:
     """The thread hardly waited, it was another's queue or a decision, or the counter tells of too few or too many."""
     verdict = said(
@@ -153,12 +159,14 @@ def test_a_disturbed_host_is_blamed_alone_where_no_thread_is_seen_to_have_lost_t
         dropped=dropped,
         disturbed=HELD_UP,
     )
-    assert (verdict.limit, verdict.place, verdict.seen) == (Limit.HOST, "", (HELD_UP,))
+    assert (verdict.limit, verdict.place, verdict.seen) == (Limit.HOST, None, (HELD_UP,))
 
 
 def test_time_that_no_thread_has_is_told_by_its_kind_and_not_as_other_work() -> None:
     """Steal and soft interrupts are known by themselves."""
-    verdict = said((NAPI, replace(BESIDE[3], busy_ratio=0.03)), CpuUse(1, 1.0, 0.3, 0.65), place="a.eth0")
+    verdict = said(
+        (NAPI, replace(BESIDE[3], busy_ratio=0.03)), CpuUse(1, 1.0, 0.3, 0.65), place=AtPort(port="a.eth0")
+    )
     assert verdict.limit is Limit.CPU, "the receiver ran longer than the device, and had none of the rest"
     taken = "65 % of its time was steal; 30 % of its time went to soft interrupts"
     assert f"CPU 1 was 100 % busy; {taken}; napi" in in_words(verdict.seen)

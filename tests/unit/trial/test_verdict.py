@@ -12,6 +12,8 @@ from iolab.record.search import LoadResult
 from iolab.record.verdict import CpuUse, Limit, Thread
 from iolab.statements.clauses import CpuStolen, Disturbance, SenderHeldUp
 from iolab.statements.doubts import ReasonOfOthers
+from iolab.statements.drop_reasons import InQdisc, NotPassedOnFor, RingFull
+from iolab.statements.places import AtCpu, AtDevice, AtPort, AtReceiver, OnTheWay, Place
 from iolab.trial.drops import DAMAGED, FILTER, RULE
 from iolab.trial.flow_losses import dead_flows, explains
 from iolab.trial.site import Calibration, Ceilings
@@ -49,9 +51,9 @@ def result(lost: int = 100, unsent: int = 0, perturbed: tuple[Disturbance, ...] 
     )
 
 
-def dropped(place: str, frames: int, unexplained: int = 0) -> list[Balance]:
+def dropped(place: Place, frames: int, unexplained: int = 0) -> list[Balance]:
     """Return a balance with drops at one place."""
-    return [Balance("a->b", 10_000, 10_000 - frames, (Drop(place, "ring full", frames),), unexplained)]
+    return [Balance("a->b", 10_000, 10_000 - frames, (Drop(place, RingFull(), frames),), unexplained)]
 
 
 HELD_NS = 50_000_000
@@ -65,26 +67,32 @@ BUSY, CALM = CpuUse(1, 1.0, 0.5, 0.0), CpuUse(1, 0.4, 0.2, 0.0)
     [
         (result(lost=0), [], [CALM], [], Limit.NONE),
         (result(lost=0, unsent=100), [], [CALM], [], Limit.GENERATOR),
-        (result(perturbed=HELD_UP), dropped("dut.eth0", 100), [CALM], [DEVICE], Limit.HOST),
-        (result(), dropped("receiver", 100), [CALM], [DEVICE], Limit.RECEIVER),
-        (result(), dropped("dut.eth0", 100), [BUSY], [DEVICE], Limit.THREAD),
-        (result(), dropped("dut.eth0", 100), [CALM], [replace(DEVICE, busy_ratio=0.4)], Limit.HOP),
-        (result(), dropped("cpu1", 100), [CALM], [DEVICE], Limit.HOP),
+        (result(perturbed=HELD_UP), dropped(AtPort(port="dut.eth0"), 100), [CALM], [DEVICE], Limit.HOST),
+        (result(), dropped(AtReceiver(), 100), [CALM], [DEVICE], Limit.RECEIVER),
+        (result(), dropped(AtPort(port="dut.eth0"), 100), [BUSY], [DEVICE], Limit.THREAD),
         (
             result(),
-            dropped("dut.eth0", 100),
+            dropped(AtPort(port="dut.eth0"), 100),
+            [CALM],
+            [replace(DEVICE, busy_ratio=0.4)],
+            Limit.HOP,
+        ),
+        (result(), dropped(AtCpu(cpu=1), 100), [CALM], [DEVICE], Limit.HOP),
+        (
+            result(),
+            dropped(AtPort(port="dut.eth0"), 100),
             [BUSY],
             [replace(DEVICE, busy_ratio=0.6), Thread("receiver", "receiver", "tester.p1", 1, 0.3)],
             Limit.CPU,
         ),
         (
             result(),
-            dropped("dut.eth0", 100),
+            dropped(AtPort(port="dut.eth0"), 100),
             [BUSY],
             [replace(DEVICE, busy_ratio=0.2), Thread("receiver", "receiver", "tester.p1", 1, 0.7)],
             Limit.RECEIVER,
         ),
-        (result(), dropped("dut.eth0", 20, unexplained=80), [BUSY], [DEVICE], Limit.UNEXPLAINED),
+        (result(), dropped(AtPort(port="dut.eth0"), 20, unexplained=80), [BUSY], [DEVICE], Limit.UNEXPLAINED),
         (result(), [], [BUSY], [DEVICE], Limit.UNEXPLAINED),
     ],
 )
@@ -104,9 +112,9 @@ def test_the_receiver_is_named_with_doubt_where_others_had_as_much_of_the_device
         arrivals = Thread("napi/p1-2", "napi", "tester.p1", 1, receives)
         found = judge(
             result(), 1e-4,
-            Evidence(balances=dropped("dut.eth0", 100), cpus=[CpuUse(1, 1.0, 0.0, 0.0)], threads=[device, arrivals]),
+            Evidence(balances=dropped(AtPort(port="dut.eth0"), 100), cpus=[CpuUse(1, 1.0, 0.0, 0.0)], threads=[device, arrivals]),
         )  # fmt: skip
-        assert (found.limit, found.place) == (Limit.RECEIVER, "tester.p1")
+        assert (found.limit, found.place) == (Limit.RECEIVER, AtPort(port="tester.p1"))
         assert bool(found.doubt) == doubtful
 
 
@@ -115,7 +123,9 @@ def test_a_disturbed_host_is_blamed_only_for_what_it_can_have_lost(held_ms: int,
     """100 frames of 10 000/s take 10 ms, or 5 when they come in a burst; 4 ms do not explain them."""
     trial = result(perturbed=HELD_UP)
     found = judge(
-        trial, 1e-4, Evidence(balances=dropped("dut.eth0", 100), cpus=[CALM], held_ns=held_ms * 1_000_000)
+        trial,
+        1e-4,
+        Evidence(balances=dropped(AtPort(port="dut.eth0"), 100), cpus=[CALM], held_ns=held_ms * 1_000_000),
     )
     assert found.limit is limit
 
@@ -127,8 +137,8 @@ def test_a_disturbed_host_is_blamed_only_for_what_it_can_have_lost(held_ms: int,
         (result(unsent=500, perturbed=HELD_UP), [], Ceilings(11_000, None), Limit.HOST),
         (result(unsent=5, perturbed=HELD_UP), [], Ceilings(9_000, None), Limit.HOST),
         (result(lost=0), [], Ceilings(9_000, 9_000), Limit.NONE),
-        (result(), dropped("dut.eth0", 100), Ceilings(None, 10_000), Limit.RECEIVER),
-        (result(), dropped("dut.eth0", 100), Ceilings(None, 11_000), Limit.HOP),
+        (result(), dropped(AtPort(port="dut.eth0"), 100), Ceilings(None, 10_000), Limit.RECEIVER),
+        (result(), dropped(AtPort(port="dut.eth0"), 100), Ceilings(None, 11_000), Limit.HOP),
         (result(), [], Ceilings(None, 9_900), Limit.RECEIVER),
         (result(), [], Ceilings(None, 20_000), Limit.UNEXPLAINED),
     ],
@@ -148,7 +158,10 @@ def test_a_thread_that_ran_all_the_time_is_the_limit_whatever_the_receiver_can_d
         result(),
         1e-4,
         Evidence(
-            balances=dropped("dut.eth0", 100), cpus=[BUSY], threads=[DEVICE], ceilings=Ceilings(None, 9_000)
+            balances=dropped(AtPort(port="dut.eth0"), 100),
+            cpus=[BUSY],
+            threads=[DEVICE],
+            ceilings=Ceilings(None, 9_000),
         ),
     )
     assert found.limit is Limit.THREAD
@@ -188,17 +201,27 @@ def test_loss_as_often_in_the_calm_as_in_stalls_is_not_the_hosts(
     trial: LoadResult, limit: Limit, certain: bool
 ) -> None:
     """Rates decide, not counts: 30 of 3000 are 1 % again. Where little was calm there is doubt."""
-    found = judge(trial, 1e-4, Evidence(balances=dropped("dut.eth0", 100), cpus=[CALM], held_ns=HELD_NS))
+    found = judge(
+        trial, 1e-4, Evidence(balances=dropped(AtPort(port="dut.eth0"), 100), cpus=[CALM], held_ns=HELD_NS)
+    )
     assert (found.limit, not found.doubt) == (limit, certain)
 
 
 @pytest.mark.parametrize(
     ("drop", "limit"),
     [
-        (Drop("dut.eth0", "NETFILTER_DROP, not passed on to dut.eth1", 100, "NETFILTER_DROP"), Limit.RULE),
-        (Drop("dut.eth0", FILTER, 100), Limit.RULE),
-        (Drop("device dut.eth0", RULE, 100), Limit.RULE),
-        (Drop("on the way", DAMAGED, 100), Limit.DAMAGE),
+        (
+            Drop(
+                AtPort(port="dut.eth0"),
+                NotPassedOnFor(reason="NETFILTER_DROP", out="dut.eth1"),
+                100,
+                "NETFILTER_DROP",
+            ),
+            Limit.RULE,
+        ),
+        (Drop(AtPort(port="dut.eth0"), FILTER, 100), Limit.RULE),
+        (Drop(AtDevice(port="dut.eth0"), RULE, 100), Limit.RULE),
+        (Drop(OnTheWay(), DAMAGED, 100), Limit.DAMAGE),
     ],
 )
 def test_what_was_dropped_by_a_decision_is_never_the_hosts_doing(drop: Drop, limit: Limit) -> None:
@@ -210,21 +233,27 @@ def test_what_was_dropped_by_a_decision_is_never_the_hosts_doing(drop: Drop, lim
 
 def test_a_counter_of_more_drops_than_frames_are_missing_counts_other_traffic_too() -> None:
     """The sentence has no more lost frames than there are, and says that it is not certain whose they were."""
-    found = judge(result(lost=350), 1e-4, Evidence(balances=dropped("dut.eth0", 1_986)))
+    found = judge(result(lost=350), 1e-4, Evidence(balances=dropped(AtPort(port="dut.eth0"), 1_986)))
     assert "350 of 350 lost frames were dropped at dut.eth0" in in_words(found.seen)
     assert "other traffic" in in_words(found.doubt)
 
 
 def test_a_reason_that_may_be_that_of_others_makes_no_certain_verdict() -> None:
     """The kernel's reasons are those of all its work: a rule elsewhere may have dropped what it counts."""
-    drop = Drop("dut.eth0", "NETFILTER_DROP, not passed on to dut.eth1", 100, "NETFILTER_DROP", OTHERS)
+    drop = Drop(
+        AtPort(port="dut.eth0"),
+        NotPassedOnFor(reason="NETFILTER_DROP", out="dut.eth1"),
+        100,
+        "NETFILTER_DROP",
+        OTHERS,
+    )
     found = judge(result(), 1e-4, Evidence(balances=[Balance("a->b", 10_000, 9_900, (drop,), 0)]))
-    assert (found.limit, found.place, found.doubt) == (Limit.RULE, "dut.eth0", OTHERS)
+    assert (found.limit, found.place, found.doubt) == (Limit.RULE, AtPort(port="dut.eth0"), OTHERS)
 
 
 def test_a_queue_whose_counters_began_again_puts_what_is_blamed_in_doubt() -> None:
     """What it dropped before is not known, and may have been most; a trial without loss is sure."""
-    evidence = Evidence(balances=dropped("dut.eth0", 100), begun_again=("dut.eth1",))
+    evidence = Evidence(balances=dropped(AtPort(port="dut.eth0"), 100), begun_again=("dut.eth1",))
     assert "the queue at dut.eth1 began again" in in_words(judge(result(), 1e-4, evidence).doubt)
     assert not judge(result(lost=0), 1e-4, Evidence(begun_again=("dut.eth1",))).doubt
 
@@ -232,17 +261,17 @@ def test_a_queue_whose_counters_began_again_puts_what_is_blamed_in_doubt() -> No
 def test_losses_from_several_causes_are_all_told() -> None:
     """Two directions, two causes: the larger is named, the other stands beside it."""
     sheets = [
-        Balance("a->b", 5_000, 4_940, (Drop("dut.eth0", "ring full", 60),), 0),
-        Balance("b->a", 5_000, 4_960, (Drop("dut.eth1", "qdisc", 40),), 0),
+        Balance("a->b", 5_000, 4_940, (Drop(AtPort(port="dut.eth0"), RingFull(), 60),), 0),
+        Balance("b->a", 5_000, 4_960, (Drop(AtPort(port="dut.eth1"), InQdisc(), 40),), 0),
     ]
     found = judge(result(), 1e-4, Evidence(balances=sheets))
-    assert (found.limit, found.place, found.doubt) == (Limit.HOP, "dut.eth0", None)
+    assert (found.limit, found.place, found.doubt) == (Limit.HOP, AtPort(port="dut.eth0"), None)
     assert "beside, 40 were dropped at dut.eth1 (qdisc)" in in_words(found.seen)
 
 
 def test_losses_at_many_places_are_named_with_doubt() -> None:
     """No place has most of them, though counters tell of all."""
-    drops = tuple(Drop(f"dut.eth{number}", "ring full", 25) for number in range(4))
+    drops = tuple(Drop(AtPort(port=f"dut.eth{number}"), RingFull(), 25) for number in range(4))
     found = judge(result(), 1e-4, Evidence(balances=[Balance("a->b", 10_000, 9_900, drops, 0)]))
     assert found.limit is Limit.HOP
     assert "several places" in in_words(found.doubt)
@@ -259,9 +288,9 @@ def flows(*dead: int, others_lost: int = 0) -> ReceiverReport:
 def test_a_flow_of_which_nothing_arrives_is_a_finding_of_its_own() -> None:
     """Nine flows pass whole: no want of time does that. The host is not blamed, and the place is told."""
     dead = dead_flows([flows(3)])
-    seen = Evidence(balances=dropped("dut.eth0", 1_000), dead=dead, held_ns=10**9)
+    seen = Evidence(balances=dropped(AtPort(port="dut.eth0"), 1_000), dead=dead, held_ns=10**9)
     found = judge(result(lost=1_000, perturbed=HELD_UP), 1e-4, seen)
-    assert (found.limit, found.place) == (Limit.FLOWS, "dut.eth0")
+    assert (found.limit, found.place) == (Limit.FLOWS, AtPort(port="dut.eth0"))
     assert "all 1000 frames of 1 of 10 flows" in in_words(found.seen)
 
 
@@ -278,6 +307,8 @@ def test_the_receiver_that_takes_the_devices_cpu_is_named_by_its_own_port() -> N
     """Frames were lost at the device, which is told; what limited it is the instrument's port."""
     receiver = Thread("receiver", "receiver", "tester.p1", 1, 0.7)
     threads = [replace(DEVICE, busy_ratio=0.2), receiver]
-    found = judge(result(), 1e-4, Evidence(balances=dropped("dut.eth0", 100), cpus=[BUSY], threads=threads))
-    assert (found.limit, found.place) == (Limit.RECEIVER, "tester.p1")
+    found = judge(
+        result(), 1e-4, Evidence(balances=dropped(AtPort(port="dut.eth0"), 100), cpus=[BUSY], threads=threads)
+    )
+    assert (found.limit, found.place) == (Limit.RECEIVER, AtPort(port="tester.p1"))
     assert "dropped at dut.eth0" in in_words(found.seen)

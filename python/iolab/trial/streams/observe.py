@@ -14,9 +14,21 @@ from iolab.lab.kernels import HERE
 from iolab.lab.packets.placement import Way
 from iolab.lab.topology import Endpoint
 from iolab.record.balance import Drop
+from iolab.statements.drop_reasons import NotPassedOnFor
+from iolab.statements.places import AtMachine, AtPort
 from iolab.trial.counted import Counted
 from iolab.trial.counters import HEADER_BYTES
-from iolab.trial.drops import BACKLOG, FILTER, NO_BUFFER, QDISC, RING_FULL, SOCKET, merged
+from iolab.trial.drops import (
+    BACKLOG,
+    FILTER,
+    NO_BUFFER,
+    QDISC,
+    RING_FULL,
+    RX_ERRORS,
+    SOCKET,
+    TX_ERRORS,
+    merged,
+)
 from iolab.trial.guest_use import guest_threads
 from iolab.trial.iperf3 import FlowReport, Pair
 from iolab.trial.measured import Readings
@@ -184,16 +196,17 @@ def _drops(seen: Observed, way: Way, flow: FlowReport) -> Iterator[Drop]:
     for out, into in way.hops:
         backlog = sum(counted.backlogs(counted.ports[into].kernel).values())
         dropped = counted.frames(into, "rx_dropped")
-        yield Drop(out, QDISC, counted.qdisc_drops(out))
-        yield Drop(out, "tx_errors", counted.frames(out, "tx_errors"))
-        yield Drop(into, RING_FULL, counted.frames(out, "tx_dropped"))
-        yield Drop(into, BACKLOG, min(dropped, backlog))
-        yield Drop(into, NO_BUFFER, dropped - min(dropped, backlog))
-        yield Drop(into, "rx_errors", counted.frames(into, "rx_errors"))
-        yield from (Drop(ref, FILTER, counted.filtered(ref)) for ref in (out, into))
+        sending, receiving = AtPort(port=out), AtPort(port=into)
+        yield Drop(sending, QDISC, counted.qdisc_drops(out))
+        yield Drop(sending, TX_ERRORS, counted.frames(out, "tx_errors"))
+        yield Drop(receiving, RING_FULL, counted.frames(out, "tx_dropped"))
+        yield Drop(receiving, BACKLOG, min(dropped, backlog))
+        yield Drop(receiving, NO_BUFFER, dropped - min(dropped, backlog))
+        yield Drop(receiving, RX_ERRORS, counted.frames(into, "rx_errors"))
+        yield from (Drop(AtPort(port=ref), FILTER, counted.filtered(ref)) for ref in (out, into))
     yield from _vanished(seen, way)
     if seen.measure.protocol == "udp":
-        yield Drop(flow.dst.machine, SOCKET, _unread(seen, flow.dst))
+        yield Drop(AtMachine(machine=flow.dst.machine), SOCKET, _unread(seen, flow.dst))
 
 
 def _unread(seen: Observed, end: Endpoint) -> int:
@@ -219,9 +232,8 @@ def _vanished(seen: Observed, way: Way) -> Iterator[Drop]:
         left = counted.frames(out, "tx_packets", "tx_dropped", "tx_errors") + counted.qdisc_drops(out)
         missing = counted.frames(into, "rx_packets") - left - counted.filtered(into)
         for named in explain(missing, counted.reasons(counted.ports[into].kernel)):
-            yield Drop(
-                into, f"{named.reason}, not passed on to {out}", named.frames, named.reason, named.doubt
-            )
+            reason = NotPassedOnFor(reason=named.reason, out=out)
+            yield Drop(AtPort(port=into), reason, named.frames, named.reason, named.doubt)
 
 
 # Ports ------------------------------------------------------------------------------------------------------

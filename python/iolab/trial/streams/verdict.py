@@ -13,6 +13,7 @@ from iolab.record.verdict import BUSY_RATIO, Limit, Verdict
 from iolab.statements.clauses import Clause
 from iolab.statements.computers import Computer, OtherComputer, ThisComputer
 from iolab.statements.doubts import OthersDropped, PlaceUnknown, ShaperUnknown
+from iolab.statements.places import AllCpus, AtMachine, AtPort, InThread, OnPath, Place
 from iolab.statements.streams import (
     AllCpusBusy,
     CarrierLost,
@@ -40,7 +41,7 @@ from iolab.statements.streams import (
     WindowOfSecond,
     WorkerRan,
 )
-from iolab.trial.drops import SOCKET, decided
+from iolab.trial.drops import QDISC, SOCKET, decided
 from iolab.trial.streams.evidence import FlowSeen, Program, StreamSeen
 
 REACHED_RATIO = 0.99
@@ -81,7 +82,7 @@ def judge(seen: StreamSeen) -> Verdict:
     found = [(flow, judge_flow(flow, seen)) for flow in seen.flows]
     if len(found) == 1:
         return found[0][1]
-    alike: dict[tuple[Limit, str], list[Verdict]] = {}
+    alike: dict[tuple[Limit, Place | None], list[Verdict]] = {}
     for _, verdict in found:
         alike.setdefault((verdict.limit, verdict.place), []).append(verdict)
     most = max(
@@ -125,12 +126,12 @@ def _interrupted(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
     for program in (flow.sender, flow.receiver):
         if program is not None and program.stopped_ns > STOPPED_RATIO * flow.duration_ns:
             stop = ProgramWasStopped(machine=program.machine, stopped_ns=program.stopped_ns)
-            return Verdict(Limit.HOST, (stop,), program.machine)
+            return Verdict(Limit.HOST, (stop,), AtMachine(machine=program.machine))
     lost = [one for one in flow.carriers if one.changes > 1]
     if lost and flow.stood_ns > STOOD_NS:
         one = lost[0]
         said = CarrierLost(place=one.place, changes=one.changes, stood_ns=flow.stood_ns)
-        return Verdict(Limit.HOP, (said,), one.place)
+        return Verdict(Limit.HOP, (said,), AtPort(port=one.place))
     return None
 
 
@@ -142,13 +143,15 @@ def _asked(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
     if arrived_bps < REACHED_RATIO * flow.intended_bps:
         return None
     said = RateReached(received_bps=flow.received_bps, intended_bps=flow.intended_bps)
-    return Verdict(Limit.RATE, (said,), flow.source)
+    return Verdict(Limit.RATE, (said,), AtMachine(machine=flow.source))
 
 
 def _shaped(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
     """A shaper that let its rate through, or dropped most of what is missing."""
     for shaper in flow.shapers:
-        dropped = [one.frames for one in flow.drops if one.place == shaper.place and one.reason == "qdisc"]
+        dropped = [
+            one.frames for one in flow.drops if (one.place, one.reason) == (AtPort(port=shaper.place), QDISC)
+        ]
         found = _at_rate(flow, shaper, sum(dropped))
         if found is not None:
             return found
@@ -169,11 +172,11 @@ def _at_rate(flow: FlowSeen, shaper: Shaper, dropped: int) -> Verdict | None:
         at_rate = waited or AT_RATE_RATIO * rate_bps <= passed_bps <= rate_bps / AT_RATE_RATIO
         if not shaper.held_back or not at_rate:
             return None
-        return Verdict(Limit.SHAPER, (said, ShaperRate(rate_bps=rate_bps)), shaper.place)
+        return Verdict(Limit.SHAPER, (said, ShaperRate(rate_bps=rate_bps)), AtPort(port=shaper.place))
     if not waited and shaper.held_back < HELD_BACK_RATIO * shaper.passed_frames:
         return None
     certain = waited or (bool(dropped) and 2 * dropped >= flow.missing)
-    return Verdict(Limit.SHAPER, (said,), shaper.place, None if certain else ShaperUnknown())
+    return Verdict(Limit.SHAPER, (said,), AtPort(port=shaper.place), None if certain else ShaperUnknown())
 
 
 def _full_line(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
@@ -181,7 +184,7 @@ def _full_line(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
     for one in flow.lines:
         if one.passed_bps >= AT_RATE_RATIO * one.rate_bps:
             said = LineFull(place=one.place, passed_bps=one.passed_bps, line_bps=one.rate_bps)
-            return Verdict(Limit.LINE, (said,), one.place)
+            return Verdict(Limit.LINE, (said,), AtPort(port=one.place))
     return None
 
 
@@ -243,7 +246,7 @@ def _ran(program: Program) -> ProgramRan:
 
 def _busy(program: Program, *, nearly: bool = False) -> Verdict:
     doubt = NearlyBusy(ready_ratio=program.run_ratio + program.wait_ratio) if nearly else None
-    return Verdict(Limit.THREAD, (_ran(program),), program.machine, doubt)
+    return Verdict(Limit.THREAD, (_ran(program),), AtMachine(machine=program.machine), doubt)
 
 
 def _starved(program: Program, ends: Sequence[Program], seen: StreamSeen) -> Verdict:
@@ -254,7 +257,7 @@ def _starved(program: Program, ends: Sequence[Program], seen: StreamSeen) -> Ver
         said.append(SameCpu(machine=program.machine, other=other.machine))
     elif strangers > WAITING_RATIO:
         said.append(StrangersRan(cpus=strangers))
-    return Verdict(Limit.CPU, tuple(said), program.machine)
+    return Verdict(Limit.CPU, tuple(said), AtMachine(machine=program.machine))
 
 
 def shared_ratio(one: Program, other: Program) -> float:
@@ -269,7 +272,11 @@ def _worker(_: FlowSeen, seen: StreamSeen) -> Verdict | None:
     if busiest is None or busiest.busy_ratio < BUSY_RATIO or busiest.polls:
         return None
     said = WorkerRan(thread=busiest.name, busy_ratio=busiest.busy_ratio)
-    return Verdict(Limit.THREAD, (said,), busiest.place or busiest.name)
+    return Verdict(
+        Limit.THREAD,
+        (said,),
+        AtMachine(machine=busiest.place) if busiest.place else InThread(thread=busiest.name),
+    )
 
 
 def _window(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
@@ -284,13 +291,13 @@ def _window(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
             rtt_ns=tcp.rtt_ns,
             limited_ratio=tcp.receiver_limited_ratio,
         )
-        return Verdict(Limit.WINDOW, (received,), flow.target)
+        return Verdict(Limit.WINDOW, (received,), AtMachine(machine=flow.target))
     sent = SendBuffer(
         buffer_bytes=tcp.send_buffer_bytes,
         window_bytes=min(tcp.window_bytes, tcp.receiver_window_bytes),
         rtt_ns=tcp.rtt_ns,
     )
-    return Verdict(Limit.WINDOW, (sent,), flow.source)
+    return Verdict(Limit.WINDOW, (sent,), AtMachine(machine=flow.source))
 
 
 def _lossy_path(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
@@ -301,7 +308,7 @@ def _lossy_path(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
         lost = DatagramsLost(lost=flow.lost_datagrams, sent=flow.datagrams)
         return Verdict(Limit.UNEXPLAINED, (lost,))
     again = SegmentsLost(retransmits=flow.retransmits)
-    return Verdict(Limit.PATH, (again,), f"{flow.source}->{flow.target}", PlaceUnknown())
+    return Verdict(Limit.PATH, (again,), OnPath(source=flow.source, target=flow.target), PlaceUnknown())
 
 
 def _congestion(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
@@ -315,7 +322,7 @@ def _congestion(flow: FlowSeen, _: StreamSeen) -> Verdict | None:
     said = CongestionWindow(
         window_bytes=tcp.window_bytes, congestion=tcp.congestion, rtt_ns=tcp.rtt_ns, most_bps=most_bps
     )
-    return Verdict(Limit.PATH, (said,), f"{flow.source}->{flow.target}", WindowOfSecond())
+    return Verdict(Limit.PATH, (said,), OnPath(source=flow.source, target=flow.target), WindowOfSecond())
 
 
 def _all_cpus(flow: FlowSeen, seen: StreamSeen) -> Verdict | None:
@@ -325,7 +332,9 @@ def _all_cpus(flow: FlowSeen, seen: StreamSeen) -> Verdict | None:
         own = [cpu.busy_ratio for cpu in seen.cpus if cpu.kernel == kernel]
         if own and min(own) >= BUSY_RATIO:
             said = AllCpusBusy(host=computer(kernel), cpus=len(own), busy_ratio=min(own))
-            return Verdict(Limit.CPU, (said,), kernel or "cpus", NoSingleThread())
+            return Verdict(
+                Limit.CPU, (said,), AtMachine(machine=kernel) if kernel else AllCpus(), NoSingleThread()
+            )
     return None
 
 

@@ -8,7 +8,10 @@ from tests.unit.trial.streams.flows import FAR, NEAR, TCP, datagrams, flow, seen
 from iolab.record.balance import Drop
 from iolab.record.load import Shaper
 from iolab.record.verdict import CpuUse, Limit, Thread
+from iolab.report.words import EN
 from iolab.statements.doubts import ShaperUnknown
+from iolab.statements.drop_reasons import NotPassedOnFor, RingFull, SocketFull
+from iolab.statements.places import AtMachine, AtPort
 from iolab.statements.streams import Limited, OfFlow, OtherFlows
 from iolab.trial.streams.evidence import Carrier, FlowSeen, Passed
 from iolab.trial.streams.verdict import judge
@@ -17,7 +20,9 @@ BUSY = replace(NEAR, run_ratio=0.98)
 STARVED = replace(FAR, run_ratio=0.6, wait_ratio=0.35)
 LAB_SHAPER = Shaper("a.eth1", "tbf", 9000, 9000, 12_000_000, 0, 500, (100_000_000,))
 FOREIGN_SHAPER = replace(LAB_SHAPER, rates_bps=())
-RULE = Drop("a.eth0", "NETFILTER_DROP, not passed on to a.eth1", 100, "NETFILTER_DROP")
+RULE = Drop(
+    AtPort(port="a.eth0"), NotPassedOnFor(reason="NETFILTER_DROP", out="a.eth1"), 100, "NETFILTER_DROP"
+)
 LOSSY = replace(TCP, resent_bytes=10**7)
 
 
@@ -39,8 +44,8 @@ LOSSY = replace(TCP, resent_bytes=10**7)
         (flow(tcp=LOSSY, retransmits=110, drops=(RULE,)), Limit.RULE, "a.eth0"),
         (flow(tcp=LOSSY, retransmits=4500, drops=(RULE,)), Limit.RULE, "a.eth0"),
         (datagrams(lost_datagrams=100, drops=(RULE,)), Limit.RULE, "a.eth0"),
-        (datagrams(lost_datagrams=100, drops=(Drop("far", "socket buffer", 100),)), Limit.RECEIVER, "far"),
-        (datagrams(lost_datagrams=100, drops=(Drop("b.eth0", "ring full", 90),)), Limit.HOP, "b.eth0"),
+        (datagrams(lost_datagrams=100, drops=(Drop(AtMachine(machine="far"), SocketFull(), 100),)), Limit.RECEIVER, "far"),
+        (datagrams(lost_datagrams=100, drops=(Drop(AtPort(port="b.eth0"), RingFull(), 90),)), Limit.HOP, "b.eth0"),
         (datagrams(lost_datagrams=100), Limit.UNEXPLAINED, ""),
         (flow(carriers=(Carrier("a.eth1", 2),), stood_ns=300_000_000), Limit.HOP, "a.eth1"),
         (flow(tcp=replace(TCP, window_bytes=10**5, rtt_ns=100_000_000), received_bps=7e6), Limit.PATH, "near->far"),
@@ -50,7 +55,7 @@ LOSSY = replace(TCP, resent_bytes=10**7)
 def test_a_limit_is_named_with_its_place(one: FlowSeen, limit: Limit, place: str) -> None:
     """One thing is wrong, and that is what is told."""
     verdict = judge(seen(one))
-    assert (verdict.limit, verdict.place) == (limit, place)
+    assert (verdict.limit, EN.said.say_any(verdict.place)) == (limit, place)
 
 
 def test_a_shaper_of_the_lab_that_is_not_at_its_rate_is_not_the_limit() -> None:
@@ -83,14 +88,14 @@ def test_a_receiver_without_time_left_comes_before_a_sender_that_waits_for_it() 
     """Both ran all the time, and the receiver's window kept the sender back."""
     limited = replace(TCP, receiver_limited_ns=9 * 10**8)
     verdict = judge(seen(flow(sender=BUSY, receiver=replace(FAR, run_ratio=0.99), tcp=limited)))
-    assert verdict.place == "far"
+    assert verdict.place == AtMachine(machine="far")
 
 
 def test_a_thread_of_a_hypervisor_without_time_left_is_the_limit() -> None:
     """No program was busy; the vhost thread was."""
     vhost = Thread("vhost 0", "guest", "dut", 1, 0.99)
     verdict = judge(seen(threads=(vhost,)))
-    assert (verdict.limit, verdict.place) == (Limit.THREAD, "dut")
+    assert (verdict.limit, verdict.place) == (Limit.THREAD, AtMachine(machine="dut"))
 
 
 def test_cpus_that_are_all_busy_are_named_in_doubt() -> None:
@@ -104,6 +109,6 @@ def test_of_several_flows_the_commonest_certain_limit_is_told_and_the_others_in_
     """A both-ways trial whose way back goes through a shaper."""
     back = flow(name="far->near", source="far", target="near", shapers=(LAB_SHAPER,), received_bps=96e6)
     verdict = judge(seen(flow(tcp=None), back))
-    assert (verdict.limit, verdict.place) == (Limit.SHAPER, "a.eth1")
+    assert (verdict.limit, verdict.place) == (Limit.SHAPER, AtPort(port="a.eth1"))
     assert [one.flow for one in verdict.seen if isinstance(one, OfFlow)] == ["near->far", "far->near"]
     assert verdict.doubt == OtherFlows(limits=(Limited(limit="unexplained", place=""),))
