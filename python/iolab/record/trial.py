@@ -7,6 +7,7 @@ from enum import StrEnum
 from iolab.record.metric import Metrics
 from iolab.record.verdict import Verdict
 from iolab.statements.failures import Failure
+from iolab.statements.statement import Name
 from iolab.statements.warnings import Warning
 
 
@@ -24,23 +25,23 @@ class Status(StrEnum):
 class GuestUse:
     """What a virtual machine of a trial really was."""
 
-    engine: str
+    engine: Name
     """What ran it: qemu or xen."""
-    on: str
+    on: Name
     """The machine whose kernel it ran on; empty: this computer."""
-    accel: str
+    accel: Name
     """kvm, tcg (emulated) or xen."""
-    hypervisor: str
+    hypervisor: Name
     """Version of what ran it."""
-    image: str
+    image: Name
     """Digest of its image; of one from its parent's own disks the flavour."""
-    packages: str
+    packages: Name
     """Digest of the list of packages in the image; empty: its parent's own."""
     emulated: bool
     """Whether it, or a machine it ran on, was emulated: its figures are functional, not performance."""
     boot_ns: int
     """From the start of the hypervisor to the answer of the guest's agent [ns]."""
-    polling: tuple[str, ...] = ()
+    polling: tuple[Name, ...] = ()
     """Its cards that a switch in user space carries, a thread of which looks for frames all the time."""
 
 

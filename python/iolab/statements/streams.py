@@ -185,11 +185,17 @@ class NothingFound(Clause):
 
 
 class Limited(Statement):
-    """A limit of a flow, and where."""
+    """A limit of a flow, at no place in particular."""
 
     code = "limited"
     limit: Name
-    place: Place | None
+
+
+class LimitedAt(Limited):
+    """A limit of a flow, and where."""
+
+    code = "limited-at"
+    place: Place
 
 
 class OtherFlows(Doubt):

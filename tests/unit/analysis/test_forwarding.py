@@ -78,8 +78,10 @@ def test_curves_have_every_step_in_order_and_the_median_of_the_trials(found: Ana
 def test_a_verdict_is_the_commonest_cause_of_the_losses_closest_above_the_rate() -> None:
     """Losses far above the rate do not vote; the sentence is of the trial closest to the rate; the rest is idle."""
     trials = [
-        trial(100), trial(112, "hop", AtCpu(cpu=1)), trial(110, "thread", AtPort(port="dut.eth0"), busy={0: 0.2, 1: 1.0}),
-        trial(115, "thread", AtPort(port="dut.eth0")), *(trial(900, "generator", AtPort(port="tester.p0")) for _ in range(5)),
+        trial(100), trial(112, "hop", AtCpu(cpu=1)), trial(110, "thread", AtPort(port="dut.eth0"),
+        busy={0: 0.2, 1: 1.0}),
+        trial(115, "thread", AtPort(port="dut.eth0")), *(trial(900, "generator",
+        AtPort(port="tester.p0")) for _ in range(5)),
     ]  # fmt: skip
     seen = verdict(trials)
     assert (seen.limit, seen.place, seen.seen) == (
@@ -95,7 +97,8 @@ def test_a_verdict_is_the_commonest_cause_of_the_losses_closest_above_the_rate()
 def test_the_verdict_is_of_loads_around_the_rate_that_was_found() -> None:
     """A trial far below it that the generator failed in, and overload far above it, do not vote."""
     trials = [
-        trial(20, "generator", AtGenerator()), trial(104, "shaper", AtPort(port="dut.eth1")), trial(108, "generator", AtGenerator()),
+        trial(20, "generator", AtGenerator()), trial(104, "shaper", AtPort(port="dut.eth1")), trial(108,
+        "generator", AtGenerator()),
         *(trial(900, "thread", AtPort(port="dut.eth0")) for _ in range(5)),
     ]  # fmt: skip
     assert verdict(trials).limit == "generator"

@@ -6,14 +6,16 @@ from importlib.resources import files
 from pkgutil import iter_modules
 from string import Formatter
 from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import pytest
 from pydantic import ValidationError
 
 import iolab.statements
+from iolab.record.balance import Balance, Drop
 from iolab.record.encoding import Encoding, Malformed
-from iolab.record.verdict import Limit, Verdict
+from iolab.record.trial import GuestUse
+from iolab.record.verdict import CpuUse, Limit, Thread, Verdict
 from iolab.report.words import LANGUAGES, read_words
 from iolab.report.words.say import Sentences
 from iolab.statements.clauses import Clause, CpuBusy, CpuSharers, LostAt, OwnCpu, ThreadShare
@@ -83,6 +85,12 @@ def test_no_statement_holds_a_sentence_of_ours() -> None:
         for kind in ALL.values()
         for name, field in kind.model_fields.items()
         if undeclared(field.annotation, field.metadata)
+    ]
+    assert not [
+        f"{kind.__name__}.{name}"
+        for kind in (Drop, Balance, Verdict, CpuUse, Thread, GuestUse)
+        for name, declared in get_type_hints(kind, include_extras=True).items()
+        if undeclared(declared)
     ]
     assert undeclared(str)
     assert undeclared(tuple[str, ...])

@@ -112,7 +112,8 @@ def test_the_receiver_is_named_with_doubt_where_others_had_as_much_of_the_device
         arrivals = Thread("napi/p1-2", "napi", "tester.p1", 1, receives)
         found = judge(
             result(), 1e-4,
-            Evidence(balances=dropped(AtPort(port="dut.eth0"), 100), cpus=[CpuUse(1, 1.0, 0.0, 0.0)], threads=[device, arrivals]),
+            Evidence(balances=dropped(AtPort(port="dut.eth0"), 100), cpus=[CpuUse(1, 1.0, 0.0, 0.0)],
+            threads=[device, arrivals]),
         )  # fmt: skip
         assert (found.limit, found.place) == (Limit.RECEIVER, AtPort(port="tester.p1"))
         assert bool(found.doubt) == doubtful

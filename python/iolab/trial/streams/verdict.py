@@ -21,6 +21,7 @@ from iolab.statements.streams import (
     DatagramsDropped,
     DatagramsLost,
     Limited,
+    LimitedAt,
     LineFull,
     NearlyBusy,
     NoSingleThread,
@@ -92,7 +93,9 @@ def judge(seen: StreamSeen) -> Verdict:
     seen_of_all = tuple(OfFlow(flow=flow.name, clauses=verdict.seen) for flow, verdict in found)
     doubt = most[0].doubt
     others = tuple(
-        Limited(limit=limit, place=place) for limit, place in alike if alike[limit, place] is not most
+        Limited(limit=limit) if place is None else LimitedAt(limit=limit, place=place)
+        for limit, place in alike
+        if alike[limit, place] is not most
     )
     if doubt is None and others and 2 * len(most) <= len(found):
         doubt = OtherFlows(limits=others)

@@ -44,7 +44,8 @@ LOSSY = replace(TCP, resent_bytes=10**7)
         (flow(tcp=LOSSY, retransmits=110, drops=(RULE,)), Limit.RULE, "a.eth0"),
         (flow(tcp=LOSSY, retransmits=4500, drops=(RULE,)), Limit.RULE, "a.eth0"),
         (datagrams(lost_datagrams=100, drops=(RULE,)), Limit.RULE, "a.eth0"),
-        (datagrams(lost_datagrams=100, drops=(Drop(AtMachine(machine="far"), SocketFull(), 100),)), Limit.RECEIVER, "far"),
+        (datagrams(lost_datagrams=100, drops=(Drop(AtMachine(machine="far"), SocketFull(), 100),)),
+        Limit.RECEIVER, "far"),
         (datagrams(lost_datagrams=100, drops=(Drop(AtPort(port="b.eth0"), RingFull(), 90),)), Limit.HOP, "b.eth0"),
         (datagrams(lost_datagrams=100), Limit.UNEXPLAINED, ""),
         (flow(carriers=(Carrier("a.eth1", 2),), stood_ns=300_000_000), Limit.HOP, "a.eth1"),
@@ -111,4 +112,4 @@ def test_of_several_flows_the_commonest_certain_limit_is_told_and_the_others_in_
     verdict = judge(seen(flow(tcp=None), back))
     assert (verdict.limit, verdict.place) == (Limit.SHAPER, AtPort(port="a.eth1"))
     assert [one.flow for one in verdict.seen if isinstance(one, OfFlow)] == ["near->far", "far->near"]
-    assert verdict.doubt == OtherFlows(limits=(Limited(limit="unexplained", place=""),))
+    assert verdict.doubt == OtherFlows(limits=(Limited(limit="unexplained"),))
