@@ -26,6 +26,7 @@ from iolab.report.words import EN
 from iolab.statements.clauses import ThreadRan
 from iolab.statements.failures import NothingForwarded
 from iolab.statements.notes import LastLineCut, TrialsResembleNeighbours
+from iolab.statements.places import AtMachine
 from iolab.statements.warnings import Emulated
 from iolab.store.records import RunStatus
 
@@ -407,14 +408,13 @@ def test_what_the_analysis_must_say_of_itself_is_in_every_format(made: Made) -> 
 def test_what_limited_a_stream_is_in_json_and_in_the_table_of_limits(made: Made) -> None:
     """Each trial has its verdict, each cell its commonest, with the sentence that shows it."""
     run, _, _ = made
-    verdict = Verdict(Limit.THREAD, (ThreadRan(thread="iperf3", busy_ratio=0.99),), "near")
+    verdict = Verdict(Limit.THREAD, (ThreadRan(thread="iperf3", busy_ratio=0.99),), AtMachine(machine="near"))
     trials = tuple(replace(each, result=replace(each.result, verdict=verdict)) for each in run.trials)
     limited = replace(run, trials=trials)
     analysis = analyse(trials, run.plan)
     document = json.loads(report.show_json(limited, analysis))
-    assert {(each["verdict"]["limit"], each["verdict"]["place"]) for each in document["trials"]} == {
-        ("thread", "near")
-    }
+    said = [each["verdict"] for each in document["trials"]]
+    assert {(each["limit"], each["place"]["parameters"]["machine"]) for each in said} == {("thread", "near")}
     cells = [cell for measure in document["streams"] for cell in measure["cells"]]
     assert {cell["verdict"]["limit"] for cell in cells} == {"thread"}
     rows = list(reader.DictReader(io.StringIO(spreadsheet.table(limited, analysis, "limits"))))
