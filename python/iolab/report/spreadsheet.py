@@ -134,7 +134,10 @@ def _limit_rows(analysis: Analysis, factors: Sequence[str]) -> Iterable[Sequence
 def _said(verdict: Verdict) -> tuple[str, ...]:
     """Limit, place, what shows it, and the doubt."""
     doubt = "" if verdict.doubt is None else EN.said.say(verdict.doubt)
-    return (verdict.limit, *map(_safe, (EN.said.say_any(verdict.place), EN.said.say_all(verdict.seen), doubt)))
+    return (
+        verdict.limit,
+        *map(_safe, (EN.said.say_any(verdict.place), EN.said.say_all(verdict.seen), doubt)),
+    )
 
 
 def _drop_rows(analysis: Analysis, factors: Sequence[str]) -> Iterable[Sequence[str]]:
