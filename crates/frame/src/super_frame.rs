@@ -213,7 +213,7 @@ mod tests {
             vec![0x10, 0, 0x20, 0, 0, 0, 0, 100, 0, 0, 0, 9, 0x50, FIN | PUSH | CWR | 0x10, 1, 0, 0, 0, 0, 0];
         tcp[16..18].copy_from_slice(&pseudo(20 + payload).to_be_bytes());
         bytes.extend(&tcp);
-        bytes.extend((0..payload).map(|place| (place % 251) as u8));
+        bytes.extend((0..=250u8).cycle().take(payload));
         bytes
     }
 
