@@ -169,7 +169,7 @@ def test_a_level_that_did_not_take_effect_makes_the_trial_invalid(
     document = shown(iolab, tmp_path / output.splitlines()[-1])
     invalid = [trial for trial in document["trials"] if trial["status"] == "invalid"]
     assert len(invalid) == 1
-    assert "mtu of near.eth0 was read back as 1400" in invalid[0]["reason"]
+    assert "mtu of near.eth0 was read back as 1400" in invalid[0]["reason"]["text"]
 
 
 def test_an_ordinary_user_runs_the_same_experiment(unchanged_host: None) -> None:
