@@ -218,7 +218,10 @@ def test_a_cut_connection_costs_the_trial_and_the_run_goes_on(
     assert "failed" in statuses
     (reason, *_) = [t["reason"] for t in trials(folder) if t["status"] == "failed"]
     assert "pc7" in reason["said"]
-    assert f"the connection to pc7 is cut, the agent there undoes everything within {LEASE_S} s" in reason["said"]
+    assert (
+        f"the connection to pc7 is cut, the agent there undoes everything within {LEASE_S} s"
+        in reason["said"]
+    )
     assert iolab("resume", folder, "--retry-failed").returncode == 0
     assert shown(pair[0]).count("mtu 1500") == shown(pair[1]).count("mtu 1500") == 1
 
