@@ -89,7 +89,7 @@ def analyse(trials: Sequence[TrialRecord], plan: Plan, samples: Reader = _no_sam
 
 
 def _compared(model: Model) -> list[Pairs]:
-    column = measured(model.table.columns[model.metric])
+    column = measured(model.table.columns[model.metric], model.table.apart)
     return comparisons(cell_means(model, np.log(column.values), model.table.plots[column.rows]))
 
 
@@ -103,7 +103,8 @@ def _models(
             continue
         column = table.columns[leading[table.measure]]
         notes += left_out(table, column)
-        found = model_of(table, measured(column), plan) if len(measured(column).rows) else None
+        known = measured(column, table.apart)
+        found = model_of(table, known, plan) if len(known.rows) else None
         if isinstance(found, Warning):
             notes.append(found)
         elif found is not None:

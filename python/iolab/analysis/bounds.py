@@ -6,7 +6,7 @@ about the scatter of a figure that was not measured.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -95,13 +95,14 @@ def ratio_bound(above: bool, below: bool) -> Bound | None:
     return Bound.LEAST if above else Bound.MOST
 
 
-def measured(column: Column) -> Column:
-    """Return a column without its bounds: what effects and findings may be drawn from."""
-    if not column.limited:
+def measured(column: Column, apart: Collection[int] = ()) -> Column:
+    """Return a column without its bounds and the cells that stand apart: what effects and findings are drawn from."""
+    if not column.limited and not apart:
         return column
     values = column.values.copy()
     for row, place in column.limited:
         values[row, place] = np.nan
+    values[np.isin(column.rows, list(apart))] = np.nan
     kept = ~np.isnan(values).all(axis=1)
     return Column(metric=column.metric, unit=column.unit, rows=column.rows[kept], values=values[kept])
 

@@ -173,11 +173,16 @@ def _compare_metric(a: Table, b: Table, metric: Quantity) -> tuple[list[CellComp
     cells = [a.cells[cell] for cell in first.rows[rows_a].tolist()]
     limited_a = [limits(first, row) for row in rows_a.tolist()]
     limited_b = [limits(second, row) for row in rows_b[rows_a].tolist()]
-    exact = np.array(
+    apart = np.isin(first.rows[rows_a], list(a.apart)) | np.isin(second.rows[rows_b[rows_a]], list(b.apart))
+    exact = ~apart & np.array(
         [not (one or other) for one, other in zip(limited_a, limited_b, strict=True)], dtype=bool
     )
     known = _welch(np.where(exact[:, None], values_a, np.nan), np.where(exact[:, None], values_b, np.nan))
-    compared = _cells(a.measure, first, cells, values_a, values_b, known)
+    found_cells = _cells(a.measure, first, cells, values_a, values_b, known)
+    compared = [
+        replace(cell, ratio=None) if alone else cell
+        for cell, alone in zip(found_cells, apart.tolist(), strict=True)
+    ]
     marked = zip(compared, limited_a, limited_b, strict=True)
     return [_bounded(cell, one, other) for cell, one, other in marked], known
 

@@ -77,6 +77,7 @@ def _one(table: Table, column: Column, of: _Summary, standing: Standing, row: in
         cell=table.cells[cell],
         measure=table.measure,
         metric=column.metric,
+        apart=cell in table.apart,
         direction=table.directions[cell] if table.directions else "",
         unit=column.unit,
         n=int(of.n[row]),

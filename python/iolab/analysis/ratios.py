@@ -19,7 +19,8 @@ def baseline_cells(table: Table, baseline: Mapping[str, str]) -> Ints:
     """Index of each cell's baseline cell, -1 where it has none; shape (cell,).
 
     That is the cell with the baseline's levels of the factors this measure has, everything else equal;
-    factors that do not exist at the baseline's levels (sub-factors of another level) are dropped.
+    factors that do not exist at the baseline's levels (sub-factors of another level) are dropped. A cell that stands
+    apart has no baseline, and is none.
     """
     set_to = _baseline_levels(table, baseline)
     nowhere = np.full(len(table.levels), ABSENT, dtype=np.int64)
@@ -34,7 +35,11 @@ def baseline_cells(table: Table, baseline: Mapping[str, str]) -> Ints:
     wanted[:, columns] = list(set_to.values())
     wanted[:, missing] = ABSENT
     index = {tuple(levels): row for row, levels in enumerate(table.levels.tolist())}
-    return np.array([index.get(tuple(levels), ABSENT) for levels in wanted.tolist()], dtype=np.int64)
+    found = np.array([index.get(tuple(levels), ABSENT) for levels in wanted.tolist()], dtype=np.int64)
+    alone = list(table.apart)
+    found[alone] = ABSENT
+    found[np.isin(found, alone)] = ABSENT
+    return found
 
 
 def _baseline_levels(table: Table, baseline: Mapping[str, str]) -> dict[int, int]:

@@ -87,6 +87,8 @@ class Estimate:
     """Whether `min` is only a lower bound."""
     ratio_bound: Bound | None = None
     """What the ratio is, where one of its sides is a bound; None: as measured, or there is none."""
+    apart: bool = False
+    """Whether a trial of the cell may not be put in proportion to others: it has no ratio, and is no baseline."""
 
 
 class CellEstimates(Sequence[Estimate]):

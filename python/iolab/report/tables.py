@@ -166,7 +166,7 @@ def results(shown: Shown, run: StoredRun, analysis: Analysis, names: Names) -> R
         rows=tuple(rows[key] for key in order) if silent else tuple(rows.values()),
         side=_side(shown, by, list(rows) if not silent else order, analysis, names),
         with_ci=any(estimate.ci is not None for estimate in estimates),
-        with_change=any(estimate.ratio is not None for estimate in estimates),
+        with_change=any(estimate.ratio is not None or estimate.apart for estimate in estimates),
         notes=tuple(notes),
     )
 
@@ -194,6 +194,8 @@ def _without_baseline(shown: Shown, run: StoredRun, names: Names) -> list[str]:
     used = {factor for each in shown.estimates for factor in each.cell}
     baseline = {factor: label for factor, label in run.plan.baseline.items() if factor in used}
     lacking = sum(each.ratio is None for each in shown.estimates)
+    if any(each.apart for each in shown.estimates):
+        return [names.words.table.incomparable.format(count=lacking, total=len(shown.estimates))]
     if not baseline or not lacking:
         return []
     text = names.words.table.no_baseline
@@ -307,10 +309,16 @@ def _row(
         max=numbers.at_least(most, estimate.bounds > 0, words),
         ci=numbers.interval(estimate.ci, by, words),
         n=str(estimate.n),
-        change=words.table.baseline if reference else written,
+        change=_change(estimate, words, written, reference=reference),
         marked=len(estimate.outliers),
         reference=reference,
     )
+
+
+def _change(estimate: Estimate, words: Words, written: str, *, reference: bool) -> str:
+    if estimate.apart:
+        return words.table.cache_unknown
+    return words.table.baseline if reference else written
 
 
 def all_metrics(table: ResultTable, analysis: Analysis, names: Names) -> MetricsTable | None:

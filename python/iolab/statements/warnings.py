@@ -1,5 +1,8 @@
 """What the reader of a trial's result must know. Types only."""
 
+from typing import ClassVar
+
+from iolab.statements.caches import CacheLayer
 from iolab.statements.clauses import Clause
 from iolab.statements.computers import Computer
 from iolab.statements.concerns import Concern
@@ -10,6 +13,9 @@ from iolab.statements.statement import Name, Statement
 
 class Warning(Statement):
     """Something the reader of a result must know."""
+
+    comparable: ClassVar[bool] = True
+    """Whether figures of a trial with it may be put in proportion to others."""
 
 
 class Emulated(Warning):
@@ -277,3 +283,11 @@ class HostUnready(Warning):
     code = "host-unready"
     host: Computer
     concerns: tuple[Concern, ...]
+
+
+class CacheUnknown(Warning):
+    """Caches on the way of a disk trial were not shown to be as declared."""
+
+    code = "cache-unknown"
+    comparable = False
+    layers: tuple[CacheLayer, ...]

@@ -120,6 +120,10 @@ class TableWords:
     """{shown} {total}"""
     no_figure: str
     """{count} {metric}: cells whose trials ended well without this figure."""
+    cache_unknown: str
+    """In the place of a change, where no ratio is formed."""
+    incomparable: str
+    """{count} {total}: cells without a change, as caches on their way are unknown."""
     no_baseline: str
     """{count} {total} {baseline}: cells that have nothing to be compared with."""
     flows: str

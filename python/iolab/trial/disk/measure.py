@@ -12,8 +12,18 @@ from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.exports import offer_command
 from iolab.lab.volumes.places import holder_of, mount_of, node_of
 from iolab.record.trial import CommandRecord
+from iolab.statements.caches import ProgramCache
+from iolab.trial.disk.caches import (
+    Layer,
+    Looked,
+    device_of,
+    evidence,
+    layers_of,
+    program_proved,
+    unknown,
+)
 from iolab.trial.disk.figures import DiskFigure, metrics_of
-from iolab.trial.disk.own import DEFAULT_BYTES, own_figures, parse_own, request_of
+from iolab.trial.disk.own import DEFAULT_BYTES, Residency, own_figures, parse_own, request_of
 from iolab.trial.disk.packaged import argv_of, parse_bonnie, parse_hdparm
 from iolab.trial.measured import Measured, TrialFailed
 from iolab.trial.site import Site
@@ -46,14 +56,22 @@ def measure_disk(site: Site, measure: DiskMeasure) -> Measured:
     size = measure.size or DEFAULT_BYTES
     request = json.dumps(request_of(measure, node, folder)) if own else ""
     argv = (own_program(agent), "disk") if own else argv_of(measure, node, folder, size)
+    layers = layers_of(site.lab, measure.on, disk)
     try:
+        device = None
+        if measure.program == "hdparm":
+            device = _look(site, device_of(site.lab, measure.on, disk), drop=True)
+        before = [_look(site, layer, drop=True) for layer in layers]
         done = _run(agent, argv, request)
+        after = [_look(site, layer, drop=False) for layer in layers]
         offer = _offer(site, disk)
     except Refused as error:
         raise TrialFailed(str(error)) from error
     if not done.succeeded:
         raise TrialFailed(f"{measure.program}: {done.complaint}")
     figures = _figures(measure, done.stdout, size, own=own)
+    looked = [Looked(*one) for one in zip(layers, before, after, strict=True)]
+    proved = program_proved(measure, parse_own(done.stdout) if own else None, device)
     took = done.end_ns - done.begin_ns
     record = CommandRecord(
         machine=measure.on,
@@ -64,8 +82,15 @@ def measure_disk(site: Site, measure: DiskMeasure) -> Measured:
         exit_status=done.exit_status,
         duration_ns=took,
     )
-    raw: Json = {"request": request, "output": done.stdout, "messages": done.stderr, "iscsi_offer": offer}
-    return Measured(metrics_of(figures), (), sum(one.duration_ns for one in figures), (record,), raw)
+    said: dict[str, Json] = {
+        "request": request,
+        "output": done.stdout,
+        "messages": done.stderr,
+        "iscsi_offer": offer,
+    }
+    raw: Json = {**said, **evidence(measure, proved, device, looked)}
+    warnings = unknown(ProgramCache(machine=measure.on), proved, looked)
+    return Measured(metrics_of(figures), warnings, sum(one.duration_ns for one in figures), (record,), raw)
 
 
 def runs_own(measure: DiskMeasure) -> bool:
@@ -76,6 +101,17 @@ def runs_own(measure: DiskMeasure) -> bool:
 def own_program(agent: Agent) -> str:
     """Return the agent's own program, as its programs find it."""
     return f"/proc/{agent.hello.pid}/exe"
+
+
+def _look(site: Site, layer: Layer, *, drop: bool) -> Residency | None:
+    """Look what a cache has, dropped first or not; None: nobody could."""
+    agent = site.agent_of(layer.kernel)
+    asked = json.dumps({"program": "cool", "path": layer.path, "drop": drop})
+    try:
+        done = _run(agent, (own_program(agent), "disk"), asked)
+        return parse_own(done.stdout).cache if done.succeeded else None
+    except (Refused, ValueError):
+        return None
 
 
 def _run(agent: Agent, argv: tuple[str, ...], request: str) -> CommandResult:

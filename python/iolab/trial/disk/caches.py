@@ -1,0 +1,115 @@
+"""The caches on the way of a disk trial: each is passed by, or known to be as declared, or unknown. Pure.
+
+A cache is passed by where nothing of the file is in it before the program and nothing after it. One that fills in the
+midst of a trial held something when a phase began, and nobody saw how much.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from iolab.agent.messages import Json
+from iolab.experiment.experiment import Lab
+from iolab.experiment.machines import Disk
+from iolab.experiment.measures import DiskMeasure
+from iolab.lab.kernels import kernel_of
+from iolab.lab.topology import NAME_PREFIX
+from iolab.lab.volumes.places import door_of, holder_of, node_of, volume_path
+from iolab.statements.caches import CacheLayer, DoorCache, ProgramCache, StoreCache, TargetCache
+from iolab.statements.warnings import CacheUnknown
+from iolab.trial.disk.own import PROFILES, OwnReport, Residency
+
+HELD_RATIO = 0.01
+"""Of a device, what a mounted file system may keep of it in memory for hdparm to find it cold."""
+WARM = "warm"
+COLD = "cold"
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A page cache behind the program's own."""
+
+    about: CacheLayer
+    """Whose it is."""
+    kernel: str
+    """Which kernel's."""
+    path: str
+    """The file or device that it keeps blocks of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """A layer, as it was seen before the program and after it; None: it could not be looked at."""
+
+    layer: Layer
+    before: Residency | None
+    after: Residency | None
+
+    @property
+    def passed_by(self) -> bool:
+        """Whether no block stayed in it."""
+        return all(seen is not None and seen.state == COLD for seen in (self.before, self.after))
+
+    def record(self) -> dict[str, Json]:
+        """Return what was declared and seen, for the trial's evidence."""
+        seen = {"before": self.before, "after": self.after}
+        texts: dict[str, Json] = {
+            name: None if one is None else one.model_dump() for name, one in seen.items()
+        }
+        about = {"cache": self.layer.about.code, "path": self.layer.path, "declared": "passed by"}
+        return {**about, "proved": self.passed_by, **texts}
+
+
+def layers_of(lab: Lab, machine: str, disk: Disk) -> tuple[Layer, ...]:
+    """Return the caches between a machine's block device and the volume's file, the nearest first."""
+    return tuple(_layers(lab, machine, disk))
+
+
+def _layers(lab: Lab, machine: str, disk: Disk) -> Iterator[Layer]:
+    volume, path = lab.volumes[disk.volume], volume_path(disk.volume, NAME_PREFIX)
+    if disk.via == "user":
+        yield Layer(DoorCache(volume=disk.volume), kernel_of(lab, machine), door_of(disk.volume, NAME_PREFIX))
+    about = StoreCache(volume=disk.volume) if volume.export is None else TargetCache(volume=disk.volume)
+    yield Layer(about, holder_of(lab, volume), path)
+
+
+def device_of(lab: Lab, machine: str, disk: Disk) -> Layer:
+    """Return the cache of the program's own kernel for the device, which hdparm reads."""
+    return Layer(ProgramCache(machine=machine), kernel_of(lab, machine), node_of(disk.volume, NAME_PREFIX))
+
+
+def declared_of(measure: DiskMeasure) -> str:
+    """Return how the cache of the program's kernel is declared to be when a phase that reads begins."""
+    if PROFILES[measure.profile].get("cache") == COLD or measure.program == "hdparm":
+        return COLD
+    return WARM
+
+
+def program_proved(measure: DiskMeasure, report: OwnReport | None, device: Residency | None) -> bool:
+    """Tell whether the cache of the program's own kernel was seen to be as declared.
+
+    `report` is None for a package's program, whose phases nobody looks into; `device` is what was seen of the device
+    after it was dropped, before hdparm.
+    """
+    if measure.program == "hdparm":
+        return device is not None and _held_little(device)
+    seen = [phase.cache.state for phase in report.phases if phase.cache is not None] if report else []
+    return bool(seen) and all(state == declared_of(measure) for state in seen)
+
+
+def _held_little(seen: Residency) -> bool:
+    return seen.state in (COLD, "partly") and seen.resident_bytes <= seen.of_bytes * HELD_RATIO
+
+
+def unknown(program: ProgramCache, proved: bool, looked: Sequence[Looked]) -> tuple[CacheUnknown, ...]:
+    """Return the warning about the caches without proof."""
+    layers = (*(() if proved else (program,)), *(one.layer.about for one in looked if not one.passed_by))
+    return (CacheUnknown(layers=layers),) if layers else ()
+
+
+def evidence(
+    measure: DiskMeasure, proved: bool, device: Residency | None, looked: Sequence[Looked]
+) -> Mapping[str, Json]:
+    """Return the declared state of every cache and whether it was proved."""
+    own: dict[str, Json] = {"cache": ProgramCache.code, "declared": declared_of(measure), "proved": proved}
+    own["before"] = None if device is None else device.model_dump()
+    return {"caches": [own, *(one.record() for one in looked)]}

@@ -1,0 +1,62 @@
+"""Caches on the way of a disk trial: what proves them, and what is said where nothing does."""
+
+from iolab.experiment.measures import DiskMeasure
+from iolab.statements.caches import ProgramCache, TargetCache
+from iolab.trial.disk.caches import Layer, Looked, program_proved, unknown
+from iolab.trial.disk.own import OwnReport, Phase, Residency
+
+PC2 = ProgramCache(machine="pc2")
+
+
+def seen(state: str, resident: int = 0) -> Residency:
+    """Return what was seen of a file of 1 MiB."""
+    return Residency.model_validate({
+        "wanted": "cold", "state": state, "how": "cachestat", "resident_bytes": resident, "of_bytes": 1 << 20,
+    })  # fmt: skip
+
+
+def looked(before: Residency | None, after: Residency | None) -> Looked:
+    """Return a target's cache, as it was seen."""
+    return Looked(Layer(TargetCache(volume="lun0"), "", "/var/tmp/lun0"), before, after)
+
+
+def measure(program: str, profile: str | None = None) -> DiskMeasure:
+    """Return a measure."""
+    asked = {"kind": "disk", "on": "pc2", "program": program, "profile": profile}
+    return DiskMeasure.model_validate(asked)
+
+
+def report(*states: str) -> OwnReport:
+    """Return a report of phases that read."""
+    about = {"name": "read", "block_bytes": 1, "bytes": 1, "operations": 1, "duration_ns": 1, "cpu_ns": 0}
+    phases = [Phase.model_validate({**about, "slowest_ns": None, "cache": seen(state)}) for state in states]
+    return OwnReport(phases=tuple(phases))
+
+
+def test_a_cache_that_is_empty_before_and_after_was_passed_by() -> None:
+    """One that fills, or that nobody can look at, is unknown."""
+    assert unknown(PC2, True, [looked(seen("cold"), seen("cold"))]) == ()
+    for before, after in (("cold", "warm"), ("partly", "cold"), ("cold", "unknown")):
+        (warning,) = unknown(PC2, True, [looked(seen(before), seen(after))])
+        assert warning.layers == (TargetCache(volume="lun0"),)
+    assert unknown(PC2, False, [looked(None, seen("cold"))])[0].layers == (PC2, TargetCache(volume="lun0"))
+
+
+def test_the_programs_own_cache_is_as_declared_in_every_phase_that_reads() -> None:
+    """Cold or warm; a package's program is not looked into."""
+    assert program_proved(measure("thput-fsys", "honest"), report("cold", "cold"), None)
+    assert not program_proved(measure("thput-fsys", "honest"), report("cold", "partly"), None)
+    assert program_proved(measure("thput-fsys"), report("warm"), None)
+    assert not program_proved(measure("bonnie++"), None, None)
+
+
+def test_a_mounted_file_system_may_hold_a_hundredth_of_hdparms_device() -> None:
+    """And no more."""
+    assert program_proved(measure("hdparm"), None, seen("partly", 10_000))
+    assert not program_proved(measure("hdparm"), None, seen("partly", 20_000))
+    assert not program_proved(measure("hdparm"), None, None)
+
+
+def test_figures_with_an_unknown_cache_are_not_put_in_proportion() -> None:
+    """Analysis asks the warning itself."""
+    assert not unknown(PC2, False, [])[0].comparable
