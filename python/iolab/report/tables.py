@@ -309,16 +309,14 @@ def _row(
         max=numbers.at_least(most, estimate.bounds > 0, words),
         ci=numbers.interval(estimate.ci, by, words),
         n=str(estimate.n),
-        change=_change(estimate, words, written, reference=reference),
+        change=words.table.cache_unknown
+        if estimate.apart
+        else words.table.baseline
+        if reference
+        else written,
         marked=len(estimate.outliers),
         reference=reference,
     )
-
-
-def _change(estimate: Estimate, words: Words, written: str, *, reference: bool) -> str:
-    if estimate.apart:
-        return words.table.cache_unknown
-    return words.table.baseline if reference else written
 
 
 def all_metrics(table: ResultTable, analysis: Analysis, names: Names) -> MetricsTable | None:
