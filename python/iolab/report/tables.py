@@ -301,6 +301,7 @@ def _row(
         numbers.figure(value, by, numbers.trial_decimals(value, by, decimals), words)
         for value in (estimate.min, estimate.max)
     )
+    written = words.table.cache_unknown if estimate.apart else written
     return ResultRow(
         cell=estimate.cell,
         levels=tuple(estimate.cell.get(factor, "") for factor in factors),
@@ -309,11 +310,7 @@ def _row(
         max=numbers.at_least(most, estimate.bounds > 0, words),
         ci=numbers.interval(estimate.ci, by, words),
         n=str(estimate.n),
-        change=words.table.cache_unknown
-        if estimate.apart
-        else words.table.baseline
-        if reference
-        else written,
+        change=words.table.baseline if reference and not estimate.apart else written,
         marked=len(estimate.outliers),
         reference=reference,
     )
