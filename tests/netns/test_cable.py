@@ -195,7 +195,7 @@ def test_a_cable_on_what_carries_ssh_is_refused_before_anything_changes(
     refused = iolab("run", "lab.yaml")
     assert refused.returncode == 3, refused.stdout + refused.stderr
     for name in ("pc6", "pc7"):
-        assert f"{name}: port {name}.eth0: eth0 carries a connection by ssh to or from it" in refused.stderr
+        assert f"port {name}.eth0: eth0 carries a connection by ssh to or from {name}" in refused.stderr
     assert not (tmp_path / "runs").exists()
     assert [host.inside(state) for host in pair] == before
 

@@ -195,7 +195,7 @@ def test_a_device_that_stands_still_shows_in_the_highest_latency(iolab: Iolab, t
 def test_a_random_loss_is_within_its_99_percent_interval(iolab: Iolab, tmp_path: Path) -> None:
     """1 % of about 10 000 frames that reached the device."""
     measure = "kind: latency, rate: 20kpps, duration: 500ms"
-    done = iolab("run", experiment(tmp_path / "x.yaml", measure, "xdp, device: {loss_ratio: 1%, seed: 7}"))
+    done = iolab("run", experiment(tmp_path / "x.yaml", measure, "xdp, device: {loss: 1%, seed: 7}"))
     _, packets = trial(done, tmp_path)
     (sheet,) = packets.load_trials[0].balances
     ruled = sum(drop.frames for drop in sheet.drops if drop.reason == ByRule())
