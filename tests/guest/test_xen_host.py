@@ -95,8 +95,6 @@ def test_a_host_without_xen_is_refused_before_anything_is_made_there(
     done = iolab("run", "lab.yaml")
     assert done.returncode != 0
     told = " ".join((done.stdout + done.stderr).split())
-    assert (
-        "pc6: machine dom1: it does not run Xen, or is not its Dom0; put it `on` a vm with image: xen" in told
-    )
+    assert "machine dom1: pc6 does not run Xen, or is not its Dom0; put it `on` a vm with image: xen" in told
     assert "xl is not installed" in told
     assert not list(host.cache.glob("image-*"))
