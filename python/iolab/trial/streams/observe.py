@@ -270,9 +270,9 @@ def _waiting(counted: Counted, way: Way, readings: Readings) -> dict[str, float]
 def _lines(seen: Observed, way: Way) -> Iterator[Passed]:
     """Yield the links of a way that carry a known rate."""
     rates = {
-        end: link.wire.rate
+        end: int(link.wire.rate.removesuffix("bit"))
         for link in seen.lab.links.values()
-        if link.wire is not None and link.wire.rate is not None
+        if link.wire is not None and link.wire.rate is not None and link.wire.rate.endswith("bit")
         for end in link.ends
     }
     for out, _ in way.hops:
