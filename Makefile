@@ -12,7 +12,7 @@ RUST := $(wildcard Cargo.toml Cargo.lock .cargo/config.toml) $(shell find crates
 # A .venv cannot be moved, and dies with its Python: then it is made again.
 $(shell { [ -x $(BIN)/python ] && grep -qs '$(CURDIR)/.venv/bin/python' $(BIN)/pip $(BIN)/iolab; } || rm -rf .venv)
 
-.PHONY: help setup demo demo-forwarding demo-storage test lint bench wheel requirements clean packages packages-storage packages-test
+.PHONY: help setup demo demo-forwarding demo-storage demo-wire test lint bench wheel requirements clean packages packages-storage packages-test
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -28,7 +28,10 @@ demo-forwarding: setup  ## run labs/forwarding.yaml: frames per second through a
 demo-storage: setup packages-storage  ## run labs/iscsi.yaml: disk programs, local and over iSCSI (5 minutes)
 	@scripts/demo.sh labs/iscsi.yaml
 
-test: packages-test setup $(BIN)/.iolab-dev  ## every check and test
+demo-wire: setup  ## run the short forms of labs/rate-control, long-path and bufferbloat.yaml (5 minutes)
+	@for lab in rate-control long-path bufferbloat; do scripts/demo.sh labs/$$lab.yaml --quick; done
+
+test: packages-test $(BIN)/.iolab-dev  ## every check and test
 	@scripts/test.sh
 
 lint: packages-test $(BIN)/.iolab-dev $(BIN)/iolab-agent  ## style, types, layers, sizes; Python and Rust

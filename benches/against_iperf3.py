@@ -8,6 +8,8 @@ import statistics
 import subprocess
 import sys
 
+from iperf3_server import serving
+
 from iolab.experiment import Resolver, cells, parse
 from iolab.experiment.measures import Stream
 from iolab.lab.compose import compose
@@ -15,9 +17,10 @@ from iolab.lab.topology import make_topology
 from iolab.run.agents import Agents
 from iolab.run.hosts.host_agent import open_agent
 from iolab.run.lab.standing_lab import StandingLab
-from iolab.trial.site import Site
+from iolab.trial.lab_access import Site
 from iolab.trial.stream import measure_stream
 
+PORT = 6201
 LAB = """
 title: Against iperf3
 lab:
@@ -30,28 +33,11 @@ measure:
 
 def plain_bps(address: str, seconds: int) -> float:
     """Return what iperf3, started by hand in the same namespaces, received [bit/s]."""
-    server = [
-        "ip",
-        "netns",
-        "exec",
-        "iolab-b",
-        "iperf3",
-        "--server",
-        "--one-off",
-        "--port",
-        "6201",
-        "--forceflush",
-    ]
-    with subprocess.Popen(server, stdout=subprocess.PIPE, text=True) as running:
-        assert running.stdout is not None
-        for line in running.stdout:
-            if "listening" in line:
-                break
-        client = ["ip", "netns", "exec", "iolab-a", "iperf3", "--client", address, "--port", "6201"]
+    with serving("iolab-b", PORT):
+        client = ["ip", "netns", "exec", "iolab-a", "iperf3", "--client", address, "--port", str(PORT)]
         done = subprocess.run(
             [*client, "--json", "--time", str(seconds)], capture_output=True, check=True, text=True
         )
-        running.stdout.read()
     return float(json.loads(done.stdout)["end"]["sum_received"]["bits_per_second"])
 
 

@@ -1,14 +1,15 @@
 """How often 95 % intervals hold the truth, and how often nothing is shown as something, noise by noise.
 
-Usage: python benches/coverage.py [sets [experiments]]; 10 000 and 10 000 A/A data sets per noise and number of blocks
-take some minutes each on one CPU. No network and no clock. The figures are those of docs/method/statistics.md.
+Usage: python benches/coverage.py [SETS [EXPERIMENTS [NOISE [BLOCKS]]]]; 10 000 and 10 000 A/A data sets per noise and
+number of blocks take some minutes each on one CPU. No network and no clock. The figures are those of
+docs/method/statistics.md.
 """
 
 import sys
 
 import numpy as np
 
-from iolab.analysis.simulated import CELLS, NOISES, experiments, intervals
+from iolab.analysis.simulated import CELLS, NOISES, experiments, means, ratios
 
 BLOCKS = (3, 5, 10, 30)
 SEED = 20110903
@@ -23,12 +24,14 @@ def main() -> None:
         "| noise | n | mean | level | ratio | effects | false ratio | false effect | false finding | contradictions |"
     )
     print("|---|---|---|---|---|---|---|---|---|---|")
-    for noise in NOISES:
-        for blocks in BLOCKS:
+    noises = [noise for noise in NOISES if noise in (sys.argv[3:4] or NOISES)]
+    for noise in noises:
+        for blocks in map(int, sys.argv[4:5] or BLOCKS):
             random = np.random.default_rng(SEED)
-            one, many = intervals(noise, blocks, sets, random), experiments(noise, blocks, whole, random)
+            one, ratio = means(noise, blocks, sets, random), ratios(noise, blocks, sets, random)
+            many = experiments(noise, blocks, whole, random)
             shares = (
-                one.of_mean, one.of_level, one.of_ratio, many.effects_hold, many.ratios_false, many.effects_false,
+                one.of_mean, one.of_level, ratio, many.effects_hold, many.ratios_false, many.effects_false,
                 many.findings_false, many.contradictions,
             )  # fmt: skip
             written = " | ".join("-" if np.isnan(share) else f"{100 * share:.1f}" for share in shares)

@@ -92,7 +92,6 @@ def generators(programs: Path, config: Path) -> list[Generator]:
     """Return every generator whose program is installed; name those that are not."""
     blast = str(programs / "blast")
     ours = [("iolab AF_XDP", "af_xdp", "xdp", 64), ("iolab AF_XDP, each timed", "af_xdp", "xdp", 1)]
-    ours += [("iolab AF_PACKET ring", "af_packet", "ring", 64)]
     ours += [("iolab AF_PACKET sendmmsg", "af_packet", "messages", 64)]
     ours += [("iolab BPF live", "af_xdp", "live", 64)]
     paced = [

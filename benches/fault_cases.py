@@ -127,7 +127,7 @@ FAULTS = (
     Fault("a rule that drops 1 %", ("rule a.eth0",), nft("eth0", "numgen random mod 100 0 drop"),
           duration_ns=3_000_000_000),
     Fault("a policer of 10 000 frames/s", ("rule a.eth0",), nft("eth0", "limit rate over 10000/second drop")),
-    Fault("every 50th frame damaged", ("damage on the way",), nft("eth0", "numgen inc mod 50 0 @th,512,32 set 0xdead")),
+    Fault("every 50th frame damaged", ("damage ",), nft("eth0", "numgen inc mod 50 0 @th,512,32 set 0xdead")),
     Fault("one flow of eight dropped", ("flows a.eth0",), nft("eth0", "udp sport 1027 drop"),
           lab={"more": ", flows: 8"}),
     Fault("a shaper, and a rule that drops 1 %", ("shaper a.eth1",), (
@@ -150,7 +150,7 @@ GUEST_FAULTS = tuple(
               fps=20_001.0, lab={"pin": "[1]"}),
         Fault("a hog on the CPU of its threads", ("dut",), hog=("guest", 0.5, 0.01), nic="e1000",
               fps=20_001.0, lab={"pin": "[1]"}),
-        Fault("its threads on the sender's CPU", ("of the time, beside generator",), (
+        Fault("its threads on the sender's CPU", ("of the time; beside it ran generator",), (
             ("", "taskset -a -p -c @sender @hypervisor"),), fps=400_000.0, nic="virtio-net"),
         Fault("stopped for a second", ("dut",), stopped_s=(0.5, 1.0), fps=10_000.0, nic="virtio-net"),
         Fault("stopped for good", ("dut",), stopped_s=(0.3, 30.0), nic="virtio-net"),

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from fault_cases import FAULTS, FOREIGN, GUEST_FAULTS, GUEST_LAB, HOG, LAB, LATENCY, Fault
 from stream_cases import STREAM_FAULTS
 from stream_faults import conclude_stream
+from truth_words import named
 
 from iolab.agent.client import Agent, AgentLost
 from iolab.analysis.forwarding import verdict as verdict_of
@@ -37,12 +38,12 @@ from iolab.run.hosts.host_agent import open_agent
 from iolab.run.hosts.host_facts import read_facts
 from iolab.run.lab.standing_lab import StandingLab
 from iolab.trial.forwarding import make_strategy, search
+from iolab.trial.lab_access import GuestPlace, Site
 from iolab.trial.latency import USUAL_LOSS_RATIO
 from iolab.trial.load import LoadBench
-from iolab.trial.measured import TrialFailed
+from iolab.trial.measurement import TrialFailed
 from iolab.trial.packet_figures import packet_trial
 from iolab.trial.search.types import LoadTrial
-from iolab.trial.site import GuestPlace, Site
 
 TRIES = 4
 """Trials of which the first that the host did not disturb counts."""
@@ -139,7 +140,7 @@ def conclude(agent: Agent, fault: Fault, cpus: int) -> Concluded:
             record = of_trials(bench, fault, used, pid)
         verdict = record.verdict
         silent = verdict.limit in (Limit.UNEXPLAINED, Limit.HOST) or bool(verdict.doubt)
-        text = f"{verdict.limit} {verdict.place}: {EN.said.say_all(verdict.seen)}" + (
+        text = f"{named(verdict.limit, verdict.place)}: {EN.said.say_all(verdict.seen)}" + (
             f" ({EN.said.say(verdict.doubt)})" if verdict.doubt else ""
         )
         return Concluded(text, not silent, EN.said.say_all(lab.mismatches()), sheet(record))
@@ -170,7 +171,7 @@ def of_search(bench: LoadBench, measure: Forwarding) -> Concluded:
     sample = packet_trial(bench, records, rate_fps=found.robust_fps)
     said = verdict_of(sample.load_trials, sample.rate_fps)
     rate = f"{found.robust_fps or 0:.0f} frames/s"
-    text = f"{said.limit} {said.place}: {EN.said.say_all(said.seen)} ({said.count} of {said.total}; {rate})"
+    text = f"{named(said.limit, said.place)}: {EN.said.say_all(said.seen)} ({said.count} of {said.total}; {rate})"
     return Concluded(text, not said.doubtful and said.limit not in ("unexplained", "host"), "")
 
 
@@ -189,7 +190,10 @@ def sheet(record: LoadRecord) -> str:
     """Return the balance sheets of a trial in words."""
     texts = []
     for one in record.balances:
-        drops = ", ".join(f"{drop.place} {drop.reason} {drop.frames}" for drop in one.drops) or "-"
+        drops = (
+            ", ".join(f"{EN.said.say_any(drop.place)} {drop.reason} {drop.frames}" for drop in one.drops)
+            or "-"
+        )
         texts.append(
             f"offered {one.offered_frames} = {one.forwarded_frames} + ({drops}) + {one.unexplained_frames}"
         )

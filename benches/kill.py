@@ -1,9 +1,10 @@
 """kill -9 of controller, agent, or both, at random moments of a run: is the host as before, are all trials kept?
 
-Usage: python benches/kill.py [KILLS] [SEED] [guests]. Needs root and iperf3; about 4 s per kill, which hit one run
-after another until each is complete. With `guests` the lab is two virtual machines instead, one of which is made anew
-between trials; that needs QEMU and the image linux, and takes about 12 s per kill. Exit status 1 when anything was left
-behind or lost.
+Usage: python benches/kill.py [KILLS] [SEED] [guests|watch|wire]. Needs root and iperf3; about 4 s per kill, which hit
+one run after another until each is complete. With `wire` the lab is an emulated path, with `watch` a watched one: no
+other agent may work on the kernel then, for BPF programs and maps have no namespace. With `guests` the lab is two
+virtual machines, one of which is made again between trials; that needs QEMU and the image linux, and takes about 12 s
+per kill. Exit status 1 when anything was left behind or lost.
 On a host where other labs work, give it namespaces of its own:
 unshare --mount --net --pid --fork --mount-proc sh -c 'mount -t tmpfs tmpfs /run; python ...; true'
 """
@@ -18,6 +19,8 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+import bpf_objects
 
 from iolab.store.read import find_runs, load_run
 
@@ -40,6 +43,31 @@ factors:
   machines.b.nic: [virtio-net, e1000]
 blocks: 2
 """
+WIRE = """
+title: Wire
+lab:
+  machines: {near: {kind: netns}, far: {kind: netns}}
+  links: {path: {ends: [near.eth0, far.eth0], wire: {delay: 1ms}}}
+measure:
+  up: {kind: stream, from: near, to: far, duration: 1s}
+factors:
+  links.path.wire: {short: {delay: 1ms}, long: {delay: 50ms, rate: 1Gbit}}
+  links.path.mtu: [1500, 9000]
+blocks: 2
+"""
+WATCH = """
+title: Watch
+lab:
+  machines: {near: {kind: netns}, far: {kind: netns}}
+  links: {path: {ends: [near.eth0, far.eth0]}}
+measure:
+  up:
+    {kind: stream, from: near, to: far, duration: 1s, watch: [{at: path, line: 10Gbit, flows: 4}]}
+factors:
+  links.path.mtu: [1500, 9000]
+blocks: 2
+"""
+LABS = {"guests": GUESTS, "watch": WATCH, "wire": WIRE}
 VICTIMS = ("controller", "agent", "both")
 LATEST_S = 4.0
 """Starting takes about a second, so kills fall on starting, building, and on the first trials."""
@@ -65,7 +93,12 @@ def host_state() -> dict[str, str]:
     }
     alive = [line.split(None, 1)[1] for line in texts["processes"].splitlines() if not line.startswith("Z")]
     ours = sorted(name for name in alive if name.startswith(("iperf3", "iolab", "qemu", "vhost-")))
-    return {**texts, "processes": " ".join(ours), "folders": " ".join(state_folders())}
+    return {
+        **texts,
+        "processes": " ".join(ours),
+        "bpf": bpf_objects.ours(),
+        "folders": " ".join(state_folders()),
+    }
 
 
 def state_folders() -> list[str]:
@@ -156,15 +189,15 @@ def main() -> int:
     """Kill, look, resume, and tell."""
     kills = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     chance = random.Random(int(sys.argv[2]) if len(sys.argv) > 2 else 1)
-    guests = "guests" in sys.argv[3:]
+    kind = sys.argv[3] if len(sys.argv) > 3 else ""
     subprocess.run([str(IOLAB), "clean"], capture_output=True, check=False)  # makes the state folder
     before = host_state()
     faults = finished = 0
     with tempfile.TemporaryDirectory() as parent:
         lab = LAB
-        if guests:
-            lab = Path(parent) / "guests.yaml"
-            lab.write_text(GUESTS)
+        if kind:
+            lab = Path(parent) / f"{kind}.yaml"
+            lab.write_text(LABS[kind])
         folder: Path | None = None
         for number in range(1, kills + 1):
             begin = [str(IOLAB), "run", str(lab), "-o", parent]
@@ -172,7 +205,7 @@ def main() -> int:
             kill_once(
                 [str(IOLAB), "resume", str(folder)] if folder else begin,
                 victim,
-                chance.uniform(0.1, LATEST_GUESTS_S if guests else LATEST_S),
+                chance.uniform(0.1, LATEST_GUESTS_S if kind == "guests" else LATEST_S),
             )
             runs = find_runs(Path(parent))
             folder = folder or (runs[-1] if len(runs) > finished else None)

@@ -1,14 +1,17 @@
 """What iolab itself costs: lab set-up and teardown, agent round trip, samplers, time per trial that is not measuring.
 
-Usage: python benches/overhead.py. Needs root or user namespaces, and iperf3; about 70 s.
-Figures are medians of one run.
+Usage: python benches/overhead.py [samplers]. Needs root or user namespaces, and iperf3; about 190 s, with `samplers`
+only those. Figures are medians of one run.
 """
 
 import itertools
 import os
 import statistics
+import sys
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from iolab.agent.client import ALL_SAMPLERS, Agent
@@ -23,6 +26,7 @@ from iolab.run.hosts.host_agent import open_agent
 from iolab.run.hosts.host_facts import read_facts
 from iolab.run.lab.standing_lab import StandingLab
 from iolab.store.read import load_run
+from iolab.trial.instruments.samplers import SAMPLERS
 
 LAB = """
 title: Overhead
@@ -39,6 +43,9 @@ factors:
   links.lan.mtu: [1500, 9000]
 blocks: 8
 """
+
+
+NETNS = ("iolab-a", "iolab-b", "iolab-c")
 
 
 class Silent:
@@ -80,20 +87,31 @@ def round_trip(agent: Agent, rounds: int = 2000) -> float:
     return statistics.median(spent)
 
 
-def sampler_share(agent: Agent, experiment: Experiment, duration_s: float = 30.0) -> float:
-    """Return the CPU time [ratio of one CPU] of the agent while it samples everything once a second."""
+@contextmanager
+def programs_of_a_stream(agent: Agent, experiment: Experiment) -> Iterator[None]:
+    """Have the lab stand, with two programs that wait, as those of a stream do."""
     lab = StandingLab(Agents(agent), lambda _: None)
     lab.change_to(compose(Resolver(experiment).setup(next(cells(experiment))).lab))
-    netns = ["iolab-a", "iolab-b", "iolab-c"]
+    for netns in NETNS[:2]:
+        agent.start(netns, ("iperf3", "-s"), netns=netns)
+    try:
+        yield
+    finally:
+        for netns in NETNS[:2]:
+            agent.call("process.stop", {"id": netns})
+        lab.take_down()
+
+
+def sampler_share(agent: Agent, samplers: Sequence[str], period_ms: int, duration_s: float) -> float:
+    """Return the CPU time [ratio of one CPU] of the agent while it samples; with a period of 0 it does not."""
     before = cpu_time_s(agent.hello.pid)
-    agent.call(
-        "sample.start", {"series": "bench", "period_ms": 1000, "samplers": list(ALL_SAMPLERS), "netns": netns}
-    )
+    params = {"series": "bench", "period_ms": period_ms, "samplers": list(samplers), "netns": list(NETNS)}
+    if period_ms:
+        agent.call("sample.start", params)
     time.sleep(duration_s)  # the span that is measured, not a wait for readiness
-    agent.call("sample.stop", {"series": "bench"})
-    spent = cpu_time_s(agent.hello.pid) - before
-    lab.take_down()
-    return spent / duration_s
+    if period_ms:
+        agent.call("sample.stop", {"series": "bench"})
+    return (cpu_time_s(agent.hello.pid) - before) / duration_s
 
 
 def cpu_time_s(pid: int) -> float:
@@ -120,13 +138,24 @@ def trial_overheads(experiment: Experiment, agent: Agent) -> list[float]:
     ]
 
 
+def print_samplers(agent: Agent, experiment: Experiment) -> None:
+    """Print what sampling costs, beside its bounds."""
+    with programs_of_a_stream(agent, experiment):
+        once = sampler_share(agent, ALL_SAMPLERS, 1000, 30)
+        print(f"every sampler at 1 Hz: {once:.4f} of one CPU (bound 0.005)")
+        often, idle = sampler_share(agent, SAMPLERS, 100, 60), sampler_share(agent, SAMPLERS, 0, 60)
+        print(f"samplers of a trial at 10 Hz: {often:.4f} of one CPU (bound 0.005); without: {idle:.4f}")
+
+
 def main() -> None:
     """Print every figure beside its bound."""
     experiment = parse(LAB, "overhead")
     with open_agent() as agent:
+        print_samplers(agent, experiment)
+        if sys.argv[1:] == ["samplers"]:
+            return
         print(f"lab up and down: {build_and_remove(agent, experiment):.3f} s (bound 0.5)")
         print(f"agent round trip: {round_trip(agent) * 1e3:.3f} ms (bound 1)")
-        print(f"samplers at 1 Hz: {sampler_share(agent, experiment):.4f} of one CPU (bound 0.005)")
         overheads = trial_overheads(experiment, agent)
         median_ms, largest_ms = statistics.median(overheads) * 1e3, max(overheads) * 1e3
         print(f"overhead per trial: {median_ms:.0f} ms median, {largest_ms:.0f} ms at most (bound 150)")

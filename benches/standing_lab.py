@@ -11,8 +11,8 @@ from iolab.lab.packets.placement import placement_of
 from iolab.lab.topology import make_topology
 from iolab.run.agents import Agents
 from iolab.run.lab.standing_lab import StandingLab
+from iolab.trial.lab_access import ArrivalThread, Site
 from iolab.trial.load import LoadBench
-from iolab.trial.site import ArrivalThread, Site
 
 PAIR = """
 lab:

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from stream_cases import STREAM_LAB, UNDISTURBED, StreamFault
+from truth_words import named
 
 from iolab.agent.client import Agent
 from iolab.errors import AgentError
@@ -28,16 +29,17 @@ from iolab.report.words import EN
 from iolab.run.agents import Agents
 from iolab.run.hosts.host_agent import open_agent
 from iolab.run.lab.standing_lab import StandingLab
-from iolab.trial.measured import Measured, TrialFailed
+from iolab.trial.lab_access import Site
+from iolab.trial.measurement import Measured, TrialFailed
 from iolab.trial.measuring import measure_once
-from iolab.trial.site import Site
 
 HOG = [sys.executable, "-c", "while True: pass"]
 FOREIGN = (
     "import socket,time\ns=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)\nend=time.monotonic()+20\n"
     "while time.monotonic()<end:\n for _ in range(10):\n  s.sendto(bytes(1400),('{address}',9))\n time.sleep(0.002)\n"
 )
-"""Sends about 50 Mbit/s to the discard port."""
+"""Sends about 50 Mbit/s to the discard port: bursts of ten datagrams, paced by the sleep between them. It ends
+by itself after 20 s, longer than any trial here, in case nothing ends it."""
 OF_THE_HOST = ("cpu-taken", "cpu-withheld")
 """Those that say what the host did beside."""
 TRIES = 4
@@ -115,16 +117,16 @@ def _once(agent: Agent, fault: StreamFault) -> Said:
     verdict = measured.verdict
     assert verdict is not None
     marks = [warning for warning in measured.warnings if warning.code in MARKS]
-    named = f"{verdict.limit} {verdict.place}"
+    blamed = named(verdict.limit, verdict.place)
     doubt = f" ({EN.said.say(verdict.doubt)})" if verdict.doubt is not None else ""
-    shown = f"{named}: {EN.said.say_all(verdict.seen)}{doubt}"
+    shown = f"{blamed}: {EN.said.say_all(verdict.seen)}{doubt}"
     text = "; ".join([shown, *(f"{one.code}: {EN.said.say(one)}" for one in marks)])
     if fault.warning:
         right = any(one.code == fault.warning and fault.place in EN.said.say(one) for one in marks)
         wrong = not right and bool(marks)
     else:
         beside = [one for one in marks if one.code not in OF_THE_HOST]
-        right = any(named.startswith(word) for word in fault.verdict) and not beside
+        right = any(blamed.startswith(word) for word in fault.verdict) and not beside
         silent = verdict.limit is Limit.UNEXPLAINED or verdict.doubt is not None
         wrong = not right and not silent
     rate = measured.metrics["received_bps"].value / 1e6
@@ -167,12 +169,14 @@ def _meanwhile(lab: StreamLab, fault: StreamFault) -> Iterator[None]:
 def _act(lab: StreamLab, fault: StreamFault) -> None:
     if not fault.at_1s:
         return
-    time.sleep(1)  # the stream runs by then
+    # A fault is a disturbance in mid-stream, so it is timed: after the first second, in which TCP finds its rate.
+    time.sleep(1)
     known = lab.processes()
     for commands in (fault.at_1s, fault.at_2s):
         for machine, command in commands:
             _inject(machine, re.sub("@(client|server)", lambda word: str(known[word[1]]), command))
-        time.sleep(fault.pause_s if commands is fault.at_1s else 0)
+        if commands is fault.at_1s:
+            time.sleep(fault.pause_s)  # how long the disturbance lasts is what the fault says of itself
 
 
 def _inject(machine: str, command: str) -> None:

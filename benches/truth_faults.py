@@ -9,7 +9,7 @@ from iolab.agent.client import Agent
 from iolab.experiment.measures import Latency
 from iolab.report.words import EN
 from iolab.trial.latency import measure_latency
-from iolab.trial.measured import Measured
+from iolab.trial.measurement import Measured
 
 SLACK_RATIOS = {"reordered_frames": 0.02}
 """How far a figure may be from the kernel's count: the first frames of a slow class are not overtaken [ratio]."""

@@ -18,9 +18,9 @@ from iolab.agent.client import Agent
 from iolab.errors import TrialFailed
 from iolab.experiment.measures import Packets
 from iolab.record.search import NS_PER_S
+from iolab.trial.lab_access import Site
 from iolab.trial.load import LoadBench
 from iolab.trial.search.types import LoadTrial
-from iolab.trial.site import Site
 
 LAB = """
 lab:

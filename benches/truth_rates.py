@@ -12,7 +12,7 @@ from iolab.analysis.forwarding import verdict
 from iolab.experiment.measures import Forwarding
 from iolab.report.words import EN
 from iolab.trial.forwarding import measure_forwarding
-from iolab.trial.measured import Measured
+from iolab.trial.measurement import Measured
 
 SEARCHES = ("bisect", "mlr", "fast")
 PATHS = ("af_xdp", "af_packet", "bpf_live")
@@ -46,7 +46,8 @@ class RateCase:
     @property
     def name(self) -> str:
         """Return all of it in words."""
-        return f"{self.device.name}, {self.search}, {self.path}, {self.direction}, {self.loss_ratio:g}{self.options}"
+        measured = f"{self.search}, {self.path}, {self.direction}, {self.loss_ratio:g}{self.options}"
+        return f"{self.device.name}, {measured}{self.company.name}"
 
     @property
     def measure(self) -> str:

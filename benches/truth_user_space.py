@@ -21,7 +21,8 @@ from iolab.experiment.measures import Latency
 from iolab.trial.latency import measure_latency
 
 PATHS = ("af_xdp", "af_packet", "bpf_live")
-FPS, SECONDS = 5_000, 2
+LOADS_FPS, SECONDS = (5_000, 20_000), 2
+"""A sender sleeps between the frames of the first, and stays awake between those of the second."""
 APART_RATIO, APART_NS = 3.0, 1_000_000
 """A tail is not the device's own where it is longer by this factor and by this much [ns]."""
 FORWARDER = """
@@ -57,18 +58,20 @@ class UserSpaceCase:
 
     path: str
     """How frames are sent."""
+    fps: int
+    """How many [frames/s]."""
     needs: str = "ip"
     """Program without which it cannot be."""
 
     @property
     def name(self) -> str:
         """Return it in words."""
-        return f"a device in user space, {self.path}"
+        return f"a device in user space, {self.path}, {self.fps}"
 
     @property
     def measure(self) -> str:
         """Return the measure of the experiment."""
-        return f"kind: latency, path: {self.path}, frame_size: {FRAME_BYTES}, rate: {FPS}pps, duration: {SECONDS}s"
+        return f"kind: latency, path: {self.path}, frame_size: {FRAME_BYTES}, rate: {self.fps}pps, duration: {SECONDS}s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +87,8 @@ class Held:
 
 
 def user_space_cases() -> Iterator[UserSpaceCase]:
-    """Yield each path."""
-    yield from map(UserSpaceCase, PATHS)
+    """Yield each path at each load."""
+    yield from (UserSpaceCase(path, fps) for fps in LOADS_FPS for path in PATHS)
 
 
 def run_user_space(agent: Agent, cpus: int, case: UserSpaceCase) -> tuple[Outcome, str]:
@@ -106,7 +109,7 @@ def run_user_space(agent: Agent, cpus: int, case: UserSpaceCase) -> tuple[Outcom
             FOREIGN,
             "p0",
             str(COUNTED_BYTES),
-            str(FPS),
+            str(case.fps),
         ]
         with forwarding() as alone, program(others):
             inside(DUT, f"sleep {SECONDS}")

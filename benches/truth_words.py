@@ -3,9 +3,15 @@
 from collections.abc import Iterable
 
 from iolab.report.words import EN
+from iolab.statements.places import Place
 from iolab.statements.statement import Statement
 
 
 def in_words(stored: Iterable[object]) -> str:
     """Return stored statements as one English sentence."""
     return EN.said.say_all([Statement.model_validate(one) for one in stored])
+
+
+def named(limit: str, place: Place | None) -> str:
+    """Return what limited a trial and where, as the cases of benches expect it: "shaper a.eth1"."""
+    return f"{limit} {EN.said.say_any(place)}"

@@ -1,19 +1,24 @@
 #!/usr/bin/env bash
-# Runs every static check, says what failed and exits 1 if any did. Changes nothing. Called by make lint.
+# Runs every static check, all at once, says what failed and exits 1 if any did. Changes nothing. Called by make lint.
 # A check whose program cannot be had is named and passed over, unless CI is set: then it counts as failed.
 set -uo pipefail
 
+said=$(mktemp -d)
+trap 'rm -rf "$said"' EXIT
+names=()
+checks=()
 failed=()
 absent=()
 
 main() {
+    check "mypy" .venv/bin/mypy --no-error-summary
+    check_rust "cargo clippy" clippy cargo clippy -q --workspace --all-targets --locked -- -D warnings
+    check_rust "cargo fmt" rustfmt cargo fmt --all --check
     check "ruff check" .venv/bin/ruff check -q
     check "ruff format" .venv/bin/ruff format -q --check --diff
-    check "mypy" .venv/bin/mypy --no-error-summary
     check "lint-imports" .venv/bin/lint-imports --no-logo
     check "check_tree" .venv/bin/python scripts/check_tree.py
-    check_rust "cargo fmt" rustfmt cargo fmt --all --check
-    check_rust "cargo clippy" clippy cargo clippy -q --workspace --all-targets --locked -- -D warnings
+    report
 
     ((${#absent[@]} == 0)) || echo "lint: NOT CHECKED: ${absent[*]}"
     if ((${#failed[@]})); then
@@ -24,14 +29,11 @@ main() {
 }
 
 check() {
-    local name=$1 output
+    local name=$1
     shift
-    if output=$("$@" 2>&1); then
-        echo "lint: $name: ok"
-    else
-        printf '%s\nlint: %s: FAILED\n' "$output" "$name"
-        failed+=("$name")
-    fi
+    "$@" >"$said/${#names[@]}" 2>&1 &
+    names+=("$name")
+    checks+=($!)
 }
 
 check_rust() {
@@ -44,6 +46,19 @@ check_rust() {
         absent+=("$name")
         [[ -z ${CI:-} ]] || failed+=("$name")
     fi
+}
+
+report() {
+    local number
+    for number in "${!names[@]}"; do
+        if wait "${checks[number]}"; then
+            echo "lint: ${names[number]}: ok"
+        else
+            cat "$said/$number"
+            echo "lint: ${names[number]}: FAILED"
+            failed+=("${names[number]}")
+        fi
+    done
 }
 
 main

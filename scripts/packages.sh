@@ -55,17 +55,19 @@ look_for_browser() {
     has chromium || has google-chrome || missing+=(chromium)
 }
 
-# For tests of remote hosts: an sshd that is started in namespaces. The one that Debian would start here is kept from it.
+# For tests of remote hosts and of paths: an sshd that is started in namespaces; Debian's own is kept from starting.
 look_for_ssh() {
     has ssh || missing+=(openssh-client)
     has sshd || missing+=(openssh-server)
     has sudo || missing+=(sudo)
+    has ping || missing+=(iputils-ping)
 }
 
 # What builds a guest's image, and what starts it.
 look_for_guest() {
     has mmdebstrap || missing+=(mmdebstrap)
     has mksquashfs || missing+=(squashfs-tools)
+    has mkfs.ext4 || missing+=(e2fsprogs)
     has depmod || missing+=(kmod)
     has zstd || missing+=(zstd)
     has qemu-system-x86_64 || missing+=(qemu-system-x86)
@@ -79,10 +81,14 @@ look_for_guest() {
 look_for_storage() {
     has hdparm || missing+=(hdparm)
     has bonnie++ || missing+=(bonnie++)
+    has fio || missing+=(fio)
     has tgtd || missing+=(tgt)
     has qemu-storage-daemon || missing+=(qemu-system-common)
     compgen -G '/usr/lib*/qemu/block-iscsi.so' >/dev/null || compgen -G '/usr/lib/*/qemu/block-iscsi.so' >/dev/null ||
         missing+=(qemu-block-extra)
+    has mkfs.ext4 || missing+=(e2fsprogs)
+    { has losetup && has swapon; } || missing+=(mount)
+    { has blkid && has partx; } || missing+=(util-linux)
     has sfdisk || missing+=(fdisk)
 }
 

@@ -1,11 +1,63 @@
 #!/usr/bin/env bash
 # Runs the static checks and the tests of both languages, all of them even when the first fail, and exits 1 if any did.
-# Called by make test.
+# What does not measure runs side by side, in groups; what a group says is shown when it has ended, and is in build/GROUP.log.
+# Called by make test, which has set up Python; the agent is built here, beside its tests.
 set -uo pipefail
 
 status=0
-failed() { echo "test: FAILED: $*"; status=1; }
+declare -A running=()
 tests=(.venv/bin/pytest -q --durations=10 --durations-min=5 -m "not perf and not hardware")
+measuring=(tests/netns/test_{pacer,packets,wires}.py tests/guest/test_wires.py)
+parents=(tests/guest/test_{parents,sites,xen_host}.py)
+# They look at all disks and volumes of the computer, as tests with guests make them: not beside those.
+disks=(tests/netns/test_{claims,disks}.py)
+
+main() {
+    mkdir -p build
+    begin compile cargo test -q --workspace --locked --no-run
+    make setup || { await compile; exit 1; }
+    begin lint scripts/lint.sh
+    begin images .venv/bin/iolab image build linux nested xen host qemu
+    await compile lint images
+
+    # Those with guests have the CPU first: frames are lost while a guest waits for one.
+    begin guests apart "${tests[@]}" tests/guest "${disks[@]}" \
+        $(ignored tests/guest/image "${parents[@]}" "${measuring[@]}")
+    begin parents apart "${tests[@]}" "${parents[@]}"
+    begin agent test_agent
+    begin others apart nice -n 10 "${tests[@]}" tests/unit tests/browser tests/netns \
+        $(ignored "${disks[@]}" "${measuring[@]}")
+    await agent parents guests others
+
+    # Those that measure have the computer to themselves.
+    begin measuring apart "${tests[@]}" "${measuring[@]}"
+    await measuring
+    exit $status
+}
+
+# The agent's own tests boot it as a guest's first process; building an image has the computer's own network.
+test_agent() {
+    local image
+    image=$(.venv/bin/iolab image build linux) && export IOLAB_IMAGE=${image##* }  # the last word is its folder
+    nice -n 5 cargo test -q --workspace --locked --no-fail-fast
+    local tested=$?
+    nice -n 5 "${tests[@]}" tests/guest/image && return "$tested"
+}
+
+begin() { "${@:2}" >"build/$1.log" 2>&1 & running[$1]=$!; }
+
+await() {
+    local group
+    for group; do
+        wait "${running[$group]}" || failed "$group"
+        cat "build/$group.log"
+    done
+}
+
+failed() { echo "test: FAILED: $*"; status=1; }
+
+ignored() { printf -- '--ignore=%s\n' "$@"; }
+
 # Namespaces of its own: one group of tests is not to see what the other makes.
 apart() {
     if [ "$(id -u)" = 0 ]; then
@@ -15,26 +67,4 @@ apart() {
     fi
 }
 
-# What guests are started from; fetching and unpacking it leaves a CPU to the checks and the compiler.
-mkdir -p build
-.venv/bin/iolab image build linux nested xen host qemu >build/images.log 2>&1 &
-images=$!
-
-scripts/lint.sh || failed "static checks"
-cargo test -q --workspace --locked --no-run || failed "compiling the tests"
-wait "$images" || failed "building guest images: $(tail -n 1 build/images.log)"
-
-# The agent's own tests boot it as a guest's first process; the folder of the image is the last word printed.
-image=$(.venv/bin/iolab image build linux) && export IOLAB_IMAGE=${image##* }
-cargo test -q --workspace --locked --no-fail-fast || failed "tests of the agent"
-
-# Beside those with guests, which mostly wait, run those that wait for other hosts or need a CPU and nothing else.
-beside=(tests/unit tests/browser tests/netns/test_{cable,line,macvtap,ssh,ssh_ends}.py)
-apart nice "${tests[@]}" "${beside[@]}" >build/beside.log 2>&1 &
-others=$!
-"${tests[@]}" tests/guest || failed "tests with guests"
-wait "$others" || failed "tests beside them"
-cat build/beside.log
-# Those that measure have the computer to themselves.
-"${tests[@]}" tests/netns "${beside[@]/#/--ignore=}" || failed "tests that measure"
-exit $status
+main

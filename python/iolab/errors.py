@@ -28,7 +28,7 @@ class ExitCode(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong with the input, told so that it can be mended at once."""
+    """One thing wrong with the input, said so that it can be mended at once."""
 
     where: str
     """Place as file:line, or the option's name."""

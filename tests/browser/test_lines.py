@@ -8,8 +8,8 @@ from tests.browser.chromium import Page
 from tests.unit.report.builder import quickstart
 from tests.unit.report.forwarding_run import forwarding
 
-from iolab import report
 from iolab.analysis import analyse
+from iolab.report import formats as report
 
 pytestmark = pytest.mark.browser
 

@@ -6,8 +6,8 @@ import pytest
 from tests.browser.chromium import Page
 from tests.unit.report.builder import quickstart
 
-from iolab import report
 from iolab.analysis import analyse
+from iolab.report import formats as report
 
 pytestmark = pytest.mark.browser
 

@@ -28,7 +28,7 @@ ip addr add 198.19.$3.2/24 dev eth0 2>/dev/null || true; ip link set eth0 up
 """
 """What a computer's own boot does; the guest's own agent has a state folder that is not the one of agents by ssh."""
 LISTEN = "exec /usr/sbin/sshd -f /run/sshd/config\n"
-MEASURING = "for i in $(seq 600); do pgrep -x -a iperf3 | grep -q -e --client && break; sleep 0.2; done; "
+MEASURING = "for i in $(seq 600); do pgrep -x -a iperf3 | grep -q -e --client && break; sleep 1; done; "
 """Waits on a computer until it sends."""
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.guest.xen_hosts import make_disk
 from tests.netns.conftest import iolab, unchanged_host
 
 from iolab.agent.client import Agent
@@ -17,7 +18,9 @@ from iolab.run.agents import Agents
 
 __all__ = ["iolab", "unchanged_host"]
 
-PROGRAMS = ("mmdebstrap", "mksquashfs", "depmod", "qemu-system-x86_64", "ip", "iperf3", "ethtool")
+PROGRAMS = (
+    *("mmdebstrap", "mksquashfs", "mkfs.ext4", "depmod", "qemu-system-x86_64", "ip", "iperf3", "ethtool"),
+)
 LIMIT_S = 900
 """Ends what hangs: the first test on a new machine builds the image, and a busy host takes ten times as long."""
 
@@ -51,6 +54,12 @@ def nested(image: Image) -> Image:
 def xen(image: Image) -> Image:
     """The image of a guest that is Dom0."""
     return build("xen", find_agent(), print)
+
+
+@pytest.fixture(scope="session")
+def disk_of_images(image: Image, xen: Image, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A disk of a host that runs Xen, on which there are images already."""
+    return make_disk(tmp_path_factory.mktemp("xen"), (image, xen))
 
 
 @pytest.fixture(scope="session")

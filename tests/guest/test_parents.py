@@ -57,7 +57,7 @@ measure:
 def test_a_guest_of_a_guest_forwards_by_vhost_whether_a_tap_or_a_macvtap_gives_it_frames(
     tmp_path: Path,
 ) -> None:
-    """It is virtualised in hardware as far as it sees, and yet told to be emulated."""
+    """It is virtualised in hardware as far as it sees, and yet said to be emulated."""
     rows = trials(measured(tmp_path, NESTED))
     assert {row["cell"]["machines.inner.nic"] for row in rows} == {"vhost-net", "macvtap+vhost"}
     for row in rows:

@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 from tests.guest.computers import Computers
 from tests.guest.labs import PATIENCE_S
-from tests.guest.xen_hosts import BOOT, WithRoom, provide_image
+from tests.guest.xen_hosts import BOOT, WithRoom
 from tests.netns.conftest import IOLAB
 from tests.netns.runs import trials, until, value
 from tests.netns.sshd import Network, SshHost
 
 from iolab.experiment import load
-from iolab.image import Image
 from iolab.run.agents import Agents
 
 LABS = Path(__file__).parents[2] / "labs"
@@ -95,21 +94,22 @@ def test_the_kvm_study_runs_on_a_tester_and_a_host_for_its_guest(
 
 @pytest.fixture
 def xen_hosts(
-    xen: Image, agents: Agents, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    disk_of_images: Path, agents: Agents, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Computers]:
     """Two computers that run Xen, joined by a cable, each with an sshd."""
-    made = Computers(COMPUTERS, WithRoom(agents), tmp_path / "computers", boot=BOOT + "ip link set eth1 up\n")
+    made = Computers(
+        COMPUTERS,
+        WithRoom(agents, disk_of_images),
+        tmp_path / "computers",
+        boot=BOOT + "ip link set eth1 up\n",
+    )
     monkeypatch.setenv("IOLAB_SSH", made.ssh)
     yield made
     made.lab.take_down()
 
 
-def test_the_xen_study_runs_on_two_hosts_that_run_xen(
-    xen: Image, xen_hosts: Computers, tmp_path: Path
-) -> None:
+def test_the_xen_study_runs_on_two_hosts_that_run_xen(xen_hosts: Computers, tmp_path: Path) -> None:
     """What were virtual computers are hosts by ssh, each with its domain; one cell of the study is measured."""
-    for number in (6, 7):
-        provide_image(xen, xen_hosts, number)
     lab, site = LABS / "xen-vlan.yaml", tmp_path / "xen.yaml"
     site.write_text(TWO_XEN_HOSTS)
     environment = {**os.environ, "IOLAB_STATE_DIR": str(tmp_path / "inner")}

@@ -1,4 +1,4 @@
-"""Guests that do not come up on a real hypervisor, and one whose threads are moved; each told in words."""
+"""Guests that do not come up on a real hypervisor, and one whose threads are moved; each said in words."""
 
 import os
 from collections.abc import Callable

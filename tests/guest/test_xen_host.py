@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from tests.guest.computers import MEASURING, Computers
 from tests.guest.labs import PATIENCE_S
-from tests.guest.xen_hosts import BOOT, COMPUTER, WithRoom, provide_image
+from tests.guest.xen_hosts import BOOT, COMPUTER, WithRoom
 from tests.netns.conftest import IOLAB
 from tests.netns.runs import trials, value, wait_for_trials
 from tests.netns.sshd import Network
 
-from iolab.image import Image
+from iolab.report.words import EN
 from iolab.run.agents import Agents
 from iolab.run.doctor.findings import Grade
 from iolab.run.doctor.xen import xen_finding
@@ -42,30 +42,30 @@ LEFT = (
 
 @pytest.fixture
 def computers(
-    xen: Image, agents: Agents, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    disk_of_images: Path, agents: Agents, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Computers]:
     """A computer that runs Xen, with a kernel and a root file system of its own."""
-    made = Computers(COMPUTER, WithRoom(agents), tmp_path / "computers", boot=BOOT)
+    made = Computers(COMPUTER, WithRoom(agents, disk_of_images), tmp_path / "computers", boot=BOOT)
     monkeypatch.setenv("IOLAB_SSH", made.ssh)
     yield made
     made.lab.take_down()
 
 
 def test_a_domain_on_a_xen_host_is_made_anew_when_it_was_lost_and_never_left_behind(
-    xen: Image, computers: Computers, tmp_path: Path
+    computers: Computers, tmp_path: Path
 ) -> None:
     """Destroyed by hand, it costs its trial, which says so; the next is measured with a new one; a killed agent's
     successor destroys it. Before, the doctor says that there is room for it."""
-    provide_image(xen, computers)
     (tmp_path / "lab.yaml").write_text(LAB)
     before = computers.inside(6, LEFT)
     assert before.startswith("Domain-0\n"), "only Dom0 runs"
     environment = {**os.environ, "IOLAB_STATE_DIR": str(tmp_path / "inner")}
     found = xen_finding(computers.agent(6))
     assert re.fullmatch(
-        r"4\.\S+, this is its Dom0; \d+ of \d+ MiB and 1 of 3 CPUs are free for domains", found.seen
+        r"4\.\S+, this is its Dom0; \d+ of \d+ MiB and 1 of 3 CPUs are free for domains",
+        EN.said.say_all(found.seen),
     )
-    assert found.grade is Grade.GOOD, found.advice
+    assert found.grade is Grade.GOOD, EN.said.advise_all(found.seen)
     running = subprocess.Popen(
         [IOLAB, "run", "lab.yaml"], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
     )

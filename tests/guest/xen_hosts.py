@@ -1,12 +1,15 @@
 """Hosts that run Xen, reached by ssh, for tests of domains there."""
 
+import shutil
+import subprocess
+from collections.abc import Iterable
 from dataclasses import replace
-
-from tests.guest.computers import Computers
+from pathlib import Path
 
 from iolab.agent.ssh_image import digest_of
 from iolab.image import Image
 from iolab.lab.guests.guest import Guest
+from iolab.run.agents import Agents
 from iolab.run.guests.hypervisors import Hypervisors, Launch
 
 COMPUTER = """
@@ -21,29 +24,42 @@ measure:
 """
 
 
-BOOT = "mount -o remount,noexec /run && /etc/init.d/xen start\n"
-"""As Debian has it: nothing may be run from below /run, and its own script starts Xen's services."""
+BOOT = """
+mount -o remount,noexec /run && /etc/init.d/xen start
+mkdir -p ~root/.cache/iolab && mount /dev/vdc ~root/.cache/iolab
+"""
+"""As Debian has it: nothing may be run from below /run, and its own script starts Xen's services. Where images are
+copied to is a disk."""
 
 
 DOMAIN_BYTES = 256 << 20
 
 
 class WithRoom(Hypervisors):
-    """Starts a Dom0 that leaves memory and a CPU for a domain that is not of its own lab."""
+    """Starts a Dom0 that leaves memory and a CPU for a domain that is not of its own lab, with a disk more."""
+
+    def __init__(self, agents: Agents, disk: Path) -> None:
+        super().__init__(agents)
+        self._disk = disk
 
     def prepare(self, guest: Guest, parent: str) -> Launch:
         """See Hypervisors."""
-        return super().prepare(replace(guest, domains_bytes=DOMAIN_BYTES, domains_cpus=1), parent)
+        launch = super().prepare(replace(guest, domains_bytes=DOMAIN_BYTES, domains_cpus=1), parent)
+        drive = f"if=virtio,file={self._disk},format=raw,snapshot=on"
+        return replace(launch, argv=(*launch.argv, "-drive", drive))
 
 
-def provide_image(image: Image, computers: Computers, number: int = 6) -> None:
-    """Put the image where it would be copied to; that takes an emulated sshd two minutes, and is tested elsewhere."""
-    boot = "/lib/modules/boot"
-    there = {
-        image.vmlinux: f"{boot}/vmlinux",
-        image.initrd: f"{boot}/initrd",
-        image.root: "/dev/vda",
-        image.modules: "/dev/vdb",
-    }
-    copies = (f"cp {own} image-{digest_of(path)}" for path, own in there.items())
-    computers.inside(number, f"mkdir -p ~root/.cache/iolab && cd ~root/.cache/iolab && {' && '.join(copies)}")
+def make_disk(folder: Path, images: Iterable[Image]) -> Path:
+    """Return a disk with images as a run before has left them on a host.
+
+    Copying them there takes an emulated sshd two minutes, and is tested elsewhere.
+    """
+    files = folder / "files"
+    files.mkdir()
+    for image in images:
+        for path in (image.vmlinux, image.initrd, image.root, image.modules):
+            shutil.copyfile(path, files / f"image-{digest_of(path)}")
+    disk = folder / "disk"
+    subprocess.run(["mkfs.ext4", "-q", "-d", files, disk, "600M"], check=True, capture_output=True)
+    shutil.rmtree(files)
+    return disk

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.netns.runs import PATIENCE_S, processes_with
@@ -73,7 +74,10 @@ def iolab(unchanged_host: None, tmp_path: Path) -> Callable[..., subprocess.Comp
 
     def run(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
         argv = [str(IOLAB), *map(str, arguments)]
-        where = {"cwd": tmp_path, "timeout": PATIENCE_S, **options}
-        return subprocess.run(argv, capture_output=True, text=True, **where)  # type: ignore[call-overload, no-any-return]  # options as subprocess has them
+        where: dict[str, Any] = {"cwd": tmp_path, "timeout": PATIENCE_S, **options}
+        ended: subprocess.CompletedProcess[str] = subprocess.run(
+            argv, capture_output=True, text=True, **where
+        )
+        return ended
 
     return run

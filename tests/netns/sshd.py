@@ -179,7 +179,7 @@ class SshHost:
         until(lambda: self.inside("ss -Hltn sport = :22"), never=f"no sshd listens; see {self.folder}/log")
 
     def cut(self) -> None:
-        """Pull the cable: the link is down, nobody is told."""
+        """Pull the cable: the link is down, and no program hears of it."""
         self._network.inside(f"ip link set to-{self.name} down")
 
     def mend(self) -> None:

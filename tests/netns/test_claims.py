@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import shutil
 import stat
 import subprocess
 import sys
@@ -20,11 +19,8 @@ MEBIBYTE = 1 << 20
 
 @pytest.fixture(autouse=True)
 def _needs() -> None:
-    for program in ("losetup", "blkid", "mkfs.ext4", "sfdisk"):
-        if shutil.which(program) is None:
-            pytest.skip(f"needs {program}")
     if not Path("/dev/loop-control").exists():
-        pytest.skip("needs loop devices")
+        pytest.skip("needs loop devices, which a container may not be given")
 
 
 class Disk:
@@ -80,6 +76,13 @@ def claim_of(disk: Disk, node: str | None = None, **more: object) -> dict[str, o
 def refusal(disk: Disk, node: str | None = None, **more: object) -> str:
     """Return why stamps are not written to a disk; no byte of it may have changed."""
     before = disk.digest()
+    said = refusal_while_used(disk, node, **more)
+    assert disk.digest() == before
+    return said
+
+
+def refusal_while_used(disk: Disk, node: str | None = None, **more: object) -> str:
+    """Return why stamps are not written to a disk, which the kernel itself may write to meanwhile."""
     target = {"kind": "device", **claim_of(disk, node, **more)}
     done = asked(
         {
@@ -94,7 +97,6 @@ def refusal(disk: Disk, node: str | None = None, **more: object) -> str:
     )
     assert done.returncode == 1, done.stdout
     assert "acknowledged" not in done.stdout
-    assert disk.digest() == before
     return done.stderr
 
 
@@ -171,7 +173,7 @@ def node_of_partition(disk: Disk, folder: Path) -> Path:
     name = Path(disk.node).name + "p1"
     number = Path(f"/sys/class/block/{name}/dev")
     if not number.exists():
-        pytest.skip("this kernel looks for no partitions on loop devices")
+        pytest.skip("needs a kernel that reads partition tables of loop devices")
     node = Path("/dev") / name
     if not node.exists():
         node = folder / name
@@ -216,9 +218,9 @@ def test_a_disk_that_is_swapped_to_is_refused_even_when_its_signature_is_gone(di
     """The kernel's own list of swap space counts."""
     subprocess.run(["mkswap", disk.node], check=True, capture_output=True)
     if subprocess.run(["swapon", disk.node], capture_output=True).returncode != 0:
-        pytest.skip("this computer does not swap to loop devices")
+        pytest.skip("needs a kernel that swaps to loop devices")
     try:
-        assert "is swapped to" in refusal(disk)
+        assert "is swapped to" in refusal_while_used(disk)
     finally:
         subprocess.run(["swapoff", disk.node], check=True)
 

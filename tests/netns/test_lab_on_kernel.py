@@ -25,13 +25,13 @@ from iolab.lab.resources import (
     Resource,
     Run,
     Setting,
+    Source,
     Write,
     extract,
     filled,
     holds,
 )
 from iolab.lab.topology import make_topology
-from iolab.run.lab.readback import Source
 
 pytestmark = [
     pytest.mark.netns,

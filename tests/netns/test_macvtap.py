@@ -97,7 +97,7 @@ def test_the_macvtap_of_ones_own_namespace_is_opened_and_nothing_is_left(
     ],
 )
 def test_what_is_no_macvtap_is_refused(ask: Ask, own: str, interface: str, why: str) -> None:
-    """A plain tap, another card, one that is not there, and names that are none."""
+    """A plain tap, another card, one that is not there, and texts that no interface is named by."""
     status, reply, names = ask(wanted(interface), own)
     assert (status, reply["answer"], names) == (1, "refused", [])
     assert reply["why"].startswith(why)
@@ -185,12 +185,13 @@ def test_an_agent_without_root_passes_a_macvtap_to_a_program(user: OrdinaryUser)
             return int(shown.stdout)
 
         before = received()
-        files = [{"fd": 3, "open": {"kind": "macvtap", "netns": "iolab-t", "interface": "mt0"}}]
+        opened = {"kind": "macvtap", "netns": "iolab-t", "interface": "mt0"}
+        files = [{"fd": 3, "open": opened}]
         agent.call("process.start", {"id": "p", "argv": [str(PYTHON), "-c", write], "files": files})
         ended = agent.wait("p", timeout_ms=60_000)
         assert (ended.exit_status, ended.stderr) == (0, "")
         assert received() - before >= 5
-        files[0]["open"]["interface"] = "t0"  # type: ignore[index]  # plain JSON
+        opened["interface"] = "t0"
         with pytest.raises(Refused, match="opening the device of macvtap 't0' by sudo: finding the device"):
             agent.call("process.start", {"id": "p", "argv": ["true"], "files": files})
         (outside,) = outside_of(agent.hello.pid)

@@ -135,7 +135,7 @@ def test_the_path_of_a_search_is_compared_and_told(iolab: Iolab, tmp_path: Path)
 
 
 def test_the_capacity_of_a_token_bucket_is_found(iolab: Iolab, tmp_path: Path) -> None:
-    """50 000 frames/s, told by a device that drops everything above it; its drops are named. With one loss in a
+    """50 000 frames/s, ruled by a device that drops everything above it; its drops are named. With one loss in a
     thousand as the goal half a second tells, which a busy host disturbs more seldom."""
     measure = "kind: forwarding, width: 1%, loss_ratio: 0.1%, limit: 40s, latency_at: []"
     done = iolab("run", experiment(tmp_path / "x.yaml", measure, "xdp, device: {rate: 50kpps, burst: 64}"))
@@ -154,7 +154,7 @@ def test_the_capacity_of_a_token_bucket_is_found(iolab: Iolab, tmp_path: Path) -
 
 
 def test_the_loss_of_a_device_is_measured(iolab: Iolab, tmp_path: Path) -> None:
-    """Every tenth frame that reaches it is dropped, and told as the device's."""
+    """Every tenth frame that reaches it is dropped, and stated as the device's."""
     measure = "kind: latency, rate: 5kpps, duration: 1s"
     done = iolab("run", experiment(tmp_path / "x.yaml", measure, "xdp, device: {lose_every: 10}"))
     _, packets = trial(done, tmp_path)

@@ -59,7 +59,7 @@ def test_an_unknown_host_key_is_refused_with_what_to_do(network: Network) -> Non
 
 
 def test_a_changed_host_key_is_refused(network: Network) -> None:
-    """A host that is another one than before is told apart from one that is new."""
+    """The error for a host with another key differs from that for a new one."""
     pc6 = network.host("pc6")
     other = network.host("pc7", known=False)
     known = (network.folder / "known_hosts").read_text()
@@ -143,7 +143,7 @@ def test_what_a_login_prints_does_not_matter(network: Network) -> None:
 
 
 def test_a_login_that_prints_without_end_is_refused(network: Network) -> None:
-    """The bound is told, with the end of what came."""
+    """The error states the bound, with the end of what came."""
     pc6 = network.host("pc6")
     (pc6.home / ".bashrc").write_text("seq 1 100000\n")
     with pytest.raises(AgentError, match="login prints more than 65536 bytes"):

@@ -50,7 +50,7 @@ def test_a_killed_controller_leaves_nothing_there(network: Network) -> None:
 
 
 def test_a_cut_cable_ends_both_sides(network: Network) -> None:
-    """Nobody is told, and both see it: the request fails and says so, the agent there undoes when its lease ends."""
+    """Neither end hears of it, both see it: the request fails, says so, the agent there undoes when its lease ends."""
     pc6 = network.host("pc6")
     agent = reach("pc6")
     make_lab(agent)

@@ -1,17 +1,33 @@
 """A link with `wire:` on a kernel: what it does to packets, its change while it runs, and what is left of it."""
 
+import os
+import shutil
 import subprocess
+import tempfile
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.netns.conftest import IOLAB
+from tests.netns.runs import PATIENCE_S
 
+from iolab.experiment import Resolver, cells, parse
+from iolab.lab.compose import compose
+from iolab.record.load import LoadRecord
 from iolab.record.trial import Status
+from iolab.run.agents import Agents
+from iolab.run.hosts.host_agent import open_agent
+from iolab.run.lab.standing_lab import StandingLab
+from iolab.statements.drop_reasons import ByLoss, Damaged, InLineQueue
 from iolab.store.read import load_run
+from iolab.store.samples import read_packets
 
 pytestmark = pytest.mark.netns
 Iolab = Callable[..., subprocess.CompletedProcess[str]]
 
+NOBODY = 65534
 EXPERIMENT = """
 title: A wire
 lab:
@@ -45,3 +61,165 @@ def test_a_wire_loses_what_it_says_and_is_changed_while_it_runs(iolab: Iolab, tm
     assert lost["losing"] == pytest.approx(0.25, abs=0.01)
     (log,) = folder.glob("**/commands.jsonl")
     assert (log.read_text().count("wire.start"), log.read_text().count('"wire.change"')) == (1, 2)
+
+
+FORWARDING = """
+title: Frames over a wire
+lab:
+  machines:
+    left: {kind: netns}
+    right: {kind: netns}
+  links:
+    west: {ends: [left.eth0, right.eth0], wire: {delay: 20ms}}
+measure:
+  lat: {kind: latency, from: left.eth0, to: right.eth0, frame_size: 128, rate: 20kpps, duration: 1s}
+factors:
+  links.west.wire:
+    whole: {delay: 20ms}
+    losing: {delay: 20ms, loss: 10%, corrupt: 1%, duplicate: 5%}
+    slow: {delay: 20ms, rate: 5kpps, burst: 1, queue_frames: 100}
+"""
+
+
+def test_a_wire_is_a_hop_of_the_balance_sheet(iolab: Iolab, tmp_path: Path) -> None:
+    """Every frame that did not arrive is named with what the wire did to it, and the delay is that of the wire."""
+    path = tmp_path / "frames.yaml"
+    path.write_text(FORWARDING)
+    done = iolab("run", path)
+    assert done.returncode == 0, done.stderr + done.stdout
+    folder = tmp_path / done.stdout.splitlines()[-1]
+    seen: dict[str, LoadRecord] = {}
+    for record in load_run(folder).trials:
+        assert record.result.status is Status.OK, record.result.reason
+        packets = read_packets(folder, record.key)
+        assert packets is not None
+        seen[str(record.cell["links.west.wire"])] = packets.load_trials[-1]
+    for label, load in seen.items():
+        (balance,) = load.balances
+        assert balance.unexplained_frames == 0, (label, balance)
+        assert balance.offered_frames > 10_000
+        assert load.latency is not None
+    reasons = {label: {type(drop.reason) for drop in load.balances[0].drops} for label, load in seen.items()}
+    assert reasons["whole"] == set()
+    assert {ByLoss, Damaged} <= reasons["losing"]
+    assert InLineQueue in reasons["slow"]
+
+
+KNOWN = """
+title: A known path
+lab:
+  machines:
+    left: {kind: netns}
+    right: {kind: netns}
+  links:
+    west: {ends: [left.eth0, right.eth0], wire: {delay: 20ms, rate: 50Mbit, loss: 2%, queue_frames: 500}}
+measure:
+  udp: {kind: stream, protocol: udp, from: left, to: right, rate: 20Mbit, duration: 3s}
+  full: {kind: stream, protocol: udp, from: left, to: right, rate: 80Mbit, length: 1400, duration: 3s}
+  lat: {kind: latency, from: left.eth0, to: right.eth0, frame_size: 128, rate: 2kpps, duration: 2s}
+"""
+
+
+def test_a_known_path_is_measured_back(iolab: Iolab, tmp_path: Path) -> None:
+    """What the wire was asked for is what iperf3 and iolab's own frames see: loss, rate and delay."""
+    path = tmp_path / "known.yaml"
+    path.write_text(KNOWN)
+    done = iolab("run", path)
+    assert done.returncode == 0, done.stderr + done.stdout
+    folder = tmp_path / done.stdout.splitlines()[-1]
+    found: dict[tuple[str, str], float] = {}
+    for record in load_run(folder).trials:
+        assert record.result.status is Status.OK, record.result.reason
+        for metric in record.result.metrics:
+            found.setdefault((record.measure, metric.name), metric.value)
+    datagrams = 20e6 * 3 / 8 / 1448
+    assert found["udp", "loss_ratio"] == pytest.approx(0.02, abs=4 * (0.02 * 0.98 / datagrams) ** 0.5)
+    assert found["full", "received_bps"] == pytest.approx(50e6 * 1400 / 1446, rel=0.02)
+    assert found["lat", "latency_p50_ns"] == pytest.approx(20e6, abs=100_000)
+
+
+def test_ping_sees_the_delay_of_both_directions(unchanged_host: None) -> None:
+    """20 ms there and 5 ms back, as `sent_by` says."""
+    if shutil.which("ping") is None:
+        pytest.skip("needs ping")
+    text = KNOWN.replace(
+        "delay: 20ms, rate: 50Mbit, loss: 2%, queue_frames: 500", "delay: 20ms, sent_by: BACK"
+    )
+    experiment = parse(text.replace("BACK", "{right.eth0: {delay: 5ms}}"), "known.yaml")
+    wanted = compose(Resolver(experiment).setup(next(cells(experiment))).lab)
+    with open_agent() as agent:
+        lab = StandingLab(Agents(agent), lambda _: None)
+        try:
+            lab.change_to(wanted)
+            shown = agent.run(("ip", "-br", "-4", "addr", "show", "eth0"), netns="iolab-right").stdout
+            address = shown.split()[2].partition("/")[0]
+            said = agent.run(("ping", "-q", "-c", "20", "-i", "0.05", address), netns="iolab-left").stdout
+        finally:
+            lab.take_down()
+    assert " 0% packet loss" in said
+    least_ms = float(said.splitlines()[-1].split("=")[1].split("/")[0])
+    assert least_ms == pytest.approx(25.0, abs=0.3)
+
+
+ENDING = """
+title: A wire that ends
+lab:
+  machines:
+    left: {kind: netns}
+    right: {kind: netns}
+  links:
+    west: {ends: [left.eth0, right.eth0], wire: {delay: 1ms}}
+measure:
+  udp: {kind: stream, protocol: udp, from: left, to: right, rate: 1Mbit, duration: 3s}
+blocks: 2
+"""
+
+
+def test_a_wire_that_ends_by_itself_fails_its_trial_and_is_made_again(iolab: Iolab, tmp_path: Path) -> None:
+    """Its interface is taken away under it: its trial fails with the reason, and the next is whole."""
+    path = tmp_path / "ending.yaml"
+    path.write_text(ENDING)
+    delete = ("ip", "-n", "iolab-left", "link", "del", "dev", "eth0")
+
+    def cut() -> None:
+        shown = ("ip", "-n", "iolab-left", "link", "show", "dev", "eth0")
+        deadline = time.monotonic() + 30
+        while subprocess.run(shown, capture_output=True).returncode and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(1.5)
+        subprocess.run(delete, check=True)
+
+    cutting = threading.Thread(target=cut)
+    cutting.start()
+    done = iolab("run", path)
+    cutting.join()
+    folder = tmp_path / done.stdout.splitlines()[-1]
+    first, second = load_run(folder).trials
+    assert first.result.status is not Status.OK
+    assert "wire of link west" in str(first.result.reason) or "wire:west" in str(first.result.reason)
+    assert second.result.status is Status.OK, second.result.reason
+
+
+def test_an_ordinary_user_has_wires_too(unchanged_host: None) -> None:
+    """Taps need no root in namespaces of one's own: a quarter of the datagrams is lost there as well."""
+    with tempfile.TemporaryDirectory() as folder:  # pytest's own folders are closed to other users
+        home = Path(folder)
+        (home / "wire.yaml").write_text(EXPERIMENT)
+        shutil.chown(home, NOBODY, NOBODY)
+        environment = {"PATH": os.environ["PATH"], "HOME": folder, "IOLAB_STATE_DIR": f"{folder}/state"}
+        user: list[str | Path] = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+        if subprocess.run([*user, IOLAB, "--version"], capture_output=True).returncode:
+            pytest.skip("an ordinary user cannot read this Python: .venv's lies in a closed folder")
+        if subprocess.run([*user, "test", "-w", "/dev/net/tun"]).returncode:
+            pytest.skip("an ordinary user may not open the device of taps on this computer")
+        argv = [*user, IOLAB, "run", "wire.yaml"]
+        done = subprocess.run(
+            argv, cwd=home, env=environment, capture_output=True, text=True, timeout=PATIENCE_S
+        )
+        assert done.returncode == 0, done.stderr + done.stdout
+        lost = {}
+        for record in load_run(home / done.stdout.splitlines()[-1]).trials:
+            assert record.result.status is Status.OK, record.result.reason
+            found = {metric.name: metric.value for metric in record.result.metrics if metric.dimensions.whole}
+            lost[str(record.cell["links.west.wire"])] = found["loss_ratio"]
+        assert lost == {"whole": 0, "losing": pytest.approx(0.25, abs=0.01)}

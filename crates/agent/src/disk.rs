@@ -11,7 +11,7 @@ use crate::clock::now_ns;
 /// What asks for it on the command line.
 pub const ARGUMENT: &str = "disk";
 
-/// Longer requests are none of ours. [bytes]
+/// The longest request that is read; iolab sends none as long [bytes].
 const MOST_BYTES: u64 = 1 << 20;
 
 /// Carries the request out.

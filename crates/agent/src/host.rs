@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use iolab_protocol::facts::InterfaceFacts;
 use iolab_protocol::{ErrorCode, ErrorData, ErrorObject, Predecessor, Undo};
-use iolab_traffic::{PortSet, RunningDevice, RunningWire};
+use iolab_traffic::{PortSet, RunningDevice, RunningWatch, RunningWire};
 
 use crate::child::{Child, Children, End, Kin, Pipes};
 use crate::faults::{refused, Answer};
@@ -43,6 +43,8 @@ pub struct Host {
     pub devices: Table<RunningDevice>,
     /// Paths between interfaces.
     pub wires: Table<RunningWire>,
+    /// Watches, running and over.
+    pub watches: Table<RunningWatch>,
     /// Connections to others behind this agent.
     pub relays: Table<Arc<Link>>,
     /// Whether this is its machine's first process.
@@ -133,6 +135,7 @@ impl Host {
             traffic: Table::new(PORTS),
             devices: Table::new(DEVICES),
             wires: Table::new(WIRES),
+            watches: Table::new(WATCHES),
             relays: Table::new(RELAYS),
             undoing: Mutex::default(),
             making: Mutex::default(),
@@ -284,6 +287,8 @@ const PORTS: Kind =
 const DEVICES: Kind =
     Kind { name: "device", taken: "a device of that id is in place; stop it first", most: None };
 const WIRES: Kind = Kind { name: "wire", taken: "a wire of that id is in place; stop it first", most: None };
+const WATCHES: Kind =
+    Kind { name: "watch", taken: "a watch of that id is there; close it first", most: None };
 const RELAYS: Kind = Kind {
     name: "relay",
     taken: "a relay of that id is open; close it first",

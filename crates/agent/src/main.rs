@@ -25,6 +25,7 @@ mod netns;
 mod output;
 mod procfs;
 mod programs_kept;
+mod readers;
 mod ready;
 mod recording;
 mod relay;
@@ -41,6 +42,7 @@ mod table;
 mod traffic;
 mod undo;
 mod verbs;
+mod watches;
 mod wires;
 
 use std::io::{self, IsTerminal, Write};

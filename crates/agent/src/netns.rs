@@ -1,6 +1,7 @@
 //! Named network namespaces: where they are, how a thread enters one. Making and removing them is done with `ip`.
 
 use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use iolab_protocol::ErrorObject;
@@ -33,14 +34,51 @@ pub fn check_name(name: &str) -> Answer<()> {
 /// Do `work` in the namespace `name`, on a thread of its own; in the agent's when there is no name.
 pub fn within<T: Send>(name: Option<&str>, work: impl FnOnce() -> Answer<T> + Send) -> Answer<T> {
     let Some(name) = name else { return work() };
-    check_name(name)?;
     on_thread(|| {
-        let path = path(name);
-        let namespace = File::open(&path).map_err(|error| refused("entering namespace", &path, &error))?;
-        setns(&namespace, CloneFlags::CLONE_NEWNET)
-            .map_err(|errno| refused_errno("entering namespace", &path, errno))?;
+        Namespace::open(name)?.enter()?;
         work()
     })
+}
+
+/// What no other namespace has while one is there: device and inode.
+pub type Identity = (u64, u64);
+
+/// That of the namespace `name`.
+pub fn identity(name: &str) -> Answer<Identity> {
+    check_name(name)?;
+    let path = path(name);
+    let status = std::fs::metadata(&path).map_err(|error| refused("entering namespace", &path, &error))?;
+    Ok((status.dev(), status.ino()))
+}
+
+/// A namespace that a thread can enter.
+pub struct Namespace {
+    path: String,
+    file: File,
+}
+
+impl Namespace {
+    /// That of the name.
+    pub fn open(name: &str) -> Answer<Self> {
+        check_name(name)?;
+        Self::at(path(name))
+    }
+
+    /// That of the calling thread.
+    pub fn current() -> Answer<Self> {
+        Self::at("/proc/thread-self/ns/net".to_owned())
+    }
+
+    fn at(path: String) -> Answer<Self> {
+        let file = File::open(&path).map_err(|error| refused("entering namespace", &path, &error))?;
+        Ok(Self { path, file })
+    }
+
+    /// Move the calling thread there.
+    pub fn enter(&self) -> Answer<()> {
+        setns(&self.file, CloneFlags::CLONE_NEWNET)
+            .map_err(|errno| refused_errno("entering namespace", &self.path, errno))
+    }
 }
 
 /// The same with the namespace's own `/sys`.
@@ -63,7 +101,8 @@ pub fn mount_own_sys() -> nix::Result<()> {
     mount(Some("sysfs"), "/sys", Some("sysfs"), MsFlags::empty(), NOTHING)
 }
 
-fn on_thread<T: Send>(work: impl FnOnce() -> Answer<T> + Send) -> Answer<T> {
+/// Do `work` on a thread of its own, which may go where it likes.
+pub fn on_thread<T: Send>(work: impl FnOnce() -> Answer<T> + Send) -> Answer<T> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().spawn_scoped(scope, work);
         let thread = thread.map_err(|error| refused("starting a thread in", "the agent", &error))?;

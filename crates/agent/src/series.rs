@@ -6,18 +6,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use iolab_protocol::calls::{SampleRead, SampleStart, SampleStop};
-use iolab_protocol::observations::{Observation, Sampler};
 use iolab_protocol::results::{Done, Reading, SamplerFailure, Series};
 use iolab_protocol::{ErrorCode, ErrorObject};
-use iolab_samplers::observe;
 use serde_json::value::RawValue;
 
-use crate::clock::now_ns;
-use crate::faults::{not_sampled, refused, Answer};
+use crate::faults::{refused, Answer};
 use crate::host::Host;
 use crate::netns;
+use crate::readers::{Outcome, Readers};
 use crate::recording::{Kept, Recording};
-use crate::supervise::supervised;
 use crate::verbs::{verb, Verb};
 
 /// The methods of readings.
@@ -31,41 +28,9 @@ pub fn verbs() -> [Verb; 3] {
 
 /// Answer `sample.read`.
 pub fn read(host: &Host, params: &SampleRead) -> Answer<Reading> {
-    let outcomes = read_all(host, &params.samplers, &params.netns).into_iter();
-    let observations = outcomes.map(|(_, _, outcome)| outcome).collect::<Answer<_>>()?;
+    let outcomes = netns::on_thread(|| Readers::new(&params.samplers, &params.netns).read(host))?;
+    let observations = outcomes.into_iter().map(|(_, _, outcome)| outcome).collect::<Answer<_>>()?;
     Ok(Reading { observations, failures: Vec::new() })
-}
-
-type Outcome = (Sampler, Option<String>, Answer<Observation>);
-
-/// Read each sampler, those of a namespace in every namespace asked for.
-fn read_all(host: &Host, samplers: &[Sampler], netns: &[Option<String>]) -> Vec<Outcome> {
-    let supervised = supervised(host);
-    let observe_in = |sampler, netns: Option<&str>| {
-        observe(sampler, netns, &supervised, now_ns).map_err(|error| not_sampled(netns, &error))
-    };
-    let of_host = samplers.iter().filter(|sampler| !sampler.is_per_netns());
-    let mut outcomes: Vec<Outcome> =
-        of_host.map(|&sampler| (sampler, None, observe_in(sampler, None))).collect();
-    let inside: Vec<Sampler> = samplers.iter().copied().filter(|sampler| sampler.is_per_netns()).collect();
-    if inside.is_empty() {
-        return outcomes;
-    }
-    for name in netns {
-        let observed = netns::within(name.as_deref(), || {
-            Ok(inside.iter().map(|&sampler| observe_in(sampler, name.as_deref())).collect::<Vec<_>>())
-        });
-        match observed {
-            Ok(observed) => {
-                let named = inside.iter().zip(observed).map(|(&sampler, each)| (sampler, name.clone(), each));
-                outcomes.extend(named);
-            }
-            Err(error) => {
-                outcomes.extend(inside.iter().map(|&sampler| (sampler, name.clone(), Err(error.clone()))))
-            }
-        }
-    }
-    outcomes
 }
 
 /// Answer `sample.start`.
@@ -83,10 +48,11 @@ pub fn start(host: &Arc<Host>, params: SampleStart) -> Answer<Done> {
     let reader = Arc::clone(host);
     let thread = thread::Builder::new().name(format!("series {}", params.series)).spawn(move || {
         let mut kept = Kept::new(params.keep);
+        let mut readers = Readers::new(&params.samplers, &params.netns);
         let period = Duration::from_millis(params.period_ms);
         let mut next = Instant::now();
         loop {
-            kept.push(encode_reading(&reader, &params));
+            kept.push(encode_reading(readers.read(&reader)));
             // On the schedule of the start; readings that would be late are left out.
             let late_periods = next.elapsed().as_nanos() / period.as_nanos();
             next += period * u32::try_from(late_periods + 1).unwrap_or(u32::MAX);
@@ -111,9 +77,10 @@ pub fn stop(host: &Host, params: &SampleStop) -> Answer<Series<Box<RawValue>>> {
     Ok(Series { dropped: kept.dropped, readings: kept.readings.into() })
 }
 
-fn encode_reading(host: &Host, params: &SampleStart) -> Option<Box<RawValue>> {
+/// One that could not be made is left out.
+fn encode_reading(outcomes: Answer<Vec<Outcome>>) -> Option<Box<RawValue>> {
     let (mut observations, mut failures) = (Vec::new(), Vec::new());
-    for (sampler, netns, outcome) in read_all(host, &params.samplers, &params.netns) {
+    for (sampler, netns, outcome) in outcomes.ok()? {
         match outcome {
             Ok(observation) => observations.push(observation),
             Err(error) => {

@@ -31,7 +31,7 @@ fn main() {
 
 /// The time to note `FRAMES` frames at 1 Mpps: windows of 12 us, raw or on a 10 Gbit/s line, trains, or 8 buckets.
 fn monitor(what: &str) -> Duration {
-    let mut bins = Bins::new(Nanos::ZERO, Nanos::from_micros(12), 1 << 20).expect("windows");
+    let mut bins = Bins::new(Nanos::from_micros(12), 1 << 23).expect("windows");
     let mut line = VirtualLine::new(10_000_000_000).expect("a line");
     let mut trains = Trains::new(Nanos(500));
     let rates: Vec<u64> = (1..=8).map(|gbps| gbps * 1_000_000_000).collect();
@@ -40,14 +40,14 @@ fn monitor(what: &str) -> Duration {
     for i in 0..FRAMES {
         let (at, bytes) = (Nanos(i * 1_000 + (i % 7) * 90), black_box(64));
         match what {
-            "bins" => bins.push(at, bytes),
-            "bins on a line" => bins.push_span(line.push(at, bytes), bytes),
-            "trains" => trains.push(at, bytes),
+            "bins" => bins.push(at, 1, bytes),
+            "bins on a line" => bins.push_span(line.push(at, 1, bytes), 1, bytes),
+            "trains" => trains.push(at, 1, bytes),
             _ => curve.push(at, bytes),
         }
     }
     let elapsed = begin.elapsed();
-    black_box((bins.finish(Nanos::ZERO), trains.finish(), curve));
+    black_box((bins.finish(), trains.finish(), curve));
     elapsed
 }
 

@@ -25,6 +25,7 @@
 mod arrivals;
 mod drain;
 mod error;
+mod gap_frames;
 mod gaps;
 mod generator;
 mod histogram;
@@ -43,10 +44,14 @@ mod time;
 pub use arrivals::{Arrivals, ArrivalsReport};
 pub use drain::{Drain, DrainState};
 pub use error::EngineError;
+pub use gap_frames::{write_gap_frame, GapFrames};
 pub use gaps::Departures;
 pub use generator::{FramePlan, Generator, GeneratorReport};
 pub use histogram::{Bucket, Histogram};
-pub use monitor::{Bins, BinsReport, BucketCurve, CurvePoint, LineSpan, Trains, TrainsReport, VirtualLine};
+pub use monitor::{
+    Bins, BinsReport, BucketCurve, BufferLoss, Buffers, CurvePoint, Kept, Line, LineSpan, Observed, Observer,
+    ObserverConfig, Trains, TrainsReport, View, VirtualLine, Windows,
+};
 pub use pacer::{
     Decision, Limit, Pacer, PacerConfig, PacerStats, StallCause, StallEntry, StallPolicy, LONGEST_BURST,
     STALL_LOG_ENTRIES,

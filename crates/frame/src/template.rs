@@ -142,24 +142,10 @@ impl FrameTemplate {
         tx_time_ns: u64,
         buffer: &mut [u8],
     ) -> Result<usize, WireError> {
-        let length = self.emit_head(size, flow, sequence, tx_time_ns, buffer)?;
+        let length = self.emit_primed(size, flow, sequence, tx_time_ns, buffer)?;
         let head_bytes = self.stamp_offset + STAMP_BYTES;
         buffer[head_bytes..length].copy_from_slice(&self.filler[..length - head_bytes]);
         Ok(length)
-    }
-
-    /// As [`Self::emit`] for a buffer that [`Self::prime`] was called on: only headers and stamp are written,
-    /// whatever frame of this template the buffer held before. The cost does not grow with the size.
-    #[inline]
-    pub fn emit_primed(
-        &self,
-        size: usize,
-        flow: u16,
-        sequence: u64,
-        tx_time_ns: u64,
-        buffer: &mut [u8],
-    ) -> Result<usize, WireError> {
-        self.emit_head(size, flow, sequence, tx_time_ns, buffer)
     }
 
     /// Prepare a buffer of at least [`Self::largest_bytes`] for [`Self::emit_primed`].
@@ -200,8 +186,10 @@ impl FrameTemplate {
         self.tag
     }
 
+    /// As [`Self::emit`] for a buffer that [`Self::prime`] was called on: only headers and stamp are written,
+    /// whatever frame of this template the buffer held before. The cost does not grow with the size.
     #[inline]
-    fn emit_head(
+    pub fn emit_primed(
         &self,
         size: usize,
         flow: u16,

@@ -4,6 +4,7 @@
 use std::os::fd::OwnedFd;
 
 use crate::error::PortError;
+use crate::route::{route_socket, Request, HEADER};
 
 const LOOKING: &str = "looking at an interface";
 
@@ -115,7 +116,6 @@ impl Interface {
     }
 }
 
-const HEADER: usize = 16; // struct nlmsghdr
 const LINK: usize = 16; // struct ifinfomsg
 const IFLA_ADDRESS: u16 = 1;
 const IFLA_IFNAME: u16 = 3;
@@ -128,50 +128,11 @@ const IFLA_XDP_FLAGS: u16 = 3;
 const IFLA_XDP_PROG_ID: u16 = 4;
 const NLA_F_NESTED: u16 = 0x8000;
 
-/// Builds one netlink request about a link.
-struct Request(Vec<u8>);
-
-impl Request {
-    fn new(kind: u16, flags: u16, index: u32) -> Self {
-        let mut bytes = vec![0; HEADER + LINK];
-        bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
-        bytes[6..8].copy_from_slice(&flags.to_ne_bytes());
-        bytes[HEADER + 4..HEADER + 8].copy_from_slice(&index.to_ne_bytes());
-        Self(bytes)
-    }
-
-    #[allow(clippy::cast_possible_truncation)] // requests are some tens of bytes
-    fn attribute(mut self, kind: u16, value: &[u8]) -> Self {
-        self.0.extend_from_slice(&(4 + value.len() as u16).to_ne_bytes());
-        self.0.extend_from_slice(&kind.to_ne_bytes());
-        self.0.extend_from_slice(value);
-        self.0.resize(self.0.len().next_multiple_of(4), 0);
-        self
-    }
-
-    #[allow(clippy::cast_possible_truncation)] // as above
-    fn exchange(mut self, socket: &OwnedFd) -> std::io::Result<Vec<u8>> {
-        let length = self.0.len() as u32;
-        self.0[..4].copy_from_slice(&length.to_ne_bytes());
-        iolab_sys::socket::send(socket, &self.0)?;
-        let mut reply = vec![0; 32768];
-        let bytes = iolab_sys::socket::receive(socket, &mut reply)?;
-        reply.truncate(bytes);
-        let kind = iolab_sys::read_head::<u16>(reply.get(4..).unwrap_or_default()).map_or(0, i32::from);
-        if kind == libc::NLMSG_ERROR {
-            let code =
-                iolab_sys::read_head::<i32>(reply.get(HEADER..).unwrap_or_default()).unwrap_or(-libc::EIO);
-            if code != 0 {
-                return Err(std::io::Error::from_raw_os_error(-code));
-            }
-        }
-        Ok(reply)
-    }
-}
-
-/// A socket that asks about the calling thread's namespace from whichever other.
-fn route_socket() -> std::io::Result<OwnedFd> {
-    iolab_sys::socket::socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE)
+/// A request about the link of that number.
+fn link_request(kind: u16, flags: i32, index: u32) -> Request {
+    let mut body = [0; LINK];
+    body[4..8].copy_from_slice(&index.to_ne_bytes());
+    Request::new(kind, flags, &body)
 }
 
 fn ask(name: &str) -> std::io::Result<Vec<u8>> {
@@ -181,36 +142,40 @@ fn ask(name: &str) -> std::io::Result<Vec<u8>> {
 fn ask_through(socket: &OwnedFd, name: &str) -> std::io::Result<Vec<u8>> {
     let mut terminated = name.as_bytes().to_vec();
     terminated.push(0);
-    let flags = u16::try_from(libc::NLM_F_REQUEST).unwrap_or_default();
-    Request::new(libc::RTM_GETLINK, flags, 0).attribute(IFLA_IFNAME, &terminated).exchange(socket)
+    link_request(libc::RTM_GETLINK, 0, 0).attribute(IFLA_IFNAME, &terminated).exchange(socket)
 }
 
 /// Sets (a program's descriptor) or removes (-1) the XDP program that is attached by netlink.
 pub(crate) fn set_program(index: u32, program: i32, flags: u32) -> std::io::Result<()> {
-    let nested = Request(Vec::new())
+    let nested = Request::nested()
         .attribute(IFLA_XDP_FD, &program.to_ne_bytes())
         .attribute(IFLA_XDP_FLAGS, &flags.to_ne_bytes());
-    let wanted = u16::try_from(libc::NLM_F_REQUEST | libc::NLM_F_ACK).unwrap_or_default();
-    let request = Request::new(libc::RTM_SETLINK, wanted, index);
-    request.attribute(IFLA_XDP | NLA_F_NESTED, &nested.0).exchange(&route_socket()?).map(drop)
+    let request = link_request(libc::RTM_SETLINK, libc::NLM_F_ACK, index);
+    request.attribute(IFLA_XDP | NLA_F_NESTED, nested.bytes()).exchange(&route_socket()?).map(drop)
 }
 
 /// Looks at one interface again and again, from whichever namespace.
 #[derive(Debug)]
-pub(crate) struct InterfaceEye {
+pub struct InterfaceEye {
     socket: OwnedFd,
     name: String,
 }
 
 impl InterfaceEye {
     /// Of an interface of the calling thread's namespace.
-    pub(crate) fn new(name: &str) -> Result<Self, PortError> {
+    ///
+    /// # Errors
+    /// When the kernel gives no socket.
+    pub fn new(name: &str) -> Result<Self, PortError> {
         let socket = route_socket().map_err(PortError::of(LOOKING, "socket"))?;
         Ok(Self { socket, name: name.to_owned() })
     }
 
     /// The interface as it is now; the number of its queues is not looked at.
-    pub(crate) fn look(&self) -> Result<Interface, PortError> {
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub fn look(&self) -> Result<Interface, PortError> {
         let reply =
             ask_through(&self.socket, &self.name).map_err(|seen| Interface::not_found(&self.name, seen))?;
         parse(&self.name, &reply).ok_or_else(|| PortError::NoInterface { name: self.name.clone() })

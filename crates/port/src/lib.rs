@@ -18,19 +18,22 @@ mod packet;
 mod pcapng;
 mod port;
 mod ring;
+mod route;
 mod tap;
+mod watch;
 mod xdp;
 
 pub use bpf::{Attach, Device, DeviceStats, FrameMatch, Rule, Then, WordMatch};
 pub use error::PortError;
-pub use interface::{AttachedProgram, Interface, InterfaceCounters};
+pub use interface::{AttachedProgram, Interface, InterfaceCounters, InterfaceEye};
 pub use live::{BpfLive, BpfLiveTx};
 pub use loopback::{loopback, LoopbackRx, LoopbackTx};
 pub use observed::{Counts, Observe, Observed, Way};
-pub use packet::{AfPacket, PacketMessagesTx, PacketRx};
+pub use packet::{AfPacket, PacketMessagesTx, PacketRx, SeenPacket};
 pub use pcapng::PcapngWriter;
 pub use port::{
     receive, reserve, Batch, Path, Reservation, RxFrame, RxPort, RxStats, StampedBy, TxPort, TxStats,
 };
-pub use tap::{Given, TapPort};
+pub use tap::{Given, TapFrame, TapPort};
+pub use watch::{Beyond, FlowKey, Hook, KernelWatch, Mechanism, LAG_US, MOST_FLOWS, SHORTEST_FLOW_WINDOW_US};
 pub use xdp::{AfXdp, AfXdpRx, AfXdpTx, Direction, ZeroCopy};

@@ -133,15 +133,19 @@ impl TxPort for BpfLiveTx {
         SLOTS / 2
     }
 
-    /// The kernel keeps a pool of pages of each call, with one of 65 533 numbers, until a second or more after its frames have
-    /// gone: 20 000 calls a second can go on for ever.
+    /// Each call has a pool of pages with one of 65 533 numbers, which are back some ten milliseconds later, or a second and
+    /// more after the frames of a large call have gone.
     fn call_gap_ns(&self) -> u64 {
         50_000
     }
 
     #[inline]
     fn flush(&mut self) -> Result<(), PortError> {
-        if self.waiting == 0 || (self.again_ns > 0 && clock::now_ns() < self.again_ns) {
+        if self.again_ns > 0 && clock::now_ns() < self.again_ns {
+            return Ok(());
+        }
+        self.again_ns = 0;
+        if self.waiting == 0 {
             return Ok(());
         }
         let oldest = (self.next + SLOTS - self.waiting) % SLOTS;
@@ -152,7 +156,6 @@ impl TxPort for BpfLiveTx {
         let (done, ran) = self.program.run(self.waiting, full_bytes);
         self.waiting -= done.min(self.waiting);
         self.stats.accepted_frames += done as u64;
-        self.again_ns = 0;
         match ran.map_err(PortError::of("sending live frames", "bpf")) {
             // The rest waits for the next flush.
             Err(seen) if seen.is_busy() => {

@@ -6,6 +6,8 @@
 mod lab;
 
 use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::Read;
 
 use iolab_port::{
     receive, AfPacket, AfXdp, Attach, BpfLive, Direction, Interface, PortError, RxPort, TxPort,
@@ -94,6 +96,37 @@ fn live_frames_reach_a_program() {
     }
     let after = inside(&lab.tx, || Interface::find("west").unwrap()).counters;
     assert_eq!(after.tx_frames - before.tx_frames, 2 * (FRAMES + 2500));
+}
+
+/// Live frames that stand in a queue of the other side keep no pool of pages: there are more calls here than the kernel has
+/// numbers for pools, and each frame is held until all are sent.
+#[test]
+fn live_frames_that_are_held_keep_no_pool() {
+    const CALLS: u64 = 66_000;
+    let Some(lab) = Lab::new() else { return };
+    run(&format!("ip netns exec {} ethtool -K east gro on", lab.rx));
+    let mut queue = inside(&lab.rx, || held_frames(1 << 30));
+    let mut tx = inside(&lab.tx, || BpfLive::new("west").open_tx().unwrap());
+    for number in 0..CALLS {
+        send(&mut tx, number..number + 1, |_| 60);
+    }
+    let stats = inside(&lab.tx, || tx.stats()).unwrap();
+    assert_eq!((stats.accepted_frames, stats.busy_answers), (CALLS, 0), "{stats:?}");
+    let mut bytes = [0; 64];
+    let numbers = std::iter::from_fn(|| match queue.read(&mut bytes) {
+        Ok(60) => Some(u64::from_be_bytes(bytes[14..22].try_into().unwrap())),
+        _ => None,
+    });
+    assert!(numbers.eq(0..CALLS));
+}
+
+/// A socket that keeps what comes in at any interface, up to `most_bytes`.
+fn held_frames(most_bytes: i32) -> File {
+    let all = i32::from(u16::to_be(libc::ETH_P_ALL as u16));
+    let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK;
+    let socket = iolab_sys::socket::socket(libc::AF_PACKET, kind, all).unwrap();
+    iolab_sys::socket::set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &most_bytes).unwrap();
+    File::from(socket)
 }
 
 /// Live frames that nobody takes are not counted as accepted: the interface has not counted them.

@@ -1,5 +1,7 @@
 //! What a device or a path does to frames: the stages of a chain, in the order in which frames pass them.
 
+use std::net::Ipv4Addr;
+
 use serde::{Deserialize, Serialize};
 
 /// One stage. Ratios are in parts of 1 000 000 000.
@@ -80,6 +82,21 @@ pub enum Impairment {
         /// Keeps the delay of the queue low (RFC 8289); absent: what does not fit is dropped.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         codel: Option<Codel>,
+        /// A frame that says it can be marked (ECT, RFC 3168) is, when more than this waits; absent: none is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mark_above: Option<QueueLimit>,
+    },
+    /// Classes of frames that share a line, every frame of a class spaced. Of wires alone.
+    Pacer {
+        /// Of the line, in bits of frames with FCS [bit/s].
+        rate_bps: u64,
+        /// The classes.
+        classes: Vec<PacerClass>,
+        /// Which frames belong to which class: the first filter that fits holds.
+        filters: Vec<PacerFilter>,
+        /// The class of frames that no filter fits; absent: they leave when they arrive.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        default: Option<u16>,
     },
 }
 
@@ -98,8 +115,36 @@ impl Impairment {
             Self::Stall { .. } => "stall",
             Self::Line { codel: Some(_), .. } => "codel",
             Self::Line { .. } => "line",
+            Self::Pacer { .. } => "pacer",
         }
     }
+}
+
+/// A class of a pacer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PacerClass {
+    /// What it is sure to get [bit/s].
+    pub rate_bps: u64,
+    /// What it may have when others leave it over [bit/s].
+    pub ceil_bps: u64,
+    /// What may wait; absent means all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<QueueLimit>,
+}
+
+/// Which frames belong to a class: IPv4 packets with these addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PacerFilter {
+    /// The source; absent means any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<Ipv4Addr>,
+    /// The destination; absent means any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub destination: Option<Ipv4Addr>,
+    /// The place of the class, from 0.
+    pub class: u16,
 }
 
 /// How far delays lie from their base.
@@ -187,4 +232,11 @@ pub struct Codel {
     pub target_ns: u64,
     /// For how long it may be longer [ns].
     pub interval_ns: u64,
+    /// Whether frames that can be marked are, in place of being dropped.
+    #[serde(default = "marks")]
+    pub marks: bool,
+}
+
+const fn marks() -> bool {
+    true
 }

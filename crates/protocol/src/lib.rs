@@ -18,6 +18,7 @@ pub mod responses;
 pub mod results;
 pub mod traffic;
 pub mod undo;
+pub mod watch;
 pub mod wire;
 
 pub use errors::{ErrorCode, ErrorData, ErrorObject};

@@ -200,6 +200,9 @@ pub struct SocketCounts {
     pub least_rtt_ns: u64,
     /// Congestion window [bytes].
     pub window_bytes: u64,
+    /// Sent and neither acknowledged nor taken for lost, in full segments [bytes].
+    #[serde(default)]
+    pub in_flight_bytes: u64,
     /// Time in which it had something to send [ns].
     pub busy_ns: u64,
     /// Of that, the time in which the receiver's window kept it from sending [ns].

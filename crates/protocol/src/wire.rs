@@ -31,11 +31,14 @@ pub struct WireStart {
 }
 
 /// Result of `wire.start`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WireStarted {
     /// Whether super-frames of UDP are carried whole too.
     pub udp_super_frames: bool,
+    /// Why the kernel does not stamp frames as they come, so that the thread does when it reads them; absent: it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unstamped: Option<String>,
     /// When it was in place [ns].
     pub begin_ns: u64,
 }
@@ -96,6 +99,9 @@ pub struct WayCounts {
     pub late_frames: u64,
     /// The longest time after it was due that a frame left [ns].
     pub latest_ns: u64,
+    /// Of the lost frames, those that were copies: their originals went on.
+    #[serde(default)]
+    pub lost_copies_frames: u64,
     /// What each kind of stage lost, changes of the wire included.
     pub stages: Vec<StageLoss>,
 }
@@ -116,6 +122,8 @@ pub struct StageLoss {
 pub struct WireCounts {
     /// From the first end to the second, and back.
     pub ways: [WayCounts; 2],
+    /// What it does to frames that come now, in each way.
+    pub does: [Vec<Impairment>; 2],
     /// Before they were counted [ns].
     pub begin_ns: u64,
     /// After they were counted [ns].

@@ -1,14 +1,17 @@
 //! Counters of the running kernel, one folder for each kind. Each folder has a pure `parse` and a `read` that
 //! touches `/proc` or a netlink socket; the clock is an argument.
 //!
-//! What belongs to a network namespace is read in the namespace of the calling thread.
+//! What belongs to a network namespace is read in the namespace of the calling thread. What is read again and again keeps
+//! its files and sockets open in a `Reader`.
 
 pub mod cpu;
 pub mod drops;
 pub mod interfaces;
+mod kernel_file;
 mod links;
 mod netlink;
 pub mod qdiscs;
+mod reader;
 pub mod sockets;
 pub mod softirq;
 pub mod softnet;
@@ -16,8 +19,7 @@ pub mod threads;
 
 use std::path::PathBuf;
 
-use iolab_protocol::observations::{Counters, Observation, Sampler};
-
+pub use reader::Reader;
 pub use threads::Supervised;
 
 /// Why counters could not be read.
@@ -64,30 +66,6 @@ impl SampleError {
             Self::Format { .. } => None,
         }
     }
-}
-
-/// Read one sampler in the calling thread's namespace, which is called `netns`.
-///
-/// # Errors
-/// When the kernel refuses or answers in a form that is not documented.
-pub fn observe(
-    sampler: Sampler,
-    netns: Option<&str>,
-    supervised: &[Supervised],
-    clock: impl Fn() -> u64,
-) -> Result<Observation, SampleError> {
-    let begin_ns = clock();
-    let counters = match sampler {
-        Sampler::Cpu => Counters::Cpu { cpus: cpu::read()? },
-        Sampler::Threads => Counters::Threads { threads: threads::read(supervised) },
-        Sampler::Softirq => Counters::Softirq { kinds: softirq::read()? },
-        Sampler::Softnet => Counters::Softnet { cpus: softnet::read()? },
-        Sampler::Interfaces => Counters::Interfaces { interfaces: interfaces::read()? },
-        Sampler::Drops => Counters::Drops { drops: drops::read(iolab_sys::driver_statistics)? },
-        Sampler::Sockets => Counters::Sockets { sockets: sockets::read()? },
-        Sampler::Qdiscs => Counters::Qdiscs { qdiscs: qdiscs::read()? },
-    };
-    Ok(Observation { netns: netns.map(str::to_owned), begin_ns, end_ns: clock(), counters })
 }
 
 /// The text of a file of the kernel.

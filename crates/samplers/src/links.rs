@@ -1,8 +1,6 @@
 //! What rtnetlink tells of the interfaces in the calling thread's namespace: names, and how their carrier changed.
 
-use nix::sys::socket::SockProtocol;
-
-use crate::netlink::{for_each_attribute, u32_at, wrong, Dump};
+use crate::netlink::{for_each_attribute, u32_at, wrong, Announcements, Channel, Dump};
 use crate::SampleError;
 
 /// An interface.
@@ -16,19 +14,19 @@ pub struct Link {
     pub carrier_changes: Option<u64>,
 }
 
-/// Read every interface.
+/// What announces that interfaces came, went, or changed, their carrier included.
+pub fn announcements() -> Announcements {
+    Announcements::new(RTMGRP_LINK)
+}
+
+/// Read every interface over a channel of rtnetlink.
 ///
 /// # Errors
 /// When the kernel refuses or its answer cannot be understood.
-pub fn read() -> Result<Vec<Link>, SampleError> {
+pub fn read(route: &mut Channel) -> Result<Vec<Link>, SampleError> {
     let mut links = Vec::new();
-    let dump = Dump {
-        doing: "asking the kernel for the interfaces",
-        protocol: SockProtocol::NetlinkRoute,
-        kind: RTM_GETLINK,
-        body: &request(),
-    };
-    dump.run(|kind, body| {
+    let dump = Dump { doing: "asking the kernel for the interfaces", kind: RTM_GETLINK, body: &request() };
+    route.dump(&dump, |kind, body| {
         if kind == RTM_NEWLINK {
             links.push(parse(body)?);
         }
@@ -61,6 +59,7 @@ fn parse(body: &[u8]) -> Result<Link, SampleError> {
 }
 
 // linux/rtnetlink.h, linux/if_link.h
+const RTMGRP_LINK: u32 = 1;
 const RTM_NEWLINK: u16 = 16;
 const RTM_GETLINK: u16 = 18;
 const IFINFOMSG_BYTES: usize = 16;
@@ -71,11 +70,14 @@ const RTEXT_FILTER_SKIP_STATS: u32 = 1 << 3;
 
 #[cfg(test)]
 mod tests {
+    use nix::sys::socket::SockProtocol;
+
     use super::*;
 
     #[test]
     fn this_kernel_is_understood() {
-        assert!(read().unwrap().iter().any(|link| link.name == "lo" && link.index == 1));
+        let mut route = Channel::new(SockProtocol::NetlinkRoute);
+        assert!(read(&mut route).unwrap().iter().any(|link| link.name == "lo" && link.index == 1));
     }
 
     #[test]

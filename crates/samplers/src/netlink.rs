@@ -1,8 +1,12 @@
-//! Dumps of the kernel over netlink: one request, datagrams of messages, and the attributes in these.
+//! Dumps of the kernel over netlink: a channel that stays open, one request, datagrams of messages, and the attributes
+//! in these.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use nix::sys::socket::{recv, send, socket, AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType};
+use nix::errno::Errno;
+use nix::sys::socket::{
+    bind, recv, send, socket, AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType,
+};
 
 use crate::SampleError;
 
@@ -10,35 +14,90 @@ use crate::SampleError;
 pub struct Dump<'a> {
     /// What is being done, for errors.
     pub doing: &'static str,
-    /// Which part of the kernel is asked.
-    pub protocol: SockProtocol,
     /// The kind of the request.
     pub kind: u16,
     /// The request, without the header.
     pub body: &'a [u8],
 }
 
-impl Dump<'_> {
+/// A socket to one part of the kernel. It belongs to the namespace in which it was first used.
+#[derive(Debug)]
+pub struct Channel {
+    protocol: SockProtocol,
+    socket: Option<OwnedFd>,
+    buffer: Vec<u8>,
+}
+
+impl Channel {
+    /// One that is not open yet.
+    pub fn new(protocol: SockProtocol) -> Self {
+        Self { protocol, socket: None, buffer: Vec::new() }
+    }
+
     /// Ask, and give the kind and body of each message of the answer to `take`.
     ///
     /// # Errors
-    /// When the kernel refuses or its answer cannot be understood.
-    pub fn run(
-        &self,
+    /// When the kernel refuses or its answer cannot be understood; the next request has a new socket then, because the
+    /// rest of this answer may still come.
+    pub fn dump(
+        &mut self,
+        dump: &Dump<'_>,
         mut take: impl FnMut(u16, &[u8]) -> Result<(), SampleError>,
     ) -> Result<(), SampleError> {
-        let refused = |errno| SampleError::Netlink { doing: self.doing, errno };
-        let channel: OwnedFd =
-            socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, self.protocol)
-                .map_err(refused)?;
-        send(channel.as_raw_fd(), &request(self.kind, self.body), MsgFlags::empty()).map_err(refused)?;
-        let mut buffer = vec![0; DATAGRAM_BYTES];
+        let refused = |errno| SampleError::Netlink { doing: dump.doing, errno };
+        let open = || socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, self.protocol);
+        let channel = self.socket.take().map_or_else(open, Ok).map_err(refused)?;
+        self.buffer.resize(DATAGRAM_BYTES, 0);
+        send(channel.as_raw_fd(), &request(dump.kind, dump.body), MsgFlags::empty()).map_err(refused)?;
         loop {
-            let length = recv(channel.as_raw_fd(), &mut buffer, MsgFlags::empty()).map_err(refused)?;
-            if parse(self.doing, &buffer[..length], &mut take)? == Progress::Done {
+            let length = recv(channel.as_raw_fd(), &mut self.buffer, MsgFlags::empty()).map_err(refused)?;
+            if parse(dump.doing, &self.buffer[..length], &mut take)? == Progress::Done {
+                self.socket = Some(channel);
                 return Ok(());
             }
         }
+    }
+}
+
+/// A socket on which rtnetlink announces changes of one kind.
+#[derive(Debug)]
+pub struct Announcements {
+    groups: u32,
+    socket: Option<OwnedFd>,
+}
+
+impl Announcements {
+    /// Of these multicast groups; nothing is announced until it was asked first.
+    pub fn new(groups: u32) -> Self {
+        Self { groups, socket: None }
+    }
+
+    /// Whether something may have changed since this was asked last: something was announced, or that cannot be known.
+    pub fn changed(&mut self) -> bool {
+        let Some(socket) = &self.socket else {
+            self.socket = self.subscribe().ok();
+            return true;
+        };
+        let mut first = [0];
+        let mut changed = false;
+        loop {
+            match recv(socket.as_raw_fd(), &mut first, MsgFlags::MSG_DONTWAIT) {
+                Err(Errno::EAGAIN) => return changed,
+                // Announcements were lost, for there were too many.
+                Ok(_) | Err(Errno::ENOBUFS | Errno::EINTR) => changed = true,
+                Err(_) => {
+                    self.socket = None;
+                    return true;
+                }
+            }
+        }
+    }
+
+    fn subscribe(&self) -> nix::Result<OwnedFd> {
+        let flags = SockFlag::SOCK_CLOEXEC;
+        let opened = socket(AddressFamily::Netlink, SockType::Raw, flags, SockProtocol::NetlinkRoute)?;
+        bind(opened.as_raw_fd(), &NetlinkAddr::new(0, self.groups))?;
+        Ok(opened)
     }
 }
 

@@ -17,7 +17,7 @@ macro_rules! plain {
 }
 pub(crate) use plain;
 
-plain!(u8, u16, u32, u64, i32, i64, [u32; 9], [u64; 4]);
+plain!(u8, u16, u32, u64, i32, i64, [u8; 16], [u32; 9], [u64; 4]);
 plain!(
     libc::sockaddr_xdp,
     libc::sockaddr_ll,

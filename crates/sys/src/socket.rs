@@ -43,6 +43,18 @@ pub fn bind<T: Plain>(fd: &OwnedFd, address: &T) -> io::Result<()> {
     Ok(())
 }
 
+/// Has a TCP socket's congestion controlled by `name`, which the kernel may have to load first, and gives the socket back.
+///
+/// # Errors
+/// When the kernel has no such control, or does not let this process use it.
+pub fn control_congestion(name: &str) -> io::Result<()> {
+    let mut wanted = [0_u8; 16]; // TCP_CA_NAME_MAX
+    let room = wanted.get_mut(..name.len()).ok_or(io::ErrorKind::InvalidInput)?;
+    room.copy_from_slice(name.as_bytes());
+    let tcp = socket(libc::AF_INET, libc::SOCK_STREAM, 0)?;
+    set_option(&tcp, libc::IPPROTO_TCP, libc::TCP_CONGESTION, &wanted)
+}
+
 /// Tells the kernel to look at a transmit ring, without waiting.
 pub fn kick_tx(fd: RawFd) -> io::Result<usize> {
     // SAFETY: no data and no address are passed, so no memory is touched.

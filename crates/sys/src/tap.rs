@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
+use crate::bpf::{BpfError, Program};
 use crate::{check, ethtool, socket};
 
 /// How a tap is made.
@@ -95,6 +96,19 @@ pub fn unlimited_writes(device: BorrowedFd<'_>) -> io::Result<()> {
     let most = libc::c_int::MAX;
     // SAFETY: the request reads one int, which outlives the call.
     check(unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNSETSNDBUF as _, &most) })?;
+    Ok(())
+}
+
+/// Lets `program` see every frame before it waits for the reader of a tap; it is kept as long as the tap.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn filter_by(device: BorrowedFd<'_>, program: &Program) -> Result<(), BpfError> {
+    const TUNSETFILTEREBPF: libc::c_ulong = 0x8004_54e1; // _IOR('T', 225, int)
+    let descriptor = program.as_raw_fd();
+    // SAFETY: the request reads one int, which outlives the call.
+    check(unsafe { libc::ioctl(device.as_raw_fd(), TUNSETFILTEREBPF as _, &descriptor) })
+        .map_err(BpfError::of("stamping the frames of a tap", "TUNSETFILTEREBPF"))?;
     Ok(())
 }
 

@@ -2,10 +2,11 @@
 //!
 //! `paced INTERFACE [af_xdp|bpf_live|af_packet] [rate=40000000] [seconds=60] [cpu=N[,N...]] [burst=64] [size=64] [catch_up=64]`
 //!
-//! Several CPUs: a sending thread and a flow for each.
+//! How late frames were is in the same line. Several CPUs: a sending thread and a flow for each.
 
 use std::error::Error;
 
+use iolab_protocol::histogram::Histogram;
 use iolab_protocol::traffic::{
     Flows, FrameParams, FrameRate, Halves, Order, PathChoice, PortParams, Range, SenderParams, StallRule,
     TrafficRun,
@@ -87,8 +88,20 @@ fn asked() -> Result<(PortParams, SenderParams, u64), Box<dyn Error>> {
         stall: StallRule::CatchUp { max_frames: catch_up },
         stall_threshold_ns: 100_000,
         limit_frames: None,
+        gap_frames: None,
     };
     Ok((port, sender, seconds))
+}
+
+/// Below which so many of 100 values are, to the bucket.
+fn below(values: &Histogram, share: u64) -> u64 {
+    let mut left = values.count * share / 100;
+    let reached = values.buckets.iter().find(|&&(_, count)| {
+        let found = count > left;
+        left = left.saturating_sub(count);
+        found
+    });
+    reached.map_or(0, |&(value, _)| value)
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -107,13 +120,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     #[allow(clippy::cast_precision_loss)] // for reading
     let mpps = sent.offered_frames as f64 / seconds as f64 / 1e6;
     report(&format!(
-        "mpps={mpps:.3} offered_frames={} unsent_frames={} refused_frames={} kicks={} stalls={} run_ns={}",
+        "mpps={mpps:.3} offered_frames={} unsent_frames={} refused_frames={} kicks={} stalls={} run_ns={} late_p50_ns={} late_p90_ns={} late_p99_ns={}",
         sent.offered_frames,
         sent.unsent_frames,
         sent.refused_frames,
         sent.kicks,
         sent.stall_count,
-        sent.thread.run_ns
+        sent.thread.run_ns,
+        below(&sent.lateness_ns, 50),
+        below(&sent.lateness_ns, 90),
+        below(&sent.lateness_ns, 99)
     ));
     Ok(())
 }

@@ -81,6 +81,9 @@ fn program(params: &DeviceStart, rule: Rule) -> Result<Device, ErrorObject> {
 }
 
 fn forwarder(params: &DeviceStart) -> Result<Forwarder, ErrorObject> {
+    if params.impairments.iter().any(|one| matches!(one, Impairment::Pacer { .. })) {
+        return Err(bad_params("impairments", &"a pacer is a part of wires; a device has no classes"));
+    }
     let chain = chain(&params.impairments, params.seed, Nanos(clock::now_ns()))?;
     let DeviceAction::Forward { interface, source_mac, destination_mac } = &params.action else {
         return Err(bad_params("action", &"a device in user space forwards to another interface"));
@@ -120,6 +123,7 @@ fn rule(impairments: &[Impairment], seed: u64) -> Option<Rule> {
             rate: LineRate::Frames { frames, per_ns, burst_frames: burst_frames @ 1.. },
             queue: Some(QueueLimit::Frames { frames: 0 }),
             codel: None,
+            mark_above: None,
         }] => {
             let second = u128::from(*frames) * 1_000_000_000;
             let whole = (second % u128::from((*per_ns).max(1)) == 0)

@@ -2,7 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use iolab_engine::{Generator, Limit, Nanos, Order, PacerConfig, Rate, Schedule, Share, StallPolicy};
+use iolab_engine::{
+    GapFrames, Generator, Limit, Nanos, Order, PacerConfig, Rate, Schedule, Share, StallPolicy,
+};
 use iolab_frame::{
     Addresses, FlowList, FrameTemplate, MacAddress, SizeMix, SizeShare, Sweep, TemplateConfig, VlanTag,
 };
@@ -28,6 +30,9 @@ pub struct Plan {
     size_order: Order,
     flow_order: Order,
     threads: u32,
+    gaps: Option<GapFrames>,
+    /// Where gap frames come from.
+    pub own_mac: [u8; 6],
 }
 
 impl Plan {
@@ -56,8 +61,10 @@ impl Plan {
             size_order: order(frames.size_order),
             flow_order: order(frames.flow_order),
             template,
+            gaps: gap_frames(&name, params, &mix, threads)?,
             mix,
             threads,
+            own_mac,
         };
         // What the engine refuses is refused here, not in the middle of a trial.
         for share in plan.shares() {
@@ -107,6 +114,11 @@ impl Plan {
     /// From which lateness on a stall is logged.
     pub const fn stall_threshold(&self) -> Nanos {
         self.pacing.stall_threshold
+    }
+
+    /// What keeps its line full, where it is spaced so.
+    pub fn gaps(&self) -> Option<GapFrames> {
+        self.gaps.clone()
     }
 
     /// The number of its flows.
@@ -192,6 +204,20 @@ fn pacing(name: &str, params: &SenderParams, duration_ns: u64) -> Result<PacerCo
         limit: Limit { frames: params.limit_frames, duration: Some(Nanos(duration_ns)) },
         stall_threshold: Nanos(params.stall_threshold_ns),
     })
+}
+
+fn gap_frames(
+    name: &str,
+    params: &SenderParams,
+    mix: &SizeMix,
+    threads: u32,
+) -> Result<Option<GapFrames>, ErrorObject> {
+    let Some(line) = params.gap_frames else { return Ok(None) };
+    if threads > 1 {
+        return Err(bad_params(&format!("{name}.gap_frames"), &"one thread fills a line"));
+    }
+    let gaps = GapFrames::new(rate(name, params.rate)?, mix, line.line_bps);
+    gaps.map(Some).map_err(|error| bad_params(&format!("{name}.gap_frames"), &error))
 }
 
 /// `frames` in `per_ns` as an exact fraction per second.

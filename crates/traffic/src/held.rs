@@ -65,6 +65,11 @@ impl Held {
         Some(&mut self.bytes[self.vacant..self.vacant + most_bytes])
     }
 
+    /// The first bytes of the last vacancy.
+    pub fn shown(&self, length: usize) -> &[u8] {
+        &self.bytes[self.vacant..self.vacant + length]
+    }
+
     /// Hold what was put into the last vacancy, as so many frames with numbers of their own; that of the first.
     pub fn keep(&mut self, length: usize, parts: u32) -> u64 {
         let (begin, number) = (self.vacant, self.first + self.entries.len() as u64);

@@ -2,11 +2,11 @@
 
 use iolab_engine::impairment::{
     Chain, Chance, CodelLine, CodelTarget, Corrupt, Delay, DelayOrder, DeliveryTrace, Duplicate,
-    GilbertElliott, Impairment as Stage, Jitter as DelayJitter, Line, LineClock, Loss, PeriodicStalls,
-    QueueLimit as Limit, RateTrace, Reorder,
+    GilbertElliott, Impairment as Stage, Jitter as DelayJitter, Line, LineClock, Loss, PacedClass,
+    PacedClasses, PeriodicStalls, QueueLimit as Limit, RateTrace, Reorder,
 };
 use iolab_engine::{EngineError, Nanos, Random, Rate};
-use iolab_protocol::impairment::{Codel, Impairment, Jitter, LineRate, QueueLimit};
+use iolab_protocol::impairment::{Codel, Impairment, Jitter, LineRate, PacerClass, QueueLimit};
 use iolab_protocol::ErrorObject;
 
 use crate::faults::bad_params;
@@ -80,7 +80,17 @@ fn stage(impairment: &Impairment, seed: u64, start: Nanos) -> Made {
             let (period, length) = (Nanos(every_ns), Nanos(length_ns));
             Box::new(PeriodicStalls { first: start.plus(period), period, length })
         }
-        Impairment::Line { ref rate, queue, codel } => line(clock(rate, start)?, limit(queue), codel),
+        Impairment::Pacer { rate_bps, ref classes, .. } => {
+            let class = |one: &PacerClass| PacedClass {
+                rate_bps: one.rate_bps,
+                ceil_bps: one.ceil_bps,
+                limit: limit(one.queue),
+            };
+            Box::new(PacedClasses::new(rate_bps, &classes.iter().map(class).collect::<Vec<_>>())?)
+        }
+        Impairment::Line { ref rate, queue, codel, mark_above } => {
+            line(clock(rate, start)?, limit(queue), codel, mark_above.map(|most| limit(Some(most))))
+        }
     })
 }
 
@@ -93,11 +103,11 @@ fn drawn(jitter: &Jitter) -> DelayJitter {
     }
 }
 
-fn line(clock: LineClock, limit: Limit, codel: Option<Codel>) -> Box<dyn Stage> {
+fn line(clock: LineClock, limit: Limit, codel: Option<Codel>, mark_above: Option<Limit>) -> Box<dyn Stage> {
     match codel {
-        None => Box::new(Line::new(clock, limit, None)),
-        Some(Codel { target_ns, interval_ns }) => {
-            let law = CodelTarget { target: Nanos(target_ns), interval: Nanos(interval_ns) };
+        None => Box::new(Line::new(clock, limit, mark_above)),
+        Some(Codel { target_ns, interval_ns, marks }) => {
+            let law = CodelTarget { target: Nanos(target_ns), interval: Nanos(interval_ns), marks };
             Box::new(CodelLine::new(clock, limit, law))
         }
     }

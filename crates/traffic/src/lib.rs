@@ -19,9 +19,11 @@ mod rest;
 mod send;
 mod set;
 mod trial;
+mod watch;
 mod wire;
 
 pub use device::RunningDevice;
 pub use ports::{attached_program, OpenPort};
 pub use set::PortSet;
+pub use watch::{check as check_watch, open_eye, Eye, RunningWatch};
 pub use wire::{open_end, RunningWire};

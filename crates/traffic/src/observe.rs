@@ -93,7 +93,7 @@ impl StealLog {
     pub fn read(&mut self) {
         let begin_ns = clock::now_ns();
         let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
-        self.readings.push(Reading { begin_ns, end_ns: clock::now_ns(), steal_ns: parse(&text) });
+        self.readings.push(Reading { begin_ns, end_ns: clock::now_ns(), steal_ns: steal_ns(&text) });
     }
 
     /// Stolen from `cpu` between the last reading before `begin_ns` and the first after `end_ns`.
@@ -108,7 +108,7 @@ impl StealLog {
 }
 
 /// The steal of CPU n at place n; 0 for those that are offline.
-fn parse(text: &str) -> Box<[u64]> {
+pub fn steal_ns(text: &str) -> Box<[u64]> {
     let mut steal_ns = Vec::new();
     for line in text.lines() {
         let mut words = line.split_ascii_whitespace();
@@ -129,7 +129,7 @@ mod tests {
     fn steal_is_the_eighth_number_of_each_cpu() {
         let text =
             "cpu  1 2 3 4 5 6 7 8 9 10\ncpu0 1 2 3 4 5 6 7 3 9 10\ncpu2 1 2 3 4 5 6 7 5 9 10\nintr 5\n";
-        assert_eq!(*parse(text), [30_000_000, 0, 50_000_000]);
+        assert_eq!(*steal_ns(text), [30_000_000, 0, 50_000_000]);
     }
 
     #[test]

@@ -64,7 +64,7 @@ fn sender(port: &OpenPort, tag: u16, threads: Vec<Sent>, steal: &StealLog) -> (S
     let mut threads = threads.into_iter();
     let Some(mut whole) = threads.next() else { unreachable!("a sender has a thread") };
     threads.for_each(|further| whole.merge(further));
-    let Sent { books, handed_bytes, port: counts, begin_ns, end_ns, slices, .. } = whole;
+    let Sent { books, handed_bytes, gap_frames, port: counts, begin_ns, end_ns, slices, .. } = whole;
     let TxStats {
         refused_frames, discarded_frames, invalid_frames, pending_frames, busy_answers, kicks, ..
     } = counts;
@@ -80,6 +80,7 @@ fn sender(port: &OpenPort, tag: u16, threads: Vec<Sent>, steal: &StealLog) -> (S
         begin_ns,
         end_ns,
         intended_frames: pacing.intended_frames,
+        gap_frames,
         offered_frames,
         offered_bytes: share(handed_bytes, offered_frames, pacing.sent_frames),
         unsent_frames,
@@ -232,7 +233,8 @@ fn flows(reports: &[engine::FlowReport]) -> FlowSummary {
     }
 }
 
-fn histogram(of: &engine::Histogram) -> Histogram {
+/// A histogram as it goes over the wire.
+pub fn histogram(of: &engine::Histogram) -> Histogram {
     Histogram {
         count: of.count(),
         sum: of.sum(),

@@ -1,6 +1,7 @@
 //! When a thread that waits awake sleeps for a moment. A kernel takes the CPU away from a real-time thread that never
 //! sleeps, for 50 ms of each second: by `kernel.sched_rt_runtime_us` (sched(7)), or, from Linux 6.12 on, for other work
-//! that starves. Sleeping as much in many small pieces costs some frames microseconds, and other work need not starve.
+//! that starves. Sleeping as much in many small pieces costs some frames microseconds, and other work need not starve. Long
+//! gaps are slept through, as far as the thread is sure to wake in time: what is measured may have no other CPU.
 
 /// Of the time awake, a thread sleeps one part of this many: 6.7 %, above the 5 % that a kernel takes.
 const AWAKE_PER_SLEEP: u64 = 14;
@@ -8,6 +9,10 @@ const AWAKE_PER_SLEEP: u64 = 14;
 const NAP_NS: u64 = 15_000;
 /// A nap within a gap may be so short.
 const LEAST_NS: u64 = 10_000;
+/// A gap so long is slept through.
+const LONG_GAP_NS: u64 = 100_000;
+/// By how much a thread is woken late at worst is remembered, and less of it with each nap: one part of this many.
+const FORGETTING: u64 = 64;
 /// A nap that was longer by more was held up, and says nothing of others.
 const MOST_OVER_NS: u64 = 4 * NAP_NS;
 /// More is not kept for later. It is where a thread begins: from one trial to the next its CPU has rested for longer.
@@ -23,6 +28,8 @@ pub struct Rest {
     woken_ns: u64,
     /// How much longer naps lasted than they were asked for, smoothed.
     over_ns: u64,
+    /// How much longer one of the last naps lasted at worst.
+    worst_over_ns: u64,
     /// So late the thread may be without harm.
     allowed_ns: u64,
 }
@@ -43,13 +50,23 @@ pub struct Nap {
 impl Rest {
     /// Of a thread that is awake from `now_ns` on and may be `allowed_ns` late.
     pub const fn new(now_ns: u64, allowed_ns: u64) -> Self {
-        Self { owed_ns: -MOST_CREDIT_NS, woken_ns: now_ns, over_ns: NAP_NS, allowed_ns }
+        Self {
+            owed_ns: -MOST_CREDIT_NS,
+            woken_ns: now_ns,
+            over_ns: NAP_NS,
+            worst_over_ns: MOST_OVER_NS,
+            allowed_ns,
+        }
     }
 
-    /// How long to sleep at `now_ns` when nothing is to be done for `gap_ns`: in the gap, or a little beyond it when it is
-    /// time. None when enough was slept, or frames would be too late.
+    /// How long to sleep at `now_ns` when nothing is to be done for `gap_ns`: in the gap, always in a long one, or a little
+    /// beyond it when it is time. None when enough was slept, or frames would be too late.
     #[inline]
     pub fn due(&self, now_ns: u64, gap_ns: u64) -> Option<u64> {
+        let sure_ns = gap_ns.saturating_sub(self.worst_over_ns);
+        if gap_ns >= LONG_GAP_NS && sure_ns >= LEAST_NS {
+            return Some(sure_ns);
+        }
         let owed_ns = self.owed(now_ns);
         if owed_ns <= 0 {
             return None;
@@ -63,6 +80,8 @@ impl Rest {
 
     /// Note what became of a nap.
     pub fn slept(&mut self, nap: Nap) {
+        let over_ns = nap.end_ns.saturating_sub(nap.begin_ns + nap.asked_ns);
+        self.worst_over_ns = over_ns.max(self.worst_over_ns - self.worst_over_ns / FORGETTING);
         let lasted_ns = nap.end_ns.saturating_sub(nap.begin_ns).min(nap.asked_ns + MOST_OVER_NS);
         let slept_ns = lasted_ns.saturating_sub(nap.run_ns);
         let owed_ns = self.owed(nap.begin_ns + nap.run_ns) - slept_ns as i64;
@@ -106,13 +125,46 @@ mod tests {
     /// At every rate it is off the CPU for more than the 5 % that a kernel takes, beside what it rested before.
     #[test]
     fn a_thread_sleeps_more_than_a_kernel_takes() {
-        for gap_ns in [2_000, 10_000, 50_000, 100_000, 450_000] {
+        for gap_ns in [2_000, 10_000, 50_000, 99_000] {
             for over_ns in [3_000, 20_000] {
                 let (_, off_ns) = second(gap_ns, 128_000, over_ns);
                 let least_ns = 1000 * MS / 15 - MOST_CREDIT_NS as u64;
                 assert!((least_ns - MS..2 * least_ns).contains(&off_ns), "{gap_ns} {over_ns}: {off_ns}");
             }
         }
+    }
+
+    /// A program that shares its CPU never waits for long.
+    #[test]
+    fn long_gaps_are_slept_through() {
+        for gap_ns in [100_000, 200_000, 450_000] {
+            for over_ns in [3_000, 20_000] {
+                let (naps, off_ns) = second(gap_ns, 0, over_ns);
+                let asleep_ns = naps.iter().skip(500).map(|nap| nap.end_ns - nap.begin_ns).min();
+                assert!(
+                    asleep_ns >= Some(gap_ns - 2 * over_ns - LEAST_NS),
+                    "{gap_ns} {over_ns}: {asleep_ns:?}"
+                );
+                assert!(naps.iter().all(|nap| nap.end_ns - nap.begin_ns <= gap_ns), "nothing is late");
+                assert!(off_ns > 1000 * MS / 2, "{gap_ns} {over_ns}: {off_ns}");
+            }
+        }
+    }
+
+    /// Once woken late, it is awake earlier for a time.
+    #[test]
+    fn a_thread_that_was_woken_late_sleeps_less_of_a_gap_for_a_while() {
+        let mut rest = Rest::new(0, 0);
+        let nap = |rest: &mut Rest, begin_ns: u64, over_ns: u64| {
+            let asked_ns = rest.due(begin_ns, 200_000)?;
+            rest.slept(Nap { asked_ns, begin_ns, end_ns: begin_ns + asked_ns + over_ns, run_ns: 1_000 });
+            Some(asked_ns)
+        };
+        let first_ns = nap(&mut rest, 0, 150_000).unwrap();
+        let after_ns = nap(&mut rest, MS, 5_000).unwrap();
+        assert!(first_ns >= 140_000 && after_ns <= 50_000, "{first_ns} {after_ns}");
+        let later_ns = (2..300).filter_map(|at| nap(&mut rest, at * MS, 5_000)).last().unwrap();
+        assert!(later_ns > 180_000, "{later_ns}");
     }
 
     #[test]

@@ -70,6 +70,10 @@ class Pending:
             self._reply = reply
             self._done.set()
 
+    def settled_within(self, limit_s: float) -> bool:
+        """Wait for the reply, or the agent's end, no longer than this; tell whether it came."""
+        return self._done.wait(limit_s)
+
     def result(self, deadline_s: float) -> Json:
         """Wait for the result.
 

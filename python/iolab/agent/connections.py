@@ -21,6 +21,8 @@ class SocketCounters:
     """The least one seen [ns]."""
     window_bytes: Count = 0
     """Congestion window [bytes]."""
+    in_flight_bytes: Count = 0
+    """Sent and neither acknowledged nor taken for lost, in full segments [bytes]."""
     busy_ns: Count = 0
     """Time in which it had something to send [ns]."""
     receiver_limited_ns: Count = 0
@@ -32,7 +34,7 @@ class SocketCounters:
     resent_bytes: Count = 0
     """Sent again [bytes]."""
     receiver_window_bytes: Count = 0
-    """The window that the receiver last told [bytes]."""
+    """The window that the receiver announced last [bytes]."""
     receive_buffer_bytes: Count = 0
     """Bound of the receive buffer [bytes]."""
     send_buffer_bytes: Count = 0

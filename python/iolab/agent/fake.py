@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from iolab.agent.fake_machine import STATE_DIR, Behind, FakeRelays
 from iolab.agent.fake_traffic import FakeTraffic, Forwards, TrafficRefusal, forwards_all
+from iolab.agent.fake_watch import FakeWatches
 from iolab.agent.messages import Json
 from iolab.clock import VirtualClock
 from iolab.errors import AgentError
@@ -95,6 +96,8 @@ class FakeAgent:
         self._clock = clock or VirtualClock(now=1)
         self.traffic = FakeTraffic(self._clock, forwards)
         """Its ports and devices."""
+        self.watches = FakeWatches(self._clock)
+        """Its watches, which nothing passes."""
         self._lines: queue.Queue[str | None] = queue.Queue()
         self._journal: list[dict[str, Json]] = []
         self._sequence = 0
@@ -174,6 +177,7 @@ class FakeAgent:
             "relay.close": lambda p: self._relayed(p["id"], self._relays.close(p["id"])),
             "machine.power_off": self._power_off,
             **self.traffic.handlers(),
+            **self.watches.handlers(),
             "journal.list": lambda _: {"entries": list(self._journal)},
             "journal.undo": lambda p: self._undo(p.get("keys")),
         }

@@ -257,7 +257,8 @@ class FakeTraffic:
             raise TrafficRefusal(-32004, f"no wire {params['id']!r}", {"id": params["id"]})
         now_ns = self.clock.now_ns()
         counts: dict[str, Json] = dict.fromkeys(WIRE_COUNTS, 0) | {"stages": []}
-        return {"ways": [counts, counts], "begin_ns": now_ns, "end_ns": now_ns}
+        does = [way["impairments"] for way in self.wires[params["id"]]] or [[], []]
+        return {"ways": [counts, counts], "does": does, "begin_ns": now_ns, "end_ns": now_ns}
 
     def _stop_wire(self, params: dict[str, Json]) -> Json:
         counts = self._read_wire(params)

@@ -312,9 +312,9 @@ class ThreadTimes:
     system_ns: Count = 0
     """Time in the kernel, soft interrupts that came meanwhile included, in ticks [ns]."""
     state: str = ""
-    """As proc_pid_stat(5) writes it: R, S, T and the like; empty: not told."""
+    """As proc_pid_stat(5) writes it: R, S, T and the like; empty: not known."""
     allowed_cpus: str = ""
-    """The CPUs that it may run on, as a list such as 0-3,6; empty: not told."""
+    """The CPUs that it may run on, as a list such as 0-3,6; empty: not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

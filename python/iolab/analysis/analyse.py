@@ -1,6 +1,7 @@
 """From the trials of a run to everything that is concluded from them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, partial
 
 import numpy as np
 
@@ -16,9 +17,9 @@ from iolab.analysis.effects import (
 from iolab.analysis.estimates import estimate
 from iolab.analysis.findings import detectable_changes, findings_of
 from iolab.analysis.forwarding import Reader, forwarding_of
-from iolab.analysis.neighbours import resemblance_note
+from iolab.analysis.neighbours import Ints, Resemblance, order_of, resemblance, resemblance_note
 from iolab.analysis.onset import onsets
-from iolab.analysis.outliers import describe, stand
+from iolab.analysis.outliers import describe, rare_note, stand
 from iolab.analysis.over_levels import over_levels
 from iolab.analysis.ratios import baseline_cells
 from iolab.analysis.streams import stream_limits
@@ -32,7 +33,7 @@ from iolab.statements.warnings import Warning
 from iolab.store.records import TrialRecord
 
 
-def _no_samples(key: str) -> PacketTrial | None:  # noqa: ARG001
+def _no_samples(_: str) -> PacketTrial | None:
     return None
 
 
@@ -44,8 +45,9 @@ def analyse(trials: Sequence[TrialRecord], plan: Plan, samples: Reader = _no_sam
     tables, notes = tabulate(trials, plan)
     by_metric: dict[tuple[str, Quantity], CellEstimates] = {}
     outliers: list[Outlier] = []
+    orders = {table.measure: cache(partial(order_of, table, plan)) for table in tables}
     for table in tables:
-        own, marked = _estimate_all(table, plan)
+        own, marked = _estimate_all(table, plan, orders[table.measure])
         by_metric |= {(table.measure, metric): found for metric, found in own.items()}
         outliers += marked
     estimates = Estimates(by_metric)
@@ -59,12 +61,9 @@ def analyse(trials: Sequence[TrialRecord], plan: Plan, samples: Reader = _no_sam
     effects = [effect for model in models for effect in effects_of(model, main_differences(model))]
     compared = {model.table.measure: _compared(model) for model in models}
     detectable = detectable_changes(compared)
-    alike = (
-        resemblance_note(table, table.columns[leading[table.measure]], plan)
-        for table in tables
-        if table.measure in leading
-    )
-    more += [note for note in alike if note is not None]
+    for table in tables:
+        if table.measure in leading:
+            more += _doubts(table, table.columns[leading[table.measure]], orders[table.measure]())
     forwarding, unread = forwarding_of(trials, plan, estimates, samples)
     summed = [
         over_levels(table, leading[table.measure], plan.summaries)
@@ -86,6 +85,15 @@ def analyse(trials: Sequence[TrialRecord], plan: Plan, samples: Reader = _no_sam
         levels_figures=tuple(figure for figures, _ in summed for figure in figures),
         levels_ratios=tuple(ratio for _, ratios in summed for ratio in ratios),
     )
+
+
+def _doubts(table: Table, column: Column, order: Ints) -> list[Warning]:
+    """What intervals of means do not show by themselves."""
+    notes = (
+        resemblance_note(table, column, order),
+        rare_note(table, column, stand(column.values, column.unit)),
+    )
+    return [note for note in notes if note is not None]
 
 
 def _compared(model: Model) -> list[Pairs]:
@@ -151,12 +159,19 @@ def leading_metric(metrics: Iterable[Quantity], kind: str) -> Quantity:
     return next((one for names in wanted for one in map(Quantity, names) if one in known), known[0])
 
 
-def _estimate_all(table: Table, plan: Plan) -> tuple[dict[Quantity, CellEstimates], list[Outlier]]:
+def _estimate_all(
+    table: Table, plan: Plan, order: Callable[[], Ints]
+) -> tuple[dict[Quantity, CellEstimates], list[Outlier]]:
     baseline = baseline_cells(table, plan.baseline)
     standings = {name: stand(column.values, column.unit) for name, column in table.columns.items()}
     estimates: dict[Quantity, CellEstimates] = {}
     outliers: list[Outlier] = []
     for name, column in table.columns.items():
-        estimates[name] = estimate(table, column, baseline, standings[name])
+        alike = partial(_alike, order, column)
+        estimates[name] = estimate(table, column, baseline, standings[name], alike)
         outliers += describe(table, column, standings[name], standings)
     return estimates, outliers
+
+
+def _alike(order: Callable[[], Ints], column: Column) -> Resemblance:
+    return resemblance(order(), column)

@@ -4,6 +4,7 @@ Figures are taken of whole columns at once, when the first estimate of a column 
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from iolab.analysis import intervals
 from iolab.analysis.bounds import Bounds
 from iolab.analysis.correction import holm
+from iolab.analysis.neighbours import Resemblance
 from iolab.analysis.outliers import Standing
 from iolab.analysis.ratios import block_ratios, mean_ratio
 from iolab.analysis.table import Column, Table
@@ -56,13 +58,22 @@ class _Summary:
     ratio_without: Floats
 
 
-def estimate(table: Table, column: Column, baseline: Ints, standing: Standing) -> CellEstimates:
-    """Estimates of one metric, in the order of the cells; `baseline`: each cell's baseline cell or -1."""
+def estimate(
+    table: Table,
+    column: Column,
+    baseline: Ints,
+    standing: Standing,
+    alike: Callable[[], Resemblance] = Resemblance,
+) -> CellEstimates:
+    """Estimates of one metric, in the order of the cells.
+
+    `baseline`: each cell's baseline cell or -1. `alike`: how much trials resemble the one before them; none by default.
+    """
     bounds = Bounds(column, baseline)
 
     @cache
     def summary() -> _Summary:
-        return _summarise(column, baseline, standing)
+        return _summarise(column, baseline, standing, alike())
 
     def make(row: int) -> Estimate:
         return bounds.mark(_one(table, column, summary(), standing, row), row)
@@ -77,7 +88,7 @@ def _one(table: Table, column: Column, of: _Summary, standing: Standing, row: in
         cell=table.cells[cell],
         measure=table.measure,
         metric=column.metric,
-        apart=cell in table.apart,
+        apart=table.apart.get(cell, ""),
         direction=table.directions[cell] if table.directions else "",
         unit=column.unit,
         n=int(of.n[row]),
@@ -99,7 +110,7 @@ def _one(table: Table, column: Column, of: _Summary, standing: Standing, row: in
     )
 
 
-def _summarise(column: Column, baseline: Ints, standing: Standing) -> _Summary:
+def _summarise(column: Column, baseline: Ints, standing: Standing, alike: Resemblance) -> _Summary:
     values, count = column.values, (~np.isnan(column.values)).sum(axis=1)
     ordered = np.sort(values, axis=1)  # NaN comes last
     largest = ordered[np.arange(len(values)), count - 1]
@@ -116,7 +127,7 @@ def _summarise(column: Column, baseline: Ints, standing: Standing) -> _Summary:
         least=ordered[:, 0],
         most=largest,
         median=standing.median[:, 0],
-        interval=_mean_intervals(values, count),
+        interval=_mean_intervals(values, count, alike),
         ratios=ratios,
         mean_without=np.where(marked, _mean_known(kept), np.nan),
         ratio_without=np.where(touched, mean_ratio(ratios_kept), np.nan),
@@ -156,10 +167,11 @@ def _compact(values: Floats, rows: Ints, n: int) -> Floats:
     return part if part.shape[1] == n else part[~np.isnan(part)].reshape(len(rows), n)
 
 
-def _mean_intervals(values: Floats, count: Ints) -> Floats:
+def _mean_intervals(values: Floats, count: Ints, alike: Resemblance) -> Floats:
     found = np.full((len(values), 2), np.nan)
     for n, rows in _groups(count):
-        found[rows] = np.stack(intervals.t_interval(_compact(values, rows, n)), axis=1)
+        ends = intervals.t_interval(_compact(values, rows, n), widening=alike.widening(n))
+        found[rows] = np.stack(ends, axis=1)
     return found
 
 

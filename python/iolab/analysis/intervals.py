@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
+from iolab.analysis.neighbours import NONE, Resemblance
 from iolab.analysis.types import Interval
 
 Floats = NDArray[np.float64]
@@ -17,19 +18,19 @@ FEWEST = 4
 METHOD = "t"
 
 
-def interval_of_mean(samples: Floats) -> Interval | None:
-    """Interval for the mean of some trials; None: too few."""
+def interval_of_mean(samples: Floats, alike: Resemblance = NONE) -> Interval | None:
+    """Interval for the mean of some trials of a cell; None: too few."""
     if len(samples) < FEWEST:
         return None
-    low, high = t_interval(samples[None, :])
+    low, high = t_interval(samples[None, :], widening=alike.widening(len(samples)))
     return Interval(float(low[0]), float(high[0]), METHOD)
 
 
-def t_interval(samples: Floats, level_ratio: float = 0.95) -> tuple[Floats, Floats]:
-    """Student's t interval of the mean of each row; shape (cell,)."""
+def t_interval(samples: Floats, level_ratio: float = 0.95, widening: float = 1.0) -> tuple[Floats, Floats]:
+    """Student's t interval of the mean of each row, so many times as wide; shape (cell,)."""
     n = samples.shape[1]
     mean = samples.mean(axis=1)
-    half = stdtrit(n - 1, 0.5 + level_ratio / 2) * samples.std(axis=1, ddof=1) / np.sqrt(n)
+    half = widening * stdtrit(n - 1, 0.5 + level_ratio / 2) * samples.std(axis=1, ddof=1) / np.sqrt(n)
     return mean - half, mean + half
 
 

@@ -1,4 +1,4 @@
-"""From which offered load on frames or datagrams are lost: a sweep of the load, told as one. Pure."""
+"""From which offered load on frames or datagrams are lost: a sweep of the load, stated as one. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 

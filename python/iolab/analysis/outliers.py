@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from iolab.analysis.table import Column, Table
 from iolab.analysis.types import Outlier
 from iolab.record.dimensions import Quantity
-from iolab.statements.notes import HostStolenTime, ManyRetransmits, Unusual
+from iolab.statements.notes import HostStolenTime, ManyRetransmits, RareTrials, Unusual
 
 Floats = NDArray[np.float64]
 Marks = NDArray[np.bool_]
@@ -74,6 +74,24 @@ def stand(values: Floats, unit: str) -> Standing:
         least = np.maximum(least, LIMIT_Z * np.sqrt(np.maximum(np.abs(median), 1.0)))
     marked = (np.abs(z) > LIMIT_Z) & (distance > least)
     return Standing(median=median, robust_z=z, marked=marked)
+
+
+def rare_note(table: Table, column: Column, standing: Standing) -> RareTrials | None:
+    """Say what rare trials do to the mean of any cell, where that is more than half a standard error of such a mean.
+
+    They are counted over all cells together: most cells with few trials have none, and cannot show it themselves.
+    """
+    there = ~np.isnan(column.values)
+    trials, marked = int(there.sum()), int(standing.marked.sum())
+    usable = standing.median[:, 0] != 0
+    if not marked or not usable.any():
+        return None
+    off = (column.values / np.where(usable[:, None], standing.median, np.nan) - 1.0)[standing.marked]
+    change_ratio = float(np.nansum(off)) / trials
+    spread = _typical_spread(column.values, standing.median, there.sum(axis=1) >= FEWEST)
+    if abs(change_ratio) <= spread / np.sqrt(column.values.shape[1]) / 2:
+        return None
+    return RareTrials(measure=table.measure, marked=marked, trials=trials, change_ratio=change_ratio)
 
 
 def _typical_spread(values: Floats, median: Floats, enough: Marks) -> float:

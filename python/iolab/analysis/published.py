@@ -9,7 +9,7 @@ import csv
 import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from iolab.analysis.bounds import ratio_bound
 from iolab.analysis.forwarding_types import Bound
@@ -116,6 +116,8 @@ class PublishedComparison:
     apart: tuple[Apart, ...] = ()
     """Where no figure had a counterpart: in what else the figures in each row differ. Then rows have means, and
     what was taken over levels."""
+    reference: Mapping[str, str] = field(default_factory=dict)
+    """Factor to label of the cells that the rows are relative to; a row keeps its other labels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +202,8 @@ def lay_beside(
         apart = _apart(figures, own)
         means = [figure for figure in figures if figure.statistic == "mean" or figure.over]
         rows, without = _rows(means, plan, own, frozenset(each.factor for each in apart))
+        shown = [figure for figure in means if figure not in without]
+        apart = tuple(each for each in _apart(shown, own) if each.factor in {one.factor for one in apart})
     if not rows:
         first = figures[0]
         seen = (
@@ -210,6 +214,7 @@ def lay_beside(
         allowed = "a run with measures, metrics, factors and labels of the same names"
         raise InputError([Problem(source, "laying published figures beside a run", seen, allowed)])
     factors = tuple(dict.fromkeys(name for row in rows for name in row.cell))
+    named = {name for figure in figures for name in figure.cell} - {each.factor for each in apart}
     return PublishedComparison(
         source=source,
         run=run,
@@ -218,6 +223,7 @@ def lay_beside(
         without=tuple(without),
         functional=functional,
         apart=apart,
+        reference={name: label for name, label in plan.baseline.items() if name in named},
     )
 
 

@@ -14,9 +14,12 @@ from iolab.analysis.cell_means import cell_means, comparisons
 from iolab.analysis.effects import Model, effects_of, main_differences, model_of
 from iolab.analysis.estimates import estimate
 from iolab.analysis.findings import detectable_changes, findings_of
+from iolab.analysis.intervals import interval_of_mean
+from iolab.analysis.neighbours import resemblance
 from iolab.analysis.outliers import stand
 from iolab.analysis.ratios import baseline_cells
 from iolab.analysis.table import Column, Table
+from iolab.analysis.types import Interval
 from iolab.plan.types import Plan, PlannedFactor
 from iolab.record.dimensions import Quantity
 
@@ -58,7 +61,7 @@ def _drift(random: Random, shape: tuple[int, int, int]) -> Floats:
     """The host slows down evenly by 20 % from the first trial to the last."""
     _, blocks, cells = shape
     line = np.linspace(0.1, -0.1, blocks * cells).reshape(blocks, cells)
-    return _in_turn(random, np.broadcast_to(line, shape)) + random.normal(0, 0.01, shape)
+    return line + random.normal(0, 0.01, shape)
 
 
 def _resembling(share: float) -> Callable[[Random, tuple[int, int, int]], Floats]:
@@ -69,14 +72,9 @@ def _resembling(share: float) -> Callable[[Random, tuple[int, int, int]], Floats
         steps = random.normal(0, 0.02, (sets, blocks * cells))
         for at in range(1, blocks * cells):
             steps[:, at] = share * steps[:, at - 1] + np.sqrt(1 - share**2) * steps[:, at]
-        return _in_turn(random, steps.reshape(shape))
+        return steps.reshape(shape)
 
     return noise
-
-
-def _in_turn(random: Random, steps: Floats) -> Floats:
-    """Give what happened in the order of time to cells in random order, block by block."""
-    return np.asarray(np.take_along_axis(steps, np.argsort(random.random(steps.shape), axis=2), axis=2))
 
 
 NOISES: Mapping[str, Callable[[Random, tuple[int, int, int]], Floats]] = {
@@ -89,19 +87,17 @@ NOISES: Mapping[str, Callable[[Random, tuple[int, int, int]], Floats]] = {
     "AR(1), 0.5": _resembling(0.5),
     "AR(1), 0.9": _resembling(0.9),
 }
-"""Name to the logarithms of rates whose undisturbed value is 1; shape (set, block, cell)."""
+"""Name to the logarithms of rates whose undisturbed value is 1, in the order of time; shape (set, block, place)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Intervals:
-    """How many of the 95 % intervals of cells hold the truth [ratio]; NaN where there are none."""
+class Means:
+    """How many of the 95 % intervals of a cell's mean hold the truth [ratio]; NaN: no cell has an interval."""
 
     of_mean: float
     """The mean of many trials."""
     of_level: float
     """The rate of an undisturbed trial: the median of many."""
-    of_ratio: float
-    """The ratio of two cells, which is 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,10 +116,24 @@ class Experiments:
     """Ratios whose interval and own p-value disagree about 1."""
 
 
-def intervals(noise: str, blocks: int, sets: int, random: Random) -> Intervals:
-    """Look at the intervals of one cell against a baseline, in so many data sets at once."""
-    logs = NOISES[noise](random, (sets, blocks, CELLS))
+def means(noise: str, blocks: int, sets: int, random: Random) -> Means:
+    """Look at the intervals of one cell of each experiment."""
+    logs, orders = _done(noise, blocks, sets, random)
     long = np.exp(NOISES[noise](random, (4000, 10, CELLS)))
+    found = [_interval(np.exp(own).T, order.T) for own, order in zip(logs, orders, strict=True)]
+    ends = np.array([(one.low, one.high) for one in found if one is not None]).reshape(-1, 2)
+    return Means(of_mean=_share(ends, float(long.mean())), of_level=_share(ends, float(np.median(long))))
+
+
+def _interval(values: Floats, order: NDArray[np.int64]) -> Interval | None:
+    """That of the first cell, as a run has it: by how much all trials resemble the one before them."""
+    column = Column(metric=METRIC, unit="bit/s", rows=np.arange(len(values)), values=values)
+    return interval_of_mean(values[0], resemblance(order, column))
+
+
+def ratios(noise: str, blocks: int, sets: int, random: Random) -> float:
+    """Return how many of the 95 % intervals of a cell's ratio to the baseline, which is 1, hold it [ratio]."""
+    logs, _ = _done(noise, blocks, sets, random)
     names = {"set": tuple(map(str, range(sets))), "cell": ("baseline", "other")}
     levels = np.array([(at, side) for at in range(sets) for side in (0, 1)])
     values = np.exp(logs[:, :, :2]).transpose(0, 2, 1).reshape(2 * sets, blocks)
@@ -132,15 +142,15 @@ def intervals(noise: str, blocks: int, sets: int, random: Random) -> Intervals:
     rates = estimate(
         table, column, baseline_cells(table, {"cell": "baseline"}), stand(column.values, "bit/s")
     )
-    ends = np.array([(each.ci.low, each.ci.high) for each in rates if each.ci is not None]).reshape(-1, 2)
-    ratios = np.array(
-        [(each.ratio_ci.low, each.ratio_ci.high) for each in rates if each.ratio_ci is not None]
-    )
-    return Intervals(
-        of_mean=_share(ends, float(long.mean())),
-        of_level=_share(ends, float(np.median(long))),
-        of_ratio=_share(ratios.reshape(-1, 2), 1.0),
-    )
+    ends = [(each.ratio_ci.low, each.ratio_ci.high) for each in rates if each.ratio_ci is not None]
+    return _share(np.array(ends).reshape(-1, 2), 1.0)
+
+
+def _done(noise: str, blocks: int, sets: int, random: Random) -> tuple[Floats, NDArray[np.int64]]:
+    """Give what happened in the order of time to cells in random order, block by block; and the place of each trial."""
+    steps = NOISES[noise](random, (sets, blocks, CELLS))
+    turn = np.argsort(random.random(steps.shape), axis=2)
+    return np.take_along_axis(steps, turn, axis=2), turn + CELLS * np.arange(blocks)[:, None]
 
 
 def _share(ends: Floats, truth: float) -> float:
@@ -150,7 +160,7 @@ def _share(ends: Floats, truth: float) -> float:
 
 def experiments(noise: str, blocks: int, sets: int, random: Random) -> Experiments:
     """Conclude from whole experiments of `CELLS` cells, each by itself, as a run is concluded from."""
-    logs = NOISES[noise](random, (sets, blocks, CELLS))
+    logs, _ = _done(noise, blocks, sets, random)
     names = dict.fromkeys(("a", "b", "c"), ("0", "1"))
     levels = np.array(list(itertools.product((0, 1), repeat=3)))
     baseline = dict.fromkeys(names, "0")

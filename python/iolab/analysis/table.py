@@ -62,8 +62,9 @@ class Table:
     """Whole plot of the trial within its block, -1 where there is none; shape (cell, block)."""
     columns: Mapping[Quantity, Column]
     """By what they are of, in order of first appearance."""
-    apart: frozenset[int] = frozenset()
-    """Cells with a trial whose figures may not be put in proportion to others: no ratio is formed with them."""
+    apart: Mapping[int, str] = field(default_factory=dict)
+    """Cells with a trial whose figures may not be put in proportion to others, and the code of the warning by which:
+    no ratio is formed with them."""
 
 
 _Odd = tuple[str, str, int]
@@ -130,7 +131,7 @@ def _table(
     keys = [[""] * len(blocks) for _ in order]
     plots = np.full((len(order), len(blocks)), -1, dtype=np.int64)
     directions = [""] * len(order)
-    apart: set[int] = set()
+    apart: dict[int, str] = {}
     groups: dict[Heads, _Group] = {}
     shared: dict[
         int, _Group
@@ -143,8 +144,9 @@ def _table(
         keys[row][column] = step.key
         plots[row, column] = step.plot
         directions[row] = record.direction
-        if not all(warning.comparable for warning in record.result.warnings):
-            apart.add(row)
+        for warning in record.result.warnings:
+            if not warning.comparable:
+                apart.setdefault(row, warning.code)
         metrics = record.result.metrics
         group = shared.get(id(metrics.heads))
         if group is None:
@@ -162,7 +164,7 @@ def _table(
         keys=tuple(map(tuple, keys)),
         plots=plots,
         columns=_columns(measure, groups.values(), len(order), blocks, odd),
-        apart=frozenset(apart),
+        apart=apart,
     )
 
 

@@ -33,7 +33,8 @@ def thin(series: Series, end_ns: int, most: int) -> Thinned:
     """
     known = ~np.isnan(series.values)
     count = max(1, min(most, len(series.values)))
-    place = np.minimum((np.maximum(series.at_ns, 1) - 1) * count // max(end_ns, 1), count - 1)[known]
+    share = (np.maximum(series.at_ns, 1) - 1) / max(end_ns, 1)
+    place = np.minimum((share * count).astype(np.int64), count - 1)[known]
     values = series.values[known]
     low, high = np.full(count, np.inf), np.full(count, -np.inf)
     np.minimum.at(low, place, values)

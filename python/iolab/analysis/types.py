@@ -87,8 +87,9 @@ class Estimate:
     """Whether `min` is only a lower bound."""
     ratio_bound: Bound | None = None
     """What the ratio is, where one of its sides is a bound; None: as measured, or there is none."""
-    apart: bool = False
-    """Whether a trial of the cell may not be put in proportion to others: it has no ratio, and is no baseline."""
+    apart: str = ""
+    """Code of the warning by which a trial of the cell may not be put in proportion to others: the cell has no ratio,
+    and is no baseline. Empty: there is none."""
 
 
 class CellEstimates(Sequence[Estimate]):
@@ -117,6 +118,11 @@ class CellEstimates(Sequence[Estimate]):
         """Return the estimates of some cells, those that there are."""
         keys = ((cell_key(cell), index) for index, cell in enumerate(self.cells))
         return {key: self._make(index) for key, index in keys if key in wanted}
+
+
+def cells_of(estimates: Sequence[Estimate]) -> Sequence[Mapping[str, str]]:
+    """Return the cells of estimates, without making any that is made when it is looked at."""
+    return estimates.cells if isinstance(estimates, CellEstimates) else [each.cell for each in estimates]
 
 
 class Estimates(Sequence[Estimate]):

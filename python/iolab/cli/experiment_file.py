@@ -17,7 +17,7 @@ from iolab.lab.topology import make_topology
 from iolab.parts.registry import measure_kinds
 from iolab.plan.commands import StepCommands, commands, render
 from iolab.plan.feasibility import check_cells, left_out
-from iolab.plan.plan_json import describe
+from iolab.plan.plan_json import describe, not_asked
 from iolab.plan.planning import make_plan
 from iolab.plan.selection import selection
 from iolab.plan.types import Plan
@@ -26,6 +26,7 @@ from iolab.report.words import EN
 from iolab.run.durations import durations_file, recall
 from iolab.run.hosts.host_agent import open_agent
 from iolab.run.hosts.host_facts import read_facts
+from iolab.run.hosts.hosts import hosts_of
 from iolab.units import format_duration
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="Experiment file (YAML).", show_default=False)]
@@ -38,6 +39,18 @@ On = Annotated[
         "--on", metavar="SITE", help="Where to run it: a file that names hosts, guests there, cables."
     ),
 ]
+STEPS_READ = 1000
+"""Steps whose links are looked at."""
+EMULATORS = {
+    "auto": "iolab (in user space: repeatable, and super-frames are impaired frame by frame)",
+    "iolab": "iolab, as asked for",
+    "netem": "the kernel's netem, as asked for (its chance has no seed, and super-frames are impaired whole)",
+}
+NOT_ASKED = (
+    "  the CPUs of {host} are not known before a run: `iolab run` reads them first, and may pin what is there to "
+    "others than the commands below"
+)
+"""Said of each host that a plan does not reach."""
 STEPS_SHOWN = 12
 """Steps whose commands `plan` prints unless all are asked for."""
 
@@ -113,10 +126,13 @@ def plan(
         learned=recall(durations_file()),
     )
     if as_json:
-        json.dump(describe(decided, experiment, stated), sys.stdout, indent=1)
+        json.dump(describe(decided, experiment, stated, hosts_of(experiment)), sys.stdout, indent=1)
         say("")
     else:
         _print_plan(decided, all_commands)
+        _print_emulators(experiment, decided)
+        for name in not_asked(decided, hosts_of(experiment)):
+            say(NOT_ASKED.format(host=name))
         _print_steps(experiment, decided, all_commands)
     if not decided.steps:
         count = _counted(len(decided.unsupported), "cell")
@@ -156,6 +172,18 @@ def _print_plan(decided: Plan, all_commands: bool) -> None:
         say(f"  cannot run here: {cannot_run(lacking)}")
     if not all_commands and len(decided.unsupported) > STEPS_SHOWN:
         say(f"  ... and {len(decided.unsupported) - STEPS_SHOWN} more that cannot run here")
+
+
+def _print_emulators(experiment: Experiment, decided: Plan) -> None:
+    """Print what emulates the paths of links, and why."""
+    resolver = Resolver(experiment)
+    told: dict[str, None] = {}
+    for step in decided.steps[:STEPS_READ]:
+        for name, link in resolver.setup(decided.cell(step)).lab.links.items():
+            if link.wire is not None:
+                told[f"  {name}: emulated by {EMULATORS[link.wire.emulator]}"] = None
+    for line in told:
+        say(line)
 
 
 def schema() -> None:

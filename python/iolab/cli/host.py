@@ -12,6 +12,7 @@ from iolab.cli.console import complain, say
 from iolab.errors import AgentError, ExitCode, InputError, Problem, UnsupportedError
 from iolab.experiment.hosts import machines_block, read_inventory, read_ssh_config, site_block
 from iolab.experiment.machines import destination
+from iolab.report.stated import stated_all
 from iolab.report.words import EN
 from iolab.run.doctor.examination import Finding, Grade, examine
 from iolab.run.hosts.host_agent import open_agent
@@ -55,23 +56,20 @@ def doctor(
 
 
 def _print_finding(finding: Finding) -> None:
-    seen, advice = _told(finding)
-    say(f"{MARKS[finding.grade]}  {finding.subject}: {seen}")
+    say(f"{MARKS[finding.grade]}  {finding.subject}: {EN.said.say_all(finding.seen)}")
+    advice = EN.said.advise_all(finding.seen)
     if advice:
         say(f"      {advice}")
 
 
-def _as_json(finding: Finding) -> dict[str, str]:
-    seen, advice = _told(finding)
-    return {"subject": finding.subject, "grade": finding.grade, "seen": seen, "advice": advice}
-
-
-def _told(finding: Finding) -> tuple[str, str]:
-    """Return what was seen and what to do about it, in words."""
-    words = EN.said
-    seen = [finding.seen, *(words.say(one) for one in finding.concerns)]
-    advice = [finding.advice, *(words.advise(one) for one in finding.concerns)]
-    return words.join(seen), words.join([one for one in advice if one])
+def _as_json(finding: Finding) -> dict[str, object]:
+    return {
+        "subject": finding.subject,
+        "grade": finding.grade,
+        "seen": EN.said.say_all(finding.seen),
+        "advice": EN.said.advise_all(finding.seen),
+        "statements": stated_all(finding.seen),
+    }
 
 
 def clean(host: HostName = None) -> int:

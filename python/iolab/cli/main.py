@@ -10,7 +10,7 @@ import typer
 from typer.exceptions import Abort, TyperException
 
 import iolab
-from iolab.cli import calibration, experiment_file, host, image, results, runs
+from iolab.cli import calibration, experiment_file, host, image, results, runs, shaper
 from iolab.cli.console import complain
 from iolab.errors import ExitCode, IolabError
 
@@ -21,7 +21,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (experiment_file, runs, results, host, calibration, image):
+for module in (experiment_file, runs, results, host, calibration, image, shaper):
     module.register(app)
 
 

@@ -15,12 +15,12 @@ from iolab.errors import InputError, Problem, StoreError
 from iolab.experiment import parse
 from iolab.plan.planning import gives_plan
 from iolab.plan.selection import asked_summaries
+from iolab.report.words import EN, LANGUAGES, Words, words_of
 from iolab.statements.notes import ExperimentEdited
 from iolab.store.folder import EXPERIMENT
 from iolab.store.read import experiment_text, find_runs, load_run, not_a_run
 from iolab.store.records import StoredRun, TrialRecord
 from iolab.store.samples import read_packets
-from iolab.store.series import read_series
 
 if TYPE_CHECKING:
     from iolab.analysis.types import Analysis
@@ -47,6 +47,25 @@ Ratios = Annotated[
         "--ratio", metavar="FACTOR=LEVEL/LEVEL", help="Ratios of them between two levels of another factor."
     ),
 ]
+
+
+def _language(code: str) -> str:
+    """Return the code of a language that there is. Raises typer.BadParameter."""
+    if code not in LANGUAGES:
+        raise typer.BadParameter(f"{code!r} is no language of reports; choose from {', '.join(LANGUAGES)}")
+    return code
+
+
+Language = Annotated[
+    str,
+    typer.Option(
+        "--lang",
+        metavar="CODE",
+        callback=_language,
+        help=f"Language of sentences and heads: {', '.join(LANGUAGES)}.",
+    ),
+]
+"""Not taken from the environment: one command gives one text everywhere."""
 
 
 class Rows(StrEnum):
@@ -91,7 +110,7 @@ def locate(name: str) -> Path:
 
 def print_results(path: Path, screen: Console) -> None:
     """Print the result table of a run."""
-    from iolab import report as reports  # numpy and scipy are slow to load
+    from iolab.report import formats as reports  # numpy and scipy are slow to load
 
     run = load_run(path)
     screen.print(reports.terminal(run, _analysed(run)))
@@ -134,20 +153,25 @@ def show(
     ] = None,
     over: Overs = None,
     ratio: Ratios = None,
+    lang: Language = EN.code,
 ) -> None:
     """Show the results of a run."""
-    from iolab import report as reports  # numpy and scipy are slow to load
+    from iolab.report import formats as reports  # numpy and scipy are slow to load
 
+    words = words_of(lang)
     if trial is not None:
+        from iolab.store.series import read_series
+
         asked = load_run(locate(run))
         found = asked_trial(asked, trial)
-        console().print(reports.trial_over_time(found, read_series(asked.folder, found.key), asked.plan))
+        series = read_series(asked.folder, found.key)
+        console().print(reports.trial_over_time(found, series, asked.plan, words))
         return
     stored = _asked(load_run(locate(run)), over, ratio)
     if as_json:
-        say(reports.show_json(stored, _analysed(stored)))
+        say(reports.show_json(stored, _analysed(stored), words))
     else:
-        console().print(reports.terminal(stored, _analysed(stored)))
+        console().print(reports.terminal(stored, _analysed(stored), words))
 
 
 def asked_trial(run: StoredRun, key: str) -> TrialRecord:
@@ -194,11 +218,13 @@ def report(
     ] = Rows.ESTIMATES,
     over: Overs = None,
     ratio: Ratios = None,
+    lang: Language = EN.code,
 ) -> None:
     """Write the report of a run; prints where."""
-    from iolab import report as reports  # numpy and scipy are slow to load
+    from iolab.report import formats as reports  # numpy and scipy are slow to load
+    from iolab.store.series import read_series
 
-    path = locate(run)
+    path, words = locate(run), words_of(lang)
     stored = _asked(load_run(path), over, ratio)
     analysis = _analysed(stored)
     experiment = parse(experiment_text(path), str(path / EXPERIMENT))
@@ -207,11 +233,11 @@ def report(
     match form:
         case Format.HTML:
             series = partial(read_series, stored.folder)
-            text = reports.html(stored, analysis, experiment, iolab.__version__, series)
+            text = reports.html(stored, analysis, experiment, iolab.__version__, series, words)
         case Format.MD:
-            text = reports.markdown(stored, analysis, experiment, iolab.__version__)
+            text = reports.markdown(stored, analysis, experiment, iolab.__version__, words)
         case Format.CSV:
-            text = reports.csv(stored, analysis, experiment, iolab.__version__, rows.value)
+            text = reports.csv(stored, analysis, experiment, iolab.__version__, rows.value, words)
     if str(output) == "-":
         say(text.rstrip("\n"))
         return
@@ -238,25 +264,26 @@ def compare(
             metavar="RUN_B", help="A run, or a CSV file of published figures.", show_default=False
         ),
     ],
+    lang: Language = EN.code,
 ) -> None:
     """Compare two runs cell by cell: B over A; or a run with published figures."""
-    from iolab import report as reports
     from iolab.analysis import compare as compare_runs
+    from iolab.report import formats as reports
 
     if run_b.endswith(".csv"):
-        _compare_published(load_run(locate(run_a)), Path(run_b))
+        _compare_published(load_run(locate(run_a)), Path(run_b), words_of(lang))
         return
     first, second = load_run(locate(run_a)), load_run(locate(run_b))
     compared = compare_runs(first, second)
     if not compared.cells:
         seen = f"no measure and cell that {first.name} has too"
         raise InputError([Problem(second.name, "comparing runs", seen, "runs with cells of the same labels")])
-    console().print(reports.comparison(compared))
+    console().print(reports.comparison(compared, words_of(lang)))
 
 
-def _compare_published(run: StoredRun, file: Path) -> None:
-    from iolab import report as reports
+def _compare_published(run: StoredRun, file: Path, words: Words) -> None:
     from iolab.analysis.published import lay_beside, parse_published, wanted_summaries
+    from iolab.report import formats as reports
 
     try:
         text = file.read_text("utf-8")
@@ -269,4 +296,4 @@ def _compare_published(run: StoredRun, file: Path) -> None:
     found = lay_beside(
         figures, file.name, run.name, run.plan, _analysed(run), functional=reports.is_functional(run.trials)
     )
-    console().print(reports.beside_published(found))
+    console().print(reports.beside_published(found, words))

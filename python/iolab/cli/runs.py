@@ -70,10 +70,10 @@ def run(
         plan = make_plan(
             experiment, facts, seed=seed, blocks=blocks, only=selected, learned=recall(durations_file())
         )
-        _leave_out(plan, skip_unsupported, experiment.site)
+        leave_out(plan, skip_unsupported, experiment.site)
         return execute.create(experiment, plan, raw, output, SystemClock())
 
-    return _measure(experiment, prepare)
+    return ended(measured(experiment, prepare))
 
 
 def resume(
@@ -94,7 +94,7 @@ def resume(
         execute.refuse_changed_plan(stored, experiment, facts)
         return path
 
-    return _measure(experiment, prepare, again=retry_failed)
+    return ended(measured(experiment, prepare, again=retry_failed))
 
 
 def extend(
@@ -110,14 +110,14 @@ def extend(
         learned = recall(durations_file())
         plan = make_plan(experiment, facts, seed=stored.plan.seed, blocks=blocks, learned=learned)
         _note_changes(stored, raw)
-        _leave_out(plan, skip_unsupported, experiment.site)
+        leave_out(plan, skip_unsupported, experiment.site)
         execute.extend(path, experiment, plan, raw)
         return path
 
-    return _measure(experiment, prepare)
+    return ended(measured(experiment, prepare))
 
 
-def _measure(experiment: Experiment, prepare: Callable[[Agents], Path], *, again: bool = False) -> int:
+def measured(experiment: Experiment, prepare: Callable[[Agents], Path], *, again: bool = False) -> StoredRun:
     """Open the agents, prepare the run folder, do what is missing, print the results and the folder."""
     path: Path | None = None
     screen = console()
@@ -150,10 +150,10 @@ def _measure(experiment: Experiment, prepare: Callable[[Agents], Path], *, again
         raise
     print_results(path, screen)
     say(str(path))
-    return _ended(load_run(path))
+    return load_run(path)
 
 
-def _ended(run: StoredRun) -> ExitCode:
+def ended(run: StoredRun) -> ExitCode:
     """Return how a run ended whose steps were all walked: by what is in its folder, not by what was done."""
     done = {record.key for record in run.trials}
     if lacking := sum(step.key not in done for step in run.plan.steps):
@@ -171,7 +171,7 @@ def _note_changes(stored: StoredRun, now: Mapping[str, Json]) -> None:
         complain(f"not as it was when the run began: {change}")
 
 
-def _leave_out(plan: Plan, skip: bool, site: Site | None) -> None:
+def leave_out(plan: Plan, skip: bool, site: Site | None) -> None:
     """Raise when cells cannot run here, unless they are to be skipped and others remain.
 
     On a site they are skipped, with each reason once: a lab is written for more than one site.

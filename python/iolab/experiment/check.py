@@ -1,6 +1,6 @@
 """An experiment file checked as a whole: text in, `Experiment` out, or every problem at once.
 
-Only `load` touches the disk.
+Only `load` touches the disk, and what puts files that the experiment names in their places (`attached`).
 """
 
 from collections.abc import Mapping
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from iolab.errors import InputError, Problem
+from iolab.experiment.attached import attach
 from iolab.experiment.base_names import check_plain_names
 from iolab.experiment.document import MOST_BYTES, Table, line_of, read
 from iolab.experiment.experiment import Experiment, Factor
@@ -81,8 +82,9 @@ def _parsed(data: bytes, source: str, given: Site | None) -> Experiment:
     document = read(data, problems)
     if document is None:
         raise problems.error()
+    files = attach(document, Path(source).parent, problems)
     site = _own_site(document, given, problems) or given
-    experiment = _experiment(document, data.decode("utf-8-sig", "replace"), problems)
+    experiment = replace(_experiment(document, data.decode("utf-8-sig", "replace"), problems), files=files)
     problems.stop_if_any()
     if site is None:
         return experiment

@@ -8,7 +8,7 @@ data means is decided elsewhere.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
@@ -71,16 +71,20 @@ class Items(list[Any]):
 
 def line_of(container: object, key: object, default: int = 0) -> int:
     """Return the line of a key or item; `default` for data that was not read from a file."""
-    if isinstance(container, Table | Items):
-        return container.lines.get(key, container.line or default)  # type: ignore[call-overload, no-any-return]
-    return default
+    match container:
+        case Table():
+            return container.lines.get(cast("str", key), container.line or default)
+        case Items():
+            return container.lines.get(cast("int", key), container.line or default)
+        case _:
+            return default
 
 
-def written(container: object, key: Any) -> object:
+def written(container: Any, key: Any) -> object:
     """Return the value at a key; a number as the text it was written in."""
     if isinstance(container, Table | Items) and key in container.texts:
         return container.texts[key]
-    return container[key]  # type: ignore[index]
+    return container[key]
 
 
 class Unreadable(Exception):

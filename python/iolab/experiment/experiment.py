@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from iolab.experiment.links import Link, Volume
 from iolab.experiment.machines import Machine
@@ -97,7 +97,7 @@ class Experiment:
 
     title: str
     """One line for people."""
-    tree: Mapping[str, object]
+    tree: Mapping[str, Any]
     """The base document (lab, measure), as plain data: levels are applied to it."""
     factors: tuple[Factor, ...]
     """In the order written."""
@@ -119,6 +119,8 @@ class Experiment:
     """The file as it was read."""
     source: str
     """The file's name, for messages."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """What the files hold that it names, by name."""
     site: Site | None = None
     """Where its machines are, where that is said apart from the lab; the tree and the factors are as they are there."""
     scopes: Mapping[str, tuple[Target, ...]] = field(default_factory=dict)

@@ -137,18 +137,19 @@ class _Reader:
         if not self._names_something(path, line, within):
             return []
         levels = []
-        for key in range(len(content)) if isinstance(content, Items) else content:
+        for key, whole in enumerate(content) if isinstance(content, Items) else content.items():
             at = line_of(content, key, line)
-            value, text = content[key], written(content, key)  # type: ignore[index]
+            text = written(content, key)
+            value: Any = whole
             inner: tuple[Factor, ...] = ()
             place = f"{within}.{key}"
             label = label_of(text) if isinstance(content, Items) else str(key)
             if (
                 isinstance(content, Table)
-                and isinstance(value, Table)
-                and ("factors" in value or "value" in value)
+                and isinstance(whole, Table)
+                and ("factors" in whole or "value" in whole)
             ):
-                read = self._wrapped(value, at, place)
+                read = self._wrapped(whole, at, place)
                 if read is None:
                     continue
                 value, inner = read

@@ -1,5 +1,6 @@
 """Impairments: what a path or a reference device does to frames. One model, for `wire:` on links and `device:`."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
@@ -16,10 +17,17 @@ from iolab.experiment.quantities import (
     SomeBytes,
     SomeNanoseconds,
 )
+from iolab.experiment.traces import Moments, RateSteps, Samples
 
 Stage = dict[str, object]
 """One stage, as the agent takes it."""
 BILLION = 1_000_000_000
+LONGEST_NS = {"delay": 10 * BILLION, "jitter": 4 * BILLION}
+"""Longest times."""
+LINES = ("rate", "rate_trace", "delivery_trace")
+"""Keys that say how fast the line is."""
+DELIVERY_BYTES = 1504
+"""What leaves at each moment of a delivery trace, as in mahimahi."""
 PER_BILLION = "frames_per_billion"
 QUEUE_FRAMES = 1000
 """What waits before a line of a bit rate when nothing is said: as long as the kernel makes its own (txqueuelen)."""
@@ -69,6 +77,8 @@ class Codel(BaseModel):
     """The delay that it may keep."""
     interval: SomeNanoseconds = 100_000_000
     """For how long the delay may be longer: a large round-trip time."""
+    ecn: Flag = True
+    """Whether frames that can be marked (ECT) are marked in place of being dropped."""
 
 
 class Impairments(BaseModel):
@@ -91,6 +101,10 @@ class Impairments(BaseModel):
     """Nothing goes on now and then."""
     rate: Maybe[LineRate] = None
     """Of the line, in bits of frames with FCS or in frames; absent: as fast as it goes."""
+    rate_trace: Maybe[RateSteps] = None
+    """The same, as a rate that changes over time; it begins again at its end."""
+    delivery_trace: Maybe[Moments] = None
+    """The same, as moments at which 1504 bytes may leave (a trace of mahimahi); it begins again at its end."""
     burst: Maybe[Annotated[int, Field(ge=1, le=1_000_000, strict=True)]] = None
     """With a rate in frames: what leaves at once after a pause; absent: 256 [frames]."""
     queue: Maybe[SomeBytes] = None
@@ -101,12 +115,16 @@ class Impairments(BaseModel):
     """The same, as what waits no longer than this."""
     codel: Maybe[Codel] = None
     """Keeps the queue short; absent: what does not fit is dropped."""
+    ecn_above: Maybe[SomeNanoseconds] = None
+    """Frames that can be marked (ECT, RFC 3168) are marked when they would wait longer than this before the line."""
     delay: Nanoseconds = 0
     """One way."""
     jitter: Nanoseconds = 0
     """How far delays lie from it: at most (uniform), or the standard deviation (normal)."""
     jitter_kind: Literal["uniform", "normal"] = "uniform"
     """How delays are distributed."""
+    jitter_samples: Maybe[Samples] = None
+    """What each frame waits beyond the delay: one of these, each as likely as every other."""
     jitter_correlation: Ratio = 0.0
     """How often a frame has the delay of the one before; otherwise it is drawn again."""
     overtake: Flag = False
@@ -122,25 +140,38 @@ class Impairments(BaseModel):
 
     def problems(self) -> Iterator[tuple[str, str, str]]:
         """Give what makes no sense together: the key, what is there, and what is allowed."""
+        yield from self._twice()
+        yield from self._without_rate()
+        if not (self.jitter or self.jitter_samples) and (self.jitter_correlation or self.overtake):
+            yield "jitter", "no jitter", "a jitter, for delays that are correlated or overtake"
+        for key, most_ns in LONGEST_NS.items():
+            if getattr(self, key) > most_ns:
+                yield key, f"a {key} of {getattr(self, key)} ns", f"at most {most_ns} ns"
+        if self.stall is not None and self.stall.length >= self.stall.every:
+            seen = f"stalls of {self.stall.length} ns every {self.stall.every} ns"
+            yield "stall", seen, "a length below every: it must forward at times"
+
+    def _twice(self) -> Iterator[tuple[str, str, str]]:
         for keys, allowed in (
             (("loss", "lose_every", "lose_pattern", "loss_bursts"), "one of them: frames are lost one way"),
             (("queue", "queue_frames", "queue_time"), "one of them: a queue has one limit"),
+            (LINES, "one of them: a line has one rate"),
+            (("jitter", "jitter_samples"), "one of them: delays are drawn one way"),
         ):
             given = [key for key in keys if getattr(self, key)]
             if len(given) > 1:
                 yield given[1], " and ".join(given), allowed
-        for key in ("burst", "queue", "queue_frames", "queue_time", "codel"):
-            if getattr(self, key) and self.rate is None:
-                yield key, f"{key} without a rate", "a rate, whose line it is before"
-        if self.burst and self.rate is not None and not self.rate.endswith("pps"):
-            yield "burst", f"a burst with a rate of {self.rate}", "a rate in frames (20kpps)"
         if self.codel and self.queue_time:
             yield "codel", "codel with queue_time", "queue or queue_frames: CoDel itself limits the time"
-        if not self.jitter and (self.jitter_correlation or self.overtake):
-            yield "jitter", "no jitter", "a jitter, for delays that are correlated or overtake"
-        if self.stall is not None and self.stall.length >= self.stall.every:
-            seen = f"stalls of {self.stall.length} ns every {self.stall.every} ns"
-            yield "stall", seen, "a length below every: it must forward at times"
+        if self.codel and self.ecn_above:
+            yield "ecn_above", "ecn_above with codel", "one of them: CoDel marks by its own law (codel.ecn)"
+
+    def _without_rate(self) -> Iterator[tuple[str, str, str]]:
+        for key in ("burst", "queue", "queue_frames", "queue_time", "codel", "ecn_above"):
+            if getattr(self, key) and not any(getattr(self, line) for line in LINES):
+                yield key, f"{key} without a rate", "a rate, whose line it is before"
+        if self.burst and self.rate is not None and not self.in_frames:
+            yield "burst", f"a burst with a rate of {self.rate}", "a rate in frames (20kpps)"
 
     def _losses(self) -> Iterator[Stage]:
         if self.loss:
@@ -167,19 +198,49 @@ class Impairments(BaseModel):
         if self.stall is not None:
             yield {"kind": "stall", "length_ns": self.stall.length, "every_ns": self.stall.every}
 
-    def _line(self) -> Iterator[Stage]:
+    @property
+    def in_frames(self) -> bool:
+        """Whether the rate is one of frames."""
+        return self.rate is not None and self.rate.endswith("pps")
+
+    def most_bps(self) -> int | None:
+        """Return the most that the line carries [bit/s]; None where it has no rate in bits."""
+        if self.rate is not None and not self.in_frames:
+            return int(self.rate.removesuffix("bit"))
+        if self.rate_trace is not None:
+            return max(rate for _, rate in self.rate_trace)
+        if self.delivery_trace is not None:
+            return max(Counter(self.delivery_trace).values()) * DELIVERY_BYTES * 8 * 1000
+        return None
+
+    def _clock(self) -> Stage | None:
+        if self.rate_trace is not None:
+            return {"kind": "trace", "steps": [list(step) for step in self.rate_trace]}
+        if self.delivery_trace is not None:
+            return {
+                "kind": "delivery",
+                "moments_ns": list(self.delivery_trace),
+                "bytes": DELIVERY_BYTES,
+            }
         if self.rate is None:
+            return None
+        if not self.in_frames:
+            return {"kind": "bits", "bps": int(self.rate.removesuffix("bit"))}
+        burst = self.burst or BURST_FRAMES
+        frames = int(self.rate.removesuffix("pps"))
+        return {"kind": "frames", "frames": frames, "per_ns": BILLION, "burst_frames": burst}
+
+    def _line(self) -> Iterator[Stage]:
+        rate = self._clock()
+        if rate is None:
             return
-        in_frames = self.rate.endswith("pps")
-        rate: Stage = {"kind": "bits", "bps": int(self.rate.removesuffix("bit"))} if not in_frames else {
-            "kind": "frames",
-            "frames": int(self.rate.removesuffix("pps")),
-            "per_ns": BILLION,
-            "burst_frames": self.burst or BURST_FRAMES,
-        }  # fmt: skip
-        line: Stage = {"kind": "line", "rate": rate, "queue": self._queue(in_frames)}
+        line: Stage = {"kind": "line", "rate": rate, "queue": self._queue(self.in_frames)}
         if self.codel is not None:
             line["codel"] = {"target_ns": self.codel.target, "interval_ns": self.codel.interval}
+            if not self.codel.ecn:
+                line["codel"] = {**line["codel"], "marks": False}  # type: ignore[dict-item]
+        if self.ecn_above is not None:
+            line["mark_above"] = {"kind": "time", "most_ns": self.ecn_above}
         yield line
 
     def _queue(self, in_frames: bool) -> Stage:
@@ -190,12 +251,15 @@ class Impairments(BaseModel):
         return {"kind": "frames", "frames": self.queue_frames or (0 if in_frames else QUEUE_FRAMES)}
 
     def _delay(self) -> Iterator[Stage]:
-        if not (self.delay or self.jitter):
+        if not (self.delay or self.jitter or self.jitter_samples):
             return
         delay: Stage = {"kind": "delay", "delay_ns": self.delay}
         if self.jitter:
             most = "most_ns" if self.jitter_kind == "uniform" else "deviation_ns"
             delay["jitter"] = {"kind": self.jitter_kind, most: self.jitter}
+        if self.jitter_samples:
+            delay["jitter"] = {"kind": "samples", "later_ns": list(self.jitter_samples)}
+        if self.jitter or self.jitter_samples:
             delay["correlation_per_billion"] = _parts(self.jitter_correlation)
             delay["overtaking"] = self.overtake
         yield delay

@@ -1,13 +1,24 @@
 """What can stand beside a measure: one model per kind of instrument."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Union
+from functools import reduce
+from operator import or_
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, GetCoreSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from iolab.experiment.quantities import FROZEN, Period, Shorthand, SomeNanoseconds
+from iolab.experiment.quantities import (
+    FROZEN,
+    BitsPerSecond,
+    Count,
+    Maybe,
+    Period,
+    Shorthand,
+    SomeBytes,
+    SomeNanoseconds,
+)
 from iolab.parts.registry import instrument_kinds
 
 SAMPLE_NS = 100_000_000
@@ -44,7 +55,22 @@ class Watch(Beside):
         1_000_000,
         10_000_000,
     )
-    """Bytes are counted per window of each of these lengths; one length may stand alone."""
+    """Bytes are counted per window of each of these lengths, whole microseconds; one length may stand alone."""
+    line: Maybe[BitsPerSecond] = None
+    """Rate of the line that frames are thought to be on, one behind the other; absent: only as they come."""
+    train_gap: Maybe[SomeNanoseconds] = None
+    """Frames closer than that are of one train; absent: half of what 1538 bytes take on the line, or 5 us."""
+    buffers: Annotated[tuple[SomeBytes, ...], Shorthand(_listed, _item)] = (
+        16_384,
+        32_768,
+        65_536,
+        131_072,
+        524_288,
+    )
+    """Depths of buffers before the line, whose loss is predicted."""
+    flows: Count = Field(default=0, ge=0, le=15)
+    """How many flows are counted apart by addresses, protocol and ports, in windows of the shortest length: the first
+    ones that come. All others are one."""
 
 
 class Samplers(Beside):
@@ -78,8 +104,8 @@ class Registered:
     @staticmethod
     def choices() -> Any:
         """Return the models of all instruments as one annotation."""
-        models = tuple(kind.model for kind in instrument_kinds().values())
-        return Annotated[Union[models], Field(discriminator="kind")]  # noqa: UP007
+        models = reduce(or_, (kind.model for kind in instrument_kinds().values()))
+        return Annotated[models, Field(discriminator="kind")]
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return handler.generate_schema(self.choices())

@@ -3,15 +3,13 @@
 from collections import Counter
 
 from iolab.experiment.impairments import Impairments
-from iolab.experiment.lab_view import View, check_place
-from iolab.experiment.links import Link, Shape
+from iolab.experiment.lab_view import View
+from iolab.experiment.links import Link
 from iolab.experiment.machines import Netns
 from iolab.experiment.names import PORT_ALLOWED, is_port
 from iolab.experiment.sections import Section
-from iolab.parts.qdiscs import QDISCS
-
-QDISC_KEYS = ("burst", "limit", "latency", "classes", "default")
-"""Keys of a shape that not every queueing discipline takes."""
+from iolab.experiment.shape_references import check_shape
+from iolab.experiment.wires import Wire
 
 
 def check_lab(view: View) -> None:
@@ -28,9 +26,9 @@ def check_lab(view: View) -> None:
             if port not in link.ends:
                 view.add(section, ("addresses", port), port, link.ends, "an end of this link")
         if link.shape is not None:
-            _check_shape(view, section, link, link.shape)
+            check_shape(view, section, link, link.shape)
         if link.wire is not None:
-            _check_impairments(view, section, "wire", link.wire)
+            _check_wire(view, section, link, link.wire)
     _check_addresses(view)
 
 
@@ -55,6 +53,17 @@ def _check_device(view: View, section: Section, machine: Netns, device: Impairme
 def _check_impairments(view: View, section: Section, place: str, impairments: Impairments) -> None:
     for key, seen, allowed in impairments.problems():
         view.say(section, (place, key), seen, allowed)
+
+
+def _check_wire(view: View, section: Section, link: Link, wire: Wire) -> None:
+    for end in wire.sent_by:
+        if end not in link.ends:
+            view.add(section, ("wire", "sent_by", end), end, link.ends, "an end of this link")
+    for place, seen, allowed in wire.senseless(link.ends):
+        view.say(section, ("wire", *place), seen, allowed)
+    if wire.emulator == "netem" and link.shape is not None:
+        allowed = "emulator: iolab, or no shape: both would be the queueing discipline of the port"
+        view.say(section, ("wire", "emulator"), "emulator: netem with a shape", allowed)
 
 
 def _check_tree(view: View) -> None:
@@ -102,35 +111,6 @@ def _joins_children(view: View, link: Link, parent: str) -> bool:
     return bool(others) and all(
         view.lab.machines[name].on == parent for name in others & view.lab.machines.keys()
     )
-
-
-def _check_shape(view: View, section: Section, link: Link, shape: Shape) -> None:
-    if shape.at not in link.ends:
-        view.add(section, ("shape", "at"), shape.at, link.ends, "an end of this link")
-    for key in QDISC_KEYS:
-        if getattr(shape, key) and key not in QDISCS[shape.qdisc].keys:
-            takers = " or ".join(name for name, row in QDISCS.items() if key in row.keys)
-            view.say(section, ("shape", key), f"{key} with {shape.qdisc}", f"{key} with {takers}")
-    if shape.limit is not None and shape.latency is not None:
-        view.say(
-            section,
-            ("shape", "latency"),
-            "limit and latency",
-            "one of the two: both say how long the queue is",
-        )
-    if shape.default is not None and shape.default not in shape.classes:
-        view.add(section, ("shape", "default"), shape.default, shape.classes, "a class")
-    for name, one in shape.classes.items():
-        for key, place in (("from", one.src), ("to", one.dst)):
-            if place is not None:
-                check_place(view, section, ("shape", "classes", name, key), place)
-        if one.ceil is not None and one.ceil < one.rate:
-            view.say(
-                section,
-                ("shape", "classes", name, "ceil"),
-                f"a ceil of {one.ceil} bit/s",
-                f"at least the rate, {one.rate} bit/s",
-            )
 
 
 def _check_addresses(view: View) -> None:

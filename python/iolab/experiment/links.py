@@ -5,20 +5,18 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, Field
 
-from iolab.experiment.impairments import Impairments
 from iolab.experiment.port_ref import PortRef
 from iolab.experiment.quantities import (
     FROZEN,
-    BitsPerSecond,
     BlockBytes,
     Count,
     Flag,
     Maybe,
-    Nanoseconds,
     SomeBytes,
     Switch,
 )
-from iolab.parts.qdiscs import QdiscKind
+from iolab.experiment.shapes import Shape
+from iolab.experiment.wires import Wire
 from iolab.units import UnitError
 
 ADDRESS_ALLOWED = "an address with its prefix length, e.g. 198.18.0.1/24"
@@ -72,46 +70,6 @@ class Offload(BaseModel):
     """Joining of received packets by the interface."""
 
 
-class ShapeClass(BaseModel):
-    """One class of a shaped port; the addresses of `from` and `to` (machines or ports) select its packets."""
-
-    model_config = FROZEN
-    rate: BitsPerSecond
-    """What it is sure to get."""
-    ceil: Maybe[BitsPerSecond] = None
-    """What it may borrow up to; absent: its rate."""
-    burst: Maybe[SomeBytes] = None
-    """What it may send at once at its rate."""
-    cburst: Maybe[SomeBytes] = None
-    """What it may send at once at its ceil."""
-    src: Maybe[str] = Field(default=None, alias="from")
-    """Selects packets from this machine or port."""
-    dst: Maybe[str] = Field(default=None, alias="to")
-    """Selects packets to this machine or port."""
-
-
-class Shape(BaseModel):
-    """Rate control at the egress of one port."""
-
-    model_config = FROZEN
-    at: PortRef
-    """The port, one of the link's ends."""
-    qdisc: QdiscKind
-    """The kernel's queueing discipline, or iolab's own pacer."""
-    rate: BitsPerSecond
-    """Of the port as a whole."""
-    burst: Maybe[SomeBytes] = None
-    """What may be sent at once."""
-    limit: Maybe[SomeBytes] = None
-    """Longest queue (tbf: either this or latency)."""
-    latency: Maybe[Nanoseconds] = None
-    """Longest time in the queue (tbf)."""
-    classes: dict[str, ShapeClass] = Field(default_factory=dict)
-    """By name; htb and pacer only."""
-    default: Maybe[str] = None
-    """Class for packets that no filter selects; absent: they pass unshaped."""
-
-
 class Link(BaseModel):
     """Two or more ports on one segment."""
 
@@ -128,7 +86,7 @@ class Link(BaseModel):
     """On a link to a machine's own children: offloads of its side of each (a tap, a vif), and of its bridge to them."""
     shape: Maybe[Shape] = None
     """Rate control at one port."""
-    wire: Maybe[Impairments] = None
+    wire: Maybe[Wire] = None
     """Emulated path between the ends."""
     addresses: dict[str, Address] = Field(default_factory=dict)
     """Address with prefix length per port; absent ports get one from 198.18.0.0/15 (RFC 2544)."""

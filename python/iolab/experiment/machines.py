@@ -48,7 +48,7 @@ def mount_options(value: str) -> str:
     """Return options of mounting, as they are.
 
     Raises:
-        UnitError: they are none.
+        UnitError: the text has another form.
     """
     if not MOUNT_OPTIONS.fullmatch(value):
         raise UnitError(value, "options by commas, as mount -o takes them: noatime,commit=30")

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from iolab.experiment.fio import Fio
 from iolab.experiment.instruments import SAMPLE_NS, Beside, Instruments, Samplers, Watches
 from iolab.experiment.quantities import (
     FROZEN,
@@ -85,6 +86,8 @@ class Stream(Measure):
     """Left out of the result, before `duration`."""
     rate: Maybe[BitsPerSecond] = None
     """Intended rate; absent: as fast as it goes."""
+    congestion: Maybe[Annotated[str, Field(pattern=r"^[a-z0-9_]{1,15}$", strict=True)]] = None
+    """What controls TCP's congestion, such as cubic or bbr; absent: as the sender's kernel has it."""
     window: Maybe[Window] = None
     """Socket buffers, which bound the TCP window; absent: the kernel tunes them."""
     length: Maybe[WriteLength] = None
@@ -207,10 +210,14 @@ class DiskMeasure(Measure):
     """The machine whose disk is measured."""
     program: Literal["hdparm", "thput-fsys", "bonnie++", "fio"]
     """What measures."""
-    profile: Maybe[Literal["legacy-2006", "honest", "modern"]] = None
+    profile: Maybe[Literal["legacy-2006", "honest", "modern", "hdparm", "steady-state"]] = None
     """Definitions of 2006; the same on cold caches with incompressible data; also past the page cache. Absent: the
-    packaged program as it is, and thput-fsys by its definition."""
+    packaged program as it is, thput-fsys by its definition, fio as `modern`. Of fio alone: `hdparm`, its two timings;
+    `steady-state`, rounds until five of them are alike."""
+    fio: Maybe[Fio] = None
+    """What fio does; absent: as its profile says."""
     size: Maybe[BlockBytes] = None
-    """Of the file that is written and read; absent: 1G. hdparm reads the disk itself."""
+    """Of the file that is written and read; absent: 1G. hdparm reads the disk itself; so does fio where the disk has no
+    file system, from its beginning."""
     files: Maybe[Annotated[int, Field(ge=0, le=1 << 20, multiple_of=1024, strict=True)]] = None
     """Small files that bonnie++ makes; 0: none; absent: 16384."""

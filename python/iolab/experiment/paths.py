@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, Union
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from iolab.experiment.document import Items, Table
 from iolab.experiment.grammar import Lost, locate, models
@@ -142,7 +144,7 @@ def survey(
     for section in (*base, *made):
         model = model_of(section, base.get(section))
         open_kind = model is None or (section.group, section.name) in varied or (section.group, "*") in varied
-        sections[section] = Union[tuple(models()[section.group].values())] if open_kind else model  # noqa: UP007
+        sections[section] = reduce(or_, models()[section.group].values()) if open_kind else model
     return Places(sections, frozenset(base), dict(scopes or {}))
 
 
@@ -179,7 +181,7 @@ def put(data: Any, words: tuple[str, ...], value: Any, line: int, own: dict[int,
 def _owned(data: Any, kind: type[Content], line: int, own: dict[int, Any]) -> Content:
     """Return the data itself where it is a copy of ours, otherwise a new copy that knows its lines."""
     if id(data) in own:
-        return own[id(data)]  # type: ignore[no-any-return]
+        return cast("Content", own[id(data)])
     copy = kind(data, line=getattr(data, "line", line))
     copy.lines.update(getattr(data, "lines", {}))
     own[id(copy)] = copy

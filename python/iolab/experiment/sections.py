@@ -9,7 +9,8 @@ from pydantic_core import ErrorDetails
 from iolab.experiment.document import line_of
 from iolab.experiment.grammar import allowed, annotation_at, choices, keys, members, models
 from iolab.experiment.problems import Problems, did_you_mean, listed
-from iolab.parts.registry import instrument_kinds
+from iolab.parts.guard import place_of
+from iolab.parts.registry import instrument_kinds, package_behind
 from iolab.units import UnitError
 
 MISSING = object()
@@ -60,6 +61,10 @@ def validated(section: Section, data: object) -> BaseModel | None:
         return model.model_validate(data, by_alias=True, by_name=False)
     except ValidationError:
         return None
+    except Exception as error:
+        if package_behind(error) is None:
+            raise
+        return None  # `check` says so
 
 
 def check(
@@ -88,6 +93,15 @@ def check(
             inner = any(other[: len(place)] == place for other in details if other != place)
             if not inner and not (partial and detail["type"] == "missing"):
                 _note(section, model, data, place, detail, line, problems)
+        return None
+    except Exception as error:
+        package = package_behind(error)
+        if package is None:
+            raise
+        seen = f"{type(error).__name__} at {place_of(error)}: {error}"
+        allowed_of_model = f"a model of the kind {data['kind']!r} that raises nothing but ValueError"
+        advice = f"mend or update {package}, or uninstall it"
+        problems.add(line, f"reading {section.place}", seen, allowed_of_model, advice)
         return None
 
 
@@ -176,6 +190,9 @@ def _note(
     cause = detail.get("ctx", {}).get("error")
     if isinstance(cause, UnitError):
         problems.add(line, doing, seen, cause.allowed, cause.advice)
+        return
+    if cause is not None and str(cause):  # the word of a validator of another package
+        problems.add(line, doing, seen, str(cause))
         return
     annotation = annotation_at(model, place)
     words = choices(annotation)

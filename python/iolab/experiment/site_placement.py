@@ -17,7 +17,7 @@ from iolab.experiment.problems import Problems, did_you_mean, listed
 from iolab.experiment.sections import Section
 from iolab.experiment.site import Site
 from iolab.experiment.site_links import Split, split_links, values_of
-from iolab.statements.computers import Computer, OtherComputer, ThisComputer
+from iolab.statements.computers import computer
 from iolab.statements.lacks import Lack, SiteEnd, SiteHasEnds, SiteHasPlace, SiteLacksCable, SiteSetsNothing
 
 KEPT = ("forward", "settings", "disks")
@@ -52,14 +52,10 @@ def uncabled(site: Site, lab: Lab) -> Lack | None:
         homes = {end: _home(lab, PortRef(end).machine) for end in link.ends}
         if link.cable or len(set(homes.values())) == 1 or _to_children(lab, link.ends):
             continue
-        ends = tuple(SiteEnd(port=end, host=_computer(home)) for end, home in homes.items())
+        ends = tuple(SiteEnd(port=end, host=computer(home)) for end, home in homes.items())
         hosts = tuple(home or "HOST" for home in dict.fromkeys(homes.values()))
         return SiteLacksCable(site=site.source, link=name, ends=ends, hosts=hosts)
     return None
-
-
-def _computer(name: str | None) -> Computer:
-    return OtherComputer(machine=name) if name else ThisComputer()
 
 
 def _home(lab: Lab, machine: str) -> str | None:
@@ -217,7 +213,7 @@ class _Placing:
             return SiteHasEnds(path=path, site=site.source, link=name)
         if name in site.on:
             return SiteHasPlace(path=path, site=site.source, machine=name, host=site.on[name])
-        return SiteSetsNothing(path=path, machine=name, host=_computer(site.hosts[name]), key=target.words[0])
+        return SiteSetsNothing(path=path, machine=name, host=computer(site.hosts[name]), key=target.words[0])
 
     def _part(self, target: Target, value: Any) -> Any:
         """Return the part of a value that belongs at a place of a split link: addresses of its own ends only."""

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 
 from iolab.errors import InputError, Problem
 from iolab.parts.kernel_modules import FEATURE_MODULES
-from iolab.parts.registry import own_programs, programs
+from iolab.parts.registry import guest_programs, own_guest_programs
 
 RECIPE = Path(__file__).with_name("recipe.toml")
 MEASURING = "measure"
@@ -78,7 +78,7 @@ def read_recipe(path: Path = RECIPE) -> Recipe:
     """Return the recipe that came with this program."""
     document = tomllib.loads(path.read_text(encoding="utf-8"))
     groups = TypeAdapter(dict[str, tuple[str, ...]]).validate_python(document["packages"])
-    groups[MEASURING] = (*groups[MEASURING], *own_programs().values())
+    groups[MEASURING] = (*groups[MEASURING], *own_guest_programs().values())
     return Recipe(
         format=document["format"],
         kernel_package=document["kernel"]["package"],
@@ -96,7 +96,7 @@ def _read_flavour(name: str, written: dict[str, Any], groups: dict[str, tuple[st
 
 def added_packages(flavour: Flavour) -> tuple[str, ...]:
     """Return what other packages' measures and instruments need in a flavour beyond the recipe, sorted."""
-    return tuple(sorted(set(programs().values()) - set(flavour.packages)))
+    return tuple(sorted(set(guest_programs().values()) - set(flavour.packages)))
 
 
 def with_packages(flavour: Flavour, added: Iterable[str]) -> Flavour:

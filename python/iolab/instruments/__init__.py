@@ -9,7 +9,12 @@ from iolab.parts.rows import AnyInstrumentKind, InstrumentKind
 
 if TYPE_CHECKING:
     from iolab.trial.instruments.instrument import Instrument
-    from iolab.trial.site import Site
+    from iolab.trial.lab_access import Site
+
+MICROSECOND_NS = 1_000
+"""Frames are binned by microseconds."""
+SHORTEST_FLOW_NS = 10_000
+"""The shortest window in which flows are counted apart (contract/agent-v1.md)."""
 
 
 def _samplers(site: "Site", asked: Samplers) -> "Instrument":
@@ -29,11 +34,36 @@ def _check_watch(view: View, section: Section, place: Place, watch: Watch) -> No
         known = [*view.lab.links, *view.ports]
         place = view.within(section, place, "at")
         view.add(section, place, watch.at, known, "a link, or a machine.port that a link has")
+    _check_windows(view, section, place, watch)
+
+
+def _check_windows(view: View, section: Section, place: Place, watch: Watch) -> None:
+    allowed = "whole microseconds"
+    for window in watch.window:
+        if window % MICROSECOND_NS:
+            view.say(section, view.within(section, place, "window"), f"{window} ns", allowed)
+    if len(set(watch.window)) < len(watch.window):
+        seen = ", ".join(f"{window} ns" for window in watch.window)
+        view.say(section, view.within(section, place, "window"), seen, "each length once")
+    if watch.flows and min(watch.window) < SHORTEST_FLOW_NS:
+        seen = f"{watch.flows} flows in windows of {min(watch.window)} ns"
+        view.say(
+            section,
+            view.within(section, place, "flows"),
+            seen,
+            "windows of 10us or more where flows are counted apart",
+        )
+
+
+def _watch(site: "Site", asked: Watch) -> "Instrument":
+    from iolab.trial.instruments.watch import watch_of
+
+    return watch_of(site, asked)
 
 
 KINDS: tuple[AnyInstrumentKind, ...] = (
     InstrumentKind(model=Samplers, make=_samplers),
     InstrumentKind(model=Queues, make=_queues, always=True),
-    InstrumentKind(model=Watch, make=None, check_names=_check_watch),
+    InstrumentKind(model=Watch, make=_watch, check_names=_check_watch),
 )
 """The table."""

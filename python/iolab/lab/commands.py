@@ -7,10 +7,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from iolab.experiment.impairments import Stage
 from iolab.lab.cards.tuning import cpu_ranges
 from iolab.lab.guests.guest import Guest
 from iolab.lab.guests.start import GuestStart, planned_start, start_commands
 from iolab.lab.hosts.processors import processor_word
+from iolab.lab.links.pacer import Pacing
 from iolab.lab.resources import (
     FOUND,
     ORIGINAL,
@@ -31,6 +33,14 @@ from iolab.lab.resources import (
     TypedCommand,
     Write,
     filled,
+)
+from iolab.statements.commands import (
+    CommandNote,
+    GuestThread,
+    NapiThreads,
+    NoNapiThread,
+    OtherThreads,
+    VcpuThread,
 )
 
 EVERY_CPU = "0-1023"
@@ -99,8 +109,8 @@ def _napi_commands(action: PinNapi, found: Found) -> tuple[TypedCommand, ...]:
     threads = found.threads
     if threads is None:
         threads = tuple(f"PID-OF-napi/{interface}-{number}" for number in range(action.queues))
-    listed = f"{', '.join(threads)}: napi/{interface}, which takes its frames in"
-    notes = (listed if threads else f"{interface} has no thread of its own",)
+    listed = NapiThreads(threads=threads, interface=interface)
+    notes = (listed if threads else NoNapiThread(interface=interface),)
     made = TypedCommand(setting_command(threads_path(interface), action.netns, "1"), notes=notes)
     scheduling = (TypedCommand(Command(scheduled(action.priority, one)), notes=notes) for one in threads)
     placing = (
@@ -120,19 +130,22 @@ def _pin_commands(action: PinGuest, found: Found) -> tuple[TypedCommand, ...]:
     if vcpus is None:
         count = len(action.vcpus) if guest is None else guest.cpus + guest.domains_cpus
         vcpus = {number: f"PID-OF-{name}/vcpu{number}" for number in range(count)}
-    if carriers is None:
-        carriers = {f"PID-OF-{name}/others": "others"}
-    own = {thread: f"virtual CPU {number}" for number, thread in vcpus.items()}
+    others = f"PID-OF-{name}/others"
+    notes: dict[str, CommandNote] = (
+        {others: OtherThreads(threads=others, guest=name)}
+        if carriers is None
+        else {one: GuestThread(thread=one, called=called, guest=name) for one, called in carriers.items()}
+    )
     places = {
         thread: str(action.vcpus[number % len(action.vcpus)]) if action.vcpus else EVERY_CPU
         for number, thread in vcpus.items()
     }
-    places |= dict.fromkeys(carriers, ",".join(map(str, action.carriers)) or EVERY_CPU)
-    names = {**carriers, **own}
+    places |= dict.fromkeys(notes, ",".join(map(str, action.carriers)) or EVERY_CPU)
+    notes |= {
+        thread: VcpuThread(thread=thread, number=number, guest=name) for number, thread in vcpus.items()
+    }
     return tuple(
-        TypedCommand(
-            Command(("taskset", "-c", "-p", cpus, thread)), notes=(f"{thread}: {names[thread]} of {name}",)
-        )
+        TypedCommand(Command(("taskset", "-c", "-p", cpus, thread)), notes=(notes[thread],))
         for thread, cpus in places.items()
     )
 
@@ -221,13 +234,25 @@ def _wire(method: str, wire: str, params: Mapping[str, object] | None = None) ->
 
 def _wire_ends(action: StartWire) -> dict[str, object]:
     ends = [{"netns": netns, "interface": interface} for netns, interface in action.ends]
-    return {"ends": ends, "super_frames": True}
+    return {"ends": ends, "super_frames": action.super_frames}
 
 
 def _wire_ways(action: ImpairWire) -> dict[str, object]:
-    done = action.impairments
-    way = {"impairments": list(done.stages()), "seed": done.seed, "memory_bytes": action.memory_bytes}
-    return {"ways": [way, way]}
+    ways = zip(action.ways, action.pacing, action.memory_bytes, strict=True)
+    return {
+        "ways": [
+            {
+                "impairments": [*_stages(pacing), *done.stages()],
+                "seed": done.seed,
+                "memory_bytes": memory_bytes,
+            }
+            for done, pacing, memory_bytes in ways
+        ]
+    }
+
+
+def _stages(pacing: Pacing | None) -> tuple[Stage, ...]:
+    return () if pacing is None else (pacing.stage(),)
 
 
 # Requests -------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from iolab.lab.hosts.processors import processor_resources
 from iolab.lab.kernels import kernel_of
 from iolab.lab.links.bridges import netns_resource
 from iolab.lab.links.resources import link_resources
-from iolab.lab.links.shaping import shape_resource
+from iolab.lab.links.shaping import shape_resources
 from iolab.lab.packets.placement import Placement
 from iolab.lab.packets.resources import device_resources, packet_resources
 from iolab.lab.ports.resources import bridge_resources, port_resources, route_resource
@@ -138,8 +138,7 @@ def _joins(lab: Lab, topology: Topology, prefix: str) -> Iterator[Resource]:
         yield from port_resources(lab, topology, name, prefix)
     yield from bridge_resources(lab, topology, links)
     for name in links:
-        if lab.links[name].shape is not None:
-            yield shape_resource(lab, topology, name)
+        yield from shape_resources(lab, topology, name)
     for route in topology.routes():
         yield route_resource(route)
 

@@ -3,7 +3,7 @@
 The resources themselves are made elsewhere; here are their keys and names.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from iolab.experiment.experiment import Lab
 from iolab.lab.kernels import HERE
@@ -15,6 +15,7 @@ from iolab.lab.links.link_topology import (
     is_card,
     is_macvtap,
     join_of,
+    joins_bridges,
     own_ends,
     short_name,
     uplinks,
@@ -70,6 +71,14 @@ def place_of_link(lab: Lab, topology: Topology, link: str, prefix: str) -> Place
             kernel, None, kernel_dependencies(lab, kernel), short_name(link, prefix), f"bridge:{link}"
         )
     return Place(kernel, link_netns(link, prefix), (f"netns:link-{link}",), BRIDGE, f"bridge:{link}")
+
+
+def halves_of(lab: Lab, link: str, place: Place) -> tuple[Place, ...]:
+    """Return the bridge that each end of a link is plugged into: one for all, or one each with a wire between them."""
+    if not joins_bridges(lab, link):
+        return (place,) * len(lab.links[link].ends)
+    second = replace(place, bridge=f"{place.bridge[:-1]}1", key=f"{place.key}:1")
+    return (place, second)
 
 
 def side_of(lab: Lab, topology: Topology, port: Port, prefix: str) -> Side | None:

@@ -8,7 +8,9 @@ from typing import Literal
 
 from iolab.experiment.impairments import Impairments
 from iolab.lab.guests.guest import Guest
+from iolab.lab.links.pacer import Pacing
 from iolab.lab.readback.values import How, value_shown
+from iolab.statements.commands import CommandNote
 
 ORIGINAL = "{original}"
 """Stands in an undo's argv for the words that `Run.original` read before the change."""
@@ -34,7 +36,7 @@ class TypedCommand:
     """The change."""
     undo: Command | None = None
     """Takes it back; None: there is nothing to take back, or undoing another one does it."""
-    notes: tuple[str, ...] = ()
+    notes: tuple[CommandNote, ...] = ()
     """What its words leave open: files that are open for it, and whose thread a number is."""
 
 
@@ -88,11 +90,15 @@ class ProcessorState:
     """Which of it."""
 
 
+Source = Command | Setting | DeviceState | WireState | GuestState | InterruptState | ProcessorState
+"""What something is read from."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
     """What to read on a host, and what to look for in it. Equal `source`s are read only once."""
 
-    source: Command | Setting | DeviceState | WireState | GuestState | InterruptState | ProcessorState
+    source: Source
     """What gives the text: the standard output of a command, the value of a setting, a device's counters, a guest,
     a card's interrupts."""
     how: How
@@ -198,6 +204,8 @@ class StartWire:
     """Its id."""
     ends: tuple[tuple[str | None, str], tuple[str | None, str]]
     """Network namespace and name of each interface."""
+    super_frames: bool = True
+    """False: every frame comes apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,10 +214,12 @@ class ImpairWire:
 
     wire: str
     """Its id."""
-    impairments: Impairments
-    """What it does to frames."""
-    memory_bytes: int
+    ways: tuple[Impairments, Impairments]
+    """What it does to the frames that its first end sends, and to those of the second."""
+    memory_bytes: tuple[int, int]
     """What the frames of each direction may take."""
+    pacing: tuple[Pacing | None, Pacing | None] = (None, None)
+    """What spaces the frames of each direction before."""
 
 
 @dataclass(frozen=True, slots=True)

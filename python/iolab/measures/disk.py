@@ -4,23 +4,30 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from iolab.errors import InputError, Problem
+from iolab.experiment.fio import Fio
 from iolab.experiment.lab_view import View
 from iolab.experiment.measure_references import check_machine
 from iolab.experiment.measures import DiskMeasure
 from iolab.experiment.sections import Section
-from iolab.lab.needs.need import Need, NeedKind, Wanted
 from iolab.lab.topology import Topology
 from iolab.parts.rows import MeasureKind
-from iolab.statements.purposes import Purpose
-from iolab.statements.unbuilt import DiskProgramUnbuilt
 
 if TYPE_CHECKING:
     from iolab.experiment.experiment import Lab
-    from iolab.trial.measured import Measured
-    from iolab.trial.site import Site
+    from iolab.trial.lab_access import Site
+    from iolab.trial.measurement import Measured
 
 DURATIONS_NS = {"hdparm": 12_000_000_000, "thput-fsys": 30_000_000_000, "bonnie++": 60_000_000_000}
 """Order of magnitude with files of 1 GiB [ns]."""
+PACKAGES = {"hdparm": "hdparm", "bonnie++": "bonnie++", "fio": "fio"}
+"""Programs of Debian's packages."""
+PROFILES = {"hdparm": ("legacy-2006", "honest", "modern"), "thput-fsys": ("legacy-2006", "honest", "modern"),
+            "bonnie++": ("legacy-2006", "honest", "modern"), "fio": ("modern", "hdparm", "steady-state")}  # fmt: skip
+"""What each program's `profile` may be."""
+DEFAULT_BYTES = 1 << 30
+"""Of the file, where the measure says nothing."""
+MOST_SHARE = 0.8
+"""Of a volume, what a file on it may have: file systems need room of their own."""
 
 
 def _measure(site: "Site", measure: DiskMeasure) -> "Measured":
@@ -31,13 +38,34 @@ def _measure(site: "Site", measure: DiskMeasure) -> "Measured":
 
 def _check_names(view: View, section: Section, measure: DiskMeasure) -> None:
     check_machine(view, section, ("on",), measure.on)
+    allowed = PROFILES[measure.program]
+    if measure.profile not in (None, *allowed):
+        view.say(section, ("profile",), f"{measure.profile} of {measure.program}", ", ".join(allowed))
+    if measure.fio is not None:
+        _check_fio(view, section, measure, measure.fio)
 
 
-def _needs(purpose: Purpose, measure: DiskMeasure) -> Iterator[Wanted]:
-    if measure.program == "fio":
-        yield DiskProgramUnbuilt(purpose=purpose, program=measure.program)
-    elif measure.program != "thput-fsys" and measure.profile is None:
-        yield Need(NeedKind.PROGRAM, measure.program, purpose)
+def _check_fio(view: View, section: Section, measure: DiskMeasure, fio: Fio) -> None:
+    if measure.program != "fio":
+        view.say(section, ("fio",), f"fio of {measure.program}", "with program: fio alone")
+    if fio.job is not None:
+        from iolab.trial.disk.fio_jobs import own_job_troubles
+
+        allowed = "sections with what is done: rw, bs, iodepth, runtime, ... ; iolab says where"
+        for trouble in own_job_troubles(fio.job):
+            view.say(section, ("fio", "job"), trouble, allowed)
+        if measure.profile is not None:
+            view.say(section, ("profile",), f"{measure.profile} beside a job file", "either of them")
+    combinations = [len(one or ()) for one in (fio.blocks, fio.depths, fio.access)]
+    if measure.profile == "steady-state" and max(combinations) > 1:
+        view.say(
+            section, ("fio",), "several combinations", "one block, one depth and one access with steady-state"
+        )
+
+
+def _runs(measure: DiskMeasure) -> tuple[str, ...]:
+    own = measure.program == "thput-fsys" or (measure.program != "fio" and measure.profile is not None)
+    return () if own else (measure.program,)
 
 
 def _check(measure: DiskMeasure, lab: "Lab", _topology: Topology) -> None:
@@ -46,6 +74,17 @@ def _check(measure: DiskMeasure, lab: "Lab", _topology: Topology) -> None:
     if len(disks) != 1:
         seen, allowed = f"{len(disks)} disks", "one disk in every cell that is measured"
         raise InputError([Problem("measure", what, seen, allowed, f"write disks: [...] at {measure.on}")])
+    (disk,) = disks
+    if measure.program == "fio" and measure.profile != "hdparm":
+        room = int(lab.volumes[disk.volume].size * (MOST_SHARE if disk.fs is not None else 1))
+        if (measure.size or DEFAULT_BYTES) > room:
+            seen, allowed = (
+                f"size {measure.size or DEFAULT_BYTES} bytes",
+                f"at most {room} on volume {disk.volume}",
+            )
+            raise InputError(
+                [Problem("measure", what, seen, allowed, "write a smaller size, or a larger volume")]
+            )
 
 
 def _kernels(measure: DiskMeasure, topology: Topology) -> Iterator[str]:
@@ -53,23 +92,35 @@ def _kernels(measure: DiskMeasure, topology: Topology) -> Iterator[str]:
     yield found[0].kernel if found else ""
 
 
+def _duration_ns(measure: DiskMeasure) -> int:
+    if measure.program != "fio":
+        return DURATIONS_NS[measure.program]
+    if measure.profile == "hdparm":
+        return DURATIONS_NS["hdparm"]
+    from iolab.trial.disk.fio_jobs import of_fio
+
+    asked = of_fio(measure)
+    if measure.profile == "steady-state":
+        return asked.each * asked.rounds
+    return asked.each * len(asked.blocks or ()) * len(asked.depths or ()) * len(asked.access or ())
+
+
 def _commands(measure: DiskMeasure, _topology: Topology) -> Sequence[str]:
-    own = measure.program == "thput-fsys" or measure.profile is not None
-    by = "`iolab-agent disk`" if own else "the package"
+    by = "the package" if _runs(measure) else "`iolab-agent disk`"
     return (f"# {measure.program} by {by} on the disk of {measure.on}",)
 
 
 DISK = MeasureKind(
     model=DiskMeasure,
-    duration_ns=lambda measure: DURATIONS_NS.get(measure.program, DURATIONS_NS["bonnie++"]),
+    duration_ns=_duration_ns,
     measure=_measure,
     check_names=_check_names,
     named_by=frozenset({"on"}),
-    programs={"hdparm": "hdparm", "bonnie++": "bonnie++"},
+    on_hosts=PACKAGES,
+    runs=_runs,
     kernels=_kernels,
-    needs=_needs,
     check=_check,
-    joined_by=lambda measure: (measure.on, measure.program),
+    joined_by=lambda measure: (measure.on, measure.program, measure.profile, measure.size),
     commands=_commands,
     leading=("disk_bytes_per_s",),
 )

@@ -5,16 +5,15 @@ from typing import TYPE_CHECKING
 from iolab.errors import InputError, Problem
 from iolab.experiment.measures import Forwarding
 from iolab.lab.packets.frames import fps_of
-from iolab.lab.packets.needs import check_packets, packet_needs
+from iolab.lab.packets.needs import check_packets
 from iolab.lab.topology import Topology
-from iolab.measures.packets import LOAD_OVERHEAD_NS, NAMED_BY, check_names, commands
-from iolab.parts.rows import MeasureKind
+from iolab.measures.packets import LOAD_OVERHEAD_NS, packet_kind
 from iolab.parts.searches import SEARCHES
 
 if TYPE_CHECKING:
     from iolab.experiment.experiment import Lab
-    from iolab.trial.measured import Measured
-    from iolab.trial.site import Site
+    from iolab.trial.lab_access import Site
+    from iolab.trial.measurement import Measured
 
 
 def _measure(site: "Site", measure: Forwarding) -> "Measured":
@@ -42,14 +41,10 @@ def _check(measure: Forwarding, lab: "Lab", topology: Topology) -> None:
         fps_of(measure.start, measure, "start")
 
 
-FORWARDING = MeasureKind(
-    model=Forwarding,
+FORWARDING = packet_kind(
+    Forwarding,
     duration_ns=_duration_ns,
     measure=_measure,
-    check_names=check_names,
-    named_by=NAMED_BY,
-    needs=packet_needs,
     check=_check,
-    commands=commands,
     leading=("forwarded_fps",),
 )

@@ -4,15 +4,14 @@ from typing import TYPE_CHECKING
 
 from iolab.experiment.measures import Latency
 from iolab.lab.packets.frames import fps_of
-from iolab.lab.packets.needs import check_packets, packet_needs
+from iolab.lab.packets.needs import check_packets
 from iolab.lab.topology import Topology
-from iolab.measures.packets import NAMED_BY, check_names, commands
-from iolab.parts.rows import MeasureKind
+from iolab.measures.packets import packet_kind
 
 if TYPE_CHECKING:
     from iolab.experiment.experiment import Lab
-    from iolab.trial.measured import Measured
-    from iolab.trial.site import Site
+    from iolab.trial.lab_access import Site
+    from iolab.trial.measurement import Measured
 
 
 def _measure(site: "Site", measure: Latency) -> "Measured":
@@ -27,14 +26,10 @@ def _check(measure: Latency, lab: "Lab", topology: Topology) -> None:
     fps_of(measure.rate, measure, "rate")
 
 
-LATENCY = MeasureKind(
-    model=Latency,
+LATENCY = packet_kind(
+    Latency,
     duration_ns=lambda measure: measure.duration,
     measure=_measure,
-    check_names=check_names,
-    named_by=NAMED_BY,
-    needs=packet_needs,
     check=_check,
-    commands=commands,
     leading=("latency_p50_ns",),
 )

@@ -4,16 +4,15 @@ from typing import TYPE_CHECKING
 
 from iolab.experiment.measures import LoadCurve
 from iolab.lab.packets.frames import fps_of
-from iolab.lab.packets.needs import check_packets, packet_needs
+from iolab.lab.packets.needs import check_packets
 from iolab.lab.topology import Topology
-from iolab.measures.packets import LOAD_OVERHEAD_NS, NAMED_BY, check_names, commands
-from iolab.parts.rows import MeasureKind
+from iolab.measures.packets import LOAD_OVERHEAD_NS, packet_kind
 from iolab.parts.searches import FAST_NS
 
 if TYPE_CHECKING:
     from iolab.experiment.experiment import Lab
-    from iolab.trial.measured import Measured
-    from iolab.trial.site import Site
+    from iolab.trial.lab_access import Site
+    from iolab.trial.measurement import Measured
 
 
 def _measure(site: "Site", measure: LoadCurve) -> "Measured":
@@ -34,14 +33,10 @@ def _check(measure: LoadCurve, lab: "Lab", topology: Topology) -> None:
         fps_of(measure.rate, measure, "rate")
 
 
-LOAD_CURVE = MeasureKind(
-    model=LoadCurve,
+LOAD_CURVE = packet_kind(
+    LoadCurve,
     duration_ns=_duration_ns,
     measure=_measure,
-    check_names=check_names,
-    named_by=NAMED_BY,
-    needs=packet_needs,
     check=_check,
-    commands=commands,
     leading=("forwarded_fps",),
 )

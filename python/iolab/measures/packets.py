@@ -1,26 +1,58 @@
 """What the rows of all kinds that send frames of our own have in common."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from iolab.experiment.lab_view import View
 from iolab.experiment.measure_references import check_pair
 from iolab.experiment.measures import Packets
 from iolab.experiment.sections import Section
+from iolab.lab.packets.needs import packet_needs
 from iolab.lab.topology import Topology
+from iolab.parts.rows import MeasureKind
 
-NAMED_BY = frozenset({"from", "to", "pairs"})
+if TYPE_CHECKING:
+    from iolab.experiment.experiment import Lab
+    from iolab.trial.lab_access import Site
+    from iolab.trial.measurement import Measured
+
+P = TypeVar("P", bound=Packets)
+
+_NAMED_BY = frozenset({"from", "to", "pairs"})
 """Keys that hold names of machines and ports."""
 LOAD_OVERHEAD_NS = 50_000_000
 """A load trial beside its sending [ns]: counters twice, threads started, the drained barrier."""
 
 
-def check_names(view: View, section: Section, measure: Packets) -> None:
+def _check_names(view: View, section: Section, measure: Packets) -> None:
     """Note every name in a measure that leads nowhere."""
     check_pair(view, section, (), "from", measure.src, measure.dst)
     for index, pair in enumerate(measure.pairs):
         check_pair(view, section, ("pairs", index), "from", pair.src, pair.dst)
 
 
-def commands(_: Packets, __: Topology) -> Sequence[str]:
+def _commands(_: Packets, __: Topology) -> Sequence[str]:
     """Return what stands for the commands of a measure that runs none."""
     return ("# measured by frames of the agent itself",)
+
+
+def packet_kind(
+    model: type[P],
+    *,
+    duration_ns: Callable[[P], int],
+    measure: "Callable[[Site, P], Measured]",
+    check: "Callable[[P, Lab, Topology], None]",
+    leading: tuple[str, ...],
+) -> MeasureKind[P]:
+    """Return the row of a kind that sends frames of our own."""
+    return MeasureKind(
+        model=model,
+        duration_ns=duration_ns,
+        measure=measure,
+        check_names=_check_names,
+        named_by=_NAMED_BY,
+        needs=packet_needs,
+        check=check,
+        commands=_commands,
+        leading=leading,
+    )

@@ -14,8 +14,8 @@ from iolab.parts.rows import MeasureKind
 
 if TYPE_CHECKING:
     from iolab.experiment.experiment import Lab
-    from iolab.trial.measured import Measured
-    from iolab.trial.site import Site
+    from iolab.trial.lab_access import Site
+    from iolab.trial.measurement import Measured
 
 MOST_DATAGRAM = 65_507
 """UDP payload over IPv4 [bytes]."""
@@ -30,6 +30,8 @@ def _measure(site: "Site", measure: Stream) -> "Measured":
 def _check_names(view: View, section: Section, measure: Stream) -> None:
     if measure.protocol == "udp" and (measure.length or 0) > MOST_DATAGRAM:
         view.say(section, ("length",), f"{measure.length} bytes over UDP", f"at most {MOST_DATAGRAM}")
+    if measure.protocol == "udp" and measure.congestion is not None:
+        view.say(section, ("congestion",), "congestion with udp", "congestion with tcp")
     if measure.on is not None:
         check_machine(view, section, ("on",), measure.on)
     if measure.flows:
@@ -66,6 +68,11 @@ def _kernels(measure: Stream, topology: Topology) -> Iterator[str]:
         yield topology.endpoint(target, towards=source).kernel
 
 
+def _features(measure: Stream) -> Iterator[str]:
+    if measure.protocol == "tcp" and measure.congestion is not None:
+        yield f"congestion:{measure.congestion}"
+
+
 def _check(measure: Stream, lab: "Lab", topology: Topology) -> None:
     """Check that the ends of each flow are joined. Raises InputError."""
     for source, target in _ends(measure):
@@ -97,8 +104,9 @@ STREAM = MeasureKind(
     named_by=frozenset({"from", "to", "on", "flows"}),
     programs={"iperf3": "iperf3"},
     kernels=_kernels,
+    features=_features,
     check=_check,
-    joined_by=lambda measure: (measure.src, measure.dst, measure.on, measure.flows),
+    joined_by=lambda measure: (measure.src, measure.dst, measure.on, measure.flows, measure.congestion),
     commands=_commands,
     leading=("received_bps",),
 )

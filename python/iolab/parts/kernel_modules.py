@@ -18,7 +18,13 @@ FEATURE_MODULES: Mapping[str, str] = MappingProxyType(
         "link:bond": "bonding",
         **{f"qdisc:{name}": row.module for name, row in QDISCS.items() if row.module is not None},
         "qdisc:netem": "sch_netem",
+        "qdisc:sfq": "sch_sfq",
+        "qdisc:codel": "sch_codel",
         "qdisc:fq_codel": "sch_fq_codel",
+        **{
+            f"congestion:{name}": f"tcp_{name}"
+            for name in ("bbr", "dctcp", "htcp", "vegas", "westwood", "scalable")
+        },
         "filter:u32": "cls_u32",
         "generator:pktgen": "pktgen",
         "device:vhost-net": "vhost_net",

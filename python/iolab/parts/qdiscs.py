@@ -1,6 +1,6 @@
 """Queueing disciplines that shape a port: a row per discipline says which keys of `shape` it takes.
 
-Every discipline takes a rate. One that takes nothing else is a row here and what the agent tries it with
+A discipline that takes a rate and nothing else, or not even a rate, is a row here and what the agent tries it with
 (crates/agent/src/facts/features.rs); the commands of others are made in `lab/links/shaping.py`.
 """
 
@@ -10,6 +10,8 @@ from types import MappingProxyType
 from typing import Literal
 
 QdiscKind = Literal["htb", "tbf", "fq", "etf", "pacer"]
+LeafKind = Literal["pfifo", "sfq", "codel", "fq_codel"]
+"""Queues of a class, whose `limit` tc takes in packets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +19,11 @@ class Discipline:
     """One queueing discipline."""
 
     keys: tuple[str, ...] = ()
-    """Keys of `shape` that it takes beside `at`, `qdisc` and `rate`."""
+    """Keys of `shape` that it takes beside `at` and `qdisc`, and `rate` where it takes one."""
+    takes_rate: bool = True
+    """Whether it has a rate; one that has none orders frames, and bounds nothing."""
+    class_keys: tuple[str, ...] = ()
+    """Keys of its classes beside `rate`, `ceil`, `from` and `to`."""
     rate_option: str | None = None
     """Option of tc that sets its rate, where the rate is all that is set."""
     module: str | None
@@ -26,11 +32,15 @@ class Discipline:
 
 QDISCS: Mapping[QdiscKind, Discipline] = MappingProxyType(
     {
-        "htb": Discipline(module="sch_htb", keys=("burst", "limit", "classes", "default")),
-        "tbf": Discipline(module="sch_tbf", keys=("burst", "limit", "latency")),
-        "fq": Discipline(module="sch_fq", rate_option="maxrate"),
+        "htb": Discipline(
+            module="sch_htb",
+            keys=("burst", "limit", "gso_max_segs", "classes", "default"),
+            class_keys=("parent", "burst", "cburst", "quantum", "leaf"),
+        ),
+        "tbf": Discipline(module="sch_tbf", keys=("burst", "limit", "latency", "gso_max_segs")),
+        "fq": Discipline(module="sch_fq", keys=("gso_max_segs",), rate_option="maxrate"),
         "etf": Discipline(module="sch_etf"),
-        "pacer": Discipline(module=None, keys=("burst", "limit", "classes", "default")),
+        "pacer": Discipline(module=None, keys=("limit", "classes", "default")),
     }
 )
 """The table."""

@@ -12,11 +12,12 @@ from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from traceback import walk_tb
 from typing import TypeVar
 
 from iolab.errors import UnsupportedError
 from iolab.parts.guard import guarded
-from iolab.parts.rows import AnyInstrumentKind, AnyMeasureKind, InstrumentKind, MeasureKind
+from iolab.parts.rows import OWN, AnyInstrumentKind, AnyMeasureKind, InstrumentKind, MeasureKind
 
 MEASURES, INSTRUMENTS = "iolab.measures", "iolab.instruments"
 """Groups of entry points; the packages of the same names have iolab's own rows, in `KINDS`."""
@@ -37,16 +38,48 @@ def instrument_kinds() -> Mapping[str, AnyInstrumentKind]:
 
 def programs() -> dict[str, str]:
     """Return every program that measures or looks on, each with its Debian package."""
+    return guest_programs() | _on_hosts(measure_kinds().values())
+
+
+def guest_programs() -> dict[str, str]:
+    """Return those that guests' images have."""
     return _programs((*measure_kinds().values(), *instrument_kinds().values()))
 
 
 def own_programs() -> dict[str, str]:
     """Return those of iolab's own rows."""
+    return own_guest_programs() | _on_hosts(import_module(MEASURES).KINDS)
+
+
+def own_guest_programs() -> dict[str, str]:
+    """Return those of iolab's own rows that guests' images have."""
     return _programs((*import_module(MEASURES).KINDS, *import_module(INSTRUMENTS).KINDS))
+
+
+def package_behind(error: BaseException) -> str | None:
+    """Return the package of another's row in whose code an error arose; None: it arose in iolab's own.
+
+    Of what both have a part in, such as an argument of another package that iolab cannot take, it is that package.
+    """
+    rows: tuple[AnyMeasureKind | AnyInstrumentKind, ...] = (
+        *measure_kinds().values(),
+        *instrument_kinds().values(),
+    )
+    packages = {_top(row.model.__module__): row.package for row in rows if row.package != OWN}
+    modules = (_top(frame.f_globals.get("__name__", "")) for frame, _ in walk_tb(error.__traceback__))
+    return next((packages[module] for module in modules if module in packages), None)
+
+
+def _top(module: str) -> str:
+    return module.partition(".")[0]
 
 
 def _programs(rows: Iterable[AnyMeasureKind | AnyInstrumentKind]) -> dict[str, str]:
     return {program: package for row in rows for program, package in row.programs.items()}
+
+
+def _on_hosts(rows: Iterable[AnyMeasureKind]) -> dict[str, str]:
+    return {program: package for row in rows for program, package in row.on_hosts.items()}
 
 
 def joined(own: Iterable[Row], others: Iterable[EntryPoint], shape: type[Row]) -> Mapping[str, Row]:

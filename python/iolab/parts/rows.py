@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from iolab.lab.topology import Topology
     from iolab.statements.purposes import Purpose
     from iolab.trial.instruments.instrument import Instrument
-    from iolab.trial.measured import Measured
-    from iolab.trial.site import Site
+    from iolab.trial.lab_access import Site
+    from iolab.trial.measurement import Measured
 
 M = TypeVar("M", bound=BaseModel)
+OWN = "iolab"
+"""The package of a row that says no other."""
 
 
 def _nothing(*_: object) -> tuple[()]:
@@ -61,8 +63,14 @@ class MeasureKind(Generic[M]):
     programs: Mapping[str, str] = field(default_factory=dict)
     """Programs that measure, each with its Debian package: looked for on every host, put into guests' images, and
     of one version throughout a run."""
+    on_hosts: Mapping[str, str] = field(default_factory=dict)
+    """As `programs`, but of measures that no guest can have: no image has them."""
+    runs: "Callable[[M], Iterable[str]] | None" = None
+    """Those of the programs that one measure runs; None: all of them."""
     kernels: "Callable[[M, Topology], Iterable[str]]" = _nothing
     """The kernels on which the programs run; none: this computer's."""
+    features: "Callable[[M], Iterable[str]]" = _nothing
+    """Features of the kernels on which the programs run, as a host's facts call them."""
     needs: "Callable[[Purpose, M], Iterable[Wanted]]" = _nothing
     """What else it needs, given what asks for it: the measure."""
     check: "Callable[[M, Lab, Topology], None]" = _fits
@@ -73,7 +81,7 @@ class MeasureKind(Generic[M]):
     """What it runs, as a person would type it; what is no command begins with #."""
     leading: tuple[str, ...] = ()
     """The metrics that stand for it in summaries and charts; of these the first that a record has."""
-    package: str = "iolab"
+    package: str = OWN
     """The package that brings it, with its version; the registry writes it."""
 
     name: str = field(init=False)
@@ -102,7 +110,7 @@ class InstrumentKind(Generic[M]):
     """What else it needs, given the measure that it stands beside."""
     always: bool = False
     """Whether it stands beside every measure unasked, as its model's defaults say."""
-    package: str = "iolab"
+    package: str = OWN
     """The package that brings it, with its version; the registry writes it."""
 
     name: str = field(init=False)

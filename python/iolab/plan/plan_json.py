@@ -1,6 +1,6 @@
 """The plan as the document that `iolab plan --json` prints; documented in docs/reference/plan-json.md."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import asdict
 
 from iolab.experiment.experiment import Experiment
@@ -15,8 +15,16 @@ Document = dict[str, object]
 """Plain JSON data, on its way out."""
 
 
-def describe(plan: Plan, experiment: Experiment, stated: Callable[[Lack], object]) -> Document:
-    """Return everything that was decided, with every command of every step; `stated` puts what is lacking as data."""
+def describe(
+    plan: Plan,
+    experiment: Experiment,
+    stated: Callable[[Lack], object],
+    hosts: Collection[str] = (),
+) -> Document:
+    """Return everything that was decided, with every command of every step.
+
+    `stated` puts what is lacking as data, `hosts` are the machines of the experiment that are other hosts.
+    """
     return {
         "schema": DESCRIPTION_SCHEMA,
         "title": plan.title,
@@ -45,8 +53,14 @@ def describe(plan: Plan, experiment: Experiment, stated: Callable[[Lack], object
         ],
         "estimate_s": round(plan.estimate_ns / 1e9, 3),
         "estimate_factor": plan.estimate_factor,
+        "hosts_not_asked": not_asked(plan, hosts),
         "commands": [_transition(one) for one in commands(experiment, plan)],
     }
+
+
+def not_asked(plan: Plan, hosts: Collection[str]) -> list[str]:
+    """Return the hosts whose CPUs a plan does not know: what it pins there is not what a run pins."""
+    return [name for name in hosts if name not in plan.computers]
 
 
 def _transition(one: StepCommands) -> Document:

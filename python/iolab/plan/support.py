@@ -13,6 +13,7 @@ from iolab.experiment.measures import Measure
 from iolab.experiment.sections import Section
 from iolab.experiment.site_placement import uncabled
 from iolab.lab.hosts.facts import Facts
+from iolab.lab.links.wires import wire_memory
 from iolab.lab.needs.lab_needs import lab_needs
 from iolab.lab.needs.need import Wanted, lacking, lacking_of
 from iolab.lab.needs.part_needs import check_ways, link_needs, machine_needs, measure_needs
@@ -133,7 +134,8 @@ def _shape(model: BaseModel | None) -> tuple[object, ...]:
         case Link():
             offloads = (model.offload, model.host_offload)
             joined = (model.ends, model.mtu, model.vlan, model.addresses)
-            return (*joined, model.shape, model.cable, offloads)
+            wired = None if model.wire is None else (model.wire.emulator, wire_memory(model))
+            return (*joined, model.shape, model.cable, offloads, wired)
         case Volume():
             return (model.on, model.export)
         case Measure():

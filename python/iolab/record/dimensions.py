@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from functools import cache
+from functools import cache, lru_cache
+
+from iolab.statements.statement import Name
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,38 +13,50 @@ class Dimensions:
 
     load_ratio: float | None = None
     """Offered load, of the rate that was found or given [ratio]."""
-    flow: str | None = None
+    flow: Name | None = None
     """Sender and receiver: near->far; the second flow with the same ends is near->far#2."""
-    direction: str | None = None
+    direction: Name | None = None
     """Of frames: from->to, both as machine.port."""
-    machine: str | None = None
+    machine: Name | None = None
     """The machine whose kernel has the CPU or thread; None: this computer, or the one that sends the frames."""
-    port: str | None = None
+    port: Name | None = None
     """machine.port."""
     queue: int | None = None
     """Receive queue of the port, as the card numbers it."""
     cpu: int | None = None
     """Number of the CPU."""
-    role: str | None = None
+    role: Name | None = None
     """What a thread does: device, guest, kernel, generator, receiver or napi."""
-    thread: str | None = None
+    thread: Name | None = None
     """Name of the thread, as the kernel calls it."""
     window_ns: int | None = None
     """Length of the windows that were looked at [ns]."""
     block_bytes: int | None = None
     """Of one read or write of a disk [bytes]."""
-    part: str | None = None
+    depth: int | None = None
+    """Reads and writes of a disk that are kept under way."""
+    rate_bps: int | None = None
+    """Of a token bucket, or of a line [bit/s]."""
+    buffer_bytes: int | None = None
+    """Depth of a buffer [bytes]."""
+    part: Name | None = None
     """A part of what is measured that no other dimension names."""
 
     def known(self) -> Mapping[str, str | int | float]:
         """Return the dimensions that apply, by name."""
-        found = {name: getattr(self, name) for name in names()}
-        return {name: value for name, value in found.items() if value is not None}
+        return _known(self)
 
     @property
     def whole(self) -> bool:
         """Whether none applies."""
         return self == WHOLE
+
+
+@lru_cache(maxsize=4096)
+def _known(about: Dimensions) -> dict[str, str | int | float]:
+    """A run has millions of metrics, about a few things; nobody changes what is given here."""
+    found = {name: getattr(about, name) for name in names()}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 WHOLE = Dimensions()
@@ -59,7 +73,7 @@ def names() -> tuple[str, ...]:
 class Quantity:
     """What a metric or a series measures. Trials are compared in the quantities that they share."""
 
-    name: str
+    name: Name
     """With its unit in it; docs/method defines each."""
     dimensions: Dimensions = WHOLE
     """What it is about."""

@@ -1,10 +1,11 @@
 """Records as JSON and back. What is read must be exactly what the type says: nothing missing, nothing unknown."""
 
 import json
+from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import CoreConfig, SchemaSerializer, SchemaValidator
+from pydantic_core import CoreConfig, CoreSchema, SchemaSerializer, SchemaValidator
 
 T = TypeVar("T")
 EXACT = CoreConfig(extra_fields_behavior="forbid", strict=True)
@@ -26,12 +27,24 @@ class Encoding(Generic[T]):
         `defaults`: fields with a default are left out where they have it. `others`: keys that the type does not have
         are passed over.
         """
-        schema = TypeAdapter(shape).core_schema
-        self._validator = SchemaValidator(
-            _exact(schema, defaults=defaults, config=OTHERS if others else EXACT)
-        )
-        self._serializer = SchemaSerializer(schema)
+        self._shape = shape
         self._defaults = defaults
+        self._config = OTHERS if others else EXACT
+
+    @cached_property
+    def _schema(self) -> CoreSchema:
+        """Made when it is first used: most commands read or write few of the types."""
+        adapter = TypeAdapter(self._shape)
+        adapter.rebuild()  # of a statement it was put off
+        return adapter.core_schema
+
+    @cached_property
+    def _validator(self) -> SchemaValidator:
+        return SchemaValidator(_exact(self._schema, defaults=self._defaults, config=self._config))
+
+    @cached_property
+    def _serializer(self) -> SchemaSerializer:
+        return SchemaSerializer(self._schema)
 
     def encode(self, value: T) -> bytes:
         """Return a record as JSON.

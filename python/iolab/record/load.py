@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from iolab.record.balance import Balance
 from iolab.record.search import LoadResult
 from iolab.record.verdict import CpuUse, Thread, Verdict
+from iolab.statements.statement import Name
 
 NS_PER_S = 1_000_000_000
 
@@ -34,9 +35,9 @@ class Summary:
 class Shaper:
     """A queueing discipline that limits a rate, over one trial."""
 
-    place: str
+    place: Name
     """The port at whose egress it is."""
-    kind: str
+    kind: Name
     """tbf, htb and the like."""
     offered_frames: int
     """Frames that were sent or passed on to its interface, as far as the interface counts them."""
@@ -65,7 +66,7 @@ class Shaper:
 class LoadRecord:
     """Everything about one load trial."""
 
-    purpose: str
+    purpose: Name
     """search, at-rate, curve or latency."""
     share_ratio: float | None
     """Of the found rate; None in a search."""
@@ -93,7 +94,7 @@ class LoadRecord:
     """Shapers on the ways."""
     foreign_frames: int = 0
     """Frames of other traffic that came along the ways, at least."""
-    drop_reasons: Mapping[str, int] = field(default_factory=dict)
+    drop_reasons: Mapping[Name, int] = field(default_factory=dict)
     """Packets that the whole kernel dropped meanwhile, by its name of the reason; empty where it does not tell."""
 
     @property

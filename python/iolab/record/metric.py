@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from iolab.record.dimensions import WHOLE, Dimensions, Quantity
+from iolab.statements.statement import Name
 
 FRAME_RATE = "frame/s"
 """Unit of rates of frames; their names end in `_fps`."""
@@ -15,15 +16,15 @@ FRAME_RATE = "frame/s"
 class Metric:
     """One measured figure."""
 
-    name: str
+    name: Name
     """With its unit in it; docs/method defines each."""
-    unit: str
+    unit: Name
     """bit/s, frame/s, ratio, s, ns, count, ..."""
     value: float
     """In `unit`."""
     dimensions: Dimensions = WHOLE
     """What it is about."""
-    limited_by: str = ""
+    limited_by: Name = ""
     """What was the limit instead of the device (generator, receiver, line, load, time, host), so that the value is only
     a lower bound; empty: it was measured."""
 
@@ -39,7 +40,7 @@ class Heads:
 
     quantities: tuple[Quantity, ...]
     """In the order of the record."""
-    units: tuple[str, ...]
+    units: tuple[Name, ...]
     """Of each."""
 
 

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from iolab.record.load import LoadRecord
 from iolab.record.search import Found, Goal
 from iolab.statements.instrument import PathFallback, PathReason, Sharing
+from iolab.statements.statement import Name
 
 
 @dataclass(frozen=True, slots=True)
 class Tried:
     """What a path did on the ports at hand."""
 
-    path: str
+    path: Name
     """af_xdp or bpf_live."""
     ceiling_fps: float
     """What left of more than it can send, in one direction [frames/s]."""
@@ -23,7 +24,7 @@ class Tried:
 class Choice:
     """The path that was taken, and why."""
 
-    path: str
+    path: Name
     """As measures name it."""
     reasons: tuple[PathReason, ...]
     """With the figures."""
@@ -45,11 +46,11 @@ class FrameSize:
 class PortUse:
     """How one half of a port reached its interface."""
 
-    port: str
+    port: Name
     """machine.port."""
-    half: str
+    half: Name
     """send or receive."""
-    path: str
+    path: Name
     """AF_XDP or AF_PACKET, and how."""
     fallbacks: tuple[PathFallback, ...]
     """Why it is not the best path."""
@@ -59,11 +60,11 @@ class PortUse:
 class NapiThread:
     """A thread that takes frames in at a port."""
 
-    name: str
+    name: Name
     """As the kernel calls it."""
     pid: int
     """Its number."""
-    port: str
+    port: Name
     """machine.port."""
     cpu: int | None
     """The CPU it is kept on; None: any."""
@@ -87,7 +88,7 @@ class Placed:
 class SearchRecord:
     """A search for a rate: what it was asked, and what it found. Its steps are the load trials."""
 
-    strategy: str
+    strategy: Name
     """fast, mlr or bisect."""
     goal: Goal
     """What was looked for."""
@@ -99,7 +100,7 @@ class SearchRecord:
 class PacketTrial:
     """Everything behind the metrics of one trial that sends frames."""
 
-    directions: tuple[str, ...]
+    directions: tuple[Name, ...]
     """From->to, both as machine.port."""
     sizes: tuple[FrameSize, ...]
     """Of the frames."""

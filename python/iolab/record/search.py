@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from iolab.statements.clauses import Disturbance
 from iolab.statements.searches import SearchEnd
+from iolab.statements.statement import Name
 
 NS_PER_S = 1_000_000_000
 
@@ -221,7 +222,7 @@ class Found:
     """The rate: half of the undisturbed trials meet the goal there [frames/s]."""
     interval_fps: tuple[float, float] | None = None
     """Where the rate is with 95 % probability, by `method` [frames/s]."""
-    method: str
+    method: Name
     """How `robust_fps` and `interval_fps` came about; a name of docs/method/search.md."""
     strict_fps: float | None
     """Highest load up to which every single trial, perturbed ones included, met the goal [frames/s]; never above both
@@ -232,6 +233,9 @@ class Found:
     """Trials that were run."""
     perturbed_trials: int
     """Trials among them that were perturbed."""
+    conditional_fps: float | None = None
+    """What came out at the lower bound, less than that load by its loss: MLRsearch's conditional throughput [frames/s];
+    None: the strategy does not say."""
     sustained_fps: float | None = None
     """The rate at which the device forwards without end, seen at its limit [frames/s]; None: never seen there."""
     burst_frames: int = 0

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iolab.record.dimensions import WHOLE, Dimensions, Quantity
+from iolab.statements.statement import Name
 
 Times = NDArray[np.int64]
 Values = NDArray[np.float64]
@@ -19,16 +20,19 @@ class Over(StrEnum):
     TIME = "time"
     """Each point is of the time since the point before it."""
     WINDOWS = "windows"
-    """Each point is of a window that begins there and lasts for the dimension `window_ns`."""
+    """Each point is of a window that begins there and lasts for the dimension `window_ns`. A window without a point
+    carried nothing."""
+    VALUES = "values"
+    """Each point is of a value that stands in the place of the time: the series' name says of what, in which unit."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Series:
     """One quantity over one trial."""
 
-    name: str
+    name: Name
     """As of the metric of the same meaning."""
-    unit: str
+    unit: Name
     """Of `values`."""
     at_ns: Times
     """When each point was taken, since the trial began to measure [ns]; rising."""
@@ -38,7 +42,7 @@ class Series:
     """What it is about."""
     over: Over = Over.TIME
     """What the points are of."""
-    source: str = ""
+    source: Name = ""
     """What read it: the name of a sampler, a program or an instrument."""
 
     def __post_init__(self) -> None:
@@ -64,7 +68,9 @@ class Series:
             and np.array_equal(self.values, other.values, equal_nan=True)
         )
 
-    __hash__ = None  # type: ignore[assignment]
+    def __hash__(self) -> int:
+        """Of what it is of, which equal series share."""
+        return hash((self.quantity, self.unit, self.over, self.source))
 
 
 def series(

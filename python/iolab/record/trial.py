@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from iolab.record.metric import Metrics
 from iolab.record.verdict import Verdict
+from iolab.statements.commands import CommandNote
 from iolab.statements.failures import Failure
 from iolab.statements.statement import Name
 from iolab.statements.warnings import Warning
@@ -65,7 +66,7 @@ class TrialResult:
     """End of the trial [ns, monotonic]."""
     measured_ns: int
     """Time the measuring program ran [ns]; the rest is overhead."""
-    guests: Mapping[str, GuestUse] = field(default_factory=dict)
+    guests: Mapping[Name, GuestUse] = field(default_factory=dict)
     """The virtual machines of the lab, by name."""
 
 
@@ -73,21 +74,21 @@ class TrialResult:
 class CommandRecord:
     """A command that was really run on a host; one line of commands.jsonl."""
 
-    machine: str
+    machine: Name
     """Machine it was run for."""
-    kernel: str = ""
+    kernel: Name = ""
     """The machine on whose kernel it ran; empty: this computer."""
-    netns: str | None
+    netns: Name | None
     """Network namespace it ran in; None: the kernel's own."""
-    argv: tuple[str, ...]
+    argv: tuple[Name, ...]
     """The command."""
-    undo: tuple[str, ...] | None
+    undo: tuple[Name, ...] | None
     """What takes it back."""
-    undo_netns: str | None = None
+    undo_netns: Name | None = None
     """Network namespace that the undo runs in, which may be another one; None: the kernel's own."""
     exit_status: int | None
     """0 is success."""
     duration_ns: int
     """How long it took [ns]."""
-    notes: tuple[str, ...] = ()
+    notes: tuple[CommandNote, ...] = ()
     """What its words leave open: files that were open for it, and whose thread a number is."""

@@ -79,8 +79,8 @@ def up_from_zero(title: str, values: Sequence[float]) -> Up:
     return Up(title, (0.0, max([*positive, floor * 10]) * 1.5), log=True, floor=floor)
 
 
-def spec(across: Across, upward: Up, lines: Sequence[Line], words: Words) -> str:
-    """Write the specification for panels with the data sets `points`, `means` and `reference`."""
+def spec(across: Across, upward: Up, lines: Sequence[Line], words: Words, *, marked: bool = False) -> str:
+    """Write the specification for panels with the data sets `points`, `means`, `reference`, and perhaps `marks`."""
     places = across.positions.values()
     scale = _scale((min(places), max(places)), 18, log=across.log)
     along: Spec = {"x": column("x:Q", scale=scale, axis=_ticks(across), title=across.title)}
@@ -97,6 +97,7 @@ def spec(across: Across, upward: Up, lines: Sequence[Line], words: Words) -> str
     trial: Spec = {"tooltip": tips(*common, ("text:N", told.trial), ("block:Q", told.block))}
     mean: Spec = {"tooltip": tips(*common, ("text:N", told.mean), ("interval:N", "95 %"))}
     return write([
+        *(_marks(along) if marked else ()),
         layer("reference", "line", {**up("value"), "detail": column("series:N")},
               stroke="var(--muted)", strokeWidth=1.4, strokeDash=[1, 3], clip=True),
         layer("means", "rule", {**up("low"), "y2": column("high"), **colour},
@@ -108,6 +109,15 @@ def spec(across: Across, upward: Up, lines: Sequence[Line], words: Words) -> str
               only="datum.marked", size=46, shape=CROSS, stroke="var(--ink)", strokeWidth=1.6),
         layer("means", "point", {**up("mean"), **mean}, size=60, opacity=0),
     ])  # fmt: skip
+
+
+def _marks(along: Spec) -> list[Spec]:
+    """Upright lines at places of the axis that mean something, each with its name."""
+    return [
+        layer("marks", "rule", along, stroke="var(--muted)", strokeWidth=1.2, strokeDash=[4, 3]),
+        layer("marks", "text", {**along, "y": {"value": 0}, "text": column("name:N")},
+              angle=270, align="right", baseline="bottom", dy=-3, fill="var(--muted)"),
+    ]  # fmt: skip
 
 
 def _series(looks: Sequence[object]) -> Spec:

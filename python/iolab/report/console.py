@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from iolab.analysis.types import Analysis
-from iolab.report import levels, numbers, packets, sentences, tables, troubles
+from iolab.report import levels, numbers, packets, phases, sentences, tables, troubles
 from iolab.report.names import Names, names_of
 from iolab.report.selection import leading
 from iolab.report.words import EN, Words
@@ -40,6 +40,8 @@ def terminal(run: StoredRun, analysis: Analysis, words: Words = EN) -> Renderabl
         parts += [*(Text(note, style="dim") for note in written.notes)]
         flows = tables.flows(shown, run, analysis, named, MOST_FLOW_ROWS)
         parts += _grid(flows) if flows is not None else []
+        for grid in phases.short_grids(phases.phase_grids(shown, run, analysis, named, MOST_FLOW_ROWS)):
+            parts += _grid(grid)
         for grid in levels.level_grids(shown.measure, run, analysis, named, MOST_PACKET_ROWS):
             parts += _grid(grid) if not grid.folded else []
     for found in analysis.forwarding:

@@ -9,32 +9,33 @@ from iolab.report import interchange_packets
 from iolab.report.interchange_packets import finite, quantity
 from iolab.report.sentences import counted
 from iolab.report.stated import stated, warned
+from iolab.report.words import EN, Words
 from iolab.store.records import StoredRun, TrialRecord
 
 SHOW_SCHEMA = 2
 """Version of the format: additions keep it, changes and removals raise it."""
 
 
-def show_json(run: StoredRun, analysis: Analysis) -> str:
+def show_json(run: StoredRun, analysis: Analysis, words: Words = EN) -> str:
     """Render a run and its estimates as JSON; values are in stored units, absent figures are null."""
     document: Mapping[str, object] = {
         "schema": SHOW_SCHEMA,
         "run": run.name,
         "status": run.status.value,
-        "notes": [warned(note) for note in run.notes],
+        "notes": [warned(note, words) for note in run.notes],
         "joined_late": run.joined_late,
-        "trials": [_trial(trial) for trial in counted(run.trials)],
+        "trials": [_trial(trial, words) for trial in counted(run.trials)],
         "estimates": [_estimate(estimate) for estimate in analysis.estimates],
-        "warnings": [warned(note) for note in analysis.notes],
+        "warnings": [warned(note, words) for note in analysis.notes],
         "levels": [_levels_figure(each) for each in analysis.levels_figures],
         "levels_ratios": [_levels_ratio(each) for each in analysis.levels_ratios],
-        "streams": [interchange_packets.streams(found) for found in analysis.streams],
-        "forwarding": [interchange_packets.measure(found, analysis) for found in analysis.forwarding],
+        "streams": [interchange_packets.streams(found, words) for found in analysis.streams],
+        "forwarding": [interchange_packets.measure(found, analysis, words) for found in analysis.forwarding],
     }
     return json.dumps(document, ensure_ascii=False, allow_nan=False)
 
 
-def _trial(trial: TrialRecord) -> Mapping[str, object]:
+def _trial(trial: TrialRecord, words: Words) -> Mapping[str, object]:
     verdict = trial.result.verdict
     return {
         "key": trial.key,
@@ -42,11 +43,11 @@ def _trial(trial: TrialRecord) -> Mapping[str, object]:
         "block": trial.block,
         "measure": trial.measure,
         "status": trial.result.status.value,
-        "reason": stated(trial.result.reason) if trial.result.reason else None,
+        "reason": stated(trial.result.reason, words) if trial.result.reason else None,
         "kind": trial.kind,
         "direction": trial.direction,
-        "warnings": [warned(warning) for warning in trial.result.warnings],
-        "verdict": None if verdict is None else interchange_packets.trial_verdict(verdict),
+        "warnings": [warned(warning, words) for warning in trial.result.warnings],
+        "verdict": None if verdict is None else interchange_packets.trial_verdict(verdict, words),
         "metrics": [_metric(metric) for metric in trial.result.metrics],
     }
 

@@ -18,7 +18,7 @@ from iolab.analysis.types import Analysis, CellKey, Estimate, cell_key
 from iolab.record.dimensions import Quantity
 from iolab.record.verdict import Verdict as TrialVerdict
 from iolab.report.stated import stated, stated_all
-from iolab.report.words import EN
+from iolab.report.words import Words
 
 Document = Mapping[str, object]
 """Plain JSON data, on its way out."""
@@ -29,7 +29,7 @@ RATES = (
 """Metrics of a whole cell whose means stand here together."""
 
 
-def measure(found: Forwarding, analysis: Analysis) -> Document:
+def measure(found: Forwarding, analysis: Analysis, words: Words) -> Document:
     """Render everything that is known of one measure, cell by cell."""
     own: dict[CellKey, dict[str, Estimate]] = {}
     for metric, estimates in analysis.estimates.of_measure(found.measure).items():
@@ -42,10 +42,12 @@ def measure(found: Forwarding, analysis: Analysis) -> Document:
     return {
         "measure": found.measure,
         "kind": found.kind.value,
-        "cells": [_cell(metrics, truths.get(key), curves.get(key, ())) for key, metrics in own.items()],
+        "cells": [
+            _cell(metrics, truths.get(key), curves.get(key, ()), words) for key, metrics in own.items()
+        ],
         "ratios": [_ratio(each) for each in found.ratios],
-        "paths": [_path(each) for each in found.paths],
-        "shared": [_shared(each) for each in found.shared],
+        "paths": [_path(each, words) for each in found.paths],
+        "shared": [_shared(each, words) for each in found.shared],
         "samples_read": found.samples_read,
         "samples_total": found.samples_total,
     }
@@ -61,7 +63,9 @@ def quantity(of: Quantity) -> Document:
     return {"metric": of.name, "dimensions": of.dimensions.known()}
 
 
-def _cell(metrics: Mapping[str, Estimate], truth: CellTruth | None, curves: Iterable[Curve]) -> Document:
+def _cell(
+    metrics: Mapping[str, Estimate], truth: CellTruth | None, curves: Iterable[Curve], words: Words
+) -> Document:
     return {
         "cell": dict(next(iter(metrics.values())).cell),
         "rates": {metric: finite(metrics[metric].mean) for metric in RATES if metric in metrics},
@@ -71,8 +75,8 @@ def _cell(metrics: Mapping[str, Estimate], truth: CellTruth | None, curves: Iter
             )
         ),
         "loads": _loads(curves),
-        "verdict": None if truth is None else _verdict(truth.verdict),
-        "balance": None if truth is None else _balance(truth.balance),
+        "verdict": None if truth is None else _verdict(truth.verdict, words),
+        "balance": None if truth is None else _balance(truth.balance, words),
     }
 
 
@@ -98,26 +102,26 @@ def _ratio(each: DirectionRatio) -> Document:
     }
 
 
-def streams(found: StreamLimits) -> Document:
+def streams(found: StreamLimits, words: Words) -> Document:
     """Render what limited the streams of a measure, cell by cell."""
-    cells = [{"cell": dict(each.cell), "verdict": _verdict(each.verdict)} for each in found.cells]
+    cells = [{"cell": dict(each.cell), "verdict": _verdict(each.verdict, words)} for each in found.cells]
     return {"measure": found.measure, "cells": cells}
 
 
-def trial_verdict(verdict: TrialVerdict | Verdict) -> Document:
+def trial_verdict(verdict: TrialVerdict | Verdict, words: Words) -> Document:
     """Render what limited a trial, and what shows it."""
     return {
         "limit": str(verdict.limit),
-        "place": None if verdict.place is None else stated(verdict.place),
-        "seen": stated_all(verdict.seen),
-        "text": EN.said.say_all(verdict.seen),
-        "doubt": None if verdict.doubt is None else stated(verdict.doubt),
+        "place": None if verdict.place is None else stated(verdict.place, words),
+        "seen": stated_all(verdict.seen, words),
+        "text": words.said.say_all(verdict.seen),
+        "doubt": None if verdict.doubt is None else stated(verdict.doubt, words),
     }
 
 
-def _verdict(verdict: Verdict) -> Document:
+def _verdict(verdict: Verdict, words: Words) -> Document:
     return {
-        **trial_verdict(verdict),
+        **trial_verdict(verdict, words),
         "doubtful": verdict.doubtful,
         "count": verdict.count,
         "total": verdict.total,
@@ -127,12 +131,12 @@ def _verdict(verdict: Verdict) -> Document:
     }
 
 
-def _balance(sheet: BalanceSheet) -> Document:
+def _balance(sheet: BalanceSheet, words: Words) -> Document:
     return {
         "offered_frames": sheet.offered_frames,
         "forwarded_frames": sheet.forwarded_frames,
         "drops": [
-            {"place": stated(each.place), "reason": stated(each.reason), "frames": each.frames}
+            {"place": stated(each.place, words), "reason": stated(each.reason, words), "frames": each.frames}
             for each in sheet.drops
         ],
         "unexplained_frames": sheet.unexplained_frames,
@@ -141,14 +145,14 @@ def _balance(sheet: BalanceSheet) -> Document:
     }
 
 
-def _path(each: UsedPath) -> Document:
+def _path(each: UsedPath, words: Words) -> Document:
     return {
         "port": each.port,
         "path": each.path,
-        "reasons": stated_all(each.reasons),
+        "reasons": stated_all(each.reasons, words),
         "count": each.count,
     }
 
 
-def _shared(each: SharedCpu) -> Document:
-    return {**stated(each.seen), "count": each.count}
+def _shared(each: SharedCpu, words: Words) -> Document:
+    return {**stated(each.seen, words), "count": each.count}

@@ -1,10 +1,10 @@
 """Sweeps of a number (frame size, MTU, window) as line charts: a line per level of the other factors, in few panels."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
-from iolab.analysis.types import CellKey, Estimate, cell_key
+from iolab.analysis.types import CellKey, Estimate, cell_key, cells_of
 from iolab.report import axes, numbers, panels
 from iolab.report.names import Names
 from iolab.report.panels import Chart, Line, Panel, Row, Trials, domain, ends, finite
@@ -18,6 +18,8 @@ MOST_LINES = 6
 NEAR_RATIO = 1.15
 """How far above the largest value a limit is still shown."""
 
+Marks = Sequence[tuple[float, str]]
+"""Places on the axis of the sweep that mean something, and what they are called."""
 References = Mapping[CellKey, float]
 """A known limit per cell, in the metric's stored unit."""
 
@@ -48,9 +50,15 @@ def choose(estimates: Sequence[Estimate], sweep: Sweep, run: StoredRun, most: in
 
 
 def chart(
-    shown: Shown, sweep: Sweep, run: StoredRun, trials: Trials, names: Names, limits: References | None = None
+    shown: Shown,
+    sweep: Sweep,
+    run: StoredRun,
+    trials: Trials,
+    names: Names,
+    limits: References | None = None,
+    marks: Marks = (),
 ) -> Chart:
-    """Draw one metric of one measure along a sweep."""
+    """Draw one metric of one measure along a sweep; marks beyond its ends are left out."""
     estimates = shown.estimates
     by = numbers.scale(shown.metric.name, estimates[0].unit, [estimate.mean for estimate in estimates])
     layout = _layout(estimates, sweep, run)
@@ -61,13 +69,16 @@ def chart(
     upward = axes.up(title, values, _room(values, [limit * by.factor for limit in (limits or {}).values()]))
     axis = names.words.charts.axes.get(sweep.factor.rpartition(".")[2]) or names.factor(sweep.factor)
     across = axes.Across(axis, sweep.positions, sweep.log)
+    inside: list[Row] = [{"x": place, "name": name} for place, name in marks if _within(place, sweep)]
     drawn = tuple(
         _panel(group, layout, keys, lines, sweep, trials, by, names, limits or {})
         for group in _grouped(estimates, layout.outer).values()
     )
+    if inside:
+        drawn = tuple(replace(panel, data={**panel.data, "marks": inside}) for panel in drawn)
     return Chart(
         title=title,
-        spec=axes.spec(across, upward, lines, names.words),
+        spec=axes.spec(across, upward, lines, names.words, marked=bool(inside)),
         panels=drawn,
         lines=lines if len(lines) > 1 else (),
         shown=len(estimates),
@@ -80,6 +91,10 @@ def chart(
     )
 
 
+def _within(place: float, sweep: Sweep) -> bool:
+    return min(sweep.positions.values()) <= place <= max(sweep.positions.values())
+
+
 def _room(values: Sequence[float], limits: Sequence[float]) -> tuple[float, float]:
     """What the axis shows: the values, and of a limit above them only what is near, lest it flatten them."""
     low, high = domain(values)
@@ -90,14 +105,15 @@ def _room(values: Sequence[float], limits: Sequence[float]) -> tuple[float, floa
 def _layout(estimates: Sequence[Estimate], sweep: Sweep, run: StoredRun) -> _Layout:
     """As many lines as fit into a panel; of equal choices the factors written last."""
     others = [factor for factor in panels.varied(estimates, run) if factor != sweep.factor]
+    cells = cells_of(estimates)
     best: tuple[str, ...] = ()
     most = 1
     for count in (1, 2):
         for wanted in combinations(others, count):
-            found = len({_part(each.cell, wanted) for each in estimates})
+            found = len({_part(cell, wanted) for cell in cells})
             if most <= found <= MOST_LINES:
                 best, most = wanted, found
-    levels = {factor: len({each.cell.get(factor) for each in estimates}) for factor in best}
+    levels = {factor: len({cell.get(factor) for cell in cells}) for factor in best}
     series = tuple(sorted(best, key=lambda factor: -levels[factor]))
     return _Layout(series, tuple(factor for factor in others if factor not in best))
 

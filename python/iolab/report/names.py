@@ -8,7 +8,7 @@ from iolab.plan.types import Plan
 from iolab.record.dimensions import Dimensions, Quantity
 from iolab.report import numbers
 from iolab.report.words import Words
-from iolab.units import format_bytes
+from iolab.units import format_bits_per_second, format_bytes
 
 _ABSTRACT = re.compile(r"none|on|off|yes|no|auto|default|[\d.,]+ *[A-Za-z/%]*")
 """Levels that say nothing without their factor's name: MTU 9000, but not 'iSCSI in VM'."""
@@ -83,6 +83,9 @@ class Names:
             None if about.window_ns is None else numbers.duration(about.window_ns),
             about.part,
             None if about.block_bytes is None else format_bytes(about.block_bytes),
+            None if about.depth is None else f"depth {about.depth}",
+            None if about.rate_bps is None else format_bits_per_second(about.rate_bps),
+            None if about.buffer_bytes is None else format_bytes(about.buffer_bytes),
         )
         return " ".join(part for part in parts if part)
 
@@ -98,7 +101,7 @@ def load(ratio: float) -> str:
 
 
 def _arrow(ends: str | None) -> str:
-    return (ends or "").replace("->", " → ")
+    return (ends or "").replace("->", " → ").strip()
 
 
 def names(factors: Iterable[str], words: Words, fixed: Iterable[str] = ()) -> Names:

@@ -11,7 +11,7 @@ import numpy as np
 
 from iolab.analysis.thinning import Thinned, thin
 from iolab.record.dimensions import Quantity
-from iolab.record.series import Series
+from iolab.record.series import Over, Series
 from iolab.report import numbers
 from iolab.report.names import Names
 from iolab.report.numbers import Scale
@@ -64,6 +64,7 @@ def panels(
     trial: TrialRecord, series: Sequence[Series], named: Names, columns: int, most: int
 ) -> TrialPanels | None:
     """Lay out a trial in panels of at most `columns` columns, `most` of a name; None: it stored no series."""
+    series = [each for each in series if each.over is Over.TIME]
     if not series:
         return None
     end_ns = max(int(each.at_ns[-1]) for each in series)
@@ -98,16 +99,19 @@ def _group(series: Sequence[Series], end_ns: int, named: Names, columns: int, mo
         title=named.metric(Quantity(first.name)),
         top=top,
         top_text=_figure(top, by, named),
-        panels=tuple(_panel(each, end_ns, by, named, columns) for each in shown),
+        panels=tuple(_panel(each, end_ns, named, columns) for each in shown),
         left_out=len(series) - len(shown),
     )
 
 
-def _panel(series: Series, end_ns: int, by: Scale, named: Names, columns: int) -> Panel:
+def _panel(series: Series, end_ns: int, named: Names, columns: int) -> Panel:
     known = series.values[np.isfinite(series.values)]
     least, mean, most = (
         (float(known.min()), float(known.mean()), float(known.max())) if len(known) else (0.0, 0.0, 0.0)
     )
+    by = numbers.scale(
+        series.name, series.unit, [most]
+    )  # a port with a thousandth of the rate has its own unit
     figures = named.words.over_time.figures.format(
         min=_bare(least, by, named), mean=_bare(mean, by, named), max=_figure(most, by, named)
     )

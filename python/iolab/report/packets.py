@@ -28,9 +28,9 @@ from iolab.store.records import StoredRun
 CALIBRATION, HOSTS = "calibration", "hosts"
 """Key of facts.json under which the instrument's own limits are stored."""
 BOUNDS = (
-    "forwarded_fps", "forwarded_strict_fps", "sustained_fps", "lower_fps", "upper_fps", "ci_low_fps", "ci_high_fps",
-    "search_min_fps", "search_mean_fps", "search_max_fps", "forwarded_bps_l1", "loss_ratio", "search_seconds",
-    "load_trials", "perturbed_trials",
+    "forwarded_fps", "forwarded_strict_fps", "sustained_fps", "conditional_fps", "lower_fps", "upper_fps",
+    "ci_low_fps", "ci_high_fps", "search_min_fps", "search_mean_fps", "search_max_fps", "forwarded_bps_l1",
+    "loss_ratio", "search_seconds", "load_trials", "perturbed_trials",
 )  # fmt: skip
 SHORT_BOUNDS = ("forwarded_strict_fps", "lower_fps", "upper_fps")
 LATENCIES = ("latency_p50_ns", "latency_p99_ns")

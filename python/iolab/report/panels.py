@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from iolab.analysis.types import CellKey, Estimate, cell_key
+from iolab.analysis.types import CellKey, Estimate, cell_key, cells_of
 from iolab.record.trial import Status
 from iolab.report import numbers
 from iolab.report.selection import Shown
@@ -101,9 +101,9 @@ def trials_by_cell(trials: Sequence[TrialRecord], shown: Sequence[Shown]) -> dic
 def varied(estimates: Sequence[Estimate], run: StoredRun) -> list[str]:
     """Factors with more than one level here, in the plan's order."""
     labels: dict[str, set[str | None]] = {}
-    for estimate in estimates:
+    for cell in cells_of(estimates):
         for factor in (each.name for each in run.plan.factors):
-            labels.setdefault(factor, set()).add(estimate.cell.get(factor))
+            labels.setdefault(factor, set()).add(cell.get(factor))
     return [factor for factor, found in labels.items() if len(found) > 1]
 
 

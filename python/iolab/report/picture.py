@@ -10,8 +10,9 @@ from iolab.errors import IolabError
 from iolab.experiment import Resolver, cells
 from iolab.experiment.experiment import Experiment, Lab
 from iolab.experiment.impairments import Impairments
-from iolab.experiment.links import Link, Offload, Shape
+from iolab.experiment.links import Link, Offload
 from iolab.experiment.machines import Machine
+from iolab.experiment.shapes import Shape
 from iolab.lab.topology import make_topology
 from iolab.report import numbers
 from iolab.report.names import Names
@@ -25,7 +26,7 @@ MOST_CELLS = 2_000
 IMPAIRMENT_UNITS = {
     "loss": "ratio", "corrupt": "ratio", "duplicate": "ratio", "ratio": "ratio",
     "to_bad": "ratio", "to_good": "ratio", "bad": "ratio", "good": "ratio", "jitter_correlation": "ratio",
-    "delay": "ns", "jitter": "ns", "queue_time": "ns", "length": "ns", "every": "ns", "by": "ns",
+    "delay": "ns", "jitter": "ns", "queue_time": "ns", "ecn_above": "ns", "length": "ns", "every": "ns", "by": "ns",
     "target": "ns", "interval": "ns", "queue": "byte",
 }  # fmt: skip
 """Of what is written with a unit; the rest are counts and words."""
@@ -169,8 +170,10 @@ def _brief(value: object, words: Words) -> str:
     match value:
         case Offload():
             return words.comma.join(f"{key} {switch}" for key, switch in _given(value) if key and switch)
+        case Shape(rate=None):
+            return value.qdisc
         case Shape():
-            return f"{value.qdisc} {_shown(value.rate, 'bit/s', words)}"
+            return f"{value.qdisc} {_shown(value.rate or 0, 'bit/s', words)}"
         case Impairments():
             return words.comma.join(f"{key} {_amount(key, each, words)}" for key, each in _changed(value))
         case None:
@@ -180,12 +183,18 @@ def _brief(value: object, words: Words) -> str:
 
 
 def _changed(impairments: Impairments) -> list[tuple[str, object]]:
-    default = Impairments()
+    default = type(impairments)()
     return [(key, each) for key, each in _given(impairments) if each != getattr(default, key)]
 
 
 def _amount(key: str, value: object, words: Words) -> str:
     """Say one impairment: a number with its unit, or each part of it."""
+    if isinstance(value, Impairments):
+        return _brief(value, words)
+    if isinstance(value, dict):
+        return words.comma.join(f"{part} {_amount(part, each, words)}" for part, each in value.items())
+    if isinstance(value, tuple):
+        return f"[{len(value)}]"
     if isinstance(value, BaseModel):
         return " ".join(f"{part} {_amount(part, each, words)}" for part, each in _given(value))
     if key == "rate":

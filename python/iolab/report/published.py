@@ -48,7 +48,7 @@ def beside_published_text(found: PublishedComparison, words: Words = EN) -> str:
 
 def _factors(found: PublishedComparison) -> tuple[str, ...]:
     """Factors that need a name: of cells, and those that were summed up over."""
-    return (*found.factors, *(row.over for row in found.rows if row.over))
+    return (*found.factors, *found.reference, *(row.over for row in found.rows if row.over))
 
 
 def _title(found: PublishedComparison, words: Words) -> str:
@@ -131,4 +131,6 @@ def _remarks(found: PublishedComparison, named: Names) -> Iterator[str]:
         )
         listed = "; ".join(list(cells)[:MOST_WITHOUT])
         yield named.words.published.without.format(count=len(found.without), cells=listed)
+    if found.reference and any(row.published_ratio not in (None, 1) for row in found.rows):
+        yield named.words.published.reference.format(cell=named.cell(found.reference))
     yield named.words.published.caution

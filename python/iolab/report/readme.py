@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from iolab.analysis.types import Analysis
-from iolab.report import environment, levels, packets, sentences, tables, troubles
+from iolab.report import environment, levels, packets, phases, sentences, tables, troubles
 from iolab.report.names import Names, names_of
 from iolab.report.selection import leading
 from iolab.report.words import EN, Words
@@ -28,13 +28,16 @@ def text(run: StoredRun, analysis: Analysis, version: str, words: Words = EN) ->
         blocks += _results(tables.results(shown, run, analysis, named), words)
         flows = tables.flows(shown, run, analysis, named, MOST_ROWS)
         blocks += _grid(flows) if flows is not None else []
+        for each in phases.phase_grids(shown, run, analysis, named, MOST_ROWS):
+            blocks += _grid(each)
         for summed in levels.level_grids(shown.measure, run, analysis, named, MOST_ROWS):
             blocks += _grid(summed)
         for found in analysis.forwarding:
             if found.measure == shown.measure:
                 grids = packets.result_grids(found, run, analysis, named, MOST_ROWS)
                 blocks += [block for each in grids for block in _grid(each)]
-    blocks += _packets(run, analysis, named) if analysis.forwarding else []
+    blocks += _limits(run, analysis, named) if analysis.forwarding or analysis.streams else []
+    blocks += _instrument(run, analysis, named) if analysis.forwarding else []
     blocks += [f"## {words.page.troubles}", *_troubles(run, analysis, named)]
     blocks += [f"## {words.page.environment}", *_environment(run, words)]
     blocks += [f"## {words.page.repeat}", _repeat(run, version, words)]
@@ -77,19 +80,27 @@ def _grid(written: tables.Grid) -> list[str]:
     return [f"**{escape(written.caption)}**", grid(written.heads, written.rows, written.labels), *notes]
 
 
-def _packets(run: StoredRun, analysis: Analysis, named: Names) -> list[str]:
-    """What limited the rates, and the instrument."""
+def _limits(run: StoredRun, analysis: Analysis, named: Names) -> list[str]:
+    """What limited the rates, of streams and of frames."""
     text = named.words.packets
     blocks = [f"## {text.limits}"]
     lines = packets.limit_lines(analysis, named)
     blocks += ["\n".join(f"- {escape(line)}" for line in lines)] if lines else []
+    for streams in analysis.streams:
+        blocks += _grid(packets.stream_grid(streams, run, named, MOST_ROWS))
     for found in analysis.forwarding:
         if found.cells:
             blocks += _grid(packets.verdict_grid(found, run, named, MOST_ROWS))
             blocks += _grid(packets.balance_grid(found, run, named, MOST_ROWS))
         else:
             blocks.append(escape(text.no_samples.format(measure=named.measure(found.measure))))
-    blocks.append(f"## {text.instrument}")
+    return blocks
+
+
+def _instrument(run: StoredRun, analysis: Analysis, named: Names) -> list[str]:
+    """What measured frames, and what it was known to be able to."""
+    text = named.words.packets
+    blocks = [f"## {text.instrument}"]
     lines = packets.instrument_lines(analysis, named)
     blocks += ["\n".join(f"- {escape(line)}" for line in lines)] if lines else []
     paths = packets.path_grid(analysis.forwarding, named, MOST_ROWS)

@@ -11,7 +11,8 @@ from rich.text import Text
 from iolab.plan.types import Plan
 from iolab.record.series import Series, Values
 from iolab.report import over_time
-from iolab.report.names import names_of
+from iolab.report.names import Names, names_of
+from iolab.report.wire import course, wire_trial
 from iolab.report.words import EN, Words
 from iolab.store.records import TrialRecord
 
@@ -29,8 +30,11 @@ def trial_over_time(
     named = names_of(plan, words)
     text = words.over_time
     laid = over_time.panels(trial, series, named, COLUMNS, EVERY)
-    if laid is None:
+    on_wire = _on_wire(trial, series, named)
+    if laid is None and not on_wire:
         return Text(text.no_series.format(trial=over_time.title(trial, named)))
+    if laid is None:
+        return Group(*on_wire)
     heads = text.figures.format(min=words.table.min, mean=words.table.mean, max=words.table.max)
     parts: list[RenderableType] = [
         Text(laid.title, style="bold"),
@@ -45,7 +49,28 @@ def trial_over_time(
             course = sparkline(panel.columns.mean, group.top)
             table.add_row(Text(panel.title), course, Text(panel.figures))
         parts += ["", table]
-    return Group(*parts)
+    return Group(*parts, *on_wire)
+
+
+def _on_wire(trial: TrialRecord, series: Sequence[Series], named: Names) -> list[RenderableType]:
+    """Render what was watched: of each point the course of its shortest windows, and three figures."""
+    laid = wire_trial(trial, series, named)
+    if laid is None:
+        return []
+    parts: list[RenderableType] = ["", Text(named.words.wire.heading, style="bold")]
+    for point in laid.points:
+        shortest = min((each for _, each in point.windows), key=_length_ns, default=None)
+        if shortest is None:
+            continue
+        carried = course(shortest, COLUMNS)
+        parts.append(Text(f"{point.title}  {sparkline(carried, float(carried.max()))}  {point.figures}"))
+        if point.holds:
+            parts.append(Text(point.holds, style="dim"))
+    return parts
+
+
+def _length_ns(series: Series) -> int:
+    return series.dimensions.window_ns or 0
 
 
 def sparkline(values: Values, top: float) -> str:

@@ -13,7 +13,7 @@ from iolab.record import dimensions
 from iolab.record.dimensions import Dimensions, Quantity
 from iolab.report.selection import is_baseline
 from iolab.report.sentences import counted
-from iolab.report.words import EN
+from iolab.report.words import EN, Words
 from iolab.store.records import StoredRun, TrialRecord
 
 Rows = Literal["estimates", "trials", "levels", "level-ratios", "ratios", "limits", "drops"]
@@ -35,8 +35,8 @@ _FORMULA = re.compile(r"\s*[=+\-@\t\r]")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
 
 
-def table(run: StoredRun, analysis: Analysis, rows: Rows = "estimates") -> str:
-    """Render one kind of rows of a run; nothing is left out."""
+def table(run: StoredRun, analysis: Analysis, rows: Rows = "estimates", words: Words = EN) -> str:
+    """Render one kind of rows of a run; nothing is left out. Heads and codes are the same in every language."""
     factors = [factor.name for factor in run.plan.factors]
     out = io.StringIO(newline="")
     writer = csv.writer(out)
@@ -44,7 +44,7 @@ def table(run: StoredRun, analysis: Analysis, rows: Rows = "estimates") -> str:
         case "estimates":
             writer.writerows(_estimate_rows(run, analysis, factors))
         case "trials":
-            writer.writerows(_trial_rows(run, factors))
+            writer.writerows(_trial_rows(run, factors, words))
         case "levels":
             writer.writerows(_level_rows(analysis, factors))
         case "level-ratios":
@@ -52,9 +52,9 @@ def table(run: StoredRun, analysis: Analysis, rows: Rows = "estimates") -> str:
         case "ratios":
             writer.writerows(_ratio_rows(analysis, factors))
         case "limits":
-            writer.writerows(_limit_rows(analysis, factors))
+            writer.writerows(_limit_rows(analysis, factors, words))
         case "drops":
-            writer.writerows(_drop_rows(analysis, factors))
+            writer.writerows(_drop_rows(analysis, factors, words))
     return out.getvalue()
 
 
@@ -108,14 +108,14 @@ def _over(each: LevelsFigure | LevelsRatio, factors: Sequence[str]) -> tuple[str
     )  # fmt: skip
 
 
-def _limit_rows(analysis: Analysis, factors: Sequence[str]) -> Iterable[Sequence[str]]:
+def _limit_rows(analysis: Analysis, factors: Sequence[str], words: Words) -> Iterable[Sequence[str]]:
     """Verdict of every cell, and of frames the balance sheet; of frames those cells whose samples were read."""
     yield ("measure", *map(_safe, factors), *_LIMIT_HEAD)
     for streams in analysis.streams:
         for cell in streams.cells:
             verdict = cell.verdict
             counts = ("", "", "", str(verdict.count), str(verdict.total), *[""] * 6)
-            yield (_safe(streams.measure), *_levels(cell.cell, factors), *_said(verdict), *counts)
+            yield (_safe(streams.measure), *_levels(cell.cell, factors), *_said(verdict, words), *counts)
     for found in analysis.forwarding:
         for each in found.cells:
             verdict, sheet = each.verdict, each.balance
@@ -126,27 +126,31 @@ def _limit_rows(analysis: Analysis, factors: Sequence[str]) -> Iterable[Sequence
                 sheet.closed_trials,
             )  # fmt: skip
             yield (
-                _safe(found.measure), *_levels(each.cell, factors), *_said(verdict), *busy, _number(verdict.idle_ratio),
-                *map(str, numbers),
+                _safe(found.measure), *_levels(each.cell, factors), *_said(verdict, words), *busy,
+                _number(verdict.idle_ratio), *map(str, numbers),
             )  # fmt: skip
 
 
-def _said(verdict: Verdict) -> tuple[str, ...]:
+def _said(verdict: Verdict, words: Words) -> tuple[str, ...]:
     """Limit, place, what shows it, and the doubt."""
-    doubt = "" if verdict.doubt is None else EN.said.say(verdict.doubt)
+    doubt = "" if verdict.doubt is None else words.said.say(verdict.doubt)
     return (
         verdict.limit,
-        *map(_safe, (EN.said.say_any(verdict.place), EN.said.say_all(verdict.seen), doubt)),
+        *map(_safe, (words.said.say_any(verdict.place), words.said.say_all(verdict.seen), doubt)),
     )
 
 
-def _drop_rows(analysis: Analysis, factors: Sequence[str]) -> Iterable[Sequence[str]]:
+def _drop_rows(analysis: Analysis, factors: Sequence[str], words: Words) -> Iterable[Sequence[str]]:
     """Every named drop of every cell."""
     yield ("measure", *map(_safe, factors), "place", "reason", "frames")
     for found in analysis.forwarding:
         for each in found.cells:
             for drop in each.balance.drops:
-                where = (_safe(EN.said.say(drop.place)), _safe(EN.said.say(drop.reason)), str(drop.frames))
+                where = (
+                    _safe(words.said.say(drop.place)),
+                    _safe(words.said.say(drop.reason)),
+                    str(drop.frames),
+                )
                 yield (_safe(found.measure), *_levels(each.cell, factors), *where)
 
 
@@ -179,7 +183,7 @@ def _estimate(estimate: Estimate, reference: bool) -> tuple[str, ...]:
     )
 
 
-def _trial_rows(run: StoredRun, factors: Sequence[str]) -> Iterable[Sequence[str]]:
+def _trial_rows(run: StoredRun, factors: Sequence[str], words: Words) -> Iterable[Sequence[str]]:
     trials = counted(run.trials)
     metrics = _metric_columns(trials)
     heads = [f"{of} [{unit}]" if unit else str(of) for of, unit in metrics.items()]
@@ -195,7 +199,7 @@ def _trial_rows(run: StoredRun, factors: Sequence[str]) -> Iterable[Sequence[str
             str(trial.block),
             trial.wall,
             result.status.value,
-            _safe(EN.said.say_any(result.reason)),
+            _safe(words.said.say_any(result.reason)),
             _safe(codes),
             " ".join(limited),
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from iolab import units
-from iolab.analysis.types import Estimate
+from iolab.analysis.types import Estimate, cells_of
 from iolab.store.records import StoredRun
 
 FEWEST_LEVELS = 3
@@ -54,8 +54,9 @@ class Sweep:
 def sweep_of(estimates: Sequence[Estimate], run: StoredRun) -> Sweep | None:
     """Find the factor to draw as an axis: frame size, else the one with most levels; None where there is none."""
     found = []
+    cells = cells_of(estimates)
     for factor in run.plan.factors:
-        used = {estimate.cell.get(factor.name) for estimate in estimates}
+        used = {cell.get(factor.name) for cell in cells}
         labels = [label for label in factor.labels if label in used]
         if len(labels) >= FEWEST_LEVELS and None not in used and (places := positions(labels)) is not None:
             found.append(Sweep(factor.name, places, logarithmic(list(places.values()))))

@@ -7,6 +7,7 @@ from iolab.analysis.findings import RATES
 from iolab.analysis.types import Analysis, CellKey, Effect, Estimate, cell_key
 from iolab.record.dimensions import Quantity
 from iolab.report import numbers, sentences
+from iolab.report.lacking import without_baseline
 from iolab.report.names import Names
 from iolab.report.selection import Shown, choose, is_baseline
 from iolab.report.words import Words
@@ -153,7 +154,7 @@ def results(shown: Shown, run: StoredRun, analysis: Analysis, names: Names) -> R
     notes += (
         [words.table.no_figure.format(count=len(silent), metric=names.metric(shown.metric))] if silent else []
     )
-    notes += _without_baseline(shown, run, names)
+    notes += without_baseline(shown, run, names)
     notes += _sum_of_directions(shown, words)
     notes += [words.packets.bound_note] if any(each.bounds for each in estimates) else []
     if shown.total > len(estimates):
@@ -187,19 +188,6 @@ def _empty_row(cell: Mapping[str, str], factors: Sequence[str], run: StoredRun, 
         cell=cell, levels=tuple(cell.get(factor, "") for factor in factors), mean=none, min=none, max=none, ci=none,
         n="0", change=none, marked=0, reference=is_baseline(cell, run.plan.baseline),
     )  # fmt: skip
-
-
-def _without_baseline(shown: Shown, run: StoredRun, names: Names) -> list[str]:
-    """Say why a percentage is missing: a column that is not there explains nothing."""
-    used = {factor for each in shown.estimates for factor in each.cell}
-    baseline = {factor: label for factor, label in run.plan.baseline.items() if factor in used}
-    lacking = sum(each.ratio is None for each in shown.estimates)
-    if any(each.apart for each in shown.estimates):
-        return [names.words.table.incomparable.format(count=lacking, total=len(shown.estimates))]
-    if not baseline or not lacking:
-        return []
-    text = names.words.table.no_baseline
-    return [text.format(count=lacking, total=len(shown.estimates), baseline=names.cell(baseline))]
 
 
 def _sum_of_directions(shown: Shown, words: Words) -> list[str]:
@@ -301,7 +289,7 @@ def _row(
         numbers.figure(value, by, numbers.trial_decimals(value, by, decimals), words)
         for value in (estimate.min, estimate.max)
     )
-    written = words.table.cache_unknown if estimate.apart else written
+    written = words.table.incomparable_names.get(estimate.apart, estimate.apart) or written
     return ResultRow(
         cell=estimate.cell,
         levels=tuple(estimate.cell.get(factor, "") for factor in factors),

@@ -30,6 +30,7 @@ def create(experiment: Experiment, plan: Plan, facts: Mapping[str, Json], parent
     """Make a run folder with everything decided and nothing measured; return it."""
     folder = create_folder(parent, experiment.title, clock.wall())
     try:
+        folder.write_files(experiment.files)
         folder.write_decision(experiment.text, plan, facts)
     finally:
         folder.close()
@@ -47,6 +48,7 @@ def extend(path: Path, experiment: Experiment, plan: Plan, facts: Mapping[str, J
     _refuse_loss(run, plan)
     folder = RunFolder(path)
     try:
+        folder.write_files(experiment.files)
         folder.write_decision(experiment.text, plan, facts)
     finally:
         folder.close()

@@ -48,9 +48,9 @@ from iolab.store.records import Samples, TrialRecord
 from iolab.trial.failed import Failed, failure_of
 from iolab.trial.guest_warnings import guest_warnings
 from iolab.trial.host_warnings import host_warnings
-from iolab.trial.measured import Measured
+from iolab.trial.lab_access import ArrivalThread, Calibration, GuestPlace, Site
+from iolab.trial.measurement import Measured
 from iolab.trial.measuring import measure_once
-from iolab.trial.site import ArrivalThread, Calibration, GuestPlace, Site
 
 
 @dataclass(frozen=True, slots=True)

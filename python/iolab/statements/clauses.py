@@ -65,6 +65,14 @@ class LostBeside(Clause):
     reason: DropReason
 
 
+class CameLate(Clause):
+    """Frames that a queue held came out only when the sender had ended."""
+
+    code = "came-late"
+    late_frames: int
+    offered_frames: int
+
+
 class LostSomewhere(Clause):
     """Frames were lost, and no counter tells where."""
 

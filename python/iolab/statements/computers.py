@@ -18,3 +18,8 @@ class OtherComputer(Computer):
 
     code = "other-computer"
     machine: Name
+
+
+def computer(machine: str | None) -> Computer:
+    """Return a computer by its machine's name in the lab, or its kernel's; none, or empty: this one."""
+    return OtherComputer(machine=machine) if machine else ThisComputer()

@@ -35,6 +35,13 @@ class OthersOnCpu(Doubt):
     others_ratio: float
 
 
+class GeneratorWaited(Doubt):
+    """The sender waited for its CPU: with one of its own it may send more."""
+
+    code = "generator-waited"
+    wait_ratio: float
+
+
 class OthersDropped(Doubt):
     """A counter shows more dropped frames than are missing: it does not tell whose they were."""
 

@@ -25,6 +25,70 @@ class ByRule(DropReason):
     code = "by-rule"
 
 
+class ByImpairment(DropReason):
+    """An emulated path lost them, as it was asked to."""
+
+
+class ByLoss(ByImpairment):
+    """Each by chance."""
+
+    code = "by-loss"
+
+
+class ByLossBursts(ByImpairment):
+    """In bursts (Gilbert and Elliott)."""
+
+    code = "by-loss-bursts"
+
+
+class ByLossPattern(ByImpairment):
+    """By a pattern, or every so many."""
+
+    code = "by-loss-pattern"
+
+
+class InLineQueue(ByImpairment):
+    """The queue before its line had no room."""
+
+    code = "in-line-queue"
+
+
+class ByCodel(ByImpairment):
+    """CoDel kept its queue short, or the queue had no room."""
+
+    code = "by-codel"
+
+
+class Corrupted(ByImpairment):
+    """A bit was inverted, and nobody knew them any more."""
+
+    code = "corrupted"
+
+
+class WireFull(DropReason):
+    """An emulated path had no memory left for them."""
+
+    code = "wire-full"
+
+
+class WireBehind(DropReason):
+    """An emulated path did not read its interface in time."""
+
+    code = "wire-behind"
+
+
+class FarEndDown(DropReason):
+    """The interface at the far end of an emulated path did not take them."""
+
+    code = "far-end-down"
+
+
+class StillUnderWay(DropReason):
+    """They were still on an emulated path when the trial ended."""
+
+    code = "still-under-way"
+
+
 class InQdisc(DropReason):
     """A queueing discipline dropped them."""
 

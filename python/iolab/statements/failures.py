@@ -95,8 +95,15 @@ class FiguresNotFinite(Failure):
     figures: tuple[Name, ...]
 
 
+class FiguresTwice(Failure):
+    """Two parts gave a figure of the same name and dimensions."""
+
+    code = "figures-twice"
+    figures: tuple[Name, ...]
+
+
 class PartBroke(Failure):
-    """A measure or an instrument raised what is no error of iolab."""
+    """A measure or an instrument of another package raised what is no error of iolab."""
 
     code = "part-broke"
     part: Name
@@ -105,6 +112,21 @@ class PartBroke(Failure):
     """Of its row, or of the instrument."""
     package: Name
     """That brings it."""
+    error: Name
+    """Its class."""
+    at: Name
+    """File and line."""
+    said: Quoted
+
+
+class OwnDefect(Failure):
+    """A measure or an instrument of iolab's own raised what it should not."""
+
+    code = "own-defect"
+    part: Name
+    """The kind; of an instrument with its number, from the second on."""
+    function: Name
+    """Of its row, or of the instrument."""
     error: Name
     """Its class."""
     at: Name
@@ -222,4 +244,12 @@ class ReportsUnreadable(Failure):
     code = "reports-unreadable"
     program: Name
     tcp_port: int
+    said: Quoted
+
+
+class WatchFailed(Failure):
+    """A watch could not begin, or ended by itself."""
+
+    code = "watch-failed"
+    at: Name
     said: Quoted

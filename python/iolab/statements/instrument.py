@@ -103,6 +103,12 @@ class LiveFramesVanish(PathReason):
     code = "live-frames-vanish"
 
 
+class ByCalibration(PathReason):
+    """The figures that follow are of this host's calibration; nothing was sent for them."""
+
+    code = "path-by-calibration"
+
+
 class PathRates(PathReason):
     """How many frames leave by each path."""
 

@@ -106,6 +106,17 @@ class TrialsResembleNeighbours(Warning):
     autocorrelation: float
 
 
+class RareTrials(Warning):
+    """A few trials are far from the others of their cells: cells without one do not show what they do to a mean."""
+
+    code = "rare-trials"
+    measure: Name
+    marked: int
+    trials: int
+    change_ratio: float
+    """What they do to a mean over very many trials, as far as these tell."""
+
+
 class FactDiffers(Warning):
     """A fact of the hosts that moves results is not the same in two runs."""
 

@@ -22,6 +22,13 @@ class AtDevice(Place):
     port: Name
 
 
+class OnWire(Place):
+    """The wire of a link."""
+
+    code = "on-wire"
+    link: Name
+
+
 class AtMachine(Place):
     """A machine, or the socket of a program on it."""
 

@@ -21,7 +21,7 @@ class Statement(BaseModel):
     Stored as an object: the code and every parameter. An unknown code, a missing or an unknown parameter is an error.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     code: ClassVar[str]
     """Short and stable, e.g. counters-disagree; one statement has it."""
 

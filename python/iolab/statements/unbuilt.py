@@ -21,13 +21,6 @@ class GuestFileSystemUnbuilt(Unbuilt):
     code = "guest-file-system-unbuilt"
 
 
-class DiskProgramUnbuilt(Unbuilt):
-    """A disk program."""
-
-    code = "disk-program-unbuilt"
-    program: Name
-
-
 class DiskWayUnbuilt(Unbuilt):
     """Ways to disks."""
 
@@ -56,21 +49,9 @@ class MeasureUnbuilt(Unbuilt):
 
 
 class WireUnbuilt(Unbuilt):
-    """A wire between other ports than two of namespaces."""
+    """A wire between other ports than two of namespaces or of guests with taps."""
 
     code = "wire-unbuilt"
-
-
-class WireFramesUnbuilt(Unbuilt):
-    """Frames of our own over a wire."""
-
-    code = "wire-frames-unbuilt"
-
-
-class PacerUnbuilt(Unbuilt):
-    """The pacer."""
-
-    code = "pacer-unbuilt"
 
 
 class EtfUnbuilt(Unbuilt):

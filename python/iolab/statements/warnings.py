@@ -8,7 +8,7 @@ from iolab.statements.computers import Computer
 from iolab.statements.concerns import Concern
 from iolab.statements.instrument import PathReason, Sharing
 from iolab.statements.searches import SearchEnd
-from iolab.statements.statement import Name, Statement
+from iolab.statements.statement import Name, Quoted, Statement
 
 
 class Warning(Statement):
@@ -98,6 +98,22 @@ class LatencyDisturbed(Warning):
     held_ns: int
     duration_ns: int
     held_loads: int
+    loads: int
+
+
+class SenderKeptCpu(Warning):
+    """Programs that are not of the trial wanted the CPU of a sender that waits awake."""
+
+    code = "sender-kept-cpu"
+    port: Name
+    """Of the sender."""
+    cpu: int
+    busy_ratio: float
+    """What the sender had of it."""
+    others_ratio: float
+    p99_ns: int
+    """Of latency, in the load where it is highest."""
+    kept_loads: int
     loads: int
 
 
@@ -228,6 +244,15 @@ class ReadingsDropped(Warning):
     kept: int
 
 
+class ConnectionsDropped(Warning):
+    """A kernel's agent kept the newest readings of the TCP connections only: there were more than it keeps."""
+
+    code = "connections-dropped"
+    host: Computer
+    dropped: int
+    kept: int
+
+
 class SenderShort(Warning):
     """A sender did not reach the intended rate."""
 
@@ -285,9 +310,80 @@ class HostUnready(Warning):
     concerns: tuple[Concern, ...]
 
 
+class DiskUnsteady(Warning):
+    """A disk that did not become steady within the rounds that it was given."""
+
+    code = "disk-unsteady"
+    comparable = False
+    rounds: int
+    spread_ratio: float
+    """Greatest less least of the last five rounds, of their mean."""
+    slope_ratio: float
+    """What the line through them rises or falls, of their mean."""
+
+
+class DiskLoadShort(Warning):
+    """Fewer reads and writes were begun than were offered."""
+
+    code = "disk-load-short"
+    offered_per_s: int
+    reached_per_s: int
+
+
 class CacheUnknown(Warning):
     """Caches on the way of a disk trial were not shown to be as declared."""
 
     code = "cache-unknown"
     comparable = False
     layers: tuple[CacheLayer, ...]
+
+
+class WatchBeforeQueue(Warning):
+    """Frames were seen before the shaper that they go through."""
+
+    code = "watch-before-queue"
+    at: Name
+
+
+class WatchByPackets(Warning):
+    """Frames were seen by AF_PACKET, not by a program in the kernel."""
+
+    code = "watch-by-packets"
+    at: Name
+    reasons: tuple[Quoted, ...]
+
+
+class WatchLost(Warning):
+    """Frames are in no window."""
+
+    code = "watch-lost"
+    at: Name
+    lost_frames: int
+
+
+class WindowsLeftOut(Warning):
+    """Windows are in the figures, but not in the series: there was no room."""
+
+    code = "windows-left-out"
+    at: Name
+    windows: int
+
+
+class WatchDisagrees(Warning):
+    """The windows do not sum up to what the interface counted."""
+
+    code = "watch-disagrees"
+    at: Name
+    window_bytes: int
+    packet_bytes: int
+    counted_bytes: int
+    window_frames: int
+    counted_frames: int
+
+
+class WatchStolen(Warning):
+    """CPUs were stolen while windows were counted."""
+
+    code = "watch-stolen"
+    at: Name
+    stolen_ratio: float

@@ -16,6 +16,7 @@ from datetime import datetime
 from pathlib import Path
 
 from iolab.errors import StoreError
+from iolab.experiment.attached import COPIES
 from iolab.plan.plan_file import encode_plan
 from iolab.plan.types import Plan
 from iolab.record.trial import CommandRecord
@@ -107,6 +108,11 @@ class RunFolder:
             self._trials.close()
             self._commands.close()
 
+    def write_files(self, files: Mapping[str, str]) -> None:
+        """Write copies of the files that the experiment names; what was written first stays."""
+        for name, text in files.items():
+            self._write_first(self.path / COPIES / name, text.encode())
+
     def write_decision(self, experiment_text: str, plan: Plan, facts: Mapping[str, object]) -> None:
         """Write what was decided, all of it or nothing; an earlier decision is kept under revisions/."""
         parts = {EXPERIMENT: experiment_text, PLAN: encode_plan(plan), FACTS: json.dumps(facts, indent=1)}
@@ -138,7 +144,7 @@ class RunFolder:
             return
 
         def write() -> None:
-            place.parent.mkdir(exist_ok=True)
+            place.parent.mkdir(parents=True, exist_ok=True)
             fresh = place.with_suffix(".new")
             _write(fresh, data)
             fresh.replace(place)

@@ -4,12 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from iolab.plan.types import Plan
 from iolab.record.packets import PacketTrial
-from iolab.record.series import Series
 from iolab.record.trial import CommandRecord, TrialResult
 from iolab.statements.warnings import Warning
+
+if TYPE_CHECKING:
+    from iolab.record.series import Series  # loads numpy
 
 __all__ = ["TRIAL_SCHEMA", "CommandRecord", "RunStatus", "Samples", "StoredRun", "TrialRecord"]
 
@@ -58,7 +61,7 @@ class Samples:
     """What programs and agents said, whole: evidence, which no report reads; None: nothing."""
     packets: PacketTrial | None = None
     """Everything behind the metrics of a packet trial."""
-    series: tuple[Series, ...] = ()
+    series: "tuple[Series, ...]" = ()
     """Metrics over time."""
 
 

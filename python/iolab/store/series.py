@@ -18,6 +18,8 @@ from iolab.store.folder import SAMPLES, SERIES
 SERIES_SCHEMA = 1
 """Version of the table; it is in the file, under the key `iolab.series`."""
 _KEY = b"iolab.series"
+NEW_DIMENSIONS = frozenset({"depth", "rate_bps", "buffer_bytes"})
+"""Dimensions that came to the table after its first version was in use."""
 _OF = ("name", "unit", "over", "source")
 _ARROW = {str: "string", int: "int64", float: "float64"}
 
@@ -65,6 +67,7 @@ def read_series(folder: Path, key: str) -> tuple[Series, ...]:
             )
         table = file.read()
         expected = ["series", *_OF, *_dimensions(), "at_ns", "value"]
+        table = _with_absent(table)
         if table.column_names != expected:
             odd = sorted(set(table.column_names) ^ set(expected)) or table.column_names
             raise ValueError(f"its columns differ from those of schema {SERIES_SCHEMA}: {', '.join(odd)}")
@@ -73,6 +76,16 @@ def read_series(folder: Path, key: str) -> tuple[Series, ...]:
         raise StoreError(
             f"reading {path}: {error}; restore the file from a copy, or measure again"
         ) from error
+
+
+def _with_absent(table: Any) -> Any:
+    """Return a table with the dimensions that the iolab that wrote it did not know; they apply to nothing in it."""
+    import pyarrow as pa
+
+    for place, (name, kind) in enumerate(_dimensions().items(), start=1 + len(_OF)):
+        if name not in table.column_names and name in NEW_DIMENSIONS:
+            table = table.add_column(place, name, pa.nulls(table.num_rows, pa.type_for_alias(kind)))
+    return table
 
 
 def _series(table: Any) -> Iterator[Series]:
@@ -105,7 +118,9 @@ def _repeated(values: Sequence[object], kind: str, number: Any) -> Any:
     """Return a column that has a series' value in each of its rows."""
     import pyarrow as pa
 
-    return pa.array(values, type=pa.type_for_alias(kind)).take(pa.array(number))
+    each = pa.array(values, type=pa.type_for_alias(kind))
+    # Millions of rows have a few texts: each is kept once.
+    return (each.dictionary_encode() if kind == "string" else each).take(pa.array(number))
 
 
 def _joined(parts: Sequence[Any], kind: Any) -> Any:

@@ -4,7 +4,7 @@ A drop is named once, where the frame was lost: what a port refuses because the 
 far end.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -13,6 +13,7 @@ from iolab.lab.packets.placement import Way
 from iolab.record.balance import Balance, Drop
 from iolab.statements.doubts import QueueShowsFewer
 from iolab.statements.drop_reasons import (
+    ByImpairment,
     DropReason,
     KernelDropped,
     LostBetween,
@@ -21,7 +22,7 @@ from iolab.statements.drop_reasons import (
     NotPassedOnFor,
 )
 from iolab.statements.places import AtCpu, AtDevice, AtMachineCpu, AtPort, InKernel, InMachineKernel, Place
-from iolab.trial.counted import Counted
+from iolab.trial.counter_differences import Counted
 from iolab.trial.drops import (
     BACKLOG,
     DAMAGED,
@@ -38,6 +39,7 @@ from iolab.trial.drops import (
     RX_ERRORS,
     TX_ERRORS,
 )
+from iolab.trial.on_wires import wire_drops
 from iolab.trial.reasons import GIVEN, Named, beyond, explain, share_out, without_copies
 
 
@@ -94,6 +96,12 @@ def balances(
     sheets = [
         _sheet(way, ran.senders[index], receivers[index], counted) for index, way in enumerate(directions)
     ]
+    for hop in dict.fromkeys(hop for way in directions for hop in _with_gaps(way)):
+        passing = [sheet for sheet in sheets if hop in _with_gaps(sheet.way)]
+        damaged = sum(sheet.receiver.corrupted_frames for sheet in passing)
+        _share(
+            passing, wire_drops(counted, *hop, damaged, direct=any(hop in one.way.hops for one in passing))
+        )
     for kernel in counted.kernels():
         backlogs = counted.backlogs(kernel)
         _share(sheets, (Drop(_at_cpu(kernel, cpu), BACKLOG, n) for cpu, n in backlogs.items()))
@@ -134,35 +142,72 @@ def balances(
     )
 
 
+def _with_gaps(way: Way) -> tuple[tuple[str, str], ...]:
+    """Return the hops of a way, and what lies between two of them: a wire may be there, between two bridges."""
+    return (*way.hops, *((into, out) for (_, into), (out, _) in pairwise(way.hops)))
+
+
 def _at_cpu(kernel: str, cpu: int) -> Place:
     return AtMachineCpu(machine=kernel, cpu=cpu) if kernel else AtCpu(cpu=cpu)
 
 
 def _sheet(way: Way, sender: SenderReport, receiver: ReceiverReport, counted: Counted) -> _Sheet:
-    drops = [*_on_the_way(way, receiver, counted), *_in_the_receiver(receiver)]
-    lost = offered_frames(sender) - receiver.received_frames
+    offered, inside = offered_frames(sender), _in_the_receiver(receiver)
+    lost = offered - receiver.received_frames
+    lost_before = lost - sum(drop.frames for drop in inside)
+    passing = {out: _came_to(out, counted) - offered for out, _ in way.hops}
+    on_the_way = _without_others(_on_the_way(way, receiver, counted), passing, lost_before)
+    drops = [*on_the_way, *inside]
     return _Sheet(way, sender, receiver, drops, lost - sum(drop.frames for drop in drops))
 
 
-def _on_the_way(way: Way, receiver: ReceiverReport, counted: Counted) -> list[Drop]:
-    found: list[Drop] = []
+def _came_to(out: str, counted: Counted) -> int:
+    """Return how many frames were to leave by a port, whoever sent them."""
+    full = max(counted.xdp_losses(out), counted.frames(out, "tx_dropped"))
+    return counted.frames(out, "tx_packets", "tx_errors") + full + counted.qdisc_drops(out)
+
+
+def _without_others(
+    drops: Sequence[tuple[str, Drop]], others: Mapping[str, int], lost_frames: int
+) -> list[Drop]:
+    """Return drops without those of frames that somebody else sent, where these are known exactly.
+
+    A counter does not say whose frames it counts. What it counts beyond those that are missing is of others where as
+    many of them came to the port that frames leave by there, `others`, and to no other port at which frames were lost.
+    """
+    beyond = sum(drop.frames for _, drop in drops) - lost_frames
+    shared = [(out, drop) for out, drop in drops if others[out] > 0]
+    if beyond <= 0 or len(shared) != 1:
+        return [drop for _, drop in drops]
+    ((port, one),) = shared
+    ours = replace(one, frames=one.frames - min(beyond, others[port], one.frames))
+    found = (ours if drop is one else drop for _, drop in drops)
+    return [drop for drop in found if drop.frames > 0]
+
+
+def _on_the_way(way: Way, receiver: ReceiverReport, counted: Counted) -> list[tuple[str, Drop]]:
+    """Return what was dropped on the way, each with the port that frames leave by there."""
+    found: list[tuple[str, Drop]] = []
     own = receiver.socket.dropped_frames  # the kernel counts these at the interface as well
     for out, into in way.hops:
+        here: list[Drop] = []
         sending, receiving = AtPort(port=out), AtPort(port=into)
         redirected = counted.xdp_losses(out)  # veth counts these at both ends of the link
         full = max(redirected, counted.frames(out, "tx_dropped"))  # and here among the others
-        found.append(Drop(receiving, RING_FULL, full))
-        found.append(Drop(sending, QDISC, counted.qdisc_drops(out)))
-        found.append(Drop(sending, TX_ERRORS, counted.frames(out, "tx_errors")))
+        if counted.on_wire(out, into) is None:  # a tap's queue is read by the wire, and belongs to it
+            here.append(Drop(receiving, RING_FULL, full))
+        here.append(Drop(sending, QDISC, counted.qdisc_drops(out)))
+        here.append(Drop(sending, TX_ERRORS, counted.frames(out, "tx_errors")))
         twice = redirected + (own if into == way.target.ref else 0)
         dropped = max(0, counted.frames(into, "rx_dropped") - twice)
         # The kernel counts these at the interface as well.
         full = min(dropped, sum(counted.backlogs(counted.ports[into].kernel).values()))
-        found.append(Drop(receiving, BACKLOG, full))
-        found.append(Drop(receiving, RX_DROPPED, dropped - full))
-        found.append(Drop(receiving, RX_ERRORS, counted.frames(into, "rx_errors")))
-        found.append(Drop(AtDevice(port=into), RULE, counted.ruled_out(into)))
-    return [drop for drop in found if drop.frames > 0]
+        here.append(Drop(receiving, BACKLOG, full))
+        here.append(Drop(receiving, RX_DROPPED, dropped - full))
+        here.append(Drop(receiving, RX_ERRORS, counted.frames(into, "rx_errors")))
+        here.append(Drop(AtDevice(port=into), RULE, counted.ruled_out(into)))
+        found += [(out, drop) for drop in here if drop.frames > 0]
+    return found
 
 
 def _between_kernels(sheet: _Sheet, counted: Counted) -> Iterator[Drop]:
@@ -207,14 +252,16 @@ class _Hole:
 def _holes(sheets: Sequence[_Sheet], counted: Counted) -> Iterator[_Hole]:
     """Yield what did not leave a machine that it entered, as far as frames are missing.
 
-    What the port they should leave by refused counts there, and is not meant here.
+    What the port they should leave by refused counts there, and is not meant here. Frames of others that left by it
+    fill the gap in its count; those that came to the receiver are known, and are taken off.
     """
     for sheet in sheets:
         missing = sheet.missing
-        for (_, into), (out, _) in pairwise(sheet.way.hops):
+        for (_, into), (out, far) in pairwise(sheet.way.hops):
             if counted.has_device(into):
                 continue  # an XDP program passes frames on before they are counted here
             left = counted.frames(out, "tx_packets", "tx_dropped", "tx_errors") + counted.qdisc_drops(out)
+            left -= sheet.receiver.foreign_frames if far == sheet.way.target.ref else 0
             frames = max(0, min(counted.frames(into, "rx_packets") - left, missing))
             missing -= frames
             if frames:
@@ -269,7 +316,12 @@ def _in_the_receiver(receiver: ReceiverReport) -> list[Drop]:
 def _known(sheets: Sequence[_Sheet]) -> list[Drop]:
     """Return the drops that have a place and that the kernel may have given a reason for."""
     unseen = (RULE, DAMAGED, LATE)
-    return [drop for sheet in sheets for drop in sheet.drops if drop.reason not in unseen]
+    return [
+        drop
+        for sheet in sheets
+        for drop in sheet.drops
+        if drop.reason not in unseen and not isinstance(drop.reason, ByImpairment)
+    ]
 
 
 def _share(sheets: Sequence[_Sheet], drops: Iterable[Drop]) -> None:

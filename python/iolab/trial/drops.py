@@ -6,6 +6,7 @@ from dataclasses import replace
 from iolab.record.balance import Drop
 from iolab.statements.drop_reasons import (
     ByFilter,
+    ByImpairment,
     ByRule,
     CountedAs,
     CountedReason,
@@ -18,6 +19,8 @@ from iolab.statements.drop_reasons import (
     RingFull,
     SeveralReasons,
     SocketFull,
+    WireBehind,
+    WireFull,
 )
 from iolab.statements.places import AtReceiver, OnTheWay, Place
 
@@ -25,7 +28,9 @@ RING_FULL, NO_BUFFER, RULE, QDISC, BACKLOG = RingFull(), NoBuffer(), ByRule(), I
 FILTER, DAMAGED, LATE, SOCKET = ByFilter(), Damaged(), Late(), SocketFull()
 RX_DROPPED, RX_ERRORS = CountedAs(counter="rx_dropped"), CountedAs(counter="rx_errors")
 TX_ERRORS = CountedAs(counter="tx_errors")
-OVERRUNS: frozenset[DropReason] = frozenset({RING_FULL, NO_BUFFER, BACKLOG, RX_DROPPED, RX_ERRORS})
+OVERRUNS: frozenset[DropReason] = frozenset(
+    {RING_FULL, NO_BUFFER, BACKLOG, RX_DROPPED, RX_ERRORS, WireBehind(), WireFull()}
+)
 """Reasons of a place that had no time left for what came; others are decisions, however busy it was."""
 RECEIVER, ON_THE_WAY = AtReceiver(), OnTheWay()
 
@@ -42,7 +47,8 @@ DECISIONS = frozenset(
 
 def decided(drop: Drop) -> bool:
     """Return whether frames were dropped by a decision, as somebody set it up: no want of time or room does that."""
-    return drop.reason in (RULE, FILTER, DAMAGED) or drop.cause in DECISIONS
+    ruled = drop.reason in (RULE, FILTER, DAMAGED) or isinstance(drop.reason, ByImpairment)
+    return ruled or drop.cause in DECISIONS
 
 
 def merged(drops: Iterable[Drop]) -> tuple[Drop, ...]:

@@ -19,8 +19,8 @@ from iolab.statements.clauses import (
 )
 from iolab.statements.drop_reasons import DropReason, LostBetween, NeverRead, RingFull
 from iolab.statements.places import AtMachineCpu, AtPort, InMachineKernel, Place
+from iolab.trial.cpu_waits import WAITING_RATIO, Starved, starved
 from iolab.trial.drops import OVERRUNS, QDISC, leading
-from iolab.trial.starved import WAITING_RATIO, Starved, starved
 
 STARVED_RATIO = 0.8
 """Instead of WAITING_RATIO, where it passed nothing on at all: a guest that is not set up to does not need its CPU."""

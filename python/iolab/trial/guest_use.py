@@ -11,8 +11,8 @@ from itertools import count
 from iolab.agent.messages import Reading, ThreadTimes
 from iolab.lab.kernels import HERE
 from iolab.record.verdict import GUEST, SENDERS, Thread
-from iolab.trial.site import GuestPlace
-from iolab.trial.use import run_and_wait, threads_read
+from iolab.trial.cpu_use import run_and_wait, threads_read
+from iolab.trial.lab_access import GuestPlace
 
 VCPU = re.compile(r"CPU (\d+)/")
 """QEMU's name of the thread of a virtual CPU, with -name debug-threads=on: CPU 0/KVM, CPU 1/TCG."""

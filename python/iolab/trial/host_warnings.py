@@ -6,9 +6,9 @@ from iolab.experiment.experiment import Lab
 from iolab.experiment.port_ref import PortRef
 from iolab.lab.hosts.facts import Facts
 from iolab.lab.hosts.readiness import cards_of, concerns
-from iolab.lab.kernels import HERE, kernel_of
+from iolab.lab.kernels import kernel_of
 from iolab.lab.packets.placement import Placement
-from iolab.statements.computers import OtherComputer, ThisComputer
+from iolab.statements.computers import computer
 from iolab.statements.concerns import Concern, GovernorChanges, TurboOn
 from iolab.statements.warnings import HostUnready
 
@@ -35,8 +35,7 @@ def _warning(lab: Lab, kernel: str, facts: Facts, placement: Placement | None) -
     seen = tuple(one for one in every if not isinstance(one, set_here))
     if not seen:
         return None
-    host = ThisComputer() if kernel == HERE else OtherComputer(machine=kernel)
-    return HostUnready(host=host, concerns=seen)
+    return HostUnready(host=computer(kernel), concerns=seen)
 
 
 def _set_by_the_lab(lab: Lab, kernel: str) -> tuple[type[Concern], ...]:

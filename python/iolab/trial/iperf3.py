@@ -102,6 +102,7 @@ def client_argv(pair: Pair, measure: Stream) -> tuple[str, ...]:
         ("--omit", measure.warm_up // NS_PER_S or None),
         ("--interval", _interval_s(measure)),
         ("--bitrate", 0 if measure.protocol == "udp" and measure.rate is None else measure.rate),
+        ("--congestion", measure.congestion if measure.protocol == "tcp" else None),
         ("--window", measure.window),
         ("--length", measure.length),
         ("--parallel", measure.parallel if measure.parallel > 1 else None),

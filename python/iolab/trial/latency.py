@@ -3,8 +3,9 @@
 from iolab.experiment.measures import Latency
 from iolab.lab.packets.frames import fps_of
 from iolab.record.metric import FRAME_RATE, Metric, Metrics
+from iolab.trial.lab_access import Site
 from iolab.trial.load import LoadBench
-from iolab.trial.measured import Measured
+from iolab.trial.measurement import Measured
 from iolab.trial.packet_figures import (
     balance_metrics,
     common_warnings,
@@ -13,7 +14,6 @@ from iolab.trial.packet_figures import (
     use_metrics,
 )
 from iolab.trial.search.types import LoadTrial
-from iolab.trial.site import Site
 
 USUAL_LOSS_RATIO = 0.0001
 """Loss from which on a verdict is given: the usual goal of a search for a rate."""

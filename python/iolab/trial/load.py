@@ -19,7 +19,7 @@ from iolab.lab.readback.values import Interface, value_shown
 from iolab.record.load import LoadRecord
 from iolab.record.search import LoadResult
 from iolab.record.verdict import Thread
-from iolab.statements.computers import OtherComputer, ThisComputer
+from iolab.statements.computers import computer
 from iolab.statements.failures import (
     AddressNotShown,
     AddressUnknown,
@@ -31,19 +31,19 @@ from iolab.statements.failures import (
     Unarranged,
 )
 from iolab.trial.balance import balances, foreign_frames, offered_frames
-from iolab.trial.counted import Counted, Snapshot, drop_reasons
+from iolab.trial.counter_differences import Snapshot, drop_reasons
+from iolab.trial.cpu_use import cpu_uses, steal_ns, thread_uses, threads_read
 from iolab.trial.failed import Failed
 from iolab.trial.flow_losses import dead_flows
 from iolab.trial.histograms import merged, summary
-from iolab.trial.measured import TrialFailed
+from iolab.trial.lab_access import STACKED, Ceilings, Site, path_of
+from iolab.trial.measurement import TrialFailed
 from iolab.trial.packets import SET, open_params, run_params
 from iolab.trial.search.steady import Parts, find_steady
 from iolab.trial.search.types import LoadTrial
 from iolab.trial.shapers import shapers
-from iolab.trial.site import STACKED, Ceilings, Site, path_of
 from iolab.trial.snapshots import Counters, other_cpus, span_ns
 from iolab.trial.stalls import calm_frames, excused_frames, held_up_ns, logged_ns, perturbations
-from iolab.trial.use import cpu_uses, steal_ns, thread_uses, threads_read
 from iolab.trial.verdict import Evidence, judge
 
 NS_PER_S = 1_000_000_000
@@ -121,7 +121,7 @@ class LoadBench:
             raise Failed(SendingFailed(load_fps=trial.intended_fps, said=str(error))) from error
         if any(not receiver.drained for receiver in ran.receivers):
             raise Failed(FramesStillCame(load_fps=trial.intended_fps))
-        if reset := Counted(self._counters.places, before, after).reset():
+        if reset := self._counters.between(before, after).reset():
             raise Failed(CountersWentBack(load_fps=trial.intended_fps, ports=reset))
         uses = thread_uses(
             self.site, self.directions, ran, threads_read(before.reading), threads_read(after.reading)
@@ -140,7 +140,7 @@ class LoadBench:
         after: Snapshot,
         threads: tuple[Thread, ...],
     ) -> LoadRecord:
-        counted = Counted(self._counters.places, before, after)
+        counted = self._counters.between(before, after)
         stolen_ns = steal_ns(before.reading, after.reading)
         steady = find_steady(directions_in_parts(ran))
         at_limit_ratio = steady.share_ratio if steady is not None else 0.0
@@ -256,6 +256,5 @@ def _refuse_two_kernels(directions: Sequence[Way]) -> None:
     for way in directions:
         if way.source.kernel != way.target.kernel:
             ends = (way.source, way.target)
-            hosts = (OtherComputer(machine=end.kernel) if end.kernel else ThisComputer() for end in ends)
-            ports = tuple(PortOn(port=end.ref, host=host) for end, host in zip(ends, hosts, strict=True))
+            ports = tuple(PortOn(port=end.ref, host=computer(end.kernel)) for end in ends)
             raise Failed(TwoClocks(ports=ports))

@@ -13,8 +13,9 @@ from iolab.statements.failures import NothingForwarded
 from iolab.statements.warnings import CurvePartial, StepsAboveLine, Warning
 from iolab.trial.failed import Failed
 from iolab.trial.forwarding import limited_by, searched_rate
+from iolab.trial.lab_access import Site
 from iolab.trial.load import LoadBench
-from iolab.trial.measured import Measured
+from iolab.trial.measurement import Measured
 from iolab.trial.packet_figures import (
     balance_metrics,
     common_warnings,
@@ -24,7 +25,6 @@ from iolab.trial.packet_figures import (
 )
 from iolab.trial.paths import settled
 from iolab.trial.search.types import LoadTrial
-from iolab.trial.site import Site
 
 
 def measure_load_curve(site: Site, measure: LoadCurve) -> Measured:

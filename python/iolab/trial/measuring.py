@@ -9,8 +9,8 @@ from iolab.parts.registry import instrument_kinds, measure_kinds
 from iolab.statements.failures import KindUnbuilt, NotMeasured
 from iolab.trial.failed import Failed
 from iolab.trial.instruments.instrument import Instrument, Part, call_part, measure_beside
-from iolab.trial.measured import Measured
-from iolab.trial.site import Site
+from iolab.trial.lab_access import Site
+from iolab.trial.measurement import Measured
 
 T = TypeVar("T")
 

@@ -21,6 +21,7 @@ from iolab.statements.warnings import (
     OtherTraffic,
     PassedShaper,
     SenderAtItsLimit,
+    SenderKeptCpu,
     ShapeBypassed,
     SlowerPath,
     SlowPort,
@@ -28,6 +29,7 @@ from iolab.statements.warnings import (
     Warning,
 )
 from iolab.trial.drops import DAMAGED
+from iolab.trial.kept_waiting import kept_waiting
 from iolab.trial.load import LoadBench
 from iolab.trial.paths import choice_of
 from iolab.trial.shapers import bypassed
@@ -159,7 +161,23 @@ def fallen_short(records: Sequence[LoadRecord]) -> tuple[Warning, ...]:
                 loads=len(asked),
             )
         )
-    return tuple(found)
+    return (*found, *_kept_waiting(asked))
+
+
+def _kept_waiting(asked: Sequence[LoadRecord]) -> Iterable[Warning]:
+    """Yield that programs waited for a sender's CPU, of the load with the longest tail."""
+    kept = [(one.latency.p99, seen) for one in asked if one.latency and (seen := kept_waiting(one))]
+    if kept:
+        p99_ns, worst = max(kept, key=lambda one: one[0])
+        yield SenderKeptCpu(
+            port=worst.sender.place,
+            cpu=worst.cpu,
+            busy_ratio=worst.sender.busy_ratio,
+            others_ratio=worst.others_ratio,
+            p99_ns=p99_ns,
+            kept_loads=len(kept),
+            loads=len(asked),
+        )
 
 
 def _missing_ratio(record: LoadRecord) -> float:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from iolab.agent.messages import Json
 from iolab.experiment.experiment import Lab
 from iolab.experiment.measures import Packets
+from iolab.lab.links.wires import longest_wait_ns
 from iolab.lab.packets.flow_addresses import source_addresses
 from iolab.lab.packets.frames import sizes_of
 from iolab.lab.packets.placement import Placement, Way
@@ -94,6 +95,8 @@ def run_params(
         {"port": way.target.ref, "of": index, "waiting": "wait"} for index, way in enumerate(directions)
     ]
     drain = GUEST_DRAIN if guests else DRAIN
+    # Frames that are on an emulated path come when its delay is over, however quiet it is until then.
+    drain = {**drain, "quiet_ns": drain["quiet_ns"] + longest_wait_ns(lab, lab.links)}
     return {"id": SET, "duration_ns": duration_ns, "senders": senders, "receivers": receivers, "drain": drain}
 
 

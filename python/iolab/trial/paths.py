@@ -3,12 +3,13 @@
 AF_XDP paces each frame; by BPF live frames several times as many leave, in bursts. So both send for a moment, as fast
 as they can and then at a load that AF_XDP can well send. Live frames are taken where more leave by them and they are as
 even as the measure asks: a frame may be as late as by AF_XDP, or as `max_burst` frames that leave together. Where each
-frame is to leave by itself nothing is sent: a call for each costs live frames several times what it costs AF_XDP.
+frame is to leave by itself, the calibration of this host comes first: a call for each usually makes live frames later
+than those of AF_XDP, and then nothing is sent.
 """
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from iolab.agent.decoding import decode
@@ -19,6 +20,7 @@ from iolab.experiment.measures import Packets
 from iolab.lab.packets.frames import mean_bytes, sizes_of
 from iolab.record.packets import Choice, Tried
 from iolab.statements.instrument import (
+    ByCalibration,
     LiveFramesFail,
     LiveFramesVanish,
     PathEvenness,
@@ -29,9 +31,9 @@ from iolab.statements.instrument import (
 )
 from iolab.trial.failed import failure_of
 from iolab.trial.histograms import quantile
+from iolab.trial.lab_access import LIVE, LIVE_BYTES, Calibration, Site
 from iolab.trial.load import LoadBench
 from iolab.trial.search.types import LoadTrial
-from iolab.trial.site import LIVE, LIVE_BYTES, Site
 
 AF_XDP = "af_xdp"
 COPIED = "AF_XDP copy"
@@ -67,10 +69,9 @@ Send = Callable[[str, float, int], Sent]
 
 
 def may_choose(measure: Packets, senders: int) -> bool:
-    """Tell whether to compare: bursts are allowed, the load is unknown, and one thread sends frames that both can."""
+    """Tell whether there is a choice: it is left open, so is the load, and one thread sends frames that both can."""
     largest = max(size for size, _ in sizes_of(measure))
-    bursts = measure.path == "auto" and measure.max_burst > 1
-    return bursts and measure.seeks_rate and senders == 1 and largest <= LIVE_BYTES
+    return measure.path == "auto" and measure.seeks_rate and senders == 1 and largest <= LIVE_BYTES
 
 
 def settled(site: Site, measure: AnyPackets) -> AnyPackets:
@@ -85,6 +86,8 @@ def settled(site: Site, measure: AnyPackets) -> AnyPackets:
     placement = site.placement
     if site.choices is None or placement is None or not may_choose(measure, site.senders):
         return measure
+    if measure.max_burst == 1 and (site.calibration is None or site.calibration.alone is None):
+        return measure  # whether live frames may be as even is not known
     key = (tuple(placement.senders), mean_bytes(sizes_of(measure)), measure.max_burst)
     if key not in site.choices:
         site.choices[key] = _chosen(site, measure)
@@ -99,11 +102,25 @@ def choice_of(site: Site, measure: Packets) -> Choice | None:
     return site.choices.get((tuple(site.placement.senders), mean_bytes(sizes_of(measure)), measure.max_burst))
 
 
+def _calibrated(calibration: Calibration | None, measure: Packets) -> Choice | None:
+    """Return AF_XDP where single frames are known to leave later by live frames; None: that is to be seen here."""
+    alone = calibration.alone if calibration is not None else None
+    if measure.max_burst > 1 or calibration is None or alone is None:
+        return None
+    size = int(mean_bytes(sizes_of(measure)))
+    usual = Tried(AF_XDP, calibration.ceiling_fps(AF_XDP, size) or 0.0, alone.af_xdp_late_ns)
+    live = Tried(LIVE, calibration.ceiling_fps(LIVE, size) or 0.0, alone.live_late_ns)
+    choice = decide(usual, live, measure.max_burst, alone.load_fps)
+    return None if choice.path == LIVE else replace(choice, reasons=(ByCalibration(), *choice.reasons))
+
+
 def _chosen(site: Site, measure: Packets) -> Choice:
     with LoadBench(site, measure, 0.0) as bench:
         ways = {port.send.name for port in bench.ports if port.send is not None}
     if ways != {COPIED}:
         return Choice(measure.path, (PathOfDriver(ways=tuple(sorted(ways))),))
+    if (known := _calibrated(site.calibration, measure)) is not None:
+        return known
 
     def send(path: str, fps: float, duration_ns: int) -> Sent:
         with LoadBench(site, measure.model_copy(update={"path": path}), 0.0) as bench:
@@ -148,14 +165,14 @@ def compare(send: Send, max_burst: int) -> Choice:
     return decide(Tried(AF_XDP, usual_fps, late[0]), Tried(LIVE, live.ceiling_fps, late[1]), max_burst)
 
 
-def decide(usual: Tried, live: Tried, max_burst: int) -> Choice:
-    """Return the path to take."""
+def decide(usual: Tried, live: Tried, max_burst: int, load_fps: float | None = None) -> Choice:
+    """Return the path to take; the frames were so late at that load, by default half of what AF_XDP sends."""
     rates = PathRates(af_xdp_fps=usual.ceiling_fps, live_fps=live.ceiling_fps)
     if live.ceiling_fps < FASTER_RATIO * usual.ceiling_fps:
         return Choice(AF_XDP, (rates,), (usual, live))
     if usual.late_p90_ns is None or live.late_p90_ns is None:
         return Choice(AF_XDP, (rates, PathEvennessUnknown()), (usual, live))
-    load_fps = usual.ceiling_fps / 2
+    load_fps = load_fps or usual.ceiling_fps / 2
     allowed_ns = max(usual.late_p90_ns, round((max_burst - 1) * NS_PER_S / load_fps))
     late = PathEvenness(
         load_fps=load_fps,

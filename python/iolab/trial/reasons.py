@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from iolab.record.balance import Drop
 from iolab.statements.doubts import Doubt, ReasonOfOthers
-from iolab.statements.drop_reasons import DropReason
+from iolab.statements.drop_reasons import DropReason, WireBehind
 from iolab.trial.drops import BACKLOG, DECISIONS, FILTER, QDISC, RING_FULL, RX_DROPPED
 
 FIT_RATIO = 0.03
@@ -22,6 +22,7 @@ GIVEN: Mapping[DropReason, tuple[str, ...]] = {
     BACKLOG: ("CPU_BACKLOG",),
     FILTER: ("TC_INGRESS", "TC_EGRESS"),
     RX_DROPPED: ("UNHANDLED_PROTO",),
+    WireBehind(): ("TAP_FILTER", "FULL_RING", "NOT_SPECIFIED"),
 }
 """A drop's reason, and what the kernel calls it; veth gives none for a full ring."""
 OF_ARRIVALS = frozenset(

@@ -15,7 +15,7 @@ from iolab.record.search import LoadResult
 from iolab.statements.clauses import Clause, ShaperPassed, UnknownShaperPassed
 from iolab.statements.doubts import Doubt, ShaperSuspected, ShaperUnknown
 from iolab.statements.places import AtPort
-from iolab.trial.counted import Counted
+from iolab.trial.counter_differences import Counted
 from iolab.trial.drops import OVERRUNS, QDISC
 from iolab.trial.search.steady import LEAST_RATIO
 
@@ -41,7 +41,7 @@ def shapers(lab: Lab, directions: Sequence[Way], counted: Counted) -> tuple[Shap
             *(rate for one in link.shape.classes.values() for rate in (one.rate, one.ceil) if rate),
         )
         for link in lab.links.values()
-        if link.shape is not None
+        if link.shape is not None and link.shape.rate is not None
     }
     places = dict.fromkeys(out for way in directions for out, _ in way.hops)
     return tuple(one for place in places for one in _shapers_at(place, rates.get(place, ()), counted))

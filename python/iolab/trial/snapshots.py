@@ -8,15 +8,18 @@ from dataclasses import replace
 
 from iolab.agent.messages import Reading
 from iolab.agent.traffic import DeviceCounts, TrafficRan
+from iolab.agent.wires import WireCounts
 from iolab.experiment.port_ref import PortRef
-from iolab.lab.packets.interfaces import interfaces_passed
+from iolab.lab.links.link_topology import home_of, is_ours
+from iolab.lab.links.wires import wire_id
+from iolab.lab.packets.interfaces import interfaces_passed, name_of
 from iolab.lab.packets.placement import Way
 from iolab.lab.packets.resources import device_id
 from iolab.record.verdict import SENDERS, CpuUse, Thread
-from iolab.trial.counted import Port, Snapshot
+from iolab.trial.counter_differences import Counted, Port, Snapshot
+from iolab.trial.cpu_use import cpu_uses, kernel_threads
 from iolab.trial.guest_use import guest_threads
-from iolab.trial.site import Site
-from iolab.trial.use import cpu_uses, kernel_threads
+from iolab.trial.lab_access import Site
 
 SAMPLERS = ("cpu", "softnet", "interfaces", "qdiscs", "drops", "threads")
 PATIENCE_S = 10.0
@@ -31,6 +34,16 @@ class Counters:
         self._own = directions[0].source.kernel
         arrivals = dict.fromkeys(ref for way in directions for ref in way.arrivals)
         machines = site.lab.machines
+        passed = {ref for way in self.wires for hop in way.hops for ref in hop}
+        links = site.lab.links.items()
+        self.wire_ends = {
+            name: ends
+            for name, link in links
+            if is_ours(site.lab, name)
+            for ends in (tuple(name_of(end) if name_of(end) in passed else str(end) for end in link.ends),)
+            if passed.issuperset(ends)
+        }
+        """The ends of the emulated paths on the ways, by link."""
         self._devices = [ref for ref in arrivals if machines[PortRef(ref).machine].forward == "xdp"]
 
     def read(self) -> Snapshot:
@@ -38,10 +51,19 @@ class Counters:
         agent = self._site.agent
         netns = list(dict.fromkeys(port.netns for port in self.places.values() if port.kernel == self._own))
         devices = {ref: agent.begin("device.read", {"id": device_id(ref)}) for ref in self._devices}
+        wires = {
+            link: self._site.agent_of(home_of(self._site.lab, link)).begin("wire.read", {"id": wire_id(link)})
+            for link in self.wire_ends
+        }
         reading = agent.read_samples(netns, SAMPLERS)
         elsewhere = self._elsewhere()
         counts = {ref: pending.read(DeviceCounts, PATIENCE_S) for ref, pending in devices.items()}
-        return Snapshot(reading, counts, elsewhere, self._own)
+        found = {link: pending.read(WireCounts, PATIENCE_S) for link, pending in wires.items()}
+        return Snapshot(reading, counts, elsewhere, found, self._own)
+
+    def between(self, before: Snapshot, after: Snapshot) -> Counted:
+        """Return what was counted between two snapshots."""
+        return Counted(self.places, before, after, self.wire_ends)
 
     def other_threads(self, ran: TrafficRan, before: Snapshot, after: Snapshot) -> tuple[Thread, ...]:
         """Return what the threads of guests and those of the kernels they run on did."""

@@ -3,7 +3,7 @@
 It needs a lab that stands; it neither builds nor checks it. Its time comes from the agent's answers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from iolab.agent.client import Refused
 from iolab.agent.messages import Json, ProcessEnded, Reading
@@ -15,20 +15,23 @@ from iolab.lab.topology import Endpoint
 from iolab.record.metric import Metric, Metrics
 from iolab.record.series import Series
 from iolab.record.trial import CommandRecord
+from iolab.statements.computers import computer
 from iolab.statements.failures import ProgramFailed, ProgramKilled, ReportsUnreadable
-from iolab.statements.warnings import SenderShort, Warning
-from iolab.trial.counted import Counted, Snapshot
+from iolab.statements.warnings import ConnectionsDropped, SenderShort, Warning
+from iolab.trial.counter_differences import Counted, Snapshot
 from iolab.trial.counters import Arrival, arrivals, cpu_metrics, disagreements, unread_metric
 from iolab.trial.failed import Failed
 from iolab.trial.flows import place_pairs
+from iolab.trial.instruments.samplers import Kept
 from iolab.trial.iperf3 import FlowReport, Pair, client_argv, flow_reports, server_argv
 from iolab.trial.iperf3_report import Report, parse_report
-from iolab.trial.measured import Concluded, Measured, Readings, TrialFailed
+from iolab.trial.lab_access import Site
+from iolab.trial.measurement import Concluded, Measured, Readings, TrialFailed
 from iolab.trial.metrics import flow_metrics, numbered
-from iolab.trial.site import Site
 from iolab.trial.snapshots import places_on
 from iolab.trial.streams.disturbances import disturbances
 from iolab.trial.streams.evidence import StreamSeen
+from iolab.trial.streams.in_flight import in_flight
 from iolab.trial.streams.intervals import interval_series
 from iolab.trial.streams.kernels import Kernels
 from iolab.trial.streams.observe import Observed, observe
@@ -56,8 +59,8 @@ def measure_stream(site: Site, measure: Stream) -> Measured:
     pairs = place_pairs(measure, site.topology)
     ways, places = places_on(site, _directions(site, pairs))
     kernels = Kernels(site, pairs, places)
-    servers = [f"server-{pair.tcp_port}" for pair in pairs]
-    clients = [f"client-{pair.tcp_port}" for pair in pairs]
+    servers = {f"server-{pair.tcp_port}": pair.server for pair in pairs}
+    clients = {f"client-{pair.tcp_port}": pair.client for pair in pairs}
     try:
         for name, pair in zip(servers, pairs, strict=True):
             ready = {"kind": "listening", "protocol": "tcp", "port": pair.tcp_port}
@@ -70,17 +73,11 @@ def measure_stream(site: Site, measure: Stream) -> Measured:
         for name, pair in zip(clients, pairs, strict=True):
             kernels.agent(pair.client).start(name, client_argv(pair, measure), netns=pair.client.netns)
         patience_ms = (measure.warm_up + measure.duration) // 1_000_000 + CLIENT_SLACK_MS
-        ended = [
-            kernels.agent(pair.client).wait(name, patience_ms)
-            for name, pair in zip(clients, pairs, strict=True)
-        ]
+        ended = kernels.wait(clients, patience_ms)
         sent = [_report(client, "client") for client in ended]
         after = kernels.read()
         connections = kernels.connections()
-        served = [
-            kernels.agent(pair.server).wait(name, SERVER_END_MS)
-            for name, pair in zip(servers, pairs, strict=True)
-        ]
+        served = kernels.wait(servers, SERVER_END_MS)
     except (AgentError, TrialFailed) as error:
         kernels.abandon([*clients, *servers])
         if isinstance(error, Refused):
@@ -90,20 +87,33 @@ def measure_stream(site: Site, measure: Stream) -> Measured:
     flows = _flows(pairs, reports)
     span_ns = max(client.end_ns for client in ended) - min(client.begin_ns for client in ended)
     observed = Observed(
-        lab=site.lab, measure=measure, pairs=pairs, flows=flows, ways=ways,
-        counted=Counted(places, before, after), connections=connections, guests=site.guests, span_ns=span_ns,
+        lab=site.lab, measure=measure, pairs=pairs, flows=flows, ways=ways, span_ns=span_ns,
+        counted=Counted(places, before, after), connections=_readings(connections), guests=site.guests,
     )  # fmt: skip
     arrived = _arrivals(measure, [flow for _, flow in flows], before, after)
     return Measured(
-        metrics=_metrics(measure, [flow for _, flow in flows], arrived, before, after),
+        metrics=_metrics(measure, flows, arrived, observed.connections, before, after),
         warnings=(
             *_short_senders(measure, [flow for _, flow in flows]),
             *disagreements(measure.protocol, arrived),
+            *_dropped(connections),
         ),
         measured_ns=span_ns,
         commands=_commands(measure, pairs, ended, served),
         raw=_raw(reports, before, after),
         conclude=lambda read: _conclude(observe(observed, read), _series(pairs, reports, ended, read)),
+    )
+
+
+def _readings(kept: Mapping[str, Kept]) -> Readings:
+    return {kernel: one.readings for kernel, one in kept.items()}
+
+
+def _dropped(connections: Mapping[str, Kept]) -> tuple[Warning, ...]:
+    return tuple(
+        ConnectionsDropped(host=computer(kernel), dropped=kept.dropped, kept=len(kept.readings))
+        for kernel, kept in connections.items()
+        if kept.dropped
     )
 
 
@@ -158,15 +168,18 @@ def _flows(
 
 def _metrics(
     measure: Stream,
-    flows: Sequence[FlowReport],
+    flows: Sequence[tuple[Pair, FlowReport]],
     arrived: Sequence[Arrival],
+    connections: Readings,
     before: Snapshot,
     after: Snapshot,
 ) -> Metrics:
-    metrics = Metrics(flow_metrics(measure.protocol, flows))
+    metrics = Metrics(flow_metrics(measure.protocol, [flow for _, flow in flows]))
     loss = metrics.get("loss_ratio")
     unread = () if loss is None else unread_metric(loss.value, arrived)
-    return Metrics((*metrics, *unread, *_cpus(before, after)))
+    senders = [(flow.src, pair.tcp_port, flow.src == pair.client) for pair, flow in flows]
+    waiting = in_flight(senders, connections, measure.duration)
+    return Metrics((*metrics, *unread, *waiting, *_cpus(before, after)))
 
 
 def _report(ended: ProcessEnded, role: str) -> Report:

@@ -9,6 +9,7 @@ from iolab.record.load import Shaper
 from iolab.record.search import LoadResult
 from iolab.record.verdict import BUSY_RATIO, CpuUse, Limit, Thread, Verdict
 from iolab.statements.clauses import (
+    CameLate,
     Clause,
     FlowsLost,
     FramesDamaged,
@@ -27,6 +28,7 @@ from iolab.statements.clauses import (
 from iolab.statements.doubts import (
     CalmTooShort,
     Doubt,
+    GeneratorWaited,
     OthersDropped,
     OthersOnCpu,
     PlaceUnknown,
@@ -34,12 +36,12 @@ from iolab.statements.doubts import (
     SeveralPlaces,
 )
 from iolab.statements.places import AtGenerator, AtPort
+from iolab.trial.cpu_waits import shared, starved
 from iolab.trial.drops import DAMAGED, OVERRUNS, RECEIVER, decided, merged, worst_of
 from iolab.trial.flow_losses import DeadFlows, explains
 from iolab.trial.guest_limits import guest_verdict, starved_guest
+from iolab.trial.lab_access import Ceilings
 from iolab.trial.shapers import Suspect, suspect, suspected
-from iolab.trial.site import Ceilings
-from iolab.trial.starved import shared, starved
 
 UNKNOWN = Ceilings()
 UNSENT_RATIO = 1e-3
@@ -82,11 +84,12 @@ class Evidence:
 def judge(result: LoadResult, goal_ratio: float, seen: Evidence) -> Verdict:
     """Return what limited a trial whose loss should be at most `goal_ratio`, with what else lost much.
 
-    A shaper that is at its rate comes first: its own counters show that no more could pass. The host explains as many
-    frames as were due while it held threads up, and as many again that came in one burst afterwards, but nothing that
-    was dropped by a decision, or as often while all was calm. Beyond that the cause is looked for where the frames were
-    lost. A load above the generator's ceiling cannot be sent, whatever disturbed the host meanwhile, and a receiver
-    that takes all it can may be why frames were lost before it.
+    A shaper that is at its rate comes first: its own counters show that no more could pass, also where its queue took
+    up the rest and nothing was lost. The host explains as many frames as were due while it held threads up, and as many
+    again that came in one burst afterwards, but nothing that was dropped by a decision, or as often while all was calm.
+    Beyond that the cause is looked for where the frames were lost. A load above the generator's ceiling cannot be
+    sent, whatever disturbed the host meanwhile, and a receiver that takes all it can may be why frames were lost
+    before it.
     """
     drops = merged(drop for balance in seen.balances for drop in balance.drops)
     worst = worst_of(drops, result.lost_frames)
@@ -110,13 +113,14 @@ def judge(result: LoadResult, goal_ratio: float, seen: Evidence) -> Verdict:
 
 def _cause(result: LoadResult, goal_ratio: float, seen: Evidence, worst: Drop | None) -> Verdict:
     lost = result.offered_frames > 0 and result.loss_ratio > goal_ratio
-    shaped = suspect(result, seen.shapers, seen.directions, worst) if lost else None
+    beyond_it = lost or (result.offered_frames > 0 and result.sustained_loss_ratio > goal_ratio)
+    shaped = suspect(result, seen.shapers, seen.directions, worst) if beyond_it else None
     if shaped is not None:
         return _shaped(result, shaped, worst)
     by_host = 2 * seen.held_ns * result.intended_fps / NS_PER_S if result.perturbed else 0.0
     beyond = seen.ceilings.generator_fps is not None and result.intended_fps > seen.ceilings.generator_fps
     if result.short_ratio > UNSENT_RATIO and (beyond or result.unsent_frames > by_host):
-        return _generator(result, seen.ceilings)
+        return _generator(result, seen)
     if result.offered_frames and not lost:
         within = WithinGoal(lost_frames=result.lost_frames, offered_frames=result.offered_frames)
         return Verdict(Limit.NONE, (within, *result.perturbations))
@@ -157,7 +161,10 @@ def _too_short(result: LoadResult) -> Doubt | None:
 
 
 def _shaped(result: LoadResult, shaped: Suspect, worst: Drop | None) -> Verdict:
-    """Return the verdict where a shaper let no more through."""
+    """Return the verdict where a shaper let no more through: it lost the rest, or its queue took that up."""
+    if not result.lost_frames:
+        late = CameLate(late_frames=result.late_frames, offered_frames=result.offered_frames)
+        return Verdict(Limit.SHAPER, (shaped.seen, late), AtPort(port=shaped.shaper.place), shaped.doubt)
     lost = LostSomewhere(lost_frames=result.lost_frames) if worst is None else _lost(result, worst)
     doubt = shaped.doubt or (PlaceUnknown() if worst is None else None)
     return Verdict(Limit.SHAPER, (shaped.seen, lost), AtPort(port=shaped.shaper.place), doubt)
@@ -185,8 +192,9 @@ def _decided(result: LoadResult, worst: Drop) -> Verdict:
     return Verdict(Limit.RULE, (_lost(result, worst),), worst.place)
 
 
-def _generator(result: LoadResult, ceilings: Ceilings) -> Verdict:
-    seen: list[Clause] = [
+def _generator(result: LoadResult, seen: Evidence) -> Verdict:
+    ceiling_fps = seen.ceilings.generator_fps
+    clauses: list[Clause] = [
         GeneratorShort(
             unsent_frames=result.unsent_frames,
             intended_frames=result.intended_frames,
@@ -194,9 +202,18 @@ def _generator(result: LoadResult, ceilings: Ceilings) -> Verdict:
             intended_fps=result.intended_fps,
         )
     ]
-    if ceilings.generator_fps is not None:
-        seen.append(GeneratorCeiling(ceiling_fps=ceilings.generator_fps))
-    return Verdict(Limit.GENERATOR, tuple(seen), AtGenerator())
+    if ceiling_fps is not None:
+        clauses.append(GeneratorCeiling(ceiling_fps=ceiling_fps))
+    beyond = ceiling_fps is not None and result.intended_fps > ceiling_fps
+    return Verdict(
+        Limit.GENERATOR, tuple(clauses), AtGenerator(), None if beyond else _waited(result, seen.threads)
+    )
+
+
+def _waited(result: LoadResult, threads: Sequence[Thread]) -> Doubt | None:
+    """Return that a sender waited for its CPU for half as long as the frames take that it left out, or longer."""
+    wait_ratio = max((one.wait_ratio for one in threads if one.role == "generator"), default=0.0)
+    return GeneratorWaited(wait_ratio=wait_ratio) if 2 * wait_ratio >= result.unsent_ratio else None
 
 
 def _at_receivers_ceiling(result: LoadResult, ceilings: Ceilings, found: Verdict) -> Verdict | None:

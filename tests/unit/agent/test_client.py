@@ -61,7 +61,7 @@ def test_a_missing_program_is_refused_with_its_reason() -> None:
 
 
 def test_a_dead_agent_fails_every_request_and_says_what_to_do() -> None:
-    """Whoever waits for a dead agent is told at once, and how to clean up."""
+    """A wait for a dead agent ends at once, and the error says how to clean up."""
     transport = FakeAgent()
     agent = Agent(transport)
     pending = agent.begin("agent.ping", {})
@@ -83,7 +83,7 @@ def test_an_answer_is_waited_for_until_a_cut_connection_is_noticed() -> None:
 
 
 def test_an_answer_that_never_comes_is_given_up_after_its_deadline() -> None:
-    """The time is told that was waited."""
+    """The error says how long it waited."""
     with pytest.raises(AgentError, match=r"agent\.ping: none after 1 s"):
         Agent(Line(FakeAgent().receive())).call("agent.ping", {}, deadline_s=0.6)
 

@@ -9,6 +9,7 @@ import pytest
 from iolab.agent.decoding import decode
 from iolab.agent.fake import FakeAgent, FakeHost
 from iolab.agent.messages import CommandResult, Hello, Json, ProcessEnded, ProcessStarted, Reading, UndoReport
+from iolab.agent.watch import Watched, WatchStarted
 
 CONTRACT = Path(__file__).parents[3] / "contract"
 EXAMPLES = [
@@ -16,6 +17,7 @@ EXAMPLES = [
     for text in re.findall(r"```json\n(.*?)\n```", (CONTRACT / "agent-v1.md").read_text(), re.DOTALL)
 ]
 PORTS = {"id": "t1", "ports": [{"name": "near", "interface": "a"}, {"name": "far", "interface": "b"}]}
+WATCH = {"id": "watch:near.eth0", "points": [{"interface": "a", "hook": "ingress"}], "windows_ns": [12_000]}
 REQUESTS = [example for example in EXAMPLES if "method" in example and "id" in example]
 RESULTS = {example["id"]: example["result"] for example in EXAMPLES if "result" in example}
 SHAPES = {
@@ -24,6 +26,8 @@ SHAPES = {
     "process.wait": ProcessEnded,
     "sample.read": Reading,
     "journal.undo": UndoReport,
+    "watch.start": WatchStarted,
+    "watch.stop": Watched,
 }
 
 
@@ -57,6 +61,7 @@ def test_the_fake_answers_every_method_with_the_fields_on_the_page(request_: dic
         "sample.stop": ("sample.start", {"series": "s1"}),
         **dict.fromkeys(("traffic.close", "traffic.run"), ("traffic.open", PORTS)),
         **dict.fromkeys(("wire.change", "wire.read", "wire.stop"), ("wire.start", {"id": "wire:west"})),
+        **dict.fromkeys(("watch.stop", "watch.read", "watch.close"), ("watch.start", WATCH)),
         **dict.fromkeys(("device.read", "device.stop"), ("device.start", {"id": "dut"})),
     }
     if request_["method"] in prepare:

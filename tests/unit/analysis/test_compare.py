@@ -93,7 +93,10 @@ def test_runs_that_differ_by_nothing_are_told_apart_in_five_percent(
 
 def test_cells_of_one_run_only_are_listed(make_run: MakeRun) -> None:
     """They are named, not compared."""
-    value = lambda m, levels, block: {"received_bps": (1.0 + block, "bit/s")}  # noqa: E731
+
+    def value(_measure: str, _levels: object, block: int) -> dict[str, tuple[float, str]]:
+        return {"received_bps": (1.0 + block, "bit/s")}
+
     a = stored("a", make_run({"mtu": ["1500", "9000"]}, 3, value))
     b = stored("b", make_run({"mtu": ["1500", "4500"]}, 3, value))
     found = compare(a, b)

@@ -153,7 +153,7 @@ def test_nothing_smaller_than_detectable_is_shown(make_run: MakeRun) -> None:
 
 
 def test_the_size_of_a_frame_is_no_finding_about_a_rate(make_run: MakeRun) -> None:
-    """That larger frames are fewer is arithmetic; what another factor does is told, at each size where that differs."""
+    """That larger frames are fewer is arithmetic; what another factor does is said, at each size where that differs."""
     random = np.random.default_rng(3)
     factors = {"ndr.frame_size": ["64", "1518"], "machines.dut.forward": ["bridge", "xdp"]}
 

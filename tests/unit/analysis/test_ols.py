@@ -91,7 +91,7 @@ def test_a_contrast_has_the_value_and_error_of_statsmodels(random: np.random.Gen
 
 
 def test_what_the_design_cannot_tell_has_no_contrast(random: np.random.Generator) -> None:
-    """Two columns that always change together cannot be told apart, only their sum can."""
+    """Two columns that always change together cannot be separated, only their sum can."""
     column = random.normal(size=20)
     model = fit([(np.column_stack([column, column]), column * 3)], 2)
     assert contrast(model, np.array([1.0, 0.0])) is None

@@ -1,4 +1,4 @@
-"""A sweep of the offered load is told as one, and what is arithmetic is not told."""
+"""A sweep of the offered load is stated as one, and what is arithmetic is left out."""
 
 from collections.abc import Mapping
 

@@ -9,6 +9,7 @@ from iolab.analysis import analyse
 from iolab.analysis.outliers import robust_z, stand
 from iolab.plan.types import Plan
 from iolab.record.dimensions import Quantity
+from iolab.statements.notes import RareTrials
 from iolab.store.records import TrialRecord
 
 MakeRun = Callable[..., tuple[list[TrialRecord], Plan]]
@@ -122,3 +123,30 @@ def test_the_reason_is_what_else_was_unusual_in_the_same_trial(
     assert [
         [one.code for one in mark.beside] for mark in marks if mark.metric == Quantity("received_bps")
     ] == [codes]
+
+
+def test_what_rare_slow_trials_do_to_a_mean_is_said_of_all_cells_together(make_run: MakeRun) -> None:
+    """4 of 80 trials have 60 % of the rate: cells without one have intervals of undisturbed trials."""
+    random = np.random.default_rng(7)
+
+    def value(_: str, levels: tuple[int, ...], block: int) -> dict[str, tuple[float, str]]:
+        slow = levels in ((0, 0), (1, 1)) and block in (2, 5)
+        return {"received_bps": (float(random.normal(1e9, 1e7)) * (0.6 if slow else 1.0), "bit/s")}
+
+    notes = analyse(*make_run({"a": "wxyz", "b": "pq"}, 10, value)).notes
+    (told,) = [note for note in notes if isinstance(note, RareTrials)]
+    assert (told.marked, told.trials) == (4, 80)
+    assert told.change_ratio == pytest.approx(-0.02, abs=0.002)
+
+
+def test_undisturbed_trials_leave_nothing_to_say_of_rare_ones(make_run: MakeRun) -> None:
+    """Some normal trials are marked by chance, on either side."""
+
+    def told(seed: int) -> bool:
+        random = np.random.default_rng(seed)
+        run = make_run(
+            {"a": "wxyz", "b": "pq"}, 10, lambda *_: {"received_bps": (random.normal(100, 2), "bit/s")}
+        )
+        return any(isinstance(note, RareTrials) for note in analyse(*run).notes)
+
+    assert sum(map(told, range(40))) == 0

@@ -91,7 +91,7 @@ def test_three_factors_that_act_together_are_told_apart() -> None:
 
 
 def test_cells_that_differ_by_little_share_a_sentence_whose_interval_holds_them_all() -> None:
-    """Measured to 0.05 %, +10 % here and +11 % there are told apart by any test, and one sentence says both."""
+    """Measured to 0.05 %, any test separates +10 % here from +11 % there, and one sentence says both."""
     found = analysed(
         lambda cell: (0.10 + 0.01 * cell[2]) * (cell[0] == 2), np.random.default_rng(2), spread=0.0005
     )

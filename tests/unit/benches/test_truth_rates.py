@@ -4,7 +4,7 @@ import pytest
 from truth import is_wanted
 from truth_devices import BACK, OUT, policer, tbf
 from truth_lab import Company
-from truth_rates import RateCase
+from truth_rates import RateCase, rate_cases
 
 
 def test_the_true_rate_is_the_load_that_loses_what_the_goal_allows() -> None:
@@ -40,6 +40,12 @@ def test_a_rule_drops_where_frames_come_in_and_a_shaper_where_they_leave() -> No
     """So verdicts are held against the right port of each."""
     assert policer(25_000, 64).places[OUT] == ("dut.eth0",)
     assert tbf(25_000, 64).places[BACK] == ("dut.eth0",)
+
+
+def test_cases_that_differ_have_names_that_differ() -> None:
+    """A case is chosen and reported by its name."""
+    names = [case.name for case in rate_cases()]
+    assert len(set(names)) == len(names)
 
 
 def test_a_case_runs_if_all_words_of_one_name_are_among_its_own() -> None:

@@ -92,7 +92,7 @@ def test_every_error_is_told_at_once(capsys: pytest.CaptureFixture[str]) -> None
 def test_wrong_input_ends_with_code_2_and_no_traceback(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whatever is missing or misspelt, the user is told in words."""
+    """Whatever is missing or misspelt, the command says so in words."""
     assert run(arguments) == ExitCode.INPUT_WRONG
     captured = capsys.readouterr()
     assert captured.err.strip()
@@ -199,6 +199,33 @@ def test_a_plan_of_which_nothing_can_run_ends_with_code_3_and_says_why(
     assert "cannot run here: tcp links.lan.mtu=9000: " in printed.out
     assert run(["plan", written(VM), "--json"]) == ExitCode.HOST_CANNOT
     assert json.loads(capsys.readouterr().out)["steps"] == []
+
+
+REMOTE = """
+title: One host
+lab:
+  machines:
+    pc6: {kind: host, ssh: pc6.lab}
+    near: {kind: netns, on: pc6}
+    far: {kind: netns, on: pc6}
+  links: {lan: {ends: [near.eth0, far.eth0]}}
+measure:
+  tcp: {kind: stream, from: near, to: far}
+"""
+
+
+def test_a_plan_names_the_hosts_whose_cpus_it_does_not_know(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It asks none of them; the run does, and may pin to other CPUs."""
+    monkeypatch.setattr("iolab.cli.experiment_file.open_agent", lambda: nullcontext(None))
+    monkeypatch.setattr("iolab.cli.experiment_file.read_facts", lambda _agent: (FACTS, {}))
+    run(["plan", written(REMOTE)])
+    assert "the CPUs of pc6 are not known before a run" in capsys.readouterr().out
+    run(["plan", written(REMOTE), "--json"])
+    assert json.loads(capsys.readouterr().out)["hosts_not_asked"] == ["pc6"]
+    run(["plan", written(GOOD)])
+    assert "not known before a run" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", '{"schema": 3}'])

@@ -3,11 +3,13 @@
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from iolab.errors import ExitCode
+from iolab.errors import ExitCode, UnsupportedError
+from iolab.parts import registry
 
 METADATA = "Metadata-Version: 2.1\nName: iolab-broken\nVersion: 1.0\n"
 TAKEN = """
@@ -25,6 +27,34 @@ class Other(BaseModel):
     kind: Literal["other"]
 
 PART = MeasureKind(model=Other, duration_ns=lambda _: 1, measure=None)
+"""
+
+
+PICKY = """
+from typing import Literal
+from pydantic import field_validator
+from iolab.experiment.measures import Measure
+from iolab.parts.rows import MeasureKind
+
+class Picky(Measure):
+    kind: Literal["picky"] = "picky"
+    count: int = 1
+
+    @field_validator("count")
+    @classmethod
+    def few(cls, count: int) -> int:
+        if count > 9:
+            raise ValueError("at most 9, as the far end has as many ports")
+        return {1: 1}[count]
+
+PART = MeasureKind(model=Picky, duration_ns=lambda _: 1, measure=None)
+"""
+LAB = """title: Picky
+lab:
+  machines: {a: {kind: netns}, b: {kind: netns}}
+  links: {x: {ends: [a.p, b.p]}}
+measure:
+  far: {kind: picky, count: COUNT}
 """
 
 
@@ -58,14 +88,55 @@ def installed(folder: Path, group: str, code: str) -> None:
     ids=["raises", "no Python", "exits", "no row", "a taken name", "another model"],
 )
 def test_a_broken_package_is_named_and_the_command_ends(
-    tmp_path: Path, group: str, code: str, seen: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: str, code: str, seen: str
 ) -> None:
     """Exit code 3, one line; an experiment is never read with fewer kinds than it was written for."""
     installed(tmp_path, group, code)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "broken", raising=False)
+    # As in a process that has not looked for packages yet.
+    kinds = cache(registry.measure_kinds.__wrapped__), cache(registry.instrument_kinds.__wrapped__)
+    with pytest.raises(UnsupportedError) as caught:
+        {"iolab.measures": kinds[0], "iolab.instruments": kinds[1]}[group]()
+    assert caught.value.exit_code == ExitCode.HOST_CANNOT
+    (line,) = str(caught.value).splitlines()
+    assert f"loading 'broken' of {group} from the package iolab-broken 1.0, broken:PART: " in line
+    assert seen in line
+    sys.modules.pop("broken", None)
+
+
+def test_a_command_ends_with_3_at_a_broken_package(tmp_path: Path) -> None:
+    """One line, and no traceback."""
+    installed(tmp_path, "iolab.measures", "1 / 0")
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     argv = [sys.executable, "-c", "import sys; from iolab.cli.main import run; sys.exit(run(['schema']))"]
     done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == ExitCode.HOST_CANNOT
     (line,) = done.stderr.splitlines()
-    assert f"loading 'broken' of {group} from the package iolab-broken 1.0, broken:PART: " in line
-    assert seen in line
+    assert "the package iolab-broken 1.0" in line
+
+
+@pytest.mark.parametrize(
+    ("count", "seen"),
+    [
+        (12, "reading measure.far.count: saw 12; allowed: at most 9, as the far end has as many ports"),
+        (2, "KeyError at broken.py:"),
+    ],
+    ids=["refuses", "breaks"],
+)
+def test_what_a_model_of_another_package_says_of_a_file_stands_in_the_check(
+    tmp_path: Path, count: int, seen: str
+) -> None:
+    """What it refuses is said in its own words; where it breaks, the package is named. Both with file and line."""
+    installed(tmp_path, "iolab.measures", PICKY)
+    (tmp_path / "lab.yaml").write_text(LAB.replace("COUNT", str(count)))
+    script = "import sys; from iolab.cli.main import run; sys.exit(run(['check', 'lab.yaml']))"
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    argv = [sys.executable, "-c", script]
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    assert done.returncode == ExitCode.INPUT_WRONG, done.stderr
+    told = " ".join(done.stderr.split())
+    assert "lab.yaml:6" in told
+    assert seen in told
+    assert ("iolab-broken 1.0" in told) is (count == 2)
+    assert "defect of iolab" not in told

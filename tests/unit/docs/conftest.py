@@ -8,7 +8,7 @@ from iolab.cli.main import run
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 ROW = re.compile(r"^│\s+(?P<long>--[a-z-]+)(?:\s+(?P<short>-[a-z])\b)?", re.MULTILINE)
-COMMAND = re.compile(r"^│ (?P<name>[a-z]+)\s{2,}", re.MULTILINE)
+COMMAND = re.compile(r"^│ (?P<name>[a-z-]+)\s{2,}", re.MULTILINE)
 
 
 class Help:

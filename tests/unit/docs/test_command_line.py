@@ -9,7 +9,7 @@ from tests.unit.docs.conftest import Help
 from iolab.errors import ExitCode
 
 PAGE = (Path(__file__).parents[3] / "docs/reference/command-line.md").read_text(encoding="utf-8")
-COMMANDS = dict(re.findall(r"^\| `iolab ([a-z]+)([^`]*)`", PAGE, re.MULTILINE))
+COMMANDS = dict(re.findall(r"^\| `iolab ([a-z-]+)([^`]*)`", PAGE, re.MULTILINE))
 
 
 def section(heading: str) -> str:

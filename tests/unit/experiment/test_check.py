@@ -36,7 +36,7 @@ def changed(old: str, new: str) -> str:
 
 
 def problems(text: str) -> list[str]:
-    """Return what is told about a text."""
+    """Return the problems of a text."""
     with pytest.raises(InputError) as caught:
         parse(text, "f.yaml")
     return [str(problem) for problem in caught.value.problems]
@@ -164,12 +164,13 @@ WRONG = [
         "htb or pacer",
         "",
     ),
+    ("mtu: 1500", "shape: {at: a.eth0, qdisc: fq}", 7, "saw fq without a rate; allowed: a rate", "add rate"),
     (
         "mtu: 1500",
         "shape: {at: a.eth0, qdisc: fq, rate: 1Gbit, burst: 32K}",
         7,
         "saw burst with fq",
-        "allowed: burst with htb or tbf or pacer",
+        "allowed: burst with htb or tbf",
     ),
     (
         "mtu: 1500",
@@ -237,6 +238,36 @@ WRONG = [
         "watch.0.at: saw a.eth1",
         "",
     ),
+    (
+        TCP,
+        "{kind: stream, from: a, to: b, watch: [{at: lan, window: 0us}]}",
+        9,
+        "saw 0us",
+        "",
+    ),
+    (
+        TCP,
+        "{kind: stream, from: a, to: b, watch: [{at: lan, window: 12500ns}]}",
+        9,
+        "saw 12500 ns; allowed: whole microseconds",
+        "",
+    ),
+    (
+        TCP,
+        "{kind: stream, from: a, to: b, watch: [{at: lan, window: [12us, 12us]}]}",
+        9,
+        "allowed: each length once",
+        "",
+    ),
+    (
+        TCP,
+        "{kind: stream, from: a, to: b, watch: [{at: lan, window: 5us, flows: 2}]}",
+        9,
+        "2 flows in windows of 5000 ns; allowed: windows of 10us or more",
+        "",
+    ),
+    (TCP, "{kind: stream, from: a, to: b, watch: [{at: lan, line: 0}]}", 9, "watch.0.line: saw 0", ""),
+    (TCP, "{kind: stream, from: a, to: b, watch: [{at: lan, flows: 16}]}", 9, "watch.0.flows: saw 16", ""),
     (
         TCP,
         "{kind: stream, from: a, to: b, sample: 1ms}",
@@ -347,7 +378,7 @@ def test_all_mistakes_are_told_at_once() -> None:
 
 
 def test_a_wrong_factor_is_told_once() -> None:
-    """What only follows from it (an unknown baseline) is not told beside it."""
+    """What only follows from it (an unknown baseline) is not reported beside it."""
     assert (
         len(problems(changed("vlan: {links.lan.vlan: 100}", "vlan: 3").replace("net: plain}", "net: vlan}")))
         == 1
@@ -361,7 +392,7 @@ def test_a_mistake_of_many_cells_is_told_once() -> None:
 
 
 def test_many_mistakes_are_cut_off() -> None:
-    """A hundred are told and the others counted."""
+    """A hundred are listed and the others counted."""
     lines = "\n".join(f"  links.lan.x{i}: [1]" for i in range(500))
     told = problems(BASE.replace("factors:", f"factors:\n{lines}"))
     assert len(told) == 101
@@ -410,7 +441,7 @@ def test_what_is_excluded_need_not_make_sense() -> None:
     ],
 )
 def test_what_makes_no_sense_of_a_device_is_told(machine: str, words: str) -> None:
-    """What would be ignored is told."""
+    """What would be ignored is a problem."""
     (problem,) = problems(changed(C, machine))
     assert words in problem
     assert "f.yaml:5" in problem

@@ -69,7 +69,7 @@ def refusal(data: bytes | str, folder: Path) -> str:
     ids=lambda value: repr(value)[:40],
 )
 def test_broken_yaml_is_refused_at_its_line(text: str, line: int, words: str, tmp_path: Path) -> None:
-    """What stopped the reading is told at its line."""
+    """What stopped the reading is reported at its line."""
     told = refusal(text, tmp_path).splitlines()
     assert any(problem.startswith(f"/x.yaml:{line}: ") and words in problem for problem in told)
 
@@ -123,7 +123,7 @@ def test_the_largest_valid_file_is_read_soon() -> None:
     begin = time.process_time()
     experiment = parse(text, "large.yaml")
     assert time.process_time() - begin < MOST_SECONDS
-    assert len(experiment.tree["measure"]) == 298  # type: ignore[arg-type]
+    assert len(experiment.tree["measure"]) == 298
 
 
 def test_words_and_numbers_are_read_by_yaml_1_2() -> None:

@@ -100,7 +100,8 @@ def test_every_key_has_an_effect_or_is_told_to_have_none() -> None:
         "corrupt": "1%", "duplicate": "1%", "stall": {"length": "1ms", "every": "1s"}, "rate": "1Mbit", "burst": 2,
         "queue": "1K", "queue_frames": 3, "queue_time": "1ms", "codel": {}, "delay": "1ms", "jitter": "1ms",
         "jitter_kind": "normal", "jitter_correlation": "1%", "overtake": True, "reorder": {"ratio": "1%", "by": "1ms"},
-        "seed": 2,
+        "seed": 2, "rate_trace": [["0s", "1Mbit"], ["1s", "2Mbit"]], "delivery_trace": [1, 2], "ecn_above": "1ms",
+        "jitter_samples": ["1ms"],
     }  # fmt: skip
     assert values.keys() == Impairments.model_fields.keys()
     for key, value in values.items():

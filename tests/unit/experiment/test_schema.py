@@ -89,7 +89,7 @@ def test_it_accepts_every_other_key(part: str) -> None:
     ],
 )
 def test_it_rejects_what_the_checker_rejects(old: str, new: str) -> None:
-    """Whatever can be told without following references."""
+    """Whatever can be checked without following references."""
     text = GOOD.replace(old, new, 1)
     assert text != GOOD
     assert errors(text)

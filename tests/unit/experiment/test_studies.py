@@ -91,7 +91,7 @@ def test_the_quickstart_is_what_its_comment_says() -> None:
     experiment = load(LABS / "quickstart.yaml")
     assert len(resolved(experiment)) == 8
     assert experiment.blocks == 3
-    assert len(experiment.tree["measure"]) == 2  # type: ignore[arg-type]
+    assert len(experiment.tree["measure"]) == 2
     assert experiment.baseline.keys() == {factor.name for factor in experiment.factors}
 
 

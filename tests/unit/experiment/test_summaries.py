@@ -20,7 +20,7 @@ factors:
 
 
 def problems(text: str) -> list[str]:
-    """Return what is told about a text."""
+    """Return the problems of a text."""
     with pytest.raises(InputError) as caught:
         parse(BASE + text, "f.yaml")
     return [str(problem) for problem in caught.value.problems]

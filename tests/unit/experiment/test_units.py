@@ -1,5 +1,6 @@
 """Quantities: what people write, exactly; what readers are shown, rounded."""
 
+from collections.abc import Callable
 from decimal import Decimal
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from iolab import units
 
+Parse = Callable[[object], float]
 SIZES = {
     "K": 2**10,
     "M": 2**20,
@@ -90,7 +92,7 @@ def test_a_ratio_may_be_percent() -> None:
         (units.parse_ratio, 5, "did you mean 5%?"),
     ],
 )
-def test_a_wrong_unit_is_refused_with_what_was_meant(parse, text: object, advice: str) -> None:  # type: ignore[no-untyped-def]
+def test_a_wrong_unit_is_refused_with_what_was_meant(parse: Parse, text: object, advice: str) -> None:
     """The message names the nearest right spelling."""
     with pytest.raises(units.UnitError, match=advice.replace("?", r"\?")):
         parse(text)
@@ -126,7 +128,7 @@ def test_a_wrong_unit_is_refused_with_what_was_meant(parse, text: object, advice
     ],
     ids=lambda value: "list" if isinstance(value, list) else repr(value)[:20],
 )
-def test_what_is_no_quantity_is_refused_by_name(parse, value: object) -> None:  # type: ignore[no-untyped-def]
+def test_what_is_no_quantity_is_refused_by_name(parse: Parse, value: object) -> None:
     """Every refusal is a UnitError that says what is allowed."""
     with pytest.raises(units.UnitError) as caught:
         parse(value)
@@ -139,7 +141,9 @@ def test_what_is_no_quantity_is_refused_by_name(parse, value: object) -> None:  
     [(units.parse_bytes, SIZES), (units.parse_bits_per_second, RATES), (units.parse_nanoseconds, TIMES)],
 )
 @given(data=st.data())
-def test_parsing_is_exact_integer_arithmetic(parse, table: dict[str, int], data: st.DataObject) -> None:  # type: ignore[no-untyped-def]
+def test_parsing_is_exact_integer_arithmetic(
+    parse: Parse, table: dict[str, int], data: st.DataObject
+) -> None:
     """number x unit, computed without a binary fraction, for every number that gives a whole amount."""
     unit = data.draw(st.sampled_from(sorted(table)))
     amount = data.draw(st.integers(0, units.LARGEST // table[unit])) * table[unit]

@@ -28,7 +28,7 @@ DUT = "disks: [{volume: scratch}]"
 
 
 def problems(*changes: tuple[str, str]) -> list[str]:
-    """Return what is told about the base text with some parts replaced."""
+    """Return the problems of the base text with some parts replaced."""
     text = BASE
     for old, new in changes:
         assert old in text

@@ -54,7 +54,7 @@ def test_images_are_listed_for_readers_and_for_programs(
 
 
 def test_images_are_removed_by_name(capsys: pytest.CaptureFixture[str], cache: Cache) -> None:
-    """What was freed is told; a name that fits nothing removes nothing."""
+    """It says what was freed; a name that fits nothing removes nothing."""
     add(cache, "abc"), add(cache, "def", flavour="xen")
     assert run(["image", "remove", "xen", "nothing"]) == ExitCode.INPUT_WRONG
     assert len(cache.list_images()) == 2
@@ -75,7 +75,7 @@ def test_a_flavour_is_removed_with_all_its_digests(cache: Cache) -> None:
 def test_what_nobody_used_for_a_month_goes_when_an_image_is_built(
     capsys: pytest.CaptureFixture[str], cache: Cache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is told; the one that was asked for stays however old it is, and so does one that a guest was started from."""
+    """It says so; the one that was asked for stays however old it is, and so does one that a guest was started from."""
     asked, used, unused = add(cache, "abc"), add(cache, "def", root="r2"), add(cache, "123", root="r3")
     for image in (asked, used, unused):
         os.utime(image.folder, times=(time.time() - UNUSED_S - 60,) * 2)

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.unit.image.cached import add
@@ -10,7 +11,7 @@ from iolab.errors import InputError
 from iolab.image.build import find
 from iolab.image.cache import Cache, Image
 from iolab.image.recipe import RECIPE, Recipe, added_packages, name_layers, read_recipe, with_packages
-from iolab.parts.registry import own_programs
+from iolab.parts.registry import own_guest_programs, own_programs
 
 
 @pytest.fixture
@@ -45,10 +46,12 @@ def test_programs_of_other_packages_are_added_to_a_flavour(
 ) -> None:
     """Those of iolab's own rows are there already, so that nothing is added without another package."""
     linux = recipe.flavour("linux")
-    assert set(own_programs().values()) <= set(linux.packages)
-    monkeypatch.setattr("iolab.image.recipe.programs", own_programs)
+    assert set(own_guest_programs().values()) <= set(linux.packages)
+    monkeypatch.setattr("iolab.image.recipe.guest_programs", own_guest_programs)
     assert added_packages(linux) == ()
-    monkeypatch.setattr("iolab.image.recipe.programs", lambda: {**own_programs(), "netperf": "netperf"})
+    monkeypatch.setattr(
+        "iolab.image.recipe.guest_programs", lambda: {**own_guest_programs(), "netperf": "netperf"}
+    )
     assert added_packages(linux) == ("netperf",)
     both = [name_layers(recipe, one, "bookworm", "a") for one in (linux, with_packages(linux, ["netperf"]))]
     assert both[0].root != both[1].root
@@ -65,11 +68,13 @@ def test_an_image_is_found_with_and_without_the_programs_of_other_packages(
         return add(cache, digests.image, root=digests.root, built=built, added=added)
 
     with_netperf = build("2026-01-01", "netperf")
-    monkeypatch.setattr("iolab.image.recipe.programs", own_programs)
+    monkeypatch.setattr("iolab.image.recipe.guest_programs", own_guest_programs)
     assert find("linux", cache=cache) == with_netperf
     plain = build("2026-01-02")
     assert find("linux", cache=cache) == plain
-    monkeypatch.setattr("iolab.image.recipe.programs", lambda: {**own_programs(), "netperf": "netperf"})
+    monkeypatch.setattr(
+        "iolab.image.recipe.guest_programs", lambda: {**own_guest_programs(), "netperf": "netperf"}
+    )
     assert find("linux", cache=cache) == with_netperf
 
 
@@ -103,11 +108,11 @@ def test_flavours_share_the_kernel(recipe: Recipe) -> None:
 @pytest.mark.parametrize(
     "change", [{"format": 99}, {"kernel_package": "linux-image-rt-amd64"}, {"early_modules": ("virtio_pci",)}]
 )
-def test_a_change_of_the_recipe_makes_another_image(recipe: Recipe, change: dict[str, object]) -> None:
+def test_a_change_of_the_recipe_makes_another_image(recipe: Recipe, change: dict[str, Any]) -> None:
     """As does another release of Debian."""
     flavour = recipe.flavour("linux")
     before = name_layers(recipe, flavour, "bookworm", "a")
-    changed = replace(recipe, **change)  # type: ignore[arg-type]
+    changed = replace(recipe, **change)
     assert name_layers(changed, flavour, "bookworm", "a").image != before.image
     assert name_layers(recipe, flavour, "trixie", "a").image != before.image
 

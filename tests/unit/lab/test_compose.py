@@ -203,3 +203,23 @@ def _check_command(command: Command, made: set[str]) -> None:
         assert command.argv[3] in ("dev", "link")
     if command.argv[:3] == ("ip", "link", "set"):
         assert command.argv[3] == "dev"
+
+
+def test_classes_of_classes_are_made_from_the_top(pair: Callable[..., tuple[Resource, ...]]) -> None:
+    """Each below its parent, with the quantum and the queue that it is given; only leaves have a queue."""
+    classes = {
+        "g": {"rate": "100Mbit", "parent": "all", "quantum": "1514", "from": "a"},
+        "all": {"rate": "300Mbit", "ceil": "600Mbit"},
+        "h": {"rate": "200Mbit", "parent": "all", "leaf": {"qdisc": "codel", "frames": 64}},
+    }
+    lab = pair(
+        shape={"at": "a.eth0", "qdisc": "htb", "rate": "600Mbit", "classes": classes, "gso_max_segs": 4}
+    )
+    assert typed(lab, "qdisc:a.eth0")[2:7] == [
+        "tc class add dev eth0 parent 1:1 classid 1:11 htb rate 300000000bit ceil 600000000bit",
+        "tc class add dev eth0 parent 1:11 classid 1:10 htb rate 100000000bit quantum 1514",
+        "tc class add dev eth0 parent 1:11 classid 1:12 htb rate 200000000bit",
+        "tc qdisc add dev eth0 parent 1:10 pfifo limit 1000",
+        "tc qdisc add dev eth0 parent 1:12 codel limit 64",
+    ]
+    assert typed(lab, "gso:a.eth0") == ["ip link set dev eth0 gso_max_segs 4"]

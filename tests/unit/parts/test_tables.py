@@ -6,10 +6,15 @@ from typing import get_args
 
 import pytest
 
-from iolab.experiment.links import Shape
+from iolab.errors import InputError
+from iolab.experiment import Resolver, cells, parse, shape_references
+from iolab.experiment.shapes import Shape
+from iolab.lab.links import shaping
+from iolab.lab.resources import Run
+from iolab.lab.topology import make_topology
 from iolab.parts.kernel_modules import FEATURE_MODULES
 from iolab.parts.nics import NICS, NicKind
-from iolab.parts.qdiscs import QDISCS, QdiscKind
+from iolab.parts.qdiscs import QDISCS, Discipline, QdiscKind
 from iolab.parts.searches import SEARCHES, SearchKind
 from iolab.record.search import Goal
 from iolab.trial.search.types import LoadTrial
@@ -52,3 +57,25 @@ def test_every_search_has_a_row_whose_strategy_begins(name: SearchKind) -> None:
     assert (
         row.duration_ns(1_000_000_000, 2) > row.duration_ns(1_000_000_000, 1) or "searches" not in row.takes
     )
+
+
+def test_a_discipline_without_a_rate_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that gives it a rate is refused; without one its kind alone is set and read back."""
+    rows = {**QDISCS, "fq": Discipline(module="sch_fq", takes_rate=False)}
+    for module in (shape_references, shaping):
+        monkeypatch.setattr(module, "QDISCS", rows)
+    lab = """title: x
+lab:
+  machines: {a: {kind: netns}, b: {kind: netns}}
+  links: {l: {ends: [a.p, b.p], shape: {at: a.p, qdisc: fq}}}
+measure: {tcp: {kind: stream, from: a, to: b}}
+"""
+    with pytest.raises(InputError, match="saw rate with fq; allowed: rate with htb or tbf or etf or pacer"):
+        parse(lab.replace("qdisc: fq", "qdisc: fq, rate: 1Mbit"), "x.yaml")
+    read = parse(lab, "x.yaml")
+    setup = Resolver(read).setup(next(cells(read)))
+    (found,) = shaping.shape_resources(setup.lab, make_topology(setup.lab), "l")
+    assert [action.do.argv[-3:] for action in found.actions if isinstance(action, Run)] == [
+        ("handle", "1:", "fq")
+    ]
+    assert [one.expected for one in found.expect] == ["fq"]

@@ -10,7 +10,7 @@ from iolab.experiment import load, parse
 from iolab.experiment.experiment import Experiment
 from iolab.lab.difference import difference
 from iolab.lab.hosts.facts import ONLINE_CPUS, Facts, ImageFact
-from iolab.lab.resources import guests
+from iolab.lab.resources import Resource, guests
 from iolab.plan.commands import commands, render
 from iolab.plan.labs import Labs
 from iolab.plan.planning import make_plan
@@ -53,10 +53,10 @@ def starts(experiment: Experiment, facts: Facts) -> list[tuple[str, ...]]:
     plan = make_plan(experiment, facts)
     labs = Labs(experiment, plan)
     found: list[tuple[str, ...]] = []
-    standing: tuple[object, ...] = ()
+    standing: tuple[Resource, ...] = ()
     for step in plan.steps:
         wanted = labs.of(step).resources
-        change = difference(standing, wanted)  # type: ignore[arg-type]
+        change = difference(standing, wanted)
         found.append(tuple(name for resource in change.do for name in guests(resource)))
         standing = wanted
     return found
@@ -64,7 +64,7 @@ def starts(experiment: Experiment, facts: Facts) -> list[tuple[str, ...]]:
 
 @pytest.mark.parametrize("path", sorted(STUDIES.glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_study_is_planned(path: Path, able: Facts) -> None:
-    """What cannot be done yet is told in words, never an error."""
+    """What cannot be done yet is a reason in words, never an error."""
     plan = make_plan(load(path), able)
     assert plan.steps or plan.unsupported
     assert all(":" in in_words(one.reason) for one in plan.unsupported)

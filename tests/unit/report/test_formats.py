@@ -13,13 +13,13 @@ from tests.unit.records import metrics
 from tests.unit.report.builder import FACTORS, quickstart
 from tests.unit.report.conftest import Made
 
-from iolab import report
 from iolab.analysis import analyse, compare
 from iolab.analysis.types import Interval
 from iolab.record.dimensions import Dimensions
 from iolab.record.metric import Metric, Metrics
 from iolab.record.trial import Status
 from iolab.record.verdict import Limit, Verdict
+from iolab.report import formats as report
 from iolab.report import sentences, spreadsheet
 from iolab.report.names import names
 from iolab.report.words import EN
@@ -285,6 +285,25 @@ def test_a_lost_baseline_is_told_instead_of_a_column_that_is_gone(made: Made) ->
     assert said in report.html(lost, analysis, experiment, "1")
 
 
+def test_a_baseline_that_the_run_does_not_have_is_not_called_failed(made: Made) -> None:
+    """Only MTU 9000 was run: what the cells lack is the level that they all have otherwise."""
+    run, _, _ = made
+    place = [factor.name for factor in run.plan.factors].index("links.lan.mtu")
+    kept = tuple(
+        step for step in run.plan.steps if run.plan.factors[place].labels[step.levels[place]] == "9000"
+    )
+    keys = {step.key for step in kept}
+    part = replace(
+        run,
+        plan=replace(run.plan, steps=kept),
+        trials=tuple(trial for trial in run.trials if trial.key in keys),
+    )
+    text = " ".join(printed(report.terminal(part, analyse(part.trials, part.plan)), 200).split())
+    assert (
+        "No change is given for 4 of 4 cells: the baseline has MTU 1500, and no cell of this run has." in text
+    )
+
+
 def with_flows(whole: Metrics) -> Metrics:
     """Return metrics with those of two flows, one of which gets three quarters."""
     rate_bps = whole["received_bps"].value
@@ -323,7 +342,7 @@ def test_flows_and_what_was_lost_stand_beside_the_rate(made: Made) -> None:
 
 
 def test_notes_on_the_run_come_before_any_figure(made: Made) -> None:
-    """Trials that joined later, and whatever reading found, are told in every format."""
+    """Trials that joined later, and whatever reading found, stand in every format."""
     run, analysis, experiment = made
     told = replace(run, joined_late=7, notes=(LastLineCut(file="trials.jsonl"),))
     for text in (

@@ -10,9 +10,9 @@ from rich.console import Console
 from tests.unit.report.conftest import Made
 from tests.unit.report.forwarding_run import BOTH_RATIO, forwarding
 
-from iolab import report
 from iolab.analysis import analyse
 from iolab.experiment.experiment import LevelRatio, Summary
+from iolab.report import formats as report
 
 SIZE = Summary("ndr.frame_size", ratios=(LevelRatio("*.direction", "both-ways", "one-way"),))
 

@@ -8,9 +8,9 @@ from rich.console import Console
 from tests.unit.report.conftest import Made
 from tests.unit.report.pages import parsed
 
-from iolab import report
 from iolab.record.dimensions import Dimensions
 from iolab.record.series import Series, series
+from iolab.report import formats as report
 from iolab.report.names import names_of
 from iolab.report.page.over_time import drawn_trials
 from iolab.report.sparklines import sparkline
@@ -40,6 +40,19 @@ def test_the_page_has_a_folded_part_for_each_trial_that_stored_series(made: Made
     assert (len(folded), len(pictures)) == (well, 2 * well)
     assert "0 to 1.00\u00a0Gbit/s" in page
     assert 'href="#over-time"' in page
+    assert "Every chart goes from 0 to 10.0\u00a0s." in page
+
+
+def test_the_figures_of_a_chart_have_their_own_unit_and_the_scale_has_that_of_the_largest(made: Made) -> None:
+    """Acknowledgements of a fast stream are read as 1.50 Mbit/s, not as 0.00150 Gbit/s."""
+    run = made[0]
+    both = tuple(
+        series("rx_bps", "bit/s", [(PERIOD_NS, rate)], Dimensions(port=port))
+        for port, rate in (("far.eth0", 1e9), ("near.eth0", 1.5e6))
+    )
+    row = drawn_trials(run.trials[:1], lambda _: both, names_of(run.plan, EN)).trials[0].rows[0]
+    assert row.scale == "0 to 1.00\u00a0Gbit/s"
+    assert row.drawings[1].figures == "1.50 · 1.50 · 1.50\u00a0Mbit/s"
 
 
 def test_a_run_without_series_has_no_such_part(made: Made) -> None:

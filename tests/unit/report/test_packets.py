@@ -14,7 +14,6 @@ from rich.console import Console
 from tests.unit.report.forwarding_run import FALLBACK, forwarding
 from tests.unit.report.pages import charts_of, parsed
 
-from iolab import report
 from iolab.analysis import analyse
 from iolab.analysis.forwarding_types import PacketKind
 from iolab.analysis.types import Analysis, CellEstimates, Estimates
@@ -22,6 +21,7 @@ from iolab.experiment.experiment import Experiment
 from iolab.record.dimensions import Dimensions, Quantity
 from iolab.record.metric import Metrics
 from iolab.report import curves, packet_tables, packets, tables
+from iolab.report import formats as report
 from iolab.report.names import names
 from iolab.report.selection import leading
 from iolab.report.words import EN
@@ -208,7 +208,7 @@ def test_metrics_at_a_load_are_named_with_it() -> None:
     )
     assert (
         named.metric(Quantity("thread_cpu_ratio", Dimensions(role="device", port="dut.eth0")))
-        == "thread dut.eth0"
+        == "CPU time of thread dut.eth0"
     )
 
 

@@ -13,13 +13,13 @@ from tests.unit.report.builder import quickstart
 from tests.unit.report.conftest import Made
 from tests.unit.report.pages import charts_of, parsed
 
-from iolab import report
 from iolab.analysis import analyse
 from iolab.experiment import load, parse
 from iolab.record.dimensions import Quantity
 from iolab.record.metric import Metrics
 from iolab.record.trial import CommandRecord, Status
 from iolab.report import drawing, environment, picture
+from iolab.report import formats as report
 from iolab.report.names import names
 from iolab.report.words import EN
 from iolab.statements.failures import OtherFailure
@@ -138,9 +138,9 @@ def test_the_lab_is_drawn_with_ports_addresses_and_varied_attributes(page: str) 
 
 
 def test_a_large_run_is_bounded_and_says_so() -> None:
-    """Of 1 200 cells the page shows those that differ most, tells how many there are, and stays small and quick."""
+    """Of 600 cells the page shows those that differ most, tells how many there are, and stays small and quick."""
     factors = {
-        "*.direction": tuple(f"d{number}" for number in range(60)),
+        "*.direction": tuple(f"d{number}" for number in range(30)),
         "links.lan.mtu": tuple(str(number) for number in range(1500, 1510)),
         "links.lan.offload": ("on", "off"),
     }
@@ -149,8 +149,8 @@ def test_a_large_run_is_bounded_and_says_so() -> None:
     begin = time.process_time()
     text = report.html(run, analysis, experiment, "1.2.3")
     assert time.process_time() - begin < 10
-    assert "Shown: 200 of 1200 cells" in text
-    assert "Charted: 480 of 1200 cells" in text
+    assert "Shown: 200 of 600 cells" in text
+    assert "Charted: 480 of 600 cells" in text
     assert len(text) < 15_000_000
 
 

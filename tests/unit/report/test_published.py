@@ -58,8 +58,16 @@ def test_a_change_that_was_published_alone_is_written_beside_the_runs_own() -> N
         )
     ]
     text = beside_published_text(
-        PublishedComparison(source="x.csv", run="run", rows=tuple(rows), factors=("path",), without=())
+        PublishedComparison(
+            source="x.csv",
+            run="run",
+            rows=tuple(rows),
+            factors=("path",),
+            without=(),
+            reference={"path": "local"},
+        )
     )
+    assert "To baseline: over the figure of the row with local" in text
     written = [
         [
             cell.strip()

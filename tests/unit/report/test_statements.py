@@ -10,13 +10,12 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import pytest
 from pydantic import ValidationError
+from tests.unit.store.drawn import RECORDS
 
 import iolab.statements
-from iolab.record.balance import Balance, Drop
 from iolab.record.encoding import Encoding, Malformed
-from iolab.record.trial import GuestUse
-from iolab.record.verdict import CpuUse, Limit, Thread, Verdict
-from iolab.report.words import LANGUAGES, read_words
+from iolab.record.verdict import Limit, Verdict
+from iolab.report.words import LANGUAGES, read_words, words_of
 from iolab.report.words.say import Sentences
 from iolab.statements.clauses import Clause, CpuBusy, CpuSharers, LostAt, OwnCpu, ThreadShare
 from iolab.statements.doubts import OthersOnCpu
@@ -88,7 +87,7 @@ def test_no_statement_holds_a_sentence_of_ours() -> None:
     ]
     assert not [
         f"{kind.__name__}.{name}"
-        for kind in (Drop, Balance, Verdict, CpuUse, Thread, GuestUse)
+        for kind in RECORDS
         for name, declared in get_type_hints(kind, include_extras=True).items()
         if undeclared(declared)
     ]
@@ -100,7 +99,7 @@ def test_no_statement_holds_a_sentence_of_ours() -> None:
 @pytest.mark.parametrize("code", LANGUAGES)
 def test_every_language_has_a_sentence_for_every_statement(code: str) -> None:
     """No statement without a sentence, no sentence without a statement, and every parameter it names is one."""
-    language = LANGUAGES[code].said
+    language = words_of(code).said
     assert language.sentences.keys() == ALL.keys()
     assert language.advice.keys() <= ALL.keys()
     assert codes(Warning).keys() <= language.advice.keys()

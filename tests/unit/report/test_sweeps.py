@@ -1,4 +1,4 @@
-"""Numeric factors become axes, and lines are told apart without colour."""
+"""Numeric factors become axes, and lines differ without colour."""
 
 import json
 from collections import Counter
@@ -183,3 +183,19 @@ def test_frame_size_is_the_axis_whatever_else_is_a_number() -> None:
     found = sweep_of([replace(estimates[0], cell=cell) for cell in cells], run)
     assert isinstance(found, Sweep)
     assert found.factor == "ndr.frame_size"
+
+
+def test_a_place_on_the_axis_is_marked_with_its_name() -> None:
+    """Within the levels only; a chart without marks has none of it."""
+    run, estimates = swept()
+    sweep = sweep_of(estimates, run)
+    assert sweep is not None
+    shown = lines.choose(estimates, sweep, run, 100)
+    named = names(("links.lan.mtu",), EN)
+    marks = [(2000.0, "here"), (10000.0, "beyond")]
+    marked, plain = (lines.chart(shown, sweep, run, {}, named, None, each) for each in (marks, ()))
+    assert all(panel.data["marks"] == [{"x": 2000.0, "name": "here"}] for panel in marked.panels)
+    assert all("marks" not in panel.data for panel in plain.panels)
+    uses = [layer["data"]["name"] for layer in json.loads(marked.spec)["layer"]]
+    assert uses.count("marks") == 2
+    assert "marks" not in plain.spec

@@ -29,7 +29,7 @@ def test_the_way_to_a_killed_agent_is_closed_and_not_waited_for_long() -> None:
 
 
 def test_an_agent_that_lives_is_given_time_to_undo_everything() -> None:
-    """What went wrong then is told."""
+    """The error says what went wrong then."""
     living = Killed()
     agents = Agents(Agent(FakeAgent()))
     agents.add("pc6", Agent(living, name="pc6"))

@@ -67,6 +67,18 @@ def test_ceilings_of_sender_and_receiver_are_found(found: dict[str, Json]) -> No
         assert len(list(figures(one))) == 13
 
 
+def test_how_late_single_frames_leave_is_known_of_both_paths(found: dict[str, Json]) -> None:
+    """At half of what AF_XDP sends: `path: auto` chooses by it."""
+    known = decode_calibration(found)
+    assert known is not None
+    assert known.alone is not None
+    assert known.alone.load_fps == pytest.approx(450_000, rel=0.001)
+    assert (known.alone.af_xdp_late_ns, known.alone.live_late_ns) == (100, 100)
+    older = decode_calibration({name: value for name, value in found.items() if name != "alone"})
+    assert older is not None
+    assert older.alone is None
+
+
 def test_it_is_stored_and_used_on_the_same_host_only(found: dict[str, Json]) -> None:
     """Another kernel: as if there were none."""
     store_calibration(found)

@@ -26,7 +26,7 @@ from iolab.statements.failures import Difference, Failure, OtherFailure, Program
 from iolab.store.folder import create_folder
 from iolab.store.records import TrialRecord
 from iolab.trial.failed import Failed
-from iolab.trial.measured import Measured
+from iolab.trial.measurement import Measured
 
 LAB = """
 lab:

@@ -1,10 +1,24 @@
-"""Series and dimensions, drawn at random."""
+"""Records, series and dimensions, drawn at random: whatever their types allow."""
+
+import dataclasses
+from collections.abc import Mapping
+from enum import Enum
+from importlib import import_module
+from pkgutil import iter_modules
+from types import ModuleType, NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from hypothesis import strategies as st
 
+import iolab.record
+import iolab.statements
 from iolab.record.dimensions import Dimensions
+from iolab.record.metric import Heads, Metric, Metrics
+from iolab.record.search import Goal
 from iolab.record.series import Over, Series
+from iolab.record.trial import TrialResult
+from iolab.statements.statement import Statement, codes
 
 numbers = st.floats(allow_nan=True, allow_infinity=True)
 texts = st.none() | st.text(max_size=8)
@@ -22,6 +36,78 @@ dimensions = st.builds(
     window_ns=st.none() | st.integers(1, 10**12),
     part=texts,
 )
+PLAIN: Mapping[Any, st.SearchStrategy[Any]] = {
+    int: st.integers(0, 2**53),
+    float: st.floats(0, 1e15, allow_subnormal=False),
+    bool: st.booleans(),
+    str: st.text(max_size=6),
+    NoneType: st.none(),
+}
+BOUNDED: Mapping[type, Mapping[str, st.SearchStrategy[Any]]] = {
+    Goal: {
+        "loss_ratio": st.floats(0, 0.5),
+        "relative_width": st.floats(0.001, 0.5),
+        "min_fps": st.floats(1, 10),
+        "max_fps": st.floats(11, 1e9),
+        "trial_ns": st.integers(1, 10**12),
+    }
+}
+"""Fields that the record itself bounds further than their types do."""
+OTHERWISE = (TrialResult, Series, Heads)
+"""Records that are no JSON by themselves: a line of trials.jsonl, a table, and what trials share in memory."""
+
+
+def _all_of(package: ModuleType) -> tuple[ModuleType, ...]:
+    return tuple(import_module(one.name) for one in iter_modules(package.__path__, f"{package.__name__}."))
+
+
+_all_of(iolab.statements)
+RECORDS: tuple[type, ...] = tuple(
+    kind
+    for module in _all_of(iolab.record)
+    for kind in vars(module).values()
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind) and kind.__module__ == module.__name__
+)
+"""Every type of record."""
+
+
+def any_of(kind: Any) -> st.SearchStrategy[Any]:
+    """Anything that a type allows: of a record with every field, of a kind of statements any of them."""
+    if kind in PLAIN:
+        return PLAIN[kind]
+    if get_origin(kind) is not None:
+        return _composed(get_origin(kind), get_args(kind))
+    if kind is Metrics:
+        return st.lists(any_of(Metric), max_size=3, unique_by=lambda each: each.quantity).map(Metrics)
+    if issubclass(kind, Enum):
+        return st.sampled_from(kind)
+    if issubclass(kind, Statement):
+        found = sorted(codes(kind).values(), key=lambda each: each.code)
+        return st.sampled_from(found).flatmap(lambda one: st.deferred(lambda: _made(one)))
+    return _made(kind)
+
+
+def _composed(origin: Any, args: tuple[Any, ...]) -> st.SearchStrategy[Any]:
+    if origin is Annotated:
+        return any_of(args[0])
+    if origin in (Union, UnionType):
+        return st.one_of([any_of(each) for each in args])
+    if origin is Literal:
+        return st.sampled_from(args)
+    if origin is tuple and args[1:] == (...,):
+        return st.lists(any_of(args[0]), max_size=2).map(tuple)
+    if origin is tuple:
+        return st.tuples(*map(any_of, args))
+    return st.dictionaries(any_of(args[0]), any_of(args[1]), max_size=2)
+
+
+def _made(kind: type) -> st.SearchStrategy[Any]:
+    hints = get_type_hints(kind, include_extras=True)
+    if issubclass(kind, Statement):
+        hints = {name: hints[name] for name in kind.model_fields}
+    return st.builds(
+        kind, **{name: any_of(hint) for name, hint in hints.items()} | dict(BOUNDED.get(kind, {}))
+    )
 
 
 @st.composite

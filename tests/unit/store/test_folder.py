@@ -18,6 +18,7 @@ from iolab.plan.types import Plan, PlannedFactor, Step
 from iolab.record.metric import Metric, Metrics
 from iolab.record.trial import CommandRecord, Status, TrialResult
 from iolab.record.verdict import Limit, Verdict
+from iolab.statements.commands import OpenDevice
 from iolab.statements.failures import ProgramFailed
 from iolab.statements.notes import LastLineCut
 from iolab.statements.places import OnPath
@@ -103,7 +104,7 @@ def test_what_was_appended_is_read_back_equal(folder: RunFolder) -> None:
         undo=("ip", "y"),
         exit_status=0,
         duration_ns=5,
-        notes=("x: what it is",),
+        notes=(OpenDevice(fd=10, path="/dev/vhost-net"),),
     )
     folder.append_commands([command])
     folder.append_trial(record("k0"), Samples(raw={"iperf3": [1, 2]}))

@@ -2,30 +2,41 @@
 
 import csv
 import json
+import re
 from datetime import UTC, datetime
+from functools import partial
 from io import StringIO
-from pathlib import Path
+from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 from tests.unit.records import balance, load_record, packet_trial, port
-from tests.unit.store.drawn import any_series, dimensions
+from tests.unit.report.pages import parsed
+from tests.unit.store.drawn import any_of, any_series, dimensions
 
-from iolab import report
 from iolab.analysis import analyse
+from iolab.analysis.types import Analysis
 from iolab.experiment import parse
 from iolab.plan.types import Plan, PlannedFactor, Step
 from iolab.record.metric import Metric, Metrics
 from iolab.record.packets import PacketTrial
-from iolab.record.series import Series
+from iolab.record.series import Over, Series
 from iolab.record.trial import Status, TrialResult
+from iolab.record.verdict import Verdict
+from iolab.report import formats as report
+from iolab.report import tables
+from iolab.report.names import names_of
+from iolab.report.selection import leading
+from iolab.report.words import EN
 from iolab.statements.drop_reasons import RingFull
+from iolab.statements.failures import Failure
 from iolab.statements.places import AtPort
-from iolab.statements.warnings import CountersMissing
+from iolab.statements.warnings import Warning
 from iolab.store.folder import create_folder
 from iolab.store.read import load_run
-from iolab.store.records import Samples, TrialRecord
+from iolab.store.records import Samples, StoredRun, TrialRecord
 from iolab.store.samples import read_packets
 from iolab.store.series import read_series
 
@@ -39,6 +50,7 @@ factors:
   links.lan.mtu: [1500, 9000]
 blocks: 1
 """
+MTU, LABELS = "links.lan.mtu", ("1500", "9000")
 KINDS = ("stream", "forwarding", "load-curve", "latency", "made-elsewhere")
 names = st.sampled_from(
     ["received_bps", "forwarded_fps", "loss_ratio", "cpu_busy_ratio", "made_elsewhere_ns"]
@@ -86,40 +98,41 @@ def any_packets(draw: st.DrawFn) -> PacketTrial:
 
 
 def plan_of(kind: str) -> Plan:
-    """Return a plan of two cells."""
+    """Return a plan of two cells in two blocks."""
     return Plan(
-        title="All kinds",
-        factors=(PlannedFactor("links.lan.mtu", ("1500", "9000")),),
+        title=f"All of {kind}",
+        factors=(PlannedFactor(MTU, LABELS),),
         measures=("it",),
-        baseline={"links.lan.mtu": "1500"},
+        baseline={MTU: LABELS[0]},
         grouping=(),
         seed=1,
-        blocks=1,
-        steps=tuple(Step(f"k{level}", "it", 1, 0, (level,)) for level in (0, 1)),
+        blocks=2,
+        steps=tuple(
+            Step(f"k{block}{level}", "it", block, 0, (level,)) for block in (1, 2) for level in (0, 1)
+        ),
         unsupported=(),
         estimate_ns=1,
         digest="d" * 64,
     )
 
 
-def record(key: str, kind: str, label: str, metrics: Metrics) -> TrialRecord:
-    """Return a record of a trial that ended well."""
-    result = TrialResult(
-        status=Status.OK, metrics=metrics, warnings=(CountersMissing(place="far.eth0"),),
-        begin_ns=0, end_ns=2, measured_ns=1,
-    )  # fmt: skip
+def record(step: Step, kind: str, **result: Any) -> TrialRecord:
+    """Return a record of a step."""
+    times = {"begin_ns": 0, "end_ns": 2, "measured_ns": 1}
     return TrialRecord(
-        key=key, measure="it", kind=kind, direction="one-way", rest="r", block=1, cell={"links.lan.mtu": label},
-        wall="2026-01-01T00:00:00+00:00", result=result,
+        key=step.key, measure="it", kind=kind, direction="one-way", rest="r", block=step.block,
+        cell={MTU: LABELS[step.levels[0]]}, wall="2026-01-01T00:00:00+00:00",
+        result=TrialResult(**{"status": Status.OK} | times | result),
     )  # fmt: skip
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=12, deadline=None, phases=[Phase.reuse, Phase.generate])
 @given(
     st.sampled_from(KINDS),
     st.tuples(any_metrics(), any_metrics()),
     any_packets(),
     st.lists(any_series(), max_size=2),
+    st.tuples(any_of(Verdict), any_of(Warning), any_of(Failure), any_of(Failure)),
 )
 def test_nothing_is_lost_between_a_measure_and_a_report(
     tmp_path_factory: pytest.TempPathFactory,
@@ -127,33 +140,44 @@ def test_nothing_is_lost_between_a_measure_and_a_report(
     both: tuple[Metrics, Metrics],
     packets: PacketTrial,
     series: list[Series],
+    stated: tuple[Verdict, Warning, Failure, Failure],
 ) -> None:
-    """What is read is what was written, and every metric is in the JSON and the CSV with its dimensions."""
-    plan = plan_of(kind)
+    """What is read is what was written, and every format shows it."""
+    plan, (verdict, warning, failed, invalid) = plan_of(kind), stated
     folder = create_folder(tmp_path_factory.mktemp("runs"), "all", datetime(2026, 1, 1, tzinfo=UTC))
     folder.write_decision(FILE, plan, {})
-    records = tuple(record(f"k{at}", kind, plan.factors[0].labels[at], own) for at, own in enumerate(both))
+    verdicts = verdict if kind == "stream" else None
+    results: tuple[dict[str, Any], ...] = (
+        {"metrics": both[0], "verdict": verdicts, "warnings": (warning,)},
+        {"metrics": both[1], "verdict": verdicts},
+        {"status": Status.FAILED, "reason": failed},
+        {"status": Status.INVALID, "reason": invalid},
+    )
+    records = tuple(record(step, kind, **own) for step, own in zip(plan.steps, results, strict=True))
     for one in records:
-        folder.append_trial(one, Samples(raw={"said": 1}, packets=packets, series=tuple(series)))
+        well = one.result.status is Status.OK
+        samples = Samples(raw={"said": 1}, packets=packets, series=tuple(series)) if well else None
+        folder.append_trial(one, samples)
     folder.close()
     run = load_run(folder.path)
     assert run.trials == records
-    assert read_packets(folder.path, "k0") == packets
-    assert read_series(folder.path, "k1") == tuple(series)
+    assert read_packets(folder.path, "k10") == packets
+    assert read_series(folder.path, "k11") == tuple(series)
     analysis = analyse(run.trials, run.plan, lambda key: read_packets(folder.path, key))
-    assert {(each.metric, each.cell["links.lan.mtu"], each.mean) for each in analysis.estimates} == {
-        (metric.quantity, one.cell["links.lan.mtu"], metric.value)
-        for one in records
-        for metric in one.result.metrics
+    assert {(each.metric, each.cell[MTU], each.mean) for each in analysis.estimates} == {
+        (metric.quantity, one.cell[MTU], metric.value) for one in records for metric in one.result.metrics
     }
-    _in_every_format(folder.path, records)
+    in_documents(run, analysis)
+    in_texts(run, analysis)
+    drawn = parsed(report.html(run, analysis, parse(FILE, "all.yaml"), "1", partial(read_series, run.folder)))
+    folded = [each for each in drawn.named("details") if each.get("class") == "course"]
+    assert len(folded) == (2 if any(each.over is Over.TIME for each in series) else 0)
 
 
-def _in_every_format(path: Path, records: tuple[TrialRecord, ...]) -> None:
-    run, experiment = load_run(path), parse(FILE, "all.yaml")
-    analysis = analyse(run.trials, run.plan, lambda key: read_packets(path, key))
+def in_documents(run: StoredRun, analysis: Analysis) -> None:
+    """Check that JSON and CSV have every figure, with its dimensions, and everything that was stated."""
     shown = json.loads(report.show_json(run, analysis))
-    for one, trial in zip(records, shown["trials"], strict=True):
+    for one, trial in zip(run.trials, shown["trials"], strict=True):
         assert [
             (each["name"], each["unit"], each["value"], each["dimensions"], each["limited_by"])
             for each in trial["metrics"]
@@ -161,14 +185,47 @@ def _in_every_format(path: Path, records: tuple[TrialRecord, ...]) -> None:
             (each.name, each.unit, each.value, each.dimensions.known(), each.limited_by)
             for each in one.result.metrics
         ]
+        assert [each["code"] for each in trial["warnings"]] == [each.code for each in one.result.warnings]
+        assert (trial["status"], trial["reason"] and trial["reason"]["code"]) == (
+            one.result.status.value,
+            one.result.reason and one.result.reason.code,
+        )
+        assert (trial["verdict"] or {}).get("limit") == (one.result.verdict and one.result.verdict.limit)
+    experiment = parse(FILE, "all.yaml")
     rows = list(csv.DictReader(StringIO(report.csv(run, analysis, experiment, "1", "estimates"), newline="")))
-    assert len(rows) == len(analysis.estimates)
     for row, estimate in zip(rows, analysis.estimates, strict=True):
         known = estimate.metric.dimensions.known()
         assert all(row[name] in (str(value), f"'{value}") for name, value in known.items())
-    for text in (
-        report.html(run, analysis, experiment, "1"),
-        report.markdown(run, analysis, experiment, "1"),
-    ):
-        assert "All kinds" in text
-    report.terminal(run, analysis)
+        assert float(row["mean"]) == estimate.mean
+
+
+def in_texts(run: StoredRun, analysis: Analysis) -> None:
+    """Check that page, Markdown and terminal show the leading figures, and everything that was stated."""
+    experiment, screen = parse(FILE, "all.yaml"), Console(file=StringIO(), width=400, record=True)
+    screen.print(report.terminal(run, analysis))
+    texts = {
+        "html": " ".join(parsed(report.html(run, analysis, experiment, "1")).texts),
+        "markdown": re.sub(r"\\(.)", r"\1", report.markdown(run, analysis, experiment, "1")),
+        "terminal": screen.export_text(),
+    }
+    named = names_of(run.plan, EN)
+    wanted = [run.plan.title]
+    for shown in leading(analysis, run.plan.measures, 100):
+        written = tables.results(shown, run, analysis, named)
+        wanted.append(written.caption)
+        cells = [row.cell for row in written.rows]
+        assert all(estimate.cell in cells for estimate in shown.estimates)
+        wanted += [text for row in written.rows for text in (row.mean, row.n)]
+    for one in run.trials:
+        wanted += [warning.code for warning in one.result.warnings]
+        wanted += [EN.said.say_any(one.result.reason)] if one.result.reason else []
+        verdict = one.result.verdict
+        wanted += [EN.packets.limit_names.get(verdict.limit, str(verdict.limit))] if verdict else []
+    for form, text in texts.items():
+        whole = plain(text)
+        assert [each for each in map(plain, wanted) if each not in whole] == [], form
+
+
+def plain(text: str) -> str:
+    """Return a text without white space, in which lines break, and characters that do not print."""
+    return "".join(each for each in text if each.isprintable() and not each.isspace())

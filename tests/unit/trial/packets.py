@@ -11,9 +11,9 @@ from iolab.experiment.measures import Packets
 from iolab.experiment.port_ref import PortRef
 from iolab.lab.packets.placement import place, ways
 from iolab.lab.topology import make_topology
+from iolab.trial.lab_access import Site
 from iolab.trial.search.simulated import Bench, Device
 from iolab.trial.search.types import LoadTrial
-from iolab.trial.site import Site
 
 ENDS = {"from": "tester.p0", "to": "tester.p1"}
 

@@ -13,7 +13,7 @@ from iolab.agent.traffic import (
 )
 from iolab.lab.packets.placement import ways
 from iolab.lab.topology import make_topology
-from iolab.trial.counted import Port
+from iolab.trial.counter_differences import Port
 
 NOTHING = Histogram(count=0, sum=0, min=None, max=None, above=0, buckets=())
 

@@ -33,7 +33,7 @@ from iolab.statements.drop_reasons import (
 )
 from iolab.statements.places import AtDevice, AtPort, AtReceiver, InKernel, OnTheWay
 from iolab.trial.balance import balances, foreign_frames
-from iolab.trial.counted import Counted, Snapshot
+from iolab.trial.counter_differences import Counted, Snapshot
 from iolab.trial.drops import merged
 from iolab.trial.stalls import calm_frames
 
@@ -46,10 +46,9 @@ def snapshot(
     """Return a reading in which only these counters are not 0."""
     seen: list[Observation] = []
     for ref, port in PORTS.items():
-        values = dict.fromkeys(InterfaceCounters.__dataclass_fields__, 0) | dict(
-            (counters or {}).get(ref, {})
-        )
-        row = InterfaceCounters(**{**values, "name": port.interface})  # type: ignore[arg-type]
+        counted = InterfaceCounters.__dataclass_fields__.keys() - {"name"}
+        values = dict.fromkeys(counted, 0) | dict((counters or {}).get(ref, {}))
+        row = InterfaceCounters(name=port.interface, **values)
         seen.append(
             Observation(sampler="interfaces", netns=port.netns, begin_ns=0, end_ns=0, interfaces=(row,))
         )
@@ -192,6 +191,15 @@ def test_what_enters_a_machine_and_does_not_leave_it_is_named_there_with_the_ker
     assert found.unexplained_frames == 0
 
 
+def test_frames_of_others_do_not_hide_what_a_machine_did_not_pass_on() -> None:
+    """30 of ours were dropped by a rule, and 500 of others left by the same port and came to the receiver."""
+    after = snapshot({"dut.eth0": {"rx_packets": 1000}, "dut.eth1": {"tx_packets": 1470}})
+    lost = with_reasons(replace(after, devices={}), {"NETFILTER_DROP": 30})
+    found = sheet(SENT, replace(RECEIVED, received_frames=970, foreign_frames=500), lost)
+    assert [drop.place for drop in found.drops] == [AtPort(port="dut.eth0")]
+    assert found.unexplained_frames == 0
+
+
 def test_what_the_receivers_own_stack_throws_away_is_no_reason_of_the_device() -> None:
     """An AF_PACKET socket leaves each frame to the stack, which drops it: 970, beside 30 that a rule dropped."""
     after = snapshot({"dut.eth0": {"rx_packets": 1000}, "dut.eth1": {"tx_packets": 970}})
@@ -261,7 +269,7 @@ def test_what_the_receiver_lost_itself_is_its_own() -> None:
 
 
 def test_a_devices_rule_and_a_missing_frame_are_told_apart() -> None:
-    """Twenty were dropped as told; one is nowhere."""
+    """Twenty were dropped as ruled; one is nowhere."""
     found = sheet(SENT, replace(RECEIVED, received_frames=979), snapshot(ruled=20))
     assert found.drops == (Drop(AtDevice(port="dut.eth0"), ByRule(), 20),)
     assert found.unexplained_frames == 1
@@ -310,3 +318,39 @@ def test_frames_of_others_are_seen_where_more_came_in_than_was_sent() -> None:
     ran = TrafficRan(begin_ns=0, end_ns=1, senders=(SENT,), receivers=(RECEIVED,))
     after = snapshot({"dut.eth0": {"rx_packets": 1300}, "tester.p1": {"rx_packets": 1000}})
     assert foreign_frames([WAY], ran, Counted(PORTS, snapshot(), after)) == 300
+
+
+def crowded(ring_full: int = 0) -> Snapshot:
+    """Return a reading in which 500 frames of others came to dut.eth1, whose bucket dropped 900 of 1500."""
+    counters = {"dut.eth0": {"rx_packets": 1000}, "dut.eth1": {"tx_packets": 600, "tx_dropped": ring_full}}
+    after = replace(snapshot(counters), devices={})
+    return with_queue(after, "8001:", 900)
+
+
+def test_what_a_bucket_dropped_of_others_is_no_drop_of_ours() -> None:
+    """700 of ours are missing and the bucket dropped 900: 200 were of the 500 others."""
+    before = with_queue(replace(snapshot(), devices={}), "8001:", 0)
+    found = sheet(SENT, replace(RECEIVED, received_frames=300), crowded(), before)
+    assert found.drops == (Drop(AtPort(port="dut.eth1"), InQdisc(), 700),)
+    assert found.unexplained_frames == 0
+
+
+def test_where_two_places_may_have_dropped_frames_of_others_nobody_can_tell() -> None:
+    """The bucket and the ring behind it saw them both: the sheet says that counters tell of more than is missing."""
+    before = with_queue(replace(snapshot(), devices={}), "8001:", 0)
+    found = sheet(SENT, replace(RECEIVED, received_frames=300), crowded(ring_full=50), before)
+    assert [drop.frames for drop in found.drops] == [50, 900]
+    assert found.unexplained_frames == -250
+
+
+def test_a_counter_that_tells_of_more_than_is_missing_stays_unexplained_where_no_other_frames_came() -> None:
+    """No more than 1000 frames came to the bucket, and all of them were ours."""
+    before = with_queue(replace(snapshot(), devices={}), "8001:", 0)
+    after = snapshot({"dut.eth0": {"rx_packets": 1000}, "dut.eth1": {"tx_packets": 100}})
+    found = sheet(
+        SENT,
+        replace(RECEIVED, received_frames=300),
+        with_queue(replace(after, devices={}), "8001:", 900),
+        before,
+    )
+    assert found.unexplained_frames == -200

@@ -10,9 +10,9 @@ import pytest
 from iolab.experiment.measures import DiskMeasure
 from iolab.record.dimensions import Dimensions
 from iolab.trial.disk.figures import DiskFigure, metrics_of
-from iolab.trial.disk.measure import runs_own
 from iolab.trial.disk.own import own_figures, parse_own, request_of
 from iolab.trial.disk.packaged import argv_of, parse_bonnie, parse_hdparm
+from iolab.trial.disk.programs import runs_own
 
 CONTRACT = Path(__file__).parents[3] / "contract" / "disk-v1.md"
 HDPARM = """
@@ -73,7 +73,7 @@ def test_packages_measure_where_no_profile_asks_for_more() -> None:
 
 @pytest.mark.parametrize("text", ["[]", '{"phases":[{"name":"x"}]}', '{"phases":NaN}', "", "nonsense"])
 def test_a_report_that_is_none_is_refused(text: str) -> None:
-    """As are numbers that are none."""
+    """So is one whose numbers are not numbers, or are missing."""
     with pytest.raises(ValueError, match=r".+"):
         parse_own(text)
 
@@ -99,9 +99,11 @@ def test_bonnies_kilobytes_are_kibibytes_and_a_phase_too_short_for_it_is_left_ou
     figures = {figure.phase: figure for figure in parse_bonnie(BONNIE, 8 << 20)}
     assert set(figures) == {"put-byte", "rewrite", "get-byte", "seeks", "create-sequential"}
     assert figures["rewrite"].duration_ns == 4_000_000_000
-    assert metrics_of([figures["seeks"]]).get(
+    seeks = metrics_of([figures["seeks"]]).get(
         "disk_operations_per_s", Dimensions(part="seeks", block_bytes=8192)
-    ).value == pytest.approx(4552)  # type: ignore[union-attr]  # it is there, or the test fails
+    )
+    assert seeks is not None
+    assert seeks.value == pytest.approx(4552)
 
 
 @pytest.mark.parametrize(

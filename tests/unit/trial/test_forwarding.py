@@ -21,7 +21,7 @@ from iolab.trial.forwarding import limited_by, measure_forwarding
 from iolab.trial.latency import measure_latency
 from iolab.trial.load import LoadBench
 from iolab.trial.load_curve import measure_load_curve
-from iolab.trial.measured import Measured, TrialFailed
+from iolab.trial.measurement import Measured, TrialFailed
 from iolab.trial.search.simulated import Device
 from iolab.trial.search.types import LoadTrial
 
@@ -160,7 +160,7 @@ def test_ports_that_cannot_be_opened_fail_the_trial_with_the_agents_words() -> N
 
 
 def test_a_next_hop_that_shows_no_address_fails_the_trial_and_leaves_no_ports_open() -> None:
-    """The next trial is told the same, and not that ports are open."""
+    """The next trial fails for the same reason, and not because ports are open."""
     measure = forwarding()
     standing = site(measure, simulated(Device(capacity_fps=1e5)), forward="route")
     for _ in range(2):

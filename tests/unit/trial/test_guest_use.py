@@ -11,9 +11,9 @@ from iolab.record.search import LoadResult
 from iolab.record.verdict import CpuUse, Limit, Thread
 from iolab.statements.drop_reasons import InBacklog, InQdisc, LostBetween, NotPassedOn, RingFull
 from iolab.statements.places import AtPort
+from iolab.trial.cpu_use import kernel_threads
 from iolab.trial.guest_use import guest_threads
-from iolab.trial.site import GuestPlace
-from iolab.trial.use import kernel_threads
+from iolab.trial.lab_access import GuestPlace
 from iolab.trial.verdict import Evidence, judge
 
 SECOND_NS = 1_000_000_000
@@ -96,7 +96,7 @@ def test_loss_at_a_guest_with_time_left_is_told_of_the_place_alone() -> None:
 
 
 def test_loss_at_a_guest_whose_cpu_others_took_names_the_cpu_and_who_took_it() -> None:
-    """What the trial's own threads did not use is told to be somebody else's."""
+    """What the trial's own threads did not use counts as somebody else's."""
     result, balance = lossy()
     cpus = [CpuUse(0, 0.1, 0.0, 0.0), CpuUse(1, 1.0, 0.0, 0.0)]
     waiting = [
@@ -167,7 +167,7 @@ def test_a_thread_that_moved_blames_no_cpu_but_all_of_them_where_all_are_busy() 
 
 
 def test_a_saturated_thread_that_moved_is_told_to_have_been_on_several_cpus() -> None:
-    """The core is told only where it is known."""
+    """The core is named only where it is known."""
     result, balance = lossy()
     moved = [replace(one, cpu=None) for one in threads(vhost=1.0)]
     assert "on several CPUs" in in_words(
@@ -221,7 +221,7 @@ def test_the_thread_of_a_switch_is_told_to_poll_at_its_card(worker: str) -> None
 
 
 def test_a_thread_that_polls_is_not_called_saturated_because_it_is_busy() -> None:
-    """What it took and the guest's ring had no room for, or another card lost, is not told of it."""
+    """What it took and the guest's ring had no room for, or another card lost, is not blamed on it."""
     result, balance = lossy()
     own = [*threads(vcpu=0.6), *switch_threads(1.0)]
     between = LostBetween(sender="a.p0", receiver="dut.eth0")

@@ -1,4 +1,4 @@
-"""Which path frames take where the file leaves it open: measured, once for what is alike, and told with its figures."""
+"""Which path frames take where the file leaves it open: measured, once for what is alike, with its figures."""
 
 from dataclasses import replace
 
@@ -13,8 +13,8 @@ from iolab.experiment.measures import Forwarding, Latency
 from iolab.record.packets import Choice
 from iolab.trial import paths
 from iolab.trial.forwarding import highest_fps
+from iolab.trial.lab_access import Alone, Calibration
 from iolab.trial.paths import ABOVE_ALL_FPS, Sent, choice_of, compare, settled
-from iolab.trial.site import Calibration
 
 
 def late(ns: int) -> Json:
@@ -96,6 +96,51 @@ def test_one_comparison_is_made_for_all_trials_on_the_same_ports(monkeypatch: py
     choice = choice_of(here, measure)
     assert choice is not None
     assert choice.path == "af_xdp"
+
+
+def one_by_one(live_late_ns: int | None) -> Calibration:
+    """A host on which single frames are 900 ns late by AF_XDP, at half of its 1 Mpps."""
+    fps = {"af_xdp": {64: 1e6}, "bpf_live": {64: 4e6}}
+    return Calibration(generator_fps=fps, receiver_fps={}, alone=Alone(5e5, 900, live_late_ns))
+
+
+@pytest.mark.parametrize("live_late_ns", [9000, None])
+def test_single_frames_that_live_frames_send_later_stay_with_af_xdp_and_nothing_is_sent(
+    monkeypatch: pytest.MonkeyPatch, live_late_ns: int | None
+) -> None:
+    """The calibration of the host says so, and the report says by which figures."""
+    monkeypatch.setattr(paths, "COPIED", "simulated")
+
+    def refuses(fps: float, duration_ns: int) -> Passed:
+        raise AssertionError(f"{fps} frames/s were sent")
+
+    measure = Forwarding.model_validate({"kind": "forwarding", **ENDS})
+    here = replace(site(measure, refuses), choices={}, calibration=one_by_one(live_late_ns))
+    assert settled(here, measure) is measure
+    choice = choice_of(here, measure)
+    assert choice is not None
+    assert choice.path == "af_xdp"
+    assert "by this host's calibration" in in_words(choice.reasons)
+    assert "AF_XDP sends 1000000 frames/s here, BPF live frames 4000000" in in_words(choice.reasons)
+    assert [one.late_p90_ns for one in choice.tried] == [900, live_late_ns]
+
+
+def test_single_frames_are_compared_on_the_ports_where_the_calibration_finds_live_frames_as_even(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What holds on the bare pair is seen on the ports of the trial before it is taken."""
+    monkeypatch.setattr(paths, "COPIED", "simulated")
+    loads: list[float] = []
+
+    def forwards(fps: float, duration_ns: int) -> Passed:
+        loads.append(fps)
+        frames = round(fps * duration_ns / 1e9)
+        return Passed(frames, frames, frames)
+
+    measure = Forwarding.model_validate({"kind": "forwarding", **ENDS})
+    here = replace(site(measure, forwards), choices={}, calibration=one_by_one(800))
+    settled(here, measure)
+    assert loads[:2] == list(ABOVE_ALL_FPS.values())
 
 
 def test_nothing_is_compared_where_the_load_is_known_or_the_path_is_said() -> None:

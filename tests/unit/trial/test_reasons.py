@@ -38,7 +38,7 @@ def test_a_reason_with_another_count_is_named_in_doubt(count: int, frames: int) 
 
 
 def test_one_reason_may_be_that_of_two_directions() -> None:
-    """A rule that drops both ways is counted once; two rules of two directions are told apart by their counts."""
+    """A rule that drops both ways is counted once; rules of two directions differ by their counts."""
     assert share_out([389, 406], {"NETFILTER_DROP": 795, "OTHERHOST": 3000}) == (
         (Named("NETFILTER_DROP", 389),),
         (Named("NETFILTER_DROP", 406),),

@@ -9,15 +9,16 @@ from tests.unit.trial.sheets import PORTS, WAY
 from tests.wording import in_words
 
 from iolab.agent.messages import Observation, QdiscCounters, Reading
-from iolab.experiment.links import Link, Shape
+from iolab.experiment.links import Link
 from iolab.experiment.port_ref import PortRef
+from iolab.experiment.shapes import Shape
 from iolab.record.balance import Balance, Drop
 from iolab.record.load import Shaper
 from iolab.record.search import LoadResult, Steady
 from iolab.record.verdict import CpuUse, Limit, Thread
 from iolab.statements.clauses import CpuStolen
 from iolab.statements.places import AtDevice, AtPort
-from iolab.trial.counted import Counted, Snapshot
+from iolab.trial.counter_differences import Counted, Snapshot
 from iolab.trial.drops import QDISC, RING_FULL, RULE
 from iolab.trial.shapers import bypassed, shapers
 from iolab.trial.verdict import Evidence, judge
@@ -71,6 +72,21 @@ def test_a_shaper_below_its_rate_is_not_the_limit() -> None:
             Limit.CPU,
             Limit.HOP,
         )
+
+
+def test_a_shaper_whose_queue_took_up_the_rest_is_the_limit_though_nothing_was_lost() -> None:
+    """A short overload that the generator could not send whole: what it sent came out, most of it afterwards."""
+    held = replace(
+        OVERLOAD,
+        offered_frames=5_600,
+        forwarded_frames=5_600,
+        late_frames=4_000,
+        steady=Steady(0.9, 5_000, 1_500),
+    )
+    found = judge(held, 1e-3, seen(drops=()))
+    assert (found.limit, found.place) == (Limit.SHAPER, AtPort(port="dut.eth1"))
+    assert "4000 of 5600 frames came out only after the sender had ended" in in_words(found.seen)
+    assert judge(replace(held, steady=None), 1e-3, seen(drops=())).limit is Limit.GENERATOR
 
 
 def test_a_load_below_the_rate_of_a_shaper_is_not_lost_for_it() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import time
 from pathlib import Path
 from random import Random
 
@@ -9,6 +10,7 @@ import pytest
 
 from iolab.agent.client import Agent, AgentLost
 from iolab.agent.fake import FakeAgent, Outcome
+from iolab.agent.messages import Json
 from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Link
 from iolab.experiment.machines import Netns, Vm
@@ -16,8 +18,8 @@ from iolab.experiment.measures import Stream
 from iolab.experiment.port_ref import PortRef
 from iolab.lab.topology import make_topology
 from iolab.trial.flows import place_pairs
-from iolab.trial.measured import Measured, TrialFailed
-from iolab.trial.site import Site
+from iolab.trial.lab_access import Site
+from iolab.trial.measurement import Measured, TrialFailed
 from iolab.trial.stream import measure_stream
 
 DATA = Path(__file__).parent / "data"
@@ -65,6 +67,18 @@ def test_counters_that_cannot_be_read_are_a_stored_warning() -> None:
     """The fake host has no interface counters: the cross-check says that it could not be made."""
     measured = measured_by(Agent(FakeAgent(programs=recorded)), stream(direction="both-ways"))
     assert "counters-missing" in {warning.code for warning in measured.warnings}
+
+
+def test_readings_of_connections_that_an_agent_dropped_are_a_stored_warning() -> None:
+    """What ended before the oldest reading that was kept is not in the verdict."""
+
+    class Full(FakeAgent):
+        def _series_stop(self, params: dict[str, Json]) -> Json:
+            return {**super()._series_stop(params), "dropped": 3}
+
+    measured = measured_by(Agent(Full(programs=recorded)), stream(direction="both-ways"))
+    (warning,) = [one for one in measured.warnings if one.code == "connections-dropped"]
+    assert warning.model_dump()["dropped"] == 3
 
 
 NONSENSE: tuple[object, ...] = (
@@ -150,6 +164,29 @@ def test_an_end_that_is_lost_in_mid_trial_leaves_nothing_running_at_the_other() 
     again = Agent(FakeAgent(programs=recorded), name="far")
     site = Site(here, lab, topology, agents={"far": again})
     assert measure_stream(site, measure).metrics["received_bps"].value > 1e9
+
+
+def test_a_client_is_not_waited_for_when_the_kernel_of_its_server_is_lost() -> None:
+    """It would go on for its whole time, and twenty seconds more; the reason is the kernel's end, not the client's."""
+    lab = Lab({"near": LAB.machines["near"], "far": Vm(kind="vm")}, LAB.links, {})
+    far = FakeAgent(programs=recorded)
+
+    class Sending(FakeAgent):
+        """Its programs do not end, and the other kernel does while they run."""
+
+        def send(self, line: str) -> None:
+            if '"process.wait"' in line:
+                far.kill()
+            else:
+                super().send(line)
+
+    site = Site(
+        Agent(Sending(programs=recorded)), lab, make_topology(lab), agents={"far": Agent(far, name="far")}
+    )
+    begin = time.monotonic()
+    with pytest.raises(AgentLost, match=r"far.*is gone"):
+        measure_stream(site, stream())
+    assert time.monotonic() - begin < 10
 
 
 def test_dual_means_two_pairs_and_both_ways_one() -> None:

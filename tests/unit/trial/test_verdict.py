@@ -16,7 +16,7 @@ from iolab.statements.drop_reasons import InQdisc, NotPassedOnFor, RingFull
 from iolab.statements.places import AtCpu, AtDevice, AtPort, AtReceiver, OnTheWay, Place
 from iolab.trial.drops import DAMAGED, FILTER, RULE
 from iolab.trial.flow_losses import dead_flows, explains
-from iolab.trial.site import Calibration, Ceilings
+from iolab.trial.lab_access import Calibration, Ceilings
 from iolab.trial.stalls import excused_frames, perturbations
 from iolab.trial.verdict import Evidence, judge
 
@@ -54,6 +54,18 @@ def result(lost: int = 100, unsent: int = 0, perturbed: tuple[Disturbance, ...] 
 def dropped(place: Place, frames: int, unexplained: int = 0) -> list[Balance]:
     """Return a balance with drops at one place."""
     return [Balance("a->b", 10_000, 10_000 - frames, (Drop(place, RingFull(), frames),), unexplained)]
+
+
+def test_a_generator_that_waited_for_its_cpu_is_named_in_doubt() -> None:
+    """A tenth of the frames stayed unsent: a thread that waited 6 % of the time may be why, one that ran may not."""
+    sending = Thread("generator", "generator", "tester.p0", 0, 0.9, 0.06)
+    short = result(lost=0, unsent=1_000)
+    waited = judge(short, 1e-3, Evidence(threads=[sending]))
+    assert waited.limit is Limit.GENERATOR
+    assert "waited for its CPU 6 %" in in_words(waited.doubt)
+    assert judge(short, 1e-3, Evidence(threads=[replace(sending, wait_ratio=0.01)])).doubt is None
+    beyond = Evidence(threads=[sending], ceilings=Ceilings(generator_fps=9_000))
+    assert judge(short, 1e-3, beyond).doubt is None, "no CPU lets it send more than its ceiling"
 
 
 HELD_NS = 50_000_000
@@ -287,7 +299,7 @@ def flows(*dead: int, others_lost: int = 0) -> ReceiverReport:
 
 
 def test_a_flow_of_which_nothing_arrives_is_a_finding_of_its_own() -> None:
-    """Nine flows pass whole: no want of time does that. The host is not blamed, and the place is told."""
+    """Nine flows pass whole: no want of time does that. The host is not blamed, and the place is named."""
     dead = dead_flows([flows(3)])
     seen = Evidence(balances=dropped(AtPort(port="dut.eth0"), 1_000), dead=dead, held_ns=10**9)
     found = judge(result(lost=1_000, perturbed=HELD_UP), 1e-4, seen)
@@ -305,7 +317,7 @@ def test_flows_that_lose_all_like_every_other_are_no_finding() -> None:
 
 
 def test_the_receiver_that_takes_the_devices_cpu_is_named_by_its_own_port() -> None:
-    """Frames were lost at the device, which is told; what limited it is the instrument's port."""
+    """Frames were lost at the device, which is said; what limited it is the instrument's port."""
     receiver = Thread("receiver", "receiver", "tester.p1", 1, 0.7)
     threads = [replace(DEVICE, busy_ratio=0.2), receiver]
     found = judge(

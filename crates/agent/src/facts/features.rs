@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use iolab_sys::socket;
+
 use crate::facts::patience;
 use crate::host::Host;
 use crate::launch::Place;
@@ -18,12 +20,15 @@ const LINKS: [(&str, &str); 5] = [
 ];
 
 /// Each feature and the line for `tc -batch` that makes it; the filter needs the htb before it, so it comes second.
-const QUEUES: [(&str, &str); 6] = [
+const QUEUES: [(&str, &str); 9] = [
     ("qdisc:htb", "qdisc replace dev lo root handle 1: htb"),
     ("filter:u32", "filter add dev lo parent 1: protocol ip u32 match ip dst 198.18.0.1/32 flowid 1:1"),
     ("qdisc:tbf", "qdisc replace dev lo root handle 2: tbf rate 1mbit burst 10kb latency 10ms"),
     ("qdisc:netem", "qdisc replace dev lo root handle 3: netem delay 1ms"),
     ("qdisc:fq", "qdisc replace dev lo root handle 4: fq"),
+    ("qdisc:sfq", "qdisc replace dev lo root handle 6: sfq"),
+    ("qdisc:codel", "qdisc replace dev lo root handle 7: codel"),
+    ("qdisc:fq_codel", "qdisc replace dev lo root handle 8: fq_codel"),
     ("qdisc:etf", "qdisc replace dev lo root handle 5: etf clockid CLOCK_TAI delta 100000"),
 ];
 
@@ -33,6 +38,9 @@ const DROP_REASONS: &str = "trace:drop-reasons";
 /// Needed by another feature: where it is missing, the other could not be tried.
 const NEEDS: [(&str, &str); 3] =
     [("link:vlan", "link:bridge"), ("link:macvtap", "link:veth"), ("filter:u32", "qdisc:htb")];
+
+/// What may control the congestion of TCP: each is given to a socket, which has the kernel load it.
+const CONGESTION: [&str; 8] = ["reno", "cubic", "bbr", "dctcp", "htcp", "vegas", "westwood", "scalable"];
 
 /// Try every feature.
 pub fn try_all(host: &Host) -> BTreeMap<String, Option<bool>> {
@@ -49,7 +57,14 @@ pub fn try_all(host: &Host) -> BTreeMap<String, Option<bool>> {
         made.get(feature).copied().flatten().filter(|_| possible)
     };
     let reasons = (DROP_REASONS.to_owned(), Some(iolab_samplers::drops::reasons::available()));
-    made.keys().map(|feature| ((*feature).to_owned(), tried(feature))).chain([reasons]).collect()
+    let congestion = CONGESTION.map(|name| (format!("congestion:{name}"), Some(controls(name))));
+    let tried = made.keys().map(|feature| ((*feature).to_owned(), tried(feature)));
+    tried.chain([reasons]).chain(congestion).collect()
+}
+
+/// Whether the kernel lets a socket of this process have its congestion controlled so.
+fn controls(name: &str) -> bool {
+    socket::control_congestion(name).is_ok()
 }
 
 /// Load the module that makes interfaces outside the namespace of the trial when the kernel loads it by itself.
@@ -89,6 +104,11 @@ fn failed_lines(errors: &str) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn congestion_is_controlled_by_reno_and_by_nothing_unheard_of() {
+        assert_eq!((controls("reno"), controls("unheard of")), (true, false));
+    }
 
     #[test]
     fn failed_lines_are_found_among_the_reasons() {

@@ -15,7 +15,7 @@ use crate::host::Host;
 use crate::serve::answer;
 use crate::{
     commands, devices, ending, facts, folders, greeting, journals, relays, series, setting, supervise,
-    traffic, wires,
+    traffic, watches, wires,
 };
 
 /// The work on one request, its parameters read.
@@ -110,6 +110,7 @@ fn all() -> Vec<Verb> {
         traffic::verbs().into(),
         devices::verbs().into(),
         wires::verbs().into(),
+        watches::verbs().into(),
         facts::verbs().into(),
         journals::verbs().into(),
         ending::verbs().into(),

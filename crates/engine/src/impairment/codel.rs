@@ -12,6 +12,8 @@ pub struct CodelTarget {
     pub target: Nanos,
     /// For how long it may be longer: a large round-trip time; 100 ms for the Internet.
     pub interval: Nanos,
+    /// Whether frames that can be marked are, in place of being dropped.
+    pub marks: bool,
 }
 
 /// The line and its queue. A frame is decided on when it would leave the queue, by how long it was there.
@@ -109,7 +111,7 @@ impl CodelLine {
 
     /// The frame with its mark, or none where it had to be lost.
     fn mark_or_lose(&self, mut frame: Passing, onward: &mut Onward) -> Option<Passing> {
-        if frame.ecn_capable {
+        if frame.ecn_capable && self.law.marks {
             frame.marks.congestion = true;
             return Some(frame);
         }
@@ -150,7 +152,8 @@ mod tests {
     use super::*;
     use crate::rate::Rate;
 
-    const LAW: CodelTarget = CodelTarget { target: Nanos::from_millis(5), interval: Nanos::from_millis(100) };
+    const LAW: CodelTarget =
+        CodelTarget { target: Nanos::from_millis(5), interval: Nanos::from_millis(100), marks: true };
 
     /// Frames of 1250 B, a millisecond each at 10 Mbit/s, at these times through the line.
     fn through(times: impl IntoIterator<Item = Nanos>, ecn_capable: bool) -> Vec<Outcome> {

@@ -10,7 +10,7 @@ pub struct Corrupt {
     place: Random,
 }
 
-/// The FCS is made by the interface that sends the frame: its bits are none that could be inverted.
+/// The interface that sends a frame makes its FCS: those bits cannot be inverted here.
 const FCS_BYTES: u32 = 4;
 
 impl Corrupt {

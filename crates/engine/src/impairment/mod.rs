@@ -4,6 +4,7 @@
 //!
 //! Time is that of the stage: one behind a delay is given a frame when the delay lets it go on, which may be later than now.
 
+mod catch_up;
 mod chain;
 mod chance;
 mod codel;
@@ -13,6 +14,7 @@ mod duplicate;
 mod line;
 mod loss;
 mod normal;
+mod paced;
 mod queue;
 mod reorder;
 mod stall;
@@ -21,6 +23,7 @@ mod trace;
 
 use crate::time::Nanos;
 
+pub use catch_up::CatchUp;
 pub use chain::{Chain, Outcome, StageCounts};
 pub use chance::{Chance, PARTS};
 pub use codel::{CodelLine, CodelTarget};
@@ -29,6 +32,7 @@ pub use delay::{Delay, Jitter, Order as DelayOrder};
 pub use duplicate::Duplicate;
 pub use line::{Line, LineClock};
 pub use loss::{GilbertElliott, Loss};
+pub use paced::{PacedClass, PacedClasses};
 pub use queue::{Limit as QueueLimit, Queue};
 pub use reorder::Reorder;
 pub use stall::{PeriodicStalls, Stalls};
@@ -46,6 +50,8 @@ pub struct Passing {
     pub at: Nanos,
     /// Whether a queue may mark it in place of dropping it: ECT in its IP header (RFC 3168).
     pub ecn_capable: bool,
+    /// Which of the classes of a pacer it belongs to, by their places.
+    pub class: Option<u16>,
     /// What was done to it.
     pub marks: Marks,
 }
@@ -64,7 +70,7 @@ pub struct Marks {
 impl Passing {
     /// A frame that nothing was done to, arriving at `at`.
     pub fn new(id: u64, frame_bytes: u32, at: Nanos) -> Self {
-        Self { id, frame_bytes, at, ecn_capable: false, marks: Marks::default() }
+        Self { id, frame_bytes, at, ecn_capable: false, class: None, marks: Marks::default() }
     }
 
     /// The same, so much later.

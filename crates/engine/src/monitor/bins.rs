@@ -1,4 +1,4 @@
-//! Bytes per window of time, exactly: each byte is in one window.
+//! Bytes and frames per window of time, exactly: each byte is in one window.
 
 use serde::Serialize;
 
@@ -6,138 +6,128 @@ use crate::error::EngineError;
 use crate::histogram::Histogram;
 use crate::time::Nanos;
 
+use super::kept::Kept;
 use super::line::LineSpan;
 
-/// Counts bytes in windows of equal length, one after the other from an origin.
+/// Counts bytes and frames in windows of equal length. Window n begins at n times its length on the caller's clock, so that
+/// windows of several points are the same ones.
 ///
-/// The first windows are kept one by one, as many as room was taken for; all of them, empty ones too, are in the
-/// histogram.
+/// Time begins with the first frame and ends with the last one: windows before and after are no idle ones. Those that
+/// carried something are kept one by one, as many as there is room for; all are in the histogram.
 #[derive(Debug, Clone)]
 pub struct Bins {
-    origin: Nanos,
     window_ns: u64,
-    /// The number of the window that is being filled, and the bytes in it.
-    current: u64,
-    filling_bytes: u64,
-    series: Vec<u32>,
-    kept_windows: usize,
+    /// The number of the window that is being filled; none before the first frame.
+    current: Option<u64>,
+    filling: (u64, u64),
     histogram: Histogram,
-    idle_windows: u64,
-    total_bytes: u64,
-    early_bytes: u64,
+    kept: Kept,
+    report: BinsReport,
 }
 
 /// The windows of one point and direction.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 #[non_exhaustive]
 pub struct BinsReport {
-    /// When the first window begins.
-    pub origin: Nanos,
     /// The length of a window [ns].
     pub window_ns: u64,
-    /// Bytes in each of the first windows; those after the last are in the histogram only.
-    pub series_bytes: Vec<u32>,
-    /// Windows by their bytes.
-    pub histogram: Histogram,
-    /// The number of windows.
+    /// The number of the first window.
+    pub first: u64,
+    /// How many there were, from the first that carried something to the last.
     pub windows: u64,
     /// How many of them were empty.
     pub idle_windows: u64,
     /// The bytes in all windows.
-    pub total_bytes: u64,
-    /// Bytes before the origin, or in a window already closed; they are in no window.
-    pub early_bytes: u64,
+    pub bytes: u64,
+    /// The frames in all windows.
+    pub frames: u64,
+    /// The sum of the squares of frames per window.
+    pub frames_squared: u64,
+    /// The most bytes of a window.
+    pub most_bytes: u64,
+    /// Frames that came with an earlier time than those before; they are in the window of these.
+    pub late_frames: u64,
 }
 
 impl Bins {
-    /// Windows of `window` from `origin`, the first `kept_windows` of which are kept one by one (4 B each).
-    pub fn new(origin: Nanos, window: Nanos, kept_windows: usize) -> Result<Self, EngineError> {
+    /// Windows of `window`; those kept one by one take `kept_bytes` of memory at most.
+    pub fn new(window: Nanos, kept_bytes: usize) -> Result<Self, EngineError> {
         if window.0 == 0 {
             let allowed = "a window is at least 1 ns long; 12 us to 10 ms are usual";
             return Err(EngineError::Setting { what: "length of a window [ns]", seen: 0, allowed });
         }
         Ok(Self {
-            origin,
             window_ns: window.0,
-            current: 0,
-            filling_bytes: 0,
-            series: Vec::with_capacity(kept_windows),
-            kept_windows,
+            current: None,
+            filling: (0, 0),
             histogram: Histogram::new(),
-            idle_windows: 0,
-            total_bytes: 0,
-            early_bytes: 0,
+            kept: Kept::new(window, kept_bytes),
+            report: BinsReport { window_ns: window.0, ..BinsReport::default() },
         })
     }
 
-    /// Count a frame of `bytes` in the window of `at`: memory's view, all at once.
+    /// Count frames at a time: memory's view, all at once.
     #[inline]
-    pub fn push(&mut self, at: Nanos, bytes: u32) {
-        let window = at.since(self.origin).0 / self.window_ns;
-        if at < self.origin || window < self.current {
-            self.early_bytes += u64::from(bytes);
-            return;
+    pub fn push(&mut self, at: Nanos, frames: u64, bytes: u64) {
+        let window = at.0 / self.window_ns;
+        match self.current {
+            Some(current) if window > current => self.turn(current, window),
+            Some(current) if window < current => self.report.late_frames += frames,
+            Some(_) => {}
+            None => (self.current, self.report.first) = (Some(window), window),
         }
-        if window > self.current {
-            self.close_until(window);
-        }
-        self.filling_bytes += u64::from(bytes);
-        self.total_bytes += u64::from(bytes);
+        self.filling.0 += frames;
+        self.filling.1 += bytes;
     }
 
-    /// Count `bytes` over the time that a frame takes on the line: the line's view. Each window gets its share of the
-    /// time, rounded so that the shares sum up to the bytes.
+    /// Count frames over the time that they take on the line: the line's view. Each window gets its share of the time,
+    /// rounded so that the shares sum up to the whole.
     #[inline]
-    pub fn push_span(&mut self, span: LineSpan, bytes: u32) {
-        let mut counted = 0;
-        let mut begin = span.begin;
-        while begin < span.end && begin >= self.origin {
-            let window = begin.since(self.origin).0 / self.window_ns;
-            let boundary = self.origin.plus(Nanos((window + 1).saturating_mul(self.window_ns)));
+    pub fn push_span(&mut self, span: LineSpan, frames: u64, bytes: u64) {
+        let length = span.end.since(span.begin).0;
+        let share = |whole: u64, until: Nanos| {
+            let part = u128::from(whole) * u128::from(until.since(span.begin).0) / u128::from(length.max(1));
+            u64::try_from(part).unwrap_or(whole)
+        };
+        let (mut counted, mut begin) = ((0, 0), span.begin);
+        while begin < span.end {
+            let boundary = Nanos((begin.0 / self.window_ns + 1).saturating_mul(self.window_ns));
             if boundary >= span.end {
                 break;
             }
-            let share = u64::from(bytes) * boundary.since(span.begin).0 / span.end.since(span.begin).0;
-            let share = u32::try_from(share).unwrap_or(bytes);
-            self.push(begin, share - counted);
-            (counted, begin) = (share, boundary);
+            let until = (share(frames, boundary), share(bytes, boundary));
+            self.push(begin, until.0 - counted.0, until.1 - counted.1);
+            (counted, begin) = (until, boundary);
         }
-        self.push(begin, bytes - counted);
+        self.push(begin, frames - counted.0, bytes - counted.1);
     }
 
-    /// Close the windows that end until `end`, and the one being filled if it holds something.
-    pub fn finish(mut self, end: Nanos) -> BinsReport {
-        let ended = end.since(self.origin).0 / self.window_ns;
-        self.close_until(ended.max(self.current + u64::from(self.filling_bytes > 0)));
-        BinsReport {
-            origin: self.origin,
-            window_ns: self.window_ns,
-            series_bytes: self.series,
-            windows: self.histogram.count(),
-            histogram: self.histogram,
-            idle_windows: self.idle_windows,
-            total_bytes: self.total_bytes,
-            early_bytes: self.early_bytes,
+    /// Close the window that is being filled.
+    pub fn finish(mut self) -> (BinsReport, Histogram, Kept) {
+        if let Some(current) = self.current {
+            self.close(current);
+            self.report.windows = self.histogram.count();
         }
+        self.report.most_bytes = self.histogram.max().unwrap_or(0);
+        (self.report, self.histogram, self.kept)
     }
 
-    /// Close all windows before the number `window`: the one being filled, then empty ones, all of these at once.
-    fn close_until(&mut self, window: u64) {
-        if window <= self.current {
-            return;
-        }
-        let bytes = std::mem::take(&mut self.filling_bytes);
-        self.histogram.record(bytes);
-        let empty = window - self.current - 1;
+    fn turn(&mut self, current: u64, window: u64) {
+        self.close(current);
+        let empty = window - current - 1;
         self.histogram.record_many(0, empty);
-        self.idle_windows += u64::from(bytes == 0) + empty;
-        let room = self.kept_windows - self.series.len();
-        if room > 0 {
-            self.series.push(u32::try_from(bytes).unwrap_or(u32::MAX));
-            let kept = usize::try_from(empty).unwrap_or(usize::MAX).min(room - 1);
-            self.series.resize(self.series.len() + kept, 0);
-        }
-        self.current = window;
+        self.report.idle_windows += empty;
+        self.current = Some(window);
+    }
+
+    fn close(&mut self, window: u64) {
+        let (frames, bytes) = std::mem::take(&mut self.filling);
+        self.histogram.record(bytes);
+        self.report.idle_windows += u64::from(bytes == 0);
+        self.report.frames += frames;
+        self.report.bytes += bytes;
+        self.report.frames_squared = self.report.frames_squared.saturating_add(frames.saturating_mul(frames));
+        self.kept.push(window, frames, bytes);
     }
 }
 
@@ -147,58 +137,60 @@ mod tests {
     use crate::monitor::VirtualLine;
     use crate::random::Random;
 
-    fn bins(kept: usize) -> Bins {
-        Bins::new(Nanos(1_000), Nanos(100), kept).expect("windows")
+    fn bins() -> Bins {
+        Bins::new(Nanos(100), 1 << 23).expect("windows")
     }
 
     #[test]
     fn each_frame_is_in_the_window_of_its_time() {
-        let mut bins = bins(10);
-        for (at, bytes) in
-            [(999, 7), (1_000, 64), (1_099, 64), (1_100, 1518), (1_399, 10), (1_350, 20), (1_250, 5)]
-        {
-            bins.push(Nanos(at), bytes);
+        let mut bins = bins();
+        for (at, bytes) in [(1_000, 64), (1_099, 64), (1_100, 1518), (1_399, 10), (1_350, 20), (1_250, 5)] {
+            bins.push(Nanos(at), 1, bytes);
         }
-        let report = bins.finish(Nanos(1_650));
-        assert_eq!(report.series_bytes, [128, 1518, 0, 30, 0, 0]);
-        assert_eq!((report.windows, report.idle_windows), (6, 3));
-        assert_eq!((report.total_bytes, report.early_bytes), (1_676, 12));
+        let (report, histogram, kept) = bins.finish();
+        assert_eq!(kept.windows(), [(10, 2, 128), (11, 1, 1518), (13, 3, 35)]);
+        assert_eq!((report.first, report.windows, report.idle_windows), (10, 4, 1));
+        assert_eq!((report.bytes, report.frames, report.late_frames), (1_681, 6, 1));
+        assert_eq!((report.frames_squared, report.most_bytes, histogram.count()), (14, 1_518, 4));
     }
 
     #[test]
     fn a_frame_on_the_line_fills_windows_by_its_time_there() {
-        let mut bins = bins(10);
-        bins.push_span(LineSpan { begin: Nanos(1_050), end: Nanos(1_350) }, 3_001);
-        assert_eq!(bins.finish(Nanos(1_400)).series_bytes, [500, 1_000, 1_000, 501]);
+        let mut bins = bins();
+        bins.push_span(LineSpan { begin: Nanos(1_050), end: Nanos(1_350) }, 6, 3_001);
+        let expected = [(10, 1, 500), (11, 2, 1_000), (12, 2, 1_000), (13, 1, 501)];
+        assert_eq!(bins.finish().2.windows(), expected);
     }
 
     #[test]
     fn windows_hold_every_byte_whatever_the_frames_do() {
         let mut random = Random::new(1);
-        let (mut raw, mut spread) = (bins(100_000), bins(100_000));
+        let (mut raw, mut spread) = (bins(), bins());
         let mut line = VirtualLine::new(1_000_000_000).expect("a line");
         let (mut at, mut bytes) = (Nanos(1_000), 0);
         for _ in 0..20_000 {
             at = at.plus(Nanos(u64::from(random.below(12_000))));
             let frame = 64 + random.below(1_455);
             bytes += u64::from(frame);
-            raw.push(at, frame);
-            spread.push_span(line.push(at, frame), frame);
+            raw.push(at, 1, u64::from(frame));
+            spread.push_span(line.push(at, 1, u64::from(frame)), 1, u64::from(frame));
         }
-        for report in [raw.finish(at), spread.finish(at)] {
-            assert_eq!((report.total_bytes, report.early_bytes), (bytes, 0));
-            assert_eq!(report.histogram.sum(), bytes);
-            assert_eq!(report.windows, report.histogram.count());
+        for (report, histogram, kept) in [raw.finish(), spread.finish()] {
+            assert_eq!((report.bytes, report.frames, report.late_frames), (bytes, 20_000, 0));
+            assert_eq!((histogram.sum(), histogram.count()), (bytes, report.windows));
+            let kept = kept.windows();
+            assert_eq!(kept.iter().map(|&(_, _, bytes)| bytes).sum::<u64>(), bytes);
+            assert_eq!(kept.iter().map(|&(_, frames, _)| frames).sum::<u64>(), 20_000);
         }
     }
 
     #[test]
     fn on_the_line_no_window_holds_more_than_the_line_carries() {
-        let mut bins = Bins::new(Nanos::ZERO, Nanos::from_micros(12), 1_000).expect("windows");
+        let mut bins = Bins::new(Nanos::from_micros(12), 1 << 16).expect("windows");
         let mut line = VirtualLine::new(1_000_000_000).expect("a line");
-        (0..100).for_each(|_| bins.push_span(line.push(Nanos::ZERO, 1_518), 1_518));
-        let report = bins.finish(Nanos::ZERO);
-        assert!(report.series_bytes.iter().all(|&bytes| bytes <= 1_500), "12 us at 1 Gbit/s are 1500 B");
-        assert_eq!(report.total_bytes, 151_800);
+        (0..100).for_each(|_| bins.push_span(line.push(Nanos::ZERO, 1, 1_518), 1, 1_518));
+        let (report, _, _) = bins.finish();
+        assert!(report.most_bytes <= 1_500, "12 us at 1 Gbit/s are 1500 B");
+        assert_eq!(report.bytes, 151_800);
     }
 }

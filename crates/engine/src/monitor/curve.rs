@@ -7,7 +7,7 @@ use crate::error::EngineError;
 use crate::time::Nanos;
 
 /// Levels are kept in parts of a byte, 8 * 10^9 of them, so that rates in bit/s and times in ns multiply exactly.
-const PARTS_PER_BYTE: u64 = 8_000_000_000;
+pub(super) const PARTS_PER_BYTE: u64 = 8_000_000_000;
 
 /// One bucket per rate, all filled with the same traffic.
 #[derive(Debug, Clone)]
@@ -47,10 +47,10 @@ impl BucketCurve {
 
     /// Put `bytes` in at `at`. Count what the line of interest carries: with preamble and gap for its layer 1.
     #[inline]
-    pub fn push(&mut self, at: Nanos, bytes: u32) {
+    pub fn push(&mut self, at: Nanos, bytes: u64) {
         let elapsed = at.since(self.last);
         self.last = self.last.max(at);
-        let more = u64::from(bytes) * PARTS_PER_BYTE;
+        let more = bytes.saturating_mul(PARTS_PER_BYTE);
         for level in &mut self.levels {
             let drained = level.rate_bps.saturating_mul(elapsed.0);
             level.parts = level.parts.saturating_sub(drained).saturating_add(more);
@@ -104,7 +104,7 @@ mod tests {
             .collect();
         let rate_bps = 400_000_000;
         let mut curve = BucketCurve::new(&[rate_bps]).expect("a rate");
-        frames.iter().for_each(|&(at, bytes)| curve.push(Nanos(at), bytes));
+        frames.iter().for_each(|&(at, bytes)| curve.push(Nanos(at), u64::from(bytes)));
         let excess = |first: usize, last: usize| {
             let bytes: u64 = frames[first..=last].iter().map(|&(_, bytes)| u64::from(bytes)).sum();
             (bytes * PARTS_PER_BYTE).saturating_sub(rate_bps * (frames[last].0 - frames[first].0))

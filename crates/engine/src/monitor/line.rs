@@ -38,14 +38,14 @@ impl VirtualLine {
         Ok(Self { line_bps, free: ExactTime::new(Nanos::ZERO, line_bps), busy: Nanos::ZERO })
     }
 
-    /// Put a frame of `bytes` (with FCS) that comes at `at` on the line, behind those before it.
+    /// Put frames of together `bytes` (with FCS) that come at `at` on the line, behind those before them.
     #[inline]
-    pub fn push(&mut self, at: Nanos, bytes: u32) -> LineSpan {
+    pub fn push(&mut self, at: Nanos, frames: u64, bytes: u64) -> LineSpan {
         if self.free.whole < at {
             self.free = ExactTime::new(at, self.line_bps);
         }
         let begin = self.free.whole;
-        let bit_nanos = (u64::from(bytes) + u64::from(LINE_OVERHEAD_BYTES)) * 8 * 1_000_000_000;
+        let bit_nanos = (bytes + frames * u64::from(LINE_OVERHEAD_BYTES)).saturating_mul(8 * 1_000_000_000);
         self.free.advance(Gap { whole_ns: bit_nanos / self.line_bps, rest: bit_nanos % self.line_bps });
         let end = self.free.whole;
         self.busy = self.busy.plus(Nanos(end.since(begin).0));

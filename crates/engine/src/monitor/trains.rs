@@ -10,19 +10,29 @@ use crate::time::Nanos;
 pub struct Trains {
     threshold: Nanos,
     last: Option<Nanos>,
-    frames: u64,
-    bytes: u64,
+    train: Train,
     report: TrainsReport,
 }
 
+#[derive(Debug, Clone, Copy, Default)]
+struct Train {
+    begin: Nanos,
+    frames: u64,
+    bytes: u64,
+}
+
 /// The trains of one point and direction. A single frame is a train of one.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 #[non_exhaustive]
 pub struct TrainsReport {
     /// Trains by their number of frames.
     pub frames: Histogram,
     /// Trains by their bytes.
     pub bytes: Histogram,
+    /// Trains by their length, from the first frame to the last [ns].
+    pub lengths: Histogram,
+    /// Times from the first frame of a train to that of the next [ns].
+    pub intervals: Histogram,
     /// Gaps between frames [ns].
     pub gaps: Histogram,
 }
@@ -30,37 +40,46 @@ pub struct TrainsReport {
 impl Trains {
     /// Frames less than `threshold` apart are of one train.
     pub fn new(threshold: Nanos) -> Self {
-        let report =
-            TrainsReport { frames: Histogram::new(), bytes: Histogram::new(), gaps: Histogram::new() };
-        Self { threshold, last: None, frames: 0, bytes: 0, report }
+        Self { threshold, last: None, train: Train::default(), report: TrainsReport::default() }
     }
 
-    /// Note a frame of `bytes` at `at`.
+    /// Note frames that came together.
     #[inline]
-    pub fn push(&mut self, at: Nanos, bytes: u32) {
-        if let Some(last) = self.last.replace(at) {
+    pub fn push(&mut self, at: Nanos, frames: u64, bytes: u64) {
+        if frames == 0 {
+            return;
+        }
+        if let Some(last) = self.last {
             let gap = at.since(last);
             self.report.gaps.record(gap.0);
             if gap >= self.threshold {
-                self.close();
+                self.report.intervals.record(at.since(self.train.begin).0);
+                self.close(last);
+                self.train.begin = at;
             }
+        } else {
+            self.train.begin = at;
         }
-        self.frames += 1;
-        self.bytes += u64::from(bytes);
+        self.last = Some(self.last.map_or(at, |last| last.max(at)));
+        self.report.gaps.record_many(0, frames - 1);
+        self.train.frames += frames;
+        self.train.bytes += bytes;
     }
 
     /// Close the last train.
     pub fn finish(mut self) -> TrainsReport {
-        if self.frames > 0 {
-            self.close();
+        if let Some(last) = self.last {
+            self.close(last);
         }
         self.report
     }
 
     #[inline]
-    fn close(&mut self) {
-        self.report.frames.record(std::mem::take(&mut self.frames));
-        self.report.bytes.record(std::mem::take(&mut self.bytes));
+    fn close(&mut self, last: Nanos) {
+        let train = std::mem::take(&mut self.train);
+        self.report.frames.record(train.frames);
+        self.report.bytes.record(train.bytes);
+        self.report.lengths.record(last.since(train.begin).0);
     }
 }
 
@@ -71,10 +90,22 @@ mod tests {
     #[test]
     fn frames_closer_than_the_threshold_are_one_train() {
         let mut trains = Trains::new(Nanos(10));
-        [0, 9, 18, 28, 100, 100].into_iter().for_each(|at| trains.push(Nanos(at), 64));
+        [0, 9, 18, 28, 100, 100].into_iter().for_each(|at| trains.push(Nanos(at), 1, 64));
         let report = trains.finish();
         let lengths: Vec<_> = report.frames.buckets().map(|bucket| (bucket.low, bucket.count)).collect();
         assert_eq!(lengths, [(1, 1), (2, 1), (3, 1)]);
         assert_eq!((report.bytes.sum(), report.gaps.count()), (6 * 64, 5));
+        assert_eq!((report.lengths.max(), report.lengths.sum()), (Some(18), 18));
+        assert_eq!((report.intervals.min(), report.intervals.max()), (Some(28), Some(72)));
+    }
+
+    #[test]
+    fn frames_that_come_together_are_a_train_with_gaps_of_nothing() {
+        let mut trains = Trains::new(Nanos(10));
+        trains.push(Nanos(5), 44, 44 * 1_514);
+        trains.push(Nanos(500), 2, 128);
+        let report = trains.finish();
+        assert_eq!((report.frames.max(), report.frames.count()), (Some(44), 2));
+        assert_eq!((report.gaps.count(), report.gaps.max(), report.gaps.min()), (45, Some(495), Some(0)));
     }
 }

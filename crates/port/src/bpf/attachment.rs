@@ -1,16 +1,12 @@
 //! Puts XDP programs on interfaces and takes them off again; what hung there before comes back when asked for.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
 
-use iolab_sys::bpf::{self, Program, ATTACH_TYPE_XDP};
-use iolab_sys::Plain;
+use iolab_sys::bpf::{Link, Place, Program};
 
 use crate::error::PortError;
 use crate::interface::{self, Interface};
 
-const LINK_CREATE: u32 = 28;
-const LINK_DETACH: u32 = 34;
 const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
 const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
 
@@ -25,29 +21,8 @@ pub enum Attach {
     Generic,
 }
 
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct LinkSpec {
-    program: u32,
-    interface: u32,
-    attach_type: u32,
-    flags: u32,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct LinkId {
-    link: u32,
-}
-
-// SAFETY: a `repr(C)` structure of integers.
-unsafe impl Plain for LinkSpec {}
-
-// SAFETY: a `repr(C)` structure of integers.
-unsafe impl Plain for LinkId {}
-
-/// Hangs a program on an interface in the stack, for as long as the descriptor is open.
-pub(super) fn link_generic(program: &Program, interface: u32) -> io::Result<OwnedFd> {
+/// Hangs a program on an interface in the stack, for as long as the link lives.
+pub(super) fn link_generic(program: &Program, interface: u32) -> io::Result<Link> {
     link(program, interface, XDP_FLAGS_SKB_MODE)
 }
 
@@ -55,7 +30,7 @@ pub(super) fn link_generic(program: &Program, interface: u32) -> io::Result<Owne
 #[derive(Debug)]
 pub(super) struct Attachment {
     // The link goes before the program that it replaced comes back.
-    link: Option<OwnedFd>,
+    link: Option<Link>,
     pub(super) mode: &'static str,
     pub(super) fallback: Option<String>,
     replaced: Option<Replaced>,
@@ -109,12 +84,7 @@ impl Attachment {
 
 impl Drop for Attachment {
     fn drop(&mut self) {
-        if let Some(link) = self.link.take() {
-            let mut spec = LinkId { link: iolab_sys::unsigned(link.as_raw_fd()) };
-            // Closing is not enough at once: a process being started holds a copy of the descriptor for a moment.
-            // SAFETY: the attributes hold no addresses. A failure leaves what closing does.
-            let _ = unsafe { bpf::call(LINK_DETACH, &mut spec) };
-        }
+        drop(self.link.take());
         if let Some(replaced) = self.replaced.take() {
             // Nobody is left to tell when this fails; the interface is then without a program, as `ip link` shows.
             let _ = interface::set_program(replaced.index, replaced.program.as_raw_fd(), replaced.flags);
@@ -131,13 +101,8 @@ impl Replaced {
     }
 }
 
-fn link(program: &Program, interface: u32, flags: u32) -> io::Result<OwnedFd> {
-    let program = iolab_sys::unsigned(program.as_raw_fd());
-    let mut spec = LinkSpec { program, interface, attach_type: ATTACH_TYPE_XDP, flags };
-    // SAFETY: the attributes hold no addresses.
-    let fd = unsafe { bpf::call(LINK_CREATE, &mut spec) }?;
-    // SAFETY: the call returned a new descriptor.
-    Ok(unsafe { bpf::own(fd) })
+fn link(program: &Program, interface: u32, flags: u32) -> io::Result<Link> {
+    Link::new(program, interface, Place::Xdp, flags)
 }
 
 #[cfg(test)]

@@ -1,14 +1,23 @@
 //! The program of a port that sends by live frames: the kernel runs it once for each frame to be sent, and it fills the
 //! frame from memory that it shares with this process. What a frame contains is decided there and not here.
+//!
+//! Each call has a pool of pages of its own, which lives until its last page is back, and at least a second if that is after
+//! the call; and each pool that goes is searched for among all that live, under one lock. So the work for `n` calls a second
+//! whose frames stand in a queue of the device under test grows with `n` squared: from some 10 000 on the kernel has time for
+//! nothing else, and a call waits for milliseconds. Calls of few frames therefore send copies, which are of no pool: the
+//! frame is redirected twice to one interface, the kernel copies it for all targets but the last, and a program that sees
+//! both drops the second, whose page is back before the call ends.
 
 use std::fs::File;
-use std::os::fd::{OwnedFd, RawFd};
+use std::os::fd::RawFd;
 
-use iolab_sys::bpf::{self, Assembler, Condition, Helper, Map, MapKind, Operation, Program, Register, Width};
+use iolab_sys::bpf::{
+    self, Assembler, Condition, Helper, Link, Map, MapKind, Operation, Program, Register, Width,
+};
 use iolab_sys::{Mapping, Plain};
 
 use super::attachment::link_generic;
-use super::XDP_DROP;
+use super::{XDP_DROP, XDP_PASS};
 use crate::error::PortError;
 
 const PROG_TEST_RUN: u32 = 10;
@@ -20,9 +29,18 @@ const LOOPBACK_INDEX: u32 = 1;
 /// So many frames are gone through before those redirected are shown to the interface, as many as a NAPI poll takes.
 const KERNEL_BATCH: u32 = 64;
 
-/// What is before the slots: the number of the next frame, and how long a frame is before the program cuts it.
+/// What is before the slots: the number of the next frame, how long a frame is before the program cuts it, the flags of its
+/// redirection, and how many were redirected in this call, originals and copies.
 const HEAD_BYTES: u8 = 64;
 const FULL_BYTES: i16 = 8;
+const FLAGS: i16 = 16;
+const REDIRECTED: i16 = 24;
+
+/// Calls of fewer frames send copies: one costs some 150 ns, and at a million frames/s a pool per call costs twice as much
+/// per frame with 256 frames in it.
+const POOLED_FRAMES: usize = 256;
+/// A redirection to all entries of a map (BPF_F_BROADCAST).
+const TO_ALL: u64 = 1 << 3;
 
 /// What is before each frame in its slot: its length.
 const SLOT_HEAD_BYTES: usize = 8;
@@ -64,6 +82,7 @@ pub(crate) struct LiveProgram {
     blank: Vec<u8>,
     _kept: Kept,
     _maps: [Map; 2],
+    _chooser: Program,
 }
 
 /// Keeps the program among those that the kernel calls directly: each change of that list takes it tens of milliseconds, and
@@ -71,7 +90,7 @@ pub(crate) struct LiveProgram {
 /// of a namespace that nobody is in, where no frame ever comes.
 #[derive(Debug)]
 struct Kept {
-    _link: OwnedFd,
+    _link: Link,
     _namespace: File,
 }
 
@@ -97,16 +116,29 @@ impl LiveProgram {
         let slot_bytes = (SLOT_HEAD_BYTES + most_bytes).next_power_of_two().max(128);
         let value_bytes = usize::from(HEAD_BYTES) + slots * slot_bytes;
         let frames = Map::shared_with_us(u32::try_from(value_bytes).unwrap_or(u32::MAX))?;
-        let devices = Map::new(MapKind::Devices, 4, 1)?;
+        let devices = Map::new(MapKind::Devices, 8, 2)?;
+        let _chooser = Program::load_of_target("iolab_copies", &copies_only(frames.fd()))?;
         // From here on the interface is known whichever namespace a sending thread is in.
-        devices.set_u32(0, index)?;
+        devices.set_target(0, index, &_chooser)?;
+        devices.set_target(1, index, &_chooser)?;
         let code = instructions(frames.fd(), devices.fd(), slots, slot_bytes, most_bytes);
         let program = Program::load("iolab_live", &code)?;
         let _kept = Kept::new(&program)?;
         let memory = frames.map_memory(value_bytes)?;
         let blank = vec![0; most_bytes];
         let _maps = [frames, devices];
-        Ok(Self { program, memory, slots, slot_bytes, most_bytes, full_bytes: 0, blank, _kept, _maps })
+        Ok(Self {
+            program,
+            memory,
+            slots,
+            slot_bytes,
+            most_bytes,
+            full_bytes: 0,
+            blank,
+            _kept,
+            _maps,
+            _chooser,
+        })
     }
 
     /// Where the frame in a slot begins; its length is noted.
@@ -134,6 +166,8 @@ impl LiveProgram {
             self.full_bytes = full_bytes;
             self.word(FULL_BYTES as usize / 8, Some(full_bytes as u64));
         }
+        self.word(FLAGS as usize / 8, Some(if frames < POOLED_FRAMES { TO_ALL } else { 0 }));
+        self.word(REDIRECTED as usize / 8, Some(0));
         let before = self.word(0, None);
         let mut spec = RunSpec {
             program: iolab_sys::unsigned(self.program.as_raw_fd()),
@@ -212,12 +246,34 @@ fn instructions(
     program.compute(Operation::Add, R3, small(usize::from(HEAD_BYTES) + SLOT_HEAD_BYTES));
     program.combine(Operation::Move, R4, R9);
     program.call(Helper::XdpStoreBytes);
+    program.set_map_value(R3, frames);
+    program.load(Width::Double, R3, R3, FLAGS);
     program.set_map(R1, devices);
     program.compute(Operation::Move, R2, 0);
-    program.compute(Operation::Move, R3, 0);
     program.call(Helper::RedirectMap);
     program.exit();
     program.bind(drop);
     program.exit_with(XDP_DROP);
+    program.finish()
+}
+
+/// Where each frame is redirected twice, lets every other pass: the copy comes first, then the frame. If the kernel has no page
+/// for a copy, neither comes.
+fn copies_only(frames: RawFd) -> Vec<[u8; 8]> {
+    use Register::{R1, R7, R8};
+    let mut program = Assembler::default();
+    let pass = program.label();
+    program.set_map_value(R8, frames);
+    program.load(Width::Double, R1, R8, FLAGS);
+    program.jump_if(R1, Condition::Equal, 0, pass);
+    program.load(Width::Double, R7, R8, REDIRECTED);
+    program.combine(Operation::Move, R1, R7);
+    program.compute(Operation::Add, R1, 1);
+    program.store(Width::Double, R8, REDIRECTED, R1);
+    program.compute(Operation::And, R7, 1);
+    program.jump_if(R7, Condition::Equal, 0, pass);
+    program.exit_with(XDP_DROP);
+    program.bind(pass);
+    program.exit_with(XDP_PASS);
     program.finish()
 }

@@ -6,7 +6,8 @@ mod tx_messages;
 
 use crate::error::PortError;
 use crate::interface::Interface;
-pub use rx::PacketRx;
+use crate::observed::Way;
+pub use rx::{PacketRx, SeenPacket};
 pub use tx_messages::PacketMessagesTx;
 
 /// What an AF_PACKET port is to be.
@@ -42,6 +43,14 @@ impl AfPacket {
     /// As [`AfPacket::open_tx`].
     pub fn open_rx(&self) -> Result<PacketRx, PortError> {
         PacketRx::open(self)
+    }
+
+    /// Looks at packets of one way of an interface without taking them: of each its first `most_bytes`.
+    ///
+    /// # Errors
+    /// When there is no such interface, or the kernel refuses.
+    pub fn look(interface: &str, way: Way, most_bytes: u32) -> Result<PacketRx, PortError> {
+        PacketRx::look(&Interface::find(interface)?, way, most_bytes)
     }
 
     fn check(&self) -> Result<Interface, PortError> {

@@ -10,6 +10,8 @@ use iolab_sys::Mapping;
 use super::socket::{self, OPENING};
 use super::AfPacket;
 use crate::error::PortError;
+use crate::interface::Interface;
+use crate::observed::Way;
 use crate::port::{Path, RxFrame, RxPort, RxStats, StampedBy};
 
 /// Large enough that a block lasts for hundreds of frames, small enough to stay in the cache. [bytes]
@@ -20,6 +22,10 @@ const RETIRE_MS: u32 = 1;
 /// The wall clock's offset changes only when somebody sets the clock. [ns]
 const OFFSET_AGE_NS: u64 = 100_000_000;
 const VLAN_TAG_BYTES: usize = 4;
+/// Length of struct virtio_net_hdr. [bytes]
+const VNET_BYTES: usize = 10;
+/// A mark beside the kind of segments.
+const GSO_ECN: u8 = 0x80;
 
 #[derive(Debug, Clone, Copy)]
 struct Arrived {
@@ -27,6 +33,21 @@ struct Arrived {
     start: usize,
     frame_bytes: usize,
     stamp_ns: u64,
+    whole_bytes: usize,
+    segment_bytes: u16,
+}
+
+/// A packet that was looked at on its way in or out.
+#[derive(Debug, Clone, Copy)]
+pub struct SeenPacket<'a> {
+    /// its first bytes, as many as were asked for
+    pub bytes: &'a [u8],
+    /// when the stack saw it [ns, monotonic]
+    pub stamp_ns: u64,
+    /// its length, tags included [bytes]
+    pub whole_bytes: usize,
+    /// payload of each of the frames that it stands for; 0: it is one [bytes]
+    pub segment_bytes: u16,
 }
 
 /// A receiving port over a shared ring.
@@ -41,6 +62,8 @@ pub struct PacketRx {
     next: usize,
     open: bool,
     batch: Vec<Arrived>,
+    /// whether what a packet stands for stands before it
+    with_segments: bool,
     offset: RealtimeOffset,
     offset_measured_ns: u64,
     stats: RxStats,
@@ -50,10 +73,22 @@ impl PacketRx {
     pub(super) fn open(port: &AfPacket) -> Result<Self, PortError> {
         let interface = port.check()?;
         let fd = socket::raw()?;
-        let v3 = libc::tpacket_versions::TPACKET_V3 as i32;
-        socket::set(&fd, libc::PACKET_VERSION, &v3)?;
         // Copies of what this host sends are not received frames.
         socket::set(&fd, libc::PACKET_IGNORE_OUTGOING, &1i32)?;
+        Self::over(fd, &interface, false)
+    }
+
+    /// Looks at the packets of one way, their first `most_bytes`, without taking them.
+    pub(super) fn look(interface: &Interface, way: Way, most_bytes: u32) -> Result<Self, PortError> {
+        let fd = socket::raw()?;
+        socket::keep_way(&fd, way, most_bytes)?;
+        socket::set(&fd, libc::PACKET_VNET_HDR, &1i32)?;
+        Self::over(fd, interface, true)
+    }
+
+    fn over(fd: OwnedFd, interface: &Interface, with_segments: bool) -> Result<Self, PortError> {
+        let v3 = libc::tpacket_versions::TPACKET_V3 as i32;
+        socket::set(&fd, libc::PACKET_VERSION, &v3)?;
         // Room before each frame to put a VLAN tag back that the kernel took out.
         socket::set(&fd, libc::PACKET_RESERVE, &8u32)?;
         iolab_sys::socket::set_option(&fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1i32)
@@ -66,7 +101,7 @@ impl PacketRx {
         request.tp_retire_blk_tov = RETIRE_MS;
         socket::set(&fd, libc::PACKET_RX_RING, &request)?;
         let ring = Mapping::shared(&fd, BLOCK_BYTES * BLOCKS, 0).map_err(PortError::of(OPENING, "mmap"))?;
-        socket::bind(&fd, &interface, u16::try_from(libc::ETH_P_ALL).unwrap_or_default())?;
+        socket::bind(&fd, interface, u16::try_from(libc::ETH_P_ALL).unwrap_or_default())?;
         Ok(Self {
             fd,
             ring,
@@ -76,6 +111,7 @@ impl PacketRx {
             next: 0,
             open: false,
             batch: Vec::with_capacity(BLOCK_BYTES / 64),
+            with_segments,
             offset: RealtimeOffset::measure(),
             offset_measured_ns: clock::now_ns(),
             stats: RxStats::default(),
@@ -118,18 +154,41 @@ impl PacketRx {
         let header = unsafe { header.read() };
         let mut start = self.next + usize::from(header.tp_mac);
         let mut frame_bytes = header.tp_snaplen as usize;
+        let mut whole_bytes = header.tp_len as usize;
+        let segment_bytes = if self.with_segments { self.segment_bytes(start) } else { 0 };
         if header.tp_status & libc::TP_STATUS_VLAN_VALID != 0 && frame_bytes >= 14 {
             start -= VLAN_TAG_BYTES;
             frame_bytes += VLAN_TAG_BYTES;
+            whole_bytes += VLAN_TAG_BYTES;
             self.put_tag_back(start, header.hv1);
         }
         let realtime_ns = u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec);
         let stamp_ns = self.offset.to_monotonic(realtime_ns);
-        self.batch.push(Arrived { start, frame_bytes, stamp_ns });
+        self.batch.push(Arrived { start, frame_bytes, stamp_ns, whole_bytes, segment_bytes });
         self.stats.received_bytes += frame_bytes as u64;
         self.stats.truncated_frames += u64::from(header.tp_len > header.tp_snaplen);
         self.left -= 1;
         self.next += header.tp_next_offset as usize;
+    }
+
+    /// What the struct virtio_net_hdr before a packet says of its segments.
+    fn segment_bytes(&self, start: usize) -> u16 {
+        let header: *const [u8; VNET_BYTES] = self.place(start - VNET_BYTES);
+        // SAFETY: inside of the mapping, before the packet, where the kernel wrote it; the block is ours.
+        let header = unsafe { header.read() };
+        let joined = header[1] & !GSO_ECN != 0;
+        if joined {
+            u16::from_ne_bytes([header[4], header[5]])
+        } else {
+            0
+        }
+    }
+
+    /// A packet of the batch, as it was looked at.
+    pub fn seen(&self, index: usize) -> SeenPacket<'_> {
+        let Arrived { whole_bytes, segment_bytes, .. } = self.batch[index];
+        let RxFrame { bytes, stamp_ns, .. } = self.frame(index);
+        SeenPacket { bytes, stamp_ns, whole_bytes, segment_bytes }
     }
 
     /// Makes the frame what it was on the wire: addresses, tag, the rest.
@@ -163,7 +222,7 @@ impl RxPort for PacketRx {
 
     #[inline]
     fn frame(&self, index: usize) -> RxFrame<'_> {
-        let Arrived { start, frame_bytes, stamp_ns } = self.batch[index];
+        let Arrived { start, frame_bytes, stamp_ns, .. } = self.batch[index];
         assert!(start + frame_bytes <= self.ring.bytes(), "frame outside of the ring");
         let place = self.place::<u8>(start);
         // SAFETY: inside of the mapping (checked above); the block is ours until `release`, which needs `&mut self`.

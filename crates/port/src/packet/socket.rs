@@ -6,6 +6,7 @@ use iolab_sys::Plain;
 
 use crate::error::PortError;
 use crate::interface::Interface;
+use crate::observed::Way;
 
 pub(super) const OPENING: &str = "opening an AF_PACKET socket";
 
@@ -52,4 +53,36 @@ pub(super) fn sender() -> Result<OwnedFd, PortError> {
         let _ = iolab_sys::socket::set_option(&fd, level, libc::SO_SNDBUF, &SEND_BUFFER_BYTES);
     }
     Ok(fd)
+}
+
+/// Where a filter finds whether a packet leaves (SKF_AD_OFF + SKF_AD_PKTTYPE, linux/filter.h).
+const PACKET_KIND: u32 = 0xffff_f004;
+const LOAD_WORD: u16 = 0x20;
+const JUMP_IF_EQUAL: u16 = 0x15;
+const RETURN: u16 = 0x06;
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct FilterSpec {
+    count: u16,
+    instructions: u64,
+}
+
+// SAFETY: a `repr(C)` structure of integers.
+unsafe impl Plain for FilterSpec {}
+
+/// Lets a socket see packets of one way, and of each the first `most_bytes`.
+pub(super) fn keep_way(fd: &OwnedFd, way: Way, most_bytes: u32) -> Result<(), PortError> {
+    let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
+    let (leaving, coming) = if way == Way::Out { (most_bytes, 0) } else { (0, most_bytes) };
+    let program = [
+        step(LOAD_WORD, 0, 0, PACKET_KIND),
+        step(JUMP_IF_EQUAL, 0, 1, u32::from(libc::PACKET_OUTGOING)),
+        step(RETURN, 0, 0, leaving),
+        step(RETURN, 0, 0, coming),
+    ];
+    let spec = FilterSpec { count: 4, instructions: program.as_ptr() as u64 };
+    // The kernel copies the program while `program` lives.
+    iolab_sys::socket::set_option(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &spec)
+        .map_err(PortError::of(OPENING, "setsockopt"))
 }

@@ -45,6 +45,11 @@ const fn is_first(thread: &u32) -> bool {
     *thread == 0
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
+const fn is_none(frames: &u64) -> bool {
+    *frames == 0
+}
+
 /// What a thread used in a trial.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -75,6 +80,9 @@ pub struct SenderReport {
     pub end_ns: u64,
     /// Frames that the rate asks for.
     pub intended_frames: u64,
+    /// Gap frames handed over between them, which are in no other count; absent: 0.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub gap_frames: u64,
     /// Frames that the interface accepted.
     pub offered_frames: u64,
     /// Bytes of them, with FCS.

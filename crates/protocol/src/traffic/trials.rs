@@ -141,6 +141,17 @@ pub struct SenderParams {
     /// The most frames, besides the duration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_frames: Option<u64>,
+    /// The line that gap frames keep full between frames; absent: frames are spaced by the clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gap_frames: Option<GapLine>,
+}
+
+/// A line that is always full: PAUSE frames (IEEE 802.3, annex 31B) fill the gaps, to the byte.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GapLine {
+    /// Its rate, preamble and gaps included [bit/s].
+    pub line_bps: u64,
 }
 
 /// How a thread waits for frames.

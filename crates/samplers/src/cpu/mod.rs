@@ -2,17 +2,23 @@
 
 use iolab_protocol::observations::CpuTimes;
 
-use crate::{read_text, SampleError};
+use crate::kernel_file::KernelFile;
+use crate::SampleError;
 
 /// One tick of the times in `/proc` [ns]: USER_HZ is 100 on every Linux architecture iolab runs on.
 pub const TICK_NS: u64 = 10_000_000;
+
+/// The file of the times.
+pub fn file() -> KernelFile {
+    KernelFile::new("/proc/stat")
+}
 
 /// Read the times of every CPU that is online.
 ///
 /// # Errors
 /// When `/proc/stat` cannot be read or understood.
-pub fn read() -> Result<Vec<CpuTimes>, SampleError> {
-    parse(&read_text("/proc/stat")?)
+pub fn read(file: &mut KernelFile) -> Result<Vec<CpuTimes>, SampleError> {
+    parse(&file.read()?)
 }
 
 /// The times in the text of `/proc/stat`.
@@ -94,6 +100,6 @@ ctxt 2340000
 
     #[test]
     fn this_kernel_is_understood() {
-        assert!(!read().unwrap().is_empty());
+        assert!(!read(&mut file()).unwrap().is_empty());
     }
 }

@@ -1,18 +1,23 @@
-//! Counters of the network interfaces in the calling thread's namespace, from `/proc/net/dev`; what that does not show is
-//! asked over rtnetlink.
+//! Counters of the network interfaces of a namespace, from `/proc/net/dev`; what that does not show is of rtnetlink.
 
 use iolab_protocol::observations::InterfaceCounts;
 
-use crate::links::{self, Link};
-use crate::{read_text, SampleError};
+use crate::kernel_file::KernelFile;
+use crate::links::Link;
+use crate::SampleError;
 
-/// Read the counters of every interface.
+/// The file of the calling thread's namespace.
+pub fn file() -> KernelFile {
+    KernelFile::new("/proc/thread-self/net/dev")
+}
+
+/// Read the counters of every interface; `links` are what rtnetlink tells of them.
 ///
 /// # Errors
 /// When the file cannot be read or understood.
-pub fn read() -> Result<Vec<InterfaceCounts>, SampleError> {
-    let mut interfaces = parse(&read_text("/proc/thread-self/net/dev")?)?;
-    join(&mut interfaces, &links::read()?);
+pub fn read(file: &mut KernelFile, links: &[Link]) -> Result<Vec<InterfaceCounts>, SampleError> {
+    let mut interfaces = parse(&file.read()?)?;
+    join(&mut interfaces, links);
     Ok(interfaces)
 }
 
@@ -94,6 +99,6 @@ eth0.10: 1000 10 1 2 3 4 5 6 2000 20 7 8 9 10 11 12
 
     #[test]
     fn this_kernel_is_understood() {
-        assert!(read().unwrap().iter().any(|interface| interface.name == "lo"));
+        assert!(read(&mut file(), &[]).unwrap().iter().any(|interface| interface.name == "lo"));
     }
 }

@@ -1,9 +1,8 @@
 //! The bytes of rtnetlink's qdisc dump: the counters in its answers. No I/O.
 
-use std::collections::HashMap;
-
 use iolab_protocol::observations::QdiscCounts;
 
+use crate::links::Link;
 use crate::netlink::{for_each_attribute, u32_at, u64_at, wrong};
 use crate::SampleError;
 
@@ -16,8 +15,8 @@ pub struct Qdisc {
 
 impl Qdisc {
     /// With the interface's name; `None` when it has gone meanwhile.
-    pub fn named(self, names: &HashMap<u32, String>) -> Option<QdiscCounts> {
-        let interface = names.get(&self.interface_index)?.clone();
+    pub fn named(self, links: &[Link]) -> Option<QdiscCounts> {
+        let interface = links.iter().find(|link| link.index == self.interface_index)?.name.clone();
         Some(QdiscCounts { interface, ..self.counts })
     }
 }

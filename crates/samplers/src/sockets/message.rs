@@ -45,6 +45,7 @@ pub fn parse(body: &[u8]) -> Result<Option<SocketCounts>, SampleError> {
         rtt_ns: u64::from(u32_at(&info, 68)?) * 1000,
         least_rtt_ns: u64::from(u32_at(&info, 148)?) * 1000,
         window_bytes: u64::from(u32_at(&info, 80)?) * u64::from(u32_at(&info, 16)?),
+        in_flight_bytes: in_flight(&info)?,
         busy_ns: part(168) * 1000,
         receiver_limited_ns: part(176) * 1000,
         buffer_limited_ns: part(184) * 1000,
@@ -55,6 +56,14 @@ pub fn parse(body: &[u8]) -> Result<Option<SocketCounts>, SampleError> {
         send_buffer_bytes: limit(12),
         dropped: limit(32),
     }))
+}
+
+/// As the kernel counts it (`tcp_packets_in_flight`): sent and not acknowledged, without what the other end has and what is
+/// taken for lost, and what of that was sent again.
+fn in_flight(info: &[u8]) -> Result<u64, SampleError> {
+    let segments = |at: usize| u32_at(info, at).map(u64::from);
+    let gone = segments(28)? + segments(32)?;
+    Ok((segments(24)? + segments(36)?).saturating_sub(gone) * segments(16)?)
 }
 
 const IPPROTO_TCP: u8 = 6;
@@ -88,6 +97,9 @@ mod tests {
         body[4..8].copy_from_slice(&[0x14, 0x51, 0x80, 0]);
         let mut info = vec![0; 232];
         info[16..20].copy_from_slice(&1448_u32.to_ne_bytes());
+        for (at, segments) in [(24, 12_u32), (28, 3), (32, 2), (36, 1)] {
+            info[at..at + 4].copy_from_slice(&segments.to_ne_bytes());
+        }
         info[68..72].copy_from_slice(&250_u32.to_ne_bytes());
         info[80..84].copy_from_slice(&10_u32.to_ne_bytes());
         info[168..176].copy_from_slice(&9_u64.to_ne_bytes());
@@ -97,6 +109,7 @@ mod tests {
         let socket = parse(&body).unwrap().unwrap();
         assert_eq!((socket.local_port, socket.remote_port), (5201, 0x8000));
         assert_eq!((socket.rtt_ns, socket.window_bytes), (250_000, 14_480));
+        assert_eq!(socket.in_flight_bytes, 8 * 1448);
         assert_eq!((socket.busy_ns, socket.receiver_limited_ns), (9_000, 7_000));
         assert_eq!(socket.congestion, "cubic");
     }

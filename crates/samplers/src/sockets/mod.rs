@@ -1,23 +1,21 @@
-//! What TCP says of each established connection in the calling thread's namespace, asked from the kernel over
-//! `sock_diag`: `struct tcp_info` and the memory of its socket.
+//! What TCP says of each established connection in a namespace, asked from the kernel over `sock_diag`: `struct tcp_info` and the memory of its socket.
 
 mod message;
 
 use iolab_protocol::observations::SocketCounts;
 use nix::errno::Errno;
-use nix::sys::socket::SockProtocol;
 
-use crate::netlink::Dump;
+use crate::netlink::{Channel, Dump};
 use crate::SampleError;
 
-/// Read every established connection. A kernel without `tcp_diag` tells of none.
+/// Read every established connection over a channel of `sock_diag`. A kernel without `tcp_diag` tells of none.
 ///
 /// # Errors
 /// When the kernel refuses or its answer cannot be understood.
-pub fn read() -> Result<Vec<SocketCounts>, SampleError> {
+pub fn read(diag: &mut Channel) -> Result<Vec<SocketCounts>, SampleError> {
     let mut sockets = Vec::new();
     for family in message::FAMILIES {
-        match dump(family, &mut sockets) {
+        match dump(diag, family, &mut sockets) {
             Err(SampleError::Netlink { errno: Errno::ENOENT | Errno::EPROTONOSUPPORT, .. }) => {}
             other => other?,
         }
@@ -25,14 +23,13 @@ pub fn read() -> Result<Vec<SocketCounts>, SampleError> {
     Ok(sockets)
 }
 
-fn dump(family: u8, sockets: &mut Vec<SocketCounts>) -> Result<(), SampleError> {
+fn dump(diag: &mut Channel, family: u8, sockets: &mut Vec<SocketCounts>) -> Result<(), SampleError> {
     let dump = Dump {
         doing: "asking the kernel for its TCP connections",
-        protocol: SockProtocol::NetlinkSockDiag,
         kind: message::SOCK_DIAG_BY_FAMILY,
         body: &message::request(family),
     };
-    dump.run(|_, body| {
+    diag.dump(&dump, |_, body| {
         sockets.extend(message::parse(body)?);
         Ok(())
     })
@@ -43,6 +40,8 @@ mod tests {
     use std::io::Write;
     use std::net::{TcpListener, TcpStream};
 
+    use nix::sys::socket::SockProtocol;
+
     use super::*;
 
     #[test]
@@ -51,7 +50,7 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
         client.write_all(&[0; 1000]).unwrap();
-        let sockets = read().unwrap();
+        let sockets = read(&mut Channel::new(SockProtocol::NetlinkSockDiag)).unwrap();
         // A kernel without tcp_diag tells of none.
         if let Some(one) = sockets.iter().find(|socket| socket.remote_port == port) {
             assert_eq!(one.local_port, client.local_addr().unwrap().port());

@@ -21,8 +21,26 @@ pub fn judge(name: &str) -> Option<Worker> {
     (name.starts_with("ksoftirqd/") || name.starts_with("napi/")).then_some(Worker::ForAll)
 }
 
+/// The threads of interest, looked for once a second: they come and go with cards and guests.
+#[derive(Debug, Default)]
+pub struct Workers {
+    found: Vec<(u32, Worker)>,
+    looked_ns: Option<u64>,
+}
+
+impl Workers {
+    /// Those there were at most a second before `now_ns`.
+    pub fn at(&mut self, now_ns: u64) -> &[(u32, Worker)] {
+        if self.looked_ns.is_none_or(|looked_ns| now_ns.saturating_sub(looked_ns) >= LOOK_NS) {
+            self.found = find();
+            self.looked_ns = Some(now_ns);
+        }
+        &self.found
+    }
+}
+
 /// The threads of interest there are now.
-pub fn find() -> Vec<(u32, Worker)> {
+fn find() -> Vec<(u32, Worker)> {
     let ids = thread_ids();
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let known = known.get_or_insert_default();
@@ -75,6 +93,7 @@ static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
 /// `kthreadd` is the second process of every kernel.
 const STARTER: u32 = 2;
 const LOOK_AGAIN: u32 = 100;
+const LOOK_NS: u64 = 1_000_000_000;
 
 #[cfg(test)]
 mod tests {
@@ -90,6 +109,15 @@ mod tests {
         for other in ["kworker/0:1", "vhost_task", "vhost-", "rcu_preempt", ""] {
             assert_eq!(judge(other), None);
         }
+    }
+
+    #[test]
+    fn the_threads_are_looked_for_once_a_second() {
+        let gone = vec![(u32::MAX, Worker::ForAll)];
+        let mut workers = Workers { found: gone.clone(), looked_ns: Some(LOOK_NS) };
+        assert_eq!(workers.at(2 * LOOK_NS - 1), gone);
+        assert_ne!(workers.at(2 * LOOK_NS), gone);
+        assert_ne!(workers.at(2 * LOOK_NS + 1), gone);
     }
 
     #[test]

@@ -5,13 +5,14 @@
 
 mod kernel;
 
-use std::path::Path;
+use std::collections::HashMap;
 
 use iolab_protocol::observations::ThreadTimes;
 
 use crate::cpu::TICK_NS;
+use crate::kernel_file::KernelFile;
 use crate::SampleError;
-use kernel::Worker;
+use kernel::{Worker, Workers};
 
 /// A supervised process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,53 +23,113 @@ pub struct Supervised {
     pub pid: u32,
 }
 
-/// Read the times of all threads there are now.
-pub fn read(supervised: &[Supervised]) -> Vec<ThreadTimes> {
-    let mut times: Vec<ThreadTimes> =
-        supervised.iter().flat_map(|process| read_tree(&process.name, process.pid)).collect();
-    let of_kernel: Vec<ThreadTimes> =
-        kernel::find().into_iter().filter_map(|(tid, worker)| read_worker(tid, worker, &times)).collect();
-    times.extend(of_kernel);
-    times
+/// Reads threads again and again: their files stay open.
+#[derive(Debug, Default)]
+pub struct Threads {
+    files: HashMap<(u32, u32), ThreadFiles>,
+    workers: Workers,
 }
 
-/// The times of a thread of the kernel, unless it works for a process that is not supervised.
-fn read_worker(tid: u32, worker: Worker, supervised: &[ThreadTimes]) -> Option<ThreadTimes> {
-    let process = match worker {
-        Worker::ForAll => None,
-        Worker::For(owner) => Some(
-            supervised.iter().find(|thread| thread.tid == owner || thread.pid == owner)?.process.clone()?,
-        ),
-    };
-    read_thread(process.as_deref(), tid, tid, Path::new(&format!("/proc/{tid}")))
-}
+impl Threads {
+    /// Read the times of all threads there are now; of the kernel's, of those there were in the last second.
+    pub fn read(&mut self, supervised: &[Supervised], now_ns: u64) -> Vec<ThreadTimes> {
+        let mut earlier = std::mem::take(&mut self.files);
+        let mut files = |pid, tid| earlier.remove(&(pid, tid)).unwrap_or_else(|| ThreadFiles::new(pid, tid));
+        let mut times = Vec::new();
+        for process in supervised {
+            self.read_tree(process, &mut files, &mut times);
+        }
+        let of_processes = times.len();
+        for &(tid, worker) in self.workers.at(now_ns) {
+            let Some(process) = works_for(worker, &times[..of_processes]) else { continue };
+            let mut own = files(tid, tid);
+            if let Some(read) = own.read(process.as_deref(), tid, tid) {
+                times.push(read);
+                keep(&mut self.files, (tid, tid), own);
+            }
+        }
+        times
+    }
 
-fn read_tree(process: &str, root: u32) -> Vec<ThreadTimes> {
-    let mut times = Vec::new();
-    let mut pids = vec![root];
-    while let Some(pid) = pids.pop() {
-        for tid in thread_ids(pid) {
-            let folder = format!("/proc/{pid}/task/{tid}");
-            times.extend(read_thread(Some(process), pid, tid, Path::new(&folder)));
-            // The file is absent where the kernel was built without it; then descendants are not seen.
-            let children = std::fs::read_to_string(format!("{folder}/children")).unwrap_or_default();
-            pids.extend(children.split_ascii_whitespace().filter_map(|word| word.parse::<u32>().ok()));
+    fn read_tree(
+        &mut self,
+        process: &Supervised,
+        files: &mut impl FnMut(u32, u32) -> ThreadFiles,
+        times: &mut Vec<ThreadTimes>,
+    ) {
+        let mut pids = vec![process.pid];
+        while let Some(pid) = pids.pop() {
+            for tid in thread_ids(pid) {
+                let mut own = files(pid, tid);
+                if let Some(read) = own.read(Some(&process.name), pid, tid) {
+                    times.push(read);
+                    pids.extend(own.children());
+                    keep(&mut self.files, (pid, tid), own);
+                }
+            }
         }
     }
-    times
+}
+
+/// The process that a thread of the kernel works for: `None` for everybody; outer `None`: one that is not supervised.
+fn works_for(worker: Worker, supervised: &[ThreadTimes]) -> Option<Option<String>> {
+    match worker {
+        Worker::ForAll => Some(None),
+        Worker::For(owner) => supervised
+            .iter()
+            .find(|thread| thread.tid == owner || thread.pid == owner)?
+            .process
+            .clone()
+            .map(Some),
+    }
+}
+
+/// Let the files of a thread stay open, unless there are many: a process may have few files open.
+fn keep(files: &mut HashMap<(u32, u32), ThreadFiles>, thread: (u32, u32), own: ThreadFiles) {
+    if files.len() < MOST_KEPT {
+        files.insert(thread, own);
+    }
+}
+
+/// Threads whose files stay open, four each.
+const MOST_KEPT: usize = 64;
+
+/// What the kernel tells of one thread.
+#[derive(Debug)]
+struct ThreadFiles {
+    stat: KernelFile,
+    schedstat: KernelFile,
+    status: KernelFile,
+    children: KernelFile,
+}
+
+impl ThreadFiles {
+    fn new(pid: u32, tid: u32) -> Self {
+        let file = |name| KernelFile::new(format!("/proc/{pid}/task/{tid}/{name}"));
+        Self {
+            stat: file("stat"),
+            schedstat: file("schedstat"),
+            status: file("status"),
+            children: file("children"),
+        }
+    }
+
+    /// The times; `None` where the thread has ended.
+    fn read(&mut self, process: Option<&str>, pid: u32, tid: u32) -> Option<ThreadTimes> {
+        let schedstat = self.schedstat.read().unwrap_or_default();
+        parse(process, pid, tid, &self.stat.read().ok()?, &schedstat, &self.status.read().ok()?).ok()
+    }
+
+    /// The processes that the thread started; none where the kernel was built without that file.
+    fn children(&mut self) -> Vec<u32> {
+        let text = self.children.read().unwrap_or_default();
+        text.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect()
+    }
 }
 
 fn thread_ids(pid: u32) -> Vec<u32> {
     let entries = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
-}
-
-fn read_thread(process: Option<&str>, pid: u32, tid: u32, folder: &Path) -> Option<ThreadTimes> {
-    let text = |name| {
-        std::fs::read(folder.join(name)).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-    };
-    let schedstat = text("schedstat").unwrap_or_default();
-    parse(process, pid, tid, &text("stat")?, &schedstat, &text("status")?).ok()
 }
 
 /// The times of one thread from the texts of its `stat`, `schedstat` (empty where the kernel has none) and `status`.
@@ -169,14 +230,14 @@ mod tests {
     #[test]
     fn the_threads_of_this_process_are_found() {
         let me = Supervised { name: "me".to_owned(), pid: std::process::id() };
-        let threads = read(&[me]);
+        let threads = Threads::default().read(&[me], 0);
         assert!(threads.iter().any(|thread| thread.tid == std::process::id()));
     }
 
     #[test]
     fn a_process_that_is_gone_has_no_threads() {
         let gone = Supervised { name: "gone".to_owned(), pid: u32::MAX };
-        assert!(read(&[gone]).iter().all(|thread| thread.process.is_none()));
+        assert!(Threads::default().read(&[gone], 0).iter().all(|thread| thread.process.is_none()));
     }
 
     #[test]
@@ -187,7 +248,7 @@ mod tests {
             .filter_map(|entry| std::fs::read_to_string(entry.path().join("comm")).ok())
             .filter(|name| name.starts_with("ksoftirqd/"))
             .collect();
-        let threads = read(&[]);
+        let threads = Threads::default().read(&[], 0);
         assert_eq!(
             threads.iter().filter(|thread| thread.name.starts_with("ksoftirqd/")).count(),
             names.len()
@@ -197,11 +258,33 @@ mod tests {
 
     #[test]
     fn a_vhost_thread_is_its_processes_and_no_other_ones() {
-        let mine = parse(Some("dut"), 5151, 5152, STAT, "", STATUS).unwrap();
-        let me = std::process::id();
-        let read = |owner| read_worker(me, Worker::For(owner), std::slice::from_ref(&mine));
-        assert_eq!(read(5151).unwrap().process.as_deref(), Some("dut"));
-        assert_eq!(read(5152).unwrap().tid, me);
-        assert_eq!(read(5153), None);
+        let mine = [parse(Some("dut"), 5151, 5152, STAT, "", STATUS).unwrap()];
+        assert_eq!(works_for(Worker::For(5151), &mine), Some(Some("dut".to_owned())));
+        assert_eq!(works_for(Worker::For(5152), &mine), Some(Some("dut".to_owned())));
+        assert_eq!(works_for(Worker::For(5153), &mine), None);
+        assert_eq!(works_for(Worker::ForAll, &mine), Some(None));
+    }
+
+    #[test]
+    fn a_thread_that_began_and_one_that_ended_between_readings_are_noticed() {
+        let me = [Supervised { name: "me".to_owned(), pid: std::process::id() }];
+        let mut threads = Threads::default();
+        let mut read = || threads.read(&me, 0).into_iter().map(|thread| thread.tid).collect::<Vec<_>>();
+        read();
+        let (tell, told) = std::sync::mpsc::channel();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let other = std::thread::spawn(move || {
+            tell.send(std::fs::read_link("/proc/thread-self").unwrap()).unwrap();
+            ended.recv().unwrap_err();
+        });
+        let name = told.recv().unwrap();
+        let tid: u32 = name.file_name().unwrap().to_str().unwrap().parse().unwrap();
+        assert!(read().contains(&tid) && read().contains(&tid));
+        drop(end);
+        other.join().unwrap();
+        // Joining does not wait for the end of the thread's entry in /proc.
+        while read().contains(&tid) {
+            std::thread::yield_now();
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::signed;
 
-/// A register of the BPF machine: R0 results, R1-R5 arguments (lost by calls), R6-R9 kept, R10 the stack.
+/// A register of the BPF machine: R0 results, R1-R5 arguments (lost by calls), R6-R9 kept, R10 the end of the stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Register {
@@ -16,11 +16,14 @@ pub enum Register {
     R7,
     R8,
     R9,
+    R10,
 }
 
 /// How wide a load or store is.
 #[derive(Debug, Clone, Copy)]
 pub enum Width {
+    /// 1 byte
+    Byte = 0x10,
     /// 2 bytes
     Half = 0x08,
     /// 4 bytes
@@ -36,6 +39,7 @@ pub enum Operation {
     Add = 0x00,
     Subtract = 0x10,
     Multiply = 0x20,
+    Divide = 0x30,
     And = 0x50,
     ShiftLeft = 0x60,
     ShiftRight = 0x70,
@@ -50,6 +54,7 @@ pub enum Operation {
 pub enum Condition {
     Equal = 0x10,
     Above = 0x20,
+    AtLeast = 0x30,
     NotEqual = 0x50,
     Below = 0xa0,
     AtMost = 0xb0,
@@ -59,15 +64,18 @@ pub enum Condition {
 #[derive(Debug, Clone, Copy)]
 #[allow(missing_docs)]
 pub enum Helper {
+    MapLookup = 1,
+    MapUpdate = 2,
     KtimeGetNs = 5,
     Redirect = 23,
+    SkbLoadBytes = 26,
     RedirectMap = 51,
     XdpAdjustMeta = 54,
     XdpAdjustTail = 65,
     XdpStoreBytes = 190,
 }
 
-/// A place in the program, bound once and jumped to from before.
+/// A place in the program, bound once and jumped to from before or behind.
 #[derive(Debug, Clone, Copy)]
 pub struct Label(usize);
 
@@ -88,6 +96,7 @@ const LOAD: u8 = 0x61;
 const STORE: u8 = 0x63;
 const STORE_IMMEDIATE: u8 = 0x62;
 const ATOMIC_ADD: u8 = 0xdb;
+const FETCH: i32 = 0x01; // of an atomic operation, since Linux 5.12
 const LOAD_64: u8 = 0x18;
 const CALL: u8 = 0x85;
 const EXIT: u8 = 0x95;
@@ -163,6 +172,17 @@ impl Assembler {
         self.emit(ATOMIC_ADD, to as u8, from as u8, offset, 0);
     }
 
+    /// `from = *(to + offset)` and `*(to + offset) += from`, as one step for every CPU
+    pub fn fetch_and_add(&mut self, to: Register, offset: i16, from: Register) {
+        self.emit(ATOMIC_ADD, to as u8, from as u8, offset, FETCH);
+    }
+
+    /// `goto label`
+    pub fn jump(&mut self, label: Label) {
+        self.jumps.push((self.code.len(), label));
+        self.emit(JUMP_IMMEDIATE, 0, 0, 0, 0);
+    }
+
     /// `if left condition value goto label`
     pub fn jump_if(&mut self, left: Register, condition: Condition, value: i32, label: Label) {
         self.jumps.push((self.code.len(), label));
@@ -204,7 +224,7 @@ impl Assembler {
     pub fn finish(mut self) -> Vec<[u8; 8]> {
         for (at, label) in self.jumps {
             let Some(target) = self.labels[label.0] else { unreachable!("a label without a place") };
-            let distance = i16::try_from(target - at - 1).unwrap_or(i16::MAX);
+            let distance = i16::try_from(target.wrapping_sub(at + 1) as isize).unwrap_or(i16::MAX);
             self.code[at][2..4].copy_from_slice(&distance.to_le_bytes());
         }
         self.code

@@ -30,7 +30,7 @@ pub enum BpfError {
 
 impl BpfError {
     /// Turns the kernel's answer into an error that says what was being done.
-    pub(super) fn of(doing: &'static str, syscall: &'static str) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn of(doing: &'static str, syscall: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |errno| Self::System { doing, syscall, errno }
     }
 }

@@ -4,6 +4,7 @@
 mod assembler;
 mod drop_reasons;
 mod error;
+mod link;
 mod program;
 
 use std::io;
@@ -13,6 +14,7 @@ use std::ptr;
 pub use assembler::{Assembler, Condition, Helper, Label, Operation, Register, Width};
 pub use drop_reasons::DropReasons;
 pub use error::BpfError;
+pub use link::{Link, Place};
 pub use program::{keep_program, Map, MapKind, Program, ATTACH_TYPE_XDP};
 
 use crate::Plain;

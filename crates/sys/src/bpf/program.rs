@@ -19,19 +19,39 @@ const PROG_GET_FD_BY_ID: u32 = 13;
 const RAW_TRACEPOINT_OPEN: u32 = 17;
 /// What a program for an interface is attached as.
 pub const ATTACH_TYPE_XDP: u32 = 37;
+/// What a program of a redirection's target is loaded for.
+const ATTACH_TYPE_XDP_DEVMAP: u32 = 33;
 /// The map's values can be mapped into a process (BPF_F_MMAPABLE).
 const MMAPABLE: u32 = 1 << 10;
 
 /// Kinds of programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ProgramKind {
-    Xdp = 6,
-    RawTracepoint = 17,
+    Xdp,
+    XdpOfTarget,
+    RawTracepoint,
+    SocketFilter,
+    Classifier,
+}
+
+impl ProgramKind {
+    /// The kernel's numbers: kind, and what it is attached as.
+    const fn numbers(self) -> (u32, u32) {
+        match self {
+            Self::Xdp => (6, ATTACH_TYPE_XDP),
+            Self::XdpOfTarget => (6, ATTACH_TYPE_XDP_DEVMAP),
+            Self::RawTracepoint => (17, 0),
+            Self::SocketFilter => (1, 0),
+            Self::Classifier => (3, 0),
+        }
+    }
 }
 
 /// Kinds of maps.
 #[derive(Debug, Clone, Copy)]
 pub enum MapKind {
+    /// Values by keys of any bytes.
+    Hash = 1,
     /// Values by index.
     Array = 2,
     /// Interfaces that frames are redirected to.
@@ -119,6 +139,14 @@ impl Map {
         Self::make(MapSpec { kind: kind as u32, key_bytes: 4, value_bytes, entries, flags: 0 })
     }
 
+    /// Makes a map from keys of so many bytes to values of four.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn keyed(key_bytes: u32, entries: u32) -> Result<Self, BpfError> {
+        Self::make(MapSpec { kind: MapKind::Hash as u32, key_bytes, value_bytes: 4, entries, flags: 0 })
+    }
+
     /// An array of one value that this process can map into its memory.
     ///
     /// # Errors
@@ -162,6 +190,14 @@ impl Map {
         self.entry(MAP_UPDATE, &key, &mut [value])
     }
 
+    /// Sets entry `key` of a map of interfaces: frames go to `interface`, and `program` sees each before.
+    ///
+    /// # Errors
+    /// When there is no such entry or interface, or it takes no redirected frames.
+    pub fn set_target(&self, key: u32, interface: u32, program: &Program) -> Result<(), BpfError> {
+        self.entry(MAP_UPDATE, &key, &mut [interface, unsigned(program.as_raw_fd())])
+    }
+
     /// Sets the first entry of a map whose values have `N` words.
     ///
     /// # Errors
@@ -203,12 +239,36 @@ impl Program {
         Self::load_kind(ProgramKind::Xdp, "loading an XDP program", name, code)
     }
 
+    /// Loads instructions for an entry of a map of interfaces: they see each frame that is redirected by it.
+    ///
+    /// # Errors
+    /// When the verifier refuses it, or a right is missing.
+    pub fn load_of_target(name: &'static str, code: &[[u8; 8]]) -> Result<Self, BpfError> {
+        Self::load_kind(ProgramKind::XdpOfTarget, "loading an XDP program", name, code)
+    }
+
+    /// Loads instructions that look at the packets of an interface in the stack.
+    ///
+    /// # Errors
+    /// When the verifier refuses it, or a right is missing.
+    pub fn load_classifier(name: &'static str, code: &[[u8; 8]]) -> Result<Self, BpfError> {
+        Self::load_kind(ProgramKind::Classifier, "loading a classifier", name, code)
+    }
+
     /// Loads instructions for a tracepoint of the kernel.
     ///
     /// # Errors
     /// When the verifier refuses it, or a right is missing.
     pub fn load_tracing(name: &'static str, code: &[[u8; 8]]) -> Result<Self, BpfError> {
         Self::load_kind(ProgramKind::RawTracepoint, "loading a tracing program", name, code)
+    }
+
+    /// Loads instructions that let packets pass to a reader, as far as they say.
+    ///
+    /// # Errors
+    /// When the verifier refuses it, or a right is missing.
+    pub fn load_filter(name: &'static str, code: &[[u8; 8]]) -> Result<Self, BpfError> {
+        Self::load_kind(ProgramKind::SocketFilter, "loading a filter", name, code)
     }
 
     fn load_kind(
@@ -232,8 +292,9 @@ impl Program {
 
     fn try_load(kind: ProgramKind, name: &str, code: &[[u8; 8]], log: &mut [u8]) -> io::Result<Self> {
         let license = c"Apache-2.0";
+        let (kind, attach_type) = kind.numbers();
         let mut spec = ProgramSpec {
-            kind: kind as u32,
+            kind,
             instructions: u32::try_from(code.len()).unwrap_or(u32::MAX),
             code: code.as_ptr() as u64,
             license: license.as_ptr() as u64,
@@ -244,7 +305,7 @@ impl Program {
             flags: 0,
             name: [0; 16],
             interface: 0,
-            attach_type: if kind == ProgramKind::Xdp { ATTACH_TYPE_XDP } else { 0 },
+            attach_type,
         };
         for (place, byte) in spec.name[..15].iter_mut().zip(name.bytes()) {
             *place = byte;

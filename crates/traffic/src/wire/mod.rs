@@ -1,5 +1,6 @@
 //! A wire: two taps and a thread that carries frames between them as its impairments say. They can be changed while it runs.
 
+mod filter;
 mod thread;
 mod way;
 
@@ -10,6 +11,7 @@ use std::time::Duration;
 
 use iolab_engine::Nanos;
 use iolab_port::TapPort;
+use iolab_protocol::impairment::Impairment;
 use iolab_protocol::wire::{WireCounts, WireStart, WireStarted, WireWay};
 use iolab_protocol::{ErrorCode, ErrorObject};
 use iolab_sys::clock;
@@ -29,6 +31,7 @@ const FIRST_MEMORY: u64 = 4 << 20;
 pub struct RunningWire {
     id: String,
     started: WireStarted,
+    does: [Vec<Impairment>; 2],
     desk: Desk,
     thread: Option<JoinHandle<Result<(), String>>>,
 }
@@ -43,6 +46,7 @@ impl RunningWire {
         let start = Nanos(clock::now_ns());
         let ways = [Way::new(Does::new(&nothing, 0, start)?), Way::new(Does::new(&nothing, 1, start)?)];
         let udp_super_frames = taps.iter().all(|tap| tap.udp_super_frames);
+        let unstamped = taps.iter().find_map(TapPort::unstamped);
         let refused = |error: std::io::Error| {
             let message = format!("starting wire '{}': {error}", params.id);
             ErrorObject::new(ErrorCode::Refused, message)
@@ -54,15 +58,16 @@ impl RunningWire {
             Err(_) => Err("it crashed".to_owned()),
         };
         let thread = std::thread::Builder::new().name("iolab-wire".to_owned()).spawn(run).map_err(refused)?;
-        let started = WireStarted { udp_super_frames, begin_ns: clock::now_ns() };
-        let mut this = Self { id: params.id.clone(), started, desk, thread: Some(thread) };
+        let started = WireStarted { udp_super_frames, unstamped, begin_ns: clock::now_ns() };
+        let mut this =
+            Self { id: params.id.clone(), started, does: Default::default(), desk, thread: Some(thread) };
         this.read()?; // it runs, or says why not
         Ok(this)
     }
 
     /// What to tell of it.
-    pub const fn describe(&self) -> WireStarted {
-        self.started
+    pub fn describe(&self) -> WireStarted {
+        self.started.clone()
     }
 
     /// Do something else to frames that come from now on.
@@ -74,7 +79,9 @@ impl RunningWire {
         let does = [Does::new(&ways[0], 0, start)?, Does::new(&ways[1], 1, start)?];
         let (answer, answered) = channel();
         self.desk.post(Letter::Change(Box::new(does), answer));
-        answered.recv_timeout(ANSWER_LIMIT).map_err(|why| self.silent("changing", why))
+        answered.recv_timeout(ANSWER_LIMIT).map_err(|why| self.silent("changing", why))?;
+        self.does = ways.each_ref().map(|way| way.impairments.clone());
+        Ok(())
     }
 
     /// What became of the frames.
@@ -86,7 +93,7 @@ impl RunningWire {
         let (answer, answered) = channel();
         self.desk.post(Letter::Count(answer));
         let ways = answered.recv_timeout(ANSWER_LIMIT).map_err(|why| self.silent("reading", why))?;
-        Ok(WireCounts { ways: *ways, begin_ns, end_ns: clock::now_ns() })
+        Ok(WireCounts { ways: *ways, does: self.does.clone(), begin_ns, end_ns: clock::now_ns() })
     }
 
     /// Why there was no answer.

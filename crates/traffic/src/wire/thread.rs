@@ -19,6 +19,9 @@ use super::way::{Does, Way};
 const AWAKE_NS: u64 = 60_000;
 /// It polls so long after the last frame: the next is stamped when it comes, not when the thread has been woken [ns].
 const POLL_NS: u64 = 20_000;
+/// So close before a frame is due it looks at the clock alone: to look for frames would cost a call of the kernel, and those
+/// that come are stamped [ns].
+const CLOSE_NS: u64 = 3_000;
 /// How long it sleeps when nothing is under way [ns].
 const SLEEP_NS: u64 = 1_000_000_000;
 
@@ -112,6 +115,12 @@ impl Work {
         let mut clock = self.clock.clone();
         let now = clock.now_ns();
         let due = self.ways.iter().filter_map(Way::due).min();
+        if let Some(due) = due.filter(|due| due.0 <= now + CLOSE_NS) {
+            while clock.now_ns() < due.0 {
+                std::hint::spin_loop();
+            }
+            return Ok(());
+        }
         let sleep_ns = due.map_or(SLEEP_NS, |due| due.since(Nanos(now + AWAKE_NS)).0.min(SLEEP_NS));
         if sleep_ns == 0 || now < idle_since_ns + POLL_NS {
             std::hint::spin_loop();

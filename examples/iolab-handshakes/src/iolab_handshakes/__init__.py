@@ -11,8 +11,8 @@ from iolab_handshakes.models import Handshakes, Switches
 
 if TYPE_CHECKING:
     from iolab.trial.instruments.instrument import Instrument
-    from iolab.trial.measured import Measured
-    from iolab.trial.site import Site
+    from iolab.trial.lab_access import Site
+    from iolab.trial.measurement import Measured
 
 
 def _measure(site: "Site", measure: Handshakes) -> "Measured":

@@ -5,8 +5,8 @@ from iolab.errors import AgentError, TrialFailed
 from iolab.lab.topology import Endpoint
 from iolab.record.metric import Metric, Metrics
 from iolab.record.trial import CommandRecord
-from iolab.trial.measured import Measured
-from iolab.trial.site import Site
+from iolab.trial.lab_access import Site
+from iolab.trial.measurement import Measured
 from iolab_handshakes.models import Handshakes
 
 PORT = 5301

@@ -7,7 +7,7 @@ from iolab.errors import AgentError, TrialFailed
 from iolab.record.metric import Metric
 from iolab.record.series import series
 from iolab.trial.instruments.instrument import Seen
-from iolab.trial.site import Site
+from iolab.trial.lab_access import Site
 
 NAME = "switches"
 NS_PER_S = 1_000_000_000

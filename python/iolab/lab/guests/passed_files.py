@@ -11,6 +11,14 @@ from iolab.lab.guests.guest import (
     TapBackend,
     VhostUserBackend,
 )
+from iolab.statements.commands import (
+    CommandNote,
+    OpenDevice,
+    OpenMacvtap,
+    OpenMacvtapIn,
+    OpenTap,
+    OpenTapIn,
+)
 
 FIRST_FD = 10
 """Number of the first passed file: above standard streams and what QEMU is started with."""
@@ -67,19 +75,23 @@ def passed_files(guest: Guest, first_fd: int = FIRST_FD) -> tuple[PassedFile, ..
     return tuple(PassedFile(first_fd + number, one) for number, one in enumerate(opened))
 
 
-def file_note(file: PassedFile) -> str:
-    """Return in words what a number on QEMU's command line is."""
+def file_note(file: PassedFile) -> CommandNote:
+    """Return what a number on QEMU's command line is."""
     match file.open:
         case TapFile(netns=netns, name=name):
-            return f"fd {file.fd}: a queue of the tap {name}{_in(netns)}"
+            return (
+                OpenTapIn(fd=file.fd, interface=name, netns=netns)
+                if netns
+                else OpenTap(fd=file.fd, interface=name)
+            )
         case MacvtapFile(netns=netns, interface=interface):
-            return f"fd {file.fd}: a queue of the macvtap {interface}{_in(netns)}, its /dev/tapN"
+            return (
+                OpenMacvtapIn(fd=file.fd, interface=interface, netns=netns)
+                if netns
+                else OpenMacvtap(fd=file.fd, interface=interface)
+            )
         case DeviceFile(path=path):
-            return f"fd {file.fd}: {path}"
-
-
-def _in(netns: str | None) -> str:
-    return f" in {netns}" if netns else ""
+            return OpenDevice(fd=file.fd, path=path)
 
 
 def opened_for(nic: GuestNic) -> tuple[TapFile | MacvtapFile | DeviceFile, ...]:

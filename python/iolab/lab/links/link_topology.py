@@ -131,14 +131,34 @@ def join_of(lab: Lab, link: str) -> Join:
         return Join.ON_PORT if macvtaps_on(lab, uplinks(lab, link)[0]) else Join.CHILDREN
     ends = lab.links[link].ends
     cards = [end for end in ends if is_card(lab, end)]
-    if len(ends) > 2 or len(cards) > 1:
+    if len(ends) > 2 or len(cards) > 1 or joins_bridges(lab, link):
         return Join.BRIDGE
     if not cards:
-        return Join.PAIR if lab.links[link].wire is None else Join.WIRE
+        return Join.WIRE if is_ours(lab, link) else Join.PAIR
     guest = guest_at(lab, cards[0])
     if guest.engine == "xen":
         return Join.BRIDGE  # the parent's side comes with the domain, and goes with it: no port can be it
     return Join.MACVTAP if is_macvtap(guest) else Join.TAP
+
+
+def is_ours(lab: Lab, link: str) -> bool:
+    """Tell whether iolab itself carries the frames of a link."""
+    wire = lab.links[link].wire
+    return is_paced(lab, link) or (wire is not None and wire.emulator != "netem")
+
+
+def is_paced(lab: Lab, link: str) -> bool:
+    """Tell whether iolab's own pacer shapes a link: it is a part of a wire."""
+    shape = lab.links[link].shape
+    return shape is not None and shape.qdisc == "pacer"
+
+
+def joins_bridges(lab: Lab, link: str) -> bool:
+    """Tell whether a link's wire joins two bridges: one end is plugged into each, a guest's tap into one at least."""
+    ends = lab.links[link].ends
+    cards = [guest_at(lab, end) for end in ends if is_card(lab, end)]
+    plugged = bool(cards) and all(card.engine == "qemu" and not is_macvtap(card) for card in cards)
+    return is_ours(lab, link) and len(ends) == 2 and plugged and not uplinks(lab, link)
 
 
 def guest_at(lab: Lab, ref: PortRef) -> Vm:

@@ -12,6 +12,7 @@ from iolab.experiment.experiment import Lab
 from iolab.lab.cards.sriov import function_resources
 from iolab.lab.dependencies import (
     Place,
+    halves_of,
     kernel_dependencies,
     place_of_link,
     port_dependencies,
@@ -32,7 +33,8 @@ from iolab.lab.links.link_topology import (
     mac_of,
 )
 from iolab.lab.links.macvtaps import mode_of
-from iolab.lab.links.wires import wire_resources
+from iolab.lab.links.netem import netem_resources
+from iolab.lab.links.wires import wire_between_bridges, wire_id, wire_resources
 from iolab.lab.readback.shaping import Qdisc
 from iolab.lab.readback.values import Interface
 from iolab.lab.resources import Command, Expectation, Reading, Resource, Run, Write
@@ -49,13 +51,14 @@ def link_resources(lab: Lab, topology: Topology, name: str, prefix: str) -> Iter
     _check_names(ports)
     if not lab.links[name].cable:
         home_of(lab, name)
+    yield from netem_resources(lab, name, ports)
     match join_of(lab, name):
         case Join.CABLE:
             yield from (_cable(lab, port) for port in ports)
         case Join.PAIR:
             yield _pair(lab, name, ports)
         case Join.WIRE:
-            yield from wire_resources(lab, name, ports)
+            yield from wire_resources(lab, topology, name, ports)
         case Join.TAP:
             yield from (_tap(lab, name, port) for port in ports if not is_card(lab, port.ref))
         case Join.MACVTAP:
@@ -197,26 +200,32 @@ def _macvtap(lab: Lab, topology: Topology, port: Port, prefix: str, *needs: str)
 
 def _bridged(lab: Lab, topology: Topology, link: str, prefix: str, join: Join) -> Iterator[Resource]:
     ports = ports_of(lab, topology, link)
-    place = place_of_link(lab, topology, link, prefix)
-    machine = ports[0].machine
+    whole = place_of_link(lab, topology, link, prefix)
+    machine, places = ports[0].machine, halves_of(lab, link, whole)
     if join is Join.BRIDGE:
-        if place.netns is not None:
-            yield netns_resource(f"netns:link-{link}", machine, place.netns, *_where(lab, place.kernel))
-        yield bridge_resource(machine, place)
-    members: list[str] = []
-    for port in ports:
+        if whole.netns is not None:
+            yield netns_resource(f"netns:link-{link}", machine, whole.netns, *_where(lab, whole.kernel))
+        yield from (bridge_resource(machine, place) for place in dict.fromkeys(places))
+    members: dict[Place, list[str]] = {place: [] for place in places}
+    for port, place in zip(ports, places, strict=False):
         side = side_of(lab, topology, port, prefix)
         assert side is not None
-        members.append(side.interface)
+        members[place].append(side.interface)
         if is_card(lab, port.ref) and is_macvtap(guest_at(lab, port.ref)):
             yield _macvtap(lab, topology, port, prefix, place.key)
         elif is_card(lab, port.ref):
             yield _guest_member(port, side, place)
         else:
             yield _member(lab, port, side, place)
+    between: tuple[str, ...] = ()
+    if len(members) > 1:
+        yield from wire_between_bridges(lab, topology, link, ports, places)
+        between = (wire_id(link),)
     if join is Join.BRIDGE:
-        sides = tuple(side_key(lab, port) for port in ports)
-        yield bridge_up(f"up:{link}", machine, place, sides, tuple(members))
+        sides = tuple(side_key(lab, port) for port in ports) + between
+        for number, (place, own) in enumerate(members.items()):
+            key = f"up:{link}:{number}" if between else f"up:{link}"
+            yield bridge_up(key, machine, place, sides, tuple(own))
 
 
 def _guest_member(port: Port, side: Side, place: Place) -> Resource:
@@ -296,7 +305,7 @@ def _expect_up(port: Port) -> Expectation:
 
 def _expect_port(lab: Lab, port: Port) -> Iterator[Expectation]:
     yield _expect_up(port)
-    shape = lab.links[port.link].shape
-    if shape is None or shape.at != port.ref:
+    shape, wire = lab.links[port.link].shape, lab.links[port.link].wire
+    if (shape is None or shape.at != port.ref) and (wire is None or wire.emulator != "netem"):
         reading = Reading(Command(("tc", "-j", "qdisc", "show"), port.netns), Qdisc(port.interface, "kind"))
         yield Expectation(reading, "noqueue", f"shaping at {port.ref}")

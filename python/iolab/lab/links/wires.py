@@ -4,14 +4,21 @@ What it does is a held resource of its own: another level changes it while the w
 and impaired as the frames that they stand for.
 """
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Sequence
 
 from iolab.experiment.experiment import Lab
 from iolab.experiment.impairments import BILLION, Impairments
-from iolab.lab.dependencies import port_dependencies
+from iolab.experiment.impairments import QUEUE_FRAMES as LINE_QUEUE_FRAMES
+from iolab.experiment.links import Link
+from iolab.experiment.port_ref import PortRef
+from iolab.lab.dependencies import Place, port_dependencies
+from iolab.lab.kernels import HERE
 from iolab.lab.links.bridges import expect_interface
-from iolab.lab.links.link_topology import home_of, mac_of
-from iolab.lab.readback.values import Interface, Running
+from iolab.lab.links.link_topology import home_of, is_paced, mac_of
+from iolab.lab.links.pacer import Pacing
+from iolab.lab.links.pacing import pacing_at
+from iolab.lab.readback.values import Interface, PacedWay, Running
 from iolab.lab.resources import (
     Command,
     Expectation,
@@ -23,8 +30,12 @@ from iolab.lab.resources import (
     WireState,
     Write,
 )
-from iolab.lab.topology import Port
+from iolab.lab.topology import Port, Topology
 
+End = tuple[str | None, str]
+"""Network namespace and name of an interface."""
+QUEUE_FRAMES = "16384"
+"""What waits for the thread at each end: as many as the agent asks for, where it may [frames]."""
 FASTEST_BPS = 10 * BILLION
 """What a wire without a rate in bits is taken to carry."""
 MARGIN_BYTES = 64 << 20
@@ -33,30 +44,69 @@ LONGEST_FRAME_BYTES = 9018
 """What a queue in frames may hold of each."""
 
 
-def wire_memory(done: Impairments) -> int:
-    """Return what the frames of one direction may take: rate times delay, the queue, and a margin [bytes]."""
-    in_bits = done.rate is not None and done.rate.endswith("bit")
-    bps = int(done.rate.removesuffix("bit")) if in_bits and done.rate else FASTEST_BPS
+def wire_id(link: str) -> str:
+    """Return what the agent calls the wire of a link."""
+    return f"wire:{link}"
+
+
+def longest_wait_ns(lab: Lab, links: Iterable[str]) -> int:
+    """Return how long a frame may be on the emulated paths of these links before it arrives, beside queues [ns]."""
+    found = 0
+    for link in map(lab.links.__getitem__, links):
+        if link.wire is not None:
+            found += max(_held_ns(way) for way in link.wire.ways(link.ends).values())
+    return found
+
+
+def _held_ns(done: Impairments) -> int:
     held = done.reorder.by if done.reorder else 0
     stalled = done.stall.length if done.stall else 0
-    waiting_ns = done.delay + 4 * done.jitter + held + stalled + (done.queue_time or 0)
-    queue = done.queue or (done.queue_frames or (1000 if in_bits else 0)) * LONGEST_FRAME_BYTES
-    return bps * waiting_ns // (8 * BILLION) + queue + MARGIN_BYTES
+    return done.delay + max(4 * done.jitter, *(done.jitter_samples or (0,))) + held + stalled
 
 
-def wire_resources(lab: Lab, link: str, ports: Sequence[Port]) -> Iterator[Resource]:
-    """Return the wire of a link, and what it does to frames."""
+def way_memory(done: Impairments) -> int:
+    """Return what the frames of one direction may take: rate times delay, the queue, and a margin [bytes]."""
+    in_bits = done.most_bps()
+    waiting_ns = _held_ns(done) + (done.queue_time or 0)
+    frames = done.queue_frames or (
+        LINE_QUEUE_FRAMES if in_bits and not (done.queue or done.queue_time) else 0
+    )
+    queue = done.queue or frames * LONGEST_FRAME_BYTES
+    return (in_bits or FASTEST_BPS) * waiting_ns // (8 * BILLION) + queue + MARGIN_BYTES
+
+
+def wire_memory(link: Link) -> int:
+    """Return what the frames of both directions of a wire may take [bytes]."""
+    assert link.wire is not None
+    return sum(way_memory(way) for way in link.wire.ways(link.ends).values())
+
+
+def link_memory(lab: Lab, topology: Topology, link: str) -> int:
+    """Return what the frames of both directions of a link may take, those that are paced included [bytes]."""
+    return sum(_memory(*_done(lab, topology, link, end)) for end in lab.links[link].ends)
+
+
+def _done(lab: Lab, topology: Topology, link: str, end: PortRef) -> tuple[Impairments, Pacing | None]:
+    """Return what happens to the frames that an end sends, and what spaces them before."""
+    wire = lab.links[link].wire
+    return Impairments() if wire is None else wire.way(end), pacing_at(lab, topology, link, end)
+
+
+def _memory(done: Impairments, pacing: Pacing | None) -> int:
+    return way_memory(done) + (0 if pacing is None else pacing.memory_bytes())
+
+
+def wire_resources(lab: Lab, topology: Topology, link: str, ports: Sequence[Port]) -> Iterator[Resource]:
+    """Return the wire of a link whose ends are the ports, and what it does to frames."""
     here, there = ports
-    done = lab.links[link].wire
-    assert done is not None
-    wire = f"wire:{link}"
-    yield Resource(
-        key=wire,
+    wire = Resource(
+        key=wire_id(link),
         machine=here.machine,
         kernel=home_of(lab, link),
         needs=port_dependencies(lab, here, there),
         actions=(
-            StartWire(wire, ((here.netns, here.name), (there.netns, there.name))),
+            *_tap_module(lab, link),
+            _start(lab, link, ((here.netns, here.name), (there.netns, there.name))),
             *(action for port in ports for action in _open(lab, port)),
         ),
         expect=tuple(
@@ -64,16 +114,70 @@ def wire_resources(lab: Lab, link: str, ports: Sequence[Port]) -> Iterator[Resou
             for port in ports
         ),
     )
-    running = Expectation(Reading(WireState(wire), Running()), "running", f"the wire of link {link}")
-    yield Resource(
-        key=f"impairments:{link}",
-        machine=here.machine,
+    yield wire
+    yield _impairments(lab, topology, link, ports, wire)
+
+
+def wire_between_bridges(
+    lab: Lab, topology: Topology, link: str, ports: Sequence[Port], places: Sequence[Place]
+) -> Iterator[Resource]:
+    """Return the wire of a link between the bridges into which its ends are plugged, and what it does to frames."""
+    first, second = ((place.netns, f"w{number}") for number, place in enumerate(places))
+    plug = tuple(
+        Run(Command(("ip", "link", "set", "dev", f"w{number}", "master", place.bridge, "up"), place.netns))
+        for number, place in enumerate(places)
+    )
+    wire = Resource(
+        key=wire_id(link),
+        machine=ports[0].machine,
         kernel=home_of(lab, link),
-        needs=(wire,),
-        actions=(ImpairWire(wire, done, wire_memory(done)),),
-        expect=(running,),
+        needs=tuple(place.key for place in places),
+        actions=(*_tap_module(lab, link), _start(lab, link, (first, second)), *plug),
+        expect=tuple(
+            expect_interface(
+                place.netns, Interface(f"w{number}", "master"), place.bridge, f"bridge of w{number}"
+            )
+            for number, place in enumerate(places)
+        ),
+    )
+    yield wire
+    yield _impairments(lab, topology, link, ports, wire)
+
+
+def _tap_module(lab: Lab, link: str) -> tuple[Run, ...]:
+    """Have a guest's kernel make the device of taps: there is none until its module is loaded."""
+    kernel = home_of(lab, link)
+    guest = kernel != HERE and lab.machines[kernel].kind == "vm"
+    return (Run(Command(("modprobe", "-q", "tun"))),) if guest else ()
+
+
+def _start(lab: Lab, link: str, ends: tuple[End, End]) -> StartWire:
+    """Have every frame come apart where it gets a time of its own."""
+    return StartWire(wire_id(link), ends, super_frames=not is_paced(lab, link))
+
+
+def _impairments(lab: Lab, topology: Topology, link: str, ports: Sequence[Port], wire: Resource) -> Resource:
+    (first, first_pacing), (second, second_pacing) = (_done(lab, topology, link, port.ref) for port in ports)
+    running = Expectation(Reading(WireState(wire.key), Running()), "running", f"the wire of link {link}")
+    pacing = (first_pacing, second_pacing)
+    memory = (_memory(first, first_pacing), _memory(second, second_pacing))
+    return Resource(
+        key=f"impairments:{link}",
+        machine=wire.machine,
+        kernel=wire.kernel,
+        needs=(wire.key,),
+        actions=(ImpairWire(wire.key, (first, second), memory, pacing),),
+        expect=(running, *_expect_pacing(wire.key, link, pacing)),
         held=True,
     )
+
+
+def _expect_pacing(wire: str, link: str, pacing: Sequence[Pacing | None]) -> Iterator[Expectation]:
+    """Expect the agent to say that it spaces frames as asked."""
+    for way, one in enumerate(pacing):
+        if one is not None:
+            shown = json.dumps(one.stage(), sort_keys=True)
+            yield Expectation(Reading(WireState(wire), PacedWay(way)), shown, f"the pacer of link {link}")
 
 
 def _open(lab: Lab, port: Port) -> Iterator[Run | Write]:
@@ -82,4 +186,8 @@ def _open(lab: Lab, port: Port) -> Iterator[Run | Write]:
         yield Write(path, None, "1", absent_ok=True)
     mac = mac_of(lab, port.ref)
     address = ("address", mac) if mac else ()
-    yield Run(Command(("ip", "link", "set", "dev", port.name, *address, "up"), port.netns))
+    yield Run(
+        Command(
+            ("ip", "link", "set", "dev", port.name, *address, "txqueuelen", QUEUE_FRAMES, "up"), port.netns
+        )
+    )

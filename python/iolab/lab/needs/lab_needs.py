@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from iolab.experiment.experiment import Lab
-from iolab.experiment.links import Shape
 from iolab.experiment.machines import Host, HostTuning, Machine, Vm
+from iolab.experiment.shapes import Shape
 from iolab.lab.cards.settings import coalescing_words
 from iolab.lab.cards.sriov import function_needs
 from iolab.lab.cards.tuning import tuned_cards
@@ -19,11 +19,13 @@ from iolab.lab.links.link_topology import (
     is_card,
     is_function,
     is_macvtap,
+    is_paced,
     join_of,
+    joins_bridges,
     own_ends,
 )
 from iolab.lab.links.macvtaps import macvtap_needs
-from iolab.lab.links.wires import wire_memory
+from iolab.lab.links.wires import link_memory
 from iolab.lab.needs.need import DOM0, IMAGE, NEWER_QEMU, OTHER_HOST, SWITCH, Need, NeedKind, Wanted
 from iolab.lab.ports.offloads import offload_needs, offload_switches
 from iolab.lab.topology import Port, Topology, make_topology
@@ -77,7 +79,7 @@ def lab_needs(lab: Lab) -> tuple[Wanted, ...]:
             found += _processors(lab, name, machine)
     found += (*offload_needs(lab), *macvtap_needs(lab), *joint_needs(lab, where))
     for name in lab.links:
-        found += (*_link(lab, topology, name), *_wire(lab, name, KeyOf(key="wire", part=ForLink(link=name))))
+        found += (*_link(lab, topology, name), *_wire(lab, topology, name))
     for port in topology.ports():
         found += _names(lab, port)
     return tuple(dict.fromkeys(found))
@@ -265,17 +267,23 @@ def _link(lab: Lab, topology: Topology, name: str) -> Iterator[Wanted]:
         yield LoopUnbuilt(purpose=purpose)
 
 
-def _wire(lab: Lab, name: str, purpose: Purpose) -> Iterator[Wanted]:
+def _wire(lab: Lab, topology: Topology, name: str) -> Iterator[Wanted]:
     """Give what a wire needs: taps, and memory for what is under way in both directions."""
-    link = lab.links[name]
-    if link.wire is None:
+    link, key = lab.links[name], "shape" if is_paced(lab, name) else "wire"
+    if link.wire is None and not is_paced(lab, name):
         return
-    if join_of(lab, name) is not Join.WIRE:
+    purpose = KeyOf(key=key, part=ForLink(link=name))
+    if link.wire is not None and link.wire.emulator == "netem":
+        for end in link.ends:
+            there = where(lab, kernel_of(lab, end.machine))
+            yield Need(NeedKind.FEATURE, "qdisc:netem", purpose, there, (end.machine,))
+        return
+    if join_of(lab, name) is not Join.WIRE and not joins_bridges(lab, name):
         yield WireUnbuilt(purpose=purpose)
         return
     there = where(lab, home_of(lab, name))
     yield Need(NeedKind.FEATURE, "link:tun", purpose, there, _machines_of(lab, name))
-    yield Need(NeedKind.MEMORY, str(2 * wire_memory(link.wire)), purpose, there)
+    yield Need(NeedKind.MEMORY, str(link_memory(lab, topology, name)), purpose, there)
 
 
 def _cable(lab: Lab, topology: Topology, name: str) -> Iterator[Wanted]:
@@ -306,8 +314,12 @@ def _ends(lab: Lab, topology: Topology, name: str) -> Iterator[Wanted]:
 def _shape(lab: Lab, purpose: Purpose, shape: Shape) -> Iterator[Wanted]:
     machine = shape.at.machine
     there = where(lab, kernel_of(lab, machine))
-    if QDISCS[shape.qdisc].module is not None:
-        yield Need(NeedKind.FEATURE, f"qdisc:{shape.qdisc}", purpose, there, (machine,))
+    if QDISCS[shape.qdisc].module is None:
+        return  # a wire makes it
+    yield Need(NeedKind.FEATURE, f"qdisc:{shape.qdisc}", purpose, there, (machine,))
+    leaves = {one.leaf.qdisc for one in shape.classes.values() if one.leaf is not None}
+    for leaf in sorted(leaves - {"pfifo"}):
+        yield Need(NeedKind.FEATURE, f"qdisc:{leaf}", KeyOf(key="leaf", part=purpose), there, (machine,))
     if any(one.src or one.dst for one in shape.classes.values()):
         yield Need(NeedKind.FEATURE, "filter:u32", KeyOf(key="classes", part=purpose), there, (machine,))
 

@@ -8,7 +8,7 @@ from iolab.lab.guests.switch import PROGRAM as TESTPMD
 from iolab.lab.hosts.facts import ONLINE_CPUS, Facts, ProcessorFacts, cpu_list
 from iolab.parts.kernel_modules import FEATURE_MODULES
 from iolab.parts.registry import programs
-from iolab.statements.computers import Computer, OtherComputer, ThisComputer
+from iolab.statements.computers import Computer, computer
 from iolab.statements.lacks import (
     CoalescingAbsent,
     CoalescingFixed,
@@ -121,7 +121,7 @@ def lacking(wanted: Wanted, facts: Facts) -> Lack | None:
             purpose=wanted.purpose, machine=name, architecture=there.architecture, images=facts.architecture
         )
         return None if same else other
-    return _lacking_there(wanted, there, OtherComputer(machine=name) if name else ThisComputer())
+    return _lacking_there(wanted, there, computer(name))
 
 
 def _lacking_there(need: Need, facts: Facts, host: Computer) -> Lack | None:
@@ -260,11 +260,6 @@ QEMU_ISCSI = "qemu:iscsi"
 DOM0 = "xen:dom0"
 """Feature of a kernel that makes domains."""
 IMAGE, OTHER_HOST = "image:", "host:"
-MACVTAP_ADVICE = (
-    "run as root, or let sudo open it: install a copy of iolab-agent as /usr/local/libexec/iolab-agent, owned by root, "
-    "and give sudo the line `USER ALL=(root) NOPASSWD: /usr/local/libexec/iolab-agent open-macvtap`"
-)
-"""What makes a user's agent able to open macvtaps."""
 PACKAGES = {"ip": "iproute2", "tc": "iproute2", "taskset": "util-linux", "ps": "procps",
             "qemu-system-x86_64": "qemu-system-x86", "xl": "xen-utils", "qemu-storage-daemon": "qemu-system-common",
             "tgtd": "tgt", "mkfs.ext4": "e2fsprogs", "mkfs.xfs": "xfsprogs", "mkfs.btrfs": "btrfs-progs"}  # fmt: skip

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 
 from iolab.experiment.experiment import Lab
-from iolab.experiment.links import Link, Shape
+from iolab.experiment.links import Link
 from iolab.experiment.machines import Machine, Vm
-from iolab.experiment.measures import Measure, Packets
+from iolab.experiment.measures import Measure
+from iolab.experiment.shapes import Shape
 from iolab.lab.kernels import HERE
 from iolab.lab.needs.lab_needs import where
 from iolab.lab.needs.need import Need, NeedKind, Wanted
@@ -20,8 +21,6 @@ from iolab.statements.unbuilt import (
     EtfUnbuilt,
     InstrumentUnbuilt,
     MeasureUnbuilt,
-    PacerUnbuilt,
-    WireFramesUnbuilt,
 )
 
 
@@ -60,15 +59,14 @@ def check_ways(name: str, measure: Measure, lab: Lab, topology: Topology) -> tup
     """
     kind = measure_kinds()[measure.kind]
     kind.check(measure, lab, topology)
-    if isinstance(measure, Packets) and any(link.wire is not None for link in lab.links.values()):
-        return (WireFramesUnbuilt(purpose=ForMeasure(measure=name)),)
-    if not kind.programs:
-        return ()
+    runs = kind.runs(measure) if kind.runs is not None else kind.programs
     places = [where(lab, kernel) for kernel in kind.kernels(measure, topology) or (HERE,)]
+    wanted = [(NeedKind.PROGRAM, program) for program in runs]
+    wanted += [(NeedKind.FEATURE, feature) for feature in kind.features(measure)]
     return tuple(
-        Need(NeedKind.PROGRAM, program, ForMeasure(measure=name), there)
+        Need(sort, what, ForMeasure(measure=name), there)
         for there in dict.fromkeys(places)
-        for program in kind.programs
+        for sort, what in wanted
     )
 
 
@@ -104,8 +102,6 @@ def _link(purpose: Purpose, link: Link) -> Iterator[Lack]:
 
 
 def _shape(purpose: Purpose, shape: Shape) -> Iterator[Lack]:
-    if shape.qdisc == "pacer":
-        yield PacerUnbuilt(purpose=purpose)
     if shape.qdisc == "etf":  # it drops every packet without a transmit time, and no measure gives one
         yield EtfUnbuilt(purpose=purpose)
 

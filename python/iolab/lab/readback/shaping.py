@@ -10,7 +10,7 @@ from ipaddress import IPv4Address
 from typing import Any, Literal
 
 QdiscField = Literal["kind", "default", "burst_bytes", "limit_bytes", "latency_us"]
-ClassField = Literal["rate_bps", "ceil_bps", "burst_bytes", "cburst_bytes"]
+ClassField = Literal["rate_bps", "ceil_bps", "burst_bytes", "cburst_bytes", "quantum_bytes"]
 
 Rows = list[dict[str, Any]]
 """What tc prints with -j: the edge where its JSON is parsed."""
@@ -38,7 +38,7 @@ class QdiscRate:
 
 @dataclass(frozen=True, slots=True)
 class ShaperClass:
-    """One htb class, from the text of `tc class show dev NAME`."""
+    """One htb class, from the text of `tc -d class show dev NAME`."""
 
     classid: str
     """Such as 1:10."""
@@ -47,17 +47,31 @@ class ShaperClass:
 
 
 @dataclass(frozen=True, slots=True)
+class LeafQdisc:
+    """The kind of the queue below a class, from `tc -j qdisc show`."""
+
+    interface: str
+    """Interface name."""
+    classid: str
+    """Such as 1:10."""
+
+
+@dataclass(frozen=True, slots=True)
 class Filters:
     """All u32 filters, from `tc -j filter show dev NAME`: "198.18.0.1>*=1:10", by preference, with commas."""
 
 
-def shown_by_tc(how: Qdisc | QdiscRate | ShaperClass | Filters, text: str) -> str | None:
+def shown_by_tc(how: Qdisc | QdiscRate | LeafQdisc | ShaperClass | Filters, text: str) -> str | None:
     """Return the value that a text of tc shows; None where it shows nothing of it."""
     match how:
         case Qdisc():
             return _qdisc(how, text)
         case QdiscRate():
             return _qdisc_rate(how, text)
+        case LeafQdisc():
+            rows: Rows = json.loads(text)
+            own = (row for row in rows if (row.get("dev"), row.get("parent")) == (how.interface, how.classid))
+            return next((str(row["kind"]) for row in own), None)
         case ShaperClass():
             return _shaper_class(how, text)
         case Filters():
@@ -98,6 +112,9 @@ def _shaper_class(how: ShaperClass, text: str) -> str | None:
     """Return what is asked about a class."""
     line = next((line for line in text.splitlines() if line.split()[2:3] == [how.classid]), "")
     name, unit = how.field.rsplit("_", 1)
+    if how.field == "quantum_bytes":  # a plain number of bytes
+        words = line.split()
+        return words[words.index(name) + 1] if name in words else None
     found = re.search(
         rf"\b{name} (\d+(?:\.\d+)?(?:e\+\d+)?)([KMGT]?)({'bit' if unit == 'bps' else 'b'})\b", line
     )

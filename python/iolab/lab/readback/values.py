@@ -11,7 +11,7 @@ from operator import getitem
 from typing import Any, Literal
 
 from iolab.lab.readback.disks import BlockDevice, block_device
-from iolab.lab.readback.shaping import Filters, Qdisc, QdiscRate, ShaperClass, shown_by_tc
+from iolab.lab.readback.shaping import Filters, LeafQdisc, Qdisc, QdiscRate, ShaperClass, shown_by_tc
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,17 @@ class Interface:
     name: str
     """Interface name."""
     attribute: Literal[
-        "mtu", "carrier", "master", "bridging", "kind", "vlan", "lower", "mode", "address", "mac"
+        "mtu",
+        "carrier",
+        "master",
+        "bridging",
+        "kind",
+        "vlan",
+        "lower",
+        "mode",
+        "address",
+        "mac",
+        "gso_max_segs",
     ]
     """carrier: up or down; bridging: forwarding, disabled, ...; lower, mode: of a macvtap; address: IPv4 with prefix
     length, by commas."""
@@ -81,9 +91,21 @@ class Neighbour:
     """Of the neighbour."""
 
 
+ENDED = "ended"
+"""Where stands why a reference device or a wire runs no more."""
+
+
 @dataclass(frozen=True, slots=True)
 class Running:
-    """Whether a reference device or a wire runs: "running"."""
+    """Whether a reference device or a wire runs: "running", or why it does not."""
+
+
+@dataclass(frozen=True, slots=True)
+class PacedWay:
+    """The pacer that a wire runs, from what its agent says of it; its keys in order."""
+
+    way: int
+    """0 or 1: of its first or second end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +153,8 @@ class GuestThreads:
 
 How = (
     Interface | HasAddress | InterfaceByMac | VirtualFunction | Features | Gateway | Qdisc | QdiscRate | ShaperClass
-    | Filters | Neighbour | Running | Value | LastName | Driver | HardwareSettings | CardSettings | GuestThreads
+    | LeafQdisc | Filters | Neighbour | Running | PacedWay
+    | Value | LastName | Driver | HardwareSettings | CardSettings | GuestThreads
     | BlockDevice
 )  # fmt: skip
 """What to take from a text."""
@@ -147,11 +170,12 @@ def value_shown(how: How, text: str) -> str | None:
                 return _features(how, json.loads(text))
             case Gateway():
                 return _gateway(how, json.loads(text))
-            case Qdisc() | QdiscRate() | ShaperClass() | Filters():
+            case Qdisc() | QdiscRate() | LeafQdisc() | ShaperClass() | Filters():
                 return shown_by_tc(how, text)
             case (
                 Neighbour()
                 | Running()
+                | PacedWay()
                 | Value()
                 | LastName()
                 | HasAddress()
@@ -178,8 +202,8 @@ def _interface(how: Interface, rows: Rows) -> str | None:
     if row is None:
         return None
     match how.attribute:
-        case "mtu":
-            return str(row["mtu"])
+        case "mtu" | "gso_max_segs" as attribute:
+            return str(row[attribute])
         case "carrier":
             return "up" if {"UP", "LOWER_UP"} <= set(row["flags"]) else "down"
         case "mac":
@@ -217,7 +241,8 @@ def _gateway(how: Gateway, rows: Rows) -> str | None:
 
 
 def _simple(
-    how: Neighbour | Running | Value | LastName | HasAddress | InterfaceByMac | VirtualFunction, text: str
+    how: Neighbour | Running | PacedWay | Value | LastName | HasAddress | InterfaceByMac | VirtualFunction,
+    text: str,
 ) -> str | None:
     match how:
         case HasAddress():
@@ -232,7 +257,11 @@ def _simple(
             row = _row(json.loads(text), "dst", how.address)
             return None if row is None else " ".join(row["state"]).lower()
         case Running():
-            return "running" if {"passed_frames", "ways"} & set(json.loads(text)) else None
+            said = json.loads(text)
+            return "running" if {"passed_frames", "ways"} & set(said) else said.get(ENDED)
+        case PacedWay(way):
+            stages = (one for one in json.loads(text)["does"][way] if one["kind"] == "pacer")
+            return next((json.dumps(one, sort_keys=True) for one in stages), None)
         case Value():
             return " ".join(text.split())
         case LastName():

@@ -62,7 +62,7 @@ def commands_view(commands: Sequence[CommandRecord], words: Words) -> CommandsVi
     """Merge equal commands and group them by machine."""
     merged: dict[tuple[str, str, str], list[int]] = {}
     for command in commands:
-        text = "   # ".join((shlex.join(command.argv), *command.notes))
+        text = "   # ".join((shlex.join(command.argv), *map(words.said.say, command.notes)))
         tally = merged.setdefault((_place(command), text, _undo(command)), [0, 0])
         tally[0] += 1
         tally[1] = command.exit_status or tally[1]

@@ -93,7 +93,7 @@ def drawn_trials(
     words = named.words.over_time
     shown: dict[str, Drawn] = {}
     room, full = most_bytes, False
-    for trial in _by_cells(trials):
+    for trial in by_cells(trials):
         laid = over_time.panels(trial, read(trial.key), named, COLUMNS, MOST_PANELS)
         if laid is None:
             continue
@@ -112,7 +112,7 @@ def drawn_trials(
     return OverTime(tuple(in_order), tuple(notes))
 
 
-def _by_cells(trials: Sequence[TrialRecord]) -> Iterator[TrialRecord]:
+def by_cells(trials: Sequence[TrialRecord]) -> Iterator[TrialRecord]:
     """Yield trials that ended well: the first of every cell, then the second of every cell, and so on."""
     seen: dict[tuple[str, frozenset[tuple[str, str]]], int] = {}
     turns: list[list[TrialRecord]] = []

@@ -18,6 +18,7 @@ from iolab.report.names import Names, names_of
 from iolab.report.page import history
 from iolab.report.page.over_time import OverTime, ReadSeries, drawn_trials
 from iolab.report.page.results import Result, results
+from iolab.report.page.wire import OnTheWire, on_the_wire
 from iolab.report.words import EN, Words
 from iolab.store.records import StoredRun
 
@@ -44,6 +45,8 @@ def page(
     found = results(run, analysis, experiment, trials, named)
     lab = drawing.draw(picture.picture(experiment, named), named)
     library, script = (_library(), _asset("charts.js")) if found else ("", "")
+    wire = on_the_wire(trials, read, named)
+    wire_script = _asset("wire.js") if wire.trials else ""
     fills: dict[str, object] = {
         "words": words,
         "version": version,
@@ -54,7 +57,8 @@ def page(
         "style": Markup(_asset("style.css")),
         "library": Markup(library),
         "script": Markup(script),
-        "script_sources": " ".join(_hash(each) for each in (library, script) if each) or "'none'",
+        "script_sources": " ".join(_hash(each) for each in (library, script, wire_script) if each)
+        or "'none'",
         "chart_json": _chart_json,
         "results": found,
         "key": _key(found),
@@ -62,6 +66,8 @@ def page(
         "lab_svg": Markup(lab.svg),
         **_summary(run, analysis, named),
         **_limits(run, analysis, named),
+        "wire": wire,
+        "wire_script": Markup(wire_script),
         "over_time": drawn_trials(trials, read, named),
         **_effects(analysis, named),
         **_definitions(analysis, named),
@@ -178,12 +184,13 @@ def _definitions(analysis: Analysis, named: Names) -> dict[str, object]:
 def _contents(fills: Mapping[str, object], words: Words) -> list[tuple[str, str]]:
     page = words.page
     effects, commands, lab = fills["effects"], fills["commands"], fills["lab"]
-    over_time = fills["over_time"]
+    over_time, wire = fills["over_time"], fills["wire"]
     present = [
         ("summary", page.summary, True), ("results", page.results, bool(fills["results"])),
         ("charts", page.charts, bool(fills["results"])),
         ("limits", words.packets.limits, bool(fills["packets"])),
         ("instrument", words.packets.instrument, bool(fills["packets"])),
+        ("wire", words.wire.heading, isinstance(wire, OnTheWire) and bool(wire.trials)),
         ("over-time", words.over_time.heading, isinstance(over_time, OverTime) and bool(over_time.trials)),
         ("effects", page.effects, isinstance(effects, tables.EffectTable) and bool(effects.rows)),
         ("lab", page.lab, isinstance(lab, drawing.LabDrawing) and bool(lab.texts)),

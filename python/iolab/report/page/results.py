@@ -5,12 +5,14 @@ from dataclasses import dataclass
 
 from iolab.analysis.forwarding_types import Forwarding, PacketKind
 from iolab.analysis.line_rate import line_limits
+from iolab.analysis.path_product import path_product
 from iolab.analysis.types import Analysis, Estimate
 from iolab.experiment.experiment import Experiment
 from iolab.record.dimensions import Quantity
 from iolab.report import charts, curves, lines, numbers, packets, panels, tables
 from iolab.report.levels import level_grids
 from iolab.report.names import Names
+from iolab.report.phases import phase_grids
 from iolab.report.selection import Shown, choose, leading, side_metrics
 from iolab.report.sweeps import Sweep, sweep_of
 from iolab.report.words import Words
@@ -24,6 +26,8 @@ MOST_SWEPT = 480
 """Cells in the line charts of one metric."""
 MOST_OTHERS = 12
 """Metrics beside the leading one that get charts."""
+WINDOW = ".window"
+"""How the path of a factor ends whose levels are windows."""
 SIDE_SHARE = 4
 """The charts of other metrics have room for one cell in so many."""
 
@@ -149,7 +153,8 @@ def _grids(
     if found is not None:
         return (*summed, *packets.result_grids(found, run, analysis, named, MOST_ROWS))
     flows = tables.flows(shown, run, analysis, named, MOST_ROWS)
-    return (*summed, *(() if flows is None else (flows,)))
+    by_phase = phase_grids(shown, run, analysis, named, MOST_ROWS)
+    return (*by_phase, *summed, *(() if flows is None else (flows,)))
 
 
 def _chart(
@@ -158,7 +163,23 @@ def _chart(
     if drawn.sweep is None:
         return charts.chart(drawn.shown, run, trials, named)
     limits = line_limits(drawn.shown.estimates, experiment)
-    return lines.chart(drawn.shown, drawn.sweep, run, trials, named, limits)
+    marks = _marks(drawn, experiment, named) if drawn.sweep.factor.endswith(WINDOW) else ()
+    return lines.chart(drawn.shown, drawn.sweep, run, trials, named, limits, marks)
+
+
+def _marks(drawn: _Drawn, experiment: Experiment, named: Names) -> lines.Marks:
+    """Return what the path holds, where windows are swept: by the delay of one way, and of both."""
+    product = path_product(drawn.shown.measure, [each.cell for each in drawn.shown.estimates], experiment)
+    if product is None:
+        return ()
+    words, by = named.words.charts, numbers.Scale(1e-6, "MB")
+    return tuple(
+        (amount, text.format(value=numbers.quantity(amount, by, 1, named.words)))
+        for amount, text in (
+            (product.one_way_bytes, words.product_one_way),
+            (product.round_trip_bytes, words.product_round_trip),
+        )
+    )
 
 
 def _curves_left_out(found: Forwarding, words: Words) -> str:

@@ -2,13 +2,13 @@
 
 import json
 import tomllib
-from collections.abc import Mapping
+from functools import cache
 from importlib.resources import files
 
 from iolab.record.encoding import Encoding
 from iolab.report.words.words import MetricWords, Words
 
-__all__ = ["EN", "LANGUAGES", "MetricWords", "Words", "read_words"]
+__all__ = ["EN", "LANGUAGES", "MetricWords", "Words", "read_words", "words_of"]
 
 SUFFIX = ".toml"
 
@@ -22,12 +22,17 @@ def read_words(text: str) -> Words:
     return Encoding(Words).decode(json.dumps(tomllib.loads(text)))
 
 
-def _languages() -> dict[str, Words]:
-    found = (file for file in files(__package__).iterdir() if file.name.endswith(SUFFIX))
-    return {words.code: words for words in (read_words(file.read_text(encoding="utf-8")) for file in found)}
+@cache
+def words_of(code: str) -> Words:
+    """Return the words of one of `LANGUAGES`."""
+    return read_words((files(__package__) / f"{code}{SUFFIX}").read_text(encoding="utf-8"))
 
 
-LANGUAGES: Mapping[str, Words] = _languages()
-"""The languages that there are, by their BCP 47 code: one for each file beside this module."""
-EN = LANGUAGES["en"]
+LANGUAGES = tuple(
+    sorted(
+        file.name.removesuffix(SUFFIX) for file in files(__package__).iterdir() if file.name.endswith(SUFFIX)
+    )
+)
+"""The languages that there are, by their BCP 47 code: one for each file beside this module, which is named so."""
+EN = words_of("en")
 """English."""

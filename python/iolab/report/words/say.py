@@ -48,6 +48,10 @@ class Sentences:
         """Return what to do about it; empty: nothing."""
         return self._fill(self.advice.get(statement.code, ""), statement)
 
+    def advise_all(self, statements: Sequence[Statement]) -> str:
+        """Return what to do about several; empty: nothing."""
+        return self.join([advice for one in statements if (advice := self.advise(one))])
+
     def _fill(self, template: str | None, statement: Statement) -> str:
         if template is None:
             return f"{statement.code} {dict(statement)}"

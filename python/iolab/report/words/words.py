@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from iolab.report.words.over_time import OverTimeWords
 from iolab.report.words.packets import PacketWords
 from iolab.report.words.say import Sentences
+from iolab.report.words.wire import WireWords
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +121,22 @@ class TableWords:
     """{shown} {total}"""
     no_figure: str
     """{count} {metric}: cells whose trials ended well without this figure."""
-    cache_unknown: str
-    """In the place of a change, where no ratio is formed."""
+    incomparable_names: Mapping[str, str]
+    """In the place of a change, where no ratio is formed, by the code of the warning."""
     incomparable: str
-    """{count} {total}: cells without a change, as caches on their way are unknown."""
+    """{count} {total}: cells without a change, as their trials have such warnings."""
     no_baseline: str
     """{count} {total} {baseline}: cells that have nothing to be compared with."""
+    baseline_elsewhere: str
+    """{count} {total} {levels}: the same, where no cell of the run has these levels of the baseline."""
+    phases: str
+    """{measure} {metric}: caption of the table of the phases of a program."""
+    phase: str
+    """Head of their column."""
+    phases_left_out: str
+    """{shown} {total}"""
+    with_change: str
+    """{figure} {change}: a figure and what it is against the baseline."""
     flows: str
     """{measure} {metric}: caption of the table of flows."""
     flows_left_out: str
@@ -186,6 +197,10 @@ class ChartWords:
     """What lines and symbols are."""
     limit: str
     """A known limit that is drawn."""
+    product_one_way: str
+    """{value}: rate times the delay of one way."""
+    product_round_trip: str
+    """{value}: rate times the delay there and back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -330,6 +345,8 @@ class PublishedWords:
     """{factors}: each with `apart_factor`."""
     apart_factor: str
     """{factor} {published} {run}"""
+    reference: str
+    """{cell}"""
     caution: str
 
 
@@ -349,6 +366,7 @@ class Words:
     trouble: TroubleWords
     page: PageWords
     over_time: OverTimeWords
+    wire: WireWords
     compare: CompareWords
     published: PublishedWords
     packets: PacketWords

@@ -4,27 +4,43 @@ from iolab.agent.client import Agent
 from iolab.lab.hosts.facts import Facts
 from iolab.parts.qdiscs import QDISCS
 from iolab.parts.registry import programs
-from iolab.run.doctor.findings import Finding, Grade
+from iolab.run.doctor.findings import Finding, Grade, good, lacking, limited
 from iolab.run.doctor.guests import guest_findings
 from iolab.run.doctor.readiness import readiness_findings
+from iolab.statements.examined import (
+    AfPacketOnly,
+    AfXdpFirst,
+    AsRoot,
+    AsUser,
+    ChangesLeft,
+    ClocksourceFast,
+    ClocksourceSlow,
+    CpusEnough,
+    CpusFew,
+    DropReasonsAbsent,
+    FeatureAbsent,
+    FeatureUntried,
+    FeatureWorks,
+    HeldByLab,
+    HostFree,
+    LoadHigh,
+    LoadLow,
+    NoPrivilege,
+    NoUserNamespaces,
+    ProgramMissing,
+    ProgramVersion,
+    VethByNapi,
+)
 
 __all__ = ["Finding", "Grade", "examine"]
 
-FEATURES = {
-    "link:veth": "links between two namespaces",
-    "link:bridge": "links with three ends and more, forward: bridge",
-    "link:vlan": "vlan on a link (8021q)",
-    "link:macvtap": "macvtap guests",
-    "qdisc:netem": "the kernel's own path emulation",
-    "filter:u32": "shape classes",
-    "trace:drop-reasons": "why the kernel drops packets, in balance sheets",
-}
-"""Kernel features and what they are for."""
-SHAPERS = [name for name, row in QDISCS.items() if row.module is not None]
-"""The kernel's queueing disciplines that the language knows."""
-MODULE_ADVICE = "load the kernel's module, or use a kernel that has it"
-ADVICE = {"trace:drop-reasons": "run as root on Linux 5.17 or later; without it hops are counted as before"}
-"""What to do where a feature is no module."""
+FEATURES = (
+    "link:veth", "link:bridge", "link:vlan", "link:macvtap", "qdisc:netem", "filter:u32", "trace:drop-reasons",
+    *(f"qdisc:{name}" for name, row in QDISCS.items() if row.module is not None),
+)  # fmt: skip
+"""Kernel features; what each is for is in the words of a language."""
+DROP_REASONS = "trace:drop-reasons"
+"""No module brings it."""
 NEEDED_FEATURES = ("link:veth", "link:bridge")
 TOOLS = {
     "ip": "iproute2",
@@ -35,6 +51,7 @@ TOOLS = {
 }
 PACKET_CPUS = 3
 """Sender, device under test, receiver."""
+FAST_CLOCKSOURCES = ("tsc", "kvm-clock", "arch_sys_counter")
 BUSY_LOAD_PER_CPU = 0.5
 """Above this load average per CPU other work disturbs the measurement."""
 
@@ -45,7 +62,7 @@ def examine(agent: Agent, facts: Facts) -> list[Finding]:
         _privilege(agent),
         _free(agent),
         *(_program(facts, name, package) for name, package in (programs() | TOOLS).items()),
-        *(_feature(facts, feature, purpose) for feature, purpose in _features().items()),
+        *(_feature(facts, feature) for feature in FEATURES),
         *_packets(agent, facts),
         *guest_findings(agent, facts),
         *readiness_findings(facts),
@@ -57,104 +74,68 @@ def examine(agent: Agent, facts: Facts) -> list[Finding]:
 def _privilege(agent: Agent) -> Finding:
     hello = agent.hello
     if hello.rootless:
-        return Finding(
-            "privilege",
-            Grade.GOOD,
-            "an ordinary user; the lab lives in user and network namespaces of its own",
-        )
+        return good("privilege", AsUser())
     if "netns" in hello.capabilities:
-        return Finding("privilege", Grade.GOOD, "root")
-    reason = "; ".join(hello.limits) or "the kernel refuses user namespaces"
-    return Finding("privilege", Grade.LACKING, reason, "run as root, or allow unprivileged user namespaces")
+        return good("privilege", AsRoot())
+    return lacking(
+        "privilege", NoPrivilege(limits=tuple(hello.limits)) if hello.limits else NoUserNamespaces()
+    )
 
 
 def _free(agent: Agent) -> Finding:
     hello = agent.hello
     if hello.busy_pid is not None:
-        return Finding(
-            "host",
-            Grade.LIMITED,
-            f"held by another lab (agent process {hello.busy_pid})",
-            "wait for it to end",
-        )
+        return limited("host", HeldByLab(pid=hello.busy_pid))
     left = sum(predecessor.entries for predecessor in hello.predecessors)
-    if left:
-        return Finding(
-            "host", Grade.LIMITED, f"{left} changes of a killed agent are not undone", "run `iolab clean`"
-        )
-    return Finding("host", Grade.GOOD, "free and clean")
+    return limited("host", ChangesLeft(changes=left)) if left else good("host", HostFree())
 
 
 def _packets(agent: Agent, facts: Facts) -> list[Finding]:
     """Return what packet trials will find here; nothing where this agent has no engine."""
     found = [_packet_path(agent), _placing(facts)]
-    if not agent.hello.rootless:
-        found.append(
-            Finding(
-                "NAPI",
-                Grade.GOOD,
-                "packet trials put GRO on and TSO and GSO off at both ends of a link: only then does a veth pair take "
-                "frames in on the receiver's CPU, and lose some when it is too slow",
-            )
-        )
-    return found
+    return found if agent.hello.rootless else [*found, good("NAPI", VethByNapi())]
 
 
 def _packet_path(agent: Agent) -> Finding:
-    if agent.hello.rootless:
-        seen = "frames are received by AF_PACKET: an ordinary user may load no XDP program"
-        return Finding("packet path", Grade.LIMITED, seen, "run as root for AF_XDP and for forward: xdp")
-    return Finding("packet path", Grade.GOOD, "AF_XDP, else AF_PACKET; `iolab calibrate` measures them")
+    subject = "packet path"
+    return limited(subject, AfPacketOnly()) if agent.hello.rootless else good(subject, AfXdpFirst())
 
 
 def _placing(facts: Facts) -> Finding:
+    subject = "CPUs for packets"
     if facts.cpus >= PACKET_CPUS:
-        return Finding(
-            "CPUs for packets", Grade.GOOD, f"{facts.cpus}: sender, device and receiver have one each"
-        )
-    seen = f"{facts.cpus}: sender, device under test and receiver must share"
-    return Finding(
-        "CPUs for packets", Grade.LIMITED, seen, f"{PACKET_CPUS} per direction are needed for one each"
-    )
+        return good(subject, CpusEnough(cpus=facts.cpus))
+    return limited(subject, CpusFew(cpus=facts.cpus, wanted=PACKET_CPUS))
 
 
 def _program(facts: Facts, name: str, package: str) -> Finding:
     version = facts.programs.get(name)
     if version is None:
-        return Finding(
-            name, Grade.LACKING, "not installed", f"install the package {package}, or run `make setup`"
-        )
-    return Finding(name, Grade.GOOD, version)
+        return lacking(name, ProgramMissing(package=package))
+    return good(name, ProgramVersion(version=version))
 
 
-def _features() -> dict[str, str]:
-    return FEATURES | {f"qdisc:{name}": f"shape with {name}" for name in SHAPERS}
-
-
-def _feature(facts: Facts, feature: str, purpose: str) -> Finding:
+def _feature(facts: Facts, feature: str) -> Finding:
     state = facts.features.get(feature)
     if state:
-        return Finding(feature, Grade.GOOD, purpose)
-    grade = Grade.LACKING if feature in NEEDED_FEATURES else Grade.LIMITED
-    seen = "could not be tried" if state is None else "this kernel has it not"
-    return Finding(feature, grade, f"{seen}: {purpose}", ADVICE.get(feature, MODULE_ADVICE))
+        return good(feature, FeatureWorks(feature=feature))
+    graded = lacking if feature in NEEDED_FEATURES else limited
+    if feature == DROP_REASONS:
+        return graded(feature, DropReasonsAbsent(feature=feature))
+    if state is None:
+        return graded(feature, FeatureUntried(feature=feature))
+    return graded(feature, FeatureAbsent(feature=feature))
 
 
 def _load(facts: Facts) -> Finding:
-    load, per_cpu = facts.load_1min_milli / 1000, BUSY_LOAD_PER_CPU
-    if load > per_cpu * facts.cpus:
-        return Finding(
-            "load",
-            Grade.LIMITED,
-            f"{load:.2f} on {facts.cpus} CPUs",
-            "other work disturbs results; let it end first",
-        )
-    return Finding("load", Grade.GOOD, f"{load:.2f} on {facts.cpus} CPUs")
+    load, cpus = facts.load_1min_milli / 1000, facts.cpus
+    if load > BUSY_LOAD_PER_CPU * cpus:
+        return limited("load", LoadHigh(load=load, cpus=cpus))
+    return good("load", LoadLow(load=load, cpus=cpus))
 
 
 def _clock(facts: Facts) -> Finding:
-    if facts.clocksource in ("tsc", "kvm-clock", "arch_sys_counter"):
-        return Finding("clocksource", Grade.GOOD, facts.clocksource)
-    return Finding(
-        "clocksource", Grade.LIMITED, facts.clocksource, "reading time is slow or coarse; tsc is better"
-    )
+    subject, clocksource = "clocksource", facts.clocksource
+    if clocksource in FAST_CLOCKSOURCES:
+        return good(subject, ClocksourceFast(clocksource=clocksource))
+    return limited(subject, ClocksourceSlow(clocksource=clocksource))

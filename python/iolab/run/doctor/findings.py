@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from iolab.statements.concerns import Concern
+from iolab.statements.examined import Examined
 
 
 class Grade(StrEnum):
@@ -24,9 +25,20 @@ class Finding:
     """What was looked at."""
     grade: Grade
     """How good it is."""
-    seen: str
-    """What was seen."""
-    advice: str = ""
-    """What to do about it."""
-    concerns: tuple[Concern, ...] = ()
-    """What of it changes figures."""
+    seen: tuple[Examined | Concern, ...]
+    """What was seen, and what of it changes figures."""
+
+
+def good(subject: str, *seen: Examined) -> Finding:
+    """Return that all is well."""
+    return Finding(subject, Grade.GOOD, seen)
+
+
+def limited(subject: str, *seen: Examined) -> Finding:
+    """Return that some experiments cannot run, or may be disturbed."""
+    return Finding(subject, Grade.LIMITED, seen)
+
+
+def lacking(subject: str, *seen: Examined) -> Finding:
+    """Return that hardly anything can run."""
+    return Finding(subject, Grade.LACKING, seen)

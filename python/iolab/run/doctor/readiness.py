@@ -2,13 +2,33 @@
 
 from collections.abc import Iterator
 
-from iolab.lab.hosts.facts import Facts, InterfaceFact
+from iolab.lab.hosts.facts import Facts, InterfaceFact, ProcessorFacts
 from iolab.lab.hosts.readiness import concerns
-from iolab.run.doctor.findings import Finding, Grade
+from iolab.run.doctor.findings import Finding, Grade, good
 from iolab.statements.concerns import Concern
-
-NO_FREQUENCY = (
-    "the kernel sets none here, as in most virtual machines; the factors governor and turbo cannot be set"
+from iolab.statements.examined import (
+    CardCoalescing,
+    CardDriver,
+    CardFirmware,
+    CardNode,
+    CardPart,
+    CardPause,
+    CardSeen,
+    Examined,
+    FrequencyUnset,
+    GovernorOfCpus,
+    Governors,
+    GovernorsOfDriver,
+    IdleState,
+    IdleStates,
+    IrqbalanceAbsent,
+    IrqbalanceRuns,
+    NodeCpus,
+    NumaNodes,
+    SmtOff,
+    SmtOn,
+    TurboIsOff,
+    TurboIsOn,
 )
 
 
@@ -21,41 +41,54 @@ def readiness_findings(facts: Facts) -> list[Finding]:
 
 def _processors(facts: Facts, found: tuple[Concern, ...]) -> Iterator[Finding]:
     processors = facts.processors
-    driver = f"{processors.driver}: " if processors.driver else ""
-    governors = "; ".join(f"{name} on CPUs {cpus}" for name, cpus in processors.governors.items())
-    yield _finding("cpu-frequency", f"{driver}{governors}" if governors else NO_FREQUENCY, found)
+    yield _finding("cpu-frequency", _frequency(processors), found)
     if processors.turbo is not None:
-        yield _finding("turbo", "on" if processors.turbo else "off", found)
+        yield _finding("turbo", TurboIsOn() if processors.turbo else TurboIsOff(), found)
     if processors.idle_states:
-        states = ", ".join(f"{one.name} {one.exit_latency_ns // 1000} us" for one in processors.idle_states)
-        yield _finding("idle-states", f"{processors.idle_driver or 'unknown driver'}: {states}", found)
+        states = tuple(
+            IdleState(state=one.name, wake_ns=one.exit_latency_ns) for one in processors.idle_states
+        )
+        yield _finding("idle-states", IdleStates(driver=processors.idle_driver or "", states=states), found)
     if processors.smt is not None:
-        seen = "on: one thread of each core is used first" if processors.smt else "off"
-        yield Finding("SMT", Grade.GOOD, seen)
+        yield good("SMT", SmtOn() if processors.smt else SmtOff())
     if len(processors.nodes) > 1:
-        nodes = "; ".join(f"node {name}: CPUs {cpus}" for name, cpus in processors.nodes.items())
-        yield Finding("NUMA", Grade.GOOD, f"{nodes}; a trial uses those of its card's node first")
-    yield _finding("irqbalance", "running" if "irqbalance" in facts.daemons else "not running", found)
+        nodes = tuple(NodeCpus(node=str(name), cpus=cpus) for name, cpus in processors.nodes.items())
+        yield good("NUMA", NumaNodes(nodes=nodes))
+    runs = "irqbalance" in facts.daemons
+    yield _finding("irqbalance", IrqbalanceRuns() if runs else IrqbalanceAbsent(), found)
+
+
+def _frequency(processors: ProcessorFacts) -> Examined:
+    governors = tuple(GovernorOfCpus(governor=name, cpus=cpus) for name, cpus in processors.governors.items())
+    if not governors:
+        return FrequencyUnset()
+    if not processors.driver:
+        return Governors(governors=governors)
+    return GovernorsOfDriver(driver=processors.driver, governors=governors)
 
 
 def _card(card: InterfaceFact, found: tuple[Concern, ...]) -> Finding:
     """Return what a card is and how it is set."""
-    words = [
-        " ".join(filter(None, (card.driver, card.driver_version))),
-        f"firmware {card.firmware}" if card.firmware else "",
-        f"NUMA node {card.numa_node}" if card.numa_node is not None and card.numa_node >= 0 else "",
-        "coalescing "
-        + " ".join(f"{name} {value}" for name, value in card.coalescing.items() if value not in ("0", "off"))
-        if card.coalescing
-        else "",
-        "pause " + " ".join(f"{name} {'on' if on else 'off'}" for name, on in card.pause.items())
-        if card.pause
-        else "",
-    ]
-    return _finding(card.name, ", ".join(filter(None, words)), found)
+    return _finding(card.name, CardSeen(parts=tuple(_parts(card))), found)
 
 
-def _finding(subject: str, seen: str, found: tuple[Concern, ...]) -> Finding:
+def _parts(card: InterfaceFact) -> Iterator[CardPart]:
+    if card.driver:
+        yield CardDriver(driver=" ".join(filter(None, (card.driver, card.driver_version))))
+    if card.firmware:
+        yield CardFirmware(firmware=card.firmware)
+    if card.numa_node is not None and card.numa_node >= 0:
+        yield CardNode(node=card.numa_node)
+    if card.coalescing:
+        set_ = (f"{name} {value}" for name, value in card.coalescing.items() if value not in ("0", "off"))
+        yield CardCoalescing(settings=" ".join(set_))
+    if card.pause:
+        yield CardPause(
+            settings=" ".join(f"{name} {'on' if on else 'off'}" for name, on in card.pause.items())
+        )
+
+
+def _finding(subject: str, seen: Examined, found: tuple[Concern, ...]) -> Finding:
     """Return a finding, limited where there is a concern about its subject."""
     own = tuple(concern for concern in found if concern.subject == subject)
-    return Finding(subject, Grade.LIMITED if own else Grade.GOOD, seen, concerns=own)
+    return Finding(subject, Grade.LIMITED if own else Grade.GOOD, (seen, *own))

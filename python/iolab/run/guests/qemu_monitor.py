@@ -8,8 +8,6 @@ import contextlib
 import json
 import socket
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass
 
 from qemu.qmp import QMPClient, QMPError
 
@@ -17,29 +15,12 @@ from iolab.agent.client import Agent
 from iolab.agent.messages import Json
 from iolab.agent.relay import RelayedTransport, at_socket
 from iolab.errors import AgentError
+from iolab.run.guests.monitor_reading import MonitorError, MonitorReading
 
 INQUIRY_DEADLINE_S = 30.0
 """QEMU answers in milliseconds; a stopped one never."""
 OPEN_TIMEOUT_MS = 2_000
 BUFFER_BYTES = 65_536
-
-
-class MonitorError(Exception):
-    """The hypervisor does not answer, or not as it should."""
-
-
-@dataclass(frozen=True, slots=True)
-class MonitorReading:
-    """One inquiry."""
-
-    status: str
-    """Run state: running, paused, ..."""
-    vcpus: Mapping[int, int]
-    """Virtual CPU to the parent's thread that runs it."""
-    kvm: bool
-    """Whether hardware virtualisation is used."""
-    version: str
-    """Of QEMU."""
 
 
 def inquire(parent: Agent, relay: str, path: str) -> MonitorReading:

@@ -15,7 +15,7 @@ from iolab.lab.resources import PinGuest
 from iolab.record.trial import CommandRecord, GuestUse
 from iolab.run.command_records import record_of
 from iolab.run.guests.hypervisors import Launch
-from iolab.run.guests.qemu_monitor import MonitorError, MonitorReading, inquire
+from iolab.run.guests.monitor_reading import MonitorError, MonitorReading
 from iolab.run.guests.switches import Switch
 from iolab.run.guests.threads import affinities, threads_of
 from iolab.run.guests.xen_domains import XL_TIMEOUT_MS, domain_state
@@ -141,4 +141,6 @@ def _threads(agent: Agent, running: RunningGuest) -> dict[int, str]:
 
 
 def _inquire(agent: Agent, running: RunningGuest) -> MonitorReading:
+    from iolab.run.guests.qemu_monitor import inquire  # asyncio and TLS are slow to load
+
     return inquire(agent, f"{running.guest.name}:monitor", running.launch.monitor)

@@ -39,7 +39,7 @@ SETTINGS = (
 """Kernel settings that change what streams can do, and what can be pinned."""
 SEEN_BY = {
     "device:vhost-net": ("test", "-c", "/dev/vhost-net"),
-    "link:tun": ("test", "-c", "/dev/net/tun"),
+    "link:tun": ("test", "-w", "/dev/net/tun"),
     SWITCH: ("sh", "-c", f"command -v {TESTPMD}"),
     QEMU_ISCSI: (
         "sh",

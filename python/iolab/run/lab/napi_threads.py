@@ -14,7 +14,7 @@ from iolab.lab.kernels import HERE
 from iolab.lab.resources import Command, PinNapi, TypedCommand
 from iolab.run.agents import Agents
 from iolab.statements.failures import Difference, NothingReadBack, ReadBack
-from iolab.trial.site import ArrivalThread
+from iolab.trial.lab_access import ArrivalThread
 
 LIST = ("ps", "-e", "-o", "pid=,comm=")
 TIMEOUT_MS = 10_000

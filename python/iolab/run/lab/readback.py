@@ -7,6 +7,7 @@ from typing import Protocol
 from iolab.agent.client import COMMAND_TIMEOUT_MS, REPLY_SLACK_S, Refused
 from iolab.agent.decoding import decode
 from iolab.agent.messages import CommandResult, Json, SettingRead
+from iolab.lab.readback.values import ENDED
 from iolab.lab.resources import (
     Command,
     DeviceState,
@@ -15,6 +16,7 @@ from iolab.lab.resources import (
     InterruptState,
     ProcessorState,
     Setting,
+    Source,
     WireState,
     extract,
     holds,
@@ -27,7 +29,6 @@ from iolab.statements.failures import Difference, NothingReadBack, ReadBack
 
 REPLY_DEADLINE_S = COMMAND_TIMEOUT_MS / 1000 + REPLY_SLACK_S
 
-Source = Command | Setting | DeviceState | WireState | GuestState | InterruptState | ProcessorState
 Place = tuple[str, Source]
 """The kernel, and what is read there."""
 
@@ -93,7 +94,10 @@ def mismatch(expectation: Expectation, text: str | None) -> Difference | None:
 def _text(kernel: str, source: Source, answer: Awaited) -> str | None:
     try:
         reply = answer.result(REPLY_DEADLINE_S)
-    except (Refused, TimeoutError):  # a hypervisor that hangs answers late
+    except Refused as error:
+        # A device or a wire that has ended says why.
+        return json.dumps({ENDED: str(error)}) if isinstance(source, DeviceState | WireState) else None
+    except TimeoutError:  # a hypervisor that hangs answers late
         return None
     match source:
         case GuestState() | InterruptState() | ProcessorState():

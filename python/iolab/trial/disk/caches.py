@@ -79,7 +79,7 @@ def device_of(lab: Lab, machine: str, disk: Disk) -> Layer:
 
 def declared_of(measure: DiskMeasure) -> str:
     """Return how the cache of the program's kernel is declared to be when a phase that reads begins."""
-    if PROFILES[measure.profile].get("cache") == COLD or measure.program == "hdparm":
+    if PROFILES[measure.profile].get("cache") == COLD or measure.program in ("hdparm", "fio"):
         return COLD
     return WARM
 
@@ -91,13 +91,16 @@ def program_proved(measure: DiskMeasure, report: OwnReport | None, device: Resid
     after it was dropped, before hdparm.
     """
     if measure.program == "hdparm":
-        return device is not None and _held_little(device)
+        return device_proved(device)
     seen = [phase.cache.state for phase in report.phases if phase.cache is not None] if report else []
     return bool(seen) and all(state == declared_of(measure) for state in seen)
 
 
-def _held_little(seen: Residency) -> bool:
-    return seen.state in (COLD, "partly") and seen.resident_bytes <= seen.of_bytes * HELD_RATIO
+def device_proved(seen: Residency | None) -> bool:
+    """Tell whether a device was cold, but for what a mounted file system holds of it."""
+    if seen is None or seen.state not in (COLD, "partly"):
+        return False
+    return seen.resident_bytes <= seen.of_bytes * HELD_RATIO
 
 
 def unknown(program: ProgramCache, proved: bool, looked: Sequence[Looked]) -> tuple[CacheUnknown, ...]:

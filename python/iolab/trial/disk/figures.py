@@ -1,6 +1,6 @@
 """What every disk program gives, whatever it prints: phases in exact units, and the metrics made of them. Pure."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from iolab.record.dimensions import Dimensions
@@ -8,10 +8,21 @@ from iolab.record.metric import Metric, Metrics
 
 NS_PER_S = 1_000_000_000
 RATE, OPERATIONS, CPU = "disk_bytes_per_s", "disk_operations_per_s", "disk_cpu_ratio"
+LATENCY, UNDER_WAY = "disk_latency_{}_ns", "disk_under_way"
 """Metrics of a disk trial."""
 BY_OPERATIONS = frozenset({"seeks", "create-sequential", "stat-sequential", "delete-sequential",
                            "create-random", "stat-random", "delete-random"})  # fmt: skip
 """Phases that are read in operations per second; all others in bytes per second."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiskLatency:
+    """How long single reads or writes took, from when each was to begin until it had ended."""
+
+    mean_ns: float
+    """Of all [ns]."""
+    quantiles_ns: Mapping[str, int]
+    """By the metric's word: p50, p90, p99, p999, max. One that too few operations show is not there [ns]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +43,15 @@ class DiskFigure:
     """CPU time of the program; None: it does not say [ns]."""
     cache: str | None = None
     """The page cache when it began: cold, warm, partly, unknown; None: it was not looked at."""
+    depth: int | None = None
+    """Reads and writes that are kept under way; None: one, as programs that wait for each have it."""
+    latency: DiskLatency | None = None
+    """Of its operations; None: they were not timed one by one."""
+
+
+def dimensions_of(figure: DiskFigure) -> Dimensions:
+    """Return what the metrics of a phase are about."""
+    return Dimensions(part=figure.phase, block_bytes=figure.block_bytes or None, depth=figure.depth)
 
 
 def metrics_of(figures: Iterable[DiskFigure]) -> Metrics:
@@ -40,11 +60,18 @@ def metrics_of(figures: Iterable[DiskFigure]) -> Metrics:
 
 
 def _metrics(figure: DiskFigure) -> Iterator[Metric]:
-    about = Dimensions(part=figure.phase, block_bytes=figure.block_bytes or None)
+    about = dimensions_of(figure)
     seconds = figure.duration_ns / NS_PER_S
-    if figure.phase in BY_OPERATIONS:
-        yield Metric(OPERATIONS, "op/s", figure.operations / seconds, about)
-    else:
+    if figure.phase not in BY_OPERATIONS:
         yield Metric(RATE, "byte/s", figure.bytes / seconds, about)
+    if figure.phase in BY_OPERATIONS or figure.latency is not None:
+        yield Metric(OPERATIONS, "op/s", figure.operations / seconds, about)
+    if figure.latency is not None:
+        for word, value in figure.latency.quantiles_ns.items():
+            yield Metric(LATENCY.format(word), "ns", float(value), about)
+        # Little's law: what was under way on average is the rate by the time that each took.
+        yield Metric(
+            UNDER_WAY, "count", figure.operations / seconds * figure.latency.mean_ns / NS_PER_S, about
+        )
     if figure.cpu_ns is not None:
         yield Metric(CPU, "ratio", figure.cpu_ns / figure.duration_ns, about)

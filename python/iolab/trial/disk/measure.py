@@ -1,38 +1,30 @@
-"""Run a disk program on a standing lab, once."""
+"""Run a disk program on a standing lab, once, with every cache on the way looked at before and after."""
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
-from iolab.agent.client import Agent, Refused
-from iolab.agent.messages import CommandResult, Json
+from iolab.agent.client import Refused
+from iolab.agent.messages import Json
 from iolab.errors import AgentError
 from iolab.experiment.machines import Disk
 from iolab.experiment.measures import DiskMeasure
-from iolab.lab.kernels import kernel_of
+from iolab.lab.kernels import HERE, kernel_of
 from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.exports import offer_command
-from iolab.lab.volumes.places import holder_of, mount_of, node_of
-from iolab.record.trial import CommandRecord
+from iolab.lab.volumes.places import holder_of
 from iolab.statements.caches import ProgramCache
-from iolab.trial.disk.caches import (
-    Layer,
-    Looked,
-    device_of,
-    evidence,
-    layers_of,
-    program_proved,
-    unknown,
-)
-from iolab.trial.disk.figures import DiskFigure, metrics_of
-from iolab.trial.disk.own import DEFAULT_BYTES, Residency, own_figures, parse_own, request_of
-from iolab.trial.disk.packaged import argv_of, parse_bonnie, parse_hdparm
-from iolab.trial.measured import Measured, TrialFailed
-from iolab.trial.site import Site
+from iolab.trial.disk.caches import Layer, Looked, device_of, evidence, layers_of, unknown
+from iolab.trial.disk.figures import metrics_of
+from iolab.trial.disk.fio import Fio
+from iolab.trial.disk.own import Residency, parse_own
+from iolab.trial.disk.programs import own_program, run_program
+from iolab.trial.disk.ran import Ran, run_to_end
+from iolab.trial.lab_access import Site
+from iolab.trial.measurement import Concluded, Measured, Readings, TrialFailed
 
-PATIENCE_MS = 1_800_000
-"""Beyond half an hour a program is called stuck."""
-SLACK_S = 30.0
-"""Of the answer, beyond that."""
-CAPTURE_BYTES = 4 << 20
+Running = Callable[[Residency | None], Ran]
+"""Runs the program, given what the cache had of the device just before."""
 
 
 def measure_disk(site: Site, measure: DiskMeasure) -> Measured:
@@ -43,64 +35,64 @@ def measure_disk(site: Site, measure: DiskMeasure) -> Measured:
         AgentLost: the agent is gone.
     """
     disk = site.lab.machines[measure.on].disks[0]
+    _check(site, measure, disk)
+    layers = layers_of(site.lab, measure.on, disk)
+    try:
+        with _ready(site, measure, disk) as run:
+            device = (
+                _look(site, device_of(site.lab, measure.on, disk), drop=True)
+                if reads_device(measure)
+                else None
+            )
+            before = [_look(site, layer, drop=True) for layer in layers]
+            ran = run(device)
+            after = [_look(site, layer, drop=False) for layer in layers]
+            offer = _offer(site, disk)
+    except Refused as error:
+        raise TrialFailed(str(error)) from error
+    looked = [Looked(*one) for one in zip(layers, before, after, strict=True)]
+    raw: Json = {**ran.said, "iscsi_offer": offer, **evidence(measure, ran.proved, device, looked)}
+    warnings = (*ran.warnings, *unknown(ProgramCache(machine=measure.on), ran.proved, looked))
+    took = sum(one.duration_ns for one in ran.figures)
+    return Measured(
+        metrics_of(ran.figures), warnings, took, ran.commands, raw,
+        conclude=lambda read: _concluded(site, measure, ran, read),
+    )  # fmt: skip
+
+
+def reads_device(measure: DiskMeasure) -> bool:
+    """Tell whether the program reads the disk itself through the page cache, as hdparm does."""
+    return "hdparm" in (measure.program, measure.profile)
+
+
+def _check(site: Site, measure: DiskMeasure, disk: Disk) -> None:
     if site.lab.machines[measure.on].kind == "vm":
         raise TrialFailed(f"{measure.program}: disks of guests are not measured in this version of iolab")
-    if measure.program != "hdparm" and disk.fs is None:
+    if measure.program in ("thput-fsys", "bonnie++") and disk.fs is None:
         raise TrialFailed(
             f"{measure.program} writes files: give disk {disk.volume} an fs: ext4, xfs or btrfs"
         )
-    kernel = kernel_of(site.lab, measure.on)
-    agent = site.agent_of(kernel)
-    node, folder = node_of(disk.volume, NAME_PREFIX), mount_of(disk.volume, NAME_PREFIX)
-    own = runs_own(measure)
-    size = measure.size or DEFAULT_BYTES
-    request = json.dumps(request_of(measure, node, folder)) if own else ""
-    argv = (own_program(agent), "disk") if own else argv_of(measure, node, folder, size)
-    layers = layers_of(site.lab, measure.on, disk)
+
+
+@contextmanager
+def _ready(site: Site, measure: DiskMeasure, disk: Disk) -> Iterator[Running]:
+    """Prepare what the program measures, and take it away afterwards."""
+    if measure.program != "fio":
+        yield lambda device: run_program(site, measure, disk, device)
+        return
+    fio = Fio(site, measure, disk)
     try:
-        device = None
-        if measure.program == "hdparm":
-            device = _look(site, device_of(site.lab, measure.on, disk), drop=True)
-        before = [_look(site, layer, drop=True) for layer in layers]
-        done = _run(agent, argv, request)
-        after = [_look(site, layer, drop=False) for layer in layers]
-        offer = _offer(site, disk)
-    except Refused as error:
-        raise TrialFailed(str(error)) from error
-    if not done.succeeded:
-        raise TrialFailed(f"{measure.program}: {done.complaint}")
-    figures = _figures(measure, done.stdout, size, own=own)
-    looked = [Looked(*one) for one in zip(layers, before, after, strict=True)]
-    proved = program_proved(measure, parse_own(done.stdout) if own else None, device)
-    took = done.end_ns - done.begin_ns
-    record = CommandRecord(
-        machine=measure.on,
-        kernel=kernel,
-        netns=None,
-        argv=argv,
-        undo=None,
-        exit_status=done.exit_status,
-        duration_ns=took,
-    )
-    said: dict[str, Json] = {
-        "request": request,
-        "output": done.stdout,
-        "messages": done.stderr,
-        "iscsi_offer": offer,
-    }
-    raw: Json = {**said, **evidence(measure, proved, device, looked)}
-    warnings = unknown(ProgramCache(machine=measure.on), proved, looked)
-    return Measured(metrics_of(figures), warnings, sum(one.duration_ns for one in figures), (record,), raw)
+        fio.fill()
+        yield fio.run
+    finally:
+        fio.clear()
 
 
-def runs_own(measure: DiskMeasure) -> bool:
-    """Tell whether the agent's own program measures: thput-fsys always, the others where a profile asks for it."""
-    return measure.program == "thput-fsys" or measure.profile is not None
-
-
-def own_program(agent: Agent) -> str:
-    """Return the agent's own program, as its programs find it."""
-    return f"/proc/{agent.hello.pid}/exe"
+def _concluded(site: Site, measure: DiskMeasure, ran: Ran, readings: Readings) -> Concluded:
+    own = readings.get(kernel_of(site.lab, measure.on)) or readings.get(HERE)
+    if ran.series is None or not own:
+        return Concluded()
+    return Concluded(series=ran.series(own[0].observations[0].begin_ns))
 
 
 def _look(site: Site, layer: Layer, *, drop: bool) -> Residency | None:
@@ -108,29 +100,10 @@ def _look(site: Site, layer: Layer, *, drop: bool) -> Residency | None:
     agent = site.agent_of(layer.kernel)
     asked = json.dumps({"program": "cool", "path": layer.path, "drop": drop})
     try:
-        done = _run(agent, (own_program(agent), "disk"), asked)
+        done = run_to_end(agent, (own_program(agent), "disk"), asked)
         return parse_own(done.stdout).cache if done.succeeded else None
     except (Refused, ValueError):
         return None
-
-
-def _run(agent: Agent, argv: tuple[str, ...], request: str) -> CommandResult:
-    asked: dict[str, Json] = {
-        "argv": list(argv),
-        "stdin": request,
-        "timeout_ms": PATIENCE_MS,
-        "capture_bytes": CAPTURE_BYTES,
-    }
-    return agent.ask(CommandResult, "command.run", asked, PATIENCE_MS / 1000 + SLACK_S)
-
-
-def _figures(measure: DiskMeasure, text: str, size: int, *, own: bool) -> tuple[DiskFigure, ...]:
-    try:
-        if own:
-            return own_figures(parse_own(text))
-        return parse_hdparm(text) if measure.program == "hdparm" else parse_bonnie(text, size)
-    except ValueError as error:
-        raise TrialFailed(str(error)) from error
 
 
 def _offer(site: Site, disk: Disk) -> str | None:

@@ -18,8 +18,10 @@ PROFILES: Mapping[str | None, Mapping[str, Json]] = {
     "legacy-2006": {},
     "honest": {"data": "incompressible", "cache": "cold"},
     "modern": {"data": "incompressible", "cache": "cold", "direct": True},
+    "hdparm": {"cache": "cold"},
+    "steady-state": {"data": "incompressible", "cache": "cold", "direct": True},
 }
-"""Profile to what it changes in a program's definition."""
+"""Profile to what it changes in a program's definition; the last two are fio's alone."""
 
 
 class _Part(BaseModel):

@@ -3,22 +3,26 @@
 A measure knows nothing of the instruments beside it. Whatever fails, nothing goes on running.
 """
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from iolab.agent.messages import Json
 from iolab.errors import IolabError
 from iolab.parts.guard import place_of
+from iolab.parts.rows import OWN
 from iolab.record.metric import Metric, Metrics
-from iolab.record.series import Series
-from iolab.statements.failures import PartBroke
+from iolab.statements.failures import FiguresTwice, OwnDefect, PartBroke
 from iolab.statements.warnings import Warning
 from iolab.trial.failed import Failed
-from iolab.trial.measured import Concluded, Measured, Readings
+from iolab.trial.measurement import Concluded, Measured, Readings
+
+if TYPE_CHECKING:
+    from iolab.record.series import Series  # loads numpy
 
 T = TypeVar("T")
 
@@ -31,7 +35,7 @@ class Seen:
     """They stand among the measure's own."""
     warnings: tuple[Warning, ...] = ()
     """What to know about the trial."""
-    series: tuple[Series, ...] = ()
+    series: "tuple[Series, ...]" = ()
     """Quantities over the time of the trial."""
     raw: Json = None
     """What it read, for the samples folder; None: nothing."""
@@ -58,10 +62,6 @@ class Instrument(Protocol):
     def abandon(self) -> None:
         """Leave nothing running, started or not, whatever works no longer; what was seen is of no use. Never raises."""
         ...
-
-
-OWN = "iolab"
-"""The package of what says no other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +102,7 @@ def measure_beside(
             with suppress(Exception):  # of another package's, which must not keep the others running
                 instruments[name].abandon()
         raise
-    return call_part(
-        Part("instruments"), "stop", partial(with_seen, measured, {name: seen[name] for name in instruments})
-    )
+    return _with_seen(measured, {name: seen[name] for name in instruments}, kind)
 
 
 def _stopped(instrument: Instrument) -> Seen:
@@ -115,34 +113,37 @@ def _stopped(instrument: Instrument) -> Seen:
 
 
 def call_part(part: Part, function: str, call: Callable[[], T]) -> T:
-    """Call a function of a part; what it raises that is no error of iolab, as another package may, fails the trial."""
+    """Call a function of a part; what it raises that is no error of iolab fails the trial.
+
+    The reason names the package that brings the part; where that is iolab itself, it is a defect of iolab.
+    """
     try:
         return call()
     except IolabError:
         raise
     except (Exception, SystemExit) as error:
+        kind, at = type(error).__name__, place_of(error)
         raise Failed(
-            PartBroke(
-                part=part.name,
-                function=function,
-                package=part.package,
-                error=type(error).__name__,
-                at=place_of(error),
-                said=str(error),
+            OwnDefect(part=part.name, function=function, error=kind, at=at, said=str(error))
+            if part.package == OWN
+            else PartBroke(
+                part=part.name, function=function, package=part.package, error=kind, at=at, said=str(error)
             )
         ) from error
 
 
-def with_seen(measured: Measured, seen: Mapping[str, Seen]) -> Measured:
-    """Return a measurement with what instruments saw beside it, by their names."""
+def _with_seen(measured: Measured, seen: Mapping[str, Seen], kind: Part) -> Measured:
+    """Return a measurement of a kind with what instruments saw beside it, by their names."""
     raw = {name: one.raw for name, one in seen.items() if one.raw is not None}
     readings = {kernel: own for one in seen.values() for kernel, own in one.readings.items()}
-    concluded = Concluded() if measured.conclude is None else measured.conclude(readings)
+    concluded = Concluded()
+    if measured.conclude is not None:
+        concluded = call_part(kind, "conclude", partial(measured.conclude, readings))
     return replace(
         measured,
         verdict=concluded.verdict or measured.verdict,
         conclude=None,
-        metrics=Metrics((*measured.metrics, *(metric for one in seen.values() for metric in one.metrics))),
+        metrics=_metrics((*measured.metrics, *(metric for one in seen.values() for metric in one.metrics))),
         warnings=(
             *measured.warnings,
             *concluded.warnings,
@@ -155,3 +156,12 @@ def with_seen(measured: Measured, seen: Mapping[str, Seen]) -> Measured:
         ),
         raw={**measured.raw, "instruments": raw} if raw else measured.raw,
     )
+
+
+def _metrics(found: Sequence[Metric]) -> Metrics:
+    """Return the metrics of a trial, unless two are of one quantity: neither would be known for what it is."""
+    times = Counter(metric.quantity for metric in found)
+    twice = tuple(str(quantity) for quantity, count in times.items() if count > 1)
+    if twice:
+        raise Failed(FiguresTwice(figures=twice))
+    return Metrics(found)

@@ -16,7 +16,7 @@ from iolab.record.dimensions import Dimensions
 from iolab.record.metric import Metric
 from iolab.statements.warnings import QueuesUneven, Warning
 from iolab.trial.instruments.instrument import Seen
-from iolab.trial.site import Site
+from iolab.trial.lab_access import Site
 
 FORMS = (
     ("rx_queue_", "_packets"), ("rx", "_packets"), ("rx-", ".packets"), ("queue_", "_rx_cnt"),

@@ -9,11 +9,11 @@ from iolab.agent.messages import Json, Observation, Reading
 from iolab.errors import AgentError
 from iolab.lab.kernels import HERE
 from iolab.lab.topology import Topology
-from iolab.statements.computers import OtherComputer, ThisComputer
+from iolab.statements.computers import computer
 from iolab.statements.warnings import ReadingsDropped
 from iolab.trial.instruments.instrument import Seen
-from iolab.trial.instruments.sampled import sampled
-from iolab.trial.site import Site
+from iolab.trial.instruments.sampled_series import sampled
+from iolab.trial.lab_access import Site
 
 SAMPLERS = ("cpu", "threads", "interfaces", "qdiscs")
 """What is read over time: the other samplers are slow, or show nothing there."""
@@ -49,7 +49,7 @@ class Samplers:
         readings = {kernel: one.readings for kernel, one in kept.items()}
         dropped = tuple(
             ReadingsDropped(
-                host=OtherComputer(machine=kernel) if kernel else ThisComputer(),
+                host=computer(kernel),
                 dropped=one.dropped,
                 kept=len(one.readings),
             )
@@ -77,11 +77,6 @@ class Kept:
     """Oldest first."""
     dropped: int
     """How many before them it did not keep."""
-
-
-def read_series(agent: Agent, series: str) -> tuple[Reading, ...]:
-    """End a series of an agent, and return its readings, oldest first. Raises AgentError."""
-    return read_kept(agent, series).readings
 
 
 def read_kept(agent: Agent, series: str) -> Kept:

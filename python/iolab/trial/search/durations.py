@@ -1,4 +1,4 @@
-"""How long a trial of `fast` lasts, and at which exact load. Called by fast, view and steps."""
+"""How long a trial of `fast` lasts, and at which exact load. Called by fast, estimates and steps."""
 
 import math
 
@@ -19,8 +19,8 @@ SCOUT_S = 0.3
 QUICK_S = 0.5
 """How long a trial may be that only uses up a burst: the load is as high as it takes [s]."""
 LONGEST_S = 0.9
-"""How long a trial may be that uses up a burst just above the rate: longer ones are hardly ever calm, for a kernel
-takes 50 ms of each second from threads that never rest [s]."""
+"""How long a trial may be that uses up a burst just above the rate: simulated with 2 and 4 s, searches of token buckets
+of 5000 to 100 000 frames find the same rate, and take up to twice as long [s]."""
 
 
 def deciding_frames(goal: Goal) -> int:

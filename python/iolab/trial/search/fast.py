@@ -13,11 +13,11 @@ from iolab.record.search import Found, Goal, LoadResult, StopReason
 from iolab.statements.searches import TrialsDisagree, TrialsWanted
 
 from .durations import load_of
+from .estimates import View, look
 from .evidence import asked_for, limits_seen, out_of_time, places_at, spent_ns, strict_fps
 from .ledger import settle
 from .steps import follow
 from .types import LoadTrial, Stop
-from .view import View, look
 
 MOST_TRIALS = 120
 """After so many the device is called unsteady; the slowest device simulated needs 60."""

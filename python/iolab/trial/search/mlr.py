@@ -117,25 +117,26 @@ class Mlr:
             stop = Stop(StopReason.UNFINISHED, TrialsWanted())
         final = (state.coarse_lower_fps, state.coarse_upper_fps) == (state.lower_fps, state.upper_fps)
         lower, upper = self._offered(ledger, state.coarse_lower_fps, state.coarse_upper_fps)
-        rate = lower
+        conditional = None
         if lower is not None and state.conditional_fps is not None and state.lower_fps:
-            rate = lower * (state.conditional_fps / state.lower_fps)
+            conditional = lower * (state.conditional_fps / state.lower_fps)
         return Found(
             lower_fps=lower,
             upper_fps=upper,
             lower_trials=places_at(results, state.coarse_lower_fps),
             upper_trials=places_at(results, state.coarse_upper_fps),
-            robust_fps=rate,
+            robust_fps=lower,
+            conditional_fps=conditional,
             interval_fps=None if lower is None or upper is None else (lower, upper),
             method="mlrsearch-bounds" if final else "mlrsearch-coarse-bounds",
-            strict_fps=strict_fps(results, self.goal, rate, lower),
+            strict_fps=strict_fps(results, self.goal, lower),
             trials=len(results),
             perturbed_trials=sum(result.perturbed for result in results),
             disturbed_loads=ledger.disturbed,
             spent_ns=spent_ns(results),
             reason=stop.reason,
             seen=stop.seen,
-            **limits_seen(results, self.goal, rate),
+            **limits_seen(results, self.goal, lower),
         )
 
     def _next(self, results: Sequence[LoadResult], ledger: Ledger) -> tuple[LoadTrial | Stop, _State]:

@@ -24,10 +24,10 @@ from .durations import (
     scout_s,
     trial_at,
 )
+from .estimates import View
 from .evidence import meets
 from .ledger import proof_ns
 from .types import LoadTrial, Stop
-from .view import View
 from .votes import Votes
 
 BELOW, ABOVE = 0.2, 0.62

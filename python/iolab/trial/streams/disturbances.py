@@ -7,6 +7,7 @@ has no mark.
 from collections.abc import Iterator
 
 from iolab.record.verdict import CpuUse
+from iolab.statements.computers import computer
 from iolab.statements.streams import (
     CarrierChange,
     CpuTaken,
@@ -21,7 +22,6 @@ from iolab.statements.streams import (
 )
 from iolab.statements.warnings import Warning
 from iolab.trial.streams.evidence import FlowSeen, Program, StreamSeen
-from iolab.trial.streams.verdict import computer
 
 STOPPED_NS = 150_000_000
 """A program that was seen stopped for longer was stopped: at least at two readings of 100 ms."""

@@ -41,7 +41,7 @@ class Connections:
     window_bytes: int
     """Congestion windows [bytes]."""
     receiver_window_bytes: int
-    """Windows that the receiver told last [bytes]."""
+    """Windows that the receiver announced last [bytes]."""
     send_buffer_bytes: int
     """Bounds of the send buffers [bytes]."""
     receive_buffer_bytes: int

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
-from iolab.agent.client import Agent, AgentLost, Refused
-from iolab.agent.messages import Reading
+from iolab.agent.client import REPLY_SLACK_S, Agent, AgentLost, Pending, Refused
+from iolab.agent.messages import ProcessEnded
 from iolab.lab.kernels import HERE
 from iolab.lab.topology import Endpoint
-from iolab.trial.counted import Port, Snapshot
-from iolab.trial.instruments.samplers import read_series
+from iolab.trial.counter_differences import Port, Snapshot
+from iolab.trial.instruments.samplers import Kept, read_kept
 from iolab.trial.iperf3 import Pair
-from iolab.trial.site import Site
+from iolab.trial.lab_access import Site
 
 BESIDE = ("cpu", "threads", "softnet", "interfaces", "qdiscs", "drops")
 """What is read before and after a trial."""
@@ -18,6 +18,8 @@ CONNECTIONS = "connections"
 CONNECTIONS_PERIOD_MS = 1_000
 """Finding a namespace's connections takes 0.2 ms."""
 MS = 1_000_000
+LOOK_S = 0.5
+"""How often it is looked whether a kernel is lost, while programs run."""
 
 
 class Kernels:
@@ -63,13 +65,38 @@ class Kernels:
                 params = {"series": CONNECTIONS, "period_ms": apart_ms, "samplers": ("sockets",)}
                 agent.call("sample.start", {**params, "netns": self._ends[kernel]})
 
-    def connections(self) -> dict[str, tuple[Reading, ...]]:
-        """End that, and return what was read, by kernel."""
+    def connections(self) -> dict[str, Kept]:
+        """End that, and return what was kept, by kernel."""
         return {
-            kernel: read_series(agent, CONNECTIONS)
+            kernel: read_kept(agent, CONNECTIONS)
             for kernel, agent in self._agents.items()
             if self._ends[kernel]
         }
+
+    def wait(self, programs: Mapping[str, Endpoint], timeout_ms: int) -> list[ProcessEnded]:
+        """Wait for programs, each given with its end, and collect them; not for long where a kernel is lost.
+
+        A program goes on for its whole time, and more, when nobody is left at the other end.
+
+        Raises:
+            AgentLost: a kernel is lost.
+            Refused: a program goes on.
+        """
+        asked = {"timeout_ms": timeout_ms}
+        waiting = [
+            self.agent(end).begin("process.wait", {"id": name, **asked}) for name, end in programs.items()
+        ]
+        for pending in waiting:
+            self._follow(pending, timeout_ms)
+        return [pending.read(ProcessEnded, 0) for pending in waiting]
+
+    def _follow(self, pending: Pending, timeout_ms: int) -> None:
+        for _ in range(int((timeout_ms / 1000 + REPLY_SLACK_S) / LOOK_S)):
+            if pending.settled_within(LOOK_S):
+                return
+            for agent in self._agents.values():
+                if agent.gone:
+                    agent.ping()  # says how it was lost
 
     def abandon(self, processes: Sequence[str]) -> None:
         """Stop what a failed trial may have left running."""

@@ -7,17 +7,18 @@ from itertools import pairwise
 from iolab.agent.connections import SocketCounters
 from iolab.agent.messages import Reading
 from iolab.experiment.experiment import Lab
-from iolab.experiment.links import Shape
 from iolab.experiment.measures import Stream
 from iolab.experiment.port_ref import PortRef
+from iolab.experiment.shapes import Shape
 from iolab.lab.kernels import HERE
 from iolab.lab.packets.placement import Way
 from iolab.lab.topology import Endpoint
 from iolab.record.balance import Drop
 from iolab.statements.drop_reasons import NotPassedOnFor
 from iolab.statements.places import AtMachine, AtPort
-from iolab.trial.counted import Counted
+from iolab.trial.counter_differences import Counted
 from iolab.trial.counters import HEADER_BYTES
+from iolab.trial.cpu_use import cpu_uses, kernel_threads
 from iolab.trial.drops import (
     BACKLOG,
     FILTER,
@@ -31,13 +32,12 @@ from iolab.trial.drops import (
 )
 from iolab.trial.guest_use import guest_threads
 from iolab.trial.iperf3 import FlowReport, Pair
-from iolab.trial.measured import Readings
+from iolab.trial.lab_access import GuestPlace
+from iolab.trial.measurement import Readings
 from iolab.trial.reasons import explain
 from iolab.trial.shapers import shapers
-from iolab.trial.site import GuestPlace
 from iolab.trial.streams.evidence import Carrier, Connections, FlowSeen, Passed, StreamSeen
 from iolab.trial.streams.programs import all_strangers, lifetime, longest_gap_ns, program_of
-from iolab.trial.use import cpu_uses, kernel_threads
 
 NS_PER_S = 1_000_000_000
 FOREIGN_RATIO, FOREIGN_BPS = 0.05, 1e6
@@ -146,7 +146,7 @@ def _of(readings: Readings, end: Endpoint) -> Sequence[Reading]:
 def _connections(
     seen: Observed, source: Endpoint, target: Endpoint, port: int, *, forth: bool
 ) -> Connections | None:
-    """Return what the source's TCP told last of each connection on which it sent."""
+    """Return the last state that the source's TCP gave for each connection on which it sent."""
     last: dict[tuple[int, int], SocketCounters] = {}
     for reading in _of(seen.connections, source):
         for row in (row for one in reading.observations if one.netns == source.netns for row in one.sockets):
@@ -270,10 +270,11 @@ def _waiting(counted: Counted, way: Way, readings: Readings) -> dict[str, float]
 def _lines(seen: Observed, way: Way) -> Iterator[Passed]:
     """Yield the links of a way that carry a known rate."""
     rates = {
-        end: int(link.wire.rate.removesuffix("bit"))
+        end: int(way.rate.removesuffix("bit"))
         for link in seen.lab.links.values()
-        if link.wire is not None and link.wire.rate is not None and link.wire.rate.endswith("bit")
-        for end in link.ends
+        if link.wire is not None
+        for end, way in link.wire.ways(link.ends).items()
+        if way.rate is not None and not way.in_frames
     }
     for out, _ in way.hops:
         rate = rates.get(PortRef(out))
@@ -303,7 +304,7 @@ def _unheld(seen: Observed) -> Iterator[Passed]:
     """Yield the shaped ports by which more payload went than their rate lets through."""
     for link in seen.lab.links.values():
         shape = link.shape
-        if shape is None:
+        if shape is None or shape.rate is None:
             continue
         passing = [
             flow

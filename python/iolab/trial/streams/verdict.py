@@ -7,11 +7,10 @@ shows itself by its own counters to what only follows from the absence of everyt
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from iolab.lab.kernels import HERE
 from iolab.record.load import Shaper
 from iolab.record.verdict import BUSY_RATIO, Limit, Verdict
 from iolab.statements.clauses import Clause
-from iolab.statements.computers import Computer, OtherComputer, ThisComputer
+from iolab.statements.computers import computer
 from iolab.statements.doubts import OthersDropped, PlaceUnknown, ShaperUnknown
 from iolab.statements.places import AllCpus, AtMachine, AtPort, InThread, OnPath, Place
 from iolab.statements.streams import (
@@ -339,11 +338,6 @@ def _all_cpus(flow: FlowSeen, seen: StreamSeen) -> Verdict | None:
                 Limit.CPU, (said,), AtMachine(machine=kernel) if kernel else AllCpus(), NoSingleThread()
             )
     return None
-
-
-def computer(kernel: str) -> Computer:
-    """Return which computer a kernel is of."""
-    return ThisComputer() if kernel == HERE else OtherComputer(machine=kernel)
 
 
 def _unexplained(flow: FlowSeen) -> Verdict:

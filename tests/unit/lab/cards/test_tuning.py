@@ -156,7 +156,7 @@ def test_a_computers_own_cards_are_those_with_a_cable(make_lab: MakeLab) -> None
 
 
 def test_a_computer_without_a_cable_has_no_card_to_set(make_lab: MakeLab) -> None:
-    """That is told, with what to do."""
+    """The error says so, and what to do."""
     (told,) = senses(sending_host(make_lab, {"queues": 2}, cable=False))
     assert told.startswith(
         "host of machine here: no link with a cable ends at here, so it has no card in this lab; give it one"

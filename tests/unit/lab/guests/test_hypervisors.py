@@ -4,6 +4,7 @@ import shutil
 import subprocess
 from dataclasses import asdict, replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -19,12 +20,12 @@ PLACE = Place(boot=BOOT, folder="/run/iolab/f/dut", accel="tcg", program=("/usr/
 TAP = TapBackend("iolab-t", "p0")
 
 
-def guest(*nics: GuestNic, **more: object) -> Guest:
+def guest(*nics: GuestNic, **more: Any) -> Guest:
     """Return a guest with these cards."""
     plain = Guest(
         name="dut", engine="qemu", image="linux", memory_bytes=512 << 20, cpus=2, accel="auto", nics=nics
     )
-    return replace(plain, **more)  # type: ignore[arg-type]
+    return replace(plain, **more)
 
 
 def after(argv: tuple[str, ...], option: str) -> list[str]:
@@ -59,7 +60,7 @@ def test_channel_console_and_monitor_are_sockets_in_its_folder() -> None:
 
 
 def test_a_card_is_a_passed_tap_and_a_device() -> None:
-    """The file's number is what the agent is told; e1000 has neither queues nor rings."""
+    """The agent gets the file's number; e1000 has neither queues nor rings."""
     card = GuestNic("eth0", "02:00:00:00:00:01", "e1000", TAP)
     other = GuestNic("eth1", "02:00:00:00:00:02", "e1000", MacvtapBackend("iolab-link-x", "m1"))
     argv = qemu_argv(guest(card, other), PLACE)

@@ -378,7 +378,7 @@ def test_pairs_are_sent_between_at_the_same_time_through_guests_of_their_own(mak
 
 
 def test_pairs_do_not_share_a_port(make_lab: MakeLab) -> None:
-    """What arrives at a port could not be told apart."""
+    """No port could say which guest a frame came from."""
     lab = side_by_side(make_lab)
     measure = Latency.model_validate(SIDE_BY_SIDE | {"pairs": [{"from": "t.p2", "to": "t.p1"}]})
     with pytest.raises(InputError):

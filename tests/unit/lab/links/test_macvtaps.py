@@ -1,4 +1,4 @@
-"""Macvtaps on a port of their guests' parent: nothing is between, and what cannot reach what is told."""
+"""Macvtaps on a port of their guests' parent: nothing is between, and what cannot be reached is said."""
 
 from collections.abc import Callable, Mapping
 

@@ -5,13 +5,14 @@ import pytest
 from iolab.experiment.experiment import Lab
 from iolab.experiment.impairments import Impairments
 from iolab.experiment.links import Link
-from iolab.experiment.machines import Netns
+from iolab.experiment.machines import Machine, Netns, Vm
 from iolab.lab.compose import compose
 from iolab.lab.difference import difference
-from iolab.lab.links.wires import MARGIN_BYTES, wire_memory
+from iolab.lab.links.netem import netem_options
+from iolab.lab.links.wires import MARGIN_BYTES, way_memory, wire_memory
 from iolab.lab.needs.lab_needs import lab_needs
 from iolab.lab.needs.need import Need, NeedKind
-from iolab.lab.resources import ImpairWire, StartWire
+from iolab.lab.resources import ImpairWire, Run, StartWire
 from iolab.statements.unbuilt import WireUnbuilt
 
 
@@ -31,7 +32,7 @@ def test_a_wire_makes_both_ends_and_is_impaired_by_a_resource_of_its_own() -> No
     assert isinstance(start, StartWire)
     assert isinstance(done, ImpairWire)
     assert start.ends == (("iolab-near", "eth0"), ("iolab-far", "eth0"))
-    assert done.impairments.delay == 1_000_000
+    assert [way.delay for way in done.ways] == [1_000_000, 1_000_000]
 
 
 def test_another_level_changes_the_wire_and_nothing_else() -> None:
@@ -52,7 +53,63 @@ def test_another_level_changes_the_wire_and_nothing_else() -> None:
 )
 def test_memory_is_rate_times_delay_and_the_queue(given: dict[str, object], beyond: int) -> None:
     """10 Gbit/s for a second is 1.25 GB."""
-    assert wire_memory(Impairments.model_validate(given)) == beyond + MARGIN_BYTES
+    assert way_memory(Impairments.model_validate(given)) == beyond + MARGIN_BYTES
+
+
+def test_the_ways_may_differ() -> None:
+    """What is said of an end holds for the frames that it sends, in place of the same keys of the wire."""
+    lab = wired({"delay": "10ms", "rate": "1Mbit", "sent_by": {"far.eth0": {"rate": "20Mbit", "codel": {}}}})
+    (done,) = (one.actions[0] for one in compose(lab) if one.key == "impairments:path")
+    assert isinstance(done, ImpairWire)
+    assert [(way.rate, way.delay, way.codel is None) for way in done.ways] == [
+        ("1000000bit", 10_000_000, True),
+        ("20000000bit", 10_000_000, False),
+    ]
+    assert sum(done.memory_bytes) == wire_memory(lab.links["path"])
+
+
+def test_netem_does_it_where_it_is_asked_for() -> None:
+    """A veth pair with a qdisc at each end, for the frames that this end sends."""
+    bursts = {"to_bad": 0.01, "to_good": 0.25}
+    given: dict[str, object] = {
+        "emulator": "netem",
+        "delay": "1ms",
+        "sent_by": {"far.eth0": {"loss_bursts": bursts, "rate": "1Mbit"}},
+    }
+    lab = wired(given)
+    found = {one.key: one for one in compose(lab)}
+    assert "wire:path" not in found
+    assert {"veth:path", "netem:near.eth0", "netem:far.eth0"} <= found.keys()
+    wire = lab.links["path"].wire
+    assert wire is not None
+    assert netem_options(wire.way(lab.links["path"].ends[0])) == ("limit", "15880", "delay", "1000.000us")
+    far = " ".join(netem_options(wire.way(lab.links["path"].ends[1])))
+    assert far == "limit 1001 delay 1000.000us loss gemodel 1% 25% 100% 0% rate 1000000bit"
+    needs = {need.name for need in lab_needs(lab) if isinstance(need, Need) and need.kind is NeedKind.FEATURE}
+    assert "qdisc:netem" in needs
+    assert "link:tun" not in needs
+
+
+def test_a_guest_is_plugged_into_a_bridge_of_its_own() -> None:
+    """The wire joins two bridges: one has the guest's tap, the other the far end of the namespace's veth pair."""
+    machines: dict[str, Machine] = {
+        "near": Netns.model_validate({"kind": "netns"}),
+        "guest": Vm.model_validate({"kind": "vm"}),
+    }
+    link = Link.model_validate({"ends": ["near.eth0", "guest.eth0"], "wire": {"delay": "1ms"}})
+    lab = Lab(machines, {"path": link}, {})
+    found = {one.key: one for one in compose(lab)}
+    start = found["wire:path"].actions[0]
+    assert isinstance(start, StartWire)
+    assert start.ends == (("iolab-link-path", "w0"), ("iolab-link-path", "w1"))
+    enslaved = {
+        " ".join(action.do.argv)
+        for one in found.values()
+        for action in one.actions
+        if isinstance(action, Run) and "master" in action.do.argv
+    }
+    assert {"br0", "br1"} == {line.split()[6] for line in enslaved}
+    assert not any(isinstance(need, WireUnbuilt) for need in lab_needs(lab))
 
 
 def test_a_wire_needs_taps_and_memory_and_two_ends() -> None:

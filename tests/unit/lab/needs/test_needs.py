@@ -1,4 +1,4 @@
-"""What a cell needs of a host, and how that what is lacking is told."""
+"""What a cell needs of a host, and what is said of what is lacking."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -79,7 +79,7 @@ def test_what_could_not_be_tried_is_not_refused(reason: Callable[..., str | None
 def test_a_missing_program_is_told_with_its_package(reason: Callable[..., str | None], facts: Facts) -> None:
     """tc comes with iproute2; ethtool is needed for offloads only."""
     bare = replace(facts, programs={"iperf3": "3.12", "ip": "6.1", "tc": None, "ethtool": None})
-    tc = "tc is not installed on this computer; install the package iproute2, or run `make setup`"
+    tc = "tc is not installed on this computer; install the package iproute2"
     assert reason(bare) == tc
     both = reason(bare, offload={"tso": "off"})
     assert both is not None
@@ -91,8 +91,8 @@ def test_a_missing_program_is_told_with_its_package(reason: Callable[..., str | 
     [
         (
             "none",
-            {"shape": {"at": "a.lab0", "qdisc": "pacer", "rate": "1Mbit"}},
-            "shape of link x: the pacer",
+            {"shape": {"at": "a.lab0", "qdisc": "etf", "rate": "1Mbit"}},
+            "shape of link x: etf (nothing here gives packets their transmit times)",
         ),
     ],
 )
@@ -366,7 +366,7 @@ def test_an_igb_needs_a_newer_qemu(reason: Callable[..., str | None], imaged: Fa
 def test_a_switch_in_user_space_needs_its_program_and_a_newer_qemu(
     reason: Callable[..., str | None], imaged: Facts
 ) -> None:
-    """Both are told with what installs them."""
+    """Both are named with what installs them."""
     able = replace(imaged, programs={**imaged.programs, "qemu 8": "10.0"})
     machine = {"kind": "vm", "nic": "vhost-user"}
     assert reason(able, machine=machine) is None

@@ -76,7 +76,7 @@ def test_with_enough_cpus_nothing_shares_one(direction: str) -> None:
 
 @pytest.mark.parametrize("cpus", range(1, 12))
 def test_further_senders_have_the_cpus_that_are_left(cpus: int) -> None:
-    """Three senders and a device and a receiver: five CPUs; with fewer, what shares one is told."""
+    """Three senders and a device and a receiver: five CPUs; with fewer, the plan says what shares one."""
     made = lab()
     found = place(ways(made, make_topology(made), measure()), range(cpus), realtime=True, senders=3)
     used = [*found.sending("tester.p0"), *found.napi.values()]

@@ -1,6 +1,7 @@
 """Offloads on a machine's way to its own children: its side of each child's card, and the bridge to them."""
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
 from tests.wording import in_words
@@ -53,12 +54,12 @@ def test_the_whole_way_to_a_guest_gets_its_offloads(make_lab: MakeLab) -> None:
     assert found["offload:pc6.eth0:tx"].expect[0].expected == "tx on"
 
 
-def refused(make_lab: MakeLab, links: Mapping[str, object], **pc: object) -> list[str]:
+def refused(make_lab: MakeLab, links: Mapping[str, Mapping[str, Any]], **pc: object) -> list[str]:
     """Return what of a lab with a parent and its child does not go together."""
     machines = {"near": "none", "pc": {"kind": "vm", "memory": "1G", **pc}, "d": {"kind": "netns", "on": "pc"},
                 "m": {"kind": "vm", "on": "pc", "memory": "256M", "nic": "macvtap"},
                 "x": {"kind": "vm", "on": "pc", "memory": "256M", "engine": "xen"}}  # fmt: skip
-    used = {"near", "pc"} | {str(end).partition(".")[0] for link in links.values() for end in link["ends"]}  # type: ignore[index]
+    used = {"near", "pc"} | {str(end).partition(".")[0] for link in links.values() for end in link["ends"]}
     lab = make_lab({name: machines[name] for name in machines if name in used}, links)
     return [in_words(each) for each in lab_needs(lab) if isinstance(each, Clash)]
 
@@ -78,7 +79,7 @@ UP = {"ends": ["near.p0", "pc.eth0"]}
     ],
 )  # fmt: skip
 def test_what_cannot_be_switched_is_told_before_anything_starts(
-    make_lab: MakeLab, links: Mapping[str, object], told: str
+    make_lab: MakeLab, links: Mapping[str, Mapping[str, Any]], told: str
 ) -> None:
     """A link without a bridge to children, a macvtap, and the card of a Xen domain, whose driver has it fixed."""
     (seen,) = refused(make_lab, links, image="xen" if "x.eth0" in str(links) else "nested")

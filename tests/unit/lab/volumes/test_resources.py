@@ -141,7 +141,7 @@ def test_a_domain_knows_its_disks_by_number() -> None:
 
 
 def test_each_bus_counts_its_own_disks_and_a_serial_number_has_at_most_20_characters() -> None:
-    """A long name is cut and told from others that begin alike."""
+    """A long name is cut and differs from others that begin alike."""
     long = "a-volume-with-a-very-long-name"
     disks: list[dict[str, object]] = [{"volume": "a"}]
     disks += [{"volume": name, "bus": "ide"} for name in ("b", long)]
@@ -273,7 +273,7 @@ def test_a_guest_speaks_no_protocol_of_disks_yet(export: str, exports: list[str]
 
 
 def test_a_bus_of_a_domain_and_a_seventh_sata_disk_make_no_sense() -> None:
-    """Each is told with what to write instead."""
+    """Each says what to write instead."""
     domain = lab_of([{"volume": "v", "bus": "ide"}], {"v": "4K"}, engine="xen")
     assert "disk v of machine dut: engine xen has a bus of its own; remove bus" in built(domain)
     names = [f"v{number}" for number in range(7)]

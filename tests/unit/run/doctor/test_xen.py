@@ -4,6 +4,7 @@ import pytest
 
 from iolab.agent.client import Agent
 from iolab.agent.fake import FakeAgent, FakeHost, Outcome
+from iolab.report.words import EN
 from iolab.run.doctor.findings import Finding, Grade
 from iolab.run.doctor.xen import xen_finding
 
@@ -37,8 +38,11 @@ def examined(*, info: str = INFO, refused: tuple[str, str] | None = None) -> Fin
 def test_a_dom0_with_room_is_good_and_says_how_much_room() -> None:
     """The version, and what is free: physical CPUs that no virtual one needs."""
     found = examined()
-    assert (found.grade, found.advice) == (Grade.GOOD, "")
-    assert found.seen == "4.17.5, this is its Dom0; 6000 of 8191 MiB and 2 of 4 CPUs are free for domains"
+    assert (found.grade, EN.said.advise_all(found.seen)) == (Grade.GOOD, "")
+    assert (
+        EN.said.say_all(found.seen)
+        == "4.17.5, this is its Dom0; 6000 of 8191 MiB and 2 of 4 CPUs are free for domains"
+    )
 
 
 @pytest.mark.parametrize(
@@ -49,11 +53,11 @@ def test_a_dom0_with_room_is_good_and_says_how_much_room() -> None:
         ("pv hvm", "hvm", "paravirtual"),
     ],
 )
-def test_a_dom0_without_room_is_limited_and_told_how_to_boot(told: str, instead: str, advice: str) -> None:
+def test_a_dom0_without_room_is_limited_and_says_how_to_boot(told: str, instead: str, advice: str) -> None:
     """The figure is seen, the option is named."""
     found = examined(info=INFO.replace(told, instead))
     assert found.grade is Grade.LIMITED
-    assert advice in found.advice
+    assert advice in EN.said.advise_all(found.seen)
 
 
 @pytest.mark.parametrize(
@@ -68,5 +72,5 @@ def test_a_host_that_makes_no_domains_is_limited_and_says_why(refused: tuple[str
     """In the words of what failed; nothing but `engine: xen` needs it."""
     found = examined(refused=refused)
     assert found.grade is Grade.LIMITED
-    assert refused[1] in found.seen
-    assert advice in found.advice
+    assert refused[1] in EN.said.say_all(found.seen)
+    assert advice in EN.said.advise_all(found.seen)

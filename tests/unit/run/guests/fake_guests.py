@@ -4,6 +4,7 @@ import json
 import queue
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from iolab.agent.client import Agent
 from iolab.agent.fake import FakeAgent, FakeHost, Outcome
@@ -21,7 +22,7 @@ QEMU_PID, FIRST_VCPU, VHOST = 1001, 1010, 1030
 
 
 class Line:
-    """A simulated line: says what it is told to."""
+    """A simulated line: says what it is given."""
 
     notice_s = 0.0
 
@@ -96,9 +97,9 @@ class Threads:
         return Outcome()
 
 
-def guest(name: str = "dut", **keys: object) -> Guest:
+def guest(name: str = "dut", **keys: Any) -> Guest:
     """Return a guest without cards."""
-    usual = {
+    usual: dict[str, Any] = {
         "engine": "qemu",
         "image": "linux",
         "memory_bytes": 512 << 20,
@@ -106,7 +107,7 @@ def guest(name: str = "dut", **keys: object) -> Guest:
         "accel": "tcg",
         "nics": (),
     }
-    return Guest(name=name, **(usual | keys))  # type: ignore[arg-type]
+    return Guest(name=name, **(usual | keys))
 
 
 def parent(

@@ -16,6 +16,7 @@ from iolab.lab.guests.guest import GuestNic, TapBackend
 from iolab.lab.readback.values import GuestThreads, value_shown
 from iolab.lab.resources import GuestState as State
 from iolab.lab.resources import PinGuest, Reading
+from iolab.statements.commands import GuestThread, OpenDevice, OpenTapIn, VcpuThread
 
 PATIENCE_S = 60.0
 SPOKEN = ".".join(map(str, PROTOCOL))
@@ -37,17 +38,20 @@ def test_a_guest_that_was_started_is_a_kernel_of_the_lab() -> None:
     assert (use.accel, use.emulated, use.hypervisor, use.image) == ("tcg", True, "7.2", "digest")
 
 
-def test_what_is_open_for_a_hypervisor_is_told_beside_its_command() -> None:
+def test_what_is_open_for_a_hypervisor_is_noted_beside_its_command() -> None:
     """Its words say no more than numbers."""
     card = GuestNic("eth0", "02:00:00:00:00:01", "vhost-net", TapBackend("iolab-t", "p0", vhost=True))
     guests, _, _ = parent()
     *_, record = guests.start(guest(nics=(card,)), "").result(PATIENCE_S)
-    assert record.notes == ("fd 10: a queue of the tap p0 in iolab-t", "fd 11: /dev/vhost-net")
+    assert record.notes == (
+        OpenTapIn(fd=10, interface="p0", netns="iolab-t"),
+        OpenDevice(fd=11, path="/dev/vhost-net"),
+    )
     assert "fd=10" in " ".join(record.argv)
 
 
 def test_a_guest_that_ended_is_no_kernel_and_leaves_no_folder() -> None:
-    """Asking it then is the loss of that guest, told by name."""
+    """Asking it then is the loss of that guest, named."""
     guests, agents, host = parent()
     guests.start(guest(), "").result(PATIENCE_S)
     guests.stop(["dut"])
@@ -95,8 +99,8 @@ def test_threads_are_put_where_they_shall_be_and_read_back() -> None:
     guests.start(guest(), "").result(PATIENCE_S)
     commands = guests.pin(PinGuest("dut", (2, 3), (1,))).result(PATIENCE_S)
     told = {(one.argv[3], one.notes) for one in commands}
-    assert ("3", (f"{FIRST_VCPU + 1}: virtual CPU 1 of dut",)) in told
-    assert ("1", (f"{VHOST}: vhost-{QEMU_PID} of dut",)) in told
+    assert ("3", (VcpuThread(thread=str(FIRST_VCPU + 1), number=1, guest="dut"),)) in told
+    assert ("1", (GuestThread(thread=str(VHOST), called=f"vhost-{QEMU_PID}", guest="dut"),)) in told
     wanted = {FIRST_VCPU: "2", FIRST_VCPU + 1: "3", QEMU_PID: "1", VHOST: "1"}
     assert threads.cpus == wanted
     text = guests.state("dut").result(PATIENCE_S) or ""
@@ -177,7 +181,7 @@ def test_a_boot_with_kvm_that_fails_once_is_tried_again(
 
 
 def test_a_guest_that_did_not_come_up_three_times_is_not_waited_for_again() -> None:
-    """A study of a hundred trials is told after minutes that its guest cannot be, not after hours."""
+    """A study of a hundred trials ends after minutes when its guest cannot start, not after hours."""
     guests, _, _ = parent(agent=Line, deadline_s=0.1)
     for _ in range(3):
         with pytest.raises(LabError, match="its agent said nothing for 0 s; its console shows nothing"):

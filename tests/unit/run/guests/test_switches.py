@@ -17,7 +17,7 @@ NIC = GuestNic("eth0", "02:00:00:00:00:01", "vhost-user", VhostUserBackend("iola
 
 
 class Programs(Threads):
-    """Programs of a parent of which a switch and QEMU are told; the switch comes up unless it has last words."""
+    """Programs of a parent that knows a switch and QEMU; the switch comes up unless it has last words."""
 
     def __init__(self, last_words: str = "") -> None:
         super().__init__()
@@ -81,7 +81,7 @@ def test_a_guest_whose_switch_ended_is_not_as_it_was_made() -> None:
 
 
 def test_a_switch_that_does_not_come_up_is_told_in_its_own_words_and_no_guest_is_started() -> None:
-    """Of all that DPDK prints, what complains; a driver that is not there is told with its package."""
+    """Of all that DPDK prints, what complains; a driver that is missing is named with its package."""
     said = "EAL: Detected CPU lcores: 2\nEAL: Unable to parse device 'net_vhost0,iface=x'\nPort 0 is closed\n"
     programs = Programs(said)
     guests, _, host = parent(programs=programs)

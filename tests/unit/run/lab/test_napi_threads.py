@@ -13,10 +13,10 @@ from iolab.run.lab.napi_threads import NapiThreads
 
 @dataclass
 class Kernel:
-    """One that makes a thread for each interface that is told to have one, all of the same name."""
+    """One that makes a thread for each interface that is set to have one, all of the same name."""
 
     host: FakeHost = field(default_factory=FakeHost)
-    """Where it is told so."""
+    """Where it is set so."""
     works: bool = True
     """Whether it has such threads at all."""
     cpus: dict[str, str] = field(default_factory=dict)
@@ -37,10 +37,10 @@ class Kernel:
 
 @dataclass
 class Queued:
-    """A kernel that makes a thread for each of three receive queues, whenever it is told to anew."""
+    """A kernel that makes a thread for each of three receive queues, each time it is set again."""
 
     host: FakeHost = field(default_factory=FakeHost)
-    """Where it is told so."""
+    """Where it is set so."""
 
     def __call__(self, argv: tuple[str, ...], _netns: str | None) -> Outcome:
         """List the threads; everything else succeeds."""

@@ -186,7 +186,12 @@ def test_a_device_that_does_not_start_is_told_and_the_rest_is_undone() -> None:
 
 def test_a_kernel_that_dies_under_way_ends_the_lab_with_that_reason() -> None:
     """Nobody is asked after it, and no wait is for nothing."""
-    fake = FakeAgent(FakeHost(), lambda *_: fake.kill() or Outcome())  # type: ignore[func-returns-value]  # an outcome nobody gets
+
+    def dies(*_: object) -> Outcome:
+        fake.kill()
+        return Outcome()
+
+    fake = FakeAgent(FakeHost(), dies)
     lab = StandingLab(Agents(Agent(fake)), lambda _: None)
     with pytest.raises(LabError, match=r"making link:x with `make x`: .* it is gone"):
         lab.change_to((NETNS, link("x"), link("y")))

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from typing import NoReturn, cast
 
 import pytest
 from tests.wording import in_words
@@ -21,8 +22,8 @@ from iolab.statements.warnings import CountersMissing
 from iolab.trial.failed import Failed
 from iolab.trial.instruments.instrument import Part, Seen, measure_beside
 from iolab.trial.instruments.samplers import Samplers, samplers_of
-from iolab.trial.measured import Concluded, Measured, Readings
-from iolab.trial.site import Site
+from iolab.trial.lab_access import Site
+from iolab.trial.measurement import Concluded, Measured, Readings
 
 SECOND_NS = 1_000_000_000
 LAB = Lab(
@@ -113,10 +114,33 @@ def test_an_error_of_another_packages_instrument_fails_the_trial_in_words() -> N
         measure_beside(both, measured, packages={"wrong": "the package far 1.0"})
     told = in_words(caught.value.failure)
     whose = "start of wrong from the package far 1.0"
-    assert re.fullmatch(whose + r": ZeroDivisionError at test_instruments.py:\d+: of nothing", told)
+    seen = r": ZeroDivisionError at test_instruments.py:\d+: of nothing; mend or update that package, or uninstall it"
+    assert re.fullmatch(whose + seen, told)
     assert log == ["start a", "abandon a"]
-    with pytest.raises(TrialFailed, match="metrics that occur twice in one trial: a_ratio"):
+    with pytest.raises(TrialFailed, match=r"figures-twice: .*a_ratio"):
         measure_beside({"a": Told("a", log), "a#2": Told("a", log)}, measured)
+
+
+def test_what_breaks_in_iolab_itself_is_called_a_defect_of_iolab() -> None:
+    """The measure's own function, what it concludes later, and an instrument: no other package is blamed."""
+
+    class Wrong(Told):
+        def start(self) -> None:
+            raise ZeroDivisionError("of nothing")
+
+    def breaks(*_: object) -> NoReturn:
+        raise KeyError("far")
+
+    for instruments, measure, function in (
+        ({"wrong": Wrong("wrong", [])}, measured, "start of wrong"),
+        ({}, breaks, "measure of stream"),
+        ({}, lambda: replace(measured(), conclude=breaks), "conclude of stream"),
+    ):
+        with pytest.raises(Failed) as caught:
+            measure_beside(instruments, measure, Part("stream"), packages={})
+        told = in_words(caught.value.failure)
+        assert told.startswith(f"{function}: ")
+        assert told.endswith("this is a defect of iolab, please report it")
 
 
 def test_an_instrument_that_gives_something_else_is_named() -> None:
@@ -124,11 +148,13 @@ def test_an_instrument_that_gives_something_else_is_named() -> None:
 
     class Wrong(Told):
         def stop(self) -> Seen:
-            return "a text"  # type: ignore[return-value]
+            return cast("Seen", "a text")
 
     with pytest.raises(Failed) as caught:
         measure_beside({"b": Wrong("b", [])}, measured, packages={"b": "the package far 1.0"})
-    assert in_words(caught.value.failure).endswith("it returned str, allowed is Seen")
+    assert in_words(caught.value.failure).endswith(
+        "it returned str, allowed is Seen; mend or update that package, or uninstall it"
+    )
     assert in_words(caught.value.failure).startswith("stop of b from the package far 1.0: TypeError")
 
 

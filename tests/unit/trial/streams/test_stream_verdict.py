@@ -54,7 +54,7 @@ LOSSY = replace(TCP, resent_bytes=10**7)
     ],
 )  # fmt: skip
 def test_a_limit_is_named_with_its_place(one: FlowSeen, limit: Limit, place: str) -> None:
-    """One thing is wrong, and that is what is told."""
+    """One thing is wrong, and the verdict names it."""
     verdict = judge(seen(one))
     assert (verdict.limit, EN.said.say_any(verdict.place)) == (limit, place)
 

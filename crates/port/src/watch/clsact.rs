@@ -1,0 +1,84 @@
+//! A program as a filter of clsact, for kernels without links for it: what `tc filter add ... bpf direct-action` does.
+
+use std::os::fd::OwnedFd;
+
+use iolab_sys::bpf::Program;
+
+use super::attachment::Hook;
+use crate::error::PortError;
+use crate::route::{route_socket, Request};
+
+const DOING: &str = "watching an interface by clsact";
+const CLSACT: u32 = 0xffff_fff1;
+const HANDLE: u32 = 0xffff_0000;
+const INGRESS: u32 = 0xffff_fff2;
+const EGRESS: u32 = 0xffff_fff3;
+/// Before other filters, which go on looking at the packet.
+const PREFERENCE: u32 = 1;
+/// Which of the filters of that preference is ours, at which nobody else's is likely to be.
+const NUMBER: u32 = 0x1a0b;
+const TCA_KIND: u16 = 1;
+const TCA_OPTIONS: u16 = 2;
+const TCA_BPF_FD: u16 = 6;
+const TCA_BPF_NAME: u16 = 7;
+const TCA_BPF_FLAGS: u16 = 8;
+const DIRECT_ACTION: u32 = 1;
+
+/// A filter, taken off when dropped, and clsact with it where nobody had it before.
+#[derive(Debug)]
+pub(super) struct Filter {
+    socket: OwnedFd,
+    index: u32,
+    parent: u32,
+    made_clsact: bool,
+}
+
+impl Filter {
+    pub(super) fn new(program: &Program, index: u32, hook: Hook) -> Result<Self, PortError> {
+        let parent = if hook == Hook::Ingress { INGRESS } else { EGRESS };
+        let socket = route_socket().map_err(PortError::of(DOING, "socket"))?;
+        let create = libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL;
+        let clsact = Request::new(libc::RTM_NEWQDISC, create, &about(index, HANDLE, CLSACT, 0));
+        let made_clsact = match clsact.attribute(TCA_KIND, b"clsact\0").exchange(&socket) {
+            Ok(_) => true,
+            Err(seen) if seen.raw_os_error() == Some(libc::EEXIST) => false,
+            Err(seen) => return Err(PortError::of(DOING, "netlink")(seen)),
+        };
+        let this = Self { socket, index, parent, made_clsact };
+        let options = Request::nested()
+            .attribute(TCA_BPF_FD, &program.as_raw_fd().to_ne_bytes())
+            .attribute(TCA_BPF_NAME, b"iolab_watch\0")
+            .attribute(TCA_BPF_FLAGS, &DIRECT_ACTION.to_ne_bytes());
+        let protocol = u32::from(u16::try_from(libc::ETH_P_ALL).unwrap_or(3).to_be());
+        let about = about(index, NUMBER, parent, PREFERENCE << 16 | protocol);
+        Request::new(libc::RTM_NEWTFILTER, create, &about)
+            .attribute(TCA_KIND, b"bpf\0")
+            .attribute(TCA_OPTIONS, options.bytes())
+            .exchange(&this.socket)
+            .map_err(PortError::of(DOING, "netlink"))?;
+        Ok(this)
+    }
+}
+
+impl Drop for Filter {
+    fn drop(&mut self) {
+        let protocol = u32::from(u16::try_from(libc::ETH_P_ALL).unwrap_or(3).to_be());
+        let ours = about(self.index, NUMBER, self.parent, PREFERENCE << 16 | protocol);
+        let filter = Request::new(libc::RTM_DELTFILTER, libc::NLM_F_ACK, &ours).attribute(TCA_KIND, b"bpf\0");
+        // Nobody is left to tell when this fails: the interface has gone.
+        let _ = filter.exchange(&self.socket);
+        if self.made_clsact {
+            let clsact = about(self.index, HANDLE, CLSACT, 0);
+            let _ = Request::new(libc::RTM_DELQDISC, libc::NLM_F_ACK, &clsact).exchange(&self.socket);
+        }
+    }
+}
+
+/// A struct tcmsg.
+fn about(index: u32, handle: u32, parent: u32, info: u32) -> [u8; 20] {
+    let mut bytes = [0; 20];
+    for (place, word) in bytes[4..].chunks_exact_mut(4).zip([index, handle, parent, info]) {
+        place.copy_from_slice(&word.to_ne_bytes());
+    }
+    bytes
+}

@@ -1,0 +1,90 @@
+//! A file of `/proc` that stays open and is read again and again.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use crate::SampleError;
+
+/// The file, once it was read, and a buffer for its text.
+#[derive(Debug)]
+pub struct KernelFile {
+    path: String,
+    open: Option<File>,
+    buffer: Vec<u8>,
+}
+
+impl KernelFile {
+    /// The file `path`, not open yet.
+    pub fn new(path: impl Into<String>) -> Self {
+        Self { path: path.into(), open: None, buffer: Vec::new() }
+    }
+
+    /// Its text now. A file of a namespace or thread stays that one's, wherever the calling thread is.
+    ///
+    /// # Errors
+    /// When it cannot be read; then it is opened again the next time.
+    pub fn read(&mut self) -> Result<Cow<'_, str>, SampleError> {
+        match self.fill() {
+            Ok(length) => Ok(String::from_utf8_lossy(&self.buffer[..length])),
+            Err(source) => {
+                self.open = None;
+                Err(SampleError::File { path: self.path.clone().into(), source })
+            }
+        }
+    }
+
+    /// Read from the beginning to the end, and say how much that was. Reading at 0 makes the kernel write the text again.
+    fn fill(&mut self) -> std::io::Result<usize> {
+        let file = match self.open.take() {
+            Some(file) => file,
+            None => File::open(&self.path)?,
+        };
+        let mut length = 0;
+        loop {
+            if self.buffer.len() < length + LEAST_ROOM_BYTES {
+                self.buffer.resize(2 * self.buffer.len().max(LEAST_ROOM_BYTES), 0);
+            }
+            match file.read_at(&mut self.buffer[length..], length as u64)? {
+                0 => break,
+                more => length += more,
+            }
+        }
+        self.open = Some(file);
+        Ok(length)
+    }
+}
+
+/// What a thread's files take; the kernel hands out longer ones a page at a time.
+const LEAST_ROOM_BYTES: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reading_is_of_its_own_time() {
+        let mut uptime = KernelFile::new("/proc/self/schedstat");
+        let first = uptime.read().unwrap().into_owned();
+        (0..1_000_000).for_each(|number| {
+            std::hint::black_box(number);
+        });
+        while uptime.read().unwrap() == first {
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_long_file_is_read_to_its_end() {
+        let whole = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+        let mut symbols = KernelFile::new("/proc/kallsyms");
+        assert_eq!(symbols.read().unwrap_or_default().lines().count(), whole.lines().count());
+    }
+
+    #[test]
+    fn a_file_that_is_absent_is_named_and_tried_again() {
+        let mut file = KernelFile::new("/proc/no-such-file");
+        assert!(file.read().unwrap_err().to_string().contains("/proc/no-such-file"));
+        assert_eq!(file.read().unwrap_err().errno(), Some(2));
+    }
+}

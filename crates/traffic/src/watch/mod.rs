@@ -1,0 +1,159 @@
+//! A watch: what passes interfaces, counted without being in the way, by the parameters of `watch.start`.
+
+mod eye;
+mod headers;
+mod packed;
+mod packets;
+mod report;
+mod stolen;
+mod thread;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use iolab_engine::{Nanos, ObserverConfig};
+use iolab_protocol::watch::{WatchPart, WatchRead, WatchStart, WatchStarted, Watched};
+use iolab_protocol::{ErrorCode, ErrorObject};
+
+pub use self::eye::{open_eye, Eye};
+use self::report::Seen;
+use self::thread::Work;
+use crate::faults::bad_params;
+
+/// Most points of one watch: each has rings of its own.
+const MOST_POINTS: usize = 64;
+/// The whole of a window is so many nanoseconds: bins are of microseconds.
+const MICROSECOND_NS: u64 = 1_000;
+
+/// A watch in place, or what it saw, until dropped.
+#[derive(Debug)]
+pub struct RunningWatch {
+    id: String,
+    started: WatchStarted,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Running { stop: Arc<AtomicBool>, thread: JoinHandle<Result<Seen, String>> },
+    Over(Box<Seen>),
+    Failed(String),
+}
+
+/// Refuse what makes no sense, before anything is opened.
+///
+/// # Errors
+/// The error of a reply.
+pub fn check(params: &WatchStart) -> Result<(), ErrorObject> {
+    if params.points.is_empty() || params.points.len() > MOST_POINTS {
+        let message = format!("'points' has 1 to {MOST_POINTS} entries");
+        return Err(ErrorObject::params(message, params.points.len()));
+    }
+    let wrong = params.windows_ns.iter().find(|&&window| window == 0 || window % MICROSECOND_NS != 0);
+    if let Some(&window) = wrong {
+        return Err(ErrorObject::params("a window is a whole number of microseconds, 1 at least", window));
+    }
+    let Some(&first) = params.windows_ns.first() else {
+        return Err(ErrorObject::params("'windows_ns' has one length at least", 0));
+    };
+    if params.flows > iolab_port::MOST_FLOWS {
+        let message = format!("at most {} flows are counted apart", iolab_port::MOST_FLOWS);
+        return Err(ErrorObject::params(message, params.flows));
+    }
+    if params.flows > 0 && first / MICROSECOND_NS < iolab_port::SHORTEST_FLOW_WINDOW_US {
+        let least = iolab_port::SHORTEST_FLOW_WINDOW_US;
+        return Err(ErrorObject::params(
+            format!("flows are counted apart in windows of {least} us or more"),
+            first,
+        ));
+    }
+    iolab_engine::Observer::new(&config(params)).map(drop).map_err(|error| bad_params("watch", &error))
+}
+
+fn config(params: &WatchStart) -> ObserverConfig {
+    ObserverConfig {
+        windows: params.windows_ns.iter().copied().map(Nanos).collect(),
+        line_bps: params.line_bps,
+        train_gap: Nanos(params.train_gap_ns),
+        rates_bps: params.rates_bps.clone(),
+        buffers_bytes: params.buffers_bytes.clone(),
+        kept_bytes: params.kept_bytes,
+    }
+}
+
+impl RunningWatch {
+    /// Begin to count what `eyes` see, one for each point.
+    ///
+    /// # Errors
+    /// The error of a reply.
+    pub fn start(params: &WatchStart, eyes: Vec<Eye>) -> Result<Self, ErrorObject> {
+        let fallbacks = eyes.iter().filter_map(|eye| eye.fallback.clone()).collect();
+        let by = eyes.iter().map(|eye| eye.by().to_owned()).collect();
+        let work =
+            Work::new(&config(params), params.flows, eyes).map_err(|error| bad_params("watch", &error))?;
+        let begin_ns = work.begin_ns;
+        let stop = Arc::new(AtomicBool::new(false));
+        let (stopped, refused) = (Arc::clone(&stop), |error: std::io::Error| {
+            ErrorObject::new(ErrorCode::Refused, format!("starting watch '{}': {error}", params.id))
+        });
+        let thread = std::thread::Builder::new().name("iolab-watch".to_owned());
+        let thread = thread.spawn(move || work.run(&stopped)).map_err(refused)?;
+        let started = WatchStarted { by, fallbacks, begin_ns };
+        Ok(Self { id: params.id.clone(), started, state: State::Running { stop, thread } })
+    }
+
+    /// What to tell of it.
+    pub fn describe(&self) -> WatchStarted {
+        self.started.clone()
+    }
+
+    /// End counting, and say what was seen; the same again when it has ended.
+    ///
+    /// # Errors
+    /// When it had failed.
+    pub fn stop(&mut self) -> Result<Watched, ErrorObject> {
+        let state = std::mem::replace(&mut self.state, State::Failed("it was being stopped".to_owned()));
+        self.state = match state {
+            State::Running { stop, thread } => {
+                // Release: pairs with the thread's Acquire; nothing else is handed over by it.
+                stop.store(true, Ordering::Release);
+                match thread.join() {
+                    Ok(Ok(seen)) => State::Over(Box::new(seen)),
+                    Ok(Err(reason)) => State::Failed(reason),
+                    Err(_) => State::Failed("it crashed".to_owned()),
+                }
+            }
+            other => other,
+        };
+        Ok(self.seen("stopping")?.describe())
+    }
+
+    /// A part of the windows that are kept one by one.
+    ///
+    /// # Errors
+    /// When there are no such windows, or it was not stopped.
+    pub fn read(&self, params: &WatchRead) -> Result<WatchPart, ErrorObject> {
+        let seen = self.seen("reading")?;
+        let kept = seen
+            .kept(params)
+            .ok_or_else(|| ErrorObject::params("there are no such windows in this watch", params.windows))?;
+        Ok(packed::part(kept, params.offset_bytes))
+    }
+
+    fn seen(&self, doing: &str) -> Result<&Seen, ErrorObject> {
+        let reason = match &self.state {
+            State::Over(seen) => return Ok(seen),
+            State::Running { .. } => "it runs; stop it first",
+            State::Failed(reason) => reason,
+        };
+        let message = format!("{doing} watch '{}': {reason}", self.id);
+        Err(ErrorObject::new(ErrorCode::Refused, message))
+    }
+}
+
+impl Drop for RunningWatch {
+    fn drop(&mut self) {
+        let _ = self.stop();
+    }
+}

@@ -1,0 +1,84 @@
+//! Which class of a pacer a frame belongs to: by its IPv4 addresses, as the filters say.
+
+use std::net::Ipv4Addr;
+
+use iolab_frame::{ip_header, IpVersion};
+use iolab_protocol::impairment::{Impairment, PacerFilter};
+use iolab_protocol::ErrorObject;
+
+use crate::faults::bad_params;
+
+/// The filters of a pacer, the first that fits holds.
+#[derive(Debug, Default)]
+pub struct Classifier {
+    filters: Vec<PacerFilter>,
+    default: Option<u16>,
+}
+
+impl Classifier {
+    /// Of the pacer among `impairments`; none where there is none.
+    ///
+    /// # Errors
+    /// The error of a reply, when there are two or one names a class that is not there.
+    pub fn of(impairments: &[Impairment]) -> Result<Option<Self>, ErrorObject> {
+        let mut found = None;
+        for impairment in impairments {
+            let Impairment::Pacer { classes, filters, default, .. } = impairment else { continue };
+            let mut named = filters.iter().map(|filter| filter.class).chain(*default);
+            if named.any(|class| usize::from(class) >= classes.len()) {
+                return Err(bad_params("impairments", &"filters name classes by their places, from 0"));
+            }
+            if found.replace(Self { filters: filters.clone(), default: *default }).is_some() {
+                return Err(bad_params("impairments", &"one pacer a way"));
+            }
+        }
+        Ok(found)
+    }
+
+    /// The class of a frame; none where no filter fits and there is no default.
+    pub fn class_of(&self, frame: &[u8]) -> Option<u16> {
+        let Some((IpVersion::V4, at)) = ip_header(frame) else { return self.default };
+        let address = |at: usize| Ipv4Addr::new(frame[at], frame[at + 1], frame[at + 2], frame[at + 3]);
+        let (source, destination) = (address(at + 12), address(at + 16));
+        let fits = |filter: &&PacerFilter| {
+            filter.source.is_none_or(|one| one == source)
+                && filter.destination.is_none_or(|one| one == destination)
+        };
+        self.filters.iter().find(fits).map_or(self.default, |filter| Some(filter.class))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PACER: &str = r#"[{"kind":"pacer","rate_bps":9,"classes":[{"rate_bps":1,"ceil_bps":9},{"rate_bps":2,"ceil_bps":9}],
+        "filters":[{"source":"198.18.0.1","class":1},{"source":"198.18.0.2","destination":"198.18.0.3","class":0}]"#;
+
+    fn frame(tagged: bool, source: u8, destination: u8) -> Vec<u8> {
+        let tag: &[u8] = if tagged { &[0x81, 0, 0, 5] } else { &[] };
+        let addresses = [198, 18, 0, source, 198, 18, 0, destination];
+        [&[2; 12], tag, &[8, 0, 0x45], &[0; 11], &addresses].concat()
+    }
+
+    fn classifier(rest: &str) -> Result<Option<Classifier>, ErrorObject> {
+        Classifier::of(&serde_json::from_str::<Vec<Impairment>>(&format!("{PACER}{rest}}}]")).unwrap())
+    }
+
+    #[test]
+    fn the_first_filter_that_fits_holds() {
+        let without = classifier("").unwrap().unwrap();
+        for (source, destination, class) in [(1, 9, Some(1)), (2, 3, Some(0)), (2, 4, None), (7, 3, None)] {
+            assert_eq!(without.class_of(&frame(false, source, destination)), class);
+            assert_eq!(without.class_of(&frame(true, source, destination)), class);
+        }
+        let with = classifier(r#","default":0"#).unwrap().unwrap();
+        assert_eq!((with.class_of(&frame(false, 7, 3)), with.class_of(&[2; 60])), (Some(0), Some(0)));
+    }
+
+    #[test]
+    fn a_class_that_is_not_there_is_refused() {
+        assert!(classifier(r#","default":2"#).is_err());
+        assert!(Classifier::of(&[]).unwrap().is_none());
+    }
+}

@@ -1,0 +1,71 @@
+"""What became of frames on a wire, as frozen types (contract/agent-v1.md, wire.read)."""
+
+from dataclasses import dataclass, fields, replace
+
+from iolab.agent.decoding import Count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageLoss:
+    """What one kind of stage lost."""
+
+    kind: str
+    """Of the stage, as in `impairments`."""
+    lost_frames: Count
+    """Frames that it lost."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WayCounts:
+    """What became of the frames of one way, a super-frame counted as the frames that it stands for.
+
+    arrived + copied = left + refused + no_room + lost at the stages + held.
+    """
+
+    arrived_frames: Count = 0
+    """Frames that came in."""
+    copied_frames: Count = 0
+    """Further copies that were made."""
+    left_frames: Count = 0
+    """Frames that went out."""
+    refused_frames: Count = 0
+    """Frames that the far interface did not take: it was down."""
+    no_room_frames: Count = 0
+    """Frames for which the memory had no room."""
+    held_frames: Count = 0
+    """Frames that are on their way."""
+    corrupted_frames: Count = 0
+    """Frames with an inverted bit that went out."""
+    marked_frames: Count = 0
+    """Frames marked "congestion experienced" that went out."""
+    late_frames: Count = 0
+    """Frames that left over 100 us after they were due."""
+    latest_ns: Count = 0
+    """The longest such time, since the wire was made [ns]."""
+    lost_copies_frames: Count = 0
+    """Of the lost frames, those that were copies: their originals went on."""
+    stages: tuple[StageLoss, ...] = ()
+    """What each kind of stage lost."""
+
+    def since(self, before: "WayCounts") -> "WayCounts":
+        """Return what was counted since an earlier reading; frames on their way, and the longest time, are as now."""
+        earlier = {stage.kind: stage.lost_frames for stage in before.stages}
+        stages = tuple(
+            replace(stage, lost_frames=stage.lost_frames - earlier.get(stage.kind, 0))
+            for stage in self.stages
+        )
+        same = ("stages", "held_frames", "latest_ns")
+        counts = {
+            one.name: getattr(self, one.name) - getattr(before, one.name)
+            for one in fields(self)
+            if one.name not in same
+        }
+        return replace(self, stages=stages, **counts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WireCounts:
+    """What became of all frames of a wire."""
+
+    ways: tuple[WayCounts, ...]
+    """From the first end to the second, and back."""

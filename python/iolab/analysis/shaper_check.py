@@ -1,0 +1,170 @@
+"""Whether a shaper keeps what was asked of it: rate, ceil and burst, at four scales. Pure.
+
+What left the shaped port is judged by the wire monitor behind it: in a window of w seconds no more than
+rate x w + burst + one frame may pass. What the shaper did is taken from the largest window, never from a mean alone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from iolab.errors import InputError, Problem
+from iolab.experiment.experiment import Lab, Setup
+from iolab.experiment.shapes import Shape
+from iolab.record.metric import Metrics
+
+SCALES_NS = (12_000, 100_000, 1_000_000, 10_000_000)
+"""Windows at which a shaper is judged: a frame at 1 Gbit/s, what htb hides, what a queue feels, what a mean shows."""
+MOST_ABOVE, LEAST_REACHED = 0.01, 0.97
+"""How far the long-run rate may lie above the asked one, and from which part of it on it is reached."""
+FRAME_HEADER = 14
+"""Ethernet's, which tc and the wire monitor count and the MTU does not [bytes]."""
+PACER_FRAMES = 1
+"""What the pacer may send at once beside the frame that is allowed to all."""
+NS_PER_S = 1_000_000_000
+MOST, MEAN = "window_rate_max_bps", "window_rate_mean_bps"
+
+
+class Kept(StrEnum):
+    """What is checked."""
+
+    RATE = "rate"
+    """The long-run rate is not above the asked one."""
+    REACHED = "reached"
+    """The asked rate is reached."""
+    WINDOW = "window"
+    """No window holds more than rate and burst allow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that a shaper must keep."""
+
+    what: Kept
+    """What."""
+    window_ns: int
+    """Of the windows that were looked at."""
+    seen_bps: float
+    """What was seen."""
+    allowed_bps: float
+    """The bound."""
+    held: bool
+    """Whether it was kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """A setting that the measurement suggests."""
+
+    key: str
+    """Of the shape: burst, gso_max_segs, quantum, limit."""
+    value: int
+    """In its unit: bytes, or frames for gso_max_segs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What was found of one shaper in one trial."""
+
+    checks: tuple[Check, ...]
+    """In the order of the scales."""
+    advice: tuple[Advice, ...]
+    """Nothing where all holds."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether everything was kept."""
+        return all(check.held for check in self.checks)
+
+
+def judge(setup: Setup, measure: str, metrics: Metrics) -> tuple[tuple[str, Judged], ...]:
+    """Return what was found of the shaper of each link that has one.
+
+    Raises:
+        InputError: nothing watched what leaves a shaped port.
+    """
+    found = []
+    for name, link in setup.lab.links.items():
+        if link.shape is not None:
+            frame = link.mtu + FRAME_HEADER
+            found.append((name, _judged(setup.lab, name, link.shape, frame, measure, metrics)))
+    return tuple(found)
+
+
+def _judged(lab: Lab, link: str, shape: Shape, frame_bytes: int, measure: str, metrics: Metrics) -> Judged:
+    most, means = (_seen(lab, link, shape, metrics, name) for name in (MOST, MEAN))
+    if missing := [scale for scale in SCALES_NS if scale not in most]:
+        advice = f"add `watch: [{_far(lab, link, shape)}]` to it"
+        seen = f"no windows of {missing[0] // 1000} us behind {shape.at}"
+        where = f"measure.{measure}.watch"
+        raise InputError([Problem(where, "judging a shaper", seen, "its usual four", advice)])
+    allowance, longest, rate_bps = _allowance(shape, frame_bytes), SCALES_NS[-1], shape.rate_bps
+    above, reached = rate_bps * (1 + MOST_ABOVE), rate_bps * LEAST_REACHED
+    checks = [
+        Check(Kept.RATE, longest, means[longest], above, means[longest] <= above),
+        Check(Kept.REACHED, longest, means[longest], reached, means[longest] >= reached),
+    ]
+    for scale in SCALES_NS:
+        allowed = rate_bps + (allowance + frame_bytes) * 8 * NS_PER_S / scale
+        checks.append(Check(Kept.WINDOW, scale, most[scale], allowed, most[scale] <= allowed))
+    burst_bytes = max((most[scale] - rate_bps) * scale / (8 * NS_PER_S) for scale in SCALES_NS)
+    return Judged(tuple(checks), tuple(_advice(shape, checks, frame_bytes, allowance, int(burst_bytes))))
+
+
+def _seen(lab: Lab, link: str, shape: Shape, metrics: Metrics, name: str) -> dict[int, float]:
+    """Return a figure of the windows behind the shaper, by their length: of all frames as they came."""
+    behind = _directions(lab, link, shape)
+    return {
+        metric.dimensions.window_ns: metric.value
+        for metric in metrics
+        if metric.name == name
+        and metric.dimensions.window_ns is not None
+        and metric.dimensions.direction in behind
+        and metric.dimensions.part is None
+        and metric.dimensions.flow is None
+    }
+
+
+def _directions(lab: Lab, link: str, shape: Shape) -> set[str]:
+    """Return how the wire monitor calls what leaves the shaped port, seen behind it."""
+    others = [end for end in lab.links[link].ends if end != shape.at]
+    return {f"{shape.at}->{end}" for end in others} | {f"->{end}" for end in others}
+
+
+def _far(lab: Lab, link: str, shape: Shape) -> str:
+    return next(end for end in lab.links[link].ends if end != shape.at)
+
+
+def _allowance(shape: Shape, frame_bytes: int) -> int:
+    """Return what a shaper may send at once: its bucket, or that of its classes together."""
+    if shape.qdisc == "pacer":
+        return PACER_FRAMES * frame_bytes
+    of_classes = sum(max(one.burst or 0, one.cburst or 0) for one in shape.classes.values())
+    return max(shape.burst or 0, of_classes)
+
+
+def _advice(
+    shape: Shape, checks: Sequence[Check], frame_bytes: int, allowance: int, burst_bytes: int
+) -> list[Advice]:
+    """Return settings by which what was not kept would be."""
+    if shape.qdisc == "pacer":
+        return []
+    found = []
+    held = {check.what: check.held for check in checks if check.what is not Kept.WINDOW}
+    if not held[Kept.REACHED]:
+        # The bucket must hold what comes at once, or what a timer tick of the kernel brings.
+        found.append(Advice("burst", max(burst_bytes, shape.rate_bps // 8 // TICKS_PER_S, 2 * frame_bytes)))
+        found.append(Advice("limit", max(shape.rate_bps // 8 * QUEUE_MS // 1000, 10 * frame_bytes)))
+    if any(check.what is Kept.WINDOW and not check.held for check in checks):
+        found.append(Advice("gso_max_segs", max(1, allowance // frame_bytes)))
+        if held[Kept.REACHED]:
+            found.append(Advice("burst", max(allowance, 2 * frame_bytes)))
+        if shape.qdisc == "htb" and shape.classes:
+            found.append(Advice("quantum", frame_bytes))
+    return found
+
+
+TICKS_PER_S = 250
+"""Of common kernels (tc-tbf: the bucket must hold what the rate brings between two)."""
+QUEUE_MS = 50
+"""Waiting time of the queue that is suggested [ms], as in tc-tbf's example."""

@@ -1,0 +1,100 @@
+"""verify-shaper: measure a shaper, and say whether it keeps what was asked of it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from iolab.cli.console import say
+from iolab.cli.experiment_file import File, Quick
+from iolab.cli.runs import ended, leave_out, measured
+from iolab.clock import SystemClock
+from iolab.errors import ExitCode, InputError, Problem
+from iolab.experiment import Resolver, load
+from iolab.experiment.experiment import Experiment
+from iolab.plan.planning import make_plan
+from iolab.plan.selection import selection
+from iolab.record.trial import Status
+from iolab.run import folder_work as execute
+from iolab.run.agents import Agents
+from iolab.run.durations import durations_file, recall
+from iolab.run.hosts.hosts import read_all_facts
+from iolab.store.records import StoredRun
+from iolab.units import format_bytes
+
+if TYPE_CHECKING:
+    from iolab.analysis.shaper_check import Judged
+
+REACHED = "reached"
+CHECKS = {"rate": "not above the rate", REACHED: "reaches the rate", "window": "most in a window"}
+
+
+def register(app: typer.Typer) -> None:
+    """Add this command."""
+    app.command("verify-shaper")(verify_shaper)
+
+
+def verify_shaper(
+    file: File,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="DIR", help="Where the run folder is made.")
+    ] = Path("runs"),
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="EXPR", help="factor=level|level,...: only these cells.")
+    ] = None,
+    quick: Quick = False,
+) -> int:
+    """Run an experiment whose measure watches a shaped link, and judge the shaper at four scales."""
+    experiment = load(file)
+    selected = selection(only or (), experiment, quick=quick)
+
+    def prepare(agents: Agents) -> Path:
+        facts, raw = read_all_facts(agents)
+        learned = recall(durations_file())
+        plan = make_plan(experiment, facts, blocks=1 if quick else None, only=selected, learned=learned)
+        leave_out(plan, False, experiment.site)
+        return execute.create(experiment, plan, raw, output, SystemClock())
+
+    run = measured(experiment, prepare)
+    status = ended(run)
+    if status is not ExitCode.DONE:
+        return status
+    return ExitCode.DONE if print_judged(experiment, run) else ExitCode.TRIALS_FAILED
+
+
+def print_judged(experiment: Experiment, run: StoredRun) -> bool:
+    """Print what was found of every shaper in every trial; tell whether all passed.
+
+    Raises:
+        InputError: no cell has a shaper.
+    """
+    from iolab.analysis.shaper_check import judge  # numpy and scipy are slow to load
+
+    resolver, passed, count = Resolver(experiment), True, 0
+    for record in run.trials:
+        if record.result.status is not Status.OK:
+            continue
+        for link, found in judge(resolver.setup(record.cell), record.measure, record.result.metrics):
+            levels = ", ".join(f"{name}={label}" for name, label in record.cell.items())
+            _print(f"{link}: {record.measure} {levels} block {record.block}".rstrip(), found)
+            passed &= found.passed
+            count += 1
+    if not count:
+        allowed = "a link with `shape:`"
+        raise InputError([Problem(str(experiment.source), "judging shapers", "no shaped link", allowed)])
+    return passed
+
+
+def _print(title: str, found: "Judged") -> None:
+    from iolab.report import numbers  # as slow to load
+
+    say(f"{title}: {'pass' if found.passed else 'FAIL'}")
+    for check in found.checks:
+        bound = "at least" if check.what == REACHED else "at most"
+        say(
+            f"  {CHECKS[check.what]:18} {numbers.duration(check.window_ns):>6}  {check.seen_bps / 1e6:10.2f} Mbit/s, "
+            f"{bound} {check.allowed_bps / 1e6:.2f}  {'ok' if check.held else 'FAIL'}"
+        )
+    for advice in found.advice:
+        value = f"{advice.value}" if advice.key == "gso_max_segs" else format_bytes(advice.value)
+        say(f"  try {advice.key}: {value}")

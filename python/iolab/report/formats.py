@@ -1,0 +1,67 @@
+"""The formats of a report, a function each: what the commands call. Text out, nothing printed."""
+
+from collections.abc import Callable, Sequence
+
+from iolab.analysis.types import Analysis
+from iolab.experiment.experiment import Experiment
+from iolab.record.series import Series
+from iolab.report import readme, spreadsheet
+from iolab.report.console import terminal
+from iolab.report.interchange import show_json
+from iolab.report.published import beside_published, beside_published_text
+from iolab.report.sentences import is_functional
+from iolab.report.side_by_side import comparison, comparison_text
+from iolab.report.sparklines import trial_over_time
+from iolab.report.words import EN, Words
+from iolab.store.records import StoredRun
+
+__all__ = [
+    "beside_published",
+    "beside_published_text",
+    "comparison",
+    "comparison_text",
+    "csv",
+    "html",
+    "is_functional",
+    "markdown",
+    "show_json",
+    "terminal",
+    "trial_over_time",
+]
+
+
+def html(
+    run: StoredRun,
+    analysis: Analysis,
+    experiment: Experiment,
+    version: str,
+    read_series: Callable[[str], Sequence[Series]] = lambda _: (),
+    words: Words = EN,
+) -> str:
+    """Render a run as one HTML file that fetches nothing; `read_series` gives the series of a trial by its key."""
+    from iolab.report.page import render  # the charts' JavaScript is slow to load
+
+    return render.page(run, analysis, experiment, version, read_series, words)
+
+
+def markdown(
+    run: StoredRun,
+    analysis: Analysis,
+    experiment: Experiment,  # noqa: ARG001
+    version: str,
+    words: Words = EN,
+) -> str:
+    """Render a run as Markdown for a repository or a pull request."""
+    return readme.text(run, analysis, version, words)
+
+
+def csv(
+    run: StoredRun,
+    analysis: Analysis,
+    experiment: Experiment,  # noqa: ARG001
+    version: str,  # noqa: ARG001
+    rows: spreadsheet.Rows = "estimates",
+    words: Words = EN,
+) -> str:
+    """Render a run as CSV: a row per estimate, trial, ratio of directions, verdict or drop."""
+    return spreadsheet.table(run, analysis, rows, words)

@@ -1,0 +1,321 @@
+"""What was watched on the wire, on the page: a large chart to zoom in, and small ones without a script.
+
+A large chart's windows lie in the page at every scale, packed in blocks; the script unpacks those that are looked at.
+"""
+
+import base64
+import json
+import math
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from markupsafe import Markup
+
+from iolab.analysis.pyramid import Level, Pyramid, pyramid
+from iolab.record.series import Series
+from iolab.record.trial import Status
+from iolab.report import numbers
+from iolab.report.names import Names
+from iolab.report.page.over_time import ReadSeries, by_cells
+from iolab.report.wire import Bars, Curve, WirePoint, wire_trial
+from iolab.store.folder import SAMPLES, SERIES
+from iolab.store.records import TrialRecord
+from iolab.units import format_bits_per_second, format_bytes
+
+MOST_BYTES = 24_000_000
+"""Of all windows on the page."""
+CHART_BYTES = 6_000_000
+"""Of one series of windows; where that is too little its shortest times are left out."""
+BLOCK = 1 << 16
+"""Points that are unpacked together."""
+LARGEST = 65_535
+"""Values are kept as parts of the largest, in 16 bits."""
+WIDTH, HEIGHT = 340, 170
+"""Of a small chart, in units of its own; so that text in it is 11 px where it is shown as wide."""
+LEFT, RIGHT, TOP, BOTTOM = 46, 26, 8, 30
+"""Around what is drawn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A part of a level."""
+
+    id: str
+    """Of its element."""
+    packed: str
+    """Least, mean and largest, or one of them where they are the same; deflated, in base 64."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A series of windows that can be looked at."""
+
+    title: str
+    """Which."""
+    shape: Markup
+    """What the script must know, as JSON."""
+    blocks: tuple[Block, ...]
+    """All of it."""
+    coarse: str
+    """What is left out; empty: nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Small:
+    """A picture without a script."""
+
+    title: str
+    """What it shows."""
+    svg: Markup
+    """It."""
+    note: str
+    """In words; may be empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class WireChart:
+    """A point."""
+
+    id: str
+    """Of the chart's element."""
+    title: str
+    """Which point."""
+    alt: str
+    """What the chart shows."""
+    figures: str
+    """Three figures."""
+    choices: tuple[Choice, ...]
+    """The first is shown."""
+    smalls: tuple[Small, ...]
+    """Beside it."""
+
+
+@dataclass(frozen=True, slots=True)
+class WireView:
+    """A trial."""
+
+    title: str
+    """Which."""
+    charts: tuple[WireChart, ...]
+    """Its points."""
+
+
+@dataclass(frozen=True, slots=True)
+class OnTheWire:
+    """All that the page shows of watches."""
+
+    trials: tuple[WireView, ...]
+    """In the order of the run."""
+    notes: tuple[str, ...]
+    """What the charts are, and what is left out."""
+
+
+def on_the_wire(
+    trials: Sequence[TrialRecord], read: ReadSeries, named: Names, most_bytes: int = MOST_BYTES
+) -> OnTheWire:
+    """Lay out the trials of a run in which something was watched, as many as fit."""
+    words = named.words.wire
+    shown: dict[str, WireView] = {}
+    room, full = most_bytes, False
+    for trial in by_cells(trials):
+        if not trial.result.metrics.named("watched_bytes"):
+            continue
+        laid = wire_trial(trial, read(trial.key), named)
+        if laid is None:
+            continue
+        number = len(shown) + 1
+        charts = tuple(
+            _chart(point, f"wire-{number}-{at}", f"{SAMPLES}/{trial.key}{SERIES}", named)
+            for at, point in enumerate(laid.points, start=1)
+        )
+        size = sum(len(block.packed) for one in charts for choice in one.choices for block in choice.blocks)
+        if size > room:
+            full = True
+            break
+        room -= size
+        shown[trial.key] = WireView(laid.title, charts)
+    notes = [words.note] if shown else []
+    if full:
+        limit = numbers.quantity(most_bytes, numbers.Scale(1e-6, "MB"), 0, named.words)
+        total = sum(trial.result.status is Status.OK for trial in trials)
+        notes.append(words.left_out.format(shown=len(shown), total=total, limit=limit))
+    return OnTheWire(tuple(shown[trial.key] for trial in trials if trial.key in shown), tuple(notes))
+
+
+def _chart(point: WirePoint, id: str, file: str, named: Names) -> WireChart:
+    words = named.words.wire
+    choices = (
+        _choice(title, series, f"{id}-{at}", file, named)
+        for at, (title, series) in enumerate(point.windows, start=1)
+    )
+    return WireChart(
+        id=id,
+        title=point.title,
+        alt=words.alt.format(of=point.title, figures=point.figures),
+        figures=point.figures,
+        choices=tuple(choice for choice in choices if choice is not None),
+        smalls=tuple(_smalls(point, named)),
+    )
+
+
+def _choice(title: str, series: Series, id: str, file: str, named: Names) -> Choice | None:
+    found = pyramid(series)
+    if found is None:
+        return None
+    window_ns = series.dimensions.window_ns or 1
+    top = float(found.levels[0].high.max())
+    kept, blocks = _packed(found, top, id)
+    coarse = ""
+    if kept:
+        span = numbers.duration(found.levels[kept].span_ns)
+        coarse = named.words.wire.coarse.format(span=span, file=file)
+    shape = {
+        "id": id,
+        "begin": found.begin_ns,
+        "top": top * 8e9 / window_ns,
+        "levels": [
+            {"span": level.span_ns, "points": len(level.mean), "parts": 1 if at == 0 else 3}
+            for at, level in enumerate(found.levels)
+        ],
+        "from": kept,
+    }
+    return Choice(title, Markup(json.dumps(shape, separators=(",", ":"))), tuple(blocks), coarse)
+
+
+def _packed(found: Pyramid, top: float, id: str) -> tuple[int, list[Block]]:
+    """Pack the levels, the coarsest first, as many as there is room for; return the finest that is there."""
+    room, kept, blocks = CHART_BYTES, len(found.levels) - 1, []
+    for at in reversed(range(len(found.levels))):
+        packed = list(_blocks(found.levels[at], at, top, id))
+        size = sum(len(block.packed) for block in packed)
+        if size > room and at < len(found.levels) - 1:
+            break
+        room, kept = room - size, at
+        blocks += packed
+    return kept, blocks
+
+
+def _blocks(level: Level, at: int, top: float, id: str) -> Iterator[Block]:
+    parts = (level.mean,) if at == 0 else (level.low, level.mean, level.high)
+    for number, begin in enumerate(range(0, len(level.mean), BLOCK)):
+        whole = np.concatenate([part[begin : begin + BLOCK] for part in parts]) * (LARGEST / max(top, 1e-9))
+        raw = np.minimum(np.rint(whole), LARGEST).astype("<u2").tobytes()
+        yield Block(f"{id}-{at}-{number}", base64.b64encode(zlib.compress(raw, 6)).decode())
+
+
+def _smalls(point: WirePoint, named: Names) -> Iterator[Small]:
+    words = named.words.wire
+    for title, bars, axis, unit in (
+        (words.gaps, point.gaps, words.gap_axis, "ns"),
+        (words.trains, point.trains, words.train_axis, ""),
+        (words.lengths, point.lengths, words.length_axis, "ns"),
+    ):
+        if bars is not None:
+            note = words.together if bars.together else ""
+            yield Small(title, _bars(bars, axis, unit, words.count_axis, title), note)
+    if point.curve is not None:
+        title = words.sigma
+        yield Small(title, _curve(point.curve, words.rate_axis, words.depth_axis, title), point.holds)
+
+
+def _bars(bars: Bars, axis: str, unit: str, count: str, alt: str) -> Markup:
+    """Draw counts over a logarithmic axis; their own is logarithmic too, from below one."""
+    across = _Log(float(bars.edges[0]), float(bars.edges[-1]))
+    top = max(float(bars.counts.max()), 10.0)
+    up = _Log(0.5, top * 1.2)
+    shapes = []
+    for begin, end, value in zip(bars.edges[:-1], bars.edges[1:], bars.counts, strict=True):
+        if value > 0:
+            left, right = _x(across.share(begin)), _x(across.share(end))
+            height = (HEIGHT - TOP - BOTTOM) * up.share(value)
+            shapes.append(
+                f'<rect x="{left:.1f}" y="{HEIGHT - BOTTOM - height:.1f}" width="{max(right - left - 0.5, 0.8):.1f}"'
+                f' height="{height:.1f}"/>'
+            )
+    return _svg("".join(shapes), _ticks_across(across, unit), _ticks_up(up, ""), (axis, count), alt)
+
+
+def _curve(curve: Curve, axis: str, depth: str, alt: str) -> Markup:
+    known = curve.depths_bytes > 0
+    rates, depths = curve.rates_bps[known], curve.depths_bytes[known]
+    if not len(rates):
+        return Markup("")
+    across = _Log(float(rates[0]), float(rates[-1]))
+    up = _Log(float(depths.min()) / 2, float(depths.max()) * 2)
+    points = " ".join(
+        f"{_x(across.share(rate)):.1f},{_y(up.share(size)):.1f}"
+        for rate, size in zip(rates.tolist(), depths.tolist(), strict=True)
+    )
+    return _svg(
+        f'<path class="w-line" d="M{points.replace(" ", "L")}"/>',
+        _ticks_across(across, "bit/s"),
+        _ticks_up(up, "byte"),
+        (axis, depth),
+        alt,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Log:
+    """A logarithmic axis."""
+
+    low: float
+    high: float
+
+    def share(self, value: float) -> float:
+        """Return where a value is, from 0 to 1."""
+        span = math.log(self.high / self.low)
+        return min(max(math.log(max(value, self.low) / self.low) / span, 0.0), 1.0) if span > 0 else 0.5
+
+    def decades(self, most: int) -> list[float]:
+        """Return powers of ten within, at most so many."""
+        first, last = math.ceil(math.log10(self.low) - 1e-9), math.floor(math.log10(self.high) + 1e-9)
+        step = max(1, -(-(last - first + 1) // most))
+        return [10.0**power for power in range(first, last + 1, step)]
+
+
+def _x(share: float) -> float:
+    return LEFT + (WIDTH - LEFT - RIGHT) * share
+
+
+def _y(share: float) -> float:
+    return TOP + (HEIGHT - TOP - BOTTOM) * (1 - share)
+
+
+def _ticks_across(axis: _Log, unit: str) -> str:
+    return "".join(
+        f'<text x="{_x(axis.share(value)):.1f}" y="{HEIGHT - BOTTOM + 13}" text-anchor="middle">'
+        f"{_label(value, unit)}</text>"
+        f'<path class="w-grid" d="M{_x(axis.share(value)):.1f} {TOP}V{HEIGHT - BOTTOM}"/>'
+        for value in axis.decades(5)
+    )
+
+
+def _ticks_up(axis: _Log, unit: str) -> str:
+    return "".join(
+        f'<text x="{LEFT - 4}" y="{_y(axis.share(value)) + 4:.1f}" text-anchor="end">{_label(value, unit)}</text>'
+        f'<path class="w-grid" d="M{LEFT} {_y(axis.share(value)):.1f}H{WIDTH - RIGHT}"/>'
+        for value in axis.decades(4)
+    )
+
+
+def _label(value: float, unit: str) -> str:
+    match unit:
+        case "ns":
+            return numbers.duration(round(value))
+        case "bit/s":
+            return format_bits_per_second(value, 1)
+        case "byte":
+            return format_bytes(value, 1)
+        case _:
+            return f"{value:g}" if value < 1e4 else f"{value:.0e}".replace("e+0", "e")
+
+
+def _svg(shapes: str, across: str, up: str, axes: tuple[str, str], alt: str) -> Markup:
+    middle = (LEFT + WIDTH - RIGHT) / 2
+    return Markup(
+        f'<svg class="wire-small" role="img" aria-label="{alt}" viewBox="0 0 {WIDTH} {HEIGHT}">{across}{up}{shapes}'
+        f'<text class="w-axis" x="{middle:.0f}" y="{HEIGHT - 3}" text-anchor="middle">{axes[0]}</text></svg>'
+    )

@@ -1,0 +1,78 @@
+"""Tables of what a measure has several figures of: the phases of a disk program, by block and depth."""
+
+from collections.abc import Mapping, Sequence
+
+from iolab.analysis.types import Analysis, CellKey, Estimate, cell_key
+from iolab.record.dimensions import Quantity
+from iolab.report import numbers
+from iolab.report.names import Names
+from iolab.report.selection import Shown, is_baseline
+from iolab.report.tables import Grid, head
+from iolab.report.words import Words
+from iolab.store.records import StoredRun
+
+Figures = Mapping[Quantity, Mapping[CellKey, Estimate]]
+
+
+def phase_grids(shown: Shown, run: StoredRun, analysis: Analysis, names: Names, most: int) -> list[Grid]:
+    """Write a table per metric that a measure has of several phases: a row per phase, a column per cell.
+
+    The first is of the metric that stands for the measure; the others are details.
+    """
+    by_name: dict[str, dict[Quantity, Mapping[CellKey, Estimate]]] = {}
+    for quantity, estimates in analysis.estimates.of_measure(shown.measure).items():
+        if quantity.dimensions.part is not None:
+            own = {cell_key(each.cell): each for each in estimates}
+            by_name.setdefault(quantity.name, {})[quantity] = own
+    leading = shown.metric.name
+    order = sorted(by_name, key=lambda name: name != leading)
+    return [
+        _grid(by_name[name], shown, run, names, most, folded=name != leading)
+        for name in order
+        if len(by_name[name]) > 1
+    ]
+
+
+def _grid(found: Figures, shown: Shown, run: StoredRun, names: Names, most: int, *, folded: bool) -> Grid:
+    words = names.words
+    every = [each for own in found.values() for each in own.values()]
+    cells = run.plan.in_order({cell_key(each.cell): each.cell for each in every}.values())[:most]
+    quantity = next(iter(found))
+    by = numbers.scale(quantity.name, every[0].unit, [each.mean for each in every])
+    rows = []
+    for of, own in list(found.items())[:most]:
+        texts = (_figure(own.get(cell_key(cell)), by, run, words) for cell in cells)
+        rows.append((names.component(of.dimensions), *texts))
+    metric = head(names.metric(Quantity(quantity.name)), by.unit, words)
+    left = len(found) - len(rows)
+    return Grid(
+        caption=words.table.phases.format(measure=names.measure(shown.measure), metric=metric),
+        heads=(words.table.phase, *(names.cell(cell) or names.measure(shown.measure) for cell in cells)),
+        rows=tuple(rows),
+        labels=1,
+        folded=folded,
+        notes=(words.table.phases_left_out.format(shown=len(rows), total=len(found)),) if left else (),
+    )
+
+
+def _figure(estimate: Estimate | None, by: numbers.Scale, run: StoredRun, words: Words) -> str:
+    """Write a mean, and in brackets what it is against the baseline."""
+    if estimate is None:
+        return words.none
+    text = numbers.mean(estimate, by, words)
+    code = estimate.apart
+    if code:
+        return words.table.with_change.format(
+            figure=text, change=words.table.incomparable_names.get(code, code)
+        )
+    if is_baseline(estimate.cell, run.plan.baseline) or estimate.ratio is None:
+        return text
+    change = numbers.marked(
+        numbers.change(estimate.ratio, estimate.ratio_ci, words), estimate.ratio_bound, words
+    )
+    return words.table.with_change.format(figure=text, change=change)
+
+
+def short_grids(grids: Sequence[Grid]) -> list[Grid]:
+    """Leave out the details, where there is little room."""
+    return [grid for grid in grids if not grid.folded]

@@ -1,0 +1,179 @@
+"""What was watched on the wire in one trial, to be drawn: points with their windows, histograms and curves."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from iolab.record.dimensions import Dimensions
+from iolab.record.metric import Metrics
+from iolab.record.series import Over, Series, Values
+from iolab.report import numbers, over_time
+from iolab.report.names import Names
+from iolab.store.records import TrialRecord
+from iolab.units import format_bits_per_second, format_bytes, format_ratio
+
+LINE = "line"
+"""The part of windows that are filled while frames would be on a line."""
+PER_DECADE = 10
+"""Bars of a histogram over a logarithmic axis."""
+HOLDS_BPS = 1_000_000_000
+"""The rate whose point of the curve stands in words, where no line is declared [bit/s]."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bars:
+    """A histogram over a logarithmic axis."""
+
+    edges: Values
+    """Where bars begin, and where the last one ends."""
+    counts: Values
+    """Of each bar."""
+    together: bool
+    """Whether the first bar stands for 0, which has no place on the axis."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Curve:
+    """Smallest token bucket by rate."""
+
+    rates_bps: Values
+    """Rising."""
+    depths_bytes: Values
+    """Of each rate."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WirePoint:
+    """A point."""
+
+    title: str
+    """Between which ports, or in or out of which."""
+    figures: str
+    """Mean, fullest window, idle share."""
+    windows: tuple[tuple[str, Series], ...]
+    """Windows by what they are called; bytes of each."""
+    gaps: Bars | None
+    """Gaps between frames [ns]."""
+    trains: Bars | None
+    """Trains by frames."""
+    lengths: Bars | None
+    """Trains by their time [ns]."""
+    curve: Curve | None
+    """sigma(rho)."""
+    holds: str
+    """A point of the curve in words; empty: there is none."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WireTrial:
+    """A trial."""
+
+    title: str
+    """Measure, cell and block."""
+    key: str
+    """Its key in the run folder."""
+    points: tuple[WirePoint, ...]
+    """In the order of the record; those that nothing passed are left out."""
+
+
+def wire_trial(trial: TrialRecord, series: Sequence[Series], named: Names) -> WireTrial | None:
+    """Lay out what was watched in a trial; None: nothing was."""
+    points: dict[Dimensions, list[Series]] = {}
+    for each in series:
+        if each.over is not Over.TIME:
+            points.setdefault(_of(each.dimensions), []).append(each)
+    if not points:
+        return None
+    made = tuple(_point(about, own, trial.result.metrics, named) for about, own in points.items())
+    return WireTrial(over_time.title(trial, named), trial.key, made)
+
+
+def _of(about: Dimensions) -> Dimensions:
+    """Return the point that a series is of."""
+    return replace(about, window_ns=None, flow=None, part=None)
+
+
+def _point(about: Dimensions, series: Sequence[Series], metrics: Metrics, named: Names) -> WirePoint:
+    def bars(name: str) -> Bars | None:
+        found = next((each for each in series if each.name == name), None)
+        return None if found is None else binned(found)
+
+    windows = tuple((_name(each, named), each) for each in series if each.name == "window_bytes")
+    curve = next((each for each in series if each.name == "burst_bytes_by_bps"), None)
+    return WirePoint(
+        title=named.component(about),
+        figures=figures(about, series, metrics, named),
+        windows=windows,
+        gaps=bars("gaps_by_ns"),
+        trains=bars("trains_by_frames"),
+        lengths=bars("trains_by_ns"),
+        curve=None if curve is None else Curve(curve.at_ns.astype(np.float64), curve.values),
+        holds=_holds(about, metrics, named),
+    )
+
+
+def figures(about: Dimensions, series: Sequence[Series], metrics: Metrics, named: Names) -> str:
+    """Say the three figures of a point: its mean, its fullest window and its idle share, in the shortest windows."""
+    lengths = [
+        each.dimensions.window_ns
+        for each in series
+        if each.over is Over.WINDOWS and each.dimensions.window_ns is not None
+    ]
+    of = replace(about, window_ns=min(lengths, default=None))
+    mean, most, idle = (
+        metrics.get(name, of) for name in ("window_rate_mean_bps", "window_rate_max_bps", "idle_ratio")
+    )
+    if mean is None or most is None or idle is None:
+        return ""
+    return named.words.wire.figures.format(
+        mean=format_bits_per_second(mean.value),
+        max=format_bits_per_second(most.value),
+        idle=format_ratio(idle.value),
+    )
+
+
+def _name(series: Series, named: Names) -> str:
+    words, about = named.words.wire, series.dimensions
+    window = numbers.duration(about.window_ns or 0)
+    if about.flow is not None:
+        return words.of_flow.format(window=window, flow=about.flow.replace("->", " → "))
+    return (words.line if about.part == LINE else words.arrival).format(window=window)
+
+
+def _holds(about: Dimensions, metrics: Metrics, named: Names) -> str:
+    """Say the buffer that the declared line needs; without a line the bucket of 1 Gbit/s."""
+    words = named.words.wire
+    on_line = [
+        each
+        for each in metrics.named("line_buffer_bytes")
+        if replace(each.dimensions, rate_bps=None, part=None) == about
+    ]
+    found = on_line[0] if on_line else metrics.get("burst_bytes", replace(about, rate_bps=HOLDS_BPS))
+    if found is None or found.dimensions.rate_bps is None:
+        return ""
+    rate = format_bits_per_second(found.dimensions.rate_bps)
+    return words.holds.format(depth=format_bytes(found.value), rate=rate)
+
+
+def binned(series: Series) -> Bars:
+    """Return the counts of a series of values in bars of equal width on a logarithmic axis; 0 is a decade below all."""
+    at = series.at_ns.astype(np.float64)
+    together = bool((at <= 0).any())
+    least = float(at[at > 0].min()) if (at > 0).any() else 10.0
+    at = np.maximum(at, least / 10 if together else least)
+    first, last = int(np.floor(np.log10(at.min()))), int(np.floor(np.log10(at.max()))) + 1
+    edges = 10.0 ** (np.arange((last - first) * PER_DECADE + 1) / PER_DECADE + first)
+    # A value on an edge begins a bar, whatever the power came to.
+    counts, _ = np.histogram(at * (1 + 1e-9), bins=edges, weights=series.values)
+    return Bars(edges, counts.astype(np.float64), together)
+
+
+def course(windows: Series, columns: int) -> Values:
+    """Return what the windows of a series carried in each of some equal parts of their time."""
+    length_ns = windows.dimensions.window_ns or 1
+    number = (windows.at_ns - windows.at_ns[0]) // length_ns
+    count = int(number[-1]) + 1
+    return np.bincount(number * columns // count, weights=windows.values, minlength=columns).astype(
+        np.float64
+    )

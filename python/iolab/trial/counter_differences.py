@@ -1,0 +1,221 @@
+"""What was counted between two readings of everything: before the first frame, and behind the drained barrier. Pure.
+
+What the counts mean for frames is in balance.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from iolab.agent.messages import QdiscCounters, Reading
+from iolab.agent.traffic import DeviceCounts
+from iolab.agent.wires import WayCounts, WireCounts
+from iolab.lab.kernels import HERE
+
+ROOT, CLSACT = "root", "ffff:fff1"
+"""Parents of qdiscs: an interface's queues, and what filters run in before and behind them (TC_H_CLSACT)."""
+NO_QUEUE = "noqueue"
+QDISC_COUNTS = ("drops", "packets", "bytes", "overlimits")
+XDP_LOSSES = ("xdp_xmit_errors", "xdp_tx_errors")
+"""Ends of the names of veth's own counters (ethtool -S) for frames that an XDP program sent and no ring took."""
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """Where an end of a link is found in readings."""
+
+    ref: str
+    """As machine.port."""
+    netns: str | None
+    """Network namespace."""
+    interface: str
+    """Interface."""
+    kernel: str = HERE
+    """The machine whose kernel it is on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything that is counted, at one time."""
+
+    reading: Reading
+    """The kernel's counters."""
+    devices: Mapping[str, DeviceCounts]
+    """Of reference devices, by the port where frames come in."""
+    elsewhere: Mapping[str, Reading] = field(default_factory=dict)
+    """The counters of other kernels on the way, by kernel."""
+    wires: Mapping[str, WireCounts] = field(default_factory=dict)
+    """The counters of emulated paths, by link."""
+    own: str = HERE
+    """The kernel that frames are sent on, which `reading` is of."""
+
+    def of(self, kernel: str) -> Reading:
+        """Return the counters of a kernel."""
+        return self.reading if kernel == self.own else self.elsewhere.get(kernel, self.reading)
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """The differences of two snapshots."""
+
+    ports: Mapping[str, Port]
+    """Where each port on the ways is found."""
+    before: Snapshot
+    """The first."""
+    after: Snapshot
+    """The second."""
+    wire_ends: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The ports at the ends of emulated paths, by link."""
+
+    def crosses(self, out: str, into: str) -> bool:
+        """Tell whether two ports are on two kernels."""
+        return self.ports[out].kernel != self.ports[into].kernel
+
+    def frames(self, ref: str, *counters: str) -> int:
+        """Return what an interface counted, the sum of several counters; 0 where it was not read twice."""
+        port = self.ports[ref]
+        earlier = self.before.of(port.kernel).interface(port.netns, port.interface)
+        later = self.after.of(port.kernel).interface(port.netns, port.interface)
+        if earlier is None or later is None:
+            return 0
+        return sum(int(getattr(later, name) - getattr(earlier, name)) for name in counters)
+
+    def qdisc_drops(self, ref: str) -> int:
+        """Return the frames that the qdisc of an interface dropped."""
+        return sum(row.drops for row in self.qdiscs(ref))
+
+    def qdiscs(self, ref: str) -> tuple[QdiscCounters, ...]:
+        """Return what the root qdiscs of an interface counted: several where each of its queues has one."""
+        return self._qdiscs(ref, ROOT)
+
+    def filtered(self, ref: str) -> int:
+        """Return the frames that filters and policers of an interface dropped (tc's ingress and clsact)."""
+        return sum(row.drops for row in self._qdiscs(ref, CLSACT))
+
+    def _qdiscs(self, ref: str, parent: str) -> tuple[QdiscCounters, ...]:
+        port = self.ports[ref]
+        earlier = _qdiscs(self.before.of(port.kernel), port, parent)
+        later = _qdiscs(self.after.of(port.kernel), port, parent)
+        return tuple(_increase(earlier.get(handle), row) for handle, row in later.items())
+
+    def reset(self) -> tuple[str, ...]:
+        """Return the ports whose counters went back or away: they were made again, or somebody set them to zero."""
+        names = ("rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "rx_dropped", "tx_dropped")
+        return tuple(
+            ref
+            for ref, port in self.ports.items()
+            if (earlier := self.before.of(port.kernel).interface(port.netns, port.interface)) is not None
+            and (
+                (later := self.after.of(port.kernel).interface(port.netns, port.interface)) is None
+                or any(getattr(later, name) < getattr(earlier, name) for name in names)
+            )
+        )
+
+    def begun_again(self) -> tuple[str, ...]:
+        """Return the ports of which a queue's or filter's counters went back or away: what it had dropped is lost."""
+        return tuple(
+            ref
+            for ref, port in self.ports.items()
+            if any(
+                _began_again(row, later.get(handle))
+                for parent in (ROOT, CLSACT)
+                for later in (_qdiscs(self.after.of(port.kernel), port, parent),)
+                for handle, row in _qdiscs(self.before.of(port.kernel), port, parent).items()
+            )
+        )
+
+    def xdp_losses(self, ref: str) -> int:
+        """Return the frames that an XDP program sent out of an interface and no ring took."""
+        port = self.ports[ref]
+        return _xdp_losses(self.after.of(port.kernel), port) - _xdp_losses(self.before.of(port.kernel), port)
+
+    def has_device(self, ref: str) -> bool:
+        """Tell whether frames that come in at a port go to a reference device."""
+        return ref in self.after.devices
+
+    def ruled_out(self, ref: str) -> int:
+        """Return the frames that the rule of a reference device dropped."""
+        if ref not in self.after.devices or ref not in self.before.devices:
+            return 0
+        return self.after.devices[ref].dropped_frames - self.before.devices[ref].dropped_frames
+
+    def on_wire(self, out: str, into: str) -> tuple[str, WayCounts] | None:
+        """Return the link of the wire from one port to another, and what became of frames on it; None: no wire."""
+        for link, after in self.after.wires.items():
+            before = self.before.wires.get(link)
+            if before is None or (pair := self.wire_ends.get(link)) is None:
+                continue
+            for index, way in enumerate((pair, pair[::-1])):
+                if way == (out, into):
+                    return link, after.ways[index].since(before.ways[index])
+        return None
+
+    def backlogs(self, kernel: str) -> dict[int, int]:
+        """Return the frames that did not fit into the backlog of each CPU of a kernel."""
+        earlier = _backlogs(self.before.of(kernel))
+        return {
+            cpu: count - earlier.get(cpu, count) for cpu, count in _backlogs(self.after.of(kernel)).items()
+        }
+
+    def reasons(self, kernel: str) -> dict[str, int]:
+        """Return the packets that a whole kernel dropped, by its name of the reason."""
+        return drop_reasons(self.before.of(kernel), self.after.of(kernel))
+
+    def kernels(self) -> tuple[str, ...]:
+        """Return the kernels that were read, first the one that frames are sent on."""
+        return (self.after.own, *self.after.elsewhere)
+
+
+def drop_reasons(before: Reading, after: Reading) -> dict[str, int]:
+    """Return the packets that the whole kernel dropped between two readings, by its name of the reason."""
+    earlier = _reasons(before)
+    changes = {reason: count - earlier.get(reason, 0) for reason, count in _reasons(after).items()}
+    return {reason: frames for reason, frames in changes.items() if frames > 0}
+
+
+def _reasons(reading: Reading) -> dict[str, int]:
+    rows = (row for seen in reading.observations if seen.sampler == "drops" for row in seen.drops)
+    return dict(next((row.counters for row in rows if row.place == "reason"), {}))
+
+
+def _backlogs(reading: Reading) -> dict[int, int]:
+    rows = (row for seen in reading.observations if seen.sampler == "softnet" for row in seen.cpus)
+    return {row["cpu"]: row["dropped"] for row in rows}
+
+
+def _qdiscs(reading: Reading, port: Port, parent: str) -> dict[tuple[str, int], QdiscCounters]:
+    """Return an interface's qdiscs with one parent; equal handles (0: the kernel made it) by their order."""
+    rows = [
+        row
+        for seen in reading.observations
+        if seen.sampler == "qdiscs" and seen.netns == port.netns
+        for row in seen.qdiscs
+        if row.interface == port.interface and row.parent == parent
+    ]
+    return {(row.handle, number): row for number, row in enumerate(rows)}
+
+
+def _increase(earlier: QdiscCounters | None, later: QdiscCounters) -> QdiscCounters:
+    """Return what a qdisc counted since; one that was not there before, or that began again, counted all of it."""
+    if earlier is None or _began_again(earlier, later):
+        return later
+    changes = {name: getattr(later, name) - getattr(earlier, name) for name in QDISC_COUNTS}
+    return replace(later, **changes)
+
+
+def _began_again(earlier: QdiscCounters, later: QdiscCounters | None) -> bool:
+    """Tell whether a qdisc is no more, or its counters went back; one without a queue had nothing to count."""
+    if later is None:
+        return earlier.kind != NO_QUEUE
+    return any(getattr(later, name) < getattr(earlier, name) for name in QDISC_COUNTS)
+
+
+def _xdp_losses(reading: Reading, port: Port) -> int:
+    return sum(
+        value
+        for seen in reading.observations
+        if seen.sampler == "drops" and seen.netns == port.netns
+        for row in seen.drops
+        if row.place == "driver" and row.name == port.interface
+        for name, value in row.counters.items()
+        if name.endswith(XDP_LOSSES)
+    )

@@ -1,0 +1,60 @@
+"""Run hdparm, thput-fsys or bonnie++ on a standing lab, once: the package's, or the agent's own by its definition."""
+
+import json
+
+from iolab.agent.client import Agent
+from iolab.experiment.machines import Disk
+from iolab.experiment.measures import DiskMeasure
+from iolab.lab.kernels import kernel_of
+from iolab.lab.topology import NAME_PREFIX
+from iolab.lab.volumes.places import mount_of, node_of
+from iolab.trial.disk.caches import program_proved
+from iolab.trial.disk.figures import DiskFigure
+from iolab.trial.disk.own import DEFAULT_BYTES, Residency, own_figures, parse_own, request_of
+from iolab.trial.disk.packaged import argv_of, parse_bonnie, parse_hdparm
+from iolab.trial.disk.ran import Ran, recorded, run_to_end
+from iolab.trial.lab_access import Site
+from iolab.trial.measurement import TrialFailed
+
+
+def run_program(site: Site, measure: DiskMeasure, disk: Disk, device: Residency | None) -> Ran:
+    """Run it; `device` is what the cache had of the disk just before.
+
+    Raises:
+        TrialFailed: it failed, or its output is not to be understood.
+        AgentError: the agent refused it, or is gone.
+    """
+    kernel = kernel_of(site.lab, measure.on)
+    agent = site.agent_of(kernel)
+    node, folder = node_of(disk.volume, NAME_PREFIX), mount_of(disk.volume, NAME_PREFIX)
+    own, size = runs_own(measure), measure.size or DEFAULT_BYTES
+    request = json.dumps(request_of(measure, node, folder)) if own else ""
+    argv = (own_program(agent), "disk") if own else argv_of(measure, node, folder, size)
+    done = run_to_end(agent, argv, request)
+    if not done.succeeded:
+        raise TrialFailed(f"{measure.program}: {done.complaint}")
+    return Ran(
+        figures=_figures(measure, done.stdout, size, own=own),
+        proved=program_proved(measure, parse_own(done.stdout) if own else None, device),
+        commands=(recorded(measure.on, kernel, argv, done),),
+        said={"request": request, "output": done.stdout, "messages": done.stderr},
+    )
+
+
+def runs_own(measure: DiskMeasure) -> bool:
+    """Tell whether the agent's own program measures: thput-fsys always, the others where a profile asks for it."""
+    return measure.program == "thput-fsys" or measure.profile is not None
+
+
+def own_program(agent: Agent) -> str:
+    """Return the agent's own program, as its programs find it."""
+    return f"/proc/{agent.hello.pid}/exe"
+
+
+def _figures(measure: DiskMeasure, text: str, size: int, *, own: bool) -> tuple[DiskFigure, ...]:
+    try:
+        if own:
+            return own_figures(parse_own(text))
+        return parse_hdparm(text) if measure.program == "hdparm" else parse_bonnie(text, size)
+    except ValueError as error:
+        raise TrialFailed(str(error)) from error

@@ -1,0 +1,54 @@
+"""What a disk program gave on a standing lab, whichever program it was; and how programs are run there."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from iolab.agent.client import Agent
+from iolab.agent.messages import CommandResult, Json
+from iolab.record.series import Series
+from iolab.record.trial import CommandRecord
+from iolab.statements.warnings import Warning
+from iolab.trial.disk.figures import DiskFigure
+
+PATIENCE_MS = 1_800_000
+"""Beyond half an hour a program is called stuck."""
+SLACK_S = 30.0
+"""Of the answer, beyond that."""
+CAPTURE_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """What one program gave."""
+
+    figures: tuple[DiskFigure, ...]
+    """Its phases."""
+    proved: bool
+    """Whether the cache of its own kernel was seen to be as declared."""
+    commands: tuple[CommandRecord, ...]
+    """What was run, with its times."""
+    said: Mapping[str, Json]
+    """What it was asked and what it printed, whole."""
+    warnings: tuple[Warning, ...] = ()
+    """What to know about the figures."""
+    series: Callable[[int], tuple[Series, ...]] | None = None
+    """Its rates over time, given when the trial began to measure [ns, monotonic]; None: it has none."""
+
+
+def run_to_end(agent: Agent, argv: tuple[str, ...], request: str = "") -> CommandResult:
+    """Run a program with `request` as its input, to its end. Raises AgentError."""
+    asked: dict[str, Json] = {
+        "argv": list(argv),
+        "stdin": request,
+        "timeout_ms": PATIENCE_MS,
+        "capture_bytes": CAPTURE_BYTES,
+    }
+    return agent.ask(CommandResult, "command.run", asked, PATIENCE_MS / 1000 + SLACK_S)
+
+
+def recorded(machine: str, kernel: str, argv: tuple[str, ...], done: CommandResult) -> CommandRecord:
+    """Return the line of commands.jsonl of a program that ran."""
+    return CommandRecord(
+        machine=machine, kernel=kernel, netns=None, argv=argv, undo=None,
+        exit_status=done.exit_status, duration_ns=done.end_ns - done.begin_ns,
+    )  # fmt: skip

@@ -1,0 +1,167 @@
+"""The wire monitor: exact bytes and frames per window at ports and links, by the agents of their kernels.
+
+Frames are looked at where they come in, at both ends of a pair: there they have left the queues of the sender, and
+ways past its queueing discipline (AF_XDP, AF_PACKET) have joined the others. Where the far end is no port of the lab,
+what leaves is seen before it is queued.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from iolab.agent.client import Agent, Refused
+from iolab.agent.messages import Json
+from iolab.agent.watch import WatchStarted, close_watch, read_windows, start_watch, stop_watch
+from iolab.errors import AgentError
+from iolab.experiment.experiment import Lab
+from iolab.experiment.instruments import Watch
+from iolab.experiment.port_ref import PortRef
+from iolab.lab.links.link_topology import Join, join_of
+from iolab.lab.topology import Port, Topology
+from iolab.record.dimensions import Dimensions
+from iolab.statements.failures import WatchFailed
+from iolab.trial.failed import Failed
+from iolab.trial.instruments.instrument import Seen
+from iolab.trial.instruments.watched import Point, WindowsOf, watched
+from iolab.trial.lab_access import Site
+
+KEPT_BYTES = 35_000_000
+"""For the windows of a point that are kept one by one: 60 s of 12 us at full rate, with and without a line."""
+LONGEST_LINE_BYTES = 1538
+"""A frame of 1518 bytes with preamble and gap."""
+TRAIN_GAP_NS = 5_000
+"""Where no line says what is close."""
+RATES_BPS = tuple(
+    mantissa * 10**power for power in range(7, 11) for mantissa in (1, 2, 3, 4, 5, 6, 8)
+)  # 10 Mbit/s to 80 Gbit/s
+"""At which the token bucket is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedPoint:
+    """A point and how its agent finds it."""
+
+    point: Point
+    """What it is about."""
+    port: Port
+    """Whose interface is looked at."""
+    hook: str
+    """ingress or egress."""
+
+    def params(self) -> Json:
+        """Return it as the agent's protocol has it."""
+        return {"netns": self.port.netns, "interface": self.port.name, "hook": self.hook}
+
+
+class WireWatch:
+    """A watch on all its points; they may be on several kernels."""
+
+    def __init__(self, agent_of: Callable[[str], Agent], asked: Watch, points: Sequence[PlacedPoint]) -> None:
+        self._agent_of = agent_of
+        self._asked = asked
+        self._by_kernel: dict[str, list[PlacedPoint]] = {}
+        for placed in points:
+            self._by_kernel.setdefault(placed.port.kernel, []).append(placed)
+        self._name = f"watch:{asked.at}"
+        self._started: dict[str, WatchStarted] = {}
+
+    def start(self) -> None:
+        """Begin to count. Raises TrialFailed and AgentError."""
+        for kernel, points in self._by_kernel.items():
+            params = self._params() | {"points": [placed.params() for placed in points]}
+            with self._answered():
+                self._started[kernel] = start_watch(self._agent_of(kernel), params)
+
+    def stop(self) -> Seen:
+        """End counting, and return what was seen. Raises TrialFailed and AgentError."""
+        with self._answered():
+            return self._stop()
+
+    @contextmanager
+    def _answered(self) -> Iterator[None]:
+        """Fail the trial where an agent refuses; without figures it is no trial."""
+        try:
+            yield
+        except Refused as error:
+            raise Failed(WatchFailed(at=self._asked.at, said=str(error))) from error
+
+    def _stop(self) -> Seen:
+        seen = []
+        for kernel, points in self._by_kernel.items():
+            agent = self._agent_of(kernel)
+            found = stop_watch(agent, self._name)
+            about = [placed.point for placed in points]
+            seen.append(watched(self._asked, about, found, self._started[kernel], self._reader(agent)))
+            close_watch(agent, self._name)
+        return Seen(
+            metrics=tuple(metric for one in seen for metric in one.metrics),
+            warnings=tuple(warning for one in seen for warning in one.warnings),
+            series=tuple(series for one in seen for series in one.series),
+        )
+
+    def abandon(self) -> None:
+        """Leave nothing counting."""
+        for kernel in self._by_kernel:
+            with suppress(AgentError):
+                close_watch(self._agent_of(kernel), self._name)
+
+    def _reader(self, agent: Agent) -> WindowsOf:
+        return lambda point, windows, flow: read_windows(agent, self._name, (point, windows), flow)
+
+    def _params(self) -> dict[str, Json]:
+        asked = self._asked
+        return {
+            "id": self._name,
+            "windows_ns": sorted(asked.window),
+            "line_bps": asked.line,
+            "train_gap_ns": train_gap_ns(asked),
+            "rates_bps": list(rates_bps(asked)),
+            "buffers_bytes": sorted(asked.buffers) if asked.line else [],
+            "flows": asked.flows,
+            "kept_bytes": KEPT_BYTES,
+        }
+
+
+def train_gap_ns(asked: Watch) -> int:
+    """Return how close frames of one train are [ns]."""
+    if asked.train_gap is not None:
+        return asked.train_gap
+    if asked.line is None:
+        return TRAIN_GAP_NS
+    return max(1_000, LONGEST_LINE_BYTES * 8 * 1_000_000_000 // asked.line // 2)
+
+
+def rates_bps(asked: Watch) -> tuple[int, ...]:
+    """Return the rates of the curve: those of every experiment, so that runs can be compared, and the line's."""
+    return tuple(sorted({*RATES_BPS, *(() if asked.line is None else (asked.line,))}))
+
+
+def watch_of(site: Site, asked: Watch) -> WireWatch:
+    """Return the watch of a standing lab."""
+    return WireWatch(site.agent_of, asked, points_of(site.lab, site.topology, asked.at))
+
+
+def points_of(lab: Lab, topology: Topology, at: str) -> tuple[PlacedPoint, ...]:
+    """Return where frames are looked at for a port, or for all ports of a link."""
+    ports = {port.ref: port for port in topology.ports()}
+    link = at if at in lab.links else ports[PortRef(at)].link
+    own = [ports[end] for end in lab.links[link].ends if end in ports and at in (link, end)]
+    if join_of(lab, link) is Join.PAIR:
+        here, there = (ports[end] for end in lab.links[link].ends)
+        return tuple(
+            PlacedPoint(Point(Dimensions(direction=f"{source.ref}->{target.ref}")), target, "ingress")
+            for source, target in ((here, there), (there, here))
+        )
+    shaped = lab.links[link].shape
+    return tuple(
+        PlacedPoint(
+            Point(
+                Dimensions(direction=direction),
+                before_queue=hook == "egress" and shaped is not None and shaped.at == port.ref,
+            ),
+            port,
+            hook,
+        )
+        for port in own
+        for direction, hook in ((f"->{port.ref}", "ingress"), (f"{port.ref}->", "egress"))
+    )

@@ -1,0 +1,310 @@
+"""What a watch saw, as metrics, warnings and series. Pure: windows are read by a function that is given."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from iolab.agent.watch import (
+    Packed,
+    Watched,
+    WatchedPoint,
+    WatchFlow,
+    WatchStarted,
+    WatchTrains,
+    WatchWindows,
+)
+from iolab.experiment.instruments import Watch
+from iolab.record.dimensions import Dimensions
+from iolab.record.metric import Metric
+from iolab.record.series import Over, Series, Values
+from iolab.record.series import series as series_over_time
+from iolab.statements.warnings import (
+    Warning,
+    WatchBeforeQueue,
+    WatchByPackets,
+    WatchDisagrees,
+    WatchLost,
+    WatchStolen,
+    WindowsLeftOut,
+)
+from iolab.trial.histograms import quantile
+from iolab.trial.instruments.instrument import Seen
+from iolab.trial.instruments.windows import Unpacked, unpack
+
+SOURCE = "watch"
+NS_PER_S = 1_000_000_000
+LINE = "line"
+"""The part of windows that are filled while frames are on the line."""
+REST = "rest"
+"""The flow that stands for all without a place of their own."""
+WindowsOf = Callable[[int, int, int | None], Packed]
+"""Reads the windows of a point and place, of a flow or of all."""
+QUANTILES = ((0.5, "p50"), (0.99, "p99"), (1.0, "max"))
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """What a point is about."""
+
+    about: Dimensions
+    """The direction of the frames: from->to; ->to into a port, from-> out of it."""
+    before_queue: bool = False
+    """Frames are seen before a shaper that they go through."""
+
+
+def watched(
+    asked: Watch, points: Sequence[Point], found: Watched, started: WatchStarted, read: WindowsOf
+) -> Seen:
+    """Return what the points of one kernel come to."""
+    metrics: list[Metric] = []
+    warnings: list[Warning] = []
+    series: list[Series] = []
+    for place, (point, seen) in enumerate(zip(points, found.points, strict=True)):
+        metrics += _metrics(point.about, seen)
+        columns = _windows(seen, partial(read, place))
+        series += _series(point.about, seen, columns, found.begin_ns)
+        flows = _flows(seen, partial(read, place, 0))
+        series += _flow_series(point.about, seen, flows, found.begin_ns)
+        metrics += _fairness(point.about, seen, flows)
+        metrics += _stolen_metrics(point.about, seen, found)
+        warnings += _warnings(point, seen, started)
+    series += _stolen_series(asked, found)
+    stolen_ns = sum(each.steal_ns for each in found.stolen)
+    if stolen_ns:
+        span_ns = max(1, found.end_ns - found.begin_ns)
+        warnings.append(WatchStolen(at=asked.at, stolen_ratio=stolen_ns / span_ns))
+    return Seen(tuple(metrics), tuple(warnings), tuple(series))
+
+
+def _metrics(about: Dimensions, seen: WatchedPoint) -> Iterator[Metric]:
+    if seen.first_ns is None or seen.last_ns is None:
+        return
+    first = seen.windows[0]
+    yield Metric("watched_bytes", "byte", first.bytes, about)
+    yield Metric("watched_frames", "count", first.frames, about)
+    for windows in seen.windows:
+        yield from _window_metrics(_of(about, windows), windows)
+    yield from _train_metrics(about, seen.trains)
+    for bucket in seen.curve:
+        if bucket.left_bytes == 0 or bucket.depth_bytes < first.bytes:
+            yield Metric("burst_bytes", "byte", bucket.depth_bytes, replace(about, rate_bps=bucket.rate_bps))
+    if seen.line is not None:
+        of_line = replace(about, rate_bps=seen.line.needs.rate_bps, part=LINE)
+        yield Metric("line_buffer_bytes", "byte", seen.line.needs.depth_bytes, of_line)
+        span_ns = max(seen.last_ns - seen.first_ns, seen.line.busy_ns, 1)
+        yield Metric("line_busy_ratio", "ratio", seen.line.busy_ns / span_ns, of_line)
+        for loss in seen.line.losses:
+            ratio = loss.lost_bytes / loss.offered_bytes if loss.offered_bytes else 0.0
+            yield Metric(
+                "predicted_loss_ratio", "ratio", ratio, replace(of_line, buffer_bytes=loss.depth_bytes)
+            )
+
+
+def _of(about: Dimensions, windows: WatchWindows) -> Dimensions:
+    return replace(about, window_ns=windows.window_ns, part=LINE if windows.view == "line" else None)
+
+
+def _window_metrics(about: Dimensions, windows: WatchWindows) -> Iterator[Metric]:
+    if not windows.windows:
+        return
+    bits = 8 * NS_PER_S / windows.window_ns
+    for share, name in QUANTILES:
+        value = quantile(windows.histogram, share)
+        if value is not None:
+            yield Metric(f"window_rate_{name}_bps", "bit/s", value * bits, about)
+    yield Metric("window_rate_mean_bps", "bit/s", windows.bytes / windows.windows * bits, about)
+    yield Metric("idle_ratio", "ratio", windows.idle_windows / windows.windows, about)
+    mean = windows.frames / windows.windows
+    variance = windows.frames_squared / windows.windows - mean * mean
+    yield Metric("dispersion_index", "ratio", max(0.0, variance) / mean, about)
+
+
+def _train_metrics(about: Dimensions, trains: WatchTrains) -> Iterator[Metric]:
+    of = (
+        ("train_frames", "count", trains.frames),
+        ("train_bytes", "byte", trains.bytes),
+        ("train_length", "ns", trains.lengths_ns),
+        ("train_interval", "ns", trains.intervals_ns),
+        ("gap", "ns", trains.gaps_ns),
+    )
+    for name, unit, histogram in of:
+        for share, which in QUANTILES:
+            value = quantile(histogram, share)
+            if value is not None:
+                suffix = {"ns": "_ns"}.get(unit, "")
+                yield Metric(f"{name}_{which}{suffix}", unit, value, about)
+
+
+def _stolen_metrics(about: Dimensions, seen: WatchedPoint, found: Watched) -> Iterator[Metric]:
+    if seen.first_ns is None or seen.last_ns is None:
+        return
+    first_ns, last_ns = seen.first_ns, max(seen.last_ns, seen.first_ns + 1)
+    touched_ns = sum(
+        max(0, min(each.end_ns, last_ns) - max(each.begin_ns, first_ns)) for each in found.stolen
+    )
+    window_ns = seen.windows[0].window_ns
+    of = replace(about, window_ns=window_ns)
+    yield Metric("stolen_windows_ratio", "ratio", touched_ns / (last_ns - first_ns), of)
+
+
+def _stolen_series(asked: Watch, found: Watched) -> Iterator[Series]:
+    """Yield the share of a CPU's time that was stolen, between the readings that saw it."""
+    points: list[tuple[int, float]] = []
+    for each in found.stolen:
+        begin_ns, end_ns = max(each.begin_ns - found.begin_ns, 0), each.end_ns - found.begin_ns
+        if end_ns <= begin_ns:
+            continue
+        if not points or begin_ns > points[-1][0]:
+            points.append((begin_ns, 0.0))
+        points.append((end_ns, each.steal_ns / (end_ns - begin_ns)))
+    if points:
+        yield series_over_time("stolen_ratio", "ratio", points, Dimensions(part=asked.at), SOURCE)
+
+
+Columns = dict[int, Unpacked]
+
+
+def _windows(seen: WatchedPoint, read: Callable[[int, int | None], Packed]) -> Columns:
+    return {place: unpack(read(place, None)) for place, one in enumerate(seen.windows) if one.frames}
+
+
+def _flows(seen: WatchedPoint, read: Callable[[int], Packed]) -> Columns:
+    return {place: unpack(read(place)) for place, flow in enumerate(seen.flows) if flow.windows.frames}
+
+
+def _series(about: Dimensions, seen: WatchedPoint, columns: Columns, begin_ns: int) -> Iterator[Series]:
+    for place, found in columns.items():
+        windows = seen.windows[place]
+        yield from _of_windows(_of(about, windows), windows, found, begin_ns)
+    gaps = seen.trains.gaps_ns.buckets
+    yield from _values("gaps_by_ns", "count", gaps, about)
+    yield from _values("trains_by_frames", "count", seen.trains.frames.buckets, about)
+    yield from _values("trains_by_ns", "count", seen.trains.lengths_ns.buckets, about)
+    curve = [(bucket.rate_bps, bucket.depth_bytes) for bucket in seen.curve]
+    yield from _values("burst_bytes_by_bps", "byte", curve if seen.first_ns is not None else (), about)
+
+
+def _of_windows(about: Dimensions, windows: WatchWindows, found: Unpacked, begin_ns: int) -> Iterator[Series]:
+    at_ns = found.numbers * windows.window_ns - begin_ns
+    for name, unit, values in (
+        ("window_bytes", "byte", found.bytes),
+        ("window_frames", "count", found.frames),
+    ):
+        yield Series(name, unit, at_ns, values.astype(np.float64), about, Over.WINDOWS, SOURCE)
+
+
+def _values(name: str, unit: str, points: Sequence[tuple[int, int]], about: Dimensions) -> Iterator[Series]:
+    if points:
+        at = np.array([value for value, _ in points], dtype=np.int64)
+        yield Series(
+            name,
+            unit,
+            at,
+            np.array([count for _, count in points], dtype=np.float64),
+            about,
+            Over.VALUES,
+            SOURCE,
+        )
+
+
+def _flow_series(about: Dimensions, seen: WatchedPoint, flows: Columns, begin_ns: int) -> Iterator[Series]:
+    for place, found in flows.items():
+        flow = seen.flows[place]
+        of = replace(about, flow=flow_name(flow), window_ns=flow.windows.window_ns)
+        at_ns = found.numbers * flow.windows.window_ns - begin_ns
+        yield Series("window_bytes", "byte", at_ns, found.bytes.astype(np.float64), of, Over.WINDOWS, SOURCE)
+
+
+def flow_name(flow: WatchFlow) -> str:
+    """Name a flow by its ends, as address:port->address:port, with the number of its protocol."""
+    if flow.rest:
+        return REST
+    if not flow.protocol:
+        return "no IP"
+    ends = f"{_end(flow.source, flow.source_port)}->{_end(flow.destination, flow.destination_port)}"
+    names = {6: "tcp", 17: "udp", 1: "icmp", 58: "icmp6"}
+    return f"{ends} {names.get(flow.protocol, flow.protocol)}"
+
+
+def _end(address: str, port: int) -> str:
+    shown = f"[{address}]" if ":" in address else address
+    return f"{shown}:{port}" if port else shown
+
+
+def _fairness(about: Dimensions, seen: WatchedPoint, flows: Columns) -> Iterator[Metric]:
+    """Yield Jain's index of the flows that carried something, over windows of growing length."""
+    known = {place: found for place, found in flows.items() if not seen.flows[place].rest}
+    for place in known:
+        flow = seen.flows[place]
+        of = replace(about, flow=flow_name(flow))
+        yield Metric("watched_bytes", "byte", flow.windows.bytes, of)
+        yield Metric("watched_frames", "count", flow.windows.frames, of)
+    if len(known) < 2:
+        return
+    window_ns = seen.flows[0].windows.window_ns
+    first = max(int(found.numbers[0]) for found in known.values())
+    last = min(int(found.numbers[-1]) for found in known.values())
+    for times in (1, 10, 100, 1000):
+        count = (last - first + 1) // times
+        if count >= 1:
+            index = _jain([_joined(found, first, count, times) for found in known.values()])
+            if index is not None:
+                yield Metric(
+                    "window_fairness_index", "ratio", index, replace(about, window_ns=window_ns * times)
+                )
+
+
+def _joined(found: Unpacked, first: int, count: int, times: int) -> Values:
+    inside = (found.numbers >= first) & (found.numbers < first + count * times)
+    place = (found.numbers[inside] - first) // times
+    return np.bincount(place, weights=found.bytes[inside], minlength=count).astype(np.float64)
+
+
+def _jain(rates: Sequence[Values]) -> float | None:
+    total = np.sum(rates, axis=0)
+    squares = np.sum([rate * rate for rate in rates], axis=0)
+    busy = total > 0
+    if not busy.any():
+        return None
+    return float(np.mean(total[busy] ** 2 / (len(rates) * squares[busy])))
+
+
+def _warnings(point: Point, seen: WatchedPoint, started: WatchStarted) -> Iterator[Warning]:
+    place = point.about.direction or ""
+    if point.before_queue:
+        yield WatchBeforeQueue(at=place)
+    if seen.by == "af_packet":
+        yield WatchByPackets(at=place, reasons=started.fallbacks)
+    if seen.lost_frames:
+        yield WatchLost(at=place, lost_frames=seen.lost_frames)
+    left_out = sum(windows.left_out for windows in seen.windows)
+    left_out += sum(flow.windows.left_out for flow in seen.flows)
+    if left_out:
+        yield WindowsLeftOut(at=place, windows=left_out)
+    yield from _disagreement(place, seen)
+
+
+def _disagreement(place: str, seen: WatchedPoint) -> Iterator[Warning]:
+    """Yield what differs from the interface's counters: these count super-frames as one, or as what they stand for."""
+    windows = seen.windows[0]
+    bytes_on_line, frames_on_line = windows.bytes + seen.lost_bytes, windows.frames + seen.lost_frames
+    either = (
+        (bytes_on_line, frames_on_line),
+        (bytes_on_line - seen.added_bytes, frames_on_line - seen.added_frames),
+    )
+    counted = seen.counted
+    if not any(
+        counted.least_bytes <= number <= counted.most_bytes
+        and counted.least_frames <= frames <= counted.most_frames
+        for number, frames in either
+    ):
+        yield WatchDisagrees(
+            at=place,
+            window_bytes=bytes_on_line,
+            packet_bytes=bytes_on_line - seen.added_bytes,
+            counted_bytes=counted.most_bytes,
+            window_frames=frames_on_line,
+            counted_frames=counted.most_frames,
+        )

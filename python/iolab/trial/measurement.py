@@ -1,0 +1,57 @@
+"""What every measurement gives back, and how it fails."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iolab.agent.messages import Json, Reading
+from iolab.errors import TrialFailed
+from iolab.record.metric import Metrics
+from iolab.record.packets import PacketTrial
+from iolab.record.trial import CommandRecord
+from iolab.record.verdict import Verdict
+from iolab.statements.warnings import Warning
+
+if TYPE_CHECKING:
+    from iolab.record.series import Series  # loads numpy
+
+__all__ = ["Measured", "TrialFailed"]
+
+Readings = Mapping[str, Sequence[Reading]]
+"""The kernels' counters over the time of a trial, by kernel; one that was not read over time is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Concluded:
+    """What follows from a measurement and the counters beside it."""
+
+    verdict: Verdict | None = None
+    """What limited it; None: each of its load trials has a verdict of its own."""
+    warnings: tuple[Warning, ...] = ()
+    """What disturbed it."""
+    series: "tuple[Series, ...]" = ()
+    """What the measure's programs saw, on the time of the counters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What one measurement gave."""
+
+    metrics: Metrics
+    """The figures."""
+    warnings: tuple[Warning, ...]
+    """What to know about them."""
+    measured_ns: int
+    """Time that frames or programs ran [ns]."""
+    commands: tuple[CommandRecord, ...]
+    """The programs that measured."""
+    raw: Json
+    """What programs and agents said, whole: evidence that nothing reads back."""
+    packets: PacketTrial | None = None
+    """The load trials behind the metrics; None: no frames of our own were sent."""
+    series: "tuple[Series, ...]" = ()
+    """Metrics over time."""
+    verdict: Verdict | None = None
+    """What limited it; None: it was not concluded yet, or each of its load trials has a verdict of its own."""
+    conclude: Callable[[Readings], Concluded] | None = None
+    """Concludes from the counters that were read meanwhile; None: there is nothing to conclude."""

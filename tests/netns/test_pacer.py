@@ -1,0 +1,74 @@
+"""The pacer on a kernel: what classes get alone and together, what is read back, and its change while it runs."""
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from iolab.record.trial import Status
+from iolab.store.read import load_run
+
+pytestmark = pytest.mark.netns
+Iolab = Callable[..., subprocess.CompletedProcess[str]]
+
+EXPERIMENT = """
+title: A pacer
+lab:
+  machines:
+    a: {kind: netns}
+    b: {kind: netns}
+    switch: {kind: netns, forward: bridge}
+    far: {kind: netns}
+  links:
+    a: {ends: [a.eth0, switch.v0]}
+    b: {ends: [b.eth0, switch.v1]}
+    wire:
+      ends: [switch.eth0, far.eth0]
+      shape:
+        at: switch.eth0
+        qdisc: pacer
+        rate: 30Mbit
+        classes: {a: {rate: 20Mbit, ceil: 30Mbit, from: a}, b: {rate: 10Mbit, from: b}}
+measure:
+  udp: {kind: stream, protocol: udp, rate: 40Mbit, duration: 2s}
+factors:
+  udp.flows:
+    both: [{from: a, to: far}, {from: b, to: far}]
+    first: [{from: a, to: far}]
+    second: [{from: b, to: far}]
+  links.wire.shape.classes.b:
+    without ceil: {rate: 10Mbit, from: b}
+    with ceil: {rate: 10Mbit, ceil: 30Mbit, from: b}
+"""
+RATES_MBPS = {
+    ("both", "without ceil"): [20, 10],
+    ("both", "with ceil"): [20, 10],
+    ("first", "without ceil"): [30],
+    ("first", "with ceil"): [30],
+    ("second", "without ceil"): [10],
+    ("second", "with ceil"): [30],
+}
+PAYLOAD_SHARE = 1448 / (1448 + 8 + 20 + 14 + 4)
+"""Of a frame with FCS: what iperf3 sends in a datagram over a link of MTU 1500."""
+
+BUSY_RATIO = 0.15
+"""A sender that a busy host holds up leaves its share to the other class; benches/pacer.py has the exact figures."""
+
+
+def test_classes_have_their_rates_together_and_their_ceils_alone(iolab: Iolab, tmp_path: Path) -> None:
+    """UDP above all rates: what arrives is what the pacer lets through. The taps are made once."""
+    path = tmp_path / "pacer.yaml"
+    path.write_text(EXPERIMENT)
+    done = iolab("run", path)
+    assert done.returncode == 0, done.stderr + done.stdout
+    folder = tmp_path / done.stdout.splitlines()[-1]
+    for record in load_run(folder).trials:
+        assert record.result.status is Status.OK, record.result.reason
+        cell = (str(record.cell["udp.flows"]), str(record.cell["links.wire.shape.classes.b"]))
+        metrics = [metric for metric in record.result.metrics if metric.name == "received_bps"]
+        flows = [metric.value for metric in metrics if not metric.dimensions.whole] or [metrics[0].value]
+        expected = [rate * 1e6 * PAYLOAD_SHARE for rate in RATES_MBPS[cell]]
+        assert flows == pytest.approx(expected, rel=BUSY_RATIO), cell
+    (log,) = folder.glob("**/commands.jsonl")
+    assert log.read_text().count("wire.start") == 1

@@ -1,0 +1,81 @@
+"""What a shape may not say: every one is a clear error at check, with its line."""
+
+import pytest
+
+from iolab.errors import InputError
+from iolab.experiment.check import parse
+
+TEXT = """\
+lab:
+  machines: {{a: {{kind: netns}}, b: {{kind: netns}}}}
+  links:
+    x:
+      ends: [a.eth0, b.eth0]
+      shape: {shape}
+measure: {{tcp: {{kind: stream, protocol: tcp, from: a, to: b, duration: 1s}}}}
+"""
+
+
+def problems(shape: str) -> list[str]:
+    """Return what is wrong with a shape at a.eth0."""
+    try:
+        parse(TEXT.format(shape=shape), "file.yaml")
+    except InputError as error:
+        return [str(problem) for problem in error.problems]
+    return []
+
+
+def classes(text: str, qdisc: str = "htb", more: str = "") -> str:
+    """Return a shape of 600 Mbit/s with these classes."""
+    return f"{{at: a.eth0, qdisc: {qdisc}, rate: 600Mbit, classes: {{{text}}}{more}}}"
+
+
+@pytest.mark.parametrize(
+    ("shape", "seen"),
+    [
+        (classes("g: {rate: 400Mbit, ceil: 300Mbit}"), "a ceil of 300000000 bit/s"),
+        (classes("g: {rate: 700Mbit}"), "at most what the port may have, 600000000 bit/s"),
+        (classes("g: {rate: 400Mbit, ceil: 700Mbit}"), "at most what the port may have, 600000000 bit/s"),
+        (classes("g: {rate: 400Mbit}, h: {rate: 300Mbit}"), "700000000 bit/s for g, h together"),
+        (classes("g: {rate: 400Mbit}, h: {rate: 300Mbit}", "pacer"), "at most the rate of the port"),
+        (classes("g: {rate: 100Mbit}, h: {rate: 200Mbit, parent: g}"), "at most what g may have"),
+        (classes("g: {rate: 100Mbit, parent: i}"), "a class:"),
+        (classes("g: {rate: 1Mbit, parent: h}, h: {rate: 1Mbit, parent: g}"), "classes that form a tree"),
+        (classes("g: {rate: 1Mbit, from: c}"), "a machine"),
+        (classes("g: {rate: 2Mbit, from: a}, h: {rate: 1Mbit, parent: g}"), "g has h below it"),
+        (
+            classes("g: {rate: 2Mbit}, h: {rate: 1Mbit, parent: g}", more=", default: g"),
+            "without classes below",
+        ),
+        (classes("g: {rate: 2Mbit, burst: 10K}", "pacer"), "burst with pacer"),
+        (
+            classes("g: {rate: 2Mbit, leaf: {qdisc: codel}}", more=", limit: 1M"),
+            "leaf, and a limit of the shape",
+        ),
+        ("{at: a.eth0, qdisc: pacer, rate: 0}", "rate"),
+        ("{at: a.eth0, qdisc: pacer, rate: 1Gbit, gso_max_segs: 1}", "gso_max_segs with pacer"),
+    ],
+)
+def test_what_no_shaper_can_do_is_refused(shape: str, seen: str) -> None:
+    """One problem each, at the line of the shape."""
+    (problem,) = problems(shape)
+    assert seen in problem, problem
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        classes(
+            "g: {rate: 400Mbit, ceil: 600Mbit, from: a}, h: {rate: 200Mbit, ceil: 600Mbit, from: b}", "pacer"
+        ),
+        classes(
+            "all: {rate: 500Mbit, ceil: 600Mbit}, g: {parent: all, rate: 400Mbit, quantum: 1514, from: a}, "
+            "h: {parent: all, rate: 100Mbit, ceil: 550Mbit, leaf: {qdisc: fq_codel, frames: 100}}",
+            more=", default: h, gso_max_segs: 2",
+        ),
+        "{at: a.eth0, qdisc: fq, rate: 100Mbit, gso_max_segs: 4}",
+    ],
+)
+def test_what_shapers_can_do_is_accepted(shape: str) -> None:
+    """Trees, borrowing, queues of leaves."""
+    assert problems(shape) == []

@@ -1,0 +1,79 @@
+"""`wire:` in an experiment file: recordings beside it, and what is refused, with what is allowed."""
+
+from pathlib import Path
+
+import pytest
+
+from iolab.errors import InputError
+from iolab.experiment.attached import MOST_BYTES
+from iolab.experiment.check import load
+from iolab.experiment.resolve import Resolver
+from iolab.experiment.traces import delay_samples, delivery_moments, rate_steps
+
+FILE = """
+title: A path
+lab:
+  machines: {{near: {{kind: netns}}, far: {{kind: netns}}}}
+  links: {{path: {{ends: [near.eth0, far.eth0], wire: {wire}}}}}
+measure: {{up: {{kind: stream, from: near, to: far, duration: 1s}}}}
+"""
+
+
+def written(folder: Path, wire: str) -> Path:
+    """Write an experiment with such a wire."""
+    path = folder / "path.yaml"
+    path.write_text(FILE.format(wire=wire))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("wire", "said"),
+    [
+        ("{rate: 0}", "not 0"),
+        ("{delay: -1ms}", "a duration with its unit"),
+        ("{delay: 11s}", "at most 10000000000 ns"),
+        ("{loss: 1.5}", "a ratio from 0 to 1"),
+        ("{queue: 1M}", "a rate, whose line it is before"),
+        ("{rate: 1Mbit, rate_trace: [[0s, 1Mbit], [1s, 2Mbit]]}", "one of them: a line has one rate"),
+        ("{rate_trace: [[1s, 1Mbit], [0s, 2Mbit]]}", "item 2 goes back in time"),
+        ("{delivery_trace: [2, 1]}", "item 2 goes back in time"),
+        ("{delivery_trace: [0]}", "the last moment is the length of the trace"),
+        ("{jitter_samples: [-1ms]}", "delays with their units"),
+        ("{sent_by: {near.eth1: {loss: 0.1}}}", "did you mean 'near.eth0'?"),
+        ("{sent_by: {near.eth0: {codel: {}}}}", "codel without a rate"),
+        ("{emulator: netem, codel: {}, rate: 1Mbit}", "emulator: iolab, or loss"),
+        ("{rate: 1Mbit, codel: {}, ecn_above: 1ms}", "CoDel marks by its own law"),
+        ("{rate_trace: none.trace}", "no such file"),
+        ("{rate_trace: ../up.trace}", "out of the experiment's folder"),
+        ("{rate_trace: large.trace}", f"a file of {MOST_BYTES + 1} bytes"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_what_is_allowed(tmp_path: Path, wire: str, said: str) -> None:
+    """One line for each, without a traceback."""
+    (tmp_path / "large.trace").write_text("0" * (MOST_BYTES + 1))
+    with pytest.raises(InputError) as caught:
+        load(written(tmp_path, wire))
+    assert said in str(caught.value)
+
+
+def test_recordings_lie_beside_the_experiment_and_are_part_of_its_identity(tmp_path: Path) -> None:
+    """Other contents of a file are another lab; its name alone says nothing."""
+    trace = tmp_path / "traces" / "up.trace"
+    trace.parent.mkdir()
+    keys = []
+    for rate in (1_000_000, 2_000_000):
+        trace.write_text(f"# time [s], rate [bit/s]\n0, {rate}\n0.5, 3e6\n")
+        experiment = load(written(tmp_path, "{rate_trace: traces/up.trace}"))
+        wire = Resolver(experiment).setup({}).lab.links["path"].wire
+        assert wire is not None
+        assert wire.rate_trace == ((500_000_000, rate), (500_000_000, 3_000_000))
+        assert list(experiment.files) == ["traces/up.trace"]
+        keys.append(Resolver(experiment).lab_key({}))
+    assert keys[0] != keys[1]
+
+
+def test_traces_are_read_as_their_makers_write_them() -> None:
+    """Times with units or in seconds; mahimahi's milliseconds; delays as ping prints them."""
+    assert rate_steps([["0s", "1Mbit"], ["250ms", 0]]) == ((250_000_000, 1_000_000), (250_000_000, 0))
+    assert delivery_moments(["0", "0", "3"]) == (0, 0, 3_000_000)
+    assert delay_samples(["1.5", "20us"]) == (1_500_000, 20_000)

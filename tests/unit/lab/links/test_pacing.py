@@ -1,0 +1,96 @@
+"""The pacer as a part of a wire: what is sent, what is read back, and what changes in place."""
+
+import json
+from typing import Any
+
+from iolab.experiment.experiment import Lab
+from iolab.experiment.links import Link
+from iolab.experiment.machines import Netns
+from iolab.lab.commands import PLANNED, commands_of, request_of
+from iolab.lab.compose import compose
+from iolab.lab.difference import difference
+from iolab.lab.links.wires import MARGIN_BYTES
+from iolab.lab.needs.lab_needs import lab_needs
+from iolab.lab.needs.need import Need, NeedKind
+from iolab.lab.readback.values import PacedWay, value_shown
+from iolab.lab.resources import ImpairWire, StartWire
+
+CLASSES = {
+    "g0": {"rate": "400Mbit", "ceil": "600Mbit", "from": "near"},
+    "g1": {"rate": "200Mbit", "to": "near.eth0"},
+}
+
+
+def paced(at: str = "far.eth0", **keys: object) -> Lab:
+    """Return a lab of one link with a pacer at a port."""
+    shape = {"at": at, "qdisc": "pacer", "rate": "600Mbit", **keys}
+    link = Link.model_validate(
+        {"ends": ["near.eth0", "far.eth0"], "shape": shape, "wire": keys.pop("wire", None)}
+    )
+    machines = {name: Netns.model_validate({"kind": "netns"}) for name in ("near", "far")}
+    return Lab(machines, {"path": link}, {})
+
+
+def ways(lab: Lab) -> list[list[dict[str, Any]]]:
+    """Return what the agent is asked to do to the frames of each way."""
+    (resource,) = [one for one in compose(lab) if one.key == "impairments:path"]
+    (action,) = resource.actions
+    assert isinstance(action, ImpairWire)
+    (command,) = commands_of(action)
+    params: Any = request_of(resource, action, command, PLANNED).params
+    return [way["impairments"] for way in params["ways"]]
+
+
+def test_the_pacer_is_the_first_stage_of_the_way_from_its_port() -> None:
+    """A link without a wire becomes one; frames come apart, so that each can be spaced."""
+    there, back = ways(paced(classes=CLASSES, default="g1", limit="1M"))
+    assert there == []
+    queue = {"kind": "bytes", "bytes": 1 << 20}
+    assert back == [{
+        "kind": "pacer",
+        "rate_bps": 600_000_000,
+        "classes": [
+            {"rate_bps": 400_000_000, "ceil_bps": 600_000_000, "queue": queue},
+            {"rate_bps": 200_000_000, "ceil_bps": 200_000_000, "queue": queue},
+        ],
+        "filters": [{"source": "198.18.0.1", "class": 0}, {"destination": "198.18.0.1", "class": 1}],
+        "default": 1,
+    }]  # fmt: skip
+    (start,) = [action for one in compose(paced()) for action in one.actions if isinstance(action, StartWire)]
+    assert not start.super_frames
+
+
+def test_without_classes_all_frames_are_of_one() -> None:
+    """It has the whole rate."""
+    (stage,), _ = ways(paced("near.eth0"))
+    assert (stage["default"], stage["filters"]) == (0, [])
+    assert stage["classes"] == [
+        {"rate_bps": 600_000_000, "ceil_bps": 600_000_000, "queue": {"kind": "frames", "frames": 1000}}
+    ]
+
+
+def test_another_rate_changes_the_pacer_and_nothing_else() -> None:
+    """The lab stands; no qdisc of the kernel is set."""
+    first, second = compose(paced()), compose(paced(classes=CLASSES))
+    change = difference(first, second)
+    assert ([one.key for one in change.undo], [one.key for one in change.do]) == ([], ["impairments:path"])
+    assert not any(one.key.startswith(("qdisc:", "veth:")) for one in first)
+
+
+def test_the_agent_must_say_that_it_spaces_as_asked() -> None:
+    """Another rate in its answer is a difference."""
+    (resource,) = [one for one in compose(paced(classes=CLASSES)) if one.key == "impairments:path"]
+    expected = resource.expect[-1].expected
+    stage = json.loads(expected)
+    assert value_shown(PacedWay(1), json.dumps({"does": [[], [stage]]})) == expected
+    assert value_shown(PacedWay(1), json.dumps({"does": [[], [{**stage, "rate_bps": 1}]]})) != expected
+    assert value_shown(PacedWay(0), json.dumps({"does": [[], [stage]]})) is None
+
+
+def test_a_pacer_needs_taps_and_room_for_the_queues_of_its_classes() -> None:
+    """No qdisc of the kernel, and no filter."""
+    wanted = [one for one in lab_needs(paced(classes=CLASSES, limit="1M")) if isinstance(one, Need)]
+    names = {(one.kind, one.name) for one in wanted}
+    memory = next(int(name) for kind, name in names if kind is NeedKind.MEMORY)
+    assert memory - 2 * MARGIN_BYTES == 2 << 20
+    assert {name for kind, name in names if kind is NeedKind.FEATURE} == {"link:tun"}

@@ -1,0 +1,64 @@
+"""Tables of the phases of a disk program: a row per phase, a column per cell, each against the baseline."""
+
+from dataclasses import replace
+
+from tests.unit.report.builder import quickstart
+
+from iolab.analysis.analyse import analyse
+from iolab.record.dimensions import Dimensions
+from iolab.record.metric import Metric, Metrics
+from iolab.report.names import names_of
+from iolab.report.phases import phase_grids, short_grids
+from iolab.report.selection import leading
+from iolab.report.tables import Grid
+from iolab.report.words import EN
+from iolab.statements.warnings import DiskUnsteady, Warning
+from iolab.store.records import StoredRun
+
+MTU = {"links.lan.mtu": ("1500", "9000")}
+
+
+def disk_run(*, unsteady: bool = False) -> StoredRun:
+    """Return a run in which the second cell reads half as fast as the first."""
+    run, _ = quickstart(2, factors=MTU, baseline={"links.lan.mtu": "1500"}, measures=("tcp",), outlier=False)
+    trials = []
+    for trial in run.trials:
+        second = trial.cell["links.lan.mtu"] == "9000"
+        rate = 10.0 * 2**20 if second else 20.0 * 2**20
+        warned: tuple[Warning, ...] = ()
+        if unsteady and second:
+            warned = (DiskUnsteady(rounds=25, spread_ratio=0.5, slope_ratio=0.2),)
+        metrics = Metrics(
+            Metric(name, unit, value, Dimensions(part=part, block_bytes=4096, depth=8))
+            for name, unit, value in (
+                ("disk_bytes_per_s", "byte/s", rate),
+                ("disk_operations_per_s", "op/s", rate / 4096),
+            )
+            for part in ("read", "write")
+        )  # fmt: skip
+        trials.append(replace(trial, result=replace(trial.result, metrics=metrics, warnings=warned)))
+    return replace(run, trials=tuple(trials))
+
+
+def grids(run: StoredRun) -> list[Grid]:
+    """Return the tables of the one measure."""
+    analysis = analyse(run.trials, run.plan)
+    (shown,) = leading(analysis, run.plan.measures, 20)
+    return phase_grids(shown, run, analysis, names_of(run.plan, EN), 20)
+
+
+def test_every_phase_has_a_row_and_every_cell_a_column_with_its_change() -> None:
+    """What stands for the measure comes first, further metrics are details."""
+    first, second = grids(disk_run())
+    assert [row[0] for row in first.rows] == ["read 4 KiB depth 8", "write 4 KiB depth 8"]
+    baseline, other = first.rows[0][1:]
+    assert baseline.startswith("20")
+    assert other.startswith("10")
+    assert "−50" in other
+    assert (first.folded, second.folded) == (False, True)
+    assert short_grids([first, second]) == [first]
+
+
+def test_a_cell_that_is_not_steady_has_no_change_and_says_so() -> None:
+    """In words, not by a hole."""
+    assert "not steady" in grids(disk_run(unsteady=True))[0].rows[0][2]

@@ -1,0 +1,165 @@
+"""fio: what it is asked, what a job file of a user's own may say, and what its report and logs give."""
+
+import json
+from typing import Any
+
+import pytest
+
+from iolab.experiment.measures import DiskMeasure
+from iolab.record.metric import Metric
+from iolab.trial.disk.figures import metrics_of
+from iolab.trial.disk.fio_jobs import Job, jobs_of, own_job_troubles
+from iolab.trial.disk.fio_report import accesses_of, figure_of, log_series, merged, parse_fio
+
+MIXED = Job("mixed", 4096, 32, "")
+LOGS = """==> /run/iolab/folders/fio/log_bw.log <==
+100, 2000, 0, 0, 0
+100, 1000, 1, 0, 0
+200, 4000, 0, 0, 0
+200, 4000, 0, 0, 0
+
+==> /run/iolab/folders/fio/log_iops.log <==
+100, 500, 0, 0, 0
+"""
+
+
+def measure(**more: object) -> DiskMeasure:
+    """Return a measure with fio."""
+    return DiskMeasure.model_validate({"kind": "disk", "on": "pc2", "program": "fio", **more})
+
+
+def direction(operations: int, bins: dict[str, int], runtime_ms: int = 1000) -> dict[str, Any]:
+    """Return what fio says of reads, or of writes."""
+    latency = {"max": 90_000, "mean": 20_000.0, "bins": bins}
+    return {"io_bytes": operations * 4096, "total_ios": operations, "runtime": runtime_ms, "lat_ns": latency}
+
+
+def report(reads: int, writes: int, **more: object) -> str:
+    """Return fio's output for one job, after one of its notes."""
+    bins = {"10000": reads // 2, "50000": reads - reads // 2}
+    job = {
+        "jobname": "mine", "error": 0, "job_runtime": 1000, "usr_cpu": 10.0, "sys_cpu": 30.0,
+        "read": direction(reads, bins), "write": direction(writes, {}), **more,
+    }  # fmt: skip
+    return "note: both iodepth >= 1 and synchronous\n" + json.dumps({"jobs": [job]}, indent=1)
+
+
+def test_every_combination_is_a_run_of_its_own() -> None:
+    """Three blocks, depths and accesses by default; past the page cache, with data that cannot be shortened."""
+    jobs = jobs_of(measure(), "/mnt/file", "/logs")
+    assert len(jobs) == 27
+    first = jobs[0].text.splitlines()
+    assert {
+        "rw=randread",
+        "bs=4096",
+        "iodepth=1",
+        "direct=1",
+        "refill_buffers=1",
+        "filename=/mnt/file",
+    } <= set(first)
+    assert "allow_file_create=0" in first
+
+
+def test_an_offered_rate_is_shared_by_reads_and_writes() -> None:
+    """At random times, with room for those that have not ended."""
+    (job,) = jobs_of(
+        measure(fio={"offered": 1000, "blocks": ["4K"], "access": ["mixed"]}), "/mnt/file", "/logs"
+    )
+    assert {"rate_iops=700,300", "rate_process=poisson", "iodepth=256"} <= set(job.text.splitlines())
+
+
+def test_hdparms_timings_only_read() -> None:
+    """Through the page cache, as hdparm does."""
+    cached, buffered = jobs_of(measure(profile="hdparm"), "/dev/x", "/logs")
+    assert (cached.read_only, buffered.read_only) == (True, True)
+    assert {"direct=0", "invalidate=1"} <= set(buffered.text.splitlines())
+    assert "pre_read=1" in cached.text.splitlines()
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["filename=/dev/sda", "directory=/etc", "exec_prerun=reboot", "ioengine=external:/tmp/x.so", "write_bw_log=/etc/x",
+     "read_iolog=/etc/passwd", "include /etc/x", "size=$(reboot)", "opendir=/", "group_reporting=0"],
+)  # fmt: skip
+def test_a_job_file_says_what_is_done_and_never_where(line: str) -> None:
+    """Anything that names a place, starts a program or writes a file is refused."""
+    assert own_job_troubles(f"[mine]\nrw=read\n{line}\n")
+
+
+def test_a_job_file_of_reads_and_writes_is_taken_as_it_is() -> None:
+    """It comes after what iolab says, and cannot change it."""
+    text = "[mine]\nrw=randrw\nbs=8k\niodepth=4\ntime_based\nruntime=1s\n"
+    assert own_job_troubles(text) == ()
+    (job,) = jobs_of(measure(fio={"job": text}), "/mnt/file", "/logs")
+    assert job.text.endswith(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "no section", "[a]\nrw=read\n[a]\nrw=write\n", "[a]\nrw=rw\n[a-read]\nrw=read\n"]
+)
+def test_a_job_file_that_is_none_is_refused(text: str) -> None:
+    """So are two sections whose figures would have one name."""
+    assert own_job_troubles(text)
+
+
+def test_a_report_gives_each_direction_its_rate_and_latency() -> None:
+    """Of 1000 reads half took 10 us; 99.9 % needs more of them."""
+    reads, writes = accesses_of(MIXED, parse_fio(report(1000, 500)))
+    assert (reads.phase, writes.phase) == ("mixed-read", "mixed-write")
+    found = {metric.name: metric for metric in metrics_of([figure_of(reads)])}
+    assert found["disk_operations_per_s"].value == 1000
+    assert found["disk_latency_p50_ns"].value == 10_000
+    assert found["disk_latency_p99_ns"].value == 50_000
+    assert "disk_latency_p999_ns" not in found
+    assert found["disk_under_way"].value == pytest.approx(0.02)
+    assert isinstance(found["disk_cpu_ratio"], Metric)
+    assert found["disk_cpu_ratio"].value == pytest.approx(0.4)
+    assert found["disk_bytes_per_s"].dimensions.known() == {
+        "part": "mixed-read",
+        "block_bytes": 4096,
+        "depth": 32,
+    }
+
+
+def test_rounds_are_merged_by_adding_counts_never_by_averaging_percentiles() -> None:
+    """900 fast ones and 100 slow ones have a fast 90th percentile."""
+    (fast,) = accesses_of(
+        Job("write", 4096, 1, ""), parse_fio(report(900, 0, read=direction(900, {"1000": 900})))
+    )
+    (slow,) = accesses_of(
+        Job("write", 4096, 1, ""), parse_fio(report(100, 0, read=direction(100, {"80000": 100})))
+    )
+    latency = figure_of(merged([fast, slow])).latency
+    assert latency is not None
+    assert latency.quantiles_ns["p90"] == 1000
+    assert latency.quantiles_ns["p99"] == 80_000
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "no JSON"),
+        ("{\n}", "jobs"),
+        (report(0, 0), "read and wrote nothing"),
+        (report(10, 0, error=5), "error 5"),
+        (report(10, 0, read=direction(10, {"x": 1})), "histogram"),
+        (report(10, 0, read=direction(10, {}, runtime_ms=0)), "no measurement"),
+        (report(10, 0, usr_cpu=1e999), "usr_cpu"),
+    ],
+)
+def test_a_report_that_measures_nothing_is_refused(text: str, said: str) -> None:
+    """fio calls some of these no error."""
+    with pytest.raises(ValueError, match=said):
+        accesses_of(MIXED, parse_fio(text))
+
+
+def test_logs_are_series_by_direction_on_the_time_of_the_trial() -> None:
+    """fio counts KiB, and may write its last point twice."""
+    found = {(one.name, one.dimensions.part): one for one in log_series(MIXED, LOGS, 5_000_000_000)}
+    reads = found["disk_bytes_per_s", "mixed-read"]
+    assert list(reads.at_ns) == [5_100_000_000, 5_200_000_000]
+    assert list(reads.values) == [2000 * 1024, 4000 * 1024]
+    assert list(found["disk_bytes_per_s", "mixed-write"].values) == [1000 * 1024]
+    assert list(found["disk_operations_per_s", "mixed-read"].values) == [500]
+    with pytest.raises(ValueError, match="nonsense"):
+        log_series(MIXED, "==> /x/log_bw.log <==\nnonsense\n", 0)
