@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # Runs the static checks and the tests of both languages, all of them even when the first fail, and exits 1 if any did.
 # What does not measure runs side by side, in groups; what a group says is shown when it has ended, and is in build/GROUP.log.
+# A group that does not end is ended: what it did then is the last of its words.
 # Called by make test, which has set up Python; the agent is built here, beside its tests.
 set -uo pipefail
 
 status=0
-declare -A running=()
+declare -A groups=()  # by process
+limit_s=2400
 tests=(.venv/bin/pytest -q --durations=10 --durations-min=5 -m "not perf and not hardware")
 measuring=(tests/netns/test_{pacer,packets,wires}.py tests/guest/test_wires.py)
 parents=(tests/guest/test_{parents,sites,xen_host}.py)
@@ -15,10 +17,10 @@ disks=(tests/netns/test_{claims,disks}.py)
 main() {
     mkdir -p build
     begin compile cargo test -q --workspace --locked --no-run
-    make setup || { await compile; exit 1; }
+    make setup || { await; exit 1; }
     begin lint scripts/lint.sh
     begin images .venv/bin/iolab image build linux nested xen host qemu
-    await compile lint images
+    await
 
     # Those with guests have the CPU first: frames are lost while a guest waits for one.
     begin guests apart "${tests[@]}" tests/guest "${disks[@]}" \
@@ -27,11 +29,11 @@ main() {
     begin agent test_agent
     begin others apart nice -n 10 "${tests[@]}" tests/unit tests/browser tests/netns \
         $(ignored "${disks[@]}" "${measuring[@]}")
-    await agent parents guests others
+    await
 
     # Those that measure have the computer to themselves.
     begin measuring apart "${tests[@]}" "${measuring[@]}"
-    await measuring
+    await
     exit $status
 }
 
@@ -39,18 +41,21 @@ main() {
 test_agent() {
     local image
     image=$(.venv/bin/iolab image build linux) && export IOLAB_IMAGE=${image##* }  # the last word is its folder
-    nice -n 5 cargo test -q --workspace --locked --no-fail-fast
+    limited nice -n 5 cargo test -q --workspace --locked --no-fail-fast
     local tested=$?
-    nice -n 5 "${tests[@]}" tests/guest/image && return "$tested"
+    limited nice -n 5 "${tests[@]}" tests/guest/image && return "$tested"
 }
 
-begin() { "${@:2}" >"build/$1.log" 2>&1 & running[$1]=$!; }
+begin() { "${@:2}" >"build/$1.log" 2>&1 & groups[$!]=$1; }
 
+# Waits for all that began, and shows each as it ends.
 await() {
-    local group
-    for group; do
-        wait "${running[$group]}" || failed "$group"
-        cat "build/$group.log"
+    local ended
+    while ((${#groups[@]})); do
+        wait -n -p ended "${!groups[@]}" || failed "${groups[$ended]}"
+        cat "build/${groups[$ended]}.log"
+        echo "test: ${groups[$ended]} ended after $SECONDS s"
+        unset "groups[$ended]"
     done
 }
 
@@ -61,10 +66,13 @@ ignored() { printf -- '--ignore=%s\n' "$@"; }
 # Namespaces of its own: one group of tests is not to see what the other makes.
 apart() {
     if [ "$(id -u)" = 0 ]; then
-        unshare --mount --net sh -c 'mount -t tmpfs tmpfs /run && ip link set lo up && exec "$@"' sh "$@"
+        limited unshare --mount --net sh -c 'mount -t tmpfs tmpfs /run && ip link set lo up && exec "$@"' sh "$@"
     else
-        "$@"
+        limited "$@"
     fi
 }
+
+# A process in the background of a script ignores SIGINT; pytest says by it which test did not end.
+limited() { timeout --signal=INT --kill-after=60 "$limit_s" env --default-signal=INT "$@"; }
 
 main
