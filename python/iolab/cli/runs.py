@@ -16,7 +16,7 @@ from iolab.cli.experiment_file import File, On, Quick
 from iolab.cli.progress import LiveProgress, PlainProgress
 from iolab.cli.results import RunName, locate, print_results
 from iolab.clock import SystemClock
-from iolab.errors import ExitCode, InterruptedRun, IolabError, UnsupportedError
+from iolab.errors import ExitCode, InterruptedRun, IolabError, LabError, UnsupportedError
 from iolab.experiment import load
 from iolab.experiment.experiment import Experiment
 from iolab.experiment.site import Site
@@ -26,6 +26,7 @@ from iolab.plan.types import Plan
 from iolab.report.words import EN
 from iolab.run import folder_work as execute
 from iolab.run.agents import Agents
+from iolab.run.alike_failures import MOST_ALIKE, LabsUnmade
 from iolab.run.durations import durations_file, recall
 from iolab.run.hosts.guest_images import provide_images
 from iolab.run.hosts.host_agent import open_agent
@@ -35,6 +36,9 @@ from iolab.store.read import all_ok, load_run
 from iolab.store.records import StoredRun
 
 Skip = Annotated[bool, typer.Option("--skip-unsupported", help="Leave out cells that this host cannot do.")]
+KeepGoing = Annotated[
+    bool, typer.Option("--keep-going", help="Do all trials, even if three labs in a row fail alike.")
+]
 Blocks = Annotated[int | None, typer.Option(min=1, help="Blocks instead of the file's.")]
 REASONS_SHOWN = 10
 
@@ -58,6 +62,7 @@ def run(
     ] = None,
     quick: Quick = False,
     skip_unsupported: Skip = False,
+    keep_going: KeepGoing = False,
     on: On = None,
 ) -> int:
     """Execute an experiment; the last line printed is the run folder."""
@@ -73,7 +78,7 @@ def run(
         leave_out(plan, skip_unsupported, experiment.site)
         return execute.create(experiment, plan, raw, output, SystemClock())
 
-    return ended(measured(experiment, prepare))
+    return ended(measured(experiment, prepare, keep_going=keep_going))
 
 
 def resume(
@@ -81,6 +86,7 @@ def resume(
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Do failed and invalid trials again.")
     ] = False,
+    keep_going: KeepGoing = False,
 ) -> int:
     """Do the trials that an interrupted run lacks."""
     path = locate(run)
@@ -94,11 +100,16 @@ def resume(
         execute.refuse_changed_plan(stored, experiment, facts)
         return path
 
-    return ended(measured(experiment, prepare, again=retry_failed))
+    return ended(measured(experiment, prepare, again=retry_failed, keep_going=keep_going))
 
 
 def extend(
-    run: RunName, file: File, blocks: Blocks = None, skip_unsupported: Skip = False, on: On = None
+    run: RunName,
+    file: File,
+    blocks: Blocks = None,
+    skip_unsupported: Skip = False,
+    keep_going: KeepGoing = False,
+    on: On = None,
 ) -> int:
     """Give a run a larger experiment and do only what it lacks."""
     path = locate(run)
@@ -114,10 +125,16 @@ def extend(
         execute.extend(path, experiment, plan, raw)
         return path
 
-    return ended(measured(experiment, prepare))
+    return ended(measured(experiment, prepare, keep_going=keep_going))
 
 
-def measured(experiment: Experiment, prepare: Callable[[Agents], Path], *, again: bool = False) -> StoredRun:
+def measured(
+    experiment: Experiment,
+    prepare: Callable[[Agents], Path],
+    *,
+    again: bool = False,
+    keep_going: bool = False,
+) -> StoredRun:
     """Open the agents, prepare the run folder, do what is missing, print the results and the folder."""
     path: Path | None = None
     screen = console()
@@ -128,7 +145,14 @@ def measured(experiment: Experiment, prepare: Callable[[Agents], Path], *, again
             provide_images(agents, experiment, load_run(path).plan, complain)
             with LiveProgress(screen) if screen.is_terminal else PlainProgress(screen) as progress:
                 execute.work_on(
-                    path, experiment, agents, SystemClock(), progress, again=again, durations=durations_file()
+                    path,
+                    experiment,
+                    agents,
+                    SystemClock(),
+                    progress,
+                    again=again,
+                    keep_going=keep_going,
+                    durations=durations_file(),
                 )
     except KeyboardInterrupt:
         if path is None:
@@ -141,6 +165,11 @@ def measured(experiment: Experiment, prepare: Callable[[Agents], Path], *, again
             raise
         raise InterruptedRun(
             f"nobody reads the output; the lab is undone; go on with: iolab resume {path}"
+        ) from None
+    except LabsUnmade as error:
+        raise LabError(
+            f"making the lab: {MOST_ALIKE} trials in a row failed alike: {EN.said.say(error.failure)}; when the cause "
+            f"is gone: iolab resume {path} --retry-failed; --keep-going does all trials whatever fails"
         ) from None
     except IolabError:
         if path is not None:

@@ -119,11 +119,12 @@ def work_on(
     observer: Observer,
     *,
     again: bool = False,
+    keep_going: bool = True,
     durations: Path | None = None,
 ) -> None:
     """Do the steps that a run has no trial of; with `again` also those whose trials failed or were invalid.
 
-    What they took is added to the file `durations`, for the estimates of later runs.
+    Without `keep_going` it stops where several labs in a row cannot be made, all for one reason. What they took is added to the file `durations`, for the estimates of later runs.
     """
     run = load_run(path)
     kept = {record.key: record.result.status for record in run.trials}
@@ -133,7 +134,7 @@ def work_on(
         session = Session(experiment, run.plan, agents, folder, clock, observer, host_of(run.facts))
         try:
             with session:
-                session.walk(missing_steps(run.plan, done))
+                session.walk(missing_steps(run.plan, done), keep_going=keep_going)
         finally:
             if durations is not None:
                 remember(durations, session.took)

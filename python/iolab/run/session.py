@@ -26,6 +26,7 @@ from iolab.record.metric import Metrics
 from iolab.record.packets import Choice
 from iolab.record.trial import GuestUse, Status, TrialResult
 from iolab.run.agents import Agents
+from iolab.run.alike_failures import AlikeFailures
 from iolab.run.hosts.host_facts import machine_facts
 from iolab.run.hosts.hosts import reach, reach_again
 from iolab.run.lab.standing_lab import StandingLab
@@ -101,12 +102,14 @@ class Session:
         """How long trials took that went well, beside their planned measuring."""
         self._starts = 0
         self._lab = StandingLab(self._agents, folder.append_commands, starting=self._guests_start)
+        self._unmade = AlikeFailures()
 
-    def walk(self, steps: Sequence[Step]) -> None:
+    def walk(self, steps: Sequence[Step], *, keep_going: bool = True) -> None:
         """Do the steps in order, storing each trial before the next begins.
 
         Raises:
             AgentError: the agent is gone.
+            LabsUnmade: several labs in a row could not be made, all for one reason, unless it is to keep going.
             StoreError: a trial could not be stored.
         """
         self._observer.run_begins(self._plan, len(steps), len(self._plan.steps) - len(steps))
@@ -119,6 +122,8 @@ class Session:
             self._folder.append_trial(record, samples)
             each_ns = (self._clock.now_ns() - begin_ns) // (number + 1)
             self._observer.trial_ended(record, each_ns * (len(steps) - number - 1))
+            if not keep_going:
+                self._unmade.stop_if_hopeless()
         self._lab.take_down()
 
     def __enter__(self) -> Self:
@@ -192,11 +197,14 @@ class Session:
         status: Status = Status.OK
         reason: Failure | None = None
         guests: Mapping[str, GuestUse] = {}
+        making = True
         try:
             planned = self._labs.of(step)
             placement = planned.placement
             self._reach(setup.lab)
             self._lab.change_to(planned.resources)
+            self._unmade.made()
+            making = False
             guests = self._guests(setup.lab)
             self._describe_machines()
             wrong = self._settled_mismatches()
@@ -214,6 +222,8 @@ class Session:
                 raise AgentLost(HERE, str(error)) from error
             reason = _several(*self._changes(), *self._losses(), failure_of(error))
             status, measured = Status.FAILED, None
+            if making:
+                self._unmade.failed(reason)
         except AgentLost as error:
             if self._agents.here.gone:
                 raise

@@ -12,7 +12,7 @@ from tests.wording import in_words
 from iolab.agent.client import Agent, AgentLost
 from iolab.agent.fake import FakeAgent, FakeHost, Outcome
 from iolab.clock import VirtualClock
-from iolab.errors import TrialFailed
+from iolab.errors import LabError, TrialFailed
 from iolab.experiment import parse
 from iolab.lab.hosts.facts import Facts
 from iolab.plan.planning import make_plan
@@ -20,6 +20,7 @@ from iolab.plan.types import Plan, Step
 from iolab.record.metric import Metrics
 from iolab.record.trial import Status
 from iolab.run.agents import Agents
+from iolab.run.alike_failures import LabsUnmade
 from iolab.run.lab.standing_lab import StandingLab
 from iolab.run.session import Session
 from iolab.statements.failures import Difference, Failure, OtherFailure, ProgramFailed, ReadBack
@@ -67,7 +68,7 @@ class Watched:
 class Bench:
     """A session on a fake host, whose trials and read-backs a test decides."""
 
-    def __init__(self, facts: Facts, parent: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, facts: Facts, parent: Path, monkeypatch: pytest.MonkeyPatch, blocks: int = 1) -> None:
         self.host, self.watched = FakeHost(), Watched()
         self.fake = FakeAgent(self.host, programs=lambda argv, netns: Outcome(stdout=""))
         self.measured: Callable[[], Measured] = lambda: Measured(Metrics(), (), 1_000_000_000, (), {})
@@ -78,14 +79,14 @@ class Bench:
         monkeypatch.setattr(StandingLab, "mismatched", lambda _: [])
         monkeypatch.setattr(StandingLab, "mismatches", lambda _: [self.wrong.pop()] if self.wrong else [])
         experiment = parse(LAB, "lab.yaml")
-        self.plan = make_plan(experiment, facts)
+        self.plan = make_plan(experiment, facts, blocks=blocks)
         self.folder = create_folder(parent, "lab", datetime(2026, 1, 1, tzinfo=UTC))
         agents = Agents(Agent(self.fake))
         self.session = Session(experiment, self.plan, agents, self.folder, VirtualClock(), self.watched)
 
-    def walk(self) -> list[tuple[Status, Failure | None]]:
+    def walk(self, *, keep_going: bool = True) -> list[tuple[Status, Failure | None]]:
         """Do all steps; return how each trial ended, and why."""
-        self.session.walk(self.plan.steps)
+        self.session.walk(self.plan.steps, keep_going=keep_going)
         return [(one.result.status, one.result.reason) for one in self.watched.records]
 
 
@@ -94,6 +95,19 @@ def bench(facts: Facts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Benc
     """A session of two steps that share a lab."""
     programs = dict.fromkeys(("iperf3", "ip", "tc", "ethtool"), "1")
     return Bench(replace(facts, programs=programs), tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def unmakeable(facts: Facts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """A session of eight steps whose lab cannot be made, always for the same reason."""
+    programs = dict.fromkeys(("iperf3", "ip", "tc", "ethtool"), "1")
+    bench = Bench(replace(facts, programs=programs), tmp_path, monkeypatch, blocks=4)
+
+    def refuse(*_: object) -> None:
+        raise LabError("ip link add: Operation not supported")
+
+    monkeypatch.setattr(StandingLab, "change_to", refuse)
+    return bench
 
 
 ENDED = ProgramFailed(program="iperf3", role="client", status=1, said="no route")
@@ -161,3 +175,44 @@ def test_the_loss_of_this_computers_agent_ends_the_run_with_what_was_stored(benc
         bench.walk()
     assert [one.result.status for one in bench.watched.records] == [Status.OK]
     assert len((bench.folder.path / "trials.jsonl").read_text().splitlines()) == 1
+
+
+def test_three_labs_in_a_row_that_fail_alike_end_the_run_with_the_reason(unmakeable: Bench) -> None:
+    """The three are stored; the five others are left for when the cause is gone."""
+    with pytest.raises(LabsUnmade) as caught:
+        unmakeable.walk(keep_going=False)
+    assert in_words(caught.value.failure) == "ip link add: Operation not supported"
+    assert len(unmakeable.watched.records) == 3
+
+
+def test_a_run_that_is_to_keep_going_does_all_trials_whatever_fails(unmakeable: Bench) -> None:
+    """Each of the eight is stored as failed."""
+    assert {status for status, _ in unmakeable.walk()} == {Status.FAILED}
+    assert len(unmakeable.watched.records) == 8
+
+
+def test_labs_that_fail_for_different_reasons_do_not_end_a_run(
+    unmakeable: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another reason begins the count again."""
+    reasons = iter(f"reason {number // 2}" for number in range(8))
+
+    def refuse(*_: object) -> None:
+        raise LabError(next(reasons))
+
+    monkeypatch.setattr(StandingLab, "change_to", refuse)
+    assert len(unmakeable.walk(keep_going=False)) == 8
+
+
+def test_a_lab_that_could_be_made_begins_the_count_again(
+    unmakeable: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Trials that fail on a lab that stands say nothing of the next lab."""
+    made = iter(number % 3 == 2 for number in range(8))
+
+    def refuse(*_: object) -> None:
+        if not next(made):
+            raise LabError("no")
+
+    monkeypatch.setattr(StandingLab, "change_to", refuse)
+    assert len(unmakeable.walk(keep_going=False)) == 8
