@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +14,7 @@ from iolab.errors import InputError, Problem, UnsupportedError
 from iolab.experiment import Resolver, cells, json_schema, load, starter
 from iolab.experiment.experiment import Experiment
 from iolab.experiment.product import names
+from iolab.lab.hosts.facts import Facts
 from iolab.lab.topology import make_topology
 from iolab.parts.registry import measure_kinds
 from iolab.plan.commands import StepCommands, commands, render
@@ -37,6 +39,12 @@ On = Annotated[
     Path | None,
     typer.Option(
         "--on", metavar="SITE", help="Where to run it: a file that names hosts, guests there, cables."
+    ),
+]
+AllowSetting = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-setting", metavar="NAME", help="Let the file set this kernel setting: kernel.core_pattern."
     ),
 ]
 STEPS_READ = 1000
@@ -111,6 +119,7 @@ def plan(
         list[str] | None, typer.Option(metavar="EXPR", help="factor=level|level,...: only these cells.")
     ] = None,
     quick: Quick = False,
+    allow_setting: AllowSetting = None,
     on: On = None,
 ) -> None:
     """Show what a run would do: cells, order, time, and every command with its undo. Nothing is changed."""
@@ -119,7 +128,7 @@ def plan(
         facts, _ = read_facts(agent)
     decided = make_plan(
         experiment,
-        facts,
+        permitting(facts, allow_setting),
         seed=seed,
         blocks=1 if quick and blocks is None else blocks,
         only=selection(only or (), experiment, quick=quick),
@@ -138,6 +147,11 @@ def plan(
         count = _counted(len(decided.unsupported), "cell")
         first = cannot_run(decided.unsupported[0])
         raise UnsupportedError(f"planning: nothing of {count} can run on this host: {first}")
+
+
+def permitting(facts: Facts, settings: Sequence[str] | None) -> Facts:
+    """Return facts by which kernel settings may be set that the user has named."""
+    return replace(facts, permitted_settings=tuple(settings or ()))
 
 
 def _print_steps(experiment: Experiment, decided: Plan, all_commands: bool) -> None:

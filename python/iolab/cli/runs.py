@@ -12,7 +12,7 @@ import typer
 
 from iolab.agent.messages import Json
 from iolab.cli.console import cannot_run, complain, console, say
-from iolab.cli.experiment_file import File, On, Quick
+from iolab.cli.experiment_file import AllowSetting, File, On, Quick, permitting
 from iolab.cli.progress import LiveProgress, PlainProgress
 from iolab.cli.results import RunName, locate, print_results
 from iolab.clock import SystemClock
@@ -63,6 +63,7 @@ def run(
     quick: Quick = False,
     skip_unsupported: Skip = False,
     keep_going: KeepGoing = False,
+    allow_setting: AllowSetting = None,
     on: On = None,
 ) -> int:
     """Execute an experiment; the last line printed is the run folder."""
@@ -73,7 +74,12 @@ def run(
     def prepare(agents: Agents) -> Path:
         facts, raw = read_all_facts(agents)
         plan = make_plan(
-            experiment, facts, seed=seed, blocks=blocks, only=selected, learned=recall(durations_file())
+            experiment,
+            permitting(facts, allow_setting),
+            seed=seed,
+            blocks=blocks,
+            only=selected,
+            learned=recall(durations_file()),
         )
         leave_out(plan, skip_unsupported, experiment.site)
         return execute.create(experiment, plan, raw, output, SystemClock())
@@ -87,6 +93,7 @@ def resume(
         bool, typer.Option("--retry-failed", help="Do failed and invalid trials again.")
     ] = False,
     keep_going: KeepGoing = False,
+    allow_setting: AllowSetting = None,
 ) -> int:
     """Do the trials that an interrupted run lacks."""
     path = locate(run)
@@ -97,7 +104,17 @@ def resume(
         stored = load_run(path)
         execute.refuse_other_host(stored, raw)
         _note_changes(stored, raw)
-        execute.refuse_changed_plan(stored, experiment, facts)
+        decided = stored.plan
+        again = make_plan(
+            experiment,
+            permitting(facts, allow_setting),
+            seed=decided.seed,
+            blocks=decided.blocks,
+            only=decided.only,
+        )
+        if len(again.unsupported) > len(decided.unsupported):
+            leave_out(again, False, None)
+        execute.refuse_changed_plan(stored, again)
         return path
 
     return ended(measured(experiment, prepare, again=retry_failed, keep_going=keep_going))
@@ -109,6 +126,7 @@ def extend(
     blocks: Blocks = None,
     skip_unsupported: Skip = False,
     keep_going: KeepGoing = False,
+    allow_setting: AllowSetting = None,
     on: On = None,
 ) -> int:
     """Give a run a larger experiment and do only what it lacks."""
@@ -119,7 +137,8 @@ def extend(
         facts, raw = read_all_facts(agents)
         stored = load_run(path)
         learned = recall(durations_file())
-        plan = make_plan(experiment, facts, seed=stored.plan.seed, blocks=blocks, learned=learned)
+        permitted = permitting(facts, allow_setting)
+        plan = make_plan(experiment, permitted, seed=stored.plan.seed, blocks=blocks, learned=learned)
         _note_changes(stored, raw)
         leave_out(plan, skip_unsupported, experiment.site)
         execute.extend(path, experiment, plan, raw)

@@ -13,6 +13,8 @@ POOL = IPv4Network("198.18.0.0/15")
 """For benchmarks between isolated networks (RFC 2544, appendix C.2.2)."""
 PREFIX_LENGTH = 24
 """Of an automatic network, which holds 254 interfaces."""
+NO_HOSTS = IPv4Network("0.0.0.0/8")
+"""Of no host (RFC 1122)."""
 NETWORKS = 1 << PREFIX_LENGTH - POOL.prefixlen
 """Automatic networks in the pool: 512."""
 
@@ -66,13 +68,16 @@ def _parsed(text: str | None, link: str) -> IPv4Interface | None:
         interface = IPv4Interface(text)
     except (AddressValueError, NetmaskValueError):
         raise _refused(link, text) from None
-    if "/" not in text or interface.network.prefixlen > 30:
+    unusable = (
+        interface.is_loopback or interface.is_multicast or interface.is_reserved or interface.ip in NO_HOSTS
+    )
+    if "/" not in text or not 8 <= interface.network.prefixlen <= 30 or unusable:
         raise _refused(link, text)
     return interface
 
 
 def _refused(link: str, text: str) -> InputError:
-    allowed = "an IPv4 address with a prefix length of at most 30, such as 198.18.7.1/24"
+    allowed = "an IPv4 address of a host (no loopback, no multicast) with a prefix length from 8 to 30: 198.18.7.1/24"
     return InputError([Problem(f"lab.links.{link}.addresses", "reading an address", repr(text), allowed)])
 
 

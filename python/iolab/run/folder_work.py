@@ -9,9 +9,8 @@ from iolab.clock import Clock
 from iolab.errors import InputError, Problem
 from iolab.experiment import parse
 from iolab.experiment.experiment import Experiment
-from iolab.lab.hosts.facts import Facts
 from iolab.lab.kernels import HERE
-from iolab.plan.planning import make_plan, missing_steps
+from iolab.plan.planning import missing_steps
 from iolab.plan.types import Plan
 from iolab.record.trial import Status
 from iolab.run.agents import Agents
@@ -76,13 +75,12 @@ def stored_experiment(path: Path) -> Experiment:
     return parse(experiment_text(path), str(path / EXPERIMENT))
 
 
-def refuse_changed_plan(run: StoredRun, experiment: Experiment, facts: Facts) -> None:
-    """Raise when the stored experiment no longer gives the stored plan.
+def refuse_changed_plan(run: StoredRun, again: Plan) -> None:
+    """Raise when the stored experiment no longer gives the stored plan but another one.
 
     Raises:
         InputError: with both digests.
     """
-    again = make_plan(experiment, facts, seed=run.plan.seed, blocks=run.plan.blocks, only=run.plan.only)
     if again.digest == run.plan.digest:
         return
     raise _unsuitable(
@@ -124,7 +122,8 @@ def work_on(
 ) -> None:
     """Do the steps that a run has no trial of; with `again` also those whose trials failed or were invalid.
 
-    Without `keep_going` it stops where several labs in a row cannot be made, all for one reason. What they took is added to the file `durations`, for the estimates of later runs.
+    Without `keep_going` it stops where several labs in a row cannot be made, all for one reason. What the trials took
+    is added to the file `durations`, for the estimates of later runs.
     """
     run = load_run(path)
     kept = {record.key: record.result.status for record in run.trials}

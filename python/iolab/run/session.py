@@ -17,6 +17,7 @@ from iolab.lab.guests.switch import switch_id
 from iolab.lab.hosts.facts import Facts
 from iolab.lab.kernels import HERE
 from iolab.lab.packets.placement import Placement, sending_end
+from iolab.lab.resources import Resource
 from iolab.lab.topology import Topology, make_topology
 from iolab.parts.registry import measure_kinds
 from iolab.plan.labs import Labs
@@ -197,14 +198,10 @@ class Session:
         status: Status = Status.OK
         reason: Failure | None = None
         guests: Mapping[str, GuestUse] = {}
-        making = True
         try:
             planned = self._labs.of(step)
             placement = planned.placement
-            self._reach(setup.lab)
-            self._lab.change_to(planned.resources)
-            self._unmade.made()
-            making = False
+            self._make(setup.lab, planned.resources)
             guests = self._guests(setup.lab)
             self._describe_machines()
             wrong = self._settled_mismatches()
@@ -222,8 +219,6 @@ class Session:
                 raise AgentLost(HERE, str(error)) from error
             reason = _several(*self._changes(), *self._losses(), failure_of(error))
             status, measured = Status.FAILED, None
-            if making:
-                self._unmade.failed(reason)
         except AgentLost as error:
             if self._agents.here.gone:
                 raise
@@ -246,6 +241,20 @@ class Session:
             guests=guests,
         )
         return result, _samples(measured) if measured else None
+
+    def _make(self, lab: Lab, resources: tuple[Resource, ...]) -> None:
+        """Bring a lab about, and count those that cannot be.
+
+        Raises:
+            LabError: a host cannot be reached, a command failed, or a kernel was lost.
+        """
+        try:
+            self._reach(lab)
+            self._lab.change_to(resources)
+        except LabError as error:
+            self._unmade.failed(failure_of(error))
+            raise
+        self._unmade.made()
 
     def _warnings(
         self, lab: Lab, guests: Mapping[str, GuestUse], placement: Placement | None

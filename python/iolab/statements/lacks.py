@@ -34,6 +34,13 @@ class WholeKernel(PartLack):
     code = "whole-kernel"
 
 
+class SettingNotPermitted(PartLack):
+    """A kernel setting that is not about networks, and that the user has not permitted."""
+
+    code = "setting-not-permitted"
+    setting: Name
+
+
 class OtherArchitecture(PartLack):
     """A host is of another architecture than the guest images."""
 
@@ -112,6 +119,17 @@ class InterfacesAbsent(HostLack):
     """There is no such interface, and no other."""
 
     code = "interfaces-absent"
+    interface: Name
+
+
+class NetworkInUse(HostLack):
+    """The computer has addresses or routes in an IPv4 network of the lab."""
+
+    code = "network-in-use"
+    network: Name
+    """Of the lab."""
+    used: Name
+    """Of the computer."""
     interface: Name
 
 

@@ -150,6 +150,10 @@ def test_written_addresses_are_kept_and_others_fit_beside_them(make_lab: MakeLab
     [
         ({"a.p0": "198.18.0.1/24", "b.p0": "198.18.0.1/24"}, "every address once"),
         ({"a.p0": "fd00::1/64"}, "an IPv4 address"),
+        ({"a.p0": "128.0.0.1/1"}, "a prefix length from 8"),
+        ({"a.p0": "127.0.0.5/8"}, "no loopback"),
+        ({"a.p0": "224.0.0.5/24"}, "no multicast"),
+        ({"a.p0": "0.0.0.5/24"}, "of a host"),
     ],
 )
 def test_addresses_that_cannot_be_used_are_refused(

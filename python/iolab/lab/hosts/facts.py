@@ -35,6 +35,16 @@ class InterfaceFact:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UsedNetwork:
+    """An IPv4 network of a computer's addresses and routes."""
+
+    network: str
+    """With its prefix length."""
+    interface: str
+    """The interface it is reached by; empty: none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class IdleState:
     """A state that an idle CPU may sleep in (a C-state)."""
 
@@ -124,10 +134,14 @@ class Facts:
     """What the agent can do there, by the names in its greeting."""
     control_interfaces: tuple[str, ...] = ()
     """Interfaces that carry connections by ssh which the run, or its user, hangs on."""
+    networks: tuple[UsedNetwork, ...] = ()
+    """IPv4 networks that it uses outside of labs, but for the default route."""
     processors: ProcessorFacts = ProcessorFacts()
     """How they are set."""
     daemons: tuple[str, ...] = ()
     """Those that run of the ones that move interrupts or set interfaces."""
+    permitted_settings: tuple[str, ...] = ()
+    """Kernel settings that the user lets an experiment set beyond those that every one may; no fact of the host."""
     hosts: Mapping[str, "Facts"] = field(default_factory=dict)
     """Of the other hosts of the lab that were reached, by machine's name."""
 

@@ -11,6 +11,7 @@ from iolab.lab.cards.tuning import tuned_cards
 from iolab.lab.compose import compose
 from iolab.lab.guests.switch import MOST_MTU_BYTES
 from iolab.lab.guests.vm import card_ports, image_of, queue_pairs
+from iolab.lab.hosts.settings import is_harmless
 from iolab.lab.kernels import HERE, kernel_of, parent_kernel
 from iolab.lab.links.link_topology import (
     Join,
@@ -82,6 +83,7 @@ def lab_needs(lab: Lab) -> tuple[Wanted, ...]:
         found += (*_link(lab, topology, name), *_wire(lab, topology, name))
     for port in topology.ports():
         found += _names(lab, port)
+    found += _networks(lab, topology)
     return tuple(dict.fromkeys(found))
 
 
@@ -103,6 +105,8 @@ def _machine(lab: Lab, name: str, machine: Machine) -> Iterator[Wanted]:
             yield WholeKernel(purpose=SettingOf(setting=setting, machine=name))
         if not setting.startswith("net."):
             yield Need(NeedKind.ROOT, setting, SettingOf(setting=setting, machine=name), there)
+        if not there.startswith(IMAGE) and not is_harmless(setting):
+            yield Need(NeedKind.PERMISSION, setting, SettingOf(setting=setting, machine=name), there)
 
 
 def _guest(lab: Lab, topology: Topology, name: str, machine: Vm) -> Iterator[Wanted]:
@@ -348,6 +352,24 @@ def _names(lab: Lab, port: Port) -> Iterator[Wanted]:
     yield Need(kind, port.name, ForPort(port=port.ref), there)
     if port.bridge:
         yield Need(NeedKind.FREE_NAME, port.bridge, BridgeOf(machine=port.machine), there)
+
+
+def _networks(lab: Lab, topology: Topology) -> Iterator[Wanted]:
+    """Give the networks that must not be in use where a machine is a computer itself, and those it has routes to."""
+    for name, machine in lab.machines.items():
+        if not isinstance(machine, Host):
+            continue
+        there = where(lab, kernel_of(lab, name))
+        own = " ".join(port.name for port in topology.ports() if port.machine == name)
+        for segment in topology.segments:
+            if segment.has(name):
+                yield Need(
+                    NeedKind.FREE_NETWORK, f"{segment.network} {own}", ForLink(link=segment.name), there
+                )
+        for route in topology.routes():
+            if route.machine == name:
+                needed = f"{route.destination} {own}"
+                yield Need(NeedKind.FREE_NETWORK, needed, ForMachine(machine=name), there)
 
 
 def _asked(machine: str, key: str, value: str) -> Purpose:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from ipaddress import IPv4Network
 
 from iolab.lab.guests.switch import PROGRAM as TESTPMD
 from iolab.lab.hosts.facts import ONLINE_CPUS, Facts, ProcessorFacts, cpu_list
@@ -29,12 +30,14 @@ from iolab.statements.lacks import (
     ModuleInGuest,
     ModuleInGuests,
     NameTaken,
+    NetworkInUse,
     NewerQemuAbsent,
     OtherArchitecture,
     PauseAbsent,
     ProgramAbsent,
     ProgramNotAskedFor,
     RootNeeded,
+    SettingNotPermitted,
     SeveralLacks,
     SwitchAbsent,
     TurboFixed,
@@ -54,6 +57,8 @@ class NeedKind(StrEnum):
     """An agent that runs as root, not in namespaces of an ordinary user."""
     CAPABILITY = "capability"
     """Something that the agent may do there, by its name in the agent's greeting."""
+    FREE_NETWORK = "free-network"
+    """An IPv4 network that the computer does not use, as "NETWORK OWN-INTERFACE ...": those that the lab sets."""
     FREE_NAME = "free-name"
     """An interface name that the computer itself does not use."""
     MEMORY = "memory"
@@ -72,6 +77,8 @@ class NeedKind(StrEnum):
     """An interface that the computer has."""
     IMAGE = "image"
     """A guest image, by its flavour."""
+    PERMISSION = "permission"
+    """The user's word that a kernel setting may be set, by its name."""
     ARCHITECTURE = "architecture"
     """A computer of the kind that guest images are for: this one's."""
 
@@ -109,6 +116,9 @@ def lacking(wanted: Wanted, facts: Facts) -> Lack | None:
     """
     if isinstance(wanted, Lack):
         return wanted
+    if wanted.kind is NeedKind.PERMISSION:
+        unpermitted = wanted.name not in facts.permitted_settings
+        return SettingNotPermitted(purpose=wanted.purpose, setting=wanted.name) if unpermitted else None
     if wanted.where.startswith(IMAGE):
         return _lacking_in_image(wanted, facts, wanted.where.removeprefix(IMAGE))
     name = wanted.where.removeprefix(OTHER_HOST)
@@ -133,6 +143,8 @@ def _lacking_there(need: Need, facts: Facts, host: Computer) -> Lack | None:
             return RootNeeded(purpose=need.purpose, host=host) if facts.rootless else None
         case NeedKind.CAPABILITY | NeedKind.PROGRAM | NeedKind.IMAGE:
             return _lacking_means(need, facts, host)
+        case NeedKind.FREE_NETWORK:
+            return _used_network(need, facts, host)
         case NeedKind.COALESCING | NeedKind.PAUSE:
             return _lacking_setting(need, facts, host)
         case NeedKind.FREE_NAME | NeedKind.INTERFACE:
@@ -175,6 +187,18 @@ def _lacking_interface(need: Need, facts: Facts, host: Computer) -> Lack | None:
     if not known:
         return InterfacesAbsent(purpose=need.purpose, host=host, interface=asked)
     return InterfaceAbsent(purpose=need.purpose, host=host, interface=asked, present=known)
+
+
+def _used_network(need: Need, facts: Facts, host: Computer) -> Lack | None:
+    """Return what a lab's network would take from a computer: addresses and routes of its own."""
+    asked, *own = need.name.split()
+    network = IPv4Network(asked)
+    for used in facts.networks:
+        if used.interface not in own and network.overlaps(IPv4Network(used.network)):
+            return NetworkInUse(
+                purpose=need.purpose, host=host, network=asked, used=used.network, interface=used.interface
+            )
+    return None
 
 
 def _lacking_hardware(need: Need, facts: Facts, host: Computer) -> Lack | None:

@@ -18,6 +18,7 @@ from iolab.parts.kernel_modules import FEATURE_MODULES
 from iolab.parts.registry import programs
 from iolab.run.calibration import stored_calibration
 from iolab.run.hosts.control_connections import carriers_there
+from iolab.run.hosts.used_networks import networks_there
 
 FACTS_SCHEMA = 1
 """Version of facts.json."""
@@ -105,7 +106,7 @@ def read_facts(agent: Agent) -> tuple[Facts, dict[str, Json]]:
     """Return this host's facts, decoded and as stored in facts.json."""
     raw = agent.call("facts.read", _asked(), FACTS_DEADLINE_S)
     hello = json.loads(json.dumps(asdict(agent.hello)))
-    raw = {**raw, "control_interfaces": carriers_there(agent)}
+    raw = {**raw, "control_interfaces": carriers_there(agent), "networks": networks_there(agent)}
     raw = {**raw, "images": image_facts(), "features": raw["features"] | carrier_features(agent)}
     raw["programs"] = raw["programs"] | {NEWER_QEMU: newer_qemu()}
     calibration = stored_calibration(raw)

@@ -13,7 +13,7 @@ from iolab.experiment.experiment import Lab, Setup
 from iolab.experiment.machines import Vm
 from iolab.experiment.measures import DiskMeasure, Latency, Stream
 from iolab.lab.change_cost import expensive, start_ns
-from iolab.lab.hosts.facts import ONLINE_CPUS, Facts, ImageFact, decode_facts
+from iolab.lab.hosts.facts import ONLINE_CPUS, Facts, ImageFact, UsedNetwork, decode_facts
 from iolab.lab.needs.part_needs import ring_trouble
 from iolab.statements.purposes import ForMachine
 from iolab.units import format_bytes
@@ -111,6 +111,35 @@ def test_a_port_of_this_computer_needs_a_free_name(reason: Callable[..., str | N
     assert told == "port b.eth0: this computer has an interface eth0 already; rename the port"
 
 
+def test_a_lab_takes_no_network_from_the_computer_it_is_on(
+    reason: Callable[..., str | None], facts: Facts
+) -> None:
+    """An address beside the computer's own would send its traffic into the lab; a namespace has routes of its own."""
+    used = UsedNetwork(network="192.0.2.0/24", interface="eno1")
+    free = replace(facts, interfaces=(), networks=(used,))
+    address = {"addresses": {"b.eth0": "192.0.2.2/25"}}
+    assert reason(free, machine={"kind": "host"}, **address) == (
+        "link x: this computer uses 192.0.2.0/24 on eno1, which 192.0.2.0/25 of the lab would take from it; write "
+        "other addresses at the link"
+    )
+    assert reason(free, machine={"kind": "host"}) is None
+    assert reason(free, **address) is None
+    own = replace(free, networks=(replace(used, interface="eth0"),))
+    assert reason(own, machine={"kind": "host"}, **address) is None, "a card's own address is no other's"
+
+
+def test_a_lab_routes_no_network_away_from_the_computer_it_is_on(make_lab: MakeLab, facts: Facts) -> None:
+    """The network behind a router is reached by a route in the computer's own table."""
+    lab = make_lab({"me": {"kind": "host"}, "r": "route", "far": "none"}, {
+        "one": ["me.lab0", "r.p0"],
+        "two": {"ends": ["r.p1", "far.p0"], "addresses": {"far.p0": "192.0.2.2/24"}},
+    })  # fmt: skip
+    used = UsedNetwork(network="192.0.2.128/25", interface="eno1")
+    told = missing(needs(Setup(lab, {})), replace(facts, networks=(used,)))
+    assert told is not None
+    assert told.startswith("machine me: this computer uses 192.0.2.128/25 on eno1"), told
+
+
 def test_an_ordinary_user_may_not_change_the_whole_kernel(
     reason: Callable[..., str | None], facts: Facts
 ) -> None:
@@ -122,6 +151,21 @@ def test_an_ordinary_user_may_not_change_the_whole_kernel(
         told
         == "setting vm.swappiness of machine b: an ordinary user of this computer may not set it; run as root"
     )
+
+
+def test_a_setting_beyond_networks_needs_the_users_word(
+    reason: Callable[..., str | None], facts: Facts, imaged: Facts
+) -> None:
+    """core_pattern would make a file into a program that runs as root; in a guest it makes nothing of this computer."""
+    settings = {"kernel.core_pattern": "|/tmp/x"}
+    machine = {"kind": "netns", "settings": settings}
+    assert reason(machine=machine) == (
+        "setting kernel.core_pattern of machine b: it can change more of a computer than its networks; if this file "
+        "may do that: --allow-setting kernel.core_pattern"
+    )
+    assert reason(replace(facts, permitted_settings=("kernel.core_pattern",)), machine=machine) is None
+    assert reason(machine={"kind": "netns", "settings": {"kernel/core_pattern": "x"}}) is not None
+    assert reason(imaged, machine={"kind": "vm", "settings": settings}) is None
 
 
 def test_a_measure_of_a_disk_needs_a_disk(make_lab: MakeLab) -> None:
