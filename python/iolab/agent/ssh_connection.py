@@ -38,7 +38,8 @@ SOCKET_FOLDER = "iolab-ssh-"
 SOCKET_FOLDER_LENGTH = 60
 """A socket's path has at most 107 bytes, and ssh appends 17 of its own while it makes one."""
 
-COMMON = ("LogLevel=ERROR", "ClearAllForwardings=yes", "RemoteCommand=none", "PermitLocalCommand=no")
+COMMON = ("LogLevel=ERROR", "ClearAllForwardings=yes", "RemoteCommand=none", "PermitLocalCommand=no",
+          "ForwardAgent=no", "ForwardX11=no")  # fmt: skip
 MASTER = (
     "BatchMode=yes",
     "ConnectTimeout=20",

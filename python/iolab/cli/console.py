@@ -2,9 +2,11 @@
 
 import sys
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableType, RenderHook, RenderResult
+from rich.segment import Segment
 
 from iolab.plan.types import Unsupported
+from iolab.printable import printable
 from iolab.report.words import EN
 
 PLAIN_WIDTH = 200
@@ -13,14 +15,38 @@ PLAIN_WIDTH = 200
 
 def console() -> Console:
     """Return the console of standard output; plain and wide where it is no terminal."""
-    if sys.stdout.isatty():
-        return Console(emoji=False)  # "setting:a:" is no picture
-    return Console(width=PLAIN_WIDTH, color_system=None, emoji=False)
+    wide = Console(width=PLAIN_WIDTH, color_system=None, emoji=False)  # "setting:a:" is no picture
+    made = Console(emoji=False) if sys.stdout.isatty() else wide
+    made.push_render_hook(_Harmless())
+    return made
+
+
+class _Harmless(RenderHook):
+    """Shows the control characters of what is printed; those that rich makes of colours are its own."""
+
+    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
+        """See RenderHook."""
+        return [_Shown(each) for each in renderables]
+
+
+class _Shown:
+    """Something to print, without the control characters in its text."""
+
+    def __init__(self, renderable: RenderableType) -> None:
+        self._renderable = renderable
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """See rich's protocol."""
+        for segment in console.render(self._renderable, options):
+            if segment.control:
+                yield segment
+            else:
+                yield Segment(printable(segment.text), segment.style)
 
 
 def say(text: str) -> None:
     """Print one line to standard output."""
-    print(text, flush=True)
+    print(printable(text), flush=True)
 
 
 def cannot_run(cells: Unsupported) -> str:
@@ -31,4 +57,4 @@ def cannot_run(cells: Unsupported) -> str:
 
 def complain(text: str) -> None:
     """Print what went wrong to standard error."""
-    print(f"iolab: {text}", file=sys.stderr, flush=True)
+    print(printable(f"iolab: {text}"), file=sys.stderr, flush=True)

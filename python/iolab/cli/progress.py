@@ -8,6 +8,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from iolab.plan.types import Plan, Step
+from iolab.printable import printable
 from iolab.record.trial import Status
 from iolab.report.words import EN
 from iolab.store.records import TrialRecord
@@ -107,7 +108,7 @@ def describe_start(names: Sequence[str]) -> str:
 def describe_step(step: Step, cell: Mapping[str, str]) -> str:
     """Return one line that names a trial."""
     levels = ", ".join(f"{factor}={label}" for factor, label in cell.items())
-    return f"block {step.block} {step.measure} {levels}".rstrip()
+    return printable(f"block {step.block} {step.measure} {levels}".rstrip())
 
 
 def describe_record(record: TrialRecord) -> str:

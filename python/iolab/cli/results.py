@@ -1,5 +1,6 @@
 """list, show, report, compare: what is in run folders."""
 
+import sys
 from dataclasses import replace
 from enum import StrEnum
 from functools import partial
@@ -13,6 +14,7 @@ import iolab
 from iolab.cli.console import console, say
 from iolab.errors import InputError, Problem, StoreError
 from iolab.experiment import parse
+from iolab.files import write_whole
 from iolab.plan.planning import gives_plan
 from iolab.plan.selection import asked_summaries
 from iolab.report.words import EN, LANGUAGES, Words, words_of
@@ -239,11 +241,11 @@ def report(
         case Format.CSV:
             text = reports.csv(stored, analysis, experiment, iolab.__version__, rows.value, words)
     if str(output) == "-":
-        say(text.rstrip("\n"))
+        sys.stdout.write(f"{text.rstrip()}\n")  # as it is: it is for a program
         return
     target = output or path / f"report.{form.value}"
     try:
-        target.write_text(text, encoding="utf-8", newline="")
+        write_whole(target, text)
     except OSError as error:
         raise StoreError(
             f"writing the report {target}: {error.strerror}; choose another place with -o"

@@ -15,6 +15,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from iolab.errors import InputError, Problem, UnsupportedError
+from iolab.files import cache_folder
 
 MANIFEST = "image.json"
 SCHEMA = 1
@@ -213,9 +214,7 @@ class Cache:
 
 def default_cache() -> Cache:
     """Return this user's cache."""
-    named = os.environ.get("XDG_CACHE_HOME", "")
-    base = Path(named) if named.startswith("/") else Path.home() / ".cache"
-    return Cache(base / "iolab")
+    return Cache(cache_folder())
 
 
 def read_image(folder: Path) -> Image | None:

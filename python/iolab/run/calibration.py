@@ -5,7 +5,6 @@ The result lies in the user's cache folder, a file for each host; runs copy it i
 """
 
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -22,6 +21,7 @@ from iolab.experiment.links import Link
 from iolab.experiment.machines import Netns
 from iolab.experiment.measures import Latency
 from iolab.experiment.port_ref import PortRef
+from iolab.files import cache_folder, write_whole
 from iolab.lab.compose import compose
 from iolab.lab.packets.placement import placement_of
 from iolab.lab.topology import make_topology
@@ -111,9 +111,7 @@ def store_calibration(found: Mapping[str, Json]) -> Path:
     path = place(found["host"])
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = path.with_suffix(".new")
-        fresh.write_text(json.dumps(found, indent=1), encoding="utf-8")
-        fresh.replace(path)
+        write_whole(path, json.dumps(found, indent=1))
     except OSError as error:
         raise StoreError(f"storing the calibration in {path}: {error.strerror}") from error
     return path
@@ -121,9 +119,8 @@ def store_calibration(found: Mapping[str, Json]) -> Path:
 
 def place(identity: Mapping[str, Json]) -> Path:
     """Return where the calibration of a host lies (XDG base directories); its name is a digest of what the host is."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     digest = blake2b(json.dumps(identity, sort_keys=True).encode(), digest_size=8).hexdigest()
-    return Path(base) / "iolab" / f"calibration-{digest}.json"
+    return cache_folder() / f"calibration-{digest}.json"
 
 
 def decode_calibration(found: Mapping[str, Json] | None) -> Calibration | None:

@@ -2,10 +2,10 @@
 
 import contextlib
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from iolab.files import cache_folder, write_whole
 from iolab.plan.learned_durations import Learned, Took, decode_learned, encode_learned
 
 MOST_BYTES = 1 << 20
@@ -14,8 +14,7 @@ MOST_BYTES = 1 << 20
 
 def durations_file() -> Path:
     """Return where it lies (XDG base directories)."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "iolab" / "durations.json"
+    return cache_folder() / "durations.json"
 
 
 def recall(path: Path) -> Learned:
@@ -34,6 +33,4 @@ def remember(path: Path, took: Sequence[Took]) -> None:
         return
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = path.with_suffix(f".{os.getpid()}")
-        fresh.write_text(json.dumps(encode_learned(recall(path).also(took)), indent=1), encoding="utf-8")
-        fresh.replace(path)
+        write_whole(path, json.dumps(encode_learned(recall(path).also(took)), indent=1))

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from iolab.errors import StoreError
 from iolab.experiment.attached import COPIES
+from iolab.files import write_durably
 from iolab.plan.plan_file import encode_plan
 from iolab.plan.types import Plan
 from iolab.record.trial import CommandRecord
@@ -90,6 +91,7 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        _refuse_links(path)
         try:
             self._trials, self._commands = LineFile(path / TRIALS), LineFile(path / COMMANDS)
         except BlockingIOError as error:
@@ -122,7 +124,7 @@ class RunFolder:
                 self._keep_revision()
             fresh = self._fresh(DECIDED)
             for name, text in parts.items():
-                _write(fresh / name, text.encode())
+                write_durably(fresh / name, text.encode())
             sync_folder(fresh)
             fresh.rename(self.path / DECIDED)  # from here on it counts
             sync_folder(self.path)
@@ -146,7 +148,7 @@ class RunFolder:
         def write() -> None:
             place.parent.mkdir(parents=True, exist_ok=True)
             fresh = place.with_suffix(".new")
-            _write(fresh, data)
+            write_durably(fresh, data)
             fresh.replace(place)
             sync_folder(place.parent)
 
@@ -172,7 +174,7 @@ class RunFolder:
         folder = self.path / SAMPLES
         for name, data in files.items():
             fresh = folder / f".{name}.new"
-            _write(fresh, data)
+            write_durably(fresh, data)
             fresh.replace(folder / name)
         sync_folder(folder)
 
@@ -224,6 +226,15 @@ class RunFolder:
         )
 
 
+def _refuse_links(path: Path) -> None:
+    """Raise where a folder inside a run folder is a symbolic link: what is stored would land elsewhere."""
+    for name in (SAMPLES, MACHINES, PACKAGE_LISTS, REVISIONS, DECIDED, COPIES):
+        if (path / name).is_symlink():
+            raise StoreError(
+                f"opening the run folder {path}: {name} is a symbolic link; allowed: a folder; restore it from a copy"
+            )
+
+
 def _files(key: str, samples: Samples) -> dict[str, bytes]:
     """Return what a trial stores beside its line, by file name."""
     files: dict[str, bytes] = {}
@@ -240,11 +251,3 @@ def _files(key: str, samples: Samples) -> dict[str, bytes]:
 
 def _packed(data: bytes) -> bytes:
     return gzip.compress(data, compresslevel=3, mtime=0)
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Write a file and wait until it is on the disk."""
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())

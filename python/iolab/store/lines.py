@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from io import FileIO
 from pathlib import Path
 
+from iolab.files import open_own
+
 
 class LineFile:
     """Lines that are appended and never changed; one process at a time writes them."""
@@ -79,7 +81,7 @@ class LineFile:
 
 
 def _locked(path: Path) -> FileIO:
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    handle = open_own(path, flags=os.O_RDWR | os.O_APPEND)
     file = FileIO(handle, "r+")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

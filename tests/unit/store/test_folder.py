@@ -329,3 +329,22 @@ def test_what_is_no_run_is_said_so(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no plan\.json"):
         load_run(tmp_path)
     assert find_runs(tmp_path) == []
+
+
+def test_what_is_stored_does_not_land_elsewhere_by_a_link(tmp_path: Path) -> None:
+    """A run folder that somebody gave us: its lines and samples are written in it, or not at all."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "file").write_text("keep me")
+    for name, target in (("trials.jsonl", "file"), ("commands.jsonl", "file"), ("samples", "")):
+        folder = create_folder(tmp_path, "links", WALL)
+        folder.close()
+        place = folder.path / name
+        if place.is_dir():
+            place.rmdir()
+        else:
+            place.unlink()
+        place.symlink_to(elsewhere / target)
+        with pytest.raises(StoreError, match="symbolic link"):
+            RunFolder(folder.path)
+    assert (elsewhere / "file").read_text() == "keep me"

@@ -5,13 +5,13 @@ The finding is kept in the user's cache folder, by what it depends on.
 
 import contextlib
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from iolab.agent.client import Agent, Refused
 from iolab.agent.messages import Json
+from iolab.files import cache_folder, write_whole
 
 Accelerator = Literal["kvm", "tcg"]
 
@@ -96,8 +96,7 @@ def boot_with_kvm(
 
 def place() -> Path:
     """Return where findings lie (XDG base directories)."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "iolab" / "accelerators.json"
+    return cache_folder() / "accelerators.json"
 
 
 def _stored() -> dict[str, Json]:
@@ -112,6 +111,4 @@ def _store(found: dict[str, Json]) -> None:
     """Keep findings; where that cannot be, the next run finds them again."""
     with contextlib.suppress(OSError):
         place().parent.mkdir(parents=True, exist_ok=True)
-        fresh = place().with_suffix(f".{os.getpid()}")
-        fresh.write_text(json.dumps(found, indent=1), encoding="utf-8")
-        fresh.replace(place())
+        write_whole(place(), json.dumps(found, indent=1))

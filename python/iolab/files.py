@@ -1,0 +1,70 @@
+"""Files that are whole or absent, and the user's cache: nobody else's file is written or believed."""
+
+import contextlib
+import os
+import stat
+from pathlib import Path
+
+from iolab.errors import UnsupportedError
+
+
+def open_own(path: Path, *, flags: int = 0, mode: int = 0o644) -> int:
+    """Return a descriptor of a file that is written; a symbolic link in its place is an error, not a way elsewhere.
+
+    Raises:
+        OSError: it cannot be opened; ELOOP: there is a symbolic link.
+    """
+    return os.open(path, os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | flags, mode)
+
+
+def write_durably(path: Path, data: bytes) -> None:
+    """Write a file anew and wait until it is on the disk."""
+    with open(open_own(path, flags=os.O_WRONLY | os.O_TRUNC), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Put a file in place all at once; a symbolic link there is replaced. What is no file (a pipe) is written to.
+
+    Raises:
+        OSError: it cannot be written; what was there before stays.
+    """
+    if path.exists() and not path.is_file():
+        with path.open("w", encoding="utf-8", newline="") as pipe:
+            pipe.write(text)
+        return
+    fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        write_durably(fresh, text.encode())
+        fresh.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            fresh.unlink()
+        raise
+
+
+def cache_folder() -> Path:
+    """Return this user's cache (XDG base directories), which may not exist yet.
+
+    Raises:
+        UnsupportedError: another user owns it, or all may write to it: what lies there could be anybody's.
+    """
+    named = os.environ.get("XDG_CACHE_HOME", "")
+    folder = (Path(named) if named.startswith("/") else Path.home() / ".cache") / "iolab"
+    try:
+        about = folder.stat()
+    except OSError:
+        return folder
+    trouble = ""
+    if about.st_uid != os.geteuid():
+        trouble = f"it belongs to user {about.st_uid}, and iolab runs as user {os.geteuid()}"
+    elif about.st_mode & stat.S_IWOTH:
+        trouble = "every user may write to it"
+    if trouble:
+        raise UnsupportedError(
+            f"opening the cache {folder}: {trouble}; what lies there could be anybody's, so it is not used; "
+            "set XDG_CACHE_HOME to a folder of your own, or mend owner and mode"
+        )
+    return folder

@@ -1,0 +1,36 @@
+"""What guests, programs and files say reaches the terminal as text, never as commands to it."""
+
+import pytest
+from rich.table import Table
+
+from iolab.cli.console import complain, console, say
+from iolab.printable import printable
+
+HOSTILE = "\x1b]0;owned\x07\x1b[2Jgone\x9b31m\u202etxt"
+SHOWN = r"\x1b]0;owned\x07\x1b[2Jgone\x9b31m\u202etxt"
+
+
+def test_escape_sequences_are_shown_and_plain_text_is_as_it_was() -> None:
+    """Tabs, new lines, umlauts and the narrow space of numbers stay."""
+    assert printable(HOSTILE) == SHOWN
+    plain = "a\tb\nµs, 1\u202f000, 1\u00a0s, ≥ 3 × ä"
+    assert printable(plain) == plain
+
+
+def test_lines_and_complaints_hold_no_escape_sequence(capsys: pytest.CaptureFixture[str]) -> None:
+    """Both ways of printing a line."""
+    say(f"title: {HOSTILE}")
+    complain(f"iperf3 said {HOSTILE}")
+    seen = capsys.readouterr()
+    assert seen.out == f"title: {SHOWN}\n"
+    assert seen.err == f"iolab: iperf3 said {SHOWN}\n"
+
+
+def test_tables_hold_no_escape_sequence(capsys: pytest.CaptureFixture[str]) -> None:
+    """In cells, heads and titles."""
+    table = Table("a\x1b[2J", title="t\x1b[2J")
+    table.add_row("r\x1b[2J")
+    console().print(table)
+    seen = capsys.readouterr().out
+    assert "\x1b" not in seen
+    assert seen.count(r"\x1b[2J") == 3
