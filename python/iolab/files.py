@@ -18,7 +18,7 @@ def open_own(path: Path, *, flags: int = 0, mode: int = 0o644) -> int:
 
 
 def write_durably(path: Path, data: bytes) -> None:
-    """Write a file anew and wait until it is on the disk."""
+    """Write a file, whatever was in it, and wait until it is on the disk."""
     with open(open_own(path, flags=os.O_WRONLY | os.O_TRUNC), "wb") as file:
         file.write(data)
         file.flush()
