@@ -2,7 +2,7 @@
 conditions."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -35,6 +35,9 @@ RATES = ("_fps", "_bps")
 class _Candidate:
     """A comparison that may become a finding."""
 
+    each_direction: bool
+    """Whether it is of the mean of the directions."""
+
     whole: Pairs
     """The comparison that it is of, over all cells."""
     pairs: Pairs
@@ -62,26 +65,34 @@ def findings_of(
     found: dict[int, list[Finding]] = {}
     for candidate, p_value in zip(candidates, corrected.tolist(), strict=True):
         found.setdefault(id(candidate.whole), []).append(_finding(candidate, p_value, detectable))
-    for whole in (each for every in compared.values() for each in every):
-        own = found.get(id(whole), [])
+    for candidate in {id(each.whole): each for each in candidates}.values():
+        own, whole = found[id(candidate.whole)], candidate.whole
         if len(own) > 1 and not any(finding.shown for finding in own):
             # parts of which none shows anything are one sentence, whose interval holds for each cell
-            candidate = _Candidate(whole, whole, average(whole), for_each(whole))
-            found[id(whole)] = [_finding(candidate, 1.0, detectable)]
+            together = _Candidate(candidate.each_direction, whole, whole, average(whole), for_each(whole))
+            found[id(whole)] = [_finding(together, 1.0, detectable)]
     return _select([finding for own in found.values() for finding in own])
 
 
 def _candidates(compared: Sequence[Pairs], detectable: float) -> Iterator[_Candidate]:
-    """Every level, over as many cells as it does the same in."""
+    """Every level, over as many cells as it does the same in.
+
+    Where the load of each direction is set, twice as much both ways is what was asked for: the directions are compared.
+    """
     for found in compared:
         model = found.of.model
         if model.metric.name.endswith(RATES) and _offers(
             model.table.factors[found.factor], model.table.measure
         ):
             continue
-        for part in parts(found, float(np.log1p(detectable))):
-            if not _plain_sum(part):
-                yield _Candidate(found, part, average(part), for_each(part))
+        twice = _twice(found)
+        each_direction = twice is not None and _loads_set(found)
+        whole = found
+        if twice is not None and each_direction:
+            whole, twice = replace(found, values=found.values - twice), 0.0
+        for part in parts(whole, float(np.log1p(detectable))):
+            if twice is None or not bool((np.abs(part.values - twice) < ALIKE).all()):
+                yield _Candidate(each_direction, whole, part, average(part), for_each(part))
 
 
 def _offers(factor: str, measure: str) -> bool:
@@ -90,17 +101,24 @@ def _offers(factor: str, measure: str) -> bool:
     return key in SIZES or (key == OFFERED and of in (measure, "*"))
 
 
-def _plain_sum(found: Pairs) -> bool:
-    """Tell whether both ways is one way twice in every cell: the rate is a sum, and the directions are strangers."""
+def _twice(found: Pairs) -> float | None:
+    """Return the logarithm by which a sum of both ways differs from one way alone; None: that is not compared."""
     model = found.of.model
     levels = [
         _directions(model.table, found.factor, level)
         for level in (found.level, model.design.references[found.factor])
     ]
     if not model.metric.name.endswith(RATES) or sorted(map(sorted, levels)) != [[BOTH_WAYS], [ONE_WAY]]:
-        return False
-    twice = np.log(2) if BOTH_WAYS in levels[0] else -np.log(2)
-    return bool((np.abs(found.values - twice) < ALIKE).all())
+        return None
+    return float(np.log(2) if BOTH_WAYS in levels[0] else -np.log(2))
+
+
+def _loads_set(found: Pairs) -> bool:
+    """Tell whether every cell of a comparison sets how much each direction sends."""
+    table = found.of.model.table
+    levels = (found.level, found.of.model.design.references[found.factor])
+    rows = np.flatnonzero(np.isin(table.levels[:, found.factor], levels))
+    return all(table.each_load_set[row] for row in rows)
 
 
 def _directions(table: Table, factor: int, level: int) -> set[str]:
@@ -127,6 +145,7 @@ def _finding(candidate: _Candidate, p_value: float, detectable: Mapping[str, flo
         ratio=own.ratio,
         ci=interval,
         shown=large and apart and p_value < CORRECTED_P,
+        each_direction=candidate.each_direction,
     )
 
 

@@ -54,6 +54,8 @@ class Table:
     """Factor to label, per cell."""
     directions: tuple[str, ...] = ()
     """Resolved direction of the measure, per cell; empty where it has none."""
+    each_load_set: tuple[bool, ...] = ()
+    """Whether the measure sets how much each direction sends, per cell; empty where it has no direction."""
     blocks: tuple[int, ...]
     """Block numbers, ascending: the second axis of every column."""
     keys: tuple[tuple[str, ...], ...]
@@ -131,6 +133,7 @@ def _table(
     keys = [[""] * len(blocks) for _ in order]
     plots = np.full((len(order), len(blocks)), -1, dtype=np.int64)
     directions = [""] * len(order)
+    each_load_set = [False] * len(order)
     apart: dict[int, str] = {}
     groups: dict[Heads, _Group] = {}
     shared: dict[
@@ -144,6 +147,7 @@ def _table(
         keys[row][column] = step.key
         plots[row, column] = step.plot
         directions[row] = record.direction
+        each_load_set[row] = record.sets_each_load
         for warning in record.result.warnings:
             if not warning.comparable:
                 apart.setdefault(row, warning.code)
@@ -160,6 +164,7 @@ def _table(
         levels=np.array(order, dtype=np.int64).reshape(len(order), len(plan.factors)),
         cells=tuple(_labels(plan, levels) for levels in order),
         directions=tuple(directions),
+        each_load_set=tuple(each_load_set),
         blocks=tuple(blocks),
         keys=tuple(map(tuple, keys)),
         plots=plots,

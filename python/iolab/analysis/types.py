@@ -223,6 +223,8 @@ class Finding:
     """Of the ratio."""
     shown: bool
     """True when the difference is distinguishable from none at the corrected level."""
+    each_direction: bool = False
+    """Whether what is compared is the mean of the directions and not their sum, which is set: the load of each is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -108,12 +108,12 @@ def finding(found: Finding, analysis: Analysis, names: Names) -> str:
     """Say what one change of level does."""
     words = names.words.summary
     detectable = analysis.detectable.get(found.measure)
-    conditions = names.cell(found.conditions)
+    conditions, measure = names.cell(found.conditions), names.measure(found.measure)
     places = {
         "level": _subject(found, names),
         "reference": _reference(found, names),
         "change": _change(found, names.words),
-        "measure": names.measure(found.measure),
+        "measure": words.each_direction.format(measure=measure) if found.each_direction else measure,
         "conditions": conditions,
         "detectable": numbers.percent(detectable) if detectable is not None else "",
     }

@@ -50,6 +50,7 @@ class _TrialLine:
     warnings: tuple[Warning, ...]
     verdict: Verdict | None = None
     guests: Mapping[str, GuestUse] = field(default_factory=dict)
+    sets_each_load: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +93,7 @@ def encode_trial(record: TrialRecord) -> str:
         warnings=result.warnings,
         verdict=result.verdict,
         guests=result.guests,
+        sets_each_load=record.sets_each_load,
     )
     return _TRIAL.encode(line).decode()
 
@@ -129,6 +131,7 @@ class TrialReader:
             measure=row.measure,
             kind=row.kind,
             direction=row.direction,
+            sets_each_load=row.sets_each_load,
             rest=row.rest,
             block=row.block,
             cell=self._cells.setdefault((*row.cell, *row.cell.values()), row.cell),

@@ -41,6 +41,8 @@ class TrialRecord:
     """What kind of measure it is: stream, forwarding, load-curve, latency, ..."""
     direction: str = ""
     """The measure's direction here, whatever its level is called: one-way, both-ways, dual; empty: it has none."""
+    sets_each_load: bool = False
+    """Whether the measure sets how much each direction sends: a rate of both ways is a sum of what was asked for."""
     rest: str = ""
     """Digest of lab and measure without the direction: trials of which it is equal differ in nothing else."""
     block: int

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -43,6 +44,7 @@ def make_run(
     grouping: Sequence[str] = (),
     exists: Callable[[Levels], bool] = lambda levels: True,
     cells: Sequence[Levels] | None = None,
+    sets_each_load: bool = False,
 ) -> tuple[list[TrialRecord], Plan]:
     """Every cell in every block; `value(measure, levels, block)` gives the metrics of a trial."""
     planned = tuple(PlannedFactor(name, tuple(labels)) for name, labels in factors.items())
@@ -58,7 +60,8 @@ def make_run(
         steps.append(Step(key, measure, block, plot, levels))
         labels = {factor.name: factor.labels[level] for factor, level in zip(planned, levels, strict=True)}
         direction = DIRECTIONS.get(labels.get("*.direction", ""), "")
-        records.append(make_record(key, measure, block, value(measure, levels, block), direction=direction))
+        record = make_record(key, measure, block, value(measure, levels, block), direction=direction)
+        records.append(replace(record, sets_each_load=sets_each_load))
     plan = Plan(
         title="simulated",
         factors=planned,

@@ -62,3 +62,39 @@ def test_both_ways_as_much_as_one_way_twice_is_no_finding(
     factors = {"*.direction": labels, "links.lan.mtu": ("1500", "9000")}
     found = analyse(*make_run(factors, 3, value, measures=("udp",))).findings
     assert ("*.direction" in {each.factor for each in found}) is told
+
+
+def udp_both_ways(baseline: str, lost: tuple[float, float]) -> Analysis:
+    """UDP at 500 Mbit/s in each direction; both ways some is lost, by MTU."""
+    random = np.random.default_rng(3)
+
+    def value(_: str, levels: Levels, block: int) -> Values:
+        both, mtu = levels
+        rate = 5e8 * (2 * (1 - lost[mtu]) if both else 1) * random.normal(1, 2e-3)
+        return {"received_bps": (rate, "bit/s")}
+
+    factors = {"*.direction": ("one-way", "both-ways"), "links.lan.mtu": ("1500", "9000")}
+    against = {"*.direction": baseline, "links.lan.mtu": "1500"}
+    return analyse(
+        *make_run(factors, 3, value, measures=("udp",), baseline=against, sets_each_load=True),
+    )
+
+
+@pytest.mark.parametrize("baseline", ["one-way", "both-ways"])
+def test_where_the_load_of_each_direction_is_set_the_directions_are_compared_and_not_their_sum(
+    baseline: str,
+) -> None:
+    """Losses of 3.5 and 5 % are news; that both ways carries almost twice one way was asked for."""
+    found = [each for each in udp_both_ways(baseline, (0.035, 0.05)).findings if each.factor == "*.direction"]
+    assert found
+    for each in found:
+        assert each.each_direction
+        assert each.shown
+        lost = 1 - (each.ratio if baseline == "one-way" else 1 / each.ratio)
+        assert 0.03 < lost < 0.055
+
+
+def test_where_the_directions_do_the_same_to_2_percent_nothing_is_said() -> None:
+    """A sum of what was asked for: the table says that it is one."""
+    found = udp_both_ways("one-way", (0.001, 0.012)).findings
+    assert "*.direction" not in {each.factor for each in found}

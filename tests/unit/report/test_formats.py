@@ -383,6 +383,16 @@ def test_a_finding_names_what_was_changed(made: Made, factor: str, level: str, b
     assert sentences.finding(found, analysis, names([factor], EN)).startswith(begin)
 
 
+def test_a_finding_says_where_it_is_of_each_direction(made: Made) -> None:
+    """The table beside it has sums over both directions."""
+    _, analysis, _ = made
+    found = replace(analysis.findings[0], measure="udp", conditions={}, each_direction=True)
+    assert " for UDP in each direction" in sentences.finding(found, analysis, names(FACTORS, EN))
+    assert "direction" not in sentences.finding(
+        replace(found, factor="links.lan.mtu", each_direction=False), analysis, names(FACTORS, EN)
+    )
+
+
 def test_a_difference_below_what_can_be_told_is_not_laid_to_many_comparisons(made: Made) -> None:
     """One level against another, its interval beside 0: what the run could have shown says why it is not shown."""
     _, analysis, _ = made

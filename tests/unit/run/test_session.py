@@ -13,7 +13,8 @@ from tests.wording import in_words
 from iolab.agent.client import Agent
 from iolab.agent.fake import FakeAgent, Outcome
 from iolab.clock import VirtualClock
-from iolab.experiment import parse
+from iolab.experiment import Resolver, parse
+from iolab.experiment.direction import sets_each_load
 from iolab.lab.hosts.facts import Facts, InterfaceFact
 from iolab.plan.planning import make_plan
 from iolab.plan.types import Plan, Step
@@ -105,3 +106,12 @@ def test_a_machine_that_answers_nonsense_costs_its_trials_and_the_run_goes_on(
     assert [record.result.status for record in observer.records] == ["failed", "failed"]
     reasons = [in_words(record.result.reason) for record in observer.records]
     assert all("agent of far" in reason for reason in reasons), reasons
+    assert not any(record.sets_each_load for record in observer.records)
+
+
+@pytest.mark.parametrize(("more", "known"), [("duration: 1s", False), ("duration: 1s, rate: 10Mbit", True)])
+def test_what_each_direction_sends_is_known_where_the_measure_has_a_rate(more: str, known: bool) -> None:
+    """What is asked for decides what a sum over directions tells."""
+    experiment = parse(FAR.replace("duration: 1s", more), "far.yaml")
+    measure = Resolver(experiment).setup({"tcp.parallel": "1"}).measures["tcp"]
+    assert sets_each_load(measure) is known

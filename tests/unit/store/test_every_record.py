@@ -55,5 +55,6 @@ def test_a_line_of_any_trial_is_read_back_as_it_was_written(data: st.DataObject)
     record = TrialRecord(
         key="k", measure="it", kind="stream", direction="one-way", rest="r", block=1,
         cell=data.draw(any_of(dict[str, str])), wall="2026-01-01T00:00:00+00:00", result=result,
+        sets_each_load=data.draw(st.booleans()),
     )  # fmt: skip
     assert TrialReader().read(encode_trial(record)) == record

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from iolab.report.words.over_time import OverTimeWords
 from iolab.report.words.packets import PacketWords
 from iolab.report.words.say import Sentences
+from iolab.report.words.summary import SummaryWords
 from iolab.report.words.wire import WireWords
 
 
@@ -36,56 +37,6 @@ class StateWords:
     unknown_host: str
     no_trials: str
     """In place of the date."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SummaryWords:
-    """Sentences that cite numbers. Places: {level} {reference} {change} {measure} {conditions} {detectable}."""
-
-    more: str
-    more_under: str
-    """With {conditions}."""
-    less: str
-    less_under: str
-    same: str
-    same_under: str
-    untold: str
-    untold_under: str
-    same_detectable: str
-    """With {detectable}."""
-    same_under_detectable: str
-    chance: str
-    """Not shown although its own interval excludes none: one of many comparisons."""
-    chance_under: str
-    range: str
-    """{measure} {metric} {low} {high} {low_cell} {high_cell}"""
-    single: str
-    """{measure} {metric} {value} {n}"""
-    alike: str
-    """{measure} {metric} {value} {count}: all cells read the same."""
-    left_out: str
-    """{count} further findings."""
-    legend: str
-    """{metrics} {level_percent}"""
-    leading: str
-    """{measure} {metric}: one entry of {metrics}."""
-    no_interval: str
-    """Why changes have no interval."""
-    no_estimates: str
-    onset: str
-    """{measure} {conditions} {level} {loss}: loss begins at the highest load."""
-    onset_rising: str
-    """{measure} {conditions} {level} {loss} {largest} {loss_at_largest}"""
-    onset_none: str
-    """{measure} {conditions} {largest}"""
-    between: str
-    """{low} {high}: a range of percentages."""
-    detectable: str
-    """{measure} {detectable} {spread}"""
-    functional: str
-    """{measures}: the figures show that it works, not how fast."""
-    change_without_interval: str
-    """{change}"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,55 @@
+"""What a language must say in the summary that opens a report."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SummaryWords:
+    """Sentences that cite numbers. Places: {level} {reference} {change} {measure} {conditions} {detectable}."""
+
+    more: str
+    more_under: str
+    """With {conditions}."""
+    less: str
+    less_under: str
+    same: str
+    same_under: str
+    untold: str
+    untold_under: str
+    same_detectable: str
+    """With {detectable}."""
+    same_under_detectable: str
+    chance: str
+    """Not shown although its own interval excludes none: one of many comparisons."""
+    chance_under: str
+    each_direction: str
+    """{measure}, of which not the sum of the directions is compared but each."""
+    range: str
+    """{measure} {metric} {low} {high} {low_cell} {high_cell}"""
+    single: str
+    """{measure} {metric} {value} {n}"""
+    alike: str
+    """{measure} {metric} {value} {count}: all cells read the same."""
+    left_out: str
+    """{count} further findings."""
+    legend: str
+    """{metrics} {level_percent}"""
+    leading: str
+    """{measure} {metric}: one entry of {metrics}."""
+    no_interval: str
+    """Why changes have no interval."""
+    no_estimates: str
+    onset: str
+    """{measure} {conditions} {level} {loss}: loss begins at the highest load."""
+    onset_rising: str
+    """{measure} {conditions} {level} {loss} {largest} {loss_at_largest}"""
+    onset_none: str
+    """{measure} {conditions} {largest}"""
+    between: str
+    """{low} {high}: a range of percentages."""
+    detectable: str
+    """{measure} {detectable} {spread}"""
+    functional: str
+    """{measures}: the figures show that it works, not how fast."""
+    change_without_interval: str
+    """{change}"""
