@@ -23,6 +23,9 @@ AGREE_P = 0.01
 ALIKE_SHARE = 0.25
 """Cells that differ from their mean by at most this share of it share a sentence, whose interval holds them all."""
 
+ROUNDING = 1e-9
+"""An eigenvalue below this share of the largest is 0: sums over thousands of trials round to 1e-15 of themselves, and
+what is known of a block or a pair is at least one trial's share."""
 MOST_CELLS = 2000
 """Of one comparison that is taken apart."""
 MOST_DENSE = 400
@@ -83,11 +86,12 @@ def cell_means(model: Model, logs: Floats, plots: Ints) -> CellMeans:
     average = known.sum(axis=1) / count
     scatter = np.where(there, logs - average[:, None], 0.0)
     gram = np.diag(size.astype(float)) - there.T @ (there / count[:, None])
-    links = np.linalg.pinv(gram, hermitian=True)
+    links = np.linalg.pinv(gram, rcond=ROUNDING, hermitian=True)
     blocks = links @ scatter.sum(axis=0)
     means = average - (there * blocks).sum(axis=1) / count
     rest = np.where(there, known - means[:, None] - blocks, 0.0)
-    freedom = int(there.sum()) - len(logs) - int(np.linalg.matrix_rank(gram, hermitian=True))
+    rank = int(np.linalg.matrix_rank(gram, rtol=ROUNDING, hermitian=True))
+    freedom = int(there.sum()) - len(logs) - rank
     pooled = Spread(float((rest**2).sum()) / freedom if freedom > 0 else float("nan"), freedom)
     spread, plot_spread, trials = pooled, None, 1.0
     if model.grouped:
@@ -203,7 +207,7 @@ def apart_p_value(found: Pairs) -> float:
         return 1.0
     if count <= MOST_DENSE:
         center = np.eye(count) - 1.0 / count
-        inverse = np.linalg.pinv(center @ _covariance(found) @ center, hermitian=True)
+        inverse = np.linalg.pinv(center @ _covariance(found) @ center, rcond=ROUNDING, hermitian=True)
         form = float(found.values @ inverse @ found.values)
     else:
         weights = 1.0 / _variances(found)

@@ -1,12 +1,12 @@
 """Which trials count, and what an analysis holds."""
 
 import random as plain_random
-import sys
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 from tests.wording import in_words
+from tests.work import counted
 
 from iolab.analysis import analyse
 from iolab.errors import InputError
@@ -174,17 +174,8 @@ def test_four_times_the_trials_are_about_four_times_the_work(
     def calls(levels: int) -> int:
         labels = [str(level) for level in range(levels)]
         records, plan = make_run({"f0": labels, "f1": labels}, 5, value, baseline={"f0": "0"})
-        count = 0
-
-        def seen(_frame: object, event: str, _argument: object) -> None:
-            nonlocal count
-            count += event == "call"
-
-        sys.setprofile(seen)
-        try:
+        with counted() as work:
             assert len(analyse(records, plan).estimates) == 4 * levels**2
-        finally:
-            sys.setprofile(None)
-        return count
+        return work.calls
 
     assert calls(40) <= 5 * calls(20)

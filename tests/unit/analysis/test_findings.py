@@ -44,6 +44,19 @@ def simulate(
     return analyse(*make_run(factors, blocks, value, measures=measures, baseline=baseline, grouping=grouping))
 
 
+@pytest.mark.parametrize("levels", [10, 30, 40])
+def test_what_a_level_does_the_same_in_all_cells_is_one_sentence_however_many_they_are(
+    make_run: MakeRun, levels: int
+) -> None:
+    """One that differs by 10 % is not taken apart into its cells."""
+    labels = [str(level) for level in range(levels)]
+    made = simulate(
+        make_run, 1, lambda _, at: 0.1 * (at[0] == 1), factors={"a": labels, "b": labels}, measures=("tcp",)
+    )
+    (shown,) = (each for each in made.findings if each.shown)
+    assert (shown.factor, shown.level, shown.conditions) == ("a", "1", {})
+
+
 @pytest.mark.parametrize(
     ("factors", "plot_spread", "grouping"),
     [
