@@ -33,10 +33,11 @@ class Bounds:
         for (row, place), limit in column.limited.items():
             self._rows.setdefault(row, {})[place] = limit
 
+    def __bool__(self) -> bool:
+        return bool(self._rows)
+
     def mark(self, estimate: Estimate, row: int) -> Estimate:
         """Return the estimate of a row with what is only a bound marked as such."""
-        if not self._rows:
-            return estimate
         own = self._rows.get(row, {})
         marked = _marked(estimate, self._column.values[row], own) if own else estimate
         below = self._row_of_baseline(row)

@@ -4,7 +4,7 @@ Figures are taken of whole columns at once, when the first estimate of a column 
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -18,13 +18,15 @@ from iolab.analysis.neighbours import Resemblance
 from iolab.analysis.outliers import Standing
 from iolab.analysis.ratios import block_ratios, mean_ratio
 from iolab.analysis.table import Column, Table
-from iolab.analysis.types import CellEstimates, Estimate, Interval
+from iolab.analysis.types import CellEstimates, Estimate, Figures, Interval
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 LOGS = " on log ratios"
 PLAIN = " on ratios"
+RATIO_METHODS = (intervals.METHOD + PLAIN, intervals.METHOD + LOGS)
+"""How the interval of a ratio is made: on ratios, and on their logarithms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,39 +77,61 @@ def estimate(
     def summary() -> _Summary:
         return _summarise(column, baseline, standing, alike())
 
-    def make(row: int) -> Estimate:
-        return bounds.mark(_one(table, column, summary(), standing, row), row)
+    def make(rows: range) -> list[Estimate]:
+        made = _made(table, column, summary(), standing, rows)
+        return [bounds.mark(each, row) for each, row in zip(made, rows, strict=True)] if bounds else made
 
-    return CellEstimates([table.cells[cell] for cell in column.rows.tolist()], make)
+    def figures() -> Figures:
+        of = summary()
+        return Figures(of.mean.tolist(), of.ratios.mean.tolist(), _methods(of))
+
+    cells = [table.cells[cell] for cell in column.rows.tolist()]
+    return CellEstimates(cells, make, None if bounds else figures)
 
 
-def _one(table: Table, column: Column, of: _Summary, standing: Standing, row: int) -> Estimate:
-    cell = int(column.rows[row])
-    values = column.values[row]
-    return Estimate(
-        cell=table.cells[cell],
-        measure=table.measure,
-        metric=column.metric,
-        apart=table.apart.get(cell, ""),
-        direction=table.directions[cell] if table.directions else "",
-        unit=column.unit,
-        n=int(of.n[row]),
-        mean=float(of.mean[row]),
-        min=float(of.least[row]),
-        max=float(of.most[row]),
-        median=float(of.median[row]),
-        ci=_interval(of.interval[row], intervals.METHOD),
-        ratio=_known(of.ratios.mean[row]),
-        ratio_ci=_interval(
-            of.ratios.interval[row], intervals.METHOD + (LOGS if of.ratios.on_logs[row] else PLAIN)
-        ),
-        ratio_n=int(of.ratios.count[row]),
-        p_value=_known(of.ratios.p_values[row]),
-        values=tuple(value for value in values.tolist() if not math.isnan(value)),
-        outliers=_marked_indices(standing, row),
-        mean_without=_known(of.mean_without[row]),
-        ratio_without=_known(of.ratio_without[row]),
-    )
+def _made(table: Table, column: Column, of: _Summary, standing: Standing, rows: range) -> list[Estimate]:
+    """Make the estimates of some rows: what an array holds is taken out of it for all of them at once."""
+    part = np.arange(rows.start, rows.stop, rows.step)
+    ratios = of.ratios
+    fields = (
+        column.rows, of.n, of.mean, of.least, of.most, of.median, of.interval, ratios.mean, ratios.interval,
+        ratios.on_logs, ratios.count, ratios.p_values, column.values, of.mean_without, of.ratio_without,
+    )  # fmt: skip
+    return [
+        Estimate(
+            cell=table.cells[cell],
+            measure=table.measure,
+            metric=column.metric,
+            apart=table.apart.get(cell, ""),
+            direction=table.directions[cell] if table.directions else "",
+            unit=column.unit,
+            n=n,
+            mean=mean,
+            min=least,
+            max=most,
+            median=median,
+            ci=_interval(interval, intervals.METHOD),
+            ratio=_known(ratio),
+            ratio_ci=_interval(ratio_interval, RATIO_METHODS[on_logs]),
+            ratio_n=ratio_n,
+            p_value=_known(p_value),
+            values=tuple([value for value in values if value == value]),
+            outliers=_marked_indices(standing, row),
+            mean_without=_known(mean_without),
+            ratio_without=_known(ratio_without),
+        )
+        for row, (
+            cell, n, mean, least, most, median, interval, ratio, ratio_interval,
+            on_logs, ratio_n, p_value, values, mean_without, ratio_without,
+        ) in zip(rows, zip(*(each[part].tolist() for each in fields), strict=True), strict=True)
+    ]  # fmt: skip
+
+
+def _methods(of: _Summary) -> set[str]:
+    """How the intervals of a column were made."""
+    found = {intervals.METHOD} if not np.isnan(of.interval).all() else set()
+    known = ~np.isnan(of.ratios.interval[:, 0])
+    return found | {RATIO_METHODS[on_logs] for on_logs in np.unique(of.ratios.on_logs[known]).tolist()}
 
 
 def _summarise(column: Column, baseline: Ints, standing: Standing, alike: Resemblance) -> _Summary:
@@ -134,13 +158,13 @@ def _summarise(column: Column, baseline: Ints, standing: Standing, alike: Resemb
     )
 
 
-def _interval(ends: Floats, method: str) -> Interval | None:
-    low, high = ends.tolist()
+def _interval(ends: Sequence[float], method: str) -> Interval | None:
+    low, high = ends
     return None if math.isnan(low) else Interval(low, high, method)
 
 
 def _known(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)
+    return None if math.isnan(value) else value
 
 
 def _mean_known(values: Floats) -> Floats:

@@ -1,6 +1,7 @@
 """What analysis concludes from trials; the report only formats these."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import overload
@@ -11,6 +12,8 @@ from iolab.record.dimensions import Quantity
 from iolab.statements.notes import Unusual
 from iolab.statements.warnings import Warning
 
+TOGETHER = 1024
+"""Estimates that are made at once where all are looked at."""
 CellKey = frozenset[tuple[str, str]]
 """A cell as something that can be looked up."""
 
@@ -92,19 +95,41 @@ class Estimate:
     and is no baseline. Empty: there is none."""
 
 
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What is chosen by among estimates, of all cells at once."""
+
+    means: Sequence[float]
+    """Mean per cell."""
+    ratios: Sequence[float]
+    """Ratio to the baseline per cell; NaN where there is none."""
+    methods: Collection[str]
+    """How the intervals were made."""
+
+
 class CellEstimates(Sequence[Estimate]):
     """Estimates of one metric of one measure, one per cell that has it, in the plan's order.
 
     Each is made when it is looked at: a run may have millions of them, and a report shows a few hundred.
     """
 
-    def __init__(self, cells: Sequence[Mapping[str, str]], make: Callable[[int], Estimate]) -> None:
-        """`make` gives the estimate of the cell at an index."""
+    def __init__(
+        self,
+        cells: Sequence[Mapping[str, str]],
+        make: Callable[[range], list[Estimate]],
+        figures: Callable[[], Figures] | None = None,
+    ) -> None:
+        """`make` gives the estimates of cells by their indices, `figures` what is chosen by, where that is quicker."""
         self.cells = cells
         self._make = make
+        self._figures = figures
 
     def __len__(self) -> int:
         return len(self.cells)
+
+    def __iter__(self) -> Iterator[Estimate]:
+        for first in range(0, len(self), TOGETHER):
+            yield from self._make(range(first, min(first + TOGETHER, len(self))))
 
     @overload
     def __getitem__(self, at: int) -> Estimate: ...
@@ -112,12 +137,26 @@ class CellEstimates(Sequence[Estimate]):
     def __getitem__(self, at: slice) -> list[Estimate]: ...
     def __getitem__(self, at: int | slice) -> Estimate | list[Estimate]:
         wanted = range(len(self.cells))[at]
-        return self._make(wanted) if isinstance(wanted, int) else [self._make(index) for index in wanted]
+        return self._make(range(wanted, wanted + 1))[0] if isinstance(wanted, int) else self._make(wanted)
 
     def of_cells(self, wanted: Collection[CellKey]) -> dict[CellKey, Estimate]:
         """Return the estimates of some cells, those that there are."""
         keys = ((cell_key(cell), index) for index, cell in enumerate(self.cells))
-        return {key: self._make(index) for key, index in keys if key in wanted}
+        return {key: self[index] for key, index in keys if key in wanted}
+
+    def figures(self) -> Figures:
+        """Return what is chosen by, without making an estimate where that can be."""
+        return figures_of(self) if self._figures is None else self._figures()
+
+
+def figures_of(estimates: Iterable[Estimate]) -> Figures:
+    """Gather from estimates what is chosen by."""
+    means, ratios, methods = [], [], set()
+    for each in estimates:
+        means.append(each.mean)
+        ratios.append(math.nan if each.ratio is None else each.ratio)
+        methods |= {ci.method for ci in (each.ci, each.ratio_ci) if ci is not None}
+    return Figures(means, ratios, methods)
 
 
 def cells_of(estimates: Sequence[Estimate]) -> Sequence[Mapping[str, str]]:

@@ -8,7 +8,7 @@ from iolab.analysis.types import CellKey, Estimate, cell_key, cells_of
 from iolab.report import axes, numbers, panels
 from iolab.report.names import Names
 from iolab.report.panels import Chart, Line, Panel, Row, Trials, domain, ends, finite
-from iolab.report.selection import Shown, weight
+from iolab.report.selection import Shown, weights
 from iolab.report.sweeps import Sweep
 from iolab.report.tables import head
 from iolab.store.records import StoredRun
@@ -37,15 +37,19 @@ class _Layout:
 def choose(estimates: Sequence[Estimate], sweep: Sweep, run: StoredRun, most: int) -> Shown:
     """Keep whole panels, those with the cells that differ most, in the plan's order."""
     first = estimates[0]
-    groups = _grouped(estimates, _layout(estimates, sweep, run).outer)
-    order = sorted(groups, key=lambda key: max(weight(each, 0) for each in groups[key]), reverse=True)
+    outer = _layout(estimates, sweep, run).outer
+    groups: dict[CellKey, list[int]] = {}
+    for index, cell in enumerate(cells_of(estimates)):
+        groups.setdefault(_part(cell, outer), []).append(index)
+    weighed = weights(estimates)
+    order = sorted(groups, key=lambda key: max(weighed[index] for index in groups[key]), reverse=True)
     kept: set[CellKey] = set()
     room = most
     for key in order:
         if not kept or len(groups[key]) <= room:
             kept.add(key)
             room -= len(groups[key])
-    chosen = [each for key, group in groups.items() if key in kept for each in group]
+    chosen = [estimates[index] for key, group in groups.items() if key in kept for index in group]
     return Shown(first.measure, first.metric, tuple(chosen), len(estimates))
 
 

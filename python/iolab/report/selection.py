@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
 
-from iolab.analysis.types import Analysis, Estimate
+from iolab.analysis.types import Analysis, CellEstimates, Estimate, figures_of
 from iolab.record.dimensions import Quantity
 
 OPENLY = (Quantity("forwarded_bps_l2"),)
@@ -35,15 +35,18 @@ def choose(measure: str, metric: Quantity, estimates: Sequence[Estimate], most: 
     """Keep the cells that are furthest from their baseline (or simply the largest), in their order."""
     if len(estimates) <= most:
         return Shown(measure, metric, tuple(estimates), len(estimates))
-    kept = set(nlargest(most, range(len(estimates)), key=lambda index: weight(estimates[index], index)))
+    weighed = weights(estimates)
+    kept = set(nlargest(most, range(len(estimates)), key=lambda index: (*weighed[index], -index)))
     return Shown(measure, metric, tuple(estimates[index] for index in sorted(kept)), len(estimates))
 
 
-def weight(estimate: Estimate, index: int) -> tuple[float, float, int]:
-    """How much a cell differs: from its baseline, else by its size."""
-    ratio = estimate.ratio
-    distance = 0.0 if ratio is None or ratio <= 0 else max(ratio, 1 / ratio)
-    return (distance, abs(estimate.mean), -index)
+def weights(estimates: Sequence[Estimate]) -> list[tuple[float, float]]:
+    """How much each cell differs: from its baseline, else by its size."""
+    figures = estimates.figures() if isinstance(estimates, CellEstimates) else figures_of(estimates)
+    return [
+        (max(ratio, 1 / ratio) if ratio > 0 else 0.0, abs(mean))
+        for mean, ratio in zip(figures.means, figures.ratios, strict=True)
+    ]
 
 
 def leading(analysis: Analysis, measures: Sequence[str], most: int) -> tuple[Shown, ...]:

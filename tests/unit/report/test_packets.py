@@ -294,7 +294,9 @@ def test_a_cell_whose_rate_was_not_found_has_a_row_and_the_reader_a_reason(made:
     )
     groups = dict(analysis.estimates.by_metric)
     others = groups["ndr", first.metric][1:]
-    groups["ndr", first.metric] = CellEstimates([each.cell for each in others], others.__getitem__)
+    groups["ndr", first.metric] = CellEstimates(
+        [each.cell for each in others], lambda rows: [others[index] for index in rows]
+    )
     fewer = replace(analysis, estimates=Estimates(groups))
     (shown_first, *_) = leading(fewer, run.plan.measures, 400)
     table = tables.results(shown_first, run, fewer, names([], EN))

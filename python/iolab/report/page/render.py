@@ -174,7 +174,7 @@ def _definitions(analysis: Analysis, named: Names) -> dict[str, object]:
         for name in metrics
         if (definition := named.definition(name))
     ]
-    methods = {ci.method for each in analysis.estimates for ci in (each.ci, each.ratio_ci) if ci is not None}
+    methods = {method for each in analysis.estimates.by_metric.values() for method in each.figures().methods}
     notes = (
         [named.words.page.method.format(methods=named.words.comma.join(sorted(methods)))] if methods else []
     )
