@@ -4,22 +4,50 @@ use crate::facts::patience;
 use crate::host::Host;
 use crate::spawn::Program;
 
-/// The first line `name` prints for its version; `None` where it is not installed, empty where it does not tell.
+/// The line in which `name` says its version; `None` where it is not installed, empty where it does not say.
 pub fn version(host: &Host, name: &str) -> Option<String> {
     let flags: &[&str] = if BRIEF.contains(&name) { &["-V"] } else { &["--version", "-V"] };
-    let mut told = String::new();
+    let mut said = String::new();
     for flag in flags {
         let argv = vec![name.to_owned(), (*flag).to_owned()];
         let program = Program { argv, capture_bytes: 4096, ..Program::default() };
         let ran = host.run(program, patience(host)).ok()?;
-        let output = ran.child.output_beginning(4096);
-        told = output.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned();
-        if ran.end.ending.exit_status == Some(0) && !told.is_empty() {
+        let succeeded = ran.end.ending.exit_status == Some(0);
+        said = version_line(&ran.child.output_beginning(4096), succeeded).to_owned();
+        if succeeded && !said.is_empty() {
             break;
         }
     }
-    Some(told)
+    Some(said)
 }
 
 /// Programs that know the short flag only.
 const BRIEF: [&str; 5] = ["ip", "tc", "bridge", "ss", "hdparm"];
+
+/// The first line; of a program that refused the flag, the line of its usage that has the version, where one has.
+fn version_line(output: &str, succeeded: bool) -> &str {
+    let mut lines = output.lines().map(str::trim).filter(|line| !line.is_empty());
+    let named = |line: &&str| line.starts_with("Version");
+    let of_usage = if succeeded { None } else { lines.clone().find(named) };
+    of_usage.or_else(|| lines.next()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::version_line;
+
+    const USAGE: &str =
+        "bonnie++: invalid option -- 'V'\nusage:\nbonnie++ [-d scratch-dir]\n\nVersion: 2.00a\n";
+
+    #[test]
+    fn a_program_that_knows_the_flag_says_its_version_first() {
+        assert_eq!(version_line("\nfio-3.33\nVersion of others\n", true), "fio-3.33");
+    }
+
+    #[test]
+    fn a_program_that_does_not_may_say_it_in_its_usage() {
+        assert_eq!(version_line(USAGE, false), "Version: 2.00a");
+        assert_eq!(version_line("cat: invalid option -- 'V'\n", false), "cat: invalid option -- 'V'");
+        assert_eq!(version_line("", false), "");
+    }
+}
