@@ -139,7 +139,8 @@ class SshTransport:
 
     def last_words(self) -> str:
         """Return the end of what the agent and ssh wrote, and what to do; see Transport."""
-        words = " ".join(filter(None, (tail(self._log), self._connection.last_words())))
+        endless = "it sent a line of more than 16 MiB;" if self._lines.endless else ""
+        words = " ".join(filter(None, (endless, tail(self._log), self._connection.last_words())))
         if self._connection.is_up():
             return f"{words or 'it was killed'}{self._advice()}"
         return (
@@ -172,7 +173,7 @@ class SshTransport:
             except TimeoutError:
                 raise self._no_greeting(f"it said nothing within {HELLO_DEADLINE_S:.0f} s", skipped) from None
             if line is None:
-                raise self._no_greeting("it ended", skipped)
+                raise self._no_greeting("a line did not end" if self._lines.endless else "it ended", skipped)
             build = _build_in(line)
             if build is None:
                 skipped += line + b"\n"

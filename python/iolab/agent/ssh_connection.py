@@ -94,6 +94,10 @@ def ssh_command() -> tuple[str, ...]:
         ) from error
 
 
+LONGEST_LINE_BYTES = 16 << 20
+"""Of a line that an agent sends (contract/agent-v1.md)."""
+
+
 class Lines:
     """Lines of a pipe, waited for no longer than told."""
 
@@ -102,15 +106,21 @@ class Lines:
         self._pipe = pipe
         self._bytes = bytearray()
         self._looked = 0
+        self.endless = False
+        """Whether it ended because a line did not: `LONGEST_LINE_BYTES` came without its end."""
 
     def next(self, until: float | None = None) -> bytes | None:
-        """Return the next line without its end; None when there are no more.
+        """Return the next line without its end; None when there are no more, or one is longer than any may be.
 
         Raises:
             TimeoutError: `until`, by the monotonic clock, has passed.
         """
         while (end := self._bytes.find(b"\n", self._looked)) < 0:
             self._looked = len(self._bytes)
+            self.endless = self._looked > LONGEST_LINE_BYTES
+            if self.endless:
+                self._bytes.clear()
+                return None
             self._wait(until)
             read = os.read(self._descriptor, 1 << 20)
             if not read:

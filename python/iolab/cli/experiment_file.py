@@ -12,6 +12,7 @@ import typer
 from iolab.cli.console import cannot_run, say
 from iolab.errors import InputError, Problem, UnsupportedError
 from iolab.experiment import Resolver, cells, json_schema, load, starter
+from iolab.experiment.check import LARGEST_SEED, MOST_BLOCKS
 from iolab.experiment.experiment import Experiment
 from iolab.experiment.product import names
 from iolab.lab.hosts.facts import Facts
@@ -40,6 +41,13 @@ On = Annotated[
     typer.Option(
         "--on", metavar="SITE", help="Where to run it: a file that names hosts, guests there, cables."
     ),
+]
+Blocks = Annotated[
+    int | None, typer.Option(min=1, max=MOST_BLOCKS, help="Blocks instead of the file's.", metavar="N")
+]
+Seed = Annotated[
+    int | None,
+    typer.Option(min=0, max=LARGEST_SEED, help="Seed of the order instead of the file's.", metavar="S"),
 ]
 AllowSetting = Annotated[
     list[str] | None,
@@ -113,8 +121,8 @@ def plan(
     file: File,
     as_json: Annotated[bool, typer.Option("--json", help="Print the documented JSON form.")] = False,
     all_commands: Annotated[bool, typer.Option("--all", help="Print the commands of every step.")] = False,
-    blocks: Annotated[int | None, typer.Option(min=1, help="Blocks instead of the file's.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the order instead of the file's.")] = None,
+    blocks: Blocks = None,
+    seed: Seed = None,
     only: Annotated[
         list[str] | None, typer.Option(metavar="EXPR", help="factor=level|level,...: only these cells.")
     ] = None,

@@ -12,7 +12,7 @@ import typer
 
 from iolab.agent.messages import Json
 from iolab.cli.console import cannot_run, complain, console, say
-from iolab.cli.experiment_file import AllowSetting, File, On, Quick, permitting
+from iolab.cli.experiment_file import AllowSetting, Blocks, File, On, Quick, Seed, permitting
 from iolab.cli.progress import LiveProgress, PlainProgress
 from iolab.cli.results import RunName, locate, print_results
 from iolab.clock import SystemClock
@@ -39,7 +39,6 @@ Skip = Annotated[bool, typer.Option("--skip-unsupported", help="Leave out cells 
 KeepGoing = Annotated[
     bool, typer.Option("--keep-going", help="Do all trials, even if three labs in a row fail alike.")
 ]
-Blocks = Annotated[int | None, typer.Option(min=1, help="Blocks instead of the file's.")]
 REASONS_SHOWN = 10
 
 
@@ -56,7 +55,7 @@ def run(
         Path, typer.Option("-o", "--output", metavar="DIR", help="Where the run folder is made.")
     ] = Path("runs"),
     blocks: Blocks = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the order instead of the file's.")] = None,
+    seed: Seed = None,
     only: Annotated[
         list[str] | None, typer.Option(metavar="EXPR", help="factor=level|level,...: only these cells.")
     ] = None,

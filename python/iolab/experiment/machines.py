@@ -195,7 +195,7 @@ class Vm(BaseModel):
     """Guest image; absent: the small Linux that iolab builds."""
     memory: Memory = 512 << 20
     """Of the guest."""
-    cpus: Count = Field(default=1, ge=1)
+    cpus: Count = Field(default=1, ge=1, le=1024)
     """Virtual CPUs."""
     pin: Literal["auto", "none"] | tuple[Cpu, ...] = "none"
     """CPUs of the parent that its virtual CPUs run on."""

@@ -31,7 +31,8 @@ MOST_LENGTH = 1 << 20
 """iperf3's own bound [bytes]."""
 LEAST_MEMORY_BYTES = 96 << 20
 """With less a guest's kernel does not begin to boot, and says nothing of it."""
-MEMORY_ALLOWED = "96M or more: a whole number of bytes, or with K, M, G, T"
+MOST_MEMORY_BYTES = 16 << 40
+MEMORY_ALLOWED = "96M to 16T: a whole number of bytes, or with K, M, G, T"
 BLOCK_BYTES = 4096
 """The largest block that common disks have [bytes]."""
 BLOCKS_ALLOWED = "a multiple of 4K, in bytes or with K, M, G, T (binary)"
@@ -139,7 +140,7 @@ def _period(value: object) -> float:
 
 def _memory(value: object) -> float:
     size_bytes = _bytes(value)
-    if size_bytes < LEAST_MEMORY_BYTES:
+    if not LEAST_MEMORY_BYTES <= size_bytes <= MOST_MEMORY_BYTES:
         raise units.UnitError(value, MEMORY_ALLOWED)
     return size_bytes
 

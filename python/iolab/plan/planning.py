@@ -46,7 +46,7 @@ def make_plan(
     resolver = Resolver(experiment)
     factors = tuple(PlannedFactor(name, labels) for name, labels in names(experiment.factors).items())
     slow = grouping(experiment.factors)
-    tasks = make_tasks(experiment, resolver, facts, factors, slow, only)
+    tasks = make_tasks(experiment, resolver, facts, factors, slow, only, blocks)
     digest = sha256(_canonical(experiment, seed, blocks, only).encode())
     estimate = Estimate(learned, max(1.0, facts.load_1min_milli / 1000 / max(1, facts.cpus)))
     steps: list[Step] = []

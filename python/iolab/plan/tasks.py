@@ -56,6 +56,10 @@ class Task:
         )
 
 
+MOST_TRIALS = 2_000_000
+"""Of a run; twice as many as its report takes a minute for."""
+
+
 def make_tasks(
     experiment: Experiment,
     resolver: Resolver,
@@ -63,11 +67,12 @@ def make_tasks(
     factors: tuple[PlannedFactor, ...],
     grouping: tuple[str, ...],
     only: tuple[Selector, ...],
+    blocks: int,
 ) -> list[Task]:
     """Return every measure in every cell that it distinguishes, in the order of the cells.
 
     Raises:
-        InputError: no cell is left, the baseline is left out, or a cell makes no sense.
+        InputError: no cell is left, the baseline is left out, a cell makes no sense, or there are too many trials.
     """
     support = Support(resolver, facts)
     masks = {
@@ -96,6 +101,8 @@ def make_tasks(
                 starts[plot] = start_ns(lab), kind_of(lab)
             same = f"{lab_key} {measure} {measure_key}"
             content[same] += 1
+            if len(tasks) == MOST_TRIALS // blocks:
+                raise _too_many(experiment, blocks)
             tasks.append(
                 Task(
                     identity=_digest(f"{same} {content[same]}"),
@@ -143,6 +150,12 @@ def _chosen_cells(experiment: Experiment, only: tuple[Selector, ...]) -> Iterato
         seen = f"every cell of the baseline ({text}) is left out"
         allowed = "a selection that holds the baseline, with which the others are compared"
         raise InputError([_problem(experiment, only, "choosing cells", seen, allowed)])
+
+
+def _too_many(experiment: Experiment, blocks: int) -> InputError:
+    seen = f"more than {MOST_TRIALS // blocks} measures of cells, each in {blocks} blocks"
+    allowed = f"at most {MOST_TRIALS} trials: fewer levels or blocks, or some cells by --only"
+    return InputError([_problem(experiment, (), "counting trials", seen, allowed)])
 
 
 def _problem(

@@ -197,3 +197,16 @@ def test_lines_come_whole_however_they_were_cut() -> None:
         assert [lines.next(), lines.next()] == [b"one", b"two"]
         os.close(writing)
         assert lines.next() is None
+
+
+def test_a_line_without_end_is_the_end_of_what_a_host_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host that sends and sends takes no more memory here than the longest line."""
+    monkeypatch.setattr("iolab.agent.ssh_connection.LONGEST_LINE_BYTES", 1000)
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb") as pipe:
+        lines = Lines(pipe)
+        os.write(writing, b"x" * 900 + b"\n")
+        os.write(writing, b"y" * 5000)
+        assert [lines.next(), lines.next()] == [b"x" * 900, None]
+        assert lines.endless
+    os.close(writing)

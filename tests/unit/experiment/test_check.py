@@ -119,7 +119,7 @@ WRONG = [
     (C, "{kind: host, on: a}", 5, "saw a; allowed: none", ""),
     (C, "{kind: vm, nic: virtio_net}", 5, "saw virtio_net", "did you mean 'virtio-net'?"),
     (C, "{kind: vm, memory: 1GB}", 5, "saw 1GB", "write 1G (binary)"),
-    (C, "{kind: vm, cpus: '2'}", 5, "saw 2; allowed: a whole number, 1 or more", ""),
+    (C, "{kind: vm, cpus: '2'}", 5, "saw 2; allowed: a whole number from 1 to 1024", ""),
     (C, "{kind: vm, pin: [a]}", 5, "pin.0: saw a", ""),
     (
         C,

@@ -45,6 +45,17 @@ def test_every_block_holds_every_cell_in_an_order_of_its_own(experiment: Experim
     assert orders[0] != orders[1] != orders[2]
 
 
+def test_more_trials_than_a_run_may_have_are_refused_before_they_are_made(
+    experiment: Experiment, facts: Facts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """18 measures of cells a block: as many as are allowed, and one less."""
+    monkeypatch.setattr("iolab.plan.tasks.MOST_TRIALS", 36)
+    assert len(make_plan(experiment, facts, blocks=2).steps) == 36
+    monkeypatch.setattr("iolab.plan.tasks.MOST_TRIALS", 35)
+    with pytest.raises(InputError, match=r"more than 17 measures .* in 2 blocks; allowed: at most 35 trials"):
+        make_plan(experiment, facts, blocks=2)
+
+
 def test_steps_of_a_whole_plot_stay_together(experiment: Experiment, facts: Facts) -> None:
     """The level that is expensive to change changes once per block; which comes first is random."""
     plan = make_plan(experiment, facts, blocks=16)
