@@ -25,7 +25,8 @@ demo: setup  ## run labs/quickstart.yaml and print its result table and report
 demo-forwarding: setup  ## run labs/forwarding.yaml: frames per second through a namespace (5 minutes)
 	@scripts/demo.sh labs/forwarding.yaml
 
-demo-storage: setup packages-storage  ## run labs/iscsi.yaml: disk programs, local and over iSCSI (5 minutes)
+demo-storage: setup packages-storage  ## run labs/iscsi.yaml: disk programs, local, over iSCSI, in a guest (10 minutes)
+	@$(BIN)/iolab image build linux
 	@scripts/demo.sh labs/iscsi.yaml
 
 demo-wire: setup  ## run the short forms of labs/rate-control, long-path and bufferbloat.yaml (5 minutes)
@@ -59,7 +60,7 @@ packages-test:
 	@scripts/packages.sh run build lint browser ssh guest storage
 
 packages-storage:
-	@scripts/packages.sh run storage
+	@scripts/packages.sh run guest storage
 
 $(BIN)/.iolab-run: scripts/python.sh requirements/tools.txt requirements/run.txt | packages
 	@echo "setup: Python packages"

@@ -118,6 +118,16 @@ class IscsiParams(BaseModel):
         }
 
 
+class Chap(BaseModel):
+    """By what an initiator shows that it may log in (RFC 7143, 12.1.3). Everybody who reads the report sees it."""
+
+    model_config = FROZEN
+    user: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
+    """Name."""
+    secret: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{12,16}$")]
+    """Of the lab alone, 12 to 16 letters and digits."""
+
+
 class Volume(BaseModel):
     """A scratch file or LUN that the lab makes."""
 
@@ -130,5 +140,9 @@ class Volume(BaseModel):
     """How other machines reach it; absent: they do not."""
     cache: Literal["direct", "buffered"] = "direct"
     """Whether the target's host keeps what it reads and writes in its page cache."""
+    target: Maybe[Literal["kernel", "user"]] = None
+    """What exports it by iSCSI: LIO in the kernel, or tgt in user space; absent: LIO in guests, tgt elsewhere."""
+    chap: Maybe[Chap] = None
+    """What an initiator by iSCSI must know; absent: its name and address are enough."""
     params: IscsiParams = IscsiParams()
     """Of an export by iSCSI."""

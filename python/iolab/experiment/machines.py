@@ -38,6 +38,10 @@ Bus = Literal["virtio-blk", "virtio-scsi", "ide", "nvme", "pvscsi"]
 """How a guest sees a disk."""
 
 
+DiskCache = Literal["none", "writeback", "writethrough", "directsync", "unsafe"]
+"""How a hypervisor keeps what a guest writes (QEMU: cache)."""
+
+
 FileSystem = Literal["ext4", "xfs", "btrfs"]
 """What a disk can bear."""
 MOUNT_OPTIONS = re.compile(r"[a-z0-9_]+(=[A-Za-z0-9_.:+-]+)?(,[a-z0-9_]+(=[A-Za-z0-9_.:+-]+)?)*")
@@ -69,6 +73,8 @@ class Disk(BaseModel):
     """Who speaks an exported volume's protocol: a user-space program, a guest's parent, or this machine's kernel."""
     bus: Maybe[Bus] = None
     """How a guest sees it; absent: virtio-blk, and in a Xen domain the only one there is. ide: a SATA disk."""
+    cache: Maybe[DiskCache] = None
+    """What a guest's hypervisor does with its cache and flushes; absent: none. unsafe: flushes are not passed on."""
     fs: Maybe[FileSystem] = None
     """File system that is made on it and mounted, empty, in every lab; absent: the bare disk."""
     mount: Maybe[MountOptions] = None

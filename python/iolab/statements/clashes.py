@@ -65,6 +65,45 @@ class BusWithoutGuest(Clash):
     code = "bus-without-guest"
 
 
+class DiskCacheWithoutQemu(Clash):
+    """Only QEMU has a cache to choose."""
+
+    code = "disk-cache-without-qemu"
+
+
+class DiskWayForOthers(Clash):
+    """A guest has a hypervisor, and others a storage daemon, that speaks for them."""
+
+    code = "disk-way-for-others"
+    via: Name
+
+
+class InitiatorWithoutExport(Clash):
+    """Kernels and hypervisors log in to exported volumes."""
+
+    code = "initiator-without-export"
+    via: Name
+
+
+class KernelInitiatorInNamespace(Clash):
+    """A kernel's initiator is of the whole kernel."""
+
+    code = "kernel-initiator-in-namespace"
+
+
+class NoNvmeInitiator(Clash):
+    """NVMe/TCP is spoken by kernels alone."""
+
+    code = "no-nvme-initiator"
+    via: Name
+
+
+class HypervisorWithoutAddress(Clash):
+    """A hypervisor logs in from the address of its guest's parent, and is QEMU."""
+
+    code = "hypervisor-without-address"
+
+
 class ExportWithoutWay(Clash):
     """An exported volume is reached by its protocol alone."""
 

@@ -8,26 +8,6 @@ class Unbuilt(PartLack):
     """A part of iolab that is not built yet: lacking everywhere."""
 
 
-class ExportUnbuilt(Unbuilt):
-    """Exports of volumes."""
-
-    code = "export-unbuilt"
-    export: Name
-
-
-class GuestFileSystemUnbuilt(Unbuilt):
-    """File systems on disks of guests."""
-
-    code = "guest-file-system-unbuilt"
-
-
-class DiskWayUnbuilt(Unbuilt):
-    """Ways to disks."""
-
-    code = "disk-way-unbuilt"
-    via: Name
-
-
 class FunctionVlanUnbuilt(Unbuilt):
     """VLANs on virtual functions."""
 

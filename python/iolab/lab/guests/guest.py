@@ -6,7 +6,7 @@ Nothing here knows where an image or a hypervisor lies; that is found on the hos
 from dataclasses import dataclass
 from typing import Literal
 
-from iolab.experiment.machines import Bus
+from iolab.experiment.machines import Bus, DiskCache
 from iolab.parts.nics import NicKind
 
 Engine = Literal["qemu", "xen"]
@@ -83,17 +83,31 @@ class GuestNic:
 
 
 @dataclass(frozen=True, slots=True)
+class GuestLun:
+    """An exported volume that QEMU logs in to."""
+
+    options: tuple[tuple[str, str], ...]
+    """The driver and its options, as QEMU writes them."""
+    secret: str | None = None
+    """The object that has the secret which the options name; None: none is needed."""
+
+
+@dataclass(frozen=True, slots=True)
 class GuestDisk:
-    """A file or block device of the parent that the guest sees as a disk."""
+    """A file or block device of the parent, or what its hypervisor reaches, that the guest sees as a disk."""
 
     path: str
-    """Where it lies on the parent."""
+    """Where it lies on the parent; empty: it is a LUN."""
     serial: str
     """Its serial number, where the bus has such numbers; at most 20 characters."""
     bus: Bus = "virtio-blk"
     """How the guest sees it."""
     in_memory: bool = False
     """True: the file lies in the parent's memory, past which nothing can be written."""
+    cache: DiskCache | None = None
+    """As written; None: none, and in memory writeback."""
+    lun: GuestLun | None = None
+    """What the hypervisor logs in to; None: it opens `path`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +130,8 @@ class Guest:
     """In the order of the links."""
     disks: tuple[GuestDisk, ...] = ()
     """Beside those of its image."""
+    netns: str | None = None
+    """Network namespace of the parent from which its hypervisor logs in to LUNs; None: the kernel's own."""
     domains_bytes: int = 0
     """Memory kept for the domains of its own hypervisor (Xen) [bytes]."""
     domains_cpus: int = 0

@@ -157,10 +157,19 @@ def _disks(guest: Guest, boot: Boot) -> Iterator[str]:
         if bus in CONTROLLERS:
             yield from ("-device", CONTROLLERS[bus])
     for number, disk in enumerate(guest.disks):
-        cache = "writeback" if disk.in_memory else "none"
-        yield from ("-drive", f"if=none,id=disk{number},file={disk.path},format=raw,cache={cache}")
+        if disk.lun is not None and disk.lun.secret is not None:
+            yield from ("-object", disk.lun.secret)
+        cache = disk.cache or ("writeback" if disk.in_memory else "none")
+        yield from ("-drive", f"if=none,id=disk{number},{_opened(disk)},format=raw,cache={cache}")
         place = sum(other.bus == disk.bus for other in guest.disks[:number])
         yield from ("-device", f"{_disk(disk, place)},drive=disk{number},serial={disk.serial}")
+
+
+def _opened(disk: GuestDisk) -> str:
+    """Return what QEMU opens."""
+    if disk.lun is None:
+        return f"file={disk.path}"
+    return ",".join(f"file.{key}={value}" for key, value in disk.lun.options)
 
 
 def _disk(disk: GuestDisk, place: int) -> str:

@@ -58,7 +58,7 @@ def guest_resources(lab: Lab, topology: Topology, prefix: str) -> Iterator[Resou
 def _guest(lab: Lab, topology: Topology, name: str, prefix: str) -> Resource:
     guest = guest_of(lab, topology, name, prefix)
     kernel = parent_kernel(lab, name)
-    needs: list[str] = [*kernel_dependencies(lab, kernel), *volume_keys(lab.machines[name])]
+    needs: list[str] = [*kernel_dependencies(lab, kernel), *volume_keys(lab, topology, name)]
     for port in card_ports(lab, topology, name):
         place = place_of_link(lab, topology, port.link, prefix)
         nic = next(nic for nic in guest.nics if nic.name == port.name)

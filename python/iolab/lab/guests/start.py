@@ -84,7 +84,9 @@ def start_commands(guest: Guest, start: GuestStart) -> tuple[TypedCommand, ...]:
         for one in start.switches
     )
     notes = tuple(file_note(file) for file in passed_files(guest))
-    qemu = TypedCommand(Command(_with(start.environment, start.argv)), _stop(process_id(guest.name)), notes)
+    qemu = TypedCommand(
+        Command(_with(start.environment, start.argv), guest.netns), _stop(process_id(guest.name)), notes
+    )
     parent = (TypedCommand(Command(PARENT_COMMAND)),) if start.nested else ()
     return (*parent, folder, *switches, qemu)
 

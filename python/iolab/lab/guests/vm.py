@@ -19,7 +19,7 @@ from iolab.lab.guests.guest import (
 from iolab.lab.kernels import HERE, parent_kernel
 from iolab.lab.links.link_topology import Join, functions_of, is_card, join_of, mac_of, uplinks
 from iolab.lab.topology import Port, Topology
-from iolab.lab.volumes.resources import guest_disks
+from iolab.lab.volumes.resources import guest_disks, hypervisor_netns
 from iolab.parts.nics import NICS
 
 MOST_QUEUES = 16
@@ -54,7 +54,8 @@ def guest_of(lab: Lab, topology: Topology, name: str, prefix: str) -> Guest:
             )
             for port in card_ports(lab, topology, name)
         ),
-        disks=guest_disks(lab, name, prefix),
+        disks=guest_disks(lab, topology, name, prefix),
+        netns=hypervisor_netns(lab, topology, name),
         domains_bytes=sum(one.memory for one in domains_of(lab, name).values()),
         domains_cpus=sum(one.cpus for one in domains_of(lab, name).values()),
         own_cpus=_own_cpus(lab, name, machine),

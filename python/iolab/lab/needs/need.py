@@ -248,7 +248,8 @@ def package_of(program: str) -> str:
 def _lacking_in_image(need: Need, facts: Facts, flavour: str) -> Lack | None:
     """Return what a guest's kernel, or the root of its image, lacks; its rights are those of root."""
     image = next((image for image in facts.images if image.flavour == flavour), None)
-    measures = need.kind is NeedKind.PROGRAM and need.name in programs()
+    named = {**programs(), **FILE_SYSTEMS}
+    measures = need.kind is NeedKind.PROGRAM and need.name in named
     if measures and image is not None and image.packages and package_of(need.name) not in image.packages:
         return ImageWithoutPackage(purpose=need.purpose, image=flavour, package=package_of(need.name))
     if need.kind is not NeedKind.FEATURE or image is None or image.features.get(need.name) is not False:
@@ -284,7 +285,9 @@ QEMU_ISCSI = "qemu:iscsi"
 DOM0 = "xen:dom0"
 """Feature of a kernel that makes domains."""
 IMAGE, OTHER_HOST = "image:", "host:"
+FILE_SYSTEMS = {"mkfs.ext4": "e2fsprogs", "mkfs.xfs": "xfsprogs", "mkfs.btrfs": "btrfs-progs"}
+"""Debian packages of what makes file systems."""
 PACKAGES = {"ip": "iproute2", "tc": "iproute2", "taskset": "util-linux", "ps": "procps",
             "qemu-system-x86_64": "qemu-system-x86", "xl": "xen-utils", "qemu-storage-daemon": "qemu-system-common",
-            "tgtd": "tgt", "mkfs.ext4": "e2fsprogs", "mkfs.xfs": "xfsprogs", "mkfs.btrfs": "btrfs-progs"}  # fmt: skip
+            "tgtd": "tgt", "qemu-nbd": "qemu-utils", "iscsiadm": "open-iscsi", **FILE_SYSTEMS}  # fmt: skip
 """Debian package of a program, where it has another name."""

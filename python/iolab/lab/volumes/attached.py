@@ -1,4 +1,4 @@
-"""Disks of hosts and namespaces: a volume as a block device of their kernel, with a file system where one is asked for.
+"""Disks of hosts and namespaces: a volume as a block device of their kernel; and file systems on disks, also of guests.
 
 `via: local` attaches the volume's own file to a loop device. `via: user` puts QEMU's storage daemon between: it speaks
 iSCSI, or opens the file, and shows the disk as a file by FUSE, to which the loop device is attached. The same door over
@@ -14,8 +14,10 @@ from iolab.lab.kernels import kernel_of
 from iolab.lab.readback.values import Value
 from iolab.lab.resources import FOUND, Command, Expectation, Reading, Resource, Run
 from iolab.lab.topology import Topology, netns_of
-from iolab.lab.volumes.exports import PORT, initiator_name, target_name, way_of
+from iolab.lab.volumes.exports import way_of
+from iolab.lab.volumes.initiators import kernel_disk
 from iolab.lab.volumes.places import door_of, mount_of, node_of, volume_path
+from iolab.lab.volumes.qemu_nodes import lun_of
 from iolab.lab.volumes.scripts import DETACH, END_INITIATOR, MAKE_DOOR, UNMOUNT
 
 MAKE_FILE_SYSTEM: dict[str, tuple[str, ...]] = {
@@ -28,19 +30,31 @@ was allocated is given back."""
 
 
 def attached_resources(lab: Lab, topology: Topology, prefix: str) -> Iterator[Resource]:
-    """Return the disks of hosts and namespaces."""
+    """Return the disks of hosts and namespaces, and the file systems on all disks."""
     for name, machine in lab.machines.items():
-        if machine.kind == "vm":
-            continue
         for disk in machine.disks:
-            yield _attached(lab, topology, name, disk, prefix)
+            if disk.via == "kernel":
+                yield _connected(lab, topology, name, disk, prefix)
+            elif machine.kind != "vm":
+                yield _attached(lab, topology, name, disk, prefix)
             if disk.fs is not None:
                 yield _mounted(lab, name, disk, prefix)
 
 
-def disk_key(machine: str, disk: Disk) -> str:
-    """Return the key of the resource after which a machine's disk can be used."""
-    return f"mount:{machine}.{disk.volume}" if disk.fs is not None else f"disk:{machine}.{disk.volume}"
+def _connected(lab: Lab, topology: Topology, name: str, disk: Disk, prefix: str) -> Resource:
+    """Return a disk to which the machine's own kernel connects."""
+    way = way_of(lab, topology, disk.volume)
+    address = "" if way is None else way[0].address  # without one the cell is refused elsewhere
+    actions, expect = kernel_disk(name, disk.volume, lab.volumes[disk.volume], address, prefix)
+    needs = () if way is None else (f"export:{disk.volume}", f"address:{way[1].ref}")
+    return Resource(
+        key=f"disk:{name}.{disk.volume}",
+        machine=name,
+        kernel=kernel_of(lab, name),
+        needs=needs,
+        actions=actions,
+        expect=expect,
+    )
 
 
 def _attached(lab: Lab, topology: Topology, name: str, disk: Disk, prefix: str) -> Resource:
@@ -87,36 +101,36 @@ def _door(lab: Lab, topology: Topology, name: str, disk: Disk, prefix: str) -> t
         "qemu-storage-daemon",
         "--daemonize",
         *("--pidfile", f"{door}.pid"),
-        *("--blockdev", _node(lab, topology, name, disk, prefix)),
+        *_node(lab, topology, disk, prefix),
         *("--export", f"type=fuse,id=door,node-name=disk,mountpoint={door},writable=on"),
     )
     return (Run(Command(("sh", "-c", MAKE_DOOR, door)), end), Run(Command(daemon)))
 
 
-def _node(lab: Lab, topology: Topology, name: str, disk: Disk, prefix: str) -> str:
+def _node(lab: Lab, topology: Topology, disk: Disk, prefix: str) -> tuple[str, ...]:
     """Return what QEMU's storage daemon opens."""
+    node = "node-name=disk,cache.direct=on"
     way = way_of(lab, topology, disk.volume) if lab.volumes[disk.volume].export is not None else None
     if way is None:
-        opened = f"driver=file,filename={volume_path(disk.volume, prefix)}"
-    else:
-        opened = (
-            f"driver=iscsi,transport=tcp,portal={way[0].address}:{PORT},target={target_name(disk.volume)},lun=1,"
-            f"initiator-name={initiator_name(name)}"
-        )
-    return f"{opened},node-name=disk,cache.direct=on"
+        return ("--blockdev", f"driver=file,filename={volume_path(disk.volume, prefix)},{node}")
+    lun = lun_of(disk.volume, lab.volumes[disk.volume], way)
+    secret = () if lun.secret is None else ("--object", lun.secret)
+    return (*secret, "--blockdev", ",".join((*(f"{key}={value}" for key, value in lun.options), node)))
 
 
 def _mounted(lab: Lab, name: str, disk: Disk, prefix: str) -> Resource:
     node, place = node_of(disk.volume, prefix), mount_of(disk.volume, prefix)
     options = ("-o", disk.mount) if disk.mount is not None else ()
-    fs = disk.fs or ""
+    fs, guest = disk.fs or "", lab.machines[name].kind == "vm"
+    below = f"disks:{name}" if guest and disk.via != "kernel" else f"disk:{name}.{disk.volume}"
     shown = Reading(Command(("findmnt", "-n", "-o", "FSTYPE", place)), Value())
     return Resource(
         key=f"mount:{name}.{disk.volume}",
         machine=name,
         kernel=kernel_of(lab, name),
-        needs=(f"disk:{name}.{disk.volume}",),
+        needs=(below,),
         actions=(
+            *((Run(Command(("modprobe", "-q", fs))),) if guest else ()),
             Run(Command((*MAKE_FILE_SYSTEM[fs], node))),
             Run(
                 Command(("mkdir", "-m", "700", place)),

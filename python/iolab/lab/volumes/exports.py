@@ -1,20 +1,26 @@
-"""Exports of volumes by iSCSI: a target in user space (tgt) on the lab's addresses, for one initiator.
+"""Exports of volumes on the lab's addresses, each for one initiator: tgt here, what the kernel has in `kernel_targets`.
 
-Pure. A target in the kernel, NVMe/TCP and NBD are not built yet.
+Pure.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from hashlib import sha256
 
 from iolab.experiment.experiment import Lab
+from iolab.experiment.links import Volume
+from iolab.lab.kernels import HERE
 from iolab.lab.readback.values import Value
 from iolab.lab.resources import Command, Expectation, Reading, Resource, Run
-from iolab.lab.topology import Endpoint, Topology, netns_of
-from iolab.lab.volumes.places import RUN, holder_of, volume_path
+from iolab.lab.topology import Endpoint, Topology
+from iolab.lab.volumes.kernel_scripts import SHOW_LIO
+from iolab.lab.volumes.kernel_targets import Export, Made, lio, nbd, nvmet
+from iolab.lab.volumes.places import RUN, holder_of, in_memory, volume_path
 from iolab.lab.volumes.scripts import END_TARGET, SHOW_OFFER, SHOW_TARGET, START_TARGET
 
 PORT = 3260
 """Of iSCSI (RFC 7143)."""
+NVME_NAMES = "nqn.2026-01.net.iolab"
+"""Begins the names of subsystems and hosts (NVM Express, 4.5)."""
 NAMES = "iqn.2026-01.net.iolab"
 """Begins the names of targets and initiators (RFC 3721)."""
 LONGEST_SOCKET = 40
@@ -31,6 +37,23 @@ def initiator_name(machine: str) -> str:
     return f"{NAMES}:{machine}"
 
 
+def subsystem_name(volume: str) -> str:
+    """Return the NVMe name of a volume's subsystem."""
+    return f"{NVME_NAMES}:{volume}"
+
+
+def host_name(machine: str) -> str:
+    """Return the NVMe name of a machine as host."""
+    return f"{NVME_NAMES}:{machine}"
+
+
+def by_kernel(lab: Lab, volume: Volume) -> bool:
+    """Tell whether a volume's target by iSCSI is the kernel's."""
+    kernel = holder_of(lab, volume)
+    guest = kernel != HERE and lab.machines[kernel].kind == "vm"
+    return volume.target == "kernel" or (volume.target is None and guest)
+
+
 def control_socket(volume: str, prefix: str) -> str:
     """Return where the target of a volume is controlled."""
     name = f"{prefix}{volume}"
@@ -38,17 +61,20 @@ def control_socket(volume: str, prefix: str) -> str:
     return f"{RUN}/{short}.tgt"
 
 
-def offer_command(volume: str, prefix: str) -> tuple[str, ...]:
-    """Return the command that shows who is logged in to a volume's target, and what it offers."""
+def offer_command(lab: Lab, volume: str, prefix: str) -> tuple[str, ...]:
+    """Return the command that shows who is logged in to a volume's target by iSCSI, and what it offers."""
+    if by_kernel(lab, lab.volumes[volume]):
+        return ("sh", "-c", SHOW_LIO, target_name(volume), initiator_name(initiator_of(lab, volume) or ""))
     return ("sh", "-c", SHOW_OFFER, control_socket(volume, prefix))
 
 
 def initiator_of(lab: Lab, volume: str) -> str | None:
-    """Return the machine that has a volume as a disk."""
-    return next(
-        (name for name, machine in lab.machines.items() for disk in machine.disks if disk.volume == volume),
-        None,
-    )
+    """Return the machine that speaks a volume's protocol: the one that has it as a disk, or the parent of that one."""
+    for name, machine in lab.machines.items():
+        for disk in machine.disks:
+            if disk.volume == volume:
+                return machine.on if disk.via == "hypervisor" else name
+    return None
 
 
 def way_of(lab: Lab, topology: Topology, volume: str) -> tuple[Endpoint, Endpoint] | None:
@@ -65,51 +91,77 @@ def way_of(lab: Lab, topology: Topology, volume: str) -> tuple[Endpoint, Endpoin
 
 def export_resources(lab: Lab, topology: Topology, prefix: str) -> Iterator[Resource]:
     """Return the targets of a lab."""
-    for name, volume in lab.volumes.items():
-        if volume.export == "iscsi" and (way := way_of(lab, topology, name)) is not None:
-            yield _target(lab, name, way, prefix)
+    for number, (name, volume) in enumerate(lab.volumes.items(), 1):
+        if volume.export is None or (way := way_of(lab, topology, name)) is None:
+            continue
+        target, initiator = way
+        told = Export(
+            name=name,
+            volume=volume,
+            path=volume_path(name, prefix),
+            target=subsystem_name(name) if volume.export == "nvme-tcp" else target_name(name),
+            initiator=(host_name if volume.export == "nvme-tcp" else initiator_name)(initiator.machine),
+            address=target.address,
+            netns=target.netns,
+            in_memory=in_memory(lab, volume),
+            number=number,
+        )
+        actions, expect = _made(lab, told, initiator.address, prefix)
+        yield Resource(
+            key=f"export:{name}",
+            machine=target.machine,
+            kernel=holder_of(lab, volume),
+            needs=(f"volume:{name}", f"address:{target.ref}"),
+            actions=actions,
+            expect=expect,
+        )
 
 
-def _target(lab: Lab, name: str, way: tuple[Endpoint, Endpoint], prefix: str) -> Resource:
-    volume, (target, initiator) = lab.volumes[name], way
-    kernel, socket = holder_of(lab, volume), control_socket(name, prefix)
-    netns = None if volume.on is None else netns_of(lab, volume.on, prefix)
-    portal = f"{target.address}:{PORT}"
+def _made(lab: Lab, told: Export, initiator_address: str, prefix: str) -> Made:
+    match told.volume.export:
+        case "nvme-tcp":
+            return nvmet(told)
+        case "nbd":
+            return nbd(told, f"{RUN}/{prefix}{told.name}.qemu-nbd")
+        case _:
+            return lio(told) if by_kernel(lab, told.volume) else _tgt(told, initiator_address, prefix)
+
+
+def _tgt(export: Export, initiator_address: str, prefix: str) -> Made:
+    volume, name, socket = export.volume, export.name, control_socket(export.name, prefix)
 
     def told(*words: str) -> Run:
         return Run(Command(("env", f"TGT_IPC_SOCKET={socket}", "tgtadm", *words)))
 
-    flags = ("--bsoflags", "direct") if volume.cache == "direct" else ()
-    path = volume_path(name, prefix)
+    flags = ("--bsoflags", "direct") if volume.cache == "direct" and not export.in_memory else ()
     one = ("--mode", "target", "--tid", "1")
     unit = ("--mode", "logicalunit", "--tid", "1", "--lun", "1")
-    store = ("--bstype", "rdwr", *flags, "--backing-store", path)
-    bound = (
-        ("--initiator-name", initiator_name(initiator.machine)),
-        ("--initiator-address", initiator.address),
-    )
+    store = ("--bstype", "rdwr", *flags, "--backing-store", export.path)
+    bound = (("--initiator-name", export.initiator), ("--initiator-address", initiator_address))
     params = volume.params.written()
-    return Resource(
-        key=f"export:{name}",
-        machine=target.machine,
-        kernel=kernel,
-        needs=(f"volume:{name}", f"address:{target.ref}"),
-        actions=(
-            Run(
-                Command(("sh", "-c", START_TARGET, socket, portal), netns),
-                Command(("sh", "-c", END_TARGET, socket)),
-            ),
-            told("--op", "new", *one, "--targetname", target_name(name)),
-            *(told("--op", "update", *one, "--name", key, "--value", word) for key, word in params.items()),
-            told("--op", "new", *unit, *store),
-            *(told("--op", "bind", *one, *words) for words in bound),
+    actions = (
+        Run(
+            Command(("sh", "-c", START_TARGET, socket, f"{export.address}:{PORT}"), export.netns),
+            Command(("sh", "-c", END_TARGET, socket)),
         ),
-        expect=tuple(
-            Expectation(
-                Reading(Command(("sh", "-c", SHOW_TARGET, socket, key)), Value()),
-                word,
-                f"{key} of volume {name}",
-            )
-            for key, word in params.items()
-        ),
+        told("--op", "new", *one, "--targetname", export.target),
+        *(told("--op", "update", *one, "--name", key, "--value", word) for key, word in params.items()),
+        *_accounts(volume, told),
+        told("--op", "new", *unit, *store),
+        *(told("--op", "bind", *one, *words) for words in bound),
     )
+    expect = tuple(
+        Expectation(
+            Reading(Command(("sh", "-c", SHOW_TARGET, socket, key)), Value()), word, f"{key} of volume {name}"
+        )
+        for key, word in params.items()
+    )
+    return actions, expect
+
+
+def _accounts(volume: Volume, told: Callable[..., Run]) -> Iterator[Run]:
+    """Give what makes tgt ask for a name and a secret."""
+    if volume.chap is not None:
+        user = ("--mode", "account", "--user", volume.chap.user)
+        yield told("--op", "new", *user, "--password", volume.chap.secret)
+        yield told("--op", "bind", *user, "--tid", "1")

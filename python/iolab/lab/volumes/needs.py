@@ -5,24 +5,32 @@ from collections.abc import Callable, Iterator
 from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Volume
 from iolab.experiment.machines import Disk, Machine, Vm
-from iolab.lab.kernels import kernel_of
+from iolab.lab.kernels import HERE, kernel_of, parent_kernel
 from iolab.lab.needs.need import QEMU_ISCSI, Need, NeedKind, Wanted
 from iolab.lab.volumes.attached import MAKE_FILE_SYSTEM
+from iolab.lab.volumes.exports import by_kernel
 from iolab.lab.volumes.places import holder_of
 from iolab.statements.clashes import (
     BusWithoutGuest,
+    DiskCacheWithoutQemu,
+    DiskWayForOthers,
     ExportWithoutMachine,
     ExportWithoutWay,
+    HypervisorWithoutAddress,
     IdePortsTooFew,
+    InitiatorWithoutExport,
+    KernelInitiatorInNamespace,
+    NoNvmeInitiator,
     ParamsWithoutExport,
     XenBusFixed,
 )
 from iolab.statements.lacks import Lack
 from iolab.statements.purposes import DiskOf, ForMachine, ForVolume, KeyOf
-from iolab.statements.unbuilt import DiskWayUnbuilt, ExportUnbuilt, GuestFileSystemUnbuilt
 
 Where = Callable[[Lab, str], str]
 """Returns who must have what is needed on a kernel."""
+INITIATORS = {"iscsi": "iscsiadm", "nbd": "nbd-client"}
+"""Program that connects a kernel by a protocol; guests' images have them."""
 IDE_PORTS = 6
 """Of an ICH9 AHCI controller."""
 
@@ -30,53 +38,95 @@ IDE_PORTS = 6
 def volume_needs(name: str, volume: Volume) -> tuple[Lack, ...]:
     """Return what a volume needs by itself."""
     purpose = ForVolume(volume=name)
-    if volume.export is None and volume.params.written():
-        return (ParamsWithoutExport(purpose=KeyOf(key="params", part=purpose)),)
-    if volume.export in (None, "iscsi"):
-        return ()
-    return (ExportUnbuilt(purpose=purpose, export=volume.export),)
+    asked = {"params": volume.params.written(), "chap": volume.chap, "target": volume.target}
+    keys = [key for key, value in asked.items() if value and volume.export != "iscsi"]
+    lacks: list[Lack] = [ParamsWithoutExport(purpose=KeyOf(key=key, part=purpose)) for key in keys]
+    return tuple(lacks)
 
 
 def disk_needs(name: str, machine: Machine) -> Iterator[Lack]:
     """Give what the disks of a machine need by themselves."""
-    purpose = ForMachine(machine=name)
     guest = isinstance(machine, Vm)
     for disk in machine.disks:
         one = DiskOf(volume=disk.volume, machine=name)
-        if disk.via not in (("local",) if guest else ("local", "user")):
-            yield DiskWayUnbuilt(purpose=purpose, via=disk.via)
-        if guest and disk.fs is not None:
-            yield GuestFileSystemUnbuilt(purpose=one)
-        if not guest and disk.bus is not None:
+        if disk.via == ("user" if guest else "hypervisor"):
+            yield DiskWayForOthers(purpose=one, via=disk.via)
+        if disk.via == "kernel" and machine.kind == "netns":
+            yield KernelInitiatorInNamespace(purpose=one)
+        if (not guest or disk.via == "kernel") and disk.bus is not None:
             yield BusWithoutGuest(purpose=one)
         if isinstance(machine, Vm) and machine.engine == "xen" and disk.bus is not None:
             yield XenBusFixed(purpose=one)
+        qemu = isinstance(machine, Vm) and machine.engine == "qemu" and disk.via != "kernel"
+        if disk.cache is not None and not qemu:
+            yield DiskCacheWithoutQemu(purpose=one)
     if sum(disk.bus == "ide" for disk in machine.disks) > IDE_PORTS:
-        yield IdePortsTooFew(purpose=KeyOf(key="disks", part=purpose), most=IDE_PORTS)
+        yield IdePortsTooFew(purpose=KeyOf(key="disks", part=ForMachine(machine=name)), most=IDE_PORTS)
 
 
 def joint_needs(lab: Lab, where: Where) -> Iterator[Wanted]:
     """Give what disks need of volumes, and of the kernels that they are on."""
     for name, machine in lab.machines.items():
         for disk in machine.disks:
-            volume = lab.volumes[disk.volume]
-            if volume.export is not None and disk.via == "local":
-                yield ExportWithoutWay(purpose=DiskOf(volume=disk.volume, machine=name))
-            if volume.export == "iscsi" and volume.on is None:
-                yield ExportWithoutMachine(purpose=ForVolume(volume=disk.volume))
-            if not isinstance(machine, Vm):
-                yield from _attaching_needs(lab, name, disk, where)
+            yield from _disk_needs(lab, name, machine, disk, where)
 
 
-def _attaching_needs(lab: Lab, name: str, disk: Disk, where: Where) -> Iterator[Need]:
-    volume, purpose = lab.volumes[disk.volume], DiskOf(volume=disk.volume, machine=name)
-    there, holder = where(lab, kernel_of(lab, name)), where(lab, holder_of(lab, volume))
-    yield Need(NeedKind.ROOT, "losetup", purpose, there)
-    programs = ["qemu-storage-daemon"] if disk.via == "user" else []
-    programs += [MAKE_FILE_SYSTEM[disk.fs][0]] if disk.fs is not None else []
-    yield from (Need(NeedKind.PROGRAM, program, purpose, there) for program in programs)
-    if volume.export == "iscsi":
-        exported = ForVolume(volume=disk.volume)
-        yield Need(NeedKind.ROOT, "tgtd", exported, holder)
+def _disk_needs(lab: Lab, name: str, machine: Machine, disk: Disk, where: Where) -> Iterator[Wanted]:
+    volume, one = lab.volumes[disk.volume], DiskOf(volume=disk.volume, machine=name)
+    there = where(lab, kernel_of(lab, name))
+    if disk.fs is not None:
+        yield Need(NeedKind.PROGRAM, MAKE_FILE_SYSTEM[disk.fs][0], one, there)
+    if not isinstance(machine, Vm):
+        yield Need(NeedKind.ROOT, "losetup", one, there)
+    if disk.via == "user":
+        yield Need(NeedKind.PROGRAM, "qemu-storage-daemon", one, there)
+    if volume.export is None:
+        if disk.via in ("hypervisor", "kernel"):
+            yield InitiatorWithoutExport(purpose=one, via=disk.via)
+        return
+    if disk.via == "local":
+        yield ExportWithoutWay(purpose=one)
+    elif volume.on is None:
+        yield ExportWithoutMachine(purpose=ForVolume(volume=disk.volume))
+    else:
+        yield from _target_needs(lab, disk.volume, where)
+        yield from _initiator_needs(lab, name, machine, disk, where)
+
+
+def _initiator_needs(lab: Lab, name: str, machine: Machine, disk: Disk, where: Where) -> Iterator[Wanted]:
+    """Give what speaks a volume's protocol for a machine."""
+    export, one = lab.volumes[disk.volume].export or "", DiskOf(volume=disk.volume, machine=name)
+    there = where(lab, kernel_of(lab, name))
+    if disk.via == "kernel":
+        yield Need(NeedKind.FEATURE, f"initiator:{export}", one, there, (name,))
+        if not isinstance(machine, Vm) and export in INITIATORS:
+            yield Need(NeedKind.PROGRAM, INITIATORS[export], one, there)
+        return
+    if disk.via == "hypervisor" and (machine.on is None or not is_qemu(machine)):
+        yield HypervisorWithoutAddress(purpose=one)
+        return
+    if export == "nvme-tcp":
+        yield NoNvmeInitiator(purpose=one, via=disk.via)
+    if export == "iscsi":
+        parent = where(lab, parent_kernel(lab, name)) if disk.via == "hypervisor" else there
+        yield Need(NeedKind.FEATURE, QEMU_ISCSI, one, parent)
+
+
+def is_qemu(machine: Machine) -> bool:
+    """Tell whether a machine is a guest of QEMU."""
+    return isinstance(machine, Vm) and machine.engine == "qemu"
+
+
+def _target_needs(lab: Lab, name: str, where: Where) -> Iterator[Wanted]:
+    volume, exported = lab.volumes[name], ForVolume(volume=name)
+    kernel = holder_of(lab, volume)
+    holder, guest = where(lab, kernel), kernel != HERE and lab.machines[kernel].kind == "vm"
+    machines = () if volume.on is None else (volume.on,)
+    yield Need(NeedKind.ROOT, "export", exported, holder)
+    if volume.export == "nbd":
+        if not guest:
+            yield Need(NeedKind.PROGRAM, "qemu-nbd", exported, holder)
+    elif volume.export == "nvme-tcp" or by_kernel(lab, volume):
+        yield Need(NeedKind.FEATURE, f"target:{volume.export}", exported, holder, machines)
+    elif not guest:
         yield Need(NeedKind.PROGRAM, "tgtd", exported, holder)
-        yield Need(NeedKind.FEATURE, QEMU_ISCSI, purpose, there)

@@ -8,16 +8,17 @@ from collections.abc import Iterator
 from hashlib import sha256
 
 from iolab.experiment.experiment import Lab
-from iolab.experiment.machines import Bus, Machine, Vm
+from iolab.experiment.machines import Bus, Disk, Machine, Vm
 from iolab.lab.dependencies import kernel_dependencies
 from iolab.lab.guests.guest import GuestDisk
 from iolab.lab.readback.disks import SHOW, BlockDevice
 from iolab.lab.readback.values import Value
 from iolab.lab.resources import FOUND, Command, Expectation, Reading, Resource, Run
-from iolab.lab.topology import Topology
+from iolab.lab.topology import Endpoint, Topology
 from iolab.lab.volumes.attached import attached_resources
-from iolab.lab.volumes.exports import export_resources
+from iolab.lab.volumes.exports import export_resources, way_of
 from iolab.lab.volumes.places import FOLDER, holder_of, in_memory, node_of, volume_path
+from iolab.lab.volumes.qemu_nodes import lun_of
 
 LOOK = (
     f"folder={FOLDER}; began=$(sed -n 's/^btime //p' /proc/stat);"
@@ -65,23 +66,50 @@ def serial_of(volume: str) -> str:
     return f"{volume[: SERIAL_BYTES - 7]}-{sha256(volume.encode()).hexdigest()[:6]}"
 
 
-def guest_disks(lab: Lab, name: str, prefix: str) -> tuple[GuestDisk, ...]:
+def guest_disks(lab: Lab, topology: Topology, name: str, prefix: str) -> tuple[GuestDisk, ...]:
     """Return the volumes that a guest is started with."""
-    machine = lab.machines[name]
-    return tuple(
-        GuestDisk(
-            volume_path(disk.volume, prefix),
-            serial_of(disk.volume),
-            disk.bus or "virtio-blk",
-            in_memory=in_memory(lab, lab.volumes[disk.volume]),
-        )
-        for disk in machine.disks
+    disks = enumerate(started_with(lab.machines[name]))
+    return tuple(_guest_disk(lab, topology, disk, number, prefix) for number, disk in disks)
+
+
+def started_with(machine: Machine) -> tuple[Disk, ...]:
+    """Return the disks that a machine's hypervisor gives it; to the others its own kernel connects."""
+    return tuple(disk for disk in machine.disks if disk.via != "kernel")
+
+
+def _guest_disk(lab: Lab, topology: Topology, disk: Disk, number: int, prefix: str) -> GuestDisk:
+    way = _way_of_hypervisor(lab, topology, disk)
+    lun = None if way is None else lun_of(disk.volume, lab.volumes[disk.volume], way, number)
+    return GuestDisk(
+        "" if lun else volume_path(disk.volume, prefix),
+        serial_of(disk.volume),
+        disk.bus or "virtio-blk",
+        in_memory=lun is None and in_memory(lab, lab.volumes[disk.volume]),
+        cache=disk.cache,
+        lun=lun,
     )
 
 
-def volume_keys(machine: Machine) -> list[str]:
-    """Return the keys of the volumes that a machine is started with."""
-    return [f"volume:{disk.volume}" for disk in machine.disks]
+def _way_of_hypervisor(lab: Lab, topology: Topology, disk: Disk) -> tuple[Endpoint, Endpoint] | None:
+    """Return target and initiator of a disk that its guest's hypervisor logs in to; None: it opens a file."""
+    exported = disk.via == "hypervisor" and lab.volumes[disk.volume].export is not None
+    return way_of(lab, topology, disk.volume) if exported else None
+
+
+def hypervisor_netns(lab: Lab, topology: Topology, name: str) -> str | None:
+    """Return the namespace from which a guest's hypervisor logs in to LUNs; None: the kernel's own."""
+    ways = (_way_of_hypervisor(lab, topology, disk) for disk in lab.machines[name].disks)
+    return next((way[1].netns for way in ways if way is not None), None)
+
+
+def volume_keys(lab: Lab, topology: Topology, name: str) -> list[str]:
+    """Return the keys of what a guest's disks must have before it is started."""
+    keys: list[str] = []
+    for disk in started_with(lab.machines[name]):
+        way = _way_of_hypervisor(lab, topology, disk)
+        own = [f"volume:{disk.volume}"]
+        keys += own if way is None else [f"export:{disk.volume}", f"address:{way[1].ref}"]
+    return keys
 
 
 def volume_resources(lab: Lab, topology: Topology, prefix: str) -> Iterator[Resource]:
@@ -89,7 +117,7 @@ def volume_resources(lab: Lab, topology: Topology, prefix: str) -> Iterator[Reso
     for name, machine in lab.machines.items():
         for disk in machine.disks:
             yield _volume(lab, name, disk.volume, prefix)
-        if isinstance(machine, Vm) and machine.disks:
+        if isinstance(machine, Vm) and started_with(machine):
             yield _disks(lab, name, machine, prefix)
     yield from export_resources(lab, topology, prefix)
     yield from attached_resources(lab, topology, prefix)
@@ -114,12 +142,13 @@ def _volume(lab: Lab, owner: str, name: str, prefix: str) -> Resource:
 
 def _disks(lab: Lab, guest: str, machine: Vm, prefix: str) -> Resource:
     """Wait until a guest has its disks, and name them; all goes with the guest."""
-    seen = tuple(_seen(machine, number) for number in range(len(machine.disks)))
+    disks = started_with(machine)
+    seen = tuple(_seen(machine, number) for number in range(len(disks)))
     shown = Command(("sh", "-c", SHOW))
-    slow = machine.engine == "qemu" and any(disk.bus in SCSI_DISKS for disk in machine.disks)
+    slow = machine.engine == "qemu" and any(disk.bus in SCSI_DISKS for disk in disks)
     links: list[Run] = []
     expect: list[Expectation] = []
-    for disk, (known_by, driver) in zip(machine.disks, seen, strict=True):
+    for disk, (known_by, driver) in zip(disks, seen, strict=True):
         link = Command(("ln", "-s", "-f", FOUND, node_of(disk.volume, prefix)))
         links.append(Run(link, find=Reading(shown, BlockDevice(known_by, "node"))))
         what, size_bytes = f"volume {disk.volume} in {guest}", lab.volumes[disk.volume].size
@@ -145,5 +174,5 @@ def _seen(machine: Vm, number: int) -> tuple[str, str]:
     """Return what a guest knows a disk by, and the driver of what it hangs on."""
     if machine.engine == "xen":  # such disks have names by number, and no serial numbers
         return f"xvd{chr(ord(FIRST_XEN_DISK) + number)}", XEN_DRIVER
-    disk = machine.disks[number]
+    disk = started_with(machine)[number]
     return serial_of(disk.volume), DRIVERS[disk.bus or "virtio-blk"]

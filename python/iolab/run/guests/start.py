@@ -52,6 +52,7 @@ def _hypervisor(agent: Agent, guest: Guest, launch: Launch) -> int:
     started = agent.start(
         process_id(guest.name),
         launch.argv,
+        netns=guest.netns,
         environment=launch.environment,
         files=launch.files,
         timeout_ms=START_TIMEOUT_MS,

@@ -23,7 +23,8 @@ from iolab.run.hosts.used_networks import networks_there
 FACTS_SCHEMA = 1
 """Version of facts.json."""
 TOOLS = ("ip", "tc", "ethtool", "sysctl", "taskset", "ps", "qemu-system-x86_64", "xl",
-         "qemu-storage-daemon", "tgtd", "mkfs.ext4", "mkfs.xfs", "mkfs.btrfs")  # fmt: skip
+         "qemu-storage-daemon", "tgtd", "qemu-nbd", "nbd-client", "iscsiadm", "mkfs.ext4", "mkfs.xfs",
+         "mkfs.btrfs")  # fmt: skip
 """Programs that build labs; beside them those that measure."""
 SETTINGS = (
     "/proc/sys/net/ipv4/tcp_congestion_control",

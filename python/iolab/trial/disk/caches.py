@@ -13,7 +13,7 @@ from iolab.experiment.machines import Disk
 from iolab.experiment.measures import DiskMeasure
 from iolab.lab.kernels import kernel_of
 from iolab.lab.topology import NAME_PREFIX
-from iolab.lab.volumes.places import door_of, holder_of, node_of, volume_path
+from iolab.lab.volumes.places import door_of, holder_of, in_memory, node_of, volume_path
 from iolab.statements.caches import CacheLayer, DoorCache, ProgramCache, StoreCache, TargetCache
 from iolab.statements.warnings import CacheUnknown
 from iolab.trial.disk.own import PROFILES, OwnReport, Residency
@@ -60,7 +60,11 @@ class Looked:
 
 
 def layers_of(lab: Lab, machine: str, disk: Disk) -> tuple[Layer, ...]:
-    """Return the caches between a machine's block device and the volume's file, the nearest first."""
+    """Return the caches between a machine's block device and the volume's file, the nearest first.
+
+    A hypervisor that keeps what its guest writes does so in the cache of the file's own kernel, which is looked at;
+    one that logs in to a LUN keeps nothing.
+    """
     return tuple(_layers(lab, machine, disk))
 
 
@@ -68,6 +72,8 @@ def _layers(lab: Lab, machine: str, disk: Disk) -> Iterator[Layer]:
     volume, path = lab.volumes[disk.volume], volume_path(disk.volume, NAME_PREFIX)
     if disk.via == "user":
         yield Layer(DoorCache(volume=disk.volume), kernel_of(lab, machine), door_of(disk.volume, NAME_PREFIX))
+    if in_memory(lab, volume):
+        return  # the store is memory itself: nothing of it is kept a second time
     about = StoreCache(volume=disk.volume) if volume.export is None else TargetCache(volume=disk.volume)
     yield Layer(about, holder_of(lab, volume), path)
 

@@ -11,7 +11,7 @@ from iolab.experiment.machines import Disk
 from iolab.experiment.measures import DiskMeasure
 from iolab.lab.kernels import HERE, kernel_of
 from iolab.lab.topology import NAME_PREFIX
-from iolab.lab.volumes.exports import offer_command
+from iolab.lab.volumes.exports import initiator_of, offer_command
 from iolab.lab.volumes.places import holder_of
 from iolab.statements.caches import ProgramCache
 from iolab.trial.disk.caches import Layer, Looked, device_of, evidence, layers_of, unknown
@@ -35,7 +35,7 @@ def measure_disk(site: Site, measure: DiskMeasure) -> Measured:
         AgentLost: the agent is gone.
     """
     disk = site.lab.machines[measure.on].disks[0]
-    _check(site, measure, disk)
+    _check(measure, disk)
     layers = layers_of(site.lab, measure.on, disk)
     try:
         with _ready(site, measure, disk) as run:
@@ -65,9 +65,7 @@ def reads_device(measure: DiskMeasure) -> bool:
     return "hdparm" in (measure.program, measure.profile)
 
 
-def _check(site: Site, measure: DiskMeasure, disk: Disk) -> None:
-    if site.lab.machines[measure.on].kind == "vm":
-        raise TrialFailed(f"{measure.program}: disks of guests are not measured in this version of iolab")
+def _check(measure: DiskMeasure, disk: Disk) -> None:
     if measure.program in ("thput-fsys", "bonnie++") and disk.fs is None:
         raise TrialFailed(
             f"{measure.program} writes files: give disk {disk.volume} an fs: ext4, xfs or btrfs"
@@ -109,10 +107,12 @@ def _look(site: Site, layer: Layer, *, drop: bool) -> Residency | None:
 def _offer(site: Site, disk: Disk) -> str | None:
     """Return who is logged in to the target of the disk, and what it offers; None: the disk is no LUN."""
     volume = site.lab.volumes[disk.volume]
-    if volume.export != "iscsi":
+    if volume.export != "iscsi" or initiator_of(site.lab, disk.volume) is None:
         return None
     try:
-        shown = site.agent_of(holder_of(site.lab, volume)).run(offer_command(disk.volume, NAME_PREFIX))
+        shown = site.agent_of(holder_of(site.lab, volume)).run(
+            offer_command(site.lab, disk.volume, NAME_PREFIX)
+        )
     except AgentError as error:
         raise TrialFailed(f"reading what the target offers of {disk.volume}: {error}") from error
     if not shown.succeeded:

@@ -116,7 +116,7 @@ def test_a_buffered_target_keeps_its_cache() -> None:
             "an export needs a machine with an address",
         ),
         ("{volume: lun0, bus: ide}", "{size: 64M}", "only a guest has disks on a bus"),
-        ("{volume: lun0}", "{size: 64M, params: {InitialR2T: on}}", "nobody logs in to it"),
+        ("{volume: lun0}", "{size: 64M, params: {InitialR2T: on}}", "it is of volumes with export: iscsi"),
     ],
 )
 def test_what_does_not_go_together_is_refused_with_what_to_write(disk: str, volume: str, told: str) -> None:

@@ -261,17 +261,6 @@ def test_local_disks_of_a_guest_are_built() -> None:
     assert built(scratch()) == []
 
 
-@pytest.mark.parametrize(
-    ("export", "exports"),
-    [("iscsi", []), *((name, [f"volume v: exports by {name}: {LATER}"]) for name in ("nvme-tcp", "nbd"))],
-)
-def test_a_guest_speaks_no_protocol_of_disks_yet(export: str, exports: list[str]) -> None:
-    """Neither it nor its hypervisor; NVMe/TCP and NBD nobody does."""
-    volume = Volume.model_validate({"size": "4K", "export": export, "on": "dut"})
-    told = built(Lab(lab_of([{"volume": "v", "via": "kernel"}], {"v": "4K"}).machines, {}, {"v": volume}))
-    assert told == [f"machine dut: disks with via: kernel: {LATER}", *exports]
-
-
 def test_a_bus_of_a_domain_and_a_seventh_sata_disk_make_no_sense() -> None:
     """Each says what to write instead."""
     domain = lab_of([{"volume": "v", "bus": "ide"}], {"v": "4K"}, engine="xen")

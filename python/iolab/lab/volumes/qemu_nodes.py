@@ -1,0 +1,27 @@
+"""Volumes as QEMU opens them: a file, or what it logs in to. Pure."""
+
+from iolab.experiment.links import Volume
+from iolab.lab.guests.guest import GuestLun
+from iolab.lab.topology import Endpoint
+from iolab.lab.volumes.exports import PORT, initiator_name, target_name
+from iolab.lab.volumes.kernel_targets import NBD_PORT
+
+
+def lun_of(name: str, volume: Volume, way: tuple[Endpoint, Endpoint], number: int = 0) -> GuestLun:
+    """Return what QEMU, at the far end of a way, logs in to; `number` tells secrets of one QEMU apart."""
+    target, initiator = way
+    if volume.export == "nbd":
+        server = (("server.type", "inet"), ("server.host", target.address), ("server.port", str(NBD_PORT)))
+        return GuestLun((("driver", "nbd"), *server, ("export", name)))
+    options = [
+        ("driver", "iscsi"),
+        ("transport", "tcp"),
+        ("portal", f"{target.address}:{PORT}"),
+        ("target", target_name(name)),
+        ("lun", "1"),
+        ("initiator-name", initiator_name(initiator.machine)),
+    ]
+    if volume.chap is None:
+        return GuestLun(tuple(options))
+    options += [("user", volume.chap.user), ("password-secret", f"chap{number}")]
+    return GuestLun(tuple(options), f"secret,id=chap{number},data={volume.chap.secret}")

@@ -1,0 +1,101 @@
+"""Exported volumes on real kernels: what one guest writes by each protocol is in the file of the other one."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from pydantic import TypeAdapter
+
+from iolab.experiment.experiment import Lab
+from iolab.experiment.links import Link, Volume
+from iolab.experiment.machines import Machine
+from iolab.lab.compose import compose
+from iolab.run.agents import Agents
+from iolab.run.lab.standing_lab import StandingLab
+
+PREFIX = f"iolab-{os.getpid()}-"
+MIB = 1 << 20
+PATIENCE_MS = 180_000
+CHAP = {"user": "lab", "secret": "notasecret12"}
+BETWEEN_KERNELS: Mapping[str, dict[str, object]] = {
+    "iscsi": {"export": "iscsi", "chap": CHAP, "params": {"MaxRecvDataSegmentLength": "256K"}},
+    "nvme": {"export": "nvme-tcp"},
+    "nbd": {"export": "nbd"},
+}
+
+
+def lab_of(machines: Mapping[str, object], volumes: Mapping[str, dict[str, object]], *ends: str) -> Lab:
+    """Return a lab with volumes of 16 MiB."""
+    made = TypeAdapter(dict[str, Machine]).validate_python(machines)
+    links = {"san": Link.model_validate({"ends": list(ends)})}
+    sized = {name: Volume.model_validate({"size": "16M"} | keys) for name, keys in volumes.items()}
+    return Lab(made, links, sized)
+
+
+def digest(agents: Agents, kernel: str, what: str) -> str:
+    """Return what 8 MiB of a file or disk have for a checksum, read past the cache of a disk."""
+    flag = "iflag=direct" if what.startswith("/dev/") else ""
+    script = f"dd if={what} bs=1M count=8 {flag} 2>/dev/null | sha256sum"
+    done = agents.of(kernel).run(("sh", "-c", script), timeout_ms=PATIENCE_MS)
+    assert done.succeeded, done.complaint
+    return done.stdout.split()[0]
+
+
+def written(agents: Agents, kernel: str, node: str) -> None:
+    """Write 8 MiB of random numbers past the cache."""
+    writing = ("dd", "if=/dev/urandom", f"of={node}", "bs=1M", "count=8", "oflag=direct", "conv=fsync")
+    done = agents.of(kernel).run(writing, timeout_ms=PATIENCE_MS)
+    assert done.succeeded, done.complaint
+
+
+def test_what_a_guest_writes_by_each_protocol_is_in_the_other_ones_file(agents: Agents) -> None:
+    """iSCSI by LIO with a secret, NVMe/TCP, NBD, all at once; taken down, both kernels have nothing of them."""
+    disks = [{"volume": name, "via": "kernel"} for name in BETWEEN_KERNELS]
+    machines = {"far": {"kind": "vm", "accel": "tcg"}, "near": {"kind": "vm", "accel": "tcg", "disks": disks}}
+    volumes = {name: keys | {"on": "far"} for name, keys in BETWEEN_KERNELS.items()}
+    lab = lab_of(machines, volumes, "far.eth0", "near.eth0")
+    bare = lab_of({**machines, "near": {"kind": "vm", "accel": "tcg"}}, {}, "far.eth0", "near.eth0")
+    standing = StandingLab(agents, lambda records: None)
+    try:
+        standing.change_to(compose(lab, prefix=PREFIX, cpus=2))
+        assert standing.mismatches() == []
+        for name in BETWEEN_KERNELS:
+            written(agents, "near", f"/dev/{PREFIX}{name}")
+            there = digest(agents, "far", f"/var/tmp/{PREFIX}{name}")
+            assert digest(agents, "near", f"/dev/{PREFIX}{name}") == there, name
+        standing.change_to(compose(bare, prefix=PREFIX, cpus=2))
+        left = "ls /sys/class/iscsi_session /sys/class/nvme /var/tmp; cat /sys/block/nbd*/pid; true"
+        assert agents.of("near").run(("sh", "-c", left)).stdout.split() == [
+            "/sys/class/iscsi_session:",
+            "/sys/class/nvme:",
+            "/var/tmp:",
+        ]
+        top = "/sys/kernel/config"
+        left = f"ls {top}/nvmet/subsystems {top}/nvmet/ports {top}/nvmet/hosts {top}/target/core; pidof qemu-nbd; true"
+        shown = agents.of("far").run(("sh", "-c", left)).stdout
+        assert [line for line in shown.split() if not line.endswith(":") and line != "alua"] == []
+    finally:
+        standing.take_down()
+
+
+@pytest.mark.parametrize("bus", ["virtio-blk", "ide"])
+def test_a_hypervisor_logs_in_for_its_guest(agents: Agents, bus: str) -> None:
+    """tgt on this computer, with a secret; the guest's own file system is on the LUN, and its bytes in the file."""
+    disk = {"volume": "lun", "via": "hypervisor", "bus": bus, "fs": "ext4"}
+    machines = {
+        "pc2": {"kind": "netns"},
+        "pc3": {"kind": "netns"},
+        "dut": {"kind": "vm", "on": "pc2", "accel": "tcg", "disks": [disk]},
+    }
+    lab = lab_of(machines, {"lun": {"on": "pc3", "export": "iscsi", "chap": CHAP}}, "pc2.eth0", "pc3.eth0")
+    standing = StandingLab(agents, lambda records: None)
+    try:
+        standing.change_to(compose(lab, prefix=PREFIX, cpus=2))
+        assert standing.mismatches() == []
+        words = "these words were written by a guest"
+        script = f"echo {words} >/run/{PREFIX}lun.mnt/words && sync"
+        assert agents.of("dut").run(("sh", "-c", script), timeout_ms=PATIENCE_MS).succeeded
+        assert words.encode() in Path(f"/var/tmp/{PREFIX}lun").read_bytes()
+    finally:
+        standing.take_down()

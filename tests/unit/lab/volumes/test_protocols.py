@@ -1,0 +1,174 @@
+"""Exported volumes and who speaks their protocols: a daemon, a guest's hypervisor, a guest's own kernel."""
+
+import pytest
+from tests.unit.lab.conftest import needs
+from tests.wording import in_words
+
+from iolab.experiment import Resolver, cells, parse
+from iolab.experiment.experiment import Lab, Setup
+from iolab.lab.compose import compose
+from iolab.lab.guests.guest import Guest
+from iolab.lab.guests.qemu import Boot, Place, qemu_argv
+from iolab.lab.needs.need import Need, NeedKind
+from iolab.lab.resources import Resource, Run, StartGuest
+
+HEAD = """
+title: x
+lab:
+  machines:
+    pc2: {{kind: netns}}
+    pc3: {{kind: {holder}}}
+    dut: {{kind: vm, on: {parent}, disks: [{disk}]}}
+  links:
+    san: {{ends: [pc2.eth0, pc3.eth0, dut.eth1]}}
+    inside: {{ends: [pc2.vm0, dut.eth0]}}
+  volumes: {{v: {{size: 64M, on: pc3, {volume}}}}}
+measure: {{tcp: {{kind: stream, from: pc2, to: pc3}}}}
+"""
+CHAP = "chap: {user: lab, secret: notasecret12}"
+
+
+def lab_of(disk: str, volume: str, holder: str = "netns", parent: str = "pc2") -> Lab:
+    """Return a lab with a guest whose disk is exported by pc3."""
+    experiment = parse(HEAD.format(disk=disk, volume=volume, holder=holder, parent=parent), "x")
+    return Resolver(experiment).setup(next(cells(experiment))).lab
+
+
+def made(lab: Lab) -> dict[str, Resource]:
+    """Return the resources of a lab by key."""
+    return {resource.key: resource for resource in compose(lab)}
+
+
+def told(resource: Resource) -> list[str]:
+    """Return the words that a resource's scripts and programs get, without the scripts."""
+    runs = [action for action in resource.actions if isinstance(action, Run)]
+    return [" ".join(word for word in run.do.argv if ";" not in word) for run in runs]
+
+
+def guest_in(lab: Lab) -> Guest:
+    """Return the guest that is started."""
+    (action,) = (one for one in made(lab)["vm:dut"].actions if isinstance(one, StartGuest))
+    return action.guest
+
+
+def lacks(lab: Lab) -> list[str]:
+    """Return what does not go together, in words."""
+    return [in_words(one) for one in needs(Setup(lab, {})) if not isinstance(one, Need)]
+
+
+@pytest.mark.parametrize(("bus", "device"), [("virtio-blk", "virtio-blk-pci"), ("ide", "ide-hd,bus=ide.0")])
+def test_a_guests_hypervisor_logs_in_from_the_namespace_that_the_guest_is_on(bus: str, device: str) -> None:
+    """After target and address stand; the guest sees a disk as any other, past its parent's cache."""
+    lab = lab_of(f"{{volume: v, via: hypervisor, bus: {bus}}}", "export: iscsi")
+    guest = guest_in(lab)
+    assert guest.netns == "iolab-pc2"
+    assert {"export:v", "address:pc2.eth0"} <= set(made(lab)["vm:dut"].needs)
+    argv = " ".join(qemu_argv(guest, Place(boot=Boot("k", "i", "r", "m"), folder="f", accel="tcg")))
+    assert (
+        "if=none,id=disk0,file.driver=iscsi,file.transport=tcp,file.portal=198.18.0.2:3260,"
+        "file.target=iqn.2026-01.net.iolab:v,file.lun=1,file.initiator-name=iqn.2026-01.net.iolab:pc2,"
+        f"format=raw,cache=none -device {device},drive=disk0,serial=v"
+    ) in argv
+    assert lacks(lab) == []
+
+
+def test_a_file_system_of_a_guest_is_made_in_the_guest_once_it_has_the_disk() -> None:
+    """And mounted there."""
+    mount = made(lab_of("{volume: v, via: hypervisor, fs: ext4}", "export: iscsi"))["mount:dut.v"]
+    assert (mount.kernel, mount.needs) == ("dut", ("disks:dut",))
+
+
+def test_a_disk_says_what_the_hypervisor_does_with_its_cache() -> None:
+    """As written, in QEMU's word."""
+    guest = guest_in(lab_of("{volume: v, via: hypervisor, cache: unsafe}", "export: nbd"))
+    argv = " ".join(qemu_argv(guest, Place(boot=Boot("k", "i", "r", "m"), folder="f", accel="tcg")))
+    assert "file.driver=nbd,file.server.type=inet,file.server.host=198.18.0.2,file.server.port=10809" in argv
+    assert "file.export=v,format=raw,cache=unsafe" in argv
+
+
+def test_a_secret_is_asked_for_by_the_target_and_known_to_the_hypervisor() -> None:
+    """CHAP, one way."""
+    lab = lab_of("{volume: v, via: hypervisor}", f"export: iscsi, {CHAP}")
+    accounts = [line for line in told(made(lab)["export:v"]) if "--mode account" in line]
+    assert [line.split("tgtadm ")[1] for line in accounts] == [
+        "--op new --mode account --user lab --password notasecret12",
+        "--op bind --mode account --user lab --tid 1",
+    ]
+    argv = " ".join(qemu_argv(guest_in(lab), Place(boot=Boot("k", "i", "r", "m"), folder="f", accel="tcg")))
+    assert "-object secret,id=chap0,data=notasecret12 -drive if=none,id=disk0" in argv
+    assert "file.user=lab,file.password-secret=chap0" in argv
+
+
+@pytest.mark.parametrize(
+    ("volume", "target", "disk"),
+    [
+        (
+            f"export: iscsi, {CHAP}, params: {{MaxRecvDataSegmentLength: 256K}}",
+            (
+                "iqn.2026-01.net.iolab:v iqn.2026-01.net.iolab:dut 198.18.0.2 /var/tmp/iolab-v 67108864  "
+                "lab notasecret12 "
+                "MaxRecvDataSegmentLength=262144"
+            ),
+            "iqn.2026-01.net.iolab:v 198.18.0.2:3260 lab notasecret12",
+        ),
+        (
+            "export: nvme-tcp",
+            "nqn.2026-01.net.iolab:v nqn.2026-01.net.iolab:dut 198.18.0.2 /var/tmp/iolab-v 1 off ",
+            "nqn.2026-01.net.iolab:v 198.18.0.2 nqn.2026-01.net.iolab:dut",
+        ),
+        (
+            "export: nbd",
+            (
+                "qemu-nbd --fork --persistent --shared 1 --format raw --cache writeback --bind 198.18.0.2 --port 10809 "
+                "--export-name v --pid-file /run/iolab-v.qemu-nbd /var/tmp/iolab-v"
+            ),
+            "v 198.18.0.2 /run/iolab-v.nbd",
+        ),
+    ],
+)
+def test_kernels_of_two_guests_speak_each_protocol(volume: str, target: str, disk: str) -> None:
+    """The target's lets one initiator in, on one address; the other's finds the disk and gives it its name."""
+    lab = lab_of("{volume: v, via: kernel}", volume, holder="vm")
+    export, attached = made(lab)["export:v"], made(lab)["disk:dut.v"]
+    assert (export.kernel, attached.kernel) == ("pc3", "dut")
+    assert any(line.removeprefix("sh -c ") == target for line in told(export)), told(export)
+    assert any(line.removeprefix("sh -c ") == disk for line in told(attached)), told(attached)
+    assert told(attached)[-1] == "ln -s -f {found} /dev/iolab-v"
+    assert set(attached.needs) == {"export:v", "address:dut.eth1"}
+    assert guest_in(lab).disks == (), "the hypervisor has nothing to do with it"
+    assert lacks(lab) == []
+
+
+@pytest.mark.parametrize(
+    ("disk", "volume", "what"),
+    [
+        ("{volume: v, via: user}", "export: iscsi", "is not for this kind of machine"),
+        ("{volume: v, via: hypervisor}", "export: nvme-tcp", "only kernels speak NVMe/TCP"),
+        ("{volume: v, via: kernel, bus: ide}", "export: iscsi", "only a guest has disks on a bus"),
+        ("{volume: v, via: kernel, cache: unsafe}", "export: iscsi", "remove cache"),
+        ("{volume: v, via: hypervisor}", f"export: nbd, {CHAP}", "it is of volumes with export: iscsi"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(disk: str, volume: str, what: str) -> None:
+    """With what to write instead."""
+    assert any(what in one for one in lacks(lab_of(disk, volume))), lacks(lab_of(disk, volume))
+
+
+def test_a_namespace_has_no_initiator_of_the_kernel() -> None:
+    """open-iscsi's daemon works in the first namespace alone."""
+    text = HEAD.format(disk="", volume="export: iscsi", holder="netns", parent="pc2")
+    text = text.replace("disks: []", "").replace(
+        "pc2: {kind: netns}", "pc2: {kind: netns, disks: [{volume: v, via: kernel}]}"
+    )
+    experiment = parse(text, "x")
+    told_of = lacks(Resolver(experiment).setup(next(cells(experiment))).lab)
+    assert any("work in no namespace" in one for one in told_of)
+
+
+def test_kernels_say_which_modules_they_need() -> None:
+    """Of the image that the guest has."""
+    found = needs(Setup(lab_of("{volume: v, via: kernel}", "export: nvme-tcp", holder="vm"), {}))
+    features = {
+        (one.name, one.where) for one in found if isinstance(one, Need) and one.kind is NeedKind.FEATURE
+    }
+    assert {("initiator:nvme-tcp", "image:linux"), ("target:nvme-tcp", "image:linux")} <= features
