@@ -25,19 +25,20 @@ def write_durably(path: Path, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_whole(path: Path, text: str | bytes) -> None:
     """Put a file in place all at once; a symbolic link there is replaced. What is no file (a pipe) is written to.
 
     Raises:
         OSError: it cannot be written; what was there before stays.
     """
+    written = text.encode() if isinstance(text, str) else text
     if path.exists() and not path.is_file():
-        with path.open("w", encoding="utf-8", newline="") as pipe:
-            pipe.write(text)
+        with path.open("wb") as pipe:
+            pipe.write(written)
         return
     fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
-        write_durably(fresh, text.encode())
+        write_durably(fresh, written)
         fresh.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):

@@ -88,6 +88,8 @@ class Format(StrEnum):
     HTML = "html"
     MD = "md"
     CSV = "csv"
+    XLSX = "xlsx"
+    PUKIWIKI = "pukiwiki"
 
 
 def register(app: typer.Typer) -> None:
@@ -205,7 +207,8 @@ def report(
     form: Annotated[
         Format,
         typer.Option(
-            "--format", help="html: one file for people; md: for a repository; csv: for a spreadsheet."
+            "--format",
+            help="html: one file for people; md: for a repository; csv, xlsx: for a spreadsheet; pukiwiki: for a wiki.",
         ),
     ] = Format.HTML,
     output: Annotated[
@@ -232,6 +235,7 @@ def report(
     experiment = parse(experiment_text(path), str(path / EXPERIMENT))
     if not gives_plan(experiment, stored.plan, stored.facts):
         stored = replace(stored, notes=(*stored.notes, ExperimentEdited()))
+    text: str | bytes
     match form:
         case Format.HTML:
             series = partial(read_series, stored.folder)
@@ -240,7 +244,13 @@ def report(
             text = reports.markdown(stored, analysis, experiment, iolab.__version__, words)
         case Format.CSV:
             text = reports.csv(stored, analysis, experiment, iolab.__version__, rows.value, words)
-    if str(output) == "-":
+        case Format.PUKIWIKI:
+            text = reports.pukiwiki(stored, analysis, experiment, iolab.__version__, words)
+        case Format.XLSX:
+            if str(output) == "-":
+                raise InputError([Problem("report", "printing a workbook", "-o -", "a file: -o NAME.xlsx")])
+            text = reports.xlsx(stored, analysis, experiment, iolab.__version__, words)
+    if isinstance(text, str) and str(output) == "-":
         sys.stdout.write(f"{text.rstrip()}\n")  # as it is: it is for a program
         return
     target = output or path / f"report.{form.value}"

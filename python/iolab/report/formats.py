@@ -8,6 +8,7 @@ from iolab.record.series import Series
 from iolab.report import readme, spreadsheet
 from iolab.report.console import terminal
 from iolab.report.interchange import show_json
+from iolab.report.markup import PukiWiki
 from iolab.report.published import beside_published, beside_published_text
 from iolab.report.sentences import is_functional
 from iolab.report.side_by_side import comparison, comparison_text
@@ -24,9 +25,11 @@ __all__ = [
     "html",
     "is_functional",
     "markdown",
+    "pukiwiki",
     "show_json",
     "terminal",
     "trial_over_time",
+    "xlsx",
 ]
 
 
@@ -53,6 +56,30 @@ def markdown(
 ) -> str:
     """Render a run as Markdown for a repository or a pull request."""
     return readme.text(run, analysis, version, words)
+
+
+def pukiwiki(
+    run: StoredRun,
+    analysis: Analysis,
+    experiment: Experiment,  # noqa: ARG001
+    version: str,
+    words: Words = EN,
+) -> str:
+    """Render a run as a page of PukiWiki."""
+    return readme.text(run, analysis, version, words, PukiWiki())
+
+
+def xlsx(
+    run: StoredRun,
+    analysis: Analysis,
+    experiment: Experiment,  # noqa: ARG001
+    version: str,
+    words: Words = EN,
+) -> bytes:
+    """Render a run as a workbook: a sheet per table."""
+    from iolab.report.workbook import workbook
+
+    return workbook(run, analysis, version, words)
 
 
 def csv(

@@ -10,7 +10,7 @@ from rich.text import Text
 from iolab.analysis.published import Beside, PublishedComparison
 from iolab.report import numbers
 from iolab.report.names import Names, names
-from iolab.report.readme import escape, grid
+from iolab.report.readme import MARKDOWN
 from iolab.report.tables import Grid, head
 from iolab.report.words import EN, Words
 
@@ -39,10 +39,13 @@ def beside_published(found: PublishedComparison, words: Words = EN) -> Renderabl
 def beside_published_text(found: PublishedComparison, words: Words = EN) -> str:
     """Render as Markdown."""
     named = names(_factors(found), words)
-    blocks = [f"# {escape(_title(found, words))}", *map(escape, _banner(found, words))]
+    blocks = [f"# {MARKDOWN.escape(_title(found, words))}", *map(MARKDOWN.escape, _banner(found, words))]
     for written in _grids(found, named):
-        blocks += [f"**{escape(written.caption)}**", grid(written.heads, written.rows, written.labels)]
-    blocks += [escape(line) for line in _remarks(found, named)]
+        blocks += [
+            f"**{MARKDOWN.escape(written.caption)}**",
+            MARKDOWN.grid(written.heads, written.rows, written.labels),
+        ]
+    blocks += [MARKDOWN.escape(line) for line in _remarks(found, named)]
     return "\n\n".join(blocks) + "\n"
 
 

@@ -12,7 +12,7 @@ from rich.text import Text
 from iolab.analysis.comparison import CellComparison, Comparison, LoneCell, OverallComparison
 from iolab.report import numbers, sentences
 from iolab.report.names import Names, names
-from iolab.report.readme import escape, grid
+from iolab.report.readme import MARKDOWN
 from iolab.report.tables import head, limits
 from iolab.report.words import EN, Words
 
@@ -56,14 +56,14 @@ def comparison(compared: Comparison, words: Words = EN) -> RenderableType:
 def comparison_text(compared: Comparison, words: Words = EN) -> str:
     """Render a comparison as Markdown."""
     named = _names(compared, words)
-    blocks = [f"# {escape(_title(compared, words))}"]
+    blocks = [f"# {MARKDOWN.escape(_title(compared, words))}"]
     overall = list(_overall(compared, named))
-    blocks += ["\n".join(f"- {escape(line)}" for line in overall)] if overall else []
+    blocks += ["\n".join(f"- {MARKDOWN.escape(line)}" for line in overall)] if overall else []
     for part in _parts(compared, named):
-        blocks += [f"**{escape(part.caption)}**", grid(part.heads, part.rows, part.labels)]
-        blocks += [escape(part.note)] if part.note else []
+        blocks += [f"**{MARKDOWN.escape(part.caption)}**", MARKDOWN.grid(part.heads, part.rows, part.labels)]
+        blocks += [MARKDOWN.escape(part.note)] if part.note else []
     remarks = list(_remarks(compared, named))
-    blocks += ["\n".join(f"- {escape(line)}" for line in remarks)] if remarks else []
+    blocks += ["\n".join(f"- {MARKDOWN.escape(line)}" for line in remarks)] if remarks else []
     return "\n\n".join(blocks) + "\n"
 
 

@@ -234,6 +234,11 @@ def _number(value: float | None) -> str:
     return "" if value is None or not math.isfinite(value) else repr(float(value)).removesuffix(".0")
 
 
+def is_number(text: str) -> bool:
+    """Tell whether a field is a number."""
+    return _NUMBER.fullmatch(text) is not None
+
+
 def _safe(text: str) -> str:
     """Keep a spreadsheet from running a text as a formula (OWASP, CSV injection): such a text gets an apostrophe."""
     return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text

@@ -1,0 +1,125 @@
+"""PukiWiki and workbooks: the same figures as in the other formats, and texts that stay texts."""
+
+import io
+import re
+import zipfile
+from collections.abc import Mapping
+from html import unescape
+from xml.etree import ElementTree as ET
+
+import pytest
+from tests.unit.report.conftest import Made
+
+from iolab.report import formats as report
+from iolab.report import spreadsheet
+from iolab.report.markup import PukiWiki
+
+MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "a | b",
+            "[[FrontPage]]",
+            "&ref(x);",
+            "''strong''",
+            "%%struck%%",
+            "((a note))",
+            "* a heading",
+            "- a list",
+        ),
+        *(
+            "#contents",
+            "http://198.18.0.1/",
+            "~",
+            "CENTER:x",
+            "somebody@somewhere",
+            "WikiName here",
+            "{{x}}",
+            "> y",
+        ),
+    ],
+)
+def test_no_text_is_markup_of_a_wiki(text: str) -> None:
+    """What has a meaning is written by its number, which a browser shows as it is."""
+    written = PukiWiki().escape(text)
+    assert unescape(written) == text
+    bare = re.sub(r"&#\d+;", "", written)
+    for mark in ("|", "[[", "&ref", "''", "%%", "((", "://", "CENTER:", "@", "WikiName", "{{"):
+        assert mark not in bare
+    assert not re.match(r"[*\-+:,><#/~]", bare)
+
+
+def test_a_wiki_page_has_every_row_of_the_markdown(made: Made) -> None:
+    """Tables are as wide as their heads, and there are as many rows."""
+    run, analysis, experiment = made
+    page = report.pukiwiki(run, analysis, experiment, "1").splitlines()
+    other = report.markdown(run, analysis, experiment, "1").splitlines()
+    rows = [line for line in page if line.startswith("|")]
+    assert len(rows) == len([line for line in other if line.startswith("|") and not line.startswith("| ---")])
+    assert [line for line in page if line.startswith("* ")] == [f"* {PukiWiki().escape(run.plan.title)}"]
+    width = 0
+    for line in rows:
+        width = line.count("|") if line.endswith("|h") else width
+        assert line.count("|") == width
+
+
+def sheets(made: Made) -> Mapping[str, list[list[str | float | None]]]:
+    """Return the sheets of a workbook as other programs read them, by the standard (ECMA-376)."""
+    run, analysis, experiment = made
+    with zipfile.ZipFile(io.BytesIO(report.xlsx(run, analysis, experiment, "1"))) as book:
+        shared = [
+            "".join(part.text or "" for part in one.iter(f"{MAIN}t"))
+            for one in ET.fromstring(book.read("xl/sharedStrings.xml"))
+        ]
+        names = [
+            one.attrib["name"] for one in ET.fromstring(book.read("xl/workbook.xml")).iter(f"{MAIN}sheet")
+        ]
+        assert not any(b"<f>" in book.read(name) for name in book.namelist()), "a formula"
+        found = {}
+        for number, name in enumerate(names, 1):
+            rows = ET.fromstring(book.read(f"xl/worksheets/sheet{number}.xml")).iter(f"{MAIN}row")
+            found[name] = [[_read(cell, shared) for cell in row] for row in rows]
+    return found
+
+
+def _read(cell: ET.Element, shared: list[str]) -> str | float | None:
+    value = cell.find(f"{MAIN}v")
+    if value is None or value.text is None:
+        return None
+    return shared[int(value.text)] if cell.attrib.get("t") == "s" else float(value.text)
+
+
+def test_a_workbook_has_a_sheet_per_table_with_units_in_its_heads_and_numbers_below(made: Made) -> None:
+    """The means are those of the analysis."""
+    run, analysis, _ = made
+    found = sheets(made)
+    assert {"estimates", "trials"} <= set(found)
+    measure = run.plan.measures[0]
+    (name,) = (name for name in found if name.lower().startswith(f"{measure} "))
+    heads, *rows = found[name]
+    assert any(str(head).startswith("mean [Gbit/s") for head in heads)
+    at = next(place for place, head in enumerate(heads) if str(head).startswith("mean"))
+    own = [
+        each
+        for each in analysis.estimates
+        if each.measure == measure and each.metric == analysis.leading[measure]
+    ]
+    assert [row[at] for row in rows] == pytest.approx([each.mean / 1e9 for each in own])
+    assert all(len(sheet) <= 31 for sheet in found)
+    assert len(found["trials"]) - 1 == len(run.trials)
+
+
+def test_the_same_run_makes_the_same_workbook(made: Made) -> None:
+    """Byte by byte: nothing in it says when it was written."""
+    run, analysis, experiment = made
+    first, second = (report.xlsx(run, analysis, experiment, "1") for _ in range(2))
+    assert first == second
+
+
+def test_a_field_is_a_number_only_where_the_csv_has_one() -> None:
+    """A label that begins as a formula is none."""
+    assert spreadsheet.is_number("-1.5e3")
+    assert not spreadsheet.is_number("'-1+2")
