@@ -304,7 +304,7 @@ def test_a_guest_has_no_more_memory_than_its_parent(
 ) -> None:
     """Of a computer what it really has counts, of a guest its `memory`."""
     assert reason(imaged, {"kind": "vm", "memory": "4G"}) is None
-    told = reason(imaged, {"kind": "vm", "memory": "900T"})
+    told = reason(imaged, {"kind": "vm", "memory": "16T"})
     seen = format_bytes(imaged.memory_bytes)
     assert told == f"memory of machine b: this computer has {seen} in all; give it less"
     machines = {"outer": {"kind": "vm"}, "inner": {"kind": "vm", "on": "outer", "memory": "1G"}}
