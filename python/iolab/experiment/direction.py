@@ -2,17 +2,12 @@
 
 from hashlib import blake2b
 
-from iolab.experiment.measures import Measure, Stream
+from iolab.experiment.measures import Measure
 
 
 def direction_of(measure: Measure) -> str:
     """Return one-way, both-ways or dual; empty: the measure has no direction."""
     return getattr(measure, "direction", "")
-
-
-def sets_each_load(measure: Measure) -> bool:
-    """Tell whether a measure sets how much each direction sends: both ways then offers twice as much as one way."""
-    return isinstance(measure, Stream) and measure.rate is not None
 
 
 def beside_direction(lab_key: str, measure: Measure) -> str:

@@ -45,6 +45,11 @@ class Measure(BaseModel):
     instruments: Instruments = ()
     """What stands beside the measure, each with its `kind`."""
 
+    @property
+    def sets_each_load(self) -> bool:
+        """Whether it sets how much each direction sends: both ways then offers twice as much as one way."""
+        return False
+
     def beside(self) -> tuple[Beside, ...]:
         """Return the instruments that stand beside it, those that always do first."""
         asked = {one.kind for one in self.instruments}
@@ -94,6 +99,11 @@ class Stream(Measure):
     """Bytes per write, for UDP per datagram; absent: what fits the path's MTU."""
     parallel: Count = Field(default=1, ge=1, le=128)
     """Connections per flow."""
+
+    @property
+    def sets_each_load(self) -> bool:
+        """See Measure."""
+        return self.rate is not None
 
 
 FrameSize = Annotated[int, Field(ge=64, le=9216, strict=True)]

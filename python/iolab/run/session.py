@@ -9,7 +9,7 @@ from iolab.agent.client import AgentLost
 from iolab.agent.decoding import BadAnswer
 from iolab.clock import Clock
 from iolab.errors import AgentError, InputError, LabError, TrialFailed, UnsupportedError
-from iolab.experiment.direction import direction_of, sets_each_load
+from iolab.experiment.direction import direction_of
 from iolab.experiment.experiment import Experiment, Lab, Setup
 from iolab.experiment.machines import Host as Remote
 from iolab.lab.guests.start import process_id
@@ -180,7 +180,7 @@ class Session:
             measure=step.measure,
             kind=measure.kind,
             direction=direction_of(measure),
-            sets_each_load=sets_each_load(measure),
+            sets_each_load=measure.sets_each_load,
             rest=self._labs.beside_direction(step),
             block=step.block,
             cell=cell,

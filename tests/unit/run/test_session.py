@@ -14,7 +14,6 @@ from iolab.agent.client import Agent
 from iolab.agent.fake import FakeAgent, Outcome
 from iolab.clock import VirtualClock
 from iolab.experiment import Resolver, parse
-from iolab.experiment.direction import sets_each_load
 from iolab.lab.hosts.facts import Facts, InterfaceFact
 from iolab.plan.planning import make_plan
 from iolab.plan.types import Plan, Step
@@ -114,4 +113,4 @@ def test_what_each_direction_sends_is_known_where_the_measure_has_a_rate(more: s
     """What is asked for decides what a sum over directions tells."""
     experiment = parse(FAR.replace("duration: 1s", more), "far.yaml")
     measure = Resolver(experiment).setup({"tcp.parallel": "1"}).measures["tcp"]
-    assert sets_each_load(measure) is known
+    assert measure.sets_each_load is known
