@@ -56,6 +56,17 @@ def test_no_page_is_wider_than_its_window(chromium: Page, written: Path, width: 
     assert chromium.evaluate(spill) == 0
 
 
+def test_no_column_is_cut_at_1280_pixels(chromium: Page, written: Path) -> None:
+    """Nor at more; folded tables neither."""
+    for width in (1280, 1920):
+        chromium.resize(width)
+        chromium.open(written)
+        chromium.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")
+        cut = "each => each.scrollWidth > each.clientWidth"
+        found = f"[...document.querySelectorAll('.scroll')].filter({cut}).map(each => each.ariaLabel)"
+        assert chromium.evaluate(found) == []
+
+
 def test_light_dark_and_paper_have_their_own_colours(chromium: Page, written: Path) -> None:
     """The page and its charts follow the reader's preference without being drawn anew; paper is always light."""
     chromium.resize(1280)
