@@ -9,7 +9,7 @@ TRIAL_OVERHEAD_NS = 150_000_000
 """A trial beside its measuring [ns]: read-back twice, two programs started, one record synced."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Expected:
     """What of a step decides how long it takes."""
 
@@ -44,13 +44,13 @@ class Estimate:
         last, self._last = self._last, step
         self.total_ns += step.measuring_ns
         starts = step.start_ns > 0 and (last is None or step.plot != last.plot)
-        took = Took(step.kind, step.measure, started=starts, first=last is None, beside_ns=0)
         known = (
             self._learned.start_ns(step.kind, first=last is None)
             if starts
             else self._learned.trial_ns(step.kind, step.measure)
         )
         if known is not None:
+            took = Took(step.kind, step.measure, started=starts, first=last is None, beside_ns=0)
             self._used |= {took.key, replace(took, first=True).key}
             self.total_ns += known
             return

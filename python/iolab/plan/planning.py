@@ -56,7 +56,7 @@ def make_plan(
             digest.update(key.encode())
             if task.reason is None:
                 steps.append(Step(key, task.measure, block, plot, task.levels))
-                estimate.add(task.expected())
+                estimate.add(task.expected)
     return Plan(
         title=experiment.title,
         factors=factors,
@@ -103,10 +103,12 @@ def step_key(task: Task, block: int) -> str:
 
 def ordered(tasks: list[Task], seed: int, block: int) -> list[tuple[int, Task]]:
     """Return one block's tasks in their random order, each with the number of its whole plot."""
-    plots = sorted({task.plot for task in tasks}, key=lambda plot: (rank(seed, f"{block} plot {plot}"), plot))
+    plots = sorted(
+        {task.expected.plot for task in tasks}, key=lambda plot: (rank(seed, f"{block} plot {plot}"), plot)
+    )
     numbers = {plot: number for number, plot in enumerate(plots)}
     placed = [
-        (numbers[task.plot], rank(seed, f"{block} {task.identity}"), index)
+        (numbers[task.expected.plot], rank(seed, f"{block} {task.identity}"), index)
         for index, task in enumerate(tasks)
     ]
     return [(plot, tasks[index]) for plot, _, index in sorted(placed)]

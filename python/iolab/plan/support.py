@@ -38,7 +38,7 @@ class Support:
         self._numbers: dict[str, int] = {}
         self._labs: dict[tuple[int, ...], tuple[tuple[Wanted, ...], tuple[Lab, Topology] | None]] = {}
         self._cabled: dict[str, Lack | None] = {}
-        self._durations: dict[tuple[str, tuple[str | None, ...]], int] = {}
+        self._measured: dict[tuple[str, tuple[str | None, ...]], tuple[str, int]] = {}
         self._ways: dict[tuple[tuple[int, ...], int], tuple[Wanted, ...]] = {}
 
     def reason(self, cell: Cell, measure: str) -> Lack | None:
@@ -56,14 +56,15 @@ class Support:
             found += own
             shape.append(number)
         key = tuple(shape)
-        built = not any(isinstance(each, Unbuilt) for each in found)
+        built = not found or not any(isinstance(each, Unbuilt) for each in found)
         joined, shape_lab = self._joined(key, cell) if built else ((), None)
         section = Section("measure", measure)
         own, number = self._part(section, cell)
         if shape_lab is not None and (key, number) not in self._ways:
             model = cast("Measure", self._resolver.model(section, cell))
             self._ways[key, number] = self._lacking(check_ways(measure, model, *shape_lab))
-        return lacking_of((*found, *joined, *own, *self._ways.get((key, number), ())), self._facts)
+        every = (*found, *joined, *own, *self._ways.get((key, number), ()))
+        return lacking_of(every, self._facts) if every else None
 
     def misplaced(self, cell: Cell) -> Lack | None:
         """Return why a cell cannot be on the site: a level that is not there, a cable that it lacks; None: it can."""
@@ -75,18 +76,15 @@ class Support:
             self._cabled[key] = uncabled(site, self._resolver.setup(cell).lab)
         return self._cabled[key]
 
-    def duration_ns(self, cell: Cell, measure: str) -> int:
-        """Return how long a measure takes in a cell [ns]."""
+    def measuring(self, cell: Cell, measure: str) -> tuple[str, int]:
+        """Return the kind of a measure in a cell, and how long it takes [ns]."""
         section = Section("measure", measure)
-        at = tuple([cell.get(name) for name in self._resolver.factors_of(section)])
-        if (measure, at) not in self._durations:
+        at = (measure, tuple([cell.get(name) for name in self._resolver.factors_of(section)]))
+        known = self._measured.get(at)
+        if known is None:
             model = cast("Measure", self._resolver.model(section, cell))
-            self._durations[measure, at] = measure_kinds()[model.kind].duration_ns(model)
-        return self._durations[measure, at]
-
-    def kind(self, cell: Cell, measure: str) -> str:
-        """Return the kind of a measure in a cell."""
-        return cast("Measure", self._resolver.model(Section("measure", measure), cell)).kind
+            known = self._measured[at] = (model.kind, measure_kinds()[model.kind].duration_ns(model))
+        return known
 
     def _lacking(self, found: Iterable[Wanted]) -> tuple[Wanted, ...]:
         return tuple(each for each in found if lacking(each, self._facts))

@@ -29,31 +29,10 @@ class Task:
     """Name of the measure."""
     levels: tuple[int, ...]
     """As in `Step`."""
-    lab_key: str
-    """Digest of the lab it needs."""
-    plot: tuple[str, ...]
-    """The labels that are expensive to change."""
-    duration_ns: int
-    """Time that measuring takes [ns]."""
-    start_ns: int
-    """Time that the guests of its lab take to start [ns]."""
-    lab_kind: str
-    """Kind of its lab, as what was learned of durations is kept by."""
-    measure_kind: str
-    """Kind of the measure."""
+    expected: Expected
+    """What decides how long it takes."""
     reason: Lack | None
     """Why this host cannot do it."""
-
-    def expected(self) -> Expected:
-        """Return what decides how long it takes."""
-        return Expected(
-            lab_key=self.lab_key,
-            plot=self.plot,
-            measuring_ns=self.duration_ns,
-            start_ns=self.start_ns,
-            kind=self.lab_kind,
-            measure=self.measure_kind,
-        )
 
 
 MOST_TRIALS = 2_000_000
@@ -99,6 +78,8 @@ def make_tasks(
             if plot not in starts:
                 lab = resolver.setup(cell).lab
                 starts[plot] = start_ns(lab), kind_of(lab)
+            kind, duration_ns = support.measuring(cell, measure)
+            expected = Expected(lab_key, plot, duration_ns, *starts[plot], kind)
             same = f"{lab_key} {measure} {measure_key}"
             content[same] += 1
             if len(tasks) == MOST_TRIALS // blocks:
@@ -108,12 +89,7 @@ def make_tasks(
                     identity=_digest(f"{same} {content[same]}"),
                     measure=measure,
                     levels=levels,
-                    lab_key=lab_key,
-                    plot=plot,
-                    duration_ns=support.duration_ns(cell, measure),
-                    start_ns=starts[plot][0],
-                    lab_kind=starts[plot][1],
-                    measure_kind=support.kind(cell, measure),
+                    expected=expected,
                     reason=_reason(support, experiment, cell, measure),
                 )
             )
