@@ -19,7 +19,8 @@ from iolab.plan.types import Plan
 from iolab.record.metric import Metric, Metrics
 from iolab.record.trial import Status, TrialResult
 from iolab.store.codec import encode_trial
-from iolab.store.folder import TRIALS, create_folder
+from iolab.store.file_names import TRIALS
+from iolab.store.folder import create_folder
 from iolab.store.records import TrialRecord
 
 IOLAB = Path(sys.executable).with_name("iolab")

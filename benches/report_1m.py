@@ -18,7 +18,7 @@ from report_100k import IOLAB, make_run
 from iolab.plan.types import Plan
 from iolab.record.dimensions import Dimensions
 from iolab.record.series import Series
-from iolab.store.folder import SAMPLES, SERIES
+from iolab.store.file_names import SAMPLES, SERIES
 from iolab.store.read import find_runs
 from iolab.store.series import encode_series
 

@@ -19,7 +19,7 @@ from iolab.plan.planning import gives_plan
 from iolab.plan.selection import asked_summaries
 from iolab.report.words import EN, LANGUAGES, Words, words_of
 from iolab.statements.notes import ExperimentEdited
-from iolab.store.folder import EXPERIMENT
+from iolab.store.file_names import EXPERIMENT
 from iolab.store.read import experiment_text, find_runs, load_run, not_a_run
 from iolab.store.records import StoredRun, TrialRecord
 from iolab.store.samples import read_packets

@@ -19,7 +19,8 @@ from iolab.run.durations import remember
 from iolab.run.hosts.host_facts import changed_facts, facts_of
 from iolab.run.observer import Observer
 from iolab.run.session import Host, Session
-from iolab.store.folder import EXPERIMENT, RunFolder, create_folder
+from iolab.store.file_names import EXPERIMENT
+from iolab.store.folder import RunFolder, create_folder
 from iolab.store.read import experiment_text, load_run
 from iolab.store.records import StoredRun
 from iolab.trial.guest_warnings import EMULATED_CPU

@@ -22,17 +22,24 @@ from iolab.plan.plan_file import encode_plan
 from iolab.plan.types import Plan
 from iolab.record.trial import CommandRecord
 from iolab.store.codec import encode_command, encode_packets, encode_trial
+from iolab.store.file_names import (
+    COMMANDS,
+    DECIDED,
+    EXPERIMENT,
+    FACTS,
+    MACHINES,
+    PACKAGE_LISTS,
+    PACKETS,
+    PLAN,
+    RAW,
+    REVISIONS,
+    SAMPLES,
+    SERIES,
+    TRIALS,
+)
 from iolab.store.lines import LineFile
 from iolab.store.records import Samples, TrialRecord
 
-EXPERIMENT, PLAN, FACTS = "experiment.yaml", "plan.json", "facts.json"
-TRIALS, COMMANDS, SAMPLES, REVISIONS = "trials.jsonl", "commands.jsonl", "samples", "revisions"
-RAW, PACKETS, SERIES = ".raw.json.gz", ".packets.json.gz", ".parquet"
-"""Endings of what a trial stores in the samples folder, after its key."""
-MACHINES = "machines"
-PACKAGE_LISTS = "packages"
-DECIDED = "decided"
-"""Folder of a decision that counts and whose files are not all in their places yet."""
 SLUG_LENGTH = 40
 
 

@@ -11,7 +11,8 @@ from iolab.record.trial import Status
 from iolab.statements.notes import LastLineCut
 from iolab.statements.warnings import Warning
 from iolab.store.codec import TrialReader, decode_command
-from iolab.store.folder import COMMANDS, EXPERIMENT, FACTS, PLAN, REVISIONS, TRIALS, decided_file
+from iolab.store.file_names import COMMANDS, EXPERIMENT, FACTS, PLAN, REVISIONS, TRIALS
+from iolab.store.folder import decided_file
 from iolab.store.records import RunStatus, StoredRun, TrialRecord
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from pathlib import Path
 from iolab.errors import StoreError
 from iolab.record.packets import PacketTrial
 from iolab.store.codec import decode_packets
-from iolab.store.folder import PACKETS, SAMPLES
+from iolab.store.file_names import PACKETS, SAMPLES
 
 MOST_BYTES = 64 * 2**20
 """Of one trial's samples, unpacked; more is no trial of ours."""

@@ -13,7 +13,7 @@ import numpy as np
 from iolab.errors import StoreError
 from iolab.record.dimensions import Dimensions, names
 from iolab.record.series import Over, Series
-from iolab.store.folder import SAMPLES, SERIES
+from iolab.store.file_names import SAMPLES, SERIES
 
 SERIES_SCHEMA = 1
 """Version of the table; it is in the file, under the key `iolab.series`."""

@@ -12,7 +12,7 @@ from tests.unit.store.drawn import any_series
 from iolab.errors import StoreError
 from iolab.record.dimensions import Dimensions
 from iolab.record.series import Series, series
-from iolab.store.folder import SAMPLES
+from iolab.store.file_names import SAMPLES
 from iolab.store.series import encode_series, read_series
 
 RATES = series("received_bps", "bit/s", [(100, 1e9), (200, 2e9)], Dimensions(flow="near->far"), "iperf3")

@@ -10,7 +10,7 @@ from iolab.record.trial import CommandRecord
 from iolab.report import sentences, troubles
 from iolab.report.names import Names
 from iolab.report.words import Words
-from iolab.store.folder import EXPERIMENT
+from iolab.store.file_names import EXPERIMENT
 from iolab.store.records import StoredRun, TrialRecord
 
 MOST_LOST = 100

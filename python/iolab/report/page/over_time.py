@@ -12,7 +12,7 @@ from iolab.record.series import Series, Values
 from iolab.record.trial import Status
 from iolab.report import numbers, over_time
 from iolab.report.names import Names
-from iolab.store.folder import SAMPLES, SERIES
+from iolab.store.file_names import SAMPLES, SERIES
 from iolab.store.records import TrialRecord
 
 COLUMNS = 100

@@ -20,7 +20,7 @@ from iolab.report import numbers
 from iolab.report.names import Names
 from iolab.report.page.over_time import ReadSeries, by_cells
 from iolab.report.wire import Bars, Curve, WirePoint, wire_trial
-from iolab.store.folder import SAMPLES, SERIES
+from iolab.store.file_names import SAMPLES, SERIES
 from iolab.store.records import TrialRecord
 from iolab.units import format_bits_per_second, format_bytes
 

@@ -1,0 +1,10 @@
+"""What the files and folders in a run's folder are called: the one who writes them and those who read them share it."""
+
+EXPERIMENT, PLAN, FACTS = "experiment.yaml", "plan.json", "facts.json"
+TRIALS, COMMANDS, SAMPLES, REVISIONS = "trials.jsonl", "commands.jsonl", "samples", "revisions"
+RAW, PACKETS, SERIES = ".raw.json.gz", ".packets.json.gz", ".parquet"
+"""Endings of what a trial stores in the samples folder, after its key."""
+MACHINES = "machines"
+PACKAGE_LISTS = "packages"
+DECIDED = "decided"
+"""Folder of a decision that counts and whose files are not all in their places yet."""
