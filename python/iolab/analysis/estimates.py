@@ -18,7 +18,7 @@ from iolab.analysis.neighbours import Resemblance
 from iolab.analysis.outliers import Standing
 from iolab.analysis.ratios import block_ratios, mean_ratio
 from iolab.analysis.table import Column, Table
-from iolab.analysis.types import CellEstimates, Estimate, Figures, Interval
+from iolab.analysis.types import CellEstimates, Cells, Estimate, Figures, Interval
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -85,7 +85,8 @@ def estimate(
         of = summary()
         return Figures(of.mean.tolist(), of.ratios.mean.tolist(), _methods(of))
 
-    cells = [table.cells[cell] for cell in column.rows.tolist()]
+    every = len(column.rows) == len(table.cells)
+    cells = table.cells if every else Cells(table.cells[cell] for cell in column.rows.tolist())
     return CellEstimates(cells, make, None if bounds else figures)
 
 

@@ -19,7 +19,7 @@ from iolab.analysis.neighbours import resemblance
 from iolab.analysis.outliers import stand
 from iolab.analysis.ratios import baseline_cells
 from iolab.analysis.table import Column, Table
-from iolab.analysis.types import Interval
+from iolab.analysis.types import Cells, Interval
 from iolab.plan.types import Plan, PlannedFactor
 from iolab.record.dimensions import Quantity
 
@@ -205,7 +205,7 @@ def _plan(names: Mapping[str, tuple[str, ...]], baseline: Mapping[str, str], blo
 
 def _table(names: Mapping[str, tuple[str, ...]], levels: NDArray[np.int64], values: Floats) -> Table:
     rows = np.arange(len(levels))
-    cells = tuple(
+    cells = Cells(
         {name: labels[at] for (name, labels), at in zip(names.items(), own, strict=True)}
         for own in levels.tolist()
     )

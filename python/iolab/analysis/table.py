@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from iolab.analysis.types import Cells
 from iolab.errors import InputError, Problem
 from iolab.plan.types import Plan, Step
 from iolab.record.dimensions import Quantity
@@ -50,7 +51,7 @@ class Table:
     """Level labels per factor."""
     levels: Ints
     """Level index per cell and factor, -1 where absent; shape (cell, factor), in the plan's factor order."""
-    cells: tuple[Mapping[str, str], ...]
+    cells: Cells
     """Factor to label, per cell."""
     directions: tuple[str, ...] = ()
     """Resolved direction of the measure, per cell; empty where it has none."""
@@ -162,7 +163,7 @@ def _table(
         factors=tuple(factor.name for factor in plan.factors),
         labels=tuple(factor.labels for factor in plan.factors),
         levels=np.array(order, dtype=np.int64).reshape(len(order), len(plan.factors)),
-        cells=tuple(_labels(plan, levels) for levels in order),
+        cells=Cells(_labels(plan, levels) for levels in order),
         directions=tuple(directions),
         each_load_set=tuple(each_load_set),
         blocks=tuple(blocks),

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from typing import overload
 
@@ -107,6 +108,15 @@ class Figures:
     """How the intervals were made."""
 
 
+class Cells(tuple[Mapping[str, str], ...]):  # noqa: SLOT001 - a tuple holds no slots; it keeps what was looked for
+    """Cells, and where each is among them; metrics that have the same ones share them."""
+
+    @cached_property
+    def places(self) -> Mapping[CellKey, int]:
+        """Index of each."""
+        return {cell_key(cell): index for index, cell in enumerate(self)}
+
+
 class CellEstimates(Sequence[Estimate]):
     """Estimates of one metric of one measure, one per cell that has it, in the plan's order.
 
@@ -120,7 +130,7 @@ class CellEstimates(Sequence[Estimate]):
         figures: Callable[[], Figures] | None = None,
     ) -> None:
         """`make` gives the estimates of cells by their indices, `figures` what is chosen by, where that is quicker."""
-        self.cells = cells
+        self.cells = cells if isinstance(cells, Cells) else Cells(cells)
         self._make = make
         self._figures = figures
 
@@ -141,8 +151,9 @@ class CellEstimates(Sequence[Estimate]):
 
     def of_cells(self, wanted: Collection[CellKey]) -> dict[CellKey, Estimate]:
         """Return the estimates of some cells, those that there are."""
-        keys = ((cell_key(cell), index) for index, cell in enumerate(self.cells))
-        return {key: self[index] for key, index in keys if key in wanted}
+        places = self.cells.places
+        found = sorted(places[key] for key in wanted if key in places)
+        return {cell_key(self.cells[index]): self[index] for index in found}
 
     def figures(self) -> Figures:
         """Return what is chosen by, without making an estimate where that can be."""

@@ -227,7 +227,7 @@ def report(
 ) -> None:
     """Write the report of a run; prints where."""
     from iolab.report import formats as reports  # numpy and scipy are slow to load
-    from iolab.store.series import read_series
+    from iolab.store.series import series_of
 
     path, words = locate(run), words_of(lang)
     stored = _asked(load_run(path), over, ratio)
@@ -238,7 +238,7 @@ def report(
     text: str | bytes
     match form:
         case Format.HTML:
-            series = partial(read_series, stored.folder)
+            series = series_of(stored.folder)
             text = reports.html(stored, analysis, experiment, iolab.__version__, series, words)
         case Format.MD:
             text = reports.markdown(stored, analysis, experiment, iolab.__version__, words)

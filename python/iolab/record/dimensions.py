@@ -44,7 +44,7 @@ class Dimensions:
 
     def known(self) -> Mapping[str, str | int | float]:
         """Return the dimensions that apply, by name."""
-        return _known(self)
+        return {} if self is WHOLE else _known(self)
 
     @property
     def whole(self) -> bool:

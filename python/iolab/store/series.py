@@ -3,7 +3,7 @@
 They may be large, and a report of many trials needs none: they are read only when somebody asks for them.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -44,6 +44,12 @@ def encode_series(series: Sequence[Series]) -> bytes:
     encodings = {"at_ns": "DELTA_BINARY_PACKED", "series": "DELTA_BINARY_PACKED"}
     parquet.write_table(table, sink, compression="zstd", use_dictionary=texts, column_encoding=encodings)
     return bytes(sink.getvalue())
+
+
+def series_of(folder: Path) -> Callable[[str], tuple[Series, ...]]:
+    """Return what reads the series of a run's trials by their keys; it looks once which trials stored any."""
+    stored = {path.name for path in (folder / SAMPLES).glob(f"*{SERIES}")}
+    return lambda key: read_series(folder, key) if f"{key}{SERIES}" in stored else ()
 
 
 def read_series(folder: Path, key: str) -> tuple[Series, ...]:
