@@ -151,7 +151,9 @@ def beside(site: Site, company: Company) -> Iterator[None]:
         if company.hog in cpus:
             running.enter_context(program([sys.executable, "-c", hog]))
         if company.foreign_fps:
-            argv = ["ip", "netns", "exec", DUT, sys.executable, "-c", FOREIGN, *sends]
+            # Somebody else's computer has CPUs of its own: what is sent must not wait for the instrument's threads.
+            first = ["ip", "netns", "exec", DUT, "chrt", "--fifo", PRIORITY]
+            argv = [*first, sys.executable, "-c", FOREIGN, *sends]
             running.enter_context(program(argv))
         if company.hog == STOPPED:
             pid = site.agent.hello.pid

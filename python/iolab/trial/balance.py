@@ -253,7 +253,7 @@ def _holes(sheets: Sequence[_Sheet], counted: Counted) -> Iterator[_Hole]:
     """Yield what did not leave a machine that it entered, as far as frames are missing.
 
     What the port they should leave by refused counts there, and is not meant here. Frames of others that left by it
-    fill the gap in its count; those that came to the receiver are known, and are taken off.
+    fill the gap in its count; those that came to the far port are known, and are taken off.
     """
     for sheet in sheets:
         missing = sheet.missing
@@ -261,11 +261,22 @@ def _holes(sheets: Sequence[_Sheet], counted: Counted) -> Iterator[_Hole]:
             if counted.has_device(into):
                 continue  # an XDP program passes frames on before they are counted here
             left = counted.frames(out, "tx_packets", "tx_dropped", "tx_errors") + counted.qdisc_drops(out)
-            left -= sheet.receiver.foreign_frames if far == sheet.way.target.ref else 0
+            left -= _others(sheet, far, counted) if far == sheet.way.target.ref else 0
             frames = max(0, min(counted.frames(into, "rx_packets") - left, missing))
             missing -= frames
             if frames:
                 yield _Hole(sheet, counted.ports[into].kernel, into, out, frames)
+
+
+def _others(sheet: _Sheet, target: str, counted: Counted) -> int:
+    """Return how many frames came to the far port beside our own: of somebody else, or ours a second time.
+
+    The port counts for longer than the receiver listens, and for as long as the ports before it.
+    """
+    receiver = sheet.receiver
+    ours = receiver.received_frames + receiver.late_frames + receiver.corrupted_frames
+    came = counted.frames(target, "rx_packets") - ours - receiver.socket.dropped_frames
+    return max(receiver.foreign_frames, came)
 
 
 def _name_vanished(holes: Sequence[_Hole], spare: dict[str, int]) -> None:

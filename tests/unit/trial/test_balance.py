@@ -200,6 +200,19 @@ def test_frames_of_others_do_not_hide_what_a_machine_did_not_pass_on() -> None:
     assert found.unexplained_frames == 0
 
 
+def test_frames_of_others_that_came_while_the_receiver_did_not_listen_hide_nothing_either() -> None:
+    """Of 500 frames of others the receiver saw 450: the other 50 came to its port before it listened."""
+    seen = {
+        "dut.eth0": {"rx_packets": 1000},
+        "dut.eth1": {"tx_packets": 1470},
+        "tester.p1": {"rx_packets": 1470},
+    }
+    lost = with_reasons(replace(snapshot(seen), devices={}), {"NETFILTER_DROP": 30})
+    found = sheet(SENT, replace(RECEIVED, received_frames=970, foreign_frames=450), lost)
+    assert [(drop.place, drop.frames) for drop in found.drops] == [(AtPort(port="dut.eth0"), 30)]
+    assert found.unexplained_frames == 0
+
+
 def test_what_the_receivers_own_stack_throws_away_is_no_reason_of_the_device() -> None:
     """An AF_PACKET socket leaves each frame to the stack, which drops it: 970, beside 30 that a rule dropped."""
     after = snapshot({"dut.eth0": {"rx_packets": 1000}, "dut.eth1": {"tx_packets": 970}})
