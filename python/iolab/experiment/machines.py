@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, Field
 
 from iolab.experiment.impairments import Impairments
-from iolab.experiment.quantities import FROZEN, Count, Maybe, Memory, Setting, Switch
+from iolab.experiment.quantities import FROZEN, Count, Maybe, Memory, Setting, SomeBytes, Switch
 from iolab.parts.nics import NicKind
 from iolab.units import UnitError
 
@@ -63,6 +63,16 @@ MountOptions = Annotated[str, AfterValidator(mount_options)]
 """Options of mounting a file system."""
 
 
+class Throttle(BaseModel):
+    """The most that QEMU lets through of reads and writes together; absent ones are not limited."""
+
+    model_config = FROZEN
+    bytes: Maybe[SomeBytes] = None
+    """In a second [bytes]."""
+    operations: Maybe[Annotated[Count, Field(ge=1)]] = None
+    """Reads and writes in a second."""
+
+
 class Disk(BaseModel):
     """A volume attached to a machine."""
 
@@ -75,6 +85,8 @@ class Disk(BaseModel):
     """How a guest sees it; absent: virtio-blk, and in a Xen domain the only one there is. ide: a SATA disk."""
     cache: Maybe[DiskCache] = None
     """What a guest's hypervisor does with its cache and flushes; absent: none. unsafe: flushes are not passed on."""
+    throttle: Maybe[Throttle] = None
+    """A limit that makes it a disk of known speed; of a guest's, or one with `via: user`."""
     fs: Maybe[FileSystem] = None
     """File system that is made on it and mounted, empty, in every lab; absent: the bare disk."""
     mount: Maybe[MountOptions] = None

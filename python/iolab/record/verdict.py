@@ -45,6 +45,8 @@ class Limit(StrEnum):
     """TCP's window, or the socket buffer behind it, held the sender back."""
     PATH = "path"
     """TCP's congestion control held the sender back: the path loses, or delays."""
+    THROTTLE = "throttle"
+    """A disk's throttle let its rate through, and no more."""
     LINE = "line"
     """A link of known rate was full."""
     RATE = "rate"

@@ -71,6 +71,12 @@ class DiskCacheWithoutQemu(Clash):
     code = "disk-cache-without-qemu"
 
 
+class ThrottleWithoutQemu(Clash):
+    """QEMU slows disks down."""
+
+    code = "throttle-without-qemu"
+
+
 class DiskWayForOthers(Clash):
     """A guest has a hypervisor, and others a storage daemon, that speaks for them."""
 

@@ -106,6 +106,8 @@ class GuestDisk:
     """True: the file lies in the parent's memory, past which nothing can be written."""
     cache: DiskCache | None = None
     """As written; None: none, and in memory writeback."""
+    throttle: tuple[tuple[str, int], ...] = ()
+    """What QEMU lets through: its words (bps-total, iops-total), each with the most in a second."""
     lun: GuestLun | None = None
     """What the hypervisor logs in to; None: it opens `path`."""
 

@@ -159,8 +159,9 @@ def _disks(guest: Guest, boot: Boot) -> Iterator[str]:
     for number, disk in enumerate(guest.disks):
         if disk.lun is not None and disk.lun.secret is not None:
             yield from ("-object", disk.lun.secret)
+        throttle = "".join(f",throttling.{word}={most}" for word, most in disk.throttle)
         cache = disk.cache or ("writeback" if disk.in_memory else "none")
-        yield from ("-drive", f"if=none,id=disk{number},{_opened(disk)},format=raw,cache={cache}")
+        yield from ("-drive", f"if=none,id=disk{number},{_opened(disk)},format=raw,cache={cache}{throttle}")
         place = sum(other.bus == disk.bus for other in guest.disks[:number])
         yield from ("-device", f"{_disk(disk, place)},drive=disk{number},serial={disk.serial}")
 

@@ -17,7 +17,7 @@ from iolab.lab.topology import Topology, netns_of
 from iolab.lab.volumes.exports import way_of
 from iolab.lab.volumes.initiators import kernel_disk
 from iolab.lab.volumes.places import door_of, mount_of, node_of, volume_path
-from iolab.lab.volumes.qemu_nodes import lun_of
+from iolab.lab.volumes.qemu_nodes import lun_of, throttled
 from iolab.lab.volumes.scripts import DETACH, END_INITIATOR, MAKE_DOOR, UNMOUNT
 
 MAKE_FILE_SYSTEM: dict[str, tuple[str, ...]] = {
@@ -108,8 +108,18 @@ def _door(lab: Lab, topology: Topology, name: str, disk: Disk, prefix: str) -> t
 
 
 def _node(lab: Lab, topology: Topology, disk: Disk, prefix: str) -> tuple[str, ...]:
-    """Return what QEMU's storage daemon opens."""
-    node = "node-name=disk,cache.direct=on"
+    """Return what QEMU's storage daemon opens, slowed down where that is asked for."""
+    limits = throttled(disk)
+    if not limits:
+        return _opened(lab, topology, disk, prefix, "disk")
+    most = ",".join(f"x-{word}={value}" for word, value in limits)
+    slowed = ("--object", f"throttle-group,id=slow,{most}")
+    above = ("--blockdev", "driver=throttle,node-name=disk,throttle-group=slow,file=fast")
+    return (*slowed, *_opened(lab, topology, disk, prefix, "fast"), *above)
+
+
+def _opened(lab: Lab, topology: Topology, disk: Disk, prefix: str, name: str) -> tuple[str, ...]:
+    node = f"node-name={name},cache.direct=on"
     way = way_of(lab, topology, disk.volume) if lab.volumes[disk.volume].export is not None else None
     if way is None:
         return ("--blockdev", f"driver=file,filename={volume_path(disk.volume, prefix)},{node}")

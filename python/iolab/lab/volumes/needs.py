@@ -22,6 +22,7 @@ from iolab.statements.clashes import (
     KernelInitiatorInNamespace,
     NoNvmeInitiator,
     ParamsWithoutExport,
+    ThrottleWithoutQemu,
     XenBusFixed,
 )
 from iolab.statements.lacks import Lack
@@ -60,6 +61,8 @@ def disk_needs(name: str, machine: Machine) -> Iterator[Lack]:
         qemu = isinstance(machine, Vm) and machine.engine == "qemu" and disk.via != "kernel"
         if disk.cache is not None and not qemu:
             yield DiskCacheWithoutQemu(purpose=one)
+        if disk.throttle is not None and not (qemu or disk.via == "user"):
+            yield ThrottleWithoutQemu(purpose=one)
     if sum(disk.bus == "ide" for disk in machine.disks) > IDE_PORTS:
         yield IdePortsTooFew(purpose=KeyOf(key="disks", part=ForMachine(machine=name)), most=IDE_PORTS)
 

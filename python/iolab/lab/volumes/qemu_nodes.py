@@ -1,10 +1,19 @@
 """Volumes as QEMU opens them: a file, or what it logs in to. Pure."""
 
 from iolab.experiment.links import Volume
+from iolab.experiment.machines import Disk
 from iolab.lab.guests.guest import GuestLun
 from iolab.lab.topology import Endpoint
 from iolab.lab.volumes.exports import PORT, initiator_name, target_name
 from iolab.lab.volumes.kernel_targets import NBD_PORT
+
+
+def throttled(disk: Disk) -> tuple[tuple[str, int], ...]:
+    """Return what QEMU limits of a disk: its word for each limit, with the most in a second."""
+    if disk.throttle is None:
+        return ()
+    limits = (("bps-total", disk.throttle.bytes), ("iops-total", disk.throttle.operations))
+    return tuple((word, most) for word, most in limits if most is not None)
 
 
 def lun_of(name: str, volume: Volume, way: tuple[Endpoint, Endpoint], number: int = 0) -> GuestLun:

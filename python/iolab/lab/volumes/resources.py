@@ -18,7 +18,7 @@ from iolab.lab.topology import Endpoint, Topology
 from iolab.lab.volumes.attached import attached_resources
 from iolab.lab.volumes.exports import export_resources, way_of
 from iolab.lab.volumes.places import FOLDER, holder_of, in_memory, node_of, volume_path
-from iolab.lab.volumes.qemu_nodes import lun_of
+from iolab.lab.volumes.qemu_nodes import lun_of, throttled
 
 LOOK = (
     f"folder={FOLDER}; began=$(sed -n 's/^btime //p' /proc/stat);"
@@ -86,6 +86,7 @@ def _guest_disk(lab: Lab, topology: Topology, disk: Disk, number: int, prefix: s
         disk.bus or "virtio-blk",
         in_memory=lun is None and in_memory(lab, lab.volumes[disk.volume]),
         cache=disk.cache,
+        throttle=throttled(disk),
         lun=lun,
     )
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from iolab.agent.client import Refused
 from iolab.agent.messages import Json
@@ -20,6 +21,7 @@ from iolab.trial.disk.fio import Fio
 from iolab.trial.disk.own import Residency, parse_own
 from iolab.trial.disk.programs import own_program, run_program
 from iolab.trial.disk.ran import Ran, run_to_end
+from iolab.trial.disk.verdict import judge
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import Concluded, Measured, Readings, TrialFailed
 
@@ -54,9 +56,10 @@ def measure_disk(site: Site, measure: DiskMeasure) -> Measured:
     raw: Json = {**ran.said, "iscsi_offer": offer, **evidence(measure, ran.proved, device, looked)}
     warnings = (*ran.warnings, *unknown(ProgramCache(machine=measure.on), ran.proved, looked))
     took = sum(one.duration_ns for one in ran.figures)
+    verdict = judge(measure, disk, ran.figures)
     return Measured(
         metrics_of(ran.figures), warnings, took, ran.commands, raw,
-        conclude=lambda read: _concluded(site, measure, ran, read),
+        conclude=lambda read: replace(_concluded(site, measure, ran, read), verdict=verdict),
     )  # fmt: skip
 
 

@@ -1,0 +1,42 @@
+"""What limited a disk program. Types only."""
+
+from iolab.statements.clauses import Clause
+from iolab.statements.places import Place
+from iolab.statements.statement import Name
+
+
+class AtDisk(Place):
+    """A disk of a machine, by its volume."""
+
+    code = "at-disk"
+    volume: Name
+    machine: Name
+
+
+class BytesThrottled(Clause):
+    """A phase moved as many bytes as the disk's throttle lets through."""
+
+    code = "bytes-throttled"
+    phase: Name
+    passed_ratio: float
+    """Of what the throttle lets through."""
+    most_bytes: int
+    """In a second."""
+
+
+class OperationsThrottled(Clause):
+    """A phase did as many reads and writes as the disk's throttle lets through."""
+
+    code = "operations-throttled"
+    phase: Name
+    passed_ratio: float
+    most: int
+    """In a second."""
+
+
+class OperationsOffered(Clause):
+    """As many reads and writes were begun as were asked for."""
+
+    code = "operations-offered"
+    reached_per_s: int
+    offered_per_s: int

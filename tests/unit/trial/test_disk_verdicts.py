@@ -1,0 +1,67 @@
+"""What limited a disk program: a throttle, or the rate that was asked for; else nothing is said."""
+
+import pytest
+
+from iolab.experiment.machines import Disk
+from iolab.experiment.measures import DiskMeasure
+from iolab.record.verdict import Limit
+from iolab.statements.disks import BytesThrottled, OperationsThrottled
+from iolab.trial.disk.figures import DiskFigure
+from iolab.trial.disk.verdict import judge
+
+SECOND_NS = 1_000_000_000
+SLOW = {"bytes": 40_000_000, "operations": 500}
+
+
+def disk(**throttle: int) -> Disk:
+    """Return a disk that QEMU slows down."""
+    return Disk.model_validate({"volume": "v", "via": "user", "throttle": throttle or None})
+
+
+def measure(**fio: object) -> DiskMeasure:
+    """Return a measure with fio."""
+    return DiskMeasure.model_validate({"kind": "disk", "on": "pc2", "program": "fio", "fio": fio})
+
+
+def phase(operations: int, block: int, name: str = "read", seconds: float = 5) -> DiskFigure:
+    """Return a phase."""
+    return DiskFigure(name, block, operations * block, operations, round(seconds * SECOND_NS))
+
+
+def test_a_phase_at_one_of_the_throttles_limits_is_limited_by_it() -> None:
+    """It says which of the two, and how near."""
+    by_count = judge(measure(), disk(**SLOW), [phase(2490, 4096)])
+    assert by_count is not None
+    assert by_count.limit is Limit.THROTTLE
+    assert by_count.seen == (OperationsThrottled(phase="read", passed_ratio=0.996, most=500),)
+    by_bytes = judge(measure(), disk(**SLOW), [phase(200, 1_000_000)])
+    assert by_bytes is not None
+    assert by_bytes.seen == (BytesThrottled(phase="read", passed_ratio=1.0, most_bytes=40_000_000),)
+
+
+@pytest.mark.parametrize("operations", [2300, 5000])
+def test_neither_a_slower_phase_nor_one_from_a_cache_is_at_the_throttle(operations: int) -> None:
+    """92 % of it is something else's limit; twice of it never came through."""
+    assert judge(measure(), disk(**SLOW), [phase(operations, 4096)]) is None
+
+
+def test_without_a_throttle_nothing_is_said() -> None:
+    """Nor of a trial most of whose time was spent elsewhere."""
+    assert judge(measure(), disk(), [phase(2500, 4096)]) is None
+    mostly_free = [phase(500, 4096, seconds=1), phase(900, 4096, "write", seconds=9)]
+    assert judge(measure(), disk(**SLOW), mostly_free) is None
+
+
+def test_reads_and_writes_of_a_mixture_pass_one_throttle() -> None:
+    """Each alone is below it."""
+    found = judge(measure(), disk(**SLOW), [phase(1750, 4096, "mixed-read"), phase(750, 4096, "mixed-write")])
+    assert found is not None
+    assert found.limit is Limit.THROTTLE
+
+
+def test_the_rate_that_was_asked_for_is_the_limit_where_it_was_begun() -> None:
+    """Not where the disk could not take it."""
+    reached = judge(measure(offered=200), disk(), [phase(1000, 4096)])
+    assert reached is not None
+    assert reached.limit is Limit.RATE
+    assert judge(measure(offered=400), disk(), [phase(1000, 4096)]) is None
