@@ -71,11 +71,14 @@ def _throttled(disk: Disk, group: Sequence[DiskFigure]) -> Iterable[Clause]:
         shares.append((share, BytesThrottled(phase=name, passed_ratio=share, most_bytes=disk.throttle.bytes)))
     if disk.throttle.operations is not None:
         share = _per_s(done, took_ns) / disk.throttle.operations
-        clause = OperationsThrottled(phase=name, passed_ratio=share, most=disk.throttle.operations)
-        shares.append((share, clause))
-    share, clause = max(shares, key=lambda one: one[0], default=(0.0, None))
-    if clause is not None and REACHED_RATIO <= share <= MOST_RATIO:
-        yield clause
+        most = disk.throttle.operations
+        shares.append((share, OperationsThrottled(phase=name, passed_ratio=share, most=most)))
+    if shares and REACHED_RATIO <= max(shares, key=_share)[0] <= MOST_RATIO:
+        yield max(shares, key=_share)[1]
+
+
+def _share(one: tuple[float, Clause]) -> float:
+    return one[0]
 
 
 def _per_s(count: int, took_ns: int) -> float:

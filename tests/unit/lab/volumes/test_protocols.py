@@ -86,6 +86,27 @@ def test_a_disk_says_what_the_hypervisor_does_with_its_cache() -> None:
     assert "file.export=v,format=raw,cache=unsafe" in argv
 
 
+def test_a_disk_of_known_speed_is_slowed_down_by_qemu() -> None:
+    """In a guest by its drive; in a namespace by a node above what the daemon opens."""
+    slow = "throttle: {bytes: 40M, operations: 500}"
+    guest = guest_in(lab_of(f"{{volume: v, via: hypervisor, {slow}}}", "export: iscsi"))
+    argv = " ".join(qemu_argv(guest, Place(boot=Boot("k", "i", "r", "m"), folder="f", accel="tcg")))
+    assert "cache=none,throttling.bps-total=41943040,throttling.iops-total=500 -device" in argv
+    text = HEAD.format(disk="", volume="export: iscsi", holder="netns", parent="pc2").replace("disks: []", "")
+    text = text.replace(
+        "pc2: {kind: netns}", f"pc2: {{kind: netns, disks: [{{volume: v, via: user, {slow}}}]}}"
+    )
+    experiment = parse(text, "x")
+    lab = Resolver(experiment).setup(next(cells(experiment))).lab
+    daemon = next(line for line in told(made(lab)["disk:pc2.v"]) if "qemu-storage-daemon" in line)
+    assert (
+        "--object throttle-group,id=slow,x-bps-total=41943040,x-iops-total=500 --blockdev driver=iscsi"
+        in daemon
+    )
+    above = "--blockdev driver=throttle,node-name=disk,throttle-group=slow,file=fast"
+    assert f"node-name=fast,cache.direct=on {above}" in daemon
+
+
 def test_a_secret_is_asked_for_by_the_target_and_known_to_the_hypervisor() -> None:
     """CHAP, one way."""
     lab = lab_of("{volume: v, via: hypervisor}", f"export: iscsi, {CHAP}")
