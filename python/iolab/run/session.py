@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Self
 
 from iolab.agent.client import AgentLost
@@ -28,6 +29,7 @@ from iolab.record.packets import Choice
 from iolab.record.trial import GuestUse, Status, TrialResult
 from iolab.run.agents import Agents
 from iolab.run.alike_failures import AlikeFailures
+from iolab.run.guests.running_guest import has_monitor
 from iolab.run.hosts.host_facts import machine_facts
 from iolab.run.hosts.hosts import reach, reach_again
 from iolab.run.lab.standing_lab import StandingLab
@@ -374,7 +376,8 @@ class Session:
             running = self._lab.guests.started(name)
             cards = running.switches if running is not None else ()
             switches = {switch_id(name, card): card for card in cards}
-            places[name] = GuestPlace(use.on, process_id(name), switches)
+            statistics = partial(self._lab.guests.block_statistics, name) if has_monitor(running) else None
+            places[name] = GuestPlace(use.on, process_id(name), switches, statistics)
         return places
 
 

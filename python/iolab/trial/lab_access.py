@@ -1,9 +1,10 @@
 """What a measurement finds standing: the lab, the agent, and what runs where."""
 
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 
 from iolab.agent.client import Agent
+from iolab.agent.messages import Json
 from iolab.experiment.experiment import Lab
 from iolab.lab.packets.placement import Placement
 from iolab.lab.topology import Topology
@@ -107,6 +108,8 @@ class GuestPlace:
     """Id of its hypervisor among the processes that the parent's agent supervises."""
     switches: Mapping[str, str] = field(default_factory=dict)
     """Id of each switch in user space that carries a card of it, and that card's name."""
+    block_statistics: Callable[[], Json] | None = None
+    """Asks its hypervisor what its disks did (QMP: query-blockstats); None: it has no such monitor."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 
 from iolab.agent.client import AgentLost
+from iolab.agent.messages import Json
 from iolab.errors import AgentError, IolabError, LabError, UnsupportedError
 from iolab.lab.commands import Found, commands_of
 from iolab.lab.guests.guest import Guest
@@ -18,7 +19,8 @@ from iolab.record.trial import CommandRecord, GuestUse
 from iolab.run.agents import Agents
 from iolab.run.command_records import record_of
 from iolab.run.guests.hypervisors import Hypervisors
-from iolab.run.guests.running_guest import RunningGuest, pin_threads, read_state
+from iolab.run.guests.monitor_reading import MonitorError
+from iolab.run.guests.running_guest import RunningGuest, disk_statistics, pin_threads, read_state
 from iolab.run.guests.shutdown import undo_before_end
 from iolab.run.guests.start import autopsy, connect, end, launched, patience_s
 from iolab.store.folder import packages_digest
@@ -63,6 +65,14 @@ class Guests:
     def started(self, name: str) -> RunningGuest | None:
         """Return a guest that was started."""
         return self._running.get(name)
+
+    def block_statistics(self, name: str) -> Json:
+        """Return what a guest's disks did, as its hypervisor counts it; None: it does not answer."""
+        running = self._running[name]
+        try:
+            return disk_statistics(self._agents.of(running.parent), running)
+        except (AgentError, MonitorError):
+            return None
 
     # Beginning and end ------------------------------------------------------------------------------------
 

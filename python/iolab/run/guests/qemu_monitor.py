@@ -8,6 +8,8 @@ import contextlib
 import json
 import socket
 import threading
+from collections.abc import Callable, Coroutine
+from typing import TypeVar
 
 from qemu.qmp import QMPClient, QMPError
 
@@ -21,6 +23,7 @@ INQUIRY_DEADLINE_S = 30.0
 """QEMU answers in milliseconds; a stopped one never."""
 OPEN_TIMEOUT_MS = 2_000
 BUFFER_BYTES = 65_536
+Answer = TypeVar("Answer")
 
 
 def inquire(parent: Agent, relay: str, path: str) -> MonitorReading:
@@ -30,13 +33,30 @@ def inquire(parent: Agent, relay: str, path: str) -> MonitorReading:
         MonitorError: it does not answer.
         AgentError: the relay could not be opened.
     """
+    return _session(parent, relay, path, _ask)
+
+
+def block_statistics(parent: Agent, relay: str, path: str) -> Json:
+    """Ask a guest's monitor what its disks did.
+
+    Raises:
+        MonitorError: it does not answer.
+        AgentError: the relay could not be opened.
+    """
+    return _session(parent, relay, path, _ask_disks)
+
+
+def _session(
+    parent: Agent, relay: str, path: str, ask: Callable[[socket.socket], Coroutine[None, None, Answer]]
+) -> Answer:
+    """Open the monitor and let `ask` speak to it."""
     transport = RelayedTransport(parent, relay, at_socket(path), timeout_ms=OPEN_TIMEOUT_MS)
     ours, theirs = socket.socketpair()
     pumps = [threading.Thread(target=pump, args=(transport, ours), daemon=True) for pump in (_in, _out)]
     try:
         for thread in pumps:
             thread.start()
-        return asyncio.run(asyncio.wait_for(_ask(theirs), INQUIRY_DEADLINE_S))
+        return asyncio.run(asyncio.wait_for(ask(theirs), INQUIRY_DEADLINE_S))
     except (QMPError, OSError, TimeoutError, ValueError, KeyError, TypeError) as error:
         raise MonitorError(f"asking QEMU's monitor: {error or type(error).__name__}") from error
     finally:
@@ -45,6 +65,17 @@ def inquire(parent: Agent, relay: str, path: str) -> MonitorReading:
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)  # wakes the thread that reads it
             end.close()
+
+
+async def _ask_disks(end: socket.socket) -> Json:
+    client = QMPClient("guest")
+    await client.connect(end)
+    try:
+        answer: Json = await client.execute("query-blockstats")
+    finally:
+        with contextlib.suppress(QMPError, OSError):
+            await client.disconnect()
+    return answer
 
 
 async def _ask(end: socket.socket) -> MonitorReading:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from iolab.agent.client import Agent, Refused
+from iolab.agent.messages import Json
 from iolab.agent.relay import RelayedTransport
 from iolab.errors import LabError
 from iolab.lab.commands import Found, commands_of
@@ -138,6 +139,23 @@ def pin_threads(agent: Agent, running: RunningGuest, action: PinGuest) -> tuple[
 
 def _threads(agent: Agent, running: RunningGuest) -> dict[int, str]:
     return threads_of(agent, running.pid, [switch.pid for switch in running.switches.values()])
+
+
+def has_monitor(running: RunningGuest | None) -> bool:
+    """Tell whether a guest's hypervisor can be asked: QEMU."""
+    return running is not None and bool(running.launch.monitor)
+
+
+def disk_statistics(agent: Agent, running: RunningGuest) -> Json:
+    """Return what a guest's disks did, as QEMU counts it.
+
+    Raises:
+        MonitorError: it does not answer.
+        AgentError: the relay could not be opened.
+    """
+    from iolab.run.guests.qemu_monitor import block_statistics  # asyncio and TLS are slow to load
+
+    return block_statistics(agent, f"{running.guest.name}:monitor", running.launch.monitor)
 
 
 def _inquire(agent: Agent, running: RunningGuest) -> MonitorReading:

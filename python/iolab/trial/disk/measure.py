@@ -1,7 +1,7 @@
 """Run a disk program on a standing lab, once, with every cache on the way looked at before and after."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -14,10 +14,23 @@ from iolab.lab.kernels import HERE, kernel_of
 from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.exports import initiator_of, offer_command
 from iolab.lab.volumes.places import holder_of
+from iolab.record.metric import Metrics
 from iolab.statements.caches import ProgramCache
 from iolab.trial.disk.caches import Layer, Looked, device_of, evidence, layers_of, unknown
 from iolab.trial.disk.figures import metrics_of
 from iolab.trial.disk.fio import Fio
+from iolab.trial.disk.layers import look
+from iolab.trial.disk.ledger import (
+    Counted,
+    LayerName,
+    Row,
+    between,
+    layer_metrics,
+    ledger_record,
+    ledger_warnings,
+    of_program,
+    steps,
+)
 from iolab.trial.disk.own import Residency, parse_own
 from iolab.trial.disk.programs import own_program, run_program
 from iolab.trial.disk.ran import Ran, run_to_end
@@ -47,20 +60,45 @@ def measure_disk(site: Site, measure: DiskMeasure) -> Measured:
                 else None
             )
             before = [_look(site, layer, drop=True) for layer in layers]
+            layers_before = look(site, measure.on, disk)
             ran = run(device)
+            layers_after = look(site, measure.on, disk)
             after = [_look(site, layer, drop=False) for layer in layers]
             offer = _offer(site, disk)
     except Refused as error:
         raise TrialFailed(str(error)) from error
     looked = [Looked(*one) for one in zip(layers, before, after, strict=True)]
-    raw: Json = {**ran.said, "iscsi_offer": offer, **evidence(measure, ran.proved, device, looked)}
-    warnings = (*ran.warnings, *unknown(ProgramCache(machine=measure.on), ran.proved, looked))
+    rows = _rows(ran, layers_before, layers_after)
+    compared = steps(rows, direct=_is_direct(measure), file_system=disk.fs is not None)
+    raw: Json = {
+        **ran.said,
+        "iscsi_offer": offer,
+        "ledger": ledger_record(compared),
+        **evidence(measure, ran.proved, device, looked),
+    }
+    caches = unknown(ProgramCache(machine=measure.on), ran.proved, looked)
+    warnings = (*ran.warnings, *caches, *ledger_warnings(compared))
     took = sum(one.duration_ns for one in ran.figures)
     verdict = judge(measure, disk, ran.figures)
     return Measured(
-        metrics_of(ran.figures), warnings, took, ran.commands, raw,
+        Metrics((*metrics_of(ran.figures), *layer_metrics(rows))), warnings, took, ran.commands, raw,
         conclude=lambda read: replace(_concluded(site, measure, ran, read), verdict=verdict),
     )  # fmt: skip
+
+
+def _rows(
+    ran: Ran, before: Mapping[LayerName, Counted], after: Mapping[LayerName, Counted]
+) -> tuple[Row, ...]:
+    """Return the ledger: the program, then every layer that could be counted both times, the nearest first."""
+    below = (Row(layer, between(seen, after[layer])) for layer, seen in before.items() if layer in after)
+    return (Row("program", of_program(ran.figures)), *below)
+
+
+def _is_direct(measure: DiskMeasure) -> bool:
+    """Tell whether the program passes the page cache of its kernel."""
+    if measure.program == "fio":
+        return measure.profile != "hdparm"
+    return measure.profile == "modern" and measure.program != "bonnie++"
 
 
 def reads_device(measure: DiskMeasure) -> bool:

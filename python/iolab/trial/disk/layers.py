@@ -1,0 +1,138 @@
+"""The layers below a disk program: where each is counted, and its counters read by the agent of its kernel."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from iolab.agent.messages import Json
+from iolab.errors import AgentError
+from iolab.experiment.machines import Disk
+from iolab.lab.kernels import kernel_of
+from iolab.lab.topology import NAME_PREFIX
+from iolab.lab.volumes.exports import by_kernel, control_socket, way_of
+from iolab.lab.volumes.places import RUN, door_of, holder_of, node_of, volume_path
+from iolab.trial.disk.ledger import Counted, LayerName
+from iolab.trial.lab_access import Site
+
+SECTOR = 512
+"""Of the block layer's counters (Documentation/block/stat) [bytes]."""
+SHOW_DEVICE = 'cat "/sys/class/block/$(basename "$(readlink -f "$0")")/stat"'
+SHOW_LOOP = 'cat "/sys/class/block/$(basename "$(losetup -n -O NAME -j "$0" | head -n 1)")/stat"'
+SHOW_PROCESS = 'cat "/proc/$(cat "$0")/io"'
+PORTS: Mapping[str | None, int] = {"iscsi": 3260, "nvme-tcp": 4420, "nbd": 10809}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where one layer is counted."""
+
+    layer: LayerName
+    kernel: str
+    netns: str | None
+    argv: tuple[str, ...]
+    read: Callable[[str], Counted | None]
+    """Takes the counters from what the command prints; None: they are not there."""
+
+
+def look(site: Site, machine: str, disk: Disk) -> dict[LayerName, Counted]:
+    """Return what every layer below the program has counted by now, the nearest first; one that cannot is left out."""
+    found: dict[LayerName, Counted] = {}
+    for source in _sources(site, machine, disk):
+        counted = _counted(site, source) if isinstance(source, Source) else source()
+        if counted is not None:
+            found[source.layer if isinstance(source, Source) else "hypervisor"] = counted
+    return found
+
+
+def _counted(site: Site, source: Source) -> Counted | None:
+    try:
+        shown = site.agent_of(source.kernel).run(source.argv, netns=source.netns)
+    except AgentError:
+        return None
+    return source.read(shown.stdout) if shown.succeeded else None
+
+
+def _sources(site: Site, machine: str, disk: Disk) -> Iterator[Source | Callable[[], Counted | None]]:
+    lab, volume = site.lab, site.lab.volumes[disk.volume]
+    kernel = kernel_of(lab, machine)
+    node = node_of(disk.volume, NAME_PREFIX)
+    yield Source("device", kernel, None, ("sh", "-c", SHOW_DEVICE, node), of_block_layer)
+    place = site.guests.get(machine)
+    if disk.via != "kernel" and place is not None and place.block_statistics is not None:
+        serial = [one for one in lab.machines[machine].disks if one.via != "kernel"].index(disk)
+        statistics = place.block_statistics
+        yield lambda: of_monitor(statistics(), f"disk{serial}")
+    if volume.export is None:
+        if disk.via == "user":
+            pid_file = f"{door_of(disk.volume, NAME_PREFIX)}.pid"
+            yield Source("target", kernel, None, ("sh", "-c", SHOW_PROCESS, pid_file), of_process)
+        return
+    way = way_of(lab, site.topology, disk.volume)
+    if way is None:
+        return
+    target, initiator = way
+    peer = ("dst", target.address, "dport", "=", f":{PORTS[volume.export]}")
+    yield Source("network", initiator.kernel, initiator.netns, ("ss", "-tinH", *peer), of_sockets)
+    yield from _target(site, disk)
+
+
+def _target(site: Site, disk: Disk) -> Iterator[Source]:
+    """Give what counts at the target: the loop device of nvmet, or the process that opens the file; LIO counts MiB."""
+    volume = site.lab.volumes[disk.volume]
+    holder, path = holder_of(site.lab, volume), volume_path(disk.volume, NAME_PREFIX)
+    if volume.cache == "buffered" or (volume.export == "iscsi" and by_kernel(site.lab, volume)):
+        return
+    if volume.export == "nvme-tcp":
+        yield Source("target", holder, None, ("sh", "-c", SHOW_LOOP, path), of_block_layer)
+        return
+    if site.lab.machines[volume.on or ""].kind == "vm":
+        return  # its file lies in memory: no block of it reaches a disk
+    socket = control_socket(disk.volume, NAME_PREFIX)
+    nbd = f"{RUN}/{NAME_PREFIX}{disk.volume}.qemu-nbd"
+    pid_file = nbd if volume.export == "nbd" else f"{socket}.pid"
+    yield Source("target", holder, None, ("sh", "-c", SHOW_PROCESS, pid_file), of_process)
+
+
+def of_block_layer(text: str) -> Counted | None:
+    """Read /sys/block/DISK/stat; kernels since 5.5 count flushes."""
+    fields = [int(word) for word in text.split() if word.isdecimal()]
+    if len(fields) < 11:
+        return None
+    return Counted(
+        read_bytes=fields[2] * SECTOR, written_bytes=fields[6] * SECTOR, reads=fields[0], writes=fields[4],
+        flushes=fields[15] if len(fields) > 15 else None,
+    )  # fmt: skip
+
+
+def of_process(text: str) -> Counted | None:
+    """Read /proc/PID/io: what a process let the block layer read and write."""
+    words = dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
+    try:
+        return Counted(read_bytes=int(words["read_bytes"]), written_bytes=int(words["write_bytes"]))
+    except (KeyError, ValueError):
+        return None
+
+
+def of_sockets(text: str) -> Counted | None:
+    """Read `ss -ti` of the initiator's sockets: what TCP has acknowledged each way."""
+    got = [int(found) for found in re.findall(r"\bbytes_received:(\d+)", text)]
+    sent = [int(found) for found in re.findall(r"\bbytes_acked:(\d+)", text)]
+    return Counted(read_bytes=sum(got), written_bytes=sum(sent)) if got or sent else None
+
+
+def of_monitor(answer: Json, name: str) -> Counted | None:
+    """Read QMP's query-blockstats of one drive."""
+    if not isinstance(answer, list):
+        return None
+    for one in answer:
+        if isinstance(one, dict) and one.get("device") == name and isinstance(one.get("stats"), dict):
+            stats = one["stats"]
+            try:
+                return Counted(
+                    read_bytes=int(stats["rd_bytes"]), written_bytes=int(stats["wr_bytes"]),
+                    reads=int(stats["rd_operations"]), writes=int(stats["wr_operations"]),
+                    flushes=int(stats["flush_operations"]),
+                )  # fmt: skip
+            except (KeyError, TypeError, ValueError):
+                return None
+    return None

@@ -1,0 +1,177 @@
+"""The ledger of a disk trial: what each layer from the program to the file read and wrote, and why they differ. Pure.
+
+Adjacent layers must agree within 1 %, or their difference has a name: what a cache kept, what was read ahead, what the
+file system wrote of its own, what a protocol's headers added. What has none is unexplained.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from iolab.agent.messages import Json
+from iolab.record.dimensions import Dimensions
+from iolab.record.metric import Metric
+from iolab.statements.warnings import LedgerOpen
+from iolab.trial.disk.figures import DiskFigure
+
+LayerName = Literal["program", "device", "hypervisor", "network", "target"]
+Cause = Literal["none", "cache", "readahead", "metadata", "headers", "unexplained"]
+AGREE_RATIO = 0.01
+"""Layers that differ by less agree."""
+AGREE_BYTES = 128 << 10
+"""Nor do a few blocks count: a kernel reads the beginning of a disk, an initiator asks what it is."""
+HEADER_BYTES = 512
+"""Of a protocol, per read or write, both ways: iSCSI has 48 per PDU, NVMe/TCP 72 + 24, NBD 28 + 16."""
+HEADERS_RATIO = 0.02
+"""The same of long reads and writes: iSCSI cuts them into PDUs of 8 KiB and more."""
+BYTES, OPERATIONS, FLUSHES = "disk_layer_bytes", "disk_layer_operations", "disk_layer_flushes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """What a layer has read and written since it began; None: it does not say."""
+
+    read_bytes: int
+    written_bytes: int
+    reads: int | None = None
+    writes: int | None = None
+    flushes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One layer of the ledger."""
+
+    layer: LayerName
+    counted: Counted
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One layer against the one above it, in one direction."""
+
+    above: LayerName
+    below: LayerName
+    direction: Literal["read", "write"]
+    more_bytes: int
+    """That the lower one has; negative: fewer [bytes]."""
+    cause: Cause
+
+
+def between(before: Counted, after: Counted) -> Counted:
+    """Return what a layer did from one look to the next."""
+    return Counted(
+        read_bytes=after.read_bytes - before.read_bytes,
+        written_bytes=after.written_bytes - before.written_bytes,
+        reads=_less(after.reads, before.reads),
+        writes=_less(after.writes, before.writes),
+        flushes=_less(after.flushes, before.flushes),
+    )
+
+
+def _less(after: int | None, before: int | None) -> int | None:
+    return None if after is None or before is None else after - before
+
+
+def of_program(figures: Iterable[DiskFigure]) -> Counted:
+    """Return what a program's phases moved, as it counts them; what it read from memory on purpose is none of it."""
+    read = written = reads = writes = 0
+    for one in figures:
+        does_read, does_write = _directions(one.phase)
+        read, reads = (read + one.bytes, reads + one.operations) if does_read else (read, reads)
+        written, writes = (written + one.bytes, writes + one.operations) if does_write else (written, writes)
+    return Counted(read_bytes=read, written_bytes=written, reads=reads, writes=writes)
+
+
+def _directions(phase: str) -> tuple[bool, bool]:
+    """Tell whether a phase reads, and whether it writes."""
+    if phase == "rewrite":
+        return True, True
+    reads = phase in ("buffered", "seeks") or phase.startswith("get") or phase.endswith("read")
+    return reads, phase.startswith("put") or phase.endswith("write")
+
+
+def steps(rows: Sequence[Row], *, direct: bool, file_system: bool) -> tuple[Step, ...]:
+    """Compare each layer with the one above it; below the network with the one above that.
+
+    `direct`: the program passes the page cache; `file_system`: it writes files.
+    """
+    found: list[Step] = []
+    for place, below in enumerate(rows[1:], 1):
+        above = rows[place - 1]
+        if above.layer == "network":
+            above = rows[place - 2]
+        found += _step(above, below, direct=direct, file_system=file_system)
+    return tuple(found)
+
+
+def _step(above: Row, below: Row, *, direct: bool, file_system: bool) -> Iterator[Step]:
+    upper, lower = above.counted, below.counted
+    directions: tuple[tuple[Literal["read", "write"], int, int], ...] = (
+        ("read", upper.read_bytes, lower.read_bytes),
+        ("write", upper.written_bytes, lower.written_bytes),
+    )
+    for direction, over, under in directions:
+        more = under - over
+        agrees = abs(more) <= max(AGREE_BYTES, AGREE_RATIO * max(over, under))
+        cause: Cause = "none"
+        if not agrees and below.layer == "network":
+            cause = _of_network(more, over, (upper.reads or 0) + (upper.writes or 0))
+        elif not agrees and above.layer == "program":
+            cause = _of_kernel(direction, more, direct=direct, file_system=file_system)
+        elif not agrees:
+            cause = "unexplained"
+        yield Step(above.layer, below.layer, direction, more, cause)
+
+
+def _of_network(more: int, payload: int, operations: int) -> Cause:
+    fits = 0 <= more <= HEADER_BYTES * operations + HEADERS_RATIO * payload + AGREE_BYTES
+    return "headers" if fits else "unexplained"
+
+
+def _of_kernel(direction: str, more: int, *, direct: bool, file_system: bool) -> Cause:
+    """Name what lies between a program and its kernel's device."""
+    if direct and not file_system:
+        return "unexplained"  # nothing lies between
+    if more < 0:
+        return "cache"
+    if direction == "write":
+        return "metadata" if file_system else "unexplained"
+    return "metadata" if direct else "readahead"
+
+
+def layer_metrics(rows: Sequence[Row]) -> Iterator[Metric]:
+    """Return what each layer did, as metrics."""
+    for row in rows:
+        seen = row.counted
+        pairs = (("read", seen.read_bytes, seen.reads), ("written", seen.written_bytes, seen.writes))
+        for word, moved, done in pairs:
+            about = Dimensions(part=f"{row.layer}, {word}")
+            yield Metric(BYTES, "byte", float(moved), about)
+            if done is not None:
+                yield Metric(OPERATIONS, "count", float(done), about)
+        if seen.flushes is not None:
+            yield Metric(FLUSHES, "count", float(seen.flushes), Dimensions(part=row.layer))
+
+
+def ledger_warnings(found: Sequence[Step]) -> tuple[LedgerOpen, ...]:
+    """Return a warning for each difference without a name."""
+    return tuple(
+        LedgerOpen(above=one.above, below=one.below, direction=one.direction, more_bytes=one.more_bytes)
+        for one in found
+        if one.cause == "unexplained"
+    )
+
+
+def ledger_record(found: Sequence[Step]) -> Json:
+    """Return the comparison of the layers, for the trial's evidence."""
+    return [
+        {
+            "above": one.above,
+            "below": one.below,
+            "direction": one.direction,
+            "more_bytes": one.more_bytes,
+            "cause": one.cause,
+        }
+        for one in found
+    ]

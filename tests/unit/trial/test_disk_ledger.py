@@ -1,0 +1,112 @@
+"""The ledger of layers: what each says of itself, and what their differences are called."""
+
+import pytest
+
+from iolab.statements.warnings import LedgerOpen
+from iolab.trial.disk.figures import DiskFigure
+from iolab.trial.disk.layers import of_block_layer, of_monitor, of_process, of_sockets
+from iolab.trial.disk.ledger import (
+    Cause,
+    Counted,
+    LayerName,
+    Row,
+    between,
+    layer_metrics,
+    ledger_warnings,
+    of_program,
+    steps,
+)
+
+MIB = 1 << 20
+STAT = "  100 5 8192 20 200 7 16384 30 0 40 50 0 0 0 0 9 10\n"
+SS = """\
+0 0 198.18.0.1:46262 198.18.0.2:3260
+\t cubic wscale:10,10 rto:204 bytes_sent:3017 bytes_acked:3016 bytes_received:4328424 segs_out:95
+"""
+IO = "rchar: 9\nwchar: 8\nsyscr: 1\nsyscw: 1\nread_bytes: 4096\nwrite_bytes: 8192\ncancelled_write_bytes: 0\n"
+
+
+def row(layer: LayerName, read_mib: float, written_mib: float = 0, operations: int = 100) -> Row:
+    """Return a layer that moved so much."""
+    moved = (round(read_mib * MIB), round(written_mib * MIB))
+    return Row(layer, Counted(read_bytes=moved[0], written_bytes=moved[1], reads=operations, writes=0))
+
+
+def causes(*rows: Row, direct: bool = False, file_system: bool = True) -> list[Cause]:
+    """Return the causes of a comparison's reads."""
+    found = steps(rows, direct=direct, file_system=file_system)
+    return [one.cause for one in found if one.direction == "read"]
+
+
+def test_each_layer_is_read_from_what_its_kernel_or_monitor_shows() -> None:
+    """Sectors are 512 bytes; a line of `ss` has both ways."""
+    block = of_block_layer(STAT)
+    assert block == Counted(
+        read_bytes=8192 * 512, written_bytes=16384 * 512, reads=100, writes=200, flushes=9
+    )
+    assert of_process(IO) == Counted(read_bytes=4096, written_bytes=8192)
+    assert of_sockets(SS) == Counted(read_bytes=4328424, written_bytes=3016)
+    stats = {"rd_bytes": 5, "wr_bytes": 6, "rd_operations": 1, "wr_operations": 2, "flush_operations": 3}
+    answer = [{"device": "image0", "stats": {}}, {"device": "disk0", "stats": stats}]
+    assert of_monitor(answer, "disk0") == Counted(read_bytes=5, written_bytes=6, reads=1, writes=2, flushes=3)
+
+
+@pytest.mark.parametrize("text", ["", "1 2 3", "no such file"])
+def test_a_layer_that_shows_nothing_is_left_out(text: str) -> None:
+    """It is no zero."""
+    assert of_block_layer(text) is None
+    assert of_process(text) is None
+    assert of_sockets(text) is None
+    assert of_monitor(None, "disk0") is None
+
+
+def test_layers_that_agree_need_no_cause() -> None:
+    """Within 1 %, or a few blocks."""
+    assert causes(row("program", 100), row("device", 100.9), row("target", 100.1)) == ["none", "none"]
+    assert causes(row("program", 0), row("device", 0.1)) == ["none"]
+
+
+def test_what_lies_between_program_and_device_is_named() -> None:
+    """A cache that had it, blocks that were read ahead; past the cache on a bare device there is nothing."""
+    assert causes(row("program", 100), row("device", 20)) == ["cache"]
+    assert causes(row("program", 100), row("device", 130)) == ["readahead"]
+    assert causes(row("program", 100), row("device", 130), direct=True, file_system=False) == ["unexplained"]
+    journal = steps((row("program", 0, 100), row("device", 0, 105)), direct=False, file_system=True)
+    assert [one.cause for one in journal] == ["none", "metadata"]
+
+
+def test_a_network_carries_headers_besides_and_no_more() -> None:
+    """The target is compared with what is above the network."""
+    ok = (row("device", 100), row("network", 101.5), row("target", 100))
+    assert causes(*ok) == ["headers", "none"]
+    assert causes(row("device", 100), row("network", 150)) == ["unexplained"]
+    assert causes(row("device", 100), row("network", 60)) == ["unexplained"]
+
+
+def test_what_has_no_cause_is_a_warning_with_both_layers() -> None:
+    """And how much it is."""
+    found = steps((row("device", 100), row("hypervisor", 90)), direct=True, file_system=False)
+    (warning,) = ledger_warnings(found)
+    assert warning == LedgerOpen(above="device", below="hypervisor", direction="read", more_bytes=-10 * MIB)
+
+
+def test_a_program_reads_and_writes_what_its_phases_say() -> None:
+    """Rewriting is both; reading from memory on purpose is neither."""
+    phases = [
+        DiskFigure("put-block", 8192, 10, 1, 1),
+        DiskFigure("rewrite", 8192, 20, 2, 1),
+        DiskFigure("get-block", 8192, 30, 3, 1),
+        DiskFigure("cached", 8192, 4000, 4, 1),
+        DiskFigure("mixed-write", 8192, 5, 5, 1),
+        DiskFigure("create-random", 0, 0, 6, 1),
+    ]
+    assert of_program(phases) == Counted(read_bytes=50, written_bytes=35, reads=5, writes=8)
+
+
+def test_a_layer_is_what_it_did_meanwhile() -> None:
+    """Counters go on from trial to trial; what a layer does not count is no metric."""
+    before, after = Counted(read_bytes=5, written_bytes=6), Counted(read_bytes=15, written_bytes=6)
+    seen = between(before, after)
+    assert seen == Counted(read_bytes=10, written_bytes=0)
+    names = [metric.quantity.name for metric in layer_metrics([Row("target", seen)])]
+    assert names == ["disk_layer_bytes", "disk_layer_bytes"]
