@@ -49,7 +49,7 @@ NVMET = (
 START_NVMET = (
     "set -e; "
     + NVMET
-    + " direct=$5 netns=$6; modprobe -a nvmet nvmet-tcp;"
+    + " direct=$5 netns=$6; modprobe -a loop nvmet nvmet-tcp;"
     + CONFIGFS
     + ' mkdir "$subsystem" "$host" "$subsystem/namespaces/1"; echo 0 >"$subsystem/attr_allow_any_host";'
     ' ln -s "$host" "$subsystem/allowed_hosts/${host##*/}"; cd "$subsystem/namespaces/1";'
