@@ -7,13 +7,9 @@ from dataclasses import replace
 
 from iolab.agent.client import Refused
 from iolab.agent.messages import Json
-from iolab.errors import AgentError
 from iolab.experiment.machines import Disk
 from iolab.experiment.measures import DiskMeasure
 from iolab.lab.kernels import HERE, kernel_of
-from iolab.lab.topology import NAME_PREFIX
-from iolab.lab.volumes.exports import initiator_of, offer_command
-from iolab.lab.volumes.places import holder_of
 from iolab.record.metric import Metrics
 from iolab.statements.caches import ProgramCache
 from iolab.trial.disk.caches import Layer, Looked, device_of, evidence, layers_of, unknown
@@ -34,6 +30,7 @@ from iolab.trial.disk.ledger import (
 from iolab.trial.disk.own import Residency, parse_own
 from iolab.trial.disk.programs import own_program, run_program
 from iolab.trial.disk.ran import Ran, run_to_end
+from iolab.trial.disk.sessions import agreed, offered, session_metrics
 from iolab.trial.disk.verdict import judge
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import Concluded, Measured, Readings, TrialFailed
@@ -64,7 +61,7 @@ def measure_disk(site: Site, measure: DiskMeasure) -> Measured:
             ran = run(device)
             layers_after = look(site, measure.on, disk)
             after = [_look(site, layer, drop=False) for layer in layers]
-            offer = _offer(site, disk)
+            offer, session = offered(site, disk), agreed(site, measure.on, disk)
     except Refused as error:
         raise TrialFailed(str(error)) from error
     looked = [Looked(*one) for one in zip(layers, before, after, strict=True)]
@@ -73,6 +70,7 @@ def measure_disk(site: Site, measure: DiskMeasure) -> Measured:
     raw: Json = {
         **ran.said,
         "iscsi_offer": offer,
+        "iscsi_agreed": dict(session),
         "ledger": ledger_record(compared),
         **evidence(measure, ran.proved, device, looked),
     }
@@ -80,8 +78,9 @@ def measure_disk(site: Site, measure: DiskMeasure) -> Measured:
     warnings = (*ran.warnings, *caches, *ledger_warnings(compared))
     took = sum(one.duration_ns for one in ran.figures)
     verdict = judge(measure, disk, ran.figures)
+    metrics = Metrics((*metrics_of(ran.figures), *layer_metrics(rows), *session_metrics(session)))
     return Measured(
-        Metrics((*metrics_of(ran.figures), *layer_metrics(rows))), warnings, took, ran.commands, raw,
+        metrics, warnings, took, ran.commands, raw,
         conclude=lambda read: replace(_concluded(site, measure, ran, read), verdict=verdict),
     )  # fmt: skip
 
@@ -143,19 +142,3 @@ def _look(site: Site, layer: Layer, *, drop: bool) -> Residency | None:
         return parse_own(done.stdout).cache if done.succeeded else None
     except (Refused, ValueError):
         return None
-
-
-def _offer(site: Site, disk: Disk) -> str | None:
-    """Return who is logged in to the target of the disk, and what it offers; None: the disk is no LUN."""
-    volume = site.lab.volumes[disk.volume]
-    if volume.export != "iscsi" or initiator_of(site.lab, disk.volume) is None:
-        return None
-    try:
-        shown = site.agent_of(holder_of(site.lab, volume)).run(
-            offer_command(site.lab, disk.volume, NAME_PREFIX)
-        )
-    except AgentError as error:
-        raise TrialFailed(f"reading what the target offers of {disk.volume}: {error}") from error
-    if not shown.succeeded:
-        raise TrialFailed(f"reading what the target offers of {disk.volume}: {shown.complaint}")
-    return shown.stdout
