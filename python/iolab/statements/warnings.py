@@ -338,16 +338,6 @@ class CacheUnknown(Warning):
     layers: tuple[CacheLayer, ...]
 
 
-class LedgerOpen(Warning):
-    """Two layers of a disk trial do not agree, and nothing says why."""
-
-    code = "ledger-open"
-    above: Name
-    below: Name
-    direction: Name
-    more_bytes: int
-
-
 class WatchBeforeQueue(Warning):
     """Frames were seen before the shaper that they go through."""
 

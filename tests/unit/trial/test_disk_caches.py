@@ -2,7 +2,7 @@
 
 from iolab.experiment.measures import DiskMeasure
 from iolab.statements.caches import ProgramCache, TargetCache
-from iolab.trial.disk.caches import Layer, Looked, program_proved, unknown
+from iolab.trial.disk.caches import Layer, Looked, program_proved, unflushed, unknown
 from iolab.trial.disk.own import OwnReport, Phase, Residency
 
 PC2 = ProgramCache(machine="pc2")
@@ -40,6 +40,14 @@ def test_a_cache_that_is_empty_before_and_after_was_passed_by() -> None:
         (warning,) = unknown(PC2, True, [looked(seen(before), seen(after))])
         assert warning.layers == (TargetCache(volume="lun0"),)
     assert unknown(PC2, False, [looked(None, seen("cold"))])[0].layers == (PC2, TargetCache(volume="lun0"))
+
+
+def test_a_cache_with_bytes_that_no_disk_has_did_not_keep_a_flush() -> None:
+    """Where the kernel does not say, nothing is said."""
+    dirty, clean = (seen("warm").model_copy(update={"dirty_bytes": bytes_}) for bytes_ in (4096, 0))
+    (warning,) = unflushed([looked(None, dirty)])
+    assert (warning.layer, warning.dirty_bytes) == (TargetCache(volume="lun0"), 4096)
+    assert unflushed([looked(dirty, clean), looked(None, None), looked(None, seen("warm"))]) == ()
 
 
 def test_the_programs_own_cache_is_as_declared_in_every_phase_that_reads() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from iolab.statements.warnings import LedgerOpen
+from iolab.statements.disk_warnings import LedgerOpen
 from iolab.trial.disk.figures import DiskFigure
 from iolab.trial.disk.layers import of_block_layer, of_monitor, of_process, of_sockets
 from iolab.trial.disk.ledger import (
@@ -73,6 +73,13 @@ def test_what_lies_between_program_and_device_is_named() -> None:
     assert causes(row("program", 100), row("device", 130), direct=True, file_system=False) == ["unexplained"]
     journal = steps((row("program", 0, 100), row("device", 0, 105)), direct=False, file_system=True)
     assert [one.cause for one in journal] == ["none", "metadata"]
+
+
+def test_a_door_keeps_what_it_likes() -> None:
+    """Fewer bytes are read below it; more have no cause."""
+    less, more = (row("device", 100), row("target", 60)), (row("device", 100), row("target", 140))
+    found = [steps(rows, direct=True, file_system=True, door=True)[0].cause for rows in (less, more)]
+    assert found == ["cache", "unexplained"]
 
 
 def test_a_network_carries_headers_besides_and_no_more() -> None:

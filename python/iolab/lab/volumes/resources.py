@@ -35,6 +35,14 @@ LOOK = (
 journal that would have taken it away was lost then."""
 MAKE = 'set -C; umask 077; : >"$0" && exec fallocate --posix --length "$1" "$0"'
 """Makes the file, of this user alone and not through a link that somebody put there, with all its blocks."""
+FILL = (
+    'left=$(($1 - $2)); [ "$left" -le "$3" ] || left=$3; [ "$left" -gt 0 ] || exit 0;'
+    ' head -c "$left" /dev/urandom | dd of="$0" bs=1M iflag=fullblock oflag=direct,seek_bytes seek="$2"'
+    " conv=notrunc,nocreat,fsync status=none"
+)
+"""Writes a part of it with random bytes, past the page cache: blocks that were never written are read from no disk."""
+FILL_BYTES = 1 << 30
+"""At once: a command has a minute."""
 AWAIT = (
     f'tries=0; for known; do until {SHOW} | grep -q -e "^$known " -e " $known$"; do'
     ' tries=$((tries + 1)); [ "$tries" -le 200 ] || { echo "no disk $known has come within 20 s" >&2; exit 1; };'
@@ -136,9 +144,16 @@ def _volume(lab: Lab, owner: str, name: str, prefix: str) -> Resource:
         actions=(
             Run(Command(("sh", "-c", LOOK, path, size))),  # without undo: what another made stays
             Run(Command(("sh", "-c", MAKE, path, size)), Command(("rm", "-f", path))),
+            *(() if in_memory(lab, volume) else _filled(path, volume.size)),
         ),
         expect=(Expectation(shown, f"{size} 600", f"size and mode of volume {name}"),),
     )
+
+
+def _filled(path: str, size_bytes: int) -> Iterator[Run]:
+    """Give what writes every byte of a volume once."""
+    for at in range(0, size_bytes, FILL_BYTES):
+        yield Run(Command(("sh", "-c", FILL, path, str(size_bytes), str(at), str(FILL_BYTES))))
 
 
 def _disks(lab: Lab, guest: str, machine: Vm, prefix: str) -> Resource:

@@ -15,6 +15,7 @@ from iolab.lab.kernels import kernel_of
 from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.places import door_of, holder_of, in_memory, node_of, volume_path
 from iolab.statements.caches import CacheLayer, DoorCache, ProgramCache, StoreCache, TargetCache
+from iolab.statements.disk_warnings import FlushNotKept
 from iolab.statements.warnings import CacheUnknown
 from iolab.trial.disk.own import PROFILES, OwnReport, Residency
 
@@ -113,6 +114,15 @@ def unknown(program: ProgramCache, proved: bool, looked: Sequence[Looked]) -> tu
     """Return the warning about the caches without proof."""
     layers = (*(() if proved else (program,)), *(one.layer.about for one in looked if not one.passed_by))
     return (CacheUnknown(layers=layers),) if layers else ()
+
+
+def unflushed(looked: Sequence[Looked]) -> tuple[FlushNotKept, ...]:
+    """Return a warning for each cache that still has what a flush, acknowledged just before, should have written."""
+    return tuple(
+        FlushNotKept(layer=one.layer.about, dirty_bytes=one.after.dirty_bytes)
+        for one in looked
+        if one.after is not None and one.after.dirty_bytes
+    )
 
 
 def evidence(

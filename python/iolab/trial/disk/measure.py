@@ -10,9 +10,11 @@ from iolab.agent.messages import Json
 from iolab.experiment.machines import Disk
 from iolab.experiment.measures import DiskMeasure
 from iolab.lab.kernels import HERE, kernel_of
+from iolab.lab.topology import NAME_PREFIX
+from iolab.lab.volumes.places import mount_of, node_of
 from iolab.record.metric import Metrics
 from iolab.statements.caches import ProgramCache
-from iolab.trial.disk.caches import Layer, Looked, device_of, evidence, layers_of, unknown
+from iolab.trial.disk.caches import Layer, Looked, device_of, evidence, layers_of, unflushed, unknown
 from iolab.trial.disk.figures import metrics_of
 from iolab.trial.disk.fio import Fio
 from iolab.trial.disk.layers import look
@@ -35,6 +37,8 @@ from iolab.trial.disk.verdict import judge
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import Concluded, Measured, Readings, TrialFailed
 
+FLUSH_TIMEOUT_MS = 120_000
+"""A gigabyte in memory on its way to a slow disk."""
 Running = Callable[[Residency | None], Ran]
 """Runs the program, given what the cache had of the device just before."""
 
@@ -60,13 +64,16 @@ def measure_disk(site: Site, measure: DiskMeasure) -> Measured:
             layers_before = look(site, measure.on, disk)
             ran = run(device)
             layers_after = look(site, measure.on, disk)
+            _flush(site, measure.on, disk)
             after = [_look(site, layer, drop=False) for layer in layers]
             offer, session = offered(site, disk), agreed(site, measure.on, disk)
     except Refused as error:
         raise TrialFailed(str(error)) from error
     looked = [Looked(*one) for one in zip(layers, before, after, strict=True)]
     rows = _rows(ran, layers_before, layers_after)
-    compared = steps(rows, direct=_is_direct(measure), file_system=disk.fs is not None)
+    compared = steps(
+        rows, direct=_is_direct(measure), file_system=disk.fs is not None, door=disk.via == "user"
+    )
     raw: Json = {
         **ran.said,
         "iscsi_offer": offer,
@@ -75,7 +82,7 @@ def measure_disk(site: Site, measure: DiskMeasure) -> Measured:
         **evidence(measure, ran.proved, device, looked),
     }
     caches = unknown(ProgramCache(machine=measure.on), ran.proved, looked)
-    warnings = (*ran.warnings, *caches, *ledger_warnings(compared))
+    warnings = (*ran.warnings, *caches, *unflushed(looked), *ledger_warnings(compared))
     took = sum(one.duration_ns for one in ran.figures)
     verdict = judge(measure, disk, ran.figures)
     metrics = Metrics((*metrics_of(ran.figures), *layer_metrics(rows), *session_metrics(session)))
@@ -83,6 +90,15 @@ def measure_disk(site: Site, measure: DiskMeasure) -> Measured:
         metrics, warnings, took, ran.commands, raw,
         conclude=lambda read: replace(_concluded(site, measure, ran, read), verdict=verdict),
     )  # fmt: skip
+
+
+def _flush(site: Site, machine: str, disk: Disk) -> None:
+    """Ask the disk to keep what was written to it; what its layers have not written then, a crash would lose."""
+    whole = ("sync", "-f", mount_of(disk.volume, NAME_PREFIX))
+    command = whole if disk.fs is not None else ("sync", node_of(disk.volume, NAME_PREFIX))
+    done = site.agent_of(kernel_of(site.lab, machine)).run(command, timeout_ms=FLUSH_TIMEOUT_MS)
+    if not done.succeeded:
+        raise TrialFailed(f"flushing disk {disk.volume} of {machine}: {done.complaint}")
 
 
 def _rows(

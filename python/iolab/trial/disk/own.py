@@ -37,6 +37,7 @@ class Residency(_Part):
     state: Literal["cold", "warm", "partly", "unknown"]
     how: str
     resident_bytes: Count
+    dirty_bytes: Count | None = None
     of_bytes: Count
 
 

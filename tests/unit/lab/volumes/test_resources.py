@@ -72,7 +72,9 @@ def test_a_volume_is_a_file_on_the_parent_that_stands_before_the_guest_and_is_ta
     """What is looked at first has no undo: a file that another made stays."""
     lab = made(scratch())
     volume = lab["volume:scratch"]
-    look, make = volume.actions
+    look, make, fill = volume.actions
+    assert isinstance(fill, Run)
+    assert (fill.undo, fill.do.argv[-3:]) == (None, (fill.do.argv[-3], "0", str(1 << 30)))
     assert isinstance(look, Run)
     assert isinstance(make, Run)
     assert look.undo is None
@@ -259,6 +261,21 @@ def test_what_an_earlier_start_of_the_computer_left_is_removed_but_neither_links
 def test_local_disks_of_a_guest_are_built() -> None:
     """Nothing is refused of them."""
     assert built(scratch()) == []
+
+
+def test_every_byte_of_a_volume_is_written_once(tmp_path: Path) -> None:
+    """In parts that end in time, the last one shorter; a file is never made by it."""
+    path = tmp_path / "volume"
+    path.write_bytes(bytes(10 << 20))
+    for at in range(0, 10 << 20, 4 << 20):
+        words = ("sh", "-c", volumes.FILL, str(path), str(10 << 20), str(at), str(4 << 20))
+        subprocess.run(words, check=True)
+    data = path.read_bytes()
+    assert len(data) == 10 << 20
+    assert all(any(data[place : place + 4096]) for place in range(0, 10 << 20, 4096))
+    gone = ("sh", "-c", volumes.FILL, str(tmp_path / "none"), "4096", "0", "4096")
+    assert subprocess.run(gone, capture_output=True).returncode != 0
+    assert not (tmp_path / "none").exists()
 
 
 def test_a_bus_of_a_domain_and_a_seventh_sata_disk_make_no_sense() -> None:

@@ -1,0 +1,24 @@
+"""What a disk trial warns of, beside its caches. Types only."""
+
+from iolab.statements.caches import CacheLayer
+from iolab.statements.statement import Name
+from iolab.statements.warnings import Warning
+
+
+class FlushNotKept(Warning):
+    """A flush was acknowledged, and a cache behind the disk has bytes that no disk has."""
+
+    code = "flush-not-kept"
+    comparable = False
+    layer: CacheLayer
+    dirty_bytes: int
+
+
+class LedgerOpen(Warning):
+    """Two layers of a disk trial do not agree, and nothing says why."""
+
+    code = "ledger-open"
+    above: Name
+    below: Name
+    direction: Name
+    more_bytes: int
