@@ -75,13 +75,6 @@ def test_what_lies_between_program_and_device_is_named() -> None:
     assert [one.cause for one in journal] == ["none", "metadata"]
 
 
-def test_a_door_keeps_what_it_likes() -> None:
-    """Fewer bytes are read below it; more have no cause."""
-    less, more = (row("device", 100), row("target", 60)), (row("device", 100), row("target", 140))
-    found = [steps(rows, direct=True, file_system=True, door=True)[0].cause for rows in (less, more)]
-    assert found == ["cache", "unexplained"]
-
-
 def test_a_network_carries_headers_besides_and_no_more() -> None:
     """The target is compared with what is above the network."""
     ok = (row("device", 100), row("network", 101.5), row("target", 100))

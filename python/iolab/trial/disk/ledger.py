@@ -5,7 +5,7 @@ file system wrote of its own, what a protocol's headers added. What has none is 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from iolab.agent.messages import Json
@@ -91,20 +91,17 @@ def _directions(phase: str) -> tuple[bool, bool]:
     return reads, phase.startswith("put") or phase.endswith("write")
 
 
-def steps(rows: Sequence[Row], *, direct: bool, file_system: bool, door: bool = False) -> tuple[Step, ...]:
+def steps(rows: Sequence[Row], *, direct: bool, file_system: bool) -> tuple[Step, ...]:
     """Compare each layer with the one above it; below the network with the one above that.
 
-    `direct`: the program passes the page cache; `file_system`: it writes files; `door`: below its device is the file by
-    which a storage daemon shows the disk, of which the kernel keeps what it likes.
+    `direct`: the program passes the page cache; `file_system`: it writes files.
     """
     found: list[Step] = []
     for place, below in enumerate(rows[1:], 1):
         above = rows[place - 1]
         if above.layer == "network":
             above = rows[place - 2]
-        own = _step(above, below, direct=direct, file_system=file_system)
-        behind = door and above.layer == "device"
-        found += (_kept_by_door(one) if behind else one for one in own)
+        found += _step(above, below, direct=direct, file_system=file_system)
     return tuple(found)
 
 
@@ -125,12 +122,6 @@ def _step(above: Row, below: Row, *, direct: bool, file_system: bool) -> Iterato
         elif not agrees:
             cause = "unexplained"
         yield Step(above.layer, below.layer, direction, more, cause)
-
-
-def _kept_by_door(step: Step) -> Step:
-    """Name what the kernel had of the door."""
-    kept = step.direction == "read" and step.more_bytes < 0 and step.cause == "unexplained"
-    return replace(step, cause="cache") if kept else step
 
 
 def _of_network(more: int, payload: int, operations: int) -> Cause:

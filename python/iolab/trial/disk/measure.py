@@ -71,9 +71,7 @@ def measure_disk(site: Site, measure: DiskMeasure) -> Measured:
         raise TrialFailed(str(error)) from error
     looked = [Looked(*one) for one in zip(layers, before, after, strict=True)]
     rows = _rows(ran, layers_before, layers_after)
-    compared = steps(
-        rows, direct=_is_direct(measure), file_system=disk.fs is not None, door=disk.via == "user"
-    )
+    compared = steps(rows, direct=_is_direct(measure), file_system=disk.fs is not None)
     raw: Json = {
         **ran.said,
         "iscsi_offer": offer,
