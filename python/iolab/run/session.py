@@ -241,6 +241,7 @@ class Session:
             begin_ns=begin_ns,
             end_ns=self._clock.now_ns(),
             measured_ns=measured.measured_ns if measured else 0,
+            verdict=measured.verdict if measured else None,
             guests=guests,
         )
         return result, _samples(measured) if measured else None

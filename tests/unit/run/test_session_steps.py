@@ -19,6 +19,7 @@ from iolab.plan.planning import make_plan
 from iolab.plan.types import Plan, Step
 from iolab.record.metric import Metrics
 from iolab.record.trial import Status
+from iolab.record.verdict import Limit, Verdict
 from iolab.run.agents import Agents
 from iolab.run.alike_failures import LabsUnmade
 from iolab.run.lab.standing_lab import StandingLab
@@ -131,6 +132,16 @@ def test_each_trial_is_stored_before_the_next_begins_and_the_lab_goes_last(bench
     assert netns_made(bench) == 1
     assert bench.host.netns == set()
     assert len((bench.folder.path / "trials.jsonl").read_text().splitlines()) == 2
+
+
+def test_what_limited_a_trial_is_stored_with_it(bench: Bench) -> None:
+    """And read back from the folder."""
+    verdict = Verdict(Limit.WINDOW)
+    bench.measured = lambda: Measured(Metrics(), (), 1_000_000_000, (), {}, verdict=verdict)
+    bench.walk()
+    assert [one.result.verdict for one in bench.watched.records] == [verdict, verdict]
+    lines = (bench.folder.path / "trials.jsonl").read_text().splitlines()
+    assert all('"verdict":' in line and '"window"' in line for line in lines), lines
 
 
 def test_what_somebody_changed_makes_a_trial_invalid_and_the_lab_is_made_again(bench: Bench) -> None:
