@@ -18,12 +18,15 @@ from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Statistic, Summary
 from iolab.experiment.summaries import STATISTICS
 from iolab.plan.types import Plan
-from iolab.record.dimensions import Quantity
+from iolab.record.dimensions import Dimensions, Quantity
 
 FIXED = ("measure", "metric", "statistic", "value", "unit")
 """Columns that are no factor, and must be there."""
 OVER = "over"
 """Column that may be there: the factor over whose levels the statistic was taken, within one block."""
+PART, BLOCK = "part", "block_bytes"
+"""Columns that may be there: the phase of a disk program, and the size of one read or write of it [bytes]."""
+NO_FACTORS = frozenset((*FIXED, OVER, PART, BLOCK))
 UNITS: Mapping[str, tuple[str, float]] = {
     "bit/s": ("bit/s", 1.0), "kbit/s": ("bit/s", 1e3), "Mbit/s": ("bit/s", 1e6), "Gbit/s": ("bit/s", 1e9),
     "byte/s": ("byte/s", 1.0), "MB/s": ("byte/s", 1e6), "MiB/s": ("byte/s", 2.0**20), "frame/s": ("frame/s", 1.0),
@@ -304,14 +307,18 @@ def _figure(row: Mapping[str, str | None], place: str) -> PublishedFigure | Prob
         return Problem(place, doing, words["unit"], f"a unit: {', '.join((*UNITS, RELATIVE))}")
     if words["statistic"] not in STATISTICS:
         return Problem(place, doing, words["statistic"], ", ".join(STATISTICS))
+    block = words.get(BLOCK, "")
+    if block and not block.isdecimal():
+        return Problem(place, doing, block, "a size in bytes, or nothing")
+    about = Dimensions(part=words.get(PART) or None, block_bytes=int(block) if block else None)
     relative = words["unit"] == RELATIVE
     unit, size = (None, 1e-2) if relative else UNITS[words["unit"]]
     return PublishedFigure(
         measure=words["measure"],
-        metric=Quantity(words["metric"]),
+        metric=Quantity(words["metric"], about),
         statistic=words["statistic"],
         over=words.get(OVER, ""),
-        cell={name: label for name, label in words.items() if name not in (*FIXED, OVER) and label},
+        cell={name: label for name, label in words.items() if name not in NO_FACTORS and label},
         value=value * size + (1.0 if relative else 0.0),
         unit=unit,
     )

@@ -11,6 +11,7 @@ from iolab.analysis.published import lay_beside, parse_published, wanted_summari
 from iolab.errors import InputError
 from iolab.experiment import load
 from iolab.plan.types import Plan
+from iolab.record.dimensions import Dimensions, Quantity
 from iolab.store.records import TrialRecord
 
 ROOT = Path(__file__).parents[3]
@@ -18,7 +19,7 @@ HEAD = "measure,nic,metric,statistic,value,unit\n"
 TWO = HEAD + "rate,e1000,forwarded_fps,mean,20000,frame/s\nrate,virtio,forwarded_fps,mean,50000,frame/s\n"
 CARDS = (100.0, 400.0)
 STUDIES = ROOT / "tests" / "unit" / "experiment" / "studies"
-DIFFERENT = {"rate-control": {"links.wire.shape"}, "iscsi": {"path"}}  # fmt: skip
+DIFFERENT = {"rate-control": {"links.wire.shape"}}
 """Factors of which levels were published that the lab has not."""
 
 
@@ -167,6 +168,17 @@ def test_the_published_figures_of_the_studies_can_be_read(name: str, count: int)
         assert figure.measure in study.tree["measure"]
         for factor in figure.cell.keys() & levels.keys() - DIFFERENT.get(name, set()):
             assert figure.cell[factor] in levels[factor], figure
+
+
+def test_a_figure_of_a_disk_program_is_of_a_phase_and_a_block() -> None:
+    """Other columns are factors; a size that is none is refused with its line."""
+    head = "measure,path,metric,part,block_bytes,statistic,value,unit\n"
+    (figure,) = parse_published(head + "thput,iSCSI,disk_bytes_per_s,read,1048576,mean,7,MiB/s\n", "x.csv")
+    assert figure.metric == Quantity("disk_bytes_per_s", Dimensions(part="read", block_bytes=1 << 20))
+    assert figure.cell == {"path": "iSCSI"}
+    with pytest.raises(InputError) as caught:
+        parse_published(head + "thput,iSCSI,disk_bytes_per_s,read,1M,mean,7,MiB/s\n", "x.csv")
+    assert "x.csv:2" in str(caught.value)
 
 
 def test_figures_over_levels_stand_beside_the_runs_own_over_the_same_levels() -> None:
