@@ -3,14 +3,14 @@
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from iolab.cli.console import cannot_run, say
-from iolab.errors import InputError, Problem, UnsupportedError
+from iolab.errors import ExitCode, InputError, Problem, UnsupportedError
 from iolab.experiment import Resolver, cells, json_schema, load, starter
 from iolab.experiment.check import LARGEST_SEED, MOST_BLOCKS
 from iolab.experiment.experiment import Experiment
@@ -55,6 +55,9 @@ AllowSetting = Annotated[
         "--allow-setting", metavar="NAME", help="Let the file set this kernel setting: kernel.core_pattern."
     ),
 ]
+STANDARD_INPUT = Path("/dev/stdin")
+CHECK_SCHEMA = 1
+"""Version of `check --json`: additions keep it, changes and removals raise it."""
 STEPS_READ = 1000
 """Steps whose links are looked at."""
 EMULATORS = {
@@ -79,10 +82,62 @@ def register(app: typer.Typer) -> None:
     app.command()(new)
 
 
-def check(file: File, on: On = None) -> None:
-    """Check an experiment file and say what it means; every error at once."""
-    experiment = load(file, on)
+def check(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE", help="Experiment files (YAML); - is standard input.", show_default=False
+        ),
+    ],
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON: what each file means, or what is wrong.")
+    ] = False,
+    on: On = None,
+) -> int:
+    """Check experiment files and say what they mean; every error of all of them at once."""
+    wrong: list[InputError] = []
+    correct: list[Experiment] = []
+    for file in files:
+        try:
+            correct.append(_checked(file, on))
+        except InputError as error:
+            wrong.append(error)
+    if as_json:
+        say(json.dumps(_checked_json(correct, wrong), ensure_ascii=False))
+        return ExitCode.INPUT_WRONG if wrong else ExitCode.DONE
+    for experiment in correct:
+        _print_meaning(experiment)
+    if wrong:
+        raise InputError([problem for error in wrong for problem in error.problems])
+    return ExitCode.DONE
+
+
+def _checked(file: Path, on: Path | None) -> Experiment:
+    experiment = load(STANDARD_INPUT if str(file) == "-" else file, on)
     check_cells(experiment)
+    return experiment
+
+
+def _checked_json(correct: Sequence[Experiment], wrong: Sequence[InputError]) -> dict[str, object]:
+    return {
+        "schema": CHECK_SCHEMA,
+        "correct": [
+            {
+                "file": one.source,
+                "title": one.title,
+                "factors": {name: list(labels) for name, labels in names(one.factors).items()},
+                "cells": sum(1 for _ in cells(one)),
+                "blocks": one.blocks,
+                "seed": one.seed,
+            }
+            for one in correct
+        ],
+        "problems": [asdict(problem) for error in wrong for problem in error.problems],
+    }
+
+
+def _print_meaning(experiment: Experiment) -> None:
+    file = experiment.source
     cell_count = sum(1 for _ in cells(experiment))
     lab, measures = experiment.tree["lab"], experiment.tree["measure"]
     assert isinstance(lab, dict)

@@ -17,7 +17,7 @@ from iolab.errors import ExitCode, IolabError
 app = typer.Typer(
     name="iolab",
     help="A laboratory for virtual I/O: build a lab, measure it, say what limited each number, leave no trace.",
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -1,6 +1,10 @@
 """list, show, report, compare: what is in run folders."""
 
+import json
 import sys
+import webbrowser
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
 from functools import partial
@@ -11,7 +15,8 @@ import typer
 from rich.console import Console
 
 import iolab
-from iolab.cli.console import console, say
+from iolab.cli.console import complain, console, say
+from iolab.cli.run_names import RUNS, RunName, complete, locate
 from iolab.errors import InputError, Problem, StoreError
 from iolab.experiment import parse
 from iolab.files import write_whole
@@ -20,21 +25,17 @@ from iolab.plan.selection import asked_summaries
 from iolab.report.words import EN, LANGUAGES, Words, words_of
 from iolab.statements.notes import ExperimentEdited
 from iolab.store.file_names import EXPERIMENT
-from iolab.store.read import experiment_text, find_runs, load_run, not_a_run
+from iolab.store.read import experiment_text, find_runs, load_run
 from iolab.store.records import StoredRun, TrialRecord
 from iolab.store.samples import read_packets
 
 if TYPE_CHECKING:
     from iolab.analysis.types import Analysis
 
-RUNS = Path("runs")
+LIST_SCHEMA = 1
+"""Version of `list --json`: additions keep it, changes and removals raise it."""
 MOST_LISTED = 12
 """Trials that are listed where none was found."""
-RunName = Annotated[
-    str, typer.Argument(metavar="RUN", help="Run folder, or the name of a run in runs/.", show_default=False)
-]
-
-
 Overs = Annotated[
     list[str] | None,
     typer.Option(
@@ -100,18 +101,6 @@ def register(app: typer.Typer) -> None:
     app.command()(compare)
 
 
-def locate(name: str) -> Path:
-    """Return the run folder of that path or name.
-
-    Raises:
-        InputError: there is none.
-    """
-    for path in (Path(name), RUNS / name):
-        if path.is_dir():
-            return path
-    raise InputError([not_a_run(Path(name))])
-
-
 def print_results(path: Path, screen: Console) -> None:
     """Print the result table of a run."""
     from iolab.report import formats as reports  # numpy and scipy are slow to load
@@ -131,19 +120,42 @@ def list_runs(
     folder: Annotated[
         Path, typer.Option("-o", "--output", metavar="DIR", help="Where the run folders are.")
     ] = RUNS,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: a list of runs.")] = False,
 ) -> None:
-    """List the runs, oldest first, with how far they are."""
-    found = find_runs(folder)
+    """List the runs, oldest first, with how far they are and how their trials ended."""
+    found = [listed(path) for path in find_runs(folder)]
+    if as_json:
+        say(json.dumps({"schema": LIST_SCHEMA, "runs": found}, ensure_ascii=False))
+        return
     if not found:
         say(f"no runs in {folder}/")
-    for path in found:
-        try:
-            run = load_run(path)
-        except StoreError as error:
-            say(f"{path}  unreadable: {error}")
-            continue
-        done = len({record.key for record in run.trials})
-        say(f"{path}  {run.status.value}  {done}/{len(run.plan.steps)} trials  {run.plan.title}")
+    for run in found:
+        say(_line(run))
+
+
+def listed(path: Path) -> dict[str, object]:
+    """Return what `list` says of a run folder, by key; one that cannot be read has the reason."""
+    try:
+        run = load_run(path)
+    except (StoreError, InputError) as error:
+        return {"folder": str(path), "status": "unreadable", "reason": str(error)}
+    last = {record.key: record.result.status.value for record in run.trials}
+    return {
+        "folder": str(path),
+        "title": run.plan.title,
+        "status": run.status.value,
+        "planned": len(run.plan.steps),
+        "trials": dict(Counter(last.values())),
+    }
+
+
+def _line(run: Mapping[str, object]) -> str:
+    if run["status"] == "unreadable":
+        return f"{run['folder']}  unreadable: {run['reason']}"
+    trials = run["trials"]
+    assert isinstance(trials, dict)
+    ended = ", ".join(f"{count} {status}" for status, count in sorted(trials.items())) or "none done"
+    return f"{run['folder']}  {run['status']}  {run['planned']} trials: {ended}  {run['title']}"
 
 
 def show(
@@ -224,6 +236,7 @@ def report(
     over: Overs = None,
     ratio: Ratios = None,
     lang: Language = EN.code,
+    show_it: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
 ) -> None:
     """Write the report of a run; prints where."""
     from iolab.report import formats as reports  # numpy and scipy are slow to load
@@ -261,13 +274,15 @@ def report(
             f"writing the report {target}: {error.strerror}; choose another place with -o"
         ) from error
     say(str(target))
+    if show_it and not webbrowser.open(target.resolve().as_uri()):
+        complain(f"opening {target}: no browser was found; open it by hand")
 
 
 def compare(
     run_a: Annotated[
         str,
         typer.Argument(
-            metavar="RUN_A", help="Run folder, or the name of a run in runs/.", show_default=False
+            metavar="RUN_A", help="A run, named as for `show`.", show_default=False, autocompletion=complete
         ),
     ],
     run_b: Annotated[
@@ -276,6 +291,7 @@ def compare(
             metavar="RUN_B", help="A run, or a CSV file of published figures.", show_default=False
         ),
     ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the documented JSON form.")] = False,
     lang: Language = EN.code,
 ) -> None:
     """Compare two runs cell by cell: B over A; or a run with published figures."""
@@ -283,6 +299,9 @@ def compare(
     from iolab.report import formats as reports
 
     if run_b.endswith(".csv"):
+        if as_json:
+            seen, allowed = "--json beside published figures", "two runs"
+            raise InputError([Problem("--json", "comparing with published figures", seen, allowed)])
         _compare_published(load_run(locate(run_a)), Path(run_b), words_of(lang))
         return
     first, second = load_run(locate(run_a)), load_run(locate(run_b))
@@ -290,6 +309,9 @@ def compare(
     if not compared.cells:
         seen = f"no measure and cell that {first.name} has too"
         raise InputError([Problem(second.name, "comparing runs", seen, "runs with cells of the same labels")])
+    if as_json:
+        say(reports.comparison_json(compared, words_of(lang)))
+        return
     console().print(reports.comparison(compared, words_of(lang)))
 
 

@@ -14,7 +14,8 @@ from iolab.agent.messages import Json
 from iolab.cli.console import cannot_run, complain, console, say
 from iolab.cli.experiment_file import AllowSetting, Blocks, File, On, Quick, Seed, permitting
 from iolab.cli.progress import LiveProgress, PlainProgress
-from iolab.cli.results import RunName, locate, print_results
+from iolab.cli.results import print_results
+from iolab.cli.run_names import RunName, locate
 from iolab.clock import SystemClock
 from iolab.errors import ExitCode, InterruptedRun, IolabError, LabError, UnsupportedError
 from iolab.experiment import load

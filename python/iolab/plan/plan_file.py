@@ -1,18 +1,20 @@
 """Plan <-> the text of plan.json: tables for what repeats, one short row per step."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Annotated
+
+from pydantic import Field
 
 from iolab.errors import StoreError
-from iolab.experiment.experiment import LevelRatio, Summary
+from iolab.experiment.experiment import Summary
 from iolab.lab.hosts.computers import Computer
 from iolab.plan.types import PLAN_SCHEMA, Plan, PlannedFactor, Step, Unsupported
 from iolab.record.encoding import Encoding
 from iolab.statements.lacks import Lack
 
-_LACK: Encoding[Lack] = Encoding(Lack)
+Index = Annotated[int, Field(ge=0)]
+"""Of a row in a table."""
 
 
 def encode_plan(plan: Plan) -> str:
@@ -47,6 +49,32 @@ def encode_plan(plan: Plan) -> str:
     return json.dumps(document, separators=(",", ":")) + "\n"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Document:
+    """What plan.json holds: tables, and the rows of the steps with indices into them."""
+
+    schema: int
+    title: str
+    digest: str
+    seed: int
+    blocks: int
+    only: list[dict[str, tuple[str, ...]]]
+    factors: list[tuple[str, tuple[str, ...]]]
+    measures: tuple[str, ...]
+    baseline: dict[str, str]
+    grouping: tuple[str, ...]
+    summaries: tuple[Summary, ...] = ()
+    estimate_ns: int
+    estimate_factor: float = 1.0
+    computers: dict[str, Computer]
+    unsupported: list[tuple[str, dict[str, str], Lack]]
+    levels: list[tuple[int, ...]]
+    steps: list[tuple[str, Index, int, int, Index]]
+
+
+_DOCUMENT = Encoding(_Document, defaults=True)
+
+
 def decode_plan(text: str) -> Plan:
     """Return the plan that `encode_plan` wrote.
 
@@ -54,69 +82,55 @@ def decode_plan(text: str) -> Plan:
         StoreError: the text is no plan, or one of another version.
     """
     try:
-        document = json.loads(text)
-        version = document["schema"]
-        if version != PLAN_SCHEMA:
-            raise StoreError(
-                f"reading plan.json: it has version {version!r}, this iolab reads version {PLAN_SCHEMA}; "
-                "use the iolab that wrote it"
-            )
+        document = _DOCUMENT.decode(text)
+        _refuse_version(document.schema)
         return _decoded(document)
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+    except (ValueError, IndexError) as error:
+        _refuse_version(_version(text))
+        seen = f"a step without its row ({error})" if isinstance(error, IndexError) else error
         raise StoreError(
-            f"reading plan.json: saw {_seen(error, text)}; allowed: what iolab wrote there; "
-            "restore the file from a copy"
+            f"reading plan.json: saw {seen}; allowed: what iolab wrote there; restore the file from a copy"
         ) from None
 
 
-def _seen(error: Exception, text: str) -> str:
-    """Say what is wrong with a plan in words of its file."""
-    match error:
-        case json.JSONDecodeError():
-            rest = text[error.pos : error.pos + 40]
-            return f"no JSON at line {error.lineno}: {rest!r}" if rest else "a file that ends too early"
-        case KeyError():
-            return f"a plan without {error}"
-        case _:
-            return f"a part of another shape ({error})"
+def _refuse_version(version: object) -> None:
+    if version not in (None, PLAN_SCHEMA):
+        raise StoreError(
+            f"reading plan.json: it has version {version!r}, this iolab reads version {PLAN_SCHEMA}; "
+            "use the iolab that wrote it"
+        )
 
 
-def _decoded(document: dict[str, Any]) -> Plan:
-    measures = tuple(document["measures"])
-    levels = [tuple(row) for row in document["levels"]]
+def _version(text: str) -> object:
+    """Return the version that a text says it is of, however damaged the rest is; None: it says none."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return document.get("schema") if isinstance(document, dict) else None
+
+
+def _decoded(document: _Document) -> Plan:
+    measures, levels = document.measures, document.levels
     return Plan(
-        title=document["title"],
-        factors=tuple(PlannedFactor(name, tuple(labels)) for name, labels in document["factors"]),
+        title=document.title,
+        factors=tuple(PlannedFactor(name, labels) for name, labels in document.factors),
         measures=measures,
-        baseline=document["baseline"],
-        grouping=tuple(document["grouping"]),
-        seed=document["seed"],
-        blocks=document["blocks"],
-        only=tuple({name: tuple(labels) for name, labels in one.items()} for one in document["only"]),
-        summaries=tuple(map(_summary, document.get("summaries", ()))),
+        baseline=document.baseline,
+        grouping=document.grouping,
+        seed=document.seed,
+        blocks=document.blocks,
+        only=tuple(document.only),
+        summaries=document.summaries,
         steps=tuple(
             [
                 Step(key, measures[measure], block, plot, levels[row])
-                for key, measure, block, plot, row in document["steps"]
+                for key, measure, block, plot, row in document.steps
             ]
         ),
-        unsupported=tuple(map(_unsupported, document["unsupported"])),
-        estimate_ns=document["estimate_ns"],
-        estimate_factor=document.get("estimate_factor", 1.0),
-        computers={kernel: _computer(one) for kernel, one in document["computers"].items()},
-        digest=document["digest"],
+        unsupported=tuple(Unsupported(*one) for one in document.unsupported),
+        estimate_ns=document.estimate_ns,
+        estimate_factor=document.estimate_factor,
+        computers=document.computers,
+        digest=document.digest,
     )
-
-
-def _unsupported(document: list[Any]) -> Unsupported:
-    measure, cell, reason = document
-    return Unsupported(measure, cell, _LACK.decode(json.dumps(reason)))
-
-
-def _computer(document: Mapping[str, Any]) -> Computer:
-    return Computer(**{**document, "cores": tuple(document["cores"])})
-
-
-def _summary(document: Mapping[str, Any]) -> Summary:
-    ratios = tuple(LevelRatio(**ratio) for ratio in document["ratios"])
-    return Summary(document["over"], tuple(document["show"]), ratios)

@@ -13,23 +13,39 @@ ONLY = "--only"
 
 
 def selection(texts: Sequence[str], experiment: Experiment, *, quick: bool = False) -> tuple[Selector, ...]:
-    """Return what `--only` (several times) or `--quick` selects; empty: every cell.
+    """Return what `--only` (several times) and `--quick` select; empty: every cell.
 
     Raises:
-        InputError: a word names nothing, both are given, or the file does not say what is quick.
+        InputError: a word names nothing, they select no cell together, or the file does not say what is quick.
     """
+    asked = tuple(selector(text, experiment) for text in texts)
     if not quick:
-        return tuple(selector(text, experiment) for text in texts)
-    if texts:
-        seen, allowed = "--quick and --only", "one of them"
-        raise InputError([Problem("--quick", "choosing the cells of a run", seen, allowed)])
+        return asked
     if not experiment.quick:
         seen, allowed = "no key `quick`", "an experiment with `quick: {factor: label, ...}`"
         advice = "give --only, or say in the file which cells make a quick run"
         raise InputError(
             [Problem(experiment.source, "choosing the cells of a quick run", seen, allowed, advice)]
         )
-    return experiment.quick
+    if not asked:
+        return experiment.quick
+    both = tuple(
+        found for one in experiment.quick for other in asked if (found := _of_both(one, other)) is not None
+    )
+    if not both:
+        seen, allowed = "no cell that --quick and --only both select", "--only with levels of the quick cells"
+        raise InputError([Problem(ONLY, "choosing the cells of a quick run", seen, allowed)])
+    return both
+
+
+def _of_both(one: Selector, other: Selector) -> Selector | None:
+    """Return what selects the cells that both select; None: no cell can be."""
+    found = {**one, **other}
+    for name in one.keys() & other.keys():
+        found[name] = tuple(label for label in one[name] if label in other[name])
+        if not found[name]:
+            return None
+    return found
 
 
 def selector(text: str, of: Plan | Experiment) -> Selector:

@@ -109,7 +109,7 @@ def _chosen_cells(experiment: Experiment, only: tuple[Selector, ...]) -> Iterato
     """Yield the cells to be measured; complain at the end when none, or none of the baseline, was among them."""
     found = baseline = False
     # What the file calls quick need not be among what its `only` keeps: a quick run may have levels of its own.
-    whole = replace(experiment, only=()) if only and only == experiment.quick else experiment
+    whole = replace(experiment, only=()) if _is_quick(only, experiment.quick) else experiment
     for cell in cells(whole):
         if only and not any(matches(cell, selector) for selector in only):
             continue
@@ -126,6 +126,15 @@ def _chosen_cells(experiment: Experiment, only: tuple[Selector, ...]) -> Iterato
         seen = f"every cell of the baseline ({text}) is left out"
         allowed = "a selection that holds the baseline, with which the others are compared"
         raise InputError([_problem(experiment, only, "choosing cells", seen, allowed)])
+
+
+def _is_quick(only: tuple[Selector, ...], quick: tuple[Selector, ...]) -> bool:
+    """Tell whether all that is selected is among what the file calls quick."""
+    return bool(only) and all(any(_is_within(one, other) for other in quick) for one in only)
+
+
+def _is_within(one: Selector, other: Selector) -> bool:
+    return all(name in one and set(one[name]) <= set(labels) for name, labels in other.items())
 
 
 def _too_many(experiment: Experiment, blocks: int) -> InputError:

@@ -8,6 +8,7 @@ from iolab.record.series import Series
 from iolab.report import readme, spreadsheet
 from iolab.report.console import terminal
 from iolab.report.interchange import show_json
+from iolab.report.interchange_conclusions import comparison_json
 from iolab.report.markup import PukiWiki
 from iolab.report.published import beside_published, beside_published_text
 from iolab.report.sentences import is_functional
@@ -20,6 +21,7 @@ __all__ = [
     "beside_published",
     "beside_published_text",
     "comparison",
+    "comparison_json",
     "comparison_text",
     "csv",
     "html",

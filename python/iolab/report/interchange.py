@@ -3,9 +3,10 @@
 import json
 from collections.abc import Mapping
 
-from iolab.analysis.types import Analysis, Estimate, Interval, LevelsFigure, LevelsRatio
+from iolab.analysis.types import Analysis, Estimate, LevelsFigure, LevelsRatio
 from iolab.record.metric import Metrics
 from iolab.report import interchange_packets
+from iolab.report.interchange_conclusions import conclusions, ends
 from iolab.report.interchange_packets import finite, quantity
 from iolab.report.sentences import counted
 from iolab.report.stated import stated, warned
@@ -25,6 +26,7 @@ def show_json(run: StoredRun, analysis: Analysis, words: Words = EN) -> str:
         "notes": [warned(note, words) for note in run.notes],
         "joined_late": run.joined_late,
         "trials": [_trial(trial, words) for trial in counted(run.trials)],
+        **conclusions(analysis),
         "estimates": [_estimate(estimate) for estimate in analysis.estimates],
         "warnings": [warned(note, words) for note in analysis.notes],
         "levels": [_levels_figure(each) for each in analysis.levels_figures],
@@ -81,9 +83,9 @@ def _estimate(estimate: Estimate) -> Mapping[str, object]:
         "min": finite(estimate.min),
         "max": finite(estimate.max),
         "median": finite(estimate.median),
-        "ci": _ends(estimate.ci),
+        "ci": ends(estimate.ci),
         "ratio": finite(estimate.ratio),
-        "ratio_ci": _ends(estimate.ratio_ci),
+        "ratio_ci": ends(estimate.ratio_ci),
         "bounds": estimate.bounds,
         "limited_by": list(estimate.limited_by),
         "ratio_bound": estimate.ratio_bound,
@@ -104,7 +106,7 @@ def _levels_figure(each: LevelsFigure) -> Mapping[str, object]:
         "mean": finite(each.mean),
         "min": finite(each.min),
         "max": finite(each.max),
-        "ci": _ends(each.ci),
+        "ci": ends(each.ci),
         "limited_by": list(each.limited_by),
     }
 
@@ -122,10 +124,6 @@ def _levels_ratio(each: LevelsRatio) -> Mapping[str, object]:
         "below": each.between.below,
         "n": each.n,
         "ratio": finite(each.ratio),
-        "ci": _ends(each.ci),
+        "ci": ends(each.ci),
         "bound": each.bound,
     }
-
-
-def _ends(interval: Interval | None) -> list[float | None] | None:
-    return None if interval is None else [finite(interval.low), finite(interval.high)]

@@ -49,8 +49,7 @@ def create_folder(parent: Path, title: str, wall: datetime) -> "RunFolder":
     Raises:
         StoreError: it cannot be made.
     """
-    slug = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:SLUG_LENGTH].strip("-") or "run"
-    name = f"{wall:%Y%m%dT%H%M%S}-{slug}"
+    name = f"{wall:%Y%m%dT%H%M%S}-{slug(title) or 'run'}"
     for attempt in range(1, 100):
         path = parent / (name if attempt == 1 else f"{name}-{attempt}")
         try:
@@ -67,6 +66,11 @@ def create_folder(parent: Path, title: str, wall: datetime) -> "RunFolder":
         sync_folder(parent)
         return made
     raise StoreError(f"making the run folder {parent / name}: a hundred of that name exist")
+
+
+def slug(title: str) -> str:
+    """Return a title as the name of a run folder has it; empty where no letter or digit is in it."""
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:SLUG_LENGTH].strip("-")
 
 
 def packages_digest(packages: Sequence[str]) -> str:

@@ -32,7 +32,7 @@ def load_run(folder: Path) -> StoredRun:
         facts = json.loads(decided_file(folder, FACTS).read_text(encoding="utf-8"))
         if not isinstance(facts, dict):
             raise ValueError(f"{FACTS} is no JSON object")
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise StoreError(f"reading the run {folder}: {error}") from error
     notes: list[Warning] = []
     trials = _read_lines(folder / TRIALS, TrialReader().read, notes)
@@ -75,8 +75,9 @@ def experiment_text(folder: Path) -> str:
     """Return the experiment file as the run stored it."""
     try:
         return decided_file(folder, EXPERIMENT).read_text(encoding="utf-8")
-    except OSError as error:
-        raise StoreError(f"reading {folder / EXPERIMENT}: {error.strerror}") from error
+    except (OSError, UnicodeError) as error:
+        seen = error.strerror if isinstance(error, OSError) else "bytes that are not UTF-8"
+        raise StoreError(f"reading {folder / EXPERIMENT}: {seen}; restore the file from a copy") from error
 
 
 def find_runs(parent: Path) -> list[Path]:

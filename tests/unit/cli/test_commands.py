@@ -2,14 +2,18 @@
 
 import json
 from contextlib import nullcontext
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from tests.unit.store.test_folder import PLAN, record
 
 from iolab.cli.console import console
 from iolab.cli.main import run
 from iolab.errors import AgentError, ExitCode
 from iolab.lab.hosts.facts import Facts
+from iolab.record.trial import Status
+from iolab.store.folder import create_folder
 
 GOOD = """
 title: Two namespaces
@@ -165,6 +169,64 @@ def test_a_word_between_colons_is_no_picture(capsys: pytest.CaptureFixture[str])
     """Names of resources hold colons; a machine may be called `a`."""
     console().print("making setting:a:net.ipv4.tcp_rmem")
     assert "setting:a:net" in capsys.readouterr().out
+
+
+def test_several_files_are_checked_and_every_error_of_all_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """The correct one is described, the others' lines are named."""
+    wrong = [written(GOOD.replace("stream", word), f"{word}.yaml") for word in ("steam", "dream")]
+    assert run(["check", written(GOOD), *wrong]) == ExitCode.INPUT_WRONG
+    seen = capsys.readouterr()
+    assert "lab.yaml: Two namespaces" in seen.out
+    assert "steam.yaml:7" in seen.err
+    assert "dream.yaml:7" in seen.err
+
+
+def test_check_as_json_holds_what_is_right_and_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    """For editors and CI: the exit code is that of the words."""
+    names = [written(GOOD), written(GOOD.replace("stream", "steam"), "wrong.yaml")]
+    assert run(["check", "--json", *names]) == ExitCode.INPUT_WRONG
+    told = json.loads(capsys.readouterr().out)
+    assert told["correct"] == [
+        {
+            "file": "lab.yaml",
+            "title": "Two namespaces",
+            "factors": {"links.lan.mtu": ["1500", "9000"]},
+            "cells": 2,
+            "blocks": 1,
+            "seed": 1,
+        }
+    ]
+    assert [problem["where"] for problem in told["problems"]] == ["wrong.yaml:7"]
+    assert run(["check", "--json", names[0]]) == ExitCode.DONE
+
+
+def test_a_list_says_how_trials_ended_and_which_folders_are_damaged(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Bytes that are not UTF-8, lists in lists, and other types: none of them hides the other runs."""
+    for name, plan in (
+        ("0-a", b"\xff\xfe"),
+        ("0-b", b"[" * 100_000),
+        ("0-c", b'{"steps": 7}'),
+        ("0-d", b"null"),
+    ):
+        folder = Path("runs", name)
+        folder.mkdir(parents=True)
+        (folder / "plan.json").write_bytes(plan)
+        (folder / "facts.json").write_text("{}")
+    whole = create_folder(Path("runs"), "whole", datetime(2026, 1, 1, tzinfo=UTC))
+    whole.write_decision("title: x\n", PLAN, {})
+    for key, status in (("k0", Status.FAILED), ("k1", Status.OK)):
+        whole.append_trial(record(key, status=status))
+    whole.close()
+    assert run(["list"]) == ExitCode.DONE
+    *_, last = lines = capsys.readouterr().out.splitlines()
+    assert ["unreadable" in line for line in lines] == [True, True, True, True, False]
+    assert "complete  2 trials: 1 failed, 1 ok  A plan" in last
+    assert run(["list", "--json"]) == ExitCode.DONE
+    told = json.loads(capsys.readouterr().out)["runs"]
+    assert [one["status"] for one in told] == ["unreadable"] * 4 + ["complete"]
+    assert told[-1]["trials"] == {"failed": 1, "ok": 1}
 
 
 def test_no_runs_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:

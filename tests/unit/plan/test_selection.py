@@ -63,12 +63,23 @@ def test_a_quick_run_may_have_a_level_that_the_whole_run_has_not(text: str, fact
         assert {cell["links.lan.mtu"] for cell in cells} == {"1500", "9000"}
 
 
-def test_a_quick_run_needs_a_file_that_says_so_and_no_other_choice(experiment: Experiment, text: str) -> None:
+def test_a_quick_run_needs_a_file_that_says_so(experiment: Experiment) -> None:
     """Told with what to write."""
     with pytest.raises(InputError, match="no key `quick`"):
         selection((), experiment, quick=True)
-    with pytest.raises(InputError, match="one of them"):
-        selection(["links.lan.mtu=1500"], experiment, quick=True)
+
+
+def test_some_of_the_quick_cells_can_be_chosen(text: str, facts: Facts) -> None:
+    """--only beside --quick: a cell has to be among both."""
+    factor = "trials: {full: {}, short: {tcp.duration: 1s}}"
+    chosen = "only: {trials: full}\nquick: {trials: short, links.lan.mtu: [1500, 9000]}\n"
+    experiment = parse(text.replace("tcp.window: [64K, 1M]", factor) + chosen, "x.yaml")
+    both = selection(["links.lan.mtu=9000"], experiment, quick=True)
+    cells = [plan.cell(step) for plan in [make_plan(experiment, facts, only=both)] for step in plan.steps]
+    assert {cell["links.lan.mtu"] for cell in cells} == {"9000"}
+    assert {cell["trials"] for cell in cells if "trials" in cell} == {"short"}
+    with pytest.raises(InputError, match="no cell that --quick and --only both select"):
+        selection(["trials=full"], experiment, quick=True)
 
 
 def test_what_is_the_same_in_every_step_is_told_apart(experiment: Experiment, facts: Facts) -> None:
