@@ -19,6 +19,7 @@ from iolab.cli.console import complain, console, say
 from iolab.cli.run_names import RUNS, RunName, complete, locate
 from iolab.errors import InputError, Problem, StoreError
 from iolab.experiment import parse
+from iolab.experiment.experiment import Experiment
 from iolab.files import write_whole
 from iolab.plan.planning import gives_plan
 from iolab.plan.selection import asked_summaries
@@ -239,30 +240,15 @@ def report(
     show_it: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
 ) -> None:
     """Write the report of a run; prints where."""
-    from iolab.report import formats as reports  # numpy and scipy are slow to load
-    from iolab.store.series import series_of
-
     path, words = locate(run), words_of(lang)
     stored = _asked(load_run(path), over, ratio)
     analysis = _analysed(stored)
     experiment = parse(experiment_text(path), str(path / EXPERIMENT))
     if not gives_plan(experiment, stored.plan, stored.facts):
         stored = replace(stored, notes=(*stored.notes, ExperimentEdited()))
-    text: str | bytes
-    match form:
-        case Format.HTML:
-            series = series_of(stored.folder)
-            text = reports.html(stored, analysis, experiment, iolab.__version__, series, words)
-        case Format.MD:
-            text = reports.markdown(stored, analysis, experiment, iolab.__version__, words)
-        case Format.CSV:
-            text = reports.csv(stored, analysis, experiment, iolab.__version__, rows.value, words)
-        case Format.PUKIWIKI:
-            text = reports.pukiwiki(stored, analysis, experiment, iolab.__version__, words)
-        case Format.XLSX:
-            if str(output) == "-":
-                raise InputError([Problem("report", "printing a workbook", "-o -", "a file: -o NAME.xlsx")])
-            text = reports.xlsx(stored, analysis, experiment, iolab.__version__, words)
+    if form is Format.XLSX and str(output) == "-":
+        raise InputError([Problem("report", "printing a workbook", "-o -", "a file: -o NAME.xlsx")])
+    text = _rendered(form, stored, analysis, experiment, rows, words)
     if isinstance(text, str) and str(output) == "-":
         sys.stdout.write(f"{text.rstrip()}\n")  # as it is: it is for a program
         return
@@ -276,6 +262,28 @@ def report(
     say(str(target))
     if show_it and not webbrowser.open(target.resolve().as_uri()):
         complain(f"opening {target}: no browser was found; open it by hand")
+
+
+def _rendered(
+    form: Format, run: StoredRun, analysis: "Analysis", experiment: Experiment, rows: Rows, words: Words
+) -> str | bytes:
+    """Return a report in one of the formats."""
+    from iolab.report import formats as reports  # numpy and scipy are slow to load
+
+    version = iolab.__version__
+    match form:
+        case Format.HTML:
+            from iolab.store.series import series_of
+
+            return reports.html(run, analysis, experiment, version, series_of(run.folder), words)
+        case Format.MD:
+            return reports.markdown(run, analysis, experiment, version, words)
+        case Format.CSV:
+            return reports.csv(run, analysis, experiment, version, rows.value, words)
+        case Format.PUKIWIKI:
+            return reports.pukiwiki(run, analysis, experiment, version, words)
+        case Format.XLSX:
+            return reports.xlsx(run, analysis, experiment, version, words)
 
 
 def compare(
