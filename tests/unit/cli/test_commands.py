@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tests.unit.store.test_folder import PLAN, record
+from tests.unit.store.examples import PLAN, record
 
 from iolab.cli.console import console
 from iolab.cli.main import run

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 from tests.unit.records import load_record, packet_trial
-from tests.unit.store.test_folder import PLAN, record
-from tests.unit.store.test_series import BUSY, RATES
+from tests.unit.store.examples import BUSY, PLAN, RATES, record
 
 from iolab.cli.main import run
 from iolab.record.trial import CommandRecord

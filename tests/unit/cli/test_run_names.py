@@ -12,7 +12,7 @@ from iolab.errors import InputError
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Give the names of three runs in runs/, oldest first."""
-    from tests.unit.store.test_folder import PLAN
+    from tests.unit.store.examples import PLAN
 
     from iolab.store.folder import create_folder
 

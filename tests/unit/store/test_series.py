@@ -8,15 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 from tests.unit.store.drawn import any_series
+from tests.unit.store.examples import BUSY, RATES
 
 from iolab.errors import StoreError
-from iolab.record.dimensions import Dimensions
 from iolab.record.series import Series, series
 from iolab.store.file_names import SAMPLES
 from iolab.store.series import encode_series, read_series
-
-RATES = series("received_bps", "bit/s", [(100, 1e9), (200, 2e9)], Dimensions(flow="near->far"), "iperf3")
-BUSY = series("cpu_busy_ratio", "ratio", [(100, 0.5)], Dimensions(machine="dut", cpu=1), "cpu")
 
 
 def stored(folder: Path, data: bytes, key: str = "k") -> Path:
