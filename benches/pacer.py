@@ -30,9 +30,9 @@ TEXT = """
 lab:
   machines: {a: {kind: netns}, b: {kind: netns}, switch: {kind: netns, forward: bridge}, far: {kind: netns}}
   links:
-    a: {ends: [a.eth0, switch.v0]}
-    b: {ends: [b.eth0, switch.v1]}
-    wire: {ends: [switch.eth0, far.eth0], shape: SHAPE}
+    a: {ends: [a.eth0, switch.v0], offload: &apart {tso: off, gso: off, gro: off}}
+    b: {ends: [b.eth0, switch.v1], offload: *apart}
+    wire: {ends: [switch.eth0, far.eth0], offload: *apart, shape: SHAPE}
 measure: {it: {kind: stream, protocol: tcp, from: a, to: far, duration: 1s}}
 """
 NS_PER_S, US = 1_000_000_000, 1000

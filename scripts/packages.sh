@@ -55,6 +55,11 @@ look_for_browser() {
     has chromium || has google-chrome || missing+=(chromium)
 }
 
+# What reads captures beside iolab: it did not write them.
+look_for_capture() {
+    has tshark || missing+=(tshark)
+}
+
 # For tests of remote hosts and of paths: an sshd that is started in namespaces; Debian's own is kept from starting.
 look_for_ssh() {
     has ssh || missing+=(openssh-client)

@@ -57,6 +57,7 @@ fn end_work(host: &Host, report: impl FnOnce(&UndoReport)) -> bool {
     traffic::close_all(host);
     drop(host.devices.take_all());
     drop(host.watches.take_all());
+    drop(host.captures.take_all());
     drop(host.wires.take_all());
     let outcome = undo_changes(host, &host.journal, None);
     if host.children.any_started() {

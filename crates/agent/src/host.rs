@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use iolab_protocol::facts::InterfaceFacts;
 use iolab_protocol::{ErrorCode, ErrorData, ErrorObject, Predecessor, Undo};
-use iolab_traffic::{PortSet, RunningDevice, RunningWatch, RunningWire};
+use iolab_traffic::{PortSet, RunningCapture, RunningDevice, RunningWatch, RunningWire};
 
 use crate::child::{Child, Children, End, Kin, Pipes};
 use crate::faults::{refused, Answer};
@@ -45,6 +45,8 @@ pub struct Host {
     pub wires: Table<RunningWire>,
     /// Watches, running and over.
     pub watches: Table<RunningWatch>,
+    /// Captures, running and over.
+    pub captures: Table<RunningCapture>,
     /// Connections to others behind this agent.
     pub relays: Table<Arc<Link>>,
     /// Whether this is its machine's first process.
@@ -136,6 +138,7 @@ impl Host {
             devices: Table::new(DEVICES),
             wires: Table::new(WIRES),
             watches: Table::new(WATCHES),
+            captures: Table::new(CAPTURES),
             relays: Table::new(RELAYS),
             undoing: Mutex::default(),
             making: Mutex::default(),
@@ -289,6 +292,8 @@ const DEVICES: Kind =
 const WIRES: Kind = Kind { name: "wire", taken: "a wire of that id is in place; stop it first", most: None };
 const WATCHES: Kind =
     Kind { name: "watch", taken: "a watch of that id is there; close it first", most: None };
+const CAPTURES: Kind =
+    Kind { name: "capture", taken: "a capture of that id is there; close it first", most: None };
 const RELAYS: Kind = Kind {
     name: "relay",
     taken: "a relay of that id is open; close it first",

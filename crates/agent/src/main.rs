@@ -3,6 +3,7 @@
 //! With no argument it speaks the protocol on standard input and output; `launch` is how it starts programs.
 
 mod capture;
+mod captures;
 mod child;
 mod clock;
 mod commands;

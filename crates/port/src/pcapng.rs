@@ -54,13 +54,28 @@ impl<W: Write> PcapngWriter<W> {
     /// # Errors
     /// When it cannot be written.
     pub fn write(&mut self, way: Way, bytes: &[u8], stamp_ns: u64) -> io::Result<()> {
+        self.write_beginning(way, bytes, bytes.len(), stamp_ns)
+    }
+
+    /// Writes the beginning of a frame that has `whole_bytes`.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write_beginning(
+        &mut self,
+        way: Way,
+        bytes: &[u8],
+        whole_bytes: usize,
+        stamp_ns: u64,
+    ) -> io::Result<()> {
         let time = stamp_ns.saturating_add_signed(self.offset.offset_ns).to_le_bytes();
-        let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        let [length, whole] =
+            [bytes.len(), whole_bytes].map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX));
         self.begin(ENHANCED_PACKET);
         self.words(&[0]);
         self.block.extend_from_slice(&time[4..]);
         self.block.extend_from_slice(&time[..4]);
-        self.words(&[length, length]);
+        self.words(&[length, whole]);
         self.padded(bytes);
         let flags: u32 = if way == Way::In { 1 } else { 2 };
         self.option(OPTION_EPB_FLAGS, &flags.to_le_bytes());

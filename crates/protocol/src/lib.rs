@@ -3,6 +3,7 @@
 //! The page `contract/agent-v1.md` is the definition; this crate is its Rust form. No I/O and no clock.
 
 pub mod calls;
+pub mod capture;
 pub mod device;
 pub mod errors;
 pub mod facts;

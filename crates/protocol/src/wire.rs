@@ -28,6 +28,9 @@ pub struct WireStart {
     /// The CPU of its thread; absent means any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<usize>,
+    /// Its real-time priority (SCHED_FIFO), 1 to 99; absent means it runs as other threads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<u8>,
 }
 
 /// Result of `wire.start`.
@@ -39,6 +42,9 @@ pub struct WireStarted {
     /// Why the kernel does not stamp frames as they come, so that the thread does when it reads them; absent: it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unstamped: Option<String>,
+    /// Why its thread runs as other threads although it was given a priority; absent: it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unprioritised: Option<String>,
     /// When it was in place [ns].
     pub begin_ns: u64,
 }

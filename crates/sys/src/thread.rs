@@ -50,6 +50,15 @@ pub fn is_real_time() -> bool {
     matches!(policy, libc::SCHED_FIFO | libc::SCHED_RR)
 }
 
+/// Whether the kernel takes the CPU away from a real-time thread that never sleeps only when other work starves there: from
+/// Linux 6.12 on. Kernels before take it for 50 ms of each second (sched(7)).
+pub fn starved_only() -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers =
+        release.split(|letter: char| !letter.is_ascii_digit()).map_while(|part| part.parse::<u32>().ok());
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (6, 12)
+}
+
 /// Moves the calling thread to a new network namespace.
 ///
 /// # Errors

@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod capture;
 mod cast;
 mod device;
 mod faults;
@@ -22,6 +23,7 @@ mod trial;
 mod watch;
 mod wire;
 
+pub use capture::{start_capture, RunningCapture};
 pub use device::RunningDevice;
 pub use ports::{attached_program, OpenPort};
 pub use set::PortSet;

@@ -9,6 +9,7 @@ import queue
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from iolab.agent.fake_capture import FakeCaptures
 from iolab.agent.fake_machine import STATE_DIR, Behind, FakeRelays
 from iolab.agent.fake_traffic import FakeTraffic, Forwards, TrafficRefusal, forwards_all
 from iolab.agent.fake_watch import FakeWatches
@@ -98,6 +99,8 @@ class FakeAgent:
         """Its ports and devices."""
         self.watches = FakeWatches(self._clock)
         """Its watches, which nothing passes."""
+        self.captures = FakeCaptures(self._clock)
+        """Its captures."""
         self._lines: queue.Queue[str | None] = queue.Queue()
         self._journal: list[dict[str, Json]] = []
         self._sequence = 0
@@ -178,6 +181,7 @@ class FakeAgent:
             "machine.power_off": self._power_off,
             **self.traffic.handlers(),
             **self.watches.handlers(),
+            **self.captures.handlers(),
             "journal.list": lambda _: {"entries": list(self._journal)},
             "journal.undo": lambda p: self._undo(p.get("keys")),
         }

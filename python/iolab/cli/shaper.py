@@ -1,7 +1,7 @@
 """verify-shaper: measure a shaper, and say whether it keeps what was asked of it."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -20,13 +20,6 @@ from iolab.run.agents import Agents
 from iolab.run.durations import durations_file, recall
 from iolab.run.hosts.hosts import read_all_facts
 from iolab.store.records import StoredRun
-from iolab.units import format_bytes
-
-if TYPE_CHECKING:
-    from iolab.analysis.shaper_check import Judged
-
-REACHED = "reached"
-CHECKS = {"rate": "not above the rate", REACHED: "reaches the rate", "window": "most in a window"}
 
 
 def register(app: typer.Typer) -> None:
@@ -69,6 +62,8 @@ def print_judged(experiment: Experiment, run: StoredRun) -> bool:
         InputError: no cell has a shaper.
     """
     from iolab.analysis.shaper_check import judge  # numpy and scipy are slow to load
+    from iolab.report import shaper
+    from iolab.report.words import EN
 
     resolver, passed, count = Resolver(experiment), True, 0
     for record in run.trials:
@@ -76,25 +71,12 @@ def print_judged(experiment: Experiment, run: StoredRun) -> bool:
             continue
         for link, found in judge(resolver.setup(record.cell), record.measure, record.result.metrics):
             levels = ", ".join(f"{name}={label}" for name, label in record.cell.items())
-            _print(f"{link}: {record.measure} {levels} block {record.block}".rstrip(), found)
+            trial = f"{record.measure} {levels} block {record.block}"
+            for line in shaper.lines(link, trial, found, EN):
+                say(line)
             passed &= found.passed
             count += 1
     if not count:
         allowed = "a link with `shape:`"
         raise InputError([Problem(str(experiment.source), "judging shapers", "no shaped link", allowed)])
     return passed
-
-
-def _print(title: str, found: "Judged") -> None:
-    from iolab.report import numbers  # as slow to load
-
-    say(f"{title}: {'pass' if found.passed else 'FAIL'}")
-    for check in found.checks:
-        bound = "at least" if check.what == REACHED else "at most"
-        say(
-            f"  {CHECKS[check.what]:18} {numbers.duration(check.window_ns):>6}  {check.seen_bps / 1e6:10.2f} Mbit/s, "
-            f"{bound} {check.allowed_bps / 1e6:.2f}  {'ok' if check.held else 'FAIL'}"
-        )
-    for advice in found.advice:
-        value = f"{advice.value}" if advice.key == "gso_max_segs" else format_bytes(advice.value)
-        say(f"  try {advice.key}: {value}")

@@ -73,6 +73,33 @@ class Watch(Beside):
     ones that come. All others are one."""
 
 
+class CaptureFilter(BaseModel):
+    """Which frames a capture keeps: those for which all that is written holds."""
+
+    model_config = FROZEN
+    protocol: Maybe[Literal["tcp", "udp", "icmp", "icmpv6"]] = None
+    """Of this protocol; absent: of any."""
+    host: Maybe[str] = None
+    """From or to a machine, a machine.port, or an address; absent: from and to anybody."""
+    port: Maybe[Annotated[int, Field(strict=True, ge=1, le=65_535)]] = None
+    """From or to this port of TCP or UDP; absent: any."""
+
+
+class Capture(Beside):
+    """The newest frames of a port as a pcapng file, which Wireshark opens."""
+
+    kind: Literal["capture"] = "capture"
+    """What stands beside the measure."""
+    at: str
+    """A machine.port, or a link for all its ports."""
+    snaplen: Annotated[SomeBytes, Field(le=65_558)] = 128
+    """What is kept of each frame, from its beginning."""
+    ring: Annotated[SomeBytes, Field(ge=1 << 20, le=1 << 30)] = 64 << 20
+    """Memory for the frames of a port: the oldest make room for new ones."""
+    filter: CaptureFilter = CaptureFilter()
+    """Which frames are kept; absent: all."""
+
+
 class Samplers(Beside):
     """The counters of every kernel of the lab, read at one period."""
 
@@ -114,5 +141,7 @@ class Registered:
 _TEXT = Shorthand(_watched, lambda _: {"type": "string"})
 Watches = tuple[Annotated[Watch, _TEXT], ...]
 """A port or link's name alone is watched with the usual windows."""
+Captures = tuple[Annotated[Capture, _TEXT], ...]
+"""A port or link's name alone is captured with the usual sizes."""
 Instruments = tuple[Annotated[Beside, Registered(), Shorthand(_named, lambda _: {"type": "string"})], ...]
 """Any instruments; the name of a kind alone is that kind with what it has where keys are absent."""

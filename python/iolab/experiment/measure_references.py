@@ -1,6 +1,8 @@
 """Names by which measures refer to machines, ports and links of the lab."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from iolab.errors import InputError
 from iolab.experiment.experiment import Cell
@@ -21,10 +23,44 @@ def check_measure(view: View, resolver: Resolver, section: Section, cell: Cell) 
         return
     assert isinstance(measure, Measure)
     view = replace(view, data={**view.data, section: (variant.data, variant.line)})
-    for key, found in (("watch", measure.watch), ("instruments", measure.instruments)):
+    for key, found in (
+        ("watch", measure.watch),
+        ("capture", measure.capture),
+        ("instruments", measure.instruments),
+    ):
         for index, one in enumerate(found):
             instrument_kinds()[one.kind].check_names(view, section, (key, index), one)
+    _check_looks(view, section, measure)
     measure_kinds()[measure.kind].check_names(view, section, measure)
+
+
+class _Looks(Protocol):
+    """What stands at a port or a link."""
+
+    @property
+    def at(self) -> str:
+        """Where."""
+        ...
+
+
+def _check_looks(view: View, section: Section, measure: Measure) -> None:
+    """Note a second watch, or a second capture, of what one looks at already: neither would be known by its figures."""
+    looks: Mapping[str, Sequence[_Looks]] = {"watch": measure.watch, "capture": measure.capture}
+    for key, found in looks.items():
+        for index, one in enumerate(found):
+            link = _link_of(view, one.at)
+            before = [other.at for other in found[:index] if link and _link_of(view, other.at) == link]
+            whole = link is not None and (key == "watch" and len(view.lab.links[link].ends) == 2)
+            if any(whole or at in (one.at, link) or one.at == link for at in before):
+                place = view.within(section, (key, index), "at")
+                view.say(section, place, f"{one.at} beside {before[0]}", f"one {key} of link {link}")
+
+
+def _link_of(view: View, at: str) -> str | None:
+    """Return the link that a name stands for: its own, or that of a port; None: it leads nowhere."""
+    if at in view.lab.links:
+        return at
+    return next((name for name, link in view.lab.links.items() if at in link.ends), None)
 
 
 def check_machine(view: View, section: Section, place: Place, name: str) -> None:

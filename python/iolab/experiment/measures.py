@@ -5,7 +5,14 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from iolab.experiment.fio import Fio
-from iolab.experiment.instruments import SAMPLE_NS, Beside, Instruments, Samplers, Watches
+from iolab.experiment.instruments import (
+    SAMPLE_NS,
+    Beside,
+    Captures,
+    Instruments,
+    Samplers,
+    Watches,
+)
 from iolab.experiment.quantities import (
     FROZEN,
     BitsPerSecond,
@@ -42,6 +49,8 @@ class Measure(BaseModel):
     """How often the counters of every kernel are read while it runs: short for an instrument of kind samplers."""
     watch: Watches = ()
     """Wire monitors: short for instruments of kind watch."""
+    capture: Captures = ()
+    """Captures of ports: short for instruments of kind capture."""
     instruments: Instruments = ()
     """What stands beside the measure, each with its `kind`."""
 
@@ -55,7 +64,7 @@ class Measure(BaseModel):
         asked = {one.kind for one in self.instruments}
         always = (row.model() for row in instrument_kinds().values() if row.always and row.name not in asked)
         sampled = () if self.sample is None else (Samplers.model_construct(period=self.sample),)
-        return (*always, *sampled, *self.watch, *self.instruments)
+        return (*always, *sampled, *self.watch, *self.capture, *self.instruments)
 
 
 class Flow(BaseModel):

@@ -1,8 +1,9 @@
 """iolab's own instruments, a row each. What they do is in `iolab.trial.instruments`."""
 
+import ipaddress
 from typing import TYPE_CHECKING
 
-from iolab.experiment.instruments import Queues, Samplers, Watch
+from iolab.experiment.instruments import Capture, Queues, Samplers, Watch
 from iolab.experiment.lab_view import Place, View
 from iolab.experiment.sections import Section
 from iolab.parts.rows import AnyInstrumentKind, InstrumentKind
@@ -29,12 +30,29 @@ def _queues(site: "Site", _: Queues) -> "Instrument":
     return queues_of(site)
 
 
-def _check_watch(view: View, section: Section, place: Place, watch: Watch) -> None:
-    if watch.at not in view.lab.links and watch.at not in view.ports:
+def _check_at(view: View, section: Section, place: Place, at: str) -> None:
+    if at not in view.lab.links and at not in view.ports:
         known = [*view.lab.links, *view.ports]
         place = view.within(section, place, "at")
-        view.add(section, place, watch.at, known, "a link, or a machine.port that a link has")
+        view.add(section, place, at, known, "a link, or a machine.port that a link has")
+
+
+def _check_watch(view: View, section: Section, place: Place, watch: Watch) -> None:
+    _check_at(view, section, place, watch.at)
     _check_windows(view, section, place, watch)
+
+
+def _check_capture(view: View, section: Section, place: Place, capture: Capture) -> None:
+    _check_at(view, section, place, capture.at)
+    host = capture.filter.host
+    if host is None or host in view.lab.machines or host in view.ports:
+        return
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        known = [*view.lab.machines, *view.ports]
+        place = (*view.within(section, place, "filter"), "host")
+        view.add(section, place, host, known, "a machine, a machine.port that a link has, or an IP address")
 
 
 def _check_windows(view: View, section: Section, place: Place, watch: Watch) -> None:
@@ -61,9 +79,16 @@ def _watch(site: "Site", asked: Watch) -> "Instrument":
     return watch_of(site, asked)
 
 
+def _capture(site: "Site", asked: Capture) -> "Instrument":
+    from iolab.trial.instruments.capture import capture_of
+
+    return capture_of(site, asked)
+
+
 KINDS: tuple[AnyInstrumentKind, ...] = (
     InstrumentKind(model=Samplers, make=_samplers),
     InstrumentKind(model=Queues, make=_queues, always=True),
     InstrumentKind(model=Watch, make=_watch, check_names=_check_watch),
+    InstrumentKind(model=Capture, make=_capture, check_names=_check_capture),
 )
 """The table."""

@@ -234,7 +234,8 @@ def _wire(method: str, wire: str, params: Mapping[str, object] | None = None) ->
 
 def _wire_ends(action: StartWire) -> dict[str, object]:
     ends = [{"netns": netns, "interface": interface} for netns, interface in action.ends]
-    return {"ends": ends, "super_frames": action.super_frames}
+    thread = {} if action.priority is None else {"priority": action.priority}
+    return {"ends": ends, "super_frames": action.super_frames, **thread}
 
 
 def _wire_ways(action: ImpairWire) -> dict[str, object]:

@@ -19,7 +19,7 @@ from iolab.lab.links.bridges import netns_resource
 from iolab.lab.links.resources import link_resources
 from iolab.lab.links.shaping import shape_resources
 from iolab.lab.packets.placement import Placement
-from iolab.lab.packets.resources import device_resources, packet_resources
+from iolab.lab.packets.resources import device_resources, packet_resources, with_exact_wires
 from iolab.lab.ports.resources import bridge_resources, port_resources, route_resource
 from iolab.lab.readback.values import Value
 from iolab.lab.resources import Expectation, Reading, Resource, Setting, Write
@@ -62,7 +62,7 @@ def compose(
         clash = next(key for key in keys if keys.count(key) > 1)
         allowed = "every machine, link and interface with a name of its own"
         raise InputError([Problem("lab", "naming what the lab is made of", f"{clash} twice", allowed)])
-    return ordered(resources)
+    return ordered(with_exact_wires(resources, placement))
 
 
 def ordered(resources: list[Resource]) -> tuple[Resource, ...]:

@@ -206,6 +206,8 @@ class StartWire:
     """Network namespace and name of each interface."""
     super_frames: bool = True
     """False: every frame comes apart."""
+    priority: int | None = None
+    """SCHED_FIFO priority of its thread, where its agent may give one; None: as other threads."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,12 @@ MARK = "†"
 """Stands beside a figure that has marked trials."""
 
 
-SIDE = ("loss_ratio", "unread_ratio", "sent_bps", "fairness")
+SIDE = ("loss_ratio", "unread_ratio", "sent_bps", "fairness", "rtt_mean_ns")
 """Metrics of a stream without which its rate may mislead, the most needed first: they stand in its table."""
 OF_DATAGRAMS = frozenset({"sent_bps"})
 """Those that say something where datagrams are lost only: TCP sends on until all has arrived."""
+LEAST_RTT_NS, RTT_TIMES = 1_000_000, 1.5
+"""A round-trip time is a column where one is so long, and so many times another: a queue was filled."""
 MOST_FLOWS = 8
 """Columns of a table of flows; CSV has the others."""
 BOTH_DIRECTIONS = frozenset({"both-ways", "dual"})
@@ -208,11 +210,19 @@ def _side(
     for metric in SIDE:
         every = groups.get(Quantity(metric))
         own = every.of_cells(set(cells)) if every else {}
+        if metric == "rtt_mean_ns" and not _tells(list(own.values())):
+            continue
         if own and Quantity(metric) != shown.metric and (datagrams or metric not in OF_DATAGRAMS):
             alike = all(each.unit == shown.estimates[0].unit for each in own.values())
             name, texts = _metric_column(Quantity(metric), own, cells, names, by if alike else None)
             found.append((name, tuple(texts)))
     return tuple(found)
+
+
+def _tells(times: Sequence[Estimate]) -> bool:
+    """Tell whether round-trip times say something that their rates do not."""
+    means = [each.mean for each in times]
+    return bool(means) and max(means) >= max(LEAST_RTT_NS, RTT_TIMES * min(means))
 
 
 def _limits(shown: Shown, cells: Sequence[CellKey], names: Names) -> list[tuple[str, tuple[str, ...]]]:

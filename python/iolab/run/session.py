@@ -387,4 +387,4 @@ def _several(*failures: Failure) -> Failure:
 
 
 def _samples(measured: Measured) -> Samples:
-    return Samples(raw=measured.raw, packets=measured.packets, series=measured.series)
+    return Samples(raw=measured.raw, packets=measured.packets, series=measured.series, files=measured.files)

@@ -253,3 +253,11 @@ class WatchFailed(Failure):
     code = "watch-failed"
     at: Name
     said: Quoted
+
+
+class CaptureFailed(Failure):
+    """A capture could not begin, or ended by itself."""
+
+    code = "capture-failed"
+    at: Name
+    said: Quoted

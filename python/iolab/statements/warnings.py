@@ -8,7 +8,7 @@ from iolab.statements.computers import Computer
 from iolab.statements.concerns import Concern
 from iolab.statements.instrument import PathReason, Sharing
 from iolab.statements.searches import SearchEnd
-from iolab.statements.statement import Name, Quoted, Statement
+from iolab.statements.statement import Name, Statement
 
 
 class Warning(Statement):
@@ -336,54 +336,3 @@ class CacheUnknown(Warning):
     code = "cache-unknown"
     comparable = False
     layers: tuple[CacheLayer, ...]
-
-
-class WatchBeforeQueue(Warning):
-    """Frames were seen before the shaper that they go through."""
-
-    code = "watch-before-queue"
-    at: Name
-
-
-class WatchByPackets(Warning):
-    """Frames were seen by AF_PACKET, not by a program in the kernel."""
-
-    code = "watch-by-packets"
-    at: Name
-    reasons: tuple[Quoted, ...]
-
-
-class WatchLost(Warning):
-    """Frames are in no window."""
-
-    code = "watch-lost"
-    at: Name
-    lost_frames: int
-
-
-class WindowsLeftOut(Warning):
-    """Windows are in the figures, but not in the series: there was no room."""
-
-    code = "windows-left-out"
-    at: Name
-    windows: int
-
-
-class WatchDisagrees(Warning):
-    """The windows do not sum up to what the interface counted."""
-
-    code = "watch-disagrees"
-    at: Name
-    window_bytes: int
-    packet_bytes: int
-    counted_bytes: int
-    window_frames: int
-    counted_frames: int
-
-
-class WatchStolen(Warning):
-    """CPUs were stolen while windows were counted."""
-
-    code = "watch-stolen"
-    at: Name
-    stolen_ratio: float

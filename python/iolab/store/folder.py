@@ -257,6 +257,7 @@ def _files(key: str, samples: Samples) -> dict[str, bytes]:
         from iolab.store.series import encode_series  # the library is slow to load, and few commands need it
 
         files[f"{key}{SERIES}"] = encode_series(samples.series)
+    files |= {f"{key}.{name}": data for name, data in samples.files.items()}
     return files
 
 

@@ -65,6 +65,8 @@ class Samples:
     """Everything behind the metrics of a packet trial."""
     series: "tuple[Series, ...]" = ()
     """Metrics over time."""
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    """Captures, by the end of their names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """What every measurement gives back, and how it fails."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from iolab.agent.messages import Json, Reading
@@ -51,6 +51,8 @@ class Measured:
     """The load trials behind the metrics; None: no frames of our own were sent."""
     series: "tuple[Series, ...]" = ()
     """Metrics over time."""
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    """Files for the samples folder, by the end of their names."""
     verdict: Verdict | None = None
     """What limited it; None: it was not concluded yet, or each of its load trials has a verdict of its own."""
     conclude: Callable[[Readings], Concluded] | None = None

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from iolab.agent.capture import Captured, CaptureStarted
 from iolab.agent.decoding import decode
 from iolab.agent.fake import FakeAgent, FakeHost
 from iolab.agent.messages import CommandResult, Hello, Json, ProcessEnded, ProcessStarted, Reading, UndoReport
@@ -17,6 +18,7 @@ EXAMPLES = [
     for text in re.findall(r"```json\n(.*?)\n```", (CONTRACT / "agent-v1.md").read_text(), re.DOTALL)
 ]
 PORTS = {"id": "t1", "ports": [{"name": "near", "interface": "a"}, {"name": "far", "interface": "b"}]}
+CAPTURE = {"id": "capture:near.eth0", "interface": "a", "snap_bytes": 64, "ring_bytes": 1 << 20}
 WATCH = {"id": "watch:near.eth0", "points": [{"interface": "a", "hook": "ingress"}], "windows_ns": [12_000]}
 REQUESTS = [example for example in EXAMPLES if "method" in example and "id" in example]
 RESULTS = {example["id"]: example["result"] for example in EXAMPLES if "result" in example}
@@ -28,6 +30,8 @@ SHAPES = {
     "journal.undo": UndoReport,
     "watch.start": WatchStarted,
     "watch.stop": Watched,
+    "capture.start": CaptureStarted,
+    "capture.stop": Captured,
 }
 
 
@@ -62,6 +66,7 @@ def test_the_fake_answers_every_method_with_the_fields_on_the_page(request_: dic
         **dict.fromkeys(("traffic.close", "traffic.run"), ("traffic.open", PORTS)),
         **dict.fromkeys(("wire.change", "wire.read", "wire.stop"), ("wire.start", {"id": "wire:west"})),
         **dict.fromkeys(("watch.stop", "watch.read", "watch.close"), ("watch.start", WATCH)),
+        **dict.fromkeys(("capture.stop", "capture.read", "capture.close"), ("capture.start", CAPTURE)),
         **dict.fromkeys(("device.read", "device.stop"), ("device.start", {"id": "dut"})),
     }
     if request_["method"] in prepare:

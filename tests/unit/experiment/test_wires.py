@@ -77,3 +77,41 @@ def test_traces_are_read_as_their_makers_write_them() -> None:
     assert rate_steps([["0s", "1Mbit"], ["250ms", 0]]) == ((250_000_000, 1_000_000), (250_000_000, 0))
     assert delivery_moments(["0", "0", "3"]) == (0, 0, 3_000_000)
     assert delay_samples(["1.5", "20us"]) == (1_500_000, 20_000)
+
+
+@pytest.mark.parametrize("kind", ["watch", "capture"])
+def test_a_look_at_a_port_that_a_factor_removes_is_refused(tmp_path: Path, kind: str) -> None:
+    """It would fail in some cells only, hours later."""
+    text = FILE.format(wire="{delay: 1ms}").replace("duration: 1s", f"duration: 1s, {kind}: [near.eth0]")
+    path = tmp_path / "path.yaml"
+    path.write_text(text)
+    load(path)
+    moved = "links.path.ends: [near.eth1, far.eth0]"
+    path.write_text(f"{text}factors: {{port: {{first: {{}}, second: {{{moved}}}}}}}\n")
+    with pytest.raises(
+        InputError, match=rf"measure.up.{kind}.0: saw near.eth0; allowed: a link, or a machine"
+    ):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    ("looks", "said"),
+    [
+        ("watch: [near.eth0, far.eth0]", "far.eth0 beside near.eth0; allowed: one watch of link path"),
+        ("watch: [path, path]", "path beside path; allowed: one watch of link path"),
+        ("capture: [path, far.eth0]", "far.eth0 beside path; allowed: one capture of link path"),
+        ("capture: [near.eth0, far.eth0]", ""),
+        ("watch: [path], capture: [path]", ""),
+    ],
+)
+def test_what_is_looked_at_twice_is_refused(tmp_path: Path, looks: str, said: str) -> None:
+    """A watch of a link with two ends sees both its directions already."""
+    text = FILE.format(wire="{delay: 1ms}").replace("duration: 1s", f"duration: 1s, {looks}")
+    path = tmp_path / "path.yaml"
+    path.write_text(text)
+    if not said:
+        load(path)
+        return
+    with pytest.raises(InputError) as caught:
+        load(path)
+    assert said in str(caught.value)

@@ -14,8 +14,8 @@ use crate::faults::Answer;
 use crate::host::Host;
 use crate::serve::answer;
 use crate::{
-    commands, devices, ending, facts, folders, greeting, journals, relays, series, setting, supervise,
-    traffic, watches, wires,
+    captures, commands, devices, ending, facts, folders, greeting, journals, relays, series, setting,
+    supervise, traffic, watches, wires,
 };
 
 /// The work on one request, its parameters read.
@@ -111,6 +111,7 @@ fn all() -> Vec<Verb> {
         devices::verbs().into(),
         wires::verbs().into(),
         watches::verbs().into(),
+        captures::verbs().into(),
         facts::verbs().into(),
         journals::verbs().into(),
         ending::verbs().into(),

@@ -50,7 +50,15 @@ impl AfPacket {
     /// # Errors
     /// When there is no such interface, or the kernel refuses.
     pub fn look(interface: &str, way: Way, most_bytes: u32) -> Result<PacketRx, PortError> {
-        PacketRx::look(&Interface::find(interface)?, way, most_bytes)
+        PacketRx::look(&Interface::find(interface)?, Some(way), most_bytes)
+    }
+
+    /// As [`AfPacket::look`], at packets of both ways.
+    ///
+    /// # Errors
+    /// As [`AfPacket::look`].
+    pub fn look_both(interface: &str, most_bytes: u32) -> Result<PacketRx, PortError> {
+        PacketRx::look(&Interface::find(interface)?, None, most_bytes)
     }
 
     fn check(&self) -> Result<Interface, PortError> {

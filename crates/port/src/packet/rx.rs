@@ -35,6 +35,7 @@ struct Arrived {
     stamp_ns: u64,
     whole_bytes: usize,
     segment_bytes: u16,
+    way: Way,
 }
 
 /// A packet that was looked at on its way in or out.
@@ -48,6 +49,8 @@ pub struct SeenPacket<'a> {
     pub whole_bytes: usize,
     /// payload of each of the frames that it stands for; 0: it is one [bytes]
     pub segment_bytes: u16,
+    /// which way it went
+    pub way: Way,
 }
 
 /// A receiving port over a shared ring.
@@ -78,8 +81,8 @@ impl PacketRx {
         Self::over(fd, &interface, false)
     }
 
-    /// Looks at the packets of one way, their first `most_bytes`, without taking them.
-    pub(super) fn look(interface: &Interface, way: Way, most_bytes: u32) -> Result<Self, PortError> {
+    /// Looks at the packets of one way or of both, their first `most_bytes`, without taking them.
+    pub(super) fn look(interface: &Interface, way: Option<Way>, most_bytes: u32) -> Result<Self, PortError> {
         let fd = socket::raw()?;
         socket::keep_way(&fd, way, most_bytes)?;
         socket::set(&fd, libc::PACKET_VNET_HDR, &1i32)?;
@@ -164,11 +167,25 @@ impl PacketRx {
         }
         let realtime_ns = u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec);
         let stamp_ns = self.offset.to_monotonic(realtime_ns);
-        self.batch.push(Arrived { start, frame_bytes, stamp_ns, whole_bytes, segment_bytes });
+        let way = self.way(self.next);
+        self.batch.push(Arrived { start, frame_bytes, stamp_ns, whole_bytes, segment_bytes, way });
         self.stats.received_bytes += frame_bytes as u64;
         self.stats.truncated_frames += u64::from(header.tp_len > header.tp_snaplen);
         self.left -= 1;
         self.next += header.tp_next_offset as usize;
+    }
+
+    /// Which way the packet went whose header begins here: the address behind it says so (packet(7)).
+    fn way(&self, header: usize) -> Way {
+        let behind = size_of::<libc::tpacket3_hdr>().next_multiple_of(libc::TPACKET_ALIGNMENT);
+        let address: *const libc::sockaddr_ll = self.place(header + behind);
+        // SAFETY: inside of the mapping, aligned as the header is; the block is ours.
+        let kind = unsafe { (*address).sll_pkttype };
+        if kind == libc::PACKET_OUTGOING {
+            Way::Out
+        } else {
+            Way::In
+        }
     }
 
     /// What the struct virtio_net_hdr before a packet says of its segments.
@@ -186,9 +203,9 @@ impl PacketRx {
 
     /// A packet of the batch, as it was looked at.
     pub fn seen(&self, index: usize) -> SeenPacket<'_> {
-        let Arrived { whole_bytes, segment_bytes, .. } = self.batch[index];
+        let Arrived { whole_bytes, segment_bytes, way, .. } = self.batch[index];
         let RxFrame { bytes, stamp_ns, .. } = self.frame(index);
-        SeenPacket { bytes, stamp_ns, whole_bytes, segment_bytes }
+        SeenPacket { bytes, stamp_ns, whole_bytes, segment_bytes, way }
     }
 
     /// Makes the frame what it was on the wire: addresses, tag, the rest.

@@ -71,10 +71,11 @@ struct FilterSpec {
 // SAFETY: a `repr(C)` structure of integers.
 unsafe impl Plain for FilterSpec {}
 
-/// Lets a socket see packets of one way, and of each the first `most_bytes`.
-pub(super) fn keep_way(fd: &OwnedFd, way: Way, most_bytes: u32) -> Result<(), PortError> {
+/// Lets a socket see packets of one way or of both, and of each the first `most_bytes`.
+pub(super) fn keep_way(fd: &OwnedFd, way: Option<Way>, most_bytes: u32) -> Result<(), PortError> {
     let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
-    let (leaving, coming) = if way == Way::Out { (most_bytes, 0) } else { (0, most_bytes) };
+    let kept = |one| if way.is_none_or(|way| way == one) { most_bytes } else { 0 };
+    let (leaving, coming) = (kept(Way::Out), kept(Way::In));
     let program = [
         step(LOAD_WORD, 0, 0, PACKET_KIND),
         step(JUMP_IF_EQUAL, 0, 1, u32::from(libc::PACKET_OUTGOING)),

@@ -17,6 +17,8 @@ use iolab_protocol::watch::{WatchPart, WatchRead, WatchStart, WatchStarted, Watc
 use iolab_protocol::{ErrorCode, ErrorObject};
 
 pub use self::eye::{open_eye, Eye};
+pub use self::headers::flow_key;
+pub use self::packed::text;
 use self::report::Seen;
 use self::thread::Work;
 use crate::faults::bad_params;

@@ -109,6 +109,7 @@ mod tests {
             stamp_ns: 1,
             whole_bytes,
             segment_bytes,
+            way: Way::In,
         };
         assert_eq!(on_line(seen(54 + 3000, 1460)), (3, 3 * 54 + 3000));
         assert_eq!(on_line(seen(54 + 2920, 1460)), (2, 2 * 54 + 2920));

@@ -1,6 +1,7 @@
 //! A wire: two taps and a thread that carries frames between them as its impairments say. They can be changed while it runs.
 
 mod filter;
+mod pressure;
 mod thread;
 mod way;
 
@@ -17,7 +18,7 @@ use iolab_protocol::{ErrorCode, ErrorObject};
 use iolab_sys::clock;
 use iolab_sys::tap::Unfinished;
 
-use self::thread::{Desk, Letter, Work};
+use self::thread::{Desk, Letter, Seat, Work};
 use self::way::{Does, Way};
 use crate::faults::port_refused;
 
@@ -52,16 +53,22 @@ impl RunningWire {
             ErrorObject::new(ErrorCode::Refused, message)
         };
         let (desk, letters) = Desk::new().map_err(refused)?;
-        let (work, cpu) = (Work::new(taps, ways, letters), params.cpu);
-        let run = move || match catch_unwind(AssertUnwindSafe(|| work.run(cpu))) {
-            Ok(ended) => ended,
-            Err(_) => Err("it crashed".to_owned()),
+        let (work, seat) =
+            (Work::new(taps, ways, letters), Seat { cpu: params.cpu, priority: params.priority });
+        let (seated, taken) = channel();
+        let run = move || {
+            let refusal = seat.take().map_err(|error| format!("keeping it on a CPU: {error}"))?;
+            let _ = seated.send(refusal);
+            let crashed = |_| Err("it crashed".to_owned());
+            catch_unwind(AssertUnwindSafe(|| work.run())).unwrap_or_else(crashed)
         };
         let thread = std::thread::Builder::new().name("iolab-wire".to_owned()).spawn(run).map_err(refused)?;
-        let started = WireStarted { udp_super_frames, unstamped, begin_ns: clock::now_ns() };
+        let started =
+            WireStarted { udp_super_frames, unstamped, unprioritised: None, begin_ns: clock::now_ns() };
         let mut this =
             Self { id: params.id.clone(), started, does: Default::default(), desk, thread: Some(thread) };
         this.read()?; // it runs, or says why not
+        this.started.unprioritised = taken.try_recv().ok().flatten();
         Ok(this)
     }
 

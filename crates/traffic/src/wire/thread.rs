@@ -10,10 +10,12 @@ use std::sync::Arc;
 use iolab_engine::Nanos;
 use iolab_port::TapPort;
 use iolab_protocol::wire::WayCounts;
-use iolab_sys::clock::StampClock;
+use iolab_sys::clock::{self, StampClock};
 use iolab_sys::{socket, thread};
 
+use super::pressure::Pressure;
 use super::way::{Does, Way};
+use crate::rest::{Nap, Rest};
 
 /// It wakes so long before a frame is due, and polls until then: a sleeping thread is woken late [ns].
 const AWAKE_NS: u64 = 60_000;
@@ -24,6 +26,43 @@ const POLL_NS: u64 = 20_000;
 const CLOSE_NS: u64 = 3_000;
 /// How long it sleeps when nothing is under way [ns].
 const SLEEP_NS: u64 = 1_000_000_000;
+
+/// So late a frame may be for a nap, where the kernel takes the CPU away from a thread that takes none: less than it takes.
+const NAP_LATE_NS: u64 = 100_000;
+
+/// So often it looks for frames that can wait: each look takes the memory of the tap's ring from the CPU that fills it [ns].
+const LOOK_NS: u64 = 8_000;
+/// Where others wait for a CPU it sleeps through gaps so long, until so long before a frame is due, and at most so long [ns].
+const SHARED_GAP_NS: u64 = 40_000;
+const SHARED_AWAKE_NS: u64 = 20_000;
+const SHARED_SLEEP_NS: u64 = 60_000;
+
+/// Where the thread runs.
+#[derive(Debug, Clone, Copy)]
+pub struct Seat {
+    /// On which CPU; none: any.
+    pub cpu: Option<usize>,
+    /// With which real-time priority; none: as other threads.
+    pub priority: Option<u8>,
+}
+
+impl Seat {
+    /// Sit down in the calling thread. Why it has no priority, when it was to have one: to run on without is allowed.
+    ///
+    /// # Errors
+    /// When there is no such CPU.
+    pub fn take(self) -> io::Result<Option<String>> {
+        let single = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1);
+        self.cpu.map_or(Ok(()), thread::pin)?;
+        thread::exact_timers()?;
+        let Some(priority) = self.priority else { return Ok(None) };
+        if single {
+            return Ok(Some("real-time priority: it has one CPU, which others need, too".to_owned()));
+        }
+        let refused = |error: io::Error| format!("real-time priority: {error}");
+        Ok(thread::prioritise(priority).err().map(refused))
+    }
+}
 
 /// What the thread is asked for.
 pub enum Letter {
@@ -77,18 +116,31 @@ pub struct Work {
     ways: [Way; 2],
     letters: Letters,
     clock: StampClock,
+    /// Of a real-time thread.
+    rest: Option<Rest>,
+    pressure: Pressure,
+    /// Frames that can wait are looked for from then on.
+    look_ns: u64,
 }
 
 impl Work {
     /// Carry frames between two taps.
     pub fn new(taps: [TapPort; 2], ways: [Way; 2], letters: Letters) -> Self {
-        Self { taps, ways, letters, clock: StampClock::new() }
+        Self {
+            taps,
+            ways,
+            letters,
+            clock: StampClock::new(),
+            rest: None,
+            pressure: Pressure::new(),
+            look_ns: 0,
+        }
     }
 
     /// Work until a letter says stop.
-    pub fn run(mut self, cpu: Option<usize>) -> Result<(), String> {
-        cpu.map_or(Ok(()), thread::pin).map_err(|error| format!("keeping it on a CPU: {error}"))?;
-        thread::exact_timers().map_err(|error| format!("asking for exact timers: {error}"))?;
+    pub fn run(mut self) -> Result<(), String> {
+        let late_ns = if thread::starved_only() { 0 } else { NAP_LATE_NS };
+        self.rest = thread::is_real_time().then(|| Rest::new(self.clock.now_ns(), late_ns));
         let mut idle_since_ns = self.clock.now_ns();
         loop {
             if self.letters.waiting.load(Ordering::Acquire) && self.open() {
@@ -102,32 +154,69 @@ impl Work {
         }
     }
 
+    /// What is due is given first: to look for frames costs calls of the kernel, and those that come are stamped.
     fn carry(&mut self) -> Result<usize, iolab_port::PortError> {
         let [first, second] = &mut self.taps;
         let [there, back] = &mut self.ways;
         let clock = &mut self.clock;
-        let there = there.take(first, clock)? + there.give(second, clock)?;
-        Ok(there + back.take(second, clock)? + back.give(first, clock)?)
+        let given = there.give(second, clock)? + back.give(first, clock)?;
+        let now_ns = clock.now_ns();
+        if now_ns < self.look_ns && there.can_wait(now_ns) && back.can_wait(now_ns) {
+            return Ok(given);
+        }
+        let taken = there.take(first, clock)? + back.take(second, clock)?;
+        self.look_ns = now_ns + LOOK_NS;
+        Ok(given + taken)
     }
 
     /// Nothing can be done now: poll when that ends soon, and sleep otherwise.
-    fn rest(&self, idle_since_ns: u64) -> io::Result<()> {
-        let mut clock = self.clock.clone();
-        let now = clock.now_ns();
+    fn rest(&mut self, idle_since_ns: u64) -> io::Result<()> {
+        let now = self.clock.now_ns();
         let due = self.ways.iter().filter_map(Way::due).min();
         if let Some(due) = due.filter(|due| due.0 <= now + CLOSE_NS) {
-            while clock.now_ns() < due.0 {
+            while self.clock.now_ns() < due.0 {
                 std::hint::spin_loop();
             }
             return Ok(());
         }
-        let sleep_ns = due.map_or(SLEEP_NS, |due| due.since(Nanos(now + AWAKE_NS)).0.min(SLEEP_NS));
-        if sleep_ns == 0 || now < idle_since_ns + POLL_NS {
-            std::hint::spin_loop();
+        let gap_ns = due.map_or(SLEEP_NS, |due| due.since(Nanos(now)).0.min(SLEEP_NS));
+        if gap_ns > SHARED_GAP_NS && self.rest.is_some() && self.pressure.others_wait(now) {
+            return self.share(now, gap_ns);
+        }
+        if gap_ns > AWAKE_NS && now >= idle_since_ns + POLL_NS {
+            return self.sleep(now, if due.is_some() { gap_ns - AWAKE_NS } else { SLEEP_NS });
+        }
+        match self.rest.as_ref().and_then(|rest| rest.due(now, gap_ns.min(POLL_NS))) {
+            Some(nap_ns) => self.sleep(now, nap_ns),
+            None => {
+                std::hint::spin_loop();
+                Ok(())
+            }
+        }
+    }
+
+    /// Leave the CPU to those who wait for one: frames that can wait are read together, after a while.
+    fn share(&mut self, now_ns: u64, gap_ns: u64) -> io::Result<()> {
+        let asked_ns = (gap_ns - SHARED_AWAKE_NS).min(SHARED_SLEEP_NS);
+        if gap_ns < SLEEP_NS && self.ways.iter().all(|way| way.can_wait(now_ns)) {
+            std::thread::sleep(std::time::Duration::from_nanos(asked_ns));
             return Ok(());
         }
+        self.sleep(now_ns, if gap_ns < SLEEP_NS { gap_ns - SHARED_AWAKE_NS } else { gap_ns })
+    }
+
+    /// Sleep until a frame or a letter comes, so long at most, and note how long it really was.
+    fn sleep(&mut self, begin_ns: u64, asked_ns: u64) -> io::Result<()> {
         let fds = [self.taps[0].fd(), self.taps[1].fd(), self.letters.bell.as_raw_fd()];
-        socket::wait_readable_ns(&fds, sleep_ns).map(drop)
+        let before_ns = self.rest.as_ref().map(|_| clock::thread_ns());
+        let found = socket::wait_readable_ns(&fds, asked_ns)?;
+        if let (Some(rest), Some(before_ns)) = (&mut self.rest, before_ns) {
+            let end_ns = self.clock.now_ns();
+            let asked_ns = if found { end_ns.saturating_sub(begin_ns).min(asked_ns) } else { asked_ns };
+            let run_ns = clock::thread_ns().saturating_sub(before_ns);
+            rest.slept(Nap { asked_ns, begin_ns, end_ns, run_ns });
+        }
+        Ok(())
     }
 
     /// Do what letters ask for; whether it is the end.

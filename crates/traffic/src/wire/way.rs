@@ -4,6 +4,7 @@ use iolab_engine::impairment::{CatchUp, Chain, Outcome, Passing};
 use iolab_engine::{Nanos, Random};
 use iolab_frame::{finish, is_ecn_capable, mark_congestion, RunHeader, Segments, TAP_HEADER_BYTES};
 use iolab_port::{Given, PortError, TapFrame, TapPort};
+use iolab_protocol::impairment::{Impairment, Jitter};
 use iolab_protocol::wire::{StageLoss, WayCounts, WireWay};
 use iolab_protocol::ErrorObject;
 use iolab_sys::clock::StampClock;
@@ -14,7 +15,7 @@ use crate::held::Held;
 use crate::impairments::chain;
 
 /// As many are read at once.
-const READ_BATCH: usize = 64;
+const READ_BATCH: usize = 16;
 /// Of a way that spaces its frames: while it reads, none leaves.
 const PACED_READ_BATCH: usize = 4;
 /// As many frames are given at once: several super-frames.
@@ -31,6 +32,10 @@ const MOST_MEMORY: u64 = 1 << 36;
 const MOST_FRAMES: usize = 1 << 22;
 /// Later frames are counted [ns].
 const LATE_NS: u64 = 100_000;
+/// From the clock's reading to the kernel's stamp at the far interface a frame takes as long: it is given so much earlier [ns].
+const LEAD_NS: u64 = 600;
+/// Frames that stay as long at least need not be read at once: they are stamped when they come [ns].
+const LONG_DELAY_NS: u64 = 200_000;
 
 /// What a way does to frames: the stages, and what each is called.
 #[derive(Debug)]
@@ -40,6 +45,8 @@ pub struct Does {
     held: Held,
     /// Where it spaces its frames: which of them belong together, and when late ones leave.
     pacing: Option<(Classifier, CatchUp)>,
+    /// Whether every frame stays for a while.
+    delays: bool,
 }
 
 impl Does {
@@ -55,7 +62,9 @@ impl Does {
         let mut held = Held::new((memory_bytes / SHORTEST_BYTES).min(MOST_FRAMES), memory_bytes);
         held.prepare();
         let pacing = Classifier::of(&way.impairments)?.map(|classes| (classes, CatchUp::default()));
-        Ok(Self { chain, kinds, held, pacing })
+        let long = |stage: &Impairment| matches!(stage, Impairment::Delay { delay_ns, jitter: Jitter::None, .. } if *delay_ns >= LONG_DELAY_NS);
+        let delays = way.impairments.iter().any(long);
+        Ok(Self { chain, kinds, held, pacing, delays })
     }
 
     /// When it has something to do next, if nothing comes.
@@ -117,7 +126,13 @@ impl Way {
 
     /// When something is to be done next, if nothing comes.
     pub fn due(&self) -> Option<Nanos> {
-        self.older.iter().filter_map(Held::due).chain(self.does.due()).min()
+        let due = self.older.iter().filter_map(Held::due).chain(self.does.due()).min();
+        due.map(|due| due.since(Nanos(LEAD_NS)))
+    }
+
+    /// Whether what comes can wait a little until it is read.
+    pub fn can_wait(&self, now_ns: u64) -> bool {
+        self.does.delays && self.does.chain.due().is_none_or(|due| due.0 > now_ns)
     }
 
     /// Hold what has come, and decide on it; how many were read.
@@ -190,7 +205,10 @@ impl Way {
 
     /// Give what is due; how many frames.
     pub fn give(&mut self, to: &mut TapPort, clock: &mut StampClock) -> Result<usize, PortError> {
-        let now = Nanos(clock.now_ns());
+        let now = Nanos(clock.now_ns() + LEAD_NS);
+        if self.older.is_empty() && self.does.held.due().is_none_or(|due| due > now) {
+            return Ok(0);
+        }
         let mut older = std::mem::take(&mut self.older);
         let mut given = 0;
         for held in &mut older {

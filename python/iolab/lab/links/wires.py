@@ -12,10 +12,12 @@ from iolab.experiment.impairments import BILLION, Impairments
 from iolab.experiment.impairments import QUEUE_FRAMES as LINE_QUEUE_FRAMES
 from iolab.experiment.links import Link
 from iolab.experiment.port_ref import PortRef
+from iolab.experiment.shapes import Shape
 from iolab.lab.dependencies import Place, port_dependencies
 from iolab.lab.kernels import HERE
 from iolab.lab.links.bridges import expect_interface
 from iolab.lab.links.link_topology import home_of, is_paced, mac_of
+from iolab.lab.links.pacer import QUEUE_FRAMES as PACER_QUEUE_FRAMES
 from iolab.lab.links.pacer import Pacing
 from iolab.lab.links.pacing import pacing_at
 from iolab.lab.readback.values import Interface, PacedWay, Running
@@ -40,6 +42,8 @@ FASTEST_BPS = 10 * BILLION
 """What a wire without a rate in bits is taken to carry."""
 MARGIN_BYTES = 64 << 20
 """For frames that are read before those due are given: a thread may wait for its CPU."""
+FRAME_OVERHEAD_BYTES = 18
+"""Ethernet's header and checksum."""
 LONGEST_FRAME_BYTES = 9018
 """What a queue in frames may hold of each."""
 
@@ -50,12 +54,25 @@ def wire_id(link: str) -> str:
 
 
 def longest_wait_ns(lab: Lab, links: Iterable[str]) -> int:
-    """Return how long a frame may be on the emulated paths of these links before it arrives, beside queues [ns]."""
+    """Return how long a frame may be on the emulated paths of these links before it arrives [ns].
+
+    The queue of a pacer counts, that of a line does not: its frames leave at the line's rate, which the counters show.
+    """
     found = 0
-    for link in map(lab.links.__getitem__, links):
+    for name in links:
+        link = lab.links[name]
         if link.wire is not None:
             found += max(_held_ns(way) for way in link.wire.ways(link.ends).values())
+        if is_paced(lab, name) and link.shape is not None:
+            found += _paced_wait_ns(link.shape, link.mtu)
     return found
+
+
+def _paced_wait_ns(shape: Shape, mtu: int) -> int:
+    """Return how long the longest queue of a pacer takes at the rate that its class is sure of [ns]."""
+    queue_bytes = shape.limit or PACER_QUEUE_FRAMES * (mtu + FRAME_OVERHEAD_BYTES)
+    slowest_bps = min((one.rate for one in shape.classes.values()), default=shape.rate_bps)
+    return queue_bytes * 8 * BILLION // slowest_bps
 
 
 def _held_ns(done: Impairments) -> int:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from iolab.report.words.shaper import ShaperWords
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireWords:
@@ -47,3 +49,4 @@ class WireWords:
     """{depth} {rate}: a point of the curve as a sentence."""
     left_out: str
     """{shown} {total} {limit}"""
+    shaper: ShaperWords

@@ -39,6 +39,8 @@ class Seen:
     """Quantities over the time of the trial."""
     raw: Json = None
     """What it read, for the samples folder; None: nothing."""
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    """Files for the samples folder, by the end of their names."""
     readings: Readings = field(default_factory=dict)
     """The kernels' counters, for what is concluded from them."""
 
@@ -155,6 +157,7 @@ def _with_seen(measured: Measured, seen: Mapping[str, Seen], kind: Part) -> Meas
             *(series for one in seen.values() for series in one.series),
         ),
         raw={**measured.raw, "instruments": raw} if raw else measured.raw,
+        files={name: data for one in seen.values() for name, data in one.files.items()},
     )
 
 

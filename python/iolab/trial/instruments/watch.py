@@ -146,12 +146,16 @@ def points_of(lab: Lab, topology: Topology, at: str) -> tuple[PlacedPoint, ...]:
     ports = {port.ref: port for port in topology.ports()}
     link = at if at in lab.links else ports[PortRef(at)].link
     own = [ports[end] for end in lab.links[link].ends if end in ports and at in (link, end)]
-    if join_of(lab, link) is Join.PAIR:
+    join = join_of(lab, link)
+    if join in (Join.PAIR, Join.WIRE):
         here, there = (ports[end] for end in lab.links[link].ends)
-        return tuple(
+        behind = tuple(
             PlacedPoint(Point(Dimensions(direction=f"{source.ref}->{target.ref}")), target, "ingress")
             for source, target in ((here, there), (there, here))
         )
+        emulated = join is Join.WIRE and lab.links[link].wire is not None
+        before = (PlacedPoint(Point(Dimensions(direction=f"{port.ref}->")), port, "egress") for port in own)
+        return (*behind, *before) if emulated else behind  # what enters a path is not what leaves it
     shaped = lab.links[link].shape
     return tuple(
         PlacedPoint(

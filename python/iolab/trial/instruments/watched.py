@@ -20,8 +20,7 @@ from iolab.record.dimensions import Dimensions
 from iolab.record.metric import Metric
 from iolab.record.series import Over, Series, Values
 from iolab.record.series import series as series_over_time
-from iolab.statements.warnings import (
-    Warning,
+from iolab.statements.on_wire import (
     WatchBeforeQueue,
     WatchByPackets,
     WatchDisagrees,
@@ -29,6 +28,7 @@ from iolab.statements.warnings import (
     WatchStolen,
     WindowsLeftOut,
 )
+from iolab.statements.warnings import Warning
 from iolab.trial.histograms import quantile
 from iolab.trial.instruments.instrument import Seen
 from iolab.trial.instruments.windows import Unpacked, unpack

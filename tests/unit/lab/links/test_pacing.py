@@ -3,13 +3,14 @@
 import json
 from typing import Any
 
+from iolab.experiment import Resolver, parse
 from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Link
 from iolab.experiment.machines import Netns
 from iolab.lab.commands import PLANNED, commands_of, request_of
 from iolab.lab.compose import compose
 from iolab.lab.difference import difference
-from iolab.lab.links.wires import MARGIN_BYTES
+from iolab.lab.links.wires import MARGIN_BYTES, longest_wait_ns
 from iolab.lab.needs.lab_needs import lab_needs
 from iolab.lab.needs.need import Need, NeedKind
 from iolab.lab.readback.values import PacedWay, value_shown
@@ -94,3 +95,16 @@ def test_a_pacer_needs_taps_and_room_for_the_queues_of_its_classes() -> None:
     memory = next(int(name) for kind, name in names if kind is NeedKind.MEMORY)
     assert memory - 2 * MARGIN_BYTES == 2 << 20
     assert {name for kind, name in names if kind is NeedKind.FEATURE} == {"link:tun"}
+
+
+def test_frames_in_the_queue_of_a_pacer_are_waited_for() -> None:
+    """1000 frames of 1518 bytes take 121 ms at 100 Mbit/s; a limit in bytes is that limit."""
+    text = """
+lab:
+  machines: {near: {kind: netns}, far: {kind: netns}}
+  links: {path: {ends: [near.p0, far.p0], shape: {at: near.p0, qdisc: pacer, rate: 100Mbit MORE}}}
+measure: {it: {kind: latency, from: near.p0, to: far.p0, rate: 1kpps}}
+"""
+    for more, wait_ns in (("", 121_440_000), (", limit: 100K", 8_192_000)):
+        lab = Resolver(parse(text.replace("MORE", more), "lab.yaml")).setup({}).lab
+        assert longest_wait_ns(lab, lab.links) == wait_ns

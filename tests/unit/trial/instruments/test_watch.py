@@ -55,6 +55,19 @@ def test_a_port_of_a_bridge_is_watched_on_both_sides_and_says_what_is_before_its
     assert len(looks(lab, "lan")) == 6
 
 
+@pytest.mark.parametrize(
+    ("link", "entering"),
+    [("shape: {at: near.p0, qdisc: pacer, rate: 1Mbit}", []), ("wire: {delay: 1ms}", ["near.p0->"])],
+)
+def test_a_pacer_and_a_path_are_watched_as_a_pair_is(link: str, entering: list[str]) -> None:
+    """So that a pacer's port stands beside one with tc; of a path also what enters it."""
+    text = FILE.replace("shape: {at: near.p0, qdisc: tbf, rate: 1Mbit, burst: 8K, limit: 9K}", link)
+    lab = Resolver(parse(text, "lab.yaml")).setup({}).lab
+    seen = looks(lab, "near.p0")
+    assert [one[0] for one in seen] == ["near.p0->far.p0", "far.p0->near.p0", *entering]
+    assert not any(before_queue for *_, before_queue in seen)
+
+
 def test_frames_closer_than_half_a_frame_of_the_line_are_a_train() -> None:
     """What is close follows from the line, unless it is given."""
     assert train_gap_ns(Watch(at="pair", line=10**9)) == 6_152

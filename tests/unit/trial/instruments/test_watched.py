@@ -10,7 +10,7 @@ from iolab.experiment.instruments import Watch
 from iolab.record.dimensions import Dimensions
 from iolab.record.metric import Metrics
 from iolab.record.series import Over
-from iolab.statements.warnings import WatchBeforeQueue, WatchDisagrees, WatchLost
+from iolab.statements.on_wire import WatchBeforeQueue, WatchDisagrees, WatchLost
 from iolab.trial.instruments.instrument import Seen
 from iolab.trial.instruments.watched import Point, watched
 

@@ -1,0 +1,86 @@
+//! Whether programs wait for a CPU (pressure stall information, Documentation/accounting/psi.rst): a thread that waits awake
+//! should then sleep.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+/// From one look to the next [ns].
+const LOOK_NS: u64 = 2_000_000;
+/// Of the time since the look before, some program waited so much: others wait.
+const WAITING: f64 = 0.2;
+/// They wait no longer when it was less for so long [ns].
+const CALM_NS: u64 = 20_000_000;
+const FILE: &str = "/proc/pressure/cpu";
+
+/// Looks now and then.
+#[derive(Debug)]
+pub struct Pressure {
+    /// None where the kernel does not tell: nobody is known to wait.
+    file: Option<File>,
+    looked_ns: u64,
+    total_us: u64,
+    /// Until then it counts as so.
+    until_ns: u64,
+}
+
+impl Pressure {
+    /// From now on.
+    pub fn new() -> Self {
+        Self { file: File::open(FILE).ok(), looked_ns: 0, total_us: 0, until_ns: 0 }
+    }
+
+    /// Whether programs wait for a CPU.
+    pub fn others_wait(&mut self, now_ns: u64) -> bool {
+        let since_ns = now_ns.saturating_sub(self.looked_ns);
+        if since_ns >= LOOK_NS {
+            if let Some(total_us) = self.file.as_ref().and_then(read) {
+                self.note(now_ns, since_ns, total_us);
+            }
+        }
+        now_ns < self.until_ns
+    }
+
+    fn note(&mut self, now_ns: u64, since_ns: u64, total_us: u64) {
+        let waited_us = total_us.saturating_sub(self.total_us);
+        if self.looked_ns > 0 && waited_us as f64 * 1e3 > WAITING * since_ns as f64 {
+            self.until_ns = now_ns + CALM_NS;
+        }
+        (self.looked_ns, self.total_us) = (now_ns, total_us);
+    }
+}
+
+fn read(file: &File) -> Option<u64> {
+    let mut text = [0; 256];
+    let length = file.read_at(&mut text, 0).ok()?;
+    total(std::str::from_utf8(&text[..length]).ok()?)
+}
+
+/// The time for which at least one program waited [us].
+fn total(text: &str) -> Option<u64> {
+    let line = text.lines().find(|line| line.starts_with("some "))?;
+    line.split_once("total=")?.1.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_text_is_read() {
+        let text = "some avg10=1.00 avg60=0.50 avg300=0.10 total=123456\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n";
+        assert_eq!((total(text), total("full total=1"), total("")), (Some(123_456), None, None));
+    }
+
+    #[test]
+    fn others_wait_until_they_have_not_for_a_while() {
+        let mut pressure = Pressure { file: None, looked_ns: 0, total_us: 0, until_ns: 0 };
+        let mut look = |now_ms: u64, total_us| {
+            let since_ns = now_ms * 1_000_000 - pressure.looked_ns;
+            pressure.note(now_ms * 1_000_000, since_ns, total_us);
+            pressure.others_wait(now_ms * 1_000_000 + 1)
+        };
+        assert!(!look(2, 5_000), "what was before the first look says nothing");
+        assert!(!look(4, 5_100) && look(6, 6_000));
+        assert!(look(8, 6_000) && look(24, 6_000) && !look(28, 6_000));
+    }
+}

@@ -1,0 +1,73 @@
+"""What the reader of a trial's result must know of those who looked at its ports. Types only."""
+
+from iolab.statements.statement import Name, Quoted
+from iolab.statements.warnings import Warning
+
+
+class WatchBeforeQueue(Warning):
+    """Frames were seen before the shaper that they go through."""
+
+    code = "watch-before-queue"
+    at: Name
+
+
+class WatchByPackets(Warning):
+    """Frames were seen by AF_PACKET, not by a program in the kernel."""
+
+    code = "watch-by-packets"
+    at: Name
+    reasons: tuple[Quoted, ...]
+
+
+class WatchLost(Warning):
+    """Frames are in no window."""
+
+    code = "watch-lost"
+    at: Name
+    lost_frames: int
+
+
+class CaptureLost(Warning):
+    """The kernel had no room for frames that a capture was to keep."""
+
+    code = "capture-lost"
+    at: Name
+    lost_frames: int
+    kept_frames: int
+
+
+class CaptureOverwrote(Warning):
+    """Older frames of a capture made room for newer ones."""
+
+    code = "capture-overwrote"
+    at: Name
+    overwritten_frames: int
+    kept_frames: int
+
+
+class WindowsLeftOut(Warning):
+    """Windows are in the figures, but not in the series: there was no room."""
+
+    code = "windows-left-out"
+    at: Name
+    windows: int
+
+
+class WatchDisagrees(Warning):
+    """The windows do not sum up to what the interface counted."""
+
+    code = "watch-disagrees"
+    at: Name
+    window_bytes: int
+    packet_bytes: int
+    counted_bytes: int
+    window_frames: int
+    counted_frames: int
+
+
+class WatchStolen(Warning):
+    """CPUs were stolen while windows were counted."""
+
+    code = "watch-stolen"
+    at: Name
+    stolen_ratio: float

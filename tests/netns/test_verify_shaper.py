@@ -1,0 +1,46 @@
+"""`iolab verify-shaper` on a kernel: a shaper that keeps its word passes, and one that does not fails, with advice."""
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.netns
+Iolab = Callable[..., subprocess.CompletedProcess[str]]
+
+EXPERIMENT = """
+title: A shaper
+lab:
+  machines: {near: {kind: netns}, far: {kind: netns}}
+  links: {wire: {ends: [near.eth0, far.eth0], shape: {at: near.eth0, rate: 100Mbit, SHAPE}}}
+measure:
+  tcp: {kind: stream, from: near, to: far, duration: 2s, watch: [far.eth0]}
+"""
+
+
+def judged(iolab: Iolab, folder: Path, shape: str) -> subprocess.CompletedProcess[str]:
+    """Judge a shaper of 100 Mbit/s."""
+    path = folder / "shaper.yaml"
+    path.write_text(EXPERIMENT.replace("SHAPE", shape))
+    return iolab("verify-shaper", path)
+
+
+@pytest.mark.parametrize("shape", ["qdisc: tbf, burst: 32K, limit: 500K", "qdisc: pacer"])
+def test_a_shaper_that_keeps_rate_and_burst_passes(iolab: Iolab, tmp_path: Path, shape: str) -> None:
+    """At every scale no window holds more than was asked for."""
+    done = judged(iolab, tmp_path, shape)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "wire: tcp  block 1: pass" in done.stdout
+    assert done.stdout.count("most in a window") == 4
+    assert "FAIL" not in done.stdout
+
+
+def test_a_shaper_that_sends_super_frames_at_once_fails_with_advice(iolab: Iolab, tmp_path: Path) -> None:
+    """htb sends a super-frame whole, however small its bucket: 64 KB in one window of 12 us."""
+    done = judged(iolab, tmp_path, "qdisc: htb, burst: 2K")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "block 1: FAIL" in done.stdout
+    (first,) = [line for line in done.stdout.splitlines() if "most in a window" in line and " 12 " in line]
+    assert first.endswith("FAIL")
+    assert "try gso_max_segs: 1" in done.stdout
