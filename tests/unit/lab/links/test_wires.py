@@ -2,6 +2,7 @@
 
 import pytest
 
+from iolab.experiment import Resolver, parse
 from iolab.experiment.experiment import Lab
 from iolab.experiment.impairments import Impairments
 from iolab.experiment.links import Link
@@ -12,6 +13,8 @@ from iolab.lab.links.netem import netem_options
 from iolab.lab.links.wires import MARGIN_BYTES, way_memory, wire_memory
 from iolab.lab.needs.lab_needs import lab_needs
 from iolab.lab.needs.need import Need, NeedKind
+from iolab.lab.packets.placement import placement_of
+from iolab.lab.packets.resources import THREAD_PRIORITY
 from iolab.lab.resources import ImpairWire, Run, StartWire
 from iolab.statements.unbuilt import WireUnbuilt
 
@@ -120,3 +123,18 @@ def test_a_wire_needs_taps_and_memory_and_two_ends() -> None:
     assert needs[NeedKind.FEATURE] == "link:tun"
     more = lab_needs(wired({"delay": "1s"}, "near.eth0", "far.eth0", "third.eth0"))
     assert any(isinstance(need, WireUnbuilt) for need in more)
+
+
+def test_a_wire_is_exact_beside_frames_of_our_own_only() -> None:
+    """A thread that waits awake takes the CPU that streams need."""
+    text = """
+lab:
+  machines: {near: {kind: netns}, far: {kind: netns}}
+  links: {path: {ends: [near.p0, far.p0], wire: {delay: 1ms}}}
+measure: {it: {kind: latency, from: near.p0, to: far.p0, rate: 1kpps}}
+"""
+    setup = Resolver(parse(text, "lab.yaml")).setup({})
+    for placement, priority in ((None, None), (placement_of(setup, "it", (0, 1)), THREAD_PRIORITY)):
+        made = compose(setup.lab, placement=placement)
+        (start,) = [action for one in made for action in one.actions if isinstance(action, StartWire)]
+        assert start.priority == priority
