@@ -138,7 +138,7 @@ def tcp(agent: Agent) -> bool:
         ("TCP in super-frames", "mtu: 1500", LEAST_WHOLE_GBPS),
         ("TCP, every frame apart", "mtu: 1500, offload: {tso: off, gso: off}", LEAST_APART_GBPS),
     ):
-        with wired(agent, f"{{{DELAY}}}", more, WINDOWS):
+        with wired(agent, f"{{{DELAY}}}", more, WINDOWS, scheduling="normal"):  # as beside streams
             before = counted(agent)
             gbps = stream()
             missing = sum(

@@ -32,7 +32,7 @@ lab:
     far: {kind: netns, settings: SETTINGS}
   links: {path: {ends: [near.eth0, far.eth0], MORE, wire: WIRE}}
 measure:
-  it: {kind: latency, from: near.eth0, to: far.eth0, rate: 1kpps}
+  it: {kind: latency, from: near.eth0, to: far.eth0, rate: 1kpps, scheduling: SCHEDULING}
 """
 NOBODY = "02:00:00:00:00:99"
 """An address of no port."""
@@ -46,10 +46,15 @@ KEPT = 1
 
 @contextmanager
 def wired(
-    agent: Agent, wire: str, more: str = "mtu: 1500", settings: str = "{}"
+    agent: Agent,
+    wire: str,
+    more: str = "mtu: 1500",
+    settings: str = "{}",
+    scheduling: str = "realtime",
 ) -> Iterator[tuple[Site, Packets]]:
     """Build two namespaces with a wire between them; leaving takes them down."""
     text = LAB.replace("WIRE", wire).replace("MORE", more).replace("SETTINGS", settings)
+    text = text.replace("SCHEDULING", scheduling)
     with standing(agent, text, os.cpu_count() or 1) as found:
         yield found
 
