@@ -10,7 +10,7 @@ declare -A groups=()  # by process
 limit_s=2400
 tests=(.venv/bin/pytest -q --durations=10 --durations-min=5 -m "not perf and not hardware")
 measuring=(tests/netns/test_{pacer,packets,wires}.py tests/guest/test_wires.py)
-parents=(tests/guest/test_{parents,sites,xen_host}.py)
+parents=(tests/guest/test_{parents,sites,xen_hosts}.py)
 # They look at all disks and volumes of the computer, as tests with guests make them: not beside those.
 disks=(tests/netns/test_{claims,disks}.py)
 
@@ -19,15 +19,15 @@ main() {
     begin compile cargo test -q --workspace --locked --no-run
     make setup || { await; exit 1; }
     begin lint scripts/lint.sh
-    begin images .venv/bin/iolab image build linux nested xen host qemu
-    await
+    begin units apart nice -n 10 "${tests[@]}" --numprocesses 2 --dist loadfile tests/unit
+    limited .venv/bin/iolab image build linux nested xen host qemu || failed images
 
     # Those with guests have the CPU first: frames are lost while a guest waits for one.
     begin guests apart "${tests[@]}" tests/guest "${disks[@]}" \
         $(ignored tests/guest/image "${parents[@]}" "${measuring[@]}")
     begin parents apart "${tests[@]}" "${parents[@]}"
     begin agent test_agent
-    begin others apart nice -n 10 "${tests[@]}" tests/unit tests/browser tests/netns \
+    begin others apart nice -n 10 "${tests[@]}" tests/browser tests/netns \
         $(ignored "${disks[@]}" "${measuring[@]}")
     await
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.guest.xen_hosts import make_disk
-from tests.netns.conftest import iolab, unchanged_host
+from tests.netns.conftest import host_put_back, iolab, unchanged_host
 
 from iolab.agent.client import Agent
 from iolab.agent.transport import LocalTransport, find_agent
@@ -81,4 +81,16 @@ def newer_qemu(image: Image) -> None:
 def agents(unchanged_host: None) -> Iterator[Agents]:
     """Return the agents of this computer's lab; it is put back."""
     with Agent(LocalTransport(find_agent())) as agent:
+        yield Agents(agent)
+
+
+@pytest.fixture(scope="module")
+def lasting_agents(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agents]:
+    """The agents of a lab of this computer that stands for all tests of a file; after them it is put back."""
+    state = tmp_path_factory.mktemp("lasting") / "state"
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        host_put_back(patch, state),
+        Agent(LocalTransport(find_agent())) as agent,
+    ):
         yield Agents(agent)

@@ -1,4 +1,7 @@
-"""Volumes as disks of a real guest: size, bus and bytes as seen from both sides, and nothing left of them."""
+"""Volumes as disks of a real guest: size, bus and bytes as seen from both sides, and nothing left of them.
+
+Those of guests of guests are in test_parents.py.
+"""
 
 import hashlib
 import os
@@ -8,7 +11,6 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from pydantic import TypeAdapter
 from tests.guest.labs import PATIENCE_S, run_in_background, wait_for_console
 
@@ -81,48 +83,6 @@ def test_what_a_guest_writes_on_each_bus_is_in_the_file_of_that_size_until_the_l
         standing.take_down()
     assert not [file for file in files.values() if file.exists()]
     assert not Path(f"/proc/{guest.pid}").exists()
-
-
-@pytest.mark.parametrize(
-    ("flavour", "parent", "child"),
-    [
-        (
-            "nested",
-            {"memory": "1500M", "cpus": 2},
-            {"accel": "kvm", "disks": [{"volume": "v", "bus": "nvme"}]},
-        ),
-        ("xen", {"memory": "1536M", "cpus": 2}, {"engine": "xen", "disks": [{"volume": "v"}]}),
-    ],
-)
-def test_what_a_guest_of_a_guest_writes_is_in_its_parents_file(
-    request: pytest.FixtureRequest,
-    agents: Agents,
-    flavour: str,
-    parent: dict[str, object],
-    child: dict[str, object],
-) -> None:
-    """Inside another emulated computer, by QEMU and in a domain of Xen; both sides' checksums agree."""
-    request.getfixturevalue(flavour)
-    machines = {
-        "outer": {"kind": "vm", "accel": "tcg", "image": flavour} | parent,
-        "inner": {"kind": "vm", "on": "outer", "memory": "256M"} | child,
-    }
-    made = TypeAdapter(dict[str, Machine]).validate_python(machines)
-    lab = Lab(made, {}, {"v": Volume.model_validate({"size": "8M", "on": "outer"})})
-    standing = StandingLab(agents, lambda records: None)
-    try:
-        standing.change_to(compose(lab, cpus=2))
-        assert standing.mismatches() == []
-        writing = "dd if=/dev/urandom of=/dev/iolab-v bs=1M count=8 oflag=direct && sync"
-        assert agents.of("inner").run(("sh", "-c", writing), timeout_ms=180_000).succeeded
-        told = [
-            agents.of(kernel).run(("sha256sum", path), timeout_ms=180_000).stdout.split()[0]
-            for kernel, path in (("inner", "/dev/iolab-v"), ("outer", "/var/tmp/iolab-v"))
-        ]
-        assert told[0] == told[1]
-        assert told[0] != hashlib.sha256(bytes(8 * MIB)).hexdigest(), "nothing was written"
-    finally:
-        standing.take_down()
 
 
 def test_a_killed_agents_volume_is_taken_away_by_clean(iolab: Iolab, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -56,16 +57,23 @@ def host_state() -> dict[str, str]:
     return texts
 
 
-@pytest.fixture
-def unchanged_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """The host after the test is the host before it; the agent's journal is the test's own."""
-    monkeypatch.setenv("IOLAB_STATE_DIR", str(tmp_path / "state"))
+@contextmanager
+def host_put_back(patch: pytest.MonkeyPatch, state: Path) -> Iterator[None]:
+    """Let agents keep their journal in a folder; in the end the host must be what it was, and no process is left."""
+    patch.setenv("IOLAB_STATE_DIR", str(state))
     before = host_state()
     yield
     after = host_state()
     subprocess.run([IOLAB, "clean"], check=False)  # what one test leaves must not fail the next
     assert after == before
-    assert processes_with(f"IOLAB_STATE_DIR={tmp_path / 'state'}") == {}
+    assert processes_with(f"IOLAB_STATE_DIR={state}") == {}
+
+
+@pytest.fixture
+def unchanged_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """The host after the test is the host before it; the agent's journal is the test's own."""
+    with host_put_back(monkeypatch, tmp_path / "state"):
+        yield
 
 
 @pytest.fixture
