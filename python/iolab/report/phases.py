@@ -21,7 +21,7 @@ def phase_grids(shown: Shown, run: StoredRun, analysis: Analysis, names: Names, 
     """
     by_name: dict[str, dict[Quantity, Mapping[CellKey, Estimate]]] = {}
     for quantity, estimates in analysis.estimates.of_measure(shown.measure).items():
-        if quantity.dimensions.part is not None:
+        if quantity.dimensions.part is not None and quantity.dimensions.direction is None:  # a wire's has one
             own = {cell_key(each.cell): each for each in estimates}
             by_name.setdefault(quantity.name, {})[quantity] = own
     leading = shown.metric.name

@@ -47,6 +47,20 @@ def grids(run: StoredRun) -> list[Grid]:
     return phase_grids(shown, run, analysis, names_of(run.plan, EN), 20)
 
 
+def test_what_was_watched_on_a_wire_is_no_phase() -> None:
+    """It has parts, too, and a place of its own in the report."""
+    run = disk_run()
+    watched = [
+        Metric("window_rate_mean_bps", "bit/s", 1e9, Dimensions(direction="a->b", window_ns=at, part="line"))
+        for at in (12_000, 100_000)
+    ]
+    trials = tuple(
+        replace(trial, result=replace(trial.result, metrics=Metrics((*trial.result.metrics, *watched))))
+        for trial in run.trials
+    )
+    assert grids(replace(run, trials=trials)) == grids(run)
+
+
 def test_every_phase_has_a_row_and_every_cell_a_column_with_its_change() -> None:
     """What stands for the measure comes first, further metrics are details."""
     first, second = grids(disk_run())
