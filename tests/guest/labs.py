@@ -8,7 +8,6 @@ from pathlib import Path
 from tests.netns.conftest import IOLAB
 from tests.netns.runs import until
 
-
 PATIENCE_S = 500.0
 """Ends a run that hangs: a calm host takes half a minute for guests of guests; one with ten times the work it can do,
 minutes."""
