@@ -42,7 +42,7 @@ main() {
 test_agent() {
     local image
     image=$(.venv/bin/iolab image build linux) && export IOLAB_IMAGE=${image##* }  # the last word is its folder
-    apart nice -n 5 cargo test -q --workspace --locked --no-fail-fast
+    limited nice -n 5 cargo test -q --workspace --locked --no-fail-fast
     local tested=$?
     limited nice -n 5 "${tests[@]}" tests/guest/image && return "$tested"
 }
