@@ -54,8 +54,8 @@ def _finding(each: Finding) -> Document:
         "conditions": dict(each.conditions),
         "ratio": finite(each.ratio),
         "ci": ends(each.ci),
-        "shown": each.shown,
-        "each_direction": each.each_direction,
+        "shown": bool(each.shown),
+        "each_direction": bool(each.each_direction),
     }
 
 

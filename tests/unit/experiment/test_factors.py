@@ -128,14 +128,14 @@ factors:
   rest:
     x:
       links.lan.shape: {at: a.eth0, qdisc: htb, rate: 1Gbit, classes: {g: {rate: 1Mbit}, h: {rate: 3Mbit}}}
-      tcp.watch: [{at: a.eth0}, {at: b.eth0}]
-  tcp.watch.*.window: [12us]
+      tcp.capture: [{at: a.eth0}, {at: b.eth0}]
+  tcp.capture.*.snaplen: [96]
 """)
     setup = Resolver(found).setup(next(iter(cells(found))))
     shape = setup.lab.links["lan"].shape
     assert shape is not None
     assert {one.rate for one in shape.classes.values()} == {2_000_000}
-    assert {watch.window for watch in setup.measures["tcp"].watch} == {(12_000,)}
+    assert [each.snaplen for each in setup.measures["tcp"].capture] == [96, 96]
 
 
 def test_a_star_passes_over_sections_without_the_place() -> None:

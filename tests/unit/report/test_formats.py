@@ -149,8 +149,8 @@ def test_json_has_exactly_the_documented_keys(made: Made) -> None:
     run, analysis, _ = made
     document = json.loads(report.show_json(run, analysis))
     assert list(document) == [
-        "schema", "run", "status", "notes", "joined_late", "trials", "estimates", "warnings", "levels",
-        "levels_ratios", "streams", "forwarding",
+        "schema", "run", "status", "notes", "joined_late", "trials", "estimates",
+        "findings", "effects", "onsets", "warnings", "levels", "levels_ratios", "streams", "forwarding",
     ]  # fmt: skip
     assert (document["schema"], document["run"], document["status"]) == (2, run.name, "complete")
     assert {tuple(trial) for trial in document["trials"]} == {
