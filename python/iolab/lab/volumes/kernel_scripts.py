@@ -17,14 +17,15 @@ START_LIO = (
     ' mkdir -p "$group/lun/lun_1" "$group/acls/$initiator/lun_1"; ln -s "$store" "$group/lun/lun_1/store";'
     ' ln -s "$group/lun/lun_1" "$group/acls/$initiator/lun_1/store"; echo 0 >"$group/attrib/generate_node_acls";'
     ' if [ -n "$user" ]; then echo 1 >"$group/attrib/authentication";'
-    ' echo "$user" >"$group/acls/$initiator/auth/userid";'
-    ' echo "$secret" >"$group/acls/$initiator/auth/password"; else echo 0 >"$group/attrib/authentication"; fi;'
+    ' printf %s "$user" >"$group/acls/$initiator/auth/userid";'
+    ' printf %s "$secret" >"$group/acls/$initiator/auth/password"; else echo 0 >"$group/attrib/authentication"; fi;'
     ' for word; do echo "${word#*=}" >"$group/param/${word%%=*}"; done;'
     ' if [ -n "$netns" ]; then nsenter --net="/run/netns/$netns" mkdir "$group/np/$address:3260";'
     ' else mkdir "$group/np/$address:3260"; fi; echo 1 >"$group/enable"'
 )
 """LIO by configfs: a file, one LUN, one initiator in the list, one address; it listens where `np` is made. Then
-namespace, user and secret of CHAP (empty: none), and parameters as NAME=VALUE."""
+namespace, user and secret of CHAP (empty: none), and parameters as NAME=VALUE. LIO takes a new line for a part of a
+secret."""
 END_LIO = (
     LIO + ' [ -d "$group" ] && echo 0 >"$group/enable"; rm -f "$group/acls/$initiator/lun_1/store";'
     ' for place in "$group/acls/$initiator/lun_1" "$group/acls/$initiator" "$group/np/$address:3260"; do'
