@@ -9,7 +9,7 @@ status=0
 declare -A groups=()  # by process
 limit_s=2400
 tests=(.venv/bin/pytest -q --durations=10 --durations-min=5 -m "not perf and not hardware")
-measuring=(tests/netns/test_{pacer,packets,wires}.py tests/guest/test_wires.py)
+measuring=(tests/netns/test_{capture,pacer,packets,verify_shaper,wires}.py tests/guest/test_wires.py)
 parents=(tests/guest/test_{parents,sites,xen_host}.py)
 # They look at all disks and volumes of the computer, as tests with guests make them: not beside those.
 disks=(tests/netns/test_{claims,disks}.py)
