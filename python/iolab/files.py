@@ -25,13 +25,13 @@ def write_durably(path: Path, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def write_whole(path: Path, text: str | bytes) -> None:
+def write_whole(path: Path, content: str | bytes) -> None:
     """Put a file in place all at once; a symbolic link there is replaced. What is no file (a pipe) is written to.
 
     Raises:
         OSError: it cannot be written; what was there before stays.
     """
-    written = text.encode() if isinstance(text, str) else text
+    written = content.encode() if isinstance(content, str) else content
     if path.exists() and not path.is_file():
         with path.open("wb") as pipe:
             pipe.write(written)

@@ -1,44 +1,28 @@
 """Watches in memory, for a fake agent: nothing passes what they look at."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import ClassVar
 
-from iolab.agent.fake_traffic import TrafficRefusal
+from iolab.agent.fake_opened import FakeOpened
 from iolab.agent.messages import Json
-from iolab.clock import VirtualClock
 
 NOTHING: Json = {"count": 0, "sum": 0, "min": None, "max": None, "above": 0, "buckets": []}
 """A histogram without values."""
 
 
 @dataclass
-class FakeWatches:
+class FakeWatches(FakeOpened):
     """Watches by their names."""
 
-    clock: VirtualClock
-    """When they begin and end."""
-    running: dict[str, Json] = field(default_factory=dict)
-    """What each was asked to look at."""
+    noun: ClassVar[str] = "watch"
+    """What they are."""
 
-    def handlers(self) -> dict[str, Callable[[dict[str, Json]], Json]]:
-        """Return the methods of watches."""
-        return {
-            "watch.start": self._start,
-            "watch.stop": self._stop,
-            "watch.read": self._read,
-            "watch.close": self._close,
-        }
+    def started(self, params: dict[str, Json]) -> dict[str, Json]:
+        """See FakeOpened."""
+        return {"by": ["tcx"] * len(params["points"]), "fallbacks": []}
 
-    def _start(self, params: dict[str, Json]) -> Json:
-        if params["id"] in self.running:
-            raise TrafficRefusal(
-                -32602, "a watch of that id is there; close it first", {"seen": params["id"]}
-            )
-        self.running[params["id"]] = {**params, "begin_ns": self.clock.now_ns()}
-        return {"by": ["tcx"] * len(params["points"]), "fallbacks": [], "begin_ns": self.clock.now_ns()}
-
-    def _stop(self, params: dict[str, Json]) -> Json:
-        asked = self._find(params)
+    def stopped(self, asked: dict[str, Json]) -> dict[str, Json]:
+        """See FakeOpened."""
         return {
             "points": [_quiet(asked) for _ in asked.get("points", ())],
             "stolen": [],
@@ -47,21 +31,9 @@ class FakeWatches:
             "end_ns": self.clock.now_ns(),
         }
 
-    def _read(self, params: dict[str, Json]) -> Json:
-        self._find(params)
+    def content(self) -> dict[str, Json]:
+        """See FakeOpened."""
         return {"packed": "", "frame_bits": 6, "total_bytes": 0}
-
-    def _close(self, params: dict[str, Json]) -> Json:
-        self._find(params)
-        del self.running[params["id"]]
-        return {}
-
-    def _find(self, params: dict[str, Json]) -> dict[str, Json]:
-        name = params["id"]
-        if name not in self.running:
-            raise TrafficRefusal(-32004, f"there is no watch '{name}'", {"id": name})
-        found: dict[str, Json] = self.running[name]
-        return found
 
 
 def _quiet(asked: dict[str, Json]) -> Json:

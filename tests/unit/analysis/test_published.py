@@ -171,7 +171,7 @@ def test_the_published_figures_of_the_studies_can_be_read(name: str, count: int)
 
 
 def test_a_figure_of_a_disk_program_is_of_a_phase_and_a_block() -> None:
-    """Other columns are factors; a size that is none is refused with its line."""
+    """Other columns are factors; what is no size in the column of sizes is refused with its line."""
     head = "measure,path,metric,part,block_bytes,statistic,value,unit\n"
     (figure,) = parse_published(head + "thput,iSCSI,disk_bytes_per_s,read,1048576,mean,7,MiB/s\n", "x.csv")
     assert figure.metric == Quantity("disk_bytes_per_s", Dimensions(part="read", block_bytes=1 << 20))

@@ -44,7 +44,7 @@ def test_the_beginning_of_a_title_names_a_run_that_no_other_shares(runs: list[st
 
 
 def test_without_runs_there_is_no_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is told as any other name that is none."""
+    """The message is that of any unknown name."""
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match="no such folder"):
         locate("last")

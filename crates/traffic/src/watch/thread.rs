@@ -57,7 +57,7 @@ impl Work {
             let read = self.points.iter_mut().try_for_each(|point| point.read(until_us));
             read.map_err(|error| error.to_string())?;
             stolen.look();
-            std::thread::sleep(PERIOD);
+            std::thread::sleep(PERIOD); // the kernel counts meanwhile
         }
         let counted: Vec<_> = self.points.iter_mut().map(|point| point.eye.close()).collect();
         let end_ns = clock::now_ns();

@@ -1,0 +1,67 @@
+"""What a fake agent's instruments share: each is started by a name of its own, stopped, read and closed."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from iolab.agent.fake_traffic import TrafficRefusal
+from iolab.agent.messages import Json
+from iolab.clock import VirtualClock
+
+
+@dataclass
+class FakeOpened:
+    """Instruments of one kind, by their names."""
+
+    noun: ClassVar[str]
+    """What they are; their methods begin so."""
+    clock: VirtualClock
+    """When they begin and end."""
+    running: dict[str, Json] = field(default_factory=dict)
+    """What each was asked for."""
+
+    def handlers(self) -> dict[str, Callable[[dict[str, Json]], Json]]:
+        """Return their methods."""
+        return {
+            f"{self.noun}.start": self._start,
+            f"{self.noun}.stop": lambda params: self.stopped(self._find(params)),
+            f"{self.noun}.read": self._read,
+            f"{self.noun}.close": self._close,
+        }
+
+    def started(self, params: dict[str, Json]) -> dict[str, Json]:
+        """Return what a start answers beside its time."""
+        return {}
+
+    def stopped(self, asked: dict[str, Json]) -> dict[str, Json]:
+        """Return what a stop answers."""
+        raise NotImplementedError
+
+    def content(self) -> dict[str, Json]:
+        """Return what a reading answers."""
+        raise NotImplementedError
+
+    def _start(self, params: dict[str, Json]) -> Json:
+        name = params["id"]
+        if name in self.running:
+            refused = f"a {self.noun} of that id is there; close it first"
+            raise TrafficRefusal(-32602, refused, {"seen": name})
+        begin = {"begin_ns": self.clock.now_ns()}
+        self.running[name] = {**params, **begin}
+        return {**self.started(params), **begin}
+
+    def _read(self, params: dict[str, Json]) -> Json:
+        self._find(params)
+        return self.content()
+
+    def _close(self, params: dict[str, Json]) -> Json:
+        self._find(params)
+        del self.running[params["id"]]
+        return {}
+
+    def _find(self, params: dict[str, Json]) -> dict[str, Json]:
+        name = params["id"]
+        if name not in self.running:
+            raise TrafficRefusal(-32004, f"there is no {self.noun} '{name}'", {"id": name})
+        found: dict[str, Json] = self.running[name]
+        return found
