@@ -9,6 +9,8 @@ status=0
 declare -A groups=()  # by process
 limit_s=2400
 tests=(.venv/bin/pytest -q --durations=10 --durations-min=5 -m "not perf and not hardware")
+# What another program of the computer disturbs is tried again, and shown as RERUN.
+again=(--reruns 2)
 measuring=(tests/netns/test_{capture,pacer,packets,verify_shaper,wires}.py tests/guest/test_wires.py)
 parents=(tests/guest/test_{parents,sites,xen_host}.py)
 # They look at all disks and volumes of the computer, as tests with guests make them: not beside those.
@@ -23,17 +25,17 @@ main() {
     limited .venv/bin/iolab image build linux nested xen host qemu || failed images
 
     # Those with guests have the CPU first: frames are lost while a guest waits for one.
-    begin guests apart "${tests[@]}" tests/guest "${disks[@]}" \
+    begin guests apart "${tests[@]}" "${again[@]}" tests/guest "${disks[@]}" \
         $(ignored tests/guest/image "${parents[@]}" "${measuring[@]}")
-    begin parents apart "${tests[@]}" "${parents[@]}"
+    begin parents apart "${tests[@]}" "${again[@]}" "${parents[@]}"
     begin agent test_agent
-    begin others apart nice -n 10 "${tests[@]}" tests/browser tests/netns \
+    begin others apart nice -n 10 "${tests[@]}" "${again[@]}" tests/browser tests/netns \
         $(ignored "${disks[@]}" "${measuring[@]}")
     await
 
     # Those that measure have the computer to themselves.
     limit_s=900
-    begin measuring apart "${tests[@]}" "${measuring[@]}"
+    begin measuring apart "${tests[@]}" "${again[@]}" "${measuring[@]}"
     await
     exit $status
 }
@@ -44,7 +46,7 @@ test_agent() {
     image=$(.venv/bin/iolab image build linux) && export IOLAB_IMAGE=${image##* }  # the last word is its folder
     limited nice -n 5 cargo test -q --workspace --locked --no-fail-fast
     local tested=$?
-    limited nice -n 5 "${tests[@]}" tests/guest/image && return "$tested"
+    limited nice -n 5 "${tests[@]}" "${again[@]}" tests/guest/image && return "$tested"
 }
 
 begin() { "${@:2}" >"build/$1.log" 2>&1 & groups[$!]=$1; }

@@ -194,7 +194,8 @@ def test_a_mounted_disk_is_refused_and_so_is_one_that_another_has_open(
     subprocess.run(["mkfs.ext4", "-q", disk.node], check=True)
     place = tmp_path / "mnt"
     place.mkdir()
-    subprocess.run(["mount", disk.node, place], check=True)
+    # Read-only: the kernel goes on writing to what was mounted to be written to.
+    subprocess.run(["mount", "-o", "ro,noload", disk.node, place], check=True)
     mounted.append(place)
     assert f"is mounted on {place}" in refusal(disk)
 
@@ -208,7 +209,7 @@ def test_a_disk_with_a_mounted_partition_is_refused_and_so_is_its_partition(
     subprocess.run(["mkfs.ext4", "-q", part], check=True)
     place = tmp_path / "mnt"
     place.mkdir()
-    subprocess.run(["mount", part, place], check=True)
+    subprocess.run(["mount", "-o", "ro,noload", part, place], check=True)
     mounted.append(place)
     assert f"is mounted on {place}" in refusal(disk)
     assert f"is mounted on {place}" in refusal(disk, part)
