@@ -102,7 +102,7 @@ class LatencyDisturbed(Warning):
 
 
 class SenderKeptCpu(Warning):
-    """Programs that are not of the trial wanted the CPU of a sender that waits awake."""
+    """Programs that are not of the trial may have waited for the CPU of a sender that waits awake."""
 
     code = "sender-kept-cpu"
     port: Name

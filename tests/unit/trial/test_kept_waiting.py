@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from iolab.record.load import LoadRecord, Summary
+from iolab.record.load import LoadRecord, Shaper, Summary
 from iolab.record.search import LoadResult
 from iolab.record.verdict import CpuUse, Limit, Thread, Verdict
 from iolab.statements.warnings import SenderKeptCpu
@@ -12,6 +12,7 @@ from iolab.trial.packet_figures import fallen_short
 SECOND_NS = 1_000_000_000
 SENDER = Thread("generator", "generator", "tester.p0", 0, 0.93, 0.01)
 RECEIVER = Thread("receiver", "receiver", "tester.p1", 1, 0.1, 0.01)
+SHAPER = Shaper("dut.eth1", "tbf", 10_000, 10_000, 640_000, dropped_frames=0, held_back=40)
 RECORD = LoadRecord(
     purpose="latency", share_ratio=None, begin_ns=0,
     result=LoadResult(
@@ -36,10 +37,20 @@ def test_a_tail_is_marked_where_programs_wanted_the_cpu_of_a_sender_that_is_awak
     assert (told.port, told.p99_ns, told.kept_loads, told.loads) == ("tester.p0", 3_300_000, 1, 1)
 
 
-def test_a_tail_is_not_the_senders_where_nobody_else_wanted_its_cpu() -> None:
+def test_a_tail_is_marked_where_programs_may_have_had_nothing_of_the_senders_cpu() -> None:
+    """Measured: a device waited 45 ms for a CPU of which the sender had all, while the other was idle."""
+    use = CpuUse(0, 0.9458, 0.0, 0.0)
+    seen = kept_waiting(replace(RECORD, cpus=(use,), threads=(replace(SENDER, busy_ratio=0.9473), RECEIVER)))
+    assert seen is not None
+    assert seen.others_ratio == 0.0
+
+
+def test_a_tail_is_a_shapers_where_one_held_frames_back_and_nobody_else_had_the_senders_cpu() -> None:
     """Its own work, soft interrupts and a hypervisor are no programs that wait."""
+    shaped = replace(RECORD, shapers=(SHAPER,))
+    assert kept_waiting(shaped) is not None
     for use in (CpuUse(0, 0.93, 0.0, 0.0), CpuUse(0, 0.99, 0.06, 0.0), CpuUse(0, 0.99, 0.0, 0.06)):
-        assert kept_waiting(replace(RECORD, cpus=(use,))) is None
+        assert kept_waiting(replace(shaped, cpus=(use,))) is None
 
 
 def test_a_sender_that_sleeps_keeps_nobody_waiting() -> None:
