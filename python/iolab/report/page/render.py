@@ -15,7 +15,7 @@ from iolab.experiment.experiment import Experiment
 from iolab.record.dimensions import Quantity
 from iolab.report import drawing, packets, panels, picture, sentences, tables
 from iolab.report.names import Names, names_of
-from iolab.report.page import history
+from iolab.report.page import history, vega
 from iolab.report.page.over_time import OverTime, ReadSeries, drawn_trials
 from iolab.report.page.results import Result, results
 from iolab.report.page.wire import OnTheWire, on_the_wire
@@ -27,8 +27,6 @@ MOST_ROWS = 400
 """Cells in a table of verdicts or balance sheets."""
 MOST_PATHS = 40
 """Ports and their paths."""
-_SNIPPET = "window.vegaEmbed = vegaEmbed;"
-"""What the bundle of Vega, Vega-Lite and Vega-Embed leaves for the page's script."""
 
 
 def page(
@@ -44,7 +42,7 @@ def page(
     trials = sentences.counted(run.trials)
     found = results(run, analysis, experiment, trials, named)
     lab = drawing.draw(picture.picture(experiment, named), named)
-    library, script = (_library(), _asset("charts.js")) if found else ("", "")
+    library, script = (vega.library(), _asset("charts.js")) if found else ("", "")
     wire = on_the_wire(trials, read, named)
     wire_script = _asset("wire.js") if wire.trials else ""
     fills: dict[str, object] = {
@@ -89,14 +87,6 @@ def _template() -> Template:
 @cache
 def _asset(name: str) -> str:
     return (files("iolab.report.page") / name).read_text(encoding="utf-8")
-
-
-@cache
-def _library() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script; nothing in it may end the script element."""
-    import vl_convert
-
-    return str(vl_convert.javascript_bundle(snippet=_SNIPPET)).replace("</script", "<\\/script")
 
 
 def _hash(script: str) -> str:

@@ -1,0 +1,53 @@
+"""The charts' script is put together once for each version, and never taken from a cache that others can write to."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from iolab.report.page import vega
+
+MADE = "window.vegaEmbed = 1; // <\\/script>"
+
+
+@pytest.fixture
+def makings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[str]]:
+    """How often the script was put together, with a cache of the test's own."""
+    made: list[str] = []
+
+    def make() -> str:
+        made.append(MADE)
+        return MADE
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(vega, "_made", make)
+    vega.library.cache_clear()
+    yield made
+    vega.library.cache_clear()
+
+
+def test_the_next_program_reads_what_the_first_has_made(makings: list[str], tmp_path: Path) -> None:
+    """It is in the cache, whole."""
+    assert vega.library() == MADE
+    vega.library.cache_clear()
+    assert vega.library() == MADE
+    assert len(makings) == 1
+    assert [kept.read_text() for kept in (tmp_path / "iolab").iterdir()] == [MADE]
+
+
+def test_another_version_has_a_script_of_its_own(makings: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """An upgrade never shows charts by what was there before."""
+    vega.library()
+    vega.library.cache_clear()
+    monkeypatch.setattr(vega, "version", lambda package: f"{package} 99")
+    vega.library()
+    assert len(makings) == 2
+
+
+def test_a_cache_to_which_all_may_write_is_not_read(makings: list[str], tmp_path: Path) -> None:
+    """What lies there could be anybody's, and would run in the reader's browser."""
+    folder = tmp_path / "iolab"
+    folder.mkdir()
+    folder.chmod(0o777)
+    assert vega.library() == MADE
+    assert not list(folder.iterdir())
