@@ -3,11 +3,15 @@
 import json
 import socket
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.netns.conftest import IOLAB
 from tests.netns.runs import until
 
+from iolab.experiment import load
+
+LABS = Path(__file__).parents[2] / "labs"
 PATIENCE_S = 500.0
 """Ends a run that hangs: a calm host takes half a minute for guests of guests; one with ten times the work it can do,
 minutes."""
@@ -55,3 +59,21 @@ def ask_monitor(path: Path, command: str) -> None:
             end.sendall(json.dumps({"execute": name}).encode())
             # Who closes before a command was answered may have it forgotten; events come in between.
             next(message for message in messages if "return" in message)
+
+
+def short_study(folder: Path, name: str, shorter: Mapping[str, str]) -> Path:
+    """Copy a study's lab; what takes long there takes less."""
+    text = (LABS / name).read_text()
+    for written, instead in shorter.items():
+        assert written in text
+        text = text.replace(written, instead)
+    copy = folder / name
+    copy.write_text(text)
+    return copy
+
+
+def one_cell(lab: Path, site: Path) -> str:
+    """Return a selection of one cell that the lab's quick run has; what that leaves open is as in the baseline."""
+    study = load(lab, site)
+    quick = {name: labels[0] for name, labels in study.quick[0].items()}
+    return ",".join(f"{name}={label}" for name, label in {**study.baseline, **quick}.items())

@@ -12,21 +12,24 @@ from iolab.lab.guests.guest import Guest
 from iolab.run.agents import Agents
 from iolab.run.guests.hypervisors import Hypervisors, Launch
 
-COMPUTER = """
+COMPUTERS = """
 lab:
   machines:
     ctl: {kind: netns}
     pc6: {kind: vm, accel: tcg, image: xen, cpus: 2, memory: 2G}
+    pc7: {kind: vm, accel: tcg, image: xen, cpus: 2, memory: 2G}
   links:
     ssh6: {ends: [ctl.c6, pc6.eth0], addresses: {ctl.c6: 198.19.6.1/24, pc6.eth0: 198.19.6.2/24}}
+    ssh7: {ends: [ctl.c7, pc7.eth0], addresses: {ctl.c7: 198.19.7.1/24, pc7.eth0: 198.19.7.2/24}}
+    cable: {ends: [pc6.eth1, pc7.eth1]}
 measure:
   tcp: {kind: stream, from: ctl, to: pc6}
 """
-
-
+"""Two computers that run Xen, joined by a cable, each joined to where ssh is started."""
 BOOT = """
 mount -o remount,noexec /run && /etc/init.d/xen start
 mkdir -p ~root/.cache/iolab && mount /dev/vdc ~root/.cache/iolab
+ip link set eth1 up
 """
 """As Debian has it: nothing may be run from below /run, and its own script starts Xen's services. Where images are
 copied to is a disk."""

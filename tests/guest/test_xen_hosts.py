@@ -1,4 +1,4 @@
-"""Domains on a computer that runs Xen, reached by ssh: made there from our image, lost, and never left behind."""
+"""Domains on computers that run Xen, reached by ssh: made there from our image, lost, never left behind; the study."""
 
 import os
 import re
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from tests.guest.computers import MEASURING, Computers
-from tests.guest.labs import PATIENCE_S
-from tests.guest.xen_hosts import BOOT, COMPUTER, WithRoom
+from tests.guest.labs import PATIENCE_S, one_cell, short_study
+from tests.guest.xen_hosts import BOOT, COMPUTERS, WithRoom
 from tests.netns.conftest import IOLAB
 from tests.netns.runs import trials, value, wait_for_trials
 from tests.netns.sshd import Network
@@ -33,6 +33,10 @@ measure:
 blocks: 3
 seed: 1
 """
+TWO_XEN_HOSTS = """
+hosts: {pc6: pc6, pc7: pc7}
+cables: {lan: [pc6.eth1, pc7.eth1]}
+"""
 LEFT = (
     "xl list | tail -n +2 | cut -d ' ' -f 1; losetup -a; grep /run/other /proc/mounts; "
     "ls /run/other/f; ls /sys/class/net"
@@ -40,15 +44,22 @@ LEFT = (
 """What a domain could leave there."""
 
 
-@pytest.fixture
-def computers(
-    disk_of_images: Path, agents: Agents, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture(scope="module")
+def lasting_computers(
+    disk_of_images: Path, lasting_agents: Agents, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Computers]:
-    """A computer that runs Xen, with a kernel and a root file system of its own."""
-    made = Computers(COMPUTER, WithRoom(agents, disk_of_images), tmp_path / "computers", boot=BOOT)
-    monkeypatch.setenv("IOLAB_SSH", made.ssh)
+    """Two computers that run Xen, each with a kernel, a root file system and an sshd of its own."""
+    hypervisors = WithRoom(lasting_agents, disk_of_images)
+    made = Computers(COMPUTERS, hypervisors, tmp_path_factory.mktemp("xen") / "computers", boot=BOOT)
     yield made
     made.lab.take_down()
+
+
+@pytest.fixture
+def computers(lasting_computers: Computers, monkeypatch: pytest.MonkeyPatch) -> Computers:
+    """They are reached by ssh."""
+    monkeypatch.setenv("IOLAB_SSH", lasting_computers.ssh)
+    return lasting_computers
 
 
 def test_a_domain_on_a_xen_host_is_made_anew_when_it_was_lost_and_never_left_behind(
@@ -84,6 +95,23 @@ def test_a_domain_on_a_xen_host_is_made_anew_when_it_was_lost_and_never_left_beh
     assert measured["guests"]["dom1"]["accel"] == "xen"
     assert 2e5 < value(measured, "received_bps") < 6e6
     assert computers.inside(6, LEFT) == before
+
+
+def test_the_xen_study_runs_on_two_hosts_that_run_xen(computers: Computers, tmp_path: Path) -> None:
+    """What were virtual computers are hosts by ssh, each with its domain; one cell of the study is measured."""
+    lab = short_study(tmp_path, "xen-vlan.yaml", {"duration: 10s": "duration: 3s"})
+    site = tmp_path / "xen.yaml"
+    site.write_text(TWO_XEN_HOSTS)
+    environment = {**os.environ, "IOLAB_STATE_DIR": str(tmp_path / "inner")}
+    argv = [IOLAB, "run", lab, "--on", site, "--only", one_cell(lab, site), "--blocks", "1"]
+    done = subprocess.run(
+        [*map(str, argv)], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=PATIENCE_S
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = trials(tmp_path / done.stdout.splitlines()[-1])
+    assert {row["status"] for row in rows} == {"ok"}
+    assert {guest["on"] for row in rows for guest in row["guests"].values()} == {"pc6", "pc7"}
+    assert min(value(row, "received_bps") for row in rows) > 1e5
 
 
 def test_a_host_without_xen_is_refused_before_anything_is_made_there(
