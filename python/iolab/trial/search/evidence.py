@@ -10,7 +10,7 @@ from typing import TypedDict
 from iolab.record.search import NS_PER_S, Goal, LoadResult, StopReason
 from iolab.statements.searches import TimeSpent
 
-from .sustained import sustained_of
+from .sustained import UNKNOWN, Sustained, sustained_of
 from .types import LoadTrial, Stop
 
 NEARBY = 1.1
@@ -23,8 +23,15 @@ def meets(result: LoadResult, goal: Goal) -> bool:
 
 
 def disturbed(result: LoadResult) -> bool:
-    """Return whether the host may be why a trial failed: perturbed, or short stalls explain all that was lost."""
-    return result.perturbed or 0 < result.lost_frames <= explained_frames(result)
+    """Return whether the host may be why a trial failed: perturbed, or short stalls explain all that was missing."""
+    return result.perturbed or 0 < missing_frames(result) <= explained_frames(result)
+
+
+def missing_frames(result: LoadResult) -> int:
+    """Return the frames that make a trial fail: lost, or taken up by a queue while the device was at its limit."""
+    if result.steady is None or result.sustained_loss_ratio <= result.loss_ratio:
+        return result.lost_frames
+    return max(result.lost_frames, result.steady.offered_frames - result.steady.forwarded_frames)
 
 
 def explained_frames(result: LoadResult) -> float:
@@ -32,11 +39,14 @@ def explained_frames(result: LoadResult) -> float:
     return 2 * result.held_ns * result.intended_fps / NS_PER_S
 
 
-def cleared(result: LoadResult, seen: Sequence[LoadResult], goal: Goal) -> LoadResult:
+def cleared(
+    result: LoadResult, seen: Sequence[LoadResult], goal: Goal, known: Sustained = UNKNOWN
+) -> LoadResult:
     """Return a disturbed result without what the host explains of its unsent and lost frames.
 
     The stall log alone would clear any device on a host that is held up often enough: half of the trial must have been
     calm and in it no more lost than the goal allows, and the generator must have sent this load in a trial seen so far.
+    A device that forwarded just what it does at its limit, as known by then, was at its limit: no host excuses that.
     """
     held_frames = explained_frames(result) / 2
     load = (1 - goal.unsent_ratio) * result.intended_fps
@@ -46,9 +56,17 @@ def cleared(result: LoadResult, seen: Sequence[LoadResult], goal: Goal) -> LoadR
     at_limit = result.steady.share_ratio if result.steady is not None else 0.0
     calm = 2 * result.calm_frames >= (at_limit or 1.0) * result.offered_frames
     steady = calm and result.calm_lost_frames <= goal.loss_ratio * result.calm_frames
-    if steady and result.lost_frames + result.late_frames <= 2 * held_frames:
+    explained = result.lost_frames + result.late_frames <= 2 * held_frames
+    if steady and explained and not _forwards(result, known.fps, goal):
         result = replace(result, forwarded_frames=result.offered_frames, steady=None)
     return result
+
+
+def _forwards(result: LoadResult, limit_fps: float | None, goal: Goal) -> bool:
+    """Return whether a trial saw the device at this rate, as exactly as the search asks for."""
+    if limit_fps is None or not result.at_limit or result.sustained_loss_ratio <= result.loss_ratio:
+        return False
+    return abs(result.sustained_fps - limit_fps) <= goal.relative_width * limit_fps
 
 
 def spent_ns(results: Sequence[LoadResult]) -> int:

@@ -87,7 +87,7 @@ def settle(results: Sequence[LoadResult], goal: Goal, *, proofs: bool = True) ->
         group.append(place)
         if _again(results, group, goal) is not None:
             continue
-        reading, group = _read(results, group, goal), []
+        reading, group = _read(results, group, goal, sustained), []
         passed = meets(reading.result, goal)
         if not passed:
             sustained = sustained.seen(reading.result)
@@ -124,15 +124,16 @@ def _again(results: Sequence[LoadResult], group: Sequence[int], goal: Goal) -> L
     return LoadTrial(intended_fps=last.intended_fps, duration_ns=last.duration_ns)
 
 
-def _read(results: Sequence[LoadResult], group: Sequence[int], goal: Goal) -> Reading:
+def _read(results: Sequence[LoadResult], group: Sequence[int], goal: Goal, known: Sustained) -> Reading:
     """Return what a group says that is complete."""
     first, last = results[group[0]], results[group[-1]]
     asked = LoadTrial(intended_fps=first.intended_fps, duration_ns=first.duration_ns)
     if not disturbed(last) or (meets(last, goal) and last.unsent_ratio <= goal.unsent_ratio):
         return Reading(asked, last, tuple(group))
     alike = [results[at] for at in group if not results[at].began_late] or [last]
-    best = min(alike, key=lambda each: (each.loss_ratio, each.unsent_ratio))
-    return Reading(asked, cleared(best, results[: group[-1] + 1], goal), tuple(group), disturbed=True)
+    best = min(alike, key=lambda each: (each.sustained_loss_ratio, each.unsent_ratio))
+    settled = cleared(best, results[: group[-1] + 1], goal, known)
+    return Reading(asked, settled, tuple(group), disturbed=True)
 
 
 def proof_ns(goal: Goal) -> int:
