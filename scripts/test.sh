@@ -4,6 +4,7 @@
 # A group that does not end is ended: what it did then is the last of its words.
 # Called by make test, which has set up Python; the agent is built here, beside its tests.
 set -uo pipefail
+unset PYTHONDONTWRITEBYTECODE  # the tests start hundreds of programs: each would compile all that it imports
 
 status=0
 declare -A groups=()  # by process
