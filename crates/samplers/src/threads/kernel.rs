@@ -1,16 +1,19 @@
-//! The kernel's own threads that move packets: vhost workers, `ksoftirqd` and NAPI. Which there are is remembered, because a machine
-//! has hundreds of threads of the kernel and few of these.
+//! Threads that move packets and belong to no supervised process: the kernel's vhost workers, `ksoftirqd` and NAPI, and the agent's
+//! own wires, devices and watches. Which there are is remembered, because a machine has hundreds of threads of the kernel and few
+//! of these.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-/// A thread of the kernel that is to be read.
+/// A thread that is to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Worker {
     /// It works for the process or thread of that number.
     For(u32),
     /// It works for whoever comes.
     ForAll,
+    /// It is one of the calling process, as is who measures.
+    Own,
 }
 
 /// What a thread of the kernel does, by its name; `None` where that does not concern us.
@@ -48,7 +51,17 @@ fn find() -> Vec<(u32, Worker)> {
         let name = std::fs::read_to_string(format!("/proc/{tid}/comm")).unwrap_or_default();
         judge(name.trim_end())
     });
-    ids.into_iter().filter_map(|tid| Some((tid, (*known.workers.get(&tid)?)?))).collect()
+    let of_kernel = ids.into_iter().filter_map(|tid| Some((tid, (*known.workers.get(&tid)?)?)));
+    of_kernel.chain(own_threads().map(|tid| (tid, Worker::Own))).collect()
+}
+
+/// The threads of the calling process that carry or look at frames.
+fn own_threads() -> impl Iterator<Item = u32> {
+    let named = |tid: &u32| {
+        std::fs::read_to_string(format!("/proc/self/task/{tid}/comm"))
+            .is_ok_and(|name| name.starts_with(OWN_NAMES))
+    };
+    super::thread_ids(std::process::id()).into_iter().filter(named)
 }
 
 /// The children of the thread that starts the others.
@@ -93,6 +106,8 @@ static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
 /// `kthreadd` is the second process of every kernel.
 const STARTER: u32 = 2;
 const LOOK_AGAIN: u32 = 100;
+/// How the threads of wires, devices, watches and captures are called.
+const OWN_NAMES: &str = "iolab-";
 const LOOK_NS: u64 = 1_000_000_000;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Times of every thread of the supervised processes and their descendants, and of the kernel's threads that move packets, from
-//! `/proc/PID/task`.
+//! Times of every thread of the supervised processes and their descendants, and of the kernel's and the agent's own threads that
+//! move packets, from `/proc/PID/task`.
 //!
 //! A thread that ends while it is being read is left out; its time is in its process's once it was waited for.
 
@@ -31,7 +31,7 @@ pub struct Threads {
 }
 
 impl Threads {
-    /// Read the times of all threads there are now; of the kernel's, of those there were in the last second.
+    /// Read the times of all threads there are now; of the kernel's and our own, of those there were in the last second.
     pub fn read(&mut self, supervised: &[Supervised], now_ns: u64) -> Vec<ThreadTimes> {
         let mut earlier = std::mem::take(&mut self.files);
         let mut files = |pid, tid| earlier.remove(&(pid, tid)).unwrap_or_else(|| ThreadFiles::new(pid, tid));
@@ -42,10 +42,11 @@ impl Threads {
         let of_processes = times.len();
         for &(tid, worker) in self.workers.at(now_ns) {
             let Some(process) = works_for(worker, &times[..of_processes]) else { continue };
-            let mut own = files(tid, tid);
-            if let Some(read) = own.read(process.as_deref(), tid, tid) {
+            let pid = if worker == Worker::Own { std::process::id() } else { tid };
+            let mut own = files(pid, tid);
+            if let Some(read) = own.read(process.as_deref(), pid, tid) {
                 times.push(read);
-                keep(&mut self.files, (tid, tid), own);
+                keep(&mut self.files, (pid, tid), own);
             }
         }
         times
@@ -74,7 +75,7 @@ impl Threads {
 /// The process that a thread of the kernel works for: `None` for everybody; outer `None`: one that is not supervised.
 fn works_for(worker: Worker, supervised: &[ThreadTimes]) -> Option<Option<String>> {
     match worker {
-        Worker::ForAll => Some(None),
+        Worker::ForAll | Worker::Own => Some(None),
         Worker::For(owner) => supervised
             .iter()
             .find(|thread| thread.tid == owner || thread.pid == owner)?
@@ -253,7 +254,31 @@ mod tests {
             threads.iter().filter(|thread| thread.name.starts_with("ksoftirqd/")).count(),
             names.len()
         );
-        assert!(threads.iter().all(|thread| thread.process.is_none() && thread.pid == thread.tid));
+        let of_kernel = |thread: &&ThreadTimes| thread.pid != std::process::id();
+        assert!(threads
+            .iter()
+            .filter(of_kernel)
+            .all(|thread| thread.process.is_none() && thread.pid == thread.tid));
+    }
+
+    /// What a wire takes of a CPU is work of the trial, not of strangers.
+    #[test]
+    fn our_own_threads_that_carry_frames_are_read_by_their_names() {
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let (tell, told) = std::sync::mpsc::channel();
+        let carry = move || {
+            tell.send(()).unwrap();
+            ended.recv().unwrap_err();
+        };
+        let wire = std::thread::Builder::new().name("iolab-wire".to_owned()).spawn(carry).unwrap();
+        told.recv().unwrap();
+        let read = Threads::default().read(&[], 0);
+        let found: Vec<_> = read.iter().filter(|thread| thread.name == "iolab-wire").collect();
+        let [found] = found[..] else { panic!("one wire: {read:?}") };
+        assert_eq!((found.process.as_deref(), found.pid), (None, std::process::id()));
+        assert_ne!(found.tid, found.pid);
+        drop(end);
+        wire.join().unwrap();
     }
 
     #[test]
