@@ -23,6 +23,7 @@ from iolab.report.sentences import capital
 from iolab.report.steps import curve_grid
 from iolab.report.tables import Grid
 from iolab.report.words import Words
+from iolab.statements.streams import ProgramRan
 from iolab.store.records import StoredRun
 
 CALIBRATION, HOSTS = "calibration", "hosts"
@@ -190,6 +191,8 @@ def _limited_by(verdict: Verdict, names: Names) -> str:
     """What limited, and where, unless that says the same; with doubt, where there is any."""
     text, limit, place = names.words.packets, verdict.limit, verdict.place
     name = text.limit_names.get(limit, limit)
+    if any(clause.code == ProgramRan.code for clause in verdict.seen[:1]):
+        name = text.program_limit_names.get(limit, name)
     where = "" if place is None or place.code == limit else names.words.said.say(place)
     cause = text.limit_at.format(limit=name, place=where) if where else name
     return text.probably.format(limit=cause) if verdict.doubtful else cause

@@ -20,13 +20,14 @@ from iolab.record.metric import Metric, Metrics
 from iolab.record.trial import Status
 from iolab.record.verdict import Limit, Verdict
 from iolab.report import formats as report
-from iolab.report import sentences, spreadsheet
+from iolab.report import packets, sentences, spreadsheet
 from iolab.report.names import names
 from iolab.report.words import EN
 from iolab.statements.clauses import ThreadRan
 from iolab.statements.failures import NothingForwarded
 from iolab.statements.notes import LastLineCut, TrialsResembleNeighbours
 from iolab.statements.places import AtMachine
+from iolab.statements.streams import ProgramRan, WorkerRan
 from iolab.statements.warnings import Emulated
 from iolab.store.records import RunStatus
 
@@ -432,6 +433,27 @@ def test_what_the_analysis_must_say_of_itself_is_in_every_format(made: Made) -> 
     assert said in printed(report.terminal(run, noted), 200)
     assert said in report.markdown(run, noted, experiment, "1")
     assert said in report.html(run, noted, experiment, "1")
+
+
+@pytest.mark.parametrize(
+    ("limit", "words"),
+    [(Limit.THREAD, "one thread of iperf3"), (Limit.CPU, "the CPU of one thread of iperf3")],
+)
+def test_a_program_that_limited_a_stream_is_not_called_the_device(
+    made: Made, limit: Limit, words: str
+) -> None:
+    """The thread at an end is that of the program that measures; a thread on the way is the device's."""
+    run, _, _ = made
+    own = ProgramRan(machine="near", busy_ratio=0.99, wait_ratio=0.0)
+    for seen, said in (
+        ((own,), words),
+        ((WorkerRan(thread="ksoftirqd/1", busy_ratio=0.99),), "of the device"),
+    ):
+        verdict = Verdict(limit, seen, AtMachine(machine="near"))
+        trials = tuple(replace(each, result=replace(each.result, verdict=verdict)) for each in run.trials)
+        lines = packets.limit_lines(analyse(trials, run.plan), names(FACTORS, EN))
+        assert lines
+        assert all(said in line for line in lines)
 
 
 def test_what_limited_a_stream_is_in_json_and_in_the_table_of_limits(made: Made) -> None:

@@ -38,6 +38,8 @@ class PacketWords:
     """{limit} {place}"""
     limit_names: Mapping[str, str]
     """Verdict code to what limited."""
+    program_limit_names: Mapping[str, str]
+    """The same of those that are another where the program at an end of a stream was the limit."""
     probably: str
     """{limit}: what limited, where it is not certain."""
     bound_note: str
