@@ -12,6 +12,9 @@ NS_PER_S = 1_000_000_000
 TAKEN_UP_RATIO = 1e-3
 """Share of a trial's frames that a queue may take up without being looked at: a tenth of the usual width."""
 
+EXCUSED_RATIO = 0.1
+"""Where more frames were unsent a trial was another load, whatever held the sender up: queues empty meanwhile."""
+
 
 @dataclass(frozen=True, slots=True)
 class Steady:
@@ -91,7 +94,9 @@ class LoadResult:
 
     @property
     def short_ratio(self) -> float:
-        """Unsent frames per intended frame that no stall of the host excuses: the generator's own."""
+        """Unsent frames per intended frame that no stall of the host excuses: all of them where there are many."""
+        if self.unsent_ratio > EXCUSED_RATIO:
+            return self.unsent_ratio
         own_frames = max(0, self.unsent_frames - self.excused_frames)
         return own_frames / self.intended_frames if self.intended_frames else 0.0
 

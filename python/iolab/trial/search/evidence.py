@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypedDict
 
-from iolab.record.search import NS_PER_S, Goal, LoadResult, StopReason
+from iolab.record.search import EXCUSED_RATIO, NS_PER_S, Goal, LoadResult, StopReason
 from iolab.statements.searches import TimeSpent
 
 from .sustained import UNKNOWN, Sustained, sustained_of
@@ -125,9 +125,17 @@ def load_counted(result: LoadResult, goal: Goal) -> float:
     """Return the load at which a trial counts: as intended, or as sent where the generator was short [frames/s].
 
     Outside of the stalls that excuse unsent frames the load was as intended: a re-run shows the same, or the search
-    says that it only saw this load disturbed.
+    says that it only saw this load disturbed. Where the sender was held up for long it sent bursts: they pass at the
+    load that was sent, and fail at the one that was intended.
     """
-    return result.offered_fps if result.short_ratio > goal.unsent_ratio else result.intended_fps
+    if result.short_ratio <= goal.unsent_ratio or (held_for_long(result) and not meets(result, goal)):
+        return result.intended_fps
+    return result.offered_fps
+
+
+def held_for_long(result: LoadResult) -> bool:
+    """Return whether the host kept the sender from so much of its load that the trial was one of bursts."""
+    return result.perturbed and result.unsent_ratio > EXCUSED_RATIO
 
 
 def load_offered(result: LoadResult, goal: Goal) -> float:
@@ -138,13 +146,16 @@ def load_offered(result: LoadResult, goal: Goal) -> float:
 def asked_for(load_fps: float, results: Sequence[LoadResult], goal: Goal) -> float:
     """Return the rate to ask for so that a load is offered: more where the generator left out a share of lower loads.
 
-    A generator that is at its limit leaves nothing out below it, and is asked for no more than is wanted.
+    A generator that is at its limit leaves nothing out below it, and is asked for no more than is wanted; nor is one
+    that the host holds up for long: it would only send bursts.
     """
     lower = [
         each for each in results if min(each.intended_fps, NEARBY**2 * each.offered_fps) <= NEARBY * load_fps
     ]
     near = max(reversed(lower), key=lambda each: each.offered_fps, default=None)
     if near is None or near.short_ratio <= goal.unsent_ratio or near.short_ratio >= 1.0:
+        return load_fps
+    if held_for_long(near):
         return load_fps
     return min(load_fps / (1.0 - near.short_ratio), goal.max_fps)
 

@@ -13,7 +13,7 @@ from iolab.trial.search.fast import Fast
 from iolab.trial.search.ledger import settle
 from iolab.trial.search.mlr import Mlr
 from iolab.trial.search.simulated import Device
-from iolab.trial.search.types import Strategy
+from iolab.trial.search.types import LoadTrial, Strategy
 
 CAPACITY_FPS = 100_000.0
 HOSTS = {
@@ -188,6 +188,31 @@ def test_frames_that_a_stall_kept_back_are_no_limit_of_the_generator() -> None:
     stalled, sent = trial(50_000, unsent=1_000, held_ms=50), trial(60_000)
     assert cleared(stalled, [sent, stalled], GOAL).short_ratio == 0
     assert cleared(stalled, [stalled], GOAL).short_ratio == 0.02
+
+
+@pytest.mark.parametrize("name", ["bisect", "mlr", "fast"])
+def test_a_load_of_which_half_was_held_up_counts_as_what_was_sent(name: str) -> None:
+    """Bursts of 60 kframe/s for half of the time pass a device of 50: that is no 60, and no rate is above 50."""
+    strategy, results = strategy_of(name, GOAL), list[LoadResult]()
+    while isinstance(asked := strategy.propose(results), LoadTrial):
+        results.append(in_bursts(asked))
+    found = strategy.conclude(results)
+    assert max(found.lower_fps or 0.0, found.robust_fps or 0.0) <= 50_500, found
+    assert found.upper_fps is None or found.upper_fps >= 49_500, found
+
+
+def in_bursts(asked: LoadTrial) -> LoadResult:
+    """Return a trial whose sender was held up for half of the time, through a shaper that forgives short bursts."""
+    seconds = asked.duration_ns / NS_PER_S
+    intended = round(asked.intended_fps * seconds)
+    offered = intended // 2
+    forwarded = min(offered, round(32_000 * seconds))
+    return LoadResult(
+        intended_fps=asked.intended_fps, duration_ns=asked.duration_ns, intended_frames=intended,
+        offered_frames=offered, forwarded_frames=forwarded, perturbations=(CpuStolen(stolen_ns=5_000_000),),
+        held_ns=asked.duration_ns // 2, calm_frames=offered * 3 // 5,
+        calm_lost_frames=(offered - forwarded) * 3 // 5, excused_frames=intended - offered,
+    )  # fmt: skip
 
 
 def test_loads_that_were_never_seen_undisturbed_are_counted() -> None:
