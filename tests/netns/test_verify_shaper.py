@@ -37,10 +37,14 @@ def test_a_shaper_that_keeps_rate_and_burst_passes(iolab: Iolab, tmp_path: Path,
 
 
 def test_a_shaper_that_sends_super_frames_at_once_fails_with_advice(iolab: Iolab, tmp_path: Path) -> None:
-    """htb sends a super-frame whole, however small its bucket: 64 KB in one window of 12 us."""
+    """htb sends a super-frame whole, however small its bucket: 64 KB in one window of 12 us.
+
+    On a host that is busy with other work that is no verdict.
+    """
     done = judged(iolab, tmp_path, "qdisc: htb, burst: 2K")
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert "block 1: FAIL" in done.stdout
+    verdict = {1: "FAIL", 3: "not judged"}.get(done.returncode)
+    assert verdict, done.stdout + done.stderr
+    assert f"block 1: {verdict}" in done.stdout
     (first,) = [line for line in done.stdout.splitlines() if "most in a window" in line and " 12 " in line]
-    assert first.endswith("FAIL")
+    assert first.endswith("FAIL") or "not judged: " in first
     assert "try gso_max_segs: 1" in done.stdout

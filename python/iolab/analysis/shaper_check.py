@@ -5,51 +5,41 @@ rate x w + burst + one frame may pass. What the shaper did is taken from the lar
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from iolab.analysis.shaper_checks import LEAST_REACHED, MOST_ABOVE, NS_PER_S, PACER_FRAMES, Check, Kept
+from iolab.analysis.shaper_classes import ClassJudged, judge_classes
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab, Setup
 from iolab.experiment.shapes import Shape
+from iolab.lab.topology import make_topology
 from iolab.record.metric import Metrics
+from iolab.record.series import Series
+from iolab.statements.on_wire import WatchStolen
+from iolab.statements.streams import CpuTaken, CpuWithheld, KernelStoodStill, ProgramStopped
+from iolab.statements.warnings import HostPerturbed, Warning
 
 SCALES_NS = (12_000, 100_000, 1_000_000, 10_000_000)
 """Windows at which a shaper is judged: a frame at 1 Gbit/s, what htb hides, what a queue feels, what a mean shows."""
-MOST_ABOVE, LEAST_REACHED = 0.01, 0.97
-"""How far the long-run rate may lie above the asked one, and from which part of it on it is reached."""
 FRAME_HEADER = 14
 """Ethernet's, which tc and the wire monitor count and the MTU does not [bytes]."""
-PACER_FRAMES = 1
-"""What the pacer may send at once beside the frame that is allowed to all."""
-NS_PER_S = 1_000_000_000
 MOST, MEAN = "window_rate_max_bps", "window_rate_mean_bps"
 
 
-class Kept(StrEnum):
-    """What is checked."""
-
-    RATE = "rate"
-    """The long-run rate is not above the asked one."""
-    REACHED = "reached"
-    """The asked rate is reached."""
-    WINDOW = "window"
-    """No window holds more than rate and burst allow."""
+HELD_UP = (WatchStolen, HostPerturbed, CpuTaken, CpuWithheld, KernelStoodStill, ProgramStopped)
+"""Marks of a trial in which something had no CPU when it needed one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One thing that a shaper must keep."""
+class Kind(StrEnum):
+    """What is said of a shaper."""
 
-    what: Kept
-    """What."""
-    window_ns: int
-    """Of the windows that were looked at."""
-    seen_bps: float
-    """What was seen."""
-    allowed_bps: float
-    """The bound."""
-    held: bool
-    """Whether it was kept."""
+    PASSED = "passed"
+    """All was kept."""
+    FAILED = "failed"
+    """Something was not."""
+    NOT_JUDGED = "not judged"
+    """What was not kept may be the host's doing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,28 +60,76 @@ class Judged:
     """In the order of the scales."""
     advice: tuple[Advice, ...]
     """Nothing where all holds."""
+    classes: tuple[ClassJudged, ...] | None = ()
+    """In the order written; None: there are some, and the watch did not tell flows apart."""
 
     @property
     def passed(self) -> bool:
         """Whether everything was kept."""
-        return all(check.held for check in self.checks)
+        return self.verdict is Kind.PASSED
+
+    @property
+    def verdict(self) -> Kind:
+        """What is said of it."""
+        every = [*self.checks, *(check for one in self.classes or () for check in one.checks)]
+        if any(check.failed for check in every):
+            return Kind.FAILED
+        return Kind.PASSED if all(check.held for check in every) else Kind.NOT_JUDGED
 
 
-def judge(setup: Setup, measure: str, metrics: Metrics) -> tuple[tuple[str, Judged], ...]:
+def judge(
+    setup: Setup,
+    measure: str,
+    metrics: Metrics,
+    series: Sequence[Series] = (),
+    warnings: Sequence[Warning] = (),
+) -> tuple[tuple[str, Judged], ...]:
     """Return what was found of the shaper of each link that has one.
+
+    A window that holds too much is not judged where the host was held up: what waited for a CPU came at once.
 
     Raises:
         InputError: nothing watched what leaves a shaped port.
     """
     found = []
+    excuse = next((one for one in warnings if isinstance(one, HELD_UP)), None)
+    topology = make_topology(setup.lab)
     for name, link in setup.lab.links.items():
-        if link.shape is not None:
-            frame = link.mtu + FRAME_HEADER
-            found.append((name, _judged(setup.lab, name, link.shape, frame, measure, metrics)))
+        if link.shape is None:
+            continue
+        frame, behind = link.mtu + FRAME_HEADER, _directions(setup.lab, name, link.shape)
+        classes: tuple[ClassJudged, ...] | None = ()
+        if link.shape.classes:
+            classes = judge_classes(topology, name, link.shape, behind, frame, series)
+        judged = _judged(setup.lab, name, frame, measure, metrics, _reachable_bps(link.shape, classes))
+        found.append((name, _excused(replace(judged, classes=classes), excuse)))
     return tuple(found)
 
 
-def _judged(lab: Lab, link: str, shape: Shape, frame_bytes: int, measure: str, metrics: Metrics) -> Judged:
+def _excused(judged: Judged, excuse: Warning | None) -> Judged:
+    def of(checks: Sequence[Check]) -> tuple[Check, ...]:
+        return tuple(
+            replace(one, excuse=excuse) if one.what is Kept.WINDOW and not one.held else one for one in checks
+        )
+
+    classes = judged.classes
+    if classes is not None:
+        classes = tuple(replace(one, checks=of(one.checks)) for one in classes)
+    return replace(judged, checks=of(judged.checks), classes=classes)
+
+
+def _reachable_bps(shape: Shape, classes: Sequence[ClassJudged] | None) -> int:
+    """Return the rate that the port can reach: that of the classes that sent, where they may not borrow all of it."""
+    sending = {one.name for one in classes or () if one.checks}
+    may_bps = sum(shape.classes[name].most_bps for name in shape.below(None) if name in sending)
+    return min(shape.rate_bps, may_bps or shape.rate_bps)
+
+
+def _judged(
+    lab: Lab, link: str, frame_bytes: int, measure: str, metrics: Metrics, reachable_bps: int
+) -> Judged:
+    shape = lab.links[link].shape
+    assert shape is not None
     most, means = (_seen(lab, link, shape, metrics, name) for name in (MOST, MEAN))
     if missing := [scale for scale in SCALES_NS if scale not in most]:
         advice = f"add `watch: [{_far(lab, link, shape)}]` to it"
@@ -99,7 +137,7 @@ def _judged(lab: Lab, link: str, shape: Shape, frame_bytes: int, measure: str, m
         where = f"measure.{measure}.watch"
         raise InputError([Problem(where, "judging a shaper", seen, "its usual four", advice)])
     allowance, longest, rate_bps = _allowance(shape, frame_bytes), SCALES_NS[-1], shape.rate_bps
-    above, reached = rate_bps * (1 + MOST_ABOVE), rate_bps * LEAST_REACHED
+    above, reached = rate_bps * (1 + MOST_ABOVE), reachable_bps * LEAST_REACHED
     checks = [
         Check(Kept.RATE, longest, means[longest], above, means[longest] <= above),
         Check(Kept.REACHED, longest, means[longest], reached, means[longest] >= reached),

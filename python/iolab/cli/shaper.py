@@ -52,31 +52,35 @@ def verify_shaper(
     status = ended(run)
     if status is not ExitCode.DONE:
         return status
-    return ExitCode.DONE if print_judged(experiment, run) else ExitCode.TRIALS_FAILED
+    return print_judged(experiment, run)
 
 
-def print_judged(experiment: Experiment, run: StoredRun) -> bool:
-    """Print what was found of every shaper in every trial; tell whether all passed.
+def print_judged(experiment: Experiment, run: StoredRun) -> ExitCode:
+    """Print what was found of every shaper in every trial; tell whether all passed, or this host could not judge.
 
     Raises:
         InputError: no cell has a shaper.
     """
-    from iolab.analysis.shaper_check import judge  # numpy and scipy are slow to load
+    from iolab.analysis.shaper_check import Kind, judge  # numpy and scipy are slow to load
     from iolab.report import shaper
     from iolab.report.words import EN
+    from iolab.store.series import series_of
 
-    resolver, passed, count = Resolver(experiment), True, 0
+    resolver, verdicts, read = Resolver(experiment), set[Kind](), series_of(run.folder)
     for record in run.trials:
         if record.result.status is not Status.OK:
             continue
-        for link, found in judge(resolver.setup(record.cell), record.measure, record.result.metrics):
+        setup, result = resolver.setup(record.cell), record.result
+        series = read(record.key)
+        for link, found in judge(setup, record.measure, result.metrics, series, result.warnings):
             levels = ", ".join(f"{name}={label}" for name, label in record.cell.items())
             trial = f"{record.measure} {levels} block {record.block}"
             for line in shaper.lines(link, trial, found, EN):
                 say(line)
-            passed &= found.passed
-            count += 1
-    if not count:
+            verdicts.add(found.verdict)
+    if not verdicts:
         allowed = "a link with `shape:`"
         raise InputError([Problem(str(experiment.source), "judging shapers", "no shaped link", allowed)])
-    return passed
+    if Kind.FAILED in verdicts:
+        return ExitCode.TRIALS_FAILED
+    return ExitCode.HOST_CANNOT if Kind.NOT_JUDGED in verdicts else ExitCode.DONE

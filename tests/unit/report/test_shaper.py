@@ -1,8 +1,11 @@
 """What `iolab verify-shaper` says of a shaper."""
 
-from iolab.analysis.shaper_check import Advice, Check, Judged, Kept
+from iolab.analysis.shaper_check import Advice, Judged
+from iolab.analysis.shaper_checks import Check, Kept
+from iolab.analysis.shaper_classes import ClassJudged
 from iolab.report.shaper import lines
 from iolab.report.words import EN
+from iolab.statements.on_wire import WatchStolen
 
 
 def test_every_check_and_every_advice_is_a_line() -> None:
@@ -19,4 +22,31 @@ def test_every_check_and_every_advice_is_a_line() -> None:
         "  most in a window    12 µs       99.00 Mbit/s, at most 1100.00  ok",
         "  try burst: 16 KiB",
         "  try gso_max_segs: 1",
+    ]
+
+
+def test_classes_have_lines_of_their_own_and_what_is_not_judged_has_its_reason() -> None:
+    """A class that sent nothing is said to be so."""
+    stolen = WatchStolen(at="far.eth0", stolen_ratio=0.1)
+    checks = (
+        Check(Kept.SHARE, 12_000_000, 39e6, 38.8e6, held=True),
+        Check(Kept.WINDOW, 12_000, 99e6, 60e6, held=False, excuse=stolen),
+    )
+    found = Judged((), (), (ClassJudged("one", checks), ClassJudged("two", ())))
+    said = list(lines("wire", "tcp block 1", found, EN))
+    assert said[:3] == [
+        "wire: tcp block 1: not judged",
+        "  class one:",
+        "  its rate by others  12 ms       39.00 Mbit/s, at least 38.80  ok",
+    ]
+    assert said[3].startswith("  most in a window    12 µs       99.00 Mbit/s, at most 60.00  not judged: ")
+    assert EN.said.say(stolen) in said[3]
+    assert said[4:] == ["  class two: not judged, it sent too little"]
+
+
+def test_classes_that_the_watch_does_not_tell_apart_are_said_to_be_so() -> None:
+    """With the key that would."""
+    said = list(lines("wire", "tcp block 1", Judged((), (), None), EN))
+    assert said[1:] == [
+        "  classes: not judged, flows are not told apart: give the watch `flows: 8`",
     ]

@@ -1,0 +1,52 @@
+"""What is checked of a shaper and of its classes: the words of both."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from iolab.statements.warnings import Warning
+
+MOST_ABOVE, LEAST_REACHED = 0.01, 0.97
+"""How far the long-run rate may lie above the asked one, and from which part of it on it is reached."""
+PACER_FRAMES = 1
+"""What the pacer may send at once beside the frame that is allowed to all."""
+NS_PER_S = 1_000_000_000
+
+
+class Kept(StrEnum):
+    """What is checked."""
+
+    RATE = "rate"
+    """The long-run rate is not above the asked one."""
+    REACHED = "reached"
+    """The asked rate is reached."""
+    WINDOW = "window"
+    """No window holds more than rate and burst allow."""
+    CEIL = "ceil"
+    """While a class sends, it has no more than its ceil."""
+    ALONE = "alone"
+    """While a class sends alone, it has its ceil."""
+    SHARE = "share"
+    """While others send too, it has its rate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that a shaper must keep."""
+
+    what: Kept
+    """What."""
+    window_ns: int
+    """Of the windows that were looked at."""
+    seen_bps: float
+    """What was seen."""
+    allowed_bps: float
+    """The bound."""
+    held: bool
+    """Whether it was kept."""
+    excuse: Warning | None = None
+    """What held the host up, so that what was not kept says nothing of the shaper; None: it is judged."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether it was not kept, and nothing else can be why."""
+        return not self.held and self.excuse is None

@@ -1,0 +1,127 @@
+"""A shaper judged class by class: what each gets alone and beside others, and where the host's doing is no verdict."""
+
+import numpy as np
+import pytest
+from tests.unit.analysis.paced_flows import STOLEN, TEXT, sent
+
+from iolab.analysis.shaper_check import SCALES_NS, Judged, Kind, judge
+from iolab.analysis.shaper_checks import Kept
+from iolab.experiment import Resolver, cells, parse
+from iolab.record.dimensions import Dimensions
+from iolab.record.metric import Metric, Metrics
+from iolab.record.series import Over, Series
+from iolab.statements.warnings import Warning
+
+
+def judged(
+    *flows: tuple[str, float, Series],
+    qdisc: str = "pacer",
+    ceil: str = "ceil: 60Mbit,",
+    most_bps: float = 60e6,
+    warnings: tuple[Warning, ...] = (),
+) -> Judged:
+    """Return what is found of the shaper, whose port as a whole keeps to the sum of these flows."""
+    experiment = parse(TEXT.replace("QDISC", qdisc).replace("CEIL", ceil), "file.yaml")
+    setup = Resolver(experiment).setup(next(cells(experiment)))
+    mean_bps = sum(bps for _, bps, _ in flows)
+    metrics = Metrics(
+        Metric(name, "bit/s", value, Dimensions(direction="->far.eth0", window_ns=scale))
+        for scale in SCALES_NS
+        for name, value in (("window_rate_max_bps", most_bps), ("window_rate_mean_bps", mean_bps))
+    )
+    ((_, found),) = judge(setup, "tcp", metrics, [series for _, _, series in flows], warnings)
+    return found
+
+
+def of_class(found: Judged, name: str) -> dict[Kept, bool]:
+    """Return which checks of a class held; of windows, whether all did."""
+    assert found.classes is not None
+    (one,) = (each for each in found.classes if each.name == name)
+    held: dict[Kept, bool] = {}
+    for check in one.checks:
+        held[check.what] = held.get(check.what, True) and check.held
+    return held
+
+
+def test_classes_that_share_a_line_have_their_rates() -> None:
+    """Each is judged by its own flow: at least its rate, at most its ceil, and no trains."""
+    found = judged(sent("a", 40e6, (0, 1)), sent("b", 20e6, (0, 1)))
+    assert of_class(found, "one") == {Kept.CEIL: True, Kept.SHARE: True, Kept.WINDOW: True}
+    assert of_class(found, "two") == {Kept.CEIL: True, Kept.SHARE: True, Kept.WINDOW: True}
+    assert found.verdict is Kind.PASSED
+
+
+def test_a_class_that_takes_what_is_anothers_is_told_though_the_port_keeps_its_rate() -> None:
+    """The port as a whole has what it should, so only the classes show it."""
+    found = judged(sent("a", 30e6, (0, 1)), sent("b", 30e6, (0, 1)))
+    assert all(check.held for check in found.checks)
+    assert not of_class(found, "one")[Kept.SHARE]
+    assert of_class(found, "two")[Kept.SHARE]
+    assert found.verdict is Kind.FAILED
+
+
+def test_a_class_alone_has_its_ceil() -> None:
+    """And no more; without a ceil it keeps to its rate, and the port cannot be full."""
+    assert of_class(judged(sent("a", 60e6, (0, 1))), "one")[Kept.ALONE]
+    assert not of_class(judged(sent("a", 51e6, (0, 1))), "one")[Kept.ALONE]
+    without = judged(sent("b", 20e6, (0, 1)), ceil="", most_bps=20e6)
+    assert without.passed
+    assert of_class(judged(sent("b", 24e6, (0, 1)), ceil="", most_bps=24e6), "two")[Kept.CEIL] is False
+
+
+def test_alone_and_beside_others_are_told_apart_in_one_trial() -> None:
+    """The second joins in the middle."""
+    first, second = sent("a", 60e6, (0, 0.5)), sent("a", 40e6, (0.5, 1))
+    flow = first[2].dimensions
+    both = Series(
+        "window_bytes", "byte",
+        np.concatenate([first[2].at_ns, second[2].at_ns[1:]]),
+        np.concatenate([first[2].values, second[2].values[1:]]), flow, Over.WINDOWS, "watch",
+    )  # fmt: skip
+    found = of_class(judged(("a", 50e6, both), sent("b", 20e6, (0.5, 1))), "one")
+    assert found == {Kept.CEIL: True, Kept.ALONE: True, Kept.SHARE: True, Kept.WINDOW: True}
+
+
+def test_windows_in_which_a_class_begins_or_ends_do_not_lower_its_rate() -> None:
+    """A third of a second is 28 windows of 12 ms, and half of two of them would be 3.6 %."""
+    assert of_class(judged(sent("a", 60e6, (0.105, 0.435))), "one")[Kept.ALONE]
+    assert of_class(judged(sent("a", 60e6, (0.105, 0.435)), sent("b", 20e6, (0.9, 1))), "one")[Kept.ALONE]
+
+
+def test_trains_of_a_class_fail_and_the_burst_of_htb_allows_them() -> None:
+    """Ten frames at once are nine too many for a pacer."""
+    flows = sent("a", 40e6, (0, 1), train=10), sent("b", 20e6, (0, 1))
+    assert not of_class(judged(*flows), "one")[Kept.WINDOW]
+    assert of_class(judged(*flows), "two")[Kept.WINDOW]
+    assert of_class(judged(*flows, qdisc="htb", ceil="ceil: 60Mbit, burst: 15K,"), "one")[Kept.WINDOW]
+
+
+@pytest.mark.parametrize(
+    ("warnings", "kind"), [((), Kind.FAILED), ((STOLEN,), Kind.NOT_JUDGED)], ids=["calm", "stolen"]
+)
+def test_a_window_that_holds_too_much_is_not_judged_where_the_host_was_held_up(
+    warnings: tuple[Warning, ...], kind: Kind
+) -> None:
+    """The reason is beside it; a rate that is missed over all the time is judged even then."""
+    flows = sent("a", 40e6, (0, 1), train=10), sent("b", 20e6, (0, 1))
+    found = judged(*flows, most_bps=9e9, warnings=warnings)
+    assert found.verdict is kind
+    excuses = {check.excuse for check in found.checks if not check.held}
+    assert excuses == ({STOLEN} if warnings else {None})
+    unfair = judged(sent("a", 30e6, (0, 1)), sent("b", 30e6, (0, 1)), warnings=warnings)
+    assert unfair.verdict is Kind.FAILED
+
+
+def test_classes_are_not_judged_where_flows_are_not_told_apart() -> None:
+    """The port is, and what to add is said; a class that sent nothing is no failure."""
+    experiment = parse(TEXT.replace("QDISC", "pacer").replace("CEIL", ""), "file.yaml")
+    setup = Resolver(experiment).setup(next(cells(experiment)))
+    metrics = Metrics(
+        Metric(name, "bit/s", 60e6, Dimensions(direction="->far.eth0", window_ns=scale))
+        for scale in SCALES_NS
+        for name in ("window_rate_max_bps", "window_rate_mean_bps")
+    )
+    ((_, found),) = judge(setup, "tcp", metrics)
+    assert found.classes is None
+    assert found.passed
+    assert of_class(judged(sent("a", 60e6, (0, 1))), "two") == {}

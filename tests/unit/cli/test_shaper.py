@@ -1,0 +1,58 @@
+"""The exit code of `iolab verify-shaper`, and that it reads what a run stored."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.unit.analysis.paced_flows import STOLEN, TEXT, sent
+from tests.unit.report.builder import quickstart
+
+from iolab.analysis.shaper_check import SCALES_NS
+from iolab.cli.shaper import print_judged
+from iolab.errors import ExitCode
+from iolab.experiment import parse
+from iolab.record.dimensions import Dimensions
+from iolab.record.metric import Metric, Metrics
+from iolab.record.trial import Status, TrialResult
+from iolab.statements.warnings import Warning
+from iolab.store.file_names import SAMPLES, SERIES
+from iolab.store.series import encode_series
+
+
+@pytest.mark.parametrize(
+    ("mean_bps", "most_bps", "warnings", "code"),
+    [
+        (60e6, 60e6, (), ExitCode.DONE),
+        (60e6, 9e9, (), ExitCode.TRIALS_FAILED),
+        (60e6, 9e9, (STOLEN,), ExitCode.HOST_CANNOT),
+        (50e6, 9e9, (STOLEN,), ExitCode.TRIALS_FAILED),
+    ],
+    ids=["passed", "failed", "not judged", "failed all the same"],
+)
+def test_the_exit_code_tells_whether_all_passed_failed_or_could_not_be_judged(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    mean_bps: float,
+    most_bps: float,
+    warnings: tuple[Warning, ...],
+    code: ExitCode,
+) -> None:
+    """With the classes' lines, from the series beside the trial."""
+    experiment = parse(TEXT.replace("QDISC", "pacer").replace("CEIL", "ceil: 60Mbit,"), "file.yaml")
+    metrics = Metrics(
+        Metric(name, "bit/s", value, Dimensions(direction="->far.eth0", window_ns=scale))
+        for scale in SCALES_NS
+        for name, value in (("window_rate_max_bps", most_bps), ("window_rate_mean_bps", mean_bps))
+    )
+    run, _ = quickstart(1)
+    result = TrialResult(
+        status=Status.OK, metrics=metrics, warnings=warnings, begin_ns=0, end_ns=1, measured_ns=1
+    )
+    record = replace(run.trials[0], measure="tcp", cell={}, key="abc", result=result)
+    (tmp_path / SAMPLES).mkdir()
+    series = [sent("a", 40e6, (0, 1))[2], sent("b", 20e6, (0, 1))[2]]
+    (tmp_path / SAMPLES / f"abc{SERIES}").write_bytes(encode_series(series))
+    assert print_judged(experiment, replace(run, folder=tmp_path, trials=(record,))) is code
+    said = capsys.readouterr().out
+    assert said.count("  class ") == 2
+    assert ("not judged: " in said) == bool(warnings)
