@@ -13,7 +13,8 @@ TAKEN_UP_RATIO = 1e-3
 """Share of a trial's frames that a queue may take up without being looked at: a tenth of the usual width."""
 
 EXCUSED_RATIO = 0.1
-"""Where more frames were unsent a trial was another load, whatever held the sender up: queues empty meanwhile."""
+"""Part of a schedule that stalls of the host may take without its rate being another: a device that rests for longer
+fills up its credit and empties its queue. A kernel keeps 5 % of each second from real-time threads."""
 
 
 @dataclass(frozen=True, slots=True)

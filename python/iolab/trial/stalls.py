@@ -7,6 +7,7 @@ often the host stalls.
 from collections.abc import Iterator, Sequence
 
 from iolab.agent.traffic import ReceiverReport, SenderReport, Stall, TrafficRan
+from iolab.record.search import EXCUSED_RATIO
 from iolab.statements.clauses import CpuStolen, Disturbance, ReceiverHeldUp, SenderHeldUp
 from iolab.trial.balance import offered_frames
 
@@ -14,9 +15,6 @@ STALL_NS = 1_000_000
 """A thread that is so late was not run by the host: a hundred times what a calm one is late [ns]."""
 STEAL_NS = 10_000_000
 """One tick of the kernel's clock: the least steal that /proc/stat shows [ns]."""
-EXCUSED_RATIO = 0.1
-"""Part of a schedule that stalls of the host may take without its rate being another: a device that rests for longer
-fills up its credit and empties its queue. A kernel keeps 5 % of each second from real-time threads."""
 
 
 def perturbations(
