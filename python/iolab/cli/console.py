@@ -1,10 +1,12 @@
 """Where the command line prints: results to standard output, complaints to standard error."""
 
 import sys
+from collections.abc import Iterable
 
 from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableType, RenderHook, RenderResult
 from rich.segment import Segment
 
+from iolab.errors import Problem
 from iolab.plan.types import Unsupported
 from iolab.printable import printable
 from iolab.report.words import EN
@@ -58,3 +60,9 @@ def cannot_run(cells: Unsupported) -> str:
 def complain(text: str) -> None:
     """Print what went wrong to standard error."""
     print(printable(f"iolab: {text}"), file=sys.stderr, flush=True)
+
+
+def list_problems(problems: Iterable[Problem]) -> None:
+    """Print what is wrong with the input to standard error; each line begins with its place, for editors."""
+    for problem in problems:
+        print(printable(str(problem)), file=sys.stderr, flush=True)

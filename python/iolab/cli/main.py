@@ -11,8 +11,8 @@ from typer.exceptions import Abort, TyperException
 
 import iolab
 from iolab.cli import calibration, experiment_file, host, image, results, runs, shaper
-from iolab.cli.console import complain
-from iolab.errors import ExitCode, IolabError
+from iolab.cli.console import complain, list_problems
+from iolab.errors import ExitCode, InputError, IolabError
 
 app = typer.Typer(
     name="iolab",
@@ -65,6 +65,9 @@ def run(arguments: list[str]) -> int:
         what = error.format_message().rstrip(".")
         complain(f"{what}; `iolab --help` and `iolab COMMAND --help` say what is allowed")
         return ExitCode.INPUT_WRONG
+    except InputError as error:
+        list_problems(error.problems)
+        return error.exit_code
     except IolabError as error:
         complain(str(error))
         return error.exit_code

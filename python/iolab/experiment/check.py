@@ -136,7 +136,7 @@ def _text_on(experiment: Experiment, site: Site) -> str:
             "block style",
         )
         advice = "write its first level one key a line, without braces or an end mark"
-        raise InputError([Problem(experiment.source, "storing the site", seen, allowed, advice)])
+        raise InputError([Problem(f"{experiment.source}:1", "storing the site", seen, allowed, advice)])
     return text
 
 

@@ -18,8 +18,8 @@ class Problems:
         self._found: dict[Problem, int] = {}
 
     def add(self, line: int, doing: str, seen: object, allowed: str, advice: str = "") -> None:
-        """Note one problem; `doing` names the place in the document."""
-        where = f"{self.source}:{line}" if line else self.source
+        """Note one problem; `doing` names the place in the document. What has no line is said of the first."""
+        where = f"{self.source}:{line or 1}"
         self._found.setdefault(Problem(where, doing, show(seen), allowed, advice), line)
 
     def __bool__(self) -> bool:
@@ -34,7 +34,7 @@ class Problems:
         if len(ordered) > SHOWN:
             left = len(ordered) - SHOWN
             more = Problem(
-                self.source,
+                f"{self.source}:1",
                 "reading the file",
                 f"{left} more problems",
                 "none",

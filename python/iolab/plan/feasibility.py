@@ -87,8 +87,7 @@ def _located(problem: Problem, experiment: Experiment, measure: str) -> Problem:
     for word in place.split("."):
         line = line_of(holder, word, line)
         holder = holder.get(word) if isinstance(holder, dict) else None
-    where = f"{experiment.source}:{line}" if line else experiment.source
-    return replace(problem, where=where, doing=f"{problem.doing} of {place}")
+    return replace(problem, where=f"{experiment.source}:{line or 1}", doing=f"{problem.doing} of {place}")
 
 
 ANY_HOST = Facts(

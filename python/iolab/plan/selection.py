@@ -25,7 +25,7 @@ def selection(texts: Sequence[str], experiment: Experiment, *, quick: bool = Fal
         seen, allowed = "no key `quick`", "an experiment with `quick: {factor: label, ...}`"
         advice = "give --only, or say in the file which cells make a quick run"
         raise InputError(
-            [Problem(experiment.source, "choosing the cells of a quick run", seen, allowed, advice)]
+            [Problem(f"{experiment.source}:1", "choosing the cells of a quick run", seen, allowed, advice)]
         )
     if not asked:
         return experiment.quick

@@ -146,7 +146,7 @@ def _too_many(experiment: Experiment, blocks: int) -> InputError:
 def _problem(
     experiment: Experiment, only: tuple[Selector, ...], doing: str, seen: str, allowed: str
 ) -> Problem:
-    return Problem("--only" if only else experiment.source, doing, seen, allowed)
+    return Problem("--only" if only else f"{experiment.source}:1", doing, seen, allowed)
 
 
 def _digest(text: str) -> str:

@@ -1,6 +1,7 @@
 """The commands that need no lab: exit codes, messages for wrong input, and that nothing ends in a traceback."""
 
 import json
+import re
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
@@ -303,3 +304,17 @@ def test_a_damaged_plan_is_told_in_words(text: str, capsys: pytest.CaptureFixtur
     for said in (printed.out, printed.err):
         assert "reading plan.json: saw" in said
         assert "Error" not in said
+
+
+@pytest.mark.parametrize("command", ["check", "plan", "run"])
+def test_every_line_of_problems_begins_with_file_and_line(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As compilers write them, so that an editor can go there: the first one too, and what no line is to blame for."""
+    wrong = GOOD.replace("kind: stream", "kind: steam").replace("[1500, 9000]", "[1500, lots]")
+    for text, least in ((wrong, 2), ("", 1), ("#" * 70_000, 1), (GOOD.partition("measure:")[0], 1)):
+        assert run([command, written(text)]) == ExitCode.INPUT_WRONG
+        lines = capsys.readouterr().err.splitlines()
+        assert len(lines) >= least
+        for line in lines:
+            assert re.match(r"lab\.yaml:[1-9][0-9]*: ", line), line

@@ -73,6 +73,24 @@ def test_broken_yaml_is_refused_at_its_line(text: str, line: int, words: str, tm
     assert any(problem.startswith(f"/x.yaml:{line}: ") and words in problem for problem in told)
 
 
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("a: 'x\nb: 1\nc: 2\n", 1),
+        ('a: 1\ntitle: "x\nlab:\n  a: 1\n', 2),
+        ("a: 'x\n---\nb: 1", 1),
+        ("a: 1\nb: 'x\nc: 'y'\nd: 1\n", 2),
+        ('a: {b: "x, c: 1}\nd: {e: "y", f: 2}\n', 1),
+        ("a: ['x, y]\nb: 1\nc: ['z']\n", 1),
+    ],
+)
+def test_a_quote_that_is_not_closed_is_told_where_it_was_opened(text: str, line: int, tmp_path: Path) -> None:
+    """Not at the end of the file, nor where the next quoted text would have begun."""
+    told = refusal(text, tmp_path)
+    assert told.startswith(f"/x.yaml:{line}: ")
+    assert "a quote that is opened in this line is not closed in it" in told
+
+
 def test_what_is_no_text_file_is_refused(tmp_path: Path) -> None:
     """Directories, absent files, unreadable files, other encodings."""
     for path, words in (
