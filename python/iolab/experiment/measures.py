@@ -140,6 +140,8 @@ class Packets(Measure):
     """Tag of the frames; absent: that of the link."""
     line_rate: Maybe[BitsPerSecond] = None
     """Of the line, preamble and gaps included: no load is above it, and percents of a rate are of it."""
+    spacing: Literal["clock", "gap-frames"] = "clock"
+    """What spaces frames. gap-frames: the line of `line_rate`, kept full by PAUSE frames of no time, to the byte."""
     max_burst: Count = Field(default=1, ge=1, le=64)
     """Most frames that leave at once [frames]."""
     catch_up: Count = Field(default=64, ge=0, le=1_000_000)

@@ -87,6 +87,7 @@ def run_params(
             if measure.catch_up
             else {"kind": "slip"},
             "stall_threshold_ns": STALL_NS,
+            **({"gap_frames": {"line_bps": measure.line_rate}} if measure.spacing == "gap-frames" else {}),
         }
         for index, way in enumerate(directions)
     ]

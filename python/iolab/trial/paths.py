@@ -71,7 +71,8 @@ Send = Callable[[str, float, int], Sent]
 def may_choose(measure: Packets, senders: int) -> bool:
     """Tell whether there is a choice: it is left open, so is the load, and one thread sends frames that both can."""
     largest = max(size for size, _ in sizes_of(measure))
-    return measure.path == "auto" and measure.seeks_rate and senders == 1 and largest <= LIVE_BYTES
+    is_open = measure.path == "auto" and measure.spacing == "clock"
+    return is_open and measure.seeks_rate and senders == 1 and largest <= LIVE_BYTES
 
 
 def settled(site: Site, measure: AnyPackets) -> AnyPackets:

@@ -204,19 +204,21 @@ def senders_of(measure: Packets, directions: int, cpus: int) -> int:
     """
     if measure.senders != "auto":
         return measure.senders
-    if measure.path in ONE_SENDER:
+    if measure.path in ONE_SENDER or measure.spacing == "gap-frames":
         return 1
     most = max(1, min(MOST_SENDERS, 1 + (cpus - 3 * directions) // directions))
     return max(number for number in range(1, most + 1) if measure.flows % number == 0)
 
 
 def check_senders(measure: Packets) -> None:
-    """Check that several senders can share the flows of a measure, by its path.
+    """Check that several senders can share the flows of a measure, by its path, and that one can fill its line.
 
     Raises:
         InputError: they cannot.
     """
     senders = measure.senders
+    if measure.spacing == "gap-frames":
+        _check_line(measure)
     if senders == "auto" or senders == 1:
         return
     if measure.path in ONE_SENDER:
@@ -226,6 +228,19 @@ def check_senders(measure: Packets) -> None:
         seen, allowed = f"{measure.flows} flows over {senders} senders", f"`flows` a multiple of {senders}"
         advice = "a flow is of one sender, which numbers its frames"
         raise InputError([Problem("measure", "spreading frames over senders", seen, allowed, advice)])
+
+
+def _check_line(measure: Packets) -> None:
+    """Check that a line of known rate is there to be filled, by one thread that gives it every frame."""
+    doing, key = "spacing by gap-frames", "measure"
+    if measure.line_rate is None:
+        allowed = "the rate of the card's line, such as line_rate: 1Gbit"
+        raise InputError([Problem(key, doing, "no line_rate", allowed, "add line_rate")])
+    if measure.senders not in (1, "auto"):
+        raise InputError([Problem(key, doing, f"senders: {measure.senders}", "one sender fills a line")])
+    if measure.path == "bpf_live":
+        allowed = "path: af_xdp or af_packet, which send whatever frame comes next"
+        raise InputError([Problem(key, doing, f"path: {measure.path}", allowed)])
 
 
 def sending_end(lab: Lab, topology: Topology, measure: Measure) -> Endpoint | None:

@@ -14,7 +14,7 @@ from iolab.lab.difference import difference
 from iolab.lab.needs.need import Need, NeedKind
 from iolab.lab.needs.part_needs import measure_needs
 from iolab.lab.packets.needs import check_packets
-from iolab.lab.packets.placement import place, ways
+from iolab.lab.packets.placement import place, senders_of, ways
 from iolab.lab.resources import PinNapi, Resource, Run, StartDevice
 from iolab.lab.topology import make_topology
 from iolab.statements.purposes import ForMeasure, KeyOf
@@ -66,6 +66,24 @@ def test_several_senders_have_a_queue_each_and_a_thread_at_the_far_end() -> None
     assert "senders:tester.p0" in found["napi_cpu:dut.eth0"].needs
     (far,) = (a for a in found["napi_cpu:tester.p1"].actions if isinstance(a, PinNapi))
     assert far.queues == 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({}, "no line_rate"),
+        ({"line_rate": "1Gbit", "senders": 2, "flows": 2}, "one sender fills a line"),
+        ({"line_rate": "1Gbit", "path": "bpf_live"}, "path: bpf_live"),
+    ],
+)
+def test_a_line_that_gap_frames_fill_has_a_rate_and_one_sender(wrong: dict[str, object], words: str) -> None:
+    """With both it is accepted, and `auto` means one sender."""
+    made = lab()
+    good = measure(spacing="gap-frames", line_rate="1Gbit", senders="auto", flows=64)
+    check_packets(good, made, make_topology(made))
+    assert senders_of(good, 1, 64) == 1
+    with pytest.raises(InputError, match=words):
+        check_packets(measure(spacing="gap-frames", **wrong), made, make_topology(made))
 
 
 def test_several_senders_need_flows_that_they_can_share() -> None:

@@ -1,0 +1,28 @@
+"""What the agent is asked to send for a load trial."""
+
+import pytest
+from tests.unit.trial.packets import ENDS, lab
+
+from iolab.experiment.measures import Latency
+from iolab.lab.packets.placement import ways
+from iolab.lab.topology import make_topology
+from iolab.trial.packets import run_params
+from iolab.trial.paths import may_choose
+
+
+@pytest.mark.parametrize(("keys", "line"), [({}, None), ({"spacing": "gap-frames"}, {"line_bps": 10**9})])
+def test_a_sender_is_told_of_the_line_that_gap_frames_keep_full(
+    keys: dict[str, object], line: dict[str, int] | None
+) -> None:
+    """Of no line where the clock spaces frames, even if a line bounds the loads."""
+    measure = Latency.model_validate(
+        {"kind": "latency", "rate": "10kpps", "line_rate": "1Gbit"} | ENDS | keys
+    )
+    made = lab()
+    directions = ways(made, make_topology(made), measure)
+    macs = {way.name: "02:00:00:00:00:02" for way in directions}
+    asked = run_params(measure, made, directions, macs, fps=10_000, duration_ns=10**9, number=1)
+    senders = asked["senders"]
+    assert isinstance(senders, list)
+    assert [one.get("gap_frames") for one in senders if isinstance(one, dict)] == [line]
+    assert not (line and may_choose(measure, 1))
