@@ -18,6 +18,7 @@ main() {
     check "ruff format" .venv/bin/ruff format -q --check --diff
     check "lint-imports" .venv/bin/lint-imports --no-logo
     check "check_tree" .venv/bin/python scripts/check_tree.py
+    check "check_licences" .venv/bin/python scripts/check_licences.py
     report
 
     ((${#absent[@]} == 0)) || echo "lint: NOT CHECKED: ${absent[*]}"
