@@ -51,3 +51,25 @@ def test_a_cache_to_which_all_may_write_is_not_read(makings: list[str], tmp_path
     folder.chmod(0o777)
     assert vega.library() == MADE
     assert not list(folder.iterdir())
+
+
+def test_the_script_says_whose_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A report is given on alone, so the notices that its licences ask for are in it, and cannot end the comment."""
+    monkeypatch.setattr("vl_convert.javascript_bundle", lambda snippet: f"1; {snippet}")
+    notice, ended, script = vega._made().partition("*/\n")
+    assert notice.startswith("/*!\n")
+    assert ended
+    assert script == "1; window.vegaEmbed = vegaEmbed;"
+    for words in ("University of Washington Interactive Data Lab", "Mike Bostock", "IN NO EVENT SHALL"):
+        assert words in notice
+
+
+def test_a_changed_notice_makes_a_script_of_its_own(
+    makings: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A script that was kept without it is not used."""
+    vega.library()
+    vega.library.cache_clear()
+    monkeypatch.setattr(vega, "_notice", lambda: "/*! other */")
+    vega.library()
+    assert len(makings) == 2

@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 from functools import cache
 from importlib.metadata import version
+from importlib.resources import files
 from pathlib import Path
 
 from iolab.errors import UnsupportedError
@@ -30,12 +31,18 @@ def library() -> str:
 
 
 def _kept() -> Path:
-    """Return where this version's script is kept: another version or snippet makes another name."""
-    told = f"{version('vl-convert-python')}\n{_SNIPPET}"
+    """Return where this version's script is kept: another version, snippet or notice makes another name."""
+    told = f"{version('vl-convert-python')}\n{_SNIPPET}\n{_notice()}"
     return cache_folder() / f"vega-{hashlib.sha256(told.encode()).hexdigest()[:16]}.js"
 
 
 def _made() -> str:
     import vl_convert
 
-    return str(vl_convert.javascript_bundle(snippet=_SNIPPET)).replace("</script", "<\\/script")
+    script = str(vl_convert.javascript_bundle(snippet=_SNIPPET)).replace("</script", "<\\/script")
+    return _notice() + script
+
+
+def _notice() -> str:
+    """Return whose the script is, as its licences ask for: the bundle has lost every notice."""
+    return f"/*!\n{(files('iolab.report.page') / 'licences.txt').read_text(encoding='utf-8')}*/\n"
