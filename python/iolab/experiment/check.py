@@ -15,6 +15,7 @@ from iolab.experiment.document import MOST_BYTES, Table, line_of, read
 from iolab.experiment.experiment import Experiment, Factor
 from iolab.experiment.factors import check_size, possible_paths, read_factors
 from iolab.experiment.names import name_problem
+from iolab.experiment.other_words import instead
 from iolab.experiment.paths import GROUPS, NoSuchItem, survey
 from iolab.experiment.problems import Problems, did_you_mean, listed
 from iolab.experiment.product import any_cell, sample
@@ -195,7 +196,7 @@ def _factors(
 def _check_keys(document: Table, problems: Problems) -> None:
     for key in document:
         if key not in TOP:
-            near = did_you_mean(key, TOP)
+            near = instead("top", key) or did_you_mean(key, TOP)
             if not near and key in GROUPS:
                 near = f"'{key}' belongs under 'lab'"
             problems.add(

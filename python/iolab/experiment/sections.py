@@ -8,6 +8,7 @@ from pydantic_core import ErrorDetails
 
 from iolab.experiment.document import line_of
 from iolab.experiment.grammar import allowed, annotation_at, choices, keys, members, models
+from iolab.experiment.other_words import instead
 from iolab.experiment.problems import Problems, did_you_mean, listed
 from iolab.parts.guard import place_of
 from iolab.parts.registry import instrument_kinds, package_behind
@@ -116,7 +117,7 @@ def _note_kind(
             f"reading {section.place}.kind",
             data["kind"],
             listed(kinds),
-            did_you_mean(data["kind"], kinds),
+            instead(f"{section.group}.kind", data["kind"]) or did_you_mean(data["kind"], kinds),
         )
         return
     if not partial:
@@ -180,7 +181,8 @@ def _note(
         return
     if detail["type"] == "extra_forbidden":
         known = _siblings(model, place)
-        near = did_you_mean(last, known)
+        of_group = instead(section.group, last) if len(place) == 1 else ""
+        near = of_group or did_you_mean(last, known)
         problems.add(line, doing, f"the key '{last}'", f"the keys {listed(known)}", near)
         return
     seen = outer[last] if last is not None else data
