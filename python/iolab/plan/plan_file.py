@@ -15,6 +15,9 @@ from iolab.statements.lacks import Lack
 
 Index = Annotated[int, Field(ge=0)]
 """Of a row in a table."""
+Plot = Annotated[int, Field(ge=0, lt=2**63)]
+Block = Annotated[int, Field(ge=1, lt=2**63)]
+"""Analysis holds both in 64 bits."""
 
 
 def encode_plan(plan: Plan) -> str:
@@ -69,7 +72,7 @@ class _Document:
     computers: dict[str, Computer]
     unsupported: list[tuple[str, dict[str, str], Lack]]
     levels: list[tuple[int, ...]]
-    steps: list[tuple[str, Index, int, int, Index]]
+    steps: list[tuple[str, Index, Block, Plot, Index]]
 
 
 _DOCUMENT = Encoding(_Document, defaults=True)
@@ -110,8 +113,19 @@ def _version(text: str) -> object:
     return document.get("schema") if isinstance(document, dict) else None
 
 
+def _refuse_levels(document: _Document) -> None:
+    """Refuse rows of levels that do not fit the factors: whatever reads a plan counts on them."""
+    counts = [len(labels) for _, labels in document.factors]
+    for number, row in enumerate(document.levels):
+        if len(row) != len(counts):
+            raise ValueError(f"{len(row)} entries in row {number} of levels, for {len(counts)} factors")
+        if not all(-1 <= level < count for level, count in zip(row, counts, strict=True)):
+            raise ValueError(f"a level that its factor does not have, in row {number} of levels")
+
+
 def _decoded(document: _Document) -> Plan:
     measures, levels = document.measures, document.levels
+    _refuse_levels(document)
     return Plan(
         title=document.title,
         factors=tuple(PlannedFactor(name, labels) for name, labels in document.factors),

@@ -33,7 +33,7 @@ def plans(draw: st.DrawFn) -> Plan:
         st.lists(st.builds(PlannedFactor, words, st.lists(words, max_size=3).map(tuple)), max_size=3)
     )
     measures = draw(st.lists(words, unique=True, min_size=1, max_size=3))
-    levels = st.tuples(*(st.integers(-1, 5) for _ in factors))
+    levels = st.tuples(*(st.integers(-1, len(factor.labels) - 1) for factor in factors))
     step = st.builds(Step, words, st.sampled_from(measures), st.integers(1, 9), st.integers(0, 9), levels)
     selectors = st.dictionaries(words, st.lists(words).map(tuple), max_size=2)
     ratio = st.builds(LevelRatio, words, words, words)
@@ -84,6 +84,39 @@ def test_what_is_no_plan_is_refused_without_a_traceback(text: str) -> None:
     with pytest.raises(StoreError, match=r"reading plan\.json") as caught:
         decode_plan(text)
     assert "Error" not in str(caught.value)
+
+
+@pytest.mark.parametrize("row", [[], [0, 0], [-2], [2], [2**70]])
+def test_levels_that_no_factor_has_are_refused(row: list[int]) -> None:
+    """A row with an entry too few or too many, or an index of no label: whatever reads the plan counts on them."""
+    plan = Plan(
+        title="A plan",
+        factors=(PlannedFactor("mtu", ("1500", "9000")),),
+        measures=("tcp",),
+        baseline={},
+        grouping=(),
+        seed=1,
+        blocks=1,
+        steps=(Step("k", "tcp", 1, 0, (0,)),),
+        unsupported=(),
+        estimate_ns=1,
+        digest="d",
+    )
+    document = json.loads(encode_plan(plan))
+    document["levels"] = [row]
+    with pytest.raises(StoreError, match=r"reading plan\.json: saw .*levels"):
+        decode_plan(json.dumps(document))
+
+
+@pytest.mark.parametrize(("place", "value"), [(2, 0), (2, 2**63), (3, -1), (3, 2**63)])
+def test_blocks_and_plots_that_cannot_be_are_refused(
+    place: int, value: int, experiment: Experiment, facts: Facts
+) -> None:
+    """Blocks count from 1, plots from 0, both within 64 bits, as analysis holds them."""
+    document = json.loads(encode_plan(make_plan(experiment, facts)))
+    document["steps"][0][place] = value
+    with pytest.raises(StoreError, match=r"reading plan\.json"):
+        decode_plan(json.dumps(document))
 
 
 @given(st.data())
