@@ -1,7 +1,7 @@
 """Checks that nothing that iolab is linked with or loads has a licence that would pass on to it.
 
-Reads what cargo and the installed Python packages say of themselves, without a network; changes nothing. Called by
-lint.sh.
+Reads what cargo and the installed Python packages say of themselves; changes nothing. Needs a network only where cargo
+has not fetched a crate of the lock yet. Called by lint.sh.
 A licence of the GPL kind is refused. A weaker one (LGPL, MPL) is allowed for packages named here, each with its reason.
 """
 
@@ -74,7 +74,6 @@ def cargo_metadata() -> dict[str, Any]:
     argv = [
         "cargo",
         "metadata",
-        "--offline",
         "--locked",
         "--format-version",
         "1",

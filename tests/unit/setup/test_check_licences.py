@@ -56,6 +56,19 @@ def test_a_reason_holds_for_the_licence_that_was_read_only() -> None:
         assert [*CHECK["judged"]({name: "GPL-3.0-only"})]
 
 
+def test_crates_that_cargo_has_not_fetched_yet_are_no_complaint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a new clone nothing has fetched the tests' crates: a cargo that may not fetch says so and fails."""
+    cargo = tmp_path / "cargo"
+    cargo.write_text(
+        '#!/bin/sh\ncase " $* " in *" --offline "*) exit 101;; esac\necho "{\\"packages\\": []}"\n'
+    )
+    cargo.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    assert CHECK["cargo_metadata"]() == {"packages": []}
+
+
 def test_what_only_builds_or_tests_is_not_linked() -> None:
     """Of the kinds of dependencies only the normal one is followed, to any depth."""
     metadata = {
