@@ -120,9 +120,9 @@ fn a_line_in_user_space_carries_its_rate() {
     let state = state_folder();
     let mut lab = Lab::new(Agent::start(state.path()), "line", 3);
     let line = |queue: Value| json!({"kind": "line", "rate": {"kind": "bits", "bps": 64 * 8 * 1000}, "queue": queue});
-    // On a busy machine the sender may send less than the line carries: then nothing waits.
+    // Five times what the line carries: on a busy machine a sender may send much less, and then nothing waits.
     let filled = (0..TRIES).any(|_| {
-        let (received, counts) = run_through(&mut lab, &line(json!({"kind": "frames", "frames": 50})), 2_000);
+        let (received, counts) = run_through(&mut lab, &line(json!({"kind": "frames", "frames": 50})), 5_000);
         // However the sender was held up, no more leave than in a second and from the queue.
         let (passed, dropped) = (number(&counts["passed_frames"]), number(&counts["dropped_frames"]));
         assert!(passed <= 1_060, "{counts}");
