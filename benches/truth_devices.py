@@ -95,7 +95,13 @@ def halving(fps: float) -> Device:
     whole = tbf(fps, SHALLOW)
     half = dict.fromkeys((OUT, BACK), fps / 2)
     commands = "; ".join(tbf_command(port, rate, SHALLOW, SHALLOW, "change") for port, rate in half.items())
-    return replace(whole, name=f"tbf {fps:.0f} that halves after 3 s", fps=half, during={3.0: commands})
+    return replace(
+        whole,
+        name=f"tbf {fps:.0f} that halves after 3 s",
+        fps=half,
+        during={3.0: commands},
+        marks=("device-changed",),
+    )
 
 
 def hook(port: str, *rules: str, at: str = "ingress") -> str:

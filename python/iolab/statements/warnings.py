@@ -224,6 +224,17 @@ class QueueTookUp(Warning):
     burst_frames: int
 
 
+class DeviceChanged(Warning):
+    """The same load fared otherwise at the end of a search than at first."""
+
+    code = "device-changed"
+    load_fps: float
+    earlier_ratio: float
+    """Part of the load that was forwarded at first."""
+    later_ratio: float
+    """In the end."""
+
+
 class QueuesUneven(Warning):
     """Some receive queues of a card took less than their share of the frames."""
 

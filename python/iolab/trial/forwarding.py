@@ -15,6 +15,7 @@ from iolab.record.packets import SearchRecord
 from iolab.record.search import Found, Goal, StopReason
 from iolab.record.verdict import Limit
 from iolab.statements.warnings import (
+    DeviceChanged,
     GeneratorLimited,
     LineLimited,
     More,
@@ -38,6 +39,7 @@ from iolab.trial.packet_figures import (
     use_metrics,
 )
 from iolab.trial.paths import settled
+from iolab.trial.search.change import find_change
 from iolab.trial.search.fast import Fast
 from iolab.trial.search.types import LoadTrial, Strategy
 
@@ -93,7 +95,11 @@ def measure_forwarding(site: Site, measure: Forwarding) -> Measured:
             metrics += latency_metrics([record], record.share_ratio)
         return Measured(
             metrics=Metrics(metrics),
-            warnings=(*_warnings(found, bench.ceilings()), *common_warnings(bench, everything)),
+            warnings=(
+                *_warnings(found, bench.ceilings()),
+                *_changed(records),
+                *common_warnings(bench, everything),
+            ),
             measured_ns=sum(record.result.duration_ns for record in everything),
             commands=(),
             raw={"load_trials": bench.answers},
@@ -232,6 +238,18 @@ def _taken_up(found: Found) -> tuple[Warning, ...]:
     if not found.taken_up or found.sustained_fps is None:
         return ()
     return (QueueTookUp(sustained_fps=found.sustained_fps, burst_frames=found.burst_frames),)
+
+
+def _changed(records: Sequence[LoadRecord]) -> tuple[Warning, ...]:
+    """Return that the device did not stay the same during the search."""
+    change = find_change([record.result for record in records])
+    if change is None:
+        return ()
+    return (
+        DeviceChanged(
+            load_fps=change.load_fps, earlier_ratio=change.earlier_ratio, later_ratio=change.later_ratio
+        ),
+    )
 
 
 def _ended(found: Found, ceilings: Ceilings) -> tuple[Warning, ...]:

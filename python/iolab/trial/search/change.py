@@ -1,0 +1,58 @@
+"""Whether the device changed during a search: the same load fared otherwise in the end than at first. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from iolab.record.search import EXCUSED_RATIO, LoadResult
+
+SAME_LOAD = 1.03
+"""Loads that differ by less are the same [ratio]."""
+FEWEST = 3
+"""Trials before and after: by chance three are all above three others once in twenty times."""
+APART = 0.8
+"""What was forwarded of a load must have fallen or risen by more than this ratio, from any trial to any other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A load that fared otherwise in the end than at first."""
+
+    load_fps: float
+    """The load [frames/s]."""
+    earlier_ratio: float
+    """What was forwarded of it at first: the mean of trials."""
+    later_ratio: float
+    """In the end."""
+
+
+def find_change(results: Sequence[LoadResult]) -> Change | None:
+    """Return the load at which the device changed most, or None: every load fared alike whenever it was tried.
+
+    Trials whose sender was held up for long are left out: they were other loads.
+    """
+    sent = [each for each in results if each.offered_frames and each.unsent_ratio <= EXCUSED_RATIO]
+    found = [change for each in _same_loads(sent) if (change := _change(each)) is not None]
+    return max(found, key=lambda each: abs(each.earlier_ratio - each.later_ratio), default=None)
+
+
+def _same_loads(results: Sequence[LoadResult]) -> list[list[LoadResult]]:
+    """Return the trials of each load, in the order of their times."""
+    order = sorted(range(len(results)), key=lambda at: results[at].intended_fps)
+    groups: list[list[int]] = []
+    for at in order:
+        if groups and results[at].intended_fps <= SAME_LOAD * results[groups[-1][0]].intended_fps:
+            groups[-1].append(at)
+        else:
+            groups.append([at])
+    return [[results[at] for at in sorted(group)] for group in groups]
+
+
+def _change(results: Sequence[LoadResult]) -> Change | None:
+    """Return the change between any two neighbours in time that parts all before from all after."""
+    shares = [1.0 - each.loss_ratio for each in results]
+    for at in range(FEWEST, len(shares) - FEWEST + 1):
+        before, after = shares[:at], shares[at:]
+        if max(after) < APART * min(before) or max(before) < APART * min(after):
+            load_fps = sum(each.intended_fps for each in results) / len(results)
+            return Change(load_fps, sum(before) / len(before), sum(after) / len(after))
+    return None
