@@ -28,12 +28,17 @@ def judged(iolab: Iolab, folder: Path, shape: str) -> subprocess.CompletedProces
 
 @pytest.mark.parametrize("shape", ["qdisc: tbf, burst: 32K, limit: 500K", "qdisc: pacer"])
 def test_a_shaper_that_keeps_rate_and_burst_passes(iolab: Iolab, tmp_path: Path, shape: str) -> None:
-    """At every scale no window holds more than was asked for."""
+    """At every scale no window holds more than was asked for.
+
+    On a host that is held up some do: that is no verdict, and the host is named.
+    """
     done = judged(iolab, tmp_path, shape)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "wire: tcp  block 1: pass" in done.stdout
-    assert done.stdout.count("most in a window") == 4
-    assert "FAIL" not in done.stdout
+    verdict = {0: "pass", 3: "not judged"}.get(done.returncode)
+    assert verdict, done.stdout + done.stderr
+    assert f"wire: tcp  block 1: {verdict}" in done.stdout
+    lines = [line for line in done.stdout.splitlines() if "most in a window" in line]
+    assert len(lines) == 4
+    assert all(line.endswith("ok") or "not judged: " in line for line in lines)
 
 
 def test_a_shaper_that_sends_super_frames_at_once_fails_with_advice(iolab: Iolab, tmp_path: Path) -> None:

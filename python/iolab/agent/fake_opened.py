@@ -1,5 +1,6 @@
 """What a fake agent's instruments share: each is started by a name of its own, stopped, read and closed."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -10,7 +11,7 @@ from iolab.clock import VirtualClock
 
 
 @dataclass
-class FakeOpened:
+class FakeOpened(ABC):
     """Instruments of one kind, by their names."""
 
     noun: ClassVar[str]
@@ -33,13 +34,13 @@ class FakeOpened:
         """Return what a start answers beside its time."""
         return {}
 
+    @abstractmethod
     def stopped(self, asked: dict[str, Json]) -> dict[str, Json]:
         """Return what a stop answers."""
-        raise NotImplementedError
 
+    @abstractmethod
     def content(self) -> dict[str, Json]:
         """Return what a reading answers."""
-        raise NotImplementedError
 
     def _start(self, params: dict[str, Json]) -> Json:
         name = params["id"]

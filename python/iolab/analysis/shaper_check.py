@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from iolab.analysis.shaper_checks import LEAST_REACHED, MOST_ABOVE, NS_PER_S, PACER_FRAMES, Check, Kept
+from iolab.analysis.shaper_bounds import LEAST_REACHED, MOST_ABOVE, NS_PER_S, PACER_FRAMES, Check, Kept
 from iolab.analysis.shaper_classes import ClassJudged, judge_classes
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab, Setup

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from iolab.analysis.shaper_checks import LEAST_REACHED, MOST_ABOVE, NS_PER_S, PACER_FRAMES, Check, Kept
+from iolab.analysis.shaper_bounds import LEAST_REACHED, MOST_ABOVE, NS_PER_S, PACER_FRAMES, Check, Kept
 from iolab.experiment.shapes import Shape
 from iolab.lab.links.htb import Selector
 from iolab.lab.links.shaping import selectors_of

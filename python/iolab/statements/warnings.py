@@ -230,7 +230,7 @@ class DeviceChanged(Warning):
     code = "device-changed"
     load_fps: float
     earlier_ratio: float
-    """Part of the load that was forwarded at first."""
+    """Part of the load that was forwarded at first, the mean of trials."""
     later_ratio: float
     """In the end."""
 

@@ -15,7 +15,6 @@ from iolab.record.packets import SearchRecord
 from iolab.record.search import Found, Goal, StopReason
 from iolab.record.verdict import Limit
 from iolab.statements.warnings import (
-    DeviceChanged,
     GeneratorLimited,
     LineLimited,
     More,
@@ -93,11 +92,12 @@ def measure_forwarding(site: Site, measure: Forwarding) -> Measured:
         metrics = _metrics(measure, found, records, len(bench.directions), (end_ns - begin_ns) / NS_PER_S)
         for record in at_rate:
             metrics += latency_metrics([record], record.share_ratio)
+        changed = find_change([record.result for record in records])
         return Measured(
             metrics=Metrics(metrics),
             warnings=(
                 *_warnings(found, bench.ceilings()),
-                *_changed(records),
+                *((changed,) if changed else ()),
                 *common_warnings(bench, everything),
             ),
             measured_ns=sum(record.result.duration_ns for record in everything),
@@ -238,18 +238,6 @@ def _taken_up(found: Found) -> tuple[Warning, ...]:
     if not found.taken_up or found.sustained_fps is None:
         return ()
     return (QueueTookUp(sustained_fps=found.sustained_fps, burst_frames=found.burst_frames),)
-
-
-def _changed(records: Sequence[LoadRecord]) -> tuple[Warning, ...]:
-    """Return that the device did not stay the same during the search."""
-    change = find_change([record.result for record in records])
-    if change is None:
-        return ()
-    return (
-        DeviceChanged(
-            load_fps=change.load_fps, earlier_ratio=change.earlier_ratio, later_ratio=change.later_ratio
-        ),
-    )
 
 
 def _ended(found: Found, ceilings: Ceilings) -> tuple[Warning, ...]:

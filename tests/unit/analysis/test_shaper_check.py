@@ -2,8 +2,8 @@
 
 import pytest
 
+from iolab.analysis.shaper_bounds import Kept
 from iolab.analysis.shaper_check import SCALES_NS, Judged, judge
-from iolab.analysis.shaper_checks import Kept
 from iolab.errors import InputError
 from iolab.experiment import Resolver, cells, parse
 from iolab.record.dimensions import Dimensions

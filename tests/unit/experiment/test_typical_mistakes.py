@@ -88,7 +88,7 @@ def test_what_is_advised_for_links_is_right(right: str) -> None:
 def test_a_typical_mistake_is_answered_by_what_to_write(
     old: str, new: str, line: int, seen: str, answer: str
 ) -> None:
-    """One of the problems is told at the mistake's line, with what was seen and what would be right."""
+    """A problem names the line of the mistake, what was seen there, and what to write."""
     assert old in RIGHT
     with pytest.raises(InputError) as caught:
         check_cells(parse(RIGHT.replace(old, new, 1), "f.yaml"))

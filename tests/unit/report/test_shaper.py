@@ -1,7 +1,7 @@
 """What `iolab verify-shaper` says of a shaper."""
 
+from iolab.analysis.shaper_bounds import Check, Kept
 from iolab.analysis.shaper_check import Advice, Judged
-from iolab.analysis.shaper_checks import Check, Kept
 from iolab.analysis.shaper_classes import ClassJudged
 from iolab.report.shaper import lines
 from iolab.report.words import EN

@@ -29,7 +29,7 @@ class ShaperWords:
     silent_class: str
     """{name}: it sent nothing, or the watch did not see it."""
     flows_unseen: str
-    """{at}: the watch behind the shaper does not tell flows apart."""
+    """{flows}, how many to tell apart: the watch behind the shaper does not tell flows apart."""
     at_least: str
     """{what} {window} {seen} {allowed} {held}"""
     at_most: str

@@ -1,9 +1,10 @@
 """Whether the device changed during a search: the same load fared otherwise in the end than at first. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from statistics import mean
 
 from iolab.record.search import EXCUSED_RATIO, LoadResult
+from iolab.statements.warnings import DeviceChanged
 
 SAME_LOAD = 1.03
 """Loads that differ by less are the same [ratio]."""
@@ -13,19 +14,7 @@ APART = 0.8
 """What was forwarded of a load must have fallen or risen by more than this ratio, from any trial to any other."""
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A load that fared otherwise in the end than at first."""
-
-    load_fps: float
-    """The load [frames/s]."""
-    earlier_ratio: float
-    """What was forwarded of it at first: the mean of trials."""
-    later_ratio: float
-    """In the end."""
-
-
-def find_change(results: Sequence[LoadResult]) -> Change | None:
+def find_change(results: Sequence[LoadResult]) -> DeviceChanged | None:
     """Return the load at which the device changed most, or None: every load fared alike whenever it was tried.
 
     Trials whose sender was held up for long are left out: they were other loads.
@@ -47,12 +36,15 @@ def _same_loads(results: Sequence[LoadResult]) -> list[list[LoadResult]]:
     return [[results[at] for at in sorted(group)] for group in groups]
 
 
-def _change(results: Sequence[LoadResult]) -> Change | None:
+def _change(results: Sequence[LoadResult]) -> DeviceChanged | None:
     """Return the change between any two neighbours in time that parts all before from all after."""
     shares = [1.0 - each.loss_ratio for each in results]
     for at in range(FEWEST, len(shares) - FEWEST + 1):
         before, after = shares[:at], shares[at:]
         if max(after) < APART * min(before) or max(before) < APART * min(after):
-            load_fps = sum(each.intended_fps for each in results) / len(results)
-            return Change(load_fps, sum(before) / len(before), sum(after) / len(after))
+            return DeviceChanged(
+                load_fps=mean([each.intended_fps for each in results]),
+                earlier_ratio=mean(before),
+                later_ratio=mean(after),
+            )
     return None

@@ -1,4 +1,4 @@
-"""What is checked of a shaper and of its classes: the words of both."""
+"""What a shaper and its classes are held to: the bounds, and one thing that was checked."""
 
 from dataclasses import dataclass
 from enum import StrEnum
