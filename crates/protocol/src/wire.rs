@@ -103,6 +103,8 @@ pub struct WayCounts {
     pub marked_frames: u64,
     /// Frames that left over 100 us after they were due.
     pub late_frames: u64,
+    /// Frames that left over 1 ms after they were due.
+    pub very_late_frames: u64,
     /// The longest time after it was due that a frame left [ns].
     pub latest_ns: u64,
     /// Of the lost frames, those that were copies: their originals went on.

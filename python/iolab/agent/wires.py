@@ -40,6 +40,8 @@ class WayCounts:
     """Frames marked "congestion experienced" that went out."""
     late_frames: Count = 0
     """Frames that left over 100 us after they were due."""
+    very_late_frames: Count = 0
+    """Frames that left over 1 ms after they were due."""
     latest_ns: Count = 0
     """The longest such time, since the wire was made [ns]."""
     lost_copies_frames: Count = 0

@@ -16,7 +16,7 @@ from iolab.experiment.shapes import Shape
 from iolab.lab.topology import make_topology
 from iolab.record.metric import Metrics
 from iolab.record.series import Series
-from iolab.statements.on_wire import WatchStolen
+from iolab.statements.on_wire import WatchStolen, WireLate
 from iolab.statements.streams import CpuTaken, CpuWithheld, KernelStoodStill, ProgramStopped
 from iolab.statements.warnings import HostPerturbed, Warning
 
@@ -27,7 +27,7 @@ FRAME_HEADER = 14
 MOST, MEAN = "window_rate_max_bps", "window_rate_mean_bps"
 
 
-HELD_UP = (WatchStolen, HostPerturbed, CpuTaken, CpuWithheld, KernelStoodStill, ProgramStopped)
+HELD_UP = (WatchStolen, WireLate, HostPerturbed, CpuTaken, CpuWithheld, KernelStoodStill, ProgramStopped)
 """Marks of a trial in which something had no CPU when it needed one."""
 
 

@@ -116,6 +116,13 @@ class Queues(Beside):
     """What stands beside the measure."""
 
 
+class Wires(Beside):
+    """The emulated paths and pacers of the lab: whether frames left when they were due."""
+
+    kind: Literal["wires"] = "wires"
+    """What stands beside the measure."""
+
+
 def _watched(value: object) -> object:
     return {"at": value} if isinstance(value, str) else value
 

@@ -3,7 +3,7 @@
 import ipaddress
 from typing import TYPE_CHECKING
 
-from iolab.experiment.instruments import Capture, Queues, Samplers, Watch
+from iolab.experiment.instruments import Capture, Queues, Samplers, Watch, Wires
 from iolab.experiment.lab_view import Place, View
 from iolab.experiment.sections import Section
 from iolab.parts.rows import AnyInstrumentKind, InstrumentKind
@@ -28,6 +28,12 @@ def _queues(site: "Site", _: Queues) -> "Instrument":
     from iolab.trial.instruments.queues import queues_of
 
     return queues_of(site)
+
+
+def _wires(site: "Site", _: Wires) -> "Instrument":
+    from iolab.trial.instruments.wires import wires_of
+
+    return wires_of(site)
 
 
 def _check_at(view: View, section: Section, place: Place, at: str) -> None:
@@ -88,6 +94,7 @@ def _capture(site: "Site", asked: Capture) -> "Instrument":
 KINDS: tuple[AnyInstrumentKind, ...] = (
     InstrumentKind(model=Samplers, make=_samplers),
     InstrumentKind(model=Queues, make=_queues, always=True),
+    InstrumentKind(model=Wires, make=_wires, always=True),
     InstrumentKind(model=Watch, make=_watch, check_names=_check_watch),
     InstrumentKind(model=Capture, make=_capture, check_names=_check_capture),
 )

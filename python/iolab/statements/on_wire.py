@@ -65,6 +65,21 @@ class WatchDisagrees(Warning):
     counted_frames: int
 
 
+class WireLate(Warning):
+    """Frames left an emulated path or a pacer after they were due."""
+
+    code = "wire-late"
+    link: Name
+    direction: Name
+    """From one port to the other."""
+    late_frames: int
+    """By over 100 us."""
+    very_late_frames: int
+    """By over 1 ms."""
+    left_frames: int
+    """All that left."""
+
+
 class WatchStolen(Warning):
     """CPUs were stolen while windows were counted."""
 

@@ -286,7 +286,7 @@ WRONG = [
         TCP,
         "{kind: stream, from: a, to: b, instruments: [smaplers]}",
         9,
-        "instruments.0: saw smaplers; allowed: samplers, queues, watch",
+        "instruments.0: saw smaplers; allowed: samplers, queues, wires, watch",
         "did you mean 'samplers'?",
     ),
     (

@@ -32,6 +32,8 @@ const MOST_MEMORY: u64 = 1 << 36;
 const MOST_FRAMES: usize = 1 << 22;
 /// Later frames are counted [ns].
 const LATE_NS: u64 = 100_000;
+/// Those that are even later are counted, too [ns].
+const VERY_LATE_NS: u64 = 1_000_000;
 /// From the clock's reading to the kernel's stamp at the far interface a frame takes as long: it is given so much earlier [ns].
 const LEAD_NS: u64 = 600;
 /// Frames that stay as long at least need not be read at once: they are stamped when they come [ns].
@@ -272,6 +274,7 @@ impl Way {
         counts.corrupted_frames += u64::from(frame.marks.corrupted_bit.is_some());
         counts.marked_frames += u64::from(frame.marks.congestion);
         counts.late_frames += if late > LATE_NS { frames } else { 0 };
+        counts.very_late_frames += if late > VERY_LATE_NS { frames } else { 0 };
         counts.latest_ns = counts.latest_ns.max(late);
     }
 

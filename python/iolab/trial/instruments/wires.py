@@ -1,0 +1,115 @@
+"""Whether emulated paths and pacers kept their times: frames that left late, as each wire counts them.
+
+While the thread of a wire has no CPU, frames leave after they were due: delay, rate and gaps of that time are the
+host's, not those that were asked for.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from iolab.agent.client import Agent
+from iolab.agent.wires import WayCounts, WireCounts
+from iolab.lab.links.link_topology import home_of, is_ours, is_paced
+from iolab.lab.links.wires import wire_id
+from iolab.record.dimensions import Dimensions
+from iolab.record.metric import Metric
+from iolab.statements.on_wire import WireLate
+from iolab.trial.instruments.instrument import Seen
+from iolab.trial.lab_access import Site
+
+PATIENCE_S = 10.0
+MOST_LATE_RATIO = 0.01
+"""Of the frames of a trial, as many may leave over 100 us late without a word: their 99 % quantile is below that."""
+MOST_VERY_LATE_RATIO = 0.001
+"""And as many over 1 ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class WireLink:
+    """A link whose frames iolab itself carries."""
+
+    name: str
+    """The link."""
+    ends: tuple[str, str]
+    """Its ports; the first of the two ways is from the first to the second."""
+    kernel: str
+    """On which the wire runs."""
+    paced: bool = False
+    """Whether it spaces its frames: each late one makes a burst of those behind it."""
+
+
+Counted = Mapping[str, WireCounts]
+"""Link to what became of its frames since the wire was made."""
+
+
+class Wires:
+    """The wires of a lab, read before a measure and after it."""
+
+    def __init__(self, agent_of: Callable[[str], Agent], links: tuple[WireLink, ...]) -> None:
+        self._agent_of = agent_of
+        self._links = links
+        self._before: Counted = {}
+
+    def start(self) -> None:
+        """Read them. Raises AgentError."""
+        self._before = self._read()
+
+    def stop(self) -> Seen:
+        """Read them again, and return how many frames left late in between. Raises AgentError."""
+        return late_frames(self._links, self._before, self._read())
+
+    def abandon(self) -> None:
+        """Do nothing: nothing runs."""
+
+    def _read(self) -> Counted:
+        pending = {
+            link.name: self._agent_of(link.kernel).begin("wire.read", {"id": wire_id(link.name)})
+            for link in self._links
+        }
+        return {name: one.read(WireCounts, PATIENCE_S) for name, one in pending.items()}
+
+
+def wires_of(site: Site) -> Wires:
+    """Return what reads the wires of a standing lab."""
+    lab = site.lab
+    links = tuple(
+        WireLink(name, (str(link.ends[0]), str(link.ends[1])), home_of(lab, name), is_paced(lab, name))
+        for name, link in lab.links.items()
+        if is_ours(lab, name)
+    )
+    return Wires(site.agent_of, links)
+
+
+def late_frames(links: tuple[WireLink, ...], before: Counted, after: Counted) -> Seen:
+    """Return the share of the frames of each way that left late, and what to know about that."""
+    metrics: list[Metric] = []
+    warnings: list[WireLate] = []
+    for link in links:
+        for about, way in _ways(link, before[link.name], after[link.name]):
+            if way.left_frames == 0:
+                continue
+            metrics.append(Metric("wire_late_frames", "count", float(way.late_frames), about))
+            metrics.append(Metric("wire_late_ratio", "ratio", way.late_frames / way.left_frames, about))
+            if _is_to_be_said(link, way):
+                warnings.append(
+                    WireLate(
+                        link=link.name,
+                        direction=str(about.direction),
+                        late_frames=way.late_frames,
+                        very_late_frames=way.very_late_frames,
+                        left_frames=way.left_frames,
+                    )
+                )
+    return Seen(tuple(metrics), tuple(warnings))
+
+
+def _is_to_be_said(link: WireLink, way: WayCounts) -> bool:
+    most_late = 0 if link.paced else MOST_LATE_RATIO * way.left_frames
+    return way.late_frames > most_late or way.very_late_frames > MOST_VERY_LATE_RATIO * way.left_frames
+
+
+def _ways(link: WireLink, before: WireCounts, after: WireCounts) -> Iterator[tuple[Dimensions, WayCounts]]:
+    first, second = link.ends
+    directions = (f"{first}->{second}", f"{second}->{first}")
+    for direction, earlier, later in zip(directions, before.ways, after.ways, strict=True):
+        yield Dimensions(direction=direction), later.since(earlier)

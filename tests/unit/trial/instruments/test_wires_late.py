@@ -1,0 +1,45 @@
+"""Frames that left a wire late: how many of a trial's, and when that is said."""
+
+import pytest
+from tests.wording import in_words
+
+from iolab.agent.wires import WayCounts, WireCounts
+from iolab.trial.instruments.instrument import Seen
+from iolab.trial.instruments.wires import WireLink, late_frames
+
+LINK = WireLink("path", ("near.eth0", "far.eth0"), "host")
+PACED = WireLink("path", ("near.eth0", "far.eth0"), "host", paced=True)
+
+
+def seen(link: WireLink, late: int, very_late: int = 0) -> Seen:
+    """Return what is said of 100 000 frames there after others before the trial, of which all were late."""
+    before = WireCounts(ways=(WayCounts(left_frames=500, late_frames=500, very_late_frames=500), WayCounts()))
+    there = WayCounts(left_frames=100_500, late_frames=500 + late, very_late_frames=500 + very_late)
+    return late_frames((link,), {"path": before}, {"path": WireCounts(ways=(there, WayCounts()))})
+
+
+def test_late_frames_are_counted_for_each_way_that_carried_some() -> None:
+    """Those before the trial do not count, and the way back carried nothing."""
+    found = seen(LINK, 250, 10)
+    assert [(one.name, one.dimensions.direction, one.value) for one in found.metrics] == [
+        ("wire_late_frames", "near.eth0->far.eth0", 250.0),
+        ("wire_late_ratio", "near.eth0->far.eth0", 0.0025),
+    ]
+    assert found.warnings == ()
+
+
+@pytest.mark.parametrize(("link", "late", "very_late"), [(LINK, 1001, 0), (LINK, 101, 101), (PACED, 1, 0)])
+def test_a_wire_that_was_held_up_is_said(link: WireLink, late: int, very_late: int) -> None:
+    """From 1 % on that left over 100 us late or 0.1 % over 1 ms; of a pacer each one."""
+    (warning,) = seen(link, late, very_late).warnings
+    assert warning.code == "wire-late"
+    assert in_words(warning) == (
+        f"the wire path was held up: of 100000 frames near.eth0->far.eth0 {late} left over 100 µs after they "
+        f"were due, {very_late} of them over 1 ms; delay, rate and gaps show the host too"
+    )
+
+
+def test_a_pacer_without_late_frames_is_not_marked() -> None:
+    """Nor are 1 % of a wire's."""
+    assert seen(PACED, 0).warnings == ()
+    assert seen(LINK, 1000, 100).warnings == ()
