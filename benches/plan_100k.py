@@ -10,6 +10,7 @@ import argparse
 import resource
 import time
 
+from iolab.cli.main import collect_seldom
 from iolab.experiment import parse
 from iolab.lab.hosts.facts import Facts
 from iolab.plan.plan_file import decode_plan, encode_plan
@@ -62,6 +63,7 @@ def main() -> None:
     parser.add_argument("--blocks", type=int, default=3)
     parser.add_argument("--labs", action="store_true")
     options = parser.parse_args()
+    collect_seldom()  # as the command line does
     began = time.process_time()
     experiment = parse(TEXT + (LAB_FACTORS if options.labs else MEASURE_FACTORS), "bench.yaml")
     print(f"parse  {time.process_time() - began:6.2f} s")

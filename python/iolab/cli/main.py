@@ -1,5 +1,6 @@
 """The command line's front door: commands, exit codes, and the only place that catches every exception."""
 
+import gc
 import os
 import sys
 import traceback
@@ -27,6 +28,9 @@ for module in (experiment_file, runs, results, host, calibration, image, shaper)
 
 SIGINT_STATUS = 130
 """What typer returns for Ctrl-C."""
+ALLOCATIONS = 100_000
+"""From one look for garbage to the next: what a command makes lives until it ends, and a large report is millions of
+objects."""
 READER_GONE = -1
 """Our word for output that nobody reads any more."""
 
@@ -48,10 +52,16 @@ def common(
 
 def main() -> None:
     """Run the command line and exit with its code."""
+    collect_seldom()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal without UTF-8 still gets every figure
     sys.exit(run(sys.argv[1:]))
+
+
+def collect_seldom() -> None:
+    """Look for garbage seldom, in this process."""
+    gc.set_threshold(ALLOCATIONS, *gc.get_threshold()[1:])
 
 
 def run(arguments: list[str]) -> int:

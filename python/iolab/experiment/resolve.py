@@ -76,7 +76,7 @@ class Resolver:
         self._branches = _programs(experiment.factors, places)
         self._names = {section: _names(self._branches[section]) for section in places.sections}
         self._lab = tuple(sorted(section for section in places.sections if section.group != "measure"))
-        self._varied = tuple(section for section in self._lab if self._names[section])
+        self._varied = tuple((section, f"{section} ") for section in self._lab if self._names[section])
         self._constants: tuple[str, ...] | None = None
         self._lab_names = tuple(dict.fromkeys(name for section in self._lab for name in self._names[section]))
         self._measures = tuple(section.name for section in places.sections if section.group == "measure")
@@ -155,7 +155,7 @@ class Resolver:
             if len(self._lab_keys) >= MOST_REMEMBERED:
                 self._lab_keys.clear()
             parts = [
-                f"{section} {digest}" for section in self._varied if (digest := self._digest(section, cell))
+                said + digest for section, said in self._varied if (digest := self._digest(section, cell))
             ]
             key = self._lab_keys[labels] = _hash("\n".join(sorted((*self._constant(), *parts))))
         return key
