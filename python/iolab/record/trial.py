@@ -8,7 +8,7 @@ from iolab.record.metric import Metrics
 from iolab.record.verdict import Verdict
 from iolab.statements.commands import CommandNote
 from iolab.statements.failures import Failure
-from iolab.statements.statement import Name
+from iolab.statements.statement import Name, Quoted
 from iolab.statements.warnings import Warning
 
 
@@ -32,6 +32,8 @@ class GuestUse:
     """The machine whose kernel it ran on; empty: this computer."""
     accel: Name
     """kvm, tcg (emulated) or xen."""
+    untold: Quoted = ""
+    """Why it was emulated though nothing showed that KVM does not work there; empty: something did."""
     hypervisor: Name
     """Version of what ran it."""
     image: Name

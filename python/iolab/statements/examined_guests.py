@@ -45,6 +45,13 @@ class AcceleratorUntried(Examined):
     said: Quoted
 
 
+class AcceleratorUntold(Examined):
+    """A guest was booted with KVM, and nothing was shown in time."""
+
+    code = "accelerator-untold"
+    said: Quoted
+
+
 class AcceleratorKvm(Examined):
     """A guest was booted with KVM."""
 

@@ -8,7 +8,7 @@ from iolab.statements.computers import Computer
 from iolab.statements.concerns import Concern
 from iolab.statements.instrument import PathReason, Sharing
 from iolab.statements.searches import SearchEnd
-from iolab.statements.statement import Name, Statement
+from iolab.statements.statement import Name, Quoted, Statement
 
 
 class Warning(Statement):
@@ -23,6 +23,14 @@ class Emulated(Warning):
 
     code = "emulated"
     machines: tuple[Name, ...]
+
+
+class AcceleratorUnknown(Warning):
+    """A guest was emulated though no boot showed that KVM does not work: the boot ran out of time."""
+
+    code = "accelerator-unknown"
+    machine: Name
+    said: Quoted
 
 
 class Polling(Warning):

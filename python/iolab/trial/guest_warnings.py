@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from iolab.record.trial import GuestUse
-from iolab.statements.warnings import Emulated, Polling, Warning
+from iolab.statements.warnings import AcceleratorUnknown, Emulated, Polling, Warning
 
 EMULATED_CPU = "QEMU TCG CPU"
 """How the model of an emulated processor begins, wherever it is read."""
@@ -19,6 +19,9 @@ def _emulated(guests: Mapping[str, GuestUse], computers: Sequence[str]) -> Itera
     names = [*computers, *(name for name, use in guests.items() if use.emulated)]
     if names:
         yield Emulated(machines=tuple(names))
+    for name, use in guests.items():
+        if use.untold:
+            yield AcceleratorUnknown(machine=name, said=use.untold)
 
 
 def _polling(guests: Mapping[str, GuestUse]) -> Iterator[Warning]:

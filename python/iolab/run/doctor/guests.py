@@ -20,6 +20,7 @@ from iolab.statements.examined import Examined, ProgramVersion
 from iolab.statements.examined_guests import (
     AcceleratorKvm,
     AcceleratorNone,
+    AcceleratorUntold,
     AcceleratorUntried,
     DeviceThere,
     ImageNotBuilt,
@@ -93,9 +94,11 @@ def _accelerator(agent: Agent) -> Finding:
     subject = "accelerator"
     try:
         source, emulator = find_here(PROBE), find_emulator(PROBE)
-        found = Hypervisors(Agents(agent)).accelerator(PROBE, HERE, source, emulator)
+        found, untold = Hypervisors(Agents(agent)).accelerator(PROBE, HERE, source, emulator)
     except UnsupportedError as error:
         return limited(subject, AcceleratorUntried(said=str(error)))
+    if untold:
+        return limited(subject, AcceleratorUntold(said=untold))
     return good(subject, AcceleratorKvm()) if found == "kvm" else limited(subject, AcceleratorNone())
 
 

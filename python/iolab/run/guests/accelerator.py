@@ -17,11 +17,12 @@ Accelerator = Literal["kvm", "tcg"]
 
 PROBE_TIMEOUT_MS = 15_000
 """With KVM the kernel comes to the end of its boot in a second; one that hangs has none."""
+PATIENT_TIMEOUT_MS = 60_000
+"""A boot that ran out of time is tried once more with this: a busy computer gives it a tenth of a CPU."""
 NESTED_TIMEOUT_MS = 120_000
 """Below an emulated computer it takes 8 s on a calm host, on a very busy one over a minute."""
 REACHED = ("VFS: Unable to mount root fs", "Kernel panic", "No working init found")
 """What a kernel without a disk says at the end of its boot, beyond all that an accelerator could break."""
-TRIES = 2
 NODE = "/dev/kvm"
 BROKEN = "KVM internal error"
 """What QEMU says when the kernel's KVM cannot run a guest after all; it then stands still."""
@@ -42,21 +43,22 @@ def find_accelerator(
 ) -> tuple[Accelerator | None, str]:
     """Return what guests on the agent's kernel can use, and why it is not KVM; None: no boot showed it.
 
-    `identity` is what the finding depends on. A boot that fails is tried once more: on a busy computer one may fail
-    that works.
+    `identity` is what the finding depends on. A boot that fails or runs out of time is tried once more: on a busy
+    computer one may fail that works.
     """
     known = _stored()
     key = "|".join(identity)
     if known.get(key) in ("kvm", "tcg"):
-        return ("kvm", "") if known[key] == "kvm" else ("tcg", "found earlier")
-    for _ in range(TRIES):
-        probe = boot_with_kvm(agent, qemu, kernel, NESTED_TIMEOUT_MS if nested else PROBE_TIMEOUT_MS)
-        if probe.boots is not False:
+        return ("kvm", "") if known[key] == "kvm" else ("tcg", f"{BROKEN}, found earlier")
+    for timeout_ms in (NESTED_TIMEOUT_MS,) * 2 if nested else (PROBE_TIMEOUT_MS, PATIENT_TIMEOUT_MS):
+        probe = boot_with_kvm(agent, qemu, kernel, timeout_ms)
+        if probe.boots:
             break
     if probe.boots is None:
         return None, probe.seen
     found: Accelerator = "kvm" if probe.boots else "tcg"
-    if probe.boots or not nested:  # a nested one may get KVM when its parent is started otherwise
+    # What else prevents KVM is seen again in no time, and may change: rights, memory, how a parent was started.
+    if probe.boots or (probe.seen == BROKEN and not nested):
         _store({**_stored(), key: found})
     return found, probe.seen
 
@@ -88,7 +90,7 @@ def boot_with_kvm(
     if BROKEN in ran.stderr:
         return Probe(False, BROKEN)
     if ran.timed_out:
-        return Probe(None, f"the boot was not over after {timeout_ms // 1000} s")
+        return Probe(None, f"it ran out of time: the boot was not over after {timeout_ms // 1000} s")
     if ran.signal is not None:
         return Probe(None, f"QEMU was ended by signal {ran.signal}")
     return Probe(False, f"QEMU: {ran.stderr.strip()[-200:] or 'the boot ended without a word'}")

@@ -154,6 +154,7 @@ class Guests:
             engine=running.guest.engine,
             on=running.parent,
             accel=launch.accel,
+            untold=launch.untold if launch.accel == "tcg" else "",
             hypervisor=launch.version,
             image=launch.image,
             packages=packages_digest(launch.packages),

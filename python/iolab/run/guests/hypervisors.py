@@ -52,6 +52,8 @@ class Launch:
     """Socket of the monitor."""
     accel: str
     """kvm, tcg or xen."""
+    untold: str = ""
+    """Why it is not known whether KVM works there, where a boot did not show it."""
     version: str
     """Of the hypervisor."""
     image: str
@@ -95,7 +97,7 @@ class Hypervisors:
         """Return how QEMU is started."""
         source = source_of(agent, guest, parent, self.find)
         emulator = self._emulator(agent, guest, parent)
-        accel = self.accelerator(guest, parent, source, emulator)
+        accel, untold = self.accelerator(guest, parent, source, emulator)
         folder = agent.ask(FolderMade, "folder.create", {"name": guest.name}).path
         nested = is_guest(agent)
         steady = TRUSTED_CLOCK if accel == "kvm" and nested else ()
@@ -116,6 +118,7 @@ class Hypervisors:
             console=f"{folder}/console",
             monitor=f"{folder}/monitor",
             accel=accel,
+            untold=untold,
             version=".".join(map(str, emulator.version)),
             image=source.image,
             packages=source.packages,
@@ -153,24 +156,29 @@ class Hypervisors:
             )
         return _emulator_of(agent, guest, parent, "give it image: nested")
 
-    def accelerator(self, guest: Guest, parent: str, source: Source, emulator: Emulator) -> Accelerator:
+    def accelerator(
+        self, guest: Guest, parent: str, source: Source, emulator: Emulator
+    ) -> tuple[Accelerator, str]:
         """Return what a guest uses: what was found to work, as far as the experiment leaves it open.
+
+        The second is why it is not known what works, where no boot showed it.
 
         Raises:
             UnsupportedError: it asks for KVM where no kernel boots with it.
         """
         if guest.accel == "tcg" or not self.probe:
-            return "kvm" if guest.accel == "kvm" else "tcg"
+            return ("kvm" if guest.accel == "kvm" else "tcg"), ""
         found, why = self._found(parent, source, emulator)
+        untold = why if found is None else ""
         if guest.accel == "auto":
-            return found or "tcg"
+            return found or "tcg", untold
         if found == "tcg":
             where = parent or "this computer"
             raise UnsupportedError(
                 f"accel: kvm was asked for, and no kernel boots with KVM on {where} ({why}); allowed there: auto or "
                 "tcg, which emulate; `iolab doctor` tells more"
             )
-        return "kvm"
+        return "kvm", untold
 
     def _found(self, parent: str, source: Source, emulator: Emulator) -> tuple[Accelerator | None, str]:
         agent = self.agents.of(parent)

@@ -107,8 +107,11 @@ def autopsy(agent: Agent, running: RunningGuest, error: Exception, boot_deadline
         ending = ended(agent, running.process, END_WAIT_MS) if gone else None
         waited = f"its agent said nothing for {boot_deadline_s:.0f} s"
         said = running.panic or (_told(ending) if ending is not None else gone or waited)
+        tried = f" (a boot to try it: {running.launch.untold})" if running.launch.untold else ""
         advice = (
-            ", and KVM may run no kernel here: `accel: tcg` emulates" if running.launch.accel == "kvm" else ""
+            f", and KVM may run no kernel here{tried}: `accel: tcg` emulates"
+            if running.launch.accel == "kvm"
+            else ""
         )
         said = "; ".join((said, running.words() or f"its console shows nothing{advice}"))
     for relay in (running.channel, running.console):

@@ -16,7 +16,10 @@ from iolab.lab.guests.guest import GuestNic, TapBackend
 from iolab.lab.readback.values import GuestThreads, value_shown
 from iolab.lab.resources import GuestState as State
 from iolab.lab.resources import PinGuest, Reading
+from iolab.report.words import EN
 from iolab.statements.commands import GuestThread, OpenDevice, OpenTapIn, VcpuThread
+from iolab.statements.warnings import AcceleratorUnknown
+from iolab.trial.guest_warnings import guest_warnings
 
 PATIENCE_S = 60.0
 SPOKEN = ".".join(map(str, PROTOCOL))
@@ -163,6 +166,65 @@ def test_a_probe_that_runs_out_of_time_is_no_finding(
     guests.start(guest(accel="kvm"), "").result(PATIENCE_S)
     assert guests.use("dut") is not None
     assert not (tmp_path / "iolab" / "accelerators.json").exists()
+
+
+def test_a_boot_with_kvm_that_ran_out_of_time_is_tried_again_with_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A compiler that runs beside takes the time, not the accelerator."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    boots = iter([Outcome(duration_ns=10**15), Outcome(stdout="VFS: Unable to mount root fs")])
+
+    def programs(argv: tuple[str, ...], netns: str | None) -> Outcome:
+        return next(boots) if argv[0] == "qemu" and "stdio" in argv else Threads()(argv, netns)
+
+    guests, _, _ = parent(programs=programs)
+    guests.start(guest(accel="auto"), "").result(PATIENCE_S)
+    use = guests.use("dut")
+    assert use is not None
+    assert (use.accel, use.untold) == ("kvm", "")
+
+
+def test_a_guest_that_is_emulated_for_want_of_time_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That KVM does not work was not seen: nobody shall read it so, and the next start tries again."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    boots = []
+
+    def programs(argv: tuple[str, ...], netns: str | None) -> Outcome:
+        if argv[0] == "qemu" and "stdio" in argv:
+            boots.append(argv)
+            return Outcome(duration_ns=10**15)
+        return Threads()(argv, netns)
+
+    guests, _, _ = parent(programs=programs)
+    for times in (1, 2):
+        guests.start(guest(accel="auto"), "").result(PATIENCE_S)
+        assert len(boots) == 2 * times
+        use = guests.use("dut")
+        assert use is not None
+        assert (use.accel, use.untold) == ("tcg", "it ran out of time: the boot was not over after 60 s")
+        told = next(one for one in guest_warnings({"dut": use}) if isinstance(one, AcceleratorUnknown))
+        assert "ran out of time" in EN.said.say(told)
+        guests.stop(["dut"])
+
+
+def test_what_may_change_about_kvm_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user who was given the right to open the node is not told that of yesterday."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    answers = [Outcome(exit_status=1, stderr="Could not access KVM kernel module: Permission denied")] * 2
+    answers.append(Outcome(stdout="VFS: Unable to mount root fs"))
+
+    def programs(argv: tuple[str, ...], netns: str | None) -> Outcome:
+        return answers.pop(0) if argv[0] == "qemu" and "stdio" in argv else Threads()(argv, netns)
+
+    guests, _, _ = parent(programs=programs)
+    with pytest.raises(LabError, match="Permission denied"):
+        guests.start(guest(accel="kvm"), "").result(PATIENCE_S)
+    guests.start(guest(accel="kvm"), "").result(PATIENCE_S)
+    assert guests.use("dut") is not None
 
 
 def test_a_boot_with_kvm_that_fails_once_is_tried_again(
