@@ -21,10 +21,11 @@ from iolab.analysis.neighbours import Ints, Resemblance, order_of, resemblance, 
 from iolab.analysis.onset import onsets
 from iolab.analysis.outliers import describe, rare_note, stand
 from iolab.analysis.over_levels import over_levels
-from iolab.analysis.ratios import baseline_cells
+from iolab.analysis.ratios import ABSENT, baseline_cells
 from iolab.analysis.streams import stream_limits
 from iolab.analysis.table import Column, Table, tabulate
 from iolab.analysis.types import Analysis, CellEstimates, Estimates, Outlier
+from iolab.analysis.unlike import unlike
 from iolab.parts.registry import measure_kinds
 from iolab.plan.types import Plan
 from iolab.record.dimensions import Quantity
@@ -59,7 +60,7 @@ def analyse(trials: Sequence[TrialRecord], plan: Plan, samples: Reader = _no_sam
     }
     models, more = _models(tables, plan, leading)
     effects = [effect for model in models for effect in effects_of(model, main_differences(model))]
-    compared = {model.table.measure: _compared(model) for model in models}
+    compared = {model.table.measure: _compared(model, plan) for model in models}
     detectable = detectable_changes(compared)
     for table in tables:
         if table.measure in leading:
@@ -96,8 +97,13 @@ def _doubts(table: Table, column: Column, order: Ints) -> list[Warning]:
     return [note for note in notes if note is not None]
 
 
-def _compared(model: Model) -> list[Pairs]:
-    column = measured(model.table.columns[model.metric], model.table.apart)
+def _apart(table: Table, plan: Plan) -> set[int]:
+    """Return the cells that effects and findings do without: no change is given for them."""
+    return {*table.apart, *unlike(table, baseline_cells(table, plan.baseline))}
+
+
+def _compared(model: Model, plan: Plan) -> list[Pairs]:
+    column = measured(model.table.columns[model.metric], _apart(model.table, plan))
     return comparisons(cell_means(model, np.log(column.values), model.table.plots[column.rows]))
 
 
@@ -111,7 +117,7 @@ def _models(
             continue
         column = table.columns[leading[table.measure]]
         notes += left_out(table, column)
-        known = measured(column, table.apart)
+        known = measured(column, _apart(table, plan))
         found = model_of(table, known, plan) if len(known.rows) else None
         if isinstance(found, Warning):
             notes.append(found)
@@ -163,12 +169,15 @@ def _estimate_all(
     table: Table, plan: Plan, order: Callable[[], Ints]
 ) -> tuple[dict[Quantity, CellEstimates], list[Outlier]]:
     baseline = baseline_cells(table, plan.baseline)
+    other_kind = unlike(table, baseline)
+    baseline[list(other_kind)] = ABSENT
+    apart = {**other_kind, **table.apart}
     standings = {name: stand(column.values, column.unit) for name, column in table.columns.items()}
     estimates: dict[Quantity, CellEstimates] = {}
     outliers: list[Outlier] = []
     for name, column in table.columns.items():
         alike = partial(_alike, order, column)
-        estimates[name] = estimate(table, column, baseline, standings[name], alike)
+        estimates[name] = estimate(table, column, baseline, standings[name], alike, apart)
         outliers += describe(table, column, standings[name], standings)
     return estimates, outliers
 

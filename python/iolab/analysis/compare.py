@@ -174,6 +174,9 @@ def _compare_metric(a: Table, b: Table, metric: Quantity) -> tuple[list[CellComp
     limited_a = [limits(first, row) for row in rows_a.tolist()]
     limited_b = [limits(second, row) for row in rows_b[rows_a].tolist()]
     apart = np.isin(first.rows[rows_a], list(a.apart)) | np.isin(second.rows[rows_b[rows_a]], list(b.apart))
+    apart |= np.isin(first.rows[rows_a], list(a.emulated)) != np.isin(
+        second.rows[rows_b[rows_a]], list(b.emulated)
+    )
     exact = ~apart & np.array(
         [not (one or other) for one, other in zip(limited_a, limited_b, strict=True)], dtype=bool
     )

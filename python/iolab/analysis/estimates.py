@@ -4,7 +4,7 @@ Figures are taken of whole columns at once, when the first estimate of a column 
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -66,11 +66,14 @@ def estimate(
     baseline: Ints,
     standing: Standing,
     alike: Callable[[], Resemblance] = Resemblance,
+    apart: Mapping[int, str] | None = None,
 ) -> CellEstimates:
     """Estimates of one metric, in the order of the cells.
 
     `baseline`: each cell's baseline cell or -1. `alike`: how much trials resemble the one before them; none by default.
+    `apart`: cells without a ratio, and why; by default those that stand apart by themselves.
     """
+    why = table.apart if apart is None else apart
     bounds = Bounds(column, baseline)
 
     @cache
@@ -78,7 +81,7 @@ def estimate(
         return _summarise(column, baseline, standing, alike())
 
     def make(rows: range) -> list[Estimate]:
-        made = _made(table, column, summary(), standing, rows)
+        made = _made(table, column, summary(), standing, rows, why)
         return [bounds.mark(each, row) for each, row in zip(made, rows, strict=True)] if bounds else made
 
     def figures() -> Figures:
@@ -90,7 +93,9 @@ def estimate(
     return CellEstimates(cells, make, None if bounds else figures)
 
 
-def _made(table: Table, column: Column, of: _Summary, standing: Standing, rows: range) -> list[Estimate]:
+def _made(
+    table: Table, column: Column, of: _Summary, standing: Standing, rows: range, apart: Mapping[int, str]
+) -> list[Estimate]:
     """Make the estimates of some rows: what an array holds is taken out of it for all of them at once."""
     part = np.arange(rows.start, rows.stop, rows.step)
     ratios = of.ratios
@@ -103,7 +108,7 @@ def _made(table: Table, column: Column, of: _Summary, standing: Standing, rows: 
             cell=table.cells[cell],
             measure=table.measure,
             metric=column.metric,
-            apart=table.apart.get(cell, ""),
+            apart=apart.get(cell, ""),
             direction=table.directions[cell] if table.directions else "",
             unit=column.unit,
             n=n,

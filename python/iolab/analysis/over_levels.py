@@ -124,7 +124,8 @@ def _ratios(
         usable = ~np.isnan(sides[0]) & ~np.isnan(sides[1]) & (sides[1] != 0)
         above_bound, below_bound = (bool(bounds_in(column, each.rows)) for each in (group, other))
         rows = np.concatenate((group.rows, other.rows))
-        if table.apart.keys() & set(column.rows[rows].tolist()):
+        of_them = set(column.rows[rows].tolist())
+        if table.apart.keys() & of_them or 0 < len(table.emulated & of_them) < len(of_them):
             continue
         if usable.any() and not (above_bound and below_bound):
             mean, interval = ratio_of_pairs(sides[0][usable] / sides[1][usable])

@@ -16,7 +16,7 @@ from iolab.record.dimensions import Quantity
 from iolab.record.metric import Heads, Metrics
 from iolab.record.trial import Status
 from iolab.statements.notes import TrialsNotInPlan, TrialsNotOk, ValueNotFinite
-from iolab.statements.warnings import Warning
+from iolab.statements.warnings import Emulated, Warning
 from iolab.store.records import TrialRecord
 
 Floats = NDArray[np.float64]
@@ -68,6 +68,8 @@ class Table:
     apart: Mapping[int, str] = field(default_factory=dict)
     """Cells with a trial whose figures may not be put in proportion to others, and the code of the warning by which:
     no ratio is formed with them."""
+    emulated: frozenset[int] = frozenset()
+    """Cells with a trial in which an emulated machine took part."""
 
 
 _Odd = tuple[str, str, int]
@@ -136,6 +138,7 @@ def _table(
     directions = [""] * len(order)
     each_load_set = [False] * len(order)
     apart: dict[int, str] = {}
+    emulated: set[int] = set()
     groups: dict[Heads, _Group] = {}
     shared: dict[
         int, _Group
@@ -152,6 +155,8 @@ def _table(
         for warning in record.result.warnings:
             if not warning.comparable:
                 apart.setdefault(row, warning.code)
+            if isinstance(warning, Emulated):
+                emulated.add(row)
         metrics = record.result.metrics
         group = shared.get(id(metrics.heads))
         if group is None:
@@ -171,6 +176,7 @@ def _table(
         plots=plots,
         columns=_columns(measure, groups.values(), len(order), blocks, odd),
         apart=apart,
+        emulated=frozenset(emulated),
     )
 
 

@@ -92,8 +92,8 @@ class Estimate:
     ratio_bound: Bound | None = None
     """What the ratio is, where one of its sides is a bound; None: as measured, or there is none."""
     apart: str = ""
-    """Code of the warning by which a trial of the cell may not be put in proportion to others: the cell has no ratio,
-    and is no baseline. Empty: there is none."""
+    """Why the cell has no ratio, as the code of a warning: a trial of it may not be put in proportion to others (it is
+    no baseline either), or cell and baseline are not of one kind. Empty: neither."""
 
 
 @dataclass(frozen=True, slots=True)

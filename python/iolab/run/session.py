@@ -50,7 +50,7 @@ from iolab.statements.warnings import Warning
 from iolab.store.folder import RunFolder
 from iolab.store.records import Samples, TrialRecord
 from iolab.trial.failed import Failed, failure_of
-from iolab.trial.guest_warnings import guest_warnings
+from iolab.trial.guest_warnings import guest_warnings, taking_part
 from iolab.trial.host_warnings import host_warnings
 from iolab.trial.lab_access import ArrivalThread, Calibration, GuestPlace, Site
 from iolab.trial.measurement import Measured
@@ -237,7 +237,9 @@ class Session:
             status=status,
             reason=reason,
             metrics=measured.metrics if measured else Metrics(),
-            warnings=(*self._warnings(setup.lab, guests, placement), *measured.warnings) if measured else (),
+            warnings=(*self._warnings(setup, step.measure, guests, placement), *measured.warnings)
+            if measured
+            else (),
             begin_ns=begin_ns,
             end_ns=self._clock.now_ns(),
             measured_ns=measured.measured_ns if measured else 0,
@@ -261,11 +263,12 @@ class Session:
         self._unmade.made()
 
     def _warnings(
-        self, lab: Lab, guests: Mapping[str, GuestUse], placement: Placement | None
+        self, setup: Setup, measure: str, guests: Mapping[str, GuestUse], placement: Placement | None
     ) -> tuple[Warning, ...]:
         """Return what must be known of guests and of hosts to read any figure of a trial."""
-        unready = host_warnings(lab, self._host.facts, placement)
-        return (*guest_warnings(guests, self._host.emulated), *unready)
+        unready = host_warnings(setup.lab, self._host.facts, placement)
+        part = taking_part(setup.lab, make_topology(setup.lab), setup.measures[measure]) if guests else None
+        return (*guest_warnings(guests, self._host.emulated, part), *unready)
 
     def _losses(self, told: str | None = None) -> tuple[Failure, ...]:
         """Return the kernels that were lost meanwhile but for `told`; they are started again for the next trial."""

@@ -31,5 +31,9 @@ def test_the_script_reads_the_session_with_this_target_and_no_other(tmp_path: Pa
 
 def test_sizes_are_metrics_and_words_are_not() -> None:
     """Each by its name in the protocol; what is not shown is no zero."""
-    found = list(session_metrics({"FirstBurstLength": "65536", "InitialR2T": "1", "MaxBurstLength": ""}))
-    assert [(one.quantity.dimensions.part, one.value) for one in found] == [("FirstBurstLength", 65536.0)]
+    session = {"FirstBurstLength": "65536", "InitialR2T": "1", "MaxBurstLength": ""}
+    found = list(session_metrics(session, {"FirstBurstLength": "131072", "ImmediateData": "Yes"}))
+    assert [(one.name, one.quantity.dimensions.part, one.value) for one in found] == [
+        ("iscsi_agreed_bytes", "FirstBurstLength", 65536.0),
+        ("iscsi_asked_bytes", "FirstBurstLength", 131072.0),
+    ]

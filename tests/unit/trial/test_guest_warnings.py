@@ -1,9 +1,14 @@
 """What must be known of machines to read a figure."""
 
+from dataclasses import replace
+
+import pytest
 from tests.wording import in_words
 
+from iolab.experiment import Resolver, cells, parse
+from iolab.lab.topology import make_topology
 from iolab.record.trial import GuestUse
-from iolab.trial.guest_warnings import guest_warnings
+from iolab.trial.guest_warnings import guest_warnings, taking_part
 
 USE = GuestUse(
     engine="qemu", on="", accel="kvm", hypervisor="7.2", image="", packages="", emulated=False, boot_ns=1
@@ -16,3 +21,56 @@ def test_an_emulated_computer_counts_as_an_emulated_guest_does() -> None:
     (told,) = guest_warnings({"dut": USE}, ["pc6"])
     assert told.code == "emulated"
     assert in_words(told) == "pc6 ran under emulation: the figures are functional, not performance"
+
+
+LAB = """
+title: Disks
+lab:
+  machines:
+    pc2: {kind: netns, disks: DISKS}
+    pc3: {kind: netns}
+    pc2vm: {kind: vm, on: pc2, disks: INSIDE}
+    router: {kind: vm, forward: route}
+  links:
+    san: {ends: [pc2.eth0, pc3.eth0]}
+    inside: {ends: [pc2.vm0, pc2vm.eth0]}
+    west: {ends: [pc2.west, router.west]}
+    east: {ends: [router.east, pc3.east]}
+  volumes:
+    VOLUME
+measure:
+  disk: {kind: disk, program: fio, on: MACHINE}
+"""
+
+LOCAL, LUN = "local: {on: pc2, size: 64M}", "lun0: {on: pc3, size: 64M, export: iscsi}"
+LENT = "lent: {on: pc2vm, size: 64M, export: iscsi}"
+
+
+def part(machine: str, volume: str, disks: str = "[]", inside: str = "[]") -> set[str]:
+    """Return the kernels that take part in a disk trial on a machine."""
+    text = LAB.replace("DISKS", disks).replace("INSIDE", inside)
+    text = text.replace("MACHINE", machine).replace("VOLUME", volume)
+    experiment = parse(text, "test")
+    setup = Resolver(experiment).setup(next(iter(cells(experiment))))
+    return set(taking_part(setup.lab, make_topology(setup.lab), setup.measures["disk"]) or ())
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (part("pc2", LOCAL, "[{volume: local}]"), {"", "router"}),
+        (part("pc2vm", LUN, inside="[{volume: lun0, via: hypervisor}]"), {"", "router", "pc2vm"}),
+        (part("pc2", LENT, "[{volume: lent, via: user}]"), {"", "router", "pc2vm"}),
+    ],
+)
+def test_a_guest_takes_part_where_it_runs_holds_or_may_forward(found: set[str], expected: set[str]) -> None:
+    """One that only stands beside a local disk does not, and marks nothing."""
+    assert found == expected
+    use = replace(USE, emulated=True)
+    warnings = guest_warnings({"pc2vm": use}, part=found)
+    assert bool(warnings) == ("pc2vm" in expected)
+
+
+def test_where_nobody_knows_who_takes_part_every_guest_does() -> None:
+    """Frames of a search may pass any of them."""
+    assert guest_warnings({"pc2vm": replace(USE, emulated=True)}, part=None)

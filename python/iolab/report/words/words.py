@@ -73,7 +73,7 @@ class TableWords:
     no_figure: str
     """{count} {metric}: cells whose trials ended well without this figure."""
     incomparable_names: Mapping[str, str]
-    """In the place of a change, where no ratio is formed, by the code of the warning."""
+    """In the place of a change, where no ratio is formed, by the code of the warning or of what differs."""
     incomparable: str
     """{count} {total}: cells without a change, as their trials have such warnings."""
     no_baseline: str

@@ -83,7 +83,13 @@ def measure_disk(site: Site, measure: DiskMeasure) -> Measured:
     warnings = (*ran.warnings, *caches, *unflushed(looked), *ledger_warnings(compared))
     took = sum(one.duration_ns for one in ran.figures)
     verdict = judge(measure, disk, ran.figures)
-    metrics = Metrics((*metrics_of(ran.figures), *layer_metrics(rows), *session_metrics(session)))
+    metrics = Metrics(
+        (
+            *metrics_of(ran.figures),
+            *layer_metrics(rows),
+            *session_metrics(session, site.lab.volumes[disk.volume].params.written()),
+        )
+    )
     return Measured(
         metrics, warnings, took, ran.commands, raw,
         conclude=lambda read: replace(_concluded(site, measure, ran, read), verdict=verdict),

@@ -14,7 +14,7 @@ from iolab.record.metric import Metric
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import TrialFailed
 
-AGREED = "iscsi_agreed_bytes"
+AGREED, ASKED = "iscsi_agreed_bytes", "iscsi_asked_bytes"
 LENGTHS = ("FirstBurstLength", "MaxBurstLength", "MaxRecvDataSegmentLength", "MaxXmitDataSegmentLength")
 """Agreed values that are sizes; the others are words."""
 
@@ -45,11 +45,13 @@ def agreed(site: Site, machine: str, disk: Disk) -> Mapping[str, str]:
     return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
 
 
-def session_metrics(values: Mapping[str, str]) -> Iterator[Metric]:
-    """Return the sizes that were agreed on."""
+def session_metrics(values: Mapping[str, str], asked: Mapping[str, str]) -> Iterator[Metric]:
+    """Return the sizes that were agreed on, and those of them that the experiment asked for."""
     for name in LENGTHS:
         if values.get(name, "").isdecimal():
             yield Metric(AGREED, "byte", float(values[name]), Dimensions(part=name))
+        if name in asked:
+            yield Metric(ASKED, "byte", float(asked[name]), Dimensions(part=name))
 
 
 def _shown(site: Site, kernel: str, command: tuple[str, ...], what: str) -> str:

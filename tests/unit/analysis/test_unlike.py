@@ -1,0 +1,114 @@
+"""No change is given between cells that are not of one kind: emulated and not, or with other iSCSI sessions."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+import pytest
+
+from iolab.analysis import analyse
+from iolab.analysis.types import Estimate
+from iolab.plan.types import Plan
+from iolab.record.dimensions import Dimensions
+from iolab.record.metric import Metric, Metrics
+from iolab.statements.warnings import Emulated
+from iolab.store.records import TrialRecord
+
+MakeRun = Callable[..., tuple[list[TrialRecord], Plan]]
+LOCAL, ISCSI, GUEST = "local", "iscsi", "guest"
+RATES = {(0,): 100.0, (1,): 80.0, (2,): 40.0}
+
+
+def path_of(trial: TrialRecord) -> str:
+    """Return the level of a trial, which is in its key."""
+    return (LOCAL, ISCSI, GUEST)[int(trial.key.split("(")[1][0])]
+
+
+def made(make_run: MakeRun, baseline: str = LOCAL) -> tuple[list[TrialRecord], Plan]:
+    """Return a run of three ways to a disk, five blocks."""
+    return make_run(
+        {"path": [LOCAL, ISCSI, GUEST]},
+        5,
+        lambda _, levels, block: {"received_bps": (RATES[levels] + block, "bit/s")},
+        baseline={"path": baseline},
+    )
+
+
+def emulated(trials: Iterable[TrialRecord], *paths: str) -> list[TrialRecord]:
+    """Say of the trials of some paths that a machine was emulated."""
+    mark = (Emulated(machines=("pc2vm",)),)
+    return [
+        replace(each, result=replace(each.result, warnings=mark)) if path_of(each) in paths else each
+        for each in trials
+    ]
+
+
+def with_session(
+    trials: Iterable[TrialRecord], sizes: dict[str, float], asked: str = ""
+) -> list[TrialRecord]:
+    """Add what the sessions of some paths agreed on; on one of them it was asked for."""
+    part = Dimensions(part="FirstBurstLength")
+
+    def of(each: TrialRecord) -> TrialRecord:
+        path = path_of(each)
+        more = [Metric("iscsi_agreed_bytes", "byte", sizes[path], part)] if path in sizes else []
+        more += [Metric("iscsi_asked_bytes", "byte", sizes[path], part)] if path == asked else []
+        return replace(each, result=replace(each.result, metrics=Metrics((*each.result.metrics, *more))))
+
+    return [of(each) for each in trials]
+
+
+def rates(trials: list[TrialRecord], plan: Plan) -> dict[str, Estimate]:
+    """Return the estimates of the rate by path."""
+    found = analyse(trials, plan).estimates
+    return {each.cell["path"]: each for each in found if each.metric.name == "received_bps"}
+
+
+def test_an_emulated_cell_has_no_change_against_one_that_is_not(make_run: MakeRun) -> None:
+    """The two that are not emulated keep theirs; the reason is named in the place of the third."""
+    trials, plan = made(make_run)
+    found = rates(emulated(trials, GUEST), plan)
+    assert found[ISCSI].ratio == pytest.approx(0.806, abs=0.001)
+    assert (found[GUEST].ratio, found[GUEST].apart) == (None, "emulated")
+    assert found[GUEST].mean == pytest.approx(43.0)
+
+
+def test_two_emulated_cells_have_a_change(make_run: MakeRun) -> None:
+    """How functional figures relate to one another may be read."""
+    trials, plan = made(make_run, baseline=ISCSI)
+    found = rates(emulated(trials, ISCSI, GUEST), plan)
+    assert found[GUEST].ratio == pytest.approx(43 / 83, abs=0.002)
+    assert (found[LOCAL].ratio, found[LOCAL].apart) == (None, "emulated")
+
+
+def test_findings_and_effects_do_without_a_cell_of_another_kind(make_run: MakeRun) -> None:
+    """No sentence says that the emulated guest is slower than the local disk."""
+    trials, plan = made(make_run)
+    of_all, of_some = analyse(trials, plan), analyse(emulated(trials, GUEST), plan)
+    assert any(GUEST in str(each) for each in of_all.findings)
+    assert of_some.findings
+    assert not any(GUEST in str(each) for each in of_some.findings)
+
+
+def test_without_a_baseline_the_emulated_cells_are_left_out_of_findings(make_run: MakeRun) -> None:
+    """The others are still compared."""
+    trials, plan = made(make_run)
+    found = analyse(emulated(trials, GUEST), replace(plan, baseline={})).findings
+    assert found
+    assert not any(GUEST in str(each) for each in found)
+
+
+def test_sessions_that_agreed_on_other_values_unasked_share_no_change(make_run: MakeRun) -> None:
+    """Equal values, and one cell without a session, change nothing."""
+    trials, plan = made(make_run, baseline=ISCSI)
+    found = rates(with_session(trials, {ISCSI: 65536.0, GUEST: 262144.0}), plan)
+    assert (found[GUEST].ratio, found[GUEST].apart) == (None, "session-differs")
+    assert found[LOCAL].ratio is not None
+    same = rates(with_session(trials, {ISCSI: 65536.0, GUEST: 65536.0}), plan)
+    assert same[GUEST].ratio is not None
+
+
+def test_values_that_were_asked_for_are_what_is_compared(make_run: MakeRun) -> None:
+    """A factor that sets them is the question, not a doubt."""
+    trials, plan = made(make_run, baseline=ISCSI)
+    found = rates(with_session(trials, {ISCSI: 65536.0, GUEST: 262144.0}, asked=GUEST), plan)
+    assert found[GUEST].ratio == pytest.approx(43 / 83, abs=0.002)
