@@ -33,6 +33,10 @@ from iolab.run.hosts.hosts import hosts_of
 from iolab.units import format_duration
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="Experiment file (YAML).", show_default=False)]
+Only = Annotated[
+    list[str] | None, typer.Option(metavar="EXPR", help="factor=level|level,...: only these cells.")
+]
+Skip = Annotated[bool, typer.Option("--skip-unsupported", help="Leave out cells that this host cannot do.")]
 Quick = Annotated[
     bool, typer.Option("--quick", help="Only the cells that the file calls quick, in one block.")
 ]
@@ -178,10 +182,9 @@ def plan(
     all_commands: Annotated[bool, typer.Option("--all", help="Print the commands of every step.")] = False,
     blocks: Blocks = None,
     seed: Seed = None,
-    only: Annotated[
-        list[str] | None, typer.Option(metavar="EXPR", help="factor=level|level,...: only these cells.")
-    ] = None,
+    only: Only = None,
     quick: Quick = False,
+    skip_unsupported: Skip = False,
     allow_setting: AllowSetting = None,
     on: On = None,
 ) -> None:
@@ -202,6 +205,8 @@ def plan(
         say("")
     else:
         _print_plan(decided, all_commands)
+        if decided.unsupported and decided.steps and not skip_unsupported:
+            say("  iolab run refuses this; --skip-unsupported runs the others")
         _print_emulators(experiment, decided)
         for name in not_asked(decided, hosts_of(experiment)):
             say(NOT_ASKED.format(host=name))

@@ -12,7 +12,8 @@ import typer
 
 from iolab.agent.messages import Json
 from iolab.cli.console import cannot_run, complain, console, say
-from iolab.cli.experiment_file import AllowSetting, Blocks, File, On, Quick, Seed, permitting
+from iolab.cli.experiment_file import AllowSetting, Blocks, File, On, Only, Quick, Seed, Skip, permitting
+from iolab.cli.planned import NoBuild, planned
 from iolab.cli.progress import LiveProgress, PlainProgress
 from iolab.cli.results import print_results
 from iolab.cli.run_names import RunName, locate
@@ -21,6 +22,7 @@ from iolab.errors import ExitCode, InterruptedRun, IolabError, LabError, Unsuppo
 from iolab.experiment import load
 from iolab.experiment.experiment import Experiment
 from iolab.experiment.site import Site
+from iolab.lab.hosts.facts import Facts
 from iolab.plan.planning import make_plan
 from iolab.plan.selection import selection
 from iolab.plan.types import Plan
@@ -32,11 +34,10 @@ from iolab.run.durations import durations_file, recall
 from iolab.run.hosts.guest_images import provide_images
 from iolab.run.hosts.host_agent import open_agent
 from iolab.run.hosts.host_facts import changed_readiness
-from iolab.run.hosts.hosts import hosts_of, reach_hosts, read_all_facts
+from iolab.run.hosts.hosts import hosts_of, reach_hosts
 from iolab.store.read import all_ok, load_run
 from iolab.store.records import StoredRun
 
-Skip = Annotated[bool, typer.Option("--skip-unsupported", help="Leave out cells that this host cannot do.")]
 KeepGoing = Annotated[
     bool, typer.Option("--keep-going", help="Do all trials, even if three labs in a row fail alike.")
 ]
@@ -57,11 +58,10 @@ def run(
     ] = Path("runs"),
     blocks: Blocks = None,
     seed: Seed = None,
-    only: Annotated[
-        list[str] | None, typer.Option(metavar="EXPR", help="factor=level|level,...: only these cells.")
-    ] = None,
+    only: Only = None,
     quick: Quick = False,
     skip_unsupported: Skip = False,
+    no_build: NoBuild = False,
     keep_going: KeepGoing = False,
     allow_setting: AllowSetting = None,
     on: On = None,
@@ -72,15 +72,17 @@ def run(
     blocks = 1 if quick and blocks is None else blocks
 
     def prepare(agents: Agents) -> Path:
-        facts, raw = read_all_facts(agents)
-        plan = make_plan(
-            experiment,
-            permitting(facts, allow_setting),
-            seed=seed,
-            blocks=blocks,
-            only=selected,
-            learned=recall(durations_file()),
-        )
+        def decide(facts: Facts) -> Plan:
+            return make_plan(
+                experiment,
+                permitting(facts, allow_setting),
+                seed=seed,
+                blocks=blocks,
+                only=selected,
+                learned=recall(durations_file()),
+            )
+
+        plan, raw = planned(agents, decide, no_build=no_build)
         leave_out(plan, skip_unsupported, experiment.site)
         return execute.create(experiment, plan, raw, output, SystemClock())
 
@@ -92,6 +94,7 @@ def resume(
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Do failed and invalid trials again.")
     ] = False,
+    no_build: NoBuild = False,
     keep_going: KeepGoing = False,
     allow_setting: AllowSetting = None,
 ) -> int:
@@ -100,18 +103,21 @@ def resume(
     experiment = execute.stored_experiment(path)
 
     def prepare(agents: Agents) -> Path:
-        facts, raw = read_all_facts(agents)
         stored = load_run(path)
+        decided = stored.plan
+
+        def decide(facts: Facts) -> Plan:
+            return make_plan(
+                experiment,
+                permitting(facts, allow_setting),
+                seed=decided.seed,
+                blocks=decided.blocks,
+                only=decided.only,
+            )
+
+        again, raw = planned(agents, decide, no_build=no_build)
         execute.refuse_other_host(stored, raw)
         _note_changes(stored, raw)
-        decided = stored.plan
-        again = make_plan(
-            experiment,
-            permitting(facts, allow_setting),
-            seed=decided.seed,
-            blocks=decided.blocks,
-            only=decided.only,
-        )
         if len(again.unsupported) > len(decided.unsupported):
             leave_out(again, False, None)
         execute.refuse_changed_plan(stored, again)
@@ -124,7 +130,10 @@ def extend(
     run: RunName,
     file: File,
     blocks: Blocks = None,
+    only: Only = None,
+    quick: Quick = False,
     skip_unsupported: Skip = False,
+    no_build: NoBuild = False,
     keep_going: KeepGoing = False,
     allow_setting: AllowSetting = None,
     on: On = None,
@@ -132,13 +141,22 @@ def extend(
     """Give a run a larger experiment and do only what it lacks."""
     path = locate(run)
     experiment = load(file, on)
+    selected = selection(only or (), experiment, quick=quick)
 
     def prepare(agents: Agents) -> Path:
-        facts, raw = read_all_facts(agents)
         stored = load_run(path)
-        learned = recall(durations_file())
-        permitted = permitting(facts, allow_setting)
-        plan = make_plan(experiment, permitted, seed=stored.plan.seed, blocks=blocks, learned=learned)
+
+        def decide(facts: Facts) -> Plan:
+            return make_plan(
+                experiment,
+                permitting(facts, allow_setting),
+                seed=stored.plan.seed,
+                blocks=blocks,
+                only=selected,
+                learned=recall(durations_file()),
+            )
+
+        plan, raw = planned(agents, decide, no_build=no_build)
         _note_changes(stored, raw)
         leave_out(plan, skip_unsupported, experiment.site)
         execute.extend(path, experiment, plan, raw)

@@ -197,7 +197,9 @@ def imaged(facts: Facts) -> Facts:
 def test_a_guest_needs_its_image(reason: Callable[..., str | None], facts: Facts, imaged: Facts) -> None:
     """What makes one is said; with the image there is nothing else."""
     told = reason(facts, machine={"kind": "vm"})
-    assert told == "there is no guest image linux yet; run `iolab image build linux`"
+    assert (
+        told == "there is no guest image linux yet; `iolab run` builds it, as `iolab image build linux` does"
+    )
     assert reason(imaged, machine={"kind": "vm"}) is None
 
 

@@ -1,0 +1,65 @@
+"""Planning on the hosts of an experiment; what guests are started from is built where nothing else is lacking."""
+
+from collections.abc import Callable, Mapping
+from typing import Annotated
+
+import typer
+
+from iolab.agent.messages import Json
+from iolab.agent.transport import find_agent
+from iolab.cli.console import complain
+from iolab.image import build, build_qemu
+from iolab.lab.hosts.facts import Facts
+from iolab.plan.types import Plan
+from iolab.run.agents import Agents
+from iolab.run.hosts.hosts import read_all_facts
+from iolab.statements.computers import ThisComputer
+from iolab.statements.lacks import ImageAbsent, Lack, NewerQemuAbsent, SeveralLacks
+
+NoBuild = Annotated[bool, typer.Option("--no-build", help="Build no guest image: refuse what needs one.")]
+QEMU = "qemu"
+"""Stands for a newer QEMU among the flavours of images."""
+
+
+def planned(
+    agents: Agents, decide: Callable[[Facts], Plan], *, no_build: bool
+) -> tuple[Plan, Mapping[str, Json]]:
+    """Return what is decided on the facts of all hosts, and these facts as they are stored.
+
+    Raises:
+        UnsupportedError: what guests are started from cannot be built here; says why and what to install.
+    """
+    facts, raw = read_all_facts(agents)
+    plan = decide(facts)
+    wanted = () if no_build else to_build(plan)
+    for flavour in wanted:
+        complain(f"building {flavour}, which guests of this experiment are started from; --no-build refuses")
+        if flavour == QEMU:
+            build_qemu(complain)
+        else:
+            build(flavour, find_agent(), complain)
+    if not wanted:
+        return plan, raw
+    facts, raw = read_all_facts(agents)
+    return decide(facts), raw
+
+
+def to_build(plan: Plan) -> tuple[str, ...]:
+    """Return the flavours of images, and a newer QEMU, for want of which alone cells of a plan cannot run."""
+    found: dict[str, None] = {}
+    for cell in plan.unsupported:
+        flavours = [_built_for(lack) for lack in _lacks(cell.reason)]
+        if all(flavours):
+            found |= dict.fromkeys(flavour for flavour in flavours if flavour)
+    return tuple(found)
+
+
+def _lacks(reason: Lack) -> tuple[Lack, ...]:
+    return reason.lacks if isinstance(reason, SeveralLacks) else (reason,)
+
+
+def _built_for(lack: Lack) -> str | None:
+    """Return what has to be built to meet a need; None: building does not help."""
+    if isinstance(lack, ImageAbsent):
+        return lack.image
+    return QEMU if isinstance(lack, NewerQemuAbsent) and isinstance(lack.host, ThisComputer) else None
