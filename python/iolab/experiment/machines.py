@@ -104,7 +104,7 @@ class Netns(BaseModel):
     ports: Literal["veth", "sr-iov"] = "veth"
     """What joins it to a port of its parent: a pair and a bridge, or a virtual function of the parent's card."""
     forward: NetnsForward = "none"
-    """What it does with frames between its ports."""
+    """What it does with frames between its ports; xdp: with frames of our own, no stream passes it."""
     device: Maybe[Impairments] = None
     """With `forward: xdp`: a reference device of known capacity, loss, delay or stalls."""
     settings: dict[str, Setting] = Field(default_factory=dict)

@@ -3,12 +3,14 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from iolab.errors import InputError, Problem
 from iolab.experiment.lab_view import View
 from iolab.experiment.measure_references import check_machine, check_pair
 from iolab.experiment.measures import Stream
 from iolab.experiment.port_ref import PortRef
 from iolab.experiment.sections import Section
 from iolab.lab.links.macvtaps import check_reach
+from iolab.lab.packets.placement import stream_way
 from iolab.lab.topology import Topology
 from iolab.parts.rows import MeasureKind
 
@@ -79,6 +81,28 @@ def _check(measure: Stream, lab: "Lab", topology: Topology) -> None:
         topology.endpoint(source, towards=target)
         topology.endpoint(target, towards=source)
         check_reach(lab, PortRef(source).machine, PortRef(target).machine)
+        _check_forwarding(lab, topology, source, target)
+
+
+def _check_forwarding(lab: "Lab", topology: Topology, source: str, target: str) -> None:
+    """Check that no machine on the way forwards by XDP.
+
+    A stack leaves checksums and segments to its card; a veth pair has the far stack trust that they are right, and a
+    frame that XDP takes out of it is sent on without them.
+
+    Raises:
+        InputError: one does.
+    """
+    ends = topology.endpoint(source, towards=target), topology.endpoint(target, towards=source)
+    for name in {PortRef(port).machine for hop in stream_way(lab, topology, *ends).hops for port in hop}:
+        if lab.machines[name].forward == "xdp":
+            seen = f"forward: xdp, on the way of a stream from {source} to {target}"
+            allowed = (
+                "forward: bridge or route, with a shape or a wire at a link where the device is to be slow"
+            )
+            advice = "XDP forwards frames of our own: kind: latency, forwarding, load-curve"
+            where = f"lab.machines.{name}.forward"
+            raise InputError([Problem(where, "forwarding a stream", seen, allowed, advice)])
 
 
 def _commands(measure: Stream, topology: Topology) -> Sequence[str]:

@@ -238,6 +238,31 @@ class ProgramFailed(Failure):
     """What reading its report gave, and what it wrote as errors."""
 
 
+class ReceiverNotReached(Failure):
+    """The sender of a stream has no connection to its receiver, as its program says."""
+
+    code = "receiver-not-reached"
+    sender: Name
+    receiver: Name
+    address: Name
+    """The receiver's."""
+    tcp_port: int
+    said: Quoted
+
+
+class ReceiverSilent(Failure):
+    """The sender of a stream never had a connection to its receiver, and was stopped while it tried."""
+
+    code = "receiver-silent"
+    sender: Name
+    receiver: Name
+    address: Name
+    """The receiver's."""
+    tcp_port: int
+    waited_ns: int
+    """How long it tried [ns]."""
+
+
 class ReportsUnreadable(Failure):
     """What a pair of programs reported cannot be understood."""
 

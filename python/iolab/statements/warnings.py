@@ -33,6 +33,16 @@ class AcceleratorUnknown(Warning):
     said: Quoted
 
 
+class CongestionDiffers(Warning):
+    """Another congestion control than the one asked for did the work, as the kernel told it."""
+
+    code = "congestion-differs"
+    comparable: ClassVar[bool] = False
+    machine: Name
+    asked: Name
+    seen: Name
+
+
 class Polling(Warning):
     """A CPU is busy for each card that a switch in user space carries, though no frames come."""
 

@@ -10,9 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError
 
 from iolab.untrusted_json import read_untrusted
 
+UNREACHED = "unable to connect"
+"""What iperf3 says where the receiver was not reached."""
 ADVICE = {
     "socket buffer size": "; the window is more than net.core.rmem_max and wmem_max allow: raise them on the host",
-    "unable to connect": "; do the addresses reach each other? `iolab plan` shows them",
+    UNREACHED: "; do the addresses reach each other? `iolab plan` shows them",
 }
 """What to do about errors that iperf3 reports in few words."""
 
@@ -73,6 +75,8 @@ class End(_Part):
     sum_sent_bidir_reverse: Total | None = None
     sum_received_bidir_reverse: Total | None = None
     cpu_utilization_percent: CpuUse
+    sender_tcp_congestion: str | None = None
+    """What controls the congestion of the reporting process where it sends, as the kernel told; None: UDP."""
 
 
 class IntervalStream(_Part):

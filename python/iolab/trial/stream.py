@@ -16,7 +16,13 @@ from iolab.record.metric import Metric, Metrics
 from iolab.record.series import Series
 from iolab.record.trial import CommandRecord
 from iolab.statements.computers import computer
-from iolab.statements.failures import ProgramFailed, ProgramKilled, ReportsUnreadable
+from iolab.statements.failures import (
+    ProgramFailed,
+    ProgramKilled,
+    ReceiverNotReached,
+    ReceiverSilent,
+    ReportsUnreadable,
+)
 from iolab.statements.warnings import ConnectionsDropped, SenderShort, Warning
 from iolab.trial.counter_differences import Counted, Snapshot
 from iolab.trial.counters import Arrival, arrivals, cpu_metrics, disagreements, unread_metric
@@ -24,11 +30,13 @@ from iolab.trial.failed import Failed
 from iolab.trial.flows import place_pairs
 from iolab.trial.instruments.samplers import Kept
 from iolab.trial.iperf3 import FlowReport, Pair, client_argv, flow_reports, server_argv
-from iolab.trial.iperf3_report import Report, parse_report
+from iolab.trial.iperf3_report import UNREACHED, Report, parse_report
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import Concluded, Measured, Readings, TrialFailed
 from iolab.trial.metrics import flow_metrics, numbered
 from iolab.trial.snapshots import places_on
+from iolab.trial.streams.congestion import other_congestion
+from iolab.trial.streams.connected import unconnected
 from iolab.trial.streams.disturbances import disturbances
 from iolab.trial.streams.evidence import StreamSeen
 from iolab.trial.streams.in_flight import in_flight
@@ -73,8 +81,8 @@ def measure_stream(site: Site, measure: Stream) -> Measured:
         for name, pair in zip(clients, pairs, strict=True):
             kernels.agent(pair.client).start(name, client_argv(pair, measure), netns=pair.client.netns)
         patience_ms = (measure.warm_up + measure.duration) // 1_000_000 + CLIENT_SLACK_MS
-        ended = kernels.wait(clients, patience_ms)
-        sent = [_report(client, "client") for client in ended]
+        ended = _clients_ended(kernels, pairs, clients, patience_ms)
+        sent = [_report(client, "client", pair) for pair, client in zip(pairs, ended, strict=True)]
         after = kernels.read()
         connections = kernels.connections()
         served = kernels.wait(servers, SERVER_END_MS)
@@ -83,7 +91,8 @@ def measure_stream(site: Site, measure: Stream) -> Measured:
         if isinstance(error, Refused):
             raise TrialFailed(str(error)) from error
         raise
-    reports = [(client, _report(server, "server")) for client, server in zip(sent, served, strict=True)]
+    received = [_report(server, "server", pair) for pair, server in zip(pairs, served, strict=True)]
+    reports = list(zip(sent, received, strict=True))
     flows = _flows(pairs, reports)
     span_ns = max(client.end_ns for client in ended) - min(client.begin_ns for client in ended)
     observed = Observed(
@@ -95,6 +104,7 @@ def measure_stream(site: Site, measure: Stream) -> Measured:
         metrics=_metrics(measure, flows, arrived, observed.connections, before, after),
         warnings=(
             *_short_senders(measure, [flow for _, flow in flows]),
+            *other_congestion(measure, pairs, reports),
             *disagreements(measure.protocol, arrived),
             *_dropped(connections),
         ),
@@ -182,11 +192,37 @@ def _metrics(
     return Metrics((*metrics, *unread, *waiting, *_cpus(before, after)))
 
 
-def _report(ended: ProcessEnded, role: str) -> Report:
+def _clients_ended(
+    kernels: Kernels, pairs: Sequence[Pair], clients: Mapping[str, Endpoint], patience_ms: int
+) -> list[ProcessEnded]:
+    """Wait for the clients; one that goes on and never had a connection did not reach its receiver.
+
+    Raises:
+        Refused: one goes on that had a connection.
+    """
+    try:
+        return kernels.wait(clients, patience_ms)
+    except Refused as error:
+        if (pair := unconnected(pairs, _readings(kernels.connections()))) is None:
+            raise
+        ends = {"sender": pair.client.machine, "receiver": pair.server.machine}
+        address, waited_ns = pair.server.address, patience_ms * 1_000_000
+        raise Failed(
+            ReceiverSilent(**ends, address=address, tcp_port=pair.tcp_port, waited_ns=waited_ns)
+        ) from error
+
+
+def _report(ended: ProcessEnded, role: str, pair: Pair) -> Report:
     try:
         return parse_report(ended.stdout)
     except ValueError as error:
         said = f"{error} {ended.stderr[:500]}".strip()
+        if UNREACHED in said:
+            ends = {"sender": pair.client.machine, "receiver": pair.server.machine}
+            address = pair.server.address
+            raise Failed(
+                ReceiverNotReached(**ends, address=address, tcp_port=pair.tcp_port, said=said)
+            ) from error
         raise Failed(_without_report(ended, role, said)) from error
 
 

@@ -84,6 +84,24 @@ def test_what_is_advised_for_links_is_right(right: str) -> None:
     check_cells(parse(RIGHT.replace(LAN, f"{right}}}").replace("links.lan.mtu", "tcp.window"), "f.yaml"))
 
 
+@pytest.mark.parametrize("device", ["", ", device: {delay: 1ms}"])
+def test_a_stream_through_a_device_that_only_frames_pass_is_refused_where_it_is_written(device: str) -> None:
+    """It would wait for a connection until its time is over, and again in each block."""
+    text = RIGHT.replace(
+        "b: {kind: netns}", f"b: {{kind: netns}}\n    d: {{kind: netns, forward: xdp{device}}}"
+    )
+    text = text.replace(
+        "lan: {ends: [a.eth0, b.eth0]", "far: {ends: [d.q, b.eth0]}\n    lan: {ends: [a.eth0, d.p]"
+    )
+    with pytest.raises(InputError) as caught:
+        check_cells(parse(text, "f.yaml"))
+    (problem,) = caught.value.problems
+    assert problem.where == "f.yaml:5"
+    assert problem.seen == "forward: xdp, on the way of a stream from a to b"
+    assert "bridge or route" in problem.allowed
+    check_cells(parse(text.replace("forward: xdp" + device, "forward: bridge"), "f.yaml"))
+
+
 @pytest.mark.parametrize(("old", "new", "line", "seen", "answer"), MISTAKES, ids=[one[1] for one in MISTAKES])
 def test_a_typical_mistake_is_answered_by_what_to_write(
     old: str, new: str, line: int, seen: str, answer: str

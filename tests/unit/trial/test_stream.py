@@ -10,6 +10,7 @@ import pytest
 
 from iolab.agent.client import Agent, AgentLost
 from iolab.agent.fake import FakeAgent, Outcome
+from iolab.agent.fake_traffic import TrafficRefusal
 from iolab.agent.messages import Json
 from iolab.experiment.experiment import Lab
 from iolab.experiment.links import Link
@@ -17,6 +18,9 @@ from iolab.experiment.machines import Netns, Vm
 from iolab.experiment.measures import Stream
 from iolab.experiment.port_ref import PortRef
 from iolab.lab.topology import make_topology
+from iolab.report.words import EN
+from iolab.statements.warnings import CongestionDiffers
+from iolab.trial.failed import Failed, failure_of
 from iolab.trial.flows import place_pairs
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import Measured, TrialFailed
@@ -139,6 +143,53 @@ def test_an_iperf3_that_reports_an_error_fails_the_trial_with_its_words() -> Non
     )
     with pytest.raises(TrialFailed, match="control socket has closed"):
         measured_by(Agent(FakeAgent(programs=lambda *_: refused)), stream())
+
+
+def test_a_receiver_that_refuses_is_told_as_not_reached() -> None:
+    """By name, address and port, with the words of the program."""
+    said = "unable to connect to server: No route to host"
+    refused = Outcome(stdout=json.dumps({"start": {}, "intervals": [], "end": {}, "error": said}))
+    with pytest.raises(Failed) as caught:
+        measured_by(Agent(FakeAgent(programs=lambda *_: refused)), stream())
+    told = EN.said.say(caught.value.failure)
+    assert told.startswith(
+        "the receiver was not reached: near has no connection to 198.18.0.2, TCP port 5201, of far"
+    )
+    assert said in told
+
+
+@pytest.mark.parametrize(
+    ("connected", "told"), [(False, "the receiver was not reached"), (True, "it goes on")]
+)
+def test_a_sender_that_never_had_a_connection_did_not_reach_its_receiver(connected: bool, told: str) -> None:
+    """One that had a connection is stuck for another reason."""
+
+    class Stuck(FakeAgent):
+        def _process_collect(self, params: dict[str, Json]) -> Json:
+            if params["id"].startswith("client") and "timeout_ms" in params:
+                said = "waiting for process 'client-5201': 21000 ms have passed; it goes on"
+                raise TrafficRefusal(-32004, said, {"timeout_ms": params["timeout_ms"]})
+            return super()._process_collect(params)
+
+        def _series_stop(self, params: dict[str, Json]) -> Json:
+            rows = [{"local_port": 40000, "remote_port": 5201}] if connected else []
+            one = {"sampler": "sockets", "netns": "iolab-near", "begin_ns": 1, "end_ns": 2, "sockets": rows}
+            return {**super()._series_stop(params), "readings": [{"observations": [one]}]}
+
+    with pytest.raises(TrialFailed) as caught:
+        measured_by(Agent(Stuck(programs=recorded)), stream())
+    assert told in EN.said.say(failure_of(caught.value))
+
+
+@pytest.mark.parametrize(("asked", "marked"), [("bbr", set()), ("cubic", {"near", "far"})])
+def test_what_controlled_congestion_is_read_back(asked: str, marked: set[str]) -> None:
+    """The recorded reports tell that bbr did, at both senders."""
+    measured = measured_by(
+        Agent(FakeAgent(programs=recorded)), stream(direction="both-ways", congestion=asked)
+    )
+    found = [one for one in measured.warnings if isinstance(one, CongestionDiffers)]
+    assert {one.machine for one in found} == marked
+    assert all((one.asked, one.seen) == (asked, "bbr") for one in found)
 
 
 def test_a_missing_iperf3_fails_the_trial_and_stops_what_ran() -> None:
