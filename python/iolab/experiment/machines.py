@@ -215,7 +215,7 @@ class Vm(BaseModel):
     """Of the guest."""
     cpus: Count = Field(default=1, ge=1, le=1024)
     """Virtual CPUs."""
-    pin: Literal["auto", "none"] | tuple[Cpu, ...] = "none"
+    pin: Literal["auto", "none"] | Annotated[tuple[Cpu, ...], Field(min_length=1)] = "none"
     """CPUs of the parent that its virtual CPUs run on."""
     pin_io: tuple[Cpu, ...] = ()
     """CPUs of the parent for what carries its frames: vhost, a switch, QEMU itself; empty: as `pin` leaves them."""

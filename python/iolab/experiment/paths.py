@@ -40,11 +40,11 @@ class Misled(NamedTuple):
 
 
 class NoSuchItem(LookupError):
-    """A path that goes beyond the end of a list."""
+    """A path that names what is no item of a list: beyond its end, or no number."""
 
     def __init__(self, word: str, line: int) -> None:
         self.word = word
-        """The item's number."""
+        """What it names."""
         self.line = line
         """Of the level that names it."""
         super().__init__(word)
@@ -154,14 +154,14 @@ def put(data: Any, words: tuple[str, ...], value: Any, line: int, own: dict[int,
     What is on the way is copied once: `own` holds the copies made so far, by identity.
 
     Raises:
-        NoSuchItem: the place is in a list that is not that long.
+        NoSuchItem: the place is in a list that has no such item.
     """
     if not words:
         return value
     first, rest = words[0], words[1:]
     if isinstance(data, list):
         content: Table | Items = _owned(data, Items, line, own)
-        if first != "*" and int(first) >= len(content):
+        if first != "*" and not (first.isdecimal() and int(first) < len(content)):
             raise NoSuchItem(first, line)
         keys: Sequence[Any] = range(len(content)) if first == "*" else [int(first)]
     else:
