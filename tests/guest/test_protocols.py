@@ -1,7 +1,9 @@
 """Exported volumes on real kernels: what one guest writes by each protocol is in the file of the other one."""
 
+import json
 import os
-from collections.abc import Mapping
+import subprocess
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from iolab.lab.compose import compose
 from iolab.run.agents import Agents
 from iolab.run.lab.standing_lab import StandingLab
 
+Iolab = Callable[..., subprocess.CompletedProcess[str]]
 PREFIX = f"iolab-{os.getpid()}-"
 MIB = 1 << 20
 PATIENCE_MS = 180_000
@@ -99,3 +102,36 @@ def test_a_hypervisor_logs_in_for_its_guest(agents: Agents, bus: str) -> None:
         assert words.encode() in Path(f"/var/tmp/{PREFIX}lun").read_bytes()
     finally:
         standing.take_down()
+
+
+FLUSHES = """
+title: Flushes
+lab:
+  machines:
+    dut: {kind: vm, accel: tcg}
+  volumes: {v: {size: 64M}}
+measure: {thput: {kind: disk, program: thput-fsys, on: dut, size: 16M}}
+factors:
+  machines.dut.disks:
+    honest: [{volume: v, fs: ext4, cache: none}]
+    kept in memory: [{volume: v, fs: ext4, cache: writeback}]
+    lying: [{volume: v, fs: ext4, cache: unsafe}]
+baseline: {machines.dut.disks: honest}
+blocks: 1
+"""
+
+
+def test_a_disk_that_passes_no_flush_on_is_caught(iolab: Iolab, tmp_path: Path) -> None:
+    """Only that one; what the others acknowledged, their parent's disk has."""
+    path = tmp_path / "flushes.yaml"
+    path.write_text(FLUSHES)
+    done = iolab("run", path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = (Path(done.stdout.split()[-1]) / "trials.jsonl").read_text().splitlines()
+    told = {
+        trial["cell"]["machines.dut.disks"]: [one["code"] for one in trial["warnings"]]
+        for trial in map(json.loads, lines)
+    }
+    assert "flush-not-kept" in told["lying"]
+    assert "flush-not-kept" not in told["honest"]
+    assert "flush-not-kept" not in told["kept in memory"]

@@ -37,6 +37,8 @@ pub struct Residency {
     pub how: &'static str,
     /// In the cache. [bytes]
     pub resident_bytes: u64,
+    /// Of it, what the disk does not have yet. None: the kernel does not say. [bytes]
+    pub dirty_bytes: Option<u64>,
     /// Of the file or device. [bytes]
     pub of_bytes: u64,
 }
@@ -60,7 +62,8 @@ pub fn prepare(file: &File, wanted: Cache) -> io::Result<Residency> {
         Some(_) if pages >= of_bytes.div_ceil(page) => CacheState::Warm,
         Some(_) => CacheState::Partly,
     };
-    Ok(Residency { wanted, state, how, resident_bytes: pages * page, of_bytes })
+    let dirty_bytes = seen.and_then(|seen| seen.dirty_pages).map(|dirty| dirty * page);
+    Ok(Residency { wanted, state, how, resident_bytes: pages * page, dirty_bytes, of_bytes })
 }
 
 fn look(file: &File, of_bytes: u64) -> (&'static str, Option<Cached>) {
