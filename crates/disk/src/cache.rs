@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileTypeExt;
+use std::path::PathBuf;
 
 use iolab_sys::page_cache::{cachestat, flush_block_device, mincore, page_bytes, Cached};
 use rustix::fs::{fadvise, Advice};
@@ -43,8 +44,36 @@ pub struct Residency {
     pub of_bytes: u64,
 }
 
+/// Files behind a disk of which this kernel may keep blocks. They stay open: to open one of FUSE empties it, so that who opens
+/// it to look finds nothing.
+#[derive(Debug, Default)]
+pub struct Behind(Vec<File>);
+
+impl Behind {
+    /// Opens them.
+    ///
+    /// # Errors
+    /// One is not there.
+    pub fn open(paths: &[PathBuf]) -> Result<Self, DiskError> {
+        let open = |path: &PathBuf| File::open(path).map_err(DiskError::at("opening", path));
+        paths.iter().map(open).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Empties them; how many pages stayed, or None where the kernel does not say.
+    fn empty(&self) -> io::Result<Option<u64>> {
+        let mut pages = Some(0);
+        for file in &self.0 {
+            file.sync_all()?;
+            fadvise(file, 0, None, Advice::DontNeed)?;
+            let (_, seen) = look(file, length(file)?);
+            pages = pages.zip(seen).map(|(pages, seen)| pages + seen.pages);
+        }
+        Ok(pages)
+    }
+}
+
 /// Bring about what is wanted of the page cache, and look.
-pub fn prepare(file: &File, wanted: Cache) -> io::Result<Residency> {
+pub fn prepare(file: &File, wanted: Cache, behind: &Behind) -> io::Result<Residency> {
     let of_bytes = length(file)?;
     if wanted == Cache::Cold {
         file.sync_all()?;
@@ -53,10 +82,11 @@ pub fn prepare(file: &File, wanted: Cache) -> io::Result<Residency> {
         }
         fadvise(file, 0, None, Advice::DontNeed)?;
     }
+    let stayed = if wanted == Cache::Cold { behind.empty()? } else { Some(0) };
     let (how, seen) = look(file, of_bytes);
     let page = page_bytes() as u64;
-    let pages = seen.map_or(0, |seen| seen.pages);
-    let state = match seen {
+    let pages = seen.map_or(0, |seen| seen.pages) + stayed.unwrap_or(0);
+    let state = match seen.and(stayed) {
         None => CacheState::Unknown,
         Some(_) if pages == 0 => CacheState::Cold,
         Some(_) if pages >= of_bytes.div_ceil(page) => CacheState::Warm,
@@ -93,6 +123,7 @@ pub fn length(file: &File) -> io::Result<u64> {
 pub fn cool(asked: &Cool) -> Result<Report, DiskError> {
     let file = File::open(&asked.path).map_err(DiskError::at("opening", &asked.path))?;
     let wanted = if asked.drop { Cache::Cold } else { Cache::AsLeft };
-    let seen = prepare(&file, wanted).map_err(DiskError::at("dropping from the page cache", &asked.path))?;
+    let seen = prepare(&file, wanted, &Behind::default())
+        .map_err(DiskError::at("dropping from the page cache", &asked.path))?;
     Ok(Report { cache: Some(seen), ..Report::default() })
 }

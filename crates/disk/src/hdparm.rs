@@ -8,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use rustix::fs::OFlags;
 
 use crate::buffer::Buffer;
-use crate::cache::prepare;
+use crate::cache::{prepare, Behind};
 use crate::error::DiskError;
 use crate::phase::{Moved, Watch};
 use crate::report::{Phase, Report};
@@ -29,20 +29,26 @@ pub fn run(asked: &Hdparm, clock: Clock<'_>) -> Result<Report, DiskError> {
     let flags = i32::try_from(flags.bits()).unwrap_or(0);
     let open = OpenOptions::new().read(true).custom_flags(flags).open(&asked.device);
     let mut device = open.map_err(DiskError::at("opening", &asked.device))?;
+    let behind = Behind::open(&asked.behind)?;
     let mut buffer = Buffer::zeroed(BLOCK, Data::Defined);
     let mut phases = Vec::new();
     for timing in &asked.timings {
         let phase = match timing {
             Timing::Cached => cached(&mut device, &mut buffer, clock),
-            Timing::Buffered => buffered(&mut device, &mut buffer, asked.cache, clock),
+            Timing::Buffered => buffered(&mut device, &mut buffer, (asked.cache, &behind), clock),
         };
         phases.push(phase.map_err(DiskError::at("reading 2 MiB at a time from", &asked.device))?);
     }
     Ok(Report { phases, ..Report::default() })
 }
 
-fn buffered(device: &mut File, buffer: &mut Buffer, cache: Cache, clock: Clock<'_>) -> io::Result<Phase> {
-    let seen = prepare(device, cache)?;
+fn buffered(
+    device: &mut File,
+    buffer: &mut Buffer,
+    (cache, behind): (Cache, &Behind),
+    clock: Clock<'_>,
+) -> io::Result<Phase> {
+    let seen = prepare(device, cache, behind)?;
     device.seek(SeekFrom::Start(0))?;
     let mut watch = Watch::begin(clock, "buffered", BLOCK_BYTES, Some(seen));
     let begin_ns = clock();
@@ -61,7 +67,7 @@ fn buffered(device: &mut File, buffer: &mut Buffer, cache: Cache, clock: Clock<'
 fn cached(device: &mut File, buffer: &mut Buffer, clock: Clock<'_>) -> io::Result<Phase> {
     device.seek(SeekFrom::Start(0))?;
     read_block(device, buffer)?;
-    let seen = prepare(device, Cache::AsLeft)?;
+    let seen = prepare(device, Cache::AsLeft, &Behind::default())?;
     let mut watch = Watch::begin(clock, "cached", BLOCK_BYTES, Some(seen));
     let begin_ns = clock();
     let mut operations = 0;

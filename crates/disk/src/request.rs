@@ -70,6 +70,9 @@ pub struct Thput {
     /// Before reading.
     #[serde(default)]
     pub cache: Cache,
+    /// Files behind the disk of which this kernel may keep blocks: they are emptied with its own cache.
+    #[serde(default)]
+    pub behind: Vec<PathBuf>,
     /// Past the page cache (O_DIRECT).
     #[serde(default)]
     pub direct: bool,
@@ -110,6 +113,9 @@ pub struct Bonnie {
     /// Before phases that read.
     #[serde(default)]
     pub cache: Cache,
+    /// Files behind the disk of which this kernel may keep blocks: they are emptied with its own cache.
+    #[serde(default)]
+    pub behind: Vec<PathBuf>,
     /// Of where the seeks go.
     #[serde(default)]
     pub seed: u64,
@@ -141,6 +147,9 @@ pub struct Hdparm {
     /// Before the buffered timing.
     #[serde(default)]
     pub cache: Cache,
+    /// Files behind the disk of which this kernel may keep blocks: they are emptied with its own cache.
+    #[serde(default)]
+    pub behind: Vec<PathBuf>,
     /// Past the page cache (O_DIRECT).
     #[serde(default)]
     pub direct: bool,

@@ -9,12 +9,13 @@ use std::path::PathBuf;
 use rustix::fs::OFlags;
 
 use crate::buffer::Buffer;
+use crate::cache::{prepare, Behind};
 use crate::claim;
 use crate::error::DiskError;
 use crate::folder::Folder;
 use crate::random::Random;
 use crate::report::{Report, Verified};
-use crate::request::{Data, Stamp, Target, Verify};
+use crate::request::{Cache, Data, Stamp, Target, Verify};
 
 const MAGIC: &[u8; 8] = b"iolabstp";
 /// Magic, run, block, batch and check sum, 8 bytes each. [bytes]
@@ -56,7 +57,7 @@ pub fn verify(asked: &Verify) -> Result<Report, DiskError> {
     let stamps = &asked.stamp;
     let mut buffer = block_buffer(stamps)?;
     let (file, path) = open(stamps, false)?;
-    crate::cache::prepare(&file, crate::request::Cache::Cold)
+    prepare(&file, Cache::Cold, &Behind::default())
         .map_err(DiskError::at("dropping from the page cache", &path))?;
     let mut found = Verified::default();
     for block in 0..stamps.blocks {

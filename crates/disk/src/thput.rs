@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use rustix::fs::OFlags;
 
 use crate::buffer::Buffer;
-use crate::cache::prepare;
+use crate::cache::{prepare, Behind};
 use crate::error::DiskError;
 use crate::folder::{Folder, Passing};
 use crate::phase::{Moved, Watch};
@@ -18,6 +18,7 @@ use crate::Clock;
 pub fn run(asked: &Thput, clock: Clock<'_>) -> Result<Report, DiskError> {
     let folder = Folder::open(&asked.folder)?;
     folder.check_room(asked.size_bytes)?;
+    let behind = Behind::open(&asked.behind)?;
     let mut phases = Vec::new();
     for &buffer_bytes in &asked.buffers_bytes {
         let length = usize::try_from(buffer_bytes).unwrap_or(0);
@@ -30,7 +31,7 @@ pub fn run(asked: &Thput, clock: Clock<'_>) -> Result<Report, DiskError> {
         let file = Passing::new(&folder, "thput-fsys");
         let mut buffer = Buffer::new(length, asked.data);
         phases.push(write(asked, &folder, file.name(), &mut buffer, clock)?);
-        phases.push(read(asked, &folder, file.name(), &mut buffer, clock)?);
+        phases.push(read(asked, (&folder, file.name()), &behind, &mut buffer, clock)?);
     }
     Ok(Report { phases, ..Report::default() })
 }
@@ -67,13 +68,13 @@ fn write(
 
 fn read(
     asked: &Thput,
-    folder: &Folder,
-    name: &str,
+    (folder, name): (&Folder, &str),
+    behind: &Behind,
     buffer: &mut Buffer,
     clock: Clock<'_>,
 ) -> Result<Phase, DiskError> {
     let path = folder.path().join(name);
-    let seen = prepare(&folder.find(name, OFlags::RDWR)?, asked.cache);
+    let seen = prepare(&folder.find(name, OFlags::RDWR)?, asked.cache, behind);
     let seen = seen.map_err(DiskError::at("dropping from the page cache", &path))?;
     let block_bytes = buffer.bytes().len() as u64;
     let operations = asked.size_bytes / block_bytes;

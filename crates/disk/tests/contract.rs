@@ -38,6 +38,7 @@ fn a_report_has_the_fields_of_the_contract() {
         buffers_bytes: vec![4096],
         data: Data::Defined,
         cache: iolab_disk::Cache::AsLeft,
+        behind: Vec::new(),
         direct: false,
     };
     let report = run(&Request::Thput(asked), &|| 0, &mut |_| {}).unwrap();

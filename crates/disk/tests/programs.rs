@@ -36,6 +36,7 @@ fn thput(folder: &Path) -> Thput {
         buffers_bytes: vec![512, 65536],
         data: Data::Incompressible,
         cache: Cache::Cold,
+        behind: Vec::new(),
         direct: false,
     }
 }
@@ -48,6 +49,7 @@ fn bonnie(folder: &Path, edition: Edition) -> Bonnie {
         files: 20,
         data: Data::Defined,
         cache: Cache::AsLeft,
+        behind: Vec::new(),
         seed: 1,
     }
 }
@@ -142,7 +144,13 @@ fn hdparm_reads_for_its_time_or_to_the_end() {
     let path = folder.path().join("disk");
     fs::write(&path, vec![1; 16 << 20]).unwrap();
     let asked = |timings| {
-        Request::Hdparm(Hdparm { device: path.clone(), timings, cache: Cache::Cold, direct: false })
+        Request::Hdparm(Hdparm {
+            device: path.clone(),
+            timings,
+            cache: Cache::Cold,
+            behind: Vec::new(),
+            direct: false,
+        })
     };
     let (whole, _) = clocked(&asked(vec![Timing::Buffered]), 10).unwrap();
     assert_eq!((whole.phases[0].bytes, whole.phases[0].operations), (16 << 20, 8));
@@ -235,4 +243,17 @@ fn what_is_no_device_or_was_not_given_up_is_never_claimed() {
     assert!(complaint(&asked(false)).contains("claim it"));
     assert!(complaint(&asked(true)).contains("is no block device"));
     assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+}
+
+/// A file behind the disk whose blocks this kernel keeps is emptied before each phase that reads cold.
+#[test]
+fn what_is_kept_of_a_file_behind_the_disk_is_dropped() {
+    let folder = folder();
+    let behind = folder.path().join("door");
+    fs::write(&behind, vec![7; 1 << 20]).unwrap();
+    let kept = || iolab_sys::page_cache::cachestat(&fs::File::open(&behind).unwrap()).map(|seen| seen.pages);
+    let Ok(256) = kept() else { return }; // this kernel does not say, or the file system keeps nothing
+    let asked = Thput { behind: vec![behind.clone()], ..thput(folder.path()) };
+    clocked(&Request::Thput(asked), 1000).unwrap();
+    assert_eq!(kept().unwrap(), 0);
 }

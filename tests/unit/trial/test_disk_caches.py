@@ -1,7 +1,9 @@
 """Caches on the way of a disk trial: what proves them, and what is said where nothing does."""
 
+from dataclasses import replace
+
 from iolab.experiment.measures import DiskMeasure
-from iolab.statements.caches import ProgramCache, TargetCache
+from iolab.statements.caches import DoorCache, ProgramCache, TargetCache
 from iolab.trial.disk.caches import Layer, Looked, program_proved, unflushed, unknown
 from iolab.trial.disk.own import OwnReport, Phase, Residency
 
@@ -68,3 +70,12 @@ def test_a_mounted_file_system_may_hold_a_hundredth_of_hdparms_device() -> None:
 def test_figures_with_an_unknown_cache_are_not_put_in_proportion() -> None:
     """Analysis asks the warning itself."""
     assert not unknown(PC2, False, [])[0].comparable
+
+
+def test_a_door_is_proved_by_the_layers_below_alone() -> None:
+    """To open a file of FUSE empties it: whoever looks finds it cold, whatever it kept."""
+    door = Looked(Layer(DoorCache(volume="lun0"), "", "/run/lun0.door"), seen("cold"), seen("cold"))
+    for kept in (None, True):
+        (warning,) = unknown(PC2, True, [replace(door, kept=kept)])
+        assert warning.layers == (DoorCache(volume="lun0"),)
+    assert unknown(PC2, True, [replace(door, kept=False)]) == ()

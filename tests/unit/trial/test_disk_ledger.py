@@ -11,6 +11,7 @@ from iolab.trial.disk.ledger import (
     LayerName,
     Row,
     between,
+    kept_by_door,
     layer_metrics,
     ledger_warnings,
     of_program,
@@ -32,9 +33,9 @@ def row(layer: LayerName, read_mib: float, written_mib: float = 0, operations: i
     return Row(layer, Counted(read_bytes=moved[0], written_bytes=moved[1], reads=operations, writes=0))
 
 
-def causes(*rows: Row, direct: bool = False, file_system: bool = True) -> list[Cause]:
+def causes(*rows: Row, direct: bool = False, file_system: bool = True, door: bool = False) -> list[Cause]:
     """Return the causes of a comparison's reads."""
-    found = steps(rows, direct=direct, file_system=file_system)
+    found = steps(rows, direct=direct, file_system=file_system, door=door)
     return [one.cause for one in found if one.direction == "read"]
 
 
@@ -110,3 +111,23 @@ def test_a_layer_is_what_it_did_meanwhile() -> None:
     assert seen == Counted(read_bytes=10, written_bytes=0)
     names = [metric.quantity.name for metric in layer_metrics([Row("target", seen)])]
     assert names == ["disk_layer_bytes", "disk_layer_bytes"]
+
+
+def test_what_the_kernel_kept_of_a_door_is_named_and_is_no_open_ledger() -> None:
+    """Reads that no layer below saw came from memory; blocks that were read ahead are no lie."""
+    kept = (row("program", 100), row("device", 100), row("network", 60), row("target", 59))
+    assert causes(*kept, door=True) == ["none", "cache", "cache"]
+    ahead = (row("program", 100), row("device", 100), row("network", 110), row("target", 109))
+    assert causes(*ahead, door=True) == ["none", "readahead", "readahead"]
+    honest = (row("program", 100), row("device", 100), row("network", 101.5), row("target", 100))
+    assert causes(*honest, door=True) == ["none", "headers", "none"]
+    shown = [
+        kept_by_door(steps(rows, direct=False, file_system=True, door=True))
+        for rows in (kept, ahead, honest, ())
+    ]
+    assert shown == [True, False, False, None]
+
+
+def test_without_a_door_reads_that_no_layer_below_saw_have_no_name() -> None:
+    """Nothing lies between a guest's device and its hypervisor."""
+    assert causes(row("program", 100), row("device", 100), row("hypervisor", 60)) == ["none", "unexplained"]

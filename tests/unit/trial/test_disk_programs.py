@@ -56,6 +56,8 @@ def test_requests_have_the_fields_of_the_contract() -> None:
 
 def test_profiles_change_data_caches_and_direct_writes() -> None:
     """And the edition of bonnie++."""
+    behind = request_of(measure("thput-fsys", profile="honest"), "/dev/x", "/mnt", ["/run/door"])["behind"]
+    assert behind == ["/run/door"]
     honest = request_of(measure("thput-fsys", profile="honest"), "/dev/x", "/mnt")
     assert (honest["data"], honest["cache"], honest["size_bytes"]) == ("incompressible", "cold", 1 << 30)
     assert request_of(measure("thput-fsys", profile="modern"), "/dev/x", "/mnt")["direct"] is True

@@ -8,7 +8,7 @@ use rustix::fs::OFlags;
 
 use super::{CHUNK, CHUNK_BYTES};
 use crate::buffer::Buffer;
-use crate::cache::{prepare, Residency};
+use crate::cache::{prepare, Behind, Residency};
 use crate::error::DiskError;
 use crate::folder::Folder;
 use crate::phase::{Moved, Watch};
@@ -30,12 +30,22 @@ pub struct LargeFile<'a> {
     folder: &'a Folder,
     name: &'a str,
     path: PathBuf,
+    behind: Behind,
 }
 
 impl<'a> LargeFile<'a> {
     /// The file of that name, which is not there yet.
-    pub fn new(asked: &'a Bonnie, folder: &'a Folder, name: &'a str, clock: Clock<'a>) -> Self {
-        Self { asked, clock, folder, name, path: folder.path().join(name) }
+    ///
+    /// # Errors
+    /// A file behind the disk is not there.
+    pub fn new(
+        asked: &'a Bonnie,
+        folder: &'a Folder,
+        name: &'a str,
+        clock: Clock<'a>,
+    ) -> Result<Self, DiskError> {
+        let behind = Behind::open(&asked.behind)?;
+        Ok(Self { asked, clock, folder, name, path: folder.path().join(name), behind })
     }
 
     /// Opens it.
@@ -45,7 +55,8 @@ impl<'a> LargeFile<'a> {
 
     /// Brings the page cache into the state that was asked for.
     pub fn prepare(&self, file: &File) -> Result<Residency, DiskError> {
-        prepare(file, self.asked.cache).map_err(DiskError::at("dropping from the page cache", &self.path))
+        prepare(file, self.asked.cache, &self.behind)
+            .map_err(DiskError::at("dropping from the page cache", &self.path))
     }
 
     /// What went wrong with it.

@@ -33,7 +33,7 @@ pub fn run(asked: &Bonnie, clock: Clock<'_>) -> Result<Report, DiskError> {
     let mut phases = Vec::new();
     {
         let name = Passing::new(&folder, "bonnie");
-        let large = LargeFile::new(asked, &folder, name.name(), clock);
+        let large = LargeFile::new(asked, &folder, name.name(), clock)?;
         phases.push(large.put_bytes()?);
         folder.remove(name.name());
         phases.push(large.put_blocks()?);

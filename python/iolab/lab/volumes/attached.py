@@ -64,7 +64,7 @@ def _attached(lab: Lab, topology: Topology, name: str, disk: Disk, prefix: str) 
     door = _door(lab, topology, name, disk, prefix) if disk.via == "user" else ()
     file = door_of(disk.volume, prefix) if door else volume_path(disk.volume, prefix)
     # Past its cache a loop device writes a file of FUSE wrongly (Linux 6.18: no file system made so can be mounted).
-    # The daemon opens its door so that the kernel keeps nothing of it anyway.
+    # So the kernel keeps blocks of the door: programs of ours empty it, and the ledger shows what it answered.
     flags = () if door else ("--direct-io=on",)
     if way is None:
         needs = (f"volume:{disk.volume}", *kernel_dependencies(lab, kernel))

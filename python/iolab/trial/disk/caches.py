@@ -44,10 +44,19 @@ class Looked:
     layer: Layer
     before: Residency | None
     after: Residency | None
+    kept: bool | None = None
+    """Of a door: whether it answered reads by what it kept, as the layers below show; None: they do not show it."""
+
+    @property
+    def is_door(self) -> bool:
+        """Whether it is a file of FUSE: to open one empties it, so that a look at it shows nothing."""
+        return isinstance(self.layer.about, DoorCache)
 
     @property
     def passed_by(self) -> bool:
         """Whether no block stayed in it."""
+        if self.is_door:
+            return self.kept is False
         return all(seen is not None and seen.state == COLD for seen in (self.before, self.after))
 
     def record(self) -> dict[str, Json]:
@@ -57,7 +66,7 @@ class Looked:
             name: None if one is None else one.model_dump() for name, one in seen.items()
         }
         about = {"cache": self.layer.about.code, "path": self.layer.path, "declared": "passed by"}
-        return {**about, "proved": self.passed_by, **texts}
+        return {**about, "proved": self.passed_by, "kept": self.kept, **texts}
 
 
 def layers_of(lab: Lab, machine: str, disk: Disk) -> tuple[Layer, ...]:

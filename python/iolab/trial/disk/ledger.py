@@ -91,21 +91,22 @@ def _directions(phase: str) -> tuple[bool, bool]:
     return reads, phase.startswith("put") or phase.endswith("write")
 
 
-def steps(rows: Sequence[Row], *, direct: bool, file_system: bool) -> tuple[Step, ...]:
+def steps(rows: Sequence[Row], *, direct: bool, file_system: bool, door: bool = False) -> tuple[Step, ...]:
     """Compare each layer with the one above it; below the network with the one above that.
 
-    `direct`: the program passes the page cache; `file_system`: it writes files.
+    `direct`: the program passes the page cache; `file_system`: it writes files; `door`: its device is a file of FUSE,
+    of which the kernel may keep blocks and read some ahead.
     """
     found: list[Step] = []
     for place, below in enumerate(rows[1:], 1):
         above = rows[place - 1]
         if above.layer == "network":
             above = rows[place - 2]
-        found += _step(above, below, direct=direct, file_system=file_system)
+        found += _step(above, below, direct=direct, file_system=file_system, door=door)
     return tuple(found)
 
 
-def _step(above: Row, below: Row, *, direct: bool, file_system: bool) -> Iterator[Step]:
+def _step(above: Row, below: Row, *, direct: bool, file_system: bool, door: bool) -> Iterator[Step]:
     upper, lower = above.counted, below.counted
     directions: tuple[tuple[Literal["read", "write"], int, int], ...] = (
         ("read", upper.read_bytes, lower.read_bytes),
@@ -115,13 +116,28 @@ def _step(above: Row, below: Row, *, direct: bool, file_system: bool) -> Iterato
         more = under - over
         agrees = abs(more) <= max(AGREE_BYTES, AGREE_RATIO * max(over, under))
         cause: Cause = "none"
-        if not agrees and below.layer == "network":
+        if not agrees and door and above.layer == "device" and direction == "read":
+            cause = _of_door(more, over, below.layer)
+        elif not agrees and below.layer == "network":
             cause = _of_network(more, over, (upper.reads or 0) + (upper.writes or 0))
         elif not agrees and above.layer == "program":
             cause = _of_kernel(direction, more, direct=direct, file_system=file_system)
         elif not agrees:
             cause = "unexplained"
         yield Step(above.layer, below.layer, direction, more, cause)
+
+
+def _of_door(more: int, payload: int, below: LayerName) -> Cause:
+    """Name what lies between a device and the file of FUSE that it is: reads alone, for it writes through."""
+    if more < 0:
+        return "cache"
+    return "headers" if below == "network" and more <= HEADERS_RATIO * payload + AGREE_BYTES else "readahead"
+
+
+def kept_by_door(found: Sequence[Step]) -> bool | None:
+    """Tell whether what the kernel kept of a door answered reads of the device; None: no layer below shows it."""
+    seen = [one for one in found if one.above == "device" and one.direction == "read"]
+    return any(one.cause == "cache" for one in seen) if seen else None
 
 
 def _of_network(more: int, payload: int, operations: int) -> Cause:

@@ -23,6 +23,7 @@ from iolab.trial.disk.ledger import (
     LayerName,
     Row,
     between,
+    kept_by_door,
     layer_metrics,
     ledger_record,
     ledger_warnings,
@@ -71,7 +72,10 @@ def measure_disk(site: Site, measure: DiskMeasure) -> Measured:
         raise TrialFailed(str(error)) from error
     looked = [Looked(*one) for one in zip(layers, before, after, strict=True)]
     rows = _rows(ran, layers_before, layers_after)
-    compared = steps(rows, direct=_is_direct(measure), file_system=disk.fs is not None)
+    compared = steps(
+        rows, direct=_is_direct(measure), file_system=disk.fs is not None, door=disk.via == "user"
+    )
+    looked = [replace(one, kept=kept_by_door(compared)) if one.is_door else one for one in looked]
     raw: Json = {
         **ran.said,
         "iscsi_offer": offer,

@@ -1,6 +1,6 @@
 """The agent's own disk programs (contract/disk-v1.md): what is asked of them, and their report, checked. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -61,9 +61,12 @@ class OwnReport(_Part):
     cache: Residency | None = None
 
 
-def request_of(measure: DiskMeasure, node: str, folder: str) -> dict[str, Json]:
-    """Return the request for a measure on the disk `node`, mounted on `folder`."""
-    about = dict(PROFILES[measure.profile])
+def request_of(measure: DiskMeasure, node: str, folder: str, behind: Sequence[str] = ()) -> dict[str, Json]:
+    """Return the request for a measure on the disk `node`, mounted on `folder`.
+
+    `behind`: files of which the program's kernel may keep blocks, too: they are emptied with its own cache.
+    """
+    about: dict[str, Json] = {**PROFILES[measure.profile], "behind": list(behind)}
     if measure.program == "hdparm":
         about.pop("data", None)
         return {"program": "hdparm", "device": node, "timings": ["cached", "buffered"], **about}

@@ -7,7 +7,7 @@ from iolab.experiment.machines import Disk
 from iolab.experiment.measures import DiskMeasure
 from iolab.lab.kernels import kernel_of
 from iolab.lab.topology import NAME_PREFIX
-from iolab.lab.volumes.places import mount_of, node_of
+from iolab.lab.volumes.places import door_of, mount_of, node_of
 from iolab.trial.disk.caches import program_proved
 from iolab.trial.disk.figures import DiskFigure
 from iolab.trial.disk.own import DEFAULT_BYTES, Residency, own_figures, parse_own, request_of
@@ -27,8 +27,9 @@ def run_program(site: Site, measure: DiskMeasure, disk: Disk, device: Residency 
     kernel = kernel_of(site.lab, measure.on)
     agent = site.agent_of(kernel)
     node, folder = node_of(disk.volume, NAME_PREFIX), mount_of(disk.volume, NAME_PREFIX)
+    behind = (door_of(disk.volume, NAME_PREFIX),) if disk.via == "user" else ()
     own, size = runs_own(measure), measure.size or DEFAULT_BYTES
-    request = json.dumps(request_of(measure, node, folder)) if own else ""
+    request = json.dumps(request_of(measure, node, folder, behind)) if own else ""
     argv = (own_program(agent), "disk") if own else argv_of(measure, node, folder, size)
     done = run_to_end(agent, argv, request)
     if not done.succeeded:
