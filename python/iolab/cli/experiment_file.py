@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from iolab.cli.console import cannot_run, say
+from iolab.cli.planned import install_lines
 from iolab.errors import ExitCode, InputError, Problem, UnsupportedError
 from iolab.experiment import Resolver, cells, json_schema, load, starter
 from iolab.experiment.check import LARGEST_SEED, MOST_BLOCKS
@@ -205,6 +206,8 @@ def plan(
         say("")
     else:
         _print_plan(decided, all_commands)
+        for line in install_lines(decided):
+            say(line)
         if decided.unsupported and decided.steps and not skip_unsupported:
             say("  iolab run refuses this; --skip-unsupported runs the others")
         _print_emulators(experiment, decided)

@@ -10,15 +10,27 @@ from iolab.agent.transport import find_agent
 from iolab.cli.console import complain
 from iolab.image import build, build_qemu
 from iolab.lab.hosts.facts import Facts
+from iolab.lab.needs.need import package_of
 from iolab.plan.types import Plan
+from iolab.report.words import EN
 from iolab.run.agents import Agents
 from iolab.run.hosts.hosts import read_all_facts
-from iolab.statements.computers import ThisComputer
-from iolab.statements.lacks import ImageAbsent, Lack, NewerQemuAbsent, SeveralLacks
+from iolab.statements.computers import Computer, ThisComputer
+from iolab.statements.lacks import (
+    ImageAbsent,
+    IscsiDriverAbsent,
+    Lack,
+    NewerQemuAbsent,
+    ProgramAbsent,
+    SeveralLacks,
+    SwitchAbsent,
+)
 
 NoBuild = Annotated[bool, typer.Option("--no-build", help="Build no guest image: refuse what needs one.")]
 QEMU = "qemu"
 """Stands for a newer QEMU among the flavours of images."""
+ISCSI_DRIVER = "qemu-block-extra"
+"""Debian package of QEMU's iSCSI driver."""
 
 
 def planned(
@@ -52,6 +64,24 @@ def to_build(plan: Plan) -> tuple[str, ...]:
         if all(flavours):
             found |= dict.fromkeys(flavour for flavour in flavours if flavour)
     return tuple(found)
+
+
+def install_lines(plan: Plan) -> list[str]:
+    """Return the command that installs every Debian package for want of which cells cannot run, for each computer."""
+    found: dict[Computer, dict[str, None]] = {}
+    for cell in plan.unsupported:
+        for lack in _lacks(cell.reason):
+            match lack:
+                case ProgramAbsent():
+                    found.setdefault(lack.host, {})[lack.package] = None
+                case SwitchAbsent():
+                    found.setdefault(lack.host, {})[package_of(lack.program)] = None
+                case IscsiDriverAbsent():
+                    found.setdefault(lack.host, {})[ISCSI_DRIVER] = None
+    return [
+        f"  what is not installed on {EN.said.say(host)}: sudo apt-get install {' '.join(sorted(packages))}"
+        for host, packages in found.items()
+    ]
 
 
 def _lacks(reason: Lack) -> tuple[Lack, ...]:

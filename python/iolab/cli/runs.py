@@ -13,7 +13,7 @@ import typer
 from iolab.agent.messages import Json
 from iolab.cli.console import cannot_run, complain, console, say
 from iolab.cli.experiment_file import AllowSetting, Blocks, File, On, Only, Quick, Seed, Skip, permitting
-from iolab.cli.planned import NoBuild, planned
+from iolab.cli.planned import NoBuild, install_lines, planned
 from iolab.cli.progress import LiveProgress, PlainProgress
 from iolab.cli.results import print_results
 from iolab.cli.run_names import RunName, locate
@@ -255,6 +255,7 @@ def leave_out(plan: Plan, skip: bool, site: Site | None) -> None:
         lines.append(
             f"  ... and {len(plan.unsupported) - REASONS_SHOWN} more; `iolab plan FILE --all` lists them"
         )
+    lines += install_lines(plan)
     advice = "--skip-unsupported runs the others" if plan.steps else "nothing of it can run here"
     raise UnsupportedError(
         f"planning: cells that cannot run on this host: {len(plan.unsupported)}; {advice}\n"

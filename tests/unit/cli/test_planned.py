@@ -8,12 +8,22 @@ from tests.unit.store.examples import PLAN
 from iolab.agent.client import Agent
 from iolab.agent.fake import FakeAgent
 from iolab.cli import planned as module
-from iolab.cli.planned import planned, to_build
+from iolab.cli.planned import install_lines, planned, to_build
+from iolab.cli.runs import leave_out
+from iolab.errors import UnsupportedError
 from iolab.lab.hosts.facts import Facts
 from iolab.plan.types import Plan, Unsupported
 from iolab.run.agents import Agents
 from iolab.statements.computers import OtherComputer, ThisComputer
-from iolab.statements.lacks import ImageAbsent, Lack, NewerQemuAbsent, SeveralLacks
+from iolab.statements.lacks import (
+    ImageAbsent,
+    IscsiDriverAbsent,
+    Lack,
+    NewerQemuAbsent,
+    ProgramAbsent,
+    SeveralLacks,
+    SwitchAbsent,
+)
 from iolab.statements.purposes import ForMachine
 
 
@@ -75,3 +85,23 @@ def test_nothing_is_built_where_the_user_refuses(builder: Builder) -> None:
     plan, _ = planned(Agents(Agent(FakeAgent())), builder.decide, no_build=True)
     assert builder.built == []
     assert [each.reason for each in plan.unsupported] == [LINUX]
+
+
+def test_missing_packages_are_named_in_one_command_per_computer() -> None:
+    """Whoever copies the line has them all, each once; what no package helps is not in it."""
+    here, there = ThisComputer(), OtherComputer(machine="pc6")
+    part = ForMachine(machine="dut")
+    plan = lacking(
+        ProgramAbsent(host=here, program="tgtd", package="tgt"),
+        SeveralLacks(lacks=(LINUX, ProgramAbsent(host=here, program="iperf3", package="iperf3"))),
+        ProgramAbsent(host=here, program="tgtd", package="tgt"),
+        SwitchAbsent(purpose=part, host=here, program="dpdk-testpmd"),
+        IscsiDriverAbsent(purpose=part, host=there),
+    )
+    assert install_lines(plan) == [
+        "  what is not installed on this computer: sudo apt-get install dpdk-dev iperf3 tgt",
+        "  what is not installed on pc6: sudo apt-get install qemu-block-extra",
+    ]
+    with pytest.raises(UnsupportedError, match="sudo apt-get install dpdk-dev iperf3 tgt"):
+        leave_out(plan, False, None)
+    assert install_lines(lacking(LINUX)) == []

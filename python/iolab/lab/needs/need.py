@@ -288,6 +288,7 @@ IMAGE, OTHER_HOST = "image:", "host:"
 FILE_SYSTEMS = {"mkfs.ext4": "e2fsprogs", "mkfs.xfs": "xfsprogs", "mkfs.btrfs": "btrfs-progs"}
 """Debian packages of what makes file systems."""
 PACKAGES = {"ip": "iproute2", "tc": "iproute2", "taskset": "util-linux", "ps": "procps",
-            "qemu-system-x86_64": "qemu-system-x86", "xl": "xen-utils", "qemu-storage-daemon": "qemu-system-common",
+            "qemu-system-x86_64": "qemu-system-x86", "xl": "xen-utils",
+            TESTPMD: "dpdk-dev", "qemu-storage-daemon": "qemu-system-common",
             "tgtd": "tgt", "qemu-nbd": "qemu-utils", "iscsiadm": "open-iscsi", **FILE_SYSTEMS}  # fmt: skip
 """Debian package of a program, where it has another name."""
