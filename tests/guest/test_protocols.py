@@ -127,7 +127,7 @@ def test_a_disk_that_passes_no_flush_on_is_caught(iolab: Iolab, tmp_path: Path) 
     path.write_text(FLUSHES)
     done = iolab("run", path)
     assert done.returncode == 0, done.stdout + done.stderr
-    lines = (Path(done.stdout.split()[-1]) / "trials.jsonl").read_text().splitlines()
+    lines = (tmp_path / done.stdout.split()[-1] / "trials.jsonl").read_text().splitlines()
     told = {
         trial["cell"]["machines.dut.disks"]: [one["code"] for one in trial["warnings"]]
         for trial in map(json.loads, lines)

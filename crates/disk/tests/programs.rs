@@ -105,7 +105,8 @@ fn the_cache_of_a_file_is_looked_at_without_changing_it() {
     let look = Request::Cool(Cool { path: path.clone(), drop: false });
     assert_eq!(clocked(&look, 1).unwrap().0.cache.unwrap().state, CacheState::Warm);
     let (report, _) = clocked(&Request::Cool(Cool { path, drop: true }), 1).unwrap();
-    assert_eq!(report.cache.unwrap().state, CacheState::Cold);
+    let cold = report.cache.unwrap();
+    assert_eq!((cold.state, cold.dirty_bytes.unwrap_or(0)), (CacheState::Cold, 0), "it was flushed");
 }
 
 #[test]
