@@ -69,7 +69,7 @@ class _Reader:
         """Return the name of a factor that has several levels."""
         if isinstance(name, str) and len(self._known.get(name, ())) > 1:
             return name
-        if name not in self._dropped or not isinstance(name, str):
+        if not isinstance(name, str) or name not in self._dropped:
             several = [factor for factor, labels in self._known.items() if len(labels) > 1]
             allowed = f"a factor of two levels or more: {listed(several)}"
             self._problems.add(line, f"reading {within}", name, allowed, did_you_mean(name, several))
