@@ -1,0 +1,34 @@
+"""What pages say of figures is what they are."""
+
+import json
+from pathlib import Path
+
+from iolab.experiment.measures import Stream
+from iolab.parts.registry import measure_kinds
+from iolab.trial.iperf3_report import parse_report
+
+ROOT = Path(__file__).parents[3]
+DOCS = ROOT / "docs" / "method"
+RECORDED = ROOT / "tests" / "unit" / "trial" / "data" / "tcp-both-ways-server.json"
+
+
+def test_the_page_names_the_leading_metric_of_every_kind() -> None:
+    """As the row of each kind has it."""
+    page = (DOCS / "statistics.md").read_text()
+    sentence = page[page.index("**leading metric**") :].partition(".\n")[0]
+    for name, kind in measure_kinds().items():
+        assert kind.leading, name
+        assert all(f"`{metric}`" in sentence for metric in kind.leading), name
+
+
+def test_a_received_rate_is_over_the_seconds_that_iperf3_counted() -> None:
+    """In a report that iperf3 really wrote they are not those that were asked for."""
+    text = RECORDED.read_text()
+    total = json.loads(text)["end"]["sum_received"]
+    rate = parse_report(text).end.sum_received.bits_per_second
+    asked = Stream.model_validate({"kind": "stream", "from": "a", "to": "b", "duration": "2s"}).duration / 1e9
+    assert abs(rate * total["seconds"] / 8 - total["bytes"]) < 1
+    assert abs(rate * asked / 8 - total["bytes"]) > 1000
+    meaning = (DOCS / "received-rate.md").read_text().partition("**Source.**")[0]
+    assert "that the receiving iperf3 counted" in meaning
+    assert "per second of `duration`" not in meaning
