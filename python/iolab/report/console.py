@@ -39,14 +39,14 @@ def terminal(run: StoredRun, analysis: Analysis, words: Words = EN) -> Renderabl
         parts += ["", Text(written.caption, style="bold"), _Fitting(written, words)]
         parts += [*(Text(note, style="dim") for note in written.notes)]
         flows = tables.flows(shown, run, analysis, named, MOST_FLOW_ROWS)
-        parts += _grid(flows) if flows is not None else []
+        parts += _grid(flows, words) if flows is not None else []
         for grid in phases.short_grids(phases.phase_grids(shown, run, analysis, named, MOST_FLOW_ROWS)):
-            parts += _grid(grid)
+            parts += _grid(grid, words)
         for grid in levels.level_grids(shown.measure, run, analysis, named, MOST_PACKET_ROWS):
-            parts += _grid(grid) if not grid.folded else []
+            parts += _grid(grid, words) if not grid.folded else []
     for found in analysis.forwarding:
         for grid in packets.short_grids(found, run, analysis, named, MOST_PACKET_ROWS):
-            parts += _grid(grid)
+            parts += _grid(grid, words)
     for found in analysis.forwarding:
         if found.cells:
             caption = words.packets.verdicts.format(measure=named.measure(found.measure))
@@ -62,9 +62,9 @@ def terminal(run: StoredRun, analysis: Analysis, words: Words = EN) -> Renderabl
     return Group(*parts)
 
 
-def _grid(grid: tables.Grid) -> list[RenderableType]:
+def _grid(grid: tables.Grid, words: Words) -> list[RenderableType]:
     notes = (Text(note, style="dim") for note in grid.notes)
-    return ["", Text(grid.caption, style="bold"), _FittingGrid(grid), *notes]
+    return ["", Text(grid.caption, style="bold"), _FittingGrid(grid, words), *notes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,8 @@ class _FittingGrid:
 
     grid: tables.Grid
     """Its rows."""
+    words: Words
+    """The language."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         wide = options.update(max_width=10_000)
@@ -82,6 +84,7 @@ class _FittingGrid:
                 break
             columns -= 1
         yield self._table(columns)
+        yield from _left_out(self.grid.heads[columns:], self.words)
 
     def _table(self, columns: int) -> Table:
         """Units stand below their heads."""
@@ -112,6 +115,16 @@ class _Fitting:
             if Measurement.get(console, wide, table).maximum <= options.max_width:
                 break
         yield table
+        kept = {name for name, _ in _columns(self.written, self.words, shown)}
+        heads = (name for name, _ in _columns(self.written, self.words, _Parts()))
+        yield from _left_out([head for head in heads if head not in kept], self.words)
+
+
+def _left_out(heads: Sequence[str], words: Words) -> Iterator[Text]:
+    """Say which columns are not shown, if any: nobody shall take them for not measured."""
+    if heads:
+        names = words.comma.join(head.partition("\n")[0].partition(" [")[0].strip() for head in heads)
+        yield Text(words.table.left_out.format(columns=names), style="dim")
 
 
 @dataclass(frozen=True, slots=True)

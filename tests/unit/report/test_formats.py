@@ -50,6 +50,8 @@ def test_the_terminal_shows_every_cell_within_its_width(made: Made, width: int) 
     assert "Gbit/s]" in text
     assert ("min" in text.split()) == (width > 100)
     assert "loss" in text.split()
+    told = [line for line in lines if line.startswith("Not shown, the terminal is too narrow: min, max")]
+    assert len(told) == (2 if width <= 100 else 0), "of both measures"
 
 
 def test_the_terminal_tells_of_outliers_warnings_and_invalid_trials(made: Made) -> None:

@@ -53,6 +53,8 @@ class TableWords:
     interval: str
     change: str
     baseline: str
+    left_out: str
+    """{columns}"""
     """In the place of a change, where the row is the baseline."""
     unit: str
     """{name} {unit}: a head with its unit."""
