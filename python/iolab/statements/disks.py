@@ -40,3 +40,17 @@ class OperationsOffered(Clause):
     code = "operations-offered"
     reached_per_s: int
     offered_per_s: int
+
+
+class DepthHeld(Clause):
+    """A phase did more with more reads and writes under way."""
+
+    code = "depth-held"
+    phase: Name
+    block_bytes: int
+    """Of one read or write."""
+    depth: int
+    deeper: int
+    """Under way, in the phase that did more."""
+    gain_ratio: float
+    """What it did, of what this one did."""

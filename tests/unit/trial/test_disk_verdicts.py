@@ -1,13 +1,18 @@
-"""What limited a disk program: a throttle, or the rate that was asked for; else nothing is said."""
+"""What limited a disk program: what was asked, a thread, a line, the queue depth; else nothing is said."""
+
+from dataclasses import replace
 
 import pytest
 
 from iolab.experiment.machines import Disk
 from iolab.experiment.measures import DiskMeasure
 from iolab.record.verdict import Limit
-from iolab.statements.disks import BytesThrottled, OperationsThrottled
+from iolab.statements.clauses import ThreadRan
+from iolab.statements.disks import BytesThrottled, DepthHeld, OperationsThrottled
+from iolab.statements.places import AtMachine, AtPort
 from iolab.trial.disk.figures import DiskFigure
-from iolab.trial.disk.verdict import judge
+from iolab.trial.disk.verdict import Line, judge
+from iolab.trial.disk.workers import Busy
 
 SECOND_NS = 1_000_000_000
 SLOW = {"bytes": 40_000_000, "operations": 500}
@@ -68,3 +73,41 @@ def test_the_rate_that_was_asked_for_is_the_limit_where_it_was_begun() -> None:
     assert reached is not None
     assert reached.limit is Limit.RATE
     assert judge(measure(offered=400), disk(), [phase(1000, 4096)]) is None
+
+
+def test_a_thread_that_had_no_time_left_is_the_limit() -> None:
+    """The program's own in most of the time, else the one that its bytes pass; a throttle comes before both."""
+    own = [replace(phase(2500, 4096), cpu_ns=round(4.9 * SECOND_NS))]
+    found = judge(measure(), disk(), own)
+    assert found is not None
+    assert (found.limit, found.place) == (Limit.WORKER, AtMachine(machine="pc2"))
+    assert found.seen == (ThreadRan(thread="fio", busy_ratio=0.98),)
+    target = judge(measure(), disk(), [replace(own[0], cpu_ns=SECOND_NS)], Busy("pc3", "tgtd", 0.99))
+    assert target is not None
+    assert (target.place, target.seen) == (
+        AtMachine(machine="pc3"), (ThreadRan(thread="tgtd", busy_ratio=0.99),)
+    )  # fmt: skip
+    throttled = judge(measure(), disk(**SLOW), own, Busy("pc3", "tgtd", 0.99))
+    assert throttled is not None
+    assert throttled.limit is Limit.THROTTLE
+
+
+@pytest.mark.parametrize(("passed_bps", "limited"), [(94e6, True), (80e6, False)])
+def test_a_full_line_is_the_limit(passed_bps: float, limited: bool) -> None:
+    """By its payload, which is a little less than what it carries."""
+    found = judge(measure(), disk(), [phase(2500, 4096)], None, Line("pc3.eth0", passed_bps, 100e6))
+    assert (found is not None) == limited
+    if found is not None:
+        assert (found.limit, found.place) == (Limit.LINE, AtPort(port="pc3.eth0"))
+
+
+def test_a_depth_that_did_less_than_a_larger_one_is_the_limit() -> None:
+    """Where it was so for most of the time; a depth that gains nothing more is limited by something else."""
+    one, eight, more = (replace(phase(done, 4096), depth=at) for done, at in ((100, 1), (700, 8), (750, 32)))
+    found = judge(measure(), disk(), [one, eight])
+    assert found is not None
+    assert found.limit is Limit.DEPTH
+    assert found.seen == (DepthHeld(phase="read", block_bytes=4096, depth=1, deeper=8, gain_ratio=7.0),)
+    assert judge(measure(), disk(), [one, eight, more]) is None
+    other = replace(phase(700, 65536), depth=8)
+    assert judge(measure(), disk(), [one, other]) is None

@@ -1,7 +1,7 @@
 """The layers below a disk program: where each is counted, and its counters read by the agent of its kernel."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from iolab.agent.messages import Json
@@ -11,7 +11,9 @@ from iolab.lab.kernels import kernel_of
 from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.exports import by_kernel, control_socket, way_of
 from iolab.lab.volumes.places import RUN, door_of, holder_of, node_of, volume_path
-from iolab.trial.disk.ledger import Counted, LayerName
+from iolab.trial.disk.figures import NS_PER_S
+from iolab.trial.disk.ledger import Counted, LayerName, Row
+from iolab.trial.disk.verdict import Line
 from iolab.trial.lab_access import Site
 
 SECTOR = 512
@@ -74,6 +76,26 @@ def _sources(site: Site, machine: str, disk: Disk) -> Iterator[Source | Callable
     peer = ("dst", target.address, "dport", "=", f":{PORTS[volume.export]}")
     yield Source("network", initiator.kernel, initiator.netns, ("ss", "-tinH", *peer), of_sockets)
     yield from _target(site, disk)
+
+
+def line_of(site: Site, disk: Disk, rows: Sequence[Row], took_ns: int) -> Line | None:
+    """Return the line between a disk's two ends and what it carried; None: no rate of it is known.
+
+    A target sends what is read, an initiator what is written.
+    """
+    counted = next((row.counted for row in rows if row.layer == "network"), None)
+    way = way_of(site.lab, site.topology, disk.volume) if counted is not None and took_ns else None
+    if counted is None or way is None:
+        return None
+    sent = {way[0].machine: counted.read_bytes, way[1].machine: counted.written_bytes}
+    found = [
+        Line(end, sent[end.machine] * 8 * NS_PER_S / took_ns, float(impaired.rate.removesuffix("bit")))
+        for link in site.lab.links.values()
+        if link.wire is not None and {end.machine for end in link.ends} == set(sent)
+        for end, impaired in link.wire.ways(link.ends).items()
+        if impaired.rate is not None and not impaired.in_frames
+    ]
+    return max(found, key=lambda one: one.passed_bps / one.rate_bps, default=None)
 
 
 def _target(site: Site, disk: Disk) -> Iterator[Source]:

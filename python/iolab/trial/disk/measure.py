@@ -17,7 +17,7 @@ from iolab.statements.caches import ProgramCache
 from iolab.trial.disk.caches import Layer, Looked, device_of, evidence, layers_of, unflushed, unknown
 from iolab.trial.disk.figures import metrics_of
 from iolab.trial.disk.fio import Fio
-from iolab.trial.disk.layers import look
+from iolab.trial.disk.layers import line_of, look
 from iolab.trial.disk.ledger import (
     Counted,
     LayerName,
@@ -35,6 +35,7 @@ from iolab.trial.disk.programs import own_program, run_program
 from iolab.trial.disk.ran import Ran, run_to_end
 from iolab.trial.disk.sessions import agreed, offered, session_metrics
 from iolab.trial.disk.verdict import judge
+from iolab.trial.disk.workers import busiest, workers
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import Concluded, Measured, Readings, TrialFailed
 
@@ -64,9 +65,9 @@ def measure_disk(site: Site, measure: DiskMeasure) -> Measured:
                 else None
             )
             before = [_look(site, layer, drop=True) for layer in layers]
-            layers_before = look(site, measure.on, disk)
+            layers_before, began = look(site, measure.on, disk), workers(site, measure.on, disk)
             ran = run(device)
-            layers_after = look(site, measure.on, disk)
+            layers_after, ended = look(site, measure.on, disk), workers(site, measure.on, disk)
             after = flushed(
                 lambda: _flush(site, measure.on, disk),
                 lambda: [_look(site, layer, drop=False) for layer in layers],
@@ -90,7 +91,8 @@ def measure_disk(site: Site, measure: DiskMeasure) -> Measured:
     caches = unknown(ProgramCache(machine=measure.on), ran.proved, looked)
     warnings = (*ran.warnings, *caches, *unflushed(looked), *ledger_warnings(compared))
     took = sum(one.duration_ns for one in ran.figures)
-    verdict = judge(measure, disk, ran.figures)
+    busy = busiest(began, ended, took, sum(one.duration_ns for one in ran.commands))
+    verdict = judge(measure, disk, ran.figures, busy, line_of(site, disk, rows, took))
     metrics = Metrics(
         (
             *metrics_of(ran.figures),

@@ -1,13 +1,17 @@
-"""What limited a disk program, where a figure shows it; else nothing is said. Pure."""
+"""What limited a disk program, where a figure shows it: what was asked, a thread, a line, the depth. Pure."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from iolab.experiment.machines import Disk
 from iolab.experiment.measures import DiskMeasure
 from iolab.record.verdict import Limit, Verdict
-from iolab.statements.clauses import Clause
-from iolab.statements.disks import AtDisk, BytesThrottled, OperationsOffered, OperationsThrottled
+from iolab.statements.clauses import Clause, ThreadRan
+from iolab.statements.disks import AtDisk, BytesThrottled, DepthHeld, OperationsOffered, OperationsThrottled
+from iolab.statements.places import AtMachine, AtPort
+from iolab.statements.streams import LineFull
 from iolab.trial.disk.figures import NS_PER_S, DiskFigure
+from iolab.trial.disk.workers import BUSY_RATIO, Busy
 
 REACHED_RATIO = 0.95
 """From which share of a limit on a phase was at it: the last reads and writes of a phase are not all counted."""
@@ -15,16 +19,52 @@ MOST_RATIO = 1.15
 """A throttle lets a tenth of a second's worth through at once (QEMU); more came from a cache before it."""
 MOST_OF_TIME = 0.5
 """A trial is limited by what its phases were limited by for so much of their time."""
+FULL_RATIO = 0.9
+"""From which share of a line's rate on, in payload of TCP, it was full: headers of Ethernet, IP and TCP are 5 %."""
+GAIN_RATIO = 1.25
+"""What more reads and writes under way must give for the fewer to have been the limit: above what blocks scatter by."""
 
 
-def judge(measure: DiskMeasure, disk: Disk, figures: Sequence[DiskFigure]) -> Verdict | None:
-    """Return what limited a trial; None: no figure shows it."""
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The link between a disk's two ends, of known rate, and what went by it while it was measured."""
+
+    place: str
+    """The port that sent more."""
+    passed_bps: float
+    """Payload [bit/s]."""
+    rate_bps: float
+    """What the link carries [bit/s]."""
+
+
+def judge(
+    measure: DiskMeasure,
+    disk: Disk,
+    figures: Sequence[DiskFigure],
+    busy: Busy | None = None,
+    line: Line | None = None,
+) -> Verdict | None:
+    """Return what limited a trial; None: no figure shows it.
+
+    `busy` is a thread on the disk's way that had no time left; None: none is known. What was asked for comes first,
+    then what had none left, then what was left unused.
+    """
+    asked = _throttle(measure, disk, figures) or _offered(measure, disk, figures)
+    return asked or _thread(measure, figures, busy) or _line(line) or _depth(measure, disk, figures)
+
+
+def _throttle(measure: DiskMeasure, disk: Disk, figures: Sequence[DiskFigure]) -> Verdict | None:
     place = AtDisk(volume=disk.volume, machine=measure.on)
     found = [(clause, figures_ns(one)) for one in _together(figures) for clause in _throttled(disk, one)]
     at_limit_ns = sum(took for _, took in found)
     all_ns = sum(figures_ns(one) for one in _together(figures))
     if found and at_limit_ns >= MOST_OF_TIME * all_ns:
         return Verdict(Limit.THROTTLE, tuple(clause for clause, _ in found), place)
+    return None
+
+
+def _offered(measure: DiskMeasure, disk: Disk, figures: Sequence[DiskFigure]) -> Verdict | None:
+    place = AtDisk(volume=disk.volume, machine=measure.on)
     offered = measure.fio.offered if measure.fio is not None else None
     if offered is None or measure.profile == "hdparm":
         return None
@@ -37,6 +77,61 @@ def judge(measure: DiskMeasure, disk: Disk, figures: Sequence[DiskFigure]) -> Ve
     return Verdict(
         Limit.RATE, (OperationsOffered(reached_per_s=round(reached), offered_per_s=offered),), place
     )
+
+
+def _thread(measure: DiskMeasure, figures: Sequence[DiskFigure], busy: Busy | None) -> Verdict | None:
+    """The program's own thread in most of the time, or one that its bytes pass."""
+    timed = [one for one in figures if one.cpu_ns is not None]
+    at_limit = [one for one in timed if (one.cpu_ns or 0) >= BUSY_RATIO * one.duration_ns]
+    at_limit_ns = sum(one.duration_ns for one in at_limit)
+    if at_limit and at_limit_ns >= MOST_OF_TIME * sum(one.duration_ns for one in figures):
+        ran_ns = sum(min(one.cpu_ns or 0, one.duration_ns) for one in at_limit)
+        ran = ThreadRan(thread=measure.program, busy_ratio=ran_ns / at_limit_ns)
+        return Verdict(Limit.WORKER, (ran,), AtMachine(machine=measure.on))
+    if busy is None:
+        return None
+    ran = ThreadRan(thread=busy.name, busy_ratio=busy.busy_ratio)
+    return Verdict(Limit.WORKER, (ran,), AtMachine(machine=busy.machine))
+
+
+def _line(line: Line | None) -> Verdict | None:
+    if line is None or line.passed_bps < FULL_RATIO * line.rate_bps:
+        return None
+    full = LineFull(place=line.place, passed_bps=line.passed_bps, line_bps=line.rate_bps)
+    return Verdict(Limit.LINE, (full,), AtPort(port=line.place))
+
+
+def _depth(measure: DiskMeasure, disk: Disk, figures: Sequence[DiskFigure]) -> Verdict | None:
+    """Most of the time was spent with fewer reads and writes under way than gave more in the same trial."""
+    groups = list(_together(figures))
+    found: list[tuple[Clause, int]] = []
+    for group in groups:
+        depth, own_per_s = group[0].depth or 1, _group_per_s(group)
+        deeper = [
+            (_group_per_s(other), other[0].depth or 1)
+            for other in groups
+            if (other[0].phase, other[0].block_bytes) == (group[0].phase, group[0].block_bytes)
+            and (other[0].depth or 1) > depth
+        ]
+        best_per_s, best = max(deeper, default=(0.0, 0))
+        if own_per_s and best_per_s >= GAIN_RATIO * own_per_s:
+            gain = best_per_s / own_per_s
+            clause = DepthHeld(
+                phase=group[0].phase,
+                block_bytes=group[0].block_bytes,
+                depth=depth,
+                deeper=best,
+                gain_ratio=gain,
+            )
+            found.append((clause, figures_ns(group)))
+    if not found or sum(took for _, took in found) < MOST_OF_TIME * sum(map(figures_ns, groups)):
+        return None
+    place = AtDisk(volume=disk.volume, machine=measure.on)
+    return Verdict(Limit.DEPTH, tuple(clause for clause, _ in found), place)
+
+
+def _group_per_s(group: Sequence[DiskFigure]) -> float:
+    return _per_s(sum(one.operations for one in group), figures_ns(group))
 
 
 def figures_ns(group: Sequence[DiskFigure]) -> int:
