@@ -1,10 +1,11 @@
 """kill -9 of controller, agent, or both, at random moments of a run: is the host as before, are all trials kept?
 
-Usage: python benches/kill.py [KILLS] [SEED] [guests|watch|wire]. Needs root and iperf3; about 4 s per kill, which hit
-one run after another until each is complete. With `wire` the lab is an emulated path, with `watch` a watched one: no
-other agent may work on the kernel then, for BPF programs and maps have no namespace. With `guests` the lab is two
-virtual machines, one of which is made again between trials; that needs QEMU and the image linux, and takes about 12 s
-per kill. Exit status 1 when anything was left behind or lost.
+Usage: python benches/kill.py [KILLS] [SEED] [guests|watch|wire|shape|disk]. Needs root and iperf3; about 4 s per kill,
+which hit one run after another until each is complete. With `wire` the lab is an emulated path, with `watch` a watched
+one: no other agent may work on the kernel then, for BPF programs and maps have no namespace. With `shape` the kernel
+shapes a link, with `disk` a file system is made and mounted for fio. With `guests` the lab is two virtual machines, one
+of which is made again between trials; that needs QEMU and the image linux, and takes about 12 s per kill. Exit status 1
+when anything was left behind or lost.
 On a host where other labs work, give it namespaces of its own:
 unshare --mount --net --pid --fork --mount-proc sh -c 'mount -t tmpfs tmpfs /run; python ...; true'
 """
@@ -67,7 +68,32 @@ factors:
   links.path.mtu: [1500, 9000]
 blocks: 2
 """
-LABS = {"guests": GUESTS, "watch": WATCH, "wire": WIRE}
+SHAPE = """
+title: Shape
+lab:
+  machines: {near: {kind: netns}, mid: {kind: netns, forward: bridge}, far: {kind: netns}}
+  links: {west: {ends: [near.eth0, mid.eth0]}, east: {ends: [mid.eth1, far.eth0]}}
+measure:
+  up: {kind: stream, from: near, to: far, duration: 1s}
+factors:
+  links.east.shape:
+    htb: {at: mid.eth1, qdisc: htb, rate: 200Mbit}
+    tbf: {at: mid.eth1, qdisc: tbf, rate: 100Mbit}
+  links.west.mtu: [1500, 1400]
+blocks: 2
+"""
+DISK = """
+title: Disk
+lab:
+  machines: {pc: {kind: netns}}
+  volumes: {killed: {size: 64M}}
+measure:
+  fio: {kind: disk, program: fio, on: pc, size: 16M, fio: {each: 300ms, blocks: [4K], depths: [8]}}
+factors:
+  on: {files: {machines.pc.disks: [{volume: killed, fs: ext4}]}, device: {machines.pc.disks: [{volume: killed}]}}
+blocks: 2
+"""
+LABS = {"guests": GUESTS, "watch": WATCH, "wire": WIRE, "shape": SHAPE, "disk": DISK}
 VICTIMS = ("controller", "agent", "both")
 LATEST_S = 4.0
 """Starting takes about a second, so kills fall on starting, building, and on the first trials."""
@@ -84,6 +110,7 @@ def host_state() -> dict[str, str]:
         "netns": ["ip", "netns"],
         "links": ["ip", "-o", "link"],
         "qdiscs": ["tc", "qdisc"],
+        "mounts": ["grep", "iolab", "/proc/self/mounts"],
         "sysctls": ["sysctl", "-a", "--pattern", sysctls],
         "processes": ["ps", "-eo", "state=,comm="],
     }
@@ -181,7 +208,8 @@ def finish(folder: Path) -> list[str]:
         f"{folder.name}: {len(keys)} trials of {len(steps)}, {len(keys) - len(set(keys))} twice", flush=True
     )
     if resumed.returncode or sorted(keys) != sorted(step.key for step in steps):
-        return [f"resume ended with {resumed.returncode}: {resumed.stderr}"]
+        whys = [str(record.result.reason) for record in load_run(folder).trials if record.result.reason]
+        return [f"resume ended with {resumed.returncode}: {resumed.stderr} {'; '.join(whys)}"]
     return []
 
 
