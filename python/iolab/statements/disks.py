@@ -52,5 +52,5 @@ class DepthHeld(Clause):
     depth: int
     deeper: int
     """Under way, in the phase that did more."""
-    gain_ratio: float
+    gain: float
     """What it did, of what this one did."""

@@ -1,6 +1,7 @@
 """The ledger of layers: what each says of itself, and what their differences are called."""
 
 import pytest
+from tests.wording import in_words
 
 from iolab.statements.disk_warnings import LedgerOpen
 from iolab.trial.disk.figures import DiskFigure
@@ -131,3 +132,11 @@ def test_what_the_kernel_kept_of_a_door_is_named_and_is_no_open_ledger() -> None
 def test_without_a_door_reads_that_no_layer_below_saw_have_no_name() -> None:
     """Nothing lies between a guest's device and its hypervisor."""
     assert causes(row("program", 100), row("device", 100), row("hypervisor", 60)) == ["none", "unexplained"]
+
+
+def test_an_open_difference_is_said_in_readable_bytes() -> None:
+    """With its sign: the lower layer may have less."""
+    warning = LedgerOpen(above="device", below="target", direction="read", more_bytes=-255 * MIB)
+    assert in_words(warning) == (
+        "target less device is -255 MiB (read), which neither a cache nor headers explain"
+    )

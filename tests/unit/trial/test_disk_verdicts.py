@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from tests.wording import in_words
 
 from iolab.experiment.machines import Disk
 from iolab.experiment.measures import DiskMeasure
@@ -107,7 +108,13 @@ def test_a_depth_that_did_less_than_a_larger_one_is_the_limit() -> None:
     found = judge(measure(), disk(), [one, eight])
     assert found is not None
     assert found.limit is Limit.DEPTH
-    assert found.seen == (DepthHeld(phase="read", block_bytes=4096, depth=1, deeper=8, gain_ratio=7.0),)
+    assert found.seen == (DepthHeld(phase="read", block_bytes=4096, depth=1, deeper=8, gain=7.0),)
     assert judge(measure(), disk(), [one, eight, more]) is None
     other = replace(phase(700, 65536), depth=8)
     assert judge(measure(), disk(), [one, other]) is None
+
+
+def test_a_queue_that_held_a_phase_back_is_said_in_times() -> None:
+    """A ratio above one reads as times, not as percent."""
+    held = DepthHeld(phase="read", block_bytes=4096, depth=1, deeper=8, gain=7.0)
+    assert in_words(held) == "read, 4 KiB: 8 under way did 7.0 times what 1 did"

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from string import Formatter
 
 from iolab.statements.statement import Statement
-from iolab.units import format_bits_per_second, format_bytes, format_nanoseconds
+from iolab.units import format_bits_per_second, format_bytes, format_nanoseconds, format_ratio
 
 COMMA, CLAUSES, AND = "comma", "clauses", "and"
 """How the items of a list are joined, as a language names it."""
+LEAST_WHOLE_RATIO = 0.005
+"""A smaller ratio would be 0 % in whole percent."""
 ADVICE, NAME, SIZE = "advice", "name", "size"
 """What a template asks for instead of what a parameter is by itself: its advice, what it is called, bytes as KiB."""
 
@@ -81,6 +83,8 @@ class Sentences:
             return format_bytes(value)
         unit = name.rpartition("_")[2]
         sign, decimals = ("+", spec[:-1]) if spec.endswith("+") else ("", spec)
+        if unit == "ratio" and not spec and 0 < abs(value) < LEAST_WHOLE_RATIO:
+            return format_ratio(value, 1)  # 0 % would say that there was nothing
         if unit == "ratio":
             return f"{value * 100:{sign}{decimals or '.0'}f} %"
         if unit in _WRITTEN:

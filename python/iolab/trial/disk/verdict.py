@@ -121,7 +121,7 @@ def _depth(measure: DiskMeasure, disk: Disk, figures: Sequence[DiskFigure]) -> V
                 block_bytes=group[0].block_bytes,
                 depth=depth,
                 deeper=best,
-                gain_ratio=gain,
+                gain=gain,
             )
             found.append((clause, figures_ns(group)))
     if not found or sum(took for _, took in found) < MOST_OF_TIME * sum(map(figures_ns, groups)):

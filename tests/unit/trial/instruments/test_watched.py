@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from tests.unit.trial.instruments.on_wire import Frame, packed, point, watched_points
+from tests.wording import in_words
 
 from iolab.agent.watch import Packed, WatchedPoint, WatchStarted, WatchStolen
 from iolab.experiment.instruments import Watch
@@ -11,6 +12,7 @@ from iolab.record.dimensions import Dimensions
 from iolab.record.metric import Metrics
 from iolab.record.series import Over
 from iolab.statements.on_wire import WatchBeforeQueue, WatchDisagrees, WatchLost
+from iolab.statements.on_wire import WatchStolen as Stolen
 from iolab.trial.instruments.instrument import Seen
 from iolab.trial.instruments.watched import Point, watched
 
@@ -123,3 +125,10 @@ def test_windows_of_stolen_time_are_marked() -> None:
     assert "watch-stolen" in {warning.code for warning in seen.warnings}
     (marked,) = [each for each in seen.series if each.name == "stolen_ratio"]
     assert marked.values.max() > 0
+
+
+def test_a_little_stolen_time_is_not_said_to_be_none() -> None:
+    """Whole percent from one half on, else one digit."""
+    said = [in_words(Stolen(at="far.eth0", stolen_ratio=ratio)) for ratio in (0.0, 0.0004, 0.3)]
+    shares = [text.partition("(")[2].partition(" of")[0] for text in said]
+    assert shares == ["0 %", "0.04 %", "30 %"]
