@@ -273,7 +273,6 @@ def flows(shown: Shown, run: StoredRun, analysis: Analysis, names: Names, most: 
             for index, cell in enumerate(cells[:most])
         ),
         labels=len(factors),
-        folded=True,
         notes=(text,) if len(kept) < len(found) else (),
     )
 

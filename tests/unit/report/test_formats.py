@@ -344,6 +344,20 @@ def test_flows_and_what_was_lost_stand_beside_the_rate(made: Made) -> None:
     assert any(" fairness " in line for line in lines)
 
 
+def test_the_page_shows_the_rates_of_flows_without_a_click(made: Made) -> None:
+    """Who asks how flows share a link reads the answer; nobody looks for it behind a caption."""
+    run, _, experiment = made
+    trials = tuple(
+        replace(trial, result=replace(trial.result, metrics=with_flows(trial.result.metrics)))
+        for trial in run.trials
+        if len(trial.result.metrics)
+    )
+    double = replace(run, trials=trials)
+    page = report.html(double, analyse(double.trials, double.plan), experiment, "1")
+    before = page[: page.index("UDP, per flow: received rate")]
+    assert before.count("<details") == before.count("</details>")
+
+
 def test_notes_on_the_run_come_before_any_figure(made: Made) -> None:
     """Trials that joined later, and whatever reading found, stand in every format."""
     run, analysis, experiment = made
