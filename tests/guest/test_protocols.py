@@ -15,6 +15,7 @@ from iolab.experiment.machines import Machine
 from iolab.lab.compose import compose
 from iolab.run.agents import Agents
 from iolab.run.lab.standing_lab import StandingLab
+from iolab.trial.disk.layers import SHOW_DEVICE, of_block_layer
 
 Iolab = Callable[..., subprocess.CompletedProcess[str]]
 PREFIX = f"iolab-{os.getpid()}-"
@@ -67,6 +68,10 @@ def test_what_a_guest_writes_by_each_protocol_is_in_the_other_ones_file(agents: 
             written(agents, "near", f"/dev/{PREFIX}{name}")
             there = digest(agents, "far", f"/var/tmp/{PREFIX}{name}")
             assert digest(agents, "near", f"/dev/{PREFIX}{name}") == there, name
+            told = agents.of("near").run(("sh", "-c", SHOW_DEVICE, f"/dev/{PREFIX}{name}"))
+            counted = of_block_layer(told.stdout)
+            assert counted is not None, told
+            assert min(counted.written_bytes, counted.read_bytes) >= 8 * MIB, (name, counted)
         standing.change_to(compose(bare, prefix=PREFIX, cpus=2))
         left = "ls /sys/class/iscsi_session /sys/class/nvme /var/tmp; cat /sys/block/nbd*/pid; true"
         assert agents.of("near").run(("sh", "-c", left)).stdout.split() == [

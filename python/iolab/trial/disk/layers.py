@@ -18,7 +18,13 @@ from iolab.trial.lab_access import Site
 
 SECTOR = 512
 """Of the block layer's counters (Documentation/block/stat) [bytes]."""
-SHOW_DEVICE = 'cat "/sys/class/block/$(basename "$(readlink -f "$0")")/stat"'
+SHOW_DEVICE = (
+    'disk=$(basename "$(readlink -f "$0")"); set -- "/sys/class/block/$disk/stat"; case $disk in nvme*n*)'
+    ' for path in /sys/block/"${disk%n*}"c*"n${disk##*n}"/stat; do [ ! -e "$path" ] || set -- "$path"; done ;; esac;'
+    ' cat "$1"'
+)
+"""Of an NVMe namespace that may have several paths (nvme0n1) the path is counted (nvme0c0n1): the whole was
+not in a kernel 6.1."""
 SHOW_LOOP = 'cat "/sys/class/block/$(basename "$(losetup -n -O NAME -j "$0" | head -n 1)")/stat"'
 SHOW_PROCESS = 'cat "/proc/$(cat "$0")/io"'
 PORTS: Mapping[str | None, int] = {"iscsi": 3260, "nvme-tcp": 4420, "nbd": 10809}
