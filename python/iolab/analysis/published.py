@@ -86,6 +86,8 @@ class Beside:
     """Whether the run's figure is only a lower bound."""
     ratio_bound: Bound | None = None
     """What the run's ratio is, where one of its sides is only a bound."""
+    apart: str = ""
+    """Why the run's figure has no ratio (Estimate.apart)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +143,8 @@ class _Own:
     """By statistic."""
     bounded: bool
     """Whether they are only lower bounds."""
+    apart: str = ""
+    """Why it has no ratio (Estimate.apart)."""
 
 
 def parse_published(text: str, source: str) -> tuple[PublishedFigure, ...]:
@@ -259,6 +263,7 @@ def _own(analysis: Analysis) -> list[_Own]:
         _Own(
             each.measure, each.metric, each.unit, "", each.cell,
             {"mean": each.mean, "min": each.min, "max": each.max, "median": each.median}, each.bounds > 0,
+            each.apart,
         )
         for each in analysis.estimates
     ]  # fmt: skip
@@ -359,6 +364,8 @@ def _beside(
     )
     measured = each.figures[figure.statistic]
     known = at is not None and bool(reference) and not (at.bounded and each.bounded and at is not each)
+    apart = each.apart or (at.apart if at is not None and known else "")
+    known = known and not apart
     ratio = _ratio(measured, at.figures.get(figure.statistic)) if at is not None and known else None
     bound = ratio_bound(each.bounded, at.bounded) if at is not None and at is not each else None
     return Beside(
@@ -374,6 +381,7 @@ def _beside(
         measured_ratio=ratio,
         is_bound=each.bounded,
         ratio_bound=bound if ratio is not None else None,
+        apart=apart,
     )
 
 

@@ -100,6 +100,7 @@ def _grid(rows: Sequence[Beside], named: Names, *, with_ratio: bool) -> Grid:
         times = _times(row.measured, row.published, words)
         figures += [numbers.at_least(times, row.is_bound, words)] if with_ratio else []
         ratio = numbers.marked(_percent(row.measured_ratio, words), row.ratio_bound, words)
+        ratio = words.table.incomparable_names.get(row.apart, row.apart) or ratio
         changes = [_percent(row.published_ratio, words), ratio]
         labels = [row.cell.get(name, "") for name in factors]
         written.append((*labels, text.statistics[row.statistic], *figures, *(changes if relative else ())))

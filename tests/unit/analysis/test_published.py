@@ -12,6 +12,7 @@ from iolab.errors import InputError
 from iolab.experiment import load
 from iolab.plan.types import Plan
 from iolab.record.dimensions import Dimensions, Quantity
+from iolab.statements.warnings import Emulated
 from iolab.store.records import TrialRecord
 
 ROOT = Path(__file__).parents[3]
@@ -63,6 +64,21 @@ def test_a_change_that_was_published_alone_stands_beside_the_runs_own() -> None:
     assert {row.unit for row in found.rows} == {"frame/s"}
     assert found.rows[0].published_ratio == pytest.approx(0.67)
     assert found.rows[0].measured_ratio == 4.0
+
+
+def test_a_figure_of_another_kind_than_its_baseline_has_no_change() -> None:
+    """The published change stays; in the place of the run's is the reason."""
+    records, plan = run_of_two_cards()
+    mark = (Emulated(machines=("dut",)),)
+    emulated = [
+        replace(each, result=replace(each.result, warnings=mark)) if "(1, " in each.key else each
+        for each in records
+    ]
+    found = lay_beside(parse_published(TWO, "x.csv"), "x.csv", "run", plan, analyse(emulated, plan))
+    assert [(row.measured_ratio, row.apart) for row in found.rows if row.cell["nic"] == "virtio"] == [
+        (None, "emulated"), (None, "emulated"),
+    ]  # fmt: skip
+    assert any(row.published_ratio == 2.5 for row in found.rows)
 
 
 def test_a_figure_that_the_run_lacks_is_told() -> None:
