@@ -152,7 +152,7 @@ def extend(
                 permitting(facts, allow_setting),
                 seed=stored.plan.seed,
                 blocks=blocks,
-                only=selected,
+                only=(*stored.plan.only, *selected) if selected else (),
                 learned=recall(durations_file()),
             )
 
