@@ -24,7 +24,8 @@ LOOK = (
     f"folder={FOLDER}; began=$(sed -n 's/^btime //p' /proc/stat);"
     ' [ -f "$0" ] && [ -O "$0" ] && [ "$(stat -c %Z "$0")" -lt "$began" ] && rm -f "$0";'
     ' if [ -e "$0" ] || [ -L "$0" ]; then'
-    ' echo "$0 is there already: another lab uses it; end that lab, or name the volume otherwise" >&2; exit 1; fi;'
+    ' echo "$0 is there already: end the lab that uses it, remove the file if none does,'
+    ' or name the volume otherwise" >&2; exit 1; fi;'
     ' case $(stat -f -c %T "$folder") in tmpfs|ramfs)'
     ' echo "$folder lies in memory; mount a file system of a disk there" >&2; exit 1;; esac;'
     ' room=$(($(stat -f -c "%a * %S" "$folder") * 9 / 10)); [ "$1" -le "$room" ] || {'
