@@ -98,6 +98,11 @@ impl Held {
         self.leaving.due()
     }
 
+    /// The frame that leaves first, if it is decided on.
+    pub fn next(&self) -> Option<&Passing> {
+        self.leaving.get(0)
+    }
+
     /// How many of the first `most` frames are due at `now`.
     pub fn ready(&self, now: Nanos, most: usize) -> usize {
         self.leaving.ready(now).take(most).count()

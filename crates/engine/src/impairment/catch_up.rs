@@ -1,33 +1,55 @@
 //! What a thread does with frames that it finds late: it was kept from its CPU, and several are due at once.
 //!
 //! The times at which frames are due stay as they are, so that nothing of the rate is lost. A late frame follows the one before
-//! no closer than [`CatchUp::CLOSEST`] of the span between the two times at which they were due. So what comes late catches up
-//! slowly, and a stall makes no burst.
+//! no closer than [`CatchUp::CLOSEST`] of the span between the two times at which they were due, on the line and in its class. So
+//! what comes late catches up slowly, and a stall makes no burst. A span in which there was nothing to send is not kept: the
+//! frame behind it follows as it would one of a busy class.
 
+use super::Passing;
 use crate::time::Nanos;
 
 /// When the next frame may leave.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct CatchUp {
-    /// When the last frame was due, and when it left.
-    last: Option<(Nanos, Nanos)>,
+    line: Option<Left>,
+    classes: Vec<Option<Left>>,
+}
+
+/// The last frame that left.
+#[derive(Debug, Clone, Copy)]
+struct Left {
+    due: Nanos,
+    at: Nanos,
+    takes: Nanos,
+}
+
+impl Left {
+    /// When a frame that is due at `due` may follow.
+    fn next(&self, due: Nanos) -> Nanos {
+        let (part, whole) = CatchUp::CLOSEST;
+        let span = due.since(self.due).min(self.takes);
+        self.at.plus(Nanos(span.0 * part / whole))
+    }
 }
 
 impl CatchUp {
     /// The closest that frames come, as a ratio of the span that they should have: 5/4 of the rate.
     pub const CLOSEST: (u64, u64) = (4, 5);
 
-    /// When a frame that is due at `due`, no earlier than the one before, may leave.
-    pub fn earliest(&self, due: Nanos) -> Nanos {
-        let Some((last_due, left)) = self.last else { return due };
-        let (part, whole) = Self::CLOSEST;
-        let span = Nanos(due.since(last_due).0 / whole * part);
-        due.max(left.plus(span))
+    /// When a frame that a pacer let go, no earlier than the one before, may leave.
+    pub fn earliest(&self, frame: &Passing) -> Nanos {
+        let Some(class) = frame.class else { return frame.at };
+        let own = self.classes.get(usize::from(class)).and_then(Option::as_ref);
+        own.into_iter().chain(&self.line).map(|left| left.next(frame.at)).fold(frame.at, Nanos::max)
     }
 
-    /// A frame that was due at `due` left at `now`.
-    pub fn left(&mut self, due: Nanos, now: Nanos) {
-        self.last = Some((due, now));
+    /// A frame left at `now`.
+    pub fn left(&mut self, frame: &Passing, now: Nanos) {
+        let Some(class) = frame.class.map(usize::from) else { return };
+        let left = Some(Left { due: frame.at, at: now, takes: Nanos(frame.takes_ns.into()) });
+        self.classes.resize(self.classes.len().max(class + 1), None);
+        self.classes[class] = left;
+        self.line = left;
     }
 }
 
@@ -39,32 +61,62 @@ mod tests {
 
     const GAP_NS: u64 = 12_000;
 
-    /// When frames that are due every `GAP_NS` leave, when the thread has its CPU but for these stalls.
-    fn through(stalls: &[(u64, u64)], frames: u64) -> Vec<u64> {
+    /// When frames that are due at these times leave, when the thread has its CPU but for these stalls.
+    fn through(stalls: &[(u64, u64)], due: impl IntoIterator<Item = (u16, u64, u64)>) -> Vec<u64> {
         let mut catch_up = CatchUp::default();
-        let mut leave = |due| {
-            let mut at = catch_up.earliest(Nanos(due)).0;
+        let mut leave = |(class, due, takes_ns)| {
+            let takes_ns = u32::try_from(takes_ns).unwrap();
+            let frame = Passing { class: Some(class), takes_ns, ..Passing::new(0, 1500, Nanos(due)) };
+            let mut at = catch_up.earliest(&frame).0;
             for &(begin, length) in stalls {
                 if (begin..begin + length).contains(&at) {
                     at = begin + length;
                 }
             }
-            catch_up.left(Nanos(due), Nanos(at));
+            catch_up.left(&frame, Nanos(at));
             at
         };
-        (0..frames).map(|frame| leave(frame * GAP_NS)).collect()
+        due.into_iter().map(&mut leave).collect()
+    }
+
+    /// Frames of a busy class.
+    fn busy(frames: u64) -> impl Iterator<Item = (u16, u64, u64)> {
+        (0..frames).map(|frame| (0, frame * GAP_NS, GAP_NS))
     }
 
     #[test]
     fn frames_leave_when_they_are_due_without_stalls() {
-        assert_eq!(through(&[], 100), (0..100).map(|frame| frame * GAP_NS).collect::<Vec<_>>());
+        assert_eq!(through(&[], busy(100)), (0..100).map(|frame| frame * GAP_NS).collect::<Vec<_>>());
     }
 
     #[test]
     fn a_stall_of_ten_gaps_is_caught_up_within_fifty() {
-        let left = through(&[(20 * GAP_NS, 10 * GAP_NS)], 100);
+        let left = through(&[(20 * GAP_NS, 10 * GAP_NS)], busy(100));
         assert_eq!(left[30] - left[29], GAP_NS * 4 / 5);
         assert!(left[60] > 60 * GAP_NS && left[75] == 75 * GAP_NS, "{} {}", left[60], left[75]);
+    }
+
+    /// Ten frames follow each other, then nothing comes for as long, as of a sender that waits for answers: what was late uses the
+    /// time in which nothing is due.
+    #[test]
+    fn idle_spans_are_used_to_catch_up() {
+        let due = (0..400).map(|frame| (0, (frame + frame / 10 * 10) * GAP_NS, GAP_NS));
+        let left = through(&[(20 * GAP_NS, 100 * GAP_NS)], due.clone());
+        let late: Vec<_> = due.zip(&left).map(|((_, due, _), at)| (at - due) / GAP_NS).collect();
+        assert!(late[10] >= 80 && late[110..].iter().all(|&late| late == 0), "{late:?}");
+    }
+
+    /// A class of a tenth of the line has no train when it catches up between the frames of another.
+    #[test]
+    fn a_slow_class_is_spaced_by_its_own_pace() {
+        let due = (0..2_000u64).map(|turn| match turn % 10 {
+            0 => (1, turn * GAP_NS, 10 * GAP_NS),
+            _ => (0, turn * GAP_NS, GAP_NS),
+        });
+        let left = through(&[(15 * GAP_NS, 200 * GAP_NS)], due);
+        let slow: Vec<_> = left.iter().step_by(10).copied().collect();
+        assert!(slow.windows(2).all(|pair| pair[1] - pair[0] >= 10 * GAP_NS * 4 / 5), "{slow:?}");
+        assert_eq!(left[1_999], 1_999 * GAP_NS);
     }
 
     proptest! {
@@ -74,7 +126,7 @@ mod tests {
         fn no_stall_makes_a_burst(stalls in prop::collection::vec((0u64..20_000_000, 0u64..200_000), 0..20)) {
             let mut stalls = stalls;
             stalls.sort_unstable();
-            let left = through(&stalls, 5_000);
+            let left = through(&stalls, busy(5_000));
             for (frame, pair) in (1..).zip(left.windows(2)) {
                 prop_assert!(pair[1] - pair[0] >= GAP_NS * 4 / 5 && pair[1] >= frame * GAP_NS);
             }

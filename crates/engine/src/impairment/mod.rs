@@ -52,6 +52,8 @@ pub struct Passing {
     pub ecn_capable: bool,
     /// Which of the classes of a pacer it belongs to, by their places.
     pub class: Option<u16>,
+    /// What it takes at the pace that a pacer gave its class; 0: none spaced it [ns].
+    pub takes_ns: u32,
     /// What was done to it.
     pub marks: Marks,
 }
@@ -70,7 +72,7 @@ pub struct Marks {
 impl Passing {
     /// A frame that nothing was done to, arriving at `at`.
     pub fn new(id: u64, frame_bytes: u32, at: Nanos) -> Self {
-        Self { id, frame_bytes, at, ecn_capable: false, class: None, marks: Marks::default() }
+        Self { id, frame_bytes, at, ecn_capable: false, class: None, takes_ns: 0, marks: Marks::default() }
     }
 
     /// The same, so much later.

@@ -173,7 +173,8 @@ impl PacedClasses {
         if let Some((_, frame)) = class.waiting.pop() {
             class.clock.owe(frame.frame_bytes);
             self.line.owe(frame.frame_bytes);
-            onward.pass(frame.at(self.now));
+            let takes_ns = takes_ns(frame.frame_bytes, class.clock.pace_bps);
+            onward.pass(Passing { takes_ns, ..frame.at(self.now) });
         }
     }
 
@@ -184,6 +185,12 @@ impl PacedClasses {
         }
         self.run_to(now);
     }
+}
+
+/// What a frame takes at a pace [ns].
+fn takes_ns(frame_bytes: u32, pace_bps: u64) -> u32 {
+    let parts = u128::from(frame_bytes) * 8 * PARTS_PER_BIT.unsigned_abs();
+    u32::try_from(parts / u128::from(pace_bps.max(1))).unwrap_or(u32::MAX)
 }
 
 fn setting(what: &'static str, seen: u64, allowed: &'static str) -> EngineError {

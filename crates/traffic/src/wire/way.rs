@@ -71,8 +71,9 @@ impl Does {
 
     /// When it has something to do next, if nothing comes.
     fn due(&self) -> Option<Nanos> {
-        let leaves = |due| self.pacing.as_ref().map_or(due, |(_, catch_up)| catch_up.earliest(due));
-        self.held.due().map(leaves).into_iter().chain(self.chain.due()).min()
+        let spaced = |catch_up: &CatchUp| self.held.next().map(|frame| catch_up.earliest(frame));
+        let leaves = self.pacing.as_ref().map_or_else(|| self.held.due(), |(_, catch_up)| spaced(catch_up));
+        leaves.into_iter().chain(self.chain.due()).min()
     }
 
     /// Frames that its stages lost, by their kinds.
@@ -239,14 +240,14 @@ impl Way {
         now: Nanos,
         to: &mut TapPort,
     ) -> Result<usize, PortError> {
-        let Some(due) = held.due().filter(|due| catch_up.earliest(*due) <= now) else { return Ok(0) };
+        let Some(_) = held.next().filter(|frame| catch_up.earliest(frame) <= now) else { return Ok(0) };
         let (given, frame) = self.send(held, 0, 1, to)?;
         match given {
             Given::Busy => return Ok(0),
             Given::Refused => self.counts.refused_frames += 1,
             Given::Taken => self.count(frame, 1, now),
         }
-        catch_up.left(due, now);
+        catch_up.left(&frame, now);
         held.release(1);
         Ok(1)
     }
