@@ -27,10 +27,12 @@ from iolab.plan.selection import selection
 from iolab.plan.types import Plan
 from iolab.report.stated import stated
 from iolab.report.words import EN
+from iolab.run.agents import Agents
 from iolab.run.durations import durations_file, recall
 from iolab.run.hosts.host_agent import open_agent
 from iolab.run.hosts.host_facts import read_facts
 from iolab.run.hosts.hosts import hosts_of
+from iolab.run.hosts.named_programs import with_named_programs
 from iolab.units import format_duration
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="Experiment file (YAML).", show_default=False)]
@@ -193,6 +195,7 @@ def plan(
     experiment = load(file, on)
     with open_agent() as agent:
         facts, _ = read_facts(agent)
+        facts = with_named_programs(facts, Agents(agent), experiment)
     decided = make_plan(
         experiment,
         permitting(facts, allow_setting),

@@ -8,6 +8,7 @@ import typer
 from iolab.agent.messages import Json
 from iolab.agent.transport import find_agent
 from iolab.cli.console import complain
+from iolab.experiment.experiment import Experiment
 from iolab.image import build, build_qemu
 from iolab.lab.hosts.facts import Facts
 from iolab.lab.needs.need import package_of
@@ -15,6 +16,7 @@ from iolab.plan.types import Plan
 from iolab.report.words import EN
 from iolab.run.agents import Agents
 from iolab.run.hosts.hosts import read_all_facts
+from iolab.run.hosts.named_programs import with_named_programs
 from iolab.statements.computers import Computer, ThisComputer
 from iolab.statements.lacks import (
     ImageAbsent,
@@ -34,7 +36,7 @@ ISCSI_DRIVER = "qemu-block-extra"
 
 
 def planned(
-    agents: Agents, decide: Callable[[Facts], Plan], *, no_build: bool
+    agents: Agents, experiment: Experiment, decide: Callable[[Facts], Plan], *, no_build: bool
 ) -> tuple[Plan, Mapping[str, Json]]:
     """Return what is decided on the facts of all hosts, and these facts as they are stored.
 
@@ -42,7 +44,7 @@ def planned(
         UnsupportedError: what guests are started from cannot be built here; says why and what to install.
     """
     facts, raw = read_all_facts(agents)
-    plan = decide(facts)
+    plan = decide(with_named_programs(facts, agents, experiment))
     wanted = () if no_build else to_build(plan)
     for flavour in wanted:
         complain(f"building {flavour}, which guests of this experiment are started from; --no-build refuses")
@@ -53,7 +55,7 @@ def planned(
     if not wanted:
         return plan, raw
     facts, raw = read_all_facts(agents)
-    return decide(facts), raw
+    return decide(with_named_programs(facts, agents, experiment)), raw
 
 
 def to_build(plan: Plan) -> tuple[str, ...]:

@@ -82,7 +82,7 @@ def run(
                 learned=recall(durations_file()),
             )
 
-        plan, raw = planned(agents, decide, no_build=no_build)
+        plan, raw = planned(agents, experiment, decide, no_build=no_build)
         leave_out(plan, skip_unsupported, experiment.site)
         return execute.create(experiment, plan, raw, output, SystemClock())
 
@@ -115,7 +115,7 @@ def resume(
                 only=decided.only,
             )
 
-        again, raw = planned(agents, decide, no_build=no_build)
+        again, raw = planned(agents, experiment, decide, no_build=no_build)
         execute.refuse_other_host(stored, raw)
         _note_changes(stored, raw)
         if len(again.unsupported) > len(decided.unsupported):
@@ -156,7 +156,7 @@ def extend(
                 learned=recall(durations_file()),
             )
 
-        plan, raw = planned(agents, decide, no_build=no_build)
+        plan, raw = planned(agents, experiment, decide, no_build=no_build)
         _note_changes(stored, raw)
         leave_out(plan, skip_unsupported, experiment.site)
         execute.extend(path, experiment, plan, raw)

@@ -231,4 +231,4 @@ Flag = Annotated[bool, Field(strict=True)]
 Switch = Literal["on", "off"]
 """As ethtool says it."""
 Setting = Annotated[str, Shorthand(_text, lambda _: {"type": "number"})]
-"""Text; a number is taken as it is written."""
+"""Text; a number is taken as YAML reads it: one whose spelling matters (007, 1.50) is written in quotes."""

@@ -1,8 +1,8 @@
 """What is joined to what: the segments of a lab, their addresses, and the way from one machine to another."""
 
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
@@ -107,6 +107,16 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True)
+class Home:
+    """Where programs of a machine run."""
+
+    kernel: str
+    """The machine whose kernel it is; empty: this computer."""
+    netns: str | None
+    """Network namespace; None: the kernel's own."""
+
+
+@dataclass(frozen=True, slots=True)
 class Topology:
     """The segments of a lab and the machines that join them."""
 
@@ -116,6 +126,8 @@ class Topology:
     """Machines that pass packets from one segment to another."""
     segments: tuple[Segment, ...]
     """In the order of their first links."""
+    homes: Mapping[str, Home] = field(default_factory=dict)
+    """Of every machine."""
 
     def ports(self) -> tuple[Port, ...]:
         """Return every port of the lab."""
@@ -253,7 +265,8 @@ def make_topology(lab: Lab, *, prefix: str = NAME_PREFIX) -> Topology:
         own = tuple(port for port in ports if port.link in links)
         segments.append(Segment(links[0], links, str(assigned.network), own, endpoints))
     routers = frozenset(name for name, machine in lab.machines.items() if machine.forward == "route")
-    return Topology(tuple(lab.machines), routers, tuple(segments))
+    homes = {name: Home(kernel_of(lab, name), netns_of(lab, name, prefix)) for name in lab.machines}
+    return Topology(tuple(lab.machines), routers, tuple(segments), homes)
 
 
 def netns_of(lab: Lab, machine: str, prefix: str = NAME_PREFIX) -> str | None:

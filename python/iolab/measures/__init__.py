@@ -3,6 +3,7 @@
 The models are in `iolab.experiment.measures`, what measures in `iolab.trial`.
 """
 
+from iolab.measures.command import COMMAND
 from iolab.measures.disk import DISK
 from iolab.measures.forwarding import FORWARDING
 from iolab.measures.latency import LATENCY
@@ -10,5 +11,5 @@ from iolab.measures.load_curve import LOAD_CURVE
 from iolab.measures.stream import STREAM
 from iolab.parts.rows import AnyMeasureKind
 
-KINDS: tuple[AnyMeasureKind, ...] = (STREAM, FORWARDING, LOAD_CURVE, LATENCY, DISK)
+KINDS: tuple[AnyMeasureKind, ...] = (STREAM, FORWARDING, LOAD_CURVE, LATENCY, DISK, COMMAND)
 """The table; the first is the one that messages give as an example."""

@@ -67,6 +67,8 @@ class MeasureKind(Generic[M]):
     """As `programs`, but of measures that no guest can have: no image has them."""
     runs: "Callable[[M], Iterable[str]] | None" = None
     """Those of the programs that one measure runs; None: all of them."""
+    named_programs: "Callable[[M], Iterable[tuple[str, str]]]" = _nothing
+    """Machines of the lab, each with a program that the measure itself names, and that is run there."""
     kernels: "Callable[[M, Topology], Iterable[str]]" = _nothing
     """The kernels on which the programs run; none: this computer's."""
     features: "Callable[[M], Iterable[str]]" = _nothing

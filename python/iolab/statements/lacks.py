@@ -79,6 +79,13 @@ class ProgramAbsent(Lack):
     """Of Debian."""
 
 
+class NamedProgramAbsent(HostLack):
+    """A program that the experiment names is not there."""
+
+    code = "named-program-absent"
+    program: Name
+
+
 class SwitchAbsent(HostLack):
     """The switch in user space is not installed."""
 

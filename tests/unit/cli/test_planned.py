@@ -11,6 +11,7 @@ from iolab.cli import planned as module
 from iolab.cli.planned import install_lines, planned, to_build
 from iolab.cli.runs import leave_out
 from iolab.errors import UnsupportedError
+from iolab.experiment import parse, starter
 from iolab.lab.hosts.facts import Facts
 from iolab.plan.types import Plan, Unsupported
 from iolab.run.agents import Agents
@@ -52,6 +53,9 @@ def test_what_building_does_not_help_is_not_built(plan: Plan, flavours: tuple[st
     assert to_build(plan) == flavours
 
 
+NAMING_NOTHING = parse(starter("Small"), "small.yaml")
+
+
 class Builder:
     """Stands for what builds images."""
 
@@ -74,7 +78,7 @@ def test_an_absent_image_is_built_and_planning_is_done_with_it(
     builder: Builder, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The user reads what is being built and why."""
-    plan, _ = planned(Agents(Agent(FakeAgent())), builder.decide, no_build=False)
+    plan, _ = planned(Agents(Agent(FakeAgent())), NAMING_NOTHING, builder.decide, no_build=False)
     assert builder.built == ["linux"]
     assert plan.unsupported == ()
     assert "building linux, which guests of this experiment are started from" in capsys.readouterr().err
@@ -82,7 +86,7 @@ def test_an_absent_image_is_built_and_planning_is_done_with_it(
 
 def test_nothing_is_built_where_the_user_refuses(builder: Builder) -> None:
     """The plan says what is lacking."""
-    plan, _ = planned(Agents(Agent(FakeAgent())), builder.decide, no_build=True)
+    plan, _ = planned(Agents(Agent(FakeAgent())), NAMING_NOTHING, builder.decide, no_build=True)
     assert builder.built == []
     assert [each.reason for each in plan.unsupported] == [LINUX]
 

@@ -29,6 +29,7 @@ from iolab.statements.lacks import (
     ModuleAbsent,
     ModuleInGuest,
     ModuleInGuests,
+    NamedProgramAbsent,
     NameTaken,
     NetworkInUse,
     NewerQemuAbsent,
@@ -53,6 +54,8 @@ class NeedKind(StrEnum):
     """A kernel feature, by its name in the facts."""
     PROGRAM = "program"
     """An installed program."""
+    NAMED_PROGRAM = "named-program"
+    """A program that the experiment itself names, by its name or path."""
     ROOT = "root"
     """An agent that runs as root, not in namespaces of an ordinary user."""
     CAPABILITY = "capability"
@@ -139,6 +142,9 @@ def _lacking_there(need: Need, facts: Facts, host: Computer) -> Lack | None:
     match need.kind:
         case NeedKind.FEATURE:
             return _lacking_feature(need, facts, host)
+        case NeedKind.NAMED_PROGRAM:
+            absent = need.name in facts.programs and facts.programs[need.name] is None
+            return NamedProgramAbsent(purpose=need.purpose, host=host, program=need.name) if absent else None
         case NeedKind.ROOT:
             return RootNeeded(purpose=need.purpose, host=host) if facts.rootless else None
         case NeedKind.CAPABILITY | NeedKind.PROGRAM | NeedKind.IMAGE:

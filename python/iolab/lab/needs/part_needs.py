@@ -7,7 +7,7 @@ from iolab.experiment.links import Link
 from iolab.experiment.machines import Machine, Vm
 from iolab.experiment.measures import Measure
 from iolab.experiment.shapes import Shape
-from iolab.lab.kernels import HERE
+from iolab.lab.kernels import HERE, kernel_of
 from iolab.lab.needs.lab_needs import where
 from iolab.lab.needs.need import Need, NeedKind, Wanted
 from iolab.lab.topology import Topology
@@ -63,11 +63,12 @@ def check_ways(name: str, measure: Measure, lab: Lab, topology: Topology) -> tup
     places = [where(lab, kernel) for kernel in kind.kernels(measure, topology) or (HERE,)]
     wanted = [(NeedKind.PROGRAM, program) for program in runs]
     wanted += [(NeedKind.FEATURE, feature) for feature in kind.features(measure)]
-    return tuple(
-        Need(sort, what, ForMeasure(measure=name), there)
-        for there in dict.fromkeys(places)
-        for sort, what in wanted
-    )
+    named = [
+        (NeedKind.NAMED_PROGRAM, program, where(lab, kernel_of(lab, machine)))
+        for machine, program in kind.named_programs(measure)
+    ]
+    every = [(sort, what, there) for there in dict.fromkeys(places) for sort, what in wanted]
+    return tuple(Need(sort, what, ForMeasure(measure=name), there) for sort, what, there in (*every, *named))
 
 
 def _vm(purpose: Purpose, machine: Vm) -> Iterator[Lack]:

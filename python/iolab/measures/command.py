@@ -1,0 +1,117 @@
+"""Programs of the user's own, with their servers beside them."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from iolab.experiment.commands import CommandMeasure, Figure, Program, Server
+from iolab.experiment.lab_view import Place, View
+from iolab.experiment.measure_references import check_machine
+from iolab.experiment.sections import Section
+from iolab.lab.topology import Topology
+from iolab.parts.rows import MeasureKind
+
+if TYPE_CHECKING:
+    from iolab.experiment.experiment import Lab
+    from iolab.trial.lab_access import Site
+    from iolab.trial.measurement import Measured
+
+OWN_FIGURES = ("elapsed_s", "cpu_user_s", "cpu_system_s")
+"""What iolab itself sees of a program."""
+ONE_RUN = "either run, the program and its arguments as a list of words, or shell, a text for `sh -c`"
+ONE_READY = "one of listens, prints, succeeds"
+ONE_FIGURE = "one of path (JSONPath), pattern (a regular expression), column (of CSV)"
+
+
+def _measure(site: "Site", measure: CommandMeasure) -> "Measured":
+    from iolab.trial.programs.measure import measure_command
+
+    return measure_command(site, measure)
+
+
+def _check_names(view: View, section: Section, measure: CommandMeasure) -> None:
+    _check_program(view, section, (), measure)
+    for name, server in measure.servers.items():
+        _check_program(view, section, ("servers", name), server)
+        _check_ready(view, section, ("servers", name, "ready"), server)
+    for name, figure in measure.metrics.items():
+        _check_figure(view, section, ("metrics", name), figure)
+        if name in OWN_FIGURES:
+            seen, allowed = name, f"another name: iolab itself gives {', '.join(OWN_FIGURES)}"
+            view.say(section, ("metrics", name), seen, allowed)
+
+
+def _check_program(view: View, section: Section, place: Place, program: Program) -> None:
+    check_machine(view, section, (*place, "on"), program.on)
+    if bool(program.run) == (program.shell is not None):
+        view.say(section, place, "both run and shell" if program.run else "neither run nor shell", ONE_RUN)
+    if program.run and not program.run[0]:
+        view.say(section, (*place, "run"), "an empty word", "the name of a program first")
+    if program.folder is not None and not program.folder.startswith("/"):
+        view.say(section, (*place, "folder"), program.folder, "a path from the root, such as /srv/www")
+
+
+def _check_ready(view: View, section: Section, place: Place, server: Server) -> None:
+    ready = server.ready
+    given = [ready.listens is not None, ready.prints is not None, bool(ready.succeeds)]
+    if sum(given) > 1:
+        view.say(section, place, f"{sum(given)} of them", ONE_READY)
+
+
+def _check_figure(view: View, section: Section, place: Place, figure: Figure) -> None:
+    given = [one for one in (figure.path, figure.pattern, figure.column) if one is not None]
+    if len(given) != 1:
+        view.say(section, place, f"{len(given)} of them", ONE_FIGURE)
+        return
+    from iolab.trial.programs.figures import path_trouble, pattern_trouble
+
+    if figure.path is not None and (trouble := path_trouble(figure.path)) is not None:
+        view.say(section, (*place, "path"), f"{figure.path} ({trouble})", "JSONPath, such as $.end.sum.bytes")
+    if figure.pattern is not None and (trouble := pattern_trouble(figure.pattern)) is not None:
+        allowed = "a regular expression with one group, or a group (?P<value>...): the number"
+        view.say(section, (*place, "pattern"), f"{figure.pattern} ({trouble})", allowed)
+
+
+def _programs(measure: CommandMeasure) -> Iterator[Program]:
+    yield from measure.servers.values()
+    yield measure
+
+
+def _named_programs(measure: CommandMeasure) -> Iterator[tuple[str, str]]:
+    for program in _programs(measure):
+        if program.run and "{" not in program.run[0]:
+            yield program.on, program.run[0]
+
+
+def _check(measure: CommandMeasure, _lab: "Lab", topology: Topology) -> None:
+    """Check that every machine that is named in a program's words has an address there. Raises InputError."""
+    from iolab.trial.programs.words import addresses_of
+
+    for program in _programs(measure):
+        addresses_of(measure, program, topology)
+
+
+def _commands(measure: CommandMeasure, topology: Topology) -> Sequence[str]:
+    *servers, own = (_typed(measure, program, topology) for program in _programs(measure))
+    return (*(f"{line} &" for line in servers), own)
+
+
+def _typed(measure: CommandMeasure, program: Program, topology: Topology) -> str:
+    from iolab.lab.resources import Command
+    from iolab.plan.commands import prompted
+    from iolab.trial.programs.words import argv_of, filler
+
+    argv = argv_of(program, program.folder, filler(measure, program, topology))
+    home = topology.homes[program.on]
+    return prompted(Command(argv, home.netns), home.kernel)
+
+
+COMMAND = MeasureKind(
+    model=CommandMeasure,
+    duration_ns=lambda measure: measure.duration,
+    measure=_measure,
+    check_names=_check_names,
+    named_by=frozenset({"on", "servers"}),
+    named_programs=_named_programs,
+    check=_check,
+    commands=_commands,
+)

@@ -1,0 +1,113 @@
+"""Why a trial of programs of the user's own failed. Types only."""
+
+from iolab.statements.failures import Failure
+from iolab.statements.statement import Name, Quoted
+
+
+class ProgramNotStarted(Failure):
+    """A program could not be started."""
+
+    code = "program-not-started"
+    program: Name
+    machine: Name
+    said: Quoted
+
+
+class ProgramNotReady(Failure):
+    """A server was not ready in time."""
+
+    code = "program-not-ready"
+    program: Name
+    machine: Name
+    waited_ns: int
+    said: Quoted
+    """What it wrote."""
+
+
+class ProgramEndedEarly(Failure):
+    """A server ended before it was stopped."""
+
+    code = "program-ended-early"
+    program: Name
+    machine: Name
+    ended: Name
+    """status N or signal N."""
+    said: Quoted
+    """What it wrote."""
+
+
+class ProgramTooLong(Failure):
+    """A program went on beyond its time and was killed."""
+
+    code = "program-too-long"
+    program: Name
+    machine: Name
+    limit_ns: int
+    said: Quoted
+    """What it wrote."""
+
+
+class ProgramEndedBadly(Failure):
+    """A program ended otherwise than it should."""
+
+    code = "program-ended-badly"
+    program: Name
+    machine: Name
+    ended: Name
+    """status N or signal N."""
+    expected: int
+    """Exit status."""
+    said: Quoted
+    """What it wrote."""
+
+
+class ProgramsForkedAway(Failure):
+    """Processes that a trial's programs had started went on after all had ended, and were killed."""
+
+    code = "programs-forked-away"
+    programs: tuple[Name, ...]
+    left: int
+
+
+class OutputTooLong(Failure):
+    """A program wrote more than is kept, so that its figures cannot be looked for."""
+
+    code = "output-too-long"
+    program: Name
+    machine: Name
+    kept_bytes: int
+    dropped_bytes: int
+
+
+class FigureAbsent(Failure):
+    """A figure is not in the output."""
+
+    code = "figure-absent"
+    figure: Name
+    said: Quoted
+    """The end of the output."""
+
+
+class FigureAmbiguous(Failure):
+    """A figure is in the output several times."""
+
+    code = "figure-ambiguous"
+    figure: Name
+    found: int
+
+
+class FigureUnread(Failure):
+    """What is in the place of a figure is no number, or the output is not of that form."""
+
+    code = "figure-unread"
+    figure: Name
+    seen: Quoted
+    said: Quoted
+
+
+class SearchTooLong(Failure):
+    """A regular expression was looked for too long."""
+
+    code = "search-too-long"
+    figure: Name
+    limit_ns: int

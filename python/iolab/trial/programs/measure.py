@@ -1,0 +1,141 @@
+"""One trial of a program of the user's own, with its servers beside it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+
+from iolab.agent.client import Agent, Refused
+from iolab.agent.messages import Json, ProcessEnded
+from iolab.errors import TrialFailed
+from iolab.experiment.commands import CommandMeasure
+from iolab.lab.kernels import HERE
+from iolab.record.metric import Metric, Metrics
+from iolab.record.series import Series, series
+from iolab.statements.program_failures import OutputTooLong, ProgramEndedBadly, ProgramsForkedAway
+from iolab.trial.failed import Failed
+from iolab.trial.lab_access import Site
+from iolab.trial.measurement import Concluded, Measured, Readings
+from iolab.trial.programs.figures import figures_in
+from iolab.trial.programs.running import (
+    CAPTURE_BYTES,
+    Running,
+    how,
+    placed,
+    record,
+    start,
+    stop,
+    sweep,
+    wait,
+    written,
+)
+
+SCHEMA = 1
+"""Version of the raw samples."""
+ID = "program"
+"""Of the process that measures; those of servers follow it."""
+
+
+def measure_command(site: Site, measure: CommandMeasure) -> Measured:
+    """Measure once.
+
+    Raises:
+        TrialFailed: a program did not do its part, or its output has not the figures; nothing goes on running.
+        AgentError: an agent is gone.
+    """
+    agents = {id(one): one for one in _agents(site, measure)}.values()
+    try:
+        with ExitStack() as stack:
+            servers = []
+            for name, server in measure.servers.items():
+                servers.append(stack.enter_context(placed(site, measure, server, f"{ID}-{name}")))
+                start(servers[-1], server.ready, server.within // 1_000_000)
+            running = stack.enter_context(placed(site, measure, measure, ID))
+            start(running)
+            ended = wait(running, measure.timeout // 1_000_000)
+            served = [stop(server) for server in reversed(servers)][::-1]
+    except Refused as error:
+        raise TrialFailed(str(error)) from error
+    finally:
+        left = sum(sweep(agent) for agent in agents)
+    _check(running, measure, ended)
+    if left:
+        raise Failed(ProgramsForkedAway(programs=(*(one.name for one in servers), running.name), left=left))
+    values = figures_in(ended.stdout, measure.metrics)
+    return Measured(
+        metrics=Metrics((*_figures(measure, values), *_own(ended))),
+        warnings=(),
+        measured_ns=ended.end_ns - ended.begin_ns,
+        commands=tuple(record(*one) for one in zip((*servers, running), (*served, ended), strict=True)),
+        raw=_raw(measure, ended, served),
+        conclude=lambda read: Concluded(series=_series(measure, values, running, ended, read)),
+    )
+
+
+def _agents(site: Site, measure: CommandMeasure) -> Iterator[Agent]:
+    for program in (measure, *measure.servers.values()):
+        yield site.agent_of(site.topology.homes[program.on].kernel)
+
+
+def _check(running: Running, measure: CommandMeasure, ended: ProcessEnded) -> None:
+    where = {"program": running.name, "machine": measure.on}
+    if ended.exit_status != measure.exit_status:
+        said = written(ended)
+        raise Failed(ProgramEndedBadly(**where, ended=how(ended), expected=measure.exit_status, said=said))
+    if ended.stdout_dropped_bytes and measure.metrics:
+        dropped = ended.stdout_dropped_bytes
+        raise Failed(OutputTooLong(**where, kept_bytes=CAPTURE_BYTES, dropped_bytes=dropped))
+
+
+def _figures(measure: CommandMeasure, values: Mapping[str, Sequence[float]]) -> list[Metric]:
+    return [
+        Metric(name, figure.unit, sum(values[name]) / len(values[name]))
+        for name, figure in measure.metrics.items()
+    ]
+
+
+def _own(ended: ProcessEnded) -> tuple[Metric, ...]:
+    """Return what iolab itself saw of the program."""
+    return (
+        Metric("elapsed_s", "s", (ended.end_ns - ended.begin_ns) / 1e9),
+        Metric("cpu_user_s", "s", ended.cpu_user_ns / 1e9),
+        Metric("cpu_system_s", "s", ended.cpu_system_ns / 1e9),
+    )
+
+
+def _series(
+    measure: CommandMeasure,
+    values: Mapping[str, Sequence[float]],
+    running: Running,
+    ended: ProcessEnded,
+    readings: Readings,
+) -> tuple[Series, ...]:
+    """Return the figures that are over time, on the time of the counters of the program's kernel."""
+    own = readings.get(running.kernel) or readings.get(HERE)
+    begin_ns = max(0, ended.begin_ns - own[0].observations[0].begin_ns) if own else 0
+    return tuple(
+        series(
+            name, figure.unit,
+            [(begin_ns + at * figure.per_line, value) for at, value in enumerate(values[name], 1)], source=ID,
+        )
+        for name, figure in measure.metrics.items()
+        if figure.per_line is not None
+    )  # fmt: skip
+
+
+def _raw(measure: CommandMeasure, ended: ProcessEnded, served: Sequence[ProcessEnded]) -> dict[str, Json]:
+    """Return what the programs wrote, for the samples folder."""
+    return {
+        "schema": SCHEMA,
+        "program": _wrote(ended),
+        "servers": {name: _wrote(one) for name, one in zip(measure.servers, served, strict=True)},
+    }
+
+
+def _wrote(ended: ProcessEnded) -> dict[str, Json]:
+    return {
+        "exit_status": ended.exit_status,
+        "signal": ended.signal,
+        "stdout": ended.stdout,
+        "stderr": ended.stderr,
+        "stdout_dropped_bytes": ended.stdout_dropped_bytes,
+        "stderr_dropped_bytes": ended.stderr_dropped_bytes,
+    }

@@ -1,0 +1,130 @@
+"""Programs of the user's own in real namespaces: figures to the digit, and programs that behave badly."""
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.netns.runs import trials
+
+pytestmark = pytest.mark.netns
+Iolab = Callable[..., subprocess.CompletedProcess[str]]
+LAB = """
+title: Commands
+lab:
+  machines:
+    near: {kind: netns}
+    far: {kind: netns}
+  links:
+    lan: {ends: [near.eth0, far.eth0]}
+blocks: 1
+measure:
+"""
+WEB = """
+  get:
+    kind: command
+    on: near
+    shell: "curl -s http://{far}:8080/page; pwd; cat"
+    stdin: "from {near}"
+    servers:
+      web:
+        on: far
+        folder: FOLDER
+        run: [python3, -m, http.server, 8080, --bind, "{far}"]
+        ready: {listens: 8080}
+    metrics:
+      rate: {unit: 1/s, pattern: 'rate (\\S+)'}
+      over_time: {unit: ms, pattern: 't=(\\d+)', per_line: 1s}
+"""
+BAD = """
+  stubborn: {kind: command, on: near, timeout: 1s, shell: "trap '' TERM INT HUP; while :; do sleep 1; done"}
+  forked: {kind: command, on: near, timeout: 1s, shell: "sleep 7777 & sleep 7777 & wait"}
+  away:
+    kind: command
+    on: near
+    shell: |
+      setsid sh -c 'touch away; exec sleep 7777' >/dev/null 2>&1 &
+      until [ -e away ]; do sleep 0.01; done
+  full: {kind: command, on: near, shell: "head -c 1M /dev/zero > x && ulimit -f 0 && echo more > x"}
+  loud:
+    kind: command
+    on: near
+    shell: "head -c 200M /dev/zero"
+    metrics: {a: {unit: count, pattern: '(\\d)'}}
+  escapes: {kind: command, on: near, shell: "printf '\\\\033[31mred\\\\033[2J' >&2; exit 3"}
+  terminal: {kind: command, on: near, shell: "tty"}
+  absent: {kind: command, on: near, shell: "no-such-program-of-iolab"}
+  unready:
+    kind: command
+    on: near
+    run: ["true"]
+    servers: {slow: {on: far, shell: "echo loading; sleep 7777", ready: {listens: 80}, within: 1s}}
+  dying:
+    kind: command
+    on: near
+    run: [sleep, 1]
+    servers: {short: {on: far, shell: "echo out of memory >&2; exit 9"}}
+"""
+REASONS = {
+    "stubborn": "program-too-long",
+    "forked": "program-too-long",
+    "away": "programs-forked-away",
+    "full": "program-ended-badly",
+    "loud": "output-too-long",
+    "escapes": "program-ended-badly",
+    "terminal": "program-ended-badly",
+    "absent": "program-ended-badly",
+    "unready": "program-not-ready",
+    "dying": "program-ended-early",
+}
+
+
+def run_of(iolab: Iolab, tmp_path: Path, text: str, *more: str) -> tuple[Path, dict[str, Any], str]:
+    """Run an experiment; return its folder, its records by measure, and what was printed."""
+    file = tmp_path / "commands.yaml"
+    file.write_text(LAB + text)
+    done = iolab("run", file, *more)
+    (folder,) = (tmp_path / "runs").iterdir()
+    return folder, {record["measure"]: record for record in trials(folder)}, done.stdout + done.stderr
+
+
+def test_figures_are_those_of_the_program_and_its_server_is_reached(iolab: Iolab, tmp_path: Path) -> None:
+    """What the server has in its folder arrives, and the program's own folder is gone."""
+    served = tmp_path / "served"
+    served.mkdir()
+    (served / "page").write_text("rate 1234.5678901\nt=10\nt=30\n")
+    folder, records, _ = run_of(iolab, tmp_path, WEB.replace("FOLDER", str(served)))
+    record = records["get"]
+    assert record["status"] == "ok", record
+    figures = {one["name"]: one["value"] for one in record["metrics"]}
+    assert (figures["rate"], figures["over_time"]) == (1234.5678901, 20.0)
+    assert figures["elapsed_s"] > 0
+    (samples,) = (folder / "samples").glob("*.json*")
+    said = json.loads(subprocess.run(["zcat", "-f", samples], check=True, capture_output=True).stdout)
+    *_, own, given = said["program"]["stdout"].splitlines()
+    assert given == "from 198.18.0.1"
+    assert not Path(own).exists()
+    assert said["servers"]["web"]["signal"] == 15
+
+
+def test_programs_that_behave_badly_fail_their_trials_and_leave_nothing(iolab: Iolab, tmp_path: Path) -> None:
+    """Each with its own reason; no process goes on, and no escape sequence reaches the terminal."""
+    _, records, printed = run_of(iolab, tmp_path, BAD, "--keep-going")
+    assert {name: record["reason"]["code"] for name, record in records.items()} == REASONS
+    assert "\x1b[31m" not in printed
+    assert "out of memory" in json.dumps(records["dying"]["reason"])
+    assert "no-such-program-of-iolab" in records["absent"]["reason"]["said"]
+    left = subprocess.run(["pgrep", "-fc", "sleep 7777"], capture_output=True, text=True)
+    assert left.stdout.strip() == "0"
+
+
+def test_a_program_that_this_computer_lacks_is_said_when_planning(iolab: Iolab, tmp_path: Path) -> None:
+    """Nothing is started to find out."""
+    file = tmp_path / "commands.yaml"
+    file.write_text(LAB + "  it: {kind: command, on: near, run: [no-such-program-of-iolab]}\n")
+    planned = iolab("plan", file)
+    assert "has no program no-such-program-of-iolab" in planned.stdout
+    assert iolab("run", file).returncode != 0
+    assert not list(tmp_path.glob("runs/*"))
