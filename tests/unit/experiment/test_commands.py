@@ -3,7 +3,13 @@
 import pytest
 
 from iolab.errors import InputError
-from iolab.experiment import parse
+from iolab.experiment import Resolver, parse
+from iolab.experiment.commands import CommandMeasure
+from iolab.experiment.experiment import Lab
+from iolab.experiment.machines import Netns
+from iolab.experiment.sections import Section
+from iolab.lab.topology import make_topology
+from iolab.measures.command import COMMAND
 
 LAB = """
 title: Commands
@@ -43,10 +49,19 @@ def test_a_mistake_is_answered_with_its_line_and_what_is_allowed(measure: str, s
     assert "commands.yaml:10" in str(problem)
 
 
-def test_numbers_among_the_words_are_taken_as_they_are_written() -> None:
-    """Nobody has to quote them; a factor may change the words."""
+def test_a_machine_without_links_runs_its_program_in_its_namespace() -> None:
+    """A plan shows where, as for any other."""
+    lab = Lab({"near": Netns(kind="netns")}, {}, {})
+    measure = CommandMeasure.model_validate({"kind": "command", "on": "near", "run": ["sleep", 1]})
+    assert COMMAND.commands(measure, make_topology(lab)) == ("ip netns exec iolab-near sleep 1",)
+
+
+def test_numbers_among_the_words_need_no_quotes_and_a_factor_may_change_the_words() -> None:
+    """As YAML reads them."""
     text = (
         LAB
-        + "  it: {kind: command, on: near, run: [sleep, 0.50]}\nfactors:\n  it.run: {a: [ls, 1], b: [ls, 2]}\n"
+        + "  it: {kind: command, on: near, run: [ls]}\nfactors:\n  it.run: {a: [ls, 1], b: [sleep, 0.25, -n]}\n"
     )
-    assert parse(text, "commands.yaml").factors[0].levels[0].label == "a"
+    measure = Resolver(parse(text, "commands.yaml")).model(Section("measure", "it"), {"it.run": "b"})
+    assert isinstance(measure, CommandMeasure)
+    assert measure.run == ("sleep", "0.25", "-n")
