@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from iolab.experiment.machines import Disk
 from iolab.experiment.measures import DiskMeasure
 from iolab.record.metric import Metric
 from iolab.trial.disk.figures import metrics_of
@@ -28,6 +29,9 @@ def measure(**more: object) -> DiskMeasure:
     return DiskMeasure.model_validate({"kind": "disk", "on": "pc2", "program": "fio", **more})
 
 
+LOCAL, DOOR = Disk(volume="v", via="local"), Disk(volume="v", via="user")
+
+
 def direction(operations: int, bins: dict[str, int], runtime_ms: int = 1000) -> dict[str, Any]:
     """Return what fio says of reads, or of writes."""
     latency = {"max": 90_000, "mean": 20_000.0, "bins": bins}
@@ -46,7 +50,7 @@ def report(reads: int, writes: int, **more: object) -> str:
 
 def test_every_combination_is_a_run_of_its_own() -> None:
     """Three blocks, depths and accesses by default; past the page cache, with data that cannot be shortened."""
-    jobs = jobs_of(measure(), "/mnt/file", "/logs")
+    jobs = jobs_of(measure(), LOCAL, "/mnt/file", "/logs")
     assert len(jobs) == 27
     first = jobs[0].text.splitlines()
     assert {
@@ -60,17 +64,24 @@ def test_every_combination_is_a_run_of_its_own() -> None:
     assert "allow_file_create=0" in first
 
 
+def test_behind_a_door_no_random_place_comes_twice() -> None:
+    """What a cache kept of the first time would answer the second, faster than the disk can."""
+    for disk, line in ((LOCAL, "norandommap=1"), (DOOR, "norandommap=0")):
+        jobs = jobs_of(measure(), disk, "/dev/x", "/logs")
+        assert all(line in job.text.splitlines() for job in jobs)
+
+
 def test_an_offered_rate_is_shared_by_reads_and_writes() -> None:
     """At random times, with room for those that have not ended."""
     (job,) = jobs_of(
-        measure(fio={"offered": 1000, "blocks": ["4K"], "access": ["mixed"]}), "/mnt/file", "/logs"
+        measure(fio={"offered": 1000, "blocks": ["4K"], "access": ["mixed"]}), LOCAL, "/mnt/file", "/logs"
     )
     assert {"rate_iops=700,300", "rate_process=poisson", "iodepth=256"} <= set(job.text.splitlines())
 
 
 def test_hdparms_timings_only_read() -> None:
     """Through the page cache, as hdparm does."""
-    cached, buffered = jobs_of(measure(profile="hdparm"), "/dev/x", "/logs")
+    cached, buffered = jobs_of(measure(profile="hdparm"), LOCAL, "/dev/x", "/logs")
     assert (cached.read_only, buffered.read_only) == (True, True)
     assert {"direct=0", "invalidate=1"} <= set(buffered.text.splitlines())
     assert "pre_read=1" in cached.text.splitlines()
@@ -90,7 +101,7 @@ def test_a_job_file_of_reads_and_writes_is_taken_as_it_is() -> None:
     """It comes after what iolab says, and cannot change it."""
     text = "[mine]\nrw=randrw\nbs=8k\niodepth=4\ntime_based\nruntime=1s\n"
     assert own_job_troubles(text) == ()
-    (job,) = jobs_of(measure(fio={"job": text}), "/mnt/file", "/logs")
+    (job,) = jobs_of(measure(fio={"job": text}), LOCAL, "/mnt/file", "/logs")
     assert job.text.endswith(text)
 
 

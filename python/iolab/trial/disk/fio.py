@@ -52,6 +52,7 @@ class Fio:
 
     def __init__(self, site: Site, measure: DiskMeasure, disk: Disk) -> None:
         self._measure = measure
+        self._disk = disk
         self._kernel = kernel_of(site.lab, measure.on)
         self._agent = site.agent_of(self._kernel)
         self._in_file = disk.fs is not None and measure.profile != "hdparm"
@@ -82,7 +83,7 @@ class Fio:
         """
         logs = self._agent.ask(FolderMade, "folder.create", {"name": FOLDER}).path
         try:
-            jobs = jobs_of(self._measure, self._target, logs)
+            jobs = jobs_of(self._measure, self._disk, self._target, logs)
             steady = self._measure.profile == "steady-state"
             rounds = self._until_steady(jobs[0], logs) if steady else [self._round(job, logs) for job in jobs]
         finally:

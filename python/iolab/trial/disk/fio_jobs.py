@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from iolab.experiment.fio import MOST_SECTIONS, Fio
+from iolab.experiment.machines import Disk
 from iolab.experiment.measures import DiskMeasure
 from iolab.trial.disk.own import DEFAULT_BYTES
 
@@ -70,10 +71,11 @@ def size_of(measure: DiskMeasure) -> int:
     return measure.size or DEFAULT_BYTES
 
 
-def jobs_of(measure: DiskMeasure, target: str, logs: str) -> tuple[Job, ...]:
+def jobs_of(measure: DiskMeasure, disk: Disk, target: str, logs: str) -> tuple[Job, ...]:
     """Return the runs of fio, in their order.
 
-    `target` is the file or device, `logs` the folder that fio writes its logs to.
+    `target` is the file or device, `logs` the folder that fio writes its logs to. The kernel keeps blocks of a
+    door, also where fio passes its own cache by: there no random place comes again before all have come.
     """
     if measure.profile == "hdparm":
         return tuple(_hdparm(target, logs))
@@ -81,8 +83,9 @@ def jobs_of(measure: DiskMeasure, target: str, logs: str) -> tuple[Job, ...]:
     head = _head(target, logs, size)
     if asked.job is not None:
         return (Job("", 0, None, f"{head}{asked.job.strip()}\n"),)
+    repeats = disk.via != "user"
     return tuple(
-        Job(access, block, depth, head + _combination(asked, access, block, depth))
+        Job(access, block, depth, head + _combination(asked, access, block, depth, repeats=repeats))
         for access, block, depth in product(asked.access or (), asked.blocks or (), asked.depths or ())
     )
 
@@ -134,11 +137,11 @@ def _head(target: str, logs: str, size: int | None) -> str:
     return "\n".join(("[global]", *lines, ""))
 
 
-def _combination(asked: Fio, access: str, block: int, depth: int) -> str:
+def _combination(asked: Fio, access: str, block: int, depth: int, *, repeats: bool) -> str:
     kind = {"read": "read", "write": "write", "mixed": "rw"}[access]
     lines = [
         f"rw={'rand' if asked.order == 'random' else ''}{kind}", f"bs={block}", f"iodepth={depth}",
-        f"ioengine={asked.engine}", "refill_buffers=1", "norandommap=1", "time_based=1",
+        f"ioengine={asked.engine}", "refill_buffers=1", f"norandommap={int(repeats)}", "time_based=1",
         f"runtime={max(1, asked.each // NS_PER_MS)}ms",
     ]  # fmt: skip
     if access == "mixed":

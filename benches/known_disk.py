@@ -1,0 +1,99 @@
+"""Disks of known speed, measured: QEMU's throttle at 40 MiB/s and at 500 operations/s, read and written.
+
+Usage: python benches/known_disk.py [ROUNDS [SECONDS]]. Needs root, fio, qemu-storage-daemon and a loop device. Prints
+each figure beside the speed, the verdict and the state of the cache, then the median error of each case.
+"""
+
+import statistics
+import sys
+from dataclasses import dataclass
+
+from iolab.experiment import Resolver, cells, parse
+from iolab.experiment.measures import DiskMeasure
+from iolab.lab.compose import compose
+from iolab.lab.topology import make_topology
+from iolab.record.dimensions import Dimensions
+from iolab.run.agents import Agents
+from iolab.run.hosts.host_agent import open_agent
+from iolab.run.lab.standing_lab import StandingLab
+from iolab.trial.disk.measure import measure_disk
+from iolab.trial.lab_access import Site
+
+BOUND_PERCENT = 2.0
+MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Case:
+    """A disk's limit, and how fio meets it."""
+
+    limit: str
+    access: str
+    metric: str
+    speed: float
+    block_bytes: int
+
+    def lab(self, seconds: int) -> str:
+        """Return the experiment: this disk behind the door in user space, over a file of this computer."""
+        return f"""
+title: A disk of known speed
+lab:
+  machines: {{a: {{kind: netns, disks: [{{volume: v, via: user, throttle: {{{self.limit}}}}}]}}}}
+  volumes: {{v: {{size: 1G}}}}
+measure:
+  it: {{kind: disk, program: fio, on: a, size: 896M,
+        fio: {{blocks: [{self.block_bytes}], depths: [8], access: [{self.access}], each: {seconds}s}}}}
+"""
+
+
+CASES = tuple(
+    Case(limit, access, metric, speed, block_bytes)
+    for limit, metric, speed, block_bytes in (
+        ("bytes: 40M", "disk_bytes_per_s", 40.0 * MIB, 65536),
+        ("operations: 500", "disk_operations_per_s", 500.0, 4096),
+    )
+    for access in ("read", "write")
+)
+
+
+def measured(case: Case, lab: StandingLab, agents: Agents, rounds: int, seconds: int) -> list[float]:
+    """Return by how much each round's figure differs from the disk's speed [%], and print it with its verdict."""
+    experiment = parse(case.lab(seconds), "bench")
+    setup = Resolver(experiment).setup(next(cells(experiment)))
+    measure = setup.measures["it"]
+    assert isinstance(measure, DiskMeasure)
+    lab.change_to(compose(setup.lab))
+    site = Site(agent=agents.here, lab=setup.lab, topology=make_topology(setup.lab))
+    errors = []
+    for _ in range(rounds):
+        done = measure_disk(site, measure)
+        about = Dimensions(part=case.access, block_bytes=case.block_bytes, depth=8)
+        found = done.metrics.get(case.metric, about)
+        assert found is not None
+        assert done.conclude is not None
+        verdict = done.conclude({}).verdict
+        errors.append(100 * (found.value / case.speed - 1))
+        limit = "none" if verdict is None else verdict.limit.value
+        marks = ", ".join(sorted({one.code for one in done.warnings})) or "no warning"
+        print(f"{case.limit}, {case.access}: {errors[-1]:+.2f} %, verdict {limit}, {marks}", flush=True)
+    return errors
+
+
+def main() -> None:
+    """Measure every disk and print the median error of each."""
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+    seconds = int(sys.argv[2]) if len(sys.argv) > 2 else 15
+    with open_agent() as agent:
+        agents = Agents(agent)
+        lab = StandingLab(agents, lambda _: None)
+        for case in CASES:
+            error = statistics.median(measured(case, lab, agents, rounds, seconds))
+            print(
+                f"{case.limit}, {case.access}: median {error:+.2f} % over {rounds} (bound {BOUND_PERCENT:.0f} %)",
+                flush=True,
+            )
+        lab.take_down()
+
+
+if __name__ == "__main__":
+    main()
