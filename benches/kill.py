@@ -1,11 +1,12 @@
 """kill -9 of controller, agent, or both, at random moments of a run: is the host as before, are all trials kept?
 
-Usage: python benches/kill.py [KILLS] [SEED] [guests|watch|wire|shape|disk]. Needs root and iperf3; about 4 s per kill,
-which hit one run after another until each is complete. With `wire` the lab is an emulated path, with `watch` a watched
-one: no other agent may work on the kernel then, for BPF programs and maps have no namespace. With `shape` the kernel
-shapes a link, with `disk` a file system is made and mounted for fio. With `guests` the lab is two virtual machines, one
-of which is made again between trials; that needs QEMU and the image linux, and takes about 12 s per kill. Exit status 1
-when anything was left behind or lost.
+Usage: python benches/kill.py [KILLS] [SEED] [command|guests|watch|wire|shape|disk]. Needs root and iperf3; about 4 s
+per kill, which hit one run after another until each is complete. With `wire` the lab is an emulated path, with
+`watch` a watched one: no other agent may work on the kernel then, for BPF programs and maps have no namespace. With
+`shape` the kernel shapes a link, with `command` iperf3 runs as a program of the user's own, with `disk` a file system
+is made and mounted for fio. With `guests` the lab is two virtual machines, one of which is made again between trials;
+that needs QEMU and the image linux, and takes about 12 s per kill. Exit status 1 when anything was left behind or
+lost.
 On a host where other labs work, give it namespaces of its own:
 unshare --mount --net --pid --fork --mount-proc sh -c 'mount -t tmpfs tmpfs /run; python ...; true'
 """
@@ -93,7 +94,23 @@ factors:
   on: {files: {machines.pc.disks: [{volume: killed, fs: ext4}]}, device: {machines.pc.disks: [{volume: killed}]}}
 blocks: 2
 """
-LABS = {"guests": GUESTS, "watch": WATCH, "wire": WIRE, "shape": SHAPE, "disk": DISK}
+COMMAND = """
+title: Command
+lab:
+  machines: {near: {kind: netns}, far: {kind: netns}}
+  links: {lan: {ends: [near.eth0, far.eth0]}}
+measure:
+  load:
+    kind: command
+    on: near
+    run: [iperf3, -J, -t, 1, -c, "{far}"]
+    servers: {sink: {on: far, run: [iperf3, -s], ready: {listens: 5201}}}
+    metrics: {rate: {unit: bit/s, path: $.end.sum_received.bits_per_second}}
+factors:
+  links.lan.mtu: [1500, 9000]
+blocks: 3
+"""
+LABS = {"command": COMMAND, "guests": GUESTS, "watch": WATCH, "wire": WIRE, "shape": SHAPE, "disk": DISK}
 VICTIMS = ("controller", "agent", "both")
 LATEST_S = 4.0
 """Starting takes about a second, so kills fall on starting, building, and on the first trials."""
