@@ -180,12 +180,15 @@ def watched_beside(
     argv = f"ip netns exec {FAR} tcpdump -i eth0 -Q in -s 96 -B 65536 -j host -w {path} --time-stamp-precision=nano -U"
     with subprocess.Popen(argv.split(), stderr=subprocess.PIPE, text=True) as capture:
         assert capture.stderr is not None
-        while "listening" not in capture.stderr.readline():
-            pass
+        said = capture.stderr.readline()
+        while said and "listening" not in said:
+            said = capture.stderr.readline()
+        assert said, f"{argv}: it ended; is tcpdump installed?"
         start_watch(agent, params)
         send()
         time.sleep(0.5)  # what is on the way arrives, and is captured
         seen = stop_watch(agent, "bench").points[0]
+        time.sleep(1.5)  # the kernel gives a block that is not full after a second
         capture.terminate()
         said = capture.stderr.read()
     assert "\n0 packets dropped" in f"\n{said}", said
