@@ -30,7 +30,7 @@ fn start_family(agent: &mut Agent, mark: &str, netns: Option<&str>) -> i32 {
         "process.start",
         json!({"id": "family", "argv": ["sh", "-c", script], "netns": netns, "ready": ready}),
     );
-    assert!(processes_with(mark).len() >= 2);
+    eventually("shell and child both run", || processes_with(mark).len() >= 2);
     i32::try_from(started["pid"].as_i64().unwrap()).unwrap()
 }
 
