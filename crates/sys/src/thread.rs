@@ -4,6 +4,9 @@ use std::io;
 
 use crate::check;
 
+/// nice(2) of a thread that gets a CPU before others of its kind.
+const MOST_WEIGHT_NICE: libc::c_int = -20;
+
 /// Keeps the calling thread on one CPU.
 ///
 /// # Errors
@@ -50,13 +53,25 @@ pub fn is_real_time() -> bool {
     matches!(policy, libc::SCHED_FIFO | libc::SCHED_RR)
 }
 
-/// Whether the kernel takes the CPU away from a real-time thread that never sleeps only when other work starves there: from
-/// Linux 6.12 on. Kernels before take it for 50 ms of each second (sched(7)).
-pub fn starved_only() -> bool {
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let mut numbers =
-        release.split(|letter: char| !letter.is_ascii_digit()).map_while(|part| part.parse::<u32>().ok());
-    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (6, 12)
+/// The real-time priority of the calling thread, 1 to 99; none where it has none.
+pub fn priority() -> Option<u8> {
+    let mut order = libc::sched_param { sched_priority: 0 };
+    // SAFETY: `order` outlives the call, which writes it only; 0 means the calling thread.
+    let told = unsafe { libc::sched_getparam(0, &mut order) };
+    u8::try_from(order.sched_priority).ok().filter(|&priority| told == 0 && priority > 0)
+}
+
+/// Makes the calling thread one among others (SCHED_OTHER), of as much weight as is allowed to it.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn among_others() -> io::Result<()> {
+    let order = libc::sched_param { sched_priority: 0 };
+    // SAFETY: `order` outlives the call, which reads it only; 0 means the calling thread.
+    check(unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &order) })?;
+    // SAFETY: takes integers only; 0 means the calling thread. Without the right to it the weight stays as it is.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, MOST_WEIGHT_NICE) };
+    Ok(())
 }
 
 /// Moves the calling thread to a new network namespace.
@@ -67,4 +82,22 @@ pub fn leave_network() -> io::Result<()> {
     // SAFETY: takes a flag and changes nothing but this thread's namespace.
     check(unsafe { libc::unshare(libc::CLONE_NEWNET) })?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Without the right to a priority it has none, before and after.
+    #[test]
+    fn a_priority_is_given_and_given_up() {
+        let seen = std::thread::spawn(|| {
+            let given = prioritise(1).is_ok();
+            let with = priority();
+            among_others().unwrap();
+            (given, with, priority())
+        });
+        let (given, with, without) = seen.join().unwrap();
+        assert_eq!((with, without), (given.then_some(1), None));
+    }
 }

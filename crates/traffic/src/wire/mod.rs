@@ -2,6 +2,7 @@
 
 mod filter;
 mod pressure;
+mod shift;
 mod thread;
 mod way;
 

@@ -14,6 +14,7 @@ use iolab_sys::clock::{self, StampClock};
 use iolab_sys::{socket, thread};
 
 use super::pressure::Pressure;
+use super::shift::{Shift, Turn};
 use super::way::{Does, Way};
 use crate::rest::{Nap, Rest};
 
@@ -26,9 +27,6 @@ const POLL_NS: u64 = 20_000;
 const CLOSE_NS: u64 = 3_000;
 /// How long it sleeps when nothing is under way [ns].
 const SLEEP_NS: u64 = 1_000_000_000;
-
-/// So late a frame may be for a nap, where the kernel takes the CPU away from a thread that takes none: less than it takes.
-const NAP_LATE_NS: u64 = 100_000;
 
 /// So often it looks for frames that can wait: each look takes the memory of the tap's ring from the CPU that fills it [ns].
 const LOOK_NS: u64 = 8_000;
@@ -61,6 +59,13 @@ impl Seat {
         }
         let refused = |error: io::Error| format!("real-time priority: {error}");
         Ok(thread::prioritise(priority).err().map(refused))
+    }
+}
+
+fn take_turn(turn: Turn, priority: u8) -> io::Result<()> {
+    match turn {
+        Turn::AmongOthers => thread::among_others(),
+        Turn::RealTime => thread::prioritise(priority),
     }
 }
 
@@ -139,10 +144,17 @@ impl Work {
 
     /// Work until a letter says stop.
     pub fn run(mut self) -> Result<(), String> {
-        let late_ns = if thread::starved_only() { 0 } else { NAP_LATE_NS };
-        self.rest = thread::is_real_time().then(|| Rest::new(self.clock.now_ns(), late_ns));
-        let mut idle_since_ns = self.clock.now_ns();
+        let mut now_ns = self.clock.now_ns();
+        let (mut idle_since_ns, priority) = (now_ns, thread::priority());
+        let mut shift = priority.map(|priority| (Shift::new(now_ns), priority));
+        self.rest = priority.map(|_| Rest::new(now_ns, 0)); // no frame is late for a nap
         loop {
+            now_ns = self.clock.now_ns();
+            if let Some((Some(turn), priority)) =
+                shift.as_mut().map(|(shift, own)| (shift.change(now_ns), *own))
+            {
+                take_turn(turn, priority).map_err(|error| format!("changing its priority: {error}"))?;
+            }
             if self.letters.waiting.load(Ordering::Acquire) && self.open() {
                 return Ok(());
             }
