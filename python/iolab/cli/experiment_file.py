@@ -19,6 +19,7 @@ from iolab.experiment.product import names
 from iolab.lab.hosts.facts import Facts
 from iolab.lab.topology import make_topology
 from iolab.parts.registry import measure_kinds
+from iolab.plan.at_once import parts_of
 from iolab.plan.commands import StepCommands, commands, render
 from iolab.plan.feasibility import check_cells, left_out
 from iolab.plan.plan_json import describe, not_asked
@@ -33,7 +34,7 @@ from iolab.run.hosts.host_agent import open_agent
 from iolab.run.hosts.host_facts import read_facts
 from iolab.run.hosts.hosts import hosts_of
 from iolab.run.hosts.named_programs import with_named_programs
-from iolab.units import format_duration
+from iolab.units import format_duration, write_nanoseconds
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="Experiment file (YAML).", show_default=False)]
 Only = Annotated[
@@ -243,9 +244,14 @@ def _measuring(resolver: Resolver, step_commands: StepCommands) -> Sequence[str]
     """Return the programs that measure in a step, as a person would type them."""
     if step_commands.step is None:
         return []
-    setup = resolver.setup(step_commands.cell)
-    measure = setup.measures[step_commands.step.measure]
-    return measure_kinds()[measure.kind].commands(measure, make_topology(setup.lab))
+    setup, name = resolver.setup(step_commands.cell), step_commands.step.measure
+    measure = setup.measures[name]
+    lines = measure_kinds()[measure.kind].commands(measure, make_topology(setup.lab))
+    begins = parts_of(setup, name)
+    if len(begins) == 1:
+        return lines
+    others = ", ".join(other for other in begins if other != name)
+    return (f"# at once with {others}, begins at {write_nanoseconds(begins[name])}", *lines)
 
 
 def _print_plan(decided: Plan, all_commands: bool) -> None:

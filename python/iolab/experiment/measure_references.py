@@ -9,6 +9,7 @@ from iolab.experiment.experiment import Cell
 from iolab.experiment.lab_view import Place, View, check_place
 from iolab.experiment.measures import Measure
 from iolab.experiment.port_ref import PortRef
+from iolab.experiment.problems import listed
 from iolab.experiment.resolve import Resolver
 from iolab.experiment.sections import Section
 from iolab.parts.registry import instrument_kinds, measure_kinds
@@ -31,7 +32,69 @@ def check_measure(view: View, resolver: Resolver, section: Section, cell: Cell) 
         for index, one in enumerate(found):
             instrument_kinds()[one.kind].check_names(view, section, (key, index), one)
     _check_looks(view, section, measure)
+    _check_looks_at_once(view, resolver, section, measure, cell)
+    _check_together(view, resolver, section, measure)
     measure_kinds()[measure.kind].check_names(view, section, measure)
+
+
+def _check_looks_at_once(
+    view: View, resolver: Resolver, section: Section, measure: Measure, cell: Cell
+) -> None:
+    """Note a watch or a capture of what one of another measure looks at, that is taken at once with this one."""
+    companions = resolver.companions(section.name)
+    for part in companions[: companions.index(section.name)]:
+        try:
+            other = resolver.model(Section("measure", part), cell)
+        except InputError:
+            continue  # its own section says what is wrong
+        looks: Mapping[str, tuple[Sequence[_Looks], Sequence[_Looks]]] = (
+            {"watch": (measure.watch, other.watch), "capture": (measure.capture, other.capture)}
+            if isinstance(other, Measure)
+            else {}
+        )
+        for key, (own, others) in looks.items():
+            taken = {_link_of(view, one.at) for one in others} - {None}
+            for index, one in enumerate(own):
+                if (link := _link_of(view, one.at)) in taken:
+                    place = view.within(section, (key, index), "at")
+                    view.say(section, place, f"{one.at}, at once with {part}'s", f"one {key} of link {link}")
+
+
+def _check_together(view: View, resolver: Resolver, section: Section, measure: Measure) -> None:
+    """Note what is wrong with measures that are taken at once: of one that takes others, and of one that is taken."""
+    kind = measure_kinds()[measure.kind]
+    if (taker := resolver.taken_by(section.name)) and kind.parts is None and kind.as_part is None:
+        allowed = f"kind: {listed([one.name for one in measure_kinds().values() if one.as_part is not None])}"
+        view.say(section, ("kind",), f"{measure.kind}, at once with others by {taker}", allowed)
+    if kind.parts is None:
+        if section.name in resolver.together:
+            view.say(
+                section, ("kind",), measure.kind, "one kind in all cells, where one takes measures at once"
+            )
+        return
+    parts = kind.parts(measure)
+    if section.name not in resolver.together or any(
+        part in resolver.measures and part not in resolver.together[section.name] for part in parts
+    ):
+        allowed = (
+            "the same measures in all cells, written under measure; a factor may set one of them to none"
+        )
+        view.say(section, ("of",), ", ".join(parts), allowed)
+        return
+    for part in parts:
+        if part in resolver.together:
+            view.say(
+                section,
+                ("of", part),
+                f"'{part}', which takes measures itself",
+                "a measure with figures of its own",
+            )
+        elif part not in resolver.measures:
+            view.add(section, ("of", part), part, resolver.measures, "a measure")
+        elif (other := resolver.taken_by(part)) != section.name:
+            view.say(
+                section, ("of", part), f"'{part}', which {other} takes already", "a measure in one of them"
+            )
 
 
 class _Looks(Protocol):

@@ -39,6 +39,7 @@ BLOCKS_ALLOWED = "a multiple of 4K, in bytes or with K, M, G, T (binary)"
 LEAST_PERIOD_MS, MOST_PERIOD_MS = 10, 60_000
 """What an agent reads counters at [ms]."""
 PERIOD_ALLOWED = "whole milliseconds from 10ms to 60s"
+OFFSET_ALLOWED = "a time as 0s, 5s, 200ms, or before: -5s"
 LENGTH_ALLOWED = "a size from 1 to 1M in bytes, as iperf3 takes it; over UDP at most 65507"
 MOST_REMEMBERED = 4096
 """Quantities remembered by their text."""
@@ -116,6 +117,20 @@ _bits_per_second = _remembered(units.parse_bits_per_second)
 _nanoseconds = _remembered(units.parse_nanoseconds)
 
 
+def _offset(value: object) -> int:
+    """Read a duration that may stand behind a minus."""
+    before = isinstance(value, str) and value.lstrip().startswith("-")
+    try:
+        duration_ns = _nanoseconds(value.lstrip()[1:] if isinstance(value, str) and before else value)
+    except units.UnitError as error:
+        raise units.UnitError(value, OFFSET_ALLOWED, error.advice) from error
+    return -duration_ns if before else duration_ns
+
+
+def _write_offset(offset_ns: int) -> str:
+    return ("-" if offset_ns < 0 else "") + units.write_nanoseconds(abs(offset_ns))
+
+
 def _line_rate(value: object) -> str:
     text = units.parse_frame_rate(value) if value != 0 else ""
     number, unit = units.split_frame_rate(text) if text else (0.0, "")
@@ -179,6 +194,7 @@ _RATE = Quantity(
 _TIME = Quantity(
     _nanoseconds, "a duration", units.NANOSECONDS_ALLOWED, units.write_nanoseconds, ("10s", "12us")
 )
+_OFFSET = Quantity(_offset, "a time before or after", OFFSET_ALLOWED, _write_offset, ("0s", "5s", "-5s"))
 _SECONDS = Quantity(_whole_seconds, "whole seconds", SECONDS_ALLOWED, units.write_nanoseconds, ("10s",))
 _PERIOD = Quantity(_period, "a period", PERIOD_ALLOWED, units.write_nanoseconds, ("100ms", "1s"))
 _BLOCKS = Quantity(_blocks, "a size in blocks", BLOCKS_ALLOWED, units.write_bytes, ("256M", "4K"))
@@ -204,6 +220,8 @@ BitsPerSecond = Annotated[int, Field(gt=0), _RATE]
 """A bit rate that is not 0 [bit/s]."""
 Nanoseconds = Annotated[int, _TIME]
 """A duration [ns]."""
+Offset = Annotated[int, _OFFSET]
+"""A time after something, or before it where it is below 0 [ns]."""
 Period = Annotated[int, _PERIOD]
 """From one reading of counters to the next [ns]."""
 WholeSeconds = Annotated[int, _SECONDS]

@@ -47,7 +47,7 @@ def check_references(experiment: Experiment, problems: Problems) -> None:
     views: dict[tuple[str | None, ...], View | None] = {}
     order = sorted(moving)
     names = OF_MEASURES.union(*(kind.named_by for kind in measure_kinds().values()))
-    for measure in resolver.measures:
+    for measure in (*resolver.together, *resolver.measures):
         section = Section("measure", measure)
         for cell in sample(experiment, {*moving, *resolver.factors_of(section, names)}, limit):
             whole = complete(cell)

@@ -20,6 +20,7 @@ from iolab.experiment.measures import Measure
 from iolab.experiment.paths import Misled, NoSuchItem, Places, level_paths, put, survey
 from iolab.experiment.problems import Problems
 from iolab.experiment.sections import Section, check, tables, validated
+from iolab.parts.registry import measure_kinds
 from iolab.statements.lacks import Lack
 
 DIGEST_BYTES = 16
@@ -79,7 +80,11 @@ class Resolver:
         self._varied = tuple((section, f"{section} ") for section in self._lab if self._names[section])
         self._constants: tuple[str, ...] | None = None
         self._lab_names = tuple(dict.fromkeys(name for section in self._lab for name in self._names[section]))
-        self._measures = tuple(section.name for section in places.sections if section.group == "measure")
+        named = tuple(section.name for section in places.sections if section.group == "measure")
+        self.together = {name: parts for name in named if (parts := self._parts(name, named))}
+        """Measures that take others at once, each with their names, in their order."""
+        self._taken_by = {part: name for name, parts in self.together.items() for part in parts}
+        self._measures = tuple(name for name in named if name not in self.together)
         self._touched = {
             name: frozenset(section for section in places.sections if name in self._names[section])
             for name in {name for names in self._names.values() for name in names}
@@ -99,17 +104,34 @@ class Resolver:
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """Names of the measures, in the order written."""
+        """Names of the measures that give figures, in the order written."""
         return self._measures
+
+    def taken_by(self, measure: str) -> str:
+        """Return the name of what takes a measure at once with others; empty: it is taken by itself."""
+        return self._taken_by.get(measure, "")
+
+    def companions(self, measure: str) -> tuple[str, ...]:
+        """Return the measures that are taken at once with one, itself among them, in their order."""
+        return self.together.get(self.taken_by(measure), (measure,))
+
+    def _parts(self, measure: str, named: Sequence[str]) -> tuple[str, ...]:
+        """Return the measures, of those that there are, that the base document has a measure take at once."""
+        section = Section("measure", measure)
+        model = validated(section, self._base[section])
+        if not isinstance(model, Measure) or (parts := measure_kinds()[model.kind].parts) is None:
+            return ()
+        return tuple(part for part in parts(model) if part in named)
 
     def factors_of(self, section: Section, keys: frozenset[str] | None = None) -> tuple[str, ...]:
         """Return the factors, and those above them, that change a section (`keys`: one of these of it)."""
         return self._names[section] if keys is None else _names(_narrowed(self._branches[section], keys))
 
     def touches(self, factor_name: str, measure_name: str) -> bool:
-        """Tell whether a factor changes the lab or this measure; one that has such a sub-factor does."""
+        """Tell whether a factor, or a sub-factor of it, changes the lab, this measure or one that is taken with it."""
+        own = {*self.companions(measure_name), self.taken_by(measure_name)}
         return any(
-            section.group != "measure" or section.name == measure_name
+            section.group != "measure" or section.name in own
             for section in self._touched.get(factor_name, ())
         )
 
@@ -138,7 +160,24 @@ class Resolver:
             links=cast("dict[str, Link]", found["links"]),
             volumes=cast("dict[str, Volume]", found["volumes"]),
         )
-        return Setup(lab=lab, measures=cast("dict[str, Measure]", found["measure"]))
+        measures = cast("dict[str, Measure]", found["measure"])
+        return Setup(lab=lab, measures=self._at_once(measures, cell))
+
+    def _at_once(self, measures: Mapping[str, Measure], cell: Cell) -> Mapping[str, Measure]:
+        """Return the measures of a cell, those that are taken at once so that they can be, without what is not taken."""
+        found = {name: one for name, one in measures.items() if self._is_taken(name, cell)}
+        for parts in self.together.values():
+            for number, name in enumerate(part for part in parts if part in found):
+                as_part = measure_kinds()[found[name].kind].as_part
+                found[name] = found[name] if as_part is None else as_part(found[name], number)
+        return found
+
+    def _is_taken(self, measure: str, cell: Cell) -> bool:
+        """Tell whether a measure is taken in a cell: by itself, or by what takes it there."""
+        taker = self.model(Section("measure", self.taken_by(measure)), cell) if self.taken_by(measure) else None
+        if not isinstance(taker, Measure) or (parts := measure_kinds()[taker.kind].parts) is None:
+            return True
+        return parts(taker).get(measure) is not None
 
     def absent(self, cell: Cell) -> Lack | None:
         """Return why the site has no such cell; None where it has, or there is no site."""
@@ -168,8 +207,22 @@ class Resolver:
         return self._constants
 
     def measure_key(self, cell: Cell, measure: str) -> str:
-        """Return the digest of a measure's name and resolved content in a cell."""
-        return self._digest(Section("measure", measure), cell)
+        """Return the digest of a measure's name and resolved content in a cell, and of what is taken at once with it.
+
+        Empty: the cell does not have it.
+        """
+        own = self._digest(Section("measure", measure), cell)
+        taker = self.taken_by(measure)
+        if not own or not taker:
+            return own
+        if not self._is_taken(measure, cell):
+            return ""
+        return _hash(f"{own}\n{self.group_key(cell, taker)}")
+
+    def group_key(self, cell: Cell, taker: str) -> str:
+        """Return the digest of all measures that one takes at once, in a cell."""
+        names = (taker, *self.together[taker])
+        return _hash("\n".join(self._digest(Section("measure", name), cell) for name in names))
 
     def model(self, section: Section, cell: Cell) -> BaseModel | None:
         """Return a section's model in a cell; None where the cell does not have it. Raises InputError."""

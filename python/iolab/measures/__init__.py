@@ -9,7 +9,8 @@ from iolab.measures.forwarding import FORWARDING
 from iolab.measures.latency import LATENCY
 from iolab.measures.load_curve import LOAD_CURVE
 from iolab.measures.stream import STREAM
+from iolab.measures.together import TOGETHER
 from iolab.parts.rows import AnyMeasureKind
 
-KINDS: tuple[AnyMeasureKind, ...] = (STREAM, FORWARDING, LOAD_CURVE, LATENCY, DISK, COMMAND)
+KINDS: tuple[AnyMeasureKind, ...] = (STREAM, FORWARDING, LOAD_CURVE, LATENCY, DISK, COMMAND, TOGETHER)
 """The table; the first is the one that messages give as an example."""

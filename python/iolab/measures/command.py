@@ -112,6 +112,7 @@ COMMAND = MeasureKind(
     check_names=_check_names,
     named_by=frozenset({"on", "servers"}),
     named_programs=_named_programs,
+    as_part=lambda measure, _: measure,
     check=_check,
     commands=_commands,
 )

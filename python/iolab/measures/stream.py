@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from iolab.trial.lab_access import Site
     from iolab.trial.measurement import Measured
 
+PORTS_OF_A_PART = 200
+"""From the first port of one of several streams at once to that of the next."""
 MOST_DATAGRAM = 65_507
 """UDP payload over IPv4 [bytes]."""
 
@@ -120,6 +122,14 @@ def _commands(measure: Stream, topology: Topology) -> Sequence[str]:
     return lines
 
 
+def _as_part(measure: Stream, number: int) -> Stream:
+    from iolab.trial.flows import FIRST_TCP_PORT
+
+    if measure.port is not None:
+        return measure
+    return measure.model_copy(update={"port": FIRST_TCP_PORT + number * PORTS_OF_A_PART})
+
+
 STREAM = MeasureKind(
     model=Stream,
     duration_ns=lambda measure: measure.duration + measure.warm_up,
@@ -130,6 +140,7 @@ STREAM = MeasureKind(
     kernels=_kernels,
     features=_features,
     check=_check,
+    as_part=_as_part,
     joined_by=lambda measure: (measure.src, measure.dst, measure.on, measure.flows, measure.congestion),
     commands=_commands,
     leading=("received_bps",),

@@ -55,7 +55,13 @@ class MeasureKind(Generic[M]):
     duration_ns: "Callable[[M], int]"
     """How long measuring takes [ns], to the best of one's knowledge: what plans are timed by."""
     measure: "Callable[[Site, M], Measured] | None"
-    """Measures once on a standing lab. Raises TrialFailed. None: not built yet, and no plan has it."""
+    """Measures once on a standing lab. Raises TrialFailed. None: it has `parts`, or is not built and in no plan."""
+    parts: "Callable[[M], Mapping[str, int | None]] | None" = None
+    """The measures that it takes at once, by name, each with when it begins [ns] or None, where it does not take it.
+    None: it measures by itself."""
+    as_part: "Callable[[M, int], M] | None" = None
+    """The same measure as one of several at once, given its number among them from 0: it takes nothing, such as ports,
+    that the others take. None: it can only be taken alone."""
     check_names: "Callable[[View, Section, M], None]" = _fits
     """Notes every name in a measure that leads nowhere in a lab."""
     named_by: frozenset[str] = frozenset()

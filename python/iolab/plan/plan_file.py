@@ -1,7 +1,7 @@
 """Plan <-> the text of plan.json: tables for what repeats, one short row per step."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Annotated
 
 from pydantic import Field
@@ -37,6 +37,7 @@ def encode_plan(plan: Plan) -> str:
         "only": plan.only,
         "factors": [[factor.name, factor.labels] for factor in plan.factors],
         "measures": plan.measures,
+        "together": plan.together,
         "baseline": plan.baseline,
         "grouping": plan.grouping,
         "summaries": [asdict(summary) for summary in plan.summaries],
@@ -64,6 +65,7 @@ class _Document:
     only: list[dict[str, tuple[str, ...]]]
     factors: list[tuple[str, tuple[str, ...]]]
     measures: tuple[str, ...]
+    together: dict[str, str] = field(default_factory=dict)
     baseline: dict[str, str]
     grouping: tuple[str, ...]
     summaries: tuple[Summary, ...] = ()
@@ -130,6 +132,7 @@ def _decoded(document: _Document) -> Plan:
         title=document.title,
         factors=tuple(PlannedFactor(name, labels) for name, labels in document.factors),
         measures=measures,
+        together=document.together,
         baseline=document.baseline,
         grouping=document.grouping,
         seed=document.seed,

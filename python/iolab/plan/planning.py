@@ -61,6 +61,7 @@ def make_plan(
         title=experiment.title,
         factors=factors,
         measures=resolver.measures,
+        together={part: taker for taker, parts in resolver.together.items() for part in parts},
         baseline=dict(experiment.baseline),
         grouping=slow,
         seed=seed,
@@ -91,9 +92,10 @@ def gives_plan(experiment: Experiment, plan: Plan, facts: Mapping[str, object]) 
 
 
 def missing_steps(plan: Plan, done_keys: Collection[str]) -> tuple[Step, ...]:
-    """Return the steps of a plan that have no trial yet, in order."""
+    """Return the steps of a plan that have no trial yet, in order; with one, all that are taken at once with it."""
     done = frozenset(done_keys)
-    return tuple(step for step in plan.steps if step.key not in done)
+    missing = {plan.turn(step) for step in plan.steps if step.key not in done}
+    return tuple(step for step in plan.steps if plan.turn(step) in missing)
 
 
 def step_key(task: Task, block: int) -> str:
@@ -108,7 +110,7 @@ def ordered(tasks: list[Task], seed: int, block: int) -> list[tuple[int, Task]]:
     )
     numbers = {plot: number for number, plot in enumerate(plots)}
     placed = [
-        (numbers[task.expected.plot], rank(seed, f"{block} {task.identity}"), index)
+        (numbers[task.expected.plot], rank(seed, f"{block} {task.turn}"), index)
         for index, task in enumerate(tasks)
     ]
     return [(plot, tasks[index]) for plot, _, index in sorted(placed)]

@@ -20,6 +20,7 @@ from iolab.lab.needs.part_needs import check_ways, link_needs, machine_needs, me
 from iolab.lab.topology import Topology, make_topology
 from iolab.lab.volumes.needs import volume_needs
 from iolab.parts.registry import measure_kinds
+from iolab.plan.at_once import span_ns
 from iolab.statements.lacks import Lack
 from iolab.statements.unbuilt import Unbuilt
 
@@ -77,7 +78,14 @@ class Support:
         return self._cabled[key]
 
     def measuring(self, cell: Cell, measure: str) -> tuple[str, int]:
-        """Return the kind of a measure in a cell, and how long it takes [ns]."""
+        """Return the kind of a measure in a cell, and how long it takes [ns].
+
+        Of measures that are taken at once the first takes the time of all, the others none.
+        """
+        if self._resolver.taken_by(measure):
+            setup = self._resolver.setup(cell)
+            kind = setup.measures[measure].kind
+            return kind, span_ns(setup, measure)
         section = Section("measure", measure)
         at = (measure, tuple([cell.get(name) for name in self._resolver.factors_of(section)]))
         known = self._measured.get(at)

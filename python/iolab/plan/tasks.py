@@ -1,7 +1,7 @@
 """The measures of an experiment in each of their cells: what a block does once."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
@@ -25,6 +25,8 @@ class Task:
 
     identity: str
     """Digest of lab and measure, without their labels; of several with equal content each has its own."""
+    turn: str
+    """What decides its place in a block: the identity, or what it shares with those that are taken at once with it."""
     measure: str
     """Name of the measure."""
     levels: tuple[int, ...]
@@ -84,25 +86,35 @@ def make_tasks(
             content[same] += 1
             if len(tasks) == MOST_TRIALS // blocks:
                 raise _too_many(experiment, blocks)
+            identity = _digest(f"{same} {content[same]}")
+            taker = resolver.taken_by(measure)
+            companions = [each for each in resolver.companions(measure) if resolver.measure_key(cell, each)]
+            together = f"{lab_key} {taker} {resolver.group_key(cell, taker)} {content[same]}" if taker else ""
             tasks.append(
                 Task(
-                    identity=_digest(f"{same} {content[same]}"),
+                    identity=identity,
+                    turn=_digest(together) if together else identity,
                     measure=measure,
                     levels=levels,
                     expected=expected,
-                    reason=_reason(support, experiment, cell, measure),
+                    reason=_reason(support, experiment, cell, companions),
                 )
             )
     return tasks
 
 
-def _reason(support: Support, experiment: Experiment, cell: Cell, measure: str) -> Lack | None:
-    try:
-        return support.reason(cell, measure)
-    except InputError as error:
-        if experiment.site is None:
-            raise located(error, experiment, measure) from None
-        return refused(error, experiment.site)
+def _reason(support: Support, experiment: Experiment, cell: Cell, measures: Sequence[str]) -> Lack | None:
+    """Return why measures cannot be taken at once in a cell; None where they can."""
+    for measure in measures:
+        try:
+            reason = support.reason(cell, measure)
+        except InputError as error:
+            if experiment.site is None:
+                raise located(error, experiment, measure) from None
+            reason = refused(error, experiment.site)
+        if reason is not None:
+            return reason
+    return None
 
 
 def _chosen_cells(experiment: Experiment, only: tuple[Selector, ...]) -> Iterator[Cell]:

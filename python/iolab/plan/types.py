@@ -1,7 +1,8 @@
 """What was decided before anything runs."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from iolab.experiment.experiment import Summary
 from iolab.lab.hosts.computers import Computer
@@ -61,6 +62,8 @@ class Plan:
     """Names, in the order written."""
     baseline: Mapping[str, str]
     """Factor to label."""
+    together: Mapping[str, str] = field(default_factory=dict)
+    """Measures that are taken at once with others, each with what takes them."""
     grouping: tuple[str, ...]
     """Factors that are expensive to change; their levels change slowest (split-plot)."""
     seed: int
@@ -88,6 +91,16 @@ class Plan:
         """Return factor -> label of a step, without the factors that do not touch it."""
         pairs = zip(self.factors, step.levels, strict=True)
         return {factor.name: factor.labels[level] for factor, level in pairs if level >= 0}
+
+    def at_once(self, steps: Iterable[Step]) -> Iterator[tuple[Step, ...]]:
+        """Yield steps as they are done: those that are taken at once stand one after the other in a plan."""
+        for _, group in groupby(steps, self.turn):
+            yield tuple(group)
+
+    def turn(self, step: Step) -> tuple[object, ...]:
+        """Return what is equal for steps that are taken at once, and for no others."""
+        taker = self.together.get(step.measure)
+        return (step.key,) if taker is None else (taker, step.block, step.levels)
 
     def fixed(self) -> dict[str, str]:
         """Return factor -> label of what is the same in every step that has the factor; empty where everything is."""

@@ -1,8 +1,8 @@
 """Walk the steps of a plan: lab, read-back, trial, read-back, append. One trial at a time, each stored at once."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Self
 
@@ -13,6 +13,7 @@ from iolab.errors import AgentError, InputError, LabError, TrialFailed, Unsuppor
 from iolab.experiment.direction import direction_of
 from iolab.experiment.experiment import Experiment, Lab, Setup
 from iolab.experiment.machines import Host as Remote
+from iolab.experiment.measures import Measure
 from iolab.lab.guests.start import process_id
 from iolab.lab.guests.switch import switch_id
 from iolab.lab.hosts.facts import Facts
@@ -20,13 +21,12 @@ from iolab.lab.kernels import HERE
 from iolab.lab.packets.placement import Placement, sending_end
 from iolab.lab.resources import Resource
 from iolab.lab.topology import Topology, make_topology
-from iolab.parts.registry import measure_kinds
+from iolab.plan.at_once import duration_ns, parts_of
 from iolab.plan.labs import Labs
 from iolab.plan.learned_durations import Took, kind_of
 from iolab.plan.types import Plan, Step
-from iolab.record.metric import Metrics
 from iolab.record.packets import Choice
-from iolab.record.trial import GuestUse, Status, TrialResult
+from iolab.record.trial import GuestUse, Status
 from iolab.run.agents import Agents
 from iolab.run.alike_failures import AlikeFailures
 from iolab.run.guests.running_guest import has_monitor
@@ -34,6 +34,7 @@ from iolab.run.hosts.host_facts import machine_facts
 from iolab.run.hosts.hosts import reach, reach_again
 from iolab.run.lab.standing_lab import StandingLab
 from iolab.run.observer import Observer
+from iolab.run.outcome import Outcome
 from iolab.statements.failures import (
     AgentWasLost,
     Difference,
@@ -49,6 +50,7 @@ from iolab.statements.failures import (
 from iolab.statements.warnings import Warning
 from iolab.store.folder import RunFolder
 from iolab.store.records import Samples, TrialRecord
+from iolab.trial.at_once import Part, measure_at_once
 from iolab.trial.failed import Failed, failure_of
 from iolab.trial.guest_warnings import guest_warnings, taking_part
 from iolab.trial.host_warnings import host_warnings
@@ -118,13 +120,14 @@ class Session:
         self._observer.run_begins(self._plan, len(steps), len(self._plan.steps) - len(steps))
         each_ns = self._plan.estimate_ns // max(1, len(self._plan.steps))
         begin_ns = self._clock.now_ns()
-        for number, step in enumerate(steps):
-            cell = self._plan.cell(step)
-            self._observer.trial_begins(step, cell, each_ns * (len(steps) - number))
-            record, samples = self._do(step, cell)
-            self._folder.append_trial(record, samples)
-            each_ns = (self._clock.now_ns() - begin_ns) // (number + 1)
-            self._observer.trial_ended(record, each_ns * (len(steps) - number - 1))
+        left = len(steps)
+        for turn in self._plan.at_once(steps):
+            self._observer.trial_begins(turn[0], self._plan.cell(turn[0]), each_ns * left)
+            for record, samples in self._do(turn):
+                self._folder.append_trial(record, samples)
+                left -= 1
+                each_ns = (self._clock.now_ns() - begin_ns) // (len(steps) - left)
+                self._observer.trial_ended(record, each_ns * left)
             if not keep_going:
                 self._unmade.stop_if_hopeless()
         self._lab.take_down()
@@ -160,93 +163,77 @@ class Session:
             ]
         return [f"putting {name} back, which was lost: the agent {trouble}"] if trouble else []
 
-    def _do(self, step: Step, cell: Mapping[str, str]) -> tuple[TrialRecord, Samples | None]:
+    def _do(self, turn: Sequence[Step]) -> Iterator[tuple[TrialRecord, Samples | None]]:
+        """Do the steps that are taken at once; yield what each gave."""
         wall = self._clock.wall().isoformat(timespec="milliseconds")
-        begin_ns, starts = self._clock.now_ns(), self._starts
-        setup = self._labs.setup(step)
-        result, samples = self._result(setup, step, begin_ns)
-        if result.status is Status.OK:
+        begin_ns, starts, first = self._clock.now_ns(), self._starts, turn[0]
+        setup, cell = self._labs.setup(first), self._plan.cell(first)
+        outcome = self._outcome(setup, turn)
+        end_ns = self._clock.now_ns()
+        if outcome.status is Status.OK and len(turn) == 1:
+            measure = setup.measures[first.measure]
+            took = Took(
+                kind_of(setup.lab), measure.kind, started=self._starts > starts, first=starts == 0,
+                beside_ns=end_ns - begin_ns - duration_ns(measure),
+            )  # fmt: skip
+            self.took.append(took)
+        for step in turn:
             measure = setup.measures[step.measure]
-            self.took.append(
-                Took(
-                    kind_of(setup.lab),
-                    measure.kind,
-                    started=self._starts > starts,
-                    first=starts == 0,
-                    beside_ns=result.end_ns - begin_ns - measure_kinds()[measure.kind].duration_ns(measure),
-                )
+            result = outcome.result(
+                step.measure, begin_ns, end_ns, partial(self._warnings, setup, step.measure)
             )
-        measure = setup.measures[step.measure]
-        record = TrialRecord(
-            key=step.key,
-            measure=step.measure,
-            kind=measure.kind,
-            direction=direction_of(measure),
-            sets_each_load=measure.sets_each_load,
-            rest=self._labs.beside_direction(step),
-            block=step.block,
-            cell=cell,
-            wall=wall,
-            result=result,
-        )
-        return record, samples
+            yield (
+                TrialRecord(
+                    key=step.key, measure=step.measure, kind=measure.kind, direction=direction_of(measure),
+                    sets_each_load=measure.sets_each_load, rest=self._labs.beside_direction(step),
+                    block=step.block, cell=cell, wall=wall, result=result,
+                ),
+                outcome.samples(step.measure),
+            )  # fmt: skip
 
     def _guests_start(self, names: Sequence[str]) -> None:
         self._starts += 1
         self._observer.guests_start(names)
 
-    def _result(self, setup: Setup, step: Step, begin_ns: int) -> tuple[TrialResult, Samples | None]:
-        measured: Measured | None = None
-        placement: Placement | None = None
-        status: Status = Status.OK
-        reason: Failure | None = None
-        guests: Mapping[str, GuestUse] = {}
+    def _outcome(self, setup: Setup, turn: Sequence[Step]) -> Outcome:
+        """Bring the lab of steps about, measure, and look whether it stood meanwhile."""
+        outcome = Outcome()
         try:
-            planned = self._labs.of(step)
-            placement = planned.placement
+            planned = self._labs.of(turn[0])
+            outcome = replace(outcome, placement=planned.placement)
             self._make(setup.lab, planned.resources)
-            guests = self._guests(setup.lab)
+            outcome = replace(outcome, guests=self._guests(setup.lab))
             self._describe_machines()
             wrong = self._settled_mismatches()
             if wrong:
-                status, reason = Status.INVALID, LabDifferedBefore(found=tuple(wrong))
+                outcome = replace(
+                    outcome, status=Status.INVALID, reason=LabDifferedBefore(found=tuple(wrong))
+                )
             else:
-                measured = self._measure(setup, step.measure, placement)
+                measured = self._measure(setup, [step.measure for step in turn], planned.placement)
+                outcome = replace(outcome, measured=measured)
                 wrong = self._lab.mismatches()
                 if wrong:
-                    status, reason = Status.INVALID, LabDifferedAfter(found=tuple(wrong))
+                    outcome = replace(
+                        outcome, status=Status.INVALID, reason=LabDifferedAfter(found=tuple(wrong))
+                    )
             if wrong:
                 self._lab.take_down()  # what somebody else changed is made again for the next trial
         except (LabError, TrialFailed, InputError) as error:
             if self._agents.here.gone:  # noticed while something was made: the run ends and can be resumed
                 raise AgentLost(HERE, str(error)) from error
-            reason = _several(*self._changes(), *self._losses(), failure_of(error))
-            status, measured = Status.FAILED, None
+            return outcome.failed(_several(*self._changes(), *self._losses(), failure_of(error)))
         except AgentLost as error:
             if self._agents.here.gone:
                 raise
-            reason = _several(*self._losses(error.name), OtherFailure(said=str(error)))
-            status, measured = Status.FAILED, None
+            outcome = outcome.failed(_several(*self._losses(error.name), OtherFailure(said=str(error))))
             self._lab.take_down()  # the guest, or the other host, is started again for the next trial
         except BadAnswer as error:
             if error.agent == HERE:
                 raise
-            status, reason, measured = Status.FAILED, OtherFailure(said=str(error)), None
+            outcome = outcome.failed(OtherFailure(said=str(error)))
             self._lab.take_down()  # what answers nonsense is not measured on again
-        result = TrialResult(
-            status=status,
-            reason=reason,
-            metrics=measured.metrics if measured else Metrics(),
-            warnings=(*self._warnings(setup, step.measure, guests, placement), *measured.warnings)
-            if measured
-            else (),
-            begin_ns=begin_ns,
-            end_ns=self._clock.now_ns(),
-            measured_ns=measured.measured_ns if measured else 0,
-            verdict=measured.verdict if measured else None,
-            guests=guests,
-        )
-        return result, _samples(measured) if measured else None
+        return outcome
 
     def _make(self, lab: Lab, resources: tuple[Resource, ...]) -> None:
         """Bring a lab about, and count those that cannot be.
@@ -300,10 +287,12 @@ class Session:
                 break
         return [difference for _, difference in wrong]
 
-    def _measure(self, setup: Setup, name: str, placement: Placement | None) -> Measured:
-        measure = setup.measures[name]
+    def _measure(
+        self, setup: Setup, names: Sequence[str], placement: Placement | None
+    ) -> Mapping[str, Measured | Failure]:
+        """Measure what is taken at once; raises where it is one measure and that fails."""
         topology = make_topology(setup.lab)
-        kernel = self._kernel_of(setup, name, topology)
+        kernel = self._kernel_of(setup, names[0], topology)
         site = Site(
             agent=self._agents.of(kernel),
             lab=setup.lab,
@@ -315,11 +304,17 @@ class Session:
             guests=self._guest_places(setup.lab),
             choices=self._choices,
         )
-        measured = measure_once(site, measure)
-        if wrong := [str(metric.quantity) for metric in measured.metrics if not math.isfinite(metric.value)]:
-            raise Failed(FiguresNotFinite(figures=tuple(wrong[:MOST_WRONG])))
-        self._folder.append_commands(measured.commands)
-        return measured
+        found: Mapping[str, Measured | Failure]
+        if len(names) == 1:
+            found = {names[0]: _measured(site, setup.measures[names[0]])}
+        else:
+            begins = parts_of(setup, names[0])
+            parts = {name: Part(setup.measures[name], begins[name]) for name in names}
+            found = measure_at_once(site, parts, _measured)
+        for given in found.values():
+            if isinstance(given, Measured):
+                self._folder.append_commands(given.commands)
+        return found
 
     def _threads(self, topology: Topology, placement: Placement | None) -> dict[str, ArrivalThread]:
         """Return the threads that take frames in, by port."""
@@ -385,9 +380,13 @@ class Session:
         return places
 
 
+def _measured(site: Site, measure: Measure) -> Measured:
+    """Measure once; what is no number fails the trial."""
+    measured = measure_once(site, measure)
+    if wrong := [str(metric.quantity) for metric in measured.metrics if not math.isfinite(metric.value)]:
+        raise Failed(FiguresNotFinite(figures=tuple(wrong[:MOST_WRONG])))
+    return measured
+
+
 def _several(*failures: Failure) -> Failure:
     return SeveralFailures(failures=failures) if len(failures) > 1 else failures[0]
-
-
-def _samples(measured: Measured) -> Samples:
-    return Samples(raw=measured.raw, packets=measured.packets, series=measured.series, files=measured.files)

@@ -22,6 +22,13 @@ class SeveralFailures(Failure):
     failures: tuple[Failure, ...]
 
 
+class OneAtOnceFailed(Failure):
+    """A measure that is taken at once with this one failed: its figures would be of something else."""
+
+    code = "one-at-once-failed"
+    measure: Name
+
+
 class AgentWasLost(Failure):
     """The agent of a machine was lost."""
 

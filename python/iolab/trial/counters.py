@@ -100,18 +100,21 @@ def unread_metric(loss_ratio: float, found: Sequence[Arrival]) -> tuple[Metric, 
     return (Metric("unread_ratio", "ratio", min(max(unread_ratio, 0.0), loss_ratio)),)
 
 
-def disagreements(protocol: str, found: Sequence[Arrival]) -> tuple[Warning, ...]:
-    """Return a warning for every receiving interface that counted over 1 % more or less than its flows delivered."""
-    warnings = (_disagreement(protocol, arrival) for arrival in found)
+def disagreements(protocol: str, found: Sequence[Arrival], *, alone: bool = True) -> tuple[Warning, ...]:
+    """Return a warning for every receiving interface that counted over 1 % more or less than its flows delivered.
+
+    Where the flows are not alone in the lab, more means nothing.
+    """
+    warnings = (_disagreement(protocol, arrival, alone=alone) for arrival in found)
     return tuple(warning for warning in warnings if warning is not None)
 
 
-def _disagreement(protocol: str, arrival: Arrival) -> Warning | None:
+def _disagreement(protocol: str, arrival: Arrival, *, alone: bool) -> Warning | None:
     counted, delivered = arrival.counted_bytes, arrival.delivered_bytes
     if counted is None:
         return CountersMissing(place=arrival.place)
     difference = (counted - delivered) / max(counted, delivered, 1)
-    if abs(difference) <= DISAGREEMENT_RATIO:
+    if abs(difference) <= DISAGREEMENT_RATIO or (difference > 0 and not alone):
         return None
     return CountersDisagree(
         place=arrival.place,

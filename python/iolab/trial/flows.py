@@ -15,6 +15,7 @@ def place_pairs(measure: Stream, topology: Topology) -> tuple[Pair, ...]:
     if measure.direction == "dual":
         routes = [route for src, dst in routes for route in ((src, dst), (dst, src))]
     pairs = []
+    first = FIRST_TCP_PORT if measure.port is None else measure.port
     for number, (src, dst) in enumerate(routes):
         assert src is not None, "the experiment was checked to name the sender"
         assert dst is not None, "the experiment was checked to name the receiver"
@@ -22,7 +23,7 @@ def place_pairs(measure: Stream, topology: Topology) -> tuple[Pair, ...]:
             Pair(
                 client=topology.endpoint(src, towards=dst),
                 server=topology.endpoint(dst, towards=src),
-                tcp_port=FIRST_TCP_PORT + number,
+                tcp_port=first + number,
                 bidir=measure.direction == "both-ways",
             )
         )

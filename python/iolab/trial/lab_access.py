@@ -135,6 +135,18 @@ class Site:
     choices: MutableMapping[tuple[object, ...], Choice] | None = None
     """What `path: auto` came to in this session, by ports, frame size and burst; None: nothing is compared."""
 
+    part: str = ""
+    """Name of the measure where others are taken at once with it on the same lab; empty: it is alone there."""
+
+    @property
+    def alone(self) -> bool:
+        """Whether all that the lab carries is of one measure."""
+        return not self.part
+
+    def named(self, name: str) -> str:
+        """Return what a process or a series of this measure is called at the agents, so that no other has its name."""
+        return f"{self.part} {name}" if self.part else name
+
     @property
     def senders(self) -> int:
         """Return how many threads send each direction."""

@@ -98,14 +98,15 @@ def measure_stream(site: Site, measure: Stream) -> Measured:
     observed = Observed(
         lab=site.lab, measure=measure, pairs=pairs, flows=flows, ways=ways, span_ns=span_ns,
         counted=Counted(places, before, after), connections=_readings(connections), guests=site.guests,
+        alone=site.alone,
     )  # fmt: skip
     arrived = _arrivals(measure, [flow for _, flow in flows], before, after)
     return Measured(
-        metrics=_metrics(measure, flows, arrived, observed.connections, before, after),
+        metrics=_metrics(measure, flows, arrived if site.alone else (), observed.connections, before, after),
         warnings=(
             *_short_senders(measure, [flow for _, flow in flows]),
             *other_congestion(measure, pairs, reports),
-            *disagreements(measure.protocol, arrived),
+            *disagreements(measure.protocol, arrived, alone=site.alone),
             *_dropped(connections),
         ),
         measured_ns=span_ns,

@@ -9,7 +9,8 @@ from iolab.parts.registry import instrument_kinds, measure_kinds, programs
 
 SOURCES = Path(iolab.__file__).parent
 ROOMS = {
-    "experiment/measures.py", "experiment/commands.py", "experiment/instruments.py",  # the models
+    "experiment/measures.py", "experiment/commands.py", "experiment/together.py",  # the models
+    "experiment/instruments.py",
     "measures/", "instruments/",  # the rows
     "trial/",  # what measures
     "run/calibration.py",  # measures the instrument itself by an experiment of its own
@@ -22,7 +23,7 @@ MODELS = {
     *(kind.model.__name__ for kind in measure_kinds().values()),
     *(kind.model.__name__ for kind in instrument_kinds().values()),
 }
-WORDS = set(measure_kinds()) - {"disk", "latency", "forwarding", "command"}
+WORDS = set(measure_kinds()) - {"disk", "latency", "forwarding", "command", "together"}
 """Kinds' names that are no words of the field as well."""
 
 

@@ -29,13 +29,14 @@ class Samplers:
         netns: Mapping[str, Sequence[str | None]],
         topology: Topology,
         period_ns: int,
+        name: str = "trial",
     ) -> None:
         """`netns` gives the network namespaces to look into, by kernel; None there is the kernel's own."""
         self._topology = topology
         self._agents = {kernel: agents[kernel] for kernel in netns}
         self._netns = netns
         self._period_ms = period_ns // NS_PER_MS
-        self._series = f"trial {self._period_ms} ms"
+        self._series = f"{name} {self._period_ms} ms"
 
     def start(self) -> None:
         """Begin on every kernel. Raises AgentError."""
@@ -101,7 +102,7 @@ def samplers_of(site: Site, period_ns: int) -> Samplers:
     """Return what reads the counters of a standing lab: on this computer, and on every kernel that has a port of it."""
     agents = site.agents or {HERE: site.agent}
     known = {kernel: places for kernel, places in namespaces(site.topology).items() if kernel in agents}
-    return Samplers(agents, known, site.topology, period_ns)
+    return Samplers(agents, known, site.topology, period_ns, site.named("trial"))
 
 
 def namespaces(topology: Topology) -> dict[str, list[str | None]]:

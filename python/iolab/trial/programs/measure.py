@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from hashlib import blake2b
 
 from iolab.agent.client import Agent, Refused
 from iolab.agent.messages import Json, ProcessEnded
@@ -42,20 +43,21 @@ def measure_command(site: Site, measure: CommandMeasure) -> Measured:
         AgentError: an agent is gone.
     """
     agents = {id(one): one for one in _agents(site, measure)}.values()
+    own = f"{ID}-{blake2b(site.part.encode(), digest_size=4).hexdigest()}" if site.part else ID
     try:
         with ExitStack() as stack:
             servers = []
             for name, server in measure.servers.items():
-                servers.append(stack.enter_context(placed(site, measure, server, f"{ID}-{name}")))
+                servers.append(stack.enter_context(placed(site, measure, server, f"{own}-{name}")))
                 start(servers[-1], server.ready, server.within // 1_000_000)
-            running = stack.enter_context(placed(site, measure, measure, ID))
+            running = stack.enter_context(placed(site, measure, measure, own))
             start(running)
             ended = wait(running, measure.timeout // 1_000_000)
             served = [stop(server) for server in reversed(servers)][::-1]
     except Refused as error:
         raise TrialFailed(str(error)) from error
     finally:
-        left = sum(sweep(agent) for agent in agents)
+        left = sum(sweep(agent, site.part) for agent in agents)
     _check(running, measure, ended)
     if left:
         raise Failed(ProgramsForkedAway(programs=(*(one.name for one in servers), running.name), left=left))

@@ -78,6 +78,8 @@ class Running:
     """Added to its environment."""
     fill: Callable[[str], str]
     """Puts addresses in the place of names."""
+    part: str = ""
+    """Name of its measure where others are taken at once with it; empty: it is alone."""
 
     @property
     def name(self) -> str:
@@ -98,7 +100,7 @@ def placed(site: Site, measure: CommandMeasure, program: Program, name: str) -> 
     folder = program.folder or agent.ask(FolderMade, "folder.create", {"name": name}).path
     running = Running(
         program, agent, home.kernel, home.netns, name,
-        argv_of(program, fill(folder), fill), environment_of(program, fill), fill,
+        argv_of(program, fill(folder), fill), environment_of(program, fill), fill, site.part,
     )  # fmt: skip
     try:
         yield running
@@ -172,10 +174,13 @@ def stop(running: Running) -> ProcessEnded:
     return ended
 
 
-def sweep(agent: Agent) -> int:
-    """Kill what programs left behind by forking away from their groups; return how many processes that were."""
+def sweep(agent: Agent, part: str = "") -> int:
+    """Kill what programs of a measure left behind by forking away from their groups; return how many that were.
+
+    `part` names the measure where others are taken at once with it.
+    """
     with suppress(AgentError, ValueError):
-        return int(agent.run(("sh", "-c", SWEEP, MARK, _mark(agent))).stdout)
+        return int(agent.run(("sh", "-c", SWEEP, MARK, _mark(agent, part))).stdout)
     return 0
 
 
@@ -198,11 +203,11 @@ def record(running: Running, ended: ProcessEnded) -> CommandRecord:
 
 
 def _marked(running: Running) -> dict[str, str]:
-    return {**running.environment, MARK: _mark(running.agent)}
+    return {**running.environment, MARK: _mark(running.agent, running.part)}
 
 
-def _mark(agent: Agent) -> str:
-    return str(agent.hello.pid)
+def _mark(agent: Agent, part: str) -> str:
+    return f"{agent.hello.pid} {part}".rstrip()
 
 
 def _first(ready: Ready) -> Json:

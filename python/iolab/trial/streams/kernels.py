@@ -36,6 +36,7 @@ class Kernels:
                 *(guest.parent for guest in site.guests.values()),
             )
         )
+        self._connections = site.named(CONNECTIONS)
         self._agents: dict[str, Agent] = {name: agents[name] for name in wanted if name in agents}
         self._netns: dict[str, list[str | None]] = {kernel: [] for kernel in self._agents}
         self._ends: dict[str, list[str | None]] = {kernel: [] for kernel in self._agents}
@@ -62,13 +63,13 @@ class Kernels:
         apart_ms = max(100, min(CONNECTIONS_PERIOD_MS, duration_ns // MS // 4))
         for kernel, agent in self._agents.items():
             if self._ends[kernel]:
-                params = {"series": CONNECTIONS, "period_ms": apart_ms, "samplers": ("sockets",)}
+                params = {"series": self._connections, "period_ms": apart_ms, "samplers": ("sockets",)}
                 agent.call("sample.start", {**params, "netns": self._ends[kernel]})
 
     def connections(self) -> dict[str, Kept]:
         """End that, and return what was kept, by kernel."""
         return {
-            kernel: read_kept(agent, CONNECTIONS)
+            kernel: read_kept(agent, self._connections)
             for kernel, agent in self._agents.items()
             if self._ends[kernel]
         }
@@ -101,7 +102,7 @@ class Kernels:
     def abandon(self, processes: Sequence[str]) -> None:
         """Stop what a failed trial may have left running."""
         for agent in self._agents.values():
-            _abandon(agent, processes)
+            _abandon(agent, self._connections, processes)
 
     @staticmethod
     def _add(known: dict[str, list[str | None]], kernel: str, netns: str | None) -> None:
@@ -110,10 +111,10 @@ class Kernels:
             own.append(netns)
 
 
-def _abandon(agent: Agent, processes: Sequence[str]) -> None:
+def _abandon(agent: Agent, connections: str, processes: Sequence[str]) -> None:
     """Stop what a failed trial may have left running."""
     for method, params in [
-        ("sample.stop", {"series": CONNECTIONS}),
+        ("sample.stop", {"series": connections}),
         *(("process.stop", {"id": name}) for name in processes),
     ]:
         try:

@@ -70,6 +70,8 @@ class Observed:
     """Virtual machines of the lab."""
     span_ns: int
     """How long the programs ran [ns]."""
+    alone: bool = True
+    """Whether no other measure has the lab carry anything meanwhile."""
 
 
 def observe(seen: Observed, readings: Readings) -> StreamSeen:
@@ -91,7 +93,7 @@ def observe(seen: Observed, readings: Readings) -> StreamSeen:
         threads=threads,
         strangers=all_strangers(readings),
         gaps={kernel: longest_gap_ns(own) for kernel, own in readings.items()},
-        foreign=tuple(_foreign(seen)),
+        foreign=tuple(_foreign(seen)) if seen.alone else (),
         unheld=tuple(_unheld(seen)),
         begun_again=counted.begun_again(),
     )

@@ -1,0 +1,26 @@
+"""Several measures at once: what takes them, each with its own figures, verdict and series."""
+
+from iolab.experiment.lab_view import View
+from iolab.experiment.sections import Section
+from iolab.experiment.together import Together
+from iolab.parts.rows import MeasureKind
+
+OF_ITS_PARTS = ("sample", "watch", "capture", "instruments")
+"""Keys that all measures have; what stands beside several at once stands beside one of them."""
+
+
+def _check_names(view: View, section: Section, measure: Together) -> None:
+    for key in OF_ITS_PARTS:
+        if key in measure.model_fields_set:
+            allowed = f"{key} in one of {', '.join(measure.of)}: what stands beside it sees all that happens meanwhile"
+            view.say(section, (key,), f"{key} of several measures at once", allowed)
+
+
+TOGETHER = MeasureKind(
+    model=Together,
+    duration_ns=lambda _: 0,
+    measure=None,
+    parts=lambda measure: measure.of,
+    check_names=_check_names,
+    named_by=frozenset({"of", *OF_ITS_PARTS}),
+)
