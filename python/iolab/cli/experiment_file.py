@@ -34,7 +34,7 @@ from iolab.run.hosts.host_agent import open_agent
 from iolab.run.hosts.host_facts import read_facts
 from iolab.run.hosts.hosts import hosts_of
 from iolab.run.hosts.named_programs import with_named_programs
-from iolab.units import format_duration, write_nanoseconds
+from iolab.units import format_duration
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="Experiment file (YAML).", show_default=False)]
 Only = Annotated[
@@ -78,6 +78,7 @@ NOT_ASKED = (
     "others than the commands below"
 )
 """Said of each host that a plan does not reach."""
+NS_PER_S = 1_000_000_000
 STEPS_SHOWN = 12
 """Steps whose commands `plan` prints unless all are asked for."""
 
@@ -251,7 +252,7 @@ def _measuring(resolver: Resolver, step_commands: StepCommands) -> Sequence[str]
     if len(begins) == 1:
         return lines
     others = ", ".join(other for other in begins if other != name)
-    return (f"# at once with {others}, begins at {write_nanoseconds(begins[name])}", *lines)
+    return (f"# at once with {others}, begins at {begins[name] / NS_PER_S:g} s", *lines)
 
 
 def _print_plan(decided: Plan, all_commands: bool) -> None:

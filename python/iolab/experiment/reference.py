@@ -42,7 +42,7 @@ def _table(model: type[BaseModel], title: str) -> Iterator[str]:
     yield "| key | what may be written | if absent | meaning |"
     yield "|---|---|---|---|"
     for name, info in model.model_fields.items():
-        meaning = (info.description or "").replace("|", "\\|")
+        meaning = " ".join((info.description or "").split()).replace("|", "\\|")
         yield f"| `{info.alias or name}` | {_value(info)} | {_default(info)} | {meaning} |"
     yield ""
 

@@ -164,7 +164,7 @@ class Resolver:
         return Setup(lab=lab, measures=self._at_once(measures, cell))
 
     def _at_once(self, measures: Mapping[str, Measure], cell: Cell) -> Mapping[str, Measure]:
-        """Return the measures of a cell, those that are taken at once so that they can be, without what is not taken."""
+        """Return the measures of a cell that are taken there; several at once as each can be beside the others."""
         found = {name: one for name, one in measures.items() if self._is_taken(name, cell)}
         for parts in self.together.values():
             for number, name in enumerate(part for part in parts if part in found):
@@ -174,7 +174,9 @@ class Resolver:
 
     def _is_taken(self, measure: str, cell: Cell) -> bool:
         """Tell whether a measure is taken in a cell: by itself, or by what takes it there."""
-        taker = self.model(Section("measure", self.taken_by(measure)), cell) if self.taken_by(measure) else None
+        taker = (
+            self.model(Section("measure", self.taken_by(measure)), cell) if self.taken_by(measure) else None
+        )
         if not isinstance(taker, Measure) or (parts := measure_kinds()[taker.kind].parts) is None:
             return True
         return parts(taker).get(measure) is not None

@@ -30,7 +30,9 @@ class Together(Measure):
     kind: Literal["together"]
     """What is measured."""
     of: Annotated[
-        dict[str, Maybe[Offset]], Shorthand(_at_once, _names), Field(min_length=LEAST_PARTS, max_length=MOST_PARTS)
+        dict[str, Maybe[Offset]],
+        Shorthand(_at_once, _names),
+        Field(min_length=LEAST_PARTS, max_length=MOST_PARTS),
     ]
     """Names of measures, each with when it begins: 0s, 5s, -5s; none: not at all. A list of names: all at 0s.
     They are taken only so."""

@@ -97,5 +97,13 @@ def test_every_program_that_measures_has_its_package() -> None:
 
 def test_iolabs_own_kinds_and_instruments_are_rows_too() -> None:
     """Named as the language names them."""
-    assert list(measure_kinds()) == ["stream", "forwarding", "load-curve", "latency", "disk", "command", "together"]
+    assert list(measure_kinds()) == [
+        "stream",
+        "forwarding",
+        "load-curve",
+        "latency",
+        "disk",
+        "command",
+        "together",
+    ]
     assert list(instrument_kinds()) == ["samplers", "queues", "wires", "watch", "capture"]
