@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 from iolab.errors import InputError, LabError, TrialFailed
 from iolab.experiment.measures import Measure
-from iolab.record.series import Over
 from iolab.statements.failures import Failure, OneAtOnceFailed
 from iolab.trial.failed import failure_of
 from iolab.trial.lab_access import Site
@@ -75,6 +74,8 @@ def _outcomes(
 
 def _later(measured: Measured, begin_ns: int) -> Measured:
     """Return a measurement with its series on the time of all parts."""
+    from iolab.record.series import Over  # loads numpy
+
     return replace(
         measured,
         series=tuple(
