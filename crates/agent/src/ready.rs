@@ -21,9 +21,9 @@ pub fn is_bound(pid: u32, transport: Transport, port: u16) -> bool {
             bound_inodes(&text, transport, port)
         })
         .collect();
-    // Looking at a whole group takes time: it is done only when there is something to find.
-    !bound.is_empty()
-        && group_sockets(pid).is_none_or(|sockets| bound.iter().any(|inode| sockets.contains(inode)))
+    let among = |sockets: Vec<u64>| bound.iter().any(|inode| sockets.contains(inode));
+    // Looking at a whole group takes time: it is done only when there is something to find that is not the leader's own.
+    !bound.is_empty() && (sockets_of(pid).is_ok_and(among) || group_sockets(pid).is_none_or(among))
 }
 
 /// The sockets that have `port` bound (and listen, for TCP) in the text of a socket table, as in proc_net_tcp.
