@@ -12,12 +12,18 @@ pub struct KernelFile {
     path: String,
     open: Option<File>,
     buffer: Vec<u8>,
+    one_record: bool,
 }
 
 impl KernelFile {
     /// The file `path`, not open yet.
     pub fn new(path: impl Into<String>) -> Self {
-        Self { path: path.into(), open: None, buffer: Vec::new() }
+        Self { path: path.into(), open: None, buffer: Vec::new(), one_record: false }
+    }
+
+    /// The file `path` of one record, which the kernel hands out whole where there is room: its end need not be looked for.
+    pub fn of_one_record(path: impl Into<String>) -> Self {
+        Self { one_record: true, ..Self::new(path) }
     }
 
     /// Its text now. A file of a namespace or thread stays that one's, wherever the calling thread is.
@@ -48,6 +54,9 @@ impl KernelFile {
             match file.read_at(&mut self.buffer[length..], length as u64)? {
                 0 => break,
                 more => length += more,
+            }
+            if self.one_record && length < self.buffer.len() {
+                break;
             }
         }
         self.open = Some(file);

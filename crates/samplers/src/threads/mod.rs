@@ -37,14 +37,14 @@ impl Threads {
         let mut files = |pid, tid| earlier.remove(&(pid, tid)).unwrap_or_else(|| ThreadFiles::new(pid, tid));
         let mut times = Vec::new();
         for process in supervised {
-            self.read_tree(process, &mut files, &mut times);
+            self.read_tree(process, now_ns, &mut files, &mut times);
         }
         let of_processes = times.len();
         for &(tid, worker) in self.workers.at(now_ns) {
             let Some(process) = works_for(worker, &times[..of_processes]) else { continue };
             let pid = if worker == Worker::Own { std::process::id() } else { tid };
             let mut own = files(pid, tid);
-            if let Some(read) = own.read(process.as_deref(), pid, tid) {
+            if let Some(read) = own.read(process.as_deref(), pid, tid, now_ns) {
                 times.push(read);
                 keep(&mut self.files, (pid, tid), own);
             }
@@ -55,6 +55,7 @@ impl Threads {
     fn read_tree(
         &mut self,
         process: &Supervised,
+        now_ns: u64,
         files: &mut impl FnMut(u32, u32) -> ThreadFiles,
         times: &mut Vec<ThreadTimes>,
     ) {
@@ -62,7 +63,7 @@ impl Threads {
         while let Some(pid) = pids.pop() {
             for tid in thread_ids(pid) {
                 let mut own = files(pid, tid);
-                if let Some(read) = own.read(Some(&process.name), pid, tid) {
+                if let Some(read) = own.read(Some(&process.name), pid, tid, now_ns) {
                     times.push(read);
                     pids.extend(own.children());
                     keep(&mut self.files, (pid, tid), own);
@@ -94,6 +95,8 @@ fn keep(files: &mut HashMap<(u32, u32), ThreadFiles>, thread: (u32, u32), own: T
 
 /// Threads whose files stay open, four each.
 const MOST_KEPT: usize = 64;
+/// How old a `status` may be: the kernel takes as long for it as for the others together, and CPUs are allowed once and for all.
+const STATUS_NS: u64 = 1_000_000_000;
 
 /// What the kernel tells of one thread.
 #[derive(Debug)]
@@ -101,24 +104,31 @@ struct ThreadFiles {
     stat: KernelFile,
     schedstat: KernelFile,
     status: KernelFile,
+    said: Option<(u64, String)>,
     children: KernelFile,
 }
 
 impl ThreadFiles {
     fn new(pid: u32, tid: u32) -> Self {
-        let file = |name| KernelFile::new(format!("/proc/{pid}/task/{tid}/{name}"));
+        let path = |name| format!("/proc/{pid}/task/{tid}/{name}");
         Self {
-            stat: file("stat"),
-            schedstat: file("schedstat"),
-            status: file("status"),
-            children: file("children"),
+            stat: KernelFile::of_one_record(path("stat")),
+            schedstat: KernelFile::of_one_record(path("schedstat")),
+            status: KernelFile::of_one_record(path("status")),
+            said: None,
+            children: KernelFile::new(path("children")),
         }
     }
 
     /// The times; `None` where the thread has ended.
-    fn read(&mut self, process: Option<&str>, pid: u32, tid: u32) -> Option<ThreadTimes> {
+    fn read(&mut self, process: Option<&str>, pid: u32, tid: u32, now_ns: u64) -> Option<ThreadTimes> {
+        let stat = self.stat.read().ok()?;
         let schedstat = self.schedstat.read().unwrap_or_default();
-        parse(process, pid, tid, &self.stat.read().ok()?, &schedstat, &self.status.read().ok()?).ok()
+        if self.said.as_ref().is_none_or(|(read_ns, _)| now_ns.saturating_sub(*read_ns) >= STATUS_NS) {
+            self.said = Some((now_ns, self.status.read().ok()?.into_owned()));
+        }
+        let (_, status) = self.said.as_ref()?;
+        parse(process, pid, tid, &stat, &schedstat, status).ok()
     }
 
     /// The processes that the thread started; none where the kernel was built without that file.
