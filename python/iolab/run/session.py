@@ -1,6 +1,5 @@
 """Walk the steps of a plan: lab, read-back, trial, read-back, append. One trial at a time, each stored at once."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -13,7 +12,6 @@ from iolab.errors import AgentError, InputError, LabError, TrialFailed, Unsuppor
 from iolab.experiment.direction import direction_of
 from iolab.experiment.experiment import Experiment, Lab, Setup
 from iolab.experiment.machines import Host as Remote
-from iolab.experiment.measures import Measure
 from iolab.lab.guests.start import process_id
 from iolab.lab.guests.switch import switch_id
 from iolab.lab.hosts.facts import Facts
@@ -39,7 +37,6 @@ from iolab.statements.failures import (
     AgentWasLost,
     Difference,
     Failure,
-    FiguresNotFinite,
     LabDifferedAfter,
     LabDifferedBefore,
     LabDiffers,
@@ -51,7 +48,7 @@ from iolab.statements.warnings import Warning
 from iolab.store.folder import RunFolder
 from iolab.store.records import Samples, TrialRecord
 from iolab.trial.at_once import Part, measure_at_once
-from iolab.trial.failed import Failed, failure_of
+from iolab.trial.failed import failure_of
 from iolab.trial.guest_warnings import guest_warnings, taking_part
 from iolab.trial.host_warnings import host_warnings
 from iolab.trial.lab_access import ArrivalThread, Calibration, GuestPlace, Site
@@ -71,8 +68,6 @@ class Host:
     """The computers, it and others, whose processors are emulated."""
 
 
-MOST_WRONG = 3
-"""Figures that are no numbers, as many as a failure names."""
 JUST_READ_NS = 50_000_000
 """A reading this old at the end of a trial is as good as one more at the beginning of the next."""
 SETTLE_NS = 10_000_000_000
@@ -317,11 +312,11 @@ class Session:
         )
         found: Mapping[str, Measured | Failure]
         if len(names) == 1:
-            found = {names[0]: _measured(site, setup.measures[names[0]])}
+            found = {names[0]: measure_once(site, setup.measures[names[0]])}
         else:
             begins = parts_of(setup, names[0])
             parts = {name: Part(setup.measures[name], begins[name]) for name in names}
-            found = measure_at_once(site, parts, _measured)
+            found = measure_at_once(site, parts, measure_once)
         for given in found.values():
             if isinstance(given, Measured):
                 self._folder.append_commands(given.commands)
@@ -389,14 +384,6 @@ class Session:
             statistics = partial(self._lab.guests.block_statistics, name) if has_monitor(running) else None
             places[name] = GuestPlace(use.on, process_id(name), switches, statistics)
         return places
-
-
-def _measured(site: Site, measure: Measure) -> Measured:
-    """Measure once; what is no number fails the trial."""
-    measured = measure_once(site, measure)
-    if wrong := [str(metric.quantity) for metric in measured.metrics if not math.isfinite(metric.value)]:
-        raise Failed(FiguresNotFinite(figures=tuple(wrong[:MOST_WRONG])))
-    return measured
 
 
 def _several(*failures: Failure) -> Failure:

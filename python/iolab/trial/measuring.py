@@ -1,17 +1,20 @@
 """One measurement with all that stands beside it, as the rows of the kind and of the instruments say."""
 
+import math
 from collections.abc import Mapping
 from functools import partial
 from typing import TypeVar
 
 from iolab.experiment.measures import Measure
 from iolab.parts.registry import instrument_kinds, measure_kinds
-from iolab.statements.failures import KindUnbuilt, NotMeasured
+from iolab.statements.failures import FiguresNotFinite, KindUnbuilt, NotMeasured
 from iolab.trial.failed import Failed
 from iolab.trial.instruments.instrument import Instrument, Part, call_part, measure_beside
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import Measured
 
+MOST_WRONG = 3
+"""Figures that are no numbers, as many as a failure names."""
 T = TypeVar("T")
 
 
@@ -31,6 +34,8 @@ def measure_once(site: Site, measure: Measure) -> Measured:
     measured = measure_beside(instruments, once, Part(kind.name, kind.package), packages)
     if not isinstance(measured, Measured):
         raise Failed(NotMeasured(kind=kind.name, returned=type(measured).__name__))
+    if wrong := [str(metric.quantity) for metric in measured.metrics if not math.isfinite(metric.value)]:
+        raise Failed(FiguresNotFinite(figures=tuple(wrong[:MOST_WRONG])))
     return measured
 
 
