@@ -26,7 +26,9 @@ WEB = """
   get:
     kind: command
     on: near
-    shell: "curl -s http://{far}:8080/page; pwd; cat"
+    shell: |
+      python3 -c "from urllib.request import urlopen; print(urlopen('http://{far}:8080/page').read().decode())"
+      pwd; cat
     stdin: "from {near}"
     servers:
       web:

@@ -8,9 +8,20 @@ from iolab.measures.disk import DISK
 from iolab.measures.forwarding import FORWARDING
 from iolab.measures.latency import LATENCY
 from iolab.measures.load_curve import LOAD_CURVE
+from iolab.measures.round_trips import PING, RR
 from iolab.measures.stream import STREAM
 from iolab.measures.together import TOGETHER
 from iolab.parts.rows import AnyMeasureKind
 
-KINDS: tuple[AnyMeasureKind, ...] = (STREAM, FORWARDING, LOAD_CURVE, LATENCY, DISK, COMMAND, TOGETHER)
+KINDS: tuple[AnyMeasureKind, ...] = (
+    STREAM,
+    FORWARDING,
+    LOAD_CURVE,
+    LATENCY,
+    DISK,
+    COMMAND,
+    PING,
+    RR,
+    TOGETHER,
+)
 """The table; the first is the one that messages give as an example."""

@@ -1,7 +1,7 @@
 """Where registered parts are found: iolab's own in two tables, those of other packages by their entry points.
 
     [project.entry-points."iolab.measures"]
-    ping = "mypackage.ping:PING"
+    knock = "mypackage.knock:KNOCK"
 
 A part that cannot be loaded stops the program with a message that names its package: an experiment must never be read
 with another meaning than it had where it was written.

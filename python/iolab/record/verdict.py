@@ -51,6 +51,8 @@ class Limit(StrEnum):
     """A disk program's own thread, or one that a disk's bytes pass, had no time left."""
     DEPTH = "depth"
     """Too few reads and writes were under way: more of them did more."""
+    WAITING = "waiting"
+    """Each connection waited for its response: more of them would have done more."""
     LINE = "line"
     """A link of known rate was full."""
     RATE = "rate"

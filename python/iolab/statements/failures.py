@@ -270,6 +270,24 @@ class ReceiverSilent(Failure):
     """How long it tried [ns]."""
 
 
+class ReportUnreadable(Failure):
+    """What a program reported cannot be understood."""
+
+    code = "report-unreadable"
+    program: Name
+    machine: Name
+    said: Quoted
+
+
+class NothingAnswered(Failure):
+    """No request was answered."""
+
+    code = "nothing-answered"
+    machine: Name
+    address: Name
+    sent: int
+
+
 class ReportsUnreadable(Failure):
     """What a pair of programs reported cannot be understood."""
 

@@ -14,7 +14,7 @@ from iolab.parts.rows import AnyMeasureKind, MeasureKind
 class Ping(Measure):
     """A measure of another package."""
 
-    kind: Literal["ping"]
+    kind: Literal["knock"]
     """What is measured."""
 
 
@@ -51,7 +51,7 @@ def point(attribute: str, module: str = __name__) -> EntryPoint:
 def test_a_part_of_another_package_stands_after_iolabs_own() -> None:
     """By the name of its model."""
     found = joined(measure_kinds().values(), [point("PING")], MeasureKind)
-    assert list(found)[-1] == "ping"
+    assert list(found)[-1] == "knock"
     assert next(iter(found)) == "stream"
 
 
@@ -104,6 +104,8 @@ def test_iolabs_own_kinds_and_instruments_are_rows_too() -> None:
         "latency",
         "disk",
         "command",
+        "ping",
+        "rr",
         "together",
     ]
     assert list(instrument_kinds()) == ["samplers", "queues", "wires", "watch", "capture"]

@@ -9,7 +9,7 @@ from iolab.parts.registry import instrument_kinds, measure_kinds, programs
 
 SOURCES = Path(iolab.__file__).parent
 ROOMS = {
-    "experiment/measures.py", "experiment/commands.py", "experiment/together.py",  # the models
+    "experiment/measures.py", "experiment/commands.py", "experiment/together.py", "experiment/round_trips.py",  # models
     "experiment/instruments.py",
     "measures/", "instruments/",  # the rows
     "trial/",  # what measures

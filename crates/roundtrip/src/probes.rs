@@ -1,0 +1,385 @@
+//! The end that sends echo requests at equal distances, answered or not, and takes the answers as they come.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use iolab_engine::Histogram;
+use iolab_sys::clock::{now_ns, RealtimeOffset};
+use iolab_sys::socket::{send, wait_readable_ns};
+use iolab_sys::thread::exact_timers;
+
+use crate::packet::Head;
+use crate::report::ProbesReport;
+use crate::request::{Probes, Protocol};
+use crate::schedule::{Schedule, Step};
+use crate::slices::Slices;
+use crate::socket::{cookie, echo_socket, receive_stamped};
+use crate::RoundTripError;
+
+/// Send and receive for the whole time.
+pub fn run(asked: &Probes) -> Result<ProbesReport, RoundTripError> {
+    asked.check()?;
+    let to = SocketAddr::new(asked.address, asked.port);
+    let icmp = asked.protocol == Protocol::Icmp;
+    let failed = |source| RoundTripError::system(format!("opening a socket to {}", asked.address), source);
+    let socket = echo_socket(asked.source, to, icmp).map_err(failed)?;
+    // Where the kernel refuses, requests leave 50 us late, and the lateness says so.
+    let _ = exact_timers();
+    let mut probing = Probing::new(asked, socket);
+    probing.go()?;
+    Ok(probing.report())
+}
+
+struct Probing<'a> {
+    asked: &'a Probes,
+    socket: OwnedFd,
+    schedule: Schedule,
+    measured_ns: u64,
+    end_ns: u64,
+    cookie: u64,
+    echo: Echo,
+    request: Vec<u8>,
+    answer: Vec<u8>,
+    offset: RealtimeOffset,
+    offset_until_ns: u64,
+    answered: Answered,
+    number: u64,
+    sent: u64,
+    unsent: u64,
+    refused: u64,
+    rtt_ns: Histogram,
+    lateness_ns: Histogram,
+    unstamped: u64,
+    slices: Slices,
+}
+
+impl<'a> Probing<'a> {
+    fn new(asked: &'a Probes, socket: OwnedFd) -> Self {
+        let begin_ns = now_ns() + LEAD_NS;
+        let measured_ns = begin_ns + asked.warm_up_ns;
+        let end_ns = measured_ns + asked.duration_ns;
+        let cookie = cookie();
+        let echo = Echo::of(asked, cookie);
+        let requests = (asked.warm_up_ns + asked.duration_ns).div_ceil(asked.interval_ns);
+        Self {
+            asked,
+            socket,
+            schedule: Schedule::new(begin_ns, asked.interval_ns),
+            measured_ns,
+            end_ns,
+            cookie,
+            request: vec![0; echo.head_bytes() + asked.payload_bytes as usize],
+            answer: vec![0; MOST_DATAGRAM],
+            echo,
+            offset: RealtimeOffset::measure(),
+            offset_until_ns: now_ns() + OFFSET_NS,
+            answered: Answered::new(requests),
+            number: 0,
+            sent: 0,
+            unsent: 0,
+            refused: 0,
+            rtt_ns: Histogram::new(),
+            lateness_ns: Histogram::new(),
+            unstamped: 0,
+            slices: Slices::new(asked.duration_ns, asked.slice_ns),
+        }
+    }
+
+    fn go(&mut self) -> Result<(), RoundTripError> {
+        let failed = |source| RoundTripError::system("waiting for answers", source);
+        let give_up_ns = self.end_ns + self.asked.wait_ns;
+        loop {
+            let now = now_ns();
+            if now >= give_up_ns || (now >= self.end_ns && self.answered.count == self.sent) {
+                return Ok(());
+            }
+            let until_ns = if now >= self.end_ns { give_up_ns } else { self.send_due(now)?.min(self.end_ns) };
+            if wait_readable_ns(&[self.socket.as_raw_fd()], until_ns.saturating_sub(now_ns()))
+                .map_err(failed)?
+            {
+                self.receive().map_err(failed)?;
+            }
+        }
+    }
+
+    /// Send what is due; when the next is due. [ns]
+    fn send_due(&mut self, now: u64) -> Result<u64, RoundTripError> {
+        let late_before_ns = now.saturating_sub(MOST_LATE_INTERVALS * self.asked.interval_ns);
+        let skipped = self.schedule.skip_late(now, MOST_LATE_INTERVALS * self.asked.interval_ns);
+        if late_before_ns >= self.measured_ns {
+            self.unsent += skipped;
+        }
+        match self.schedule.step(now) {
+            Step::Wait(due_ns) => Ok(due_ns),
+            Step::Send(due_ns) => {
+                self.schedule.advance();
+                self.send_one(due_ns)?;
+                Ok(now)
+            }
+        }
+    }
+
+    fn send_one(&mut self, due_ns: u64) -> Result<(), RoundTripError> {
+        let counts = due_ns >= self.measured_ns;
+        let number = self.number;
+        let payload = self.echo.head_bytes();
+        let sent_ns = now_ns();
+        Head { cookie: self.cookie, number, sent_ns }.write(&mut self.request[payload..]);
+        self.echo.write(number, &mut self.request);
+        match send(&self.socket, &self.request) {
+            Ok(()) => {
+                self.number += 1;
+                self.answered.sent(number, counts);
+                if counts {
+                    self.sent += 1;
+                    self.lateness_ns.record(sent_ns - due_ns);
+                }
+                Ok(())
+            }
+            Err(error) if is_transient(&error) => {
+                self.refused += u64::from(counts);
+                Ok(())
+            }
+            Err(error) => Err(RoundTripError::system(format!("sending to {}", self.asked.address), error)),
+        }
+    }
+
+    /// Take all answers that are there.
+    fn receive(&mut self) -> io::Result<()> {
+        let now = now_ns();
+        if now >= self.offset_until_ns {
+            self.offset = RealtimeOffset::measure();
+            self.offset_until_ns = now + OFFSET_NS;
+        }
+        loop {
+            let arrived = match receive_stamped(&self.socket, &mut self.answer, self.offset) {
+                Ok(Some(arrived)) => arrived,
+                Ok(None) => return Ok(()),
+                // Nobody listens there, or the way is shut: the request is lost, and the loss says so.
+                Err(error) if is_transient(&error) => continue,
+                Err(error) => return Err(error),
+            };
+            let at_ns = arrived.at_ns.unwrap_or_else(now_ns);
+            let payload = self.echo.payload(&self.answer[..arrived.length]);
+            let head = payload.and_then(Head::read).filter(|head| head.cookie == self.cookie);
+            let Some(head) = head.filter(|head| head.number < self.number) else { continue };
+            if self.answered.first(head.number) {
+                // The stamp's clock is read twice a second: it may be off by a few hundred nanoseconds.
+                let took_ns = at_ns.saturating_sub(head.sent_ns);
+                self.rtt_ns.record(took_ns);
+                self.slices.record(at_ns.saturating_sub(self.measured_ns), took_ns);
+                self.unstamped += u64::from(arrived.at_ns.is_none());
+            }
+        }
+    }
+
+    fn report(self) -> ProbesReport {
+        let (slice_ns, slices) = self.slices.into_parts();
+        ProbesReport {
+            begin_ns: self.measured_ns,
+            sent: self.sent,
+            unsent: self.unsent,
+            refused: self.refused,
+            received: self.answered.count,
+            duplicate: self.answered.duplicate,
+            reordered: self.answered.reordered,
+            rtt_ns: self.rtt_ns,
+            lateness_ns: self.lateness_ns,
+            stamped: self.unstamped == 0,
+            slice_ns,
+            slices,
+        }
+    }
+}
+
+/// Which requests were answered, of those that count.
+struct Answered {
+    first_counted: Option<u64>,
+    seen: Vec<u64>,
+    latest: Option<u64>,
+    count: u64,
+    duplicate: u64,
+    reordered: u64,
+}
+
+impl Answered {
+    fn new(requests: u64) -> Self {
+        let words = usize::try_from(requests.div_ceil(64)).unwrap_or(0);
+        Self {
+            first_counted: None,
+            seen: vec![0; words + 1],
+            latest: None,
+            count: 0,
+            duplicate: 0,
+            reordered: 0,
+        }
+    }
+
+    fn sent(&mut self, number: u64, counts: bool) {
+        if counts && self.first_counted.is_none() {
+            self.first_counted = Some(number);
+        }
+    }
+
+    /// Note an answer; whether it is the first to a request that counts.
+    fn first(&mut self, number: u64) -> bool {
+        if self.first_counted.is_none_or(|first| number < first) {
+            return false;
+        }
+        let Some(word) = usize::try_from(number / 64).ok().and_then(|at| self.seen.get_mut(at)) else {
+            return false;
+        };
+        let bit = 1 << (number % 64);
+        if *word & bit != 0 {
+            self.duplicate += 1;
+            return false;
+        }
+        *word |= bit;
+        self.count += 1;
+        if self.latest.is_some_and(|latest| number < latest) {
+            self.reordered += 1;
+        }
+        self.latest = self.latest.max(Some(number));
+        true
+    }
+}
+
+/// What stands before the payload of a request, and of its answer.
+#[derive(Debug, Clone, Copy)]
+enum Echo {
+    Udp,
+    V4 { id: u16 },
+    V6 { id: u16 },
+}
+
+impl Echo {
+    fn of(asked: &Probes, cookie: u64) -> Self {
+        let [high, low, ..] = cookie.to_be_bytes();
+        let id = u16::from_be_bytes([high, low]);
+        match (asked.protocol, asked.address.is_ipv4()) {
+            (Protocol::Icmp, true) => Self::V4 { id },
+            (Protocol::Icmp, false) => Self::V6 { id },
+            _ => Self::Udp,
+        }
+    }
+
+    const fn head_bytes(self) -> usize {
+        match self {
+            Self::Udp => 0,
+            Self::V4 { .. } | Self::V6 { .. } => ICMP_BYTES,
+        }
+    }
+
+    /// Write the header of a request whose payload is written (RFC 792, RFC 4443). IPv6's checksum is the kernel's.
+    fn write(self, number: u64, message: &mut [u8]) {
+        let (kind, id) = match self {
+            Self::Udp => return,
+            Self::V4 { id } => (V4_REQUEST, id),
+            Self::V6 { id } => (V6_REQUEST, id),
+        };
+        let [.., high, low] = number.to_be_bytes();
+        message[..4].copy_from_slice(&[kind, 0, 0, 0]);
+        message[4..6].copy_from_slice(&id.to_be_bytes());
+        message[6..8].copy_from_slice(&[high, low]);
+        if kind == V4_REQUEST {
+            let sum = checksum(message);
+            message[2..4].copy_from_slice(&sum.to_be_bytes());
+        }
+    }
+
+    /// The payload of an answer to us; `None`: it is something else.
+    fn payload(self, message: &[u8]) -> Option<&[u8]> {
+        let (kind, id, icmp) = match self {
+            Self::Udp => return Some(message),
+            // A raw socket of IPv4 gives the header of IP, too.
+            Self::V4 { id } => (V4_REPLY, id, message.get(usize::from(message.first()? & 0x0F) * 4..)?),
+            Self::V6 { id } => (V6_REPLY, id, message),
+        };
+        let head = icmp.get(..ICMP_BYTES)?;
+        (head[0] == kind && head[4..6] == id.to_be_bytes()).then(|| &icmp[ICMP_BYTES..])
+    }
+}
+
+/// The Internet checksum of a message whose own field is 0 (RFC 1071).
+fn checksum(message: &[u8]) -> u16 {
+    let mut sum: u32 = 0;
+    for pair in message.chunks(2) {
+        sum += u32::from(u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or(0)]));
+    }
+    while sum > 0xFFFF {
+        sum = (sum & 0xFFFF) + (sum >> 16);
+    }
+    !u16::try_from(sum).unwrap_or(u16::MAX)
+}
+
+fn is_transient(error: &io::Error) -> bool {
+    use io::ErrorKind::{
+        ConnectionRefused, HostUnreachable, Interrupted, NetworkUnreachable, OutOfMemory, PermissionDenied,
+        WouldBlock,
+    };
+    let kinds = [
+        ConnectionRefused,
+        HostUnreachable,
+        Interrupted,
+        NetworkUnreachable,
+        OutOfMemory,
+        PermissionDenied,
+        WouldBlock,
+    ];
+    kinds.contains(&error.kind()) || error.raw_os_error() == Some(NO_BUFFERS)
+}
+
+/// `ENOBUFS`.
+const NO_BUFFERS: i32 = 105;
+const ICMP_BYTES: usize = 8;
+const V4_REQUEST: u8 = 8;
+const V4_REPLY: u8 = 0;
+const V6_REQUEST: u8 = 128;
+const V6_REPLY: u8 = 129;
+const MOST_DATAGRAM: usize = 1 << 16;
+/// The first request is due a moment after everything is ready.
+const LEAD_NS: u64 = 1_000_000;
+/// Requests that are later than so many intervals are left out.
+const MOST_LATE_INTERVALS: u64 = 8;
+/// How long the measured distance of two clocks holds.
+const OFFSET_NS: u64 = 500_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_checksum_is_that_of_the_rfc() {
+        assert_eq!(checksum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), !0xddf2);
+        assert_eq!(checksum(&[0xFF]), !0xFF00);
+    }
+
+    #[test]
+    fn an_echo_reply_to_us_is_told_from_others() {
+        let echo = Echo::V4 { id: 0x1234 };
+        let mut message = [0; 40];
+        message[0] = 0x45;
+        message[20..28].copy_from_slice(&[V4_REPLY, 0, 0, 0, 0x12, 0x34, 0, 1]);
+        assert_eq!(echo.payload(&message).map(<[u8]>::len), Some(12));
+        message[20] = V4_REQUEST;
+        assert_eq!(echo.payload(&message), None);
+        message[20..28].copy_from_slice(&[V4_REPLY, 0, 0, 0, 0x12, 0x35, 0, 1]);
+        assert_eq!(echo.payload(&message), None);
+        assert_eq!(echo.payload(&message[..25]), None);
+        assert_eq!(echo.payload(&[]), None);
+    }
+
+    #[test]
+    fn what_was_answered_is_counted_once() {
+        let mut answered = Answered::new(10);
+        answered.sent(0, false);
+        answered.sent(1, true);
+        assert!(!answered.first(0));
+        assert!(answered.first(3));
+        assert!(answered.first(1));
+        assert!(!answered.first(3));
+        assert!(!answered.first(1000));
+        assert_eq!((answered.count, answered.duplicate, answered.reordered), (2, 1, 1));
+    }
+}

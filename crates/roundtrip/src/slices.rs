@@ -1,0 +1,91 @@
+//! Round trips over time: how many ended in each slice, and how long they took.
+
+use serde::{Deserialize, Serialize};
+
+/// One slice of the reported time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Slice {
+    /// Round trips that ended in it.
+    pub count: u64,
+    /// All of their times together. [ns]
+    pub sum_ns: u64,
+    /// The longest. [ns]
+    pub max_ns: u64,
+}
+
+/// The slices of one report, from its beginning.
+#[derive(Debug, Clone)]
+pub struct Slices {
+    each_ns: u64,
+    own: Vec<Slice>,
+}
+
+impl Slices {
+    /// Slices of this length over a duration; at most [`MOST`], then they are longer.
+    pub fn new(duration_ns: u64, slice_ns: u64) -> Self {
+        let each_ns = slice_ns.max(duration_ns.div_ceil(MOST)).max(1);
+        let count = usize::try_from(duration_ns.div_ceil(each_ns)).unwrap_or(0);
+        Self { each_ns, own: vec![Slice::default(); count.max(1)] }
+    }
+
+    /// Count a round trip that ended so long after the beginning.
+    pub fn record(&mut self, at_ns: u64, took_ns: u64) {
+        let last = self.own.len() - 1;
+        let at = usize::try_from(at_ns / self.each_ns).unwrap_or(last).min(last);
+        let slice = &mut self.own[at];
+        slice.count += 1;
+        slice.sum_ns = slice.sum_ns.saturating_add(took_ns);
+        slice.max_ns = slice.max_ns.max(took_ns);
+    }
+
+    /// Count what others have counted, of the same duration.
+    pub fn merge(&mut self, other: &Self) {
+        for (slice, more) in self.own.iter_mut().zip(&other.own) {
+            slice.count += more.count;
+            slice.sum_ns = slice.sum_ns.saturating_add(more.sum_ns);
+            slice.max_ns = slice.max_ns.max(more.max_ns);
+        }
+    }
+
+    /// How long each is [ns], and all of them.
+    pub fn into_parts(self) -> (u64, Vec<Slice>) {
+        (self.each_ns, self.own)
+    }
+}
+
+/// Of a report: it must fit into what the agent keeps of a program's output.
+const MOST: u64 = 20_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_round_trip_is_in_the_slice_in_which_it_ended() {
+        let mut slices = Slices::new(1000, 100);
+        slices.record(99, 5);
+        slices.record(100, 7);
+        slices.record(105, 3);
+        slices.record(5000, 1);
+        let (each_ns, own) = slices.into_parts();
+        assert_eq!((each_ns, own.len()), (100, 10));
+        assert_eq!(own[0], Slice { count: 1, sum_ns: 5, max_ns: 5 });
+        assert_eq!(own[1], Slice { count: 2, sum_ns: 10, max_ns: 7 });
+        assert_eq!(own[9].count, 1);
+    }
+
+    #[test]
+    fn a_long_time_has_longer_slices() {
+        let (each_ns, own) = Slices::new(MOST * 1000, 1).into_parts();
+        assert_eq!((each_ns, own.len() as u64), (1000, MOST));
+    }
+
+    #[test]
+    fn merging_adds_up() {
+        let (mut one, mut other) = (Slices::new(10, 10), Slices::new(10, 10));
+        one.record(1, 4);
+        other.record(2, 6);
+        one.merge(&other);
+        assert_eq!(one.into_parts().1, [Slice { count: 2, sum_ns: 10, max_ns: 6 }]);
+    }
+}

@@ -1,0 +1,114 @@
+"""Round trips: transactions over TCP and UDP, and echoes over ICMP and UDP."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from iolab.experiment.lab_view import View
+from iolab.experiment.measure_references import check_pair
+from iolab.experiment.port_ref import PortRef
+from iolab.experiment.round_trips import Ping, RequestResponse, RoundTrips
+from iolab.experiment.sections import Section
+from iolab.lab.links.macvtaps import check_reach
+from iolab.lab.topology import Topology
+from iolab.parts.rows import MeasureKind
+
+if TYPE_CHECKING:
+    from iolab.experiment.experiment import Lab
+    from iolab.trial.lab_access import Site
+    from iolab.trial.measurement import Measured
+
+LEAST_DATAGRAM, MOST_DATAGRAM = 24, 65_507
+"""UDP payload: which request it is must fit, and it must fit into a packet [bytes]."""
+Trips = TypeVar("Trips", bound=RoundTrips)
+
+
+def _ping(site: "Site", measure: Ping) -> "Measured":
+    from iolab.trial.round_trips.measure import measure_ping
+
+    return measure_ping(site, measure)
+
+
+def _request_response(site: "Site", measure: RequestResponse) -> "Measured":
+    from iolab.trial.round_trips.measure import measure_transactions
+
+    return measure_transactions(site, measure)
+
+
+def _check_names(view: View, section: Section, measure: RoundTrips) -> None:
+    check_pair(view, section, (), "from", measure.src, measure.dst)
+
+
+def _check_transactions(view: View, section: Section, measure: RequestResponse) -> None:
+    _check_names(view, section, measure)
+    if measure.protocol == "tcp":
+        return
+    if measure.connect_each:
+        view.say(
+            section, ("connect_each",), "a connection for each datagram", "connect_each with protocol: tcp"
+        )
+    for key, size in (("request", measure.request), ("response", measure.response)):
+        if not LEAST_DATAGRAM <= size <= MOST_DATAGRAM:
+            allowed = f"{LEAST_DATAGRAM} to {MOST_DATAGRAM} bytes over UDP"
+            view.say(section, (key,), f"{size} bytes over UDP", allowed)
+
+
+def _kernels(measure: RoundTrips, topology: Topology) -> Iterator[str]:
+    yield topology.endpoint(measure.src, towards=measure.dst).kernel
+    yield topology.endpoint(measure.dst, towards=measure.src).kernel
+
+
+def _check(measure: RoundTrips, lab: "Lab", topology: Topology) -> None:
+    """Check that both ends are joined. Raises InputError."""
+    topology.endpoint(measure.src, towards=measure.dst)
+    topology.endpoint(measure.dst, towards=measure.src)
+    check_reach(lab, PortRef(measure.src).machine, PortRef(measure.dst).machine)
+
+
+def _commands(measure: RoundTrips, topology: Topology) -> Sequence[str]:
+    from iolab.lab.resources import Command
+    from iolab.plan.commands import prompted
+    from iolab.trial.round_trips.requests import requests_of
+
+    asking = topology.endpoint(measure.src, towards=measure.dst)
+    answering = topology.endpoint(measure.dst, towards=measure.src)
+    serve, ask = requests_of(measure, asking, answering)
+    lines = []
+    if serve is not None:
+        argv = ("iolab-agent", "roundtrip", serve)
+        lines.append(prompted(Command(argv, answering.netns), answering.kernel) + " &")
+    argv = ("iolab-agent", "roundtrip", ask)
+    return (*lines, prompted(Command(argv, asking.netns), asking.kernel))
+
+
+def _as_part(measure: Trips, number: int) -> Trips:
+    from iolab.trial.round_trips.requests import FIRST_PORT
+
+    return measure if measure.port is not None else measure.model_copy(update={"port": FIRST_PORT + number})
+
+
+PING = MeasureKind(
+    model=Ping,
+    duration_ns=lambda measure: measure.duration + measure.warm_up,
+    measure=_ping,
+    check_names=_check_names,
+    named_by=frozenset({"from", "to"}),
+    kernels=_kernels,
+    check=_check,
+    as_part=_as_part,
+    joined_by=lambda measure: (measure.src, measure.dst),
+    commands=_commands,
+    leading=("rtt_p50_ns",),
+)
+RR = MeasureKind(
+    model=RequestResponse,
+    duration_ns=lambda measure: measure.duration + measure.warm_up,
+    measure=_request_response,
+    check_names=_check_transactions,
+    named_by=frozenset({"from", "to"}),
+    kernels=_kernels,
+    check=_check,
+    as_part=_as_part,
+    joined_by=lambda measure: (measure.src, measure.dst),
+    commands=_commands,
+    leading=("transactions_per_s",),
+)

@@ -1,0 +1,55 @@
+"""What is said of round trips: what limited them, and what to know about their figures. Types only."""
+
+from iolab.statements.clauses import Clause
+from iolab.statements.statement import Name
+from iolab.statements.warnings import Warning
+
+
+class TransactionsReached(Clause):
+    """The intended number of transactions was done."""
+
+    code = "transactions-reached"
+    done_per_s: float
+    intended_per_s: float
+
+
+class OneRequestEach(Clause):
+    """Each connection waited for its response before it asked again."""
+
+    code = "one-request-each"
+    connections: int
+    mean_ns: float
+
+
+class RequestsUnsent(Warning):
+    """Intended requests did not leave: the asking end was held up, or its connections still waited."""
+
+    code = "requests-unsent"
+    machine: Name
+    unsent: int
+    intended: int
+
+
+class RequestsRefused(Warning):
+    """The kernel of the asking end did not take requests."""
+
+    code = "requests-refused"
+    machine: Name
+    refused: int
+    intended: int
+
+
+class RequestsLate(Warning):
+    """Requests left later than they were meant to: they are not evenly spaced."""
+
+    code = "requests-late"
+    machine: Name
+    late_p99_ns: int
+    interval_ns: int
+
+
+class AnswersUnstamped(Warning):
+    """The kernel did not say when answers arrived: round-trip times hold the program's own waking."""
+
+    code = "answers-unstamped"
+    machine: Name

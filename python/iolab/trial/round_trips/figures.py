@@ -1,0 +1,112 @@
+"""The figures of round trips, from the programs' reports. Pure."""
+
+from collections.abc import Iterator, Sequence
+
+from iolab.agent.traffic import Histogram
+from iolab.experiment.round_trips import Ping, RequestResponse
+from iolab.record.metric import Metric
+from iolab.record.series import Series, series
+from iolab.statements.round_trips import AnswersUnstamped, RequestsLate, RequestsRefused, RequestsUnsent
+from iolab.statements.warnings import Warning
+from iolab.trial.histograms import quantile
+from iolab.trial.round_trips.requests import NS_PER_S, ProbesReport, Slice, TransactionsReport
+
+SHORT_RATIO = 0.01
+"""From which part of the intended requests on it is said that they did not leave."""
+LATE_RATIO = 0.5
+"""Requests that leave so late, of their distance, are not at equal distances."""
+NS_PER_MIN = 60 * NS_PER_S
+QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99_9": 0.999, "p99_99": 0.9999}
+"""Names of the quantiles in metrics."""
+
+
+def ping_metrics(report: ProbesReport) -> tuple[Metric, ...]:
+    """Return round-trip times, loss and disorder."""
+    return (
+        *_times("rtt", report.rtt_ns),
+        Metric("loss_ratio", "ratio", 1 - report.received / report.sent if report.sent else 0.0),
+        Metric("requests_sent", "count", float(report.sent)),
+        Metric("duplicate_answers", "count", float(report.duplicate)),
+        Metric("reordered_answers", "count", float(report.reordered)),
+        *_responsiveness(report.rtt_ns),
+    )
+
+
+def ping_warnings(measure: Ping, report: ProbesReport) -> tuple[Warning, ...]:
+    """Return what makes the figures of echoes less than they seem."""
+    found: list[Warning] = []
+    intended = report.sent + report.unsent + report.refused
+    if report.unsent > SHORT_RATIO * intended:
+        found.append(RequestsUnsent(machine=measure.src, unsent=report.unsent, intended=intended))
+    if report.refused > SHORT_RATIO * intended:
+        found.append(RequestsRefused(machine=measure.src, refused=report.refused, intended=intended))
+    late_ns = quantile(report.lateness_ns, 0.99)
+    if late_ns is not None and late_ns > LATE_RATIO * measure.interval:
+        found.append(RequestsLate(machine=measure.src, late_p99_ns=late_ns, interval_ns=measure.interval))
+    if report.received and not report.stamped:
+        found.append(AnswersUnstamped(machine=measure.src))
+    return tuple(found)
+
+
+def transaction_metrics(measure: RequestResponse, report: TransactionsReport) -> tuple[Metric, ...]:
+    """Return the rate of transactions, their latency, and losses."""
+    asked = report.transactions + report.lost
+    return (
+        Metric("transactions_per_s", "1/s", report.transactions / report.duration_ns * NS_PER_S),
+        *_times("transaction", report.latency_ns),
+        *(_times("connect", report.connect_ns) if report.connect_ns.count else ()),
+        Metric("transactions", "count", float(report.transactions)),
+        *(
+            [Metric("loss_ratio", "ratio", report.lost / asked)]
+            if measure.protocol == "udp" and asked
+            else []
+        ),
+        *_responsiveness(report.latency_ns),
+    )
+
+
+def transaction_warnings(measure: RequestResponse, report: TransactionsReport) -> tuple[Warning, ...]:
+    """Return what makes the figures of transactions less than they seem."""
+    intended = report.transactions + report.lost + report.unsent
+    if report.unsent <= SHORT_RATIO * intended:
+        return ()
+    return (RequestsUnsent(machine=measure.src, unsent=report.unsent, intended=intended),)
+
+
+def trip_series(
+    name: str, report: ProbesReport | TransactionsReport, begin_ns: int, source: str
+) -> tuple[Series, ...]:
+    """Return the mean and longest time per slice, and how many ended per second; `begin_ns` on the trial's time."""
+    ended = [
+        (begin_ns + at * report.slice_ns, each) for at, each in enumerate(report.slices, 1) if each.count
+    ]
+    if not ended:
+        return ()
+    return (
+        series(
+            f"{name}_mean_ns", "ns", [(at, each.sum_ns / each.count) for at, each in ended], source=source
+        ),
+        series(f"{name}_max_ns", "ns", [(at, float(each.max_ns)) for at, each in ended], source=source),
+        series(f"{name}s_per_s", "1/s", _rates(report.slices, report.slice_ns, begin_ns), source=source),
+    )
+
+
+def _rates(slices: Sequence[Slice], slice_ns: int, begin_ns: int) -> list[tuple[int, float]]:
+    return [(begin_ns + at * slice_ns, each.count * NS_PER_S / slice_ns) for at, each in enumerate(slices, 1)]
+
+
+def _times(name: str, found: Histogram) -> Iterator[Metric]:
+    """Yield least, quantiles, mean and longest; nothing where nothing was timed."""
+    if not found.count or found.min is None or found.max is None:
+        return
+    for word, share in QUANTILES.items():
+        yield Metric(f"{name}_{word}_ns", "ns", float(quantile(found, share) or 0))
+    yield Metric(f"{name}_mean_ns", "ns", found.sum / found.count)
+    yield Metric(f"{name}_min_ns", "ns", float(found.min))
+    yield Metric(f"{name}_max_ns", "ns", float(found.max))
+
+
+def _responsiveness(found: Histogram) -> Iterator[Metric]:
+    """Yield the round trips that fit one after the other into a minute."""
+    if found.count and found.sum:
+        yield Metric("round_trips_per_min", "1/min", NS_PER_MIN * found.count / found.sum)

@@ -1,0 +1,110 @@
+"""A trial of round trips: both ends run, the report read, figures, series and verdict made of it."""
+
+import json
+from collections.abc import Mapping
+
+from iolab.agent.messages import Json
+from iolab.experiment.round_trips import Ping, RequestResponse, RoundTrips
+from iolab.lab.kernels import HERE
+from iolab.lab.topology import Endpoint
+from iolab.record.metric import Metrics
+from iolab.statements.failures import NothingAnswered, ReportUnreadable
+from iolab.trial.failed import Failed
+from iolab.trial.lab_access import Site
+from iolab.trial.measurement import Concluded, Measured, Readings
+from iolab.trial.round_trips.figures import (
+    ping_metrics,
+    ping_warnings,
+    transaction_metrics,
+    transaction_warnings,
+    trip_series,
+)
+from iolab.trial.round_trips.programs import NAME, Done, run_round_trips
+from iolab.trial.round_trips.requests import Found, ProbesReport, TransactionsReport, parse_report
+from iolab.trial.round_trips.verdict import judge
+
+SCHEMA = 1
+"""Version of the raw samples."""
+
+
+def measure_ping(site: Site, measure: Ping) -> Measured:
+    """Measure once.
+
+    Raises:
+        TrialFailed: a program did not do its part, or nothing was answered.
+        AgentError: an agent is gone.
+    """
+    asking, answering = _ends(site, measure)
+    done = run_round_trips(site, measure, asking, answering)
+    report = _read(ProbesReport, done, asking)
+    if not report.received:
+        raise Failed(NothingAnswered(machine=measure.dst, address=answering.address, sent=report.sent))
+    return Measured(
+        metrics=Metrics(ping_metrics(report)),
+        warnings=ping_warnings(measure, report),
+        measured_ns=measure.warm_up + measure.duration,
+        commands=done.commands,
+        raw=_raw(done),
+        conclude=lambda read: Concluded(
+            series=trip_series("rtt", report, _begin_ns(report.begin_ns, asking, read), NAME)
+        ),
+    )
+
+
+def measure_transactions(site: Site, measure: RequestResponse) -> Measured:
+    """Measure once.
+
+    Raises:
+        TrialFailed: a program did not do its part, or there was no transaction.
+        AgentError: an agent is gone.
+    """
+    asking, answering = _ends(site, measure)
+    done = run_round_trips(site, measure, asking, answering)
+    report = _read(TransactionsReport, done, asking)
+    if not report.transactions:
+        sent = report.lost + report.unsent
+        raise Failed(NothingAnswered(machine=measure.dst, address=answering.address, sent=sent))
+    programs: Mapping[str, Endpoint] = {
+        done.asker: asking, **({} if done.server is None else {done.server: answering})
+    }  # fmt: skip
+    return Measured(
+        metrics=Metrics(transaction_metrics(measure, report)),
+        warnings=transaction_warnings(measure, report),
+        measured_ns=measure.warm_up + measure.duration,
+        commands=done.commands,
+        raw=_raw(done),
+        conclude=lambda read: Concluded(
+            verdict=judge(measure, report, programs, read),
+            series=trip_series("transaction", report, _begin_ns(report.begin_ns, asking, read), NAME),
+        ),
+    )
+
+
+def _ends(site: Site, measure: RoundTrips) -> tuple[Endpoint, Endpoint]:
+    topology = site.topology
+    return (
+        topology.endpoint(measure.src, towards=measure.dst),
+        topology.endpoint(measure.dst, towards=measure.src),
+    )
+
+
+def _read(shape: type[Found], done: Done, at: Endpoint) -> Found:
+    try:
+        return parse_report(shape, done.asked.stdout)
+    except ValueError as error:
+        raise Failed(ReportUnreadable(program=NAME, machine=at.machine, said=str(error))) from error
+
+
+def _begin_ns(begin_ns: int, asking: Endpoint, readings: Readings) -> int:
+    """Return when the reported time began, on the time of the counters of the asking end's kernel [ns]."""
+    own = readings.get(asking.kernel) or readings.get(HERE)
+    return max(0, begin_ns - own[0].observations[0].begin_ns) if own else 0
+
+
+def _raw(done: Done) -> dict[str, Json]:
+    """Return what the asking end wrote, for the samples folder."""
+    try:
+        report = json.loads(done.asked.stdout.strip().rpartition("\n")[2])
+    except ValueError:
+        report = done.asked.stdout
+    return {"schema": SCHEMA, "report": report, "messages": done.asked.stderr}

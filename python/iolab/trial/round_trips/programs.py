@@ -1,0 +1,132 @@
+"""The agent's round-trip programs at both ends of a lab: started, waited for, ended, whatever happens."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from iolab.agent.client import REPLY_SLACK_S, Agent, Refused
+from iolab.agent.messages import ProcessEnded
+from iolab.errors import AgentError
+from iolab.experiment.round_trips import RoundTrips
+from iolab.lab.topology import Endpoint
+from iolab.record.trial import CommandRecord
+from iolab.statements.program_failures import ProgramEndedBadly, ProgramEndedEarly, ProgramTooLong
+from iolab.trial.disk.programs import own_program
+from iolab.trial.failed import Failed
+from iolab.trial.lab_access import Site
+from iolab.trial.measurement import TrialFailed
+from iolab.trial.programs.running import how, written
+from iolab.trial.round_trips.requests import requests_of
+
+NAME = "roundtrip"
+"""The programs' name, as messages and threads have it."""
+READY_MS = 30_000
+"""Until a server listens; an emulated guest takes a second to start a program, on a busy host ten."""
+SLACK_MS = 30_000
+"""Beyond the time that was asked for a program is called stuck."""
+DEADLINE = -32002
+"""Code of an agent's answer that a time has passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Both programs, ended."""
+
+    asked: ProcessEnded
+    """The end that asks."""
+    asker: str
+    """The id of its process."""
+    server: str | None
+    """The id of the other end's process; None: the kernel answered."""
+    commands: tuple[CommandRecord, ...]
+    """What was run."""
+
+
+def run_round_trips(site: Site, measure: RoundTrips, asking: Endpoint, answering: Endpoint) -> Done:
+    """Serve at one end, ask at the other, for the whole time.
+
+    Raises:
+        TrialFailed: a program did not do its part; nothing goes on running.
+        AgentError: an agent is gone.
+    """
+    serve, ask = requests_of(measure, asking, answering)
+    wait_ms = (measure.warm_up + measure.duration + getattr(measure, "wait", 0)) // 1_000_000 + SLACK_MS
+    asker, server = site.named(f"{NAME}-asks"), site.named(f"{NAME}-answers")
+    try:
+        with _running(site, answering, server, serve) as (serving, served_argv):
+            agent = site.agent_of(asking.kernel)
+            argv = (own_program(agent), NAME, ask)
+            with _stopped(agent, asker):
+                agent.start(asker, argv, netns=asking.netns)
+                ended = _ended(agent, asker, asking, wait_ms)
+            if ended.exit_status != 0:
+                raise Failed(
+                    ProgramEndedBadly(
+                        program=NAME,
+                        machine=asking.machine,
+                        ended=how(ended),
+                        expected=0,
+                        said=written(ended),
+                    )
+                )
+            if serving is not None:
+                _still_there(serving, server, answering)
+    except Refused as error:
+        raise TrialFailed(str(error)) from error
+    took_ns = ended.end_ns - ended.begin_ns
+    records = [_record(answering, served_argv, took_ns)] if served_argv else []
+    return Done(ended, asker, server if serve else None, (*records, _record(asking, argv, took_ns)))
+
+
+@contextmanager
+def _running(
+    site: Site, at: Endpoint, name: str, request: str | None
+) -> Iterator[tuple[Agent | None, tuple[str, ...]]]:
+    """Have a server answer, where one is needed."""
+    if request is None:
+        yield None, ()
+        return
+    agent = site.agent_of(at.kernel)
+    argv = (own_program(agent), NAME, request)
+    with _stopped(agent, name):
+        ready = {"kind": "output", "contains": "ready"}
+        agent.start(name, argv, netns=at.netns, ready=ready, timeout_ms=READY_MS)
+        yield agent, argv
+
+
+@contextmanager
+def _stopped(agent: Agent, name: str) -> Iterator[None]:
+    """In the end a process does not run any more."""
+    try:
+        yield
+    finally:
+        with suppress(AgentError):
+            agent.call("process.stop", {"id": name, "grace_ms": 0})
+
+
+def _ended(agent: Agent, name: str, at: Endpoint, wait_ms: int) -> ProcessEnded:
+    try:
+        return agent.wait(name, wait_ms)
+    except Refused as error:
+        if error.code != DEADLINE:
+            raise
+        limit_ns = wait_ms * 1_000_000
+        raise Failed(ProgramTooLong(program=NAME, machine=at.machine, limit_ns=limit_ns, said="")) from error
+
+
+def _still_there(agent: Agent, name: str, at: Endpoint) -> None:
+    """Fail where the server ended by itself in mid-trial."""
+    try:
+        ended = agent.ask(ProcessEnded, "process.wait", {"id": name, "timeout_ms": 0}, REPLY_SLACK_S)
+    except Refused as error:
+        if error.code != DEADLINE:
+            raise
+        return
+    raise Failed(ProgramEndedEarly(program=NAME, machine=at.machine, ended=how(ended), said=written(ended)))
+
+
+def _record(at: Endpoint, argv: tuple[str, ...], took_ns: int) -> CommandRecord:
+    return CommandRecord(
+        machine=at.machine, kernel=at.kernel, netns=at.netns, argv=("iolab-agent", *argv[1:]), undo=None,
+        exit_status=0, duration_ns=took_ns,
+    )  # fmt: skip

@@ -1,0 +1,72 @@
+"""What limited transactions: what was asked, a thread, the CPUs, or that each waits for its response. Pure."""
+
+from collections.abc import Mapping, Sequence
+
+from iolab.agent.messages import Reading
+from iolab.experiment.round_trips import RequestResponse
+from iolab.lab.kernels import HERE
+from iolab.lab.topology import Endpoint
+from iolab.record.verdict import BUSY_RATIO, Limit, Verdict
+from iolab.statements.clauses import ThreadRan
+from iolab.statements.computers import computer
+from iolab.statements.places import AllCpus, AtMachine
+from iolab.statements.round_trips import OneRequestEach, TransactionsReached
+from iolab.statements.streams import AllCpusBusy, NoSingleThread
+from iolab.trial.cpu_use import cpu_uses
+from iolab.trial.measurement import Readings
+from iolab.trial.round_trips.requests import NS_PER_S, TransactionsReport
+from iolab.trial.streams.programs import program_of
+
+REACHED_RATIO = 0.98
+"""From which part of the intended transactions on they were done as asked."""
+
+
+def judge(
+    measure: RequestResponse,
+    report: TransactionsReport,
+    programs: Mapping[str, Endpoint],
+    readings: Readings,
+) -> Verdict | None:
+    """Return what limited transactions; `programs` are the processes at both ends, by their ids.
+
+    None: there was no transaction.
+    """
+    if not report.transactions:
+        return None
+    done_per_s = report.transactions / report.duration_ns * NS_PER_S
+    if measure.per_second is not None and done_per_s >= REACHED_RATIO * measure.per_second:
+        reached = TransactionsReached(done_per_s=done_per_s, intended_per_s=float(measure.per_second))
+        return Verdict(Limit.RATE, (reached,))
+    return _thread(programs, readings) or _cpus(programs, readings) or _waiting(measure, report)
+
+
+def _thread(programs: Mapping[str, Endpoint], readings: Readings) -> Verdict | None:
+    """A thread of either end that had no time left."""
+    for name, end in programs.items():
+        ran = program_of(name, end.machine, end.kernel, _of(readings, end), None)
+        if ran is not None and ran.run_ratio >= BUSY_RATIO:
+            said = ThreadRan(thread=name, busy_ratio=ran.run_ratio)
+            return Verdict(Limit.WORKER, (said,), AtMachine(machine=end.machine))
+    return None
+
+
+def _cpus(programs: Mapping[str, Endpoint], readings: Readings) -> Verdict | None:
+    """A kernel of which every CPU had no time left."""
+    for end in programs.values():
+        own = _of(readings, end)
+        busy = [cpu.busy_ratio for cpu in cpu_uses(own[0], own[-1], end.kernel)] if len(own) > 1 else []
+        if busy and min(busy) >= BUSY_RATIO:
+            said = AllCpusBusy(host=computer(end.kernel), cpus=len(busy), busy_ratio=min(busy))
+            place = AtMachine(machine=end.kernel) if end.kernel else AllCpus()
+            return Verdict(Limit.CPU, (said,), place, NoSingleThread())
+    return None
+
+
+def _waiting(measure: RequestResponse, report: TransactionsReport) -> Verdict:
+    """Each connection has one request under way: more of them would do more."""
+    mean_ns = report.latency_ns.sum / report.latency_ns.count
+    return Verdict(Limit.WAITING, (OneRequestEach(connections=measure.connections, mean_ns=mean_ns),))
+
+
+def _of(readings: Readings, end: Endpoint) -> Sequence[Reading]:
+    return readings.get(end.kernel) or readings.get(HERE) or ()
