@@ -85,7 +85,11 @@ def lasting_computers(
 
 @pytest.fixture
 def computers(lasting_computers: Computers, monkeypatch: pytest.MonkeyPatch) -> Computers:
-    """They are reached by ssh."""
+    """They are reached by ssh; one that an earlier test left dead boots again."""
+    for number in lasting_computers.numbers:
+        if not lasting_computers.answers(number):
+            lasting_computers.reset(number)
+            lasting_computers.boot(number)
     monkeypatch.setenv("IOLAB_SSH", lasting_computers.ssh)
     return lasting_computers
 
@@ -122,10 +126,10 @@ def test_a_host_that_is_reset_in_mid_run_costs_a_trial_and_is_waited_for(
     (tmp_path / "lab.yaml").write_text(REBOOT)
     environment = {**os.environ, "IOLAB_STATE_DIR": str(tmp_path / "inner")}
     running = subprocess.Popen(
-        [IOLAB, "run", "lab.yaml"], cwd=tmp_path, env=environment, stderr=subprocess.PIPE
+        [IOLAB, "run", "lab.yaml"], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
     )
     try:
-        folder = wait_for_trials(tmp_path / "runs", 1, PATIENCE_S)
+        folder = wait_for_trials(tmp_path / "runs", 1, PATIENCE_S, running)
         computers.inside(6, MEASURING)  # the second of three trials has begun
         computers.reset(7)
         computers.boot(7)

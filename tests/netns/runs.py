@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import subprocess
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -23,16 +24,23 @@ def until(holds: Callable[[], object], deadline_s: float = PATIENCE_S, never: st
     return time.monotonic() - began
 
 
-def wait_for_trials(parent: Path, count: int, deadline_s: float = PATIENCE_S) -> Path:
-    """Wait until a run below `parent` has stored that many trials; return its folder."""
+def wait_for_trials(
+    parent: Path, count: int, deadline_s: float = PATIENCE_S, running: subprocess.Popen[str] | None = None
+) -> Path:
+    """Wait until a run below `parent` has stored that many trials, or has ended; return its folder."""
 
     def stored() -> list[Path]:
         return [
             each.parent for each in parent.glob("*/trials.jsonl") if each.read_text().count("\n") >= count
         ]
 
-    until(stored, deadline_s, f"no run with {count} trials after {deadline_s} s")
-    return stored()[0]
+    def ended() -> bool:
+        return running is not None and running.poll() is not None
+
+    until(lambda: stored() or ended(), deadline_s, f"no run with {count} trials after {deadline_s} s")
+    folders = stored()
+    assert folders, f"the run ended before it had stored {count} trials"
+    return folders[0]
 
 
 def trials(folder: Path) -> list[dict[str, Any]]:
