@@ -1,6 +1,7 @@
 """Programs of the user's own in real namespaces: figures to the digit, and programs that behave badly."""
 
 import json
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -83,10 +84,12 @@ REASONS = {
 }
 
 
-def run_of(iolab: Iolab, tmp_path: Path, text: str, *more: str) -> tuple[Path, dict[str, Any], str]:
+def run_of(
+    iolab: Iolab, tmp_path: Path, text: str, *more: str, lab: str = LAB
+) -> tuple[Path, dict[str, Any], str]:
     """Run an experiment; return its folder, its records by measure, and what was printed."""
     file = tmp_path / "commands.yaml"
-    file.write_text(LAB + text)
+    file.write_text(lab + text)
     done = iolab("run", file, *more)
     (folder,) = (tmp_path / "runs").iterdir()
     return folder, {record["measure"]: record for record in trials(folder)}, done.stdout + done.stderr
@@ -120,6 +123,21 @@ def test_programs_that_behave_badly_fail_their_trials_and_leave_nothing(iolab: I
     assert "no-such-program-of-iolab" in records["absent"]["reason"]["said"]
     left = subprocess.run(["pgrep", "-fc", "sleep 7777"], capture_output=True, text=True)
     assert left.stdout.strip() == "0"
+
+
+def test_programs_run_on_the_cpus_of_their_machine(iolab: Iolab, tmp_path: Path) -> None:
+    """One machine has CPU 0 alone, the other those of the computer; what ran is stored as it can be typed."""
+    text = LAB.replace("far: {kind: netns}", "far: {kind: netns, program_cpus: [0]}")
+    asked = "metrics: {cpus: {unit: count, pattern: '(\\d+)'}}"
+    for name, machine in (("here", "near"), ("there", "far")):
+        text += f"  {name}: {{kind: command, on: {machine}, run: [nproc], {asked}}}\n"
+    folder, records, _ = run_of(iolab, tmp_path, text, lab="")
+    found = {name: record["metrics"][0]["value"] for name, record in records.items()}
+    assert found == {"here": os.cpu_count(), "there": 1}
+    ran = [json.loads(line)["argv"] for line in (folder / "commands.jsonl").read_text().splitlines()]
+    assert [(argv[:3], argv[-1]) for argv in ran if "taskset" in argv] == [
+        (["taskset", "--cpu-list", "0"], "nproc")
+    ]
 
 
 def test_a_program_that_this_computer_lacks_is_said_when_planning(iolab: Iolab, tmp_path: Path) -> None:

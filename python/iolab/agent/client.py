@@ -240,17 +240,19 @@ class Agent:
         *,
         netns: str | None = None,
         environment: Mapping[str, str] | None = None,
+        cpus: Sequence[int] = (),
         files: Sequence[Json] = (),
         ready: Json = None,
         timeout_ms: int = 5_000,
         capture_bytes: int = 4 << 20,
     ) -> ProcessStarted:
-        """Start a supervised process and wait until it is ready."""
+        """Start a supervised process, on those CPUs alone where any are given, and wait until it is ready."""
         params = {
             "id": name,
             "argv": list(argv),
             "netns": netns,
             "env": dict(environment) if environment else None,
+            "cpus": list(cpus) or None,
             "files": list(files) or None,
             "ready": ready,
             "timeout_ms": timeout_ms,

@@ -111,6 +111,8 @@ class Netns(BaseModel):
     """Kernel settings by sysctl name, e.g. net.ipv4.tcp_rmem."""
     disks: tuple[Disk, ...] = ()
     """Volumes attached to it."""
+    program_cpus: tuple[Cpu, ...] = ()
+    """CPUs on which programs of measures run there (taskset); absent: all of its kernel's."""
 
 
 class Coalesce(BaseModel):

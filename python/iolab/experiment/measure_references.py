@@ -132,6 +132,14 @@ def check_machine(view: View, section: Section, place: Place, name: str) -> None
         view.add(section, place, name, view.lab.machines, "a machine")
 
 
+def check_any_cpus(view: View, section: Section, place: Place, machine: str) -> None:
+    """Note a machine with `program_cpus` in a measure whose program does not follow them."""
+    found = view.lab.machines.get(machine)
+    if found is not None and found.kind == "netns" and found.program_cpus:
+        allowed = "machines without program_cpus; kinds that follow them: stream, ping, rr, command"
+        view.say(section, place, f"'{machine}', which has program_cpus", allowed)
+
+
 def check_pair(view: View, section: Section, place: Place, key: str, source: str, target: str) -> None:
     """Note what is wrong with a sender and a receiver, of which the sender is named by `key`."""
     if not all(

@@ -61,6 +61,8 @@ class Endpoint:
     """Of its network [bit]."""
     kernel: str = HERE
     """The machine whose kernel it lives on; empty: this computer."""
+    cpus: tuple[int, ...] = ()
+    """CPUs of the programs of its machine; empty: all of the kernel's."""
 
     @property
     def ref(self) -> PortRef:
@@ -114,6 +116,8 @@ class Home:
     """The machine whose kernel it is; empty: this computer."""
     netns: str | None
     """Network namespace; None: the kernel's own."""
+    cpus: tuple[int, ...] = ()
+    """CPUs of its programs; empty: all of the kernel's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,19 +263,29 @@ def make_topology(lab: Lab, *, prefix: str = NAME_PREFIX) -> Topology:
                 str(address.ip),
                 address.network.prefixlen,
                 port.kernel,
+                cpus_of(lab, port.machine),
             )
             for port, address in zip(slots, assigned.interfaces, strict=True)
         )
         own = tuple(port for port in ports if port.link in links)
         segments.append(Segment(links[0], links, str(assigned.network), own, endpoints))
     routers = frozenset(name for name, machine in lab.machines.items() if machine.forward == "route")
-    homes = {name: Home(kernel_of(lab, name), netns_of(lab, name, prefix)) for name in lab.machines}
+    homes = {
+        name: Home(kernel_of(lab, name), netns_of(lab, name, prefix), cpus_of(lab, name))
+        for name in lab.machines
+    }
     return Topology(tuple(lab.machines), routers, tuple(segments), homes)
 
 
 def netns_of(lab: Lab, machine: str, prefix: str = NAME_PREFIX) -> str | None:
     """Return the network namespace that a machine is; None where it is a whole kernel."""
     return f"{prefix}{machine}" if lab.machines[machine].kind == "netns" else None
+
+
+def cpus_of(lab: Lab, machine: str) -> tuple[int, ...]:
+    """Return the CPUs of a machine's programs; empty: all of its kernel's."""
+    found = lab.machines[machine]
+    return found.program_cpus if found.kind == "netns" else ()
 
 
 def buildable(machine: Machine) -> bool:

@@ -7,6 +7,7 @@ from iolab.experiment.commands import CommandMeasure, Figure, Program, Server
 from iolab.experiment.lab_view import Place, View
 from iolab.experiment.measure_references import check_machine
 from iolab.experiment.sections import Section
+from iolab.lab.program_cpus import on_cpus
 from iolab.lab.topology import Topology
 from iolab.parts.rows import MeasureKind
 
@@ -102,7 +103,7 @@ def _typed(measure: CommandMeasure, program: Program, topology: Topology) -> str
 
     argv = argv_of(program, program.folder, filler(measure, program, topology))
     home = topology.homes[program.on]
-    return prompted(Command(argv, home.netns), home.kernel)
+    return prompted(Command(on_cpus(argv, home.cpus), home.netns), home.kernel)
 
 
 COMMAND = MeasureKind(

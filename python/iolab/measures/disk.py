@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from iolab.errors import InputError, Problem
 from iolab.experiment.fio import Fio
 from iolab.experiment.lab_view import View
-from iolab.experiment.measure_references import check_machine
+from iolab.experiment.measure_references import check_any_cpus, check_machine
 from iolab.experiment.measures import DiskMeasure
 from iolab.experiment.sections import Section
 from iolab.lab.topology import Topology
@@ -38,6 +38,7 @@ def _measure(site: "Site", measure: DiskMeasure) -> "Measured":
 
 def _check_names(view: View, section: Section, measure: DiskMeasure) -> None:
     check_machine(view, section, ("on",), measure.on)
+    check_any_cpus(view, section, ("on",), measure.on)
     allowed = PROFILES[measure.program]
     if measure.profile not in (None, *allowed):
         view.say(section, ("profile",), f"{measure.profile} of {measure.program}", ", ".join(allowed))

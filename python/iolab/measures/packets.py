@@ -3,9 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from iolab.experiment.lab_view import View
-from iolab.experiment.measure_references import check_pair
+from iolab.experiment.lab_view import Place, View
+from iolab.experiment.measure_references import check_any_cpus, check_pair
 from iolab.experiment.measures import Packets
+from iolab.experiment.port_ref import PortRef
 from iolab.experiment.sections import Section
 from iolab.lab.packets.needs import packet_needs
 from iolab.lab.topology import Topology
@@ -26,9 +27,12 @@ LOAD_OVERHEAD_NS = 50_000_000
 
 def _check_names(view: View, section: Section, measure: Packets) -> None:
     """Note every name in a measure that leads nowhere."""
-    check_pair(view, section, (), "from", measure.src, measure.dst)
-    for index, pair in enumerate(measure.pairs):
-        check_pair(view, section, ("pairs", index), "from", pair.src, pair.dst)
+    ends: list[tuple[Place, str, str]] = [((), measure.src, measure.dst)]
+    ends += [(("pairs", index), pair.src, pair.dst) for index, pair in enumerate(measure.pairs)]
+    for place, source, target in ends:
+        check_pair(view, section, place, "from", source, target)
+        check_any_cpus(view, section, (*place, "from"), PortRef(source).machine)
+        check_any_cpus(view, section, (*place, "to"), PortRef(target).machine)
 
 
 def _commands(_: Packets, __: Topology) -> Sequence[str]:

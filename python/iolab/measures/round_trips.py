@@ -9,6 +9,7 @@ from iolab.experiment.port_ref import PortRef
 from iolab.experiment.round_trips import Ping, RequestResponse, RoundTrips
 from iolab.experiment.sections import Section
 from iolab.lab.links.macvtaps import check_reach
+from iolab.lab.program_cpus import on_cpus
 from iolab.lab.topology import Topology
 from iolab.parts.rows import MeasureKind
 
@@ -74,9 +75,9 @@ def _commands(measure: RoundTrips, topology: Topology) -> Sequence[str]:
     serve, ask = requests_of(measure, asking, answering)
     lines = []
     if serve is not None:
-        argv = ("iolab-agent", "roundtrip", serve)
+        argv = on_cpus(("iolab-agent", "roundtrip", serve), answering.cpus)
         lines.append(prompted(Command(argv, answering.netns), answering.kernel) + " &")
-    argv = ("iolab-agent", "roundtrip", ask)
+    argv = on_cpus(("iolab-agent", "roundtrip", ask), asking.cpus)
     return (*lines, prompted(Command(argv, asking.netns), asking.kernel))
 
 

@@ -11,6 +11,7 @@ from iolab.experiment.port_ref import PortRef
 from iolab.experiment.sections import Section
 from iolab.lab.links.macvtaps import check_reach
 from iolab.lab.packets.placement import stream_way
+from iolab.lab.program_cpus import on_cpus
 from iolab.lab.topology import Topology
 from iolab.parts.rows import MeasureKind
 
@@ -115,10 +116,10 @@ def _commands(measure: Stream, topology: Topology) -> Sequence[str]:
 
     lines = []
     for pair in place_pairs(measure, topology):
-        lines.append(
-            prompted(Command(server_argv(pair, measure), pair.server.netns), pair.server.kernel) + " &"
-        )
-        lines.append(prompted(Command(client_argv(pair, measure), pair.client.netns), pair.client.kernel))
+        served = on_cpus(server_argv(pair, measure), pair.server.cpus)
+        sent = on_cpus(client_argv(pair, measure), pair.client.cpus)
+        lines.append(prompted(Command(served, pair.server.netns), pair.server.kernel) + " &")
+        lines.append(prompted(Command(sent, pair.client.netns), pair.client.kernel))
     return lines
 
 

@@ -11,6 +11,7 @@ from iolab.errors import AgentError
 from iolab.experiment.measures import Stream
 from iolab.lab.kernels import HERE
 from iolab.lab.packets.placement import Way, stream_way
+from iolab.lab.program_cpus import on_cpus
 from iolab.lab.topology import Endpoint
 from iolab.record.metric import Metric, Metrics
 from iolab.record.series import Series
@@ -74,12 +75,15 @@ def measure_stream(site: Site, measure: Stream) -> Measured:
             ready = {"kind": "listening", "protocol": "tcp", "port": pair.tcp_port}
             at = kernels.agent(pair.server)
             at.start(
-                name, server_argv(pair, measure), netns=pair.server.netns, ready=ready, timeout_ms=READY_MS
-            )
+                name, server_argv(pair, measure), netns=pair.server.netns, cpus=pair.server.cpus,
+                ready=ready, timeout_ms=READY_MS,
+            )  # fmt: skip
         before = kernels.read()
         kernels.watch_connections(measure.duration + measure.warm_up)
         for name, pair in zip(clients, pairs, strict=True):
-            kernels.agent(pair.client).start(name, client_argv(pair, measure), netns=pair.client.netns)
+            kernels.agent(pair.client).start(
+                name, client_argv(pair, measure), netns=pair.client.netns, cpus=pair.client.cpus
+            )
         patience_ms = (measure.warm_up + measure.duration) // 1_000_000 + CLIENT_SLACK_MS
         ended = _clients_ended(kernels, pairs, clients, patience_ms)
         sent = [_report(client, "client", pair) for pair, client in zip(pairs, ended, strict=True)]
@@ -294,7 +298,7 @@ def _ran(at: Endpoint, argv: tuple[str, ...], ended: ProcessEnded) -> CommandRec
         machine=at.machine,
         kernel=at.kernel,
         netns=at.netns,
-        argv=argv,
+        argv=on_cpus(argv, at.cpus),
         undo=None,
         exit_status=ended.exit_status,
         duration_ns=ended.end_ns - ended.begin_ns,

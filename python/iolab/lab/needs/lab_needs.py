@@ -29,7 +29,7 @@ from iolab.lab.links.macvtaps import macvtap_needs
 from iolab.lab.links.wires import link_memory
 from iolab.lab.needs.need import DOM0, IMAGE, NEWER_QEMU, OTHER_HOST, SWITCH, Need, NeedKind, Wanted
 from iolab.lab.ports.offloads import offload_needs, offload_switches
-from iolab.lab.topology import Port, Topology, make_topology
+from iolab.lab.topology import Port, Topology, cpus_of, make_topology
 from iolab.lab.volumes.needs import joint_needs
 from iolab.parts.nics import NICS
 from iolab.parts.qdiscs import QDISCS
@@ -73,6 +73,8 @@ def lab_needs(lab: Lab) -> tuple[Wanted, ...]:
     found: list[Wanted] = []
     for name, machine in lab.machines.items():
         found += _machine(lab, name, machine)
+        program_cpus = KeyOf(key="program_cpus", part=ForMachine(machine=name))
+        found += _cpus(lab, kernel_of(lab, name), cpus_of(lab, name), program_cpus)
         if isinstance(machine, Vm):
             found += _guest(lab, topology, name, machine)
         if isinstance(machine, Host):

@@ -111,7 +111,7 @@ def _series(
     readings: Readings,
 ) -> tuple[Series, ...]:
     """Return the figures that are over time, on the time of the counters of the program's kernel."""
-    own = readings.get(running.kernel) or readings.get(HERE)
+    own = readings.get(running.home.kernel) or readings.get(HERE)
     begin_ns = max(0, ended.begin_ns - own[0].observations[0].begin_ns) if own else 0
     return tuple(
         series(

@@ -9,6 +9,8 @@ from iolab.agent.decoding import decode
 from iolab.agent.messages import FolderMade, Json, ProcessEnded
 from iolab.errors import AgentError
 from iolab.experiment.commands import CommandMeasure, Program, Ready
+from iolab.lab.program_cpus import on_cpus
+from iolab.lab.topology import Home
 from iolab.record.trial import CommandRecord
 from iolab.statements.failures import Failure
 from iolab.statements.program_failures import (
@@ -66,10 +68,8 @@ class Running:
     """As it was written."""
     agent: Agent
     """Of the kernel."""
-    kernel: str
-    """The machine that has the kernel; empty: this computer."""
-    netns: str | None
-    """Network namespace; None: the kernel's own."""
+    home: Home
+    """Where it runs."""
     id: str
     """Of its process."""
     argv: tuple[str, ...]
@@ -99,7 +99,7 @@ def placed(site: Site, measure: CommandMeasure, program: Program, name: str) -> 
     own = program.folder is None
     folder = program.folder or agent.ask(FolderMade, "folder.create", {"name": name}).path
     running = Running(
-        program, agent, home.kernel, home.netns, name,
+        program, agent, home, name,
         argv_of(program, fill(folder), fill), environment_of(program, fill), fill, site.part,
     )  # fmt: skip
     try:
@@ -119,14 +119,15 @@ def start(running: Running, ready: Ready = Ready(), within_ms: int = START_MS) -
     """
     try:
         running.agent.start(
-            running.id, running.argv, netns=running.netns, environment=_marked(running),
-            ready=_first(ready), timeout_ms=within_ms, capture_bytes=CAPTURE_BYTES,
+            running.id, running.argv, netns=running.home.netns, cpus=running.home.cpus,
+            environment=_marked(running), ready=_first(ready), timeout_ms=within_ms,
+            capture_bytes=CAPTURE_BYTES,
         )  # fmt: skip
     except Refused as error:
         raise Failed(_not_begun(running, error, within_ms)) from error
     if ready.succeeds:
         words = (*POLL, *map(running.fill, ready.succeeds))
-        tried = running.agent.run(words, netns=running.netns, timeout_ms=within_ms)
+        tried = running.agent.run(words, netns=running.home.netns, timeout_ms=within_ms)
         if not tried.succeeded:
             said = written(stop(running))
             raise Failed(_not_ready(running, within_ms, said))
@@ -197,7 +198,8 @@ def written(ended: ProcessEnded) -> str:
 def record(running: Running, ended: ProcessEnded) -> CommandRecord:
     """Return the line of commands.jsonl of a program that ran."""
     return CommandRecord(
-        machine=running.program.on, kernel=running.kernel, netns=running.netns, argv=running.argv, undo=None,
+        machine=running.program.on, kernel=running.home.kernel, netns=running.home.netns,
+        argv=on_cpus(running.argv, running.home.cpus), undo=None,
         exit_status=ended.exit_status, duration_ns=ended.end_ns - ended.begin_ns,
     )  # fmt: skip
 

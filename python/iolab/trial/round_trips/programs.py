@@ -8,6 +8,7 @@ from iolab.agent.client import REPLY_SLACK_S, Agent, Refused
 from iolab.agent.messages import ProcessEnded
 from iolab.errors import AgentError
 from iolab.experiment.round_trips import RoundTrips
+from iolab.lab.program_cpus import on_cpus
 from iolab.lab.topology import Endpoint
 from iolab.record.trial import CommandRecord
 from iolab.statements.program_failures import ProgramEndedBadly, ProgramEndedEarly, ProgramTooLong
@@ -57,7 +58,7 @@ def run_round_trips(site: Site, measure: RoundTrips, asking: Endpoint, answering
             agent = site.agent_of(asking.kernel)
             argv = (own_program(agent), NAME, ask)
             with _stopped(agent, asker):
-                agent.start(asker, argv, netns=asking.netns)
+                agent.start(asker, argv, netns=asking.netns, cpus=asking.cpus)
                 ended = _ended(agent, asker, asking, wait_ms)
             if ended.exit_status != 0:
                 raise Failed(
@@ -90,7 +91,7 @@ def _running(
     argv = (own_program(agent), NAME, request)
     with _stopped(agent, name):
         ready = {"kind": "output", "contains": "ready"}
-        agent.start(name, argv, netns=at.netns, ready=ready, timeout_ms=READY_MS)
+        agent.start(name, argv, netns=at.netns, cpus=at.cpus, ready=ready, timeout_ms=READY_MS)
         yield agent, argv
 
 
@@ -127,6 +128,7 @@ def _still_there(agent: Agent, name: str, at: Endpoint) -> None:
 
 def _record(at: Endpoint, argv: tuple[str, ...], took_ns: int) -> CommandRecord:
     return CommandRecord(
-        machine=at.machine, kernel=at.kernel, netns=at.netns, argv=("iolab-agent", *argv[1:]), undo=None,
+        machine=at.machine, kernel=at.kernel, netns=at.netns,
+        argv=on_cpus(("iolab-agent", *argv[1:]), at.cpus), undo=None,
         exit_status=0, duration_ns=took_ns,
     )  # fmt: skip
