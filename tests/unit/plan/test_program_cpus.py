@@ -31,7 +31,7 @@ factors:
 blocks: 1
 """
 )
-PACKETS = LAB + "  frames: {kind: latency, from: near, to: far}\n"
+PACKETS = LAB + "  frames: {kind: latency, from: near, to: far, rate: 1kpps}\n"
 DISK = LAB + "  disk: {kind: disk, program: hdparm, on: far}\n"
 
 
