@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import MLRsearch  # noqa: F401 - it looks through every module that is loaded before it: seconds at the end, none here
 import pytest
 from hypothesis import settings
 from tests.netns.sshd import SSHD, Network

@@ -1,6 +1,7 @@
 """What the command line says of itself, for comparing pages with it."""
 
 import re
+from typing import ClassVar
 
 import pytest
 
@@ -12,15 +13,19 @@ COMMAND = re.compile(r"^│ (?P<name>[a-z-]+)\s{2,}", re.MULTILINE)
 
 
 class Help:
-    """Asks `--help`."""
+    """Asks `--help`, once for each command."""
+
+    _texts: ClassVar[dict[tuple[str, ...], str]] = {}
 
     def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
         self._capsys = capsys
 
     def text(self, *command: str) -> str:
         """Return what `iolab COMMAND --help` prints, without colours."""
-        assert run([*command, "--help"]) == 0
-        return COLOUR.sub("", self._capsys.readouterr().out)
+        if command not in self._texts:
+            assert run([*command, "--help"]) == 0
+            self._texts[command] = COLOUR.sub("", self._capsys.readouterr().out)
+        return self._texts[command]
 
     def commands(self, *group: str) -> set[str]:
         """Return the names of all commands, or of those of a group."""

@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,13 @@ measure: {tcp: {kind: stream, from: a, to: b}}
 def errors(text: str) -> list[str]:
     """Return what the schema says about a text."""
     document = read(text.encode(), Problems("x"))
-    return [error.message for error in Draft202012Validator(json_schema()).iter_errors(document)]
+    return [error.message for error in validator().iter_errors(document)]
+
+
+@cache
+def validator() -> Draft202012Validator:
+    """Return what compares with the schema."""
+    return Draft202012Validator(json_schema())
 
 
 def test_the_checked_in_schema_is_current() -> None:

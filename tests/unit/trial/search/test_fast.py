@@ -48,9 +48,9 @@ def variation(rates: list[float]) -> float:
 
 @pytest.mark.parametrize("device", [CLEAN, NOISY, STALLING], ids=["clean", "noisy", "stalling"])
 def test_it_needs_ten_seconds_at_most_and_half_of_mlr_with_equal_goals(device: Device) -> None:
-    """The median time over seeds, overhead of 50 ms per trial included."""
+    """The median time over seeds, overhead of 50 ms per trial included; of MLRsearch, which is slow, over fewer."""
     ours = statistics.median(found.spent_ns for found in founds(device))
-    theirs = statistics.median(search(Mlr(goal=GOAL), device, seed).spent_ns for seed in range(SEEDS))
+    theirs = statistics.median(search(Mlr(goal=GOAL), device, seed).spent_ns for seed in range(SEEDS // 4))
     assert ours <= 10 * NS_PER_S
     assert ours <= theirs / 2
 
