@@ -89,6 +89,12 @@ pub struct Facts {
     pub os: Option<String>,
     /// The processor.
     pub cpu_model: Option<String>,
+    /// The revision of the processor's microcode.
+    #[serde(default)]
+    pub microcode: Option<String>,
+    /// The machine's firmware: vendor, version, date.
+    #[serde(default)]
+    pub firmware: Option<String>,
     /// How many CPUs are online.
     pub cpus: usize,
     /// The memory the kernel manages [bytes].

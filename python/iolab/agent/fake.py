@@ -311,6 +311,8 @@ class FakeAgent:
             "architecture": "x86_64",
             "os": "simulated",
             "cpu_model": "simulated",
+            "microcode": None,
+            "firmware": None,
             "cpus": 2,
             "memory_bytes": 1 << 30,
             "clocksource": "virtual",

@@ -33,7 +33,7 @@ FEWEST = 3
 """Trials on each side below which a cell gets no interval: six in all, so that the rule of four is met with
 room."""
 FACTS = (
-    ("kernel",), ("cpu_model",), ("cpus",), ("accelerator",), ("virtualization",),
+    ("kernel",), ("cpu_model",), ("microcode",), ("firmware",), ("cpus",), ("accelerator",), ("virtualization",),
     ("clocksource",), ("hello", "rootless"), ("hello", "version"),
 )  # fmt: skip
 """Facts of the host that move results beside the programs that measure, by where facts.json keeps them."""

@@ -21,6 +21,8 @@ pub fn read(known_interfaces: Option<Vec<InterfaceFacts>>) -> Answer<Facts> {
         architecture: text(kernel.machine()),
         os: file("/etc/os-release").and_then(|release| os_name(&release)),
         cpu_model: labelled(&processor, "model name").map(str::to_owned),
+        microcode: labelled(&processor, "microcode").map(str::to_owned),
+        firmware: firmware(|part| file(&format!("/sys/class/dmi/id/bios_{part}"))),
         cpus: file("/proc/stat")
             .map_or(0, |stat| iolab_samplers::cpu::parse(&stat).map_or(0, |cpus| cpus.len())),
         memory_bytes: file("/proc/meminfo").and_then(|memory| memory_bytes(&memory)).unwrap_or(0),
@@ -105,6 +107,13 @@ fn virtualization(evidence: &Evidence<'_>) -> Option<String> {
     Some(known.map_or("unknown", |(_, name)| name).to_owned())
 }
 
+/// What the machine says of its firmware; `None` where it says nothing.
+fn firmware(read: impl Fn(&str) -> Option<String>) -> Option<String> {
+    let parts = ["vendor", "version", "date"].map(|part| read(part).unwrap_or_default().trim().to_owned());
+    let said: Vec<&str> = parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
+    (!said.is_empty()).then(|| said.join(" "))
+}
+
 fn file(path: &str) -> Option<String> {
     fs::read_to_string(path).ok()
 }
@@ -154,6 +163,13 @@ mod tests {
         assert_eq!(seen(None, None, "tsc", GUEST).as_deref(), Some("unknown"));
         assert_eq!(seen(None, Some("Dell"), "tsc hpet", METAL).as_deref(), Some("none"));
         assert_eq!(seen(None, None, "arch_sys_counter", "processor\t: 0\n"), None);
+    }
+
+    #[test]
+    fn a_machine_that_says_nothing_of_its_firmware_has_none() {
+        let seen = |part: &str| (part != "date").then(|| format!("{part}\n"));
+        assert_eq!(firmware(seen).as_deref(), Some("vendor version"));
+        assert_eq!(firmware(|_| None), None);
     }
 
     #[test]
