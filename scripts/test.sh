@@ -8,7 +8,7 @@ unset PYTHONDONTWRITEBYTECODE  # the tests start hundreds of programs: each woul
 
 status=0
 declare -A groups=()  # by process
-limit_s=2400
+limit_s=3600
 tests=(.venv/bin/pytest -q --durations=10 --durations-min=5 -m "not perf and not hardware")
 # What another program of the computer disturbs is tried again, and shown as RERUN.
 again=(--reruns 2)

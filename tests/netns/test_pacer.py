@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from iolab.analysis.shaper_check import HELD_UP
 from iolab.record.trial import Status
 from iolab.store.read import load_run
 
@@ -57,7 +58,10 @@ BUSY_RATIO = 0.15
 
 
 def test_classes_have_their_rates_together_and_their_ceils_alone(iolab: Iolab, tmp_path: Path) -> None:
-    """UDP above all rates: what arrives is what the pacer lets through. The taps are made once."""
+    """UDP above all rates: what arrives is what the pacer lets through, or the trial says that the host was held up.
+
+    The taps are made once.
+    """
     path = tmp_path / "pacer.yaml"
     path.write_text(EXPERIMENT)
     done = iolab("run", path)
@@ -69,6 +73,7 @@ def test_classes_have_their_rates_together_and_their_ceils_alone(iolab: Iolab, t
         metrics = [metric for metric in record.result.metrics if metric.name == "received_bps"]
         flows = [metric.value for metric in metrics if not metric.dimensions.whole] or [metrics[0].value]
         expected = [rate * 1e6 * PAYLOAD_SHARE for rate in RATES_MBPS[cell]]
-        assert flows == pytest.approx(expected, rel=BUSY_RATIO), cell
+        held_up = any(isinstance(one, HELD_UP) for one in record.result.warnings)
+        assert held_up or flows == pytest.approx(expected, rel=BUSY_RATIO), cell
     (log,) = folder.glob("**/commands.jsonl")
     assert log.read_text().count("wire.start") == 1

@@ -13,6 +13,7 @@ import pytest
 from tests.netns.conftest import IOLAB
 from tests.netns.runs import PATIENCE_S
 
+from iolab.analysis.shaper_check import HELD_UP
 from iolab.experiment import Resolver, cells, parse
 from iolab.lab.compose import compose
 from iolab.record.load import LoadRecord
@@ -121,21 +122,26 @@ measure:
 
 
 def test_a_known_path_is_measured_back(iolab: Iolab, tmp_path: Path) -> None:
-    """What the wire was asked for is what iperf3 and iolab's own frames see: loss, rate and delay."""
+    """What the wire was asked for is what iperf3 and iolab's own frames see: loss, rate and delay.
+
+    A rate or delay that is off is one that the trial marks: the host was held up.
+    """
     path = tmp_path / "known.yaml"
     path.write_text(KNOWN)
     done = iolab("run", path)
     assert done.returncode == 0, done.stderr + done.stdout
     folder = tmp_path / done.stdout.splitlines()[-1]
     found: dict[tuple[str, str], float] = {}
+    held_up = set()
     for record in load_run(folder).trials:
         assert record.result.status is Status.OK, record.result.reason
+        held_up |= {record.measure for one in record.result.warnings if isinstance(one, HELD_UP)}
         for metric in record.result.metrics:
             found.setdefault((record.measure, metric.name), metric.value)
     datagrams = 20e6 * 3 / 8 / 1448
     assert found["udp", "loss_ratio"] == pytest.approx(0.02, abs=4 * (0.02 * 0.98 / datagrams) ** 0.5)
-    assert found["full", "received_bps"] == pytest.approx(50e6 * 1400 / 1446, rel=0.02)
-    assert found["lat", "latency_p50_ns"] == pytest.approx(20e6, abs=100_000)
+    assert "full" in held_up or found["full", "received_bps"] == pytest.approx(50e6 * 1400 / 1446, rel=0.02)
+    assert "lat" in held_up or found["lat", "latency_p50_ns"] == pytest.approx(20e6, abs=100_000)
 
 
 def test_ping_sees_the_delay_of_both_directions(unchanged_host: None) -> None:

@@ -29,6 +29,8 @@ MOST, MEAN = "window_rate_max_bps", "window_rate_mean_bps"
 
 HELD_UP = (WatchStolen, WireLate, HostPerturbed, CpuTaken, CpuWithheld, KernelStoodStill, ProgramStopped)
 """Marks of a trial in which something had no CPU when it needed one."""
+EXCUSABLE = (Kept.WINDOW, Kept.REACHED)
+"""What a host that is held up can break by itself."""
 
 
 class Kind(StrEnum):
@@ -86,7 +88,8 @@ def judge(
 ) -> tuple[tuple[str, Judged], ...]:
     """Return what was found of the shaper of each link that has one.
 
-    A window that holds too much is not judged where the host was held up: what waited for a CPU came at once.
+    Where the host was held up, a window that holds too much is not judged, for what waited for a CPU came at once;
+    nor is a rate that is not reached, for a sender or a wire without a CPU sends less.
 
     Raises:
         InputError: nothing watched what leaves a shaped port.
@@ -109,7 +112,7 @@ def judge(
 def _excused(judged: Judged, excuse: Warning | None) -> Judged:
     def of(checks: Sequence[Check]) -> tuple[Check, ...]:
         return tuple(
-            replace(one, excuse=excuse) if one.what is Kept.WINDOW and not one.held else one for one in checks
+            replace(one, excuse=excuse) if one.what in EXCUSABLE and not one.held else one for one in checks
         )
 
     classes = judged.classes

@@ -1,13 +1,17 @@
 """A shaper judged by windows of four lengths: what passes, what fails, and what is suggested."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from iolab.analysis.shaper_bounds import Kept
-from iolab.analysis.shaper_check import SCALES_NS, Judged, judge
+from iolab.analysis.shaper_check import SCALES_NS, Judged, Kind, judge
 from iolab.errors import InputError
 from iolab.experiment import Resolver, cells, parse
 from iolab.record.dimensions import Dimensions
 from iolab.record.metric import Metric, Metrics
+from iolab.statements.on_wire import WatchStolen
+from iolab.statements.warnings import Warning
 
 TEXT = """
 lab:
@@ -23,7 +27,11 @@ TRAINS = {scale: 100e6 + 45 * FRAME_BYTES * 8e9 / scale for scale in SCALES_NS}
 
 
 def judged(
-    shape: str, most: dict[int, float], mean_bps: float = 99.9e6, direction: str = "a.eth0->b.eth0"
+    shape: str,
+    most: dict[int, float],
+    mean_bps: float = 99.9e6,
+    direction: str = "a.eth0->b.eth0",
+    warnings: Sequence[Warning] = (),
 ) -> Judged:
     """Return what is found of a shaper at a.eth0."""
     experiment = parse(TEXT.replace("SHAPE", f"{{at: a.eth0, rate: 100Mbit, {shape}}}"), "file.yaml")
@@ -33,7 +41,7 @@ def judged(
         for scale, value in most.items()
         for name, value in (("window_rate_max_bps", value), ("window_rate_mean_bps", mean_bps))
     )
-    ((link, found),) = judge(setup, "tcp", metrics)
+    ((link, found),) = judge(setup, "tcp", metrics, warnings=warnings)
     assert link == "x"
     return found
 
@@ -66,6 +74,14 @@ def test_a_rate_above_the_asked_one_fails() -> None:
     """By more than one percent."""
     assert not judged("qdisc: pacer", EVEN, mean_bps=102e6).passed
     assert judged("qdisc: pacer", EVEN, mean_bps=100.5e6).passed
+
+
+def test_a_host_without_cpus_excuses_too_little_and_trains_but_no_rate_above_the_asked_one() -> None:
+    """What sends less, or at once, may have waited; nothing makes a host send more."""
+    stolen = (WatchStolen(at="b.eth0", stolen_ratio=0.2),)
+    assert judged("qdisc: pacer", EVEN, mean_bps=95e6, warnings=stolen).verdict is Kind.NOT_JUDGED
+    assert judged("qdisc: pacer", TRAINS, warnings=stolen).verdict is Kind.NOT_JUDGED
+    assert judged("qdisc: pacer", EVEN, mean_bps=102e6, warnings=stolen).verdict is Kind.FAILED
 
 
 def test_a_shaper_that_nothing_watches_is_an_error_that_says_what_to_add() -> None:
