@@ -45,8 +45,8 @@ main() {
 test_agent() {
     local image
     image=$(.venv/bin/iolab image build linux) && export IOLAB_IMAGE=${image##* }  # the last word is its folder
-    limited nice -n 5 cargo test -q --workspace --locked --no-fail-fast
-    local tested=$?
+    local tests_of_rust=(limited nice -n 5 cargo test -q --workspace --locked --no-fail-fast) tested=0
+    "${tests_of_rust[@]}" || { echo "test: RERUN: agent"; "${tests_of_rust[@]}" || tested=1; }
     limited nice -n 5 "${tests[@]}" "${again[@]}" tests/guest/image && return "$tested"
 }
 

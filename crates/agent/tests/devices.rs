@@ -48,7 +48,7 @@ fn a_token_bucket_lets_through_what_it_says() {
 }
 
 /// One trial at `frames_per_second` through a device in the middle that forwards with `impairment` both ways.
-fn run_through(lab: &mut Lab, impairment: &Value, frames_per_second: u64) -> (Value, Value) {
+fn run_through(lab: &mut Lab, impairment: &Value, frames_per_second: u64) -> (Value, Value, u64) {
     for (id, from, to) in [("there", "left", "right"), ("back", "right", "left")] {
         let action = json!({"kind": "forward", "interface": to});
         let device = json!({"id": id, "netns": lab.netns[1], "interface": from, "impairments": [impairment], "action": action});
@@ -67,8 +67,13 @@ fn run_through(lab: &mut Lab, impairment: &Value, frames_per_second: u64) -> (Va
     let counts = lab.agent.call("device.stop", json!({"id": "there"}));
     lab.agent.call("device.stop", json!({"id": "back"}));
     let offered = number(&ran["senders"][0]["offered_frames"]);
-    assert_eq!(number(&counts["passed_frames"]) + number(&counts["dropped_frames"]), offered);
-    (ran["receivers"][0].clone(), counts)
+    assert!(decided(&counts) <= offered, "{counts} of {offered}");
+    (ran["receivers"][0].clone(), counts, offered)
+}
+
+/// Frames that a device let through or lost. Others wait in it where this machine held it up until the trial was over.
+fn decided(counts: &Value) -> u64 {
+    number(&counts["passed_frames"]) + number(&counts["dropped_frames"])
 }
 
 #[test]
@@ -82,11 +87,11 @@ fn a_delaying_device_holds_every_frame_for_its_delay() {
         let impairment = json!({"kind": "delay", "delay_ns": delay_ns});
         // How late most are depends on what else this machine does; that none is early does not, and some are prompt.
         let prompt = (0..TRIES).any(|_| {
-            let (received, _) = run_through(&mut lab, &impairment, 5_000);
-            assert_eq!((&received["lost_frames"], &received["reordered_frames"]), (&json!(0), &json!(0)));
+            let (received, counts, offered) = run_through(&mut lab, &impairment, 5_000);
+            assert_eq!((&counts["dropped_frames"], &received["reordered_frames"]), (&json!(0), &json!(0)));
             let least = number(&received["latency_ns"]["min"]);
             assert!(least >= delay_ns, "no frame is early: {received}");
-            least < delay_ns + 1_000_000
+            number(&counts["passed_frames"]) == offered && least < delay_ns + 1_000_000
         });
         assert!(prompt, "{delay_ns}");
     }
@@ -101,12 +106,15 @@ fn a_stalling_device_holds_what_arrives_until_the_stall_is_over() {
     let mut lab = Lab::new(Agent::start(state.path()), "stall", 3);
     let impairment = json!({"kind": "stall", "length_ns": SECOND_NS / 50, "every_ns": SECOND_NS / 5});
     let as_told = (0..TRIES).any(|_| {
-        let (received, _) = run_through(&mut lab, &impairment, 5_000);
-        assert_eq!((&received["lost_frames"], &received["reordered_frames"]), (&json!(0), &json!(0)));
+        let (received, counts, offered) = run_through(&mut lab, &impairment, 5_000);
+        assert_eq!((&counts["dropped_frames"], &received["reordered_frames"]), (&json!(0), &json!(0)));
         let (latency, most) = (&received["latency_ns"], number(&received["latency_ns"]["max"]));
         // A tenth of the time is stalls, in which frames wait for half of it on average; a busy machine adds to both.
         let mean = number(&latency["sum"]) / number(&latency["count"]);
-        most >= 19_500_000 && mean > 500_000 && number(&latency["min"]) < 1_000_000
+        number(&counts["passed_frames"]) == offered
+            && most >= 19_500_000
+            && mean > 500_000
+            && number(&latency["min"]) < 1_000_000
     });
     assert!(as_told);
 }
@@ -122,13 +130,17 @@ fn a_line_in_user_space_carries_its_rate() {
     let line = |queue: Value| json!({"kind": "line", "rate": {"kind": "bits", "bps": 64 * 8 * 1000}, "queue": queue});
     // Five times what the line carries: on a busy machine a sender may send much less, and then nothing waits.
     let filled = (0..TRIES).any(|_| {
-        let (received, counts) = run_through(&mut lab, &line(json!({"kind": "frames", "frames": 50})), 5_000);
+        let (received, counts, offered) =
+            run_through(&mut lab, &line(json!({"kind": "frames", "frames": 50})), 5_000);
         // However the sender was held up, no more leave than in a second and from the queue.
         let (passed, dropped) = (number(&counts["passed_frames"]), number(&counts["dropped_frames"]));
         assert!(passed <= 1_060, "{counts}");
-        assert_eq!(number(&received["lost_frames"]), dropped);
+        assert!(number(&received["lost_frames"]) >= dropped, "{received}");
         // 50 frames wait for a millisecond each.
-        dropped > 0 && number(&received["latency_ns"]["max"]) >= 50_000_000
+        number(&received["lost_frames"]) == dropped
+            && decided(&counts) == offered
+            && dropped > 0
+            && number(&received["latency_ns"]["max"]) >= 50_000_000
     });
     assert!(filled);
 }

@@ -5,7 +5,6 @@
 mod common;
 
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -271,10 +270,10 @@ fn a_namespace_that_appears_while_it_is_being_made_belongs_to_who_made_it() {
     }
     let (state, name) = (state_folder(), netns_name("raced"));
     // An `ip` that lets somebody else be first.
-    let first = state.path().join("ip");
+    let (draft, first) = (state.path().join("draft"), state.path().join("ip"));
     let script = "#!/bin/sh\nPATH=${PATH#*:}\n[ \"$1 $2\" = \"netns add\" ] && ip \"$@\"\nexec ip \"$@\"\n";
-    std::fs::write(&first, script).unwrap();
-    std::fs::set_permissions(&first, std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::write(&draft, script).unwrap();
+    common::install_program(&draft, &first);
     let path = format!("{}:{}", state.path().display(), std::env::var("PATH").unwrap());
     let mut agent = Agent::start_by(Command::new(common::BINARY).env("PATH", path), state.path());
     assert_eq!(agent.refusal("netns.create", json!({"name": name}))["data"]["errno"], 17);

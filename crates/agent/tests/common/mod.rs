@@ -264,6 +264,12 @@ pub fn is_root(test: &str) -> bool {
     root
 }
 
+/// Copy a program by another process. By this one, what another test starts meanwhile would inherit the descriptor that
+/// writes, and a program that somebody has open for writing cannot be started.
+pub fn install_program(from: &Path, to: &Path) {
+    assert!(Command::new("install").args(["-m", "755"]).args([from, to]).status().unwrap().success());
+}
+
 /// The user who is nobody.
 pub const NOBODY: u32 = 65_534;
 
@@ -274,8 +280,7 @@ pub fn start_as_nobody(folder: &Path, test: &str) -> Option<Agent> {
     }
     // The build folder may be closed to others.
     let binary = folder.join("iolab-agent");
-    std::fs::copy(BINARY, &binary).unwrap();
-    std::fs::set_permissions(&binary, std::fs::Permissions::from_mode(0o755)).unwrap();
+    install_program(Path::new(BINARY), &binary);
     chown(folder, Some(NOBODY), Some(NOBODY)).unwrap();
     let mut command = Command::new("setpriv");
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "env", "-u", "IOLAB_STATE_DIR"]);
