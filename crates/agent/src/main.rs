@@ -23,6 +23,7 @@ mod launch;
 mod lease;
 mod macvtap;
 mod netns;
+mod open_files;
 mod output;
 mod procfs;
 mod programs_kept;
@@ -136,6 +137,7 @@ fn work(lease: Option<Duration>, role: Role) -> anyhow::Result<std::convert::Inf
     if role == Role::Visitor && io::stdin().is_terminal() {
         log("this speaks JSON-RPC 2.0 to an iolab controller, one message per line; end it with Ctrl-D; see --help");
     }
+    open_files::raise()?;
     let signals = block_signals(role)?;
     let user = Uid::effective();
     let state = StateFolder::open()?;

@@ -40,7 +40,25 @@ const NEEDS: [(&str, &str); 3] =
     [("link:vlan", "link:bridge"), ("link:macvtap", "link:veth"), ("filter:u32", "qdisc:htb")];
 
 /// What may control the congestion of TCP: each is given to a socket, which has the kernel load it.
-const CONGESTION: [&str; 8] = ["reno", "cubic", "bbr", "dctcp", "htcp", "vegas", "westwood", "scalable"];
+const CONGESTION: [&str; 17] = [
+    "reno",
+    "cubic",
+    "bbr",
+    "bic",
+    "cdg",
+    "dctcp",
+    "highspeed",
+    "htcp",
+    "hybla",
+    "illinois",
+    "lp",
+    "nv",
+    "scalable",
+    "vegas",
+    "veno",
+    "westwood",
+    "yeah",
+];
 
 /// Try every feature.
 pub fn try_all(host: &Host) -> BTreeMap<String, Option<bool>> {
