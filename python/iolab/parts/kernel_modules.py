@@ -23,7 +23,23 @@ FEATURE_MODULES: Mapping[str, str] = MappingProxyType(
         "qdisc:fq_codel": "sch_fq_codel",
         **{
             f"congestion:{name}": f"tcp_{name}"
-            for name in ("bbr", "dctcp", "htcp", "vegas", "westwood", "scalable")
+            for name in (
+                "bbr",
+                "bic",
+                "cdg",
+                "dctcp",
+                "highspeed",
+                "htcp",
+                "hybla",
+                "illinois",
+                "lp",
+                "nv",
+                "scalable",
+                "vegas",
+                "veno",
+                "westwood",
+                "yeah",
+            )
         },
         "filter:u32": "cls_u32",
         "generator:pktgen": "pktgen",

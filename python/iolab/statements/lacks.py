@@ -244,6 +244,16 @@ class ModuleAbsent(HostLack):
     module: Name
 
 
+class CongestionUnknown(HostLack):
+    """Nothing of that name controls TCP's congestion there."""
+
+    code = "congestion-unknown"
+    congestion: Name
+    """As it was asked for."""
+    present: tuple[Name, ...]
+    """What there is."""
+
+
 class ModuleInGuest(HostLack):
     """The kernel lacks a module that a guest may have."""
 

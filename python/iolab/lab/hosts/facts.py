@@ -176,6 +176,8 @@ def decode_facts(hello_params: Mapping[str, object], result: Mapping[str, object
         ) from None
 
 
+CONGESTION_LOADED = "/proc/sys/net/ipv4/tcp_available_congestion_control"
+"""Where the kernel lists what it has loaded of what may control TCP's congestion, among the settings of the facts."""
 ONLINE_CPUS = "/sys/devices/system/cpu/online"
 """Where the kernel lists them, among the settings of the facts."""
 _ADAPTER = TypeAdapter(Facts)

@@ -6,13 +6,14 @@ from enum import StrEnum
 from ipaddress import IPv4Network
 
 from iolab.lab.guests.switch import PROGRAM as TESTPMD
-from iolab.lab.hosts.facts import ONLINE_CPUS, Facts, ProcessorFacts, cpu_list
+from iolab.lab.hosts.facts import CONGESTION_LOADED, ONLINE_CPUS, Facts, ProcessorFacts, cpu_list
 from iolab.parts.kernel_modules import FEATURE_MODULES
 from iolab.parts.registry import programs
 from iolab.statements.computers import Computer, computer
 from iolab.statements.lacks import (
     CoalescingAbsent,
     CoalescingFixed,
+    CongestionUnknown,
     ControlInterface,
     CpuAbsent,
     FrequencyFixed,
@@ -258,14 +259,33 @@ def _lacking_in_image(need: Need, facts: Facts, flavour: str) -> Lack | None:
     measures = need.kind is NeedKind.PROGRAM and need.name in named
     if measures and image is not None and image.packages and package_of(need.name) not in image.packages:
         return ImageWithoutPackage(purpose=need.purpose, image=flavour, package=package_of(need.name))
-    if need.kind is not NeedKind.FEATURE or image is None or image.features.get(need.name) is not False:
+    if need.kind is not NeedKind.FEATURE or image is None:
+        return None
+    unknown = need.name.startswith(CONGESTION) and need.name not in BUILT_IN
+    if image.features.get(need.name, not unknown) is not False:
         return None
     return ImageWithoutModule(
         purpose=need.purpose, image=flavour, module=FEATURE_MODULES.get(need.name, need.name)
     )
 
 
+def _unknown_congestion(need: Need, facts: Facts, host: Computer) -> Lack | None:
+    """Return that a kernel has nothing of that name, neither among what was tried nor among what it has loaded."""
+    asked, loaded = need.name.removeprefix(CONGESTION), facts.settings.get(CONGESTION_LOADED)
+    if loaded is None or need.name in facts.features or asked in loaded.split():
+        return None
+    tried = [
+        name.removeprefix(CONGESTION)
+        for name, there in facts.features.items()
+        if there and CONGESTION in name
+    ]
+    present = tuple(sorted({*tried, *loaded.split()}))
+    return CongestionUnknown(purpose=need.purpose, host=host, congestion=asked, present=present)
+
+
 def _lacking_feature(need: Need, facts: Facts, host: Computer) -> Lack | None:
+    if need.name.startswith(CONGESTION) and (unknown := _unknown_congestion(need, facts, host)):
+        return unknown
     if facts.features.get(need.name) is not False:  # what could not be tried may work
         return None
     purpose, module = need.purpose, FEATURE_MODULES.get(need.name, need.name)
@@ -290,6 +310,9 @@ QEMU_ISCSI = "qemu:iscsi"
 """Feature of a computer whose QEMU speaks iSCSI."""
 DOM0 = "xen:dom0"
 """Feature of a kernel that makes domains."""
+CONGESTION = "congestion:"
+BUILT_IN = (f"{CONGESTION}reno", f"{CONGESTION}cubic")
+"""What Linux controls TCP's congestion with, without a module."""
 IMAGE, OTHER_HOST = "image:", "host:"
 FILE_SYSTEMS = {"mkfs.ext4": "e2fsprogs", "mkfs.xfs": "xfsprogs", "mkfs.btrfs": "btrfs-progs"}
 """Debian packages of what makes file systems."""

@@ -12,7 +12,7 @@ from iolab.image.build import find
 from iolab.image.emulator import NEWER, find_qemu
 from iolab.image.recipe import read_recipe
 from iolab.lab.guests.switch import PROGRAM as TESTPMD
-from iolab.lab.hosts.facts import ONLINE_CPUS, Facts, decode_facts
+from iolab.lab.hosts.facts import CONGESTION_LOADED, ONLINE_CPUS, Facts, decode_facts
 from iolab.lab.needs.need import DOM0, NEWER_QEMU, QEMU_ISCSI, SWITCH
 from iolab.parts.kernel_modules import FEATURE_MODULES
 from iolab.parts.registry import programs
@@ -28,6 +28,7 @@ TOOLS = ("ip", "tc", "ethtool", "sysctl", "taskset", "ps", "qemu-system-x86_64",
 """Programs that build labs; beside them those that measure."""
 SETTINGS = (
     "/proc/sys/net/ipv4/tcp_congestion_control",
+    CONGESTION_LOADED,
     "/proc/sys/net/ipv4/tcp_rmem",
     "/proc/sys/net/ipv4/tcp_wmem",
     "/proc/sys/net/core/rmem_max",

@@ -13,7 +13,7 @@ from iolab.experiment.experiment import Lab, Setup
 from iolab.experiment.machines import Vm
 from iolab.experiment.measures import DiskMeasure, Latency, Stream
 from iolab.lab.change_cost import expensive, start_ns
-from iolab.lab.hosts.facts import ONLINE_CPUS, Facts, ImageFact, UsedNetwork, decode_facts
+from iolab.lab.hosts.facts import CONGESTION_LOADED, ONLINE_CPUS, Facts, ImageFact, UsedNetwork, decode_facts
 from iolab.lab.needs.part_needs import ring_trouble
 from iolab.statements.purposes import ForMachine
 from iolab.units import format_bytes
@@ -74,6 +74,39 @@ def test_a_missing_kernel_feature_says_what_to_do(reason: Callable[..., str | No
 def test_what_could_not_be_tried_is_not_refused(reason: Callable[..., str | None], facts: Facts) -> None:
     """A feature that is null in the facts may work."""
     assert reason(replace(facts, features={"link:vlan": None}), vlan=100) is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("cubic", None),
+        ("bbr3", None),
+        ("vegas", "has no tcp_vegas"),
+        ("cubicc", "the kernel of this computer has no cubicc; it has bbr3, cubic"),
+    ],
+)
+def test_a_congestion_control_is_one_that_the_kernel_could_load_or_has_loaded(
+    make_lab: MakeLab, facts: Facts, asked: str, said: str | None
+) -> None:
+    """Those of other makers are known by being loaded; a name of nothing is a mistake in the file."""
+    tried = {"congestion:cubic": True, "congestion:reno": True, "congestion:vegas": False}
+    host = replace(
+        facts, features={**facts.features, **tried}, settings={CONGESTION_LOADED: "reno cubic bbr3\n"}
+    )
+    lab = make_lab({"a": "none", "b": "none"}, {"x": {"ends": ["a.lab0", "b.eth0"]}})
+    stream = Stream.model_validate({"kind": "stream", "from": "a", "to": "b", "congestion": asked})
+    told = missing(needs(Setup(lab, {"tcp": stream})), host)
+    assert told is None if said is None else said in str(told)
+
+
+def test_a_guest_has_no_congestion_control_of_an_unheard_name(make_lab: MakeLab, facts: Facts) -> None:
+    """Its kernel is one of ours."""
+    image = ImageFact(flavour="linux", features={"congestion:bbr": True})
+    lab = make_lab({"a": {"kind": "vm"}, "b": "none"}, {"x": {"ends": ["a.eth0", "b.eth0"]}})
+    for asked, lacks in (("bbr", False), ("cubic", False), ("bbrr", True)):
+        stream = Stream.model_validate({"kind": "stream", "from": "a", "to": "b", "congestion": asked})
+        told = missing(needs(Setup(lab, {"tcp": stream})), replace(facts, images=(image,)))
+        assert ("bbrr" in str(told)) is lacks
 
 
 def test_a_missing_program_is_told_with_its_package(reason: Callable[..., str | None], facts: Facts) -> None:
