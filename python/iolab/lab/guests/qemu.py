@@ -21,6 +21,8 @@ from iolab.parts.nics import NICS
 
 QUIET = "panic=-1 nokaslr mitigations=off cryptomgr.notests no_timer_check net.ifnames=0"
 """Half a second of an emulated boot is saved by these; a panic ends QEMU (with -no-reboot)."""
+SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
+"""A guest that breaks out of its devices can start no program and change no rights: the kernel ends QEMU (seccomp)."""
 XEN_BYTES = 192 << 20
 """What the hypervisor keeps for itself of a computer of 1.5 to 2.5 GiB [bytes]."""
 
@@ -70,7 +72,7 @@ def qemu_argv(guest: Guest, place: Place) -> tuple[str, ...]:
     return (
         *place.program,
         *("-name", f"{guest.name},debug-threads=on", "-nodefaults", "-no-user-config", "-display", "none"),
-        *("-no-reboot", *_machine(guest), "-accel", place.accel, "-cpu", _cpu(place)),
+        *("-sandbox", SANDBOX, "-no-reboot", *_machine(guest), "-accel", place.accel, "-cpu", _cpu(place)),
         *("-smp", str(guest.cpus + guest.domains_cpus), "-m", f"{guest.memory_bytes >> 20}M"),
         *_memory(guest),
         *_boot(guest, place),
