@@ -5,35 +5,23 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.pages import FENCE, PAGES, ROOT, experiments_on, name_of
 from tests.unit.docs.conftest import Help
 
 from iolab.experiment import cells, parse
 
-ROOT = Path(__file__).parents[3]
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "labs").rglob("*.md")])
 LABS = sorted((ROOT / "labs").glob("*.yaml"))
-FENCE = re.compile(r"^```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`(iolab [^`]+)`")
 SHELL_LINE = re.compile(r"^(?:\$ )?(?:\w+=\$\()?(?P<line>(?:\.venv/bin/)?iolab [^\n]*)", re.MULTILINE)
 LINK = re.compile(r"\]\((?P<target>[^)#\s]+)(?:#[^)]*)?\)")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 
 
-def name_of(path: Path) -> str:
-    """Return how a page is called in the names of tests."""
-    return str(path.relative_to(ROOT))
-
-
 def experiments() -> Iterator[tuple[str, str]]:
-    """Yield where and what of every YAML block that is a whole experiment."""
+    """Yield where and what of every experiment on a page."""
     for page in PAGES:
-        text = page.read_text(encoding="utf-8")
-        for block in FENCE.finditer(text):
-            body = block["text"]
-            if block["language"] == "yaml" and {"lab", "measure"} <= set(
-                re.findall(r"^(\w+):", body, re.MULTILINE)
-            ):
-                yield f"{name_of(page)}:{text.count(chr(10), 0, block.start()) + 1}", body
+        for line, text in experiments_on(page):
+            yield f"{name_of(page)}:{line}", text
 
 
 def calls(page: Path) -> Iterator[str]:

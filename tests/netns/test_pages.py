@@ -1,0 +1,73 @@
+"""What pages have their readers type runs: the tutorial from its file to its comparison, and what how-tos show."""
+
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.netns.runs import trials
+from tests.pages import LED, ROOT, differs, experiment_of, experiments_on, name_of, shown_on
+
+from iolab.experiment import parse
+
+pytestmark = pytest.mark.netns
+Iolab = Callable[..., subprocess.CompletedProcess[str]]
+TUTORIAL = ROOT / "docs" / "tutorial" / "first-experiment.md"
+ELSEWHERE = re.compile(r"kind: (vm|host)|kind: disk|kind: (forwarding|load-curve)|count: \d{4}")
+"""What needs a guest, a disk or a whole computer, or searches for minutes: such files are checked, not run."""
+HERE = [
+    pytest.param(text, id=f"{name_of(page)}:{line}")
+    for page in LED
+    for line, text in experiments_on(page)
+    if not ELSEWHERE.search(text)
+]
+"""Experiments of pages that any computer can run."""
+
+
+def test_the_tutorial_goes_from_a_file_to_a_comparison(iolab: Iolab, tmp_path: Path) -> None:
+    """Its commands, in its order; the names of its runs are those that the reader gets."""
+    text = experiment_of(TUTORIAL, "windows.yaml")
+    (tmp_path / "windows.yaml").write_text(text)
+    (planned,) = re.findall(r"```text\n(MTU and window: 20 trials.*?)```", TUTORIAL.read_text(), re.DOTALL)
+    assert differs(planned.splitlines(), iolab("plan", "windows.yaml").stdout.splitlines()) == ""
+    text = text.replace("blocks: 5", "blocks: 1")
+    (tmp_path / "windows.yaml").write_text(text)
+    folders: list[str] = []
+    typed = [shown.line.split() for shown in shown_on(TUTORIAL)]
+    done = {}
+    for _, command, *words in typed:
+        if command in ("new", "check"):
+            continue
+        if command == "extend":
+            (tmp_path / "windows.yaml").write_text(text.replace("[16K, 128K]", "[16K, 64K, 128K]"))
+        given = [folders[_number(words, word, typed)] if word.startswith("runs/") else word for word in words]
+        done[command] = iolab(command, *given)
+        if command == "run":
+            folders.append(done[command].stdout.splitlines()[-1])
+        else:
+            assert done[command].returncode == 0, done[command].stdout + done[command].stderr
+    assert len(folders) == 2
+    assert (tmp_path / folders[0] / "report.html").exists()
+    assert [line.split()[0] for line in done["list"].stdout.splitlines()] == folders
+    assert "trials to do: 2, done before: 4" in done["extend"].stdout + done["extend"].stderr
+    assert f"{Path(folders[0]).name} (A) against {Path(folders[1]).name} (B)" in done["compare"].stdout
+
+
+def _number(words: list[str], word: str, typed: list[list[str]]) -> int:
+    """Return which of the runs on the page a word names."""
+    named = [one for _, _, *line in typed for one in line if one.startswith("runs/")]
+    return list(dict.fromkeys(sorted(named))).index(word)
+
+
+@pytest.mark.parametrize("text", HERE)
+def test_an_experiment_of_a_page_runs(iolab: Iolab, tmp_path: Path, text: str) -> None:
+    """Its baseline cell, once, for a second; every measure has figures."""
+    file = tmp_path / "page.yaml"
+    file.write_text(re.sub(r"duration: \d+s", "duration: 1s", text))
+    baseline = parse(text, file.name).baseline
+    only = ["--only", ",".join(f"{name}={label}" for name, label in baseline.items())] if baseline else []
+    done = iolab("run", file, "--blocks", "1", *only)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert all(record["status"] == "ok" and record["metrics"] for record in trials(folder))

@@ -1,0 +1,85 @@
+"""What the pages of the documentation show: experiments, and calls of iolab with what they print."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "labs").rglob("*.md")])
+LED = sorted([*(ROOT / "docs" / "tutorial").glob("*.md"), *(ROOT / "docs" / "how-to").glob("*.md")])
+"""Pages whose reader types what they show."""
+FENCE = re.compile(r"^```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+FILE_NAME = re.compile(r"# (\S+\.yaml)")
+ANY = "..."
+"""Stands on a page for what is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A call of a program on a page."""
+
+    line: str
+    """What is typed."""
+    printed: tuple[str, ...]
+    """The lines below it."""
+
+
+def name_of(path: Path) -> str:
+    """Return how a page is called in the names of tests."""
+    return str(path.relative_to(ROOT))
+
+
+def experiments_on(page: Path) -> Iterator[tuple[int, str]]:
+    """Yield line and text of every YAML block of a page that is a whole experiment."""
+    text = page.read_text(encoding="utf-8")
+    for block in FENCE.finditer(text):
+        keys = set(re.findall(r"^(\w+):", block["text"], re.MULTILINE))
+        if block["language"] == "yaml" and {"lab", "measure"} <= keys:
+            yield text.count("\n", 0, block.start()) + 1, block["text"]
+
+
+def experiment_of(page: Path, name: str) -> str:
+    """Return the experiment of a page that a file of this name holds: the one that begins with it, or the only one."""
+    texts = [text for _, text in experiments_on(page)]
+    named = [text for text in texts if (found := FILE_NAME.match(text)) and found[1] == name]
+    (text,) = named or texts
+    return text
+
+
+def shown_on(page: Path) -> Iterator[Shown]:
+    """Yield every call in the consoles of a page."""
+    for block in FENCE.finditer(page.read_text(encoding="utf-8")):
+        if block["language"] != "console":
+            continue
+        for call in re.split(r"^\$ ", block["text"], flags=re.MULTILINE)[1:]:
+            line, *printed = call.splitlines()
+            yield Shown(line, tuple(printed))
+
+
+def differs(shown: Sequence[str], printed: Sequence[str]) -> str:
+    """Return the first line on a page that was not printed where it stands there; empty: there is none.
+
+    A line of dots, or dots at the end of one, are anything. Figures that differ from run to run are not compared.
+    """
+    at = 0
+    free = False
+    for line in shown:
+        if line.strip() == ANY:
+            free = True
+            continue
+        found = next((n for n in range(at, len(printed)) if _alike(line, printed[n])), None)
+        if found is None or (found != at and not free):
+            return line
+        at, free = found + 1, False
+    return ""
+
+
+def _alike(shown: str, printed: str) -> bool:
+    pattern = ".*".join(map(re.escape, _without_figures(shown).split(ANY)))
+    return re.fullmatch(pattern, _without_figures(printed)) is not None
+
+
+def _without_figures(line: str) -> str:
+    """Leave out times, digests and the names of runs."""
+    return re.sub(r"about .*|[0-9a-f]{64}|runs/\S+", "#", line.rstrip())
