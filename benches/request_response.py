@@ -81,7 +81,8 @@ def main() -> None:
     blocks = sorted({block for _, block in by})
     wrong = False
     for own, other in PAIRS.items():
-        ours = [figure(by[own, block], "rtt_p50_ns") for block in blocks]
+        name = "rtt_p50_ns" if other == "fping" else "transaction_p50_ns"
+        ours = [figure(by[own, block], name) for block in blocks]
         theirs = [figure(by[other, block], "rtt") * UNIT_NS[other] for block in blocks]
         ratios = [one / two for one, two in zip(ours, theirs, strict=True)]
         low, median, high = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3

@@ -209,10 +209,12 @@ def measured(
             f"is gone: iolab resume {path} --retry-failed; --keep-going does all trials whatever fails"
         ) from None
     except IolabError:
-        if path is not None:
+        if path is not None and path.exists():
             complain(
                 f"the run stopped; what was measured is in {path}; when the cause is gone: iolab resume {path}"
             )
+        elif path is not None:
+            complain("the run stopped; its folder was taken away meanwhile: run it again")
         raise
     print_results(path, screen)
     say(str(path))

@@ -227,6 +227,8 @@ class RunFolder:
             raise self._full(error) from error
 
     def _full(self, error: OSError) -> StoreError:
+        if not self.path.exists():
+            return StoreError(f"writing to {self.path}: the folder is gone, and with it what was stored")
         advice = (
             "make room, then `iolab resume`"
             if error.errno in (errno.ENOSPC, errno.EDQUOT)

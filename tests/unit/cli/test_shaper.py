@@ -25,7 +25,7 @@ from iolab.store.series import encode_series
         (60e6, 60e6, (), ExitCode.DONE),
         (60e6, 9e9, (), ExitCode.TRIALS_FAILED),
         (60e6, 9e9, (STOLEN,), ExitCode.HOST_CANNOT),
-        (50e6, 9e9, (STOLEN,), ExitCode.TRIALS_FAILED),
+        (70e6, 9e9, (STOLEN,), ExitCode.TRIALS_FAILED),
     ],
     ids=["passed", "failed", "not judged", "failed all the same"],
 )

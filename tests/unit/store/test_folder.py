@@ -175,7 +175,7 @@ def test_a_record_that_is_deleted_while_the_run_goes_on_is_there_again(folder: R
 def test_a_folder_that_is_gone_is_said_and_not_taken_for_stored(folder: RunFolder) -> None:
     """There is no file to append to, so the trial is not stored."""
     shutil.rmtree(folder.path)
-    with pytest.raises(StoreError, match="No such file"):
+    with pytest.raises(StoreError, match="the folder is gone"):
         folder.append_trial(record("k0"), None)
 
 

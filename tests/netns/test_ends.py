@@ -1,0 +1,99 @@
+"""A run that is disturbed from outside: held up, without its folder, its terminal, a program or descriptors."""
+
+import contextlib
+import os
+import pty
+import resource
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.netns.conftest import IOLAB
+from tests.netns.runs import PATIENCE_S, trials, wait_for_trials
+
+pytestmark = pytest.mark.netns
+Iolab = Callable[..., subprocess.CompletedProcess[str]]
+HELD_UP_S = 30
+
+
+def begin(small: Path, **options: object) -> subprocess.Popen[str]:
+    """Start a run of the small experiment beside its file."""
+    given: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options}
+    running: subprocess.Popen[str] = subprocess.Popen([IOLAB, "run", small], cwd=small.parent, **given)
+    return running
+
+
+def test_a_run_that_is_stopped_for_half_a_minute_goes_on(iolab: Iolab, small: Path) -> None:
+    """The lease of its agents is longer than that; what was measured meanwhile is whole."""
+    running = begin(small)
+    folder = wait_for_trials(small.parent / "runs", 1, running=running)
+    running.send_signal(signal.SIGSTOP)
+    with pytest.raises(subprocess.TimeoutExpired):
+        running.wait(HELD_UP_S)
+    running.send_signal(signal.SIGCONT)
+    said = running.communicate(timeout=PATIENCE_S)
+    assert running.returncode == 0, said
+    assert [record["status"] for record in trials(folder)] == ["ok"] * 4
+
+
+def test_a_run_whose_folder_is_taken_away_says_so(iolab: Iolab, small: Path) -> None:
+    """It does not make the folder again, and promises no figures."""
+    running = begin(small)
+    folder = wait_for_trials(small.parent / "runs", 1, running=running)
+    folder.parent.rename(small.parent / "elsewhere")
+    _, said = running.communicate(timeout=PATIENCE_S)
+    assert running.returncode == 3
+    assert "the folder is gone, and with it what was stored" in said
+    assert "its folder was taken away meanwhile: run it again" in said
+    assert not folder.parent.exists()
+
+
+def test_a_run_ends_with_its_terminal_and_what_it_stored_is_there(iolab: Iolab, small: Path) -> None:
+    """Whoever is at the other end of an ssh connection that breaks."""
+    near, far = pty.openpty()
+    running = begin(small, stdin=far, stdout=far, stderr=far, start_new_session=True)
+    os.close(far)
+    folder = wait_for_trials(small.parent / "runs", 1, running=running)
+    os.close(near)
+    running.send_signal(signal.SIGHUP)
+    assert running.wait(PATIENCE_S) == -signal.SIGHUP
+    assert trials(folder)[0]["status"] == "ok"
+    assert iolab("resume", folder).returncode == 0
+    assert [record["status"] for record in trials(folder)] == ["ok"] * 4
+
+
+def test_a_program_that_vanishes_fails_its_trials_with_the_reason(iolab: Iolab, small: Path) -> None:
+    """What was measured before is kept."""
+    programs = small.parent / "bin"
+    programs.mkdir()
+    for folder in os.environ["PATH"].split(os.pathsep):
+        for program in Path(folder).glob("*"):
+            with contextlib.suppress(FileExistsError):
+                (programs / program.name).symlink_to(program)
+    running = begin(small, env={**os.environ, "PATH": str(programs)})
+    run = wait_for_trials(small.parent / "runs", 1, running=running)
+    (programs / "iperf3").unlink()
+    said = running.communicate(timeout=PATIENCE_S)
+    assert running.returncode == 1, said
+    last = trials(run)[-1]
+    assert last["status"] == "failed"
+    assert "iperf3" in str(last)
+
+
+def test_few_descriptors_are_raised_or_named(iolab: Iolab, small: Path) -> None:
+    """Where the hard limit cannot be passed either, the reason is that, and not that a program is missing."""
+
+    def few() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+
+    done = iolab("run", small, "--blocks", "1", preexec_fn=few)
+    assert done.returncode == 0 or "a lab needs 128: raise the limit (ulimit -n)" in done.stderr
+    soft = iolab("run", small, "--blocks", "1", preexec_fn=lambda: _soft(64))
+    assert soft.returncode == 0, soft.stderr
+
+
+def _soft(limit: int) -> None:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
