@@ -1,6 +1,7 @@
 """What pages have their readers type runs: the tutorial from its file to its comparison, and what how-tos show."""
 
 import re
+import shlex
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +24,14 @@ HERE = [
     if not ELSEWHERE.search(text)
 ]
 """Experiments of pages that any computer can run."""
+ONE_LINE = ROOT / "docs" / "how-to" / "measure-without-a-file.md"
+LINES = [
+    line
+    for block in re.findall(r"```sh\n(.*?)```", ONE_LINE.read_text(), re.DOTALL)
+    for line in block.splitlines()
+    if "@" not in line
+]
+"""Experiments in one line, those with other computers left out."""
 
 
 def test_the_tutorial_goes_from_a_file_to_a_comparison(iolab: Iolab, tmp_path: Path) -> None:
@@ -71,3 +80,16 @@ def test_an_experiment_of_a_page_runs(iolab: Iolab, tmp_path: Path, text: str) -
     assert done.returncode == 0, done.stdout + done.stderr
     (folder,) = (tmp_path / "runs").iterdir()
     assert all(record["status"] == "ok" and record["metrics"] for record in trials(folder))
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_an_experiment_in_one_line_runs_and_its_file_is_kept(iolab: Iolab, tmp_path: Path, line: str) -> None:
+    """Every combination once; what `--print` shows is the file in the run's folder."""
+    words = [*shlex.split(line)[1:], "--blocks", "1"]
+    if "forwarding" in words:
+        words += ["--trial", "100ms", "--limit", "1s"]
+    done = iolab(*words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert all(record["status"] == "ok" and record["metrics"] for record in trials(folder))
+    assert (folder / "experiment.yaml").read_text() == iolab(*words, "--print").stdout

@@ -11,7 +11,7 @@ import typer
 from typer.exceptions import Abort, TyperException
 
 import iolab
-from iolab.cli import calibration, experiment_file, host, image, results, runs, shaper
+from iolab.cli import calibration, experiment_file, host, image, quick, results, runs, shaper
 from iolab.cli.console import complain, list_problems
 from iolab.errors import ExitCode, InputError, IolabError
 
@@ -22,7 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (experiment_file, runs, results, host, calibration, image, shaper):
+for module in (experiment_file, runs, quick, results, host, calibration, image, shaper):
     module.register(app)
 
 

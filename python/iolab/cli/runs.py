@@ -2,7 +2,7 @@
 
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -20,7 +20,7 @@ from iolab.cli.run_names import RunName, locate
 from iolab.clock import SystemClock
 from iolab.errors import ExitCode, InterruptedRun, IolabError, LabError, UnsupportedError
 from iolab.experiment import load
-from iolab.experiment.experiment import Experiment
+from iolab.experiment.experiment import Experiment, Selector
 from iolab.experiment.site import Site
 from iolab.lab.hosts.facts import Facts
 from iolab.plan.planning import make_plan
@@ -68,8 +68,32 @@ def run(
 ) -> int:
     """Execute an experiment; the last line printed is the run folder."""
     experiment = load(file, on)
-    selected = selection(only or (), experiment, quick=quick)
-    blocks = 1 if quick and blocks is None else blocks
+    return run_experiment(
+        experiment,
+        output,
+        blocks=1 if quick and blocks is None else blocks,
+        seed=seed,
+        only=selection(only or (), experiment, quick=quick),
+        skip_unsupported=skip_unsupported,
+        no_build=no_build,
+        keep_going=keep_going,
+        allow_setting=allow_setting,
+    )
+
+
+def run_experiment(
+    experiment: Experiment,
+    output: Path,
+    *,
+    blocks: int | None = None,
+    seed: int | None = None,
+    only: tuple[Selector, ...] = (),
+    skip_unsupported: bool = False,
+    no_build: bool = False,
+    keep_going: bool = False,
+    allow_setting: Sequence[str] | None = None,
+) -> ExitCode:
+    """Plan an experiment, make its run folder, measure, print the results."""
 
     def prepare(agents: Agents) -> Path:
         def decide(facts: Facts) -> Plan:
@@ -78,7 +102,7 @@ def run(
                 permitting(facts, allow_setting),
                 seed=seed,
                 blocks=blocks,
-                only=selected,
+                only=only,
                 learned=recall(durations_file()),
             )
 

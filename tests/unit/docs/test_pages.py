@@ -24,6 +24,10 @@ def experiments() -> Iterator[tuple[str, str]]:
             yield f"{name_of(page)}:{line}", text
 
 
+KEYS_ARE_OPTIONS = "quick"
+"""A command with options of every measure and link; what pages show of it is run."""
+
+
 def calls(page: Path) -> Iterator[str]:
     """Yield every call of iolab that a page shows, without the program's name."""
     text = page.read_text(encoding="utf-8")
@@ -61,7 +65,7 @@ def test_commands_and_options_on_a_page_exist(page: Path, help_of: Help) -> None
     known = help_of.commands()
     for call in calls(page):
         word = call.split()[0]
-        if word.startswith("-") or word == "COMMAND":
+        if word.startswith("-") or word in ("COMMAND", KEYS_ARE_OPTIONS):
             continue
         assert word in known, f"{name_of(page)} names `iolab {call}`"
         command = [word, *(second for second in call.split()[1:2] if second in help_of.commands(word))]

@@ -1,0 +1,78 @@
+"""quick: an experiment in one line."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from iolab.cli.console import say
+from iolab.cli.experiment_file import Seed
+from iolab.cli.runs import run_experiment
+from iolab.errors import ExitCode, InputError, Problem
+from iolab.experiment import parse
+from iolab.experiment.check import MOST_BLOCKS
+from iolab.experiment.one_line import DOING, KINDS, OneLine, experiment_of
+from iolab.parts.registry import measure_kinds
+
+SOURCE = "iolab quick --print"
+"""What messages name in place of a file: what prints it."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add this command."""
+    extra = {"allow_extra_args": True, "ignore_unknown_options": True}
+    app.command(context_settings=extra)(quick)
+
+
+def quick(
+    context: typer.Context,
+    kind: Annotated[str, typer.Argument(metavar="KIND", help=f"One of {', '.join(KINDS)}.")],
+    first: Annotated[str, typer.Argument(metavar="A", help="A namespace's name, or user@host:interface.")],
+    second: Annotated[str, typer.Argument(metavar="B", help="The other end, of the same sort.")],
+    blocks: Annotated[
+        int, typer.Option(min=1, max=MOST_BLOCKS, metavar="N", help="How often each combination is measured.")
+    ] = 5,
+    seed: Seed = None,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="DIR", help="Where the run folder is made.")
+    ] = Path("runs"),
+    only_print: Annotated[
+        bool, typer.Option("--print", help="Print the experiment file that it stands for; measure nothing.")
+    ] = False,
+) -> int:
+    """Measure between two ends without a file: iolab quick tcp a b --mtu 1500,9000. Levels have commas between them."""
+    if kind not in KINDS:
+        raise InputError([Problem("KIND", DOING, kind, ", ".join(KINDS))])
+    program, levels = _rest(context.args)
+    line = OneLine(kind, (first, second), program, levels, blocks)
+    text = experiment_of(line, _keys(KINDS[kind]["kind"]))
+    if only_print:
+        say(text.rstrip("\n"))
+        return ExitCode.DONE
+    return run_experiment(parse(text, SOURCE), output, seed=seed)
+
+
+def _keys(kind: str) -> list[str]:
+    """Return the keys that a kind of measure has in a file."""
+    fields = measure_kinds()[kind].model.model_fields
+    return [field.alias or name for name, field in fields.items()]
+
+
+def _rest(words: Sequence[str]) -> tuple[str, dict[str, tuple[str, ...]]]:
+    """Return the program, if there is one, and the levels of each key."""
+    programs, levels = [], dict[str, tuple[str, ...]]()
+    left = iter(words)
+    for word in left:
+        if not word.startswith("--"):
+            programs.append(word)
+            continue
+        key, given, value = word.removeprefix("--").partition("=")
+        value = value if given else next(left, "")
+        if not value:
+            raise InputError([Problem(word, DOING, "no value", "one level, or several with commas between")])
+        levels[key] = tuple(value.split(","))
+    if len(programs) > 1:
+        advice = "put the program and its arguments in quotes"
+        raise InputError([Problem("program", DOING, " ".join(programs), "one text", advice)])
+    return "".join(programs), levels

@@ -1,0 +1,200 @@
+"""An experiment in one line: kind of measure, two ends, and keys with their levels; what comes out is a whole file."""
+
+import json
+import shlex
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from iolab.errors import InputError, Problem
+from iolab.experiment.links import Link
+from iolab.experiment.names import is_port, name_problem
+
+KINDS: Mapping[str, Mapping[str, str]] = {
+    "tcp": {"kind": "stream", "protocol": "tcp", "duration": "2s"},
+    "udp": {"kind": "stream", "protocol": "udp", "duration": "2s"},
+    "ping": {"kind": "ping", "duration": "2s"},
+    "rr": {"kind": "rr", "duration": "2s"},
+    "forwarding": {"kind": "forwarding"},
+    "command": {"kind": "command"},
+}
+"""What stands for a measure, with the keys that it has until others are given."""
+DEVICE = "dut"
+"""The machine between the two of a forwarding measure."""
+PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.%+/-")
+"""Of these a scalar of YAML is written without quotes; colons are not among them."""
+DOING = "reading one line as an experiment"
+
+Node = dict[str, Any]
+"""A mapping of the file: to texts as YAML has them, or to further mappings."""
+
+
+@dataclass(frozen=True, slots=True)
+class OneLine:
+    """What was typed."""
+
+    kind: str
+    """One of KINDS."""
+    ends: tuple[str, str]
+    """Names of namespaces, or user@host:interface."""
+    program: str = ""
+    """What `command` runs, as a shell would take it apart."""
+    levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Key to its levels; the first is the baseline."""
+    blocks: int = 5
+    """How often each combination is measured."""
+
+    @property
+    def words(self) -> list[str]:
+        """What has to be typed for it after `iolab quick`."""
+        options = [word for key, levels in self.levels.items() for word in (f"--{key}", ",".join(levels))]
+        return [self.kind, *self.ends, *filter(None, [self.program]), *options, "--blocks", str(self.blocks)]
+
+
+def experiment_of(line: OneLine, measure_keys: Collection[str]) -> str:
+    """Return the text of the experiment file that a line stands for.
+
+    A key is the measure's own where it has one of that name, and otherwise the link's: `mtu`, `wire.delay`.
+
+    Raises:
+        InputError: a key that neither has, ends that cannot be joined, or a program that is missing.
+    """
+    machines, links = _between(line)
+    measure: Node = {"kind": KINDS[line.kind]["kind"], **_aim(line), **KINDS[line.kind]}
+    tree: Node = {"machines": machines, "links": links}
+    factors = {}
+    for key, levels in line.levels.items():
+        path = _path(line, key, measure_keys)
+        root = measure if path[0] == line.kind else tree
+        _put(root, path[1:] if root is measure else path, _scalar(levels[0]))
+        if len(levels) > 1:
+            factors[".".join(path)] = levels
+    for link in links.values():
+        if isinstance(shape := link.get("shape"), dict):
+            shape.setdefault("at", _ports(line)[0])
+    return _text(line, tree, measure, factors)
+
+
+def _between(line: OneLine) -> tuple[Node, Node]:
+    """Return machines and links: two namespaces and a cable, with a device between them where frames are passed on."""
+    there = ["@" in end for end in line.ends]
+    if any(there):
+        return _cable(line, all(there))
+    first, second = line.ends
+    for end in line.ends:
+        if allowed := name_problem(end, short=False):
+            raise _wrong("ends", end, f"{allowed}; or user@host:interface")
+    if first == second:
+        raise _wrong("ends", f"{first} twice", "two names")
+    machines: Node = {end: {"kind": "netns"} for end in line.ends}
+    if line.kind != "forwarding":
+        return machines, {"lan": {"ends": f"[{first}.eth0, {second}.eth0]"}}
+    machines[DEVICE] = {"kind": "netns", "forward": "bridge"}
+    west, east = f"[{first}.eth0, {DEVICE}.eth0]", f"[{DEVICE}.eth1, {second}.eth0]"
+    return machines, {"west": {"ends": west}, "east": {"ends": east}}
+
+
+def _cable(line: OneLine, both: bool) -> tuple[Node, Node]:
+    """Return two hosts and the cable between them."""
+    if not both:
+        raise _wrong("ends", " and ".join(line.ends), "two names, or two of user@host:interface")
+    if line.kind == "forwarding":
+        advice = "write a file: docs/how-to/use-other-hosts.md"
+        raise _wrong("ends", " and ".join(line.ends), "two names for forwarding", advice)
+    machines: Node = {}
+    for name, end in zip(("one", "other"), line.ends, strict=True):
+        address, _, interface = end.rpartition(":")
+        if not address or not is_port(interface):
+            raise _wrong("ends", end, "user@host:interface, as root@alpha:eth1")
+        machines[name] = {"kind": "host", "ssh": _scalar(address)}
+    return machines, {"lan": {"cable": "true", "ends": f"[{', '.join(_ports(line))}]"}}
+
+
+def _ports(line: OneLine) -> list[str]:
+    """Return the ports at both ends."""
+    if "@" in line.ends[0]:
+        interfaces = [end.rpartition(":")[2] for end in line.ends]
+        return [f"{name}.{port}" for name, port in zip(("one", "other"), interfaces, strict=True)]
+    return [f"{end}.eth0" for end in line.ends]
+
+
+def _aim(line: OneLine) -> Node:
+    """Return the keys by which a measure has its ends."""
+    ports = _ports(line)
+    first, second = (port.split(".")[0] for port in ports)
+    if line.kind == "command":
+        if not line.program:
+            raise _wrong("program", "none", f"a program in quotes after the ends: 'ping -c 3 {{{second}}}'")
+        words = ", ".join(json.dumps(word, ensure_ascii=False) for word in _words(line.program))
+        return {"on": first, "run": f"[{words}]"}
+    if line.program:
+        raise _wrong("program", line.program, "a program with `command` alone")
+    return dict(zip(("from", "to"), ports if line.kind == "forwarding" else (first, second), strict=True))
+
+
+def _words(program: str) -> list[str]:
+    try:
+        return shlex.split(program)
+    except ValueError as error:
+        raise _wrong("program", program, "words as a shell takes them apart", str(error)) from None
+
+
+def _path(line: OneLine, key: str, measure_keys: Collection[str]) -> list[str]:
+    """Return where a key stands in the file: the measure's, the link's, or the device's."""
+    head = key.split(".", maxsplit=1)[0]
+    if head in measure_keys and head not in ("kind", "from", "to"):
+        return [line.kind, *key.split(".")]
+    if line.kind == "forwarding":
+        if head in ("forward", "device"):
+            return ["machines", DEVICE, *key.split(".")]
+    elif head in Link.model_fields and head not in ("ends", "cable"):
+        return ["links", "lan", *key.split(".")]
+    known = sorted(set(measure_keys) - {"kind", "from", "to"})
+    others = ["forward"] if line.kind == "forwarding" else sorted(set(Link.model_fields) - {"ends", "cable"})
+    raise _wrong(f"--{key}", key, f"of the measure {', '.join(known)}; of the lab {', '.join(others)}")
+
+
+def _put(node: Node, path: Sequence[str], value: str) -> None:
+    """Write a value at a path, and the mappings on the way."""
+    *way, last = path
+    for name in way:
+        inner = node.setdefault(name, {})
+        if not isinstance(inner, dict):
+            raise _wrong(f"--{'.'.join(path)}", f"{name} with a value", f"{name} or keys below it, not both")
+        node = inner
+    node[last] = value
+
+
+def _scalar(text: str) -> str:
+    """Return a value as YAML has it: numbers, times and words as they are, all else in quotes."""
+    plain = text and set(text) <= PLAIN and text[0] not in "-%."
+    return text if plain else json.dumps(text, ensure_ascii=False)
+
+
+def _text(line: OneLine, tree: Node, measure: Node, factors: Mapping[str, Sequence[str]]) -> str:
+    typed = shlex.join(["iolab", "quick", *line.words]).replace("\n", " ")
+    parts = [f"# {typed}", f"title: {_title(line, tree)}", "", "lab:"]
+    for section, entries in tree.items():
+        parts += [f"  {section}:", *(f"    {name}: {_flow(value)}" for name, value in entries.items())]
+    parts += ["", "measure:", f"  {line.kind}: {_flow(measure)}", ""]
+    if factors:
+        parts.append("factors:")
+        parts += [f"  {path}: [{', '.join(map(_scalar, levels))}]" for path, levels in factors.items()]
+        base = ", ".join(f"{path}: {_scalar(levels[0])}" for path, levels in factors.items())
+        parts += ["", f"baseline: {{{base}}}"]
+    return "\n".join([*parts, f"blocks: {line.blocks}", ""])
+
+
+def _title(line: OneLine, tree: Node) -> str:
+    first, second = (name for name in tree["machines"] if name != DEVICE)
+    return f"{line.kind} from {first} to {second}"
+
+
+def _flow(node: Node | str) -> str:
+    if isinstance(node, str):
+        return node
+    return f"{{{', '.join(f'{key}: {_flow(value)}' for key, value in node.items())}}}"
+
+
+def _wrong(where: str, seen: str, allowed: str, advice: str = "") -> InputError:
+    return InputError([Problem(where, DOING, seen, allowed, advice)])
