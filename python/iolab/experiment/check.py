@@ -11,6 +11,7 @@ from typing import Any
 from iolab.errors import InputError, Problem
 from iolab.experiment.attached import attach
 from iolab.experiment.base_names import check_plain_names
+from iolab.experiment.counted import expand
 from iolab.experiment.document import MOST_BYTES, Table, line_of, read
 from iolab.experiment.experiment import Experiment, Factor
 from iolab.experiment.factors import check_size, possible_paths, read_factors
@@ -84,6 +85,7 @@ def _parsed(data: bytes, source: str, given: Site | None) -> Experiment:
     if document is None:
         raise problems.error()
     files = attach(document, Path(source).parent, problems)
+    expand(document, problems)
     site = _own_site(document, given, problems) or given
     experiment = replace(_experiment(document, data.decode("utf-8-sig", "replace"), problems), files=files)
     problems.stop_if_any()

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from iolab.experiment.counted import Named
 from iolab.experiment.document import Items, Table, line_of, written
 from iolab.experiment.experiment import Factor, Level
 from iolab.experiment.paths import GROUPS, Misled, Places
@@ -103,7 +104,8 @@ class _Reader:
             allowed = LEVELS_ALLOWED if self.places.is_path(name) else NAMED_ALLOWED
             self.problems.add(line, doing, content or "no levels", allowed)
             return None
-        if self.places.is_path(name) or self._is_meant_as_path(name, content):
+        path = self.places.is_path(name) or self._is_meant_as_path(name, content)
+        if path and not isinstance(content, Named):
             levels = self._path_levels(name, content, line, within)
         elif isinstance(content, Items):
             near = did_you_mean(name, GROUPS)

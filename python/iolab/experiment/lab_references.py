@@ -35,6 +35,9 @@ def check_lab(view: View) -> None:
 def _check_machines(view: View) -> None:
     for name, machine in view.lab.machines.items():
         section = Section("machines", name)
+        if machine.kind != "host" and machine.count is not None:
+            advice = f"write count in lab.machines of the file, and vary machines.{name}.count"
+            view.say(section, ("count",), "count in a level", "no count here", advice)
         if machine.on is not None and machine.on not in view.lab.machines:
             view.add(section, ("on",), machine.on, view.lab.machines, "a machine")
         for index, disk in enumerate(machine.disks):

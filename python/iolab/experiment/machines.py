@@ -113,6 +113,8 @@ class Netns(BaseModel):
     """Volumes attached to it."""
     program_cpus: tuple[Cpu, ...] = ()
     """CPUs on which programs of measures run there (taskset); absent: all of its kernel's."""
+    count: Maybe[Count] = Field(default=None, ge=1, le=1000)
+    """So many of it, named NAME1, NAME2, ...; NAME[*] in a list stands for each. Absent: one, called NAME."""
 
 
 class Coalesce(BaseModel):
@@ -237,6 +239,8 @@ class Vm(BaseModel):
     """Kernel settings by sysctl name, e.g. net.ipv4.tcp_rmem."""
     disks: tuple[Disk, ...] = ()
     """Volumes attached to it."""
+    count: Maybe[Count] = Field(default=None, ge=1, le=1000)
+    """So many of it, named NAME1, NAME2, ...; NAME[*] in a list stands for each. Absent: one, called NAME."""
 
 
 Machine = Annotated[Host | Netns | Vm, Field(discriminator="kind")]

@@ -6,6 +6,7 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
+from iolab.experiment.counted import EACH
 from iolab.experiment.document import Items, Table
 from iolab.experiment.grammar import Lost, locate, models
 from iolab.experiment.sections import Section, model_of, tables
@@ -80,18 +81,21 @@ class Places:
         words = tuple(path.split("."))
         group, name, rest = self._split(words)
         known = self.names(group)
+        stem = name.removesuffix(EACH)
+        numbered = (one for one in known if name != stem and one.startswith(stem))
+        each = tuple(one for one in numbered if one.removeprefix(stem).isdecimal())
         if not name or (group == "measure" and not rest):
             return Misled(
                 path, known, f"{words[0]}.KEY" if group == "measure" else f"{group}.NAME or {group}.NAME.KEY"
             )
-        if name != "*" and name not in known:
+        if name != "*" and name not in known and not each:
             heads = (*GROUPS, *known) if group == "measure" else known
             return Misled(
                 name,
                 (*heads, "*"),
                 "machines, links, volumes or a measure" if group == "measure" else f"one of the {group}",
             )
-        sections = [Section(group, name)] if name != "*" else [Section(group, each) for each in known]
+        sections = [Section(group, one) for one in each or (known if name == "*" else (name,))]
         found: list[Target] = []
         lost: list[Lost] = []
         for section in sections:

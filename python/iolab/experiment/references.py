@@ -17,7 +17,7 @@ from iolab.experiment.volumes import idle_volumes, used_volumes, volume_troubles
 from iolab.parts.registry import measure_kinds
 
 MOVES = {
-    "machines": frozenset({"kind", "on", "disks"}),
+    "machines": frozenset({"kind", "on", "disks", "count"}),
     "links": frozenset({"ends", "shape", "addresses"}),
     "volumes": frozenset({"on", "export"}),
 }

@@ -1,0 +1,277 @@
+"""Machines by number: `count: 50` makes node1 to node50 of `node`, and `node[*]` stands for each of them.
+
+The document is rewritten before anything else reads it. A level of `machines.node.count` becomes what it sets: machines
+that are there or not, and the lists and sections in which `node[*]` stands.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from iolab.experiment.document import Items, Table, line_of
+from iolab.experiment.problems import Problems
+
+EACH = "[*]"
+MOST_COUNT = 1000
+"""Of one name: more are more than a kernel's bridge has ports for."""
+COUNT_ALLOWED = f"a whole number from 1 to {MOST_COUNT}"
+GROUPS = ("machines", "links", "volumes", "measure")
+
+World = dict[tuple[str, str], tuple[Any, int]]
+"""Group and name of every section, to its data and line, with each counted machine by itself."""
+
+
+class Named(Table):
+    """The levels of a factor that is no path, whatever its name looks like."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The sections as the file has them."""
+
+    groups: Mapping[str, Table]
+    """Group to its mapping of names."""
+    counts: Mapping[str, int]
+    """Counted machine to its number in the base document."""
+
+
+def expand(document: Table, problems: Problems) -> None:
+    """Rewrite a document in which machines are counted; note what is wrong with the counts."""
+    lab = document.get("lab")
+    if not isinstance(lab, Table):
+        return
+    groups = {group: _table(lab, group) for group in GROUPS[:-1]} | {"measure": _table(document, "measure")}
+    counts = dict(_counts(groups["machines"], problems))
+    written = Written(groups, counts)
+    _check_factors(document.get("factors"), counts, problems)
+    if not counts or problems:
+        return
+    factors = _Factors(written)
+    base = factors.base
+    _check_names(base, written, problems)
+    document["factors"] = factors.rewritten(document.get("factors"))
+    for group, content in groups.items():
+        _fill(content, [(name, *given) for (of, name), given in base.items() if of == group])
+
+
+def _table(holder: Table, key: str) -> Table:
+    value = holder.get(key)
+    return value if isinstance(value, Table) else Table()
+
+
+def _counts(machines: Table, problems: Problems) -> Iterator[tuple[str, int]]:
+    """Yield the counted machines with their numbers."""
+    for name, data in machines.items():
+        if isinstance(data, Table) and "count" in data:
+            doing, line = f"reading lab.machines.{name}.count", line_of(data, "count", data.line)
+            if _is_count(data["count"]):
+                yield name, data["count"]
+            else:
+                problems.add(line, doing, data["count"], COUNT_ALLOWED)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MOST_COUNT
+
+
+def _check_factors(content: object, counts: Mapping[str, int], problems: Problems) -> None:
+    """Note levels of a count that are no numbers, and counts of machines that have none to begin with."""
+    if not isinstance(content, Table):
+        return
+    for key, value in content.items():
+        name, line = _counted(key), line_of(content, key)
+        if not name:
+            _check_factors(value, counts, problems)
+            continue
+        if name not in counts:
+            advice = f"write count: 1 in lab.machines.{name}"
+            problems.add(line, f"reading {key}", name, "a machine with `count`", advice)
+        for _, level in _levels(value):
+            if not _is_count(level):
+                problems.add(line, f"reading {key}", level, COUNT_ALLOWED)
+
+
+def _counted(path: str) -> str:
+    """Return the machine whose count a path is; empty: it is another path."""
+    group, _, rest = path.partition(".")
+    name, _, key = rest.rpartition(".")
+    return name if group == "machines" and key == "count" else ""
+
+
+def _levels(value: object) -> Iterator[tuple[str, object]]:
+    """Yield label and value of each level of a path, or of the one value in a level."""
+    match value:
+        case Table():
+            yield from value.items()
+        case Items():
+            yield from ((str(one), one) for one in value)
+        case one:
+            yield str(one), one
+
+
+def _check_names(base: World, written: Written, problems: Problems) -> None:
+    """Note a counted machine whose name another has, and a `[*]` that stands for nothing."""
+    plain = set(written.groups["machines"]) - set(written.counts)
+    for name, count in written.counts.items():
+        for taken in sorted(plain & {f"{name}{number}" for number in range(1, count + 1)}):
+            line = line_of(written.groups["machines"], taken)
+            problems.add(line, "counting machines", taken, f"a name that no counted {name} has")
+    for (group, name), (data, line) in base.items():
+        left = next((text for text in (name, *_texts(data)) if EACH in text), None)
+        if left is not None:
+            known = ", ".join(f"{each}{EACH}" for each in written.counts)
+            allowed = f"{known} in a list, or in what a link named with {EACH} says"
+            problems.add(line, f"reading {group}.{name}", left, allowed)
+
+
+def _texts(data: Any) -> Iterator[str]:
+    match data:
+        case str():
+            yield data
+        case Mapping():
+            for key, value in data.items():
+                yield str(key)
+                yield from _texts(value)
+        case list():
+            for value in data:
+                yield from _texts(value)
+
+
+def _world(written: Written, counts: Mapping[str, int]) -> World:
+    """Return every section, with so many of each counted machine."""
+    world: World = {}
+    for group, content in written.groups.items():
+        for name, data in content.items():
+            line = line_of(content, name)
+            if group == "machines" and name in written.counts:
+                plain = _copy(data, {key: value for key, value in data.items() if key != "count"})
+                copies = [(f"{name}{number}", _numbered(plain, number)) for number in _numbers(counts[name])]
+            elif group != "measure" and EACH in name and (count := _common(data, counts)):
+                copies = [
+                    (name.replace(EACH, str(number)), _numbered(data, number)) for number in _numbers(count)
+                ]
+            else:
+                copies = [(name, _listed(data, counts))]
+            world |= {(group, each): (value, line) for each, value in copies}
+    return world
+
+
+def _numbers(count: int) -> range:
+    return range(1, count + 1)
+
+
+def _common(data: Any, counts: Mapping[str, int]) -> int:
+    """Return how many `[*]` stand for in some data: the least of the counted machines it names; 0: it names none."""
+    texts = list(_texts(data))
+    return min(
+        (count for name, count in counts.items() if any(f"{name}{EACH}" in text for text in texts)), default=0
+    )
+
+
+def _numbered(data: Any, number: int) -> Any:
+    """Return data with a number for each `[*]`."""
+    match data:
+        case str():
+            return data.replace(EACH, str(number))
+        case Mapping():
+            return _copy(
+                data, {_numbered(key, number): _numbered(value, number) for key, value in data.items()}
+            )
+        case list():
+            return _copy(data, [_numbered(value, number) for value in data])
+        case _:
+            return data
+
+
+def _listed(data: Any, counts: Mapping[str, int]) -> Any:
+    """Return data in whose lists each item that names counted machines stands once for each."""
+    match data:
+        case Mapping():
+            return _copy(data, {key: _listed(value, counts) for key, value in data.items()})
+        case list():
+            found: list[Any] = []
+            for item in data:
+                count = _common(item, counts)
+                found += (
+                    [_numbered(item, number) for number in _numbers(count)]
+                    if count
+                    else [_listed(item, counts)]
+                )
+            return _copy(data, found)
+        case _:
+            return data
+
+
+def _copy(data: Any, content: Any) -> Any:
+    """Return content as data of the same sort, at the same lines."""
+    match data:
+        case Table():
+            table = Table(content, line=data.line)
+            table.lines = {key: line_of(data, key, data.line) for key in content}
+            table.texts = {key: text for key, text in data.texts.items() if key in content}
+            return table
+        case Items():
+            items = Items(content, line=data.line)
+            items.texts = dict(data.texts) if len(content) == len(data) else {}
+            return items
+        case _:
+            return content
+
+
+def _fill(content: Table, sections: list[tuple[str, Any, int]]) -> None:
+    content.clear()
+    content.lines.clear()
+    for name, data, line in sections:
+        content[name] = data
+        content.lines[name] = line
+
+
+class _Factors:
+    """Rewrites levels of counts as what they set."""
+
+    def __init__(self, written: Written) -> None:
+        self._written = written
+        self.base = _world(written, written.counts)
+        """What there is without a level."""
+
+    def rewritten(self, content: Any) -> Any:
+        """Return factors, or the levels of one, with the counts in them replaced."""
+        if not isinstance(content, Table):
+            return content
+        found = Table(line=content.line)
+        found.texts = dict(content.texts)
+        for key, value in content.items():
+            line = line_of(content, key, content.line)
+            name = _counted(key)
+            if not name:
+                new = {key: self.rewritten(value)}
+            elif isinstance(value, Table | Items):
+                levels = Named(line=line)
+                for label, count in _levels(value):
+                    levels[label] = self._sets(name, count, line)
+                    levels.lines[label] = line
+                new = {key: levels}
+            else:
+                new = self._sets(name, value, line)
+            for path, given in new.items():
+                found[path] = given
+                found.lines[path] = line
+        return found
+
+    def _sets(self, name: str, count: Any, line: int) -> Table:
+        """Return what differs from the base where a machine has another count."""
+        world = _world(self._written, {**self._written.counts, name: count})
+        sets = Table(line=line)
+        for group, each in {**self.base, **world}:
+            path = each if group == "measure" else f"{group}.{each}"
+            before, now = (there.get((group, each), (None, 0))[0] for there in (self.base, world))
+            if now is None:
+                sets[path] = "none"
+            elif before is None:
+                sets[path] = now
+            elif now != before:
+                sets |= {f"{path}.{key}": now[key] for key in now if now[key] != before[key]}
+        sets.lines = dict.fromkeys(sets, line)
+        return sets
