@@ -1,6 +1,7 @@
 //! Round trips between two machines: request and response over TCP or UDP, and echoes over ICMP or UDP. One end serves,
 //! the other asks and takes the time. Both times of a round trip are of the asking end's kernel.
 
+mod echo;
 mod error;
 mod packet;
 mod probes;

@@ -9,6 +9,7 @@ use iolab_sys::clock::{now_ns, RealtimeOffset};
 use iolab_sys::socket::{send, wait_readable_ns};
 use iolab_sys::thread::exact_timers;
 
+use crate::echo::Echo;
 use crate::packet::Head;
 use crate::report::ProbesReport;
 use crate::request::{Probes, Protocol};
@@ -245,74 +246,6 @@ impl Answered {
     }
 }
 
-/// What stands before the payload of a request, and of its answer.
-#[derive(Debug, Clone, Copy)]
-enum Echo {
-    Udp,
-    V4 { id: u16 },
-    V6 { id: u16 },
-}
-
-impl Echo {
-    fn of(asked: &Probes, cookie: u64) -> Self {
-        let [high, low, ..] = cookie.to_be_bytes();
-        let id = u16::from_be_bytes([high, low]);
-        match (asked.protocol, asked.address.is_ipv4()) {
-            (Protocol::Icmp, true) => Self::V4 { id },
-            (Protocol::Icmp, false) => Self::V6 { id },
-            _ => Self::Udp,
-        }
-    }
-
-    const fn head_bytes(self) -> usize {
-        match self {
-            Self::Udp => 0,
-            Self::V4 { .. } | Self::V6 { .. } => ICMP_BYTES,
-        }
-    }
-
-    /// Write the header of a request whose payload is written (RFC 792, RFC 4443). IPv6's checksum is the kernel's.
-    fn write(self, number: u64, message: &mut [u8]) {
-        let (kind, id) = match self {
-            Self::Udp => return,
-            Self::V4 { id } => (V4_REQUEST, id),
-            Self::V6 { id } => (V6_REQUEST, id),
-        };
-        let [.., high, low] = number.to_be_bytes();
-        message[..4].copy_from_slice(&[kind, 0, 0, 0]);
-        message[4..6].copy_from_slice(&id.to_be_bytes());
-        message[6..8].copy_from_slice(&[high, low]);
-        if kind == V4_REQUEST {
-            let sum = checksum(message);
-            message[2..4].copy_from_slice(&sum.to_be_bytes());
-        }
-    }
-
-    /// The payload of an answer to us; `None`: it is something else.
-    fn payload(self, message: &[u8]) -> Option<&[u8]> {
-        let (kind, id, icmp) = match self {
-            Self::Udp => return Some(message),
-            // A raw socket of IPv4 gives the header of IP, too.
-            Self::V4 { id } => (V4_REPLY, id, message.get(usize::from(message.first()? & 0x0F) * 4..)?),
-            Self::V6 { id } => (V6_REPLY, id, message),
-        };
-        let head = icmp.get(..ICMP_BYTES)?;
-        (head[0] == kind && head[4..6] == id.to_be_bytes()).then(|| &icmp[ICMP_BYTES..])
-    }
-}
-
-/// The Internet checksum of a message whose own field is 0 (RFC 1071).
-fn checksum(message: &[u8]) -> u16 {
-    let mut sum: u32 = 0;
-    for pair in message.chunks(2) {
-        sum += u32::from(u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or(0)]));
-    }
-    while sum > 0xFFFF {
-        sum = (sum & 0xFFFF) + (sum >> 16);
-    }
-    !u16::try_from(sum).unwrap_or(u16::MAX)
-}
-
 fn is_transient(error: &io::Error) -> bool {
     use io::ErrorKind::{
         ConnectionRefused, HostUnreachable, Interrupted, NetworkUnreachable, OutOfMemory, PermissionDenied,
@@ -332,11 +265,6 @@ fn is_transient(error: &io::Error) -> bool {
 
 /// `ENOBUFS`.
 const NO_BUFFERS: i32 = 105;
-const ICMP_BYTES: usize = 8;
-const V4_REQUEST: u8 = 8;
-const V4_REPLY: u8 = 0;
-const V6_REQUEST: u8 = 128;
-const V6_REPLY: u8 = 129;
 const MOST_DATAGRAM: usize = 1 << 16;
 /// The first request is due a moment after everything is ready.
 const LEAD_NS: u64 = 1_000_000;
@@ -348,27 +276,6 @@ const OFFSET_NS: u64 = 500_000_000;
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_checksum_is_that_of_the_rfc() {
-        assert_eq!(checksum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), !0xddf2);
-        assert_eq!(checksum(&[0xFF]), !0xFF00);
-    }
-
-    #[test]
-    fn an_echo_reply_to_us_is_told_from_others() {
-        let echo = Echo::V4 { id: 0x1234 };
-        let mut message = [0; 40];
-        message[0] = 0x45;
-        message[20..28].copy_from_slice(&[V4_REPLY, 0, 0, 0, 0x12, 0x34, 0, 1]);
-        assert_eq!(echo.payload(&message).map(<[u8]>::len), Some(12));
-        message[20] = V4_REQUEST;
-        assert_eq!(echo.payload(&message), None);
-        message[20..28].copy_from_slice(&[V4_REPLY, 0, 0, 0, 0x12, 0x35, 0, 1]);
-        assert_eq!(echo.payload(&message), None);
-        assert_eq!(echo.payload(&message[..25]), None);
-        assert_eq!(echo.payload(&[]), None);
-    }
 
     #[test]
     fn what_was_answered_is_counted_once() {

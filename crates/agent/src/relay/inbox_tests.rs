@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn cases() -> ProptestConfig {
-    let cases = std::env::var("IOLAB_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(100_000);
+    let cases = std::env::var("IOLAB_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(20_000);
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 

@@ -72,8 +72,13 @@ def standing_on(lab: Lab, machine: str) -> str:
 
 def is_parent(lab: Lab, link: str, machine: str) -> bool:
     """Tell whether all other ends of a link are children of a machine."""
-    found = others(lab, link, machine)
-    return bool(found) and all(name in lab.machines and lab.machines[name].on == machine for name in found)
+    there = False
+    for end in lab.links[link].ends:
+        if (name := end.machine) != machine:
+            if name not in lab.machines or lab.machines[name].on != machine:
+                return False  # at once: a link may have hundreds of ends
+            there = True
+    return there
 
 
 def is_card(lab: Lab, ref: PortRef) -> bool:
@@ -91,12 +96,14 @@ def owner_of(lab: Lab, ref: PortRef) -> str:
 
 def uplinks(lab: Lab, link: str) -> tuple[PortRef, ...]:
     """Return the ends of a link that another link makes: ports of the parent, to which this one joins its children."""
-    return tuple(end for end in lab.links[link].ends if owner_of(lab, end) != link)
+    ends = (end for end in lab.links[link].ends if is_parent(lab, link, end.machine))
+    return tuple(end for end in ends if owner_of(lab, end) != link)
 
 
 def own_ends(lab: Lab, link: str) -> tuple[PortRef, ...]:
     """Return the ends that a link makes."""
-    return tuple(end for end in lab.links[link].ends if owner_of(lab, end) == link)
+    elsewhere = uplinks(lab, link)
+    return tuple(end for end in lab.links[link].ends if end not in elsewhere)
 
 
 def home_of(lab: Lab, link: str) -> str:

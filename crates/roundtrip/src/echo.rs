@@ -1,0 +1,145 @@
+//! The heads of echo requests and of their answers. What answers may hold anything.
+
+use crate::request::{Probes, Protocol};
+
+const ICMP_BYTES: usize = 8;
+const V4_REQUEST: u8 = 8;
+const V4_REPLY: u8 = 0;
+const V6_REQUEST: u8 = 128;
+const V6_REPLY: u8 = 129;
+
+/// What stands before the payload of a request, and of its answer.
+#[derive(Debug, Clone, Copy)]
+pub enum Echo {
+    /// Nothing: a datagram.
+    Udp,
+    /// An echo of ICMP (RFC 792).
+    V4 {
+        /// Whose it is.
+        id: u16,
+    },
+    /// An echo of ICMPv6 (RFC 4443).
+    V6 {
+        /// Whose it is.
+        id: u16,
+    },
+}
+
+impl Echo {
+    /// Of the requests that are asked for.
+    pub fn of(asked: &Probes, cookie: u64) -> Self {
+        let [high, low, ..] = cookie.to_be_bytes();
+        let id = u16::from_be_bytes([high, low]);
+        match (asked.protocol, asked.address.is_ipv4()) {
+            (Protocol::Icmp, true) => Self::V4 { id },
+            (Protocol::Icmp, false) => Self::V6 { id },
+            _ => Self::Udp,
+        }
+    }
+
+    /// Its length. [bytes]
+    pub const fn head_bytes(self) -> usize {
+        match self {
+            Self::Udp => 0,
+            Self::V4 { .. } | Self::V6 { .. } => ICMP_BYTES,
+        }
+    }
+
+    /// Write the header of a request whose payload is written (RFC 792, RFC 4443). IPv6's checksum is the kernel's.
+    pub fn write(self, number: u64, message: &mut [u8]) {
+        let (kind, id) = match self {
+            Self::Udp => return,
+            Self::V4 { id } => (V4_REQUEST, id),
+            Self::V6 { id } => (V6_REQUEST, id),
+        };
+        let [.., high, low] = number.to_be_bytes();
+        message[..4].copy_from_slice(&[kind, 0, 0, 0]);
+        message[4..6].copy_from_slice(&id.to_be_bytes());
+        message[6..8].copy_from_slice(&[high, low]);
+        if kind == V4_REQUEST {
+            let sum = checksum(message);
+            message[2..4].copy_from_slice(&sum.to_be_bytes());
+        }
+    }
+
+    /// The payload of an answer to us; `None`: it is something else.
+    pub fn payload(self, message: &[u8]) -> Option<&[u8]> {
+        let (kind, id, icmp) = match self {
+            Self::Udp => return Some(message),
+            // A raw socket of IPv4 gives the header of IP, too.
+            Self::V4 { id } => (V4_REPLY, id, message.get(usize::from(message.first()? & 0x0F) * 4..)?),
+            Self::V6 { id } => (V6_REPLY, id, message),
+        };
+        let head = icmp.get(..ICMP_BYTES)?;
+        (head[0] == kind && head[4..6] == id.to_be_bytes()).then(|| &icmp[ICMP_BYTES..])
+    }
+}
+
+/// The Internet checksum of a message whose own field is 0 (RFC 1071).
+fn checksum(message: &[u8]) -> u16 {
+    let mut sum: u32 = 0;
+    for pair in message.chunks(2) {
+        sum += u32::from(u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or(0)]));
+    }
+    while sum > 0xFFFF {
+        sum = (sum & 0xFFFF) + (sum >> 16);
+    }
+    !u16::try_from(sum).unwrap_or(u16::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::Head;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_checksum_is_that_of_the_rfc() {
+        assert_eq!(checksum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), !0xddf2);
+        assert_eq!(checksum(&[0xFF]), !0xFF00);
+    }
+
+    #[test]
+    fn an_echo_reply_to_us_is_told_from_others() {
+        let echo = Echo::V4 { id: 0x1234 };
+        let mut message = [0; 40];
+        message[0] = 0x45;
+        message[20..28].copy_from_slice(&[V4_REPLY, 0, 0, 0, 0x12, 0x34, 0, 1]);
+        assert_eq!(echo.payload(&message).map(<[u8]>::len), Some(12));
+        message[20] = V4_REQUEST;
+        assert_eq!(echo.payload(&message), None);
+        message[20..28].copy_from_slice(&[V4_REPLY, 0, 0, 0, 0x12, 0x35, 0, 1]);
+        assert_eq!(echo.payload(&message), None);
+        assert_eq!(echo.payload(&message[..25]), None);
+        assert_eq!(echo.payload(&[]), None);
+    }
+
+    fn cases() -> ProptestConfig {
+        let cases = std::env::var("IOLAB_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(10_000);
+        ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+    }
+
+    proptest! {
+        #![proptest_config(cases())]
+
+        /// `IOLAB_CASES=10000000 cargo test --release -p iolab-roundtrip echo` reads ten million.
+        #[test]
+        fn whatever_answers_is_ours_or_nothing(
+            mut message in prop::collection::vec(any::<u8>(), 0..80),
+            id in any::<u16>(),
+            alike in any::<bool>(),
+        ) {
+            if alike && message.len() > 28 {
+                message[0] = 0x45;
+                message[20..26].copy_from_slice(&[V4_REPLY, 0, 0, 0, id.to_be_bytes()[0], id.to_be_bytes()[1]]);
+            }
+            for echo in [Echo::Udp, Echo::V4 { id }, Echo::V6 { id }] {
+                let payload = echo.payload(&message);
+                prop_assert!(payload.is_none_or(|payload| message.ends_with(payload)));
+                prop_assert!(payload.and_then(Head::read).is_none() || message.len() >= 24);
+            }
+            let ours = Echo::V4 { id }.payload(&message).is_some();
+            prop_assert!(!alike || message.len() <= 28 || ours);
+        }
+    }
+}
