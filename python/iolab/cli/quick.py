@@ -12,8 +12,7 @@ from iolab.cli.runs import run_experiment
 from iolab.errors import ExitCode, InputError, Problem
 from iolab.experiment import parse
 from iolab.experiment.check import MOST_BLOCKS
-from iolab.experiment.one_line import DOING, KINDS, OneLine, experiment_of
-from iolab.parts.registry import measure_kinds
+from iolab.experiment.one_line import DOING, OneLine, experiment_of, short_forms
 
 SOURCE = "iolab quick --print"
 """What messages name in place of a file: what prints it."""
@@ -27,7 +26,7 @@ def register(app: typer.Typer) -> None:
 
 def quick(
     context: typer.Context,
-    kind: Annotated[str, typer.Argument(metavar="KIND", help=f"One of {', '.join(KINDS)}.")],
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="tcp, udp, ping, rr, forwarding, command.")],
     first: Annotated[str, typer.Argument(metavar="A", help="A namespace's name, or user@host:interface.")],
     second: Annotated[str, typer.Argument(metavar="B", help="The other end, of the same sort.")],
     blocks: Annotated[
@@ -42,21 +41,15 @@ def quick(
     ] = False,
 ) -> int:
     """Measure between two ends without a file: iolab quick tcp a b --mtu 1500,9000. Levels have commas between them."""
-    if kind not in KINDS:
-        raise InputError([Problem("KIND", DOING, kind, ", ".join(KINDS))])
+    if kind not in short_forms():
+        raise InputError([Problem("KIND", DOING, kind, ", ".join(short_forms()))])
     program, levels = _rest(context.args)
     line = OneLine(kind, (first, second), program, levels, blocks)
-    text = experiment_of(line, _keys(KINDS[kind]["kind"]))
+    text = experiment_of(line)
     if only_print:
         say(text.rstrip("\n"))
         return ExitCode.DONE
     return run_experiment(parse(text, SOURCE), output, seed=seed)
-
-
-def _keys(kind: str) -> list[str]:
-    """Return the keys that a kind of measure has in a file."""
-    fields = measure_kinds()[kind].model.model_fields
-    return [field.alias or name for name, field in fields.items()]
 
 
 def _rest(words: Sequence[str]) -> tuple[str, dict[str, tuple[str, ...]]]:

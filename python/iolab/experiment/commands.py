@@ -6,9 +6,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from iolab.experiment.measures import Measure
 from iolab.experiment.quantities import FROZEN, Count, Maybe, Period, Setting, SomeNanoseconds
+from iolab.experiment.ready import Ready
 
-TcpPort = Annotated[int, Field(ge=1, le=65_535, strict=True)]
-"""A port of TCP or UDP."""
 FigureName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$", strict=True)]
 """What a figure is called: small letters, digits and _."""
 Unit = Annotated[str, Field(min_length=1, max_length=24, strict=True)]
@@ -31,20 +30,6 @@ class Program(BaseModel):
     """Its standard input; absent: empty."""
     folder: Maybe[str] = None
     """Where it runs; absent: an empty folder of its own in memory, which goes with the trial."""
-
-
-class Ready(BaseModel):
-    """When a server counts as ready: one of the three; none: as soon as it was started."""
-
-    model_config = FROZEN
-    listens: Maybe[TcpPort] = None
-    """It, or a program that it started, has this port open."""
-    protocol: Literal["tcp", "udp"] = "tcp"
-    """Of the port."""
-    prints: Maybe[Annotated[str, Field(min_length=1, max_length=1000)]] = None
-    """It wrote this text."""
-    succeeds: tuple[Setting, ...] = ()
-    """This command on its machine ends with status 0; it is tried again and again."""
 
 
 class Server(Program):

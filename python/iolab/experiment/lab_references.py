@@ -9,6 +9,7 @@ from iolab.experiment.machines import Netns
 from iolab.experiment.names import PORT_ALLOWED, is_port
 from iolab.experiment.sections import Section
 from iolab.experiment.shape_references import check_shape
+from iolab.experiment.standing_references import check_standing
 from iolab.experiment.wires import Wire
 
 
@@ -43,6 +44,7 @@ def _check_machines(view: View) -> None:
         for index, disk in enumerate(machine.disks):
             if disk.volume not in view.lab.volumes:
                 view.add(section, ("disks", index, "volume"), disk.volume, view.lab.volumes, "a volume")
+        check_standing(view, section, machine)
         if machine.kind == "netns" and machine.device is not None:
             _check_device(view, section, machine, machine.device)
 

@@ -7,6 +7,7 @@ from pydantic import AfterValidator, BaseModel, Field
 
 from iolab.experiment.impairments import Impairments
 from iolab.experiment.quantities import FROZEN, Count, Maybe, Memory, Setting, SomeBytes, Switch
+from iolab.experiment.standing import Changes, Files, Services
 from iolab.parts.nics import NicKind
 from iolab.units import UnitError
 
@@ -111,6 +112,12 @@ class Netns(BaseModel):
     """Kernel settings by sysctl name, e.g. net.ipv4.tcp_rmem."""
     disks: tuple[Disk, ...] = ()
     """Volumes attached to it."""
+    files: Files = Field(default_factory=dict)
+    """Files by name with their content, in a folder that words call {files}."""
+    run: Changes = Field(default_factory=dict)
+    """Commands that set something, by name, in this order."""
+    services: Services = Field(default_factory=dict)
+    """Programs that run as long as the lab stands, by name, started in this order after all else."""
     program_cpus: tuple[Cpu, ...] = ()
     """CPUs on which programs of measures run there (taskset); absent: all of its kernel's."""
     count: Maybe[Count] = Field(default=None, ge=1, le=1000)
@@ -191,6 +198,12 @@ class Host(BaseModel):
     """Kernel settings by sysctl name, e.g. net.ipv4.tcp_rmem."""
     disks: tuple[Disk, ...] = ()
     """Volumes attached to it."""
+    files: Files = Field(default_factory=dict)
+    """Files by name with their content, in a folder that words call {files}."""
+    run: Changes = Field(default_factory=dict)
+    """Commands that set something, by name, in this order."""
+    services: Services = Field(default_factory=dict)
+    """Programs that run as long as the lab stands, by name, started in this order after all else."""
 
 
 class Ring(BaseModel):
@@ -239,6 +252,12 @@ class Vm(BaseModel):
     """Kernel settings by sysctl name, e.g. net.ipv4.tcp_rmem."""
     disks: tuple[Disk, ...] = ()
     """Volumes attached to it."""
+    files: Files = Field(default_factory=dict)
+    """Files by name with their content, in a folder that words call {files}."""
+    run: Changes = Field(default_factory=dict)
+    """Commands that set something, by name, in this order."""
+    services: Services = Field(default_factory=dict)
+    """Programs that run as long as the lab stands, by name, started in this order after all else."""
     count: Maybe[Count] = Field(default=None, ge=1, le=1000)
     """So many of it, named NAME1, NAME2, ...; NAME[*] in a list stands for each. Absent: one, called NAME."""
 

@@ -9,16 +9,9 @@ from typing import Any
 from iolab.errors import InputError, Problem
 from iolab.experiment.links import Link
 from iolab.experiment.names import is_port, name_problem
+from iolab.parts.registry import measure_kinds
+from iolab.parts.rows import AnyMeasureKind, ShortForm
 
-KINDS: Mapping[str, Mapping[str, str]] = {
-    "tcp": {"kind": "stream", "protocol": "tcp", "duration": "2s"},
-    "udp": {"kind": "stream", "protocol": "udp", "duration": "2s"},
-    "ping": {"kind": "ping", "duration": "2s"},
-    "rr": {"kind": "rr", "duration": "2s"},
-    "forwarding": {"kind": "forwarding"},
-    "command": {"kind": "command"},
-}
-"""What stands for a measure, with the keys that it has until others are given."""
 DEVICE = "dut"
 """The machine between the two of a forwarding measure."""
 PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.%+/-")
@@ -33,8 +26,8 @@ Node = dict[str, Any]
 class OneLine:
     """What was typed."""
 
-    kind: str
-    """One of KINDS."""
+    word: str
+    """Of a measure: tcp, ping, ..."""
     ends: tuple[str, str]
     """Names of namespaces, or user@host:interface."""
     program: str = ""
@@ -48,10 +41,17 @@ class OneLine:
     def words(self) -> list[str]:
         """What has to be typed for it after `iolab quick`."""
         options = [word for key, levels in self.levels.items() for word in (f"--{key}", ",".join(levels))]
-        return [self.kind, *self.ends, *filter(None, [self.program]), *options, "--blocks", str(self.blocks)]
+        return [self.word, *self.ends, *filter(None, [self.program]), *options, "--blocks", str(self.blocks)]
 
 
-def experiment_of(line: OneLine, measure_keys: Collection[str]) -> str:
+def short_forms() -> dict[str, tuple[AnyMeasureKind, ShortForm]]:
+    """Return the words that stand for measures, with their kinds."""
+    return {
+        word: (kind, form) for kind in measure_kinds().values() for word, form in kind.short_forms.items()
+    }
+
+
+def experiment_of(line: OneLine) -> str:
     """Return the text of the experiment file that a line stands for.
 
     A key is the measure's own where it has one of that name, and otherwise the link's: `mtu`, `wire.delay`.
@@ -60,12 +60,14 @@ def experiment_of(line: OneLine, measure_keys: Collection[str]) -> str:
         InputError: a key that neither has, ends that cannot be joined, or a program that is missing.
     """
     machines, links = _between(line)
-    measure: Node = {"kind": KINDS[line.kind]["kind"], **_aim(line), **KINDS[line.kind]}
+    kind, form = short_forms()[line.word]
+    measure: Node = {"kind": kind.name, **_aim(line), **form.keys}
+    own = [field.alias or name for name, field in kind.model.model_fields.items()]
     tree: Node = {"machines": machines, "links": links}
     factors = {}
     for key, levels in line.levels.items():
-        path = _path(line, key, measure_keys)
-        root = measure if path[0] == line.kind else tree
+        path = _path(line, key, own)
+        root = measure if path[0] == line.word else tree
         _put(root, path[1:] if root is measure else path, _scalar(levels[0]))
         if len(levels) > 1:
             factors[".".join(path)] = levels
@@ -87,7 +89,7 @@ def _between(line: OneLine) -> tuple[Node, Node]:
     if first == second:
         raise _wrong("ends", f"{first} twice", "two names")
     machines: Node = {end: {"kind": "netns"} for end in line.ends}
-    if line.kind != "forwarding":
+    if not short_forms()[line.word][1].device:
         return machines, {"lan": {"ends": f"[{first}.eth0, {second}.eth0]"}}
     machines[DEVICE] = {"kind": "netns", "forward": "bridge"}
     west, east = f"[{first}.eth0, {DEVICE}.eth0]", f"[{DEVICE}.eth1, {second}.eth0]"
@@ -98,9 +100,9 @@ def _cable(line: OneLine, both: bool) -> tuple[Node, Node]:
     """Return two hosts and the cable between them."""
     if not both:
         raise _wrong("ends", " and ".join(line.ends), "two names, or two of user@host:interface")
-    if line.kind == "forwarding":
+    if short_forms()[line.word][1].device:
         advice = "write a file: docs/how-to/use-other-hosts.md"
-        raise _wrong("ends", " and ".join(line.ends), "two names for forwarding", advice)
+        raise _wrong("ends", " and ".join(line.ends), f"two names for {line.word}", advice)
     machines: Node = {}
     for name, end in zip(("one", "other"), line.ends, strict=True):
         address, _, interface = end.rpartition(":")
@@ -122,14 +124,15 @@ def _aim(line: OneLine) -> Node:
     """Return the keys by which a measure has its ends."""
     ports = _ports(line)
     first, second = (port.split(".")[0] for port in ports)
-    if line.kind == "command":
+    form = short_forms()[line.word][1]
+    if form.program:
         if not line.program:
             raise _wrong("program", "none", f"a program in quotes after the ends: 'ping -c 3 {{{second}}}'")
         words = ", ".join(json.dumps(word, ensure_ascii=False) for word in _words(line.program))
         return {"on": first, "run": f"[{words}]"}
     if line.program:
-        raise _wrong("program", line.program, "a program with `command` alone")
-    return dict(zip(("from", "to"), ports if line.kind == "forwarding" else (first, second), strict=True))
+        raise _wrong("program", line.program, "no program: this measure has its own")
+    return dict(zip(("from", "to"), ports if form.device else (first, second), strict=True))
 
 
 def _words(program: str) -> list[str]:
@@ -139,18 +142,18 @@ def _words(program: str) -> list[str]:
         raise _wrong("program", program, "words as a shell takes them apart", str(error)) from None
 
 
-def _path(line: OneLine, key: str, measure_keys: Collection[str]) -> list[str]:
+def _path(line: OneLine, key: str, own: Collection[str]) -> list[str]:
     """Return where a key stands in the file: the measure's, the link's, or the device's."""
-    head = key.split(".", maxsplit=1)[0]
-    if head in measure_keys and head not in ("kind", "from", "to"):
-        return [line.kind, *key.split(".")]
-    if line.kind == "forwarding":
+    head, device = key.split(".", maxsplit=1)[0], short_forms()[line.word][1].device
+    if head in own and head not in ("kind", "from", "to"):
+        return [line.word, *key.split(".")]
+    if device:
         if head in ("forward", "device"):
             return ["machines", DEVICE, *key.split(".")]
     elif head in Link.model_fields and head not in ("ends", "cable"):
         return ["links", "lan", *key.split(".")]
-    known = sorted(set(measure_keys) - {"kind", "from", "to"})
-    others = ["forward"] if line.kind == "forwarding" else sorted(set(Link.model_fields) - {"ends", "cable"})
+    known = sorted(set(own) - {"kind", "from", "to"})
+    others = ["forward"] if device else sorted(set(Link.model_fields) - {"ends", "cable"})
     raise _wrong(f"--{key}", key, f"of the measure {', '.join(known)}; of the lab {', '.join(others)}")
 
 
@@ -176,7 +179,7 @@ def _text(line: OneLine, tree: Node, measure: Node, factors: Mapping[str, Sequen
     parts = [f"# {typed}", f"title: {_title(line, tree)}", "", "lab:"]
     for section, entries in tree.items():
         parts += [f"  {section}:", *(f"    {name}: {_flow(value)}" for name, value in entries.items())]
-    parts += ["", "measure:", f"  {line.kind}: {_flow(measure)}", ""]
+    parts += ["", "measure:", f"  {line.word}: {_flow(measure)}", ""]
     if factors:
         parts.append("factors:")
         parts += [f"  {path}: [{', '.join(map(_scalar, levels))}]" for path, levels in factors.items()]
@@ -187,7 +190,7 @@ def _text(line: OneLine, tree: Node, measure: Node, factors: Mapping[str, Sequen
 
 def _title(line: OneLine, tree: Node) -> str:
     first, second = (name for name in tree["machines"] if name != DEVICE)
-    return f"{line.kind} from {first} to {second}"
+    return f"{line.word} from {first} to {second}"
 
 
 def _flow(node: Node | str) -> str:

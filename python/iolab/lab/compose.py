@@ -23,6 +23,7 @@ from iolab.lab.packets.resources import device_resources, packet_resources, with
 from iolab.lab.ports.resources import bridge_resources, port_resources, route_resource
 from iolab.lab.readback.values import Value
 from iolab.lab.resources import Expectation, Reading, Resource, Setting, Write
+from iolab.lab.standing.resources import standing_resources
 from iolab.lab.topology import NAME_PREFIX, Topology, make_topology, netns_of
 from iolab.lab.volumes.resources import volume_resources
 
@@ -55,6 +56,7 @@ def compose(
     resources += processor_resources(lab)
     resources += pin_resources(lab, cpus, other_cpus, placement, orders)
     resources += device_resources(lab, topology, list(lab.links), placement)
+    resources += standing_resources(lab, topology, prefix, tuple(resources))
     if placement is not None:
         resources += packet_resources(lab, topology, list(lab.links), prefix, placement)
     keys = [resource.key for resource in resources]

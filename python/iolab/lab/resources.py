@@ -99,8 +99,7 @@ class Reading:
     """What to read on a host, and what to look for in it. Equal `source`s are read only once."""
 
     source: Source
-    """What gives the text: the standard output of a command, the value of a setting, a device's counters, a guest,
-    a card's interrupts."""
+    """What gives the text: the output of a command, the value of a setting, a device's counters, a guest, ..."""
     how: How
     """What to take from the text."""
 
@@ -322,6 +321,8 @@ class Resource:
     settle_ns: int = 0
     """How long it is not yet itself after a change to it, or to what stands on it on its kernel, where nothing tells
     when it is; 0: its expectations tell [ns]."""
+    undone_first: bool = False
+    """True: what it did may reach beyond its namespace, so it is undone before that goes."""
     held: bool = False
     """True: other content under the same key is reached by its actions alone; the first original is kept."""
 

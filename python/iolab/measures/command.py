@@ -3,13 +3,14 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from iolab.experiment.commands import CommandMeasure, Figure, Program, Server
+from iolab.experiment.commands import CommandMeasure, Figure, Program
 from iolab.experiment.lab_view import Place, View
 from iolab.experiment.measure_references import check_machine
 from iolab.experiment.sections import Section
+from iolab.experiment.standing_references import check_ready
 from iolab.lab.program_cpus import on_cpus
 from iolab.lab.topology import Topology
-from iolab.parts.rows import MeasureKind
+from iolab.parts.rows import MeasureKind, ShortForm
 
 if TYPE_CHECKING:
     from iolab.experiment.experiment import Lab
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 OWN_FIGURES = ("elapsed_s", "cpu_user_s", "cpu_system_s")
 """What iolab itself sees of a program."""
 ONE_RUN = "either run, the program and its arguments as a list of words, or shell, a text for `sh -c`"
-ONE_READY = "one of listens, prints, succeeds"
 ONE_FIGURE = "one of path (JSONPath), pattern (a regular expression), column (of CSV)"
 
 
@@ -33,7 +33,7 @@ def _check_names(view: View, section: Section, measure: CommandMeasure) -> None:
     _check_program(view, section, (), measure)
     for name, server in measure.servers.items():
         _check_program(view, section, ("servers", name), server)
-        _check_ready(view, section, ("servers", name, "ready"), server)
+        check_ready(view, section, ("servers", name, "ready"), server.ready)
     for name, figure in measure.metrics.items():
         _check_figure(view, section, ("metrics", name), figure)
         if name in OWN_FIGURES:
@@ -49,13 +49,6 @@ def _check_program(view: View, section: Section, place: Place, program: Program)
         view.say(section, (*place, "run"), "an empty word", "the name of a program first")
     if program.folder is not None and not program.folder.startswith("/"):
         view.say(section, (*place, "folder"), program.folder, "a path from the root, such as /srv/www")
-
-
-def _check_ready(view: View, section: Section, place: Place, server: Server) -> None:
-    ready = server.ready
-    given = [ready.listens is not None, ready.prints is not None, bool(ready.succeeds)]
-    if sum(given) > 1:
-        view.say(section, place, f"{sum(given)} of them", ONE_READY)
 
 
 def _check_figure(view: View, section: Section, place: Place, figure: Figure) -> None:
@@ -114,6 +107,7 @@ COMMAND = MeasureKind(
     named_by=frozenset({"on", "servers"}),
     named_programs=_named_programs,
     as_part=lambda measure, _: measure,
+    short_forms={"command": ShortForm(program=True)},
     check=_check,
     commands=_commands,
 )

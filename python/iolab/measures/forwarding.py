@@ -8,6 +8,7 @@ from iolab.lab.packets.frames import fps_of
 from iolab.lab.packets.needs import check_packets
 from iolab.lab.topology import Topology
 from iolab.measures.packets import LOAD_OVERHEAD_NS, packet_kind
+from iolab.parts.rows import ShortForm
 from iolab.parts.searches import SEARCHES
 
 if TYPE_CHECKING:
@@ -47,4 +48,5 @@ FORWARDING = packet_kind(
     measure=_measure,
     check=_check,
     leading=("forwarded_fps",),
+    short_forms={"forwarding": ShortForm(device=True)},
 )

@@ -1,6 +1,6 @@
 """What the rows of all kinds that send frames of our own have in common."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from iolab.experiment.lab_view import Place, View
@@ -10,7 +10,7 @@ from iolab.experiment.port_ref import PortRef
 from iolab.experiment.sections import Section
 from iolab.lab.packets.needs import packet_needs
 from iolab.lab.topology import Topology
-from iolab.parts.rows import MeasureKind
+from iolab.parts.rows import MeasureKind, ShortForm
 
 if TYPE_CHECKING:
     from iolab.experiment.experiment import Lab
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 P = TypeVar("P", bound=Packets)
 
+NO_SHORT_FORMS: Mapping[str, ShortForm] = {}
 _NAMED_BY = frozenset({"from", "to", "pairs"})
 """Keys that hold names of machines and ports."""
 LOAD_OVERHEAD_NS = 50_000_000
@@ -47,6 +48,7 @@ def packet_kind(
     measure: "Callable[[Site, P], Measured]",
     check: "Callable[[P, Lab, Topology], None]",
     leading: tuple[str, ...],
+    short_forms: Mapping[str, ShortForm] = NO_SHORT_FORMS,
 ) -> MeasureKind[P]:
     """Return the row of a kind that sends frames of our own."""
     return MeasureKind(
@@ -59,4 +61,5 @@ def packet_kind(
         check=check,
         commands=_commands,
         leading=leading,
+        short_forms=short_forms,
     )

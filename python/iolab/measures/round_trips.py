@@ -11,7 +11,7 @@ from iolab.experiment.sections import Section
 from iolab.lab.links.macvtaps import check_reach
 from iolab.lab.program_cpus import on_cpus
 from iolab.lab.topology import Topology
-from iolab.parts.rows import MeasureKind
+from iolab.parts.rows import MeasureKind, ShortForm
 
 if TYPE_CHECKING:
     from iolab.experiment.experiment import Lab
@@ -99,6 +99,7 @@ PING = MeasureKind(
     joined_by=lambda measure: (measure.src, measure.dst),
     commands=_commands,
     leading=("rtt_p50_ns",),
+    short_forms={"ping": ShortForm({"duration": "2s"})},
 )
 RR = MeasureKind(
     model=RequestResponse,
@@ -112,4 +113,5 @@ RR = MeasureKind(
     joined_by=lambda measure: (measure.src, measure.dst),
     commands=_commands,
     leading=("transactions_per_s",),
+    short_forms={"rr": ShortForm({"duration": "2s"})},
 )

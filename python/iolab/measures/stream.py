@@ -13,7 +13,7 @@ from iolab.lab.links.macvtaps import check_reach
 from iolab.lab.packets.placement import stream_way
 from iolab.lab.program_cpus import on_cpus
 from iolab.lab.topology import Topology
-from iolab.parts.rows import MeasureKind
+from iolab.parts.rows import MeasureKind, ShortForm
 
 if TYPE_CHECKING:
     from iolab.experiment.experiment import Lab
@@ -145,4 +145,8 @@ STREAM = MeasureKind(
     joined_by=lambda measure: (measure.src, measure.dst, measure.on, measure.flows, measure.congestion),
     commands=_commands,
     leading=("received_bps",),
+    short_forms={
+        "tcp": ShortForm({"protocol": "tcp", "duration": "2s"}),
+        "udp": ShortForm({"protocol": "udp", "duration": "2s"}),
+    },
 )

@@ -89,6 +89,8 @@ class MeasureKind(Generic[M]):
     """What it runs, as a person would type it; what is no command begins with #."""
     leading: tuple[str, ...] = ()
     """The metrics that stand for it in summaries and charts; of these the first that a record has."""
+    short_forms: "Mapping[str, ShortForm]" = field(default_factory=dict)
+    """Words of `iolab quick` that stand for it; none: it needs a file."""
     package: str = OWN
     """The package that brings it, with its version; the registry writes it."""
 
@@ -98,6 +100,18 @@ class MeasureKind(Generic[M]):
     def __post_init__(self) -> None:
         """Take the name from the model. Raises TypeError."""
         object.__setattr__(self, "name", kind_of_model(self.model))
+
+
+@dataclass(frozen=True, slots=True)
+class ShortForm:
+    """A word of `iolab quick` that stands for a measure between two ends."""
+
+    keys: Mapping[str, str] = field(default_factory=dict)
+    """Keys that the measure has until others are given."""
+    device: bool = False
+    """Frames go from a port of the one end to one of the other, through a device."""
+    program: bool = False
+    """It runs a program of the user's at the first end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,19 +5,16 @@ import pytest
 from iolab.errors import InputError
 from iolab.experiment import Resolver, cells, parse
 from iolab.experiment.experiment import Setup
-from iolab.experiment.one_line import KINDS, OneLine, experiment_of
-from iolab.parts.registry import measure_kinds
+from iolab.experiment.one_line import OneLine, experiment_of, short_forms
 
 PROGRAM = "ping -c 3 '{b}' \"two words\""
 
 
 def text_of(kind: str, *ends: str, program: str = "", **levels: tuple[str, ...]) -> str:
     """Return the file of a line; in names of keys two underscores stand for a dot."""
-    fields = measure_kinds()[KINDS[kind]["kind"]].model.model_fields
-    keys = [field.alias or name for name, field in fields.items()]
     first, second = ends or ("a", "b")
     dotted = {name.replace("__", "."): given for name, given in levels.items()}
-    return experiment_of(OneLine(kind, (first, second), program, dotted), keys)
+    return experiment_of(OneLine(kind, (first, second), program, dotted))
 
 
 def setups(text: str) -> list[Setup]:
@@ -27,11 +24,11 @@ def setups(text: str) -> list[Setup]:
     return [resolver.setup(cell) for cell in cells(experiment)]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", short_forms())
 def test_each_kind_makes_a_file_that_is_correct(kind: str) -> None:
     """With nothing but its ends."""
-    (setup,) = setups(text_of(kind, program=PROGRAM if kind == "command" else ""))
-    assert setup.measures[kind].kind == KINDS[kind]["kind"]
+    (setup,) = setups(text_of(kind, program=PROGRAM if short_forms()[kind][1].program else ""))
+    assert setup.measures[kind].kind == short_forms()[kind][0].name
 
 
 def test_keys_go_to_the_measure_or_to_the_link_and_their_levels_are_factors() -> None:
@@ -106,7 +103,7 @@ def test_a_level_cannot_write_another_part_of_the_file() -> None:
         ("tcp", ("a", "b"), "", {"wire": ("x",), "wire.delay": ("1ms",)}, "wire or keys below it, not both"),
         ("command", ("a", "b"), "", {}, "saw none; allowed: a program in quotes after the ends"),
         ("command", ("a", "b"), "it's", {}, "saw it's; allowed: words as a shell takes them apart"),
-        ("tcp", ("a", "b"), "ping", {}, "saw ping; allowed: a program with `command` alone"),
+        ("tcp", ("a", "b"), "ping", {}, "saw ping; allowed: no program"),
     ],
 )
 def test_what_a_line_cannot_say_is_refused(

@@ -11,7 +11,12 @@ use super::*;
 
 fn cases() -> ProptestConfig {
     let cases = std::env::var("IOLAB_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(20_000);
-    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+    ProptestConfig {
+        cases,
+        failure_persistence: None,
+        max_local_rejects: u32::MAX,
+        ..ProptestConfig::default()
+    }
 }
 
 /// All that is heard of `parts`, and what is left out at the end.

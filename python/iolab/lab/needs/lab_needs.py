@@ -29,6 +29,7 @@ from iolab.lab.links.macvtaps import macvtap_needs
 from iolab.lab.links.wires import link_memory
 from iolab.lab.needs.need import DOM0, IMAGE, NEWER_QEMU, OTHER_HOST, SWITCH, Need, NeedKind, Wanted
 from iolab.lab.ports.offloads import offload_needs, offload_switches
+from iolab.lab.standing.needs import standing_needs
 from iolab.lab.topology import Port, Topology, cpus_of, make_topology
 from iolab.lab.volumes.needs import joint_needs
 from iolab.parts.nics import NICS
@@ -80,7 +81,7 @@ def lab_needs(lab: Lab) -> tuple[Wanted, ...]:
         if isinstance(machine, Host):
             found += _tuning(lab, name, machine)
             found += _processors(lab, name, machine)
-    found += (*offload_needs(lab), *macvtap_needs(lab), *joint_needs(lab, where))
+    found += (*offload_needs(lab), *macvtap_needs(lab), *joint_needs(lab, where), *standing_needs(lab, where))
     for name in lab.links:
         found += (*_link(lab, topology, name), *_wire(lab, topology, name))
     for port in topology.ports():

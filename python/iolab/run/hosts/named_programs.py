@@ -1,23 +1,28 @@
 """Programs that an experiment itself names: whether the hosts have them. Nothing is run to find out."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import replace
+
+from pydantic import BaseModel
 
 from iolab.agent.client import Agent
 from iolab.errors import InputError
 from iolab.experiment import Resolver
 from iolab.experiment.experiment import Experiment
+from iolab.experiment.machines import Host, Netns, Vm
+from iolab.experiment.measures import Measure
 from iolab.experiment.product import Completion, sample
 from iolab.experiment.sections import Section
 from iolab.lab.hosts.facts import Facts
 from iolab.lab.kernels import HERE
+from iolab.lab.standing.needs import programs_of
 from iolab.parts.registry import measure_kinds
 from iolab.run.agents import Agents
 
 MOST_CELLS = 1000
 """Of one measure, that are looked at."""
-KEYS = frozenset({"kind", "run", "servers"})
-"""Of a measure, that decide which programs it names."""
+KEYS = frozenset({"kind", "run", "servers", "services"})
+"""Of a measure or a machine, that decide which programs it names."""
 LOOK = 'for name; do command -v -- "$name" >/dev/null && printf "%s\\n" "$name"; done; true'
 """Prints those of its arguments that are programs."""
 
@@ -38,19 +43,26 @@ def with_named_programs(facts: Facts, agents: Agents, experiment: Experiment) ->
 
 
 def named_programs(experiment: Experiment) -> tuple[str, ...]:
-    """Return the programs that the measures of an experiment name, in any cell."""
+    """Return the programs that the measures and machines of an experiment name, in any cell."""
     resolver, complete = Resolver(experiment), Completion(experiment.factors)
+    machines = [section for section in resolver.sections if section.group == "machines"]
     found: dict[str, None] = {}
-    for measure in resolver.measures:
-        section = Section("measure", measure)
+    for section in (*(Section("measure", measure) for measure in resolver.measures), *machines):
         for cell in sample(experiment, resolver.factors_of(section, KEYS), MOST_CELLS):
             try:
                 model = resolver.model(section, complete(cell))
             except InputError:
                 continue  # planning says what is wrong
-            kind = measure_kinds()[getattr(model, "kind", "")]
-            found |= dict.fromkeys(program for _, program in kind.named_programs(model))
+            found |= dict.fromkeys(_named(model))
     return tuple(found)
+
+
+def _named(model: BaseModel | None) -> Iterator[str]:
+    """Yield the programs that a measure or a machine names."""
+    if isinstance(model, Host | Netns | Vm):
+        yield from programs_of(model)
+    elif isinstance(model, Measure):
+        yield from (program for _, program in measure_kinds()[model.kind].named_programs(model))
 
 
 def _present(agent: Agent, names: Collection[str]) -> dict[str, str | None]:

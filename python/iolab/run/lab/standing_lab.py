@@ -85,6 +85,7 @@ class StandingLab:
             if self._agents.here.gone:
                 raise
             try:
+                self._standing = (*self._standing, *(one for one in change.do if one not in self._standing))
                 self.take_down()
             except LabError as left:
                 raise LabError(f"{error}; {left}") from error
@@ -117,14 +118,14 @@ class StandingLab:
             LabError: something could not be undone.
         """
         standing, self._standing = self._standing, ()
+        troubles = self._undo_first(standing)
         self.guests.stop(self.guests.running)
         self._stop(list(self._started))
         self.napi.forget()
         self._interrupts.forget()
         self._processors.forget()
-        troubles = [
-            trouble for kernel in reversed(list(self._agents)) for trouble in self._clear(kernel, standing)
-        ]
+        for kernel in reversed(list(self._agents)):
+            troubles += self._clear(kernel, standing)
         if troubles:
             raise LabError(
                 f"taking the lab down: {len(troubles)} changes could not be undone, "
@@ -133,6 +134,18 @@ class StandingLab:
         planned = [resource.key for resource in difference(standing, ()).undo]
         begun = [key for key in reversed(self._undoing) if key not in planned]
         self._log_undone([*begun, *planned])
+
+    def _undo_first(self, standing: Sequence[Resource]) -> list[str]:
+        """Undo what may reach beyond its namespace; return what could not be undone."""
+        running = self.guests.running
+        try:
+            self._undo_keys([one for one in standing if one.undone_first and one.kernel not in running])
+        except LabError as error:
+            return [str(error)]
+        except AgentLost:
+            if self._agents.here.gone:
+                raise
+        return []
 
     def _clear(self, kernel: str, standing: Sequence[Resource]) -> list[str]:
         """Undo everything on a kernel; return what could not be undone. One that is lost undoes it by itself."""

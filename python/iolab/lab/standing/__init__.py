@@ -1,0 +1,1 @@
+"""What stands on machines beside their network: files, changes by commands, services."""

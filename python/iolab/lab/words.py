@@ -1,0 +1,43 @@
+"""Words of programs, in which names of machines and ports stand for addresses. Pure."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+
+from iolab.errors import InputError, Problem
+from iolab.experiment.port_ref import PortRef
+from iolab.lab.topology import Endpoint, Topology
+
+PLACE = re.compile(r"\{([A-Za-z][A-Za-z0-9_.-]*)\}")
+"""Where the name of a machine, or of its port, may stand for an address."""
+
+
+def filler(addresses: Mapping[str, str]) -> Callable[[str], str]:
+    """Return what puts addresses in the place of names; other words in braces stay."""
+    return lambda text: PLACE.sub(lambda found: addresses.get(found[1], found[0]), text)
+
+
+def addresses_in(
+    texts: Iterable[str], here: str, partners: tuple[str, ...], topology: Topology, doing: str
+) -> Mapping[str, str]:
+    """Return the addresses that texts of machine `here` name, by name; of its own, that towards its partners.
+
+    Raises:
+        InputError: a machine of the lab is named to which no way leads, or an own address that is not the only one.
+    """
+    known = {*topology.machines, *(port.ref for port in topology.ports())}
+    named = dict.fromkeys(name for text in texts for name in PLACE.findall(text) if name in known)
+    return {name: _endpoint(name, here, partners, topology, doing).address for name in named}
+
+
+def _endpoint(name: str, here: str, partners: tuple[str, ...], topology: Topology, doing: str) -> Endpoint:
+    own = PortRef(here).machine
+    if PortRef(name).machine != own:
+        return topology.endpoint(name, towards=here)
+    others = [partner for partner in partners if PortRef(partner).machine != own]
+    if others:
+        return topology.endpoint(name, towards=others[0])
+    points = topology.endpoints(name)
+    if len(points) != 1:
+        seen, allowed = f"{name}, which has {len(points)} addresses", f"machine.port, such as {own}.eth0"
+        raise InputError([Problem(doing, "finding an address", seen, allowed)])
+    return points[0]

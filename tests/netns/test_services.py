@@ -1,0 +1,143 @@
+"""Files, changes and services on machines: made, read back, changed as levels, and gone afterwards."""
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.netns.runs import processes_with, trials
+
+pytestmark = pytest.mark.netns
+Iolab = Callable[..., subprocess.CompletedProcess[str]]
+WEB = """
+lab:
+  machines:
+    client: {kind: netns}
+    web:
+      kind: netns
+      files: {index.html: "hello {client}"}
+      run:
+        blackhole: {do: [ip, route, add, blackhole, 198.19.0.0/24], undo: [ip, route, del, 198.19.0.0/24],
+                    check: [ip, route, get, fibmatch, 198.18.0.1]}
+      services:
+        http: {run: [python3, -m, http.server, --bind, "{web}", --directory, "{files}", "8000"],
+               ready: {listens: 8000}}
+  links: {lan: {ends: [client.eth0, web.eth0]}}
+measure:
+  get: {kind: command, on: client, duration: 1s,
+        run: [python3, -c, "from urllib.request import urlopen as o; print(o('http://{web}:8000/index.html').read())"],
+        metrics: {length: {unit: count, pattern: "hello 198.18.0.(\\\\d+)"}}}
+"""
+SLEEP = "[sleep, '600']"
+LAB = """
+lab:
+  machines:
+    a: {kind: netns, services: {one: {run: SERVICE}}}
+    b: {kind: netns}
+  links: {lan: {ends: [a.eth0, b.eth0]}}
+measure:
+  ping: {kind: ping, from: a, to: b, duration: 1s}
+"""
+
+
+def ran(iolab: Iolab, folder: Path, text: str, *words: str) -> tuple[subprocess.CompletedProcess[str], Path]:
+    """Run an experiment; return how that ended, and the run's folder."""
+    (folder / "lab.yaml").write_text(text)
+    done = iolab("run", "lab.yaml", *words)
+    return done, next((folder / "runs").iterdir(), folder) if (folder / "runs").exists() else folder
+
+
+def left() -> dict[int, str]:
+    """Return the processes of services that still run."""
+    return processes_with("IOLAB_SERVICE=/run/iolab-services/a.one")
+
+
+def test_a_service_serves_its_file_by_the_address_that_its_words_name(iolab: Iolab, tmp_path: Path) -> None:
+    """The client's address stands in the file, the server's own in its words."""
+    done, folder = ran(iolab, tmp_path, WEB)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (figure,) = (one for one in trials(folder)[0]["metrics"] if one["name"] == "length")
+    assert figure["value"] == 1
+    assert not list(Path("/run").glob("iolab-*"))
+
+
+def test_a_level_changes_a_file_and_its_service_alone(iolab: Iolab, tmp_path: Path) -> None:
+    """The network stands; what reads the file is started again."""
+    levels = "factors: {machines.web.files: {one: {index.html: 'hello {client}'}, two: {index.html: 'hello {web}'}}}\n"
+    done, folder = ran(iolab, tmp_path, WEB + levels, "--blocks", "2")
+    assert done.returncode == 0, done.stdout + done.stderr
+    seen = {(one["cell"]["machines.web.files"], one["metrics"][0]["value"]) for one in trials(folder)}
+    assert seen == {("one", 1.0), ("two", 2.0)}
+    commands = (folder / "commands.jsonl").read_text()
+    assert commands.count('"netns","add"') + commands.count('"netns", "add"') == 2
+
+
+def test_a_change_that_does_not_hold_fails_the_trial(iolab: Iolab, tmp_path: Path) -> None:
+    """What its check says stands in the reason."""
+    text = LAB.replace(
+        "services: {one: {run: SERVICE}}", "run: {it: {do: ['true'], undo: ['true'], check: ['false']}}"
+    )
+    done, folder = ran(iolab, tmp_path, text)
+    assert done.returncode != 0
+    assert "it of a" in done.stdout + done.stderr + str(trials(folder))
+
+
+@pytest.mark.parametrize(
+    ("service", "said"),
+    [
+        ("[sh, -c, 'echo no room; exit 3']\n", "has ended"),
+        ("[sleep, '600']}, two: {run: [sleep, '600'], ready: {listens: 9}, within: 1s", "is not ready"),
+        ("[sleep, '600']}, two: {run: [echo, hello], ready: {prints: bye}, within: 1s", "hello"),
+        ("[sleep, '600']}, two: {run: [iolab-no-such-program]", "iolab-no-such-program"),
+    ],
+    ids=["ended", "not ready", "says something else", "no such program"],
+)
+def test_a_service_that_does_not_come_is_said_with_what_it_wrote(
+    iolab: Iolab, tmp_path: Path, service: str, said: str
+) -> None:
+    """And nothing of it, or of those before it, is left."""
+    text = LAB.replace("SERVICE", service.strip())
+    if "exit 3" in service:
+        text = text.replace("exit 3']", "exit 3'], ready: {listens: 9}")
+    done, folder = ran(iolab, tmp_path, text)
+    assert done.returncode != 0
+    stored = str(trials(folder)) if (folder / "trials.jsonl").exists() else ""
+    assert said in done.stdout + done.stderr + stored
+    assert left() == {}
+    assert not list(Path("/run").glob("iolab-*"))
+
+
+@pytest.mark.parametrize(
+    "service",
+    [
+        "[sh, -c, 'trap \"\" TERM; while :; do sleep 1; done']",
+        "[sh, -c, 'setsid sleep 600 & exec sleep 600']",
+        "[sh, -c, 'setsid sleep 600 >/dev/null 2>&1 &']",
+        "[sh, -c, 'head -c 1G /dev/zero; exec sleep 600']",
+    ],
+    ids=["ignores SIGTERM", "forks away", "goes into the background", "writes 1 GB"],
+)
+def test_nothing_is_left_of_a_service_whatever_it_does(iolab: Iolab, tmp_path: Path, service: str) -> None:
+    """Its lab stands and falls as others do."""
+    done, _ = ran(iolab, tmp_path, LAB.replace("SERVICE", service))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert left() == {}
+    assert not list(Path("/run").glob("iolab-*"))
+
+
+def test_a_service_that_dies_fails_the_trial_that_needed_it(iolab: Iolab, tmp_path: Path) -> None:
+    """It is read back, and started again for the next one."""
+    done, folder = ran(iolab, tmp_path, LAB.replace("SERVICE", "[sleep, '0.5']"), "--blocks", "2")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "service one of a" in str(trials(folder))
+    assert left() == {}
+
+
+def test_what_a_failed_change_did_is_taken_back(iolab: Iolab, tmp_path: Path) -> None:
+    """Also beyond the namespace that it was done in."""
+    trace = tmp_path / "trace"
+    change = f"{{do: [sh, -c, 'echo it > {trace}; exit 1'], undo: [rm, '-f', {trace}]}}"
+    text = LAB.replace("services: {one: {run: SERVICE}}", f"run: {{it: {change}}}")
+    done, _ = ran(iolab, tmp_path, text, "--keep-going")
+    assert done.returncode != 0
+    assert not trace.exists()
