@@ -1,0 +1,60 @@
+"""How long a lab of many namespaces takes to stand and to go, and whether it leaves anything.
+
+Usage: python benches/many_machines.py [MACHINES] [TIMES]. Default: 200 on one bridge, 3 times. Needs root; 10 s each.
+Exit status 1 when it takes longer than 10 s to stand or 5 s to go, is not as applied, or leaves something.
+"""
+
+import subprocess
+import sys
+import time
+from statistics import median
+
+from iolab.experiment import Resolver, cells, parse
+from iolab.lab.compose import compose
+from iolab.run.agents import Agents
+from iolab.run.hosts.host_agent import open_agent
+from iolab.run.lab.standing_lab import StandingLab
+
+LAB = """
+lab:
+  machines: {{hub: {{kind: netns}}, node: {{kind: netns, count: {nodes}}}}}
+  links: {{lan: {{ends: [hub.eth0, "node[*].eth0"]}}}}
+measure:
+  it: {{kind: ping, from: node1, to: hub}}
+"""
+LONGEST_UP_S, LONGEST_DOWN_S = 10.0, 5.0
+
+
+def namespaces() -> int:
+    """Return how many network namespaces have a name."""
+    shown = subprocess.run(["ip", "netns"], capture_output=True, text=True, check=True).stdout
+    return len(shown.splitlines())
+
+
+def main() -> int:
+    """Print the times of each lab and their medians."""
+    machines, times = (int(word) for word in [*sys.argv[1:], *("200", "3")[len(sys.argv) - 1 :]])
+    experiment = parse(LAB.format(nodes=machines - 1), "bench")
+    resources = compose(Resolver(experiment).setup(next(cells(experiment))).lab)
+    before, up, down, wrong = namespaces(), [], [], 0
+    with open_agent() as agent:
+        for _ in range(times):
+            lab = StandingLab(Agents(agent), lambda _: None)
+            began = time.monotonic()
+            lab.change_to(resources)
+            stood = time.monotonic()
+            wrong += len(lab.mismatches())
+            read = time.monotonic()
+            lab.take_down()
+            up.append(stood - began)
+            down.append(time.monotonic() - read)
+            print(f"up {up[-1]:.2f} s, read back {read - stood:.2f} s, down {down[-1]:.2f} s")
+    left = namespaces() - before
+    print(
+        f"{machines} machines: up {median(up):.2f} s, down {median(down):.2f} s, not as applied {wrong}, left {left}"
+    )
+    return int(median(up) > LONGEST_UP_S or median(down) > LONGEST_DOWN_S or wrong > 0 or left != 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
