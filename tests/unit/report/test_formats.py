@@ -282,7 +282,7 @@ def test_a_lost_baseline_is_told_instead_of_a_column_that_is_gone(made: Made) ->
     ]
     lost = replace(run, trials=tuple(failed))
     analysis = analyse(lost.trials, lost.plan)
-    said = "No change is given for 6 of 6 cells: their baseline (MTU 1500, offload on) has no figure"
+    said = "No change is given for 6 of 6 cells: their baseline (MTU 1500, offload on) has no such figure"
     assert said in " ".join(printed(report.terminal(lost, analysis), 200).split())
     assert said in report.markdown(lost, analysis, experiment, "1")
     assert said in report.html(lost, analysis, experiment, "1")

@@ -86,7 +86,7 @@ def test_every_format_marks_a_lower_bound_and_says_what_limited_it(made: Made) -
     page = report.html(run, analysis, experiment, "1")
     for text in (shown(page), plain(report.markdown(run, analysis, experiment, "1")), plain(out.getvalue())):
         assert "limited by" in text
-        assert re.search(r"≥ \d+(\.\d+)? ", text)
+        assert re.search(r"≥\s\d+(\.\d+)? ", text)
         assert "≥: a lower bound" in text
     assert any("≥" in json.dumps(chart, ensure_ascii=False) for chart in charts_of(page))
     rows = list(
@@ -101,7 +101,7 @@ def test_every_format_marks_a_lower_bound_and_says_what_limited_it(made: Made) -
     assert len(estimates) == len(limited) == 2
     assert all(one["limited_by"] == ["line"] for one in estimates)
     assert sum(one.mean is None for one in analysis.forwarding[0].ratios) == 1
-    assert all(re.match(r"≥ \+\d", row.change) for row in _results(run, analysis) if row.mean.startswith("≥"))
+    assert all(re.match(r"≥\s\+\d", row.change) for row in _results(run, analysis) if row.mean.startswith("≥"))
 
 
 def bounded(made: Made) -> Made:
