@@ -115,6 +115,9 @@ def _box(name: str, lab: Lab, ports: list[Port], words: Words) -> Box:
     kind = [words.lab.kinds.get(machine.kind, machine.kind)]
     kind += [words.lab.forward.format(value=machine.forward)] if machine.forward != "none" else []
     kind += _disks(machine, lab, words)
+    for template, parts in ((words.lab.changes, machine.run), (words.lab.services, machine.services)):
+        names = [part for part, made in parts.items() if made is not None]
+        kind += [template.format(names=" ".join(names))] if names else []
     return Box(name, words.comma.join(kind), machine.on, tuple(own.values()))
 
 

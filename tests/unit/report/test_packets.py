@@ -101,7 +101,9 @@ def test_every_format_marks_a_lower_bound_and_says_what_limited_it(made: Made) -
     assert len(estimates) == len(limited) == 2
     assert all(one["limited_by"] == ["line"] for one in estimates)
     assert sum(one.mean is None for one in analysis.forwarding[0].ratios) == 1
-    assert all(re.match(r"≥\s\+\d", row.change) for row in _results(run, analysis) if row.mean.startswith("≥"))
+    assert all(
+        re.match(r"≥\s\+\d", row.change) for row in _results(run, analysis) if row.mean.startswith("≥")
+    )
 
 
 def bounded(made: Made) -> Made:

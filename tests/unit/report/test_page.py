@@ -195,6 +195,20 @@ measure: {tcp: {kind: stream, from: t, to: dut, duration: 1s}}
     assert kinds == ["virtual machine, disk v0 256M", "virtual machine, 3 disks"]
 
 
+def test_what_stands_on_a_machine_is_in_its_box() -> None:
+    """Commands and services by name; one that the baseline is without is not."""
+    text = """\
+lab:
+  machines:
+    web: {kind: netns, run: {hole: {do: ['true'], undo: ['true']}, off: none}, services: {http: {run: [x]}}}
+    t: {kind: netns}
+  links: {lan: {ends: [t.p0, web.eth0]}}
+measure: {tcp: {kind: stream, from: t, to: web, duration: 1s}}
+"""
+    seen = picture.picture(parse(text, "web.yaml"), names([], EN))
+    assert [box.kind for box in seen.boxes] == ["namespace, commands: hole, services: http", "namespace"]
+
+
 def test_the_offloads_of_interfaces_are_in_the_environment() -> None:
     """On and off in a line each: an interface has fifty."""
     facts = {"interfaces": [{"name": "eth0", "mtu": 1500, "offloads": {"tso": True, "gro": False, "gso": True}},

@@ -181,6 +181,10 @@ class LabWords:
     """{name} {value}: any other attribute."""
     forward: str
     """{value}"""
+    changes: str
+    """{names}: commands that set something."""
+    services: str
+    """{names}"""
     too_many: str
     """{count}"""
     as_text: str
