@@ -1,12 +1,13 @@
 """kill -9 of controller, agent, or both, at random moments of a run: is the host as before, are all trials kept?
 
-Usage: python benches/kill.py [KILLS] [SEED] [command|guests|watch|wire|shape|disk]. Needs root and iperf3; about 4 s
-per kill, which hit one run after another until each is complete. With `wire` the lab is an emulated path, with
-`watch` a watched one: no other agent may work on the kernel then, for BPF programs and maps have no namespace. With
-`shape` the kernel shapes a link, with `command` iperf3 runs as a program of the user's own, with `disk` a file system
-is made and mounted for fio. With `guests` the lab is two virtual machines, one of which is made again between trials;
-that needs QEMU and the image linux, and takes about 12 s per kill. Exit status 1 when anything was left behind or
-lost.
+Usage: python benches/kill.py [KILLS] [SEED] [command|service|guests|watch|wire|shape|disk|iscsi]. Needs root, iperf3;
+about 4 s per kill, which hit one run after another until each is complete. With `wire` the lab is an emulated path,
+with `watch` a watched one: no other agent may work on the kernel then, for BPF programs and maps have no namespace.
+With `shape` the kernel shapes a link, with `command` iperf3 runs as a program of the user's own, with `service` a
+machine has files, commands and services. With `disk` a file system is made and mounted for fio; with `iscsi` it lies
+on a target of the lab, which is killed as well: the run is ended by SIGTERM then. A neighbour file and a loop device on
+it must stay as they are. With `guests` the lab is two virtual machines, one of which is made again between trials; that
+needs QEMU and the image linux, and takes about 12 s per kill. Exit status 1 when anything was left behind or lost.
 On a host where other labs work, give it namespaces of its own:
 unshare --mount --net --pid --fork --mount-proc sh -c 'mount -t tmpfs tmpfs /run; python ...; true'
 """
@@ -94,6 +95,39 @@ factors:
   on: {files: {machines.pc.disks: [{volume: killed, fs: ext4}]}, device: {machines.pc.disks: [{volume: killed}]}}
 blocks: 2
 """
+ISCSI = """
+title: iSCSI
+lab:
+  machines: {pc: {kind: netns}, store: {kind: netns}}
+  links: {lan: {ends: [pc.eth0, store.eth0]}}
+  volumes: {killed: {on: store, size: 64M, export: iscsi}}
+measure:
+  fio: {kind: disk, program: fio, on: pc, size: 16M, fio: {each: 300ms, blocks: [4K], depths: [8]}}
+factors:
+  on:
+    files: {machines.pc.disks: [{volume: killed, via: user, fs: ext4}]}
+    device: {machines.pc.disks: [{volume: killed, via: user}]}
+blocks: 2
+"""
+SERVICE = """
+title: Service
+lab:
+  machines:
+    near: {kind: netns}
+    far:
+      kind: netns
+      files: {page: "hello {near}"}
+      run: {hole: {do: [ip, route, add, blackhole, 198.19.0.0/24], undo: [ip, route, del, blackhole, 198.19.0.0/24]}}
+      services:
+        sink: {run: [iperf3, -s], ready: {listens: 5201}}
+        log: {run: [sh, -c, "setsid ip monitor & ip monitor"]}
+  links: {lan: {ends: [near.eth0, far.eth0]}}
+measure:
+  load: {kind: command, on: near, run: [iperf3, -t, 1, -c, "{far}"]}
+factors:
+  machines.far.files: {one: {page: "{near}"}, two: {page: "{far}"}}
+blocks: 3
+"""
 COMMAND = """
 title: Command
 lab:
@@ -110,8 +144,17 @@ factors:
   links.lan.mtu: [1500, 9000]
 blocks: 3
 """
-LABS = {"command": COMMAND, "guests": GUESTS, "watch": WATCH, "wire": WIRE, "shape": SHAPE, "disk": DISK}
+LABS = {
+    "command": COMMAND, "service": SERVICE, "guests": GUESTS, "watch": WATCH, "wire": WIRE, "shape": SHAPE,
+    "disk": DISK, "iscsi": ISCSI,
+}  # fmt: skip
 VICTIMS = ("controller", "agent", "both")
+TARGET = "tgtd"
+"""Killed as well where the lab has one."""
+OURS = ("iperf3", "iolab", "qemu", "vhost-", TARGET)
+"""How the names of processes of labs begin."""
+NEIGHBOUR_BYTES = 16 << 20
+"""Of a file and a disk that no lab may touch."""
 LATEST_S = 4.0
 """Starting takes about a second, so kills fall on starting, building, and on the first trials."""
 LATEST_GUESTS_S = 16.0
@@ -120,8 +163,8 @@ END_S = 30.0
 """What remains must end by itself within this."""
 
 
-def host_state() -> dict[str, str]:
-    """Return what a lab could leave behind on this host."""
+def host_state(beside: tuple[Path, str]) -> dict[str, str]:
+    """Return what a lab could leave behind on this host, and what it must not touch."""
     sysctls = r"net\.(ipv4\.(ip_forward|conf)|ipv6\.conf|core\..*(max|default))"
     commands = {
         "netns": ["ip", "netns"],
@@ -136,13 +179,31 @@ def host_state() -> dict[str, str]:
         for name, argv in commands.items()
     }
     alive = [line.split(None, 1)[1] for line in texts["processes"].splitlines() if not line.startswith("Z")]
-    ours = sorted(name for name in alive if name.startswith(("iperf3", "iolab", "qemu", "vhost-")))
+    ours = sorted(name for name in alive if name.startswith(OURS))
     return {
         **texts,
+        **digests(*beside),
         "processes": " ".join(ours),
         "bpf": bpf_objects.ours(),
         "folders": " ".join(state_folders()),
     }
+
+
+def neighbours(folder: Path) -> tuple[Path, str]:
+    """Make a file, and a loop device on it; return both."""
+    file = folder / "neighbour"
+    file.write_bytes(random.Random(1).randbytes(NEIGHBOUR_BYTES))
+    made = subprocess.run(
+        ["losetup", "--find", "--show", str(file)], capture_output=True, text=True, check=True
+    )
+    return file, made.stdout.strip()
+
+
+def digests(file: Path, disk: str) -> dict[str, str]:
+    """Return what the neighbours hold, and which loop devices there are."""
+    held = subprocess.run(["sha256sum", str(file), disk], capture_output=True, text=True, check=False)
+    loops = subprocess.run(["losetup", "--list"], capture_output=True, text=True, check=False)
+    return {"neighbours": held.stdout, "loops": loops.stdout}
 
 
 def state_folders() -> list[str]:
@@ -166,8 +227,14 @@ def agent_of(controller: int) -> int | None:
     return next((int(pid) for pid, name in rows if name.startswith("iolab-agent")), None)
 
 
-def kill_once(argv: list[str], victim: str, moment_s: float) -> None:
-    """Start iolab, kill the victim at that moment, and wait for what remains to end by itself."""
+def pid_of(name: str) -> int | None:
+    """Return the process of this name, if there is one."""
+    listed = subprocess.run(["ps", "-C", name, "-o", "pid="], capture_output=True, text=True, check=False)
+    return next((int(word) for word in listed.stdout.split()), None)
+
+
+def kill_once(argv: list[str], victim: str, moment_s: float) -> list[str]:
+    """Start iolab, kill the victim at that moment, and wait for what remains to end by itself; return what did not."""
     running = subprocess.Popen(
         argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     )
@@ -177,6 +244,7 @@ def kill_once(argv: list[str], victim: str, moment_s: float) -> None:
         "controller": [running.pid],
         "agent": [agent],
         "both": [agent, running.pid],
+        "target": [pid_of(TARGET)],
     }
     for pid in targets[victim]:
         if pid is not None:
@@ -184,14 +252,23 @@ def kill_once(argv: list[str], victim: str, moment_s: float) -> None:
                 os.kill(pid, signal.SIGKILL)
     if victim == "agent" and agent is None:
         running.kill()  # it was too early for an agent, or too late
-    running.wait(END_S)
+    if victim == "target":  # what waits for it waits long
+        time.sleep(1)
+        running.terminate()
+    wait_until(lambda: running.poll() is not None, END_S)
+    shown = ["ps", "-eo", "pid=,ppid=,stat=,wchan:20=,args="]
+    waits = subprocess.run(shown, capture_output=True, text=True, check=False).stdout
+    found = [] if running.poll() is not None else [f"iolab did not end within {END_S:g} s: {waits}"]
+    running.kill()
+    running.wait()
     if agent is not None:
         wait_until(lambda: not Path(f"/proc/{agent}").exists(), END_S)
+    return found
 
 
-def differences(before: dict[str, str], when: str) -> list[str]:
+def differences(before: dict[str, str], when: str, beside: tuple[Path, str]) -> list[str]:
     """Return what differs from the state before."""
-    after = host_state()
+    after = host_state(beside)
     return [
         f"{when}, {name} is {after[name]!r}, was {before[name]!r}"
         for name in before
@@ -199,11 +276,13 @@ def differences(before: dict[str, str], when: str) -> list[str]:
     ]
 
 
-def faults_of(before: dict[str, str], victim: str, stored: list[str], folder: Path | None) -> list[str]:
+def faults_of(
+    before: dict[str, str], victim: str, stored: list[str], folder: Path | None, beside: tuple[Path, str]
+) -> list[str]:
     """Return what is not as it must be; only a killed agent may leave something, until the host is cleaned."""
-    found = differences(before, "before cleaning") if victim == "controller" else []
+    found = differences(before, "before cleaning", beside) if victim in ("controller", "target") else []
     cleaned = subprocess.run([str(IOLAB), "clean"], capture_output=True, text=True, check=False)
-    found += differences(before, "after cleaning")
+    found += differences(before, "after cleaning", beside)
     if cleaned.returncode:
         found.append(f"clean ended with {cleaned.returncode}: {cleaned.stderr}")
     lost = set(stored) - set(keys_of(folder))
@@ -219,12 +298,14 @@ def keys_of(folder: Path | None) -> list[str]:
 
 def finish(folder: Path) -> list[str]:
     """Resume a run to its end; return what is wrong with it."""
-    resumed = subprocess.run([str(IOLAB), "resume", str(folder)], capture_output=True, text=True, check=False)
+    resumed = subprocess.run(
+        [str(IOLAB), "resume", str(folder), "--retry-failed"], capture_output=True, text=True, check=False
+    )
     keys, steps = keys_of(folder), load_run(folder).plan.steps
     print(
-        f"{folder.name}: {len(keys)} trials of {len(steps)}, {len(keys) - len(set(keys))} twice", flush=True
+        f"{folder.name}: {len(keys)} trials of {len(steps)}, {len(keys) - len(set(keys))} again", flush=True
     )
-    if resumed.returncode or sorted(keys) != sorted(step.key for step in steps):
+    if resumed.returncode or set(keys) != {step.key for step in steps}:
         whys = [str(record.result.reason) for record in load_run(folder).trials if record.result.reason]
         return [f"resume ended with {resumed.returncode}: {resumed.stderr} {'; '.join(whys)}"]
     return []
@@ -236,35 +317,44 @@ def main() -> int:
     chance = random.Random(int(sys.argv[2]) if len(sys.argv) > 2 else 1)
     kind = sys.argv[3] if len(sys.argv) > 3 else ""
     subprocess.run([str(IOLAB), "clean"], capture_output=True, check=False)  # makes the state folder
-    before = host_state()
-    faults = finished = 0
-    with tempfile.TemporaryDirectory() as parent:
-        lab = LAB
-        if kind:
-            lab = Path(parent) / f"{kind}.yaml"
-            lab.write_text(LABS[kind])
-        folder: Path | None = None
-        for number in range(1, kills + 1):
-            begin = [str(IOLAB), "run", str(lab), "-o", parent]
-            stored, victim = keys_of(folder), chance.choice(VICTIMS)
-            kill_once(
-                [str(IOLAB), "resume", str(folder)] if folder else begin,
-                victim,
-                chance.uniform(0.1, LATEST_GUESTS_S if kind == "guests" else LATEST_S),
-            )
-            runs = find_runs(Path(parent))
-            folder = folder or (runs[-1] if len(runs) > finished else None)
-            found = faults_of(before, victim, stored, folder)
-            if folder and (number == kills or len(keys_of(folder)) == len(load_run(folder).plan.steps)):
-                found += finish(folder)
-                folder, finished = None, len(runs)
-            for fault in found:
-                print(f"kill {number} ({victim}): {fault}", flush=True)
-            faults += bool(found)
-            if number % 10 == 0:
-                print(f"{number} kills, {faults} with faults", flush=True)
+    with tempfile.TemporaryDirectory() as parent, tempfile.TemporaryDirectory() as near:
+        beside = neighbours(Path(near))
+        try:
+            faults = kill_often(kills, chance, kind, Path(parent), beside)
+        finally:
+            subprocess.run(["losetup", "--detach", beside[1]], check=False)
     print(f"{kills} kills, {faults} with faults")
     return int(faults > 0)
+
+
+def kill_often(kills: int, chance: random.Random, kind: str, parent: Path, beside: tuple[Path, str]) -> int:
+    """Kill run after run; return how many kills had faults."""
+    lab = LAB
+    if kind:
+        lab = parent / f"{kind}.yaml"
+        lab.write_text(LABS[kind])
+    victims = (*VICTIMS, "target") if kind == "iscsi" else VICTIMS
+    before, folder, faults, finished = host_state(beside), None, 0, 0
+    for number in range(1, kills + 1):
+        begin = [str(IOLAB), "run", str(lab), "-o", str(parent)]
+        stored, victim = keys_of(folder), chance.choice(victims)
+        found = kill_once(
+            [str(IOLAB), "resume", str(folder)] if folder else begin,
+            victim,
+            chance.uniform(0.1, LATEST_GUESTS_S if kind == "guests" else LATEST_S),
+        )
+        runs = find_runs(parent)
+        folder = folder or (runs[-1] if len(runs) > finished else None)
+        found += faults_of(before, victim, stored, folder, beside)
+        if folder and (number == kills or len(keys_of(folder)) == len(load_run(folder).plan.steps)):
+            found += finish(folder)
+            folder, finished = None, len(runs)
+        for fault in found:
+            print(f"kill {number} ({victim}): {fault}", flush=True)
+        faults += bool(found)
+        if number % 10 == 0:
+            print(f"{number} kills, {faults} with faults", flush=True)
+    return faults
 
 
 if __name__ == "__main__":

@@ -165,8 +165,11 @@ def _ready(site: Site, measure: DiskMeasure, disk: Disk) -> Iterator[Running]:
     try:
         fio.fill()
         yield fio.run
-    finally:
+    except TrialFailed:
         fio.clear()
+        raise
+    # Not where a run is interrupted: its lab goes, and nothing can be unlinked on a disk that hangs.
+    fio.clear()
 
 
 def _concluded(site: Site, measure: DiskMeasure, ran: Ran, readings: Readings) -> Concluded:
