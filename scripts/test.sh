@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs the static checks and the tests of both languages, all of them even when the first fail, and exits 1 if any did.
-# What does not measure runs side by side, in groups; what a group says is shown when it has ended, and is in build/GROUP.log.
+# What does not measure runs in groups, as many side by side as there are CPUs: an emulated guest that shares a CPU with
+# four others is late for everything. What a group says is shown when it has ended, and is in build/GROUP.log.
 # A group that does not end is ended: what it did then is the last of its words.
 # Called by make test, which has set up Python; the agent is built here, beside its tests.
 set -uo pipefail
@@ -8,6 +9,7 @@ unset PYTHONDONTWRITEBYTECODE  # the tests start hundreds of programs: each woul
 
 status=0
 declare -A groups=()  # by process
+places=$(nproc)
 limit_s=3600
 tests=(.venv/bin/pytest -q --durations=10 --durations-min=5 -m "not perf and not hardware")
 # What another program of the computer disturbs is tried again, and shown as RERUN.
@@ -50,17 +52,21 @@ test_agent() {
     limited nice -n 5 "${tests[@]}" "${again[@]}" tests/guest/image && return "$tested"
 }
 
-begin() { "${@:2}" >"build/$1.log" 2>&1 & groups[$!]=$1; }
+# Begins a group as soon as there is a place for it.
+begin() {
+    while ((${#groups[@]} >= places)); do await_one; done
+    "${@:2}" >"build/$1.log" 2>&1 & groups[$!]=$1
+}
 
-# Waits for all that began, and shows each as it ends.
-await() {
+await() { while ((${#groups[@]})); do await_one; done; }
+
+# Waits until a group ends, and shows what it said.
+await_one() {
     local ended
-    while ((${#groups[@]})); do
-        wait -n -p ended "${!groups[@]}" || failed "${groups[$ended]}"
-        cat "build/${groups[$ended]}.log"
-        echo "test: ${groups[$ended]} ended after $SECONDS s"
-        unset "groups[$ended]"
-    done
+    wait -n -p ended "${!groups[@]}" || failed "${groups[$ended]}"
+    cat "build/${groups[$ended]}.log"
+    echo "test: ${groups[$ended]} ended after $SECONDS s"
+    unset "groups[$ended]"
 }
 
 failed() { echo "test: FAILED: $*"; status=1; }

@@ -18,7 +18,7 @@ fn a_token_bucket_lets_through_what_it_says() {
     let opened = lab.open("auto");
     let impairment = json!({
         "kind": "line",
-        "rate": {"kind": "frames", "frames": 50_000, "per_ns": SECOND_NS, "burst_frames": 100},
+        "rate": {"kind": "frames", "frames": 50_000, "per_ns": SECOND_NS, "burst_frames": 10_000},
         "queue": {"kind": "frames", "frames": 0},
     });
     let action = json!({"kind": "forward", "interface": "right"});
@@ -35,14 +35,14 @@ fn a_token_bucket_lets_through_what_it_says() {
         [&sent["offered_frames"], &counts["passed_frames"], &counts["dropped_frames"]].map(number);
     assert_eq!(offered, passed + dropped, "{counts}");
     assert_eq!(passed, number(&received["received_frames"]) + number(&received["socket"]["dropped_frames"]));
-    // While the sender stalled, the bucket had nothing to let through.
+    // The bucket keeps what the sender, held up, leaves for 200 ms; only a longer stall is lost to it.
     let stalled_ns: u64 = sent["stalls"]
         .as_array()
         .unwrap()
         .iter()
         .map(|stall| number(&stall["end_ns"]) - number(&stall["begin_ns"]))
         .sum();
-    let (most, least) = (100_000 + 100, 100_000 - stalled_ns / 20_000);
+    let (most, least) = (110_000, 110_000 - stalled_ns / 20_000);
     assert!(passed <= most + 500 && passed + 500 >= least, "{passed} of {least} to {most}");
     assert_eq!(received["lost_frames"], offered - number(&received["received_frames"]));
 }

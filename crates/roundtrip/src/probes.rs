@@ -46,8 +46,8 @@ struct Probing<'a> {
     offset_until_ns: u64,
     answered: Answered,
     number: u64,
+    meant: u64,
     sent: u64,
-    unsent: u64,
     refused: u64,
     rtt_ns: Histogram,
     lateness_ns: Histogram,
@@ -62,11 +62,12 @@ impl<'a> Probing<'a> {
         let end_ns = measured_ns + asked.duration_ns;
         let cookie = cookie();
         let echo = Echo::of(asked, cookie);
+        let schedule = Schedule::new(begin_ns, asked.interval_ns);
         let requests = (asked.warm_up_ns + asked.duration_ns).div_ceil(asked.interval_ns);
         Self {
             asked,
             socket,
-            schedule: Schedule::new(begin_ns, asked.interval_ns),
+            schedule,
             measured_ns,
             end_ns,
             cookie,
@@ -77,8 +78,8 @@ impl<'a> Probing<'a> {
             offset_until_ns: now_ns() + OFFSET_NS,
             answered: Answered::new(requests),
             number: 0,
+            meant: schedule.left_between(measured_ns, end_ns),
             sent: 0,
-            unsent: 0,
             refused: 0,
             rtt_ns: Histogram::new(),
             lateness_ns: Histogram::new(),
@@ -106,11 +107,7 @@ impl<'a> Probing<'a> {
 
     /// Send what is due; when the next is due. [ns]
     fn send_due(&mut self, now: u64) -> Result<u64, RoundTripError> {
-        let late_before_ns = now.saturating_sub(MOST_LATE_INTERVALS * self.asked.interval_ns);
-        let skipped = self.schedule.skip_late(now, MOST_LATE_INTERVALS * self.asked.interval_ns);
-        if late_before_ns >= self.measured_ns {
-            self.unsent += skipped;
-        }
+        self.schedule.skip_late(now, MOST_LATE_INTERVALS * self.asked.interval_ns);
         match self.schedule.step(now) {
             Step::Wait(due_ns) => Ok(due_ns),
             Step::Send(due_ns) => {
@@ -180,7 +177,7 @@ impl<'a> Probing<'a> {
         ProbesReport {
             begin_ns: self.measured_ns,
             sent: self.sent,
-            unsent: self.unsent,
+            unsent: self.meant.saturating_sub(self.sent + self.refused),
             refused: self.refused,
             received: self.answered.count,
             duplicate: self.answered.duplicate,
@@ -275,7 +272,31 @@ const OFFSET_NS: u64 = 500_000_000;
 
 #[cfg(test)]
 mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
     use super::*;
+
+    #[test]
+    fn requests_of_a_sender_that_was_held_up_to_the_end_are_unsent() {
+        let asked = Probes {
+            protocol: Protocol::Udp,
+            source: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            port: 9,
+            interval_ns: 1_000_000,
+            payload_bytes: 56,
+            warm_up_ns: 2_000_000,
+            duration_ns: 20_000_000,
+            wait_ns: 0,
+            slice_ns: 20_000_000,
+        };
+        let socket = echo_socket(asked.source, SocketAddr::new(asked.address, asked.port), false).unwrap();
+        let mut probing = Probing::new(&asked, socket);
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        probing.go().unwrap();
+        let report = probing.report();
+        assert_eq!((report.sent, report.unsent), (0, 20));
+    }
 
     #[test]
     fn what_was_answered_is_counted_once() {

@@ -38,18 +38,19 @@ impl Schedule {
         self.next += 1;
     }
 
-    /// Leave out the requests that are more than `most_late_ns` late; return how many those are.
-    pub fn skip_late(&mut self, now_ns: u64, most_late_ns: u64) -> u64 {
-        let kept_ns = now_ns.saturating_sub(most_late_ns).saturating_sub(self.begin_ns);
-        let first = kept_ns.div_ceil(self.interval_ns).max(self.next);
-        let skipped = first - self.next;
-        self.next = first;
-        skipped
+    /// Leave out the requests that are more than `most_late_ns` late.
+    pub fn skip_late(&mut self, now_ns: u64, most_late_ns: u64) {
+        self.next = self.next.max(self.before(now_ns.saturating_sub(most_late_ns)));
     }
 
-    /// How many requests are meant to leave before `end_ns` that have not.
-    pub fn left_before(&self, end_ns: u64) -> u64 {
-        end_ns.saturating_sub(self.begin_ns).div_ceil(self.interval_ns).saturating_sub(self.next)
+    /// How many requests are meant to leave from `from_ns` on and before `end_ns` that have not.
+    pub fn left_between(&self, from_ns: u64, end_ns: u64) -> u64 {
+        self.before(end_ns).saturating_sub(self.before(from_ns).max(self.next))
+    }
+
+    /// How many requests are meant to leave before this time.
+    const fn before(&self, time_ns: u64) -> u64 {
+        time_ns.saturating_sub(self.begin_ns).div_ceil(self.interval_ns)
     }
 
     const fn due_ns(&self, number: u64) -> u64 {
@@ -72,22 +73,26 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_late_is_left_out_and_counted() {
+    fn what_is_too_late_is_left_out() {
         let mut schedule = Schedule::new(0, 10);
-        assert_eq!(schedule.skip_late(9, 10), 0);
-        assert_eq!(schedule.skip_late(55, 10), 5);
+        schedule.skip_late(9, 10);
+        assert_eq!(schedule.step(9), Step::Send(0));
+        schedule.skip_late(55, 10);
         assert_eq!(schedule.step(55), Step::Send(50));
-        assert_eq!(schedule.skip_late(55, 10), 0);
+        schedule.skip_late(55, 10);
+        assert_eq!(schedule.step(55), Step::Send(50));
     }
 
     #[test]
     fn what_is_left_of_a_time_is_counted() {
         let mut schedule = Schedule::new(100, 10);
-        assert_eq!(schedule.left_before(100), 0);
-        assert_eq!(schedule.left_before(101), 1);
-        assert_eq!(schedule.left_before(200), 10);
+        assert_eq!(schedule.left_between(0, 100), 0);
+        assert_eq!(schedule.left_between(0, 101), 1);
+        assert_eq!(schedule.left_between(100, 200), 10);
+        assert_eq!(schedule.left_between(101, 200), 9);
         schedule.advance();
-        assert_eq!(schedule.left_before(200), 9);
-        assert_eq!(schedule.left_before(0), 0);
+        assert_eq!(schedule.left_between(0, 200), 9);
+        assert_eq!(schedule.left_between(150, 200), 5);
+        assert_eq!(schedule.left_between(0, 0), 0);
     }
 }

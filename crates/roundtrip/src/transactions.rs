@@ -161,7 +161,7 @@ impl<'a> Asking<'a> {
                 return (now_ns < self.end_ns).then_some(now_ns);
             };
             if now_ns >= self.end_ns {
-                self.part.unsent = schedule.left_before(self.end_ns);
+                self.part.unsent = schedule.left_between(self.measured_ns, self.end_ns);
                 return None;
             }
             match schedule.step(now_ns) {

@@ -69,6 +69,9 @@ const LEAST_ROOM_BYTES: usize = 1024;
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::process::{Command, Stdio};
+
     use super::*;
 
     #[test]
@@ -85,9 +88,19 @@ mod tests {
 
     #[test]
     fn a_long_file_is_read_to_its_end() {
-        let whole = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
-        let mut symbols = KernelFile::new("/proc/kallsyms");
-        assert_eq!(symbols.read().unwrap_or_default().lines().count(), whole.lines().count());
+        // Several pages, of a program that only waits: nothing changes between the readings.
+        let mut waiting = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut said = [0; 1];
+        waiting.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+        waiting.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
+        let path = format!("/proc/{}/smaps", waiting.id());
+        let whole = std::fs::read_to_string(&path).unwrap();
+        let mut maps = KernelFile::new(&path);
+        let lines = maps.read().unwrap().lines().count();
+        waiting.kill().unwrap();
+        waiting.wait().unwrap();
+        assert!(whole.len() > 2 * 4096);
+        assert_eq!(lines, whole.lines().count());
     }
 
     #[test]

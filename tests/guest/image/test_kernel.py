@@ -47,11 +47,12 @@ modprobe -a sd_mod iscsi_tcp target_core_mod iscsi_target_mod target_core_file
 mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config
 cd /sys/kernel/config/target; name=iqn.2024-01.lab.t:d0; portal=198.18.20.2
 truncate -s 16M /tmp/disk
-mkdir -p core/fileio_0/d0; echo fd_dev_name=/tmp/disk,fd_dev_size=16777216 >core/fileio_0/d0/control
-echo 1 >core/fileio_0/d0/enable
+mkdir -p core/fileio_0/d0
+test "$(cat core/fileio_0/d0/enable)" = 1 || echo fd_dev_name=/tmp/disk,fd_dev_size=16777216 >core/fileio_0/d0/control
+test "$(cat core/fileio_0/d0/enable)" = 1 || echo 1 >core/fileio_0/d0/enable
 group=iscsi/$name/tpgt_1; mkdir -p iscsi/$name $group/lun/lun_0
 nsenter --net=/run/netns/far mkdir -p $group/np/$portal:3260  # LIO listens where this is made
-ln -s $PWD/core/fileio_0/d0 $group/lun/lun_0/x
+test -L $group/lun/lun_0/x || ln -s $PWD/core/fileio_0/d0 $group/lun/lun_0/x
 for attribute in authentication=0 generate_node_acls=1 demo_mode_write_protect=0; do
     echo ${attribute#*=} >$group/attrib/${attribute%=*}
 done
@@ -60,9 +61,11 @@ echo 1 >$group/enable
 INITIATOR = """
 mkdir -p /run/lock/iscsi; test -s /etc/iscsi/initiatorname.iscsi ||
     echo InitiatorName=iqn.2024-01.lab.i:guest >/etc/iscsi/initiatorname.iscsi
-iscsid
-iscsiadm -m discovery -t sendtargets -p 198.18.20.2
-iscsiadm -m node -T iqn.2024-01.lab.t:d0 -p 198.18.20.2 --login
+pidof iscsid || iscsid
+# A guest that waits for a CPU is slow to listen, to answer and to log in.
+again() { for _ in $(seq 20); do "$@" && return; sleep 1; done; false; }
+again iscsiadm -m discovery -t sendtargets -p 198.18.20.2
+again eval 'iscsiadm -m session || iscsiadm -m node -T iqn.2024-01.lab.t:d0 -p 198.18.20.2 --login'
 disk() { ls /sys/class/iscsi_session/*/device/target*/*/block 2>/dev/null; }
 for _ in $(seq 600); do disk >/tmp/disks && break; sleep 0.1; done
 disk=$(cat /tmp/disks)
