@@ -1,15 +1,16 @@
 """kill -9 of controller, agent, or both, at random moments of a run: is the host as before, are all trials kept?
 
-Usage: python benches/kill.py [KILLS] [SEED] [command|service|guests|watch|wire|shape|disk|iscsi]. Needs root, iperf3;
-about 4 s per kill, which hit one run after another until each is complete. With `wire` the lab is an emulated path,
-with `watch` a watched one: no other agent may work on the kernel then, for BPF programs and maps have no namespace.
-With `shape` the kernel shapes a link, with `command` iperf3 runs as a program of the user's own, with `service` a
-machine has files, commands and services. With `disk` a file system is made and mounted for fio; with `iscsi` it lies
-on a target of the lab, which is killed as well: the run is ended by SIGTERM then. A neighbour file and a loop device on
-it must stay as they are. With `guests` the lab is two virtual machines, one of which is made again between trials; that
-needs QEMU and the image linux, and takes about 12 s per kill. Exit status 1 when anything was left behind or lost.
+Usage: PYTHONPATH=. python benches/kill.py [KILLS] [SEED] [KIND]. Needs root and iperf3; about 4 s per kill, which hit
+one run after another until each is complete. KIND is what the lab is: command (iperf3 runs as a program of the user's
+own), service (a machine has files, commands and services), guests (two virtual machines, one of which is made again
+between trials; needs QEMU and the image linux, 12 s per kill), hosts (two behind sshds of their own, whose agents are
+killed too; they stand for ten minutes: 40 kills), wire (an emulated path), watch (a watched one: no other agent may
+work on the kernel then, for BPF programs and maps have no namespace), shape (the kernel shapes a link), disk (a file
+system is made and mounted for fio), iscsi (it lies on a target of the lab, which is killed as well: the run is ended by
+SIGTERM then). A neighbour file and a loop device on it must stay as they are. Exit status 1 when anything was left
+behind or lost.
 On a host where other labs work, give it namespaces of its own:
-unshare --mount --net --pid --fork --mount-proc sh -c 'mount -t tmpfs tmpfs /run; python ...; true'
+unshare --mount --net --pid --fork --mount-proc sh -c 'mount -t tmpfs tmpfs /run; PYTHONPATH=. python ...; true'
 """
 
 import contextlib
@@ -24,6 +25,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import bpf_objects
+import killed_hosts
+from tests.netns.sshd import SshHost
 
 from iolab.store.read import find_runs, load_run
 
@@ -146,11 +149,13 @@ blocks: 3
 """
 LABS = {
     "command": COMMAND, "service": SERVICE, "guests": GUESTS, "watch": WATCH, "wire": WIRE, "shape": SHAPE,
-    "disk": DISK, "iscsi": ISCSI,
+    "disk": DISK, "iscsi": ISCSI, "hosts": killed_hosts.LAB,
 }  # fmt: skip
 VICTIMS = ("controller", "agent", "both")
-TARGET = "tgtd"
+TARGET, REMOTE = "tgtd", "remote agent"
 """Killed as well where the lab has one."""
+HOSTS: list[SshHost] = []
+"""Behind ssh, where the lab has any."""
 OURS = ("iperf3", "iolab", "qemu", "vhost-", TARGET)
 """How the names of processes of labs begin."""
 NEIGHBOUR_BYTES = 16 << 20
@@ -186,6 +191,7 @@ def host_state(beside: tuple[Path, str]) -> dict[str, str]:
         "processes": " ".join(ours),
         "bpf": bpf_objects.ours(),
         "folders": " ".join(state_folders()),
+        **killed_hosts.states(HOSTS),
     }
 
 
@@ -245,6 +251,7 @@ def kill_once(argv: list[str], victim: str, moment_s: float) -> list[str]:
         "agent": [agent],
         "both": [agent, running.pid],
         "target": [pid_of(TARGET)],
+        REMOTE: [pid for host in HOSTS[:1] for pid in host.agents()],
     }
     for pid in targets[victim]:
         if pid is not None:
@@ -282,6 +289,7 @@ def faults_of(
     """Return what is not as it must be; only a killed agent may leave something, until the host is cleaned."""
     found = differences(before, "before cleaning", beside) if victim in ("controller", "target") else []
     cleaned = subprocess.run([str(IOLAB), "clean"], capture_output=True, text=True, check=False)
+    found += killed_hosts.clean(IOLAB, HOSTS)
     found += differences(before, "after cleaning", beside)
     if cleaned.returncode:
         found.append(f"clean ended with {cleaned.returncode}: {cleaned.stderr}")
@@ -320,7 +328,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as parent, tempfile.TemporaryDirectory() as near:
         beside = neighbours(Path(near))
         try:
-            faults = kill_often(kills, chance, kind, Path(parent), beside)
+            with contextlib.ExitStack() as stack:
+                if kind == "hosts":
+                    HOSTS.extend(stack.enter_context(killed_hosts.two_hosts(Path(near) / "hosts")))
+                faults = kill_often(kills, chance, kind, Path(parent), beside)
         finally:
             subprocess.run(["losetup", "--detach", beside[1]], check=False)
     print(f"{kills} kills, {faults} with faults")
@@ -333,7 +344,7 @@ def kill_often(kills: int, chance: random.Random, kind: str, parent: Path, besid
     if kind:
         lab = parent / f"{kind}.yaml"
         lab.write_text(LABS[kind])
-    victims = (*VICTIMS, "target") if kind == "iscsi" else VICTIMS
+    victims = (*VICTIMS, *{"iscsi": ("target",), "hosts": (REMOTE,)}.get(kind, ()))
     before, folder, faults, finished = host_state(beside), None, 0, 0
     for number in range(1, kills + 1):
         begin = [str(IOLAB), "run", str(lab), "-o", str(parent)]

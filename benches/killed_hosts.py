@@ -1,0 +1,78 @@
+"""Two hosts behind ssh for kills: real sshds in namespaces, joined by a cable; what a lab could leave on them."""
+
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.netns.sshd import Network, SshHost
+
+LAB = """
+title: Hosts
+lab:
+  machines:
+    pc6: {kind: host, ssh: pc6}
+    pc7: {kind: host, ssh: pc7}
+    inside: {kind: netns, on: pc6}
+  links:
+    wire: {cable: true, ends: [pc6.p0, pc7.p0]}
+    short: {ends: [pc6.p1, inside.p1]}
+measure:
+  up: {kind: stream, from: pc6, to: pc7, duration: 1s}
+factors:
+  links.wire.mtu: [1500, 9000]
+blocks: 2
+"""
+LEFT = """
+ip -o addr show scope global; ip -br link; ip netns; tc qdisc
+find /run/iolab -mindepth 2 -type d 2>/dev/null | sort; true"""
+"""What shows what a lab changes on a host."""
+CARRIER_S = 10
+"""What a new cable's two ends have to come up."""
+
+
+@contextmanager
+def two_hosts(folder: Path) -> Iterator[list[SshHost]]:
+    """Make the hosts; iolab reaches them by IOLAB_SSH while they stand."""
+    network = Network(folder)
+    try:
+        hosts = [network.host(name) for name in ("pc6", "pc7")]
+        network.cable(hosts[0], hosts[1], "p0")
+        wait_for_carrier(hosts, "p0")
+        os.environ["IOLAB_SSH"] = network.ssh
+        yield hosts
+    finally:
+        os.environ.pop("IOLAB_SSH", None)
+        network.close()
+
+
+def wait_for_carrier(hosts: list[SshHost], name: str) -> None:
+    """Wait until an interface is up on every host: its state is compared later."""
+    end = time.monotonic() + CARRIER_S
+    while not all(" UP " in host.inside(f"ip -br link show {name}") for host in hosts):
+        if time.monotonic() > end:
+            raise TimeoutError(f"{name} has no carrier after {CARRIER_S} s")
+        time.sleep(0.05)
+
+
+def states(hosts: list[SshHost]) -> dict[str, str]:
+    """Return what stands on each host, and the programs of labs that run there."""
+    return {host.name: f"{host.inside(LEFT)} {programs(host)}" for host in hosts}
+
+
+def programs(host: SshHost) -> list[str]:
+    """Return the names of agents and programs of labs that run on a host."""
+    return sorted(name for name in host.names() if name.startswith(("agent-", "iolab", "iperf3")))
+
+
+def clean(iolab: Path, hosts: list[SshHost]) -> list[str]:
+    """Clean each host as its user would; return what went wrong."""
+    found = []
+    for host in hosts:
+        argv = [str(iolab), "clean", "--host", host.name]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        if done.returncode:
+            found.append(f"clean --host {host.name} ended with {done.returncode}: {done.stderr}")
+    return found
