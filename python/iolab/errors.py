@@ -79,6 +79,11 @@ class Refused(AgentError):
         self.code = code
         self.data = data
 
+    @property
+    def is_deadline(self) -> bool:
+        """Whether a time that was given is over (contract, error -32002)."""
+        return self.code == -32002
+
 
 class LabError(IolabError):
     """The lab could not be brought about or taken down; the message names the command and what it said."""

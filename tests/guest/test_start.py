@@ -118,6 +118,28 @@ def test_virtual_cpus_are_where_they_were_put(agents: Agents) -> None:
     made.stop(["dut"])
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="an agent that is not root cannot become another user")
+def test_a_hypervisor_is_a_user_of_its_own_without_any_rights(agents: Agents) -> None:
+    """Read from /proc by nobody of ours; another guest is another user."""
+    made = guests(agents)
+    pids = []
+    for name in ("one", "other"):
+        made.start(replace(GUEST, name=name), "").result(PATIENCE_S)
+        running = made.started(name)
+        assert running is not None
+        pids.append(running.pid)
+    users = set()
+    for pid in pids:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        status = {word: rest.split() for word, _, rest in (line.partition(":") for line in lines)}
+        assert (status["Groups"], status["CapEff"], status["CapPrm"]) == ([], ["0" * 16], ["0" * 16])
+        assert (status["NoNewPrivs"], status["Seccomp"]) == (["1"], ["2"])
+        users |= {*status["Uid"], *status["Gid"]}
+    assert len(users) == 2
+    assert "0" not in users
+    made.stop(["one", "other"])
+
+
 def test_what_a_guest_cannot_undo_is_told_before_it_ends(agents: Agents) -> None:
     """In the words of the command that failed there; the guest ends all the same, and what could be undone was."""
     started = guests(agents)

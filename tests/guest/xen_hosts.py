@@ -49,7 +49,13 @@ class WithRoom(Hypervisors):
         """See Hypervisors."""
         launch = super().prepare(replace(guest, domains_bytes=DOMAIN_BYTES, domains_cpus=1), parent)
         drive = f"if=virtio,file={self._disk},format=raw,snapshot=on"
-        return replace(launch, argv=(*launch.argv, "-drive", drive))
+        user = launch.own_user
+        assert user is not None
+        return replace(
+            launch,
+            argv=(*launch.argv, "-drive", drive),
+            own_user=replace(user, reads=(*user.reads, str(self._disk))),
+        )
 
 
 def make_disk(folder: Path, images: Iterable[Image]) -> Path:

@@ -8,6 +8,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+use iolab_protocol::calls::OwnUser;
 use iolab_sys::descriptors::{self, Rearranged};
 use nix::sched::{sched_setaffinity, setns, unshare, CloneFlags, CpuSet};
 use nix::sys::prctl::set_pdeathsig;
@@ -16,7 +17,7 @@ use nix::unistd::{getppid, Pid};
 use serde::{Deserialize, Serialize};
 
 use crate::faults::Answer;
-use crate::netns;
+use crate::{netns, own_user};
 
 /// The launcher's settings, passed as one JSON argument.
 #[derive(Debug, Serialize, Deserialize)]
@@ -33,6 +34,8 @@ pub struct Launch {
     pub cpus: Option<Vec<usize>>,
     /// Inherited descriptors and the numbers under which the program finds them.
     pub files: Vec<(i32, i32)>,
+    /// What the program has to do with as a user of its own.
+    pub own_user: Option<OwnUser>,
 }
 
 /// The network namespace of a program.
@@ -98,10 +101,7 @@ fn become_program(
     argv: Vec<OsString>,
 ) -> Result<std::convert::Infallible, LaunchFailure> {
     let failed = |doing: &'static str| move |errno: nix::Error| LaunchFailure::new(doing, "", &errno.into());
-    set_pdeathsig(Signal::SIGKILL).map_err(failed("asking for the parent-death signal"))?;
-    if getppid() != Pid::from_raw(settings.parent) {
-        return Err(failed("looking for the agent")(nix::Error::ESRCH));
-    }
+    end_with(settings.parent)?;
     SigSet::empty().thread_set_mask().map_err(failed("unblocking signals"))?;
     if settings.parent == 1 {
         // A machine's first process is protected from the lack of memory; what it starts is not.
@@ -114,6 +114,12 @@ fn become_program(
     }
     let mut byte = [0];
     go.read_exact(&mut byte).map_err(|error| LaunchFailure::new("waiting for the agent", "", &error))?;
+    if let Some((user, view)) = own_user::user_of(std::process::id()).zip(settings.own_user.as_ref()) {
+        own_user::become_user(user, view).map_err(|failure| {
+            LaunchFailure::new(failure.doing, failure.path.to_string_lossy(), &failure.error)
+        })?;
+        end_with(settings.parent)?; // who changes users loses the signal
+    }
     let mut argv = argv.into_iter();
     let program = argv.next().unwrap_or_default();
     let mut error = Command::new(&program).args(argv).exec();
@@ -122,6 +128,16 @@ fn become_program(
         error = io::Error::from_raw_os_error(nix::libc::ENOENT);
     }
     Err(LaunchFailure::new("starting program", program.to_string_lossy(), &error))
+}
+
+/// Die when the agent does.
+fn end_with(agent: i32) -> Result<(), LaunchFailure> {
+    let failed = |doing: &'static str| move |errno: nix::Error| LaunchFailure::new(doing, "", &errno.into());
+    set_pdeathsig(Signal::SIGKILL).map_err(failed("asking for the parent-death signal"))?;
+    if getppid() != Pid::from_raw(agent) {
+        return Err(failed("looking for the agent")(nix::Error::ESRCH));
+    }
+    Ok(())
 }
 
 /// The two pipes to the agent, closed when the program begins, and whether each file has the number under which the program

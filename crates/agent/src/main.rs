@@ -25,6 +25,7 @@ mod macvtap;
 mod netns;
 mod open_files;
 mod output;
+mod own_user;
 mod procfs;
 mod programs_kept;
 mod readers;

@@ -11,6 +11,7 @@ use std::sync::mpsc::{self, Sender};
 use std::sync::Arc;
 use std::thread;
 
+use iolab_protocol::calls::OwnUser;
 use iolab_protocol::ErrorObject;
 use nix::fcntl::{fcntl, FcntlArg, FdFlag, OFlag};
 use nix::unistd::pipe2;
@@ -40,6 +41,8 @@ pub struct Program {
     pub search: Option<String>,
     /// Open files passed to it, each under its number.
     pub files: Arc<[(i32, OwnedFd)]>,
+    /// What it has to do with as a user of its own.
+    pub own_user: Option<OwnUser>,
     /// Whether it undoes something, which is allowed while the agent ends.
     pub undoes: bool,
 }
@@ -154,6 +157,7 @@ fn try_start(program: &Program, journal: &str, children: &Children) -> io::Resul
         place: program.place.clone(),
         cpus: program.cpus.clone(),
         files: program.files.iter().map(|(target, file)| (file.as_raw_fd(), *target)).collect(),
+        own_user: program.own_user.clone(),
     };
     let mut command = Command::new("/proc/self/exe");
     command.arg("launch").arg(serde_json::to_string(&settings)?).args(&program.argv);

@@ -78,9 +78,11 @@ fn start_until_ready(host: &Host, params: ProcessStart) -> Answer<(Process, u64)
         env: params.env,
         place: Place::of(params.netns.clone())?,
         cpus: params.cpus,
+        stdin: params.stdin,
         capture_bytes: params.capture_bytes,
         search,
         files: files::open_all(&params.files, host.door.as_ref())?.into(),
+        own_user: params.own_user,
         ..Program::default()
     };
     let deadline = Instant::now().checked_add(Duration::from_millis(params.timeout_ms));

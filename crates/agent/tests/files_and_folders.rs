@@ -234,3 +234,60 @@ fn a_rootless_agents_programs_find_the_folder_and_get_taps() {
     drop(agent);
     eventually("the agent has gone", || !Path::new(&format!("/proc/{pid}")).exists());
 }
+
+/// What a program sees as a user of its own, with a file in a closed folder, one that stays hidden, and a device.
+#[test]
+fn a_program_of_its_own_user_sees_of_closed_folders_what_it_was_given() {
+    if !is_root("a_program_of_its_own_user_sees_of_closed_folders_what_it_was_given") {
+        return;
+    }
+    let state = state_folder();
+    let mut agent = Agent::start(state.path());
+    let folder = agent.call("folder.create", json!({"name": "own"}))["path"].as_str().unwrap().to_owned();
+    let closed = tempfile::tempdir().unwrap();
+    fs::set_permissions(closed.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    for name in ["kernel", "volume", "secret"] {
+        fs::write(closed.path().join(name), name).unwrap();
+        fs::set_permissions(closed.path().join(name), fs::Permissions::from_mode(0o644)).unwrap();
+    }
+    fs::set_permissions(closed.path().join("kernel"), fs::Permissions::from_mode(0o600)).unwrap();
+    let path = |name: &str| closed.path().join(name).to_string_lossy().into_owned();
+    let socket = format!("{folder}/made-before");
+    fs::write(&socket, "").unwrap();
+    let script = "id -u; cd \"$0\"; cat \"$1\"; echo +more >>\"$2\"; ls \"$2\" \"${1%/*}/secret\" 2>/dev/null; (echo x >\"$1\") 2>&1; \
+                  (cat /etc/shadow) 2>&1; echo made >socket; echo more >made-before; stat -c %a,%u \"$3\"; grep -E 'CapEff|CapPrm|NoNew|Groups' /proc/self/status";
+    let argv = json!(["sh", "-c", script, folder, path("kernel"), path("volume"), "/dev/full"]);
+    let user = json!({"reads": [path("kernel")], "writes": [folder, socket, path("volume"), "/dev/full"]});
+    agent.call("process.start", json!({"id": "p", "argv": argv, "own_user": user}));
+    let ended = agent.call("process.wait", json!({"id": "p"}));
+    let said = ended["stdout"].as_str().unwrap();
+    let lines: Vec<&str> = said.lines().map(str::trim_end).collect();
+    let uid: u32 = lines[0].parse().unwrap();
+    assert!((61_184..=65_519).contains(&uid), "{said}");
+    assert_eq!(lines[1], format!("kernel{}", path("volume")), "{ended}");
+    assert!(lines[2].contains("cannot create") && lines[3].contains("Permission denied"), "{said}");
+    assert_eq!(lines[4], format!("600,{uid}"));
+    assert_eq!(
+        lines[5..],
+        ["Groups:", "CapPrm:\t0000000000000000", "CapEff:\t0000000000000000", "NoNewPrivs:\t1"]
+    );
+    assert_eq!(fs::read_to_string(&socket).unwrap(), "more\n");
+    assert_eq!(fs::read_to_string(path("volume")).unwrap(), "volume+more\n");
+    assert_eq!(fs::metadata("/dev/full").unwrap().permissions().mode() & 0o777, 0o666);
+    assert_eq!(fs::read_dir(closed.path()).unwrap().count(), 3);
+    agent.call("folder.delete", json!({"name": "own"}));
+    assert!(!Path::new(&folder).exists());
+}
+
+#[test]
+fn a_program_of_its_own_user_dies_with_the_agent() {
+    if !is_root("a_program_of_its_own_user_dies_with_the_agent") {
+        return;
+    }
+    let state = state_folder();
+    let mut agent = Agent::start(state.path());
+    let started = agent.call("process.start", json!({"id": "p", "argv": ["sleep", "3600"], "own_user": {}}));
+    let pid = started["pid"].as_i64().unwrap();
+    agent.crash();
+    eventually("the program is gone", || !Path::new(&format!("/proc/{pid}")).exists());
+}

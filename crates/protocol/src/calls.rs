@@ -84,6 +84,9 @@ pub struct ProcessStart {
     /// Variables added to the agent's environment.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
+    /// Its standard input.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub stdin: String,
     /// The CPUs it may run on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<Vec<usize>>,
@@ -99,6 +102,21 @@ pub struct ProcessStart {
     /// What is opened for the program.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<PassedFile>,
+    /// The user of its own that it runs as; it runs as the agent's where there is none, or the agent is not root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_user: Option<OwnUser>,
+}
+
+/// What a program that runs as a user of its own has to do with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OwnUser {
+    /// Paths of files, folders and devices that it sees, whatever closed folder they are in.
+    #[serde(default)]
+    pub reads: Vec<String>,
+    /// Likewise, and they become its own; of a device it gets a node.
+    #[serde(default)]
+    pub writes: Vec<String>,
 }
 
 /// Of `process.wait`.

@@ -242,11 +242,17 @@ class Agent:
         environment: Mapping[str, str] | None = None,
         cpus: Sequence[int] = (),
         files: Sequence[Json] = (),
+        own_user: Json = None,
+        stdin: str = "",
         ready: Json = None,
         timeout_ms: int = 5_000,
         capture_bytes: int = 4 << 20,
     ) -> ProcessStarted:
-        """Start a supervised process, on those CPUs alone where any are given, and wait until it is ready."""
+        """Start a supervised process, and wait until it is ready.
+
+        It runs on those CPUs alone where any are given, and as a user of its own where what this one reads and writes
+        is given.
+        """
         params = {
             "id": name,
             "argv": list(argv),
@@ -254,6 +260,8 @@ class Agent:
             "env": dict(environment) if environment else None,
             "cpus": list(cpus) or None,
             "files": list(files) or None,
+            "own_user": own_user,
+            "stdin": stdin or None,
             "ready": ready,
             "timeout_ms": timeout_ms,
             "capture_bytes": capture_bytes,

@@ -17,6 +17,7 @@ from iolab.agent.messages import Json
 from iolab.clock import VirtualClock
 from iolab.errors import AgentError
 
+FOREVER_MS = 1 << 40
 METHOD_UNKNOWN, PARAMS_WRONG, OS_REFUSED, TIMED_OUT, NO_SUCH = -32601, -32602, -32001, -32002, -32004
 EPERM, ENOENT, EEXIST = 1, 2, 17
 KILLED = 9
@@ -212,9 +213,12 @@ class FakeAgent:
     def _process_collect(self, params: dict[str, Json]) -> Json:
         if params["id"] not in self._processes:
             raise _Refusal(NO_SUCH, f"no process {params['id']!r}", {"id": params["id"]})
-        outcome, begin_ns = self._processes.pop(params["id"])
-        end_ns = begin_ns + outcome.duration_ns
-        self._clock.now = max(self._clock.now, end_ns)
+        outcome, begin_ns = self._processes[params["id"]]
+        end_ns, now = begin_ns + outcome.duration_ns, self._clock.now
+        self._clock.now = max(now, min(end_ns, now + params.get("timeout_ms", FOREVER_MS) * 1_000_000))
+        if self._clock.now < end_ns:
+            raise _Refusal(TIMED_OUT, f"process {params['id']!r} goes on", {})
+        del self._processes[params["id"]]
         return {**_ended(outcome, begin_ns, end_ns), "cpu_user_ns": 0, "cpu_system_ns": 0}
 
     def _netns_create(self, params: dict[str, Json]) -> Json:
@@ -387,12 +391,8 @@ class FakeAgent:
 
 def _ended(outcome: Outcome, begin_ns: int, end_ns: int) -> dict[str, Json]:
     return {
-        "exit_status": outcome.exit_status,
-        "signal": outcome.signal,
-        "stdout": outcome.stdout,
-        "stderr": outcome.stderr,
-        "stdout_dropped_bytes": 0,
-        "stderr_dropped_bytes": 0,
+        **{name: getattr(outcome, name) for name in ("exit_status", "signal", "stdout", "stderr")},
+        **dict.fromkeys(("stdout_dropped_bytes", "stderr_dropped_bytes"), 0),
         "begin_ns": begin_ns,
         "end_ns": end_ns,
     }

@@ -38,7 +38,7 @@ COPY = (
     'stop() {{ s=$1; rm -f "$t"; exit $s; }}; '
     'find "$d" -name "image-*.part*" -mmin +60 -exec rm -f {{}} + 2>/dev/null; '
     'find "$d" -name "image-*" -mtime +30 -exec rm -f {{}} + 2>/dev/null; '
-    'cat >"$t" || stop 72; '
+    'cat >"$t" && chmod 644 "$t" || stop 72; '
     'test "$(wc -c <"$t")" -eq {size} || stop 73; '
     'if command -v sha256sum >/dev/null; then test "$(sha256sum <"$t" | cut -c 1-64)" = {digest} || stop 73; fi; '
     'mv -f "$t" "$f" || stop 75'

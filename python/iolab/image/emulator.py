@@ -46,6 +46,8 @@ class Emulator:
     """Go before all others."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Beside the caller's own."""
+    files: tuple[str, ...] = ()
+    """The folder that it lies in with its data; empty: those of the system."""
 
 
 def find_qemu(minimum_version: Version = (0, 0), cache: Cache | None = None) -> Emulator:
@@ -134,7 +136,7 @@ def _describe(folder: Path) -> Emulator | None:
         return None
     places = [base / place for base in (folder, Path("/")) for place in FIRMWARE]
     arguments = tuple(part for place in places if place.is_dir() for part in ("-L", str(place)))
-    return Emulator(program, version, arguments, environment)
+    return Emulator(program, version, arguments, environment, (str(folder),))
 
 
 def _ask_version(program: Path, environment: Mapping[str, str]) -> Version | None:

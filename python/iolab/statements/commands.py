@@ -51,6 +51,12 @@ class OtherThreads(CommandNote):
     guest: Name
 
 
+class RunsAsOwnUser(CommandNote):
+    """A program is started as root and runs as a user of its own."""
+
+    code = "runs-as-own-user"
+
+
 class OpenTap(CommandNote):
     """A queue of a tap is open under a number."""
 

@@ -47,6 +47,18 @@ class ProgramTooLong(Failure):
     """What it wrote."""
 
 
+class DiskStandsStill(Failure):
+    """A disk answered nothing while a program worked on it; the program was ended."""
+
+    code = "disk-stands-still"
+    program: Name
+    machine: Name
+    still_ns: int
+    """For so long."""
+    in_flight: int
+    """Requests that wait."""
+
+
 class ProgramEndedBadly(Failure):
     """A program ended otherwise than it should."""
 

@@ -59,6 +59,8 @@ class Place:
     """The accelerator that works there."""
     program: tuple[str, ...] = ("qemu-system-x86_64",)
     """QEMU, and arguments that go before all others."""
+    program_files: tuple[str, ...] = ()
+    """Where it lies with its data, unless that is the system's."""
     first_fd: int = FIRST_FD
     """Number of the first passed file; the others follow."""
     kernel_arguments: tuple[str, ...] = ()

@@ -4,11 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from iolab.lab.guests.guest import Guest
+from iolab.lab.guests.own_user import own_user_of
 from iolab.lab.guests.passed_files import file_note, passed_files
 from iolab.lab.guests.qemu import Boot, Place, qemu_argv
 from iolab.lab.guests.switch import RUNTIME, switch_argv, switch_id, switched
 from iolab.lab.guests.xen import CREATE, dom0_commands, domain_commands, xl_config
 from iolab.lab.resources import Command, TypedCommand
+from iolab.statements.commands import RunsAsOwnUser
 
 PARENT_COMMAND = ("modprobe", "-a", "-q", "tun", "vhost_net", "macvtap", "bridge", "kvm_amd", "kvm_intel")
 """What a guest needs to be a parent; no hardware asks for these, and one of the last two does not fit."""
@@ -44,6 +46,8 @@ class GuestStart:
     """Its parent is itself a guest of ours."""
     switches: tuple[SwitchStart, ...] = ()
     """Of its cards, in their order."""
+    unprivileged: bool = False
+    """The hypervisor runs as a user of its own."""
 
 
 def planned_start(guest: Guest, *, nested: bool) -> GuestStart:
@@ -55,7 +59,8 @@ def planned_start(guest: Guest, *, nested: bool) -> GuestStart:
         return GuestStart(
             argv=(*CREATE, "FOLDER/domain.cfg"), configuration=text, folder="FOLDER", nested=nested
         )
-    argv = qemu_argv(guest, Place(boot=boot, folder="FOLDER", accel="kvm" if guest.accel == "kvm" else "tcg"))
+    place = Place(boot=boot, folder="FOLDER", accel="kvm" if guest.accel == "kvm" else "tcg")
+    argv = qemu_argv(guest, place)
     if guest.accel == "auto":
         for option, word in (("-accel", "ACCEL"), ("-cpu", "CPU")):
             at = argv.index(option) + 1
@@ -64,7 +69,8 @@ def planned_start(guest: Guest, *, nested: bool) -> GuestStart:
         SwitchStart(nic.name, backend.netns, switch_argv(nic, backend, "FOLDER", "CPUS"), {RUNTIME: "FOLDER"})
         for nic, backend in switched(guest)
     )
-    return GuestStart(argv=argv, folder="FOLDER", nested=nested, switches=switches)
+    unprivileged = own_user_of(guest, place) is not None
+    return GuestStart(argv=argv, folder="FOLDER", nested=nested, switches=switches, unprivileged=unprivileged)
 
 
 def start_commands(guest: Guest, start: GuestStart) -> tuple[TypedCommand, ...]:
@@ -83,7 +89,8 @@ def start_commands(guest: Guest, start: GuestStart) -> tuple[TypedCommand, ...]:
         )
         for one in start.switches
     )
-    notes = tuple(file_note(file) for file in passed_files(guest))
+    rights = (RunsAsOwnUser(),) if start.unprivileged else ()
+    notes = (*rights, *(file_note(file) for file in passed_files(guest)))
     qemu = TypedCommand(
         Command(_with(start.environment, start.argv), guest.netns), _stop(process_id(guest.name)), notes
     )

@@ -11,6 +11,7 @@ from iolab.errors import UnsupportedError
 from iolab.image.emulator import NEWER, Emulator, find_qemu
 from iolab.lab.cards.sriov import find_function
 from iolab.lab.guests.guest import FunctionBackend, Guest
+from iolab.lab.guests.own_user import OwnUser, own_user_of
 from iolab.lab.guests.passed_files import passed_files
 from iolab.lab.guests.qemu import Place, qemu_argv
 from iolab.lab.guests.start import PARENT_COMMAND
@@ -40,6 +41,8 @@ class Launch:
     """Beside the agent's own."""
     files: tuple[Json, ...] = ()
     """What the agent opens for it, for process.start."""
+    own_user: OwnUser | None = None
+    """With what it runs as a user of its own; None: as root."""
     configuration: str = ""
     """Of a domain: what is in the file that the command names."""
     folder: str
@@ -106,6 +109,7 @@ class Hypervisors:
             folder=folder,
             accel=accel,
             program=_program(emulator),
+            program_files=emulator.files,
             kernel_arguments=steady,
             functions=functions_of(agent, guest),
         )
@@ -113,6 +117,7 @@ class Hypervisors:
             argv=qemu_argv(guest, place),
             environment=emulator.environment,
             files=tuple(asdict(file) for file in passed_files(guest)),
+            own_user=own_user_of(guest, place),
             folder=folder,
             channel=f"{folder}/agent",
             console=f"{folder}/console",

@@ -68,6 +68,7 @@ class RunningGuest:
             configuration=self.launch.configuration,
             nested=self.launch.nested,
             switches=tuple(switches),
+            unprivileged=self.launch.own_user is not None,
         )
 
     def words(self) -> str:

@@ -4,6 +4,7 @@ A domain's end is journalled by its parent's agent, which supervises every other
 """
 
 import contextlib
+from dataclasses import asdict
 
 from iolab.agent.client import Agent, AgentLost, Refused
 from iolab.agent.messages import Json, ProcessEnded
@@ -55,6 +56,7 @@ def _hypervisor(agent: Agent, guest: Guest, launch: Launch) -> int:
         netns=guest.netns,
         environment=launch.environment,
         files=launch.files,
+        own_user=None if launch.own_user is None else asdict(launch.own_user),
         timeout_ms=START_TIMEOUT_MS,
     )
     return started.pid

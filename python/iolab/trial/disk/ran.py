@@ -10,11 +10,12 @@ from iolab.record.trial import CommandRecord
 from iolab.statements.warnings import Warning
 from iolab.trial.disk.figures import DiskFigure
 
-PATIENCE_MS = 1_800_000
-"""Beyond half an hour a program is called stuck."""
+PATIENCE_MS = 300_000
+"""A look at a cache or a log is over in seconds; a cache of many GB on a busy computer takes longer."""
 SLACK_S = 30.0
 """Of the answer, beyond that."""
 CAPTURE_BYTES = 4 << 20
+"""Of a log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +37,7 @@ class Ran:
 
 
 def run_to_end(agent: Agent, argv: tuple[str, ...], request: str = "") -> CommandResult:
-    """Run a program with `request` as its input, to its end. Raises AgentError."""
+    """Run a program that looks at something, with `request` as its input, to its end. Raises AgentError."""
     asked: dict[str, Json] = {
         "argv": list(argv),
         "stdin": request,

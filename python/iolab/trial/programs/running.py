@@ -24,8 +24,6 @@ from iolab.trial.failed import Failed
 from iolab.trial.lab_access import Site
 from iolab.trial.programs.words import argv_of, environment_of, filler, name_of
 
-DEADLINE = -32002
-"""Code of an agent's answer that a time has passed."""
 START_MS = 30_000
 """Until a program is started; an emulated guest takes a second, on a busy host ten."""
 GRACE_MS = 2_000
@@ -144,7 +142,7 @@ def wait(running: Running, timeout_ms: int) -> ProcessEnded:
     try:
         return running.agent.wait(running.id, timeout_ms)
     except Refused as error:
-        if error.code != DEADLINE:
+        if not error.is_deadline:
             raise
         ended = _stopped(running)
         raise Failed(
@@ -164,7 +162,7 @@ def stop(running: Running) -> ProcessEnded:
     try:
         ended = running.agent.wait(running.id, 0)
     except Refused as error:
-        if error.code != DEADLINE:
+        if not error.is_deadline:
             raise
         return _stopped(running)
     if ended.exit_status != 0:
@@ -225,7 +223,7 @@ def _not_begun(running: Running, error: Refused, within_ms: int) -> Failure:
     seen = decode(Seen, error.data or {}, "process.start refusal", agent=running.agent.name)
     where = {"program": running.name, "machine": running.program.on}
     said = seen.output.strip()[-SHOWN:]
-    if error.code == DEADLINE:
+    if error.is_deadline:
         return _not_ready(running, within_ms, said)
     if seen.exit_status is None and seen.signal is None:
         return ProgramNotStarted(**where, said=str(error))

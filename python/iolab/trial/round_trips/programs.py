@@ -25,8 +25,6 @@ READY_MS = 30_000
 """Until a server listens; an emulated guest takes a second to start a program, on a busy host ten."""
 SLACK_MS = 30_000
 """Beyond the time that was asked for a program is called stuck."""
-DEADLINE = -32002
-"""Code of an agent's answer that a time has passed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +107,7 @@ def _ended(agent: Agent, name: str, at: Endpoint, wait_ms: int) -> ProcessEnded:
     try:
         return agent.wait(name, wait_ms)
     except Refused as error:
-        if error.code != DEADLINE:
+        if not error.is_deadline:
             raise
         limit_ns = wait_ms * 1_000_000
         raise Failed(ProgramTooLong(program=NAME, machine=at.machine, limit_ns=limit_ns, said="")) from error
@@ -120,7 +118,7 @@ def _still_there(agent: Agent, name: str, at: Endpoint) -> None:
     try:
         ended = agent.ask(ProcessEnded, "process.wait", {"id": name, "timeout_ms": 0}, REPLY_SLACK_S)
     except Refused as error:
-        if error.code != DEADLINE:
+        if not error.is_deadline:
             raise
         return
     raise Failed(ProgramEndedEarly(program=NAME, machine=at.machine, ended=how(ended), said=written(ended)))

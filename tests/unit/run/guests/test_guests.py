@@ -17,7 +17,7 @@ from iolab.lab.readback.values import GuestThreads, value_shown
 from iolab.lab.resources import GuestState as State
 from iolab.lab.resources import PinGuest, Reading
 from iolab.report.words import EN
-from iolab.statements.commands import GuestThread, OpenDevice, OpenTapIn, VcpuThread
+from iolab.statements.commands import GuestThread, OpenDevice, OpenTapIn, RunsAsOwnUser, VcpuThread
 from iolab.statements.warnings import AcceleratorUnknown
 from iolab.trial.guest_warnings import guest_warnings
 
@@ -47,6 +47,7 @@ def test_what_is_open_for_a_hypervisor_is_noted_beside_its_command() -> None:
     guests, _, _ = parent()
     *_, record = guests.start(guest(nics=(card,)), "").result(PATIENCE_S)
     assert record.notes == (
+        RunsAsOwnUser(),
         OpenTapIn(fd=10, interface="p0", netns="iolab-t"),
         OpenDevice(fd=11, path="/dev/vhost-net"),
     )
