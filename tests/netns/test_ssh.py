@@ -219,7 +219,7 @@ def test_what_guests_start_from_is_copied_once_and_whole(network: Network, tmp_p
     kernel, root, again = provide()
     assert kernel == again
     assert told[0] == "copying vmlinux (6 B) to pc6"
-    assert pc6.inside(f"cat {kernel}; stat -c ' %a' {kernel} {root}") == "kernel 600\n 600\n"
+    assert pc6.inside(f"cat {kernel}; stat -c ' %a' {kernel} {root}") == "kernel 644\n 644\n"
     assert provide() == (kernel, root, again)
     assert told == []
     pc6.inside(f"printf sernel >{kernel}")
