@@ -2,11 +2,11 @@
 
 import os
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.netns.runs import until
 from tests.netns.sshd import Network, SshHost
 
 LAB = """
@@ -29,8 +29,6 @@ LEFT = """
 ip -o addr show scope global; ip -br link; ip netns; tc qdisc
 find /run/iolab -mindepth 2 -type d 2>/dev/null | sort; true"""
 """What shows what a lab changes on a host."""
-CARRIER_S = 10
-"""What a new cable's two ends have to come up."""
 
 
 @contextmanager
@@ -40,21 +38,16 @@ def two_hosts(folder: Path) -> Iterator[list[SshHost]]:
     try:
         hosts = [network.host(name) for name in ("pc6", "pc7")]
         network.cable(hosts[0], hosts[1], "p0")
-        wait_for_carrier(hosts, "p0")
+        # Its state is compared later.
+        until(
+            lambda: all(" UP " in host.inside("ip -br link show p0") for host in hosts),
+            never="p0 has no carrier",
+        )
         os.environ["IOLAB_SSH"] = network.ssh
         yield hosts
     finally:
         os.environ.pop("IOLAB_SSH", None)
         network.close()
-
-
-def wait_for_carrier(hosts: list[SshHost], name: str) -> None:
-    """Wait until an interface is up on every host: its state is compared later."""
-    end = time.monotonic() + CARRIER_S
-    while not all(" UP " in host.inside(f"ip -br link show {name}") for host in hosts):
-        if time.monotonic() > end:
-            raise TimeoutError(f"{name} has no carrier after {CARRIER_S} s")
-        time.sleep(0.05)
 
 
 def states(hosts: list[SshHost]) -> dict[str, str]:

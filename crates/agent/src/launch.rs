@@ -71,7 +71,8 @@ pub struct LaunchFailure {
 }
 
 impl LaunchFailure {
-    fn new(doing: &str, path: impl Into<String>, error: &io::Error) -> Self {
+    /// What was being done with which file, and the error.
+    pub fn new(doing: &str, path: impl Into<String>, error: &io::Error) -> Self {
         Self { doing: doing.to_owned(), path: path.into(), errno: error.raw_os_error().unwrap_or(0) }
     }
 }
@@ -115,9 +116,7 @@ fn become_program(
     let mut byte = [0];
     go.read_exact(&mut byte).map_err(|error| LaunchFailure::new("waiting for the agent", "", &error))?;
     if let Some((user, view)) = own_user::user_of(std::process::id()).zip(settings.own_user.as_ref()) {
-        own_user::become_user(user, view).map_err(|failure| {
-            LaunchFailure::new(failure.doing, failure.path.to_string_lossy(), &failure.error)
-        })?;
+        own_user::become_user(user, view)?;
         end_with(settings.parent)?; // who changes users loses the signal
     }
     let mut argv = argv.into_iter();

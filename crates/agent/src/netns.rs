@@ -92,13 +92,18 @@ pub fn within_with_sys<T: Send>(name: Option<&str>, work: impl FnOnce() -> Answe
     })
 }
 
-/// Show the calling thread, and only it, the `/sys` of its network namespace.
-pub fn mount_own_sys() -> nix::Result<()> {
+/// Let the calling thread mount what nobody else sees.
+pub fn own_mounts() -> nix::Result<()> {
     const NOTHING: Option<&str> = None;
     unshare(CloneFlags::CLONE_NEWNS)?;
-    mount(NOTHING, "/", NOTHING, MsFlags::MS_SLAVE | MsFlags::MS_REC, NOTHING)?;
+    mount(NOTHING, "/", NOTHING, MsFlags::MS_SLAVE | MsFlags::MS_REC, NOTHING)
+}
+
+/// Show the calling thread, and only it, the `/sys` of its network namespace.
+pub fn mount_own_sys() -> nix::Result<()> {
+    own_mounts()?;
     umount2("/sys", MntFlags::MNT_DETACH)?;
-    mount(Some("sysfs"), "/sys", Some("sysfs"), MsFlags::empty(), NOTHING)
+    mount(Some("sysfs"), "/sys", Some("sysfs"), MsFlags::empty(), None::<&str>)
 }
 
 /// Do `work` on a thread of its own, which may go where it likes.

@@ -10,27 +10,17 @@ use std::path::{Path, PathBuf};
 
 use iolab_protocol::calls::OwnUser;
 use nix::mount::{mount, umount2, MntFlags, MsFlags};
-use nix::sched::{unshare, CloneFlags};
 use nix::sys::prctl::set_no_new_privs;
 use nix::sys::stat::{mknod, umask, Mode, SFlag};
 use nix::unistd::{setgroups, setresgid, setresuid, Gid, Uid};
 
+use crate::launch::LaunchFailure;
+use crate::netns::own_mounts;
+
 /// Users without a name, which service managers also take from (systemd's DynamicUser): nothing belongs to them.
 const USERS: std::ops::RangeInclusive<u32> = 61_184..=65_519;
-/// What a mount is given for words that it does not need.
-const NOTHING: Option<&str> = None;
 /// Where the node of a device is made, out of sight, before it takes its place.
 const WORKPLACE: &str = "/run";
-
-/// Why the program has no user of its own.
-pub struct Failure {
-    /// What was being done.
-    pub doing: &'static str,
-    /// With which file.
-    pub path: PathBuf,
-    /// What the system said.
-    pub error: io::Error,
-}
 
 /// The user for the process `pid`; none where root may not become it: a user namespace may have root alone.
 pub fn user_of(pid: u32) -> Option<u32> {
@@ -44,11 +34,12 @@ pub fn user_of(pid: u32) -> Option<u32> {
 }
 
 /// Become `user`, who owns what it writes and sees what it reads; without rights, and without ways to get any.
-pub fn become_user(user: u32, view: &OwnUser) -> Result<(), Failure> {
+pub fn become_user(user: u32, view: &OwnUser) -> Result<(), LaunchFailure> {
     let at = |doing, path: &Path| {
-        let path = path.to_owned();
-        move |error: io::Error| Failure { doing, path, error }
+        let path = path.to_string_lossy().into_owned();
+        move |error: io::Error| LaunchFailure::new(doing, path, &error)
     };
+    umask(Mode::from_bits_truncate(0o022));
     own_mounts().map_err(|errno| at("making mounts for", Path::new("a user of its own"))(errno.into()))?;
     // All are opened before the first folder is covered: what covers one hides what is below it.
     let open = |path: &Path| {
@@ -65,13 +56,6 @@ pub fn become_user(user: u32, view: &OwnUser) -> Result<(), Failure> {
         show(path, file, (user, mode)).map_err(at("showing to a user of its own", path))?;
     }
     drop_rights(user).map_err(|errno| at("becoming a user of its own", Path::new("root"))(errno.into()))
-}
-
-/// Change mounts for this process alone.
-fn own_mounts() -> nix::Result<()> {
-    umask(Mode::from_bits_truncate(0o022));
-    unshare(CloneFlags::CLONE_NEWNS)?;
-    mount(NOTHING, "/", NOTHING, MsFlags::MS_SLAVE | MsFlags::MS_REC, NOTHING)
 }
 
 /// The paths, and before each what it leads to by symbolic links: that may be in a closed folder too.
@@ -142,7 +126,7 @@ fn cover(folder: &Path) -> nix::Result<()> {
 }
 
 fn bind(from: &Path, to: &Path) -> nix::Result<()> {
-    mount(Some(from), to, NOTHING, MsFlags::MS_BIND, NOTHING)
+    mount(Some(from), to, None::<&str>, MsFlags::MS_BIND, None::<&str>)
 }
 
 fn open_again(file: &File) -> PathBuf {

@@ -15,7 +15,7 @@ PATIENCE_MS = 300_000
 SLACK_S = 30.0
 """Of the answer, beyond that."""
 CAPTURE_BYTES = 4 << 20
-"""Of a log."""
+"""Of each output, what is kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

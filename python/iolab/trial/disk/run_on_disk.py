@@ -7,10 +7,10 @@ from iolab.agent.client import Agent, Refused
 from iolab.agent.messages import CommandResult, ProcessEnded
 from iolab.errors import AgentError
 from iolab.statements.program_failures import DiskStandsStill, ProgramTooLong
+from iolab.trial.disk.ran import CAPTURE_BYTES
 from iolab.trial.failed import Failed
 
 PROCESS = "disk-program"
-CAPTURE_BYTES = 4 << 20
 LOOK_MS = 10_000
 """From one look at the disk to the next."""
 STILL_LOOKS = 12
