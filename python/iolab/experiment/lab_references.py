@@ -7,6 +7,7 @@ from iolab.experiment.lab_view import View
 from iolab.experiment.links import Link
 from iolab.experiment.machines import Netns
 from iolab.experiment.names import PORT_ALLOWED, is_port
+from iolab.experiment.problems import listed
 from iolab.experiment.sections import Section
 from iolab.experiment.shape_references import check_shape
 from iolab.experiment.standing_references import check_standing
@@ -26,6 +27,7 @@ def check_lab(view: View) -> None:
         for port in link.addresses:
             if port not in link.ends:
                 view.add(section, ("addresses", port), port, link.ends, "an end of this link")
+        _check_join(view, section, link)
         if link.shape is not None:
             check_shape(view, section, link, link.shape)
         if link.wire is not None:
@@ -58,6 +60,17 @@ def _check_device(view: View, section: Section, machine: Netns, device: Impairme
 def _check_impairments(view: View, section: Section, place: str, impairments: Impairments) -> None:
     for key, seen, allowed in impairments.problems():
         view.say(section, (place, key), seen, allowed)
+
+
+def _check_join(view: View, section: Section, link: Link) -> None:
+    modes = MODES.get(link.join or "", ())
+    if link.mode is not None and link.mode not in modes:
+        allowed = (
+            f"join: {link.join} with mode: {listed(modes)}" if modes else "mode with join: macvlan or ipvlan"
+        )
+        view.say(section, ("mode",), f"mode: {link.mode}", allowed)
+    if link.cable and link.join is not None:
+        view.say(section, ("join",), f"join: {link.join} on a cable", "no join: a cable is there")
 
 
 def _check_wire(view: View, section: Section, link: Link, wire: Wire) -> None:
@@ -125,3 +138,7 @@ def _check_addresses(view: View) -> None:
     for section, port, address in given:
         if count[address.partition("/")[0]] > 1:
             view.say(section, ("addresses", port), address, "an address that no other port has")
+
+
+MODES = {"macvlan": ("bridge",), "ipvlan": ("l2", "l3", "l3s")}
+"""What macvlans and ipvlans on one interface can be."""

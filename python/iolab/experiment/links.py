@@ -70,6 +70,12 @@ class Offload(BaseModel):
     """Joining of received packets by the interface."""
 
 
+LinkJoin = Literal["veth", "bridge", "macvlan", "ipvlan"]
+"""How the ends of a link meet."""
+JoinMode = Literal["bridge", "l2", "l3", "l3s"]
+"""How macvlans or ipvlans on one interface pass frames among them."""
+
+
 class Link(BaseModel):
     """Two or more ports on one segment."""
 
@@ -92,6 +98,10 @@ class Link(BaseModel):
     """Address with prefix length per port; absent ports get one from 198.18.0.0/15 (RFC 2544)."""
     cable: Flag = False
     """A cable that exists between real hosts: only addresses, MTU and offloads are set."""
+    join: Maybe[LinkJoin] = None
+    """How the ends meet; absent: a veth pair joins two, a bridge more, and guests' cards bring what they need."""
+    mode: Maybe[JoinMode] = None
+    """bridge for macvlan; l2, l3 or l3s for ipvlan; absent: bridge, l2."""
 
 
 class IscsiParams(BaseModel):

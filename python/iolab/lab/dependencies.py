@@ -24,11 +24,13 @@ from iolab.lab.topology import Port, Topology
 
 BRIDGE = "br0"
 """Name of a link's bridge in its namespace."""
+SHARED = "shared0"
+"""Name of the interface there that the ports of a link share."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a link's bridge, or what carries a macvtap, is."""
+    """Where a link's bridge is, or what carries a macvtap or is shared."""
 
     kernel: str
     """The kernel."""
@@ -61,7 +63,7 @@ def place_of_link(lab: Lab, topology: Topology, link: str, prefix: str) -> Place
     kernel = home_of(lab, link)
     if parents := uplinks(lab, link):
         port = next(port for port in topology.ports() if port.ref == parents[0])
-        if join_of(lab, link) is Join.ON_PORT:
+        if join_of(lab, link) in (Join.ON_PORT, Join.SHARED):
             below = place_of(lab, port)
             return Place(kernel, port.netns, (below,), port.interface, below)
         key = f"bridge:{port.machine}.{port.bridge}"
@@ -70,7 +72,10 @@ def place_of_link(lab: Lab, topology: Topology, link: str, prefix: str) -> Place
         return Place(
             kernel, None, kernel_dependencies(lab, kernel), short_name(link, prefix), f"bridge:{link}"
         )
-    return Place(kernel, link_netns(link, prefix), (f"netns:link-{link}",), BRIDGE, f"bridge:{link}")
+    name, key = (
+        (SHARED, f"shared:{link}") if join_of(lab, link) is Join.SHARED else (BRIDGE, f"bridge:{link}")
+    )
+    return Place(kernel, link_netns(link, prefix), (f"netns:link-{link}",), name, key)
 
 
 def halves_of(lab: Lab, link: str, place: Place) -> tuple[Place, ...]:
@@ -86,7 +91,7 @@ def side_of(lab: Lab, topology: Topology, port: Port, prefix: str) -> Side | Non
     join = join_of(lab, port.link)
     card = is_card(lab, port.ref)
     carried = card and is_macvtap(guest_at(lab, port.ref))
-    if join in (Join.PAIR, Join.WIRE, Join.TAP, Join.CABLE, Join.FUNCTIONS) or (
+    if join in (Join.PAIR, Join.WIRE, Join.TAP, Join.CABLE, Join.FUNCTIONS, Join.SHARED) or (
         join is Join.MACVTAP and not card
     ):
         return None
@@ -131,6 +136,8 @@ def base_of(lab: Lab, port: Port) -> str:
             return f"wire:{port.link}"
         case Join.PAIR | Join.MACVTAP:
             return f"veth:{port.link}"
+        case Join.SHARED:
+            return f"{lab.links[port.link].join}:{port.ref}"
         case Join.BRIDGE | Join.CHILDREN | Join.ON_PORT:
             return f"veth:{port.ref}"
 

@@ -12,6 +12,8 @@ FEATURE_MODULES: Mapping[str, str] = MappingProxyType(
         "link:bridge": "bridge",
         "link:vlan": "8021q",
         "link:macvtap": "macvtap",
+        "link:macvlan": "macvlan",
+        "link:ipvlan": "ipvlan",
         "link:ifb": "ifb",
         "link:tun": "tun",
         "link:vxlan": "vxlan",

@@ -139,7 +139,7 @@ def _shape(model: BaseModel | None) -> tuple[object, ...]:
     match model:
         case Link():
             offloads = (model.offload, model.host_offload)
-            joined = (model.ends, model.mtu, model.vlan, model.addresses)
+            joined = (model.ends, model.join, model.mode, model.mtu, model.vlan, model.addresses)
             wired = None if model.wire is None else (model.wire.emulator, wire_memory(model))
             return (*joined, model.shape, model.cable, offloads, wired)
         case Volume():

@@ -280,3 +280,57 @@ class RingSizeAbsent(Clash):
     """rx or tx."""
     size: int
     present: tuple[int, ...]
+
+
+class JoinWithoutWire(Clash):
+    """An emulated path joins two taps, or two bridges, by itself."""
+
+    code = "join-without-wire"
+
+
+class PairOfTwo(Clash):
+    """A veth pair has two ends, which are namespaces or hosts."""
+
+    code = "pair-of-two"
+
+
+class CardsOnPort(Clash):
+    """Cards of guests that are on their parent's port itself are on no bridge."""
+
+    code = "cards-on-port"
+    port: Name
+
+
+class SharedByNamespaces(Clash):
+    """Only namespaces have ports that share an interface."""
+
+    code = "shared-by-namespaces"
+    ports: tuple[Name, ...]
+
+
+class JoinGivesOwnFrames(Clash):
+    """A port that shares an interface gets no frame to another address."""
+
+    code = "join-gives-own-frames"
+    port: Name
+    forward: Name
+
+
+class VlanOnIpvlan(Clash):
+    """An ipvlan carries no VLAN."""
+
+    code = "vlan-on-ipvlan"
+
+
+class JoinOnBridgedPort(Clash):
+    """A port that is on a bridge can be shared by nothing."""
+
+    code = "join-on-bridged-port"
+    port: Name
+
+
+class L3OnPort(Clash):
+    """Nobody outside finds an ipvlan that answers no ARP."""
+
+    code = "l3-on-port"
+    port: Name

@@ -11,11 +11,13 @@ use crate::launch::Place;
 use crate::spawn::Program;
 
 /// Each feature and the line for `ip -batch` that makes it.
-const LINKS: [(&str, &str); 5] = [
+const LINKS: [(&str, &str); 7] = [
     ("link:veth", "link add v0 type veth peer name v1"),
     ("link:bridge", "link add b0 type bridge"),
     ("link:vlan", "link add link b0 name b0.5 type vlan id 5"),
     ("link:macvtap", "link add link v0 name m0 type macvtap"),
+    ("link:macvlan", "link add link v1 name n0 type macvlan"),
+    ("link:ipvlan", "link add link b0 name o0 type ipvlan"),
     ("link:ifb", "link add i0 type ifb"),
 ];
 
@@ -36,8 +38,13 @@ const QUEUES: [(&str, &str); 9] = [
 const DROP_REASONS: &str = "trace:drop-reasons";
 
 /// Needed by another feature: where it is missing, the other could not be tried.
-const NEEDS: [(&str, &str); 3] =
-    [("link:vlan", "link:bridge"), ("link:macvtap", "link:veth"), ("filter:u32", "qdisc:htb")];
+const NEEDS: [(&str, &str); 5] = [
+    ("link:vlan", "link:bridge"),
+    ("link:macvtap", "link:veth"),
+    ("link:macvlan", "link:veth"),
+    ("link:ipvlan", "link:bridge"),
+    ("filter:u32", "qdisc:htb"),
+];
 
 /// What may control the congestion of TCP: each is given to a socket, which has the kernel load it.
 const CONGESTION: [&str; 17] = [

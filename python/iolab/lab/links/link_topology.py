@@ -35,6 +35,8 @@ class Join(StrEnum):
     """The bridge of the machine whose port is one of the ends, and whose children are the others."""
     ON_PORT = "on-port"
     """The port of the machine that is one of the ends: the others are macvtaps on it, of its guests."""
+    SHARED = "shared"
+    """Macvlans or ipvlans on one interface: the parent's port, or one in a namespace of the link's own."""
     FUNCTIONS = "functions"
     """The card of the machine whose port is one of the ends: the others are virtual functions of it."""
     CABLE = "cable"
@@ -132,13 +134,15 @@ def join_of(lab: Lab, link: str) -> Join:
     """Return what joins the ends of a link."""
     if lab.links[link].cable:
         return Join.CABLE
+    if is_shared(lab, link):
+        return Join.SHARED
     if uplinks(lab, link):
         if has_functions(lab, link):
             return Join.FUNCTIONS
         return Join.ON_PORT if macvtaps_on(lab, uplinks(lab, link)[0]) else Join.CHILDREN
     ends = lab.links[link].ends
     cards = [end for end in ends if is_card(lab, end)]
-    if len(ends) > 2 or len(cards) > 1 or joins_bridges(lab, link):
+    if len(ends) > 2 or len(cards) > 1 or joins_bridges(lab, link) or lab.links[link].join == "bridge":
         return Join.BRIDGE
     if not cards:
         return Join.WIRE if is_ours(lab, link) else Join.PAIR
@@ -146,6 +150,11 @@ def join_of(lab: Lab, link: str) -> Join:
     if guest.engine == "xen":
         return Join.BRIDGE  # the parent's side comes with the domain, and goes with it: no port can be it
     return Join.MACVTAP if is_macvtap(guest) else Join.TAP
+
+
+def is_shared(lab: Lab, link: str) -> bool:
+    """Tell whether the ends of a link are macvlans or ipvlans on one interface."""
+    return lab.links[link].join in ("macvlan", "ipvlan")
 
 
 def is_ours(lab: Lab, link: str) -> bool:

@@ -29,19 +29,20 @@ def macvtap_needs(lab: Lab) -> Iterator[Lack]:
 
 
 def check_reach(lab: Lab, source: str, target: str) -> None:
-    """Check that no machine sends to its own guest, or back, by a macvtap on its port.
+    """Check that no machine sends to its own child, or back, by a macvtap, macvlan or ipvlan on its port.
 
     Raises:
-        InputError: one does: the kernel passes no frame between a macvtap and the stack of its lower device.
+        InputError: one does: the kernel passes no frame between these and the stack of their lower device.
     """
-    for link in _on_ports(lab):
+    shared = (link for link in lab.links if join_of(lab, link) is Join.SHARED and uplinks(lab, link))
+    for link in (*_on_ports(lab), *shared):
         port = uplinks(lab, link)[0]
         parent, guests = port.machine, {end.machine for end in own_ends(lab, link)}
         if (source == parent and target in guests) or (target == parent and source in guests):
-            seen = f"{source} and {target}, which has a macvtap on {port}"
-            allowed = (
-                "machines that are not parent and guest, or another nic: a macvtap reaches all but its parent"
-            )
+            on = lab.links[link].join or "macvtap"
+            inside = target if source == parent else source
+            seen = f"{source} and {target}: {inside} has a{'n' if on == 'ipvlan' else ''} {on} on {port}"
+            allowed = f"machines that are not parent and child, or a bridge: by {on} a child reaches all but its parent"
             raise InputError([Problem("measure", "finding the way of a flow", seen, allowed)])
 
 

@@ -34,6 +34,7 @@ from iolab.lab.links.link_topology import (
 )
 from iolab.lab.links.macvtaps import mode_of
 from iolab.lab.links.netem import netem_resources
+from iolab.lab.links.shared import shared_resources
 from iolab.lab.links.wires import wire_between_bridges, wire_id, wire_resources
 from iolab.lab.readback.shaping import Qdisc
 from iolab.lab.readback.values import Interface
@@ -48,9 +49,7 @@ def link_resources(lab: Lab, topology: Topology, name: str, prefix: str) -> Iter
         InputError: the ends are on kernels that do not meet, or a name is no interface's.
     """
     ports = ports_of(lab, topology, name)
-    _check_names(ports)
-    if not lab.links[name].cable:
-        home_of(lab, name)
+    _check(lab, name, ports)
     yield from netem_resources(lab, name, ports)
     match join_of(lab, name):
         case Join.CABLE:
@@ -65,6 +64,8 @@ def link_resources(lab: Lab, topology: Topology, name: str, prefix: str) -> Iter
             yield from _carried(lab, topology, name, prefix)
         case Join.FUNCTIONS:
             yield from function_resources(lab, topology, name)
+        case Join.SHARED:
+            yield from shared_resources(lab, topology, name, prefix)
         case Join.ON_PORT:
             below = place_of_link(lab, topology, name, prefix).key
             yield from (_macvtap(lab, topology, port, prefix, below) for port in ports)
@@ -81,7 +82,9 @@ NEGOTIATION_NS = 30_000_000_000
 2 to 5 s by 1000BASE-T, over 10 s with forward error correction or through a switch's spanning tree [ns]."""
 
 
-def _check_names(ports: list[Port]) -> None:
+def _check(lab: Lab, link: str, ports: list[Port]) -> None:
+    if not lab.links[link].cable:
+        home_of(lab, link)
     for port in ports:
         if len(port.interface) > NAME_LIMIT or set(port.interface) & set("/ \t\n"):
             allowed = f"at most {NAME_LIMIT} characters without space or slash, VLAN suffix included"

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import Host, HostTuning, Machine, Vm
-from iolab.experiment.shapes import Shape
 from iolab.lab.cards.settings import coalescing_words
 from iolab.lab.cards.sriov import function_needs
 from iolab.lab.cards.tuning import tuned_cards
@@ -14,28 +13,20 @@ from iolab.lab.guests.vm import card_ports, image_of, queue_pairs
 from iolab.lab.hosts.settings import is_harmless
 from iolab.lab.kernels import HERE, kernel_of, parent_kernel
 from iolab.lab.links.link_topology import (
-    Join,
-    guest_at,
-    home_of,
-    is_card,
     is_function,
     is_macvtap,
-    is_paced,
-    join_of,
-    joins_bridges,
-    own_ends,
 )
 from iolab.lab.links.macvtaps import macvtap_needs
-from iolab.lab.links.wires import link_memory
-from iolab.lab.needs.need import DOM0, IMAGE, NEWER_QEMU, OTHER_HOST, SWITCH, Need, NeedKind, Wanted
+from iolab.lab.links.shared import join_needs
+from iolab.lab.needs.link_parts import cables, link_parts, machines_of, names, wire_parts
+from iolab.lab.needs.need import DOM0, IMAGE, NEWER_QEMU, SWITCH, Need, NeedKind, Wanted
+from iolab.lab.needs.where import where
 from iolab.lab.ports.offloads import offload_needs, offload_switches
 from iolab.lab.standing.needs import standing_needs
-from iolab.lab.topology import Port, Topology, cpus_of, make_topology
+from iolab.lab.topology import Topology, cpus_of, make_topology
 from iolab.lab.volumes.needs import joint_needs
 from iolab.parts.nics import NICS
-from iolab.parts.qdiscs import QDISCS
 from iolab.statements.clashes import (
-    CableEndNoHost,
     GuestWithoutCard,
     HostWithoutCard,
     ImageQemuOld,
@@ -49,16 +40,13 @@ from iolab.statements.clashes import (
 )
 from iolab.statements.lacks import WholeKernel
 from iolab.statements.purposes import (
-    BridgeOf,
     ForLink,
     ForMachine,
-    ForPort,
     KeyOf,
     Purpose,
     SettingOf,
     ValueOf,
 )
-from iolab.statements.unbuilt import LoopUnbuilt, WireUnbuilt
 
 
 def lab_needs(lab: Lab) -> tuple[Wanted, ...]:
@@ -67,7 +55,7 @@ def lab_needs(lab: Lab) -> tuple[Wanted, ...]:
     Raises:
         InputError: names or addresses clash, or ends are on kernels that do not meet.
     """
-    if wrong := (*_cables(lab), *function_needs(lab)):
+    if wrong := (*cables(lab), *function_needs(lab), *join_needs(lab)):
         return wrong
     compose(lab)
     topology = make_topology(lab)
@@ -83,18 +71,11 @@ def lab_needs(lab: Lab) -> tuple[Wanted, ...]:
             found += _processors(lab, name, machine)
     found += (*offload_needs(lab), *macvtap_needs(lab), *joint_needs(lab, where), *standing_needs(lab, where))
     for name in lab.links:
-        found += (*_link(lab, topology, name), *_wire(lab, topology, name))
+        found += (*link_parts(lab, topology, name), *wire_parts(lab, topology, name))
     for port in topology.ports():
-        found += _names(lab, port)
+        found += names(lab, port)
     found += _networks(lab, topology)
     return tuple(dict.fromkeys(found))
-
-
-def where(lab: Lab, kernel: str) -> str:
-    """Return who must have what is needed on a kernel."""
-    if kernel == HERE:
-        return ""
-    return f"{IMAGE}{image_of(lab, kernel)}" if lab.machines[kernel].kind == "vm" else f"{OTHER_HOST}{kernel}"
 
 
 def _machine(lab: Lab, name: str, machine: Machine) -> Iterator[Wanted]:
@@ -175,8 +156,8 @@ def _guest_cards(lab: Lab, name: str, machine: Vm, of_host: bool) -> Iterator[Wa
     elif of_host:
         yield Need(NeedKind.CAPABILITY, "macvtap", card, there)
     if NICS[machine.nic].vhost:
-        around = [machine for link in lab.links for machine in _machines_of(lab, link)
-                  if name in _machines_of(lab, link)]  # fmt: skip
+        around = [machine for link in lab.links for machine in machines_of(lab, link)
+                  if name in machines_of(lab, link)]  # fmt: skip
         yield Need(NeedKind.FEATURE, "device:vhost-net", card, there, tuple(dict.fromkeys(around)))
     if NICS[machine.nic].newer_qemu and not of_host:
         yield ImageQemuOld(purpose=card)
@@ -192,7 +173,7 @@ def _guest_cards(lab: Lab, name: str, machine: Vm, of_host: bool) -> Iterator[Wa
 
 def _switched(lab: Lab, name: str, card: Purpose) -> Iterator[Wanted]:
     """Tell what a switch in user space does not carry: frames without their checksums, and too large ones."""
-    for link in (lab.links[link] for link in lab.links if name in _machines_of(lab, link)):
+    for link in (lab.links[link] for link in lab.links if name in machines_of(lab, link)):
         asked = [word for word, switch in offload_switches(link.offload).items() if switch == "on"]
         if wrong := tuple(word for word in asked if word in ("tx", "tso")):
             yield SwitchFinishesNothing(purpose=card, offloads=wrong)
@@ -243,118 +224,6 @@ def _processors(lab: Lab, name: str, machine: Host) -> Iterator[Wanted]:
     if asked.turbo is not None:
         yield Need(NeedKind.TURBO, "turbo", turbo, there)
         yield Need(NeedKind.ROOT, "processors", turbo, there)
-
-
-def _link(lab: Lab, topology: Topology, name: str) -> Iterator[Wanted]:
-    link, purpose = lab.links[name], ForLink(link=name)
-    if link.cable:
-        yield from _cable(lab, topology, name)
-        return
-    there, join = where(lab, home_of(lab, name)), join_of(lab, name)
-    machines = _machines_of(lab, name)
-    if offload_switches(link.host_offload):
-        yield Need(NeedKind.PROGRAM, "ethtool", KeyOf(key="host_offload", part=purpose), there)
-    cards = [end for end in own_ends(lab, name) if is_card(lab, end)]
-    for program in ("ip", "tc"):
-        yield Need(NeedKind.PROGRAM, program, purpose, there)
-    plugged = join is Join.MACVTAP or len(cards) < len(own_ends(lab, name))
-    if join is not Join.WIRE and plugged and join not in (Join.TAP, Join.FUNCTIONS):
-        yield Need(NeedKind.FEATURE, "link:veth", purpose, there, machines)
-    if join in (Join.BRIDGE, Join.CHILDREN):
-        yield Need(NeedKind.FEATURE, "link:bridge", purpose, there, machines)
-    for end in cards:
-        guest = guest_at(lab, end)
-        if is_macvtap(guest):
-            card = ValueOf(key="nic", value=guest.nic, part=ForPort(port=end))
-            yield Need(NeedKind.FEATURE, "link:macvtap", card, there, machines)
-    yield from _ends(lab, topology, name)
-    if link.shape is not None:
-        yield from _shape(lab, KeyOf(key="shape", part=purpose), link.shape)
-    if join in (Join.PAIR, Join.WIRE) and all(lab.machines[machine].kind == "host" for machine in machines):
-        yield LoopUnbuilt(purpose=purpose)
-
-
-def _wire(lab: Lab, topology: Topology, name: str) -> Iterator[Wanted]:
-    """Give what a wire needs: taps, and memory for what is under way in both directions."""
-    link, key = lab.links[name], "shape" if is_paced(lab, name) else "wire"
-    if link.wire is None and not is_paced(lab, name):
-        return
-    purpose = KeyOf(key=key, part=ForLink(link=name))
-    if link.wire is not None and link.wire.emulator == "netem":
-        for end in link.ends:
-            there = where(lab, kernel_of(lab, end.machine))
-            yield Need(NeedKind.FEATURE, "qdisc:netem", purpose, there, (end.machine,))
-        return
-    if join_of(lab, name) is not Join.WIRE and not joins_bridges(lab, name):
-        yield WireUnbuilt(purpose=purpose)
-        return
-    there = where(lab, home_of(lab, name))
-    yield Need(NeedKind.FEATURE, "link:tun", purpose, there, _machines_of(lab, name))
-    yield Need(NeedKind.MEMORY, str(link_memory(lab, topology, name)), purpose, there)
-
-
-def _cable(lab: Lab, topology: Topology, name: str) -> Iterator[Wanted]:
-    """Give what a cable needs of each of its hosts."""
-    link, purpose = lab.links[name], ForLink(link=name)
-    for kernel in dict.fromkeys(kernel_of(lab, machine) for machine in _machines_of(lab, name)):
-        yield Need(NeedKind.ROOT, "cable", KeyOf(key="cable", part=purpose), where(lab, kernel))
-        for program in ("ip", "tc"):
-            yield Need(NeedKind.PROGRAM, program, purpose, where(lab, kernel))
-    yield from _ends(lab, topology, name)
-    if link.shape is not None:
-        yield from _shape(lab, KeyOf(key="shape", part=purpose), link.shape)
-
-
-def _ends(lab: Lab, topology: Topology, name: str) -> Iterator[Wanted]:
-    """Give what the ends of a link need, each of its own kernel."""
-    link, purpose = lab.links[name], ForLink(link=name)
-    ports = [port for port in topology.ports() if port.link == name]
-    for kernel in dict.fromkeys(port.kernel for port in ports):
-        own = tuple(dict.fromkeys(port.machine for port in ports if port.kernel == kernel))
-        if link.vlan is not None:
-            vlan = ValueOf(key="vlan", value=str(link.vlan), part=purpose)
-            yield Need(NeedKind.FEATURE, "link:vlan", vlan, where(lab, kernel), own)
-        if offload_switches(link.offload):
-            yield Need(NeedKind.PROGRAM, "ethtool", KeyOf(key="offload", part=purpose), where(lab, kernel))
-
-
-def _shape(lab: Lab, purpose: Purpose, shape: Shape) -> Iterator[Wanted]:
-    machine = shape.at.machine
-    there = where(lab, kernel_of(lab, machine))
-    if QDISCS[shape.qdisc].module is None:
-        return  # a wire makes it
-    yield Need(NeedKind.FEATURE, f"qdisc:{shape.qdisc}", purpose, there, (machine,))
-    leaves = {one.leaf.qdisc for one in shape.classes.values() if one.leaf is not None}
-    for leaf in sorted(leaves - {"pfifo"}):
-        yield Need(NeedKind.FEATURE, f"qdisc:{leaf}", KeyOf(key="leaf", part=purpose), there, (machine,))
-    if any(one.src or one.dst for one in shape.classes.values()):
-        yield Need(NeedKind.FEATURE, "filter:u32", KeyOf(key="classes", part=purpose), there, (machine,))
-
-
-def _machines_of(lab: Lab, link: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(end.machine for end in lab.links[link].ends))
-
-
-def _cables(lab: Lab) -> Iterator[Wanted]:
-    """Tell of cables that cannot be: they are plugged into computers."""
-    for name, link in lab.links.items():
-        for machine in _machines_of(lab, name):
-            kind = lab.machines[machine].kind
-            if link.cable and kind != "host":
-                yield CableEndNoHost(
-                    purpose=KeyOf(key="cable", part=ForLink(link=name)), machine=machine, kind=kind
-                )
-
-
-def _names(lab: Lab, port: Port) -> Iterator[Wanted]:
-    """Give the names that must be free, or must be there, in the own namespace of this computer or another host."""
-    if port.netns is not None or (port.kernel != HERE and lab.machines[port.kernel].kind == "vm"):
-        return
-    there = where(lab, port.kernel)
-    kind = NeedKind.INTERFACE if join_of(lab, port.link) is Join.CABLE else NeedKind.FREE_NAME
-    yield Need(kind, port.name, ForPort(port=port.ref), there)
-    if port.bridge:
-        yield Need(NeedKind.FREE_NAME, port.bridge, BridgeOf(machine=port.machine), there)
 
 
 def _networks(lab: Lab, topology: Topology) -> Iterator[Wanted]:

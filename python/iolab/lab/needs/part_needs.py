@@ -8,8 +8,8 @@ from iolab.experiment.machines import Machine, Vm
 from iolab.experiment.measures import Measure
 from iolab.experiment.shapes import Shape
 from iolab.lab.kernels import HERE, kernel_of
-from iolab.lab.needs.lab_needs import where
 from iolab.lab.needs.need import Need, NeedKind, Wanted
+from iolab.lab.needs.where import where
 from iolab.lab.topology import Topology
 from iolab.lab.volumes.needs import disk_needs
 from iolab.parts.nics import NICS

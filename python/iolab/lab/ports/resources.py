@@ -18,6 +18,7 @@ from iolab.lab.dependencies import (
 from iolab.lab.kernels import HERE
 from iolab.lab.links.bridges import bridge_resource, bridge_up, expect_interface, show_interfaces
 from iolab.lab.links.link_topology import Join, home_of, join_of, mac_of, uplinks
+from iolab.lab.links.shared import STUB
 from iolab.lab.ports.offloads import bridge_offload, offload_resources
 from iolab.lab.readback.values import Gateway, HasAddress, Interface
 from iolab.lab.resources import ORIGINAL, Command, Expectation, Reading, Resource, Run
@@ -119,8 +120,12 @@ def _mtu_key(link: str, kernel: str) -> str:
 
 
 def _mtu_below(lab: Lab, topology: Topology, link: str, kernel: str) -> Iterator[str]:
-    """Give the key of what must be set before macvtaps on a port: none may have more than the port itself."""
-    if join_of(lab, link) is Join.ON_PORT and kernel == home_of(lab, link):
+    """Give the key of what must be set before what is on a port: none may have more than the port itself."""
+    if (
+        join_of(lab, link) in (Join.ON_PORT, Join.SHARED)
+        and uplinks(lab, link)
+        and kernel == home_of(lab, link)
+    ):
         uplink = uplinks(lab, link)[0]
         port = next(port for port in topology.ports() if port.ref == uplink)
         yield f"mtu:{port.link}:{uplink}" if lab.links[port.link].cable else _mtu_key(port.link, kernel)
@@ -129,6 +134,10 @@ def _mtu_below(lab: Lab, topology: Topology, link: str, kernel: str) -> Iterator
 def _sized(lab: Lab, topology: Topology, link: str, prefix: str) -> Iterator[_Sized]:
     """Give every interface of a link; a bridge follows the smallest of its ports by itself."""
     ports = ports_of(lab, topology, link)
+    if join_of(lab, link) is Join.SHARED and not uplinks(lab, link):  # none above it may have more
+        place = place_of_link(lab, topology, link, prefix)
+        yield from (_Sized(place.kernel, place.netns, name, f"what the ports of {link} share", place.key)
+                    for name in (STUB, place.bridge))  # fmt: skip
     for port in ports:
         for name in _layers(port):
             yield _Sized(port.kernel, port.netns, name, port.ref, place_of(lab, port))

@@ -1,0 +1,131 @@
+"""Macvlans and ipvlans: ports of namespaces that share one interface, the parent's port or one of the link's own. Pure.
+
+A macvlan has an Ethernet address of its own, an ipvlan has that of the interface below and is found by its IP address.
+The kernel passes frames from one to the other itself: no bridge, and nothing passes the interface below.
+"""
+
+from collections.abc import Iterator
+
+from iolab.experiment.experiment import Lab
+from iolab.lab.dependencies import (
+    Place,
+    base_of,
+    kernel_dependencies,
+    place_of_link,
+    port_dependencies,
+    ports_of,
+)
+from iolab.lab.links.bridges import expect_interface, netns_resource
+from iolab.lab.links.link_topology import Join, is_ours, join_of, mac_of, own_ends, uplinks
+from iolab.lab.readback.values import Interface
+from iolab.lab.resources import Command, Resource, Run
+from iolab.lab.topology import Port, Topology
+from iolab.statements.clashes import (
+    CardsOnPort,
+    JoinGivesOwnFrames,
+    JoinOnBridgedPort,
+    JoinWithoutWire,
+    L3OnPort,
+    PairOfTwo,
+    SharedByNamespaces,
+    VlanOnIpvlan,
+)
+from iolab.statements.lacks import Lack
+from iolab.statements.purposes import ForLink, ValueOf
+
+STUB = "stub"
+"""The other end of a link's own interface: frames that leave by it end there."""
+DEFAULT_MODES = {"macvlan": "bridge", "ipvlan": "l2"}
+"""How they pass frames among them where nothing is said."""
+
+
+def shared_mode(lab: Lab, link: str) -> str:
+    """Return the mode of a link's macvlans or ipvlans."""
+    found = lab.links[link]
+    return found.mode or DEFAULT_MODES[str(found.join)]
+
+
+def shared_resources(lab: Lab, topology: Topology, link: str, prefix: str) -> Iterator[Resource]:
+    """Return a link's macvlans or ipvlans, and the interface that they share where it is the link's own."""
+    ports, place = ports_of(lab, topology, link), place_of_link(lab, topology, link, prefix)
+    if not uplinks(lab, link):
+        needs = kernel_dependencies(lab, place.kernel)
+        yield netns_resource(f"netns:link-{link}", ports[0].machine, place.netns or "", place.kernel, needs)
+        yield _lower(ports[0].machine, place)
+    yield from (_upper(lab, port, place) for port in ports)
+
+
+def _lower(machine: str, place: Place) -> Resource:
+    """Return the interface that a link's ports share."""
+    pair = ("ip", "link", "add", "dev", place.bridge, "type", "veth", "peer", "name", STUB)
+    ups = (("ip", "link", "set", "dev", name, "up") for name in (STUB, place.bridge))
+    what = f"carrier of {place.bridge}"
+    return Resource(
+        key=place.key,
+        machine=machine,
+        kernel=place.kernel,
+        needs=place.home,
+        actions=(
+            Run(Command(pair, place.netns), Command(("ip", "link", "del", "dev", place.bridge), place.netns)),
+            *(Run(Command(up, place.netns)) for up in ups),
+        ),
+        expect=(expect_interface(place.netns, Interface(place.bridge, "carrier"), "up", what),),
+    )
+
+
+def _upper(lab: Lab, port: Port, place: Place) -> Resource:
+    """Return a port that shares an interface: made beside it and sent to its namespace."""
+    kind, mode = str(lab.links[port.link].join), shared_mode(lab, port.link)
+    mac = mac_of(lab, port.ref) if kind == "macvlan" else None
+    add = ("ip", "link", "add", "link", place.bridge, "name", port.name, *(("address", mac) if mac else ()))
+    add += ("netns", port.netns or "", "type", kind, "mode", mode)
+    return Resource(
+        key=base_of(lab, port),
+        machine=port.machine,
+        kernel=port.kernel,
+        needs=(*port_dependencies(lab, port), place.key),
+        actions=(
+            Run(Command(add, place.netns), Command(("ip", "link", "del", "dev", port.name), port.netns)),
+            Run(Command(("ip", "link", "set", "dev", port.name, "up"), port.netns)),
+        ),
+        expect=(
+            expect_interface(port.netns, Interface(port.name, "kind"), kind, f"kind of {port.ref}"),
+            expect_interface(port.netns, Interface(port.name, "mode"), mode, f"mode of {port.ref}"),
+            expect_interface(port.netns, Interface(port.name, "carrier"), "up", f"carrier of {port.ref}"),
+        ),
+    )
+
+
+def join_needs(lab: Lab) -> Iterator[Lack]:
+    """Tell of ends that cannot meet in the way that is asked for."""
+    for name, link in lab.links.items():
+        if link.join is None:
+            continue
+        purpose = ValueOf(key="join", value=link.join, part=ForLink(link=name))
+        if is_ours(lab, name):
+            yield JoinWithoutWire(purpose=purpose)
+        elif link.join == "veth" and join_of(lab, name) is not Join.PAIR:
+            yield PairOfTwo(purpose=purpose)
+        elif link.join == "bridge" and join_of(lab, name) not in (Join.BRIDGE, Join.CHILDREN):
+            yield CardsOnPort(purpose=purpose, port=uplinks(lab, name)[0])
+        elif join_of(lab, name) is Join.SHARED:
+            yield from _shared_needs(lab, name, purpose)
+
+
+def _shared_needs(lab: Lab, name: str, purpose: ValueOf) -> Iterator[Lack]:
+    link, above = lab.links[name], uplinks(lab, name)
+    kinds = {end: lab.machines[end.machine] for end in own_ends(lab, name)}
+    if strange := tuple(end for end, one in kinds.items() if one.kind != "netns" or one.ports != "veth"):
+        yield SharedByNamespaces(purpose=purpose, ports=strange)
+    for end, machine in kinds.items():
+        if machine.forward in ("bridge", "xdp"):
+            yield JoinGivesOwnFrames(purpose=purpose, port=end, forward=machine.forward)
+    if link.join == "ipvlan" and link.vlan is not None:
+        yield VlanOnIpvlan(purpose=purpose)
+    if not above:
+        return
+    others = {one.join for other, one in lab.links.items() if above[0] in uplinks(lab, other)}
+    if len(above) > 1 or others != {link.join} or lab.machines[above[0].machine].forward == "bridge":
+        yield JoinOnBridgedPort(purpose=purpose, port=above[0])
+    if shared_mode(lab, name).startswith("l3"):
+        yield L3OnPort(purpose=purpose, port=above[0])
