@@ -105,7 +105,13 @@ def measured(column: Column, apart: Collection[int] = ()) -> Column:
         values[row, place] = np.nan
     values[np.isin(column.rows, list(apart))] = np.nan
     kept = ~np.isnan(values).all(axis=1)
-    return Column(metric=column.metric, unit=column.unit, rows=column.rows[kept], values=values[kept])
+    return Column(
+        metric=column.metric,
+        unit=column.unit,
+        better=column.better,
+        rows=column.rows[kept],
+        values=values[kept],
+    )
 
 
 def left_out(table: Table, column: Column) -> list[Warning]:

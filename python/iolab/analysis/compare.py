@@ -75,7 +75,8 @@ def compare(a: StoredRun, b: StoredRun) -> Comparison:
         for metric in sorted(common, key=lambda one: one != first):
             own, welch = _compare_metric(table, other, metric)
             cells += own
-            found = _overall(table.measure, metric, welch) if metric == first else None
+            better = other.columns[metric].better
+            found = _overall(table.measure, metric, welch, better) if metric == first else None
             overall += [found] if found is not None else []
     return Comparison(
         run_a=a.name,
@@ -181,7 +182,7 @@ def _compare_metric(a: Table, b: Table, metric: Quantity) -> tuple[list[CellComp
         [not (one or other) for one, other in zip(limited_a, limited_b, strict=True)], dtype=bool
     )
     known = _welch(np.where(exact[:, None], values_a, np.nan), np.where(exact[:, None], values_b, np.nan))
-    found_cells = _cells(a.measure, first, cells, values_a, values_b, known)
+    found_cells = _cells(a.measure, second, cells, values_a, values_b, known)
     compared = [
         replace(cell, ratio=None) if alone else cell
         for cell, alone in zip(found_cells, apart.tolist(), strict=True)
@@ -256,6 +257,7 @@ def _cells(
             measure=measure,
             metric=column.metric,
             unit=column.unit,
+            better=column.better,
             n_a=int(_count(a[row : row + 1])[0]),
             n_b=int(_count(b[row : row + 1])[0]),
             mean_a=float(mean_a[row]),
@@ -268,7 +270,9 @@ def _cells(
     ]
 
 
-def _overall(measure: str, metric: Quantity, welch: _Welch) -> tuple[OverallComparison, float] | None:
+def _overall(
+    measure: str, metric: Quantity, welch: _Welch, better: str
+) -> tuple[OverallComparison, float] | None:
     """Mean of the cells' logarithms with Satterthwaite's degrees of freedom, and its uncorrected p-value."""
     known = ~np.isnan(welch.value)
     if not known.any():
@@ -285,8 +289,9 @@ def _overall(measure: str, metric: Quantity, welch: _Welch) -> tuple[OverallComp
         ci = Interval(float(np.exp(value - half)[0]), float(np.exp(value + half)[0]), METHOD)
         p_value = float(_two_sided(value, error**2, free)[0])
     found = OverallComparison(
-        measure=measure, metric=metric, cells=cells, ratio=float(np.exp(value[0])), ci=ci, p_value=None
-    )
+        measure=measure, metric=metric, cells=cells, ratio=float(np.exp(value[0])), ci=ci, p_value=None,
+        better=better,
+    )  # fmt: skip
     return found, p_value
 
 

@@ -42,6 +42,8 @@ class CellComparison:
     """The same of run b."""
     ratio_bound: Bound | None = None
     """What the ratio is, where one of the means is a bound; where both are there is no ratio."""
+    better: str = ""
+    """Which of two values is the better one: larger, smaller; empty: nobody said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +62,8 @@ class OverallComparison:
     """Of the ratio."""
     p_value: float | None
     """Of ratio = 1, Holm-corrected over the measures."""
+    better: str = ""
+    """Which of two values is the better one: larger, smaller; empty: nobody said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

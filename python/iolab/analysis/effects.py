@@ -276,6 +276,7 @@ def _effects(model: Model, family: list[tuple[Term, Difference]]) -> list[Effect
             ratio=own.ratio,
             ci=own.interval,
             p_value=None if np.isnan(p_value) else p_value,
+            better=table.columns[model.metric].better,
         )
         for (term, own), p_value in zip(family, corrected.tolist(), strict=True)
     ]

@@ -111,6 +111,7 @@ def _made(
             apart=apart.get(cell, ""),
             direction=table.directions[cell] if table.directions else "",
             unit=column.unit,
+            better=column.better,
             n=n,
             mean=mean,
             min=least,

@@ -146,6 +146,7 @@ def _finding(candidate: _Candidate, p_value: float, detectable: Mapping[str, flo
         ci=interval,
         shown=large and apart and p_value < CORRECTED_P,
         each_direction=candidate.each_direction,
+        better=table.columns[model.metric].better,
     )
 
 

@@ -37,6 +37,8 @@ class Column:
     """What was measured [unit], NaN where there is none; shape (cell, block)."""
     limited: Mapping[tuple[int, int], str] = field(default_factory=dict)
     """Row and block of values that are only lower bounds, and what of the instrument was the limit."""
+    better: str = ""
+    """Which of two values is the better one: larger, smaller; empty: nobody said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,9 +192,15 @@ def _columns(
 ) -> dict[Quantity, Column]:
     """Arrange what was gathered, a column per quantity, in order of first appearance."""
     units: dict[Quantity, str] = {}
+    better: dict[Quantity, str] = {}
     parts: dict[Quantity, list[tuple[_Group, int]]] = {}
     for group in groups:
-        for at, (of, unit) in enumerate(zip(group.heads.quantities, group.heads.units, strict=True)):
+        heads = group.heads
+        every = zip(heads.quantities, heads.units, heads.better, strict=True)
+        for at, (of, unit, direction) in enumerate(every):
+            better[of] = (
+                direction  # the newest counts: an experiment may be given it when trials are there already
+            )
             if units.setdefault(of, unit) != unit:
                 raise InputError([_mixed_units(measure, of, unit, units[of])])
             parts.setdefault(of, []).append((group, at))
@@ -207,8 +215,9 @@ def _columns(
         kept = np.flatnonzero(~np.isnan(values).all(axis=1))
         if len(kept):
             found[of] = Column(
-                metric=of, unit=units[of], rows=kept, values=values[kept], limited=_by_row(limited, kept)
-            )
+                metric=of, unit=units[of], better=better[of], rows=kept, values=values[kept],
+                limited=_by_row(limited, kept),
+            )  # fmt: skip
     return found
 
 

@@ -91,6 +91,8 @@ class Estimate:
     """Whether `min` is only a lower bound."""
     ratio_bound: Bound | None = None
     """What the ratio is, where one of its sides is a bound; None: as measured, or there is none."""
+    better: str = ""
+    """Which of two values is the better one: larger, smaller; empty: nobody said."""
     apart: str = ""
     """Why the cell has no ratio, as the code of a warning: a trial of it may not be put in proportion to others (it is
     no baseline either), or cell and baseline are not of one kind. Empty: neither."""
@@ -248,6 +250,8 @@ class Effect:
     """Of the ratio."""
     p_value: float | None
     """Of ratio = 1, Holm-corrected."""
+    better: str = ""
+    """Which of two values is the better one: larger, smaller; empty: nobody said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,6 +279,8 @@ class Finding:
     """True when the difference is distinguishable from none at the corrected level."""
     each_direction: bool = False
     """Whether what is compared is the mean of the directions and not their sum, which is set: the load of each is."""
+    better: str = ""
+    """Which of two values is the better one: larger, smaller; empty: nobody said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

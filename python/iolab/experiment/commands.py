@@ -47,6 +47,8 @@ class Figure(BaseModel):
     model_config = FROZEN
     unit: Unit
     """As the program counts."""
+    better: Maybe[Literal["larger", "smaller"]] = None
+    """Which of two values is the better one: reports then say of a change whether it is for the better."""
     path: Maybe[str] = None
     """JSONPath (RFC 9535): the output is JSON, and the query finds one number."""
     pattern: Maybe[str] = None

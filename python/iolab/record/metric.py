@@ -8,6 +8,8 @@ from typing import Self
 from iolab.record.dimensions import WHOLE, Dimensions, Quantity
 from iolab.statements.statement import Name
 
+LARGER, SMALLER = "larger", "smaller"
+"""Which of two values is the better one."""
 FRAME_RATE = "frame/s"
 """Unit of rates of frames; their names end in `_fps`."""
 
@@ -27,6 +29,8 @@ class Metric:
     limited_by: Name = ""
     """What was the limit instead of the device (generator, receiver, line, load, time, host), so that the value is only
     a lower bound; empty: it was measured."""
+    better: Name = ""
+    """Which of two values is the better one: the LARGER, the SMALLER; empty: nobody said."""
 
     @property
     def quantity(self) -> Quantity:
@@ -42,6 +46,8 @@ class Heads:
     """In the order of the record."""
     units: tuple[Name, ...]
     """Of each."""
+    better: tuple[Name, ...]
+    """Which of two values of each is the better one; empty: nobody said."""
 
 
 class Metrics:
@@ -58,7 +64,11 @@ class Metrics:
 
     def __init__(self, metrics: Iterable[Metric] = ()) -> None:
         every = tuple(metrics)
-        self.heads = Heads(tuple(each.quantity for each in every), tuple(each.unit for each in every))
+        self.heads = Heads(
+            tuple(each.quantity for each in every),
+            tuple(each.unit for each in every),
+            tuple(each.better for each in every),
+        )
         self.values = array("d", [each.value for each in every])
         self.limits = {at: each.limited_by for at, each in enumerate(every) if each.limited_by}
         if len(set(self.heads.quantities)) < len(every):
@@ -74,8 +84,9 @@ class Metrics:
 
     def __iter__(self) -> Iterator[Metric]:
         heads = self.heads
-        for at, (of, unit, value) in enumerate(zip(heads.quantities, heads.units, self.values, strict=True)):
-            yield Metric(of.name, unit, value, of.dimensions, self.limits.get(at, ""))
+        every = zip(heads.quantities, heads.units, heads.better, self.values, strict=True)
+        for at, (of, unit, better, value) in enumerate(every):
+            yield Metric(of.name, unit, value, of.dimensions, self.limits.get(at, ""), better)
 
     def __len__(self) -> int:
         return len(self.values)

@@ -36,6 +36,7 @@ def chart(shown: Shown, run: StoredRun, trials: Trials, names: Names) -> Chart:
     drawn = _Drawing(by, inner, names, baselines, run)
     drawn_panels = tuple(_panel(group, varied, drawn, trials) for group in groups.values())
     title = head(names.metric(shown.metric), by.unit, names.words)
+    title = numbers.directed(title, estimates[0].better, names.words)
     across = domain(
         [value * by.factor for estimate in estimates for value in (*estimate.values, *ends(estimate))]
     )

@@ -64,9 +64,10 @@ def _metrics(metrics: Metrics) -> list[Mapping[str, object]]:
             "unit": unit,
             "value": finite(value),
             "limited_by": limits.get(at, ""),
+            "better": better,
         }
-        for at, (of, unit, value) in enumerate(
-            zip(heads.quantities, heads.units, metrics.values, strict=True)
+        for at, (of, unit, better, value) in enumerate(
+            zip(heads.quantities, heads.units, heads.better, metrics.values, strict=True)
         )
     ]
 
@@ -78,6 +79,7 @@ def _estimate(estimate: Estimate) -> Mapping[str, object]:
         **quantity(estimate.metric),
         "direction": estimate.direction,
         "unit": estimate.unit,
+        "better": estimate.better,
         "n": estimate.n,
         "mean": finite(estimate.mean),
         "min": finite(estimate.min),

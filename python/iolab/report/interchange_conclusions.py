@@ -56,6 +56,7 @@ def _finding(each: Finding) -> Document:
         "ci": ends(each.ci),
         "shown": bool(each.shown),
         "each_direction": bool(each.each_direction),
+        "better": each.better,
     }
 
 
@@ -68,6 +69,7 @@ def _effect(each: Effect) -> Document:
         "ratio": finite(each.ratio),
         "ci": ends(each.ci),
         "p_value": finite(each.p_value),
+        "better": each.better,
     }
 
 
@@ -102,7 +104,12 @@ def _overall(each: OverallComparison) -> Document:
 
 
 def _ratio(each: CellComparison | OverallComparison) -> Document:
-    return {"ratio": finite(each.ratio), "ci": ends(each.ci), "p_value": finite(each.p_value)}
+    return {
+        "ratio": finite(each.ratio),
+        "ci": ends(each.ci),
+        "p_value": finite(each.p_value),
+        "better": each.better,
+    }
 
 
 def _lone(each: LoneCell) -> Document:

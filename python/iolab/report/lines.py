@@ -69,6 +69,7 @@ def chart(
     keys = list(dict.fromkeys(_part(each.cell, layout.series) for each in estimates))
     lines = _lines(estimates, layout, keys, names)
     title = head(names.metric(shown.metric), by.unit, names.words)
+    title = numbers.directed(title, shown.estimates[0].better, names.words)
     values = [value * by.factor for each in estimates for value in (*each.values, *ends(each))]
     upward = axes.up(title, values, _room(values, [limit * by.factor for limit in (limits or {}).values()]))
     axis = names.words.charts.axes.get(sweep.factor.rpartition(".")[2]) or names.factor(sweep.factor)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from iolab.analysis.forwarding_types import Bound
 from iolab.analysis.types import Estimate, Interval
+from iolab.record.metric import LARGER
 from iolab.report.words import Words
 
 MINUS = "−"
@@ -17,6 +18,8 @@ FIGURE_SPACE = "\u2007"
 """As wide as a digit."""
 PUNCTUATION_SPACE = "\u2008"
 """As wide as a full stop."""
+SHOWN_P = 0.05
+"""Corrected p-value below which a difference counts as shown."""
 MOST_DIGITS = 5
 """Significant digits beyond which a measured figure is only noise to a reader."""
 
@@ -189,6 +192,31 @@ def change(ratio: float | None, ci: Interval | None, words: Words) -> str:
     decimals = min(decimals_for((high - low) / 2, 0.0), 2)
     bounds = words.interval.format(low=_end(low, decimals), high=_end(high, decimals))
     return f"{fixed(percent_change, decimals, signed=True)}{NBSP}% {bounds}"
+
+
+def judged(text: str, ratio: float | None, better: str, words: Words) -> str:
+    """Say beside a change whether it is for the better; `better` is empty where that is not known."""
+    if not better or ratio is None or ratio == 1:
+        return text
+    return (words.better if (ratio > 1) == (better == LARGER) else words.worse).format(change=text)
+
+
+def is_shown(p_value: float | None) -> bool:
+    """Tell whether a difference counts as shown, by its corrected p-value; None: there is none."""
+    return p_value is not None and p_value < SHOWN_P
+
+
+def judged_estimate(estimate: Estimate, words: Words) -> str:
+    """The change of an estimate against the baseline, and whether it is for the better where a difference is shown."""
+    text = change(estimate.ratio, estimate.ratio_ci, words)
+    return judged(text, estimate.ratio, estimate.better if is_shown(estimate.p_value) else "", words)
+
+
+def directed(text: str, better: str, words: Words) -> str:
+    """Say beside a metric's name which of two values is the better one; `better` is empty where that is not known."""
+    if not better:
+        return text
+    return (words.larger_is_better if better == LARGER else words.smaller_is_better).format(metric=text)
 
 
 def _end(value: float, decimals: int) -> str:

@@ -67,9 +67,7 @@ def _figure(estimate: Estimate | None, by: numbers.Scale, run: StoredRun, words:
         )
     if is_baseline(estimate.cell, run.plan.baseline) or estimate.ratio is None:
         return text
-    change = numbers.marked(
-        numbers.change(estimate.ratio, estimate.ratio_ci, words), estimate.ratio_bound, words
-    )
+    change = numbers.marked(numbers.judged_estimate(estimate, words), estimate.ratio_bound, words)
     return words.table.with_change.format(figure=text, change=change)
 
 

@@ -146,6 +146,7 @@ def _reference(found: Finding, names: Names) -> str:
 
 def _change(found: Finding, words: Words) -> str:
     text = numbers.change(found.ratio, found.ci, words)
+    text = numbers.judged(text, found.ratio, found.better if found.shown else "", words)
     return text if found.ci is not None else words.summary.change_without_interval.format(change=text)
 
 

@@ -16,8 +16,6 @@ from iolab.report.readme import MARKDOWN
 from iolab.report.tables import head, limits
 from iolab.report.words import EN, Words
 
-SHOWN_P = 0.05
-"""Corrected p-value below which a difference counts as shown."""
 MOST_ROWS = 60
 MOST_LONE = 5
 
@@ -100,10 +98,10 @@ def _part(cells: Sequence[CellComparison], named: Names) -> _Part:
     heads = [*map(named.factor, factors), text.a, text.b]
     rows = [
         (*(each.cell.get(factor, "") for factor in factors), *(column[index] for column in means),
-         numbers.marked(numbers.change(each.ratio, each.ci, words), each.ratio_bound, words), _compared(each, words))
+         numbers.marked(_change(each, words), each.ratio_bound, words), _compared(each, words))
         for index, each in enumerate(cells)
     ]  # fmt: skip
-    metric = head(named.metric(first.metric), by.unit, words)
+    metric = numbers.directed(head(named.metric(first.metric), by.unit, words), first.better, words)
     caption = words.table.caption.format(measure=named.measure(first.measure), metric=metric)
     left_out = words.table.rows_left_out.format(shown=len(cells), total=total) if total > len(cells) else ""
     return _Part(caption, (*heads, text.change, text.verdict), tuple(rows), len(factors), left_out)
@@ -136,7 +134,12 @@ def _compared(cell: CellComparison, words: Words) -> str:
 def _verdict(p_value: float | None, words: Words) -> str:
     if p_value is None:
         return words.compare.unknown
-    return words.compare.shown if p_value < SHOWN_P else words.compare.not_shown
+    return words.compare.shown if numbers.is_shown(p_value) else words.compare.not_shown
+
+
+def _change(each: CellComparison | OverallComparison, words: Words) -> str:
+    change = numbers.change(each.ratio, each.ci, words)
+    return numbers.judged(change, each.ratio, each.better if numbers.is_shown(each.p_value) else "", words)
 
 
 def _overall(compared: Comparison, named: Names) -> Iterator[str]:
@@ -144,7 +147,7 @@ def _overall(compared: Comparison, named: Names) -> Iterator[str]:
         yield _overall_template(each, named.words).format(
             measure=named.measure(each.measure),
             metric=named.metric(each.metric),
-            change=numbers.change(each.ratio, each.ci, named.words),
+            change=_change(each, named.words),
             cells=each.cells,
         )
 
@@ -152,7 +155,7 @@ def _overall(compared: Comparison, named: Names) -> Iterator[str]:
 def _overall_template(each: OverallComparison, words: Words) -> str:
     if each.p_value is None:
         return words.compare.overall_unknown
-    return words.compare.overall_shown if each.p_value < SHOWN_P else words.compare.overall_same
+    return words.compare.overall_shown if numbers.is_shown(each.p_value) else words.compare.overall_same
 
 
 def _remarks(compared: Comparison, named: Names) -> Iterator[str]:

@@ -279,7 +279,8 @@ def flows(shown: Shown, run: StoredRun, analysis: Analysis, names: Names, most: 
 
 def _caption(shown: Shown, run: StoredRun, names: Names) -> str:
     words = names.words.table
-    places = {"measure": names.measure(shown.measure), "metric": names.metric(shown.metric)}
+    metric = numbers.directed(names.metric(shown.metric), shown.estimates[0].better, names.words)
+    places = {"measure": names.measure(shown.measure), "metric": metric}
     used = {factor for estimate in shown.estimates for factor in estimate.cell}
     baseline = {factor: label for factor, label in run.plan.baseline.items() if factor in used}
     if not baseline or all(estimate.ratio is None for estimate in shown.estimates):
@@ -292,8 +293,7 @@ def _row(
 ) -> ResultRow:
     decimals = numbers.estimate_decimals(estimate, by)
     reference = is_baseline(estimate.cell, run.plan.baseline)
-    change = numbers.change(estimate.ratio, estimate.ratio_ci, words)
-    written = numbers.marked(change, estimate.ratio_bound, words)
+    written = numbers.marked(numbers.judged_estimate(estimate, words), estimate.ratio_bound, words)
     least, most = (
         numbers.figure(value, by, numbers.trial_decimals(value, by, decimals), words)
         for value in (estimate.min, estimate.max)
@@ -382,11 +382,13 @@ def _support(effect: Effect) -> tuple[float, float]:
 def _effect(effect: Effect, names: Names) -> EffectRow:
     words = names.words
     levels = names.cell(effect.levels)
+    better = effect.better if numbers.is_shown(effect.p_value) and len(effect.levels) == 1 else ""
+    change = numbers.change(effect.ratio, effect.ci, words)
     return EffectRow(
         measure=names.measure(effect.measure),
         level=words.table.interaction.format(levels=levels) if len(effect.levels) > 1 else levels,
         reference=names.cell(effect.reference),
-        change=numbers.change(effect.ratio, effect.ci, words),
+        change=numbers.judged(change, effect.ratio, better, words),
         p_value=numbers.p_value(effect.p_value, words),
     )
 

@@ -143,7 +143,7 @@ class TrialReader:
         """Return what the metrics of a line are of, as earlier lines have it where they measured the same."""
         known = self._heads.setdefault((row.measure, len(row.metrics)), [])
         for heads in known:
-            if all(map(_is_of, row.metrics, heads.quantities, heads.units)):
+            if all(map(_is_of, row.metrics, heads.quantities, heads.units, heads.better)):
                 return heads
         try:
             known.append(Metrics(row.metrics).heads)
@@ -152,9 +152,9 @@ class TrialReader:
         return known[-1]
 
 
-def _is_of(metric: Metric, of: Quantity, unit: str) -> bool:
+def _is_of(metric: Metric, of: Quantity, unit: str, better: str) -> bool:
     same = metric.dimensions is of.dimensions or metric.dimensions == of.dimensions
-    return same and metric.name == of.name and metric.unit == unit
+    return same and (metric.name, metric.unit, metric.better) == (of.name, unit, better)
 
 
 def encode_packets(packets: PacketTrial) -> bytes:

@@ -15,7 +15,7 @@ from iolab.store.records import TrialRecord
 Levels = tuple[int, ...]
 DIRECTIONS = {"one-way": "one-way", "both-ways": "both-ways", "uni": "one-way", "bidi": "both-ways"}
 """What levels of the direction mean, however they are called."""
-Values = Mapping[str, tuple[float, str] | tuple[float, str, str]]
+Values = Mapping[str, tuple[float, str] | tuple[float, str, str] | tuple[float, str, str, str]]
 
 
 def make_record(

@@ -185,6 +185,7 @@ def test_json_has_exactly_the_documented_keys(made: Made) -> None:
         "dimensions",
         "direction",
         "unit",
+        "better",
         "n",
         "mean",
         "min",
@@ -204,6 +205,7 @@ def test_json_has_exactly_the_documented_keys(made: Made) -> None:
         "value": run.trials[0].result.metrics["received_bps"].value,
         "unit": "bit/s",
         "limited_by": "",
+        "better": "",
     }
     assert document["forwarding"] == []
     assert all(ci is None or len(ci) == 2 for ci in (estimate["ci"] for estimate in document["estimates"]))

@@ -353,5 +353,13 @@ class Words:
     """{figure}: a figure that is only a lower bound."""
     at_most: str
     """{figure}: one that is only an upper bound."""
+    better: str
+    """{change}: one that is for the better."""
+    worse: str
+    """{change}"""
+    larger_is_better: str
+    """{metric}: its name, with which of two values is the better one."""
+    smaller_is_better: str
+    """{metric}"""
     none: str
     """Where there is no value."""

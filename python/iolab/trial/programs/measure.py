@@ -89,7 +89,7 @@ def _check(running: Running, measure: CommandMeasure, ended: ProcessEnded) -> No
 
 def _figures(measure: CommandMeasure, values: Mapping[str, Sequence[float]]) -> list[Metric]:
     return [
-        Metric(name, figure.unit, sum(values[name]) / len(values[name]))
+        Metric(name, figure.unit, sum(values[name]) / len(values[name]), better=figure.better or "")
         for name, figure in measure.metrics.items()
     ]
 
