@@ -67,3 +67,20 @@ def processes_with(setting: str) -> dict[int, str]:
                 found[int(environ.parent.name)] = (environ.parent / "comm").read_text().strip()
     found.pop(os.getpid(), None)
     return found
+
+
+def storage_state() -> dict[str, object]:
+    """Return what a lab with disks could leave behind."""
+    programs = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # other processes of this computer end meanwhile
+            if (process / "cmdline").read_bytes():
+                programs.append((process / "comm").read_text().strip())
+    return {
+        "loops": subprocess.run(["losetup", "-a"], capture_output=True, text=True).stdout,
+        "mounts": [line for line in Path("/proc/self/mounts").read_text().splitlines() if "iolab-" in line],
+        "files": sorted(
+            str(path) for top in ("/run", "/dev", "/var/tmp") for path in Path(top).glob("iolab-*")
+        ),
+        "programs": [name for name in programs if name in ("tgtd", "qemu-storage-da")],
+    }

@@ -5,12 +5,11 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from tests.netns.conftest import IOLAB
-from tests.netns.runs import PATIENCE_S, processes_with, until
+from tests.netns.runs import PATIENCE_S, processes_with, storage_state, until
 
 pytestmark = pytest.mark.netns
 Iolab = Callable[..., subprocess.CompletedProcess[str]]
@@ -38,23 +37,6 @@ def _needs() -> None:
     for device in ("/dev/fuse", "/dev/loop-control"):
         if not Path(device).exists():
             pytest.skip(f"needs {device}, which a container may not be given")
-
-
-def storage_state() -> dict[str, object]:
-    """Return what a lab with disks could leave behind."""
-    programs = []
-    for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # other processes of this computer end meanwhile
-            if (process / "cmdline").read_bytes():
-                programs.append((process / "comm").read_text().strip())
-    return {
-        "loops": subprocess.run(["losetup", "-a"], capture_output=True, text=True).stdout,
-        "mounts": [line for line in Path("/proc/self/mounts").read_text().splitlines() if "iolab-" in line],
-        "files": sorted(
-            str(path) for top in ("/run", "/dev", "/var/tmp") for path in Path(top).glob("iolab-*")
-        ),
-        "programs": [name for name in programs if name in ("tgtd", "qemu-storage-da")],
-    }
 
 
 @pytest.fixture

@@ -7,14 +7,14 @@ use std::path::Path;
 #[derive(Debug, thiserror::Error)]
 pub enum DiskError {
     /// The system said no.
-    #[error("{doing} {path}: {source}")]
+    #[error("{doing} {path}: {said}")]
     System {
         /// in words
         doing: &'static str,
         /// the file, folder or device
         path: String,
         /// what it said
-        source: io::Error,
+        said: io::Error,
     },
     /// It would write where it may not, or cannot mean what it says.
     #[error("{0}")]
@@ -24,7 +24,7 @@ pub enum DiskError {
 impl DiskError {
     /// The system's answer to `doing` something with `path`.
     pub fn at<'a>(doing: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> Self + use<'a> {
-        move |source| Self::System { doing, path: path.display().to_string(), source }
+        move |said| Self::System { doing, path: path.display().to_string(), said }
     }
 
     /// A refusal, with its reason.

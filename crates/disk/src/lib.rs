@@ -6,6 +6,7 @@
 //! device that nothing uses and that the user named by its serial number ([`claim`]). Nothing else is opened for
 //! writing.
 
+mod below;
 mod bonnie;
 mod buffer;
 mod cache;
@@ -40,7 +41,7 @@ pub fn run(request: &Request, clock: Clock<'_>, tell: &mut dyn FnMut(&str)) -> R
         Request::Thput(asked) => thput::run(asked, clock),
         Request::Bonnie(asked) => bonnie::run(asked, clock),
         Request::Hdparm(asked) => hdparm::run(asked, clock),
-        Request::Stamp(asked) => stamps::write(asked, tell),
+        Request::Stamp(asked) => stamps::write(asked, clock, tell),
         Request::Verify(asked) => stamps::verify(asked),
         Request::Cool(asked) => cache::cool(asked),
         Request::Claim(asked) => claim::check(asked).map(|()| Report::default()),

@@ -209,6 +209,10 @@ pub struct Verify {
     pub stamp: Stamp,
     /// Batches that were acknowledged.
     pub acknowledged: u64,
+    /// The file that the stamped store is: its blocks are read from the disk below its file system, as a crash of its
+    /// computer would leave them. None: they are read where they were written.
+    #[serde(default)]
+    pub below: Option<PathBuf>,
 }
 
 /// Drop a file or device from the page cache.

@@ -8,14 +8,17 @@ use std::path::PathBuf;
 
 use rustix::fs::OFlags;
 
+use crate::below::Below;
 use crate::buffer::Buffer;
 use crate::cache::{prepare, Behind};
 use crate::claim;
 use crate::error::DiskError;
 use crate::folder::Folder;
+use crate::phase::{Moved, Watch};
 use crate::random::Random;
 use crate::report::{Report, Verified};
 use crate::request::{Cache, Data, Stamp, Target, Verify};
+use crate::Clock;
 
 const MAGIC: &[u8; 8] = b"iolabstp";
 /// Magic, run, block, batch and check sum, 8 bytes each. [bytes]
@@ -32,9 +35,12 @@ struct Stamped {
 }
 
 /// Writes all blocks, pass after pass, and tells of each batch after its flush: `{"acknowledged":N}`.
-pub fn write(asked: &Stamp, tell: &mut dyn FnMut(&str)) -> Result<Report, DiskError> {
+/// Its phase counts flushes as operations.
+pub fn write(asked: &Stamp, clock: Clock<'_>, tell: &mut dyn FnMut(&str)) -> Result<Report, DiskError> {
     let mut buffer = block_buffer(asked)?;
     let (file, path) = open(asked, true)?;
+    let mut watch = Watch::begin(clock, "stamp", asked.block_bytes, None);
+    watch.opened();
     let mut batch = 0;
     for _ in 0..asked.passes {
         for first in (0..asked.blocks).step_by(usize::try_from(asked.batch).unwrap_or(usize::MAX)) {
@@ -49,32 +55,65 @@ pub fn write(asked: &Stamp, tell: &mut dyn FnMut(&str)) -> Result<Report, DiskEr
             tell(&format!("{{\"acknowledged\":{batch}}}"));
         }
     }
-    Ok(Report::default())
+    watch.transferred();
+    let bytes = asked.passes * asked.blocks * asked.block_bytes;
+    let phase = watch.end(Moved { bytes, operations: batch, slowest_ns: None });
+    Ok(Report { phases: vec![phase], ..Report::default() })
 }
 
-/// Reads the blocks that acknowledged batches wrote, past the page cache where that can be.
+/// Reads the blocks that acknowledged batches wrote: from where they were written, past the page cache where that can be, or
+/// from the disk below the file that the store is.
 pub fn verify(asked: &Verify) -> Result<Report, DiskError> {
     let stamps = &asked.stamp;
     let mut buffer = block_buffer(stamps)?;
-    let (file, path) = open(stamps, false)?;
-    prepare(&file, Cache::Cold, &Behind::default())
-        .map_err(DiskError::at("dropping from the page cache", &path))?;
+    let (store, path) = Store::open(asked)?;
     let mut found = Verified::default();
     for block in 0..stamps.blocks {
         let Some(wanted) = last_batch(stamps, block, asked.acknowledged) else { continue };
-        match file.read_exact_at(buffer.bytes_mut(), block * stamps.block_bytes) {
-            Ok(()) => count(&mut found, stamps, block, wanted, buffer.bytes()),
-            // A store that forgot is shorter, or cannot be read there.
-            Err(error)
-                if matches!(error.kind(), io::ErrorKind::UnexpectedEof)
-                    || error.raw_os_error() == Some(EIO) =>
-            {
-                count(&mut found, stamps, block, wanted, &[]);
-            }
-            Err(error) => return Err(DiskError::at("reading stamps of", &path)(error)),
-        }
+        let there = store.read_at(buffer.bytes_mut(), block * stamps.block_bytes);
+        let there = there.map_err(DiskError::at("reading stamps of", &path))?;
+        count(&mut found, stamps, block, wanted, if there { buffer.bytes() } else { &[] });
     }
     Ok(Report { verified: Some(found), ..Report::default() })
+}
+
+/// Where stamps are looked for.
+enum Store {
+    /// Where they were written.
+    Written(File),
+    /// On the disk below the file that the store is.
+    Below(Below),
+}
+
+impl Store {
+    fn open(asked: &Verify) -> Result<(Self, PathBuf), DiskError> {
+        if let Some(path) = &asked.below {
+            let below = Below::of(path)?;
+            let node = below.node().to_owned();
+            return Ok((Self::Below(below), node));
+        }
+        let (file, path) = open(&asked.stamp, false)?;
+        prepare(&file, Cache::Cold, &Behind::default())
+            .map_err(DiskError::at("dropping from the page cache", &path))?;
+        Ok((Self::Written(file), path))
+    }
+
+    /// False: nothing is there.
+    fn read_at(&self, block: &mut [u8], place: u64) -> io::Result<bool> {
+        let read = match self {
+            Self::Written(file) => file.read_exact_at(block, place).map(|()| true),
+            Self::Below(below) => below.read_at(block, place),
+        };
+        match read {
+            // A store that forgot is shorter, or cannot be read there.
+            Err(error)
+                if error.kind() == io::ErrorKind::UnexpectedEof || error.raw_os_error() == Some(EIO) =>
+            {
+                Ok(false)
+            }
+            other => other,
+        }
+    }
 }
 
 const EIO: i32 = 5;

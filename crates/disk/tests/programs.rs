@@ -197,7 +197,7 @@ fn every_flush_is_told_and_every_stamp_that_was_kept_is_found() {
     assert_eq!(told.len(), 8);
     assert_eq!(told[7], r#"{"acknowledged":8}"#);
     let verify = |acknowledged| {
-        let asked = Request::Verify(Verify { stamp: stamp.clone(), acknowledged });
+        let asked = Request::Verify(Verify { stamp: stamp.clone(), acknowledged, below: None });
         clocked(&asked, 1).unwrap().0.verified.unwrap()
     };
     assert_eq!((verify(8).acknowledged, verify(8).kept), (64, 64));
@@ -220,7 +220,7 @@ fn stamps_go_into_no_file_that_is_there_and_are_read_through_no_link() {
     let neighbour = folder.path().join("neighbour");
     fs::write(&neighbour, "precious").unwrap();
     let stamp = Request::Stamp(stamps(folder.path()));
-    let verify = Request::Verify(Verify { stamp: stamps(folder.path()), acknowledged: 1 });
+    let verify = Request::Verify(Verify { stamp: stamps(folder.path()), acknowledged: 1, below: None });
     symlink(&neighbour, &store).unwrap();
     assert!(complaint(&stamp).contains("making the file"));
     assert!(complaint(&verify).contains("opening the file"));

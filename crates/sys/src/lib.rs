@@ -6,6 +6,7 @@ pub mod bpf;
 pub mod clock;
 pub mod descriptors;
 mod ethtool;
+mod extents;
 mod memory;
 mod namespace;
 pub mod page_cache;
@@ -15,6 +16,7 @@ pub mod tap;
 pub mod thread;
 
 pub use ethtool::{driver_statistics, queues};
+pub use extents::{extents, Extent, ExtentKind};
 pub use memory::Mapping;
 pub use namespace::network_namespace_owner;
 pub use plain::{read_head, signed, unsigned, zeroed, Plain};

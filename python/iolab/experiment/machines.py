@@ -85,7 +85,8 @@ class Disk(BaseModel):
     bus: Maybe[Bus] = None
     """How a guest sees it; absent: virtio-blk, and in a Xen domain the only one there is. ide: a SATA disk."""
     cache: Maybe[DiskCache] = None
-    """What a guest's hypervisor does with its cache and flushes; absent: none. unsafe: flushes are not passed on."""
+    """What a guest's hypervisor, or the daemon of `via: user`, does with its cache and flushes; absent: none. unsafe:
+    flushes are not passed on. With `via: user`: none, writeback or unsafe."""
     throttle: Maybe[Throttle] = None
     """A limit that makes it a disk of known speed; of a guest's, or one with `via: user`."""
     fs: Maybe[FileSystem] = None

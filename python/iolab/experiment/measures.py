@@ -232,8 +232,8 @@ class DiskMeasure(Measure):
     """What is measured."""
     on: str
     """The machine whose disk is measured."""
-    program: Literal["hdparm", "thput-fsys", "bonnie++", "fio"]
-    """What measures."""
+    program: Literal["hdparm", "thput-fsys", "bonnie++", "fio", "flush-check"]
+    """What measures. flush-check: whether what the disk acknowledged as flushed would be there after a crash."""
     profile: Maybe[Literal["legacy-2006", "honest", "modern", "hdparm", "steady-state"]] = None
     """Definitions of 2006; the same on cold caches with incompressible data; also past the page cache. Absent: the
     packaged program as it is, thput-fsys by its definition, fio as `modern`. Of fio alone: `hdparm`, its two timings;
@@ -241,7 +241,7 @@ class DiskMeasure(Measure):
     fio: Maybe[Fio] = None
     """What fio does; absent: as its profile says."""
     size: Maybe[BlockBytes] = None
-    """Of the file that is written and read; absent: 1G. hdparm reads the disk itself; so does fio where the disk has no
-    file system, from its beginning."""
+    """Of the file that is written and read; absent: 1G, with flush-check 16M. hdparm reads the disk itself; so do
+    flush-check, and fio where the disk has no file system, from its beginning."""
     files: Maybe[Annotated[int, Field(ge=0, le=1 << 20, multiple_of=1024, strict=True)]] = None
     """Small files that bonnie++ makes; 0: none; absent: 16384."""

@@ -10,20 +10,26 @@ from iolab.experiment.measure_references import check_any_cpus, check_machine
 from iolab.experiment.measures import DiskMeasure
 from iolab.experiment.sections import Section
 from iolab.lab.topology import Topology
+from iolab.lab.volumes.places import in_memory
 from iolab.parts.rows import MeasureKind
 
 if TYPE_CHECKING:
     from iolab.experiment.experiment import Lab
+    from iolab.experiment.machines import Disk
     from iolab.trial.lab_access import Site
     from iolab.trial.measurement import Measured
 
-DURATIONS_NS = {"hdparm": 12_000_000_000, "thput-fsys": 30_000_000_000, "bonnie++": 60_000_000_000}
+DURATIONS_NS = {"hdparm": 12_000_000_000, "thput-fsys": 30_000_000_000, "bonnie++": 60_000_000_000,
+                "flush-check": 2_000_000_000}  # fmt: skip
 """Order of magnitude with files of 1 GiB [ns]."""
 PACKAGES = {"hdparm": "hdparm", "bonnie++": "bonnie++", "fio": "fio"}
 """Programs of Debian's packages."""
 PROFILES = {"hdparm": ("legacy-2006", "honest", "modern"), "thput-fsys": ("legacy-2006", "honest", "modern"),
-            "bonnie++": ("legacy-2006", "honest", "modern"), "fio": ("modern", "hdparm", "steady-state")}  # fmt: skip
+            "bonnie++": ("legacy-2006", "honest", "modern"), "fio": ("modern", "hdparm", "steady-state"),
+            "flush-check": ()}  # fmt: skip
 """What each program's `profile` may be."""
+OWN_ALONE = ("thput-fsys", "flush-check")
+"""Programs that no package has."""
 DEFAULT_BYTES = 1 << 30
 """Of the file, where the measure says nothing."""
 MOST_SHARE = 0.8
@@ -41,7 +47,8 @@ def _check_names(view: View, section: Section, measure: DiskMeasure) -> None:
     check_any_cpus(view, section, ("on",), measure.on)
     allowed = PROFILES[measure.program]
     if measure.profile not in (None, *allowed):
-        view.say(section, ("profile",), f"{measure.profile} of {measure.program}", ", ".join(allowed))
+        seen = f"{measure.profile} of {measure.program}"
+        view.say(section, ("profile",), seen, ", ".join(allowed) or "no profile")
     if measure.fio is not None:
         _check_fio(view, section, measure, measure.fio)
 
@@ -65,8 +72,8 @@ def _check_fio(view: View, section: Section, measure: DiskMeasure, fio: Fio) -> 
 
 
 def _runs(measure: DiskMeasure) -> tuple[str, ...]:
-    own = measure.program == "thput-fsys" or (measure.program != "fio" and measure.profile is not None)
-    return () if own else (measure.program,)
+    own = measure.program != "fio" and measure.profile is not None
+    return () if own or measure.program in OWN_ALONE else (measure.program,)
 
 
 def _check(measure: DiskMeasure, lab: "Lab", _topology: Topology) -> None:
@@ -76,6 +83,8 @@ def _check(measure: DiskMeasure, lab: "Lab", _topology: Topology) -> None:
         seen, allowed = f"{len(disks)} disks", "one disk in every cell that is measured"
         raise InputError([Problem("measure", what, seen, allowed, f"write disks: [...] at {measure.on}")])
     (disk,) = disks
+    if measure.program == "flush-check":
+        _check_flush_check(measure, lab, disk, what)
     if measure.program == "fio" and measure.profile != "hdparm":
         room = int(lab.volumes[disk.volume].size * (MOST_SHARE if disk.fs is not None else 1))
         if (measure.size or DEFAULT_BYTES) > room:
@@ -86,6 +95,24 @@ def _check(measure: DiskMeasure, lab: "Lab", _topology: Topology) -> None:
             raise InputError(
                 [Problem("measure", what, seen, allowed, "write a smaller size, or a larger volume")]
             )
+
+
+def _check_flush_check(measure: DiskMeasure, lab: "Lab", disk: "Disk", what: str) -> None:
+    """Check that blocks on the disk can be found again below the volume's file. Raises InputError."""
+    volume, machine = lab.volumes[disk.volume], lab.machines[measure.on]
+    xen = machine.kind == "vm" and machine.engine == "xen"
+    refused = (
+        (disk.fs is not None, f"fs: {disk.fs}", "a bare disk", "leave `fs` of the disk away"),
+        (disk.via == "kernel", "via: kernel", "via: local, user or hypervisor", "take one of these"),
+        (xen, "a domain of Xen", "a guest of QEMU, a host or a namespace", "measure such a machine"),
+        (in_memory(lab, volume), f"{disk.volume} in the memory of {volume.on}", "a volume on a disk",
+         "put the volume on a host, or leave its `on` away"),
+        ((measure.size or 0) > volume.size, f"size {measure.size} bytes", f"at most {volume.size}",
+         "write a smaller size, or a larger volume"),
+    )  # fmt: skip
+    for wrong, seen, allowed, advice in refused:
+        if wrong:
+            raise InputError([Problem("measure", what, f"flush-check with {seen}", allowed, advice)])
 
 
 def _kernels(measure: DiskMeasure, topology: Topology) -> Iterator[str]:

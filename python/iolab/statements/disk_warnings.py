@@ -14,6 +14,18 @@ class FlushNotKept(Warning):
     dirty_bytes: int
 
 
+class AcknowledgedLost(Warning):
+    """Flushes were acknowledged, and the disk below the volume's file has not all that they covered."""
+
+    code = "acknowledged-lost"
+    comparable = False
+    volume: Name
+    acknowledged: int
+    """Blocks that the flushes covered."""
+    lost: int
+    """Of them, those that the disk has not, or only as they were before."""
+
+
 class LedgerOpen(Warning):
     """Two layers of a disk trial do not agree, and nothing says why."""
 

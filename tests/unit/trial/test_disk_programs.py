@@ -80,15 +80,25 @@ def test_a_report_that_is_none_is_refused(text: str) -> None:
         parse_own(text)
 
 
-def test_hdparms_megabytes_are_mebibytes_and_its_rate_is_made_of_what_it_counts() -> None:
-    """5036 MB in 1.99 s: not the rounded rate beside them."""
+def test_hdparms_megabytes_are_mebibytes_and_its_time_is_that_of_its_rate() -> None:
+    """5036 MB at 2526.14 MB/s: not in the 1.99 s that are printed."""
     cached, buffered = parse_hdparm(HDPARM)
-    assert (cached.phase, cached.bytes, cached.duration_ns) == ("cached", 5036 << 20, 1_990_000_000)
+    assert (cached.phase, cached.bytes) == ("cached", 5036 << 20)
+    assert cached.duration_ns == pytest.approx(1_993_555_000, rel=1e-6)
     assert (buffered.phase, buffered.operations) == ("buffered", 226)
 
 
+def test_a_small_disk_that_hdparm_reads_in_hundredths_of_a_second_has_the_rate_that_it_had() -> None:
+    """64 MB in 0.034 s are 1882 MB/s, not the 2133 that 0.03 s would be; a slow one is in kB."""
+    short = HDPARM.replace("452 MB in  3.01 seconds = 150.31 MB", " 64 MB in  0.03 seconds = 1882.35 MB")
+    buffered = parse_hdparm(short)[1]
+    assert buffered.bytes / buffered.duration_ns * 1e9 == pytest.approx(1882.35 * (1 << 20), rel=1e-6)
+    slow = HDPARM.replace("452 MB in  3.01 seconds = 150.31 MB", "  2 MB in  3.01 seconds = 680.40 kB")
+    assert parse_hdparm(slow)[1].duration_ns == pytest.approx(3_010_000_000, rel=1e-4)
+
+
 @pytest.mark.parametrize(
-    "text", ["", HDPARM.replace("3.01", "0.00"), HDPARM.replace("buffered", "other"), "x: y"]
+    "text", ["", HDPARM.replace("150.31", "0.00"), HDPARM.replace("buffered", "other"), "x: y"]
 )
 def test_hdparm_without_two_timings_is_no_measurement(text: str) -> None:
     """Nor are reads that took no time."""

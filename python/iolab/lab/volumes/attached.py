@@ -17,7 +17,7 @@ from iolab.lab.topology import Topology, netns_of
 from iolab.lab.volumes.exports import way_of
 from iolab.lab.volumes.initiators import kernel_disk
 from iolab.lab.volumes.places import door_of, mount_of, node_of, volume_path
-from iolab.lab.volumes.qemu_nodes import lun_of, throttled
+from iolab.lab.volumes.qemu_nodes import DAEMON_CACHES, DIRECT, lun_of, throttled
 from iolab.lab.volumes.scripts import DETACH, END_INITIATOR, MAKE_DOOR, UNMOUNT
 
 MAKE_FILE_SYSTEM: dict[str, tuple[str, ...]] = {
@@ -121,7 +121,7 @@ def _node(lab: Lab, topology: Topology, disk: Disk, prefix: str) -> tuple[str, .
 
 
 def _opened(lab: Lab, topology: Topology, disk: Disk, prefix: str, name: str) -> tuple[str, ...]:
-    node = f"node-name={name},cache.direct=on"
+    node = f"node-name={name},{DAEMON_CACHES.get(disk.cache, DIRECT)}"  # other caches are refused elsewhere
     way = way_of(lab, topology, disk.volume) if lab.volumes[disk.volume].export is not None else None
     if way is None:
         return ("--blockdev", f"driver=file,filename={volume_path(disk.volume, prefix)},{node}")

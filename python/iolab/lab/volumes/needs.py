@@ -10,6 +10,7 @@ from iolab.lab.needs.need import QEMU_ISCSI, Need, NeedKind, Wanted
 from iolab.lab.volumes.attached import MAKE_FILE_SYSTEM
 from iolab.lab.volumes.exports import by_kernel
 from iolab.lab.volumes.places import holder_of
+from iolab.lab.volumes.qemu_nodes import DAEMON_CACHES
 from iolab.statements.clashes import (
     BusWithoutGuest,
     DiskCacheWithoutQemu,
@@ -59,7 +60,7 @@ def disk_needs(name: str, machine: Machine) -> Iterator[Lack]:
         if isinstance(machine, Vm) and machine.engine == "xen" and disk.bus is not None:
             yield XenBusFixed(purpose=one)
         qemu = isinstance(machine, Vm) and machine.engine == "qemu" and disk.via != "kernel"
-        if disk.cache is not None and not qemu:
+        if disk.cache is not None and not qemu and not (disk.via == "user" and disk.cache in DAEMON_CACHES):
             yield DiskCacheWithoutQemu(purpose=one)
         if disk.throttle is not None and not (qemu or disk.via == "user"):
             yield ThrottleWithoutQemu(purpose=one)

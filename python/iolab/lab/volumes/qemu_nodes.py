@@ -1,11 +1,20 @@
 """Volumes as QEMU opens them: a file, or what it logs in to. Pure."""
 
+from collections.abc import Mapping
+
 from iolab.experiment.links import Volume
-from iolab.experiment.machines import Disk
+from iolab.experiment.machines import Disk, DiskCache
 from iolab.lab.guests.guest import GuestLun
 from iolab.lab.topology import Endpoint
 from iolab.lab.volumes.exports import PORT, initiator_name, target_name
 from iolab.lab.volumes.kernel_targets import NBD_PORT
+
+DIRECT = "cache.direct=on"
+DAEMON_CACHES: Mapping[DiskCache | None, str] = {
+    None: DIRECT, "none": DIRECT, "writeback": "cache.direct=off",
+    "unsafe": "cache.direct=off,cache.no-flush=on",
+}  # fmt: skip
+"""What QEMU's storage daemon does with the page cache and with flushes. It cannot flush every write by itself."""
 
 
 def throttled(disk: Disk) -> tuple[tuple[str, int], ...]:

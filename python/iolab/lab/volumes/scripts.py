@@ -16,11 +16,13 @@ START_TARGET = (
 END_TARGET = (
     'export TGT_IPC_SOCKET="$0"; [ -e "$0.pid" ] || exit 0; pid=$(cat "$0.pid");'
     ' if tr "\\0" "\\n" <"/proc/$pid/environ" 2>/dev/null | grep -qxF "TGT_IPC_SOCKET=$0"; then'
-    " tgtadm --op delete --force --mode target --tid 1 2>/dev/null; tgtadm --op delete --mode system 2>/dev/null;"
+    " timeout -k 1 3 tgtadm --op delete --force --mode target --tid 1 2>/dev/null;"
+    " timeout -k 1 3 tgtadm --op delete --mode system 2>/dev/null;"
     ' tries=0; while kill -0 "$pid" 2>/dev/null && [ "$tries" -lt 20 ]; do tries=$((tries + 1)); sleep 0.05; done;'
     ' kill -KILL "$pid" 2>/dev/null; fi; rm -f "$0.0" "$0.0.lock" "$0.log" "$0.pid"'
 )
-"""Ends that tgtd and no other process: it is known by its control socket. It does not end at SIGTERM."""
+"""Ends that tgtd and no other process: it is known by its control socket. It does not end at SIGTERM, and one
+that hangs answers nothing."""
 SHOW_TARGET = 'TGT_IPC_SOCKET="$0" tgtadm --op show --mode target --tid 1 | sed -n "s/^$1=//p"'
 """Shows one parameter that the target offers."""
 SHOW_OFFER = (

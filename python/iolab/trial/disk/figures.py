@@ -10,7 +10,7 @@ NS_PER_S = 1_000_000_000
 RATE, OPERATIONS, CPU = "disk_bytes_per_s", "disk_operations_per_s", "disk_cpu_ratio"
 LATENCY, UNDER_WAY = "disk_latency_{}_ns", "disk_under_way"
 """Metrics of a disk trial."""
-BY_OPERATIONS = frozenset({"seeks", "create-sequential", "stat-sequential", "delete-sequential",
+BY_OPERATIONS = frozenset({"stamp", "seeks", "create-sequential", "stat-sequential", "delete-sequential",
                            "create-random", "stat-random", "delete-random"})  # fmt: skip
 """Phases that are read in operations per second; all others in bytes per second."""
 

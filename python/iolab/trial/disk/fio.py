@@ -20,7 +20,7 @@ from iolab.trial.disk.fio_jobs import Job, fill_job, jobs_of, of_fio, size_of
 from iolab.trial.disk.fio_report import LOGS, Accesses, accesses_of, figure_of, log_series, merged, parse_fio
 from iolab.trial.disk.own import Residency
 from iolab.trial.disk.ran import Ran, recorded, run_to_end
-from iolab.trial.disk.run_on_disk import WorkedOn, run_on_disk
+from iolab.trial.disk.run_on_disk import Patience, WorkedOn, run_on_disk
 from iolab.trial.disk.steady import WINDOW, steadiness
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import TrialFailed
@@ -51,7 +51,7 @@ class Round:
 class Fio:
     """fio on one disk: fills what it measures, runs, and takes its file back."""
 
-    def __init__(self, site: Site, measure: DiskMeasure, disk: Disk) -> None:
+    def __init__(self, site: Site, measure: DiskMeasure, disk: Disk, patience: Patience) -> None:
         self._measure = measure
         self._disk = disk
         self._kernel = kernel_of(site.lab, measure.on)
@@ -59,7 +59,7 @@ class Fio:
         self._in_file = disk.fs is not None and measure.profile != "hdparm"
         node, folder = node_of(disk.volume, NAME_PREFIX), mount_of(disk.volume, NAME_PREFIX)
         self._target = f"{folder}/{FILE}" if self._in_file else node
-        self._worked_on = WorkedOn(measure.on, node)
+        self._worked_on, self._patience = WorkedOn(measure.on, node), patience
 
     def fill(self) -> None:
         """Write every byte that will be read, and flush it: a hole is read from no disk.
@@ -73,7 +73,7 @@ class Fio:
         twice = 2 if self._measure.profile == "steady-state" else 1
         text = fill_job(self._target, size_of(self._measure), twice)
         argv = ("fio", "--eta=never", "-")
-        self._succeeded(run_on_disk(self._agent, self._worked_on, argv, text), "filling what is measured")
+        self._succeeded(self._run(argv, text), "filling what is measured")
 
     def run(self, device: Residency | None) -> Ran:
         """Run it; `device` is what the cache had of the disk just before.
@@ -121,7 +121,7 @@ class Fio:
             *(("--readonly",) if job.read_only else ()),
             "-",
         )
-        done = self._succeeded(run_on_disk(self._agent, self._worked_on, argv, job.text), "measuring")
+        done = self._succeeded(self._run(argv, job.text), "measuring")
         paths = [f"{logs}/log_{name}.log" for name in LOGS]
         log = self._succeeded(run_to_end(self._agent, ("sh", "-c", TAKE, *paths)), "reading its logs")
         try:
@@ -130,6 +130,9 @@ class Fio:
             raise TrialFailed(str(error)) from error
         record = recorded(self._measure.on, self._kernel, argv, done)
         return Round(job, record, done.stdout, log.stdout, done.begin_ns, accesses)
+
+    def _run(self, argv: tuple[str, ...], text: str) -> CommandResult:
+        return run_on_disk(self._agent, self._worked_on, argv, text, self._patience)
 
     def _succeeded(self, done: CommandResult, what: str) -> CommandResult:
         if not done.succeeded:

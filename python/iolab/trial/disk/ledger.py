@@ -88,7 +88,7 @@ def _directions(phase: str) -> tuple[bool, bool]:
     if phase == "rewrite":
         return True, True
     reads = phase in ("buffered", "seeks") or phase.startswith("get") or phase.endswith("read")
-    return reads, phase.startswith("put") or phase.endswith("write")
+    return reads, phase == "stamp" or phase.startswith("put") or phase.endswith("write")
 
 
 def steps(rows: Sequence[Row], *, direct: bool, file_system: bool, door: bool = False) -> tuple[Step, ...]:

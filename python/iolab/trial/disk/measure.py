@@ -17,6 +17,7 @@ from iolab.statements.caches import ProgramCache
 from iolab.trial.disk.caches import Layer, Looked, device_of, evidence, layers_of, unflushed, unknown
 from iolab.trial.disk.figures import metrics_of
 from iolab.trial.disk.fio import Fio
+from iolab.trial.disk.flush_check import run_flush_check
 from iolab.trial.disk.layers import line_of, look
 from iolab.trial.disk.ledger import (
     Counted,
@@ -33,6 +34,7 @@ from iolab.trial.disk.ledger import (
 from iolab.trial.disk.own import Residency, parse_own
 from iolab.trial.disk.programs import own_program, run_program
 from iolab.trial.disk.ran import Ran, run_to_end
+from iolab.trial.disk.run_on_disk import PATIENCE, Patience
 from iolab.trial.disk.sessions import agreed, offered, session_metrics
 from iolab.trial.disk.verdict import judge
 from iolab.trial.disk.workers import busiest, workers
@@ -47,7 +49,7 @@ Running = Callable[[Residency | None], Ran]
 """Runs the program, given what the cache had of the device just before."""
 
 
-def measure_disk(site: Site, measure: DiskMeasure) -> Measured:
+def measure_disk(site: Site, measure: DiskMeasure, patience: Patience = PATIENCE) -> Measured:
     """Measure once.
 
     Raises:
@@ -58,7 +60,7 @@ def measure_disk(site: Site, measure: DiskMeasure) -> Measured:
     _check(measure, disk)
     layers = layers_of(site.lab, measure.on, disk)
     try:
-        with _ready(site, measure, disk) as run:
+        with _ready(site, measure, disk, patience) as run:
             device = (
                 _look(site, device_of(site.lab, measure.on, disk), drop=True)
                 if reads_device(measure)
@@ -96,6 +98,7 @@ def measure_disk(site: Site, measure: DiskMeasure) -> Measured:
     metrics = Metrics(
         (
             *metrics_of(ran.figures),
+            *ran.metrics,
             *layer_metrics(rows),
             *session_metrics(session, site.lab.volumes[disk.volume].params.written()),
         )
@@ -138,7 +141,7 @@ def _rows(
 
 def _is_direct(measure: DiskMeasure) -> bool:
     """Tell whether the program passes the page cache of its kernel."""
-    if measure.program == "fio":
+    if measure.program in ("fio", "flush-check"):
         return measure.profile != "hdparm"
     return measure.profile == "modern" and measure.program != "bonnie++"
 
@@ -156,12 +159,15 @@ def _check(measure: DiskMeasure, disk: Disk) -> None:
 
 
 @contextmanager
-def _ready(site: Site, measure: DiskMeasure, disk: Disk) -> Iterator[Running]:
+def _ready(site: Site, measure: DiskMeasure, disk: Disk, patience: Patience) -> Iterator[Running]:
     """Prepare what the program measures, and take it away afterwards."""
     if measure.program != "fio":
-        yield lambda device: run_program(site, measure, disk, device)
+        if measure.program == "flush-check":
+            yield lambda _: run_flush_check(site, measure, disk, patience)
+            return
+        yield lambda device: run_program(site, measure, disk, device, patience)
         return
-    fio = Fio(site, measure, disk)
+    fio = Fio(site, measure, disk, patience)
     try:
         fio.fill()
         yield fio.run

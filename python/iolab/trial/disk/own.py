@@ -54,11 +54,23 @@ class Phase(_Part):
     cache: Residency | None
 
 
+class Verified(_Part):
+    """Which stamped blocks are there, of those that acknowledged flushes covered."""
+
+    acknowledged: Count
+    kept: Count
+    stale: Count
+    misplaced: Count
+    lost: Count
+    first_bad: tuple[Count, ...]
+
+
 class OwnReport(_Part):
     """Everything that one request gives."""
 
     phases: tuple[Phase, ...]
     cache: Residency | None = None
+    verified: Verified | None = None
 
 
 def request_of(measure: DiskMeasure, node: str, folder: str, behind: Sequence[str] = ()) -> dict[str, Json]:

@@ -1,6 +1,6 @@
 """What the packaged programs print: hdparm 9 and bonnie++ 2.00, read strictly, in exact units. Pure.
 
-hdparm's MB are MiB (2^20 bytes), as are its figures' two digits; bonnie++'s CSV counts KiB.
+hdparm's MB are MiB (2^20 bytes), and its kB are KiB; bonnie++'s CSV counts KiB.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,9 @@ from iolab.trial.disk.figures import NS_PER_S, DiskFigure
 
 MIB, KIB = 1 << 20, 1 << 10
 TIMINGS: Mapping[str, str] = {"Timing cached reads": "cached", "Timing buffered disk reads": "buffered"}
-"""How a line of hdparm begins, and its phase. What was read and how long it took are exact there, the rate is not."""
+"""How a line of hdparm begins, and its phase. What was read is exact there; the time has two digits behind the point,
+which says little of a short one, and the rate two more than it."""
+HDPARM_UNITS: Mapping[str, int] = {"MB/sec": MIB, "kB/sec": KIB}
 HDPARM_BLOCK = 2 << 20
 """Of one read of hdparm [bytes]."""
 CHUNK = 8192
@@ -47,16 +49,19 @@ def parse_hdparm(text: str) -> tuple[DiskFigure, ...]:
     for line in text.splitlines():
         head, _, rest = line.strip().partition(":")
         match rest.split():
-            case [read, "MB", "in", took, "seconds", *_] if head in TIMINGS:
-                found.append(_timing(TIMINGS[head], int(read) * MIB, round(float(took) * NS_PER_S)))
+            case [read, "MB", "in", _, "seconds", "=", rate, unit] if (
+                head in TIMINGS and unit in HDPARM_UNITS
+            ):
+                found.append(_timing(TIMINGS[head], int(read) * MIB, float(rate) * HDPARM_UNITS[unit]))
     if [figure.phase for figure in found] != ["cached", "buffered"]:
         raise ValueError(f"hdparm's output has no two timings: {text[:200]!r}")
     return tuple(found)
 
 
-def _timing(phase: str, read: int, took_ns: int) -> DiskFigure:
-    if took_ns <= 0 or read <= 0:
-        raise ValueError(f"hdparm's {phase} reads: {read} bytes in {took_ns} ns, which is no measurement")
+def _timing(phase: str, read: int, bytes_per_s: float) -> DiskFigure:
+    if bytes_per_s <= 0 or read <= 0:
+        raise ValueError(f"hdparm's {phase} reads: {read} bytes, {bytes_per_s} in a second: no measurement")
+    took_ns = round(read / bytes_per_s * NS_PER_S)
     return DiskFigure(phase, HDPARM_BLOCK, read, read // HDPARM_BLOCK, took_ns)
 
 

@@ -13,12 +13,14 @@ from iolab.trial.disk.figures import DiskFigure
 from iolab.trial.disk.own import DEFAULT_BYTES, Residency, own_figures, parse_own, request_of
 from iolab.trial.disk.packaged import argv_of, parse_bonnie, parse_hdparm
 from iolab.trial.disk.ran import Ran, recorded
-from iolab.trial.disk.run_on_disk import WorkedOn, run_on_disk
+from iolab.trial.disk.run_on_disk import Patience, WorkedOn, run_on_disk
 from iolab.trial.lab_access import Site
 from iolab.trial.measurement import TrialFailed
 
 
-def run_program(site: Site, measure: DiskMeasure, disk: Disk, device: Residency | None) -> Ran:
+def run_program(
+    site: Site, measure: DiskMeasure, disk: Disk, device: Residency | None, patience: Patience
+) -> Ran:
     """Run it; `device` is what the cache had of the disk just before.
 
     Raises:
@@ -32,7 +34,7 @@ def run_program(site: Site, measure: DiskMeasure, disk: Disk, device: Residency 
     own, size = runs_own(measure), measure.size or DEFAULT_BYTES
     request = json.dumps(request_of(measure, node, folder, behind)) if own else ""
     argv = (own_program(agent), "disk") if own else argv_of(measure, node, folder, size)
-    done = run_on_disk(agent, WorkedOn(measure.on, node), argv, request)
+    done = run_on_disk(agent, WorkedOn(measure.on, node), argv, request, patience)
     if not done.succeeded:
         raise TrialFailed(f"{measure.program}: {done.complaint}")
     return Ran(

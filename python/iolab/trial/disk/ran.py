@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from iolab.agent.client import Agent
 from iolab.agent.messages import CommandResult, Json
+from iolab.record.metric import Metric
 from iolab.record.series import Series
 from iolab.record.trial import CommandRecord
 from iolab.statements.warnings import Warning
@@ -32,6 +33,8 @@ class Ran:
     """What it was asked and what it printed, whole."""
     warnings: tuple[Warning, ...] = ()
     """What to know about the figures."""
+    metrics: tuple[Metric, ...] = ()
+    """What it gave beside its phases."""
     series: Callable[[int], tuple[Series, ...]] | None = None
     """Its rates over time, given when the trial began to measure [ns, monotonic]; None: it has none."""
 

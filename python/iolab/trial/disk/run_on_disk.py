@@ -11,17 +11,28 @@ from iolab.trial.disk.ran import CAPTURE_BYTES
 from iolab.trial.failed import Failed
 
 PROCESS = "disk-program"
-LOOK_MS = 10_000
-"""From one look at the disk to the next."""
-STILL_LOOKS = 12
-"""A disk that answered nothing for so many looks never will: open-iscsi too gives a session up after 120 s."""
-MOST_LOOKS = 180
-"""Beyond half an hour a program is called stuck."""
 END_GRACE_MS = 1_000
+NS_PER_MS = 1_000_000
 SHOW_STATISTICS = 'cat "/sys/class/block/$(basename "$(readlink -f "$0")")/stat"'
 """Of the kernel's Documentation/block/stat.rst, whatever name the disk has."""
 COMPLETED, IN_FLIGHT = (0, 4, 11, 15), 8
 """Columns: reads, writes, discards and flushes that are done; requests that are under way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a program is waited for."""
+
+    look_ms: int = 10_000
+    """From one look at the disk to the next."""
+    still_looks: int = 12
+    """A disk that answered nothing for so many looks never will: open-iscsi too gives a session up after 120 s."""
+    most_looks: int = 180
+    """Beyond half an hour a program is called stuck."""
+
+
+PATIENCE = Patience()
+"""With every trial of a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +55,9 @@ class DiskProgress:
     """Requests that it has not answered."""
 
 
-def run_on_disk(agent: Agent, disk: WorkedOn, argv: tuple[str, ...], request: str = "") -> CommandResult:
+def run_on_disk(
+    agent: Agent, disk: WorkedOn, argv: tuple[str, ...], request: str = "", patience: Patience = PATIENCE
+) -> CommandResult:
     """Run a program that works on a disk, with `request` as its input, to its end.
 
     Raises:
@@ -53,7 +66,7 @@ def run_on_disk(agent: Agent, disk: WorkedOn, argv: tuple[str, ...], request: st
     """
     agent.start(PROCESS, argv, stdin=request, capture_bytes=CAPTURE_BYTES)
     try:
-        return _result(_awaited(agent, disk, argv[0]))
+        return _result(_awaited(agent, disk, argv[0], patience))
     except BaseException:  # also where the run is interrupted: its lab could not be taken down beside it
         with contextlib.suppress(AgentError):
             # One that waits for the disk cannot even be killed: its end is the disk's business then.
@@ -61,25 +74,25 @@ def run_on_disk(agent: Agent, disk: WorkedOn, argv: tuple[str, ...], request: st
         raise
 
 
-def _awaited(agent: Agent, disk: WorkedOn, program: str) -> ProcessEnded:
+def _awaited(agent: Agent, disk: WorkedOn, program: str, patience: Patience) -> ProcessEnded:
     """Wait for the program's end. Raises Failed, AgentError."""
     still, before = 0, None
-    for _ in range(MOST_LOOKS):
-        if (ended := _ended(agent)) is not None:
+    for _ in range(patience.most_looks):
+        if (ended := _ended(agent, patience.look_ms)) is not None:
             return ended
         now = progress_of(agent.run(("sh", "-c", SHOW_STATISTICS, disk.node)).stdout)
         still = still + 1 if stands_still(before, now) else 0
-        if still >= STILL_LOOKS and now is not None:
+        if still >= patience.still_looks and now is not None:
             raise Failed(
                 DiskStandsStill(
                     program=program,
                     machine=disk.machine,
-                    still_ns=still * LOOK_MS * 1_000_000,
+                    still_ns=still * patience.look_ms * NS_PER_MS,
                     in_flight=now.in_flight,
                 )
             )
         before = now
-    limit_ns = MOST_LOOKS * LOOK_MS * 1_000_000
+    limit_ns = patience.most_looks * patience.look_ms * NS_PER_MS
     raise Failed(ProgramTooLong(program=program, machine=disk.machine, limit_ns=limit_ns, said=""))
 
 
@@ -99,10 +112,10 @@ def stands_still(before: DiskProgress | None, now: DiskProgress | None) -> bool:
     return before.in_flight > 0 and now.in_flight > 0 and before.completed == now.completed
 
 
-def _ended(agent: Agent) -> ProcessEnded | None:
+def _ended(agent: Agent, look_ms: int) -> ProcessEnded | None:
     """Wait until the next look; None: the program goes on."""
     try:
-        return agent.wait(PROCESS, LOOK_MS)
+        return agent.wait(PROCESS, look_ms)
     except Refused as error:
         if not error.is_deadline:
             raise

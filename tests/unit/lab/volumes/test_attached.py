@@ -79,6 +79,13 @@ def test_the_door_over_a_local_file_differs_from_that_over_iscsi_in_what_the_dae
     assert remote[1].startswith("nsenter --net=/run/netns/iolab-pc2 qemu-storage-daemon")
 
 
+def test_the_daemon_of_a_door_keeps_writes_or_passes_no_flush_on_where_that_is_asked_for() -> None:
+    """By itself it does neither."""
+    for cache, flags in (("writeback", "cache.direct=off"), ("unsafe", "cache.direct=off,cache.no-flush=on")):
+        daemon = lines(made(lab_of(f"{{volume: lun0, via: user, cache: {cache}}}"))["disk:pc2.lun0"])[1]
+        assert f"filename=/var/tmp/iolab-lun0,node-name=disk,{flags} --export" in daemon
+
+
 def test_a_target_listens_on_its_machines_address_and_lets_one_initiator_in() -> None:
     """By name and by address; parameters are offered and read back."""
     volume = "{size: 64M, on: pc3, export: iscsi, params: {MaxRecvDataSegmentLength: 256K, InitialR2T: off}}"
@@ -116,6 +123,8 @@ def test_a_buffered_target_keeps_its_cache() -> None:
             "an export needs a machine with an address",
         ),
         ("{volume: lun0, bus: ide}", "{size: 64M}", "only a guest has disks on a bus"),
+        ("{volume: lun0, cache: unsafe}", "{size: 64M}", "guests of QEMU have a cache to choose"),
+        ("{volume: lun0, via: user, cache: directsync}", "{size: 64M}", "none, writeback, unsafe"),
         ("{volume: lun0}", "{size: 64M, params: {InitialR2T: on}}", "it is of volumes with export: iscsi"),
     ],
 )
