@@ -20,6 +20,7 @@ __all__ = ["computer"]
 
 pytestmark = [pytest.mark.netns, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
 ECHOES = 20
+ETHERNET = 14
 
 
 def lab_of(machines: Mapping[str, Mapping[str, object]], links: Mapping[str, Mapping[str, object]]) -> Lab:
@@ -56,12 +57,12 @@ def answered(computer: Computer, lab: Lab, source: str, target: str) -> bool:
     return " 0% packet loss" in subprocess.run(argv, capture_output=True, text=True, check=False).stdout
 
 
-def sent(computer: Computer, netns: str, interface: str) -> int:
-    """Return how many frames left by an interface."""
+def sent(computer: Computer, netns: str, interface: str, what: str = "packets") -> int:
+    """Return how many frames, or bytes, left by an interface."""
     (row,) = json.loads(
         computer.run(Command(("ip", "-j", "-s", "link", "show", "dev", interface), f"{PREFIX}{netns}"))
     )
-    return int(row["stats64"]["tx"]["packets"])
+    return int(row["stats64"]["tx"][what])
 
 
 def test_macvlans_pass_frames_to_each_other_and_none_by_the_interface_below(computer: Computer) -> None:
@@ -108,3 +109,89 @@ def test_macvlans_on_the_parents_port_reach_each_other_and_what_is_outside(compu
     assert answered(computer, lab, "a", "b")
     assert answered(computer, lab, "a", "outside")
     assert not answered(computer, lab, "a", "pc")
+
+
+def tunnelled(below: int = 1500, **tun: object) -> Lab:
+    """Return two namespaces with a tunnel over their link."""
+    links = {
+        "lan": {"ends": ["a.eth0", "b.eth0"], "mtu": below},
+        "tun": {"ends": ["a.t0", "b.t0"], "over": "lan", "tunnel": "vxlan", **tun},
+    }
+    return lab_of({"a": {}, "b": {}}, links)
+
+
+def test_a_vxlan_carries_each_frame_in_fifty_bytes_more(computer: Computer) -> None:
+    """By the counters of both interfaces, and by what a dissector sees on the link below."""
+    lab = tunnelled()
+    computer.become(compose(lab, prefix=PREFIX))
+    assert computer.misses() == []
+    assert answered(computer, lab, "a", "b")
+    before = [sent(computer, "a", name, what) for name in ("eth0", "t0") for what in ("bytes", "packets")]
+    address = make_topology(lab, prefix=PREFIX).endpoint("b.t0", "a.t0").address
+    dissect = ["tshark", "-q", "-i", "eth0", "-f", "udp port 4789", "-c", "10", "-T", "fields"]
+    fields = [word for name in ("vxlan.vni", "frame.len", "icmp.type") for word in ("-e", name)]
+    seen = subprocess.Popen(
+        ["ip", "netns", "exec", f"{PREFIX}b", *dissect, *fields, "-l"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert seen.stderr is not None
+    next(line for line in seen.stderr if "Capturing" in line)
+    ping = ("ping", "-q", "-c", "40", "-i", "0.05", "-s", "1000", address)
+    computer.run(Command(ping, f"{PREFIX}a"))
+    shown, _ = seen.communicate(timeout=60)
+    after = [sent(computer, "a", name, what) for name in ("eth0", "t0") for what in ("bytes", "packets")]
+    outer_bytes, outer, inner_bytes, inner = (now - then for now, then in zip(after, before, strict=True))
+    assert outer == inner >= 40
+    assert outer_bytes - inner_bytes == (50 + ETHERNET) * inner, (
+        "a vxlan counts packets without their own header"
+    )
+    frames = [line.split("\t") for line in shown.splitlines()]
+    assert {(vni, length) for vni, length, _ in frames} == {("2", str(14 + 20 + 8 + 1000 + 50))}
+
+
+def test_tunnels_follow_the_link_below_in_size_and_in_kind(computer: Computer) -> None:
+    """Larger and smaller, gone and there again: each is read back, and nothing stays."""
+    for lab in (tunnelled(9000), tunnelled(1500), tunnelled(9000, mtu=1300), tunnelled(9000, id=9), pair()):
+        computer.become(compose(lab, prefix=PREFIX))
+        assert computer.misses() == []
+    computer.become(())
+    assert namespaces() == [f"{PREFIX}computer"]
+
+
+def test_three_ends_of_a_vxlan_reach_each_other(computer: Computer) -> None:
+    """By the table that each has of the others; containers behind two of them too, bridged to its port."""
+    lab = lab_of(
+        {"n1": {}, "n2": {}, "n3": {}, "a": {"on": "n1"}, "b": {"on": "n2"}},
+        {
+            "lan": {"ends": ["n1.eth0", "n2.eth0", "n3.eth0"]},
+            "tun": {"ends": ["n1.t0", "n2.t0", "n3.t0"], "over": "lan", "tunnel": "vxlan"},
+            "in1": {"ends": ["n1.t0", "a.eth0"], "mtu": 1450},
+            "in2": {"ends": ["n2.t0", "b.eth0"], "mtu": 1450},
+        },
+    )
+    computer.become(compose(lab, prefix=PREFIX))
+    assert computer.misses() == []
+    assert answered(computer, lab, "a", "b")
+    assert answered(computer, lab, "a", "n3")
+
+
+def test_packets_go_through_a_tunnel_between_routers_and_what_carries_it_does_not(computer: Computer) -> None:
+    """Two sites, two gateways, a router between them: no packet of a host is on the way but wrapped."""
+    lab = lab_of(
+        {name: {"forward": how} for name, how in
+         {"x": "none", "a": "route", "mid": "route", "b": "route", "y": "none"}.items()},
+        {
+            "home": {"ends": ["x.eth0", "a.eth0"]},
+            "west": {"ends": ["a.eth1", "mid.eth0"]},
+            "east": {"ends": ["mid.eth1", "b.eth1"]},
+            "away": {"ends": ["b.eth0", "y.eth0"]},
+            "tun": {"ends": ["a.t0", "b.t0"], "over": ["west", "east"], "tunnel": "vxlan"},
+        },
+    )  # fmt: skip
+    computer.become(compose(lab, prefix=PREFIX))
+    assert computer.misses() == []
+    begun = sent(computer, "a", "t0")
+    assert answered(computer, lab, "x", "y")
+    assert sent(computer, "a", "t0") - begun >= ECHOES

@@ -13,6 +13,7 @@ from iolab.analysis.shaper_classes import ClassJudged, judge_classes
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab, Setup
 from iolab.experiment.shapes import Shape
+from iolab.lab.links.overlays import mtu_of
 from iolab.lab.topology import make_topology
 from iolab.record.metric import Metrics
 from iolab.record.series import Series
@@ -100,7 +101,7 @@ def judge(
     for name, link in setup.lab.links.items():
         if link.shape is None:
             continue
-        frame, behind = link.mtu + FRAME_HEADER, _directions(setup.lab, name, link.shape)
+        frame, behind = mtu_of(setup.lab, name) + FRAME_HEADER, _directions(setup.lab, name, link.shape)
         classes: tuple[ClassJudged, ...] | None = ()
         if link.shape.classes:
             classes = judge_classes(topology, name, link.shape, behind, frame, series)

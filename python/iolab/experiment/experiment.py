@@ -25,6 +25,8 @@ class Lab:
     """By name."""
     volumes: Mapping[str, Volume]
     """By name."""
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    """Names of links and ports with nothing of their own, to what they stand for."""
 
 
 @dataclass(frozen=True, slots=True)

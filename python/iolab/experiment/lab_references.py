@@ -7,6 +7,7 @@ from iolab.experiment.lab_view import View
 from iolab.experiment.links import Link
 from iolab.experiment.machines import Netns
 from iolab.experiment.names import PORT_ALLOWED, is_port
+from iolab.experiment.overlays import check_over
 from iolab.experiment.problems import listed
 from iolab.experiment.sections import Section
 from iolab.experiment.shape_references import check_shape
@@ -28,6 +29,7 @@ def check_lab(view: View) -> None:
             if port not in link.ends:
                 view.add(section, ("addresses", port), port, link.ends, "an end of this link")
         _check_join(view, section, link)
+        check_over(view, section, link)
         if link.shape is not None:
             check_shape(view, section, link, link.shape)
         if link.wire is not None:

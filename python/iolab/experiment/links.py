@@ -1,9 +1,10 @@
 """Links between ports, what they do to frames, and volumes: the models only; references are checked elsewhere."""
 
+from collections.abc import Mapping
 from ipaddress import ip_interface
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from iolab.experiment.port_ref import PortRef
 from iolab.experiment.quantities import (
@@ -12,6 +13,7 @@ from iolab.experiment.quantities import (
     Count,
     Flag,
     Maybe,
+    Shorthand,
     SomeBytes,
     Switch,
 )
@@ -30,6 +32,10 @@ def _address(value: str) -> str:
     if "/" not in value:
         raise UnitError(value, ADDRESS_ALLOWED, f"did you mean '{value}/24'?")
     return value
+
+
+def _listed(value: object) -> object:
+    return (value,) if isinstance(value, str) else value
 
 
 Address = Annotated[str, AfterValidator(_address)]
@@ -72,6 +78,14 @@ class Offload(BaseModel):
 
 LinkJoin = Literal["veth", "bridge", "macvlan", "ipvlan"]
 """How the ends of a link meet."""
+TunnelKind = Literal["vxlan", "gre", "gretap", "wireguard"]
+"""What wraps packets, or frames (vxlan, gretap), on their way over another link."""
+BondMode = Literal[
+    "balance-rr", "active-backup", "balance-xor", "broadcast", "802.3ad", "balance-tlb", "balance-alb"
+]
+"""How a bond uses its links, in the kernel's words."""
+HashPolicy = Literal["layer2", "layer2+3", "layer3+4", "encap2+3", "encap3+4", "vlan+srcmac"]
+"""What of a packet chooses the link of a bond that it takes (xmit_hash_policy)."""
 JoinMode = Literal["bridge", "l2", "l3", "l3s"]
 """How macvlans or ipvlans on one interface pass frames among them."""
 
@@ -82,8 +96,8 @@ class Link(BaseModel):
     model_config = FROZEN
     ends: tuple[PortRef, ...] = Field(min_length=2)
     """Ports as machine.port; on a cable the port is the interface's name."""
-    mtu: Count = Field(default=1500, ge=68, le=65535)
-    """Largest IP packet [bytes]."""
+    mtu: Maybe[Annotated[Count, Field(ge=68, le=65535)]] = 1500
+    """Largest IP packet [bytes]; absent on a link over another: what that leaves room for."""
     vlan: Maybe[Annotated[int, Field(ge=1, le=4094, strict=True)]] = None
     """IEEE 802.1Q tag on this link."""
     offload: Offload = Offload()
@@ -102,6 +116,23 @@ class Link(BaseModel):
     """How the ends meet; absent: a veth pair joins two, a bridge more, and guests' cards bring what they need."""
     mode: Maybe[JoinMode] = None
     """bridge for macvlan; l2, l3 or l3s for ipvlan; absent: bridge, l2."""
+    over: Annotated[tuple[str, ...], Shorthand(_listed, lambda _: {"type": "string"})] = ()
+    """The link whose ports carry this one, or several: of a bond all, of a tunnel that which a machine has."""
+    tunnel: Maybe[TunnelKind] = None
+    """What wraps the packets of a link over another; none: nothing, its ports are those of the link below."""
+    id: Maybe[Annotated[int, Field(ge=0, lt=1 << 32, strict=True)]] = None
+    """Of a tunnel: the VNI of vxlan (absent: one of its own), the key of gre (absent: none)."""
+    bond: Maybe[BondMode] = None
+    """How the links below are one; none: the first of them is all."""
+    hash: Maybe[HashPolicy] = None
+    """Of a bond that balances by it: what of a packet chooses its link; absent: as the kernel made it."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _sized(cls, data: object) -> object:
+        """Leave the size of a link over another open, where none is written."""
+        over = isinstance(data, Mapping) and data.get("over") and "mtu" not in data
+        return {**data, "mtu": None} if isinstance(data, Mapping) and over else data
 
 
 class IscsiParams(BaseModel):

@@ -18,7 +18,7 @@ from iolab.parts.registry import measure_kinds
 
 MOVES = {
     "machines": frozenset({"kind", "on", "disks", "count"}),
-    "links": frozenset({"ends", "shape", "addresses"}),
+    "links": frozenset({"ends", "shape", "addresses", "over", "tunnel", "bond", "hash", "join", "mode"}),
     "volumes": frozenset({"on", "export"}),
 }
 """Keys of each group of the lab that hold names of other sections."""
@@ -61,7 +61,7 @@ def check_references(experiment: Experiment, problems: Problems) -> None:
 
 def _view(resolver: Resolver, cell: Cell, lab: list[Section], problems: Problems) -> View | None:
     try:
-        setup = resolver.setup(cell)
+        setup = resolver.written(cell)
     except InputError:
         return None  # its own section told what is wrong, or `only` leaves such cells out
     data = {}

@@ -6,6 +6,7 @@ that touch that section, so that a walk over 100 000 cells resolves only what di
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Any, NamedTuple, cast
 
@@ -17,6 +18,7 @@ from iolab.experiment.experiment import Cell, Experiment, Factor, Lab, Setup
 from iolab.experiment.links import Link, Volume
 from iolab.experiment.machines import Machine
 from iolab.experiment.measures import Measure
+from iolab.experiment.overlays import without_plain
 from iolab.experiment.paths import Misled, NoSuchItem, Places, level_paths, put, survey
 from iolab.experiment.problems import Problems
 from iolab.experiment.sections import Section, check, tables, validated
@@ -136,7 +138,16 @@ class Resolver:
         )
 
     def setup(self, cell: Cell) -> Setup:
-        """Return one cell's lab and measures.
+        """Return one cell's lab and measures, where links with nothing of their own stand for what is below.
+
+        Raises:
+            InputError: these levels do not fit together.
+        """
+        written = self.written(cell)
+        return replace(written, lab=without_plain(written.lab))
+
+    def written(self, cell: Cell) -> Setup:
+        """Return one cell's lab and measures as they are written.
 
         A cell may lack the factors of a measure that is not meant; that measure is then left out where it needs them.
 

@@ -50,7 +50,7 @@ def uncabled(site: Site, lab: Lab) -> Lack | None:
     """Return why a lab cannot stand on a site: a link between two hosts without a cable; None where all have one."""
     for name, link in lab.links.items():
         homes = {end: _home(lab, PortRef(end).machine) for end in link.ends}
-        if link.cable or len(set(homes.values())) == 1 or _to_children(lab, link.ends):
+        if link.cable or link.over or len(set(homes.values())) == 1 or _to_children(lab, link.ends):
             continue
         ends = tuple(SiteEnd(port=end, host=computer(home)) for end, home in homes.items())
         hosts = tuple(home or "HOST" for home in dict.fromkeys(homes.values()))

@@ -91,9 +91,16 @@ def side_of(lab: Lab, topology: Topology, port: Port, prefix: str) -> Side | Non
     join = join_of(lab, port.link)
     card = is_card(lab, port.ref)
     carried = card and is_macvtap(guest_at(lab, port.ref))
-    if join in (Join.PAIR, Join.WIRE, Join.TAP, Join.CABLE, Join.FUNCTIONS, Join.SHARED) or (
-        join is Join.MACVTAP and not card
-    ):
+    if join in (
+        Join.PAIR,
+        Join.WIRE,
+        Join.TAP,
+        Join.CABLE,
+        Join.FUNCTIONS,
+        Join.SHARED,
+        Join.TUNNEL,
+        Join.BOND,
+    ) or (join is Join.MACVTAP and not card):
         return None
     place = place_of_link(lab, topology, port.link, prefix)
     index = lab.links[port.link].ends.index(port.ref)
@@ -134,6 +141,8 @@ def base_of(lab: Lab, port: Port) -> str:
             return f"function:{port.ref}"
         case Join.WIRE:
             return f"wire:{port.link}"
+        case Join.TUNNEL | Join.BOND as join:
+            return f"{join}:{port.ref}"
         case Join.PAIR | Join.MACVTAP:
             return f"veth:{port.link}"
         case Join.SHARED:

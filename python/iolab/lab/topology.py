@@ -9,115 +9,15 @@ from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import Machine
 from iolab.experiment.port_ref import PortRef
 from iolab.lab.addresses import Wanted, assign
-from iolab.lab.kernels import HERE, kernel_of
+from iolab.lab.endpoints import Endpoint, Home, Port, Route, Segment, owns
+from iolab.lab.kernels import kernel_of
 from iolab.lab.links.link_topology import Join, is_parent, join_of, owner_of
+from iolab.lab.links.overlays import bonded, links_below
+
+__all__ = ["Endpoint", "Home", "Port", "Route", "Segment"]
 
 NAME_PREFIX = "iolab-"
 """Begins the name of everything that a lab makes on a host."""
-
-
-@dataclass(frozen=True, slots=True)
-class Port:
-    """An end of a link."""
-
-    machine: str
-    """The machine's name."""
-    name: str
-    """The port's name, which is the interface's."""
-    link: str
-    """The link's name."""
-    netns: str | None
-    """Network namespace it lives in; None: the kernel's own."""
-    interface: str
-    """The interface that carries its packets: the port itself, or its VLAN's sub-interface."""
-    bridge: str | None
-    """The bridge that its machine puts it on; None: the machine does not bridge."""
-    kernel: str = HERE
-    """The machine whose kernel it lives on; empty: this computer."""
-    children: tuple[str, ...] = ()
-    """Links that join its machine's children to it, by its bridge or by its card's own switch."""
-
-    @property
-    def ref(self) -> PortRef:
-        """Return machine.port."""
-        return PortRef.of(self.machine, self.name)
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """An interface with an address: where packets of a machine begin and end."""
-
-    machine: str
-    """The machine's name."""
-    port: str
-    """The port's name; of a machine that bridges its ports: the bridge's name."""
-    netns: str | None
-    """Network namespace it lives in; None: the kernel's own."""
-    interface: str
-    """The interface's name."""
-    address: str
-    """IPv4 address."""
-    prefix_length: int
-    """Of its network [bit]."""
-    kernel: str = HERE
-    """The machine whose kernel it lives on; empty: this computer."""
-    cpus: tuple[int, ...] = ()
-    """CPUs of the programs of its machine; empty: all of the kernel's."""
-
-    @property
-    def ref(self) -> PortRef:
-        """Return machine.port."""
-        return PortRef.of(self.machine, self.port)
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """Links joined by bridging machines: what an Ethernet broadcast reaches."""
-
-    name: str
-    """Its first link."""
-    links: tuple[str, ...]
-    """In the order written."""
-    network: str
-    """IPv4 network with prefix length."""
-    ports: tuple[Port, ...]
-    """In the order written."""
-    endpoints: tuple[Endpoint, ...]
-    """One per port that is not bridged, and one per bridging machine."""
-
-    def has(self, ref: str) -> bool:
-        """Tell whether a machine, or machine.port, has an endpoint here."""
-        return any(_owns(self, point, ref) for point in self.endpoints)
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """A static route."""
-
-    machine: str
-    """Where it is set."""
-    netns: str | None
-    """Network namespace it is set in."""
-    via_port: Endpoint
-    """The interface it leaves by."""
-    destination: str
-    """Network with prefix length."""
-    gateway: str
-    """Address of the next router."""
-    kernel: str = HERE
-    """The machine whose kernel it is set in; empty: this computer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Home:
-    """Where programs of a machine run."""
-
-    kernel: str
-    """The machine whose kernel it is; empty: this computer."""
-    netns: str | None
-    """Network namespace; None: the kernel's own."""
-    cpus: tuple[int, ...] = ()
-    """CPUs of its programs; empty: all of the kernel's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +32,12 @@ class Topology:
     """In the order of their first links."""
     homes: Mapping[str, Home] = field(default_factory=dict)
     """Of every machine."""
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    """Names of ports with nothing of their own, to the ports that they stand for."""
+
+    def named(self, ref: str) -> str:
+        """Return the port, or the machine, that a name stands for."""
+        return self.aliases.get(ref, ref)
 
     def ports(self) -> tuple[Port, ...]:
         """Return every port of the lab."""
@@ -145,6 +51,7 @@ class Topology:
         Raises:
             InputError: one of them does not exist, or no way joins them.
         """
+        ref, towards = self.named(ref), self.named(towards)
         here, there = PortRef(ref), PortRef(towards)
         machine = here.machine
         problem = self._unknown(ref) or self._unknown(towards)
@@ -158,7 +65,7 @@ class Topology:
         if way is None:
             raise InputError([self._unjoined(ref, towards)])
         first, goal = way
-        endpoint = next(point for point in first.endpoints if _owns(first, point, ref))
+        endpoint = next(point for point in first.endpoints if owns(first, point, ref))
         taken, _ = self._way(self._at(machine), {goal.name}) or way
         if machine != there.machine and taken is not first:
             port = next(point for point in taken.endpoints if point.machine == machine)
@@ -168,8 +75,9 @@ class Topology:
 
     def endpoints(self, ref: str) -> tuple[Endpoint, ...]:
         """Return every endpoint of a machine, or that of one port."""
+        own = self.named(ref)
         return tuple(
-            point for segment in self.segments for point in segment.endpoints if _owns(segment, point, ref)
+            point for segment in self.segments for point in segment.endpoints if owns(segment, point, own)
         )
 
     def routes(self) -> tuple[Route, ...]:
@@ -190,7 +98,9 @@ class Topology:
                 yield Route(machine, source.netns, source, segment.network, gateway.address, source.kernel)
 
     def _at(self, ref: str) -> tuple[Segment, ...]:
-        return tuple(segment for segment in self.segments if segment.has(ref))
+        """Return the segments of a machine or a port; those that lie over others come first, and are preferred so."""
+        found = (segment for segment in self.segments if segment.has(ref))
+        return tuple(sorted(found, key=lambda segment: -len(segment.below)))
 
     def _way(self, starts: tuple[Segment, ...], goals: set[str]) -> tuple[Segment, Segment] | None:
         """Return where a shortest way from `starts` to `goals` begins and ends."""
@@ -199,19 +109,24 @@ class Topology:
         )
 
     def _walk(self, starts: tuple[Segment, ...]) -> Iterator[tuple[Segment, Segment, str | None]]:
-        """Visit segments, nearest first, each with the segment and router by which the way there begins."""
-        queue: deque[tuple[Segment, Segment, str | None]] = deque((start, start, None) for start in starts)
+        """Visit segments, nearest first, each with the segment and router by which the way there begins.
+
+        No way through a tunnel leads to the links that carry it.
+        """
+        queue: deque[tuple[Segment, Segment, str | None, frozenset[str]]] = deque(
+            (start, start, None, start.below) for start in starts
+        )
         visited = {start.name for start in starts}
         while queue:
-            segment, first, router = queue.popleft()
+            segment, first, router, below = queue.popleft()
             yield segment, first, router
             for machine in self.machines:
                 if machine not in self.routers or not segment.has(machine):
                     continue
                 for onward in self._at(machine):
-                    if onward.name not in visited:
+                    if onward.name not in visited and below.isdisjoint(onward.links):
                         visited.add(onward.name)
-                        queue.append((onward, first, router or machine))
+                        queue.append((onward, first, router or machine, below | onward.below))
 
     def _unknown(self, ref: str) -> Problem | None:
         if self._at(ref):
@@ -228,15 +143,6 @@ class Topology:
         return Problem(ref, f"finding the way to {towards}", seen, allowed, advice)
 
 
-def _owns(segment: Segment, point: Endpoint, ref: str) -> bool:
-    """Tell whether `ref` (machine or machine.port) is at this endpoint; a bridged port is at its bridge's."""
-    wanted = PortRef(ref)
-    if point.machine != wanted.machine:
-        return False
-    bridged = any(own.ref == ref and own.bridge == point.interface for own in segment.ports)
-    return not wanted.port or point.port == wanted.port or bridged
-
-
 def make_topology(lab: Lab, *, prefix: str = NAME_PREFIX) -> Topology:
     """Find the segments of a lab and give them addresses.
 
@@ -244,12 +150,12 @@ def make_topology(lab: Lab, *, prefix: str = NAME_PREFIX) -> Topology:
         InputError: a port is used twice, or an address cannot be used.
     """
     ports = _ports(lab, prefix)
-    groups = _joined(lab, ports)
+    groups, parts = _joined(lab, ports), bonded(lab)
     wanted: list[Wanted] = []
     owners: list[list[Port]] = []
     indices = {name: index for index, name in enumerate(lab.links)}
     for links in groups:
-        slots, given = _slots([port for port in ports if port.link in links], lab)
+        slots, given = _slots([port for port in ports if port.link in links and port.ref not in parts], lab)
         owners.append(slots)
         wanted.append(Wanted(links[0], indices[links[0]], given))
     segments: list[Segment] = []
@@ -268,13 +174,15 @@ def make_topology(lab: Lab, *, prefix: str = NAME_PREFIX) -> Topology:
             for port, address in zip(slots, assigned.interfaces, strict=True)
         )
         own = tuple(port for port in ports if port.link in links)
-        segments.append(Segment(links[0], links, str(assigned.network), own, endpoints))
+        below = frozenset(name for link in links for name in links_below(lab, link))
+        segments.append(Segment(links[0], links, str(assigned.network), own, endpoints, below))
     routers = frozenset(name for name, machine in lab.machines.items() if machine.forward == "route")
     homes = {
         name: Home(kernel_of(lab, name), netns_of(lab, name, prefix), cpus_of(lab, name))
         for name in lab.machines
     }
-    return Topology(tuple(lab.machines), routers, tuple(segments), homes)
+    ports_aliased = {name: own for name, own in lab.aliases.items() if "." in name}
+    return Topology(tuple(lab.machines), routers, tuple(segments), homes, ports_aliased)
 
 
 def netns_of(lab: Lab, machine: str, prefix: str = NAME_PREFIX) -> str | None:
@@ -295,6 +203,7 @@ def buildable(machine: Machine) -> bool:
 
 def _ports(lab: Lab, prefix: str) -> tuple[Port, ...]:
     _check_ends(lab)
+    parts = bonded(lab)
     found: dict[str, Port] = {}
     for name, link in lab.links.items():
         for end in link.ends:
@@ -308,7 +217,9 @@ def _ports(lab: Lab, prefix: str) -> tuple[Port, ...]:
                 name,
                 netns_of(lab, end.machine, prefix),
                 end.port if link.vlan is None else f"{end.port}.{link.vlan}",
-                _bridge_of(lab, end, prefix) if bridged or _bridges(lab, end.machine) else None,
+                _bridge_of(lab, end, prefix)
+                if bridged or (_bridges(lab, end.machine) and end not in parts)
+                else None,
                 kernel_of(lab, end.machine),
                 children,
             )

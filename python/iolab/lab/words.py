@@ -24,7 +24,7 @@ def addresses_in(
     Raises:
         InputError: a machine of the lab is named to which no way leads, or an own address that is not the only one.
     """
-    known = {*topology.machines, *(port.ref for port in topology.ports())}
+    known = {*topology.machines, *(port.ref for port in topology.ports()), *topology.aliases}
     named = dict.fromkeys(name for text in texts for name in PLACE.findall(text) if name in known)
     return {name: _endpoint(name, here, partners, topology, doing).address for name in named}
 

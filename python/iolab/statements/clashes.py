@@ -334,3 +334,40 @@ class L3OnPort(Clash):
 
     code = "l3-on-port"
     port: Name
+
+
+class TunnelMtuLarge(Clash):
+    """The kernel wraps no packet that does not fit the link below."""
+
+    code = "tunnel-mtu-large"
+    most_bytes: int
+
+
+class TunnelOfPackets(Clash):
+    """A tunnel without Ethernet cannot be bridged."""
+
+    code = "tunnel-of-packets"
+    port: Name
+    forward: Name
+
+
+class TunnelInOwnBridge(Clash):
+    """A tunnel and what carries it would be on one bridge."""
+
+    code = "tunnel-in-own-bridge"
+    port: Name
+    below: Name
+
+
+class TunnelTwice(Clash):
+    """Two tunnels that nothing tells apart."""
+
+    code = "tunnel-twice"
+    other: Name
+
+
+class BondMtusDiffer(Clash):
+    """The parts of a bond have one MTU."""
+
+    code = "bond-mtus-differ"
+    links: tuple[Name, ...]

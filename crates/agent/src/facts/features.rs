@@ -11,7 +11,7 @@ use crate::launch::Place;
 use crate::spawn::Program;
 
 /// Each feature and the line for `ip -batch` that makes it.
-const LINKS: [(&str, &str); 7] = [
+const LINKS: [(&str, &str); 14] = [
     ("link:veth", "link add v0 type veth peer name v1"),
     ("link:bridge", "link add b0 type bridge"),
     ("link:vlan", "link add link b0 name b0.5 type vlan id 5"),
@@ -19,6 +19,13 @@ const LINKS: [(&str, &str); 7] = [
     ("link:macvlan", "link add link v1 name n0 type macvlan"),
     ("link:ipvlan", "link add link b0 name o0 type ipvlan"),
     ("link:ifb", "link add i0 type ifb"),
+    ("link:vxlan", "link add x0 type vxlan id 5 dstport 4789"),
+    ("link:gre", "link add g0 type gre local 198.18.0.1 remote 198.18.0.2"),
+    ("link:gretap", "link add g1 type gretap local 198.18.0.1 remote 198.18.0.2"),
+    ("link:ip6gre", "link add g2 type ip6gre local 2001:2::1 remote 2001:2::2"),
+    ("link:ip6gretap", "link add g3 type ip6gretap local 2001:2::1 remote 2001:2::2"),
+    ("link:wireguard", "link add w0 type wireguard"),
+    ("link:bond", "link add d0 type bond"),
 ];
 
 /// Each feature and the line for `tc -batch` that makes it; the filter needs the htb before it, so it comes second.
@@ -92,15 +99,41 @@ fn controls(name: &str) -> bool {
     socket::control_congestion(name).is_ok()
 }
 
-/// Load the module that makes interfaces outside the namespace of the trial when the kernel loads it by itself.
+/// Load the modules that make interfaces outside the namespace of the trial when the kernel loads them by itself.
 ///
 /// Where that may not be or the kernel has none, the trial shows it.
 fn load_without_devices(host: &Host) {
-    if !Path::new("/sys/module/ifb").exists() {
-        let argv = ["modprobe", "-q", "ifb", "numifbs=0"].map(str::to_owned).to_vec();
-        let _ = host.run(Program { argv, ..Program::default() }, patience(host));
+    let absent = |module: &str| !Path::new("/sys/module").join(module).exists();
+    for words in [["ifb", "numifbs=0"], ["bonding", "max_bonds=0"]] {
+        if absent(words[0]) {
+            load(host, &words);
+        }
+    }
+    let tunnels: Vec<&str> = ["ip_gre", "ip6_gre"].into_iter().filter(|module| absent(module)).collect();
+    if !tunnels.is_empty() {
+        load_tunnels(host, &tunnels);
     }
 }
+
+/// Load modules that make an interface in every namespace, unless the kernel is asked not to.
+fn load_tunnels(host: &Host, modules: &[&str]) {
+    let Ok(before) = std::fs::read_to_string(FALLBACK_TUNNELS) else { return };
+    if std::fs::write(FALLBACK_TUNNELS, "2").is_err() {
+        return; // an ordinary user loads no modules either
+    }
+    for module in modules {
+        load(host, &[module]);
+    }
+    let _ = std::fs::write(FALLBACK_TUNNELS, before);
+}
+
+fn load(host: &Host, words: &[&str]) {
+    let argv = ["modprobe", "-q"].iter().chain(words).map(|&word| word.to_owned()).collect();
+    let _ = host.run(Program { argv, ..Program::default() }, patience(host));
+}
+
+/// Where gre and others have an interface by themselves: 2, nowhere (Linux, net.core).
+const FALLBACK_TUNNELS: &str = "/proc/sys/net/core/fb_tunnels_only_for_init_net";
 
 fn try_batch(
     host: &Host,

@@ -41,6 +41,10 @@ class Join(StrEnum):
     """The card of the machine whose port is one of the ends: the others are virtual functions of it."""
     CABLE = "cable"
     """Nothing: it is there."""
+    TUNNEL = "tunnel"
+    """What other links carry: each end is on its machine's own kernel."""
+    BOND = "bond"
+    """Several links whose ports are one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +88,15 @@ def is_parent(lab: Lab, link: str, machine: str) -> bool:
 
 
 def is_card(lab: Lab, ref: PortRef) -> bool:
-    """Tell whether a port is a card of a guest, made with it by its parent; not so a port that is for its children."""
+    """Tell whether a port is a card of a guest, made with it by its parent.
+
+    Not so a port that is for its children, or that others of its ports carry.
+    """
     machine = ref.machine
-    return lab.machines[machine].kind == "vm" and not _leads_down(lab, owner_of(lab, ref), machine)
+    if lab.machines[machine].kind != "vm":
+        return False
+    owner = owner_of(lab, ref)
+    return not lab.links[owner].over and not _leads_down(lab, owner, machine)
 
 
 def owner_of(lab: Lab, ref: PortRef) -> str:
@@ -134,6 +144,8 @@ def join_of(lab: Lab, link: str) -> Join:
     """Return what joins the ends of a link."""
     if lab.links[link].cable:
         return Join.CABLE
+    if lab.links[link].over:
+        return Join.BOND if lab.links[link].bond is not None else Join.TUNNEL
     if is_shared(lab, link):
         return Join.SHARED
     if uplinks(lab, link):

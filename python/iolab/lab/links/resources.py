@@ -35,6 +35,7 @@ from iolab.lab.links.link_topology import (
 from iolab.lab.links.macvtaps import mode_of
 from iolab.lab.links.netem import netem_resources
 from iolab.lab.links.shared import shared_resources
+from iolab.lab.links.tunnels import overlay_resources
 from iolab.lab.links.wires import wire_between_bridges, wire_id, wire_resources
 from iolab.lab.readback.shaping import Qdisc
 from iolab.lab.readback.values import Interface
@@ -52,14 +53,14 @@ def link_resources(lab: Lab, topology: Topology, name: str, prefix: str) -> Iter
     _check(lab, name, ports)
     yield from netem_resources(lab, name, ports)
     match join_of(lab, name):
-        case Join.CABLE:
-            yield from (_cable(lab, port) for port in ports)
+        case Join.TUNNEL | Join.BOND:
+            yield from overlay_resources(lab, topology, name, ports)
         case Join.PAIR:
             yield _pair(lab, name, ports)
         case Join.WIRE:
             yield from wire_resources(lab, topology, name, ports)
-        case Join.TAP:
-            yield from (_tap(lab, name, port) for port in ports if not is_card(lab, port.ref))
+        case Join.TAP | Join.CABLE:
+            yield from (_there(lab, name, port) for port in ports if not is_card(lab, port.ref))
         case Join.MACVTAP:
             yield from _carried(lab, topology, name, prefix)
         case Join.FUNCTIONS:
@@ -83,7 +84,7 @@ NEGOTIATION_NS = 30_000_000_000
 
 
 def _check(lab: Lab, link: str, ports: list[Port]) -> None:
-    if not lab.links[link].cable:
+    if not lab.links[link].cable and not lab.links[link].over:
         home_of(lab, link)
     for port in ports:
         if len(port.interface) > NAME_LIMIT or set(port.interface) & set("/ \t\n"):
@@ -122,6 +123,11 @@ def _pair(lab: Lab, link: str, ports: list[Port]) -> Resource:
         ),
         expect=(*_expect_port(lab, here), *_expect_port(lab, there)),
     )
+
+
+def _there(lab: Lab, link: str, port: Port) -> Resource:
+    """Return a port that is there by itself, or comes with a guest."""
+    return _cable(lab, port) if lab.links[link].cable else _tap(lab, link, port)
 
 
 def _tap(lab: Lab, link: str, port: Port) -> Resource:

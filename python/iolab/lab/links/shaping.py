@@ -13,6 +13,7 @@ from iolab.experiment.experiment import Lab
 from iolab.experiment.shapes import Shape, ShapeClass
 from iolab.lab.dependencies import place_of
 from iolab.lab.links.htb import Selector, htb
+from iolab.lab.links.overlays import mtu_of
 from iolab.lab.links.tc import (
     burst_slack,
     expect_kind,
@@ -43,7 +44,7 @@ def shape_resources(lab: Lab, topology: Topology, link: str) -> Iterator[Resourc
             selectors = {name: selectors_of(topology, link, one) for name, one in shape.classes.items()}
             actions, expect = htb(shape, port, selectors, own)
         case "tbf":
-            actions, expect = _tbf(shape, port, lab.links[link].mtu, own)
+            actions, expect = _tbf(shape, port, mtu_of(lab, link), own)
         case _:
             actions, expect = _rate_alone(shape, port, own)
     yield Resource(

@@ -17,6 +17,7 @@ from iolab.lab.dependencies import Place, port_dependencies
 from iolab.lab.kernels import HERE
 from iolab.lab.links.bridges import expect_interface
 from iolab.lab.links.link_topology import home_of, is_paced, mac_of
+from iolab.lab.links.overlays import mtu_of
 from iolab.lab.links.pacer import QUEUE_FRAMES as PACER_QUEUE_FRAMES
 from iolab.lab.links.pacer import Pacing
 from iolab.lab.links.pacing import pacing_at
@@ -64,7 +65,7 @@ def longest_wait_ns(lab: Lab, links: Iterable[str]) -> int:
         if link.wire is not None:
             found += max(_held_ns(way) for way in link.wire.ways(link.ends).values())
         if is_paced(lab, name) and link.shape is not None:
-            found += _paced_wait_ns(link.shape, link.mtu)
+            found += _paced_wait_ns(link.shape, mtu_of(lab, name))
     return found
 
 

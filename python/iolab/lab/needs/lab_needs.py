@@ -17,6 +17,7 @@ from iolab.lab.links.link_topology import (
     is_macvtap,
 )
 from iolab.lab.links.macvtaps import macvtap_needs
+from iolab.lab.links.overlays import mtu_of, overlay_needs
 from iolab.lab.links.shared import join_needs
 from iolab.lab.needs.link_parts import cables, link_parts, machines_of, names, wire_parts
 from iolab.lab.needs.need import DOM0, IMAGE, NEWER_QEMU, SWITCH, Need, NeedKind, Wanted
@@ -55,7 +56,7 @@ def lab_needs(lab: Lab) -> tuple[Wanted, ...]:
     Raises:
         InputError: names or addresses clash, or ends are on kernels that do not meet.
     """
-    if wrong := (*cables(lab), *function_needs(lab), *join_needs(lab)):
+    if wrong := (*cables(lab), *function_needs(lab), *join_needs(lab), *overlay_needs(lab)):
         return wrong
     compose(lab)
     topology = make_topology(lab)
@@ -173,11 +174,11 @@ def _guest_cards(lab: Lab, name: str, machine: Vm, of_host: bool) -> Iterator[Wa
 
 def _switched(lab: Lab, name: str, card: Purpose) -> Iterator[Wanted]:
     """Tell what a switch in user space does not carry: frames without their checksums, and too large ones."""
-    for link in (lab.links[link] for link in lab.links if name in machines_of(lab, link)):
+    for at, link in ((at, lab.links[at]) for at in lab.links if name in machines_of(lab, at)):
         asked = [word for word, switch in offload_switches(link.offload).items() if switch == "on"]
         if wrong := tuple(word for word in asked if word in ("tx", "tso")):
             yield SwitchFinishesNothing(purpose=card, offloads=wrong)
-        if link.mtu > MOST_MTU_BYTES:
+        if mtu_of(lab, at) > MOST_MTU_BYTES:
             yield SwitchMtuSmall(purpose=card, most_bytes=MOST_MTU_BYTES)
 
 

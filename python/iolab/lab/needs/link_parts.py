@@ -17,6 +17,7 @@ from iolab.lab.links.link_topology import (
     joins_bridges,
     own_ends,
 )
+from iolab.lab.links.tunnels import outer_end
 from iolab.lab.links.wires import link_memory
 from iolab.lab.needs.need import Need, NeedKind, Wanted
 from iolab.lab.needs.where import where
@@ -43,6 +44,9 @@ def link_parts(lab: Lab, topology: Topology, name: str) -> Iterator[Wanted]:
     if link.cable:
         yield from _cable(lab, topology, name)
         return
+    if link.over:
+        yield from _over(lab, topology, name)
+        return
     there, join = where(lab, home_of(lab, name)), join_of(lab, name)
     machines = machines_of(lab, name)
     if offload_switches(link.host_offload):
@@ -61,6 +65,23 @@ def link_parts(lab: Lab, topology: Topology, name: str) -> Iterator[Wanted]:
         yield from _shape(lab, KeyOf(key="shape", part=purpose), link.shape)
     if join in (Join.PAIR, Join.WIRE) and all(lab.machines[machine].kind == "host" for machine in machines):
         yield LoopUnbuilt(purpose=purpose)
+
+
+def _over(lab: Lab, topology: Topology, name: str) -> Iterator[Wanted]:
+    """Give what a link over others needs of the kernel of each end."""
+    link = lab.links[name]
+    key, value = ("bond", link.bond) if link.bond is not None else ("tunnel", link.tunnel)
+    purpose = ValueOf(key=key, value=str(value), part=ForLink(link=name))
+    kind = "bond" if key == "bond" else str(value)
+    for port in (port for port in topology.ports() if port.link == name):
+        there = where(lab, port.kernel)
+        wide = kind in GRES and ":" in outer_end(lab, topology, port).address
+        yield Need(NeedKind.FEATURE, f"link:{'ip6' if wide else ''}{kind}", purpose, there, (port.machine,))
+        for program in ("ip", "tc", *(("wg",) if kind == "wireguard" else ())):
+            yield Need(NeedKind.PROGRAM, program, purpose, there)
+    yield from _ends(lab, topology, name)
+    if link.shape is not None:
+        yield from _shape(lab, KeyOf(key="shape", part=ForLink(link=name)), link.shape)
 
 
 def _joining(lab: Lab, name: str, join: Join, cards: list[PortRef]) -> Iterator[Wanted]:
@@ -158,3 +179,7 @@ def names(lab: Lab, port: Port) -> Iterator[Wanted]:
     yield Need(kind, port.name, ForPort(port=port.ref), there)
     if port.bridge:
         yield Need(NeedKind.FREE_NAME, port.bridge, BridgeOf(machine=port.machine), there)
+
+
+GRES = ("gre", "gretap")
+"""Tunnels that have a kind of interface for each version of IP below."""

@@ -319,5 +319,6 @@ FILE_SYSTEMS = {"mkfs.ext4": "e2fsprogs", "mkfs.xfs": "xfsprogs", "mkfs.btrfs": 
 PACKAGES = {"ip": "iproute2", "tc": "iproute2", "taskset": "util-linux", "ps": "procps",
             "qemu-system-x86_64": "qemu-system-x86", "xl": "xen-utils",
             TESTPMD: "dpdk-dev", "qemu-storage-daemon": "qemu-system-common",
+            "wg": "wireguard-tools",
             "tgtd": "tgt", "qemu-nbd": "qemu-utils", "iscsiadm": "open-iscsi", **FILE_SYSTEMS}  # fmt: skip
 """Debian package of a program, where it has another name."""

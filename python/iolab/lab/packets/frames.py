@@ -3,6 +3,7 @@
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.experiment.measures import Packets
+from iolab.lab.links.overlays import mtu_of
 from iolab.lab.packets.placement import Way, check_senders
 from iolab.units import split_frame_rate
 
@@ -84,10 +85,10 @@ def check_fit(measure: Packets, lab: Lab, directions: tuple[Way, ...]) -> None:
     for name, link in lab.links.items():
         tagged = measure.vlan is not None or link.vlan is not None
         beyond = FRAME_BYTES + (TAG_BYTES if tagged else 0)
-        if crossed.isdisjoint(link.ends) or largest <= link.mtu + beyond:
+        if crossed.isdisjoint(link.ends) or largest <= (mtu := mtu_of(lab, name)) + beyond:
             continue
-        seen = f"frames of {largest} bytes, on link {name} with an mtu of {link.mtu}"
-        allowed = f"at most {link.mtu + beyond} bytes: the mtu, header and checksum"
+        seen = f"frames of {largest} bytes, on link {name} with an mtu of {mtu}"
+        allowed = f"at most {mtu + beyond} bytes: the mtu, header and checksum"
         advice = f"lower frame_size, or give links.{name} an mtu of {largest - beyond} or more"
         problems.append(Problem("measure", "fitting frames to their links", seen, allowed, advice))
     if problems:

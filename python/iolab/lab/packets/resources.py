@@ -123,7 +123,8 @@ def _napi(
     """Return the offloads that put NAPI on at one end; what the file says of an offload stands."""
     asked = lab.links[port.link].offload
     switches = {name: switch for name, switch in NAPI.items() if getattr(asked, name) is None}
-    kernel = port.kernel if lab.links[port.link].cable else home_of(lab, port.link)
+    found = lab.links[port.link]
+    kernel = port.kernel if found.cable or found.over else home_of(lab, port.link)
     key = f"napi:{port.ref}:bridge" if side else f"napi:{port.ref}"
     at = Side(kernel, netns, interface)
     return features_resource(key, port.machine, at, switches, side or base_of(lab, port), what)

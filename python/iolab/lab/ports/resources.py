@@ -18,6 +18,7 @@ from iolab.lab.dependencies import (
 from iolab.lab.kernels import HERE
 from iolab.lab.links.bridges import bridge_resource, bridge_up, expect_interface, show_interfaces
 from iolab.lab.links.link_topology import Join, home_of, join_of, mac_of, uplinks
+from iolab.lab.links.overlays import carriers, mtu_of
 from iolab.lab.links.shared import STUB
 from iolab.lab.ports.offloads import bridge_offload, offload_resources
 from iolab.lab.readback.values import Gateway, HasAddress, Interface
@@ -87,7 +88,7 @@ class _Sized:
 
 def _mtu(lab: Lab, topology: Topology, link: str, prefix: str) -> Iterator[Resource]:
     """Return the MTU of all of a link's interfaces, one resource for each kernel; a cable's ports get theirs back."""
-    mtu = str(lab.links[link].mtu)
+    mtu = str(mtu_of(lab, link))
     if lab.links[link].cable:
         yield from (_cable_mtu(lab, port, mtu) for port in ports_of(lab, topology, link))
         return
@@ -121,14 +122,20 @@ def _mtu_key(link: str, kernel: str) -> str:
 
 def _mtu_below(lab: Lab, topology: Topology, link: str, kernel: str) -> Iterator[str]:
     """Give the key of what must be set before what is on a port: none may have more than the port itself."""
+    if join_of(lab, link) is Join.TUNNEL:
+        for port in (port for port in ports_of(lab, topology, link) if port.kernel == kernel):
+            yield _mtu_key_at(lab, topology, carriers(lab, link, port.machine)[0])
     if (
         join_of(lab, link) in (Join.ON_PORT, Join.SHARED)
         and uplinks(lab, link)
         and kernel == home_of(lab, link)
     ):
-        uplink = uplinks(lab, link)[0]
-        port = next(port for port in topology.ports() if port.ref == uplink)
-        yield f"mtu:{port.link}:{uplink}" if lab.links[port.link].cable else _mtu_key(port.link, kernel)
+        yield _mtu_key_at(lab, topology, uplinks(lab, link)[0])
+
+
+def _mtu_key_at(lab: Lab, topology: Topology, ref: PortRef) -> str:
+    port = next(port for port in topology.ports() if port.ref == ref)
+    return f"mtu:{port.link}:{ref}" if lab.links[port.link].cable else _mtu_key(port.link, port.kernel)
 
 
 def _sized(lab: Lab, topology: Topology, link: str, prefix: str) -> Iterator[_Sized]:

@@ -38,6 +38,26 @@ class Interface:
 
 
 @dataclass(frozen=True, slots=True)
+class LinkData:
+    """What `ip -j -d` shows of an interface's own kind, as words: "id 5 remote 198.18.0.2"."""
+
+    name: str
+    """Interface name."""
+    keys: tuple[str, ...]
+    """As `ip -j -d` has them, with dots between the levels; of IPv6 it shows remote6 for remote."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Lines of a text, sorted, each with white space made single."""
+
+    only: str = ""
+    """Those that begin so; empty: all."""
+    words: tuple[int, ...] = ()
+    """The words of each line that count, from 0; empty: all."""
+
+
+@dataclass(frozen=True, slots=True)
 class HasAddress:
     """One of perhaps several IPv4 addresses of an interface, from `ip -j -d addr show`; as it is where it is there."""
 
@@ -152,7 +172,8 @@ class GuestThreads:
 
 
 How = (
-    Interface | HasAddress | InterfaceByMac | VirtualFunction | Features | Gateway | Qdisc | QdiscRate | ShaperClass
+    Interface | LinkData | Lines | HasAddress
+    | InterfaceByMac | VirtualFunction | Features | Gateway | Qdisc | QdiscRate | ShaperClass
     | LeafQdisc | Filters | Neighbour | Running | PacedWay
     | Value | LastName | Driver | HardwareSettings | CardSettings | GuestThreads
     | BlockDevice
@@ -166,6 +187,10 @@ def value_shown(how: How, text: str) -> str | None:
         match how:
             case Interface():
                 return _interface(how, json.loads(text))
+            case LinkData():
+                return _link_data(how, json.loads(text))
+            case Lines():
+                return _lines(how, text)
             case Features():
                 return _features(how, json.loads(text))
             case Gateway():
@@ -217,6 +242,20 @@ def _interface(how: Interface, rows: Rows) -> str | None:
         case "address":
             ipv4 = (info for info in row["addr_info"] if info["family"] == "inet")
             return ",".join(sorted(f"{info['local']}/{info['prefixlen']}" for info in ipv4))
+
+
+def _link_data(how: LinkData, rows: Rows) -> str | None:
+    row = _row(rows, "ifname", how.name)
+    if row is None:
+        return None
+    data = row["linkinfo"]["info_data"]
+    found = ((key, key.split(".") if key in data or "." in key else [f"{key}6"]) for key in how.keys)
+    return " ".join(f"{key} {reduce(getitem, words, data)}" for key, words in found)
+
+
+def _lines(how: Lines, text: str) -> str:
+    lines = (line.split() for line in text.splitlines() if line.startswith(how.only))
+    return " ".join(sorted(" ".join([line[n] for n in how.words] if how.words else line) for line in lines))
 
 
 def _virtual_function(how: VirtualFunction, rows: Rows) -> str | None:

@@ -22,7 +22,7 @@ from iolab.run.hosts.used_networks import networks_there
 
 FACTS_SCHEMA = 1
 """Version of facts.json."""
-TOOLS = ("ip", "tc", "ethtool", "sysctl", "taskset", "ps", "qemu-system-x86_64", "xl",
+TOOLS = ("ip", "tc", "wg", "ethtool", "sysctl", "taskset", "ps", "qemu-system-x86_64", "xl",
          "qemu-storage-daemon", "tgtd", "qemu-nbd", "nbd-client", "iscsiadm", "mkfs.ext4", "mkfs.xfs",
          "mkfs.btrfs")  # fmt: skip
 """Programs that build labs; beside them those that measure."""

@@ -83,6 +83,7 @@ def capture_of(site: Site, asked: Capture) -> PortCapture:
 def captured_ports(lab: Lab, topology: Topology, at: str) -> tuple[Port, ...]:
     """Return the ports that are captured for a port, or for a link."""
     ports = {port.ref: port for port in topology.ports()}
+    at = lab.aliases.get(at, at)
     ends = lab.links[at].ends if at in lab.links else (PortRef(at),)
     return tuple(ports[end] for end in ends if end in ports)
 

@@ -144,6 +144,7 @@ def watch_of(site: Site, asked: Watch) -> WireWatch:
 def points_of(lab: Lab, topology: Topology, at: str) -> tuple[PlacedPoint, ...]:
     """Return where frames are looked at for a port, or for all ports of a link."""
     ports = {port.ref: port for port in topology.ports()}
+    at = lab.aliases.get(at, at)
     link = at if at in lab.links else ports[PortRef(at)].link
     own = [ports[end] for end in lab.links[link].ends if end in ports and at in (link, end)]
     join = join_of(lab, link)

@@ -1,0 +1,121 @@
+"""What a lab's topology is made of: ports, endpoints with addresses, segments, routes, homes of programs."""
+
+from dataclasses import dataclass
+
+from iolab.experiment.port_ref import PortRef
+from iolab.lab.kernels import HERE
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """An end of a link."""
+
+    machine: str
+    """The machine's name."""
+    name: str
+    """The port's name, which is the interface's."""
+    link: str
+    """The link's name."""
+    netns: str | None
+    """Network namespace it lives in; None: the kernel's own."""
+    interface: str
+    """The interface that carries its packets: the port itself, or its VLAN's sub-interface."""
+    bridge: str | None
+    """The bridge that its machine puts it on; None: the machine does not bridge."""
+    kernel: str = HERE
+    """The machine whose kernel it lives on; empty: this computer."""
+    children: tuple[str, ...] = ()
+    """Links that join its machine's children to it, by its bridge or by its card's own switch."""
+
+    @property
+    def ref(self) -> PortRef:
+        """Return machine.port."""
+        return PortRef.of(self.machine, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """An interface with an address: where packets of a machine begin and end."""
+
+    machine: str
+    """The machine's name."""
+    port: str
+    """The port's name; of a machine that bridges its ports: the bridge's name."""
+    netns: str | None
+    """Network namespace it lives in; None: the kernel's own."""
+    interface: str
+    """The interface's name."""
+    address: str
+    """IPv4 address."""
+    prefix_length: int
+    """Of its network [bit]."""
+    kernel: str = HERE
+    """The machine whose kernel it lives on; empty: this computer."""
+    cpus: tuple[int, ...] = ()
+    """CPUs of the programs of its machine; empty: all of the kernel's."""
+
+    @property
+    def ref(self) -> PortRef:
+        """Return machine.port."""
+        return PortRef.of(self.machine, self.port)
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Links joined by bridging machines: what an Ethernet broadcast reaches."""
+
+    name: str
+    """Its first link."""
+    links: tuple[str, ...]
+    """In the order written."""
+    network: str
+    """IPv4 network with prefix length."""
+    ports: tuple[Port, ...]
+    """In the order written."""
+    endpoints: tuple[Endpoint, ...]
+    """One per port that is not bridged, and one per bridging machine."""
+    below: frozenset[str] = frozenset()
+    """Links that carry its own."""
+
+    def has(self, ref: str) -> bool:
+        """Tell whether a machine, or machine.port, has an endpoint here."""
+        return any(owns(self, point, ref) for point in self.endpoints)
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A static route."""
+
+    machine: str
+    """Where it is set."""
+    netns: str | None
+    """Network namespace it is set in."""
+    via_port: Endpoint
+    """The interface it leaves by."""
+    destination: str
+    """Network with prefix length."""
+    gateway: str
+    """Address of the next router."""
+    kernel: str = HERE
+    """The machine whose kernel it is set in; empty: this computer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Where programs of a machine run."""
+
+    kernel: str
+    """The machine whose kernel it is; empty: this computer."""
+    netns: str | None
+    """Network namespace; None: the kernel's own."""
+    cpus: tuple[int, ...] = ()
+    """CPUs of its programs; empty: all of the kernel's."""
+
+
+def owns(segment: Segment, point: Endpoint, ref: str) -> bool:
+    """Tell whether `ref` (machine or machine.port) is at this endpoint; a bridged port is at its bridge's."""
+    wanted = PortRef(ref)
+    if point.machine != wanted.machine:
+        return False
+    bridged = any(own.ref == ref and own.bridge == point.interface for own in segment.ports)
+    return not wanted.port or point.port == wanted.port or bridged

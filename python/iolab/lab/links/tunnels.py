@@ -1,0 +1,240 @@
+"""Links over others as resources: tunnels of each kind, and bonds. Pure."""
+
+from collections.abc import Iterator, Mapping
+from shlex import join
+
+from iolab.errors import InputError, Problem
+from iolab.experiment.experiment import Lab
+from iolab.lab.dependencies import base_of, place_of, port_dependencies
+from iolab.lab.links.bridges import expect_interface, show_interfaces
+from iolab.lab.links.link_topology import mac_of
+from iolab.lab.links.overlays import carriers
+from iolab.lab.links.x25519 import private_key, public_key
+from iolab.lab.readback.values import Interface, Lines, LinkData
+from iolab.lab.resources import Command, Expectation, Reading, Resource, Run
+from iolab.lab.topology import Endpoint, Port, Topology
+
+VXLAN_PORT = 4789
+"""Of VXLAN (RFC 7348, section 5)."""
+WIREGUARD_PORT = 51820
+"""Of the first tunnel of a lab; the next has the next."""
+EVERYBODY = "00:00:00:00:00:00"
+"""The entry of a forwarding table that has where frames for all go."""
+EVERYTHING = "0.0.0.0/0,::/0"
+"""Every address there is."""
+BOND_PATIENCE_NS = 20_000_000_000
+"""How long the ends of a bond may take to agree: LACP with fast timers needs 2 to 6 s (IEEE 802.1AX)."""
+
+
+Outer = dict[str, Endpoint]
+"""Port of a tunnel to the endpoint that its packets leave by and come in at."""
+
+
+def overlay_resources(lab: Lab, topology: Topology, link: str, ports: list[Port]) -> Iterator[Resource]:
+    """Return the ends of a tunnel, or the ports that are one in a bond.
+
+    Raises:
+        InputError: an end has no address below that packets could come from.
+    """
+    if lab.links[link].bond is not None:
+        yield from (_bond(lab, topology, port) for port in ports)
+        return
+    outer: Outer = {port.ref: outer_end(lab, topology, port) for port in ports}
+    for port in ports:
+        others = [other for other in ports if other is not port]
+        match lab.links[link].tunnel:
+            case "vxlan":
+                yield _vxlan(lab, port, others, outer)
+            case "wireguard":
+                yield _wireguard(lab, topology, port, others, outer)
+            case _:
+                yield _gre(lab, port, others[0], outer)
+
+
+def outer_end(lab: Lab, topology: Topology, port: Port) -> Endpoint:
+    """Return the endpoint on the link below by which a tunnel's port sends.
+
+    Raises:
+        InputError: the port below has no address.
+    """
+    below = carriers(lab, port.link, port.machine)[0]
+    points = topology.endpoints(below)
+    if not points:
+        seen, allowed = f"{below}, which has no address", "a port with an address: no part of a bond, no xdp"
+        raise InputError([Problem(f"lab.links.{port.link}.over", f"carrying {port.ref}", seen, allowed)])
+    return points[0]
+
+
+def number_of(lab: Lab, link: str) -> int:
+    """Return the number of a link in its lab, from 1: tunnels that are told apart by it need no `id`."""
+    return list(lab.links).index(link) + 1
+
+
+def _end(
+    lab: Lab,
+    port: Port,
+    outer: Outer,
+    words: tuple[str, ...],
+    more: tuple[Run, ...],
+    expect: tuple[Expectation, ...],
+) -> Resource:
+    """Return one end of a tunnel; `words` make it, `more` finishes it."""
+    point = outer[port.ref]
+    mac = mac_of(lab, port.ref) if lab.links[port.link].tunnel in ("vxlan", "gretap") else None
+    add = ("ip", "link", "add", "dev", port.name, *(("address", mac) if mac else ()), *words)
+    delete = Command(("ip", "link", "del", "dev", port.name), port.netns)
+    kind = words[1]
+    return Resource(
+        key=base_of(lab, port),
+        machine=port.machine,
+        kernel=port.kernel,
+        needs=(*port_dependencies(lab, port), f"address:{point.ref}"),
+        actions=(
+            Run(Command(add, port.netns), delete),
+            *more,
+            Run(Command(("ip", "link", "set", "dev", port.name, "up"), port.netns)),
+        ),
+        expect=(
+            expect_interface(port.netns, Interface(port.name, "kind"), kind, f"kind of {port.ref}"),
+            expect_interface(port.netns, Interface(port.name, "carrier"), "up", f"carrier of {port.ref}"),
+            *expect,
+        ),
+    )
+
+
+def _expect_data(port: Port, what: str, values: Mapping[str, str]) -> Expectation:
+    """Expect what `ip -d` shows of an interface's own kind."""
+    shown = " ".join(f"{name} {value}" for name, value in values.items())
+    reading = Reading(show_interfaces(port.netns), LinkData(port.name, tuple(values)))
+    return Expectation(reading, shown, f"{what} of {port.ref}")
+
+
+def _vxlan(lab: Lab, port: Port, others: list[Port], outer: Outer) -> Resource:
+    here, number = outer[port.ref], lab.links[port.link].id
+    vni = str(number_of(lab, port.link) if number is None else number)
+    remotes = [outer[other.ref].address for other in others]
+    alone = ("remote", remotes[0]) if len(remotes) == 1 else ()
+    words = ("type", "vxlan", "id", vni, "dev", here.interface, "local", here.address, *alone)
+    words += ("dstport", str(VXLAN_PORT))
+    flood = tuple(
+        Run(Command(("bridge", "fdb", "append", EVERYBODY, "dev", port.name, "dst", one), port.netns))
+        for one in (() if alone else remotes)
+    )
+    found = {"id": vni, "local": here.address, "port": str(VXLAN_PORT)}
+    found |= {"remote": remotes[0]} if alone else {}
+    expect = [_expect_data(port, "tunnel", found)]
+    if flood:
+        show = Command(("bridge", "fdb", "show", "dev", port.name), port.netns)
+        lines = Lines(only=EVERYBODY, words=(2,))
+        expect.append(Expectation(Reading(show, lines), " ".join(sorted(remotes)), f"far ends of {port.ref}"))
+    return _end(lab, port, outer, words, flood, tuple(expect))
+
+
+def _gre(lab: Lab, port: Port, other: Port, outer: Outer) -> Resource:
+    here, there, number = outer[port.ref].address, outer[other.ref].address, lab.links[port.link].id
+    kind = f"{'ip6' if ':' in here else ''}{lab.links[port.link].tunnel}"
+    whole = ("encaplimit", "none", "hoplimit", "64") if ":" in here else ("ttl", "64")
+    key = ("key", str(number)) if number is not None else ()
+    words = ("type", kind, "local", here, "remote", there, *whole, *key)
+    keyed = {} if number is None else {"ikey": _dotted(number), "okey": _dotted(number)}
+    expect = _expect_data(port, "tunnel", {"local": here, "remote": there} | keyed)
+    return _end(lab, port, outer, words, (), (expect,))
+
+
+def _dotted(number: int) -> str:
+    """Return a key as `ip` shows it."""
+    return ".".join(str(byte) for byte in number.to_bytes(4, "big"))
+
+
+def _wireguard(lab: Lab, topology: Topology, port: Port, others: list[Port], outer: Outer) -> Resource:
+    words: list[str] = ["wg", "set", port.name, "listen-port", str(_listened(lab, port.link))]
+    words += ["private-key", "/dev/stdin"]
+    shown: dict[str, list[str]] = {"endpoints": [], "allowed-ips": []}
+    for other in others:
+        key, far = public_key(other.ref), outer[other.ref].address
+        address = f"[{far}]" if ":" in far else far
+        endpoint = f"{address}:{_listened(lab, port.link)}"
+        allowed = EVERYTHING if len(others) == 1 else ",".join(_behind(topology, port, other))
+        words += ["peer", key, "endpoint", endpoint, "allowed-ips", allowed]
+        shown["endpoints"].append(f"{key} {endpoint}")
+        shown["allowed-ips"].append(f"{key} {allowed.replace(',', ' ')}")
+    script = f"echo {private_key(port.ref)} | {join(words)}"
+    reads = {what: " ".join(sorted(lines)) for what, lines in shown.items()}
+    reads["public-key"] = public_key(port.ref)
+    expect = tuple(
+        Expectation(
+            Reading(Command(("wg", "show", port.name, what), port.netns), Lines()),
+            text,
+            f"{what} of {port.ref}",
+        )
+        for what, text in reads.items()
+    )
+    more = (Run(Command(("sh", "-c", script), port.netns)),)
+    return _end(lab, port, outer, ("type", "wireguard"), more, expect)
+
+
+def _listened(lab: Lab, link: str) -> int:
+    return WIREGUARD_PORT + number_of(lab, link) - 1
+
+
+def _behind(topology: Topology, port: Port, other: Port) -> Iterator[str]:
+    """Give the addresses that a peer has, and the networks that are reached by it."""
+    own = topology.endpoints(other.ref)
+    for point in own:
+        yield f"{point.address}/{128 if ':' in point.address else 32}"
+    gateways = {point.address for point in own}
+    for route in topology.routes():
+        if route.machine == port.machine and route.gateway in gateways:
+            yield route.destination
+
+
+def _bond(lab: Lab, topology: Topology, port: Port) -> Resource:
+    """Return a bond; each of its parts is taken down, joined, and brought up by the kernel."""
+    link = lab.links[port.link]
+    found = {one.ref: one for one in topology.ports()}
+    parts = [found[ref] for ref in carriers(lab, port.link, port.machine)]
+    options = ["mode", str(link.bond), "miimon", "100"]
+    options += ["xmit_hash_policy", link.hash] if link.hash is not None else []
+    options += ["lacp_rate", "fast"] if link.bond == "802.3ad" else []
+    mac = mac_of(lab, port.ref)
+    add = (
+        "ip",
+        "link",
+        "add",
+        "dev",
+        port.name,
+        *(("address", mac) if mac else ()),
+        "type",
+        "bond",
+        *options,
+    )
+    runs = [Run(Command(add, port.netns), Command(("ip", "link", "del", "dev", port.name), port.netns))]
+    for part in parts:
+        base = ("ip", "link", "set", "dev", part.interface)
+        leave = Command((*base, "nomaster", "up"), port.netns)
+        runs.append(Run(Command((*base, "down"), port.netns)))
+        runs.append(Run(Command((*base, "master", port.name), port.netns), leave))
+    runs.append(Run(Command(("ip", "link", "set", "dev", port.name, "up"), port.netns)))
+    return Resource(
+        key=base_of(lab, port),
+        machine=port.machine,
+        kernel=port.kernel,
+        needs=(*port_dependencies(lab, port), *(place_of(lab, part) for part in parts)),
+        actions=tuple(runs),
+        expect=tuple(_expect_bond(lab, port, parts)),
+    )
+
+
+def _expect_bond(lab: Lab, port: Port, parts: list[Port]) -> Iterator[Expectation]:
+    link = lab.links[port.link]
+    yield expect_interface(port.netns, Interface(port.name, "kind"), "bond", f"kind of {port.ref}")
+    yield expect_interface(port.netns, Interface(port.name, "carrier"), "up", f"carrier of {port.ref}")
+    wanted = {"mode": str(link.bond)} | ({"xmit_hash_policy": link.hash} if link.hash is not None else {})
+    yield _expect_data(port, "bond", wanted)
+    for part in parts:
+        what = f"bond of {part.ref}"
+        yield expect_interface(port.netns, Interface(part.interface, "master"), port.name, what)
+    if link.bond == "802.3ad":
+        reading = Reading(show_interfaces(port.netns), LinkData(port.name, ("ad_info.num_ports",)))
+        what = f"ports that agree in {port.ref}"
+        yield Expectation(reading, f"ad_info.num_ports {len(parts)}", what, patience_ns=BOND_PATIENCE_NS)
