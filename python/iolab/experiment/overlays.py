@@ -56,7 +56,7 @@ def without_plain(lab: Lab) -> Lab:
 
 
 def _followed(names: Mapping[str, str], name: str) -> str:
-    """Return what a name stands for in the end; links in a circle are told where references are checked."""
+    """Return what a name stands for in the end; links in a circle are an error where references are checked."""
     seen = {name}
     while (name := names[name]) in names and name not in seen:
         seen.add(name)

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from iolab.experiment.port_ref import PortRef
 from iolab.lab.kernels import HERE
 
+ETHERNET_BYTES = 14
+"""Header of a frame (IEEE 802.3), which the kernel counts at most interfaces [bytes]."""
+
 
 @dataclass(frozen=True, slots=True)
 class Port:
@@ -53,6 +56,8 @@ class Endpoint:
     """The machine whose kernel it lives on; empty: this computer."""
     cpus: tuple[int, ...] = ()
     """CPUs of the programs of its machine; empty: all of the kernel's."""
+    counted_bytes: int = ETHERNET_BYTES
+    """What the kernel counts at the interface of each packet beside the packet [bytes]."""
 
     @property
     def ref(self) -> PortRef:

@@ -9,10 +9,10 @@ from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import Machine
 from iolab.experiment.port_ref import PortRef
 from iolab.lab.addresses import Wanted, assign
-from iolab.lab.endpoints import Endpoint, Home, Port, Route, Segment, owns
+from iolab.lab.endpoints import ETHERNET_BYTES, Endpoint, Home, Port, Route, Segment, owns
 from iolab.lab.kernels import kernel_of
 from iolab.lab.links.link_topology import Join, is_parent, join_of, owner_of
-from iolab.lab.links.overlays import bonded, links_below
+from iolab.lab.links.overlays import COUNTED, bonded, links_below
 
 __all__ = ["Endpoint", "Home", "Port", "Route", "Segment"]
 
@@ -170,6 +170,7 @@ def make_topology(lab: Lab, *, prefix: str = NAME_PREFIX) -> Topology:
                 address.network.prefixlen,
                 port.kernel,
                 cpus_of(lab, port.machine),
+                _counted_bytes(lab, port),
             )
             for port, address in zip(slots, assigned.interfaces, strict=True)
         )
@@ -183,6 +184,11 @@ def make_topology(lab: Lab, *, prefix: str = NAME_PREFIX) -> Topology:
     }
     ports_aliased = {name: own for name, own in lab.aliases.items() if "." in name}
     return Topology(tuple(lab.machines), routers, tuple(segments), homes, ports_aliased)
+
+
+def _counted_bytes(lab: Lab, port: Port) -> int:
+    """Return what is counted of each packet beside it where a port's packets begin and end [bytes]."""
+    return ETHERNET_BYTES if port.bridge else COUNTED.get(lab.links[port.link].tunnel or "", ETHERNET_BYTES)
 
 
 def netns_of(lab: Lab, machine: str, prefix: str = NAME_PREFIX) -> str | None:

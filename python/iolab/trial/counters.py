@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from iolab.agent.messages import CpuTimes, Reading
-from iolab.lab.topology import Endpoint
+from iolab.lab.endpoints import ETHERNET_BYTES, Endpoint
 from iolab.record.dimensions import Dimensions
 from iolab.record.metric import Metric
 from iolab.statements.warnings import (
@@ -20,8 +20,10 @@ from iolab.trial.iperf3 import FlowReport
 
 DISAGREEMENT_RATIO = 0.01
 """Above this a difference of the interface's count and the program's is worth a warning."""
-HEADER_BYTES = {"tcp": 14 + 20 + 32, "udp": 14 + 20 + 8}
-"""Ethernet + IPv4 + TCP with time stamps, or UDP, per packet the interface counts (one GSO packet has one header)."""
+HEADER_BYTES = {"tcp": 32, "udp": 8}
+"""TCP with time stamps, or UDP, per packet the interface counts (one GSO packet has one header)."""
+IPV4_BYTES, IPV6_BYTES = 20, 40
+"""Header of IP without options."""
 
 
 MORE_COUNTED: Mapping[str, Disagreement] = {"tcp": SegmentsTwice(), "udp": DatagramsUnread()}
@@ -83,7 +85,13 @@ def _arrival(protocol: str, flows: list[FlowReport], before: Reading, after: Rea
     if earlier is None or later is None:
         return Arrival(place, None, delivered)
     packets = later.rx_packets - earlier.rx_packets
-    return Arrival(place, later.rx_bytes - earlier.rx_bytes - packets * HEADER_BYTES[protocol], delivered)
+    beyond = head_bytes(protocol, at.address, at.counted_bytes)
+    return Arrival(place, later.rx_bytes - earlier.rx_bytes - packets * beyond, delivered)
+
+
+def head_bytes(protocol: str, address: str, counted_bytes: int = ETHERNET_BYTES) -> int:
+    """Return what an interface counts of each packet of a stream beside its payload [bytes]."""
+    return counted_bytes + (IPV6_BYTES if ":" in address else IPV4_BYTES) + HEADER_BYTES[protocol]
 
 
 def unread_metric(loss_ratio: float, found: Sequence[Arrival]) -> tuple[Metric, ...]:

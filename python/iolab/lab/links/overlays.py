@@ -21,6 +21,8 @@ PLAIN_MTU = 1500
 """Of a link over nothing, where none is said [bytes]."""
 ETHERNET, UDP, VXLAN, GRE, GRE_KEY, WIREGUARD = 14, 8, 8, 4, 4, 32
 """Headers [bytes]: IEEE 802.3, RFC 768, RFC 7348, RFC 2784, RFC 2890, and WireGuard's with its tag (5.4.6 there)."""
+COUNTED = {"vxlan": 0, "gre": 0, "wireguard": WIREGUARD}
+"""What the kernel counts at the ports of tunnels of each packet beside it, where that is no frame's header [bytes]."""
 IP_HEADER = {4: 20, 6: 40}
 """By version, without options [bytes]."""
 

@@ -66,7 +66,7 @@ def outer_end(lab: Lab, topology: Topology, port: Port) -> Endpoint:
 
 
 def number_of(lab: Lab, link: str) -> int:
-    """Return the number of a link in its lab, from 1: tunnels that are told apart by it need no `id`."""
+    """Return the number of a link in its lab, from 1: tunnels that differ by it need no `id`."""
     return list(lab.links).index(link) + 1
 
 
@@ -211,9 +211,9 @@ def _bond(lab: Lab, topology: Topology, port: Port) -> Resource:
     runs = [Run(Command(add, port.netns), Command(("ip", "link", "del", "dev", port.name), port.netns))]
     for part in parts:
         base = ("ip", "link", "set", "dev", part.interface)
-        leave = Command((*base, "nomaster", "up"), port.netns)
-        runs.append(Run(Command((*base, "down"), port.netns)))
-        runs.append(Run(Command((*base, "master", port.name), port.netns), leave))
+        back = (Command((*base, word), port.netns) for word in ("up", "nomaster"))
+        runs.append(Run(Command((*base, "down"), port.netns), next(back)))
+        runs.append(Run(Command((*base, "master", port.name), port.netns), next(back)))
     runs.append(Run(Command(("ip", "link", "set", "dev", port.name, "up"), port.netns)))
     return Resource(
         key=base_of(lab, port),

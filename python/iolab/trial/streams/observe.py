@@ -10,6 +10,7 @@ from iolab.experiment.experiment import Lab
 from iolab.experiment.measures import Stream
 from iolab.experiment.port_ref import PortRef
 from iolab.experiment.shapes import Shape
+from iolab.lab.endpoints import ETHERNET_BYTES
 from iolab.lab.kernels import HERE
 from iolab.lab.packets.placement import Way
 from iolab.lab.topology import Endpoint
@@ -17,7 +18,7 @@ from iolab.record.balance import Drop
 from iolab.statements.drop_reasons import NotPassedOnFor
 from iolab.statements.places import AtMachine, AtPort
 from iolab.trial.counter_differences import Counted
-from iolab.trial.counters import HEADER_BYTES
+from iolab.trial.counters import head_bytes
 from iolab.trial.cpu_use import cpu_uses, kernel_threads
 from iolab.trial.drops import (
     BACKLOG,
@@ -292,9 +293,12 @@ def _foreign(seen: Observed) -> Iterator[Passed]:
         for out, into in way.hops:
             own[out] = own.get(out, 0.0) + flow.sent_bps
             own.setdefault(into, 0.0)  # what acknowledges comes back there, in packets without payload
-    heads = HEADER_BYTES[seen.measure.protocol]
+    points = {point.ref: point for way in seen.ways for point in (way.source, way.target)}
     seconds = (seen.measure.duration + seen.measure.warm_up) / NS_PER_S
     for ref, sent_bps in own.items():
+        point = points.get(PortRef(ref), seen.ways[0].source)
+        beside = point.counted_bytes if ref in points else ETHERNET_BYTES
+        heads = head_bytes(seen.measure.protocol, point.address, beside)
         payload_bytes = seen.counted.frames(ref, "tx_bytes") - heads * seen.counted.frames(ref, "tx_packets")
         passed_bps = payload_bytes * 8 / seconds
         again_bps = sum(flow.retransmits or 0 for _, flow in seen.flows) * FRAME_BYTES * 8 / seconds

@@ -1,0 +1,80 @@
+"""Joins, tunnels and bonds that this computer's kernel may lack, in a guest: read back, reached, and really wrapped."""
+
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tests.guest.labs import LABS, PATIENCE_S, measured
+from tests.netns.conftest import IOLAB
+from tests.netns.runs import trials, value
+
+KINDS = """
+title: Every way in which two namespaces meet
+lab:
+  machines:
+    box: {kind: vm, cpus: 2, accel: tcg, memory: 384M}
+    a: {kind: netns, on: box}
+    b: {kind: netns, on: box}
+  links:
+    lan: {ends: [a.eth0, b.eth0]}
+    two: {ends: [a.eth1, b.eth1]}
+measure:
+  tcp: {kind: stream, from: a, to: b, duration: 1s, capture: [b.eth0]}
+factors:
+  network:
+    wireguard: {links.over: {ends: [a.t0, b.t0], over: lan, tunnel: wireguard}}
+    gre: {links.over: {ends: [a.t0, b.t0], over: lan, tunnel: gre, id: 7}}
+    gretap: {links.over: {ends: [a.t0, b.t0], over: lan, tunnel: gretap}}
+    vxlan over wireguard:
+      links.over: {ends: [a.t0, b.t0], over: lan, tunnel: wireguard}
+      links.more: {ends: [a.v0, b.v0], over: over, tunnel: vxlan}
+    ipvlan: {links.lan.join: ipvlan}
+    ipvlan l3: {links.lan.join: ipvlan, links.lan.mode: l3}
+    round robin: {links.trunk: {ends: [a.b0, b.b0], over: [lan, two], bond: balance-rr}}
+    lacp: {links.trunk: {ends: [a.b0, b.b0], over: [lan, two], bond: 802.3ad, hash: layer3+4}}
+blocks: 1
+seed: 1
+"""
+
+
+def dissected(file: Path, *fields: str) -> Counter[str]:
+    """Return how often each combination of fields is in a capture."""
+    words = [word for field in fields for word in ("-e", field)]
+    argv = ["tshark", "-r", str(file), "-T", "fields", *words]
+    return Counter(subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines())
+
+
+def test_every_kind_is_made_read_back_and_carries_a_stream(tmp_path: Path, unchanged_host: None) -> None:
+    """And what is on the link below is what it says: encrypted, numbered, or on both links of a bond."""
+    folder = measured(tmp_path, KINDS)
+    found = {trial["cell"]["network"]: trial for trial in trials(folder)}
+    assert {name: trial["outcome"] for name, trial in found.items()} == dict.fromkeys(found, "ok")
+    assert len(found) == 8
+    assert all(value(trial, "received_bps") > 1e6 for trial in found.values())
+
+    def seen(network: str, *fields: str) -> Counter[str]:
+        (file,) = (folder / path for path in found[network]["files"] if path.endswith(".pcapng"))
+        return dissected(file, *fields)
+
+    for network in ("wireguard", "vxlan over wireguard"):
+        ports = seen(network, "udp.dstport", "tcp.dstport", "vxlan.vni")
+        assert all(row.startswith("518") and row.endswith("\t\t") for row in ports), "nothing in plain text"
+    assert all(row.startswith("0x00000007\t5201,") or row for row in seen("gre", "gre.key", "tcp.port"))
+    assert any(row.startswith("198.18.0.") and ",198.18." in row for row in seen("gre", "ip.src"))
+
+
+@pytest.mark.parametrize(("name", "count"), [("tunnels", 8), ("container-networks", 12)])
+def test_a_lab_runs_in_a_small_form(tmp_path: Path, unchanged_host: None, name: str, count: int) -> None:
+    """In a guest, whose kernel has everything."""
+    done = subprocess.run(
+        [IOLAB, "run", LABS / f"{name}.yaml", "--quick"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_S,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    folder = tmp_path / done.stdout.splitlines()[-1]
+    assert [trial["outcome"] for trial in trials(folder)] == ["ok"] * count
