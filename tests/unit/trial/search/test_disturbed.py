@@ -45,7 +45,7 @@ def strategy_of(name: str, goal: Goal) -> Strategy:
 def test_figures_are_in_their_order_whatever_disturbs(name: str, host: str) -> None:
     """lower < upper, robust <= upper, strict <= the higher of robust and lower; after any number of trials."""
     strategy = strategy_of(name, GOAL)
-    for seed in range(max(2, SEEDS // 16)):
+    for seed in range(max(1, SEEDS // 20)):
         results = results_of(strategy, HOSTS[host], seed)
         for count in {*range(1, len(results), 9), len(results)}:
             found = strategy.conclude(results[:count])
@@ -160,7 +160,7 @@ def test_a_device_that_loses_frames_is_not_excused_by_a_host_that_stalls_all_the
 ) -> None:
     """Stalls take 3 to 10 % of the time and would explain twice that loss; no load is found to pass."""
     strategy = strategy_of(name, GOAL)
-    for seed in range(max(5, SEEDS // 8)):
+    for seed in range(max(3, SEEDS // 13)):
         found = strategy.conclude(results_of(strategy, LOSSY[device], seed))
         assert found.lower_fps is None, (seed, found)
 
@@ -170,7 +170,7 @@ def test_loss_that_begins_below_capacity_is_not_taken_for_the_hosts(name: str) -
     """Ten times less loss each 2 % below capacity: 1e-4 at 96 %. No load that is 1.5 % above that is taken to pass."""
     strategy = strategy_of(name, GOAL)
     device = replace(HOSTS["always"], onset_ratio=0.02)
-    for seed in range(max(5, SEEDS // 8)):
+    for seed in range(max(3, SEEDS // 13)):
         found = strategy.conclude(results_of(strategy, device, seed))
         assert (found.lower_fps or 0.0) <= 0.96 * 1.015 * CAPACITY_FPS, (seed, found)
 
