@@ -1,6 +1,7 @@
 """What tests that look at a run from outside share: wait until something holds, find its processes, read its trials."""
 
 import contextlib
+import gzip
 import json
 import os
 import subprocess
@@ -8,6 +9,10 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+
+from iolab.record.packets import PacketTrial
+from iolab.store.records import TrialRecord
+from iolab.store.samples import read_packets
 
 LOOK_AGAIN_S = 0.02
 """Nothing tells a test of what other programs have done."""
@@ -84,3 +89,17 @@ def storage_state() -> dict[str, object]:
         ),
         "programs": [name for name in programs if name in ("tgtd", "qemu-storage-da")],
     }
+
+
+def packets_of(folder: Path, record: TrialRecord) -> PacketTrial:
+    """Return the load trials behind a record."""
+    packets = read_packets(folder, record.key)
+    assert packets is not None, record.result.reason
+    return packets
+
+
+def answers(folder: Path, record: TrialRecord) -> list[dict[str, Any]]:
+    """Return what the agent said of each load trial of a run below a folder, whole."""
+    (path,) = folder.glob(f"*/samples/{record.key}.raw.json.gz")
+    found: list[dict[str, Any]] = json.loads(gzip.decompress(path.read_bytes()))["load_trials"]
+    return found

@@ -1,6 +1,5 @@
 """Packet trials on real namespaces: known devices, every way of forwarding, and input that cannot work."""
 
-import gzip
 import json
 import os
 import shutil
@@ -8,11 +7,10 @@ import subprocess
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.netns.conftest import IOLAB
-from tests.netns.runs import PATIENCE_S
+from tests.netns.runs import PATIENCE_S, answers, packets_of
 
 from iolab.record.packets import PacketTrial
 from iolab.record.trial import Status
@@ -21,7 +19,6 @@ from iolab.statements.drop_reasons import ByRule, RingFull
 from iolab.statements.places import AtDevice, AtPort, AtReceiver
 from iolab.store.read import load_run
 from iolab.store.records import TrialRecord
-from iolab.store.samples import read_packets
 
 NOBODY = 65534
 pytestmark = pytest.mark.netns
@@ -57,20 +54,6 @@ def trials(done: subprocess.CompletedProcess[str], parent: Path) -> list[Trial]:
     """Return the trials of a run."""
     folder = parent / done.stdout.splitlines()[-1]
     return [(record, packets_of(folder, record)) for record in load_run(folder).trials]
-
-
-def packets_of(folder: Path, record: TrialRecord) -> PacketTrial:
-    """Return the load trials behind a record."""
-    packets = read_packets(folder, record.key)
-    assert packets is not None, record.result.reason
-    return packets
-
-
-def answers(folder: Path, record: TrialRecord) -> list[dict[str, Any]]:
-    """Return what the agent said of each load trial, whole."""
-    (path,) = folder.glob(f"*/samples/{record.key}.raw.json.gz")
-    found: list[dict[str, Any]] = json.loads(gzip.decompress(path.read_bytes()))["load_trials"]
-    return found
 
 
 def trial(done: subprocess.CompletedProcess[str], parent: Path) -> Trial:

@@ -10,7 +10,8 @@ use iolab_engine::{
     Schedule, StallPolicy, Trains, VirtualLine,
 };
 use iolab_frame::{
-    Addresses, Check, FlowList, FrameTemplate, Inspector, MacAddress, SizeMix, Sweep, TemplateConfig,
+    Addresses, Check, FlowList, FrameTemplate, Inspector, MacAddress, Payload, SizeMix, Sweep,
+    TemplateConfig, Transport,
 };
 
 const FRAMES: u64 = 2_000_000;
@@ -125,6 +126,10 @@ fn sender(flows: u32, order: Order) -> (FrameTemplate, Generator) {
         source_mac: MacAddress([2, 0, 0, 0, 0, 1]),
         destination_mac: MacAddress([2, 0, 0, 0, 0, 2]),
         vlans: Vec::new(),
+        tunnel: None,
+        transport: Transport::Udp,
+        payload: Payload::Incrementing,
+        may_go_unstamped: false,
         flows: FlowList {
             addresses: Addresses::V4(fixed([198, 18, 0, 1]), fixed([198, 19, 0, 1])),
             source_ports: Sweep::rising(1024, flows),

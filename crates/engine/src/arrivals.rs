@@ -44,6 +44,16 @@ impl Arrivals {
         *least = (*least).min(u64::try_from(latency_ns).unwrap_or(0));
     }
 
+    /// Count a frame of which nobody knows when it was sent.
+    #[inline]
+    pub fn note_untimed(&mut self, now: Nanos) {
+        if now >= self.end {
+            self.after_end += 1;
+        } else {
+            self.slices.note(now);
+        }
+    }
+
     /// The counts.
     pub fn report(&self) -> ArrivalsReport {
         let least = self.least.iter().map(|&least| (least < u64::MAX).then_some(least));

@@ -37,7 +37,7 @@ pub enum EngineError {
     #[error("a trial without end: give a number of frames, a duration, or both")]
     NoLimit,
     /// A number of flows outside what a stamp can name.
-    #[error("{seen} flows asked for; there can be 1 to 65536")]
+    #[error("{seen} flows asked for; there can be 1 to 1048576")]
     FlowCount {
         /// The number asked for.
         seen: u32,

@@ -13,7 +13,7 @@ pub struct FramePlan {
     /// Its size, as an index of the mix.
     pub size: usize,
     /// Its flow.
-    pub flow: u16,
+    pub flow: u32,
     /// Its number within the flow.
     pub sequence: u64,
     /// The time for its stamp.
@@ -76,7 +76,7 @@ impl Generator {
     pub fn take(&mut self, now: Nanos) -> FramePlan {
         let (size, flow) = self.schedule.next();
         self.pacer.advance(now, size);
-        let next = &mut self.next_sequences[usize::from(flow)];
+        let next = &mut self.next_sequences[flow as usize];
         let sequence = *next;
         *next += 1;
         FramePlan { size, flow, sequence, tx_time: now }
@@ -85,7 +85,7 @@ impl Generator {
     /// Take back a frame that the interface did not accept: it counts as unsent. With several, begin with the last:
     /// their sequence numbers are then given again, and the receiver sees no hole.
     pub fn retract(&mut self, plan: &FramePlan) {
-        let flow = usize::from(plan.flow);
+        let flow = plan.flow as usize;
         if self.next_sequences[flow] == plan.sequence + 1 {
             self.next_sequences[flow] -= 1;
         } else {

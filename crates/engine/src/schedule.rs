@@ -1,12 +1,10 @@
 //! Which frame comes next: its size from a mix, its flow from a list; in turn, or drawn from a seed.
 
-use iolab_frame::SizeMix;
+use iolab_frame::{SizeMix, FLOW_LIMIT};
 
 use crate::error::EngineError;
 use crate::random::Random;
 use crate::share::Share;
-
-const FLOW_LIMIT: u32 = 1 << 16;
 
 /// In which order sizes and flows come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +30,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Frames of `sizes` over `flow_count` flows (1 to 65536).
+    /// Frames of `sizes` over `flow_count` flows (1 to 2^20).
     pub fn new(
         sizes: &SizeMix,
         size_order: Order,
@@ -93,8 +91,7 @@ impl Schedule {
         clippy::should_implement_trait,
         reason = "the sequence has no end, so there is no Option to return"
     )]
-    #[expect(clippy::cast_possible_truncation, reason = "a flow is below 65536")]
-    pub fn next(&mut self) -> (usize, u16) {
+    pub fn next(&mut self) -> (usize, u32) {
         let size = match &mut self.sizes {
             None => {
                 let turn = self.size_turn;
@@ -118,7 +115,7 @@ impl Schedule {
             }
             Some(random) => self.share.place + self.share.of * random.below(self.flow_count / self.share.of),
         };
-        (usize::from(self.pattern[size as usize]), flow as u16)
+        (usize::from(self.pattern[size as usize]), flow)
     }
 }
 
@@ -132,7 +129,7 @@ mod tests {
         for _ in 0..frames {
             let (size, flow) = schedule.next();
             sizes[size] += 1;
-            flows[usize::from(flow)] += 1;
+            flows[flow as usize] += 1;
         }
         (sizes, flows)
     }
@@ -179,7 +176,7 @@ mod tests {
         for share in Share::all(3) {
             let drawn = Order::Seeded(5);
             let mut schedule = Schedule::shared(&sizes, drawn, 12, drawn, share).expect("a schedule");
-            assert!((0..500).all(|_| u32::from(schedule.next().1) % 3 == share.place));
+            assert!((0..500).all(|_| schedule.next().1 % 3 == share.place));
         }
         let uneven = Schedule::shared(&sizes, Order::Turns, 4, Order::Turns, Share { place: 0, of: 3 });
         assert_eq!(uneven.map(|_| ()), Err(EngineError::Share { place: 0, of: 3, flows: 4 }));
@@ -187,7 +184,7 @@ mod tests {
 
     #[test]
     fn no_flow_and_too_many_flows_are_refused() {
-        for seen in [0, 65_537] {
+        for seen in [0, FLOW_LIMIT + 1] {
             let refused = Schedule::new(&SizeMix::simple_imix(), Order::Turns, seen, Order::Turns);
             assert_eq!(refused.map(|_| ()), Err(EngineError::FlowCount { seen }));
         }

@@ -30,7 +30,7 @@ pub struct PathCounts {
 /// Stamp and length of a frame under way.
 #[derive(Debug, Clone, Copy)]
 struct FlightStamp {
-    flow: u16,
+    flow: u32,
     sequence: u64,
     tx_time: Nanos,
     frame_bytes: u16,

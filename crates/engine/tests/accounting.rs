@@ -5,20 +5,20 @@ use std::net::Ipv4Addr;
 
 use iolab_engine::{EngineError, Nanos, Random, Receiver, ReceiverConfig};
 use iolab_frame::{
-    Addresses, Check, FlowList, FrameTemplate, Inspection, Inspector, MacAddress, SizeMix, Stamp, Sweep,
-    TemplateConfig,
+    Addresses, Check, FlowList, FrameTemplate, Inspection, Inspector, MacAddress, Payload, SizeMix, Stamp,
+    Sweep, TemplateConfig, Transport,
 };
 use proptest::prelude::*;
 
-const FLOWS: u16 = 3;
+const FLOWS: u32 = 3;
 const WINDOW: u64 = 256;
 
 fn receiver(flow_count: u32, window_frames: u64) -> Receiver {
     let window_frames = u32::try_from(window_frames).expect("a window");
-    Receiver::new(ReceiverConfig { flow_count, window_frames }).expect("a receiver")
+    Receiver::new(ReceiverConfig { flow_count, window_frames, unstamped_flow: None }).expect("a receiver")
 }
 
-fn ours(flow: u16, sequence: u64, tx_time_ns: u64) -> Inspection {
+fn ours(flow: u32, sequence: u64, tx_time_ns: u64) -> Inspection {
     Inspection::Ours(Stamp { tag: 0, flow, sequence, tx_time_ns })
 }
 
@@ -50,11 +50,11 @@ impl Model {
 }
 
 /// Sequence numbers around a slowly rising one, so that all kinds of arrivals occur.
-fn arrivals() -> impl Strategy<Value = Vec<(u16, u64)>> {
+fn arrivals() -> impl Strategy<Value = Vec<(u32, u64)>> {
     let step = (0..FLOWS, prop_oneof![8 => 0..3u64, 2 => 3..20u64, 1 => 200..300u64], 0..2 * WINDOW, 0..10u8);
     proptest::collection::vec(step, 1..300).prop_map(|steps| {
-        let mut next: HashMap<u16, u64> = HashMap::new();
-        let arrival = |(flow, jump, back, kind): (u16, u64, u64, u8)| {
+        let mut next: HashMap<u32, u64> = HashMap::new();
+        let arrival = |(flow, jump, back, kind): (u32, u64, u64, u8)| {
             let next = next.entry(flow).or_default();
             if kind < 3 {
                 return (flow, next.saturating_sub(if kind == 0 { back } else { back % 12 }));
@@ -71,11 +71,11 @@ proptest! {
 
     #[test]
     fn every_arrival_is_counted_as_the_model_counts_it(arrivals in arrivals()) {
-        let mut receiver = receiver(FLOWS.into(), WINDOW);
+        let mut receiver = receiver(FLOWS, WINDOW);
         let mut models: Vec<Model> = (0..FLOWS).map(|_| Model::default()).collect();
         for &(flow, sequence) in &arrivals {
             receiver.account(ours(flow, sequence, 0), 60, Nanos(1));
-            models[usize::from(flow)].arrive(sequence);
+            models[flow as usize].arrive(sequence);
         }
         let report = receiver.finish(&[1_000_000; 3]).expect("as many flows");
         for (flow, model) in report.flows.iter().zip(&models) {
@@ -91,8 +91,8 @@ proptest! {
     }
 
     #[test]
-    fn no_stamp_makes_the_receiver_panic(stamps in proptest::collection::vec(any::<(u16, u64, u64, u64)>(), 1..50)) {
-        let mut receiver = receiver(FLOWS.into(), WINDOW);
+    fn no_stamp_makes_the_receiver_panic(stamps in proptest::collection::vec(any::<(u32, u64, u64, u64)>(), 1..50)) {
+        let mut receiver = receiver(FLOWS, WINDOW);
         for (flow, sequence, sent, now) in stamps {
             receiver.account(ours(flow % 4, sequence, sent), 60, Nanos(now));
         }
@@ -173,11 +173,11 @@ fn real_frames_are_told_apart_and_the_balance_closes() {
     let mut sent = vec![0u64; 500];
     let (mut lost, mut damaged, mut foreign, mut copies) = (0, 0, 0, 0);
     for i in 0..20_000u64 {
-        let flow = (i % 500) as u16;
+        let flow = (i % 500) as u32;
         let mut frame = [0; 124];
-        let sequence = sent[usize::from(flow)];
+        let sequence = sent[flow as usize];
         template.emit(0, flow, sequence, i * 1_000, &mut frame).expect("a frame");
-        sent[usize::from(flow)] += 1;
+        sent[flow as usize] += 1;
         let now = Nanos(i * 1_000 + 777);
         match random.below(20) {
             0 => {
@@ -233,13 +233,43 @@ fn a_report_is_stored_as_json_with_its_units() {
     assert_eq!(report["flows"][0]["latency_min_ns"], 5);
 }
 
+/// Frames without a stamp are counted, those to a group are not ours, and nothing is said of their latency.
+#[test]
+fn frames_without_a_stamp_are_counted_and_no_more() {
+    let all = ReceiverConfig { unstamped_flow: Some(0), ..ReceiverConfig::of_flows(1) };
+    let mut receiver = Receiver::new(all).expect("a receiver");
+    receiver.count_parts(Nanos(0), Nanos(1000));
+    let inspector = Inspector::new(0x0001, 42, Check::Whole);
+    let bare = TemplateConfig {
+        sizes: SizeMix::single(64).expect("a size"),
+        transport: Transport::Tcp,
+        may_go_unstamped: true,
+        ..config()
+    };
+    let template = FrameTemplate::new(&bare).expect("a template");
+    let mut frame = [0; 60];
+    // Its payload is 0, 1, 2 ...: it begins as a stamp with that tag would.
+    template.emit(0, 3, 0, 0, &mut frame).expect("a frame");
+    for _ in 0..7 {
+        receiver.receive(&inspector, &frame, Nanos(5));
+    }
+    receiver.receive(&inspector, &[0xff; 60], Nanos(6));
+    let report = receiver.finish(&[9]).expect("one flow");
+    assert_eq!((report.totals.received_frames, report.totals.lost_frames), (7, 2));
+    assert_eq!((report.stray.frames(), report.latency.count(), report.flows[0].latency_min_ns), (1, 0, None));
+    assert_eq!(report.arrivals.frames.iter().sum::<u64>(), 7);
+    assert!(report.arrivals.least_latency_ns.iter().all(Option::is_none));
+}
+
 #[test]
 fn what_a_receiver_cannot_hold_is_refused() {
     let refused = |flow_count, window_frames| {
-        Receiver::new(ReceiverConfig { flow_count, window_frames }).map(|_| ()).expect_err("refused")
+        Receiver::new(ReceiverConfig { flow_count, window_frames, unstamped_flow: None })
+            .map(|_| ())
+            .expect_err("refused")
     };
     assert!(matches!(refused(0, 64), EngineError::FlowCount { .. }));
-    assert!(matches!(refused(65_537, 64), EngineError::FlowCount { .. }));
+    assert!(matches!(refused((1 << 20) + 1, 64), EngineError::FlowCount { .. }));
     assert!(matches!(refused(1, 65_000), EngineError::Window { .. }));
     assert!(matches!(refused(65_536, 1 << 17), EngineError::Memory { .. }));
     assert!(receiver(2, 64).finish(&[1]).is_err());
@@ -252,6 +282,10 @@ fn config() -> TemplateConfig {
         source_mac: MacAddress([2, 0, 0, 0, 0, 1]),
         destination_mac: MacAddress([2, 0, 0, 0, 0, 2]),
         vlans: Vec::new(),
+        tunnel: None,
+        transport: Transport::Udp,
+        payload: Payload::Incrementing,
+        may_go_unstamped: false,
         flows: FlowList {
             addresses: Addresses::V4(Sweep::fixed(source), Sweep::rising(destination, 500)),
             source_ports: Sweep::fixed(1024),

@@ -5,7 +5,8 @@ use std::io::Write as _;
 use std::time::Instant;
 
 use iolab_frame::{
-    Addresses, Check, FlowList, FrameTemplate, Inspector, MacAddress, SizeMix, Sweep, TemplateConfig,
+    Addresses, Check, FlowList, FrameTemplate, Inspector, MacAddress, Payload, SizeMix, Sweep,
+    TemplateConfig, Transport,
 };
 
 const FRAMES: u64 = 2_000_000;
@@ -15,7 +16,7 @@ fn main() {
     for (frame_bytes, flows) in [(64, 1), (64, 10_000), (1518, 10_000)] {
         let template = FrameTemplate::new(&config(frame_bytes, flows)).expect("a template");
         let mut buffer = vec![0; template.largest_bytes()];
-        let flow = |sequence: u64| u16::try_from(sequence % u64::from(flows)).expect("few flows");
+        let flow = |sequence: u64| u32::try_from(sequence % u64::from(flows)).expect("few flows");
         report(&format!("emit, {frame_bytes} B, {flows} flows"), |i| {
             black_box(template.emit(0, flow(i), i, i * 500, &mut buffer).is_ok());
         });
@@ -52,6 +53,10 @@ fn config(frame_bytes: u16, count: u32) -> TemplateConfig {
         source_mac: MacAddress([2, 0, 0, 0, 0, 1]),
         destination_mac: MacAddress([2, 0, 0, 0, 0, 2]),
         vlans: Vec::new(),
+        tunnel: None,
+        transport: Transport::Udp,
+        payload: Payload::Incrementing,
+        may_go_unstamped: false,
         flows: FlowList {
             addresses: Addresses::V4(Sweep::fixed(source), Sweep::fixed(destination)),
             source_ports: Sweep::rising(1024, count),

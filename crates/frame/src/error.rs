@@ -36,10 +36,10 @@ pub enum WireError {
     /// The packet is a fragment: headers of the upper layer are not all there.
     #[error("IPv4: a fragment, whole packets only are read")]
     Fragment,
-    /// The frame carries something else than UDP over IPv4 or IPv6.
-    #[error("{layer}: {seen:#x} is not UDP over IPv4 or IPv6")]
-    NotUdp {
-        /// Where the foreign number was seen: an EtherType or a protocol number.
+    /// The frame carries something else than UDP, TCP or an echo over IPv4 or IPv6.
+    #[error("{layer}: {seen:#x} is not UDP, TCP or an echo over IPv4 or IPv6")]
+    Other {
+        /// Where the foreign number was seen: an EtherType, a protocol number or a type of ICMP.
         layer: &'static str,
         /// The number.
         seen: u16,
@@ -73,18 +73,24 @@ pub enum TemplateError {
         /// The largest size there is [bytes].
         largest_bytes: u16,
     },
-    /// The headers and the stamp do not fit in the frame.
+    /// The headers, and the stamp where it must be there, do not fit in the frame.
     #[error(
         "frame size {seen_bytes} B (with FCS) has no room for {headers} and the 18 B stamp; \
          the smallest size with these headers is {smallest_bytes} B"
     )]
-    NoRoomForStamp {
+    NoRoom {
         /// The size asked for, with FCS [bytes].
         seen_bytes: u16,
         /// The headers, in words.
         headers: String,
-        /// The smallest size that holds them, with FCS [bytes].
+        /// The smallest size that holds what must be there, with FCS [bytes].
         smallest_bytes: u16,
+    },
+    /// A VXLAN segment above 24 bits.
+    #[error("VXLAN segment {seen} asked for; segments go from 0 to 16777215")]
+    Vni {
+        /// The segment.
+        seen: u32,
     },
     /// A mix of sizes with no entry, with a weight of zero, or too long.
     #[error("size mix: {seen}; give 1 to 64 sizes with weights from 1, together at most 4096")]

@@ -1,13 +1,15 @@
 //! Lists of flows: ranges of addresses and ports that are walked together, value by value.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::error::TemplateError;
+use crate::headers::Transport;
+use crate::locate::IpVersion;
 
 /// The most flows a stamp can name.
-pub const FLOW_LIMIT: u32 = 65_536;
+pub const FLOW_LIMIT: u32 = 1 << 20;
 
-/// A range of values: flow `f` has `first + step * (f mod count)`.
+/// A range of values: flow `f` has `first + step * (f / every mod count)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sweep<A> {
     /// The value of flow 0.
@@ -16,17 +18,19 @@ pub struct Sweep<A> {
     pub count: u32,
     /// The distance between neighbours.
     pub step: u32,
+    /// How many flows after each other have the same value, from 1.
+    pub every: u32,
 }
 
 impl<A> Sweep<A> {
     /// The same value for every flow.
     pub const fn fixed(first: A) -> Self {
-        Self { first, count: 1, step: 0 }
+        Self { first, count: 1, step: 0, every: 1 }
     }
 
     /// `count` values from `first`, each one more than the one before.
     pub const fn rising(first: A, count: u32) -> Self {
-        Self { first, count, step: 1 }
+        Self { first, count, step: 1, every: 1 }
     }
 }
 
@@ -39,15 +43,15 @@ pub enum Addresses {
     V6(Sweep<Ipv6Addr>, Sweep<Ipv6Addr>),
 }
 
-/// All flows of a template. The ranges are walked together; for flows to differ in number, give ranges whose lengths
-/// have no common factor, or one range that is long enough.
+/// All flows of a template. Ranges of the same `every` are walked together: their lengths should have no common factor. One
+/// whose `every` is the number of flows that those below it tell apart multiplies that number by its length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowList {
     /// Source and destination addresses.
     pub addresses: Addresses,
-    /// UDP source ports.
+    /// Source ports; of echo requests the identifiers.
     pub source_ports: Sweep<u16>,
-    /// UDP destination ports.
+    /// Destination ports; echo requests have none.
     pub destination_ports: Sweep<u16>,
     /// The number of flows, 1 to [`FLOW_LIMIT`].
     pub count: u32,
@@ -79,8 +83,24 @@ impl FlowList {
         }
     }
 
-    /// Check the list and work out the fields of each flow.
-    pub(crate) fn fields(&self) -> Result<Box<[FlowFields]>, TemplateError> {
+    /// The version of the addresses.
+    pub const fn version(&self) -> IpVersion {
+        match self.addresses {
+            Addresses::V4(..) => IpVersion::V4,
+            Addresses::V6(..) => IpVersion::V6,
+        }
+    }
+
+    /// Source and destination of flow 0.
+    pub(crate) const fn first(&self) -> (IpAddr, IpAddr) {
+        match self.addresses {
+            Addresses::V4(source, destination) => (IpAddr::V4(source.first), IpAddr::V4(destination.first)),
+            Addresses::V6(source, destination) => (IpAddr::V6(source.first), IpAddr::V6(destination.first)),
+        }
+    }
+
+    /// Check the list and work out the fields of each flow over `transport`.
+    pub(crate) fn fields(&self, transport: Transport) -> Result<Box<[FlowFields]>, TemplateError> {
         if self.count == 0 || self.count > FLOW_LIMIT {
             return Err(TemplateError::FlowCount { seen: self.count, limit: FLOW_LIMIT });
         }
@@ -93,9 +113,12 @@ impl FlowList {
             }
         };
         let source_ports = range("source port", self.source_ports)?;
-        let destination_ports = range("destination port", self.destination_ports)?;
+        let destination_ports = match transport {
+            Transport::Icmp => range("sequence number", Sweep::fixed(0u16))?,
+            Transport::Udp | Transport::Tcp => range("destination port", self.destination_ports)?,
+        };
         let ranges = [sources, destinations, source_ports, destination_ports];
-        let distinct = ranges.iter().fold(1, |flows, range| least_common_multiple(flows, range.period()));
+        let distinct = told_apart(ranges);
         if distinct < u64::from(self.count) {
             return Err(TemplateError::FlowsRepeat { seen: self.count, distinct });
         }
@@ -124,11 +147,12 @@ struct Range {
     first: u64,
     count: u64,
     step: u64,
+    every: u64,
 }
 
 impl Range {
     const fn value(&self, flow: u64) -> u64 {
-        self.first + self.step * (flow % self.count)
+        self.first + self.step * (flow / self.every % self.count)
     }
 
     const fn period(&self) -> u64 {
@@ -138,6 +162,20 @@ impl Range {
             self.count
         }
     }
+}
+
+/// How many flows from the first on differ for certain: as the digits of a number, each range counts on where those below it
+/// begin again.
+fn told_apart(mut ranges: [Range; 4]) -> u64 {
+    ranges.sort_by_key(|range| range.every);
+    let mut flows: u64 = 1;
+    for group in ranges.chunk_by(|one, next| one.every == next.every) {
+        let period = group.iter().fold(1, |flows, range| least_common_multiple(flows, range.period()));
+        if group[0].every == flows {
+            flows = flows.saturating_mul(period);
+        }
+    }
+    flows
 }
 
 /// A value whose low bits can be walked.
@@ -183,8 +221,12 @@ impl Walked for u16 {
 }
 
 fn range<A: Walked>(field: &'static str, sweep: Sweep<A>) -> Result<Range, TemplateError> {
-    let range =
-        Range { first: sweep.first.low_bits(), count: u64::from(sweep.count), step: u64::from(sweep.step) };
+    let range = Range {
+        first: sweep.first.low_bits(),
+        count: u64::from(sweep.count),
+        step: u64::from(sweep.step),
+        every: u64::from(sweep.every.max(1)),
+    };
     let last = range.count.checked_sub(1).and_then(|steps| range.first.checked_add(range.step * steps));
     if last.is_none_or(|last| last > A::LARGEST) {
         return Err(TemplateError::Range {
@@ -228,7 +270,7 @@ mod tests {
 
     #[test]
     fn ranges_without_a_common_factor_make_the_product_of_flows() {
-        let fields = list(100, 101, 10_100).fields().expect("10 100 flows");
+        let fields = list(100, 101, 10_100).fields(Transport::Udp).expect("10 100 flows");
         let distinct: std::collections::HashSet<_> =
             fields.iter().map(|flow| (flow.source, flow.destination, flow.ports)).collect();
         assert_eq!(distinct.len(), 10_100);
@@ -236,18 +278,35 @@ mod tests {
 
     #[test]
     fn flows_that_would_repeat_are_refused_with_the_number_that_differ() {
-        let error = list(100, 100, 101).fields().expect_err("repeats");
+        let error = list(100, 100, 101).fields(Transport::Udp).expect_err("repeats");
         assert_eq!(error, TemplateError::FlowsRepeat { seen: 101, distinct: 100 });
     }
 
     #[test]
+    fn ranges_that_count_on_from_each_other_make_a_million_flows() {
+        let all = FlowList {
+            destination_ports: Sweep { first: 1, count: 100, step: 3, every: 10_000 },
+            source_ports: Sweep { first: 1024, count: 100, step: 1, every: 100 },
+            ..list(100, 1, 1_000_000)
+        };
+        let fields = all.fields(Transport::Tcp).expect("a million flows");
+        let distinct: std::collections::HashSet<_> =
+            fields.iter().map(|flow| (flow.source, flow.destination, flow.ports)).collect();
+        assert_eq!(distinct.len(), 1_000_000);
+        let error = FlowList { count: 1_000_001, ..all }.fields(Transport::Tcp).expect_err("repeats");
+        assert_eq!(error, TemplateError::FlowsRepeat { seen: 1_000_001, distinct: 1_000_000 });
+        let echoes = all.fields(Transport::Icmp).expect_err("no destination ports");
+        assert_eq!(echoes, TemplateError::FlowsRepeat { seen: 1_000_000, distinct: 10_000 });
+    }
+
+    #[test]
     fn a_range_that_leaves_the_ports_is_refused() {
-        let error = list(1, 64_513, 1).fields().expect_err("past 65535").to_string();
+        let error = list(1, 64_513, 1).fields(Transport::Udp).expect_err("past 65535").to_string();
         assert!(error.contains("source port") && error.contains("64513 values from 1024"), "{error}");
     }
 
     #[test]
     fn an_empty_range_is_refused() {
-        assert!(list(0, 1, 1).fields().is_err());
+        assert!(list(0, 1, 1).fields(Transport::Udp).is_err());
     }
 }

@@ -1,15 +1,15 @@
 //! Tell received frames apart: ours, of another trial, damaged, or foreign.
 
-use crate::locate::locate;
-use crate::stamp::{only_tag_is_damaged, written_tag, Stamp};
+use crate::locate::{locate, Located};
+use crate::stamp::{only_tag_is_damaged, written_tag, Stamp, STAMP_BYTES};
 
 /// How much of a frame is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Check {
-    /// Lengths, IPv4 header checksum, stamp, and the UDP checksum over the whole payload.
+    /// Lengths, IPv4 header checksum, stamp, and the checksum of the segment over the whole payload.
     #[default]
     Whole,
-    /// All but the UDP checksum: cheaper for large frames; damage behind the stamp goes unseen.
+    /// All but the segment's checksum: cheaper for large frames; damage behind the stamp goes unseen.
     HeadersAndStamp,
 }
 
@@ -20,7 +20,7 @@ pub enum Corruption {
     Stamp,
     /// The stamp holds, but a header is wrong or the frame was cut short.
     Headers,
-    /// The stamp and the headers hold, but the UDP checksum does not.
+    /// The stamp and the headers hold, but the segment's checksum does not.
     Payload,
 }
 
@@ -56,16 +56,34 @@ impl Inspector {
     #[inline]
     pub fn inspect(&self, frame: &[u8]) -> Inspection {
         let Ok(located) = locate(frame) else { return self.inspect_unlocated(frame) };
-        let payload = located.udp.payload();
+        match Stamp::from_bytes(located.payload()) {
+            Some(stamp) => self.inspect_stamped(&located, stamp),
+            None => self.inspect_unstamped(&located),
+        }
+    }
+
+    #[inline]
+    fn inspect_stamped(&self, located: &Located<'_>, stamp: Stamp) -> Inspection {
+        if stamp.tag != self.tag {
+            return Inspection::OtherTag(stamp);
+        }
+        match self.check {
+            Check::Whole if located.check_checksum().is_err() => Inspection::Corrupted(Corruption::Payload),
+            _ => Inspection::Ours(stamp),
+        }
+    }
+
+    /// What is in VXLAN has its stamp inside.
+    #[cold]
+    fn inspect_unstamped(&self, located: &Located<'_>) -> Inspection {
+        let inner = located.unwrapped();
+        let located = inner.as_ref().unwrap_or(located);
+        let payload = located.payload();
         match Stamp::from_bytes(payload) {
-            Some(stamp) if stamp.tag != self.tag => Inspection::OtherTag(stamp),
-            Some(stamp) => match self.check {
-                Check::Whole if located.udp.check_checksum(located.pseudo).is_err() => {
-                    Inspection::Corrupted(Corruption::Payload)
-                }
-                _ => Inspection::Ours(stamp),
-            },
-            None if written_tag(payload) == Some(self.tag) || only_tag_is_damaged(payload, self.tag) => {
+            Some(stamp) => self.inspect_stamped(located, stamp),
+            None if (payload.len() >= STAMP_BYTES && written_tag(payload) == Some(self.tag))
+                || only_tag_is_damaged(payload, self.tag) =>
+            {
                 Inspection::Corrupted(Corruption::Stamp)
             }
             None => Inspection::Foreign,

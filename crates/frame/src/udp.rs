@@ -21,7 +21,13 @@ impl Pseudo {
     /// The sum of the pseudo header of a datagram of `udp_bytes` (header and payload).
     #[inline]
     pub fn sum(&self, udp_bytes: u16) -> OnesComplementSum {
-        let lengths = OnesComplementSum::new().add_word(u16::from(UdpRepr::PROTOCOL)).add_word(udp_bytes);
+        self.sum_of(UdpRepr::PROTOCOL, udp_bytes)
+    }
+
+    /// The sum of the pseudo header of a segment of another protocol.
+    #[inline]
+    pub(crate) fn sum_of(&self, protocol: u8, segment_bytes: u16) -> OnesComplementSum {
+        let lengths = OnesComplementSum::new().add_word(u16::from(protocol)).add_word(segment_bytes);
         match self {
             Self::V4(source, destination) => {
                 lengths.add_bytes(&source.octets()).add_bytes(&destination.octets())

@@ -2,9 +2,7 @@
 
 mod common;
 
-use std::io::Write as _;
-use std::process::Command;
-
+use common::tshark::{dissect, Row};
 use common::{v4, v6};
 use iolab_frame::{FrameTemplate, SizeMix, SizeShare, TemplateConfig};
 
@@ -25,52 +23,10 @@ const FIELDS: [&str; 13] = [
 ];
 const GOOD: &str = "1";
 
-#[derive(Debug, PartialEq, Eq)]
-struct Row(Vec<String>);
-
-/// Run tshark on `frames`; none when it is not installed.
-fn dissect(frames: &[Vec<u8>]) -> Option<Vec<Row>> {
-    let mut file = tempfile::NamedTempFile::new().expect("a file");
-    file.write_all(&pcap(frames)).expect("written");
-    let mut command = Command::new("tshark");
-    command.args(["-n", "-r"]).arg(file.path());
-    command.args(["-o", "ip.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE"]);
-    command.args(["-T", "fields", "-E", "separator=;", "-E", "occurrence=a"]);
-    for field in FIELDS {
-        command.args(["-e", field]);
-    }
-    let output = match command.output() {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let _ = writeln!(std::io::stderr(), "skipped: tshark is not installed (apt-get install tshark)");
-            return None;
-        }
-        output => output.expect("tshark runs"),
-    };
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8(output.stdout).expect("text");
-    Some(text.lines().map(|line| Row(line.split(';').map(String::from).collect())).collect())
-}
-
-/// A capture file of `frames`, one microsecond apart.
-fn pcap(frames: &[Vec<u8>]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for word in [0xa1b2_c3d4u32, 2 | 4 << 16, 0, 0, 65_535, 1] {
-        bytes.extend(word.to_le_bytes());
-    }
-    for (time, frame) in frames.iter().enumerate() {
-        let length = u32::try_from(frame.len()).expect("short");
-        for word in [0, u32::try_from(time).expect("few"), length, length] {
-            bytes.extend(word.to_le_bytes());
-        }
-        bytes.extend(frame);
-    }
-    bytes
-}
-
-fn frames(config: &TemplateConfig, flows: &[u16]) -> Vec<Vec<u8>> {
+fn frames(config: &TemplateConfig, flows: &[u32]) -> Vec<Vec<u8>> {
     let template = FrameTemplate::new(config).expect("a template");
     let sizes = config.sizes.shares().len();
-    let emit = |flow: u16, size: usize| {
+    let emit = |flow: u32, size: usize| {
         let mut buffer = vec![0; template.largest_bytes()];
         let sequence = u64::from(flow) * 0x0101_0101;
         let length = template.emit(size, flow, sequence, sequence << 7, &mut buffer).expect("a frame");
@@ -88,7 +44,7 @@ fn sizes() -> SizeMix {
 #[test]
 fn the_smallest_frame_dissects_as_meant() {
     let config = v4(SizeMix::single(64).expect("a size"), 0);
-    let Some(rows) = dissect(&frames(&config, &[0, 250])) else { return };
+    let Some(rows) = dissect(&FIELDS, &frames(&config, &[0, 250])) else { return };
     let meant = |source: &str, destination: &str, port: &str| {
         let fields = [
             "60",
@@ -117,7 +73,7 @@ fn the_smallest_frame_dissects_as_meant() {
 fn every_combination_of_headers_has_good_checksums_and_lengths() {
     for tags in 0..=2u16 {
         for (config, ip_bytes) in [(v4(sizes(), tags), 20), (v6(sizes(), tags), 40)] {
-            let Some(rows) = dissect(&frames(&config, &[0, 1, 99, 5000, 10_099])) else { return };
+            let Some(rows) = dissect(&FIELDS, &frames(&config, &[0, 1, 99, 5000, 10_099])) else { return };
             assert_eq!(rows.len(), 20);
             for (Row(row), frame_bytes) in rows.iter().zip([92u16, 128, 1518, 9216].into_iter().cycle()) {
                 assert_eq!(row[0], (frame_bytes - 4).to_string());

@@ -10,7 +10,9 @@ use std::error::Error;
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-use iolab_frame::{FlowList, FrameTemplate, MacAddress, SizeMix, TemplateConfig, FCS_BYTES};
+use iolab_frame::{
+    FlowList, FrameTemplate, MacAddress, Payload, SizeMix, TemplateConfig, Transport, FCS_BYTES,
+};
 use iolab_port::{reserve, AfPacket, AfXdp, BpfLive, Direction, Interface, TxPort};
 use iolab_sys::clock::StampClock;
 use iolab_sys::thread;
@@ -69,6 +71,10 @@ fn template(options: &Options, source: [u8; 6]) -> Result<FrameTemplate, Box<dyn
         source_mac: MacAddress(source),
         destination_mac: MacAddress([2, 0, 0, 0, 0, 2]),
         vlans: Vec::new(),
+        tunnel: None,
+        transport: Transport::Udp,
+        payload: Payload::Incrementing,
+        may_go_unstamped: false,
         flows: FlowList::one_v4((from, 4096), (to, 9)),
         traffic_class: 0,
         hop_limit: 64,

@@ -8,8 +8,8 @@ use std::error::Error;
 
 use iolab_protocol::histogram::Histogram;
 use iolab_protocol::traffic::{
-    Flows, FrameParams, FrameRate, Halves, Order, PathChoice, PortParams, Range, SenderParams, StallRule,
-    TrafficRun,
+    Flows, FrameParams, FrameRate, Halves, Order, PathChoice, Payload, PortParams, Range, SenderParams,
+    StallRule, TrafficRun, Transport,
 };
 use iolab_traffic::{OpenPort, PortSet};
 
@@ -21,7 +21,7 @@ fn report(line: &str) {
 }
 
 fn range<A>(first: A) -> Range<A> {
-    Range { first, count: 1, step: 1 }
+    Range { first, count: 1, step: 1, every: 1 }
 }
 
 fn frames(frame_bytes: u16, flows: u32) -> Result<FrameParams, Box<dyn Error>> {
@@ -34,9 +34,13 @@ fn frames(frame_bytes: u16, flows: u32) -> Result<FrameParams, Box<dyn Error>> {
             count: flows,
             source_address: range("198.18.0.1".parse()?),
             destination_address: range("198.18.0.2".parse()?),
-            source_port: Range { first: 4096, count: flows, step: 1 },
+            source_port: Range { first: 4096, count: flows, step: 1, every: 1 },
             destination_port: range(9),
         },
+        transport: Transport::Udp,
+        tunnel: None,
+        payload: Payload::Incrementing,
+        may_go_unstamped: false,
         traffic_class: 0,
         hop_limit: 64,
         size_order: Order::Turns,

@@ -30,6 +30,8 @@ pub struct ReceiverRole<'a> {
     pub of: usize,
     pub manner: Manner,
     flow_count: u32,
+    /// The account of frames without a stamp, behind those of the flows.
+    pub unstamped_flow: Option<u32>,
 }
 
 /// Who does what in a trial.
@@ -68,9 +70,9 @@ impl<'a> Cast<'a> {
                     receiver.of,
                 ));
             };
-            let (manner, flow_count) =
-                (manner(receiver, params, &sender.plan, threads), sender.plan.flow_count());
-            receivers.push(ReceiverRole { port, of: receiver.of, manner, flow_count });
+            let manner = manner(receiver, params, &sender.plan, threads);
+            let (flow_count, unstamped_flow) = (sender.plan.accounts(), sender.plan.unstamped_flow());
+            receivers.push(ReceiverRole { port, of: receiver.of, manner, flow_count, unstamped_flow });
         }
         Ok(Self { senders, receivers })
     }
@@ -158,10 +160,16 @@ fn decide(waiting: Waiting, threads: usize) -> Waiting {
 }
 
 impl ReceiverRole<'_> {
+    /// How many flows have an account, each by its number.
+    pub fn stamped_flows(&self) -> usize {
+        self.unstamped_flow.unwrap_or(self.flow_count) as usize
+    }
+
     /// An empty account, with windows as long as their memory allows.
     pub fn account(&self) -> Result<Receiver, ErrorObject> {
         let share = (WINDOW_BITS / self.flow_count.max(1)).clamp(64, 65_536);
-        let config = ReceiverConfig { flow_count: self.flow_count, window_frames: 1 << share.ilog2() };
+        let Self { flow_count, unstamped_flow, .. } = *self;
+        let config = ReceiverConfig { flow_count, window_frames: 1 << share.ilog2(), unstamped_flow };
         Receiver::new(config).map_err(|error| bad_params("receivers", &error))
     }
 }

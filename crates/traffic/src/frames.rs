@@ -1,17 +1,14 @@
 //! From the parameters of a sender to what the engine and the wire need; refuses what cannot be, before anything runs.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-
 use iolab_engine::{
     GapFrames, Generator, Limit, Nanos, Order, PacerConfig, Rate, Schedule, Share, StallPolicy,
 };
-use iolab_frame::{
-    Addresses, FlowList, FrameTemplate, MacAddress, SizeMix, SizeShare, Sweep, TemplateConfig, VlanTag,
-};
-use iolab_protocol::traffic::{self, FrameParams, SenderParams, StallRule};
+use iolab_frame::{FrameTemplate, SizeMix, SizeShare};
+use iolab_protocol::traffic::{self, SenderParams, StallRule};
 use iolab_protocol::ErrorObject;
 
 use crate::faults::bad_params;
+use crate::headers::template_config;
 
 /// Longer trials are refused.
 const LONGEST: Nanos = Nanos::from_secs(3600);
@@ -121,64 +118,33 @@ impl Plan {
         self.gaps.clone()
     }
 
+    /// How many flows a receiver accounts for: all, or one where frames do not say which they are of.
+    pub fn accounts(&self) -> u32 {
+        if self.template.is_stamped() {
+            self.flow_count()
+        } else {
+            1
+        }
+    }
+
+    /// The account of frames without a stamp, where some are sent.
+    pub fn unstamped_flow(&self) -> Option<u32> {
+        (!self.template.is_stamped()).then_some(0)
+    }
+
+    /// What was sent for each account, from what was sent on each flow.
+    pub fn per_account(&self, sent_per_flow: Box<[u64]>) -> Box<[u64]> {
+        if self.template.is_stamped() {
+            sent_per_flow
+        } else {
+            Box::new([sent_per_flow.iter().sum()])
+        }
+    }
+
     /// The number of its flows.
     pub fn flow_count(&self) -> u32 {
         u32::try_from(self.template.flow_count()).unwrap_or(u32::MAX)
     }
-}
-
-fn template_config(
-    name: &str,
-    frames: &FrameParams,
-    sizes: SizeMix,
-    own_mac: [u8; 6],
-    tag: u16,
-) -> Result<TemplateConfig, ErrorObject> {
-    let mac = |field: &str, text: &str| {
-        text.parse::<MacAddress>().map_err(|error| bad_params(&format!("{name}.frames.{field}"), &error))
-    };
-    let source = frames.source_mac.as_deref().map(|text| mac("source_mac", text)).transpose()?;
-    let vlans = frames.vlans.iter().map(|tag| VlanTag {
-        id: tag.id,
-        priority: tag.priority,
-        drop_eligible: tag.drop_eligible,
-    });
-    Ok(TemplateConfig {
-        sizes,
-        source_mac: source.unwrap_or(MacAddress(own_mac)),
-        destination_mac: mac("destination_mac", &frames.destination_mac)?,
-        vlans: vlans.collect(),
-        flows: flow_list(name, &frames.flows)?,
-        traffic_class: frames.traffic_class,
-        hop_limit: frames.hop_limit,
-        tag,
-    })
-}
-
-fn flow_list(name: &str, flows: &traffic::Flows) -> Result<FlowList, ErrorObject> {
-    let (source, destination) = (flows.source_address, flows.destination_address);
-    let addresses = match (source.first, destination.first) {
-        (IpAddr::V4(from), IpAddr::V4(to)) => {
-            Addresses::V4(sweep::<Ipv4Addr, _>(from, source), sweep(to, destination))
-        }
-        (IpAddr::V6(from), IpAddr::V6(to)) => {
-            Addresses::V6(sweep::<Ipv6Addr, _>(from, source), sweep(to, destination))
-        }
-        _ => {
-            let error = "source and destination are of one family, IPv4 or IPv6";
-            return Err(bad_params(&format!("{name}.frames.flows"), &error));
-        }
-    };
-    Ok(FlowList {
-        addresses,
-        source_ports: sweep(flows.source_port.first, flows.source_port),
-        destination_ports: sweep(flows.destination_port.first, flows.destination_port),
-        count: flows.count,
-    })
-}
-
-const fn sweep<A: Copy, B: Copy>(first: A, range: traffic::Range<B>) -> Sweep<A> {
-    Sweep { first, count: range.count, step: range.step }
 }
 
 const fn order(order: traffic::Order) -> Order {

@@ -10,6 +10,7 @@ mod device;
 mod faults;
 mod forwarder;
 mod frames;
+mod headers;
 mod held;
 mod impairments;
 mod observe;

@@ -8,7 +8,7 @@ use iolab_protocol::traffic::{
 };
 use iolab_protocol::ErrorObject;
 
-use crate::cast::{Cast, ReceiverRole};
+use crate::cast::{Cast, ReceiverRole, SenderRole};
 use crate::faults::bad_params;
 use crate::observe::{Moment, StealLog};
 use crate::ports::OpenPort;
@@ -28,7 +28,7 @@ pub struct Books {
 
 /// What one sender's books say to its receivers.
 struct Balance {
-    sent_per_flow: Box<[u64]>,
+    sent_per_account: Box<[u64]>,
     /// Handed over, but not accepted by the interface.
     refused_frames: u64,
 }
@@ -43,7 +43,7 @@ pub fn assemble(
     let mut balances = Vec::new();
     let mut senders = Vec::new();
     for ((role, asked), sent) in cast.senders.iter().zip(&params.senders).zip(sent) {
-        let (report, balance) = sender(role.port, asked.tag, sent, &steal);
+        let (report, balance) = sender(role, asked.tag, sent, &steal);
         senders.push(report);
         balances.push(balance);
     }
@@ -54,7 +54,8 @@ pub fn assemble(
 }
 
 /// One report of all threads of a sender: sums, the stalls of each, and the gaps of the stream that they make together.
-fn sender(port: &OpenPort, tag: u16, threads: Vec<Sent>, steal: &StealLog) -> (SenderReport, Balance) {
+fn sender(role: &SenderRole<'_>, tag: u16, threads: Vec<Sent>, steal: &StealLog) -> (SenderReport, Balance) {
+    let port = role.port;
     let count = threads.len() as u64;
     let stalls = stalls(port, &threads, steal);
     let mut uses = threads.iter().zip(port.send_cpus()).map(|(sent, cpu)| sent.used.used(cpu));
@@ -74,6 +75,7 @@ fn sender(port: &OpenPort, tag: u16, threads: Vec<Sent>, steal: &StealLog) -> (S
     let offered_frames = pacing.sent_frames - lost_frames;
     let unsent_frames = pacing.intended_frames.saturating_sub(offered_frames);
     let dropped_by_us_frames = unsent_frames.saturating_sub(refused_frames + invalid_frames);
+    let sent_per_account = role.plan.per_account(books.sent_per_flow);
     let report = SenderReport {
         port: port.params.name.clone(),
         tag,
@@ -81,6 +83,7 @@ fn sender(port: &OpenPort, tag: u16, threads: Vec<Sent>, steal: &StealLog) -> (S
         end_ns,
         intended_frames: pacing.intended_frames,
         gap_frames,
+        unstamped_frames: role.plan.unstamped_flow().map_or(0, |flow| sent_per_account[flow as usize]),
         offered_frames,
         offered_bytes: share(handed_bytes, offered_frames, pacing.sent_frames),
         unsent_frames,
@@ -100,7 +103,7 @@ fn sender(port: &OpenPort, tag: u16, threads: Vec<Sent>, steal: &StealLog) -> (S
         thread,
         further_threads,
     };
-    (report, Balance { sent_per_flow: books.sent_per_flow, refused_frames: lost_frames })
+    (report, Balance { sent_per_account, refused_frames: lost_frames })
 }
 
 /// The stalls of all threads, oldest first. A thread's shift counts as one of the whole schedule, of which it has a part.
@@ -131,7 +134,7 @@ fn receiver(
     steal: &StealLog,
 ) -> Result<ReceiverReport, ErrorObject> {
     let Received { account, port, drained, begin_ns, end_ns, used, lapses, lapse_count } = received;
-    let books = account.finish(&balance.sent_per_flow).map_err(|error| bad_params("receivers", &error))?;
+    let books = account.finish(&balance.sent_per_account).map_err(|error| bad_params("receivers", &error))?;
     let totals = books.totals.without_refused(balance.refused_frames);
     let cpu = role.port.params.receive_cpu;
     Ok(ReceiverReport {
@@ -144,6 +147,7 @@ fn receiver(
         first_ns: books.first_at.map(|at| at.0),
         last_ns: books.last_at.map(|at| at.0),
         received_frames: totals.received_frames,
+        unstamped_frames: role.unstamped_flow.map_or(0, |flow| books.flows[flow as usize].received_frames),
         received_bytes: books.arrived_bytes,
         lost_frames: totals.lost_frames,
         surplus_frames: totals.surplus_frames,
@@ -158,7 +162,7 @@ fn receiver(
         latency_ns: histogram(&books.latency),
         reorder_extent_frames: histogram(&books.reorder_extent),
         reorder_density: books.reorder_density.into(),
-        flows: flows(&books.flows),
+        flows: flows(&books.flows[..role.stamped_flows()]),
         socket: SocketCounts {
             received_frames: port.received_frames,
             filtered_frames: port.foreign_frames,

@@ -97,6 +97,8 @@ class SenderReport:
     """Frames handed over in each hundredth of the trial; empty: an older agent's."""
     further_threads: tuple[ThreadUse, ...] = ()
     """What its further threads used, where it has several."""
+    unstamped_frames: Count = 0
+    """Frames handed over without a stamp."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,6 +177,8 @@ class ReceiverReport:
     """First copies that arrived in each hundredth of the trial's time; empty likewise."""
     least_latency_slices_ns: tuple[Count | None, ...] = ()
     """The least latency of those [ns]; None where none arrived."""
+    unstamped_frames: Count = 0
+    """Frames without a stamp that arrived; among `received_frames`."""
     after_end_frames: Count = 0
     """First copies that arrived when the trial's time was over: a queue had held them back."""
 

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from iolab.experiment.fio import Fio
+from iolab.experiment.frame_flows import MOST_FLOWS, FlowRules, Payload, PayloadPattern
 from iolab.experiment.instruments import (
     SAMPLE_NS,
     Beside,
@@ -135,10 +136,22 @@ class Packets(Measure):
     """Ethernet frame with its checksum (RFC 2544) [bytes]; imix: 7 of 64, 4 of 594, 1 of 1518 in turn."""
     direction: PacketDirection = "one-way"
     """Who sends; both-ways: both at once, each at half of the rate."""
-    flows: Count = Field(default=1, ge=1, le=65_000)
-    """Different source addresses and UDP source ports, one after the other: a card has one queue for each flow."""
+    flows: Count = Field(default=1, ge=1, le=MOST_FLOWS)
+    """Different source addresses and source ports, one after the other: a card has one queue for each flow."""
+    flow_rules: Maybe[FlowRules] = None
+    """Which addresses and ports flows have; both-ways: of the first direction, the other has them swapped."""
     ip: Literal[4, 6] = 4
-    """Version of the Internet protocol inside."""
+    """Version of the Internet protocol of the flows."""
+    protocol: Literal["udp", "tcp", "icmp"] = "udp"
+    """What carries the payload: tcp: segments with ACK alone; icmp: echo requests."""
+    tunnel: Maybe[Literal["vxlan", "gre"]] = None
+    """What stands around the packets of the flows, between the addresses of sender and receiver."""
+    tunnel_ip: Literal[4, 6] = 4
+    """Version of the Internet protocol of the tunnel."""
+    vni: Count = Field(default=1, ge=0, le=(1 << 24) - 1)
+    """Segment of a vxlan tunnel."""
+    payload: PayloadPattern = Payload()
+    """What frames are filled with behind headers and stamp."""
     vlan: Maybe[Annotated[int, Field(ge=0, le=4094, strict=True)]] = None
     """Tag of the frames; absent: that of the link."""
     line_rate: Maybe[BitsPerSecond] = None

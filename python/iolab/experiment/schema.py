@@ -23,7 +23,9 @@ def json_schema() -> dict[str, Any]:
     tops = [model for group in models().values() for model in group.values()]
     named, whole = models_json_schema([(model, "validation") for model in tops], by_alias=True)
     every = {model.__name__: model for top in tops for model in (top, *models_within(top))}
-    found: dict[str, Any] = {name: _relaxed(part, every[name]) for name, part in whole["$defs"].items()}
+    # What a quantity is kept as is nobody's to write.
+    written = {name: part for name, part in whole["$defs"].items() if name in every}
+    found: dict[str, Any] = {name: _relaxed(part, every[name]) for name, part in written.items()}
     refs = {
         group: [named[model, "validation"] for model in kinds.values()] for group, kinds in models().items()
     }

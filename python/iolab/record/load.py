@@ -92,6 +92,8 @@ class LoadRecord:
     """Of the instrument and of the system under test."""
     shapers: tuple[Shaper, ...] = ()
     """Shapers on the ways."""
+    unstamped_frames: int = 0
+    """Frames that were sent without a stamp: counted where they arrived, and no more."""
     foreign_frames: int = 0
     """Frames of other traffic that came along the ways, at least."""
     drop_reasons: Mapping[Name, int] = field(default_factory=dict)

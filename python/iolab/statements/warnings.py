@@ -150,6 +150,14 @@ class OtherTraffic(Warning):
     offered_frames: int
 
 
+class Unstamped(Warning):
+    """Frames had no room for the stamp: they were counted where they arrived, and no more is known of them."""
+
+    code = "unstamped"
+    unstamped_frames: int
+    offered_frames: int
+
+
 class PassedShaper(Statement):
     """A shaper, and where it is."""
 

@@ -188,6 +188,7 @@ class LoadBench:
             drop_reasons=drop_reasons(before.reading, after.reading),
             shapers=tuple(seen.shapers),
             foreign_frames=foreign_frames(wires, ran, counted),
+            unstamped_frames=sum(sender.unstamped_frames for sender in ran.senders),
         )
 
     def _copied(self) -> frozenset[str]:
@@ -225,7 +226,12 @@ class LoadBench:
 
 
 def directions_in_parts(ran: TrafficRan) -> list[Parts]:
-    """Return what was sent and what arrived in each part of a trial, direction by direction."""
+    """Return what was sent and what arrived in each part of a trial, direction by direction.
+
+    Nothing where frames had no stamp: nobody knows when those that arrived were sent.
+    """
+    if any(sender.unstamped_frames for sender in ran.senders):
+        return []
     return [
         Parts(
             ran.senders[receiver.of].slices_frames,

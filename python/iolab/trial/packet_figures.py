@@ -26,6 +26,7 @@ from iolab.statements.warnings import (
     SlowerPath,
     SlowPort,
     UnexplainedFrames,
+    Unstamped,
     Warning,
 )
 from iolab.trial.drops import DAMAGED
@@ -196,6 +197,9 @@ def _of_others(records: Sequence[LoadRecord]) -> Iterable[Warning]:
     offered = sum(record.result.offered_frames for record in records)
     if foreign > max(FEW_FOREIGN * len(records), FOREIGN_RATIO * offered):
         yield OtherTraffic(foreign_frames=foreign, offered_frames=offered)
+    unstamped = sum(record.unstamped_frames for record in records)
+    if unstamped:
+        yield Unstamped(unstamped_frames=unstamped, offered_frames=offered)
     past = {(one.place, one.kind) for record in records for one in bypassed(record.shapers)}
     if past:
         shapers = tuple(PassedShaper(shaper=kind, place=place) for place, kind in sorted(past))

@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 
 from iolab.agent.messages import Json
 from iolab.experiment.experiment import Lab
+from iolab.experiment.frame_flows import Payload
 from iolab.experiment.measures import Packets
 from iolab.lab.links.wires import longest_wait_ns
-from iolab.lab.packets.flow_addresses import source_addresses
-from iolab.lab.packets.frames import sizes_of
+from iolab.lab.packets.flow_addresses import Sweep, flow_sweeps, tunnel_ends
+from iolab.lab.packets.frames import sizes_of, vlans_of
 from iolab.lab.packets.placement import Placement, Way
 
 NS_PER_S = 1_000_000_000
@@ -18,13 +19,9 @@ DRAIN = {"quiet_ns": 10_000_000, "timeout_ns": 15_000_000_000}
 long until then: a queue of 100 000 frames is emptied in 10 s at 10 kpps."""
 GUEST_DRAIN = {"quiet_ns": 500_000_000, "timeout_ns": 15_000_000_000}
 """The same where virtual machines are on the way: emulated ones hold frames for 200 ms where the host is busy."""
-FIRST_UDP_PORT, DISCARD_PORT = 1024, 9
-"""Source port of the first flow; destination port of all (RFC 2544 appendix C.2.6.4 uses discard as well: RFC 863)."""
 TAGS = 1 << 16
 SET = "trial"
 """Name of the set of ports."""
-IPV6_NETWORK = "2001:2:0:"
-"""RFC 5180: addresses for benchmarking."""
 
 
 def open_params(
@@ -78,8 +75,8 @@ def run_params(
             "frames": {
                 "sizes": [list(share) for share in sizes_of(measure)],
                 "destination_mac": macs[way.name],
-                "vlans": [{"id": vlan} for vlan in _vlans(measure, lab, way)],
-                "flows": _flows(measure, lab, way, index),
+                "vlans": [{"id": vlan} for vlan in vlans_of(measure, lab, way)],
+                **_contents(measure, lab, way, index),
             },
             "rate": {"frames": max(1, round(fps)), "per_ns": NS_PER_S},
             "max_burst": measure.max_burst,
@@ -101,28 +98,43 @@ def run_params(
     return {"id": SET, "duration_ns": duration_ns, "senders": senders, "receivers": receivers, "drain": drain}
 
 
-def _vlans(measure: Packets, lab: Lab, way: Way) -> tuple[int, ...]:
-    """Return the tag of frames: the measure's, or that of the link they enter."""
-    if measure.vlan is not None:
-        return (measure.vlan,)
-    link = next(link for link in lab.links.values() if way.source.ref in link.ends)
-    return () if link.vlan is None else (link.vlan,)
+def _contents(measure: Packets, lab: Lab, way: Way, index: int) -> dict[str, Json]:
+    """Return what frames hold behind Ethernet, as far as it is not what the agent takes anyway."""
+    rules = measure.flow_rules
+    found: dict[str, Json] = {"flows": _flows(measure, lab, way, index), "may_go_unstamped": True}
+    if measure.protocol != "udp":
+        found["transport"] = measure.protocol
+    if measure.tunnel is not None:
+        ends = tunnel_ends(measure, way, index)
+        found["tunnel"] = {"kind": measure.tunnel, "source": ends[0], "destination": ends[1]}
+        if measure.tunnel == "vxlan":
+            found["tunnel"]["vni"] = measure.vni
+    if measure.payload != Payload():
+        found["payload"] = _payload(measure.payload)
+    if rules is not None and rules.order == "random":
+        found["flow_order"] = {"kind": "seeded", "seed": rules.seed}
+    return found
+
+
+def _payload(payload: Payload) -> dict[str, Json]:
+    found: dict[str, Json] = {"kind": payload.kind}
+    if payload.kind == "random":
+        found["seed"] = payload.seed
+    if payload.kind == "bytes":
+        found["hex"] = payload.hex
+    return found
 
 
 def _flows(measure: Packets, lab: Lab, way: Way, index: int) -> dict[str, Json]:
-    """Return the flows: of each the source address and UDP port are one above those of the flow before."""
-    if measure.ip == 6:
-        sources = measure.flows
-        source, target = f"{IPV6_NETWORK}{index + 1}::1", f"{IPV6_NETWORK}{2 - index}::1"
-    else:
-        (source, sources), target = source_addresses(lab, way, measure.flows), way.target.address
-    return {
-        "count": measure.flows,
-        "source_address": {"first": source, "count": sources},
-        "destination_address": {"first": target},
-        "source_port": {"first": FIRST_UDP_PORT, "count": min(measure.flows, TAGS - FIRST_UDP_PORT)},
-        "destination_port": {"first": DISCARD_PORT},
-    }
+    sweeps = flow_sweeps(measure, lab, way, index)
+    return {"count": measure.flows, **{name: _range(sweep) for name, sweep in sweeps.items()}}
+
+
+def _range(sweep: Sweep) -> dict[str, Json]:
+    found: dict[str, Json] = {"first": sweep.first}
+    if sweep.count > 1:
+        found |= {"count": sweep.count, "step": sweep.step, "every": sweep.every}
+    return found
 
 
 def _present(params: Mapping[str, Json]) -> dict[str, Json]:

@@ -4,8 +4,9 @@ use super::density::Density;
 use super::report::FlowReport;
 use super::window::Windows;
 
-/// Holes remembered per flow, to tell how far a late frame was overtaken.
+/// Holes remembered per flow, to tell how far a late frame was overtaken; fewer where many flows would take much memory.
 const HOLES: usize = 16;
+const HOLES_OF_ALL: usize = 1 << 20;
 
 /// What an arrival turned out to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +34,7 @@ pub(super) struct Flow {
     reordered_frames: u64,
     too_late_frames: u64,
     pub negative_latency_frames: u64,
+    untimed_frames: u64,
     latency_sum_ns: u64,
     latency_min_ns: u64,
     latency_max_ns: u64,
@@ -51,6 +53,7 @@ impl Flow {
             reordered_frames: 0,
             too_late_frames: 0,
             negative_latency_frames: 0,
+            untimed_frames: 0,
             latency_sum_ns: 0,
             latency_min_ns: u64::MAX,
             latency_max_ns: 0,
@@ -101,6 +104,13 @@ impl Flow {
         arrival
     }
 
+    /// A frame without number and time arrived.
+    #[inline]
+    pub const fn arrive_unstamped(&mut self) {
+        self.unique_frames += 1;
+        self.untimed_frames += 1;
+    }
+
     /// Nothing more will come: place what is left in the density.
     pub fn finish(&self, index: usize, windows: &Windows, density: &mut Density) {
         if self.unplaced {
@@ -134,7 +144,7 @@ impl Flow {
 
     /// The flow's counters against the number of frames sent on it.
     pub fn report(&self, sent_frames: u64) -> FlowReport {
-        let timed = self.unique_frames > self.negative_latency_frames;
+        let timed = self.unique_frames > self.negative_latency_frames + self.untimed_frames;
         FlowReport {
             sent_frames,
             received_frames: self.unique_frames,
@@ -163,23 +173,30 @@ pub(super) struct Jump {
 
 /// The newest jumps of all flows.
 #[derive(Debug, Clone)]
-pub(super) struct Jumps(Box<[[Jump; HOLES]]>);
+pub(super) struct Jumps {
+    jumps: Box<[Jump]>,
+    /// So many of each flow.
+    holes: usize,
+}
 
 impl Jumps {
     pub fn new(flows: usize) -> Self {
-        Self(vec![[Jump::default(); HOLES]; flows].into())
+        let holes = (HOLES_OF_ALL / flows.max(1)).clamp(1, HOLES);
+        Self { jumps: vec![Jump::default(); holes * flows].into(), holes }
     }
 
     /// Keep the jump number `count` of a flow in place of its oldest.
     #[inline]
     pub fn note(&mut self, flow: usize, count: u64, jump: Jump) {
-        self.0[flow][slot(count)] = jump;
+        let slot = self.slot(flow, count);
+        self.jumps[slot] = jump;
     }
 
     /// How many first copies had arrived before the one that first overtook `sequence`. When that is forgotten: before
     /// the oldest jump still known, so that the extent is a lower bound.
     pub fn overtaken_at(&self, flow: usize, count: u64, sequence: u64) -> u64 {
-        let known = (count.saturating_sub(HOLES as u64)..count).rev().map(|jump| self.0[flow][slot(jump)]);
+        let known = count.saturating_sub(self.holes as u64)..count;
+        let known = known.rev().map(|jump| self.jumps[self.slot(flow, jump)]);
         let mut oldest = 0;
         for jump in known {
             oldest = jump.arrival;
@@ -189,12 +206,12 @@ impl Jumps {
         }
         oldest
     }
-}
 
-#[inline]
-#[expect(clippy::cast_possible_truncation, reason = "a remainder below 16")]
-const fn slot(count: u64) -> usize {
-    (count % HOLES as u64) as usize
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "a remainder of at most 15")]
+    const fn slot(&self, flow: usize, count: u64) -> usize {
+        flow * self.holes + (count % self.holes as u64) as usize
+    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ mod flow;
 mod report;
 mod window;
 
-use iolab_frame::{latency_ns, Corruption, Inspection, Inspector, Stamp};
+use iolab_frame::{latency_ns, Corruption, Inspection, Inspector, Stamp, FLOW_LIMIT};
 
 use crate::arrivals::Arrivals;
 use crate::error::EngineError;
@@ -21,7 +21,6 @@ use flow::{Arrival, Flow, Jumps};
 pub use report::{FlowReport, ReceiverReport, ReceiverTotals};
 use window::Windows;
 
-const FLOW_LIMIT: u32 = 1 << 16;
 /// More than this is refused: 65536 flows with windows of 65536 frames [bytes].
 const MEMORY_LIMIT_BYTES: u64 = 512 << 20;
 const PER_FLOW_HISTOGRAM_LIMIT: usize = 256;
@@ -29,16 +28,18 @@ const PER_FLOW_HISTOGRAM_LIMIT: usize = 256;
 /// How much a receiver remembers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReceiverConfig {
-    /// The number of flows, 1 to 65536.
+    /// The number of flows, 1 to 2^20.
     pub flow_count: u32,
     /// How far behind the newest frame of a flow an older one is still recognised: a power of two [frames].
     pub window_frames: u32,
+    /// The flow that frames without a stamp count to, where some are sent; none: they are foreign.
+    pub unstamped_flow: Option<u32>,
 }
 
 impl ReceiverConfig {
     /// `flow_count` flows with windows of 65536 frames.
     pub const fn of_flows(flow_count: u32) -> Self {
-        Self { flow_count, window_frames: 65_536 }
+        Self { flow_count, window_frames: 65_536, unstamped_flow: None }
     }
 }
 
@@ -72,7 +73,7 @@ impl StrayCounts {
     }
 }
 
-/// First copies by when they were sent and by when they arrived.
+/// First copies by when they were sent (those without a stamp: when they arrived) and by when they arrived.
 #[derive(Debug, Clone)]
 struct Parts {
     sent: Slices,
@@ -86,6 +87,7 @@ pub struct Receiver {
     jumps: Jumps,
     windows: Windows,
     density: Density,
+    unstamped_flow: Option<usize>,
     stray: StrayCounts,
     latency: Histogram,
     flow_latency: Box<[Histogram]>,
@@ -100,7 +102,7 @@ pub struct Receiver {
 impl Receiver {
     /// An empty account. Up to 256 flows get a latency histogram each (32 KiB).
     pub fn new(config: ReceiverConfig) -> Result<Self, EngineError> {
-        let ReceiverConfig { flow_count, window_frames } = config;
+        let ReceiverConfig { flow_count, window_frames, unstamped_flow } = config;
         if !(1..=FLOW_LIMIT).contains(&flow_count) {
             return Err(EngineError::FlowCount { seen: flow_count });
         }
@@ -119,6 +121,7 @@ impl Receiver {
             jumps: Jumps::new(flows),
             windows: Windows::new(flows, window_frames),
             density: Density::new(flows),
+            unstamped_flow: unstamped_flow.map(|flow| flow as usize).filter(|&flow| flow < flows),
             stray: StrayCounts::default(),
             latency: Histogram::new(),
             flow_latency: vec![Histogram::new(); histograms].into(),
@@ -141,6 +144,15 @@ impl Receiver {
     #[inline]
     pub fn receive(&mut self, inspector: &Inspector, frame: &[u8], now: Nanos) -> Inspection {
         let inspection = inspector.inspect(frame);
+        let unstamped = match inspection {
+            Inspection::Foreign => true,
+            // Where no frame has a stamp, none can be damaged: the payload begins as one would.
+            Inspection::Corrupted(Corruption::Stamp) => self.flows.len() == 1,
+            _ => false,
+        };
+        if unstamped && self.account_unstamped(frame, now) {
+            return inspection;
+        }
         self.account(inspection, frame.len(), now);
         inspection
     }
@@ -217,9 +229,28 @@ impl Receiver {
         })
     }
 
+    /// Count a frame without a stamp, where such are sent: all that are not sent to a group, as neighbours' questions are.
+    #[inline]
+    fn account_unstamped(&mut self, frame: &[u8], now: Nanos) -> bool {
+        let Some(flow) = self.unstamped_flow.filter(|_| frame.first().is_some_and(|byte| byte & 1 == 0))
+        else {
+            return false;
+        };
+        self.arrived_frames += 1;
+        self.arrived_bytes += frame.len() as u64 + u64::from(iolab_frame::FCS_BYTES);
+        self.first_at.get_or_insert(now);
+        self.last_at = Some(now);
+        self.flows[flow].arrive_unstamped();
+        if let Some(parts) = &mut self.parts {
+            parts.sent.note(now);
+            parts.arrived.note_untimed(now);
+        }
+        true
+    }
+
     #[inline]
     fn account_stamp(&mut self, stamp: Stamp, now: Nanos) {
-        let index = usize::from(stamp.flow);
+        let index = stamp.flow as usize;
         let Some(flow) = self.flows.get_mut(index) else {
             self.stray.unknown_flow_frames += 1;
             return;

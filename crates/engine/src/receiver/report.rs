@@ -106,7 +106,8 @@ pub struct ReceiverReport {
     pub last_at: Option<Nanos>,
     /// One-way latency of first copies [ns].
     pub latency: Histogram,
-    /// Reordering extents (RFC 4737 section 4.2.1): exact back to a flow's 16th newest hole, a lower bound beyond.
+    /// Reordering extents (RFC 4737 section 4.2.1): exact back to a flow's 16th newest hole (of more than 65 536 flows:
+    /// fewer), a lower bound beyond.
     pub reorder_extent: Histogram,
     /// Reorder density (RFC 5236 section 4): displacements, late ones above zero, and how many first copies had them. Those
     /// displaced by more than 16 are not in it: they count as lost there.

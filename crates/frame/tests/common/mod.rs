@@ -1,9 +1,13 @@
 //! Configurations that the tests of this crate share, and a seeded source of numbers.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
+pub mod tshark;
+
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use iolab_frame::{Addresses, FlowList, MacAddress, SizeMix, Sweep, TemplateConfig, VlanTag};
+use iolab_frame::{
+    Addresses, FlowList, MacAddress, Payload, SizeMix, Sweep, TemplateConfig, Transport, VlanTag,
+};
 
 pub const TAG: u16 = 0x4f2d;
 
@@ -14,7 +18,7 @@ pub fn v4(sizes: SizeMix, tags: u16) -> TemplateConfig {
         tags,
         Addresses::V4(
             Sweep::rising(Ipv4Addr::new(198, 18, 0, 1), 100),
-            Sweep { first: Ipv4Addr::new(198, 19, 0, 1), count: 101, step: 256 },
+            Sweep { first: Ipv4Addr::new(198, 19, 0, 1), count: 101, step: 256, every: 1 },
         ),
     )
 }
@@ -27,7 +31,7 @@ pub fn v6(sizes: SizeMix, tags: u16) -> TemplateConfig {
         tags,
         Addresses::V6(
             Sweep::rising(address(1), 100),
-            Sweep { first: address(0x8000), count: 101, step: u32::MAX },
+            Sweep { first: address(0x8000), count: 101, step: u32::MAX, every: 1 },
         ),
     )
 }
@@ -38,6 +42,10 @@ fn config(sizes: SizeMix, tags: u16, addresses: Addresses) -> TemplateConfig {
         source_mac: MacAddress([2, 0, 0, 0, 0, 1]),
         destination_mac: MacAddress([2, 0, 0, 0, 0, 0xfe]),
         vlans: (0..tags).map(|i| VlanTag { id: 100 + i, priority: 5, drop_eligible: i == 0 }).collect(),
+        tunnel: None,
+        transport: Transport::Udp,
+        payload: Payload::Incrementing,
+        may_go_unstamped: false,
         flows: FlowList {
             addresses,
             source_ports: Sweep::rising(49_152, 100),

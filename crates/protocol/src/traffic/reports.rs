@@ -83,6 +83,9 @@ pub struct SenderReport {
     /// Gap frames handed over between them, which are in no other count; absent: 0.
     #[serde(default, skip_serializing_if = "is_none")]
     pub gap_frames: u64,
+    /// Frames handed over without a stamp, which are counted and no more; absent: 0.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub unstamped_frames: u64,
     /// Frames that the interface accepted.
     pub offered_frames: u64,
     /// Bytes of them, with FCS.
@@ -197,8 +200,11 @@ pub struct ReceiverReport {
     pub first_ns: Option<u64>,
     /// When the last frame of the sender arrived.
     pub last_ns: Option<u64>,
-    /// First copies that arrived whole.
+    /// First copies that arrived whole; without a stamp, all that arrived.
     pub received_frames: u64,
+    /// Of these: without a stamp; absent: 0.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub unstamped_frames: u64,
     /// Bytes of all copies that arrived whole, with FCS.
     pub received_bytes: u64,
     /// Frames offered that did not arrive whole and in time.

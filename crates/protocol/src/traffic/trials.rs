@@ -18,7 +18,7 @@ pub struct Vlan {
     pub drop_eligible: bool,
 }
 
-/// A range of values: flow `f` has `first + step * (f mod count)`.
+/// A range of values: flow `f` has `first + step * (f / every mod count)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Range<A> {
@@ -30,23 +30,85 @@ pub struct Range<A> {
     /// The distance between neighbours.
     #[serde(default = "one")]
     pub step: u32,
+    /// How many flows after each other have the same value.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub every: u32,
 }
 
 /// The flows of a sender; addresses of one family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Flows {
-    /// How many, 1 to 65536.
+    /// How many, 1 to 1048576.
     #[serde(default = "one")]
     pub count: u32,
     /// Source addresses.
     pub source_address: Range<IpAddr>,
     /// Destination addresses.
     pub destination_address: Range<IpAddr>,
-    /// UDP source ports.
+    /// Source ports; identifiers of echo requests.
     pub source_port: Range<u16>,
-    /// UDP destination ports.
+    /// Destination ports.
     pub destination_port: Range<u16>,
+}
+
+/// What carries the payload.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Transport {
+    /// UDP.
+    #[default]
+    Udp,
+    /// Segments of TCP with ACK alone, which all have the same sequence number.
+    Tcp,
+    /// Echo requests of ICMP or ICMPv6.
+    Icmp,
+}
+
+/// What stands around the packets of flows: its ends are of one family.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Tunnel {
+    /// An Ethernet frame in UDP (RFC 7348).
+    Vxlan {
+        /// Where it begins.
+        source: IpAddr,
+        /// Where it ends.
+        destination: IpAddr,
+        /// The segment, 24 bits.
+        #[serde(default)]
+        vni: u32,
+    },
+    /// A packet behind four bytes (RFC 2784).
+    Gre {
+        /// Where it begins.
+        source: IpAddr,
+        /// Where it ends.
+        destination: IpAddr,
+    },
+}
+
+/// What payloads are filled with behind the stamp.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Payload {
+    /// 0, 1, 2 ...
+    #[default]
+    Incrementing,
+    /// Zeros.
+    Zeros,
+    /// Bits that are all one.
+    Ones,
+    /// Random bytes, the same in all frames.
+    Random {
+        /// What they come from.
+        seed: u64,
+    },
+    /// Bytes over and over.
+    Bytes {
+        /// They, 1 to 9216, as pairs of hexadecimal digits.
+        hex: String,
+    },
 }
 
 /// In which order sizes or flows come.
@@ -79,6 +141,18 @@ pub struct FrameParams {
     pub vlans: Vec<Vlan>,
     /// Addresses and ports.
     pub flows: Flows,
+    /// What carries the payload.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub transport: Transport,
+    /// What stands around the packets; absent: nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tunnel: Option<Tunnel>,
+    /// What payloads are filled with.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub payload: Payload,
+    /// Whether all frames may go without a stamp where the smallest has no room for one: they are counted, and no more.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub may_go_unstamped: bool,
     /// DSCP and ECN.
     #[serde(default)]
     pub traffic_class: u8,
@@ -232,6 +306,15 @@ pub struct TrafficRun {
 
 fn one() -> u32 {
     1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
+fn is_one(value: &u32) -> bool {
+    *value == 1
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 fn sixty_four() -> u8 {

@@ -1,10 +1,38 @@
-"""The addresses that flows of our own frames come from. Pure."""
+"""The addresses and ports that flows of our own frames have. Pure."""
 
+from dataclasses import dataclass
 from ipaddress import ip_address, ip_interface
+from math import prod
 
+from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
+from iolab.experiment.frame_flows import AddressRange, FlowRules, PortRange
+from iolab.experiment.measures import Packets
 from iolab.lab.packets.placement import Way
 from iolab.lab.topology import make_topology
+
+FIRST_PORT, DISCARD_PORT = 1024, 9
+"""Source port of the first flow; destination port of all (RFC 2544 appendix C.2.6.4 uses discard as well: RFC 863)."""
+PORTS = 65_536 - FIRST_PORT
+"""Source ports from the first on."""
+IPV6_NETWORK = "2001:2:0:"
+"""RFC 5180: addresses for benchmarking."""
+FIELDS = ("source_address", "destination_address", "source_port", "destination_port")
+"""What tells flows apart, in the order in which it changes from flow to flow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """Values that flows have in turn."""
+
+    first: str | int
+    """The first: an address, or a port."""
+    count: int = 1
+    """How many."""
+    step: int = 1
+    """Distance of neighbours."""
+    every: int = 1
+    """So many flows after each other have the same one."""
 
 
 def source_addresses(lab: Lab, way: Way, flows: int) -> tuple[str, int]:
@@ -21,3 +49,87 @@ def source_addresses(lab: Lab, way: Way, flows: int) -> tuple[str, int]:
     first = max(ip_address(point.address) for point in segment.endpoints) + 1
     room = int(own.network.broadcast_address) - int(first)
     return (str(first), min(flows, room)) if room > 1 else (str(own.ip), 1)
+
+
+def flow_sweeps(measure: Packets, lab: Lab, way: Way, index: int) -> dict[str, Sweep]:
+    """Return what the flows of direction `index` have in each field.
+
+    Raises:
+        InputError: rules are of another version, or give fewer flows than are wanted.
+    """
+    rules = _rules_of(measure, index)
+    if measure.flow_rules is None and measure.flows <= PORTS:
+        # Address and port change together: whichever a card looks at, each flow is another one to it.
+        sources, target = _usual(measure, lab, way, index)
+        ports = Sweep(FIRST_PORT, measure.flows)
+        return dict(zip(FIELDS, (sources, target, ports, Sweep(DISCARD_PORT)), strict=True))
+    sources, target = _usual(measure, lab, way, index)
+    given = (
+        _of(rules.source) or sources,
+        _of(rules.destination) or target,
+        _of(rules.source_port) or Sweep(FIRST_PORT, PORTS),
+        _of(rules.destination_port) or Sweep(DISCARD_PORT),
+    )
+    _check(measure, given)
+    every, found = 1, {}
+    for name, sweep in zip(FIELDS, given, strict=True):
+        found[name] = Sweep(sweep.first, sweep.count, sweep.step, every if sweep.count > 1 else 1)
+        every *= sweep.count
+    return found
+
+
+def tunnel_ends(measure: Packets, way: Way, index: int) -> tuple[str, str]:
+    """Return where the tunnel of direction `index` begins and ends: the addresses of sender and receiver."""
+    if measure.tunnel_ip == 6:
+        return _ipv6(index)
+    return way.source.address, way.target.address
+
+
+def _rules_of(measure: Packets, index: int) -> FlowRules:
+    """Return the rules of a direction: those of the way back are the other way round."""
+    rules = measure.flow_rules or FlowRules()
+    if measure.direction == "one-way" or index % 2 == 0:
+        return rules
+    return FlowRules.model_construct(
+        source=rules.destination,
+        destination=rules.source,
+        source_port=rules.destination_port,
+        destination_port=rules.source_port,
+    )
+
+
+def _usual(measure: Packets, lab: Lab, way: Way, index: int) -> tuple[Sweep, Sweep]:
+    """Return the source and destination addresses that no rule gives."""
+    if measure.ip == 6:
+        source, target = _ipv6(index)
+        return Sweep(source, measure.flows), Sweep(target)
+    first, count = source_addresses(lab, way, measure.flows)
+    return Sweep(first, count), Sweep(way.target.address)
+
+
+def _ipv6(index: int) -> tuple[str, str]:
+    return f"{IPV6_NETWORK}{index + 1}::1", f"{IPV6_NETWORK}{2 - index}::1"
+
+
+def _of(given: AddressRange | PortRange | None) -> Sweep | None:
+    if given is None:
+        return None
+    first = given.first if isinstance(given.first, int) else str(given.first)
+    return Sweep(first, given.count, given.step)
+
+
+def _check(measure: Packets, given: tuple[Sweep, ...]) -> None:
+    doing = "laying out flows"
+    versions = {ip_address(sweep.first).version for sweep in given[:2]}
+    if versions != {measure.ip}:
+        seen = f"addresses of IPv{' and IPv'.join(map(str, sorted(versions)))} with ip: {measure.ip}"
+        raise InputError([Problem("measure", doing, seen, f"flow_rules with addresses of IPv{measure.ip}")])
+    told_apart = given[:3] if measure.protocol == "icmp" else given
+    if measure.protocol == "icmp" and measure.flow_rules is not None and measure.flow_rules.destination_port:
+        seen = "flow_rules.destination_port with protocol: icmp"
+        raise InputError([Problem("measure", doing, seen, "source_port: identifiers of echo requests")])
+    most = prod(sweep.count for sweep in told_apart)
+    if most < measure.flows:
+        seen = f"{measure.flows} flows of {' * '.join(str(sweep.count) for sweep in told_apart)} addresses and ports"
+        advice = "widen a range of flow_rules, or give the sender's link a larger network"
+        raise InputError([Problem("measure", doing, seen, f"at most {most} flows", advice)])

@@ -1,5 +1,7 @@
 """Frame sizes, what links carry, and what a rate is in frames and bits. Pure."""
 
+from collections.abc import Iterable
+
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.experiment.measures import Packets
@@ -9,6 +11,11 @@ from iolab.units import split_frame_rate
 
 IMIX = ((64, 7), (594, 4), (1518, 1))
 """The common simple mix: frame size [bytes], weight."""
+IP_BYTES = {4: 20, 6: 40}
+TRANSPORT_BYTES = {"udp": 8, "tcp": 20, "icmp": 8}
+TUNNEL_BYTES = {"vxlan": 8 + 8 + 14, "gre": 4}
+"""Headers; that of VXLAN with UDP before and Ethernet behind it [bytes]."""
+STAMP_BYTES, ETHERNET_BYTES, CHECKSUM_BYTES = 18, 14, 4
 LINE_OVERHEAD_BYTES = 20
 """Preamble with delimiter (8) and the smallest gap between frames (12) on the line (IEEE 802.3)."""
 FRAME_BYTES, TAG_BYTES = 14 + 4, 4
@@ -21,6 +28,29 @@ Sizes = tuple[tuple[int, int], ...]
 def sizes_of(measure: Packets) -> Sizes:
     """Return the frame sizes of a measure and how often each comes."""
     return IMIX if measure.frame_size == "imix" else ((measure.frame_size, 1),)
+
+
+def vlans_of(measure: Packets, lab: Lab, way: Way) -> tuple[int, ...]:
+    """Return the tag of frames: the measure's, or that of the link they enter."""
+    if measure.vlan is not None:
+        return (measure.vlan,)
+    link = next(link for link in lab.links.values() if way.source.ref in link.ends)
+    return () if link.vlan is None else (link.vlan,)
+
+
+def header_bytes(measure: Packets, tags: int) -> int:
+    """Return what stands before the payload of each frame [bytes]."""
+    tunnel = IP_BYTES[measure.tunnel_ip] + TUNNEL_BYTES[measure.tunnel] if measure.tunnel else 0
+    return (
+        ETHERNET_BYTES + TAG_BYTES * tags + tunnel + IP_BYTES[measure.ip] + TRANSPORT_BYTES[measure.protocol]
+    )
+
+
+def is_stamped(measure: Packets, lab: Lab, directions: Iterable[Way]) -> bool:
+    """Tell whether the frames of all directions have room for the stamp behind their headers."""
+    smallest = min(size for size, _ in sizes_of(measure)) - CHECKSUM_BYTES
+    tags = max(len(vlans_of(measure, lab, way)) for way in directions)
+    return smallest >= header_bytes(measure, tags) + STAMP_BYTES
 
 
 def mean_bytes(sizes: Sizes) -> float:
@@ -72,6 +102,32 @@ def fps_of(rate: str, measure: Packets, key: str) -> float:
     return fps
 
 
+def _check_room(measure: Packets, lab: Lab, directions: tuple[Way, ...]) -> None:
+    """Check that the headers fit the smallest frame, and the stamp where latency is measured alone.
+
+    Raises:
+        InputError: they do not.
+    """
+    smallest = min(size for size, _ in sizes_of(measure))
+    headers = (
+        header_bytes(measure, max(len(vlans_of(measure, lab, way)) for way in directions)) + CHECKSUM_BYTES
+    )
+    doing, seen = (
+        "fitting headers into frames",
+        f"frames of {smallest} bytes, whose headers and checksum are {headers}",
+    )
+    if smallest < headers:
+        allowed = (
+            f"frame_size: {headers} or more; {headers + STAMP_BYTES} or more for latency and loss by flow"
+        )
+        raise InputError([Problem("measure", doing, seen, allowed)])
+    if measure.kind == "latency" and smallest < headers + STAMP_BYTES:
+        least = headers + STAMP_BYTES
+        allowed = f"frame_size: {least} or more: the time of sending is in a stamp of {STAMP_BYTES} bytes"
+        advice = "kind: forwarding counts frames without it"
+        raise InputError([Problem("measure", doing, seen, allowed, advice)])
+
+
 def check_fit(measure: Packets, lab: Lab, directions: tuple[Way, ...]) -> None:
     """Check that the largest frame fits every link on its way, and that senders can share the flows.
 
@@ -79,6 +135,7 @@ def check_fit(measure: Packets, lab: Lab, directions: tuple[Way, ...]) -> None:
         InputError: a link's MTU is too small, every such link at once; or the flows are no multiple of the senders.
     """
     check_senders(measure)
+    _check_room(measure, lab, directions)
     largest = max(size for size, _ in sizes_of(measure))
     crossed = {end for way in directions for hop in way.hops for end in hop}
     problems = []

@@ -7,6 +7,7 @@ from iolab.experiment.experiment import Lab
 from iolab.experiment.measures import Packets
 from iolab.lab.links.macvtaps import check_reach
 from iolab.lab.needs.need import Need, NeedKind
+from iolab.lab.packets.flow_addresses import flow_sweeps
 from iolab.lab.packets.frames import check_fit
 from iolab.lab.packets.placement import Way, next_hop, ways
 from iolab.lab.topology import Topology
@@ -34,12 +35,15 @@ def check_packets(measure: Packets, lab: Lab, topology: Topology) -> None:
     for way in directions:
         check_reach(lab, way.source.machine, way.target.machine)
     check_fit(measure, lab, directions)
+    for index, way in enumerate(directions):
+        flow_sweeps(measure, lab, way, index)
     _check_clock(directions)
     routed = any(next_hop(lab, way) != way.target.ref for way in directions)
-    if measure.ip == 6 and routed:
+    key, version = ("ip", measure.ip) if measure.tunnel is None else ("tunnel_ip", measure.tunnel_ip)
+    if version == 6 and routed:
         seen, allowed = (
-            "ip: 6 through a router",
-            "ip: 4, or machines that bridge: a lab has IPv4 addresses only",
+            f"{key}: 6 through a router",
+            f"{key}: 4, or machines that bridge: a lab has IPv4 addresses only",
         )
         raise InputError([Problem("measure", "finding the way of frames", seen, allowed)])
 

@@ -6,7 +6,7 @@ from tests.unit.trial.packets import lab
 
 from iolab.errors import InputError
 from iolab.experiment.experiment import Lab
-from iolab.lab.packets.frames import check_fit
+from iolab.lab.packets.frames import check_fit, is_stamped
 from iolab.lab.packets.placement import ways
 from iolab.lab.topology import make_topology
 
@@ -49,3 +49,39 @@ def test_a_link_that_is_too_small_is_told_with_what_it_carries(
         fit(east, **keys)
     told = " ".join(str(problem) for problem in caught.value.problems)
     assert all(word in told for word in words), told
+
+
+@pytest.mark.parametrize(
+    ("keys", "bytes_", "stamped"),
+    [
+        ({}, 64, True),
+        ({"protocol": "icmp"}, 64, True),
+        ({"protocol": "tcp"}, 75, False),
+        ({"protocol": "tcp"}, 76, True),
+        ({"tunnel": "gre"}, 87, False),
+        ({"tunnel": "gre"}, 88, True),
+        ({"tunnel": "vxlan"}, 113, False),
+        ({"tunnel": "vxlan"}, 114, True),
+        ({"tunnel": "vxlan", "tunnel_ip": 6, "ip": 6, "protocol": "tcp", "vlan": 7}, 170, True),
+        ({"tunnel": "vxlan", "tunnel_ip": 6, "ip": 6, "protocol": "tcp", "vlan": 7}, 169, False),
+    ],
+)
+def test_frames_have_a_stamp_where_there_is_room(keys: dict[str, object], bytes_: int, stamped: bool) -> None:
+    """Behind Ethernet, tag, tunnel, IP and transport, before the checksum."""
+    made = lab()
+    wanted = measure(frame_size=bytes_, **keys)
+    assert is_stamped(wanted, made, ways(made, make_topology(made), wanted)) is stamped
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({"tunnel": "vxlan", "frame_size": 95}, "frame_size: 96 or more"),
+        ({"protocol": "tcp", "frame_size": 64}, "frame_size: 76 or more: the time of sending"),
+    ],
+)
+def test_headers_without_room_are_refused(keys: dict[str, object], words: str) -> None:
+    """Frames without a stamp can be counted; latency cannot be told of them."""
+    with pytest.raises(InputError) as caught:
+        fit({}, **keys)
+    assert words in str(caught.value.problems[0])
