@@ -13,10 +13,10 @@ Iolab = Callable[..., subprocess.CompletedProcess[str]]
 
 RACK = """
 hosts: {tester: tester, pc1: pc1}
-on: {dut: pc1}
+on: {dut1: pc1}
 cables:
-  west: [tester.west0, pc1.west0]
-  east: [tester.east0, pc1.east0]
+  west1: [tester.west0, pc1.west0]
+  east1: [tester.east0, pc1.east0]
 """
 
 
@@ -52,7 +52,7 @@ def test_the_kvm_study_runs_on_a_tester_and_a_host_for_its_guest(
     rows = trials(tmp_path / done.stdout.splitlines()[-1])
     assert {row["status"] for row in rows} == {"ok"}
     for row in rows:
-        assert row["guests"]["dut"]["on"] == "pc1"
+        assert row["guests"]["dut1"]["on"] == "pc1"
     figures = [figure for row in rows for figure in row["metrics"]]
     assert max(one["value"] for one in figures if one["name"] == "forwarded_fps") > 100, (
         "a busy computer may leave a search without a rate, but no load curve without frames"

@@ -1,10 +1,13 @@
-//! Answer `traffic.open`, `traffic.run` and `traffic.close`: which sets of ports there are, and in which namespaces. What a
+//! Answer `traffic.open`, `traffic.record`, `traffic.run` and `traffic.close`: which sets of ports there are, and in which namespaces. What a
 //! trial does is in the traffic crate.
 
 use std::sync::Arc;
 
 use iolab_protocol::results::Done;
-use iolab_protocol::traffic::{PortParams, TrafficClose, TrafficOpen, TrafficOpened, TrafficRan, TrafficRun};
+use iolab_protocol::traffic::{
+    PortParams, TrafficClose, TrafficOpen, TrafficOpened, TrafficRan, TrafficRecord, TrafficRecorded,
+    TrafficRun,
+};
 use iolab_protocol::ErrorObject;
 use iolab_traffic::{OpenPort, PortSet};
 
@@ -16,10 +19,11 @@ use crate::programs_kept;
 use crate::verbs::{verb, Verb};
 
 /// The methods of traffic.
-pub fn verbs() -> [Verb; 3] {
+pub fn verbs() -> [Verb; 4] {
     [
         verb("traffic.open", |host, params| open(host, &params)),
         verb("traffic.run", |host, params| run(host, &params)),
+        verb("traffic.record", |host, params| record(host, &params)),
         verb("traffic.close", |host, params| close(host, &params)),
     ]
 }
@@ -107,6 +111,11 @@ pub fn close_all(host: &Host) {
 /// Answer `traffic.run`.
 pub fn run(host: &Host, params: &TrafficRun) -> Answer<TrafficRan> {
     host.traffic.find(&params.id)?.run(params)
+}
+
+/// Answer `traffic.record`.
+pub fn record(host: &Host, params: &TrafficRecord) -> Answer<TrafficRecorded> {
+    host.traffic.find(&params.id)?.recordings.take(params)
 }
 
 /// Answer `traffic.close`.

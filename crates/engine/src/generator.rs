@@ -65,6 +65,22 @@ impl Generator {
         })
     }
 
+    /// The frames of a recording in the order of `schedule`; with the times at which they were recorded [ns], if these are
+    /// given, stretched to the rate of `config`.
+    pub fn recorded(
+        config: &PacerConfig,
+        times_ns: Option<&[u64]>,
+        schedule: Schedule,
+    ) -> Result<Self, EngineError> {
+        let flows = schedule.flow_count() as usize;
+        Ok(Self {
+            pacer: Pacer::recorded(config, times_ns.unwrap_or_default())?,
+            schedule,
+            next_sequences: vec![0; flows].into(),
+            discarded: vec![0; flows].into(),
+        })
+    }
+
     /// Decide what to do at `now`: see [`Pacer::poll`].
     #[inline]
     pub fn poll(&mut self, now: Nanos) -> Decision {

@@ -113,6 +113,12 @@ impl Rate {
         Nanos(u64::try_from(time / round).unwrap_or(u64::MAX))
     }
 
+    /// The time that so many frames take at a rate of frames, cut to whole nanoseconds.
+    pub(crate) fn span_of(&self, frames: u64) -> Nanos {
+        let time = u128::from(frames) * u128::from(self.denominator) * u128::from(NANOS_PER_SECOND);
+        Nanos(u64::try_from(time / u128::from(self.numerator)).unwrap_or(u64::MAX))
+    }
+
     /// The denominator of the rests of gaps.
     pub(crate) const fn rest_unit(&self) -> u64 {
         self.numerator

@@ -1,5 +1,7 @@
 //! Which frame comes next: its size from a mix, its flow from a list; in turn, or drawn from a seed.
 
+use std::sync::Arc;
+
 use iolab_frame::{SizeMix, FLOW_LIMIT};
 
 use crate::error::EngineError;
@@ -27,6 +29,8 @@ pub struct Schedule {
     size_step: u32,
     sizes: Option<Random>,
     flows: Option<Random>,
+    /// The flow of each frame of a recording, which come one after the other.
+    recorded: Option<Arc<[u32]>>,
 }
 
 impl Schedule {
@@ -72,6 +76,27 @@ impl Schedule {
             size_step: share.of % pattern_frames,
             sizes: random(size_order),
             flows: random(flow_order),
+            recorded: None,
+        })
+    }
+
+    /// The frames of a recording over and over, each a size of its own: `flows` are theirs, of `flow_count`.
+    pub fn recorded(flows: Arc<[u32]>, flow_count: u32) -> Result<Self, EngineError> {
+        let frames = u32::try_from(flows.len()).unwrap_or(u32::MAX);
+        if !(1..=FLOW_LIMIT).contains(&flow_count) || flows.iter().any(|&flow| flow >= flow_count) {
+            return Err(EngineError::FlowCount { seen: flow_count });
+        }
+        Ok(Self {
+            pattern: Box::default(),
+            pattern_frames: frames,
+            flow_count,
+            size_turn: 0,
+            flow_turn: 0,
+            share: Share::WHOLE,
+            size_step: 1,
+            sizes: None,
+            flows: None,
+            recorded: Some(flows),
         })
     }
 
@@ -103,6 +128,9 @@ impl Schedule {
             }
             Some(random) => random.below(self.pattern_frames),
         };
+        if let Some(flows) = &self.recorded {
+            return (size as usize, flows[size as usize]);
+        }
         let flow = match &mut self.flows {
             None => {
                 let turn = self.flow_turn;
@@ -180,6 +208,14 @@ mod tests {
         }
         let uneven = Schedule::shared(&sizes, Order::Turns, 4, Order::Turns, Share { place: 0, of: 3 });
         assert_eq!(uneven.map(|_| ()), Err(EngineError::Share { place: 0, of: 3, flows: 4 }));
+    }
+
+    #[test]
+    fn a_recording_comes_over_and_over_in_its_order() {
+        let mut schedule = Schedule::recorded(Arc::new([1, 0, 1]), 2).expect("a schedule");
+        let seen: Vec<_> = (0..5).map(|_| schedule.next()).collect();
+        assert_eq!(seen, [(0, 1), (1, 0), (2, 1), (0, 1), (1, 0)]);
+        assert!(Schedule::recorded(Arc::new([2]), 2).is_err());
     }
 
     #[test]

@@ -308,3 +308,35 @@ proptest! {
         prop_assert_eq!(in_bursts, stats.sent_frames);
     }
 }
+
+/// The distances of a recording are stretched to the rate, round after round, without a nanosecond lost.
+#[test]
+fn a_recording_is_sent_at_its_own_distances() {
+    let limit = Limit { frames: None, duration: Some(Nanos::from_secs(1)) };
+    let rate = Rate::frames_per_second(3000, 1).expect("a rate");
+    let config = PacerConfig {
+        start: Nanos::ZERO,
+        rate,
+        max_burst: 1,
+        stall: StallPolicy::Slip,
+        limit,
+        stall_threshold: Nanos::from_millis(1),
+    };
+    // Two close together, then a long gap: with the mean of both behind the last, 30 us a round.
+    let mut pacer = Pacer::recorded(&config, &[100, 5_100, 20_100]).expect("a pacer");
+    assert_eq!(pacer.intended_frames(), 3000);
+    let (mut now, mut times) = (Nanos::ZERO, Vec::new());
+    loop {
+        match pacer.poll(now) {
+            Decision::Send => {
+                times.push(now.0);
+                pacer.advance(now, (times.len() - 1) % 3);
+            }
+            Decision::Wait(until) => now = until,
+            Decision::Done => break,
+        }
+    }
+    assert_eq!(times.len(), 3000);
+    assert_eq!(times[..4], [0, 166_666, 666_666, 1_000_000]);
+    assert_eq!(times[2999], 999_666_666);
+}

@@ -56,6 +56,49 @@ pub enum WireError {
     },
 }
 
+/// Why a recording cannot be sent.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum RecordingError {
+    /// It ends within a frame.
+    #[error("frame {frame} of the recording is cut short")]
+    Cut {
+        /// Its number, from 0 on.
+        frame: usize,
+    },
+    /// A frame that no Ethernet carries.
+    #[error("frame {frame} of the recording is {seen_bytes} B long (without FCS); 60 to 9212 B are sent")]
+    Length {
+        /// Its number, from 0 on.
+        frame: usize,
+        /// Its length, without FCS [bytes].
+        seen_bytes: usize,
+    },
+    /// A frame that came before the one before it.
+    #[error("the time of frame {frame} of the recording goes back")]
+    TimeBack {
+        /// Its number, from 0 on.
+        frame: usize,
+    },
+    /// Too many frames.
+    #[error("a recording has at most {limit} frames")]
+    Frames {
+        /// The most there can be.
+        limit: usize,
+    },
+    /// No frame.
+    #[error("a recording without a frame")]
+    Empty,
+    /// More flows than a stamp can name.
+    #[error("a recording of {seen} flows; there can be at most {limit}")]
+    Flows {
+        /// How many there are.
+        seen: u32,
+        /// The most there can be.
+        limit: u32,
+    },
+}
+
 /// Why frames cannot be built as configured.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]

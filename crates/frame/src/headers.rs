@@ -17,7 +17,7 @@ pub(crate) const VXLAN_BYTES: usize = 8;
 pub(crate) const GRE_BYTES: usize = 4;
 
 /// What carries the payload.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Transport {
     /// UDP.
     #[default]
@@ -36,6 +36,15 @@ impl Transport {
         match self {
             Self::Udp | Self::Icmp => UdpRepr::BYTES,
             Self::Tcp => 20,
+        }
+    }
+
+    /// Where its checksum is in it [bytes].
+    pub(crate) const fn checksum_offset(self) -> usize {
+        match self {
+            Self::Udp => 6,
+            Self::Tcp => 16,
+            Self::Icmp => 2,
         }
     }
 

@@ -17,6 +17,7 @@ mod ipv4;
 mod ipv6;
 mod length;
 mod locate;
+mod recording;
 mod sizes;
 mod stamp;
 mod super_frame;
@@ -26,7 +27,7 @@ mod vlan;
 
 pub use checksum::{update_checksum, OnesComplementSum};
 pub use crc::crc32c;
-pub use error::{TemplateError, WireError};
+pub use error::{RecordingError, TemplateError, WireError};
 pub use ethernet::{EtherType, EthernetRepr, EthernetView, MacAddress};
 pub use flows::{Addresses, FlowList, Sweep, FLOW_LIMIT};
 pub use headers::{Payload, Transport, Tunnel, TunnelEnds, TunnelKind};
@@ -35,6 +36,7 @@ pub use ip_header::{ip_header, is_ecn_capable, mark_congestion};
 pub use ipv4::{Ipv4Repr, Ipv4View};
 pub use ipv6::{Ipv6Repr, Ipv6View};
 pub use locate::{locate, IpVersion, Located};
+pub use recording::{Recording, Replay, MOST_RECORDED_FRAMES};
 pub use sizes::{
     SizeMix, SizeShare, FCS_BYTES, LARGEST_FRAME_BYTES, LINE_OVERHEAD_BYTES, SMALLEST_FRAME_BYTES,
 };

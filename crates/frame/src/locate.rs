@@ -5,6 +5,7 @@
 use crate::error::WireError;
 use crate::ethernet::{EtherType, EthernetRepr, EthernetView};
 use crate::headers::{Transport, GRE, VXLAN_BYTES, VXLAN_PORT};
+use crate::ip_header::ip_header;
 use crate::ipv4::Ipv4View;
 use crate::ipv6::{Ipv6Repr, Ipv6View};
 use crate::udp::{Pseudo, UdpRepr, UdpView};
@@ -143,6 +144,42 @@ fn packet(
     };
     let payload_offset = offset + header_bytes;
     Ok(Located { vlan_tags, version, ip_offset, payload_offset, transport, segment, pseudo, header_bytes })
+}
+
+/// Where the IP headers of a frame begin, outer ones first, as far as they can be followed [bytes].
+pub(crate) fn ip_packets(frame: &[u8]) -> Vec<usize> {
+    let mut found = Vec::new();
+    follow(frame, 0, &mut found);
+    found
+}
+
+fn follow(frame: &[u8], ethernet: usize, found: &mut Vec<usize>) {
+    let Some((_, ip)) = frame.get(ethernet..).and_then(ip_header) else { return };
+    let mut at = ethernet + ip;
+    while found.len() < DEEPEST {
+        let Some(packet) = frame.get(at..).filter(|packet| packet.len() >= Ipv6Repr::BYTES) else { return };
+        found.push(at);
+        let (protocol, header) = match packet[0] >> 4 {
+            4 => (packet[9], usize::from(packet[0] & 0x0f) * 4),
+            6 => (packet[6], Ipv6Repr::BYTES),
+            _ => return,
+        };
+        let Some(rest) = packet.get(header..) else { return };
+        let word = |at: usize| rest.get(at..at + 2).map_or(0, |pair| u16::from_be_bytes([pair[0], pair[1]]));
+        at += header;
+        if protocol == UdpRepr::PROTOCOL && word(2) == VXLAN_PORT && found.len() == 1 {
+            return follow(frame, at + UdpRepr::BYTES + VXLAN_BYTES, found);
+        }
+        if protocol == GRE {
+            let options = rest.first().map_or(0, |flags| (flags & 0b1011_0000).count_ones() as usize);
+            at += 4 + 4 * options;
+            if word(2) == BRIDGED {
+                return follow(frame, at, found);
+            }
+        } else if !IP_IN_IP.contains(&protocol) {
+            return;
+        }
+    }
 }
 
 /// TCP, or an echo of ICMP, and how long its header is.

@@ -24,6 +24,18 @@ impl Pseudo {
         self.sum_of(UdpRepr::PROTOCOL, udp_bytes)
     }
 
+    /// Source and destination, those of IPv4 filled up with zeros.
+    pub(crate) fn octets(&self) -> ([u8; 16], [u8; 16]) {
+        let filled = |address: &Ipv4Addr| {
+            let [a, b, c, d] = address.octets();
+            [a, b, c, d, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+        };
+        match self {
+            Self::V4(source, destination) => (filled(source), filled(destination)),
+            Self::V6(source, destination) => (source.octets(), destination.octets()),
+        }
+    }
+
     /// The sum of the pseudo header of a segment of another protocol.
     #[inline]
     pub(crate) fn sum_of(&self, protocol: u8, segment_bytes: u16) -> OnesComplementSum {

@@ -91,6 +91,7 @@ fn asked() -> Result<(PortParams, SenderParams, u64), Box<dyn Error>> {
         max_burst: burst,
         stall: StallRule::CatchUp { max_frames: catch_up },
         stall_threshold_ns: 100_000,
+        replay: None,
         limit_frames: None,
         gap_frames: None,
     };

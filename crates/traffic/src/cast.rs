@@ -8,6 +8,7 @@ use iolab_protocol::ErrorObject;
 use nix::sched::sched_getaffinity;
 use nix::unistd::Pid;
 
+use crate::contents::Recordings;
 use crate::faults::{bad_params, port_refused};
 use crate::frames::Plan;
 use crate::ports::{lock, OpenPort};
@@ -42,7 +43,11 @@ pub struct Cast<'a> {
 
 impl<'a> Cast<'a> {
     /// Find the ports and make the plans that `params` asks for.
-    pub fn new(ports: &'a [OpenPort], params: &TrafficRun) -> Result<Self, ErrorObject> {
+    pub fn new(
+        ports: &'a [OpenPort],
+        params: &TrafficRun,
+        recordings: &Recordings,
+    ) -> Result<Self, ErrorObject> {
         if params.senders.is_empty() {
             return Err(ErrorObject::params("'senders' has at least one sender", Vec::<usize>::new()));
         }
@@ -52,7 +57,14 @@ impl<'a> Cast<'a> {
             let port = find(ports, &name, &sender.port)?;
             let twice = senders.iter().any(|other| std::ptr::eq(other.port, port));
             check_half(&name, port, port.sends(), twice, "sends")?;
-            let plan = Plan::new(place, sender, params.duration_ns, port.interface.address, port.senders())?;
+            let plan = Plan::new(
+                place,
+                sender,
+                params.duration_ns,
+                port.interface.address,
+                port.senders(),
+                recordings,
+            )?;
             check_sizes(port, &plan)?;
             senders.push(SenderRole { port, plan, patience: Nanos(params.drain.timeout_ns) });
         }
@@ -71,7 +83,8 @@ impl<'a> Cast<'a> {
                 ));
             };
             let manner = manner(receiver, params, &sender.plan, threads);
-            let (flow_count, unstamped_flow) = (sender.plan.accounts(), sender.plan.unstamped_flow());
+            let (flow_count, unstamped_flow) =
+                (sender.plan.contents.accounts(), sender.plan.contents.unstamped_flow());
             receivers.push(ReceiverRole { port, of: receiver.of, manner, flow_count, unstamped_flow });
         }
         Ok(Self { senders, receivers })
@@ -104,8 +117,9 @@ fn manner(receiver: &ReceiverParams, params: &TrafficRun, plan: &Plan, threads: 
         Checking::Whole => Check::Whole,
         Checking::HeadersAndStamp => Check::HeadersAndStamp,
     };
+    let (tag, stamp_offset) = plan.contents.stamps();
     Manner {
-        inspector: Inspector::new(plan.template.tag(), plan.template.stamp_offset(), check),
+        inspector: Inspector::new(tag, stamp_offset, check),
         waiting: decide(receiver.waiting, threads),
         duration: Nanos(params.duration_ns),
         quiet: Nanos(params.drain.quiet_ns),
@@ -131,7 +145,7 @@ fn check_half(place: &str, port: &OpenPort, open: bool, twice: bool, does: &str)
 }
 
 fn check_sizes(port: &OpenPort, plan: &Plan) -> Result<(), ErrorObject> {
-    let (largest, name) = (plan.template.largest_bytes(), &port.params.interface);
+    let (largest, name) = (plan.contents.largest_bytes(), &port.params.interface);
     let doing = format!("sending through port '{}'", port.params.name);
     port.interface.check(largest, plan.vlan_tags).map_err(|error| port_refused(&doing, name, &error))?;
     let most_bytes = usize::from(port.frame_bytes - FCS_BYTES);

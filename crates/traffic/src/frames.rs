@@ -1,12 +1,13 @@
 //! From the parameters of a sender to what the engine and the wire need; refuses what cannot be, before anything runs.
 
-use iolab_engine::{
-    GapFrames, Generator, Limit, Nanos, Order, PacerConfig, Rate, Schedule, Share, StallPolicy,
-};
-use iolab_frame::{FrameTemplate, SizeMix, SizeShare};
-use iolab_protocol::traffic::{self, SenderParams, StallRule};
+use std::sync::Arc;
+
+use iolab_engine::{GapFrames, Generator, Limit, Nanos, Order, PacerConfig, Rate, Share, StallPolicy};
+use iolab_frame::{FrameTemplate, Replay, SizeMix, SizeShare, TemplateConfig};
+use iolab_protocol::traffic::{self, FrameParams, SenderParams, StallRule};
 use iolab_protocol::ErrorObject;
 
+use crate::contents::{Contents, Made, Recordings, Replayed};
 use crate::faults::bad_params;
 use crate::headers::template_config;
 
@@ -17,15 +18,11 @@ const LONGEST: Nanos = Nanos::from_secs(3600);
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// Its frames.
-    pub template: FrameTemplate,
-    /// Their sizes, in the order of the mix [bytes, without FCS].
-    pub sizes_bytes: Box<[usize]>,
+    pub contents: Contents,
     /// How many tags they carry.
     pub vlan_tags: u8,
     mix: SizeMix,
     pacing: PacerConfig,
-    size_order: Order,
-    flow_order: Order,
     threads: u32,
     gaps: Option<GapFrames>,
     /// Where gap frames come from.
@@ -41,6 +38,7 @@ impl Plan {
         duration_ns: u64,
         own_mac: [u8; 6],
         threads: u32,
+        recordings: &Recordings,
     ) -> Result<Self, ErrorObject> {
         let name = format!("senders[{place}]");
         let frames = &params.frames;
@@ -48,16 +46,16 @@ impl Plan {
         let mix = SizeMix::new(&shares.collect::<Vec<_>>())
             .map_err(|error| bad_params(&format!("{name}.frames.sizes"), &error))?;
         let config = template_config(&name, frames, mix.clone(), own_mac, params.tag)?;
-        let template =
-            FrameTemplate::new(&config).map_err(|error| bad_params(&format!("{name}.frames"), &error))?;
-        let sizes_bytes = (0..frames.sizes.len()).filter_map(|size| template.memory_bytes(size)).collect();
+        let vlan_tags = u8::try_from(config.vlans.len()).unwrap_or(u8::MAX);
+        let contents = match &params.replay {
+            None => made(&name, frames, &config)?,
+            Some(asked) => replayed(&name, asked, recordings, &config, threads)?,
+        };
         let plan = Self {
-            sizes_bytes,
-            vlan_tags: u8::try_from(config.vlans.len()).unwrap_or(u8::MAX),
+            contents,
+            // A recording brings its own.
+            vlan_tags: vlan_tags.max(u8::from(params.replay.is_some())),
             pacing: pacing(&name, params, duration_ns)?,
-            size_order: order(frames.size_order),
-            flow_order: order(frames.flow_order),
-            template,
             gaps: gap_frames(&name, params, &mix, threads)?,
             mix,
             threads,
@@ -77,9 +75,7 @@ impl Plan {
 
     /// The decisions of one thread when the first frame of all is due at `start`.
     pub fn generator(&self, start: Nanos, share: Share) -> Result<Generator, iolab_engine::EngineError> {
-        let (sizes, flows) = (self.size_order, self.flow_order);
-        let schedule = Schedule::shared(&self.mix, sizes, self.flow_count(), flows, share)?;
-        Generator::new(&PacerConfig { start, ..self.pacing }, &self.mix, schedule)
+        self.contents.generator(&PacerConfig { start, ..self.pacing }, share)
     }
 
     /// The most frames that one thread is to send.
@@ -117,34 +113,43 @@ impl Plan {
     pub fn gaps(&self) -> Option<GapFrames> {
         self.gaps.clone()
     }
+}
 
-    /// How many flows a receiver accounts for: all, or one where frames do not say which they are of.
-    pub fn accounts(&self) -> u32 {
-        if self.template.is_stamped() {
-            self.flow_count()
-        } else {
-            1
-        }
-    }
+/// Frames of a template.
+fn made(name: &str, frames: &FrameParams, config: &TemplateConfig) -> Result<Contents, ErrorObject> {
+    let template =
+        FrameTemplate::new(config).map_err(|error| bad_params(&format!("{name}.frames"), &error))?;
+    Ok(Contents::Made(Made {
+        sizes_bytes: (0..frames.sizes.len()).filter_map(|size| template.memory_bytes(size)).collect(),
+        template,
+        mix: config.sizes.clone(),
+        size_order: order(frames.size_order),
+        flow_order: order(frames.flow_order),
+    }))
+}
 
-    /// The account of frames without a stamp, where some are sent.
-    pub fn unstamped_flow(&self) -> Option<u32> {
-        (!self.template.is_stamped()).then_some(0)
+/// Frames of a recording that was given before.
+fn replayed(
+    name: &str,
+    asked: &traffic::Replayed,
+    recordings: &Recordings,
+    config: &TemplateConfig,
+    threads: u32,
+) -> Result<Contents, ErrorObject> {
+    let Some(recording) = recordings.get(&asked.recording) else {
+        let message = format!("{name}.replay: the set has no such recording");
+        return Err(ErrorObject::params(message, asked.recording.as_str()));
+    };
+    if threads > 1 {
+        return Err(bad_params(&format!("{name}.replay"), &"one thread sends a recording"));
     }
-
-    /// What was sent for each account, from what was sent on each flow.
-    pub fn per_account(&self, sent_per_flow: Box<[u64]>) -> Box<[u64]> {
-        if self.template.is_stamped() {
-            sent_per_flow
-        } else {
-            Box::new([sent_per_flow.iter().sum()])
-        }
-    }
-
-    /// The number of its flows.
-    pub fn flow_count(&self) -> u32 {
-        u32::try_from(self.template.flow_count()).unwrap_or(u32::MAX)
-    }
+    let replay = Replay {
+        recording: Arc::clone(recording),
+        source_mac: config.source_mac,
+        destination_mac: config.destination_mac,
+        tag: config.tag,
+    };
+    Ok(Contents::Replayed(Replayed { replay, as_recorded: asked.as_recorded }))
 }
 
 const fn order(order: traffic::Order) -> Order {

@@ -98,16 +98,19 @@ fn payload(name: &str, asked: &traffic::Payload) -> Result<Payload, ErrorObject>
         traffic::Payload::Zeros => Payload::Zeros,
         traffic::Payload::Ones => Payload::Ones,
         &traffic::Payload::Random { seed } => Payload::Random(seed),
-        traffic::Payload::Bytes { hex } => Payload::Bytes(bytes_of(hex).ok_or_else(|| {
-            let error = format!("'hex' is 1 to {LARGEST_FRAME_BYTES} pairs of hexadecimal digits");
-            bad_params(&format!("{name}.frames.payload"), &error)
-        })?),
+        traffic::Payload::Bytes { hex } => {
+            Payload::Bytes(bytes_of(hex, usize::from(LARGEST_FRAME_BYTES)).ok_or_else(|| {
+                let error = format!("'hex' is 1 to {LARGEST_FRAME_BYTES} pairs of hexadecimal digits");
+                bad_params(&format!("{name}.frames.payload"), &error)
+            })?)
+        }
     })
 }
 
-fn bytes_of(hex: &str) -> Option<Box<[u8]>> {
+/// The bytes that 1 to `most` pairs of hexadecimal digits are.
+pub fn bytes_of(hex: &str, most: usize) -> Option<Box<[u8]>> {
     let digits = hex.as_bytes();
-    let fits = (1..=usize::from(LARGEST_FRAME_BYTES)).contains(&(digits.len() / 2)) && digits.len() % 2 == 0;
+    let fits = (1..=most).contains(&(digits.len() / 2)) && digits.len() % 2 == 0;
     let digit = |&byte: &u8| char::from(byte).to_digit(16).and_then(|value| u8::try_from(value).ok());
     let pair = |pair: &[u8]| Some(digit(&pair[0])? << 4 | digit(&pair[1])?);
     fits.then(|| digits.chunks_exact(2).map(pair).collect::<Option<Box<[u8]>>>()).flatten()
@@ -119,10 +122,8 @@ mod tests {
 
     #[test]
     fn bytes_are_pairs_of_digits() {
-        assert_eq!(bytes_of("00fF").as_deref(), Some(&[0, 255][..]));
-        assert_eq!(
-            [bytes_of(""), bytes_of("0"), bytes_of("0g"), bytes_of(&"00".repeat(9217))],
-            [None, None, None, None]
-        );
+        assert_eq!(bytes_of("00fF", 2).as_deref(), Some(&[0, 255][..]));
+        let refused = ["", "0", "0g", "000000"].map(|hex| bytes_of(hex, 2));
+        assert_eq!(refused, [None, None, None, None]);
     }
 }

@@ -6,6 +6,7 @@
 
 mod capture;
 mod cast;
+mod contents;
 mod device;
 mod faults;
 mod forwarder;
@@ -16,6 +17,7 @@ mod impairments;
 mod observe;
 mod ports;
 mod receive;
+mod recordings;
 mod report;
 mod rest;
 mod send;

@@ -75,7 +75,7 @@ fn sender(role: &SenderRole<'_>, tag: u16, threads: Vec<Sent>, steal: &StealLog)
     let offered_frames = pacing.sent_frames - lost_frames;
     let unsent_frames = pacing.intended_frames.saturating_sub(offered_frames);
     let dropped_by_us_frames = unsent_frames.saturating_sub(refused_frames + invalid_frames);
-    let sent_per_account = role.plan.per_account(books.sent_per_flow);
+    let sent_per_account = role.plan.contents.per_account(books.sent_per_flow);
     let report = SenderReport {
         port: port.params.name.clone(),
         tag,
@@ -83,7 +83,11 @@ fn sender(role: &SenderRole<'_>, tag: u16, threads: Vec<Sent>, steal: &StealLog)
         end_ns,
         intended_frames: pacing.intended_frames,
         gap_frames,
-        unstamped_frames: role.plan.unstamped_flow().map_or(0, |flow| sent_per_account[flow as usize]),
+        unstamped_frames: role
+            .plan
+            .contents
+            .unstamped_flow()
+            .map_or(0, |flow| sent_per_account[flow as usize]),
         offered_frames,
         offered_bytes: share(handed_bytes, offered_frames, pacing.sent_frames),
         unsent_frames,

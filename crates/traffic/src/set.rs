@@ -8,6 +8,7 @@ use iolab_protocol::{ErrorCode, ErrorData, ErrorObject};
 use iolab_sys::clock::StampClock;
 
 use crate::ports::{lock, OpenPort};
+use crate::recordings::Library;
 use crate::trial;
 
 /// The ports of one set.
@@ -17,12 +18,15 @@ pub struct PortSet {
     clock: StampClock,
     stop: AtomicBool,
     running: Mutex<()>,
+    /// What was recorded elsewhere and is sent through them.
+    pub recordings: Library,
 }
 
 impl PortSet {
     /// A set of `ports`; calibrates its clock for some milliseconds.
     pub fn new(ports: Vec<OpenPort>) -> Self {
-        Self { ports, clock: StampClock::new(), stop: AtomicBool::new(false), running: Mutex::default() }
+        let (stop, running) = (AtomicBool::new(false), Mutex::default());
+        Self { ports, clock: StampClock::new(), stop, running, recordings: Library::default() }
     }
 
     /// Run one trial to its end.
@@ -35,7 +39,7 @@ impl PortSet {
             let data = ErrorData { limit: Some(1), ..ErrorData::default() };
             return Err(ErrorObject::new(ErrorCode::Busy, message).with(data));
         };
-        trial::run(&self.ports, params, &self.clock, &self.stop)
+        trial::run(&self.ports, params, &self.recordings.whole(), &self.clock, &self.stop)
     }
 
     /// End a trial that runs, and wait for its threads; none begins afterwards.

@@ -11,6 +11,7 @@ use iolab_protocol::{ErrorCode, ErrorObject};
 use iolab_sys::clock::{self, StampClock};
 
 use crate::cast::{Cast, ReceiverRole, SenderRole};
+use crate::contents::Recordings;
 use crate::faults::port_refused;
 use crate::observe::StealLog;
 use crate::ports::{lock, OpenPort};
@@ -28,11 +29,12 @@ const LOOKS_PER_READING: u32 = 10;
 pub fn run(
     ports: &[OpenPort],
     params: &TrafficRun,
+    recordings: &Recordings,
     clock: &StampClock,
     stop: &AtomicBool,
 ) -> Result<TrafficRan, ErrorObject> {
     let begin_ns = clock::now_ns();
-    let cast = Cast::new(ports, params)?;
+    let cast = Cast::new(ports, params, recordings)?;
     let books = perform(&cast, clock, stop)?;
     let (senders, receivers) = report::assemble(&cast, params, books)?;
     // Relaxed: only a flag.

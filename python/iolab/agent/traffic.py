@@ -11,6 +11,8 @@ from iolab.agent.decoding import Count, decode
 from iolab.agent.messages import Json
 
 NS_PER_S = 1_000_000_000
+PIECE_BYTES = 1 << 20
+"""Of a recording in one message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,6 +245,20 @@ class _Opened:
 def open_ports(agent: Agent, params: Mapping[str, Json]) -> tuple[PortOpened, ...]:
     """Open a set of ports."""
     return agent.ask(_Opened, "traffic.open", params).ports
+
+
+def give_recording(agent: Agent, of: str, name: str, entries: bytes) -> None:
+    """Give a set of ports frames that are sent in place of those of our own, piece by piece."""
+    for begin in range(0, len(entries), PIECE_BYTES):
+        piece = entries[begin : begin + PIECE_BYTES]
+        params = {
+            "id": of,
+            "recording": name,
+            "first": begin == 0,
+            "last": begin + PIECE_BYTES >= len(entries),
+            "hex": piece.hex(),
+        }
+        agent.call("traffic.record", params)
 
 
 def run_traffic(agent: Agent, params: Mapping[str, Json]) -> TrafficRan:

@@ -121,7 +121,7 @@ class Experiment:
     """The file as it was read."""
     source: str
     """The file's name, for messages."""
-    files: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, bytes] = field(default_factory=dict)
     """What the files hold that it names, by name."""
     site: Site | None = None
     """Where its machines are, where that is said apart from the lab; the tree and the factors are as they are there."""

@@ -172,7 +172,7 @@ PayloadPattern = Annotated[
 
 
 class FlowRules(BaseModel):
-    """Which addresses and ports flows have: every combination, those above changing first."""
+    """Which addresses and ports flows have: every combination of those given, those above changing first."""
 
     model_config = FROZEN
     source: Maybe[Addresses] = None

@@ -30,6 +30,7 @@ from iolab.experiment.quantities import (
     Window,
     WriteLength,
 )
+from iolab.experiment.recordings import Replay
 from iolab.parts.registry import instrument_kinds
 from iolab.parts.searches import SearchKind
 
@@ -131,7 +132,7 @@ class Packets(Measure):
     dst: str = Field(alias="to")
     """Receiver: a machine, or machine.port."""
     pairs: tuple[Flow, ...] = ()
-    """Further senders and receivers, at the same time and rate; the rate is the sum of all."""
+    """Further senders and receivers, at once and at the same rate; the rate is that of all. May hold the first, too."""
     frame_size: FrameSize | Literal["imix"] = 64
     """Ethernet frame with its checksum (RFC 2544) [bytes]; imix: 7 of 64, 4 of 594, 1 of 1518 in turn."""
     direction: PacketDirection = "one-way"
@@ -150,6 +151,8 @@ class Packets(Measure):
     """Version of the Internet protocol of the tunnel."""
     vni: Count = Field(default=1, ge=0, le=(1 << 24) - 1)
     """Segment of a vxlan tunnel."""
+    replay: Maybe[Replay] = None
+    """Frames of a capture, sent in place of frames of our own."""
     payload: PayloadPattern = Payload()
     """What frames are filled with behind headers and stamp."""
     vlan: Maybe[Annotated[int, Field(ge=0, le=4094, strict=True)]] = None
@@ -232,8 +235,8 @@ class Latency(Packets):
 
     kind: Literal["latency"]
     """What is measured."""
-    rate: FrameRate
-    """Intended rate."""
+    rate: Maybe[FrameRate] = None
+    """Intended rate; absent, of a recording with its times: as recorded."""
     duration: SomeNanoseconds = 10_000_000_000
     """Of the measurement."""
 

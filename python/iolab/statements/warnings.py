@@ -158,6 +158,30 @@ class Unstamped(Warning):
     offered_frames: int
 
 
+class FramesLeftOut(Warning):
+    """Frames of a recording were not sent: they are no IP, or about neighbours."""
+
+    code = "frames-left-out"
+    left_out_frames: int
+    recorded_frames: int
+
+
+class TimesWentBack(Warning):
+    """Times of a recording went back: such frames were sent as if at the time of those before them."""
+
+    code = "times-went-back"
+    back_frames: int
+    recorded_frames: int
+
+
+class RecordingEnded(Warning):
+    """A recording ended before the trial did."""
+
+    code = "recording-ended"
+    sent_frames: int
+    loops: int
+
+
 class PassedShaper(Statement):
     """A shaper, and where it is."""
 

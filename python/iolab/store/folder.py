@@ -121,10 +121,10 @@ class RunFolder:
             self._trials.close()
             self._commands.close()
 
-    def write_files(self, files: Mapping[str, str]) -> None:
+    def write_files(self, files: Mapping[str, bytes]) -> None:
         """Write copies of the files that the experiment names; what was written first stays."""
-        for name, text in files.items():
-            self._write_first(self.path / COPIES / name, text.encode())
+        for name, content in files.items():
+            self._write_first(self.path / COPIES / name, content)
 
     def write_decision(self, experiment_text: str, plan: Plan, facts: Mapping[str, object]) -> None:
         """Write what was decided, all of it or nothing; an earlier decision is kept under revisions/."""

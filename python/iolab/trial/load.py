@@ -10,11 +10,19 @@ from typing import Self
 
 from iolab.agent.client import Refused
 from iolab.agent.messages import Json
-from iolab.agent.traffic import PortOpened, ReceiverReport, TrafficRan, open_ports, run_traffic
+from iolab.agent.traffic import (
+    PortOpened,
+    ReceiverReport,
+    TrafficRan,
+    give_recording,
+    open_ports,
+    run_traffic,
+)
 from iolab.errors import AgentError
 from iolab.experiment.measures import Packets
-from iolab.lab.packets.frames import mean_bytes, sizes_of
+from iolab.lab.packets.frames import mean_bytes, sizes_of, vlans_of
 from iolab.lab.packets.placement import Way, next_hop, ways
+from iolab.lab.packets.replays import sent_of
 from iolab.lab.readback.values import Interface, value_shown
 from iolab.record.load import LoadRecord
 from iolab.record.search import LoadResult
@@ -79,6 +87,7 @@ class LoadBench:
             movable = not self.site.agent.hello.rootless
             params = open_params(self.measure, self.directions, self.site.placement, movable=movable)
             self.ports = open_ports(self.site.agent, params)
+            self._give_recording()
             self._macs = {way.name: self._mac(next_hop(self.site.lab, way)) for way in self.directions}
         except (AgentError, TrialFailed) as error:
             self.__exit__(None, None, None)
@@ -190,6 +199,13 @@ class LoadBench:
             foreign_frames=foreign_frames(wires, ran, counted),
             unstamped_frames=sum(sender.unstamped_frames for sender in ran.senders),
         )
+
+    def _give_recording(self) -> None:
+        """Give the agent what is to be sent again, for each direction with the tag of its link."""
+        for way in self.directions if self.measure.replay is not None else ():
+            tags = vlans_of(self.measure, self.site.lab, way)
+            sent = sent_of(self.measure, tags[0] if tags else None)
+            give_recording(self.site.agent, SET, way.name, sent.entries)
 
     def _copied(self) -> frozenset[str]:
         """Return the ports whose frames the stack of their namespace gets as well."""

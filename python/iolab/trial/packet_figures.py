@@ -5,6 +5,7 @@ from statistics import fmean
 
 from iolab.lab.packets.frames import sizes_of
 from iolab.lab.packets.placement import Way
+from iolab.lab.packets.replays import sent_of
 from iolab.record.balance import Drop
 from iolab.record.dimensions import Dimensions
 from iolab.record.load import LoadRecord
@@ -15,16 +16,19 @@ from iolab.statements.instrument import NoThreadOfItsOwn, PathFallback, Sharing,
 from iolab.statements.warnings import (
     CpuShared,
     DamagedFrames,
+    FramesLeftOut,
     HostPerturbed,
     LatencyDisturbed,
     LoadShort,
     OtherTraffic,
     PassedShaper,
+    RecordingEnded,
     SenderAtItsLimit,
     SenderKeptCpu,
     ShapeBypassed,
     SlowerPath,
     SlowPort,
+    TimesWentBack,
     UnexplainedFrames,
     Unstamped,
     Warning,
@@ -128,7 +132,27 @@ def common_warnings(bench: LoadBench, records: Sequence[LoadRecord]) -> tuple[Wa
     if held:
         last = held[-1].verdict.seen
         found.append(HostPerturbed(disturbed_trials=len(held), trials=len(records), last=last))
-    return (*found, *fallen_short(records))
+    replay = bench.measure.replay
+    return (
+        *found,
+        *(fallen_short(records) if replay is None or not replay.loops else ()),
+        *_of_recording(bench, records),
+    )
+
+
+def _of_recording(bench: LoadBench, records: Sequence[LoadRecord]) -> Iterable[Warning]:
+    """Yield what was not sent of a recording as it was recorded."""
+    replay = bench.measure.replay
+    if replay is None:
+        return
+    recorded, sent = len(replay.recording.frames), sent_of(bench.measure)
+    if sent.skipped:
+        yield FramesLeftOut(left_out_frames=sent.skipped, recorded_frames=recorded)
+    if replay.recording.back_frames and replay.timing == "recorded":
+        yield TimesWentBack(back_frames=replay.recording.back_frames, recorded_frames=recorded)
+    all_frames = replay.loops * sent.frames * len(bench.directions)
+    if replay.loops and any(record.result.intended_frames >= all_frames for record in records):
+        yield RecordingEnded(sent_frames=all_frames, loops=replay.loops)
 
 
 def fallen_short(records: Sequence[LoadRecord]) -> tuple[Warning, ...]:

@@ -10,6 +10,7 @@ from iolab.lab.links.wires import longest_wait_ns
 from iolab.lab.packets.flow_addresses import Sweep, flow_sweeps, tunnel_ends
 from iolab.lab.packets.frames import sizes_of, vlans_of
 from iolab.lab.packets.placement import Placement, Way
+from iolab.lab.packets.replays import sent_of
 
 NS_PER_S = 1_000_000_000
 STALL_NS = 100_000
@@ -73,12 +74,15 @@ def run_params(
             "port": way.source.ref,
             "tag": (number * len(directions) + index) % TAGS,
             "frames": {
-                "sizes": [list(share) for share in sizes_of(measure)],
+                "sizes": [list(share) for share in sizes_of(measure)]
+                if measure.replay is None
+                else [[1518, 1]],
                 "destination_mac": macs[way.name],
                 "vlans": [{"id": vlan} for vlan in vlans_of(measure, lab, way)],
                 **_contents(measure, lab, way, index),
             },
             "rate": {"frames": max(1, round(fps)), "per_ns": NS_PER_S},
+            **_replay(measure, way.name),
             "max_burst": measure.max_burst,
             "stall": {"kind": "catch_up", "max_frames": measure.catch_up}
             if measure.catch_up
@@ -96,6 +100,17 @@ def run_params(
     # Frames that are on an emulated path come when its delay is over, however quiet it is until then.
     drain = {**drain, "quiet_ns": drain["quiet_ns"] + longest_wait_ns(lab, lab.links)}
     return {"id": SET, "duration_ns": duration_ns, "senders": senders, "receivers": receivers, "drain": drain}
+
+
+def _replay(measure: Packets, name: str) -> dict[str, Json]:
+    """Return which recording is sent in place of such frames, and for how long."""
+    if measure.replay is None:
+        return {}
+    replay = measure.replay
+    found: dict[str, Json] = {"replay": {"recording": name, "as_recorded": replay.timing == "recorded"}}
+    if replay.loops:
+        found["limit_frames"] = replay.loops * sent_of(measure).frames
+    return found
 
 
 def _contents(measure: Packets, lab: Lab, way: Way, index: int) -> dict[str, Json]:

@@ -114,21 +114,21 @@ def test_a_second_guest_stands_beside_the_first_with_its_card_and_links_of_its_o
     cell = next(
         cell
         for cell in cells(experiment)
-        if cell["guests"] == "two guests" and cell["machines.*.nic"] == "macvtap" and cell["vcpus"] == "auto"
+        if cell["machines.dut.count"] == "2" and cell["machines.*.nic"] == "macvtap" and cell["vcpus"] == "auto"
     )
     setup = Resolver(experiment).setup(cell)
-    first, second = (setup.lab.machines[name] for name in ("dut", "dut2"))
+    first, second = (setup.lab.machines[name] for name in ("dut1", "dut2"))
     assert isinstance(first, Vm)
     assert first == second
-    assert setup.lab.links["west2"].ends == ("tester.p2", "dut2.eth0")
+    assert setup.lab.links["west2"].ends == ("tester.dut2a", "dut2.eth0")
     for measure in setup.measures.values():
         assert isinstance(measure, Packets)
-        ((src, dst),) = [(pair.src, pair.dst) for pair in measure.pairs]
-        assert (src, dst) == ("tester.p2", "tester.p3")
+        pairs = [(pair.src, pair.dst) for pair in measure.pairs]
+        assert pairs == [("tester.dut1a", "tester.dut1b"), ("tester.dut2a", "tester.dut2b")]
     resources = {one.key: one for one in compose(setup.lab, cpus=8)}
     before, needed = {"vm:dut2"}, ["vm:dut2"]
     while needed:
         new = set(resources[needed.pop()].needs) - before
         before |= new
         needed += new
-    assert "vm:dut" not in before
+    assert "vm:dut1" not in before

@@ -101,6 +101,21 @@ struct FrameGap {
     half: Nanos,
 }
 
+impl FrameGap {
+    const fn new(whole: Gap) -> Self {
+        Self { whole, half: Nanos(whole.whole_ns / 2) }
+    }
+}
+
+/// The frames that come in turn.
+struct Turns {
+    /// Of each size; where one is given, of all.
+    gaps: Box<[FrameGap]>,
+    mean: Nanos,
+    /// How many are due in the whole time, where there is an end by time.
+    by_time: Option<u64>,
+}
+
 impl Pacer {
     /// A schedule for frames of `sizes`, whose indices [`Self::advance`] is given.
     pub fn new(config: &PacerConfig, sizes: &SizeMix) -> Result<Self, EngineError> {
@@ -110,41 +125,77 @@ impl Pacer {
     /// The times of one share of that schedule: each frame is due when it is in the whole, and what a stall may make late is
     /// spread over the senders.
     pub fn shared(config: &PacerConfig, sizes: &SizeMix, share: Share) -> Result<Self, EngineError> {
+        let rate = config.rate.shared(share.of)?;
+        let gaps = sizes.shares().iter().map(|size| FrameGap::new(rate.gap(size.frame_bytes)));
+        let by_time = config.limit.duration.map(|span| config.rate.frames_within(sizes, span));
+        let turns = Turns { gaps: gaps.collect(), mean: rate.mean_gap(sizes), by_time };
+        let mut pacer = Self::over(config, share, turns)?;
+        // All sizes cost the same where there are several shares.
+        (0..share.place).for_each(|_| pacer.due.advance(config.rate.gap(sizes.largest_bytes())));
+        pacer.paid = pacer.due.whole;
+        Ok(pacer)
+    }
+
+    /// A schedule for the frames of a recording, which [`Self::advance`] is given by their numbers: at the times at which they
+    /// were recorded, stretched so that their mean rate is that of `config`. Without `times_ns`, or where all are the same, at
+    /// equal distances.
+    pub fn recorded(config: &PacerConfig, times_ns: &[u64]) -> Result<Self, EngineError> {
+        let frames = times_ns.len() as u64;
+        let span_ns = times_ns.last().map_or(0, |last| last - times_ns[0]);
+        if frames < 2 || span_ns == 0 {
+            return Self::shared(
+                config,
+                &SizeMix::single(64).map_err(|_| EngineError::NoLimit)?,
+                Share::WHOLE,
+            );
+        }
+        // The first follows the last as far as they are from each other on average.
+        let round_ns = config.rate.span_of(frames).0;
+        let recorded_ns = u128::from(span_ns) + u128::from(span_ns / (frames - 1));
+        let due = |time_ns: u64| {
+            let scaled = u128::from(time_ns - times_ns[0]) * u128::from(round_ns) / recorded_ns;
+            u64::try_from(scaled).unwrap_or(u64::MAX)
+        };
+        let ends = times_ns[1..].iter().map(|&time_ns| due(time_ns)).chain([round_ns]);
+        let gaps = times_ns.iter().zip(ends).map(|(&time_ns, end_ns)| {
+            FrameGap::new(Gap { whole_ns: end_ns.saturating_sub(due(time_ns)), rest: 0 })
+        });
+        let within = |span: Nanos| {
+            let begun = times_ns.partition_point(|&time_ns| due(time_ns) < span.0 % round_ns.max(1));
+            (span.0 / round_ns.max(1)).saturating_mul(frames).saturating_add(begun as u64)
+        };
+        let by_time = config.limit.duration.map(within);
+        let turns = Turns { gaps: gaps.collect(), mean: Nanos(round_ns / frames), by_time };
+        Self::over(config, Share::WHOLE, turns)
+    }
+
+    fn over(config: &PacerConfig, share: Share, turns: Turns) -> Result<Self, EngineError> {
         if !(1..=LONGEST_BURST).contains(&config.max_burst) {
             return Err(EngineError::MaxBurst { seen: config.max_burst });
         }
         if config.limit == Limit::default() {
             return Err(EngineError::NoLimit);
         }
-        let rate = config.rate.shared(share.of)?;
-        let mean = rate.mean_gap(sizes);
+        let Turns { gaps, mean, by_time } = turns;
         let caught_up = match config.stall {
             StallPolicy::Slip => config.max_burst,
             StallPolicy::CatchUp { max_frames } => max_frames.div_ceil(share.of).max(config.max_burst),
         };
-        let gaps = sizes.shares().iter().map(|size| {
-            let whole = rate.gap(size.frame_bytes);
-            FrameGap { whole, half: Nanos(whole.whole_ns / 2) }
-        });
-        let by_time = config.limit.duration.map(|span| config.rate.frames_within(sizes, span));
         let limit_frames = config.limit.frames.unwrap_or(u64::MAX);
         let intended_frames = share.frames(limit_frames.min(by_time.unwrap_or(u64::MAX)));
         let end = config.limit.duration.map_or(Nanos::MAX, |span| config.start.plus(span));
-        let mut due = ExactTime::new(config.start, config.rate.rest_unit());
-        // All sizes cost the same where there are several shares.
-        (0..share.place).for_each(|_| due.advance(config.rate.gap(sizes.largest_bytes())));
         Ok(Self {
             limit_frames: share.frames(limit_frames),
             end,
             last_call: end.plus(END_GRACE),
             max_burst: config.max_burst,
-            gaps: gaps.collect(),
+            gaps,
             late_limit: Nanos(mean.0.saturating_mul(u64::from(caught_up))),
             burst_span: Nanos((mean.0 / 2).saturating_mul(u64::from(config.max_burst - 1))),
             stall_threshold: config.stall_threshold,
             intended_frames,
-            paid: due.whole,
-            due,
+            paid: config.start,
+            due: ExactTime::new(config.start, config.rate.rest_unit()),
             last_poll: config.start,
             last_sent: None,
             burst_frames: 0,
@@ -201,7 +252,7 @@ impl Pacer {
         self.last_sent = Some(now);
         self.blocked = false;
         self.sent_frames += 1;
-        let gap = self.gaps[size];
+        let gap = self.gaps[size.min(self.gaps.len() - 1)];
         self.due.advance(gap.whole);
         self.paid = self.paid.max(now).plus(gap.half);
     }

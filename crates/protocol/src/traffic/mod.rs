@@ -12,6 +12,6 @@ pub use reports::{
     ThreadUse, TrafficRan,
 };
 pub use trials::{
-    Checking, DrainParams, Flows, FrameParams, FrameRate, Order, Payload, Range, ReceiverParams,
-    SenderParams, StallRule, TrafficRun, Transport, Tunnel, Vlan, Waiting,
+    Checking, DrainParams, Flows, FrameParams, FrameRate, Order, Payload, Range, ReceiverParams, Replayed,
+    SenderParams, StallRule, TrafficRecord, TrafficRecorded, TrafficRun, Transport, Tunnel, Vlan, Waiting,
 };

@@ -125,6 +125,47 @@ pub enum Order {
     },
 }
 
+/// Frames that were recorded elsewhere, and given to the agent by `traffic.record`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Replayed {
+    /// The name of the recording.
+    pub recording: String,
+    /// Whether their distances are as they were recorded, stretched to the rate; otherwise they are equal.
+    #[serde(default)]
+    pub as_recorded: bool,
+}
+
+/// A piece of a recording, of `traffic.record`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrafficRecord {
+    /// The set of ports that it will be sent through.
+    pub id: String,
+    /// The controller's name for the recording.
+    pub recording: String,
+    /// Whether it is the first piece; what was there under that name is forgotten.
+    pub first: bool,
+    /// Whether it is the last one.
+    pub last: bool,
+    /// At most 1 MiB of it, as pairs of hexadecimal digits.
+    pub hex: String,
+}
+
+/// Result of `traffic.record`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrafficRecorded {
+    /// Bytes of it that are there.
+    pub bytes: u64,
+    /// Its frames; 0 until the last piece came.
+    pub frames: u64,
+    /// Of these: those without room for a stamp.
+    pub unstamped_frames: u64,
+    /// Flows of the others.
+    pub flows: u32,
+}
+
 /// What a sender's frames look like.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -203,6 +244,9 @@ pub struct SenderParams {
     pub frames: FrameParams,
     /// How fast.
     pub rate: FrameRate,
+    /// Frames that are sent in place of `frames`, of which the MAC addresses are theirs; absent: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay: Option<Replayed>,
     /// The most frames that leave at once, 1 to 64.
     #[serde(default = "one")]
     pub max_burst: u32,

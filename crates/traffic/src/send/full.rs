@@ -36,10 +36,10 @@ impl Sender<'_> {
             }
             let plan = generator.take(now.plus(AHEAD));
             slices.note(plan.tx_time);
-            let bytes = self.plan.sizes_bytes[plan.size];
+            let bytes = self.plan.contents.bytes(plan.size);
             let buffer = batch.frame(used, bytes);
             // As in `burst`, it cannot fail.
-            let _ = self.plan.template.emit(plan.size, plan.flow, plan.sequence, now.0, buffer);
+            let _ = self.plan.contents.emit(&plan, now.0, buffer);
             let frame_bytes = bytes + usize::from(iolab_frame::FCS_BYTES);
             filler.after(u32::try_from(frame_bytes).unwrap_or(u32::MAX));
             self.handed_bytes += frame_bytes as u64;

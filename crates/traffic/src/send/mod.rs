@@ -104,7 +104,7 @@ impl<'a> Sender<'a> {
     ) -> Result<Self, PortError> {
         // A buffer as long as the port's longest frame holds every frame of the plan: the trial checked that.
         port.prime(&mut |buffer| {
-            let _ = plan.template.prime(buffer);
+            plan.contents.prime(buffer);
         });
         let (before, call_frames) = (port.stats()?, port.call_frames());
         let pause_ns = port.call_gap_ns().min(plan.burst_span().0);
@@ -212,11 +212,10 @@ impl<'a> Sender<'a> {
             }
             let plan = generator.take(now);
             slices.note(plan.tx_time);
-            let bytes = self.plan.sizes_bytes[plan.size];
+            let bytes = self.plan.contents.bytes(plan.size);
             let buffer = batch.frame(taken, bytes);
             // Sizes and flows of the plan are those of its template, and buffers are as long as asked: it cannot fail.
-            let _ =
-                self.plan.template.emit_primed(plan.size, plan.flow, plan.sequence, plan.tx_time.0, buffer);
+            let _ = self.plan.contents.emit_primed(&plan, buffer);
             self.handed_bytes += bytes as u64 + u64::from(iolab_frame::FCS_BYTES);
             taken += 1;
         };

@@ -71,8 +71,11 @@ def flow_sweeps(measure: Packets, lab: Lab, way: Way, index: int) -> dict[str, S
         _of(rules.destination_port) or Sweep(DISCARD_PORT),
     )
     _check(measure, given)
+    # What rules give changes first; the rest only as far as that is not enough.
+    asked = (rules.source, rules.destination, rules.source_port, rules.destination_port)
+    order = sorted(zip(FIELDS, given, asked, strict=True), key=lambda row: row[2] is None)
     every, found = 1, {}
-    for name, sweep in zip(FIELDS, given, strict=True):
+    for name, sweep, _ in order:
         found[name] = Sweep(sweep.first, sweep.count, sweep.step, every if sweep.count > 1 else 1)
         every *= sweep.count
     return found

@@ -4,9 +4,10 @@ from collections.abc import Iterable
 
 from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
-from iolab.experiment.measures import Packets
+from iolab.experiment.measures import Latency, Packets
 from iolab.lab.links.overlays import mtu_of
 from iolab.lab.packets.placement import Way, check_senders
+from iolab.lab.packets.replays import check_replay, sent_of
 from iolab.units import split_frame_rate
 
 IMIX = ((64, 7), (594, 4), (1518, 1))
@@ -27,6 +28,8 @@ Sizes = tuple[tuple[int, int], ...]
 
 def sizes_of(measure: Packets) -> Sizes:
     """Return the frame sizes of a measure and how often each comes."""
+    if measure.replay is not None:
+        return sent_of(measure).sizes
     return IMIX if measure.frame_size == "imix" else ((measure.frame_size, 1),)
 
 
@@ -48,6 +51,8 @@ def header_bytes(measure: Packets, tags: int) -> int:
 
 def is_stamped(measure: Packets, lab: Lab, directions: Iterable[Way]) -> bool:
     """Tell whether the frames of all directions have room for the stamp behind their headers."""
+    if measure.replay is not None:
+        return True  # as far as its payloads have room
     smallest = min(size for size, _ in sizes_of(measure)) - CHECKSUM_BYTES
     tags = max(len(vlans_of(measure, lab, way)) for way in directions)
     return smallest >= header_bytes(measure, tags) + STAMP_BYTES
@@ -73,6 +78,25 @@ def line_fps(measure: Packets) -> float | None:
     if measure.line_rate is None:
         return None
     return measure.line_rate / ((mean_bytes(sizes_of(measure)) + LINE_OVERHEAD_BYTES) * 8)
+
+
+def latency_fps(measure: Latency) -> float:
+    """Return the load of a latency measure in one direction [frames/s].
+
+    Raises:
+        InputError: no rate is given, and no recording has one of its own; or it is above the line.
+    """
+    if measure.rate is not None:
+        return fps_of(measure.rate, measure, "rate")
+    replay = measure.replay
+    fps = sent_of(measure).fps if replay is not None and replay.timing == "recorded" else 0.0
+    if not fps:
+        seen, allowed = (
+            "no rate",
+            "a rate (100kpps), or a replay with timing: recorded and frames of several times",
+        )
+        raise InputError([Problem("measure", "reading rate of a latency measure", seen, allowed, "add rate")])
+    return fps
 
 
 def fps_of(rate: str, measure: Packets, key: str) -> float:
@@ -135,7 +159,9 @@ def check_fit(measure: Packets, lab: Lab, directions: tuple[Way, ...]) -> None:
         InputError: a link's MTU is too small, every such link at once; or the flows are no multiple of the senders.
     """
     check_senders(measure)
-    _check_room(measure, lab, directions)
+    check_replay(measure)
+    if measure.replay is None:
+        _check_room(measure, lab, directions)
     largest = max(size for size, _ in sizes_of(measure))
     crossed = {end for way in directions for hop in way.hops for end in hop}
     problems = []
@@ -146,7 +172,8 @@ def check_fit(measure: Packets, lab: Lab, directions: tuple[Way, ...]) -> None:
             continue
         seen = f"frames of {largest} bytes, on link {name} with an mtu of {mtu}"
         allowed = f"at most {mtu + beyond} bytes: the mtu, header and checksum"
-        advice = f"lower frame_size, or give links.{name} an mtu of {largest - beyond} or more"
+        lower = "lower frame_size" if measure.replay is None else "capture with gro and tso off"
+        advice = f"{lower}, or give links.{name} an mtu of {largest - beyond} or more"
         problems.append(Problem("measure", "fitting frames to their links", seen, allowed, advice))
     if problems:
         raise InputError(problems)

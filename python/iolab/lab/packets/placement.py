@@ -129,7 +129,8 @@ def ways(lab: Lab, topology: Topology, measure: Packets) -> tuple[Way, ...]:
         InputError: an end does not exist, is that of two pairs, or frames cannot come from one to the other.
     """
     found: list[Way] = []
-    for src, dst in ((measure.src, measure.dst), *((pair.src, pair.dst) for pair in measure.pairs)):
+    pairs = ((measure.src, measure.dst), *((pair.src, pair.dst) for pair in measure.pairs))
+    for src, dst in dict.fromkeys(pairs):  # a list of all pairs may have the first one as well
         found.append(_way(lab, topology, src, dst))
         if measure.direction == "both-ways":
             found.append(_way(lab, topology, dst, src))

@@ -10,7 +10,7 @@ from tests.unit.trial.packets import lab
 from iolab.errors import InputError
 from iolab.experiment.experiment import Lab
 from iolab.experiment.measures import Forwarding
-from iolab.lab.packets.flow_addresses import Sweep, flow_sweeps, source_addresses
+from iolab.lab.packets.flow_addresses import FIELDS, Sweep, flow_sweeps, source_addresses
 from iolab.lab.packets.placement import ways
 from iolab.lab.topology import make_topology
 
@@ -76,8 +76,15 @@ def test_rules_give_every_combination_in_their_order() -> None:
         "source_port": "5000-5004", "destination_port": "80-81",
     }  # fmt: skip
     found = sweeps(flows=1600, flow_rules=rules)
-    assert [one.every for one in found.values()] == [1, 10, 160, 800]
+    assert [found[name].every for name in FIELDS] == [1, 10, 160, 800]
     assert told_apart(found, 1600) == 1600
+
+
+def test_what_no_rule_gives_changes_only_where_the_rules_are_not_enough() -> None:
+    """A hundred ports are a hundred flows; of the hundred and first the source address is another one."""
+    found = sweeps(flows=200, flow_rules={"source_port": "2000-2099"})
+    assert found["source_port"].every == 1
+    assert found["source_address"].every == 100
 
 
 def test_flows_of_the_way_back_have_them_the_other_way_round() -> None:
