@@ -1,6 +1,7 @@
 """Frames of the user's own kinds on real namespaces: other headers, many flows, a device that filters or rewrites."""
 
 import json
+import struct
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -92,3 +93,39 @@ def test_a_million_flows_are_each_sent_and_counted(iolab: Iolab, tmp_path: Path)
     assert received["flows"]["count"] == 1_000_000
     assert received["unknown_flow_frames"] == received["corrupted_frames"] == received["surplus_frames"] == 0
     assert received["received_frames"] > 100_000, json.dumps(received["socket"])
+
+
+def capture_file(path: Path, count: int) -> None:
+    """Write a pcap file: of each eight frames six of UDP, one acknowledgement of TCP, one answer to ARP, 1 ms apart."""
+    head = b"\x02" * 12
+    addresses = bytes([10, 0, 0, 1, 10, 1, 0, 1])
+    out = struct.pack("<IHHIIII", 0xA1B2C3D4, 2, 4, 0, 0, 65_535, 1)
+    for number in range(count):
+        udp = struct.pack(">HHHH", 5000 + number % 8, 53, 108, 0xBEEF) + bytes(100)
+        tcp = struct.pack(">HHIIBBHHH", 6000, 80, 1, 1, 0x50, 0x10, 1000, 0xDEAD, 0)
+        kind, protocol, rest = (0x0800, 17, udp) if number % 8 < 6 else (0x0800, 6, tcp)
+        packet = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(rest), 7, 0, 64, protocol, 0) + addresses + rest
+        if number % 8 == 7:
+            kind, packet = 0x0806, b"\0\1\x08\0\6\4\0\2" + bytes(20)
+        frame = head + struct.pack(">H", kind) + packet
+        out += struct.pack("<IIII", number // 1000, number % 1000 * 1000, len(frame), len(frame)) + frame
+    path.write_bytes(out)
+
+
+def test_a_capture_is_sent_again_and_each_frame_accounted_for(iolab: Iolab, tmp_path: Path) -> None:
+    """By flow where the stamp has room; by number where it has none. It ends before the trial does, and says so."""
+    capture_file(tmp_path / "trace.pcap", 400)
+    move = "move: [{from: 10.0.0.0/16, to: 198.18.0.0/16}, {from: 10.1.0.0/24, to: 198.18.1.0/24}]"
+    measures = {
+        "it": f"kind: latency, duration: 1s, replay: {{recording: trace.pcap, timing: recorded, loops: 1, {move}}}"
+    }
+    folder, found = records(iolab, tmp_path / "x.yaml", ROUTER.replace(", RUN", ""), measures)
+    (answer,) = answers(folder.parents[0], found["it"])
+    (sent,), (received,) = answer["senders"], answer["receivers"]
+    assert (sent["offered_frames"], sent["unstamped_frames"]) == (350, 50)
+    assert received["flows"] == {"count": 6, "with_loss": 0, "worst": []}
+    assert received["received_frames"] == 350
+    assert received["latency_ns"]["count"] == 300
+    codes = [one.code for one in found["it"].result.warnings]
+    assert {"frames-left-out", "unstamped", "recording-ended"} <= set(codes)
+    assert (folder / "files" / "trace.pcap").exists(), "it can be repeated without the original"

@@ -110,7 +110,7 @@ class Moved(BaseModel):
 
 
 class Replay(BaseModel):
-    """A capture that is sent again, with the lab's MAC addresses, and a stamp where the payload has room for it."""
+    """A capture that is sent again, with the MAC addresses of the lab and a stamp where there is room."""
 
     model_config = FROZEN
     recording: RecordingFile

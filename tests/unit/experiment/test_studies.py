@@ -114,7 +114,9 @@ def test_a_second_guest_stands_beside_the_first_with_its_card_and_links_of_its_o
     cell = next(
         cell
         for cell in cells(experiment)
-        if cell["machines.dut.count"] == "2" and cell["machines.*.nic"] == "macvtap" and cell["vcpus"] == "auto"
+        if cell["machines.dut.count"] == "2"
+        and cell["machines.*.nic"] == "macvtap"
+        and cell["vcpus"] == "auto"
     )
     setup = Resolver(experiment).setup(cell)
     first, second = (setup.lab.machines[name] for name in ("dut1", "dut2"))
