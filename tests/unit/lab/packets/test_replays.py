@@ -1,6 +1,8 @@
 """A recording as it is sent again: which frames, with which tags, addresses and times."""
 
 import struct
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from tests.unit.lab.packets.measures import measure
@@ -30,7 +32,9 @@ def capture(*frames: tuple[int, bytes]) -> FileBytes:
     return FileBytes.of("x.pcap", out)
 
 
-def replayed(*frames: tuple[int, bytes], replay: dict[str, object] | None = None, **keys: object) -> Latency:
+def replayed(
+    *frames: tuple[int, bytes], replay: Mapping[str, object] | None = None, **keys: object
+) -> Latency:
     """Return a measure that sends them again."""
     return measure(replay={"recording": capture(*frames), **(replay or {})}, **keys)
 
@@ -103,7 +107,7 @@ def test_a_frame_longer_than_a_link_carries_is_refused() -> None:
 @pytest.mark.parametrize(
     "keys", [{"direction": "both-ways"}, {"flows": 2}, {"senders": 2}, {"tunnel": "gre"}]
 )
-def test_what_a_recording_says_itself_cannot_be_asked_for(keys: dict[str, object]) -> None:
+def test_what_a_recording_says_itself_cannot_be_asked_for(keys: dict[str, Any]) -> None:
     """Each key that does not go together with it is named."""
     asked, made = replayed((0, PLAIN), **keys), lab()
     with pytest.raises(InputError, match=next(iter(keys))):
