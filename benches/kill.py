@@ -7,8 +7,8 @@ between trials; needs QEMU and the image linux, 12 s per kill), hosts (two behin
 killed too; they stand for ten minutes: 40 kills), wire (an emulated path), watch (a watched one: no other agent may
 work on the kernel then, for BPF programs and maps have no namespace), shape (the kernel shapes a link), disk (a file
 system is made and mounted for fio), iscsi (it lies on a target of the lab, which is killed as well: the run is ended by
-SIGTERM then). A neighbour file and a loop device on it must stay as they are. Exit status 1 when anything was left
-behind or lost.
+SIGTERM then), guest-disk (the hypervisor of a guest logs in to such a target; both are among the victims). A neighbour
+file and a loop device on it must stay as they are. Exit status 1 when anything was left behind or lost.
 On a host where other labs work, give it namespaces of its own:
 unshare --mount --net --pid --fork --mount-proc sh -c 'mount -t tmpfs tmpfs /run; PYTHONPATH=. python ...; true'
 """
@@ -112,6 +112,23 @@ factors:
     device: {machines.pc.disks: [{volume: killed, via: user}]}
 blocks: 2
 """
+GUEST_DISK = """
+title: A guest's disk
+lab:
+  machines:
+    pc: {kind: netns}
+    store: {kind: netns}
+    dut: {kind: vm, on: pc, memory: 192M, accel: tcg}
+  links: {lan: {ends: [pc.eth0, store.eth0]}, inside: {ends: [pc.vm0, dut.eth0]}}
+  volumes: {killed: {on: store, size: 64M, export: iscsi}}
+measure:
+  fio: {kind: disk, program: fio, on: dut, size: 16M, fio: {each: 300ms, blocks: [4K], depths: [8]}}
+factors:
+  machines.dut.disks:
+    virtio: [{volume: killed, via: hypervisor, fs: ext4}]
+    ide: [{volume: killed, via: hypervisor, bus: ide}]
+blocks: 2
+"""
 SERVICE = """
 title: Service
 lab:
@@ -149,11 +166,11 @@ blocks: 3
 """
 LABS = {
     "command": COMMAND, "service": SERVICE, "guests": GUESTS, "watch": WATCH, "wire": WIRE, "shape": SHAPE,
-    "disk": DISK, "iscsi": ISCSI, "hosts": killed_hosts.LAB,
+    "disk": DISK, "iscsi": ISCSI, "guest-disk": GUEST_DISK, "hosts": killed_hosts.LAB,
 }  # fmt: skip
 VICTIMS = ("controller", "agent", "both")
-TARGET, REMOTE = "tgtd", "remote agent"
-"""Killed as well where the lab has one."""
+TARGET, GUEST, REMOTE = "tgtd", "qemu-system-x86", "remote agent"
+"""Killed as well where the lab has one; the names of processes have 15 letters."""
 HOSTS: list[SshHost] = []
 """Behind ssh, where the lab has any."""
 OURS = ("iperf3", "iolab", "qemu", "vhost-", TARGET)
@@ -251,6 +268,7 @@ def kill_once(argv: list[str], victim: str, moment_s: float) -> list[str]:
         "agent": [agent],
         "both": [agent, running.pid],
         "target": [pid_of(TARGET)],
+        "guest": [pid_of(GUEST)],
         REMOTE: [pid for host in HOSTS[:1] for pid in host.agents()],
     }
     for pid in targets[victim]:
@@ -259,7 +277,7 @@ def kill_once(argv: list[str], victim: str, moment_s: float) -> list[str]:
                 os.kill(pid, signal.SIGKILL)
     if victim == "agent" and agent is None:
         running.kill()  # it was too early for an agent, or too late
-    if victim == "target":  # what waits for it waits long
+    if victim in ("target", "guest"):  # what waits for it waits long
         time.sleep(1)
         running.terminate()
     wait_until(lambda: running.poll() is not None, END_S)
@@ -287,7 +305,9 @@ def faults_of(
     before: dict[str, str], victim: str, stored: list[str], folder: Path | None, beside: tuple[Path, str]
 ) -> list[str]:
     """Return what is not as it must be; only a killed agent may leave something, until the host is cleaned."""
-    found = differences(before, "before cleaning", beside) if victim in ("controller", "target") else []
+    found = (
+        differences(before, "before cleaning", beside) if victim in ("controller", "target", "guest") else []
+    )
     cleaned = subprocess.run([str(IOLAB), "clean"], capture_output=True, text=True, check=False)
     found += killed_hosts.clean(IOLAB, HOSTS)
     found += differences(before, "after cleaning", beside)
@@ -344,7 +364,8 @@ def kill_often(kills: int, chance: random.Random, kind: str, parent: Path, besid
     if kind:
         lab = parent / f"{kind}.yaml"
         lab.write_text(LABS[kind])
-    victims = (*VICTIMS, *{"iscsi": ("target",), "hosts": (REMOTE,)}.get(kind, ()))
+    also = {"iscsi": ("target",), "guest-disk": ("target", "guest"), "hosts": (REMOTE,)}
+    victims = (*VICTIMS, *also.get(kind, ()))
     before, folder, faults, finished = host_state(beside), None, 0, 0
     for number in range(1, kills + 1):
         begin = [str(IOLAB), "run", str(lab), "-o", str(parent)]
@@ -352,7 +373,7 @@ def kill_often(kills: int, chance: random.Random, kind: str, parent: Path, besid
         found = kill_once(
             [str(IOLAB), "resume", str(folder)] if folder else begin,
             victim,
-            chance.uniform(0.1, LATEST_GUESTS_S if kind == "guests" else LATEST_S),
+            chance.uniform(0.1, LATEST_GUESTS_S if kind.startswith("guest") else LATEST_S),
         )
         runs = find_runs(parent)
         folder = folder or (runs[-1] if len(runs) > finished else None)
