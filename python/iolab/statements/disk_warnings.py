@@ -26,6 +26,14 @@ class AcknowledgedLost(Warning):
     """Of them, those that the disk has not, or only as they were before."""
 
 
+class PhasesTooShort(Warning):
+    """A program gave no figure of these phases: they ended too soon for it."""
+
+    code = "disk-phases-too-short"
+    program: Name
+    phases: tuple[Name, ...]
+
+
 class LedgerOpen(Warning):
     """Two layers of a disk trial do not agree, and nothing says why."""
 

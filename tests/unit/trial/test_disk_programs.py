@@ -11,7 +11,7 @@ from iolab.experiment.measures import DiskMeasure
 from iolab.record.dimensions import Dimensions
 from iolab.trial.disk.figures import DiskFigure, metrics_of
 from iolab.trial.disk.own import own_figures, parse_own, request_of
-from iolab.trial.disk.packaged import argv_of, parse_bonnie, parse_hdparm
+from iolab.trial.disk.packaged import argv_of, parse_bonnie, parse_hdparm, too_short
 from iolab.trial.disk.programs import runs_own
 
 CONTRACT = Path(__file__).parents[3] / "contract" / "disk-v1.md"
@@ -110,7 +110,10 @@ def test_bonnies_kilobytes_are_kibibytes_and_a_phase_too_short_for_it_is_left_ou
     """A zero would be a wrong figure; a hole says what happened."""
     figures = {figure.phase: figure for figure in parse_bonnie(BONNIE, 8 << 20)}
     assert set(figures) == {"put-byte", "rewrite", "get-byte", "seeks", "create-sequential"}
+    assert too_short(BONNIE)[:2] == ("put-block", "get-block")
     assert figures["rewrite"].duration_ns == 4_000_000_000
+    assert figures["put-byte"].bytes == 3 << 20, "whatever the size of its file"
+    assert figures["create-sequential"].operations == 1024
     seeks = metrics_of([figures["seeks"]]).get(
         "disk_operations_per_s", Dimensions(part="seeks", block_bytes=8192)
     )

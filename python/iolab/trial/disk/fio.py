@@ -10,7 +10,7 @@ from iolab.experiment.machines import Disk
 from iolab.experiment.measures import DiskMeasure
 from iolab.lab.kernels import kernel_of
 from iolab.lab.topology import NAME_PREFIX
-from iolab.lab.volumes.places import mount_of, node_of
+from iolab.lab.volumes.places import holder_of, in_memory, mount_of, node_of, volume_path
 from iolab.record.series import Series
 from iolab.record.trial import CommandRecord
 from iolab.statements.warnings import DiskLoadShort, DiskUnsteady, Warning
@@ -54,6 +54,8 @@ class Fio:
     def __init__(self, site: Site, measure: DiskMeasure, disk: Disk, patience: Patience) -> None:
         self._measure = measure
         self._disk = disk
+        self._lab, self._volume = site.lab, site.lab.volumes[disk.volume]
+        self._holder = site.agent_of(holder_of(site.lab, self._volume))
         self._kernel = kernel_of(site.lab, measure.on)
         self._agent = site.agent_of(self._kernel)
         self._in_file = disk.fs is not None and measure.profile != "hdparm"
@@ -68,7 +70,7 @@ class Fio:
             TrialFailed: it could not be written.
             AgentError: the agent refused it, or is gone.
         """
-        if self._measure.profile == "hdparm":
+        if self._measure.profile == "hdparm" or self._is_written():
             return
         twice = 2 if self._measure.profile == "steady-state" else 1
         text = fill_job(self._target, size_of(self._measure), twice)
@@ -103,6 +105,18 @@ class Fio:
         """Take the file away. Raises AgentError."""
         if self._in_file:
             self._agent.run(("rm", "-f", self._target))
+
+    def _is_written(self) -> bool:
+        """Tell whether every block of a bare disk was written: when its volume was made, and none was given back since.
+
+        A steady state begins with writes of its own, and a volume in memory is not written when it is made.
+        """
+        steady, volume = self._measure.profile == "steady-state", self._volume
+        if self._in_file or steady or in_memory(self._lab, volume):
+            return False
+        path = volume_path(self._disk.volume, NAME_PREFIX)
+        shown = self._holder.run(("stat", "-c", "%b %B", path)).stdout.split()
+        return len(shown) == 2 and int(shown[0]) * int(shown[1]) >= volume.size
 
     def _until_steady(self, job: Job, logs: str) -> list[Round]:
         rounds: list[Round] = []

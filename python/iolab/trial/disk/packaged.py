@@ -26,6 +26,10 @@ COLUMNS: Mapping[str, int] = {"put-byte": 9, "put-block": 11, "rewrite": 13, "ge
 CSV_FORMAT = "1.98"
 LEAST_FIELDS = 38
 BYTE_PHASES = frozenset({"put-byte", "get-byte"})
+SINGLE_BYTES = 3 << 20
+"""Single bytes that bonnie++ 2.00 writes and reads."""
+FILES = 21
+"""Place of the number of small files in such a line, in units of 1024."""
 
 
 def argv_of(measure: DiskMeasure, node: str, folder: str, size_bytes: int) -> tuple[str, ...]:
@@ -87,9 +91,19 @@ def _bonnie_figure(phase: str, fields: Sequence[str], at: int, size_bytes: int) 
     if not rate:
         raise ValueError(f"bonnie++'s rate of {phase} is {written!r}, no number above 0")
     if phase in ("put-byte", "get-byte", "put-block", "get-block", "rewrite"):
-        block = 1 if phase in BYTE_PHASES else CHUNK
-        return DiskFigure(
-            phase, block, size_bytes, size_bytes // block, round(size_bytes / (rate * KIB) * NS_PER_S)
-        )
-    block, operations = (CHUNK, SEEKS) if phase == "seeks" else (0, 1024)
+        block, moved = (1, min(SINGLE_BYTES, size_bytes)) if phase in BYTE_PHASES else (CHUNK, size_bytes)
+        return DiskFigure(phase, block, moved, moved // block, round(moved / (rate * KIB) * NS_PER_S))
+    block, operations = (CHUNK, SEEKS) if phase == "seeks" else (0, _files(fields))
     return DiskFigure(phase, block, operations * block, operations, round(operations / rate * NS_PER_S))
+
+
+def _files(fields: Sequence[str]) -> int:
+    """Return how many small files there were."""
+    written = fields[FILES].strip()
+    return int(written) * 1024 if written.isdecimal() else 0
+
+
+def too_short(text: str) -> tuple[str, ...]:
+    """Return the phases that `bonnie++ -q` gave no figure of, because they took less than half a second."""
+    fields = text.strip().split("\n")[-1].split(",")
+    return tuple(phase for phase, at in COLUMNS.items() if at < len(fields) and fields[at].strip() == "+++++")

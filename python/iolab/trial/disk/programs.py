@@ -8,10 +8,11 @@ from iolab.experiment.measures import DiskMeasure
 from iolab.lab.kernels import kernel_of
 from iolab.lab.topology import NAME_PREFIX
 from iolab.lab.volumes.places import door_of, mount_of, node_of
+from iolab.statements.disk_warnings import PhasesTooShort
 from iolab.trial.disk.caches import program_proved
 from iolab.trial.disk.figures import DiskFigure
 from iolab.trial.disk.own import DEFAULT_BYTES, Residency, own_figures, parse_own, request_of
-from iolab.trial.disk.packaged import argv_of, parse_bonnie, parse_hdparm
+from iolab.trial.disk.packaged import argv_of, parse_bonnie, parse_hdparm, too_short
 from iolab.trial.disk.ran import Ran, recorded
 from iolab.trial.disk.run_on_disk import Patience, WorkedOn, run_on_disk
 from iolab.trial.lab_access import Site
@@ -37,11 +38,13 @@ def run_program(
     done = run_on_disk(agent, WorkedOn(measure.on, node), argv, request, patience)
     if not done.succeeded:
         raise TrialFailed(f"{measure.program}: {done.complaint}")
+    short = too_short(done.stdout) if argv[0] == "bonnie++" else ()
     return Ran(
         figures=_figures(measure, done.stdout, size, own=own),
         proved=program_proved(measure, parse_own(done.stdout) if own else None, device),
         commands=(recorded(measure.on, kernel, argv, done),),
         said={"request": request, "output": done.stdout, "messages": done.stderr},
+        warnings=(PhasesTooShort(program=measure.program, phases=short),) if short else (),
     )
 
 
