@@ -1,4 +1,4 @@
-"""fio through iolab against plain fio on the same blocks of one disk, in alternation; and the cost of a trial beside it.
+"""fio through iolab against plain fio on the same blocks of a disk, in alternation; and the cost of a trial beside it.
 
 Usage: python benches/disk.py [BLOCKS [fs]]. Needs root, fio and a loop device. In each block plain fio, iolab, iolab
 and plain fio again read the first 128 MiB of one volume for 3 s each; with `fs` each has a file on one ext4, which

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import stat
+import struct
 import subprocess
 import sys
 import zlib
@@ -136,9 +137,9 @@ def test_a_device_that_became_another_between_phases_is_refused(disk: Disk, tmp_
         other.detach()
 
 
-@pytest.mark.parametrize("kind", ["ext4", "swap", "LVM2_member", "dos"])
+@pytest.mark.parametrize("kind", ["ext4", "swap", "LVM2_member", "linux_raid_member", "dos"])
 def test_what_bears_a_signature_is_refused_by_its_name(disk: Disk, kind: str) -> None:
-    """A file system, swap space, a volume group's member, a partition table."""
+    """A file system, swap space, members of a volume group and of an array, a partition table."""
     match kind:
         case "ext4":
             subprocess.run(["mkfs.ext4", "-q", disk.node], check=True)
@@ -148,6 +149,10 @@ def test_what_bears_a_signature_is_refused_by_its_name(disk: Disk, kind: str) ->
             with Path(disk.node).open("r+b") as node:
                 node.seek(512)
                 node.write(lvm_label())
+        case "linux_raid_member":
+            with Path(disk.node).open("r+b") as node:
+                node.seek(4096)
+                node.write(md_superblock())
         case "dos":
             partition(disk)
     assert kind in refusal(disk)
@@ -159,6 +164,18 @@ def lvm_label() -> bytes:
     rest = rest.ljust(492, b"\0")
     sum_ = zlib.crc32(rest, 0xF597A6CF ^ 0xFFFFFFFF) ^ 0xFFFFFFFF
     return b"LABELONE" + (1).to_bytes(8, "little") + sum_.to_bytes(4, "little") + rest
+
+
+def md_superblock() -> bytes:
+    """Return the superblock of an array's member as md 1.2 writes it at 4 KiB: one device, and a checksum."""
+    sectors = 8
+    head = struct.pack("<4I16s32sQIIQIII", 0xA92B4EFC, 1, 0, 0, b"u" * 16, b"array", 0, 1, 0, 131072, 0, 1, 0)
+    body = bytearray(head.ljust(256 + 2, b"\0"))
+    struct.pack_into("<QQQ", body, 128, 2048, 129024, sectors)
+    struct.pack_into("<I", body, 220, 1)  # devices in the table behind it
+    words = sum(struct.unpack("<64I", body[:256])) + struct.unpack("<H", body[256:258])[0]
+    struct.pack_into("<I", body, 216, ((words & 0xFFFFFFFF) + (words >> 32)) & 0xFFFFFFFF)
+    return bytes(body)
 
 
 def partition(disk: Disk) -> None:

@@ -113,6 +113,13 @@ def test_a_job_file_that_is_none_is_refused(text: str) -> None:
     assert own_job_troubles(text)
 
 
+def test_a_run_that_was_ended_early_gives_no_figure_although_fio_calls_it_a_success() -> None:
+    """Its process was killed after a second of two; a second of one is whole."""
+    with pytest.raises(ValueError, match="ended after 1000 of 2000 ms"):
+        accesses_of(Job("read", 4096, 1, "", lasts_ms=2000), parse_fio(report(10, 0)))
+    assert accesses_of(Job("read", 4096, 1, "", lasts_ms=1000), parse_fio(report(10, 0)))
+
+
 def test_a_report_gives_each_direction_its_rate_and_latency() -> None:
     """Of 1000 reads half took 10 us; 99.9 % needs more of them."""
     reads, writes = accesses_of(MIXED, parse_fio(report(1000, 500)))

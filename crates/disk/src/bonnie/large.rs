@@ -102,7 +102,7 @@ impl<'a> LargeFile<'a> {
             Edition::V2_00 => {
                 let mut slow = Slowest::new(self.clock);
                 for value in values {
-                    slow.watch(|| (&file).write_all(&[value])).map_err(self.failed("writing bytes to"))?;
+                    slow.follow(|| (&file).write_all(&[value])).map_err(self.failed("writing bytes to"))?;
                 }
                 moved.slowest_ns = Some(slow.worst_ns);
                 file
@@ -164,7 +164,7 @@ impl<'a> LargeFile<'a> {
             Edition::V2_00 => {
                 let mut slow = Slowest::new(self.clock);
                 for _ in 0..count {
-                    slow.watch(|| (&file).read_exact(&mut byte)).map_err(self.failed("reading bytes of"))?;
+                    slow.follow(|| (&file).read_exact(&mut byte)).map_err(self.failed("reading bytes of"))?;
                 }
                 moved.slowest_ns = Some(slow.worst_ns);
                 file
@@ -211,12 +211,13 @@ pub struct Slowest<'a> {
     clock: Clock<'a>,
     /// So far. [ns]
     pub worst_ns: u64,
+    last_ns: u64,
 }
 
 impl<'a> Slowest<'a> {
     /// None yet.
     pub fn new(clock: Clock<'a>) -> Self {
-        Self { clock, worst_ns: 0 }
+        Self { clock, worst_ns: 0, last_ns: clock() }
     }
 
     /// Times one.
@@ -224,6 +225,15 @@ impl<'a> Slowest<'a> {
         let begin_ns = (self.clock)();
         let done = operation();
         self.worst_ns = self.worst_ns.max((self.clock)().saturating_sub(begin_ns));
+        done
+    }
+
+    /// Times one that begins where the one before ended: a look at the clock takes a tenth of a single byte's time.
+    pub fn follow<T>(&mut self, operation: impl FnOnce() -> T) -> T {
+        let done = operation();
+        let now = (self.clock)();
+        self.worst_ns = self.worst_ns.max(now.saturating_sub(self.last_ns));
+        self.last_ns = now;
         done
     }
 }

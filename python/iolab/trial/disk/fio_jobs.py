@@ -52,6 +52,8 @@ class Job:
     """The job file."""
     read_only: bool = False
     """Whether fio is kept from writing."""
+    lasts_ms: int | None = None
+    """How long it goes on, whatever there is to do; None: until all is done [ms]."""
 
 
 def of_fio(measure: DiskMeasure) -> Fio:
@@ -85,7 +87,13 @@ def jobs_of(measure: DiskMeasure, disk: Disk, target: str, logs: str) -> tuple[J
         return (Job("", 0, None, f"{head}{asked.job.strip()}\n"),)
     repeats = disk.via != "user"
     return tuple(
-        Job(access, block, depth, head + _combination(asked, access, block, depth, repeats=repeats))
+        Job(
+            access,
+            block,
+            depth,
+            head + _combination(asked, access, block, depth, repeats=repeats),
+            lasts_ms=_lasts_ms(asked),
+        )
         for access, block, depth in product(asked.access or (), asked.blocks or (), asked.depths or ())
     )
 
@@ -142,13 +150,17 @@ def _combination(asked: Fio, access: str, block: int, depth: int, *, repeats: bo
     lines = [
         f"rw={'rand' if asked.order == 'random' else ''}{kind}", f"bs={block}", f"iodepth={depth}",
         f"ioengine={asked.engine}", "refill_buffers=1", f"norandommap={int(repeats)}", "time_based=1",
-        f"runtime={max(1, asked.each // NS_PER_MS)}ms",
+        f"runtime={_lasts_ms(asked)}ms",
     ]  # fmt: skip
     if access == "mixed":
         lines.append(f"rwmixread={READ_SHARE}")
     if asked.offered is not None:
         lines += [f"rate_iops={_offered(asked.offered, access)}", "rate_process=poisson"]
     return "\n".join((f"[{access}]", *lines, ""))
+
+
+def _lasts_ms(asked: Fio) -> int:
+    return max(1, asked.each // NS_PER_MS)
 
 
 def _offered(rate: int, access: str) -> str:

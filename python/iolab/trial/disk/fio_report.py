@@ -26,6 +26,8 @@ LOGS: Mapping[str, tuple[str, str, float]] = {
     "bw": (RATE, "byte/s", KIB), "iops": (OPERATIONS, "op/s", 1), "lat": (LATENCY.format("mean"), "ns", 1),
 }  # fmt: skip
 """fio's logs: metric, unit, and what one of fio's units is in it."""
+LEAST_RATIO = 0.8
+"""Of the time that it was to go on, what fio's last read or write must have reached."""
 HEADER, HEADER_END = "==> ", " <=="
 """Around a file's name in what `tail -v` prints."""
 
@@ -119,7 +121,15 @@ def parse_fio(text: str) -> FioReport:
 
 
 def accesses_of(job: Job, report: FioReport) -> tuple[Accesses, ...]:
-    """Return what a run of fio did, each direction by itself."""
+    """Return what a run of fio did, each direction by itself.
+
+    Raises:
+        ValueError: it ended early. One whose process is killed says of itself that all went well.
+    """
+    for each in report.jobs:
+        ran_ms = max(each.read.runtime, each.write.runtime)
+        if job.lasts_ms is not None and ran_ms < job.lasts_ms * LEAST_RATIO:
+            raise ValueError(f"fio's job {each.jobname}: it ended after {ran_ms} of {job.lasts_ms} ms")
     return tuple(found for each in report.jobs for found in _accesses(job, each))
 
 
