@@ -83,6 +83,9 @@ def _check(measure: DiskMeasure, lab: "Lab", _topology: Topology) -> None:
         seen, allowed = f"{len(disks)} disks", "one disk in every cell that is measured"
         raise InputError([Problem("measure", what, seen, allowed, f"write disks: [...] at {measure.on}")])
     (disk,) = disks
+    if measure.program in ("thput-fsys", "bonnie++") and disk.fs is None:
+        seen, allowed = f"{measure.program} on a bare disk", "a disk with a file system: it writes files"
+        raise InputError([Problem("measure", what, seen, allowed, "write fs: ext4 beside the volume")])
     if measure.program == "flush-check":
         _check_flush_check(measure, lab, disk, what)
     if measure.program == "fio" and measure.profile != "hdparm":

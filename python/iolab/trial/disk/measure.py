@@ -57,7 +57,6 @@ def measure_disk(site: Site, measure: DiskMeasure, patience: Patience = PATIENCE
         AgentLost: the agent is gone.
     """
     disk = site.lab.machines[measure.on].disks[0]
-    _check(measure, disk)
     layers = layers_of(site.lab, measure.on, disk)
     try:
         with _ready(site, measure, disk, patience) as run:
@@ -149,13 +148,6 @@ def _is_direct(measure: DiskMeasure) -> bool:
 def reads_device(measure: DiskMeasure) -> bool:
     """Tell whether the program reads the disk itself through the page cache, as hdparm does."""
     return "hdparm" in (measure.program, measure.profile)
-
-
-def _check(measure: DiskMeasure, disk: Disk) -> None:
-    if measure.program in ("thput-fsys", "bonnie++") and disk.fs is None:
-        raise TrialFailed(
-            f"{measure.program} writes files: give disk {disk.volume} an fs: ext4, xfs or btrfs"
-        )
 
 
 @contextmanager
