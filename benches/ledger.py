@@ -2,8 +2,8 @@
 
 Usage: PYTHONPATH=. python benches/ledger.py local|iscsi|nvme [BLOCKS [SEED]]. Needs root, fio and loop devices; iscsi
 also tgt and qemu-block-extra; nvme QEMU and the image linux. A block has four trials, of nvme two: short ones of fio,
-on a bare disk and on ext4, and there of thput-fsys and bonnie++. Prints the layers that were seen, each ledger that is open, and the
-share that closes; exit status 1 below 99 %.
+on a bare disk and on ext4, and there of thput-fsys and bonnie++. Prints the layers that were seen, each ledger that is
+open, and the share that closes; exit status 1 below 99 %.
 """
 
 import collections
