@@ -175,6 +175,8 @@ HOSTS: list[SshHost] = []
 """Behind ssh, where the lab has any."""
 OURS = ("iperf3", "iolab", "qemu", "vhost-", TARGET)
 """How the names of processes of labs begin."""
+VOLUME = "iolab-killed"
+"""In the path of every file that a loop device of these labs may be on."""
 NEIGHBOUR_BYTES = 16 << 20
 """Of a file and a disk that no lab may touch."""
 LATEST_S = 4.0
@@ -223,10 +225,11 @@ def neighbours(folder: Path) -> tuple[Path, str]:
 
 
 def digests(file: Path, disk: str) -> dict[str, str]:
-    """Return what the neighbours hold, and which loop devices there are."""
+    """Return what the neighbours hold, and which loop devices are on them or on volumes of the labs above."""
     held = subprocess.run(["sha256sum", str(file), disk], capture_output=True, text=True, check=False)
     loops = subprocess.run(["losetup", "--list"], capture_output=True, text=True, check=False)
-    return {"neighbours": held.stdout, "loops": loops.stdout}
+    ours = [line for line in loops.stdout.splitlines() if VOLUME in line or str(file) in line]
+    return {"neighbours": held.stdout, "loops": "\n".join(ours)}
 
 
 def state_folders() -> list[str]:
