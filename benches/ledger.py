@@ -88,7 +88,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as parent:
             file = Path(parent) / "ledger.yaml"
             file.write_text(f"{text}blocks: {blocks}\nseed: {seed}\n")
-            argv = [IOLAB, "run", file, "-o", parent]
+            argv = [str(IOLAB), "run", str(file), "-o", parent]
             ran = subprocess.run(argv, check=False, capture_output=True, text=True)
             found = list(Path(parent).glob("*/trials.jsonl"))
             if not found:
