@@ -27,6 +27,7 @@ from iolab.store.file_names import (
     DECIDED,
     EXPERIMENT,
     FACTS,
+    KEPT,
     MACHINES,
     PACKAGE_LISTS,
     PACKETS,
@@ -210,6 +211,8 @@ class RunFolder:
         fresh = self._fresh(REVISIONS)
         for name in (EXPERIMENT, PLAN, FACTS):
             os.link(self.path / name, fresh / name)
+        lines = (self.path / TRIALS).read_bytes().count(b"\n") if (self.path / TRIALS).is_file() else 0
+        write_durably(fresh / KEPT, json.dumps({"trials": lines}).encode())
         fresh.rename(kept / f"{len(before) + 1:03d}")
         sync_folder(kept)
 

@@ -7,11 +7,21 @@ from typing import TypeVar
 
 from iolab.errors import InputError, Problem, StoreError
 from iolab.plan.plan_file import decode_plan
+from iolab.plan.types import Plan
 from iolab.record.trial import Status
 from iolab.statements.notes import LastLineCut
 from iolab.statements.warnings import Warning
 from iolab.store.codec import TrialReader, decode_command
-from iolab.store.file_names import COMMANDS, EXPERIMENT, FACTS, PLAN, REVISIONS, TRIALS
+from iolab.store.file_names import (
+    COMMANDS,
+    EXPERIMENT,
+    FACTS,
+    KEPT,
+    PLAN,
+    REVISIONS,
+    TRIALS,
+    records_folder,
+)
 from iolab.store.folder import decided_file
 from iolab.store.records import RunStatus, StoredRun, TrialRecord
 
@@ -19,7 +29,7 @@ T = TypeVar("T")
 
 
 def load_run(folder: Path) -> StoredRun:
-    """Return everything in a run folder.
+    """Return everything in a run folder, or in a revision that a run keeps: as it was then.
 
     Raises:
         InputError: it is not a run folder.
@@ -35,13 +45,18 @@ def load_run(folder: Path) -> StoredRun:
     except (OSError, ValueError, RecursionError) as error:
         raise StoreError(f"reading the run {folder}: {error}") from error
     notes: list[Warning] = []
-    trials = _read_lines(folder / TRIALS, TrialReader().read, notes)
-    commands = _read_lines(folder / COMMANDS, decode_command, notes)
+    records = records_folder(folder)
+    trials = _read_lines(records / TRIALS, TrialReader().read, notes)
+    commands = _read_lines(records / COMMANDS, decode_command, notes)
+    if records != folder:
+        trials = _as_kept(folder, plan, trials)
     done = {record.key for record in trials}
     complete = all(step.key in done for step in plan.steps)
     return StoredRun(
         folder=folder,
-        name=folder.resolve().name,
+        name=folder.resolve().name
+        if records == folder
+        else f"{records.name}, revision {folder.resolve().name}",
         plan=plan,
         facts=facts,
         trials=tuple(trials),
@@ -50,6 +65,18 @@ def load_run(folder: Path) -> StoredRun:
         joined_late=_joined_late(folder, trials),
         notes=tuple(notes),
     )
+
+
+def _as_kept(folder: Path, plan: Plan, trials: Sequence[TrialRecord]) -> list[TrialRecord]:
+    """Return the trials that there were when a revision was kept; one of an older iolab says only which it wanted."""
+    try:
+        kept = json.loads((folder / KEPT).read_text(encoding="utf-8"))
+        return list(trials[: int(kept["trials"])])
+    except FileNotFoundError:
+        wanted = {step.key for step in plan.steps}
+        return [record for record in trials if record.key in wanted]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StoreError(f"reading {folder / KEPT}: {error}; restore the file from a copy") from error
 
 
 def _joined_late(folder: Path, trials: Sequence[TrialRecord]) -> int:

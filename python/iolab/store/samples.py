@@ -8,7 +8,7 @@ from pathlib import Path
 from iolab.errors import StoreError
 from iolab.record.packets import PacketTrial
 from iolab.store.codec import decode_packets
-from iolab.store.file_names import PACKETS, SAMPLES
+from iolab.store.file_names import PACKETS, SAMPLES, records_folder
 
 MOST_BYTES = 64 * 2**20
 """Of one trial's samples, unpacked; more is no trial of ours."""
@@ -22,7 +22,7 @@ def read_packets(folder: Path, key: str) -> PacketTrial | None:
     Raises:
         StoreError: the file is damaged, too large, of another version, or has a field too few or too many.
     """
-    path = folder / SAMPLES / f"{key}{PACKETS}"
+    path = records_folder(folder) / SAMPLES / f"{key}{PACKETS}"
     if not _KEY.fullmatch(key) or not path.is_file():
         return None
     try:

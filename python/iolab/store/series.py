@@ -13,7 +13,7 @@ import numpy as np
 from iolab.errors import StoreError
 from iolab.record.dimensions import Dimensions, names
 from iolab.record.series import Over, Series
-from iolab.store.file_names import SAMPLES, SERIES
+from iolab.store.file_names import SAMPLES, SERIES, records_folder
 
 SERIES_SCHEMA = 1
 """Version of the table; it is in the file, under the key `iolab.series`."""
@@ -48,7 +48,7 @@ def encode_series(series: Sequence[Series]) -> bytes:
 
 def series_of(folder: Path) -> Callable[[str], tuple[Series, ...]]:
     """Return what reads the series of a run's trials by their keys; it looks once which trials stored any."""
-    stored = {path.name for path in (folder / SAMPLES).glob(f"*{SERIES}")}
+    stored = {path.name for path in (records_folder(folder) / SAMPLES).glob(f"*{SERIES}")}
     return lambda key: read_series(folder, key) if f"{key}{SERIES}" in stored else ()
 
 
@@ -58,7 +58,7 @@ def read_series(folder: Path, key: str) -> tuple[Series, ...]:
     Raises:
         StoreError: the file is damaged, of another version, or has other columns.
     """
-    path = folder / SAMPLES / f"{key}{SERIES}"
+    path = records_folder(folder) / SAMPLES / f"{key}{SERIES}"
     if not path.is_file():
         return ()
     from pyarrow import ArrowException, parquet

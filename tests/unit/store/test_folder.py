@@ -186,6 +186,31 @@ def test_a_new_decision_keeps_the_earlier_one(folder: RunFolder) -> None:
     assert (folder.path / "experiment.yaml").read_text() == "title: Larger\n"
 
 
+def test_a_revision_is_read_as_the_run_was_then(folder: RunFolder) -> None:
+    """With the trials that it had, and a name that says whose it is; so two of them can be compared."""
+    folder.append_trial(record("k0"), None)
+    folder.write_decision("title: Larger\n", PLAN, {"kernel": "6.1"})
+    folder.append_trial(record("k1"), None)
+    earlier, now = load_run(folder.path / "revisions" / "001"), load_run(folder.path)
+    assert earlier.trials == (record("k0"),)
+    assert now.trials == (record("k0"), record("k1"))
+    assert earlier.name == f"{folder.path.name}, revision 001"
+    assert earlier.plan == PLAN
+
+
+def test_a_revision_of_an_older_iolab_has_the_trials_that_it_wanted(folder: RunFolder) -> None:
+    """It did not say how many there were."""
+    folder.append_trial(record(STEPS[0].key), None)
+    folder.append_trial(record("another"), None)
+    folder.write_decision("title: Larger\n", PLAN, {"kernel": "6.1"})
+    kept = folder.path / "revisions" / "001"
+    (kept / "kept.json").unlink()
+    assert load_run(kept).trials == (record(STEPS[0].key),)
+    (kept / "kept.json").write_text("[]")
+    with pytest.raises(StoreError, match=r"kept\.json"):
+        load_run(kept)
+
+
 class Killed(BaseException):
     """What stands for SIGKILL: nothing catches it."""
 
