@@ -1,6 +1,6 @@
 //! What a device or a path does to frames: the stages of a chain, in the order in which frames pass them.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
@@ -133,16 +133,16 @@ pub struct PacerClass {
     pub queue: Option<QueueLimit>,
 }
 
-/// Which frames belong to a class: IPv4 packets with these addresses.
+/// Which frames belong to a class: packets with these addresses, of either version of IP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PacerFilter {
     /// The source; absent means any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub source: Option<Ipv4Addr>,
+    pub source: Option<IpAddr>,
     /// The destination; absent means any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub destination: Option<Ipv4Addr>,
+    pub destination: Option<IpAddr>,
     /// The place of the class, from 0.
     pub class: u16,
 }

@@ -69,6 +69,8 @@ class CommandMeasure(Measure, Program):
     """Longest time that it may take; one that takes longer is killed, and the trial fails."""
     duration: SomeNanoseconds = 10_000_000_000
     """How long it takes, about: what plans are timed by."""
+    ip: Maybe[Literal[4, 6]] = None
+    """Version of IP of the addresses that stand for names, where links have both; absent: 4."""
     exit_status: Count = Field(default=0, ge=0, le=255)
     """How it ends where it did its part."""
     servers: dict[FigureName, Server] = Field(default_factory=dict)

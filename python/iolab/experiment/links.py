@@ -25,12 +25,14 @@ ADDRESS_ALLOWED = "an address with its prefix length, e.g. 198.18.0.1/24"
 
 
 def _address(value: str) -> str:
-    try:
-        ip_interface(value)
-    except ValueError as error:
-        raise UnitError(value, ADDRESS_ALLOWED) from error
-    if "/" not in value:
-        raise UnitError(value, ADDRESS_ALLOWED, f"did you mean '{value}/24'?")
+    for part in (one.strip() for one in value.split(",")):
+        try:
+            found = ip_interface(part)
+        except ValueError as error:
+            raise UnitError(value, ADDRESS_ALLOWED) from error
+        if "/" not in part:
+            length = 24 if found.version == 4 else 64
+            raise UnitError(value, ADDRESS_ALLOWED, f"did you mean '{part}/{length}'?")
     return value
 
 
@@ -39,7 +41,7 @@ def _listed(value: object) -> object:
 
 
 Address = Annotated[str, AfterValidator(_address)]
-"""An IP address with its prefix length."""
+"""An IP address with its prefix length, or one of each version by a comma."""
 
 
 class SendOffload(BaseModel):
@@ -109,7 +111,9 @@ class Link(BaseModel):
     wire: Maybe[Wire] = None
     """Emulated path between the ends."""
     addresses: dict[str, Address] = Field(default_factory=dict)
-    """Address with prefix length per port; absent ports get one from 198.18.0.0/15 (RFC 2544)."""
+    """Address with prefix length per port; absent: from 198.18.0.0/15 (RFC 2544), 2001:2::/48 (RFC 5180)."""
+    ip: Literal[4, 6, "both"] = 4
+    """Version of IP of its ports' addresses; both: each has two, and measures choose by their own `ip`."""
     cable: Flag = False
     """A cable that exists between real hosts: only addresses, MTU and offloads are set."""
     join: Maybe[LinkJoin] = None

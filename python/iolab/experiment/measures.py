@@ -110,6 +110,8 @@ class Stream(Measure):
     """Bytes per write, for UDP per datagram; absent: what fits the path's MTU."""
     parallel: Count = Field(default=1, ge=1, le=128)
     """Connections per flow."""
+    ip: Maybe[Literal[4, 6]] = None
+    """Version of IP, where links have both; absent: the one they have, of both 4."""
     port: Maybe[Annotated[int, Field(ge=1, le=65_000, strict=True)]] = None
     """Of the first receiver, TCP or UDP; further flows have the ports after it. Absent: 5201, iperf3's own; of several
     streams at once the second begins at 5401, and so on."""

@@ -18,7 +18,9 @@ from iolab.parts.registry import measure_kinds
 
 MOVES = {
     "machines": frozenset({"kind", "on", "disks", "count"}),
-    "links": frozenset({"ends", "shape", "addresses", "over", "tunnel", "bond", "hash", "join", "mode"}),
+    "links": frozenset(
+        {"ends", "shape", "addresses", "over", "tunnel", "bond", "hash", "join", "mode", "ip"}
+    ),
     "volumes": frozenset({"on", "export"}),
 }
 """Keys of each group of the lab that hold names of other sections."""

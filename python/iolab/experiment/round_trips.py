@@ -26,6 +26,8 @@ class RoundTrips(Measure):
     """Of the measurement."""
     warm_up: Nanoseconds = 0
     """Left out of the result, before `duration`."""
+    ip: Maybe[Literal[4, 6]] = None
+    """Version of IP, where links have both; absent: the one they have, of both 4."""
     port: Maybe[Port] = None
     """Where the answering end listens; absent: 5801, of several at once the second 5802, and so on."""
 

@@ -11,6 +11,7 @@ from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import Machine
 from iolab.lab.cards.tuning import tuning_resources
 from iolab.lab.dependencies import for_new_interfaces, kernel_dependencies, place_of
+from iolab.lab.endpoints import version_of
 from iolab.lab.guests.pinning import pin_resources
 from iolab.lab.guests.resources import guest_resources
 from iolab.lab.hosts.processors import processor_resources
@@ -20,7 +21,8 @@ from iolab.lab.links.resources import link_resources
 from iolab.lab.links.shaping import shape_resources
 from iolab.lab.packets.placement import Placement
 from iolab.lab.packets.resources import device_resources, packet_resources, with_exact_wires
-from iolab.lab.ports.resources import bridge_resources, port_resources, route_resource
+from iolab.lab.ports.addresses import route_resource
+from iolab.lab.ports.resources import bridge_resources, port_resources
 from iolab.lab.readback.values import Value
 from iolab.lab.resources import Expectation, Reading, Resource, Setting, Write
 from iolab.lab.standing.resources import standing_resources
@@ -89,15 +91,22 @@ def _machines(lab: Lab, topology: Topology, prefix: str) -> Iterator[Resource]:
         netns, kernel = netns_of(lab, name, prefix), kernel_of(lab, name)
         if netns is not None:
             yield netns_resource(f"netns:{name}", name, netns, kernel, kernel_dependencies(lab, kernel))
-        for setting, value in _settings(machine).items():
+        for setting, value in _settings(machine, _versions(topology, name)).items():
             yield _setting(lab, topology, name, setting, value, netns)
 
 
-def _settings(machine: Machine) -> Mapping[str, str]:
+def _versions(topology: Topology, machine: str) -> set[int]:
+    """Return the versions of IP of a machine's addresses."""
+    return {version_of(one.address) for point in topology.endpoints(machine) for one in point.each()}
+
+
+def _settings(machine: Machine, versions: set[int]) -> Mapping[str, str]:
     """Return a machine's settings; forwarding is said explicitly, for a namespace copies its parent's."""
     if machine.kind == "host" and machine.forward != "route":
         return machine.settings
-    return {IP_FORWARD: "1" if machine.forward == "route" else "0"} | dict(machine.settings)
+    passes = "1" if machine.forward == "route" else "0"
+    names = (IP_FORWARD, IPV6_FORWARD) if 6 in versions else (IP_FORWARD,)
+    return dict.fromkeys(names, passes) | dict(machine.settings)
 
 
 def _setting(
@@ -147,3 +156,5 @@ def _joins(lab: Lab, topology: Topology, prefix: str) -> Iterator[Resource]:
 
 IP_FORWARD = "net.ipv4.ip_forward"
 """Whether a kernel passes packets on (ip-sysctl)."""
+IPV6_FORWARD = "net.ipv6.conf.all.forwarding"
+"""The same for IPv6."""

@@ -1,12 +1,21 @@
 """What a lab's topology is made of: ports, endpoints with addresses, segments, routes, homes of programs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from iolab.experiment.port_ref import PortRef
 from iolab.lab.kernels import HERE
 
 ETHERNET_BYTES = 14
 """Header of a frame (IEEE 802.3), which the kernel counts at most interfaces [bytes]."""
+
+
+VERSIONS = (4, 6)
+"""Of IP; the first is taken where both lead to a place."""
+
+
+def version_of(address: str) -> int:
+    """Return the version of IP of an address or a network."""
+    return 6 if ":" in address else 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +58,7 @@ class Endpoint:
     interface: str
     """The interface's name."""
     address: str
-    """IPv4 address."""
+    """IP address."""
     prefix_length: int
     """Of its network [bit]."""
     kernel: str = HERE
@@ -58,6 +67,20 @@ class Endpoint:
     """CPUs of the programs of its machine; empty: all of the kernel's."""
     counted_bytes: int = ETHERNET_BYTES
     """What the kernel counts at the interface of each packet beside the packet [bytes]."""
+    second: tuple[str, int] | None = None
+    """An IPv6 address beside one of IPv4, and its prefix length; None: there is one address."""
+
+    def of(self, ip: int) -> "Endpoint | None":
+        """Return the endpoint with its address of one version of IP; None: it has none."""
+        if version_of(self.address) == ip:
+            return self
+        if self.second is None:
+            return None
+        return replace(self, address=self.second[0], prefix_length=self.second[1], second=None)
+
+    def each(self) -> "tuple[Endpoint, ...]":
+        """Return the endpoint once with each of its addresses."""
+        return tuple(found for ip in VERSIONS if (found := self.of(ip)) is not None)
 
     @property
     def ref(self) -> PortRef:
@@ -74,13 +97,21 @@ class Segment:
     links: tuple[str, ...]
     """In the order written."""
     network: str
-    """IPv4 network with prefix length."""
+    """IP network with prefix length, that of the endpoints' addresses."""
     ports: tuple[Port, ...]
     """In the order written."""
     endpoints: tuple[Endpoint, ...]
     """One per port that is not bridged, and one per bridging machine."""
     below: frozenset[str] = frozenset()
     """Links that carry its own."""
+    second: str | None = None
+    """IPv6 network beside one of IPv4."""
+
+    def network_of(self, ip: int) -> str | None:
+        """Return the network of one version of IP; None: the segment has none."""
+        if version_of(self.network) == ip:
+            return self.network
+        return self.second if ip != 4 else None
 
     def has(self, ref: str) -> bool:
         """Tell whether a machine, or machine.port, has an endpoint here."""

@@ -8,8 +8,8 @@ from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.experiment.machines import Machine
 from iolab.experiment.port_ref import PortRef
-from iolab.lab.addresses import Wanted, assign
-from iolab.lab.endpoints import ETHERNET_BYTES, Endpoint, Home, Port, Route, Segment, owns
+from iolab.lab.addresses import Assigned, Interface, Wanted, assign
+from iolab.lab.endpoints import ETHERNET_BYTES, VERSIONS, Endpoint, Home, Port, Route, Segment, owns
 from iolab.lab.kernels import kernel_of
 from iolab.lab.links.link_topology import Join, is_parent, join_of, owner_of
 from iolab.lab.links.overlays import COUNTED, bonded, links_below
@@ -43,35 +43,43 @@ class Topology:
         """Return every port of the lab."""
         return tuple(port for segment in self.segments for port in segment.ports)
 
-    def endpoint(self, ref: str, towards: str) -> Endpoint:
+    def endpoint(self, ref: str, towards: str, ip: int | None = None) -> Endpoint:
         """Return where packets between `ref` and `towards` begin: the endpoint of `ref` on the way there.
 
-        Both are written as machine, or machine.port where a machine has several.
+        Both are written as machine, or machine.port where a machine has several. `ip` is the version of IP; absent: 4
+        where the links have both.
 
         Raises:
             InputError: one of them does not exist, or no way joins them.
         """
         ref, towards = self.named(ref), self.named(towards)
         here, there = PortRef(ref), PortRef(towards)
-        machine = here.machine
         problem = self._unknown(ref) or self._unknown(towards)
-        if machine == there.machine and (here.port == there.port or not here.port or not there.port):
-            seen, allowed = f"{machine} at both ends", "two machines, or two ports of one"
+        if here.machine == there.machine and (here.port == there.port or not here.port or not there.port):
+            seen, allowed = f"{here.machine} at both ends", "two machines, or two ports of one"
             problem = Problem(ref, f"finding the way to {towards}", seen, allowed)
         if problem:
             raise InputError([problem])
-        goals = {segment.name for segment in self._at(towards)}
-        way = self._way(self._at(ref), goals)
+        for version in VERSIONS if ip is None else (ip,):
+            if (found := self._beginning(here, there, version)) is not None:
+                return found
+        raise InputError([self._unjoined(ref, towards, ip)])
+
+    def _beginning(self, here: PortRef, there: PortRef, ip: int) -> Endpoint | None:
+        """Return where packets of one version of IP begin; None: no way joins the ends."""
+        machine = here.machine
+        goals = {segment.name for segment in self._at(there, ip)}
+        way = self._way(self._at(here, ip), goals, ip)
         if way is None:
-            raise InputError([self._unjoined(ref, towards)])
+            return None
         first, goal = way
-        endpoint = next(point for point in first.endpoints if owns(first, point, ref))
-        taken, _ = self._way(self._at(machine), {goal.name}) or way
+        endpoint = next(point for point in first.endpoints if owns(first, point, here))
+        taken, _ = self._way(self._at(machine, ip), {goal.name}, ip) or way
         if machine != there.machine and taken is not first:
             port = next(point for point in taken.endpoints if point.machine == machine)
             allowed = f"{machine} or {port.ref}, by which its packets go"
-            raise InputError([Problem(ref, f"finding the way to {towards}", ref, allowed)])
-        return endpoint
+            raise InputError([Problem(here, f"finding the way to {there}", here, allowed)])
+        return endpoint.of(ip)
 
     def endpoints(self, ref: str) -> tuple[Endpoint, ...]:
         """Return every endpoint of a machine, or that of one port."""
@@ -82,33 +90,36 @@ class Topology:
 
     def routes(self) -> tuple[Route, ...]:
         """Return the routes by which every machine reaches the segments that routers join to its own."""
-        return tuple(route for machine in self.machines for route in self._routes_of(machine))
+        versions = [ip for ip in VERSIONS if any(segment.network_of(ip) for segment in self.segments)]
+        return tuple(
+            route for machine in self.machines for ip in versions for route in self._routes_of(machine, ip)
+        )
 
-    def _routes_of(self, machine: str) -> Iterator[Route]:
-        own = self._at(machine)
+    def _routes_of(self, machine: str, ip: int) -> Iterator[Route]:
         ways: dict[str, tuple[Endpoint, Endpoint]] = {}
-        for segment, first, router in self._walk(own):
+        for segment, first, router in self._walk(self._at(machine, ip), ip):
             if router is not None:
-                gateway = next(point for point in first.endpoints if point.machine == router)
-                source = next(point for point in first.endpoints if point.machine == machine)
-                ways[segment.name] = (source, gateway)
+                own = {point.machine: point.of(ip) or point for point in first.endpoints}
+                ways[segment.name] = own[machine], own[router]
         for segment in self.segments:
             if segment.name in ways:
                 source, gateway = ways[segment.name]
-                yield Route(machine, source.netns, source, segment.network, gateway.address, source.kernel)
+                network = segment.network_of(ip) or ""
+                yield Route(machine, source.netns, source, network, gateway.address, source.kernel)
 
-    def _at(self, ref: str) -> tuple[Segment, ...]:
+    def _at(self, ref: str, ip: int | None = None) -> tuple[Segment, ...]:
         """Return the segments of a machine or a port; those that lie over others come first, and are preferred so."""
-        found = (segment for segment in self.segments if segment.has(ref))
+        own = (segment for segment in self.segments if segment.has(ref))
+        found = (segment for segment in own if ip is None or segment.network_of(ip) is not None)
         return tuple(sorted(found, key=lambda segment: -len(segment.below)))
 
-    def _way(self, starts: tuple[Segment, ...], goals: set[str]) -> tuple[Segment, Segment] | None:
+    def _way(self, starts: tuple[Segment, ...], goals: set[str], ip: int) -> tuple[Segment, Segment] | None:
         """Return where a shortest way from `starts` to `goals` begins and ends."""
         return next(
-            ((first, segment) for segment, first, _ in self._walk(starts) if segment.name in goals), None
+            ((first, segment) for segment, first, _ in self._walk(starts, ip) if segment.name in goals), None
         )
 
-    def _walk(self, starts: tuple[Segment, ...]) -> Iterator[tuple[Segment, Segment, str | None]]:
+    def _walk(self, starts: tuple[Segment, ...], ip: int) -> Iterator[tuple[Segment, Segment, str | None]]:
         """Visit segments, nearest first, each with the segment and router by which the way there begins.
 
         No way through a tunnel leads to the links that carry it.
@@ -123,7 +134,7 @@ class Topology:
             for machine in self.machines:
                 if machine not in self.routers or not segment.has(machine):
                     continue
-                for onward in self._at(machine):
+                for onward in self._at(machine, ip):
                     if onward.name not in visited and below.isdisjoint(onward.links):
                         visited.add(onward.name)
                         queue.append((onward, first, router or machine, below | onward.below))
@@ -136,8 +147,8 @@ class Topology:
         allowed = ", ".join(own or self.machines) if wanted.port or not own else "a port of a link"
         return Problem(ref, "finding an end of a measurement", ref, allowed)
 
-    def _unjoined(self, ref: str, towards: str) -> Problem:
-        seen = f"no link leads from {ref} to {towards}"
+    def _unjoined(self, ref: str, towards: str, ip: int | None) -> Problem:
+        seen = f"no link{'' if ip is None else f' with ip: {ip}'} leads from {ref} to {towards}"
         allowed = "machines on one segment, or joined by machines with `forward: route`"
         advice = "add a link, or let a machine forward"
         return Problem(ref, f"finding the way to {towards}", seen, allowed, advice)
@@ -155,28 +166,22 @@ def make_topology(lab: Lab, *, prefix: str = NAME_PREFIX) -> Topology:
     owners: list[list[Port]] = []
     indices = {name: index for index, name in enumerate(lab.links)}
     for links in groups:
+        _check_version(lab, links)
         slots, given = _slots([port for port in ports if port.link in links and port.ref not in parts], lab)
         owners.append(slots)
         wanted.append(Wanted(links[0], indices[links[0]], given))
+    addresses = {ip: _assigned(lab, wanted, ip) for ip in VERSIONS}
     segments: list[Segment] = []
-    for links, slots, assigned in zip(groups, owners, assign(wanted), strict=True):
+    for links, slots in zip(groups, owners, strict=True):
+        first, *more = (addresses[ip][links[0]] for ip in VERSIONS if links[0] in addresses[ip])
         endpoints = tuple(
-            Endpoint(
-                port.machine,
-                port.bridge or port.name,
-                port.netns,
-                port.bridge or port.interface,
-                str(address.ip),
-                address.network.prefixlen,
-                port.kernel,
-                cpus_of(lab, port.machine),
-                _counted_bytes(lab, port),
-            )
-            for port, address in zip(slots, assigned.interfaces, strict=True)
+            _endpoint(lab, port, *(one.interfaces[number] for one in (first, *more)))
+            for number, port in enumerate(slots)
         )
         own = tuple(port for port in ports if port.link in links)
         below = frozenset(name for link in links for name in links_below(lab, link))
-        segments.append(Segment(links[0], links, str(assigned.network), own, endpoints, below))
+        second = next((str(one.network) for one in more), None)
+        segments.append(Segment(links[0], links, str(first.network), own, endpoints, below, second))
     routers = frozenset(name for name, machine in lab.machines.items() if machine.forward == "route")
     homes = {
         name: Home(kernel_of(lab, name), netns_of(lab, name, prefix), cpus_of(lab, name))
@@ -184,6 +189,35 @@ def make_topology(lab: Lab, *, prefix: str = NAME_PREFIX) -> Topology:
     }
     ports_aliased = {name: own for name, own in lab.aliases.items() if "." in name}
     return Topology(tuple(lab.machines), routers, tuple(segments), homes, ports_aliased)
+
+
+def _check_version(lab: Lab, links: tuple[str, ...]) -> None:
+    for name in links[1:]:
+        if lab.links[name].ip != lab.links[links[0]].ip:
+            seen = f"ip: {lab.links[name].ip}, and {lab.links[links[0]].ip} on link {links[0]}"
+            allowed = "the same on both: they are one segment, for a machine joins them as they are"
+            raise InputError([Problem(f"lab.links.{name}.ip", "giving addresses", seen, allowed)])
+
+
+def _assigned(lab: Lab, wanted: list[Wanted], ip: int) -> dict[str, Assigned]:
+    """Return the addresses of one version of IP, by the first link of each segment that has it."""
+    own = [one for one in wanted if lab.links[one.link].ip in (ip, "both")]
+    return {one.link: found for one, found in zip(own, assign(own, ip), strict=True)}
+
+
+def _endpoint(lab: Lab, port: Port, address: Interface, *more: Interface) -> Endpoint:
+    return Endpoint(
+        port.machine,
+        port.bridge or port.name,
+        port.netns,
+        port.bridge or port.interface,
+        str(address.ip),
+        address.network.prefixlen,
+        port.kernel,
+        cpus_of(lab, port.machine),
+        _counted_bytes(lab, port),
+        next(((str(one.ip), one.network.prefixlen) for one in more), None),
+    )
 
 
 def _counted_bytes(lab: Lab, port: Port) -> int:

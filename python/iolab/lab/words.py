@@ -17,27 +17,36 @@ def filler(addresses: Mapping[str, str]) -> Callable[[str], str]:
 
 
 def addresses_in(
-    texts: Iterable[str], here: str, partners: tuple[str, ...], topology: Topology, doing: str
+    texts: Iterable[str],
+    here: str,
+    partners: tuple[str, ...],
+    topology: Topology,
+    doing: str,
+    ip: int | None = None,
 ) -> Mapping[str, str]:
     """Return the addresses that texts of machine `here` name, by name; of its own, that towards its partners.
+
+    `ip` is their version of IP; absent: 4 where the links have both.
 
     Raises:
         InputError: a machine of the lab is named to which no way leads, or an own address that is not the only one.
     """
     known = {*topology.machines, *(port.ref for port in topology.ports()), *topology.aliases}
     named = dict.fromkeys(name for text in texts for name in PLACE.findall(text) if name in known)
-    return {name: _endpoint(name, here, partners, topology, doing).address for name in named}
+    return {name: _endpoint(name, here, partners, topology, doing, ip).address for name in named}
 
 
-def _endpoint(name: str, here: str, partners: tuple[str, ...], topology: Topology, doing: str) -> Endpoint:
+def _endpoint(
+    name: str, here: str, partners: tuple[str, ...], topology: Topology, doing: str, ip: int | None
+) -> Endpoint:
     own = PortRef(here).machine
     if PortRef(name).machine != own:
-        return topology.endpoint(name, towards=here)
+        return topology.endpoint(name, towards=here, ip=ip)
     others = [partner for partner in partners if PortRef(partner).machine != own]
     if others:
-        return topology.endpoint(name, towards=others[0])
+        return topology.endpoint(name, towards=others[0], ip=ip)
     points = topology.endpoints(name)
     if len(points) != 1:
         seen, allowed = f"{name}, which has {len(points)} addresses", f"machine.port, such as {own}.eth0"
         raise InputError([Problem(doing, "finding an address", seen, allowed)])
-    return points[0]
+    return points[0] if ip is None else points[0].of(ip) or points[0]

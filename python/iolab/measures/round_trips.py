@@ -54,14 +54,14 @@ def _check_transactions(view: View, section: Section, measure: RequestResponse) 
 
 
 def _kernels(measure: RoundTrips, topology: Topology) -> Iterator[str]:
-    yield topology.endpoint(measure.src, towards=measure.dst).kernel
-    yield topology.endpoint(measure.dst, towards=measure.src).kernel
+    yield topology.endpoint(measure.src, towards=measure.dst, ip=measure.ip).kernel
+    yield topology.endpoint(measure.dst, towards=measure.src, ip=measure.ip).kernel
 
 
 def _check(measure: RoundTrips, lab: "Lab", topology: Topology) -> None:
     """Check that both ends are joined. Raises InputError."""
-    topology.endpoint(measure.src, towards=measure.dst)
-    topology.endpoint(measure.dst, towards=measure.src)
+    topology.endpoint(measure.src, towards=measure.dst, ip=measure.ip)
+    topology.endpoint(measure.dst, towards=measure.src, ip=measure.ip)
     check_reach(lab, PortRef(measure.src).machine, PortRef(measure.dst).machine)
 
 
@@ -70,8 +70,8 @@ def _commands(measure: RoundTrips, topology: Topology) -> Sequence[str]:
     from iolab.plan.commands import prompted
     from iolab.trial.round_trips.requests import requests_of
 
-    asking = topology.endpoint(measure.src, towards=measure.dst)
-    answering = topology.endpoint(measure.dst, towards=measure.src)
+    asking = topology.endpoint(measure.src, towards=measure.dst, ip=measure.ip)
+    answering = topology.endpoint(measure.dst, towards=measure.src, ip=measure.ip)
     serve, ask = requests_of(measure, asking, answering)
     lines = []
     if serve is not None:
@@ -96,7 +96,7 @@ PING = MeasureKind(
     kernels=_kernels,
     check=_check,
     as_part=_as_part,
-    joined_by=lambda measure: (measure.src, measure.dst),
+    joined_by=lambda measure: (measure.src, measure.dst, measure.ip),
     commands=_commands,
     leading=("rtt_p50_ns",),
     short_forms={"ping": ShortForm({"duration": "2s"})},
@@ -110,7 +110,7 @@ RR = MeasureKind(
     kernels=_kernels,
     check=_check,
     as_part=_as_part,
-    joined_by=lambda measure: (measure.src, measure.dst),
+    joined_by=lambda measure: (measure.src, measure.dst, measure.ip),
     commands=_commands,
     leading=("transactions_per_s",),
     short_forms={"rr": ShortForm({"duration": "2s"})},

@@ -69,8 +69,8 @@ def _ends(measure: Stream) -> Iterator[tuple[str, str]]:
 
 def _kernels(measure: Stream, topology: Topology) -> Iterator[str]:
     for source, target in _ends(measure):
-        yield topology.endpoint(source, towards=target).kernel
-        yield topology.endpoint(target, towards=source).kernel
+        yield topology.endpoint(source, towards=target, ip=measure.ip).kernel
+        yield topology.endpoint(target, towards=source, ip=measure.ip).kernel
 
 
 def _features(measure: Stream) -> Iterator[str]:
@@ -81,13 +81,13 @@ def _features(measure: Stream) -> Iterator[str]:
 def _check(measure: Stream, lab: "Lab", topology: Topology) -> None:
     """Check that the ends of each flow are joined. Raises InputError."""
     for source, target in _ends(measure):
-        topology.endpoint(source, towards=target)
-        topology.endpoint(target, towards=source)
+        topology.endpoint(source, towards=target, ip=measure.ip)
+        topology.endpoint(target, towards=source, ip=measure.ip)
         check_reach(lab, PortRef(source).machine, PortRef(target).machine)
-        _check_forwarding(lab, topology, source, target)
+        _check_forwarding(lab, topology, measure, source, target)
 
 
-def _check_forwarding(lab: "Lab", topology: Topology, source: str, target: str) -> None:
+def _check_forwarding(lab: "Lab", topology: Topology, measure: Stream, source: str, target: str) -> None:
     """Check that no machine on the way forwards by XDP.
 
     A stack leaves checksums and segments to its card; a veth pair has the far stack trust that they are right, and a
@@ -96,8 +96,11 @@ def _check_forwarding(lab: "Lab", topology: Topology, source: str, target: str) 
     Raises:
         InputError: one does.
     """
-    ends = topology.endpoint(source, towards=target), topology.endpoint(target, towards=source)
-    for name in {PortRef(port).machine for hop in stream_way(lab, topology, *ends).hops for port in hop}:
+    ways = ((source, target), (target, source))
+    here, there = (topology.endpoint(one, towards=other, ip=measure.ip) for one, other in ways)
+    for name in {
+        PortRef(port).machine for hop in stream_way(lab, topology, here, there).hops for port in hop
+    }:
         if lab.machines[name].forward == "xdp":
             seen = f"forward: xdp, on the way of a stream from {source} to {target}"
             allowed = (
@@ -142,7 +145,14 @@ STREAM = MeasureKind(
     features=_features,
     check=_check,
     as_part=_as_part,
-    joined_by=lambda measure: (measure.src, measure.dst, measure.on, measure.flows, measure.congestion),
+    joined_by=lambda measure: (
+        measure.src,
+        measure.dst,
+        measure.on,
+        measure.flows,
+        measure.congestion,
+        measure.ip,
+    ),
     commands=_commands,
     leading=("received_bps",),
     short_forms={

@@ -17,6 +17,7 @@ FEATURE_MODULES: Mapping[str, str] = MappingProxyType(
         "link:ifb": "ifb",
         "link:tun": "tun",
         "link:vxlan": "vxlan",
+        "ip:6": "ipv6",
         "link:gre": "ip_gre",
         "link:gretap": "ip_gre",
         "link:ip6gre": "ip6_gre",

@@ -140,7 +140,7 @@ def _shape(model: BaseModel | None) -> tuple[object, ...]:
         case Link():
             offloads = (model.offload, model.host_offload)
             joined = (model.ends, model.join, model.mode, model.mtu, model.vlan, model.addresses)
-            over = (model.over, model.tunnel, model.id, model.bond, model.hash)
+            over = (model.ip, model.over, model.tunnel, model.id, model.bond, model.hash)
             wired = None if model.wire is None else (model.wire.emulator, wire_memory(model))
             return (*joined, *over, model.shape, model.cable, offloads, wired)
         case Volume():

@@ -371,3 +371,10 @@ class BondMtusDiffer(Clash):
 
     code = "bond-mtus-differ"
     links: tuple[Name, ...]
+
+
+class Ipv6MtuSmall(Clash):
+    """IPv6 needs packets of a least size."""
+
+    code = "ipv6-mtu-small"
+    least_bytes: int

@@ -21,8 +21,8 @@ def place_pairs(measure: Stream, topology: Topology) -> tuple[Pair, ...]:
         assert dst is not None, "the experiment was checked to name the receiver"
         pairs.append(
             Pair(
-                client=topology.endpoint(src, towards=dst),
-                server=topology.endpoint(dst, towards=src),
+                client=topology.endpoint(src, towards=dst, ip=measure.ip),
+                server=topology.endpoint(dst, towards=src, ip=measure.ip),
                 tcp_port=first + number,
                 bidir=measure.direction == "both-ways",
             )

@@ -11,7 +11,7 @@ use crate::launch::Place;
 use crate::spawn::Program;
 
 /// Each feature and the line for `ip -batch` that makes it.
-const LINKS: [(&str, &str); 14] = [
+const LINKS: [(&str, &str); 15] = [
     ("link:veth", "link add v0 type veth peer name v1"),
     ("link:bridge", "link add b0 type bridge"),
     ("link:vlan", "link add link b0 name b0.5 type vlan id 5"),
@@ -26,6 +26,7 @@ const LINKS: [(&str, &str); 14] = [
     ("link:ip6gretap", "link add g3 type ip6gretap local 2001:2::1 remote 2001:2::2"),
     ("link:wireguard", "link add w0 type wireguard"),
     ("link:bond", "link add d0 type bond"),
+    ("ip:6", "addr add 2001:2::1/64 dev lo nodad"),
 ];
 
 /// Each feature and the line for `tc -batch` that makes it; the filter needs the htb before it, so it comes second.

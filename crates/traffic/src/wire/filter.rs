@@ -1,6 +1,6 @@
-//! Which class of a pacer a frame belongs to: by its IPv4 addresses, as the filters say.
+//! Which class of a pacer a frame belongs to: by its IP addresses, as the filters say.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use iolab_frame::{ip_header, IpVersion};
 use iolab_protocol::impairment::{Impairment, PacerFilter};
@@ -37,14 +37,23 @@ impl Classifier {
 
     /// The class of a frame; none where no filter fits and there is no default.
     pub fn class_of(&self, frame: &[u8]) -> Option<u16> {
-        let Some((IpVersion::V4, at)) = ip_header(frame) else { return self.default };
-        let address = |at: usize| Ipv4Addr::new(frame[at], frame[at + 1], frame[at + 2], frame[at + 3]);
-        let (source, destination) = (address(at + 12), address(at + 16));
+        let Some((source, destination)) = addresses(frame) else { return self.default };
         let fits = |filter: &&PacerFilter| {
             filter.source.is_none_or(|one| one == source)
                 && filter.destination.is_none_or(|one| one == destination)
         };
         self.filters.iter().find(fits).map_or(self.default, |filter| Some(filter.class))
+    }
+}
+
+/// Source and destination of a frame that carries IP.
+fn addresses(frame: &[u8]) -> Option<(IpAddr, IpAddr)> {
+    let (version, at) = ip_header(frame)?;
+    let narrow = |at: usize| Some(Ipv4Addr::from(*frame.get(at..)?.first_chunk::<4>()?).into());
+    let wide = |at: usize| Some(Ipv6Addr::from(*frame.get(at..)?.first_chunk::<16>()?).into());
+    match version {
+        IpVersion::V4 => Some((narrow(at + 12)?, narrow(at + 16)?)),
+        IpVersion::V6 => Some((wide(at + 8)?, wide(at + 24)?)),
     }
 }
 
@@ -74,6 +83,20 @@ mod tests {
         }
         let with = classifier(r#","default":0"#).unwrap().unwrap();
         assert_eq!((with.class_of(&frame(false, 7, 3)), with.class_of(&[2; 60])), (Some(0), Some(0)));
+    }
+
+    #[test]
+    fn packets_of_ipv6_have_classes_too() {
+        let with = r#"[{"kind":"pacer","rate_bps":9,"classes":[{"rate_bps":1,"ceil_bps":9}],
+            "filters":[{"source":"2001:2::1","destination":"2001:2::2","class":0}]}]"#;
+        let classifier =
+            Classifier::of(&serde_json::from_str::<Vec<Impairment>>(with).unwrap()).unwrap().unwrap();
+        let address = |last: u8| [[0x20, 1, 0, 2].as_slice(), &[0; 11], &[last]].concat();
+        let frame = |source: u8| {
+            [&[2; 12], [0x86, 0xdd, 0x60].as_slice(), &[0; 7], &address(source), &address(2), &[0; 8]]
+                .concat()
+        };
+        assert_eq!((classifier.class_of(&frame(1)), classifier.class_of(&frame(3))), (Some(0), None));
     }
 
     #[test]

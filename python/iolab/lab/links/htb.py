@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from iolab.experiment.shapes import Leaf, Shape, ShapeClass
+from iolab.lab.endpoints import version_of
 from iolab.lab.links.tc import (
     QDISC_SHOW,
     burst_slack,
@@ -90,10 +91,12 @@ def _expect_leaf(port: Port, classid: str, leaf: Leaf | None, limit_bytes: int |
 
 
 def _filter(port: Port, preference: int, pair: Selector, classid: str) -> Run:
-    argv = ["tc", "filter", "add", "dev", port.interface, "parent", "1:", "protocol", "ip"]
+    wide = any(address is not None and version_of(address) == 6 for address in pair)
+    protocol, header, length = ("ipv6", "ip6", 128) if wide else ("ip", "ip", 32)
+    argv = ["tc", "filter", "add", "dev", port.interface, "parent", "1:", "protocol", protocol]
     argv += ["pref", str(preference), "u32"]
     for side, address in zip(("src", "dst"), pair, strict=True):
-        argv += ["match", "ip", side, f"{address}/32"] if address is not None else []
+        argv += ["match", header, side, f"{address}/{length}"] if address is not None else []
     return Run(Command((*argv, "flowid", classid), port.netns))
 
 

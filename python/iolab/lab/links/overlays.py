@@ -70,9 +70,10 @@ def overhead_bytes(lab: Lab, link: str, ip: int) -> int:
     return IP_HEADER[ip] + own[found.tunnel] if found.tunnel is not None else 0
 
 
-def room_bytes(lab: Lab, link: str, ip: int = 4) -> int:
+def room_bytes(lab: Lab, link: str) -> int:
     """Return the largest packet that the links below carry in one piece, with what a tunnel adds [bytes]."""
     below = [name for name in lab.links[link].over if name in lab.links]
+    ip = 6 if any(lab.links[name].ip == 6 for name in below) else 4
     return min((mtu_of(lab, name) for name in below), default=PLAIN_MTU) - overhead_bytes(lab, link, ip)
 
 

@@ -304,7 +304,7 @@ def _up(port: Port) -> Run:
 def _quiet(lab: Lab, port: Port) -> tuple[Write, ...]:
     """Keep IPv6 off a port in a computer's own namespace; in the lab's, and in guests, it is off everywhere."""
     path = f"/proc/sys/net/ipv6/conf/{port.name}/disable_ipv6"
-    host = port.netns is None and lab.machines[port.machine].kind == "host"
+    host = port.netns is None and lab.machines[port.machine].kind == "host" and lab.links[port.link].ip == 4
     return (Write(path, None, "1", absent_ok=True),) if host else ()
 
 

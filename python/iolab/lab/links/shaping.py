@@ -12,6 +12,7 @@ from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.experiment.shapes import Shape, ShapeClass
 from iolab.lab.dependencies import place_of
+from iolab.lab.endpoints import version_of
 from iolab.lab.links.htb import Selector, htb
 from iolab.lab.links.overlays import mtu_of
 from iolab.lab.links.tc import (
@@ -88,13 +89,14 @@ def selectors_of(topology: Topology, link: str, shape_class: ShapeClass) -> tupl
     for ref in (shape_class.src, shape_class.dst):
         addresses: list[str | None] = [None]
         if ref is not None:
-            addresses = [point.address for point in topology.endpoints(ref)]
+            addresses = [one.address for point in topology.endpoints(ref) for one in point.each()]
         if not addresses:
             allowed = "a machine, or machine.port, that has an address"
             where = f"lab.links.{link}.shape.classes"
             raise InputError([Problem(where, "selecting packets by address", str(ref), allowed)])
         sides.append(addresses)
-    return tuple(product(sides[0], sides[1]))
+    pairs = product(sides[0], sides[1])
+    return tuple(pair for pair in pairs if len({version_of(one) for one in pair if one is not None}) == 1)
 
 
 def _super_frames(lab: Lab, port: Port, segments: int) -> Resource:

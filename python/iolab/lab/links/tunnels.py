@@ -179,7 +179,7 @@ def _listened(lab: Lab, link: str) -> int:
 
 def _behind(topology: Topology, port: Port, other: Port) -> Iterator[str]:
     """Give the addresses that a peer has, and the networks that are reached by it."""
-    own = topology.endpoints(other.ref)
+    own = [one for point in topology.endpoints(other.ref) for one in point.each()]
     for point in own:
         yield f"{point.address}/{128 if ':' in point.address else 32}"
     gateways = {point.address for point in own}

@@ -8,6 +8,7 @@ from iolab.lab.cards.settings import coalescing_words
 from iolab.lab.cards.sriov import function_needs
 from iolab.lab.cards.tuning import tuned_cards
 from iolab.lab.compose import compose
+from iolab.lab.endpoints import VERSIONS
 from iolab.lab.guests.switch import MOST_MTU_BYTES
 from iolab.lab.guests.vm import card_ports, image_of, queue_pairs
 from iolab.lab.hosts.settings import is_harmless
@@ -235,10 +236,9 @@ def _networks(lab: Lab, topology: Topology) -> Iterator[Wanted]:
         there = where(lab, kernel_of(lab, name))
         own = " ".join(port.name for port in topology.ports() if port.machine == name)
         for segment in topology.segments:
-            if segment.has(name):
-                yield Need(
-                    NeedKind.FREE_NETWORK, f"{segment.network} {own}", ForLink(link=segment.name), there
-                )
+            networks = [segment.network_of(ip) for ip in VERSIONS] if segment.has(name) else []
+            for network in filter(None, networks):
+                yield Need(NeedKind.FREE_NETWORK, f"{network} {own}", ForLink(link=segment.name), there)
         for route in topology.routes():
             if route.machine == name:
                 needed = f"{route.destination} {own}"

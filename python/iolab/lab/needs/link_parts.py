@@ -17,6 +17,7 @@ from iolab.lab.links.link_topology import (
     joins_bridges,
     own_ends,
 )
+from iolab.lab.links.overlays import mtu_of
 from iolab.lab.links.tunnels import outer_end
 from iolab.lab.links.wires import link_memory
 from iolab.lab.needs.need import Need, NeedKind, Wanted
@@ -26,6 +27,7 @@ from iolab.lab.topology import Port, Topology
 from iolab.parts.qdiscs import QDISCS
 from iolab.statements.clashes import (
     CableEndNoHost,
+    Ipv6MtuSmall,
 )
 from iolab.statements.purposes import (
     BridgeOf,
@@ -132,8 +134,13 @@ def _ends(lab: Lab, topology: Topology, name: str) -> Iterator[Wanted]:
     """Give what the ends of a link need, each of its own kernel."""
     link, purpose = lab.links[name], ForLink(link=name)
     ports = [port for port in topology.ports() if port.link == name]
+    if link.ip != 4 and mtu_of(lab, name) < LEAST_IPV6_MTU:
+        yield Ipv6MtuSmall(purpose=KeyOf(key="mtu", part=purpose), least_bytes=LEAST_IPV6_MTU)
     for kernel in dict.fromkeys(port.kernel for port in ports):
         own = tuple(dict.fromkeys(port.machine for port in ports if port.kernel == kernel))
+        if link.ip != 4:
+            version = ValueOf(key="ip", value=str(link.ip), part=purpose)
+            yield Need(NeedKind.FEATURE, "ip:6", version, where(lab, kernel), own)
         if link.vlan is not None:
             vlan = ValueOf(key="vlan", value=str(link.vlan), part=purpose)
             yield Need(NeedKind.FEATURE, "link:vlan", vlan, where(lab, kernel), own)
@@ -181,5 +188,7 @@ def names(lab: Lab, port: Port) -> Iterator[Wanted]:
         yield Need(NeedKind.FREE_NAME, port.bridge, BridgeOf(machine=port.machine), there)
 
 
+LEAST_IPV6_MTU = 1280
+"""That every link must carry (RFC 8200, section 5) [bytes]."""
 GRES = ("gre", "gretap")
 """Tunnels that have a kind of interface for each version of IP below."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from ipaddress import IPv4Network
 
+from iolab.lab.endpoints import version_of
 from iolab.lab.guests.switch import PROGRAM as TESTPMD
 from iolab.lab.hosts.facts import CONGESTION_LOADED, ONLINE_CPUS, Facts, ProcessorFacts, cpu_list
 from iolab.parts.kernel_modules import FEATURE_MODULES
@@ -199,6 +200,8 @@ def _lacking_interface(need: Need, facts: Facts, host: Computer) -> Lack | None:
 def _used_network(need: Need, facts: Facts, host: Computer) -> Lack | None:
     """Return what a lab's network would take from a computer: addresses and routes of its own."""
     asked, *own = need.name.split()
+    if version_of(asked) == 6:
+        return None  # 2001:2::/48 is for benchmarks alone, and facts have networks of IPv4
     network = IPv4Network(asked)
     for used in facts.networks:
         if used.interface not in own and network.overlaps(IPv4Network(used.network)):

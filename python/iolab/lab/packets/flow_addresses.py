@@ -8,6 +8,7 @@ from iolab.errors import InputError, Problem
 from iolab.experiment.experiment import Lab
 from iolab.experiment.frame_flows import AddressRange, FlowRules, PortRange
 from iolab.experiment.measures import Packets
+from iolab.lab.endpoints import Endpoint
 from iolab.lab.packets.placement import Way
 from iolab.lab.topology import make_topology
 
@@ -35,18 +36,20 @@ class Sweep:
     """So many flows after each other have the same one."""
 
 
-def source_addresses(lab: Lab, way: Way, flows: int) -> tuple[str, int]:
+def source_addresses(lab: Lab, way: Way, source: Endpoint, flows: int) -> tuple[str, int]:
     """Return the first of neighbouring addresses that frames come from, and how many there are for so many flows.
 
     A card chooses a receive queue by both addresses, and many do not look at UDP ports: flows that are to be spread
     need addresses of their own (RFC 4814, section 3). They are those of the sender's network above all that machines
     have, so a router lets them in and takes none for its own.
     """
-    own = ip_interface(f"{way.source.address}/{way.source.prefix_length}")
+    own = ip_interface(f"{source.address}/{source.prefix_length}")
     if flows == 1:
         return str(own.ip), 1
-    segment = next(one for one in make_topology(lab).segments if way.source in one.endpoints)
-    first = max(ip_address(point.address) for point in segment.endpoints) + 1
+    segments = make_topology(lab).segments
+    near = next(one for one in segments if any(point.ref == way.source.ref for point in one.endpoints))
+    same = (point.of(own.version) or point for point in near.endpoints)
+    first = max(ip_address(point.address) for point in same) + 1
     room = int(own.network.broadcast_address) - int(first)
     return (str(first), min(flows, room)) if room > 1 else (str(own.ip), 1)
 
@@ -83,9 +86,8 @@ def flow_sweeps(measure: Packets, lab: Lab, way: Way, index: int) -> dict[str, S
 
 def tunnel_ends(measure: Packets, way: Way, index: int) -> tuple[str, str]:
     """Return where the tunnel of direction `index` begins and ends: the addresses of sender and receiver."""
-    if measure.tunnel_ip == 6:
-        return _ipv6(index)
-    return way.source.address, way.target.address
+    source, target = way.source.of(measure.tunnel_ip), way.target.of(measure.tunnel_ip)
+    return _ipv6(index) if source is None or target is None else (source.address, target.address)
 
 
 def _rules_of(measure: Packets, index: int) -> FlowRules:
@@ -103,11 +105,15 @@ def _rules_of(measure: Packets, index: int) -> FlowRules:
 
 def _usual(measure: Packets, lab: Lab, way: Way, index: int) -> tuple[Sweep, Sweep]:
     """Return the source and destination addresses that no rule gives."""
-    if measure.ip == 6:
-        source, target = _ipv6(index)
-        return Sweep(source, measure.flows), Sweep(target)
-    first, count = source_addresses(lab, way, measure.flows)
-    return Sweep(first, count), Sweep(way.target.address)
+    source, target = way.source.of(measure.ip), way.target.of(measure.ip)
+    if source is not None and target is not None:
+        first, count = source_addresses(lab, way, source, measure.flows)
+        return Sweep(first, count), Sweep(target.address)
+    if measure.ip == 4:
+        seen = f"ip: 4 between {way.source.ref} and {way.target.ref}, whose links have ip: 6"
+        raise InputError([Problem("measure", "laying out flows", seen, "ip: 6, or links with ip: both")])
+    here, there = _ipv6(index)
+    return Sweep(here, measure.flows), Sweep(there)
 
 
 def _ipv6(index: int) -> tuple[str, str]:

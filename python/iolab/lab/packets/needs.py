@@ -39,12 +39,12 @@ def check_packets(measure: Packets, lab: Lab, topology: Topology) -> None:
         flow_sweeps(measure, lab, way, index)
     _check_clock(directions)
     routed = any(next_hop(lab, way) != way.target.ref for way in directions)
-    key, version = ("ip", measure.ip) if measure.tunnel is None else ("tunnel_ip", measure.tunnel_ip)
-    if version == 6 and routed:
-        seen, allowed = (
-            f"{key}: 6 through a router",
-            f"{key}: 4, or machines that bridge: a lab has IPv4 addresses only",
-        )
+    version = measure.ip if measure.tunnel is None else measure.tunnel_ip
+    have = {point.of(version) is not None for way in directions for point in (way.source, way.target)}
+    if False in have and (routed or version == 4):
+        key = "ip" if measure.tunnel is None else "tunnel_ip"
+        seen = f"{key}: {version} between ports that have no such address"
+        allowed = f"links with ip: {version} or both, or another {key} of the measure"
         raise InputError([Problem("measure", "finding the way of frames", seen, allowed)])
 
 

@@ -14,6 +14,7 @@ from iolab.experiment.experiment import Lab
 from iolab.experiment.impairments import Impairments, Stage
 from iolab.experiment.machines import Netns
 from iolab.lab.dependencies import base_of, is_veth, place_of, ports_of, side_key, side_of
+from iolab.lab.endpoints import VERSIONS, Endpoint, version_of
 from iolab.lab.kernels import HERE
 from iolab.lab.links.bridges import show_interfaces
 from iolab.lab.links.link_topology import Side, home_of, mac_of
@@ -183,28 +184,39 @@ def _neighbours(lab: Lab, topology: Topology, links: list[str]) -> Iterator[Reso
             ]
             if lab.machines[point.machine].forward != "route" or not owners or owners[0].link not in links:
                 continue
+            if lab.links[owners[0].link].tunnel in WITHOUT_ETHERNET:
+                continue
             for other in segment.endpoints:
                 theirs = [
                     p for p in segment.ports if p.machine == other.machine and p.interface == other.interface
                 ]
                 if other is point or not theirs or theirs[0].link not in links:
                     continue
-                known = None if other.kernel == point.kernel else mac_of(lab, other.ref)
-                if other.kernel != point.kernel and known is None:
-                    continue  # a real card on another computer: it is asked for by ARP
-                entry = ("lladdr", known or FOUND, "nud", "permanent", "dev", point.interface)
-                add = Command(("ip", "neigh", "replace", other.address, *entry), point.netns)
-                delete = Command(("ip", "neigh", "del", other.address, "dev", point.interface), point.netns)
-                mac = Reading(show_interfaces(other.netns), Interface(other.interface, "mac"))
-                show = Reading(Command(("ip", "-j", "neigh", "show"), point.netns), Neighbour(other.address))
-                yield Resource(
-                    key=f"neighbour:{point.ref}:{other.ref}",
-                    machine=point.machine,
-                    kernel=point.kernel,
-                    needs=(place_of(lab, owners[0]), place_of(lab, theirs[0]), f"address:{point.ref}"),
-                    actions=(Run(add, delete, find=None if known else mac),),
-                    expect=(Expectation(show, "permanent", f"neighbour {other.ref} of {point.machine}"),),
-                )
+                places = (place_of(lab, owners[0]), place_of(lab, theirs[0]), f"address:{point.ref}")
+                for ip in VERSIONS:
+                    if (here := point.of(ip)) is not None and (there := other.of(ip)) is not None:
+                        yield from _neighbour(lab, here, there, places)
+
+
+def _neighbour(lab: Lab, point: Endpoint, other: Endpoint, needs: tuple[str, ...]) -> Iterator[Resource]:
+    """Return an entry at a router for another endpoint; none for a card of another computer, which is asked for."""
+    known = None if other.kernel == point.kernel else mac_of(lab, other.ref)
+    if other.kernel != point.kernel and known is None:
+        return
+    entry = ("lladdr", known or FOUND, "nud", "permanent", "dev", point.interface)
+    add = Command(("ip", "neigh", "replace", other.address, *entry), point.netns)
+    delete = Command(("ip", "neigh", "del", other.address, "dev", point.interface), point.netns)
+    mac = Reading(show_interfaces(other.netns), Interface(other.interface, "mac"))
+    show = Reading(Command(("ip", "-j", "neigh", "show"), point.netns), Neighbour(other.address))
+    wide = ":6" if version_of(point.address) == 6 else ""
+    yield Resource(
+        key=f"neighbour:{point.ref}:{other.ref}{wide}",
+        machine=point.machine,
+        kernel=point.kernel,
+        needs=needs,
+        actions=(Run(add, delete, find=None if known else mac),),
+        expect=(Expectation(show, "permanent", f"neighbour {other.ref} of {point.machine}"),),
+    )
 
 
 def _device(
@@ -223,3 +235,7 @@ def _device(
         actions=(StartDevice(name, here.netns, here.name, there.name, impairments, cpu, priority),),
         expect=(Expectation(Reading(DeviceState(name), Running()), "running", f"the device at {here.ref}"),),
     )
+
+
+WITHOUT_ETHERNET = ("gre", "wireguard")
+"""Tunnels that carry packets alone: there is nobody to ask for an Ethernet address."""

@@ -20,10 +20,11 @@ from iolab.lab.links.bridges import bridge_resource, bridge_up, expect_interface
 from iolab.lab.links.link_topology import Join, home_of, join_of, mac_of, uplinks
 from iolab.lab.links.overlays import carriers, mtu_of
 from iolab.lab.links.shared import STUB
+from iolab.lab.ports.addresses import address_resource
 from iolab.lab.ports.offloads import bridge_offload, offload_resources
-from iolab.lab.readback.values import Gateway, HasAddress, Interface
-from iolab.lab.resources import ORIGINAL, Command, Expectation, Reading, Resource, Run
-from iolab.lab.topology import Endpoint, Port, Route, Topology
+from iolab.lab.readback.values import Interface
+from iolab.lab.resources import ORIGINAL, Command, Reading, Resource, Run
+from iolab.lab.topology import Port, Topology
 
 
 def port_resources(lab: Lab, topology: Topology, name: str, prefix: str) -> Iterator[Resource]:
@@ -47,7 +48,7 @@ def bridge_resources(lab: Lab, topology: Topology, links: list[str]) -> Iterator
             own = (p for p in segment.ports if p.machine == point.machine and p.link in links)
             port = next((p for p in own if point.port in (p.name, p.bridge)), None)
             if port is not None:
-                yield _address(lab, point, port)
+                yield address_resource(lab, point, port)
 
 
 def _vlan(lab: Lab, port: Port) -> Resource:
@@ -211,37 +212,3 @@ def _bridge(lab: Lab, machine: str, ports: list[Port]) -> Iterator[Resource]:
     members = tuple(port.interface for port in ports)
     yield bridge_up(f"up:{machine}.{name}", machine, place, joined, members)
     yield from bridge_offload(lab, ports, f"up:{machine}.{name}")
-
-
-def _address(lab: Lab, point: Endpoint, port: Port) -> Resource:
-    address = f"{point.address}/{point.prefix_length}"
-    add = ("ip", "addr", "add", address, "dev", point.interface)
-    flush = ("ip", "addr", "flush", "to", f"{point.address}/32", "dev", point.interface)
-    place = f"up:{point.ref}" if point.interface == port.bridge else place_of(lab, port)
-    others = lab.links[port.link].cable and point.interface != port.bridge
-    how = HasAddress(point.interface, address) if others else Interface(point.interface, "address")
-    what = f"address of {point.ref}"
-    return Resource(
-        key=f"address:{point.ref}",
-        machine=point.machine,
-        kernel=point.kernel,
-        needs=(place,),
-        actions=(Run(Command(add, point.netns), Command(flush, point.netns)),),
-        expect=(Expectation(Reading(show_interfaces(point.netns), how), address, what),),
-    )
-
-
-def route_resource(route: Route) -> Resource:
-    """Return a static route."""
-    add = ("ip", "route", "add", route.destination, "via", route.gateway)
-    flush = ("ip", "route", "flush", "exact", route.destination)
-    show = Command(("ip", "-j", "-4", "route", "show"), route.netns)
-    what = f"gateway from {route.machine} to {route.destination}"
-    return Resource(
-        key=f"route:{route.machine}:{route.destination}",
-        machine=route.machine,
-        kernel=route.kernel,
-        needs=(f"address:{route.via_port.ref}",),
-        actions=(Run(Command(add, route.netns), Command(flush, route.netns)),),
-        expect=(Expectation(Reading(show, Gateway(route.destination)), route.gateway, what),),
-    )

@@ -5,8 +5,9 @@
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address
 from typing import Any, Literal
 
 QdiscField = Literal["kind", "default", "burst_bytes", "limit_bytes", "latency_us"]
@@ -131,10 +132,28 @@ def _filters(text: str) -> str:
     for row in rows:
         options = row.get("options", {})
         if row.get("kind") == "u32" and "flowid" in options:
-            ends = {match["off"]: _host(match) for match in options.get("match", [])}
-            where = f"{ends.get(SRC_OFFSET, '*')}>{ends.get(DST_OFFSET, '*')}={options['flowid']}"
+            source, target = _ends(options.get("match", []), wide=row.get("protocol") == "ipv6")
+            where = f"{source}>{target}={options['flowid']}"
             lines.append((row["pref"], where))
     return ",".join(where for _, where in sorted(lines, key=lambda line: line[0]))
+
+
+def _ends(matches: Sequence[dict[str, Any]], *, wide: bool) -> tuple[str, str]:
+    """Return the source and destination that a filter matches; a star: any."""
+    found = {match["off"]: match for match in matches}
+    if not wide:
+        ends = (_host(found[at]) if at in found else "*" for at in (SRC_OFFSET, DST_OFFSET))
+        return next(ends), next(ends)
+    words = ([found[at + 4 * n] for n in range(4) if at + 4 * n in found] for at in IPV6_OFFSETS)
+    wide_ends = (_wide_host(four) if four else "*" for four in words)
+    return next(wide_ends), next(wide_ends)
+
+
+def _wide_host(words: Sequence[dict[str, Any]]) -> str:
+    """Return an IPv6 address that is matched by four words; part of one with its masks."""
+    whole = len(words) == 4 and all(word["mask"] == "ffffffff" for word in words)
+    text = "".join(word["value"].zfill(8) for word in words)
+    return str(IPv6Address(int(text, 16))) if whole else f"{text}&{','.join(word['mask'] for word in words)}"
 
 
 def _host(match: dict[str, Any]) -> str:
@@ -152,3 +171,5 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 SRC_OFFSET, DST_OFFSET = 12, 16
 """Byte offsets of the addresses in the IPv4 header (RFC 791)."""
+IPV6_OFFSETS = (8, 24)
+"""The same of IPv6 (RFC 8200): an address is four words."""

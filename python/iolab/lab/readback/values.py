@@ -30,11 +30,12 @@ class Interface:
         "lower",
         "mode",
         "address",
+        "address6",
         "mac",
         "gso_max_segs",
     ]
-    """carrier: up or down; bridging: forwarding, disabled, ...; lower, mode: of a macvtap; address: IPv4 with prefix
-    length, by commas."""
+    """carrier: up or down; bridging: forwarding, disabled, ...; lower, mode: of a macvtap; address,
+    address6: IPv4, or IPv6 but link-local ones, with prefix length, by commas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class Lines:
 
 @dataclass(frozen=True, slots=True)
 class HasAddress:
-    """One of perhaps several IPv4 addresses of an interface, from `ip -j -d addr show`; as it is where it is there."""
+    """One of perhaps several addresses of an interface, from `ip -j -d addr show`; as it is where it is there."""
 
     name: str
     """Interface name."""
@@ -97,7 +98,7 @@ class Features:
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
-    """Next hop of a route, from `ip -j -4 route show`."""
+    """Next hop of a route, from `ip -j -4 route show`, or -6."""
 
     destination: str
     """Network with prefix length."""
@@ -239,9 +240,15 @@ def _interface(how: Interface, rows: Rows) -> str | None:
             return str(row["link"])
         case "kind" | "vlan" | "mode" | "bridging" as attribute:
             return str(reduce(getitem, LINK_INFO[attribute], row["linkinfo"]))
-        case "address":
-            ipv4 = (info for info in row["addr_info"] if info["family"] == "inet")
-            return ",".join(sorted(f"{info['local']}/{info['prefixlen']}" for info in ipv4))
+        case "address" | "address6" as attribute:
+            family = "inet6" if attribute == "address6" else "inet"
+            own = (info for info in row["addr_info"] if info["family"] == family and _is_ready(info))
+            return ",".join(sorted(f"{info['local']}/{info['prefixlen']}" for info in own))
+
+
+def _is_ready(info: dict[str, Any]) -> bool:
+    """Tell whether an address can be used, and is more than of its link."""
+    return not (info["family"] == "inet6" and (info["scope"] == "link" or "tentative" in info))
 
 
 def _link_data(how: LinkData, rows: Rows) -> str | None:
@@ -285,7 +292,8 @@ def _simple(
 ) -> str | None:
     match how:
         case HasAddress():
-            addresses = _interface(Interface(how.name, "address"), json.loads(text)) or ""
+            attribute: Literal["address", "address6"] = "address6" if ":" in how.address else "address"
+            addresses = _interface(Interface(how.name, attribute), json.loads(text)) or ""
             return how.address if how.address in addresses.split(",") else addresses or None
         case InterfaceByMac(mac):
             rows = (row for row in json.loads(text) if row.get("address") == mac and "linkinfo" not in row)

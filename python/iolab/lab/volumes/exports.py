@@ -86,7 +86,10 @@ def way_of(lab: Lab, topology: Topology, volume: str) -> tuple[Endpoint, Endpoin
     machine, holder = initiator_of(lab, volume), lab.volumes[volume].on
     if machine is None or holder is None:
         return None
-    return topology.endpoint(holder, towards=machine), topology.endpoint(machine, towards=holder)
+    there = topology.endpoint(holder, towards=machine, ip=4)
+    return there, topology.endpoint(
+        machine, towards=holder, ip=4
+    )  # what exports listens at addresses of IPv4
 
 
 def export_resources(lab: Lab, topology: Topology, prefix: str) -> Iterator[Resource]:

@@ -97,7 +97,9 @@ def filter_of(topology: Topology, asked: CaptureFilter) -> dict[str, Json]:
         machines = {port.machine for port in topology.ports()}
         named = PortRef(asked.host).machine in machines
         points = topology.endpoints(PortRef(asked.host)) if named else ()
-        found["addresses"] = [point.address for point in points] if named else [asked.host]
+        found["addresses"] = (
+            [one.address for point in points for one in point.each()] if named else [asked.host]
+        )
     if asked.port is not None:
         found["port"] = asked.port
     return found

@@ -42,7 +42,7 @@ def addresses_of(measure: CommandMeasure, program: Program, topology: Topology) 
         InputError: a machine of the lab is named to which no way leads.
     """
     partners = tuple(dict.fromkeys(one.on for one in (measure, *measure.servers.values())))
-    return words.addresses_in(_texts(program), program.on, partners, topology, "measure")
+    return words.addresses_in(_texts(program), program.on, partners, topology, "measure", measure.ip)
 
 
 def _texts(program: Program) -> Iterable[str]:

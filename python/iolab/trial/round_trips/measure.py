@@ -83,8 +83,8 @@ def measure_transactions(site: Site, measure: RequestResponse) -> Measured:
 def _ends(site: Site, measure: RoundTrips) -> tuple[Endpoint, Endpoint]:
     topology = site.topology
     return (
-        topology.endpoint(measure.src, towards=measure.dst),
-        topology.endpoint(measure.dst, towards=measure.src),
+        topology.endpoint(measure.src, towards=measure.dst, ip=measure.ip),
+        topology.endpoint(measure.dst, towards=measure.src, ip=measure.ip),
     )
 
 
