@@ -5,12 +5,16 @@ import json
 import os
 import socket
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pytest
+from pydantic import TypeAdapter
 from tests.netns.runs import PATIENCE_S
 
+from iolab.experiment.experiment import Lab
+from iolab.experiment.links import Link
+from iolab.experiment.machines import Machine
 from iolab.lab.difference import difference
 from iolab.lab.resources import (
     Command,
@@ -157,3 +161,22 @@ def enter(descriptor: int) -> None:
     """Move this thread into a network namespace."""
     if ctypes.CDLL(None, use_errno=True).setns(descriptor, 0x40000000):  # CLONE_NEWNET
         raise OSError(ctypes.get_errno(), "setns")
+
+
+def lab_of(machines: Mapping[str, Mapping[str, object]], links: Mapping[str, Mapping[str, object]]) -> Lab:
+    """Return a lab of namespaces."""
+    machine = TypeAdapter[Machine](Machine)
+    return Lab(
+        {name: machine.validate_python({"kind": "netns"} | dict(given)) for name, given in machines.items()},
+        {name: Link.model_validate(given) for name, given in links.items()},
+        {},
+    )
+
+
+def tunnelled(below: int = 1500, **tun: object) -> Lab:
+    """Return two namespaces with a tunnel over their link."""
+    links = {
+        "lan": {"ends": ["a.eth0", "b.eth0"], "mtu": below},
+        "tun": {"ends": ["a.t0", "b.t0"], "over": "lan", "tunnel": "vxlan", **tun},
+    }
+    return lab_of({"a": {}, "b": {}}, links)

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.netns.computer import PREFIX, Computer, computer, namespaces
+from tests.netns.computer import PREFIX, Computer, computer, lab_of, namespaces, tunnelled
 from tests.netns.runs import trials, value
-from tests.netns.test_joins import lab_of, tunnelled
 
 from iolab.experiment.experiment import Lab
 from iolab.lab.compose import compose

@@ -3,15 +3,11 @@
 import json
 import os
 import subprocess
-from collections.abc import Mapping
 
 import pytest
-from pydantic import TypeAdapter
-from tests.netns.computer import PREFIX, Computer, computer, namespaces
+from tests.netns.computer import PREFIX, Computer, computer, lab_of, namespaces, tunnelled
 
 from iolab.experiment.experiment import Lab
-from iolab.experiment.links import Link
-from iolab.experiment.machines import Machine
 from iolab.lab.compose import compose
 from iolab.lab.resources import Command
 from iolab.lab.topology import make_topology
@@ -21,16 +17,6 @@ __all__ = ["computer"]
 pytestmark = [pytest.mark.netns, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
 ECHOES = 20
 ETHERNET = 14
-
-
-def lab_of(machines: Mapping[str, Mapping[str, object]], links: Mapping[str, Mapping[str, object]]) -> Lab:
-    """Return a lab of namespaces."""
-    machine = TypeAdapter[Machine](Machine)
-    return Lab(
-        {name: machine.validate_python({"kind": "netns"} | dict(given)) for name, given in machines.items()},
-        {name: Link.model_validate(given) for name, given in links.items()},
-        {},
-    )
 
 
 def pair(**link: object) -> Lab:
@@ -109,15 +95,6 @@ def test_macvlans_on_the_parents_port_reach_each_other_and_what_is_outside(compu
     assert answered(computer, lab, "a", "b")
     assert answered(computer, lab, "a", "outside")
     assert not answered(computer, lab, "a", "pc")
-
-
-def tunnelled(below: int = 1500, **tun: object) -> Lab:
-    """Return two namespaces with a tunnel over their link."""
-    links = {
-        "lan": {"ends": ["a.eth0", "b.eth0"], "mtu": below},
-        "tun": {"ends": ["a.t0", "b.t0"], "over": "lan", "tunnel": "vxlan", **tun},
-    }
-    return lab_of({"a": {}, "b": {}}, links)
 
 
 def test_a_vxlan_carries_each_frame_in_fifty_bytes_more(computer: Computer) -> None:
