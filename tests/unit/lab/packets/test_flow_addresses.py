@@ -40,7 +40,7 @@ def test_flows_come_from_addresses_that_no_machine_has(
     lab = make_lab(machines, links)
     measure = Forwarding.model_validate({"kind": "forwarding", "from": "tester.p0", "to": "tester.p1"})
     (way,) = ways(lab, make_topology(lab), measure)
-    assert source_addresses(lab, way, flows) == expected
+    assert source_addresses(lab, way, way.source, flows) == expected
 
 
 def sweeps(index: int = 0, **keys: Any) -> dict[str, Sweep]:
