@@ -3,6 +3,7 @@
 mod filter;
 mod pressure;
 mod shift;
+mod spacing;
 mod thread;
 mod way;
 

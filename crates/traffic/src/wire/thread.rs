@@ -8,7 +8,7 @@ use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::Arc;
 
 use iolab_engine::Nanos;
-use iolab_port::TapPort;
+use iolab_port::{PortError, TapPort};
 use iolab_protocol::wire::WayCounts;
 use iolab_sys::clock::{self, StampClock};
 use iolab_sys::{socket, thread};
@@ -28,6 +28,14 @@ const CLOSE_NS: u64 = 3_000;
 /// How long it sleeps when nothing is under way [ns].
 const SLEEP_NS: u64 = 1_000_000_000;
 
+/// As many frames are read at once.
+const READ_BATCH: usize = 16;
+/// As many are given at once: several super-frames.
+const GIVE_BATCH: usize = 512;
+/// As many are read at once that are to be spaced.
+const SPACED_READ_BATCH: usize = 4;
+/// The other way of a wire that spaces frames waits no longer for a time in which none of them is due [ns].
+const PATIENCE_NS: u64 = 100_000;
 /// So often it looks for frames that can wait: each look takes the memory of the tap's ring from the CPU that fills it [ns].
 const LOOK_NS: u64 = 8_000;
 /// Where others wait for a CPU it sleeps through gaps so long, until so long before a frame is due, and at most so long [ns].
@@ -126,6 +134,18 @@ pub struct Work {
     pressure: Pressure,
     /// Frames that can wait are looked for from then on.
     look_ns: u64,
+    /// Whether a way spaces its frames.
+    spaced: bool,
+}
+
+/// Where the frames of a way come from, and where they go.
+fn ends(taps: &mut [TapPort; 2], way: usize) -> (&mut TapPort, &mut TapPort) {
+    let [first, second] = taps;
+    if way == 0 {
+        (first, second)
+    } else {
+        (second, first)
+    }
 }
 
 impl Work {
@@ -139,6 +159,7 @@ impl Work {
             rest: None,
             pressure: Pressure::new(),
             look_ns: 0,
+            spaced: false,
         }
     }
 
@@ -167,18 +188,44 @@ impl Work {
     }
 
     /// What is due is given first: to look for frames costs calls of the kernel, and those that come are stamped.
-    fn carry(&mut self) -> Result<usize, iolab_port::PortError> {
+    fn carry(&mut self) -> Result<usize, PortError> {
+        if self.spaced {
+            return self.carry_spaced();
+        }
         let [first, second] = &mut self.taps;
         let [there, back] = &mut self.ways;
         let clock = &mut self.clock;
-        let given = there.give(second, clock)? + back.give(first, clock)?;
+        let given = there.give(second, clock, GIVE_BATCH)? + back.give(first, clock, GIVE_BATCH)?;
         let now_ns = clock.now_ns();
         if now_ns < self.look_ns && there.can_wait(now_ns) && back.can_wait(now_ns) {
             return Ok(given);
         }
-        let taken = there.take(first, clock)? + back.take(second, clock)?;
+        let taken = there.take(first, clock, READ_BATCH)? + back.take(second, clock, READ_BATCH)?;
         self.look_ns = now_ns + LOOK_NS;
         Ok(given + taken)
+    }
+
+    /// The frames that are spaced come first, and between two of them others one by one: a frame that is given runs through the
+    /// far end's stack, answers included, before the thread has its CPU again.
+    fn carry_spaced(&mut self) -> Result<usize, PortError> {
+        let clock = &mut self.clock;
+        let mut done = 0;
+        let mut due = Nanos::MAX;
+        for (place, way) in self.ways.iter_mut().enumerate().filter(|(_, way)| way.spaces()) {
+            let (from, to) = ends(&mut self.taps, place);
+            done += way.take(from, clock, SPACED_READ_BATCH)? + way.give(to, clock, 1)?;
+            due = due.min(way.due().unwrap_or(Nanos::MAX));
+        }
+        let now_ns = clock.now_ns();
+        if due.0 <= now_ns + CLOSE_NS && now_ns < self.look_ns {
+            return Ok(done);
+        }
+        for (place, way) in self.ways.iter_mut().enumerate().filter(|(_, way)| !way.spaces()) {
+            let (from, to) = ends(&mut self.taps, place);
+            done += way.take(from, clock, 1)? + way.give(to, clock, 1)?;
+        }
+        self.look_ns = now_ns + PATIENCE_NS;
+        Ok(done)
     }
 
     /// Nothing can be done now: poll when that ends soon, and sleep otherwise.
@@ -192,7 +239,7 @@ impl Work {
             return Ok(());
         }
         let gap_ns = due.map_or(SLEEP_NS, |due| due.since(Nanos(now)).0.min(SLEEP_NS));
-        if gap_ns > SHARED_GAP_NS && self.rest.is_some() && self.pressure.others_wait(now) {
+        if !self.spaced && gap_ns > SHARED_GAP_NS && self.rest.is_some() && self.pressure.others_wait(now) {
             return self.share(now, gap_ns);
         }
         if gap_ns > AWAKE_NS && now >= idle_since_ns + POLL_NS {
@@ -240,6 +287,7 @@ impl Work {
             match letter {
                 Letter::Change(does, done) => {
                     self.ways.iter_mut().zip(*does).for_each(|(way, does)| way.change(does));
+                    self.spaced = self.ways.iter().any(Way::spaces);
                     let _ = done.send(());
                 }
                 Letter::Count(answer) => {

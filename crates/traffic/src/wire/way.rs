@@ -1,6 +1,6 @@
 //! One way of a wire: frames are decided on one by one, and what leaves together is carried together.
 
-use iolab_engine::impairment::{CatchUp, Chain, Outcome, Passing};
+use iolab_engine::impairment::{Chain, Outcome, Passing};
 use iolab_engine::{Nanos, Random};
 use iolab_frame::{finish, is_ecn_capable, mark_congestion, RunHeader, Segments, TAP_HEADER_BYTES};
 use iolab_port::{Given, PortError, TapFrame, TapPort};
@@ -9,17 +9,11 @@ use iolab_protocol::wire::{StageLoss, WayCounts, WireWay};
 use iolab_protocol::ErrorObject;
 use iolab_sys::clock::StampClock;
 
-use super::filter::Classifier;
+use super::spacing::Spacing;
 use crate::faults::bad_params;
 use crate::held::Held;
 use crate::impairments::chain;
 
-/// As many are read at once.
-const READ_BATCH: usize = 16;
-/// Of a way that spaces its frames: while it reads, none leaves.
-const PACED_READ_BATCH: usize = 4;
-/// As many frames are given at once: several super-frames.
-const GIVE_BATCH: usize = 512;
 /// A tap gives no more at once: its header, Ethernet with two tags, and 64 KiB [bytes].
 const MOST_READ_BYTES: usize = TAP_HEADER_BYTES + 22 + 65_536;
 /// The shortest frame of a line [bytes].
@@ -45,8 +39,8 @@ pub struct Does {
     chain: Chain,
     kinds: Vec<&'static str>,
     held: Held,
-    /// Where it spaces its frames: which of them belong together, and when late ones leave.
-    pacing: Option<(Classifier, CatchUp)>,
+    /// Where it spaces its frames.
+    spacing: Option<Spacing>,
     /// Whether every frame stays for a while.
     delays: bool,
 }
@@ -63,17 +57,20 @@ impl Does {
         let memory_bytes = usize::try_from(way.memory_bytes).unwrap_or(usize::MAX);
         let mut held = Held::new((memory_bytes / SHORTEST_BYTES).min(MOST_FRAMES), memory_bytes);
         held.prepare();
-        let pacing = Classifier::of(&way.impairments)?.map(|classes| (classes, CatchUp::default()));
+        let spacing = Spacing::of(&way.impairments)?;
         let long = |stage: &Impairment| matches!(stage, Impairment::Delay { delay_ns, jitter: Jitter::None, .. } if *delay_ns >= LONG_DELAY_NS);
         let delays = way.impairments.iter().any(long);
-        Ok(Self { chain, kinds, held, pacing, delays })
+        Ok(Self { chain, kinds, held, spacing, delays })
     }
 
     /// When it has something to do next, if nothing comes.
     fn due(&self) -> Option<Nanos> {
-        let spaced = |catch_up: &CatchUp| self.held.next().map(|frame| catch_up.earliest(frame));
-        let leaves = self.pacing.as_ref().map_or_else(|| self.held.due(), |(_, catch_up)| spaced(catch_up));
-        leaves.into_iter().chain(self.chain.due()).min()
+        self.leaves().into_iter().chain(self.chain.due()).min()
+    }
+
+    /// When the first of the frames that are decided on leaves.
+    fn leaves(&self) -> Option<Nanos> {
+        self.spacing.as_ref().map_or_else(|| self.held.due(), |spacing| spacing.due(&self.held))
     }
 
     /// Frames that its stages lost, by their kinds.
@@ -138,20 +135,36 @@ impl Way {
         self.does.delays && self.does.chain.due().is_none_or(|due| due.0 > now_ns)
     }
 
-    /// Hold what has come, and decide on it; how many were read.
-    pub fn take(&mut self, from: &mut TapPort, clock: &mut StampClock) -> Result<usize, PortError> {
+    /// Whether it spaces its frames.
+    pub const fn spaces(&self) -> bool {
+        self.does.spacing.is_some()
+    }
+
+    /// Hold what has come, at most so many, and decide on it; how many were read. Where frames are spaced, one that is due goes
+    /// before more are read.
+    pub fn take(
+        &mut self,
+        from: &mut TapPort,
+        clock: &mut StampClock,
+        most: usize,
+    ) -> Result<usize, PortError> {
         let before = Nanos(clock.now_ns());
-        let batch = if self.does.pacing.is_some() { PACED_READ_BATCH } else { READ_BATCH };
-        let mut read = 0;
-        while read < batch && self.read(from, clock)? {
-            read += 1;
-        }
-        if read < batch {
-            // All that came before has been taken.
-            self.does.chain.advance(before);
+        for read in 0..most {
+            if !self.read(from, clock)? {
+                // All that came before has been taken.
+                self.does.chain.advance(before);
+                self.settle();
+                return Ok(read);
+            }
+            if self.spaces() {
+                self.settle();
+                if self.does.leaves().is_some_and(|due| due.0 <= clock.now_ns() + LEAD_NS) {
+                    return Ok(read + 1);
+                }
+            }
         }
         self.settle();
-        Ok(read)
+        Ok(most)
     }
 
     fn read(&mut self, from: &mut TapPort, clock: &mut StampClock) -> Result<bool, PortError> {
@@ -167,7 +180,7 @@ impl Way {
         let segments = Segments::of(bytes);
         let frame = bytes.get(TAP_HEADER_BYTES..).unwrap_or_default();
         let ecn_capable = is_ecn_capable(frame);
-        let class = self.does.pacing.as_ref().and_then(|(classes, _)| classes.class_of(frame));
+        let class = self.does.spacing.as_ref().and_then(|spacing| spacing.class_of(frame));
         let most = segments.line_bytes(bytes, 0);
         let last = segments.line_bytes(bytes, segments.count - 1);
         let first = self.does.held.keep(length, segments.count);
@@ -206,8 +219,13 @@ impl Way {
         }
     }
 
-    /// Give what is due; how many frames.
-    pub fn give(&mut self, to: &mut TapPort, clock: &mut StampClock) -> Result<usize, PortError> {
+    /// Give what is due, about so many at most and where frames are spaced one; how many frames.
+    pub fn give(
+        &mut self,
+        to: &mut TapPort,
+        clock: &mut StampClock,
+        most: usize,
+    ) -> Result<usize, PortError> {
         let now = Nanos(clock.now_ns() + LEAD_NS);
         if self.older.is_empty() && self.does.held.due().is_none_or(|due| due > now) {
             return Ok(0);
@@ -215,16 +233,16 @@ impl Way {
         let mut older = std::mem::take(&mut self.older);
         let mut given = 0;
         for held in &mut older {
-            given += self.give_of(held, now, to)?;
+            given += self.give_of(held, now, to, most)?;
         }
         older.retain(|held| held.due().is_some());
         self.older = older;
         let mut held = std::mem::take(&mut self.does.held);
-        let outcome = match self.does.pacing.take() {
-            None => self.give_of(&mut held, now, to),
-            Some((classes, mut catch_up)) => {
-                let outcome = self.give_spaced(&mut held, &mut catch_up, now, to);
-                self.does.pacing = Some((classes, catch_up));
+        let outcome = match self.does.spacing.take() {
+            None => self.give_of(&mut held, now, to, most),
+            Some(mut spacing) => {
+                let outcome = self.give_spaced(&mut held, &mut spacing, now, to);
+                self.does.spacing = Some(spacing);
                 outcome
             }
         };
@@ -236,24 +254,32 @@ impl Way {
     fn give_spaced(
         &mut self,
         held: &mut Held,
-        catch_up: &mut CatchUp,
+        spacing: &mut Spacing,
         now: Nanos,
         to: &mut TapPort,
     ) -> Result<usize, PortError> {
-        let Some(_) = held.next().filter(|frame| catch_up.earliest(frame) <= now) else { return Ok(0) };
+        if spacing.due(held).is_none_or(|due| due > now) {
+            return Ok(0);
+        }
         let (given, frame) = self.send(held, 0, 1, to)?;
         match given {
             Given::Busy => return Ok(0),
             Given::Refused => self.counts.refused_frames += 1,
             Given::Taken => self.count(frame, 1, now),
         }
-        catch_up.left(&frame, now);
+        spacing.left(&frame, now);
         held.release(1);
         Ok(1)
     }
 
-    fn give_of(&mut self, held: &mut Held, now: Nanos, to: &mut TapPort) -> Result<usize, PortError> {
-        let ready = held.ready(now, GIVE_BATCH);
+    fn give_of(
+        &mut self,
+        held: &mut Held,
+        now: Nanos,
+        to: &mut TapPort,
+        most: usize,
+    ) -> Result<usize, PortError> {
+        let ready = held.ready(now, most);
         let mut index = 0;
         while index < ready {
             let frames = held.run(index, ready);
@@ -311,90 +337,4 @@ impl Way {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SEGMENT: usize = 1000;
-
-    /// A super-frame of TCP over IPv4 that stands for so many frames; ECN-capable. Checksums are not looked at here.
-    fn super_frame(count: usize) -> Vec<u8> {
-        let (payload, kind) = (count * SEGMENT - 100, u8::from(count > 1));
-        let mut bytes = vec![1, kind, 0, 0];
-        let segment = if count > 1 { u16::try_from(SEGMENT).unwrap() } else { 0 };
-        [segment, 34, 16].iter().for_each(|value| bytes.extend(value.to_ne_bytes()));
-        bytes.extend([2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0, 0x45, 2]);
-        bytes.extend(u16::try_from(40 + payload).unwrap().to_be_bytes());
-        bytes.extend([0, 7, 0x40, 0, 64, 6, 0, 0, 198, 18, 0, 1, 198, 18, 0, 2]);
-        bytes.extend([0x10, 0, 0x20, 0, 0, 0, 0, 100, 0, 0, 0, 9, 0x50, 0x10, 1, 0, 0, 0, 0, 0]);
-        bytes.extend(std::iter::repeat_n(7, payload));
-        bytes
-    }
-
-    /// The same frames one by one.
-    fn apart(bytes: &[u8]) -> Vec<Vec<u8>> {
-        let segments = Segments::of(bytes);
-        let mut header = RunHeader::default();
-        let mut one = |index| {
-            let payload = segments.run(bytes, index, 1, &mut header);
-            [header.bytes(), payload].concat()
-        };
-        (0..segments.count).map(&mut one).collect()
-    }
-
-    fn way() -> Way {
-        let impairments = serde_json::from_str(
-            r#"[{"kind":"loss_bursts","to_bad_per_billion":10000000,"to_good_per_billion":250000000,
-            "lost_in_bad_per_billion":900000000,"lost_in_good_per_billion":1000000},
-            {"kind":"corrupt","frames_per_billion":20000000},{"kind":"duplicate","frames_per_billion":20000000},
-            {"kind":"line","rate":{"kind":"bits","bps":900000000},"queue":{"kind":"time","most_ns":3000000},
-            "codel":{"target_ns":500000,"interval_ns":10000000}},
-            {"kind":"delay","delay_ns":1000000,"jitter":{"kind":"normal","deviation_ns":200000},"overtaking":true}]"#,
-        )
-        .unwrap();
-        Way::new(Does::new(&WireWay { impairments, seed: 3, memory_bytes: 1 << 28 }, 0, Nanos::ZERO).unwrap())
-    }
-
-    /// All decisions of a way on these frames: when each leaves, and what is done to it. `asked` is how often it is asked in
-    /// between, as a thread does when no frame comes.
-    fn decisions(arrivals: &[(u64, Vec<u8>)], asked: u64) -> (Vec<(u64, Passing)>, WayCounts) {
-        let mut way = way();
-        let mut now = 0;
-        for (at, bytes) in arrivals {
-            for turn in 1..=asked {
-                way.does.chain.advance(Nanos(now + (at - now) * turn / (asked + 1)));
-            }
-            now = *at;
-            way.does.held.vacancy(MOST_READ_BYTES).unwrap()[..bytes.len()].copy_from_slice(bytes);
-            way.arrive(bytes.len(), Nanos(*at));
-            way.settle();
-        }
-        way.does.chain.advance(Nanos::MAX);
-        way.settle();
-        let leaving = way.does.held.ready(Nanos::MAX, usize::MAX);
-        let of = |index| {
-            let (_, frame) = way.does.held.frame(index);
-            (frame.id, frame)
-        };
-        ((0..leaving).map(of).collect(), way.counts())
-    }
-
-    /// The same frames at the same times have the same fates, whether they come as super-frames or apart, and whenever the
-    /// thread looks in between: in real time as in virtual time.
-    #[test]
-    fn super_frames_and_time_change_no_decision() {
-        let mut random = Random::new(5);
-        let whole: Vec<_> = (0..3_000u64)
-            .map(|number| (number * 130_000, super_frame(1 + random.below(40) as usize)))
-            .collect();
-        let parts: Vec<_> =
-            whole.iter().flat_map(|(at, bytes)| apart(bytes).into_iter().map(|one| (*at, one))).collect();
-        let (fates, counts) = decisions(&whole, 0);
-        assert!(
-            parts.len() > 50_000
-                && fates.len() > 10_000
-                && counts.stages.iter().any(|one| one.lost_frames > 1_000)
-        );
-        assert_eq!((&fates, &counts), (&decisions(&parts, 0).0, &decisions(&parts, 0).1));
-        assert_eq!((&fates, &counts), (&decisions(&whole, 7).0, &decisions(&whole, 7).1));
-    }
-}
+mod tests;

@@ -37,6 +37,8 @@ from iolab.lab.topology import Port, Topology
 
 End = tuple[str | None, str]
 """Network namespace and name of an interface."""
+POLLING_PRIORITY = 9
+"""SCHED_FIFO priority of a thread that waits awake for frames, such as a wire's that is exact: what feeds it comes first."""
 QUEUE_FRAMES = "16384"
 """What waits for the thread at each end: as many as the agent asks for, where it may [frames]."""
 FASTEST_BPS = 10 * BILLION
@@ -170,8 +172,9 @@ def _tap_module(lab: Lab, link: str) -> tuple[Run, ...]:
 
 
 def _start(lab: Lab, link: str, ends: tuple[End, End]) -> StartWire:
-    """Have every frame come apart where it gets a time of its own."""
-    return StartWire(wire_id(link), ends, super_frames=not is_paced(lab, link))
+    """Have every frame come apart where it gets a time of its own, and its thread a CPU before others then."""
+    paced = is_paced(lab, link)
+    return StartWire(wire_id(link), ends, super_frames=not paced, priority=POLLING_PRIORITY if paced else None)
 
 
 def _impairments(lab: Lab, topology: Topology, link: str, ports: Sequence[Port], wire: Resource) -> Resource:

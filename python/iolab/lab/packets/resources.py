@@ -18,7 +18,8 @@ from iolab.lab.endpoints import VERSIONS, Endpoint, version_of
 from iolab.lab.kernels import HERE
 from iolab.lab.links.bridges import show_interfaces
 from iolab.lab.links.link_topology import Side, home_of, mac_of
-from iolab.lab.packets.placement import DEVICE_PRIORITY, Placement
+from iolab.lab.links.wires import POLLING_PRIORITY
+from iolab.lab.packets.placement import Placement
 from iolab.lab.ports.offloads import features_resource
 from iolab.lab.readback.values import HardwareSettings, Interface, Neighbour, Running
 from iolab.lab.resources import (
@@ -39,15 +40,13 @@ from iolab.lab.topology import Port, Topology
 
 NAPI = {"tso": "off", "gso": "off", "gro": "on"}
 """Offloads that put a veth's NAPI on, by their short `ethtool -K` names."""
-THREAD_PRIORITY = DEVICE_PRIORITY - 1
-"""SCHED_FIFO priority of such a thread: it never sleeps while frames come, so what feeds it must come before it."""
 
 
 def with_exact_wires(resources: Iterable[Resource], placement: Placement | None) -> list[Resource]:
     """Give the threads of wires a real-time priority beside frames of our own, whose times are measured.
 
-    Beside streams they have none: a thread that waits awake takes the CPU that the streams need (TCP in super-frames
-    through 10 ms had 14 instead of 20 Gbit/s on two CPUs).
+    Beside streams only those that space frames have one: a thread that waits awake takes the CPU that the streams need
+    (TCP in super-frames through 10 ms had 14 instead of 20 Gbit/s on two CPUs).
     """
     if placement is None or not placement.realtime:
         return list(resources)
@@ -55,7 +54,7 @@ def with_exact_wires(resources: Iterable[Resource], placement: Placement | None)
 
 
 def _exact(action: Action) -> Action:
-    return replace(action, priority=THREAD_PRIORITY) if isinstance(action, StartWire) else action
+    return replace(action, priority=POLLING_PRIORITY) if isinstance(action, StartWire) else action
 
 
 def packet_resources(
@@ -226,7 +225,7 @@ def _device(
     cpu = priority = None
     if placement is not None and not is_program(impairments.stages()):
         cpu = placement.napi.get(here.ref)
-        priority = THREAD_PRIORITY if placement.realtime and cpu is not None else None
+        priority = POLLING_PRIORITY if placement.realtime and cpu is not None else None
     return Resource(
         key=name,
         machine=here.machine,
