@@ -167,12 +167,12 @@ impl Work {
     pub fn run(mut self) -> Result<(), String> {
         let mut now_ns = self.clock.now_ns();
         let (mut idle_since_ns, priority) = (now_ns, thread::priority());
-        let mut shift = priority.map(|priority| (Shift::new(now_ns), priority));
+        let mut shift = priority.map(|priority| (Shift::new(now_ns, clock::thread_ns()), priority));
         self.rest = priority.map(|_| Rest::new(now_ns, 0)); // no frame is late for a nap
         loop {
             now_ns = self.clock.now_ns();
             if let Some((Some(turn), priority)) =
-                shift.as_mut().map(|(shift, own)| (shift.change(now_ns), *own))
+                shift.as_mut().map(|(shift, own)| (shift.change(now_ns, clock::thread_ns), *own))
             {
                 take_turn(turn, priority).map_err(|error| format!("changing its priority: {error}"))?;
             }
@@ -239,13 +239,16 @@ impl Work {
             return Ok(());
         }
         let gap_ns = due.map_or(SLEEP_NS, |due| due.since(Nanos(now)).0.min(SLEEP_NS));
-        if !self.spaced && gap_ns > SHARED_GAP_NS && self.rest.is_some() && self.pressure.others_wait(now) {
+        // Before a frame that is spaced it sleeps as long as it was sure to wake of late, and no longer.
+        let exact = self.spaced && due.is_some() && self.rest.is_some();
+        if !exact && gap_ns > SHARED_GAP_NS && self.rest.is_some() && self.pressure.others_wait(now) {
             return self.share(now, gap_ns);
         }
-        if gap_ns > AWAKE_NS && now >= idle_since_ns + POLL_NS {
+        if !exact && gap_ns > AWAKE_NS && now >= idle_since_ns + POLL_NS {
             return self.sleep(now, if due.is_some() { gap_ns - AWAKE_NS } else { SLEEP_NS });
         }
-        match self.rest.as_ref().and_then(|rest| rest.due(now, gap_ns.min(POLL_NS))) {
+        let span_ns = if exact { gap_ns } else { gap_ns.min(POLL_NS) };
+        match self.rest.as_ref().and_then(|rest| rest.due(now, span_ns)) {
             Some(nap_ns) => self.sleep(now, nap_ns),
             None => {
                 std::hint::spin_loop();

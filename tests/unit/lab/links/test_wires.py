@@ -10,11 +10,10 @@ from iolab.experiment.machines import Machine, Netns, Vm
 from iolab.lab.compose import compose
 from iolab.lab.difference import difference
 from iolab.lab.links.netem import netem_options
-from iolab.lab.links.wires import MARGIN_BYTES, way_memory, wire_memory
+from iolab.lab.links.wires import MARGIN_BYTES, POLLING_PRIORITY, way_memory, wire_memory
 from iolab.lab.needs.lab_needs import lab_needs
 from iolab.lab.needs.need import Need, NeedKind
 from iolab.lab.packets.placement import placement_of
-from iolab.lab.packets.resources import THREAD_PRIORITY
 from iolab.lab.resources import ImpairWire, Run, StartWire
 from iolab.statements.unbuilt import WireUnbuilt
 
@@ -125,16 +124,25 @@ def test_a_wire_needs_taps_and_memory_and_two_ends() -> None:
     assert any(isinstance(need, WireUnbuilt) for need in more)
 
 
-def test_a_wire_is_exact_beside_frames_of_our_own_only() -> None:
-    """A thread that waits awake takes the CPU that streams need."""
-    text = """
+@pytest.mark.parametrize(
+    ("does", "with_streams"),
+    [("wire: {delay: 1ms}", None), ("shape: {at: near.p0, qdisc: pacer, rate: 1Mbit}", POLLING_PRIORITY)],
+)
+def test_a_wire_is_exact_beside_frames_of_our_own_and_where_it_spaces_frames(
+    does: str, with_streams: int | None
+) -> None:
+    """A thread that waits awake takes the CPU that streams need, which only who asks for spacing has asked for."""
+    text = f"""
 lab:
-  machines: {near: {kind: netns}, far: {kind: netns}}
-  links: {path: {ends: [near.p0, far.p0], wire: {delay: 1ms}}}
-measure: {it: {kind: latency, from: near.p0, to: far.p0, rate: 1kpps}}
+  machines: {{near: {{kind: netns}}, far: {{kind: netns}}}}
+  links: {{path: {{ends: [near.p0, far.p0], {does}}}}}
+measure: {{it: {{kind: latency, from: near.p0, to: far.p0, rate: 1kpps}}}}
 """
     setup = Resolver(parse(text, "lab.yaml")).setup({})
-    for placement, priority in ((None, None), (placement_of(setup, "it", (0, 1)), THREAD_PRIORITY)):
+    for placement, priority in (
+        (None, with_streams),
+        (placement_of(setup, "it", (0, 1)), POLLING_PRIORITY),
+    ):
         made = compose(setup.lab, placement=placement)
         (start,) = [action for one in made for action in one.actions if isinstance(action, StartWire)]
         assert start.priority == priority
