@@ -3,7 +3,7 @@
 Usage: python benches/pacer.py [SECTION ...] with sections `even` and `classes`; both take about two minutes. Needs
 root, iperf3, sch_htb and two CPUs. One TCP stream of full frames goes through the shaper; judged at the far end by the
 kernel's stamps (stamps.py), second by second, the first left out. A second is calm when the wire's own counters tell of
-no frame that left over 100 us late in it; of htb all seconds count. Where no second was calm, the figures are of all, and
+no frame that left over 100 us late in it; of htb all seconds count. Where none was calm, the figures are of all and
 the bounds are not held: nothing could be judged. Frames are 1518 B with FCS; htb counts 1514.
 """
 

@@ -38,7 +38,7 @@ from iolab.lab.topology import Port, Topology
 End = tuple[str | None, str]
 """Network namespace and name of an interface."""
 POLLING_PRIORITY = 9
-"""SCHED_FIFO priority of a thread that waits awake for frames, such as a wire's that is exact: what feeds it comes first."""
+"""SCHED_FIFO priority of a thread that waits awake for frames, as an exact wire's does: what feeds it comes first."""
 QUEUE_FRAMES = "16384"
 """What waits for the thread at each end: as many as the agent asks for, where it may [frames]."""
 FASTEST_BPS = 10 * BILLION

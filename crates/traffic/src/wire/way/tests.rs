@@ -69,9 +69,8 @@ fn decisions(arrivals: &[(u64, Vec<u8>)], asked: u64) -> (Vec<(u64, Passing)>, W
 #[test]
 fn super_frames_and_time_change_no_decision() {
     let mut random = Random::new(5);
-    let whole: Vec<_> = (0..3_000u64)
-        .map(|number| (number * 130_000, super_frame(1 + random.below(40) as usize)))
-        .collect();
+    let whole: Vec<_> =
+        (0..3_000u64).map(|number| (number * 130_000, super_frame(1 + random.below(40) as usize))).collect();
     let parts: Vec<_> =
         whole.iter().flat_map(|(at, bytes)| apart(bytes).into_iter().map(|one| (*at, one))).collect();
     let (fates, counts) = decisions(&whole, 0);
