@@ -1,7 +1,7 @@
 """Guests that do not come up on a real hypervisor, and one whose threads are moved; each said in words."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -42,9 +42,9 @@ def test_a_guest_that_never_boots_is_given_up_at_the_deadline_with_what_its_cons
         return replace(find_emulator(guest), arguments=waits)
 
     with pytest.raises(
-        LabError, match=r"(?s)starting guest dut: its agent said nothing for 20 s.*Press ESC for boot menu"
+        LabError, match=r"(?s)starting guest dut: its agent said nothing for 10 s.*Press ESC for boot menu"
     ):
-        guests(agents, emulator=waiting, deadline_s=20).start(GUEST, "").result(PATIENCE_S)
+        guests(agents, emulator=waiting, deadline_s=10).start(GUEST, "").result(PATIENCE_S)
 
 
 def test_a_first_stage_that_is_none_is_told_by_the_kernels_panic(agents: Agents, tmp_path: Path) -> None:
@@ -101,13 +101,22 @@ def test_more_memory_than_there_is_is_told_with_advice(agents: Agents) -> None:
         guests(agents).start(replace(GUEST, memory_bytes=1 << 50), "").result(PATIENCE_S)
 
 
-def test_virtual_cpus_are_where_they_were_put(agents: Agents) -> None:
+@pytest.fixture(scope="module")
+def pair(lasting_agents: Agents) -> Iterator[Guests]:
+    """Two guests that came up, `one` and `other`."""
+    made = guests(lasting_agents)
+    starting = [made.start(replace(GUEST, name=name), "") for name in ("one", "other")]
+    for each in starting:
+        each.result(PATIENCE_S)
+    yield made
+    made.stop([name for name in ("one", "other") if made.started(name)])
+
+
+def test_virtual_cpus_are_where_they_were_put(pair: Guests) -> None:
     """Read from /proc by nobody of ours: the two threads may run on CPU 0 and on CPU 1, and nowhere else."""
-    made = guests(agents)
-    made.start(GUEST, "").result(PATIENCE_S)
     cpus = sorted(os.sched_getaffinity(0))[:2]
-    made.pin(PinGuest("dut", (cpus[0], cpus[-1]))).result(PATIENCE_S)
-    running = made.started("dut")
+    pair.pin(PinGuest("one", (cpus[0], cpus[-1]))).result(PATIENCE_S)
+    running = pair.started("one")
     assert running is not None
     seen = {}
     for task in Path(f"/proc/{running.pid}/task").iterdir():
@@ -115,16 +124,13 @@ def test_virtual_cpus_are_where_they_were_put(agents: Agents) -> None:
         if name.startswith("CPU "):
             seen[name.split("/")[0]] = os.sched_getaffinity(int(task.name))
     assert seen == {"CPU 0": {cpus[0]}, "CPU 1": {cpus[-1]}}
-    made.stop(["dut"])
 
 
-def test_a_hypervisor_is_a_user_of_its_own_without_any_rights(agents: Agents) -> None:
+def test_a_hypervisor_is_a_user_of_its_own_without_any_rights(pair: Guests) -> None:
     """Read from /proc by nobody of ours; another guest is another user."""
-    made = guests(agents)
     pids = []
     for name in ("one", "other"):
-        made.start(replace(GUEST, name=name), "").result(PATIENCE_S)
-        running = made.started(name)
+        running = pair.started(name)
         assert running is not None
         pids.append(running.pid)
     users = set()
@@ -136,18 +142,15 @@ def test_a_hypervisor_is_a_user_of_its_own_without_any_rights(agents: Agents) ->
         users |= {*status["Uid"], *status["Gid"]}
     assert len(users) == 2
     assert "0" not in users
-    made.stop(["one", "other"])
 
 
-def test_what_a_guest_cannot_undo_is_told_before_it_ends(agents: Agents) -> None:
+def test_what_a_guest_cannot_undo_is_told_before_it_ends(pair: Guests, lasting_agents: Agents) -> None:
     """In the words of the command that failed there; the guest ends all the same, and what could be undone was."""
-    started = guests(agents)
-    started.start(GUEST, "").result(PATIENCE_S)
     for key, argv in (("lasting", ["ls", "/nowhere"]), ("passing", ["true"])):
         undo = {"kind": "command", "argv": argv, "netns": None}
-        assert agents.of("dut").run(["true"], undo=undo, undo_key=key).succeeded
-    started.stop(["dut"])
-    (told,) = started.troubles
-    assert "ending guest dut: what it could not undo before: lasting: running 'ls /nowhere'" in told
+        assert lasting_agents.of("other").run(["true"], undo=undo, undo_key=key).succeeded
+    pair.stop(["other"])
+    (told,) = pair.troubles
+    assert "ending guest other: what it could not undo before: lasting: running 'ls /nowhere'" in told
     assert "passing" not in told
-    assert "dut" not in agents
+    assert "other" not in lasting_agents

@@ -246,6 +246,9 @@ pub struct FactsRead {
     /// Settings whose value is wanted.
     #[serde(default)]
     pub settings: Vec<String>,
+    /// Whether what the kernel can make is wanted.
+    #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
+    pub features: bool,
 }
 
 /// Of `journal.list`.
@@ -265,6 +268,10 @@ pub struct JournalUndo {
     /// The entries to undo; absent means all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keys: Option<Vec<String>>,
+}
+
+fn yes() -> bool {
+    true
 }
 
 fn one_second_ms() -> u64 {

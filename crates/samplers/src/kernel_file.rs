@@ -55,7 +55,7 @@ impl KernelFile {
                 0 => break,
                 more => length += more,
             }
-            if self.one_record && length < self.buffer.len() {
+            if length < self.buffer.len() && (self.one_record || length < SURELY_ALL_BYTES) {
                 break;
             }
         }
@@ -66,6 +66,9 @@ impl KernelFile {
 
 /// What a thread's files take; the kernel hands out longer ones a page at a time.
 const LEAST_ROOM_BYTES: usize = 1024;
+
+/// What is shorter than this was all: the kernel hands out as many records as fit into a page, none of them half as long.
+const SURELY_ALL_BYTES: usize = 2048;
 
 #[cfg(test)]
 mod tests {

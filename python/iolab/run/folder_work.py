@@ -156,6 +156,7 @@ def host_of(facts: Mapping[str, Any]) -> Host:
             for kernel, told in {HERE: facts, **others}.items()
             if (known := facts_of(told)) is not None
         },
+        told=others,
         calibrations={
             kernel: calibration
             for kernel, told in {HERE: facts, **others}.items()

@@ -1,12 +1,13 @@
 """Walk the steps of a plan: lab, read-back, trial, read-back, append. One trial at a time, each stored at once."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Self
 
 from iolab.agent.client import AgentLost
 from iolab.agent.decoding import BadAnswer
+from iolab.agent.messages import Json
 from iolab.clock import Clock
 from iolab.errors import AgentError, InputError, LabError, TrialFailed, UnsupportedError
 from iolab.experiment.direction import direction_of
@@ -28,9 +29,9 @@ from iolab.record.trial import GuestUse, Status
 from iolab.run.agents import Agents
 from iolab.run.alike_failures import AlikeFailures
 from iolab.run.guests.running_guest import has_monitor
-from iolab.run.hosts.host_facts import machine_facts
 from iolab.run.hosts.hosts import reach, reach_again
 from iolab.run.lab.standing_lab import StandingLab
+from iolab.run.machine_descriptions import MachineDescriptions
 from iolab.run.observer import Observer
 from iolab.run.outcome import Outcome
 from iolab.statements.failures import (
@@ -62,6 +63,8 @@ class Host:
 
     facts: Mapping[str, Facts] = field(default_factory=dict)
     """What each host is, by the kernel's name; absent: not known."""
+    told: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
+    """What each other host said of itself, as stored."""
     calibrations: Mapping[str, Calibration] = field(default_factory=dict)
     """What the instrument can do on each host, by the kernel's name; absent: it was not measured there."""
     emulated: tuple[str, ...] = ()
@@ -95,11 +98,11 @@ class Session:
         self._clock = clock
         self._host = host or Host()
         self._agents = agents
+        self._descriptions = MachineDescriptions(folder, agents, self._host.told)
         self._pids: dict[str, int] = {}
         self._hosts: dict[str, str] = {}
         self._absent: set[str] = set()
         self._choices: dict[tuple[object, ...], Choice] = {}
-        self._described: set[str] = set()
         self.took: list[Took] = []
         """How long trials took that went well, beside their planned measuring."""
         self._starts = 0
@@ -201,7 +204,7 @@ class Session:
             outcome = replace(outcome, placement=planned.placement)
             self._make(setup.lab, planned.resources)
             outcome = replace(outcome, guests=self._guests(setup.lab))
-            self._describe_machines()
+            self._descriptions.store(self._lab.guests)
             wrong = [] if self._stands(planned.resources) else self._settled_mismatches()
             if wrong:
                 outcome = replace(
@@ -358,18 +361,6 @@ class Session:
         """Return the kernel on which a measure's frames are sent; of other measures this computer's."""
         end = sending_end(setup.lab, topology, setup.measures[name])
         return HERE if end is None else end.kernel
-
-    def _describe_machines(self) -> None:
-        """Store what each machine with a kernel of its own is, when it is first met in this session."""
-        for kernel in self._agents:
-            if kernel == HERE or kernel in self._described:
-                continue
-            use = self._lab.guests.use(kernel)
-            facts = machine_facts(self._agents.of(kernel))
-            self._folder.write_machine(kernel, {**facts, "guest": None if use is None else asdict(use)})
-            if (guest := self._lab.guests.started(kernel)) and guest.launch.packages:
-                self._folder.write_packages(guest.launch.packages)
-            self._described.add(kernel)
 
     def _guests(self, lab: Lab) -> dict[str, GuestUse]:
         found = {name: self._lab.guests.use(name) for name in lab.machines}

@@ -10,7 +10,7 @@ pub const TICK_NS: u64 = 10_000_000;
 
 /// The file of the times.
 pub fn file() -> KernelFile {
-    KernelFile::new("/proc/stat")
+    KernelFile::of_one_record("/proc/stat")
 }
 
 /// Read the times of every CPU that is online.

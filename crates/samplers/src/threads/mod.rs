@@ -4,6 +4,7 @@
 //! A thread that ends while it is being read is left out; its time is in its process's once it was waited for.
 
 mod kernel;
+mod status;
 
 use std::collections::HashMap;
 
@@ -13,6 +14,7 @@ use crate::cpu::TICK_NS;
 use crate::kernel_file::KernelFile;
 use crate::SampleError;
 use kernel::{Worker, Workers};
+use status::Status;
 
 /// A supervised process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,49 +29,88 @@ pub struct Supervised {
 #[derive(Debug, Default)]
 pub struct Threads {
     files: HashMap<(u32, u32), ThreadFiles>,
+    /// The threads of each process, as its folder showed them last.
+    listed: HashMap<u32, Vec<u32>>,
     workers: Workers,
 }
 
 impl Threads {
     /// Read the times of all threads there are now; of the kernel's and our own, of those there were in the last second.
     pub fn read(&mut self, supervised: &[Supervised], now_ns: u64) -> Vec<ThreadTimes> {
-        let mut earlier = std::mem::take(&mut self.files);
-        let mut files = |pid, tid| earlier.remove(&(pid, tid)).unwrap_or_else(|| ThreadFiles::new(pid, tid));
-        let mut times = Vec::new();
+        let mut round = Round {
+            now_ns,
+            files: std::mem::take(&mut self.files),
+            listed: std::mem::take(&mut self.listed),
+            times: Vec::new(),
+        };
         for process in supervised {
-            self.read_tree(process, now_ns, &mut files, &mut times);
+            self.read_tree(process, &mut round);
         }
-        let of_processes = times.len();
+        let of_processes = round.times.len();
         for &(tid, worker) in self.workers.at(now_ns) {
-            let Some(process) = works_for(worker, &times[..of_processes]) else { continue };
+            let Some(process) = works_for(worker, &round.times[..of_processes]) else { continue };
             let pid = if worker == Worker::Own { std::process::id() } else { tid };
-            let mut own = files(pid, tid);
-            if let Some(read) = own.read(process.as_deref(), pid, tid, now_ns) {
-                times.push(read);
+            let mut own = round.files_of(pid, tid);
+            if let Some((read, _)) = own.read(process.as_deref(), pid, tid, now_ns) {
+                round.times.push(read);
                 keep(&mut self.files, (pid, tid), own);
             }
         }
-        times
+        round.times
     }
 
-    fn read_tree(
-        &mut self,
-        process: &Supervised,
-        now_ns: u64,
-        files: &mut impl FnMut(u32, u32) -> ThreadFiles,
-        times: &mut Vec<ThreadTimes>,
-    ) {
+    fn read_tree(&mut self, process: &Supervised, round: &mut Round) {
         let mut pids = vec![process.pid];
         while let Some(pid) = pids.pop() {
-            for tid in thread_ids(pid) {
-                let mut own = files(pid, tid);
-                if let Some(read) = own.read(Some(&process.name), pid, tid, now_ns) {
-                    times.push(read);
-                    pids.extend(own.children());
-                    keep(&mut self.files, (pid, tid), own);
-                }
+            let (times_before, pids_before) = (round.times.len(), pids.len());
+            let mut tids = round.listed.remove(&pid).unwrap_or_default();
+            if !self.read_threads(process, pid, &tids, round, &mut pids) {
+                round.times.truncate(times_before);
+                pids.truncate(pids_before);
+                tids = thread_ids(pid);
+                self.read_threads(process, pid, &tids, round, &mut pids);
             }
+            self.listed.insert(pid, tids);
         }
+    }
+
+    /// Read these threads of a process, and add to `pids` what they started. Say whether these are all it has: one that ended
+    /// cannot be read, and each tells how many there are.
+    fn read_threads(
+        &mut self,
+        process: &Supervised,
+        pid: u32,
+        tids: &[u32],
+        round: &mut Round,
+        pids: &mut Vec<u32>,
+    ) -> bool {
+        let mut whole = !tids.is_empty();
+        for &tid in tids {
+            let mut own = self.files.remove(&(pid, tid)).unwrap_or_else(|| round.files_of(pid, tid));
+            let Some((read, count)) = own.read(Some(&process.name), pid, tid, round.now_ns) else {
+                whole = false;
+                continue;
+            };
+            whole &= usize::try_from(count) == Ok(tids.len());
+            round.times.push(read);
+            pids.extend(own.children());
+            keep(&mut self.files, (pid, tid), own);
+        }
+        whole
+    }
+}
+
+/// One reading of all threads, with what is left of the one before.
+struct Round {
+    now_ns: u64,
+    files: HashMap<(u32, u32), ThreadFiles>,
+    listed: HashMap<u32, Vec<u32>>,
+    times: Vec<ThreadTimes>,
+}
+
+impl Round {
+    fn files_of(&mut self, pid: u32, tid: u32) -> ThreadFiles {
+        self.files.remove(&(pid, tid)).unwrap_or_else(|| ThreadFiles::new(pid, tid))
     }
 }
 
@@ -104,7 +145,7 @@ struct ThreadFiles {
     stat: KernelFile,
     schedstat: KernelFile,
     status: KernelFile,
-    said: Option<(u64, String)>,
+    said: Option<(u64, Status)>,
     children: KernelFile,
 }
 
@@ -120,12 +161,12 @@ impl ThreadFiles {
         }
     }
 
-    /// The times; `None` where the thread has ended.
-    fn read(&mut self, process: Option<&str>, pid: u32, tid: u32, now_ns: u64) -> Option<ThreadTimes> {
+    /// The times, and how many threads its process has; `None` where the thread has ended.
+    fn read(&mut self, process: Option<&str>, pid: u32, tid: u32, now_ns: u64) -> Option<(ThreadTimes, u64)> {
         let stat = self.stat.read().ok()?;
         let schedstat = self.schedstat.read().unwrap_or_default();
         if self.said.as_ref().is_none_or(|(read_ns, _)| now_ns.saturating_sub(*read_ns) >= STATUS_NS) {
-            self.said = Some((now_ns, self.status.read().ok()?.into_owned()));
+            self.said = Some((now_ns, Status::parse(&self.status.read().ok()?)));
         }
         let (_, status) = self.said.as_ref()?;
         parse(process, pid, tid, &stat, &schedstat, status).ok()
@@ -143,7 +184,8 @@ fn thread_ids(pid: u32) -> Vec<u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// The times of one thread from the texts of its `stat`, `schedstat` (empty where the kernel has none) and `status`.
+/// The times of one thread, and how many threads its process has, from the texts of its `stat` and `schedstat` (empty where
+/// the kernel has none) and its status.
 ///
 /// # Errors
 /// When a text is not as proc(5) says.
@@ -153,8 +195,8 @@ pub fn parse(
     tid: u32,
     stat: &str,
     schedstat: &str,
-    status: &str,
-) -> Result<ThreadTimes, SampleError> {
+    status: &Status,
+) -> Result<(ThreadTimes, u64), SampleError> {
     let wrong = |what, expected, seen: &str| SampleError::format(what, expected, seen);
     let (head, tail) = stat.rsplit_once(')').ok_or_else(|| wrong("stat", "a name in parentheses", stat))?;
     let (_, name) = head.split_once('(').ok_or_else(|| wrong("stat", "a name in parentheses", stat))?;
@@ -166,7 +208,7 @@ pub fn parse(
     let mut run_and_wait = schedstat.split_ascii_whitespace().map_while(|word| word.parse::<u64>().ok());
     let user_ns = number(UTIME_FIELD)?.saturating_mul(TICK_NS);
     let system_ns = number(STIME_FIELD)?.saturating_mul(TICK_NS);
-    Ok(ThreadTimes {
+    let times = ThreadTimes {
         process: process.map(str::to_owned),
         pid,
         tid,
@@ -176,25 +218,19 @@ pub fn parse(
         user_ns,
         system_ns,
         last_cpu: u32::try_from(number(PROCESSOR_FIELD)?).map_err(|_| wrong("stat", "a CPU number", stat))?,
-        voluntary_switches: switches(status, "voluntary_ctxt_switches:"),
-        involuntary_switches: switches(status, "nonvoluntary_ctxt_switches:"),
+        voluntary_switches: status.voluntary_switches,
+        involuntary_switches: status.involuntary_switches,
         state: fields.first().copied().unwrap_or_default().to_owned(),
-        allowed_cpus: labelled(status, "Cpus_allowed_list:").unwrap_or_default().to_owned(),
-    })
-}
-
-fn switches(status: &str, label: &str) -> u64 {
-    labelled(status, label).and_then(|count| count.parse().ok()).unwrap_or(0)
-}
-
-fn labelled<'a>(status: &'a str, label: &str) -> Option<&'a str> {
-    status.lines().find_map(|line| line.strip_prefix(label)).map(str::trim)
+        allowed_cpus: status.allowed_cpus.clone(),
+    };
+    Ok((times, number(THREADS_FIELD)?))
 }
 
 // Numbers of the fields in proc_pid_stat(5).
 const FIRST_FIELD_AFTER_NAME: usize = 3;
 const UTIME_FIELD: usize = 14;
 const STIME_FIELD: usize = 15;
+const THREADS_FIELD: usize = 20;
 const PROCESSOR_FIELD: usize = 39;
 
 #[cfg(test)]
@@ -204,11 +240,13 @@ mod tests {
     const STAT: &str =
         "5151 (ip (erf) 3) R 1 5151 5151 0 -1 4194304 120 0 0 0 12 90 0 0 20 0 1 0 7712 100 200 \
         18446744073709551615 1 1 0 0 0 0 0 4096 0 0 0 0 17 1 0 0 0 0 0 0 0 0 0 0 0 0 0";
-    const STATUS: &str = "Name:\tiperf3\nCpus_allowed_list:\t0-1\nvoluntary_ctxt_switches:\t4\nnonvoluntary_ctxt_switches:\t17\n";
+    fn status() -> Status {
+        Status::parse("Name:\tiperf3\nCpus_allowed_list:\t0-1\nvoluntary_ctxt_switches:\t4\nnonvoluntary_ctxt_switches:\t17\n")
+    }
 
     #[test]
     fn a_thread_has_its_times_and_switches() {
-        let times = parse(Some("server-1"), 5151, 5152, STAT, "1020304050 2000 77\n", STATUS).unwrap();
+        let times = parse(Some("server-1"), 5151, 5152, STAT, "1020304050 2000 77\n", &status()).unwrap();
         let expected = ThreadTimes {
             process: Some("server-1".to_owned()),
             pid: 5151,
@@ -224,18 +262,18 @@ mod tests {
             state: "R".to_owned(),
             allowed_cpus: "0-1".to_owned(),
         };
-        assert_eq!(times, expected);
+        assert_eq!(times, (expected, 1));
     }
 
     #[test]
     fn without_schedstat_the_run_time_is_that_of_the_ticks() {
-        assert_eq!(parse(None, 1, 1, STAT, "", STATUS).unwrap().run_ns, 1_020_000_000);
+        assert_eq!(parse(None, 1, 1, STAT, "", &status()).unwrap().0.run_ns, 1_020_000_000);
     }
 
     #[test]
     fn a_short_stat_is_an_error() {
-        assert!(parse(None, 1, 1, "1 (x) R 1", "", "").is_err());
-        assert!(parse(None, 1, 1, "", "", "").is_err());
+        assert!(parse(None, 1, 1, "1 (x) R 1", "", &status()).is_err());
+        assert!(parse(None, 1, 1, "", "", &status()).is_err());
     }
 
     #[test]
@@ -293,7 +331,7 @@ mod tests {
 
     #[test]
     fn a_vhost_thread_is_its_processes_and_no_other_ones() {
-        let mine = [parse(Some("dut"), 5151, 5152, STAT, "", STATUS).unwrap()];
+        let mine = [parse(Some("dut"), 5151, 5152, STAT, "", &status()).unwrap().0];
         assert_eq!(works_for(Worker::For(5151), &mine), Some(Some("dut".to_owned())));
         assert_eq!(works_for(Worker::For(5152), &mine), Some(Some("dut".to_owned())));
         assert_eq!(works_for(Worker::For(5153), &mine), None);

@@ -62,6 +62,13 @@ class Guests:
         found = self._running.get(name)
         return None if found is None else found.use
 
+    def image_of(self, name: str) -> str:
+        """Return the digest of the image of a guest, be it on its parent's disks; empty: not known."""
+        found = self._running.get(name)
+        if found is None:
+            return ""
+        return found.launch.image if found.launch.packages else self.image_of(found.parent)
+
     def started(self, name: str) -> RunningGuest | None:
         """Return a guest that was started."""
         return self._running.get(name)

@@ -66,15 +66,22 @@ CARDS = ("firmware", "driver_version", "coalescing", "pause", "manager")
 """Of cards, what is worth a word when it has changed."""
 
 
-def machine_facts(agent: Agent) -> dict[str, Json]:
-    """Return what a machine with a kernel of its own is, for the run's folder."""
-    raw = agent.call("facts.read", _asked(), FACTS_DEADLINE_S)
+def machine_facts(agent: Agent, known: Mapping[str, Json] | None = None) -> dict[str, Json]:
+    """Return what a machine with a kernel of its own is, for the run's folder; features and programs that are
+    `known` are not asked for again. Raises AgentError."""
+    asked = _asked() if known is None else {**_asked(), "programs": [], "features": False}
+    raw = agent.call("facts.read", asked, FACTS_DEADLINE_S) | (known or {})
     return {"schema": FACTS_SCHEMA, **raw, "hello": json.loads(json.dumps(asdict(agent.hello)))}
 
 
 def _asked() -> dict[str, Json]:
     """Return what an agent is asked for."""
-    return {"programs": list(dict.fromkeys((*programs(), *TOOLS))), "settings": list(SETTINGS)}
+    return {"programs": asked_programs(), "settings": list(SETTINGS)}
+
+
+def asked_programs() -> list[str]:
+    """Return the programs whose versions are facts."""
+    return list(dict.fromkeys((*programs(), *TOOLS)))
 
 
 def image_facts() -> list[dict[str, Json]]:

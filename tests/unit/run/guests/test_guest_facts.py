@@ -1,0 +1,71 @@
+"""Facts of guests: what belongs to the image is asked once, of each machine the rest."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from iolab.agent.client import Agent
+from iolab.agent.fake import FakeAgent, FakeHost
+from iolab.image.cache import Cache
+from iolab.run.guests.guest_facts import GuestFacts
+
+
+class Asked(FakeAgent):
+    """An agent that notes what facts it is asked for, and finds features as given."""
+
+    def __init__(self, features: dict[str, bool | None]) -> None:
+        super().__init__(FakeHost())
+        self.asked: list[dict[str, Any]] = []
+        self._found = features
+
+    def _facts(self, params: dict[str, Any]) -> Any:
+        self.asked.append(params)
+        wanted = params.get("features", True)
+        programs = {name: f"{name} 1" for name in params["programs"]}
+        return {**super()._facts(params), "programs": programs, "features": self._found if wanted else {}}
+
+
+def read(facts: GuestFacts, image: str, **features: bool | None) -> tuple[Any, dict[str, Any]]:
+    """Return the facts that a guest has, and what it was asked for."""
+    transport = Asked(features)
+    with Agent(transport) as agent:
+        found = facts.read(agent, image)
+    (asked,) = transport.asked
+    return found, asked
+
+
+def test_the_second_guest_of_an_image_is_not_asked_what_the_first_one_said(tmp_path: Path) -> None:
+    """Its programs and features are those of the image; settings and the machine are its own."""
+    facts = GuestFacts(Cache(tmp_path))
+    first, asked_first = read(facts, "a", fq=True)
+    second, asked_second = read(facts, "a", fq=False)
+    assert (first["features"], first["programs"]) == (second["features"], second["programs"])
+    assert first["features"] == {"fq": True}
+    assert len(asked_first["programs"]) > 10
+    assert (asked_second["programs"], asked_second["features"]) == ([], False)
+    assert asked_first["settings"] == asked_second["settings"]
+    other, _ = read(facts, "b", fq=False)
+    assert other["features"] == {"fq": False}
+
+
+def test_what_could_not_be_tried_is_tried_with_the_next_guest(tmp_path: Path) -> None:
+    """A guest that had no CPU for it says nothing about the image; nor does one of an unknown image."""
+    facts = GuestFacts(Cache(tmp_path))
+    assert read(facts, "a", fq=None)[0]["features"] == {"fq": None}
+    assert read(facts, "a", fq=True)[0]["features"] == {"fq": True}
+    assert read(facts, "", fq=True)[1].get("features", True)
+    assert read(facts, "", fq=True)[1].get("features", True)
+
+
+def test_what_is_known_lasts_as_long_as_the_image(tmp_path: Path) -> None:
+    """It is kept beside the image; what was kept by an iolab that asked for fewer programs is asked again."""
+    cache = Cache(tmp_path)
+    (cache.images / "a").mkdir(parents=True)
+    kept = cache.images / "a" / "facts.json"
+    kept.write_text(json.dumps({"features": {"fq": True}, "programs": {"ip": "ip 1"}}))
+    assert read(GuestFacts(cache), "a", fq=False)[0]["features"] == {"fq": False}
+    known, _ = read(GuestFacts(cache), "b", fq=True)
+    kept.write_text(json.dumps({name: known[name] for name in ("features", "programs")}))
+    assert read(GuestFacts(cache), "a", fq=False)[1]["features"] is False
+    kept.write_text("torn {")
+    assert read(GuestFacts(cache), "a", fq=False)[0]["features"] == {"fq": False}
