@@ -427,7 +427,7 @@ def test_a_difference_below_what_can_be_told_is_not_laid_to_many_comparisons(mad
         least: sentences.finding(found, replace(analysis, detectable={"tcp": least}), names(FACTORS, EN))
         for least in (0.4, 0.2)
     }
-    assert "(smallest detectable: 40" in told[0.4]
+    assert "(this run shows only changes of 40" in told[0.4]
     assert "among so many comparisons" in told[0.2]
 
 
