@@ -14,7 +14,7 @@ limit_s=3600
 tests=(.venv/bin/pytest -q --durations=10 --durations-min=5 -m "not perf and not hardware")
 # What another program of the computer disturbs is tried again, and shown as RERUN.
 again=(--reruns 2)
-measuring=(tests/netns/test_{capture,pacer,packets,verify_shaper,wires}.py tests/guest/test_wires.py)
+measuring=(tests/netns/test_{pacer,verify_shaper,wires}.py tests/guest/test_wires.py)
 parents=(tests/guest/test_{parents,sites,xen_hosts}.py)
 # They look at all disks and volumes of the computer, as tests with guests make them: not beside those.
 disks=(tests/netns/test_{claims,disks}.py)

@@ -108,7 +108,6 @@ def test_a_parents_card_has_the_queues_and_interrupts_that_a_guest_asks_for(
     ("shape", "kinds"),
     [
         pytest.param({"qdisc": "fq", "rate": "10Mbit"}, {"fq"}, id="fq"),
-        pytest.param({"qdisc": "etf"}, {"etf"}, id="etf"),
         pytest.param({"qdisc": "tbf", "rate": "10Mbit"}, {"tbf"}, id="tbf"),
         pytest.param({"qdisc": "htb", "rate": "90Mbit", "classes": CLASSES}, {"htb", *CLASSES}, id="htb"),
     ],
@@ -124,5 +123,5 @@ def test_every_discipline_is_read_back_as_it_was_set_in_a_kernel_that_has_them_a
 
 
 def test_no_discipline_is_left_out_of_what_is_read_back() -> None:
-    """The pacer is a program of ours, and has its own tests."""
-    assert set(QDISCS) - {"pacer"} == {"fq", "etf", "tbf", "htb"}
+    """The pacer is a program of ours, and has its own tests; planning refuses etf, as no measure gives transmit times."""
+    assert set(QDISCS) - {"pacer", "etf"} == {"fq", "tbf", "htb"}
