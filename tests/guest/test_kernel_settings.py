@@ -123,5 +123,5 @@ def test_every_discipline_is_read_back_as_it_was_set_in_a_kernel_that_has_them_a
 
 
 def test_no_discipline_is_left_out_of_what_is_read_back() -> None:
-    """The pacer is a program of ours, and has its own tests; planning refuses etf, as no measure gives transmit times."""
+    """The pacer is a program of ours with its own tests; planning refuses etf: no measure gives transmit times."""
     assert set(QDISCS) - {"pacer", "etf"} == {"fq", "tbf", "htb"}
