@@ -1,6 +1,6 @@
 """Tables of what a measure has several figures of: the phases of a disk program, by block and depth."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from iolab.analysis.types import Analysis, CellKey, Estimate, cell_key
 from iolab.record.dimensions import Quantity
@@ -51,8 +51,20 @@ def _grid(found: Figures, shown: Shown, run: StoredRun, names: Names, most: int,
         rows=tuple(rows),
         labels=1,
         folded=folded,
-        notes=(words.table.phases_left_out.format(shown=len(rows), total=len(found)),) if left else (),
+        notes=(
+            *((words.table.phases_left_out.format(shown=len(rows), total=len(found)),) if left else ()),
+            *(_definitions(found, words) if not folded else ()),
+        ),
     )
+
+
+def _definitions(found: Figures, words: Words) -> Iterator[str]:
+    """Give why the program's figures of 2006 and of today differ; fio, whose phases have a depth, is younger."""
+    own = (of.dimensions for of in found if of.dimensions.depth is None and of.dimensions.block_bytes)
+    phases = {one.part for one in own}
+    for phase, text in words.table.definitions.items():
+        if phase in phases:
+            yield text
 
 
 def _figure(estimate: Estimate | None, by: numbers.Scale, run: StoredRun, words: Words) -> str:

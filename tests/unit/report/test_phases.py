@@ -18,7 +18,7 @@ from iolab.store.records import StoredRun
 MTU = {"links.lan.mtu": ("1500", "9000")}
 
 
-def disk_run(*, unsteady: bool = False) -> StoredRun:
+def disk_run(*, unsteady: bool = False, depth: int | None = 8) -> StoredRun:
     """Return a run in which the second cell reads half as fast as the first."""
     run, _ = quickstart(2, factors=MTU, baseline={"links.lan.mtu": "1500"}, measures=("tcp",), outlier=False)
     trials = []
@@ -29,7 +29,7 @@ def disk_run(*, unsteady: bool = False) -> StoredRun:
         if unsteady and second:
             warned = (DiskUnsteady(rounds=25, spread_ratio=0.5, slope_ratio=0.2),)
         metrics = Metrics(
-            Metric(name, unit, value, Dimensions(part=part, block_bytes=4096, depth=8))
+            Metric(name, unit, value, Dimensions(part=part, block_bytes=4096, depth=depth))
             for name, unit, value in (
                 ("disk_bytes_per_s", "byte/s", rate),
                 ("disk_operations_per_s", "op/s", rate / 4096),
@@ -59,6 +59,14 @@ def test_what_was_watched_on_a_wire_is_no_phase() -> None:
         for trial in run.trials
     )
     assert grids(replace(run, trials=trials)) == grids(run)
+
+
+def test_a_program_of_2006_says_why_its_figures_of_then_and_of_today_differ() -> None:
+    """Once, below the first table; fio is younger."""
+    first, second = grids(disk_run(depth=None))
+    assert first.notes == (EN.table.definitions["write"],)
+    assert second.notes == ()
+    assert grids(disk_run())[0].notes == ()
 
 
 def test_every_phase_has_a_row_and_every_cell_a_column_with_its_change() -> None:

@@ -87,6 +87,8 @@ class TableWords:
     phase: str
     """Head of their column."""
     phases_left_out: str
+    definitions: Mapping[str, str]
+    """Why figures of 2006 and of today differ, by a phase that only one disk program has."""
     """{shown} {total}"""
     with_change: str
     """{figure} {change}: a figure and what it is against the baseline."""
