@@ -5,6 +5,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, UdpSocket};
 use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
 use iolab_roundtrip::{
     run, Probes, ProbesReport, Protocol, Report, Request, Serve, Transactions, TransactionsReport,
@@ -102,6 +103,36 @@ fn requests_that_leave_late_are_late_and_those_that_do_not_leave_are_counted() {
     let report = transactions(often);
     assert!(report.unsent > 0);
     assert!(report.latency_ns.quantile(900_000).unwrap() > 50 * MS, "latency is that of a closed loop");
+}
+
+/// A server that does nothing for a while holds up all requests that were meant for that time, not one of them.
+#[test]
+fn a_server_that_stands_still_is_seen_by_every_request_of_that_time() {
+    let socket = UdpSocket::bind((V4, 0)).unwrap();
+    let port = socket.local_addr().unwrap().port();
+    thread::spawn(move || {
+        let mut buffer = [0; 64];
+        for number in 0.. {
+            let (length, from) = socket.recv_from(&mut buffer).unwrap();
+            if number == 100 {
+                thread::sleep(Duration::from_millis(200));
+            }
+            socket.send_to(&buffer[..length], from).unwrap();
+        }
+    });
+    let often = Transactions {
+        connections: 1,
+        interval_ns: MS,
+        warm_up_ns: 0,
+        duration_ns: 500 * MS,
+        ..asked(Protocol::Udp, V4, port)
+    };
+    let report = transactions(often);
+    assert_eq!((report.transactions + report.unsent, report.lost), (500, 0));
+    // Two of five were meant for the 200 ms, and waited half of them on average. A closed loop would have one slow response.
+    let slow = report.latency_ns.quantile(800_000).unwrap();
+    assert!(slow > 50 * MS, "the 80th percentile is {slow} ns");
+    assert!(report.latency_ns.max().unwrap() >= 199 * MS);
 }
 
 #[test]
