@@ -1,8 +1,8 @@
 """What a million flows cost the instrument beside one, at the same rate of frames, in one lab run.
 
 Usage: python benches/many_flows.py [BLOCKS]. Needs root. Prints the CPU time of the receiving thread per frame and how
-late frames left, with both numbers of flows, and the ratio of the medians. Both ends are joined by one pair, with nothing
-between them: what a device does with many flows is not the instrument's.
+late frames left, with both numbers of flows, and the ratio of the medians. Both ends are joined by one pair, without a
+device between them: what that does with many flows is not the instrument's.
 """
 
 import gzip
