@@ -15,7 +15,7 @@ from iolab.experiment.grammar import default, models, models_within
 from iolab.experiment.summaries import SHOWN, STATISTICS
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-NAME = "^[A-Za-z0-9][A-Za-z0-9_-]*$"
+NAME = r"^[A-Za-z0-9]([A-Za-z0-9_-]|\[\*\])*$"  # [*]: of each counted machine
 
 
 def json_schema() -> dict[str, Any]:
