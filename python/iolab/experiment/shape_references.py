@@ -10,6 +10,14 @@ QDISC_KEYS = ("burst", "limit", "latency", "gso_max_segs", "classes", "default")
 """Keys of a shape that not every queueing discipline takes."""
 CLASS_KEYS = ("parent", "burst", "cburst", "quantum", "leaf")
 """Keys of a class that not every queueing discipline with classes takes."""
+FRAME_HEADER = 14
+"""Ethernet's, which tc counts and the MTU does not [bytes]."""
+SHORTEST_FRAME = 60
+"""Without its checksum, of a link whose MTU is found later [bytes]."""
+WHOLE_BUCKETS = ("tbf",)
+"""Disciplines that drop what is longer than their `burst`."""
+LEAST_BPS = 8
+"""tc keeps rates in whole bytes per second."""
 DEEPEST = 7
 """Classes below each other, under the port's own (TC_HTB_MAXDEPTH is 8)."""
 
@@ -19,6 +27,7 @@ def check_shape(view: View, section: Section, link: Link, shape: Shape) -> None:
     if shape.at not in link.ends:
         view.add(section, ("shape", "at"), shape.at, link.ends, "an end of this link")
     _check_discipline(view, section, shape)
+    _check_frames_fit(view, section, link, shape)
     if shape.limit is not None and shape.latency is not None:
         allowed = "one of the two: both say how long the queue is"
         view.say(section, ("shape", "latency"), "limit and latency", allowed)
@@ -45,6 +54,26 @@ def _check_discipline(view: View, section: Section, shape: Shape) -> None:
         if getattr(shape, key) and key not in row.keys:
             takers = " or ".join(name for name, each in QDISCS.items() if key in each.keys)
             view.say(section, ("shape", key), f"{key} with {shape.qdisc}", f"{key} with {takers}")
+
+
+def _check_frames_fit(view: View, section: Section, link: Link, shape: Shape) -> None:
+    """Note what would let no full frame of the link through: its queue, its bucket, and rates that are none for tc."""
+    frame_bytes = SHORTEST_FRAME if link.mtu is None else link.mtu + FRAME_HEADER
+    allowed = f"at least a frame of this link, {frame_bytes} bytes"
+    if shape.limit is not None and shape.limit < frame_bytes:
+        view.say(section, ("shape", "limit"), f"a queue of {shape.limit} bytes", allowed)
+    if shape.qdisc in WHOLE_BUCKETS and shape.burst is not None and shape.burst < frame_bytes:
+        view.say(section, ("shape", "burst"), f"a bucket of {shape.burst} bytes", allowed)
+    if shape.qdisc in WHOLE_BUCKETS and shape.limit is not None and shape.limit < (shape.burst or 0):
+        view.say(
+            section, ("shape", "limit"), f"{shape.limit} bytes", f"at least the burst, {shape.burst} bytes"
+        )
+    rates = {("shape", "rate"): shape.rate} | {
+        ("shape", "classes", name, "rate"): one.rate for name, one in shape.classes.items()
+    }
+    for place, rate in rates.items():
+        if rate is not None and rate < LEAST_BPS:
+            view.say(section, place, f"{rate} bit/s", f"at least {LEAST_BPS} bit/s")
 
 
 def _check_class(view: View, section: Section, shape: Shape, name: str, one: ShapeClass) -> None:

@@ -202,7 +202,7 @@ WRONG = [
     ),
     (
         "mtu: 1500",
-        "shape: {at: a.eth0, qdisc: pacer, rate: 1, classes: {g: {rate: 2, ceil: 1}}}",
+        "shape: {at: a.eth0, qdisc: pacer, rate: 10, classes: {g: {rate: 20, ceil: 10}}}",
         7,
         "ceil",
         "",

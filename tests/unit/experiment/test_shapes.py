@@ -53,6 +53,10 @@ def classes(text: str, qdisc: str = "htb", more: str = "") -> str:
             "leaf, and a limit of the shape",
         ),
         ("{at: a.eth0, qdisc: pacer, rate: 0}", "rate"),
+        ("{at: a.eth0, qdisc: htb, rate: 7}", "at least 8 bit/s"),
+        ("{at: a.eth0, qdisc: tbf, rate: 1Mbit, burst: 1500}", "a frame of this link, 1514 bytes"),
+        ("{at: a.eth0, qdisc: tbf, rate: 1Mbit, burst: 10K, limit: 5K}", "at least the burst"),
+        ("{at: a.eth0, qdisc: pacer, rate: 1Mbit, limit: 100}", "a queue of 100 bytes"),
         ("{at: a.eth0, qdisc: pacer, rate: 1Gbit, gso_max_segs: 1}", "gso_max_segs with pacer"),
     ],
 )
