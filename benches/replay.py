@@ -5,6 +5,7 @@ by iolab and by tcpreplay over a pair; a capture where they arrive has the kerne
 of the errors of distances, and of when frames came, from the first one on.
 """
 
+import json
 import random
 import statistics
 import struct
@@ -68,15 +69,18 @@ def main() -> None:
         iolab = Path(sys.executable).with_name("iolab")
         command = [str(iolab), "run", str(folder / "bench.yaml"), "--output", str(folder / "runs")]
         subprocess.run(command, check=True, stdout=sys.stderr)
+        lines = next(folder.glob("runs/*/trials.jsonl")).read_text().splitlines()
+        names = {trial["key"]: trial["measure"] for trial in map(json.loads, lines)}
         for path in sorted(folder.glob("runs/*/samples/*.pcapng")):
+            of = names[path.name.split(".")[0]]
             seen = [frame.time_ns for frame in read_capture(whole(path.read_bytes()))]
             if len(seen) != len(times):
-                print(f"{path.name}: {len(seen)} of {len(times)} frames were captured")
+                print(f"{of}: {len(seen)} of {len(times)} frames were captured")
                 continue
             gaps = [b - a for a, b in pairwise(times)]
             errors = [(b - a) - gap for (a, b), gap in zip(pairwise(seen), gaps, strict=True)]
             late = [(at - seen[0]) - (meant - times[0]) for at, meant in zip(seen, times, strict=True)]
-            print(f"{path.name}: distances off by {quantiles(errors)} us; times off by {quantiles(late)} us")
+            print(f"{of}: distances off by {quantiles(errors)} us; times off by {quantiles(late)} us")
 
 
 def whole(data: bytes) -> bytes:
