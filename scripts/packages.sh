@@ -75,6 +75,7 @@ look_for_guest() {
     has mkfs.ext4 || missing+=(e2fsprogs)
     has depmod || missing+=(kmod)
     has zstd || missing+=(zstd)
+    has lz4 || missing+=(lz4)
     has qemu-system-x86_64 || missing+=(qemu-system-x86)
     has dpdk-testpmd || missing+=(dpdk-dev)
     [[ -e /usr/share/seabios/bios-256k.bin ]] || missing+=(seabios)

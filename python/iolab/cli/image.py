@@ -14,6 +14,7 @@ from iolab.clock import SystemClock
 from iolab.errors import ExitCode, InputError, Problem
 from iolab.image import Cache, Image, build, build_qemu, default_cache, find_cached_qemu, read_recipe
 from iolab.image.cache import UNUSED_S
+from iolab.parts.image_names import flavour_of_image
 from iolab.units import format_bytes
 
 QEMU = "qemu"
@@ -34,7 +35,9 @@ def build_images(
     flavours: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[FLAVOUR]...", help="linux, nested, xen, host; qemu: a newer QEMU.", show_default=False
+            metavar="[FLAVOUR[:PACKAGE,...]]...",
+            help="linux, linux-cloud, linux-backports, nested, xen, host; qemu: a newer QEMU.",
+            show_default=False,
         ),
     ] = None,
     renew: Annotated[bool, typer.Option("--renew", help="Build again, with the packages of today.")] = False,
@@ -42,9 +45,9 @@ def build_images(
     """Build guest images (linux, if none is named) where the cache lacks them; what nobody used for 30 days goes."""
     known = [*(flavour.name for flavour in read_recipe().flavours), QEMU]
     wanted = flavours or known[:1]
-    if wrong := [name for name in wanted if name not in known]:
+    if wrong := [name for name in wanted if flavour_of_image(name) not in known]:
         # Told before minutes are spent on the right ones.
-        doing, allowed = "choosing what to build", ", ".join(known)
+        doing, allowed = "choosing what to build", f"{', '.join(known)}, and FLAVOUR:PACKAGE,..."
         raise InputError([Problem("image build", doing, repr(name), allowed) for name in wrong])
     for name in wanted:
         if name == QEMU:

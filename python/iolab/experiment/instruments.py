@@ -18,6 +18,7 @@ from iolab.experiment.quantities import (
     Shorthand,
     SomeBytes,
     SomeNanoseconds,
+    Switch,
 )
 from iolab.parts.registry import instrument_kinds
 
@@ -98,6 +99,21 @@ class Capture(Beside):
     """Memory for the frames of a port: the oldest make room for new ones."""
     filter: CaptureFilter = CaptureFilter()
     """Which frames are kept; absent: all."""
+
+
+class Profile(Beside):
+    """A profiler (perf) of kernels: in which functions each thread ran, and where the kernel waited for locks."""
+
+    kind: Literal["profile"] = "profile"
+    """What stands beside the measure."""
+    on: tuple[str, ...] = ()
+    """Machines whose kernels are looked at. Absent: computers, and guests that `install: [linux-perf]`."""
+    frequency: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 99
+    """Samples of each CPU in a second; not a divisor of what the kernel itself does at regular times."""
+    event: Literal["auto", "cpu-clock", "cycles"] = "auto"
+    """What is sampled: cycles of a CPU, which see code that takes no interrupts, or its clock; auto: what there is."""
+    locks: Switch = "off"
+    """Whether waits for the kernel's locks are recorded too: an event each, which costs more than samples do."""
 
 
 class Samplers(Beside):

@@ -8,12 +8,15 @@ from pydantic import AfterValidator, BaseModel, Field
 from iolab.experiment.impairments import Impairments
 from iolab.experiment.quantities import FROZEN, Count, Maybe, Memory, Setting, SomeBytes, Switch
 from iolab.experiment.standing import Changes, Files, Services
+from iolab.parts.image_names import PACKAGE
 from iolab.parts.nics import NicKind
 from iolab.units import UnitError
 
 Forward = Literal["none", "bridge", "route"]
 NetnsForward = Literal["none", "bridge", "route", "xdp"]
 """xdp: one XDP program per port sends every frame out of the other port, without the kernel's stack."""
+PackageName = Annotated[str, Field(pattern=f"^{PACKAGE.pattern}$", strict=True)]
+"""Of a Debian package: small letters, digits, +, - and .."""
 Cpu = Annotated[int, Field(ge=0, strict=True)]
 """Number of a CPU, from 0."""
 DESTINATION = re.compile(r"(ssh://)?[A-Za-z0-9_\[][A-Za-z0-9_.:@/+%\[\]-]*")
@@ -229,6 +232,8 @@ class Vm(BaseModel):
     """What runs it."""
     image: Maybe[str] = None
     """Guest image; absent: the small Linux that iolab builds."""
+    install: tuple[PackageName, ...] = ()
+    """Debian packages that its image has beyond those of every guest; a guest on a guest has those of its parent."""
     memory: Memory = 512 << 20
     """Of the guest."""
     cpus: Count = Field(default=1, ge=1, le=1024)

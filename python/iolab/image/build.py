@@ -6,7 +6,7 @@ Layers are shared: a new agent costs seconds and no network, another flavour onl
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from iolab.errors import UnsupportedError
 from iolab.image import cpio, layers
 from iolab.image.cache import MANIFEST, UNFINISHED, Cache, Image, Manifest, default_cache, write_manifest
 from iolab.image.kernel import is_static_program
-from iolab.image.packages import OS_RELEASE, Archive, Distribution, find_sources, read_distribution
+from iolab.image.packages import OS_RELEASE, Archive, Distribution, backports, find_sources, read_distribution
 from iolab.image.programs import demand, run
 from iolab.image.recipe import (
     Digests,
@@ -28,6 +28,7 @@ from iolab.image.recipe import (
     read_recipe,
     with_packages,
 )
+from iolab.parts.image_names import flavour_of_image
 
 PROGRAMS = (
     "apt-get", "apt-cache", "dpkg-deb", "mmdebstrap", "mksquashfs", "unsquashfs", "depmod", "setpriv", "unshare",
@@ -72,6 +73,13 @@ def build(
         _check_room(cache)
         job = _Build(cache, recipe, wanted, distribution, digests, added, tell, clock or SystemClock())
         return job.run(agent, renew)
+
+
+def built_names(cache: Cache | None = None) -> tuple[str, ...]:
+    """Return the names of all flavours, and of the images with more packages of which any was built."""
+    known = tuple(flavour.name for flavour in read_recipe().flavours)
+    built = (image.manifest.flavour for image in (cache or default_cache()).list_images())
+    return tuple(dict.fromkeys((*known, *(name for name in built if flavour_of_image(name) in known))))
 
 
 def find(flavour: str, agent_path: Path | None = None, *, cache: Cache | None = None) -> Image | None:
@@ -127,9 +135,7 @@ class _Build:
         begin_ns = self._clock.now_ns()
         lacking = [layer for layer in (self._kernel, self._root) if renew or not layer.is_dir()]
         if lacking:
-            with self._archive() as archive:
-                for layer in lacking:
-                    self._make_layer(layer, archive)
+            self._make_layers(lacking)
         self._tell("putting the image together")
         target = self._cache.images / self._digests.image
         with self._cache.new_folder(target) as folder:
@@ -139,12 +145,23 @@ class _Build:
         assert image is not None
         return image
 
+    def _make_layers(self, lacking: Sequence[Path]) -> None:
+        """Make layers; those of today's release share the lists of packages."""
+        newer = [layer for layer in lacking if layer == self._kernel and self._flavour.backports]
+        for layers_, backported in ((newer, True), ([one for one in lacking if one not in newer], False)):
+            if layers_:
+                with self._archive(backported) as archive:
+                    for layer in layers_:
+                        self._make_layer(layer, archive)
+
     @contextmanager
-    def _archive(self) -> Iterator[Archive]:
+    def _archive(self, backported: bool) -> Iterator[Archive]:
         self._tell("fetching the lists of packages")
         self._cache.layers.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=UNFINISHED, dir=self._cache.layers) as folder:
-            archive = Archive(Path(folder), find_sources(self._distribution.suite))
+            suite = self._distribution.suite
+            sources = find_sources(suite)
+            archive = Archive(Path(folder), backports(sources, suite) if backported else sources)
             archive.update()
             yield archive
 
@@ -152,8 +169,9 @@ class _Build:
         with self._cache.new_folder(layer) as folder:
             if layer == self._kernel:
                 self._tell("fetching and taking apart the kernel")
-                layers.build_kernel(archive, self._recipe, folder)
+                layers.build_kernel(archive, self._recipe, self._flavour, self._distribution, folder)
             else:
+                archive.demand(self._flavour.packages)
                 self._tell(f"building the root of {self._flavour.name}: half a minute or more")
                 layers.build_root(archive, self._distribution, self._flavour, folder)
 

@@ -52,7 +52,7 @@ def is_static_program(program: bytes) -> bool:
 
 
 def decompress(data: bytes, what: str) -> bytes:
-    """Return what a kernel build has packed with xz, zstd or gzip; other data as it is if it is an ELF file.
+    """Return what a kernel build has packed with xz, zstd, lz4 or gzip; other data as it is if it is an ELF file.
 
     Raises:
         UnsupportedError: damaged, or packed otherwise.
@@ -66,10 +66,12 @@ def decompress(data: bytes, what: str) -> bytes:
             return zlib.decompress(data, wbits=zlib.MAX_WBITS | 16)
         if data.startswith(ZSTD_MAGIC):
             return subprocess.run(["zstd", "-dcq"], input=data, capture_output=True, check=True).stdout
+        if data.startswith(LZ4_MAGIC):
+            return subprocess.run(["lz4", "-dcq"], input=data, capture_output=True, check=True).stdout
     except (lzma.LZMAError, zlib.error, OSError, subprocess.CalledProcessError) as error:
         raise UnsupportedError(f"unpacking {what}: {error}") from error
     raise UnsupportedError(
-        f"unpacking {what}: it begins with {data[:4].hex()}; known are xz, gzip and zstd: take another kernel package"
+        f"unpacking {what}: it begins with {data[:4].hex()}; known are xz, gzip, zstd, lz4: take another package"
     )
 
 
@@ -126,6 +128,8 @@ ELF_MAGIC = b"\x7fELF"
 XZ_MAGIC = b"\xfd7zXZ\0"
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+LZ4_MAGIC = b"\x02\x21\x4c\x18"
+"""Of the format that kernels use, which lz4 calls legacy."""
 HEADER_MAGIC = b"HdrS"
 HEADER_AT = 0x202
 SETUP_SECTORS_AT = 0x1F1

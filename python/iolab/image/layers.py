@@ -14,6 +14,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from iolab.errors import UnsupportedError
+from iolab.image.cache import Image
 from iolab.image.kernel import decompress, extract_vmlinux, load_order, module_names, offered_features
 from iolab.image.packages import Archive, Distribution, list_installed, package_version, unpack
 from iolab.image.programs import pipe, run
@@ -34,6 +35,8 @@ SCRATCH = "size=4g"
 """Upper bound of the memory that holds the root while its packages unpack; 0.3 to 0.9 GB are used."""
 UNWANTED = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
 ON_SCRATCH = 'mount -t tmpfs -o "$1" iolab "$2" && export TMPDIR="$2" && shift 2 && exec "$@"'
+FOLDERS = tuple(f"{base}{name}" for base in ("", "usr/", "usr/local/") for name in ("bin", "sbin"))
+"""Where programs are looked for."""
 TIDY = (
     'cd "$1" && rm -rf etc/apt/sources.list etc/apt/sources.list.d/* etc/resolv.conf etc/hostname etc/machine-id '
     "etc/ssh/ssh_host_* && mkdir -p lib/modules"
@@ -55,9 +58,13 @@ class KernelFacts:
     """What it can make, named as in a host's facts."""
 
 
-def build_kernel(archive: Archive, recipe: Recipe, folder: Path) -> None:
+def build_kernel(
+    archive: Archive, recipe: Recipe, flavour: Flavour, distribution: Distribution, folder: Path
+) -> None:
     """Fill a folder with a kernel layer."""
-    name = _only(archive.depends(recipe.kernel_package), "linux-image-", recipe.kernel_package)
+    wanted = flavour.kernel or recipe.kernel_package
+    suite = f"{distribution.suite}-backports" if flavour.backports else None
+    name = _only(archive.depends(wanted, suite), "linux-image-", wanted)
     with tempfile.TemporaryDirectory(dir=folder) as work:
         tree = Path(work)
         (package,) = archive.download([name], tree)
@@ -113,6 +120,15 @@ def build_root(archive: Archive, distribution: Distribution, flavour: Flavour, f
     status = run(["unsquashfs", "-cat", folder / ROOT, "var/lib/dpkg/status"], "reading what was installed")
     installed = sorted([*list_installed(status), *outside])
     (folder / PACKAGES).write_text("".join(f"{line}\n" for line in installed), encoding="utf-8")
+
+
+def programs_in(image: Image) -> frozenset[str] | None:
+    """Return the names of the programs in an image's root; None: they cannot be listed here."""
+    try:
+        listed = run(["unsquashfs", "-l", image.root, *FOLDERS], "listing the programs of a guest image")
+    except UnsupportedError:
+        return None
+    return frozenset(line.rpartition("/")[2] for line in listed.splitlines())
 
 
 def _bootstrap(

@@ -67,10 +67,26 @@ class Archive:
         """Fetch the lists of packages."""
         run(["apt-get", "-qq", *self._options, "update"], "fetching the lists of Debian packages")
 
-    def depends(self, package: str) -> tuple[str, ...]:
-        """Return what a package depends on, by name."""
-        said = run(["apt-cache", *self._options, "depends", package], f"asking for the package {package}")
+    def depends(self, package: str, suite: str | None = None) -> tuple[str, ...]:
+        """Return what a package depends on, by name; as a suite has it, where one is given."""
+        release = () if suite is None else ("-o", f"APT::Default-Release={suite}")
+        asked = ["apt-cache", *self._options, *release, "depends", package]
+        said = run(asked, f"asking for the package {package}")
         return tuple(line.split()[-1] for line in said.splitlines() if line.strip().startswith("Depends:"))
+
+    def demand(self, packages: Iterable[str]) -> None:
+        """Check that there are packages of these names.
+
+        Raises:
+            UnsupportedError: names those that there are not.
+        """
+        asked = ["apt-cache", *self._options, "--generate", "pkgnames"]
+        known = set(run(asked, "listing the Debian packages that there are").split())
+        if absent := sorted(set(packages) - known):
+            raise UnsupportedError(
+                f"building a guest image: there is no Debian package {', '.join(absent)} in {COMPONENT} of this "
+                "release; `apt-cache search` finds names"
+            )
 
     def download(self, packages: Sequence[str], folder: Path) -> tuple[Path, ...]:
         """Fetch packages into a folder and return their files, in that order."""

@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from iolab.errors import InputError, Problem
+from iolab.parts.image_names import PACKAGE, flavour_of_image, image_name, packages_of_image
 from iolab.parts.kernel_modules import FEATURE_MODULES
 from iolab.parts.registry import guest_programs, own_guest_programs
 
@@ -34,6 +35,10 @@ class Flavour:
     """Debian packages of its root, sorted."""
     xen: str | None
     """Package that depends on the Xen hypervisor and its tools; None: no Xen."""
+    kernel: str | None = None
+    """Package that depends on its kernel; None: that of the recipe."""
+    backports: bool = False
+    """Whether the kernel is the one that Debian has ported back from its next release."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +55,22 @@ class Recipe:
     """Every flavour, with the programs of iolab's own measures and instruments."""
 
     def flavour(self, name: str) -> Flavour:
-        """Return a flavour by name.
+        """Return a flavour by name, with the packages that the name has besides.
 
         Raises:
-            InputError: there is none of that name.
+            InputError: there is none of that name, or a package cannot be called so.
         """
+        more = packages_of_image(name)
+        wrong = [package for package in more if not PACKAGE.fullmatch(package)]
         for flavour in self.flavours:
-            if flavour.name == name:
-                return flavour
+            if flavour.name == flavour_of_image(name) and not wrong:
+                packages = tuple(sorted({*flavour.packages, *more}))
+                return replace(flavour, name=image_name(flavour.name, more), packages=packages)
+        if wrong:
+            names = "small letters, digits, +, - and ., and commas between packages"
+            raise InputError(
+                [Problem("image", "looking for Debian packages", ", ".join(map(repr, wrong)), names)]
+            )
         allowed = ", ".join(flavour.name for flavour in self.flavours)
         raise InputError([Problem("image", "looking for the flavour of a guest image", repr(name), allowed)])
 
@@ -91,7 +104,8 @@ def read_recipe(path: Path = RECIPE) -> Recipe:
 
 def _read_flavour(name: str, written: dict[str, Any], groups: dict[str, tuple[str, ...]]) -> Flavour:
     packages = {package for group in written["packages"] for package in groups[group]}
-    return Flavour(name, tuple(sorted(packages)), written.get("xen"))
+    kernel, backports = written.get("kernel"), written.get("backports", False)
+    return Flavour(name, tuple(sorted(packages)), written.get("xen"), kernel, backports)
 
 
 def added_packages(flavour: Flavour) -> tuple[str, ...]:
@@ -106,9 +120,8 @@ def with_packages(flavour: Flavour, added: Iterable[str]) -> Flavour:
 
 def name_layers(recipe: Recipe, flavour: Flavour, suite: str, agent_sha256: str) -> Digests:
     """Return the digests of an image and its layers; they change when what they are made of does."""
-    kernel = _digest(
-        "kernel", recipe.format, suite, recipe.kernel_package, *recipe.early_modules, *FEATURE_MODULES
-    )
+    of = (flavour.kernel or recipe.kernel_package, *(("backports",) if flavour.backports else ()))
+    kernel = _digest("kernel", recipe.format, suite, *of, *recipe.early_modules, *FEATURE_MODULES)
     root = _digest("root", recipe.format, suite, flavour.xen, *flavour.packages)
     return Digests(kernel, root, _digest("image", flavour.name, kernel, root, agent_sha256))
 

@@ -1,14 +1,18 @@
 """iolab's own instruments, a row each. What they do is in `iolab.trial.instruments`."""
 
 import ipaddress
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from iolab.experiment.instruments import Capture, Queues, Samplers, Watch, Wires
+from iolab.experiment.instruments import Capture, Profile, Queues, Samplers, Watch, Wires
 from iolab.experiment.lab_view import Place, View
 from iolab.experiment.sections import Section
 from iolab.parts.rows import AnyInstrumentKind, InstrumentKind
 
 if TYPE_CHECKING:
+    from iolab.experiment.experiment import Lab
+    from iolab.lab.needs.need import Wanted
+    from iolab.statements.purposes import Purpose
     from iolab.trial.instruments.instrument import Instrument
     from iolab.trial.lab_access import Site
 
@@ -79,6 +83,25 @@ def _check_windows(view: View, section: Section, place: Place, watch: Watch) -> 
         )
 
 
+def _check_profile(view: View, section: Section, place: Place, profile: Profile) -> None:
+    for name in profile.on:
+        if name not in view.lab.machines:
+            within = view.within(section, place, "on")
+            view.add(section, within, name, list(view.lab.machines), "a machine of the lab")
+
+
+def _profile(site: "Site", asked: Profile) -> "Instrument":
+    from iolab.trial.instruments.profile import profile_of
+
+    return profile_of(site, asked)
+
+
+def _profile_needs(lab: "Lab", asked: Profile, purpose: "Purpose") -> "Iterator[Wanted]":
+    from iolab.lab.needs.profiles import profile_needs
+
+    return profile_needs(lab, asked, purpose)
+
+
 def _watch(site: "Site", asked: Watch) -> "Instrument":
     from iolab.trial.instruments.watch import watch_of
 
@@ -97,5 +120,6 @@ KINDS: tuple[AnyInstrumentKind, ...] = (
     InstrumentKind(model=Wires, make=_wires, always=True),
     InstrumentKind(model=Watch, make=_watch, check_names=_check_watch),
     InstrumentKind(model=Capture, make=_capture, check_names=_check_capture),
+    InstrumentKind(model=Profile, make=_profile, check_names=_check_profile, lab_needs=_profile_needs),
 )
 """The table."""

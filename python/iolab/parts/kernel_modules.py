@@ -50,6 +50,7 @@ FEATURE_MODULES: Mapping[str, str] = MappingProxyType(
             )
         },
         "filter:u32": "cls_u32",
+        "firewall:nftables": "nf_tables",
         "generator:pktgen": "pktgen",
         "device:vhost-net": "vhost_net",
         "device:kvm": "kvm_amd",

@@ -130,6 +130,8 @@ class InstrumentKind(Generic[M]):
     """Programs that it runs on this computer, each with its Debian package."""
     needs: "Callable[[Purpose, M], Iterable[Wanted]]" = _nothing
     """What else it needs, given the measure that it stands beside."""
+    lab_needs: "Callable[[Lab, M, Purpose], Iterable[Wanted]]" = _nothing
+    """What it needs of the kernels of a lab."""
     always: bool = False
     """Whether it stands beside every measure unasked, as its model's defaults say."""
     package: str = OWN

@@ -149,11 +149,13 @@ def _shape(model: BaseModel | None) -> tuple[object, ...]:
             return (model.kind, measure_kinds()[model.kind].joined_by(model))
         case Host() | Netns():
             own = (model.ssh, model.host, model.processors) if isinstance(model, Host) else None
-            return (model.kind, model.on, own, model.forward, sorted(model.settings), model.disks)
+            stands = (model.files, model.run, model.services)
+            return (model.kind, model.on, own, model.forward, sorted(model.settings), model.disks, stands)
         case Vm():
             return (
                 model.on, model.engine, model.image, model.nic, model.forward, model.host, model.queues, model.cpus,
-                model.pin, model.pin_io, model.memory, sorted(model.settings), model.disks
+                model.pin, model.pin_io, model.memory, sorted(model.settings), model.disks, model.install,
+                model.files, model.run, model.services,
             )  # fmt: skip
         case _:
             return (type(model).__name__,)

@@ -23,6 +23,13 @@ class BridgedToCard(Clash):
     link: Name
 
 
+class InstalledOnGuest(Clash):
+    """A guest on a guest has its parent's image: nothing can be installed for it alone."""
+
+    code = "installed-on-guest"
+    parent: Name
+
+
 class NamespaceHasNoCard(Clash):
     """A namespace has no card to be split."""
 

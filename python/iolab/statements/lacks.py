@@ -223,6 +223,23 @@ class ImageWithoutPackage(PartLack):
     package: Name
 
 
+class ImageNotInstalled(PartLack):
+    """A guest's image lacks a program, whose package is known."""
+
+    code = "image-not-installed"
+    machine: Name
+    program: Name
+    package: Name
+
+
+class ImageWithoutProgram(PartLack):
+    """A guest image has no program of a name."""
+
+    code = "image-without-program"
+    image: Name
+    program: Name
+
+
 class ImageWithoutModule(PartLack):
     """The kernel of a guest image lacks a module."""
 

@@ -8,9 +8,10 @@ import pytest
 from tests.unit.image.cached import add
 
 from iolab.errors import InputError
-from iolab.image.build import find
+from iolab.image.build import built_names, find
 from iolab.image.cache import Cache, Image
 from iolab.image.recipe import RECIPE, Recipe, added_packages, name_layers, read_recipe, with_packages
+from iolab.parts.image_names import image_name
 from iolab.parts.registry import own_guest_programs, own_programs
 
 
@@ -127,3 +128,37 @@ def test_a_feature_that_images_are_asked_for_makes_a_new_kernel_layer(
     after = name_layers(recipe, linux, "bookworm", "0")
     assert after.kernel != before.kernel
     assert after.root == before.root
+
+
+def test_packages_of_a_name_are_added_to_its_flavour(recipe: Recipe) -> None:
+    """In one order, so that one image stands for all ways of writing it; its kernel layer is that of the flavour."""
+    one, other = (
+        recipe.flavour("linux:wrk,nginx-light"),
+        recipe.flavour(image_name("linux:nginx-light", ["wrk"])),
+    )
+    assert one == other
+    assert one.name == "linux:nginx-light,wrk"
+    assert {"nginx-light", "wrk", "iperf3"} <= set(one.packages)
+    plain, more = (name_layers(recipe, each, "bookworm", "a") for each in (recipe.flavour("linux"), one))
+    assert (plain.kernel == more.kernel, plain.root == more.root, plain.image == more.image) == (
+        True,
+        False,
+        False,
+    )
+    with pytest.raises(InputError, match="'-o'"):
+        recipe.flavour("linux:-o,wrk")
+
+
+def test_flavours_with_other_kernels_share_the_root(recipe: Recipe) -> None:
+    """So that only kernels are compared; each kernel is a layer of its own."""
+    names = ("linux", "linux-cloud", "linux-backports")
+    layers = [name_layers(recipe, recipe.flavour(name), "bookworm", "a") for name in names]
+    assert len({each.root for each in layers}) == 1
+    assert len({each.kernel for each in layers}) == len(names)
+
+
+def test_an_image_with_more_packages_is_listed_by_its_name(cache: Cache) -> None:
+    """Beside the flavours of the recipe; what another iolab called otherwise is not."""
+    add(cache, "0" * 16, flavour="linux:wrk")
+    add(cache, "1" * 16, flavour="bsd:wrk", root="s")
+    assert set(built_names(cache)) - set(built_names(Cache(cache.folder / "none"))) == {"linux:wrk"}

@@ -91,6 +91,45 @@ def test_of_the_levels_of_a_pin_only_the_impossible_one_is_left_out(able: Facts)
     }
 
 
+SERVER = """
+title: A server in a guest
+lab:
+  machines:
+    a: {kind: netns}
+    dut: {kind: vm, install: [wrk], run: {rules: none}}
+  links: {lan: {ends: [a.eth0, dut.eth0]}}
+measure: {get: {kind: command, on: dut, run: [wrk, "http://{a}"]}}
+factors:
+  machines.dut.run.rules:
+    {none: none, some: {do: [fwctl, add], undo: [fwctl, del]}, nft: {do: [nft, x], undo: [nft, y]}}
+"""
+
+
+def test_what_only_a_later_level_runs_is_looked_for_too(able: Facts) -> None:
+    """In the image with what the experiment installs, and in its kernel."""
+    image = ImageFact(
+        flavour="linux:wrk", features={"firewall:nftables": False}, programs={"fwctl": False, "wrk": True}
+    )
+    found = make_plan(parse(SERVER, "f.yaml"), replace(able, images=(*able.images, image))).unsupported
+    assert {one.cell["machines.dut.run.rules"]: in_words(one.reason) for one in found} == {
+        "some": "machine dut: the guest image linux:wrk has no program fwctl; give the machine "
+        "`install: [PACKAGE]` with the Debian package that has it, or write its path",
+        "nft": "machine dut: the kernel of the guest image linux:wrk has no nf_tables; take another image",
+    }
+
+
+def test_an_image_with_what_is_installed_is_one_of_its_own(able: Facts) -> None:
+    """Planning says which one has to be built, and a guest on a guest has its parent's."""
+    (reason,) = {one.reason for one in make_plan(parse(SERVER, "f.yaml"), able).unsupported}
+    assert "there is no guest image linux:wrk yet" in in_words(reason)
+    inner = SERVER.replace("dut: {kind: vm,", "out: {kind: vm, memory: 1G}\n    dut: {kind: vm, on: out,")
+    inner = inner.replace("a: {kind: netns}", "a: {kind: netns, on: out}")
+    (reason, *_) = (one.reason for one in make_plan(parse(inner, "f.yaml"), able).unsupported)
+    assert "install of machine dut: it has the image of its parent out; give out these packages" in in_words(
+        reason
+    )
+
+
 def test_a_guest_is_started_once_per_block_and_card(small: Experiment, able: Facts) -> None:
     """Pins and frame sizes change while it runs; only the card changes slowest."""
     assert make_plan(small, able).grouping == ("machines.dut.nic",)

@@ -45,6 +45,9 @@ const QUEUES: [(&str, &str); 9] = [
 /// Whether the kernel tells this process why it drops packets.
 const DROP_REASONS: &str = "trace:drop-reasons";
 
+/// Whether the kernel takes rules from nft: known where there is that program.
+const FIREWALL: (&str, [&str; 3]) = ("firewall:nftables", ["nft", "list", "tables"]);
+
 /// Needed by another feature: where it is missing, the other could not be tried.
 const NEEDS: [(&str, &str); 5] = [
     ("link:vlan", "link:bridge"),
@@ -75,6 +78,9 @@ const CONGESTION: [&str; 17] = [
     "yeah",
 ];
 
+/// How a shell, and what starts programs, tell that there is none of that name.
+const NO_PROGRAM: i32 = 127;
+
 /// Try every feature.
 pub fn try_all(host: &Host) -> BTreeMap<String, Option<bool>> {
     load_without_devices(host);
@@ -92,7 +98,16 @@ pub fn try_all(host: &Host) -> BTreeMap<String, Option<bool>> {
     let reasons = (DROP_REASONS.to_owned(), Some(iolab_samplers::drops::reasons::available()));
     let congestion = CONGESTION.map(|name| (format!("congestion:{name}"), Some(controls(name))));
     let tried = made.keys().map(|feature| ((*feature).to_owned(), tried(feature)));
-    tried.chain([reasons]).chain(congestion).collect()
+    let firewall = (FIREWALL.0.to_owned(), try_firewall(host));
+    tried.chain([reasons, firewall]).chain(congestion).collect()
+}
+
+/// Ask for the tables of a namespace that has none; a kernel without the module refuses.
+fn try_firewall(host: &Host) -> Option<bool> {
+    let argv = FIREWALL.1.map(str::to_owned).to_vec();
+    let program = Program { argv, place: Place::Fresh, capture_bytes: 1024, ..Program::default() };
+    let ran = host.run(program, patience(host)).ok().filter(|ran| !ran.timed_out)?;
+    ran.end.ending.exit_status.filter(|status| *status != NO_PROGRAM).map(|status| status == 0)
 }
 
 /// Whether the kernel lets a socket of this process have its congestion controlled so.

@@ -20,6 +20,7 @@ from iolab.lab.kernels import HERE, parent_kernel
 from iolab.lab.links.link_topology import Join, functions_of, is_card, join_of, mac_of, uplinks
 from iolab.lab.topology import Port, Topology
 from iolab.lab.volumes.resources import guest_disks, hypervisor_netns
+from iolab.parts.image_names import image_name
 from iolab.parts.nics import NICS
 
 MOST_QUEUES = 16
@@ -80,12 +81,17 @@ def _own_cpus(lab: Lab, name: str, machine: Vm) -> tuple[int, ...]:
 
 
 def image_of(lab: Lab, name: str) -> str:
-    """Return the flavour of a guest's image: as written, or the smallest that has what its children need.
+    """Return the name of a guest's image: as written, or the smallest that has what its children need.
 
     A guest on a guest has its parent's own: nothing is copied into a guest.
     """
     machine = lab.machines[name]
-    if isinstance(machine, Vm) and machine.image is not None:
+    assert isinstance(machine, Vm)
+    return image_name(_flavour(lab, name, machine), machine.install)
+
+
+def _flavour(lab: Lab, name: str, machine: Vm) -> str:
+    if machine.image is not None:
         return machine.image
     parent = parent_kernel(lab, name)
     if parent != HERE and lab.machines[parent].kind == "vm":

@@ -90,6 +90,8 @@ class ImageFact:
     """Feature, named as in `Facts.features`, to whether its kernel has it; absent: it was not looked for."""
     packages: tuple[str, ...] = ()
     """Debian packages in it; none: not known."""
+    programs: Mapping[str, bool] = field(default_factory=dict)
+    """Program that the experiment names to whether it is there; absent: nobody looked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,12 +27,14 @@ from iolab.lab.ports.offloads import offload_needs, offload_switches
 from iolab.lab.standing.needs import standing_needs
 from iolab.lab.topology import Topology, cpus_of, make_topology
 from iolab.lab.volumes.needs import joint_needs
+from iolab.parts.image_names import flavour_of_image
 from iolab.parts.nics import NICS
 from iolab.statements.clashes import (
     GuestWithoutCard,
     HostWithoutCard,
     ImageQemuOld,
     ImageWithoutEngine,
+    InstalledOnGuest,
     ParentCpuAbsent,
     ParentMemoryShort,
     QueuesTooFew,
@@ -103,11 +105,15 @@ def _guest(lab: Lab, topology: Topology, name: str, machine: Vm) -> Iterator[Wan
     if of_host:
         yield Need(NeedKind.IMAGE, image_of(lab, name), purpose)
         yield Need(NeedKind.ARCHITECTURE, image_of(lab, name), purpose, there)
-    elif (flavour := image_of(lab, parent)) in HYPERVISORS and machine.engine not in HYPERVISORS[flavour]:
+    elif machine.engine not in HYPERVISORS.get(
+        flavour := flavour_of_image(image_of(lab, parent)), (machine.engine,)
+    ):
         wanted = next(name for name, engines in HYPERVISORS.items() if machine.engine in engines)
         yield ImageWithoutEngine(
             purpose=purpose, parent=parent, image=flavour, engine=machine.engine, wanted=wanted
         )
+    if not of_host and machine.install:
+        yield InstalledOnGuest(purpose=KeyOf(key="install", part=purpose), parent=parent)
     yield from _memory(lab, name, machine)
     if machine.engine == "xen":
         if machine.pin_io:
@@ -250,7 +256,9 @@ def _asked(machine: str, key: str, value: str) -> Purpose:
 
 
 QEMU = "qemu-system-x86_64"
-HYPERVISORS: dict[str, tuple[str, ...]] = {"linux": (), "host": (), "nested": ("qemu",), "xen": ("xen",)}
+HYPERVISORS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("linux", "linux-cloud", "linux-backports", "host"), ()), "nested": ("qemu",), "xen": ("xen",),
+}  # fmt: skip
 """Flavour of our images to the engines that it has; others are what their makers made them."""
 PER_NETNS = tuple(
     f"net.core.{name}"

@@ -22,6 +22,7 @@ from iolab.statements.lacks import (
     ImageAbsent,
     ImageWithoutModule,
     ImageWithoutPackage,
+    ImageWithoutProgram,
     InterfaceAbsent,
     InterfacesAbsent,
     IscsiDriverAbsent,
@@ -262,6 +263,10 @@ def _lacking_in_image(need: Need, facts: Facts, flavour: str) -> Lack | None:
     measures = need.kind is NeedKind.PROGRAM and need.name in named
     if measures and image is not None and image.packages and package_of(need.name) not in image.packages:
         return ImageWithoutPackage(purpose=need.purpose, image=flavour, package=package_of(need.name))
+    if need.kind is NeedKind.NAMED_PROGRAM and image is not None:
+        present = image.programs.get(need.name, True)
+        absent = ImageWithoutProgram(purpose=need.purpose, image=flavour, program=need.name)
+        return None if present else absent
     if need.kind is not NeedKind.FEATURE or image is None:
         return None
     unknown = need.name.startswith(CONGESTION) and need.name not in BUILT_IN
@@ -319,7 +324,7 @@ BUILT_IN = (f"{CONGESTION}reno", f"{CONGESTION}cubic")
 IMAGE, OTHER_HOST = "image:", "host:"
 FILE_SYSTEMS = {"mkfs.ext4": "e2fsprogs", "mkfs.xfs": "xfsprogs", "mkfs.btrfs": "btrfs-progs"}
 """Debian packages of what makes file systems."""
-PACKAGES = {"ip": "iproute2", "tc": "iproute2", "taskset": "util-linux", "ps": "procps",
+PACKAGES = {"perf": "linux-perf", "ip": "iproute2", "tc": "iproute2", "taskset": "util-linux", "ps": "procps",
             "qemu-system-x86_64": "qemu-system-x86", "xl": "xen-utils",
             TESTPMD: "dpdk-dev", "qemu-storage-daemon": "qemu-system-common",
             "wg": "wireguard-tools",

@@ -67,8 +67,14 @@ def check_ways(name: str, measure: Measure, lab: Lab, topology: Topology) -> tup
         (NeedKind.NAMED_PROGRAM, program, where(lab, kernel_of(lab, machine)))
         for machine, program in kind.named_programs(measure)
     ]
+    beside = [
+        need
+        for one in measure.beside()
+        for need in instrument_kinds()[one.kind].lab_needs(lab, one, ForMeasure(measure=name))
+    ]
     every = [(sort, what, there) for there in dict.fromkeys(places) for sort, what in wanted]
-    return tuple(Need(sort, what, ForMeasure(measure=name), there) for sort, what, there in (*every, *named))
+    programs = (Need(sort, what, ForMeasure(measure=name), there) for sort, what, there in (*every, *named))
+    return (*programs, *beside)
 
 
 def _vm(purpose: Purpose, machine: Vm) -> Iterator[Lack]:

@@ -3,9 +3,8 @@
 from iolab.agent.client import Agent
 from iolab.agent.transport import find_agent
 from iolab.errors import UnsupportedError
-from iolab.image.build import find
+from iolab.image.build import built_names, find
 from iolab.image.emulator import NEWER, find_qemu
-from iolab.image.recipe import read_recipe
 from iolab.lab.guests.guest import Guest
 from iolab.lab.guests.switch import PROGRAM as SWITCH
 from iolab.lab.hosts.facts import Facts
@@ -82,7 +81,7 @@ def _on_other_host(agent: Agent, facts: Facts) -> list[Finding]:
 
 
 def _images() -> Finding:
-    built = {flavour.name: find(flavour.name, find_agent()) for flavour in read_recipe().flavours}
+    built = {name: find(name, find_agent()) for name in built_names()}
     images = tuple(name for name, image in built.items() if image is not None)
     seen = ImagesBuilt(images=images)
     if built["linux"] is not None:

@@ -8,9 +8,8 @@ from iolab.agent.client import Agent
 from iolab.agent.messages import Json
 from iolab.agent.transport import find_agent
 from iolab.errors import AgentError, UnsupportedError
-from iolab.image.build import find
+from iolab.image.build import built_names, find
 from iolab.image.emulator import NEWER, find_qemu
-from iolab.image.recipe import read_recipe
 from iolab.lab.guests.switch import PROGRAM as TESTPMD
 from iolab.lab.hosts.facts import CONGESTION_LOADED, ONLINE_CPUS, Facts, decode_facts
 from iolab.lab.needs.need import DOM0, NEWER_QEMU, QEMU_ISCSI, SWITCH
@@ -24,7 +23,7 @@ FACTS_SCHEMA = 1
 """Version of facts.json."""
 TOOLS = ("ip", "tc", "wg", "ethtool", "sysctl", "taskset", "ps", "qemu-system-x86_64", "xl",
          "qemu-storage-daemon", "tgtd", "qemu-nbd", "nbd-client", "iscsiadm", "mkfs.ext4", "mkfs.xfs",
-         "mkfs.btrfs")  # fmt: skip
+         "mkfs.btrfs", "perf")  # fmt: skip
 """Programs that build labs; beside them those that measure."""
 SETTINGS = (
     "/proc/sys/net/ipv4/tcp_congestion_control",
@@ -87,12 +86,12 @@ def asked_programs() -> list[str]:
 def image_facts() -> list[dict[str, Json]]:
     """Return the guest images that are built with this agent, as `Facts.images` has them."""
     found: list[dict[str, Json]] = []
-    for flavour in read_recipe().flavours:
-        image = find(flavour.name, find_agent())
+    for name in built_names():
+        image = find(name, find_agent())
         if image is not None:
             offered = {name: name in image.manifest.features for name in FEATURE_MODULES}
             names = [package.partition("=")[0] for package in image.packages]
-            about = {"flavour": flavour.name, "digest": image.manifest.digest, "features": offered}
+            about = {"flavour": name, "digest": image.manifest.digest, "features": offered}
             found.append({**about, "packages": names})
     return found
 

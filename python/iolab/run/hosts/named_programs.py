@@ -1,4 +1,4 @@
-"""Programs that an experiment itself names: whether the hosts have them. Nothing is run to find out."""
+"""Programs that an experiment itself names: whether hosts and guest images have them. None is run to find out."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import replace
@@ -6,6 +6,7 @@ from dataclasses import replace
 from pydantic import BaseModel
 
 from iolab.agent.client import Agent
+from iolab.agent.transport import find_agent
 from iolab.errors import InputError
 from iolab.experiment import Resolver
 from iolab.experiment.experiment import Experiment
@@ -13,6 +14,8 @@ from iolab.experiment.machines import Host, Netns, Vm
 from iolab.experiment.measures import Measure
 from iolab.experiment.product import Completion, sample
 from iolab.experiment.sections import Section
+from iolab.image.build import find
+from iolab.image.layers import programs_in
 from iolab.lab.hosts.facts import Facts
 from iolab.lab.kernels import HERE
 from iolab.lab.standing.needs import programs_of
@@ -39,7 +42,16 @@ def with_named_programs(facts: Facts, agents: Agents, experiment: Experiment) ->
         name: replace(own, programs={**own.programs, **_present(agents.of(name), names)})
         for name, own in facts.hosts.items()
     }
-    return replace(facts, programs={**facts.programs, **_present(agents.of(HERE), names)}, hosts=hosts)
+    own = {**facts.programs, **_present(agents.of(HERE), names)}
+    images = tuple(replace(one, programs=_in_image(one.flavour, names)) for one in facts.images)
+    return replace(facts, programs=own, hosts=hosts, images=images)
+
+
+def _in_image(name: str, names: Collection[str]) -> dict[str, bool]:
+    """Return each program with whether a guest image has it; nothing where that cannot be seen."""
+    image = find(name, find_agent())
+    there = None if image is None else programs_in(image)
+    return {} if there is None else {each: each in there for each in names if "/" not in each}
 
 
 def named_programs(experiment: Experiment) -> tuple[str, ...]:

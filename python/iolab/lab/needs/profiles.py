@@ -1,0 +1,43 @@
+"""What a profile needs: perf, and the right to look at a whole kernel, on each kernel that it is of."""
+
+from collections.abc import Iterator
+
+from iolab.experiment.experiment import Lab
+from iolab.experiment.instruments import Profile
+from iolab.experiment.machines import Vm
+from iolab.lab.guests.vm import image_of
+from iolab.lab.kernels import HERE, kernel_of
+from iolab.lab.needs.need import IMAGE, Need, NeedKind, Wanted
+from iolab.lab.needs.where import where
+from iolab.parts.image_names import packages_of_image
+from iolab.statements.lacks import ImageNotInstalled
+from iolab.statements.purposes import KeyOf, Purpose
+
+PERF, PACKAGE = "perf", "linux-perf"
+"""The profiler, and its Debian package."""
+
+
+def profiled_kernels(lab: Lab, asked: Profile) -> tuple[str, ...]:
+    """Return the kernels that a profile is of: as asked, else computers and the guests that have perf."""
+    if asked.on:
+        return tuple(dict.fromkeys(kernel_of(lab, name) for name in asked.on))
+    guests = [name for name, one in lab.machines.items() if isinstance(one, Vm) and _has_perf(lab, name)]
+    kernels = dict.fromkeys(kernel_of(lab, name) for name in lab.machines)
+    computers = [kernel for kernel in kernels if kernel != HERE and not isinstance(lab.machines[kernel], Vm)]
+    return tuple(dict.fromkeys((HERE, *computers, *guests)))
+
+
+def profile_needs(lab: Lab, asked: Profile, purpose: Purpose) -> Iterator[Wanted]:
+    """Yield perf on each kernel, and the right to use it there."""
+    of = KeyOf(key="profile", part=purpose)
+    for kernel in profiled_kernels(lab, asked):
+        there = where(lab, kernel)
+        if not there.startswith(IMAGE):
+            yield Need(NeedKind.ROOT, PERF, of, there)
+            yield Need(NeedKind.PROGRAM, PERF, of, there)
+        elif not _has_perf(lab, kernel):
+            yield ImageNotInstalled(purpose=of, machine=kernel, program=PERF, package=PACKAGE)
+
+
+def _has_perf(lab: Lab, name: str) -> bool:
+    return PACKAGE in packages_of_image(image_of(lab, name))

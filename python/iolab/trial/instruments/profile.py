@@ -1,0 +1,162 @@
+"""Profiles of kernels by perf: started before a measure, stopped after it, folded where they were taken."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from iolab.agent.client import REPLY_SLACK_S, Agent, Refused
+from iolab.agent.messages import FolderMade, ProcessEnded
+from iolab.errors import AgentError
+from iolab.experiment.instruments import Profile
+from iolab.lab.needs.profiles import profiled_kernels
+from iolab.record.dimensions import Dimensions
+from iolab.record.metric import Metric
+from iolab.statements.computers import computer
+from iolab.statements.profiles import (
+    LocksUnseen,
+    ProfileCostly,
+    ProfileCut,
+    ProfileFailed,
+    ProfileHidden,
+    ProfileLost,
+)
+from iolab.statements.warnings import Warning
+from iolab.trial.failed import Failed
+from iolab.trial.instruments.instrument import Seen
+from iolab.trial.instruments.scripts import FOLD, LOCKS, RECORD, RECORD_LOCKS
+from iolab.trial.instruments.stacks import (
+    function_metrics,
+    hidden_ratio,
+    stacks_in,
+    wait_metrics,
+    waits_in,
+)
+from iolab.trial.lab_access import Site
+
+START_MS = 30_000
+STOP_MS = 10_000
+"""Until perf has written what it holds."""
+READ_MS = 180_000
+"""Until its file is read: an emulated guest takes a minute to find the names of functions."""
+MOST_BYTES = 32 << 20
+"""Of each file, in the memory of the kernel that is looked at."""
+HIDDEN_RATIO = 0.05
+COSTLY_RATIO = 0.02
+"""Of a CPU: from there on a trial may be another one than without the profile."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a kernel's profile is taken."""
+
+    kernel: str
+    agent: Agent
+    folder: str
+
+
+class KernelProfiles:
+    """A profiler on each of some kernels."""
+
+    def __init__(
+        self, agent_of: Callable[[str], Agent], asked: Profile, kernels: Sequence[str], name: str
+    ) -> None:
+        self._agent_of = agent_of
+        self._asked = asked
+        self._kernels = kernels
+        self._name = name
+        self._places: list[_Place] = []
+
+    def start(self) -> None:
+        """Begin. Raises TrialFailed and AgentError."""
+        asked = self._asked
+        for kernel in self._kernels:
+            agent = self._agent_of(kernel)
+            folder = agent.ask(FolderMade, "folder.create", {"name": self._name}).path
+            self._places.append(_Place(kernel, agent, folder))
+            words = ("sh", "-c", RECORD, folder, str(asked.frequency), asked.event, str(MOST_BYTES))
+            self._begin(kernel, self._name, words)
+            if asked.locks == "on":
+                self._begin(kernel, self._locks, ("sh", "-c", RECORD_LOCKS, folder, str(MOST_BYTES)))
+
+    def stop(self) -> Seen:
+        """End, and return in which functions threads were. Raises TrialFailed and AgentError."""
+        ended = [(place, self._ended(place, self._name)) for place in self._places]
+        waits = [(p, self._ended(p, self._locks)) for p in self._places] if self._asked.locks == "on" else []
+        metrics: list[Metric] = []
+        warnings: list[Warning] = []
+        files: dict[str, bytes] = {}
+        for place, process in ended:
+            text = self._read(place, FOLD)
+            metrics += (*_metrics(place.kernel, text, process, self._asked),)
+            warnings += _warnings(place.kernel, text, process)
+            files[f"profile{place.kernel and f'.{place.kernel}'}.folded"] = text.encode()
+        for place, process in waits:
+            unseen = process.exit_status not in (0, None) or process.signal == 9
+            if unseen:
+                warnings.append(LocksUnseen(host=computer(place.kernel), said=process.stderr.strip()[-300:]))
+            else:
+                metrics += wait_metrics(place.kernel, waits_in(self._read(place, LOCKS)))
+        self.abandon()
+        return Seen(metrics=tuple(metrics), warnings=tuple(warnings), files=files)
+
+    def abandon(self) -> None:
+        """Leave nothing running, and no file."""
+        for place in self._places:
+            for name in (self._name, self._locks):
+                with suppress(AgentError):
+                    place.agent.call("process.stop", {"id": name, "grace_ms": 0})
+            with suppress(AgentError):
+                place.agent.call("folder.delete", {"name": self._name})
+        self._places.clear()
+
+    @property
+    def _locks(self) -> str:
+        return f"{self._name}-locks"
+
+    def _begin(self, kernel: str, name: str, words: Sequence[str]) -> None:
+        try:
+            self._agent_of(kernel).start(
+                name, words, timeout_ms=START_MS, ready={"kind": "output", "contains": "sampling"}
+            )
+        except Refused as error:
+            raise Failed(ProfileFailed(host=computer(kernel), said=str(error))) from error
+
+    def _ended(self, place: _Place, name: str) -> ProcessEnded:
+        params = {"id": name, "grace_ms": STOP_MS}
+        return place.agent.ask(ProcessEnded, "process.stop", params, STOP_MS / 1000 + REPLY_SLACK_S)
+
+    def _read(self, place: _Place, script: str) -> str:
+        done = place.agent.run(("sh", "-c", script, place.folder), timeout_ms=READ_MS)
+        if not done.succeeded or done.timed_out:
+            said = done.stderr.strip()[-300:] or "perf script took too long"
+            raise Failed(ProfileFailed(host=computer(place.kernel), said=said))
+        return done.stdout
+
+
+def profile_of(site: Site, asked: Profile) -> KernelProfiles:
+    """Return the profiles of a standing lab."""
+    return KernelProfiles(
+        site.agent_of, asked, profiled_kernels(site.lab, asked), f"profile{site.part and '-' + site.part}"
+    )
+
+
+def _metrics(kernel: str, text: str, process: ProcessEnded, asked: Profile) -> Iterator[Metric]:
+    yield from function_metrics(kernel, stacks_in(text), asked.frequency)
+    yield Metric("profiler_cpu_ratio", "ratio", _cost(process), Dimensions(machine=kernel or None))
+
+
+def _warnings(kernel: str, text: str, process: ProcessEnded) -> Iterator[Warning]:
+    found = stacks_in(text)
+    if found.lost:
+        yield ProfileLost(host=computer(kernel), lost_samples=found.lost, kept_samples=found.samples)
+    if "size limit" in process.stderr:
+        yield ProfileCut(host=computer(kernel), limit_bytes=MOST_BYTES)
+    if (hidden := hidden_ratio(found)) > HIDDEN_RATIO:
+        yield ProfileHidden(host=computer(kernel), hidden_ratio=hidden)
+    if (cost := _cost(process)) > COSTLY_RATIO:
+        yield ProfileCostly(host=computer(kernel), cpu_ratio=cost)
+
+
+def _cost(process: ProcessEnded) -> float:
+    """Return the part of a CPU that a profiler used."""
+    return (process.cpu_user_ns + process.cpu_system_ns) / max(1, process.end_ns - process.begin_ns)

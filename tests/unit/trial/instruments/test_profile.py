@@ -1,0 +1,127 @@
+"""What a profiler's samples come to: folded where they were taken, then figures; on what a profile is taken."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from iolab.experiment import Resolver, parse
+from iolab.experiment.instruments import Profile
+from iolab.lab.needs.need import Need
+from iolab.lab.needs.profiles import profile_needs, profiled_kernels
+from iolab.statements.lacks import ImageNotInstalled
+from iolab.statements.purposes import ForMeasure
+from iolab.trial.instruments.scripts import FOLD
+from iolab.trial.instruments.stacks import (
+    function_metrics,
+    functions,
+    hidden_ratio,
+    stacks_in,
+    wait_metrics,
+    waits_in,
+)
+
+SAID = """\
+         swapper     0   100.000000:
+\tffffffff81000010 default_idle ([kernel.kallsyms])
+\tffffffff81000020 do_idle ([kernel.kallsyms])
+
+CPU 0/TCG 19622   100.500000:
+\t    7f6a26527ed3 [unknown] (/tmp/perf-19605.map)
+
+     vhost-19600 19700   101.000000:
+\tffffffff81000030 [unknown] ([kernel.kallsyms])
+\tffffffff81000040 vhost_worker ([vhost])
+
+     vhost-19600 19700   101.500000:
+\tffffffff81000050 copy;page ([kernel.kallsyms])
+\tffffffff81000040 vhost_worker ([vhost])
+
+ vhost-19600 19700 [001] 101.6: PERF_RECORD_LOST lost 7
+     vhost-19600 19700   102.000000:
+\tffffffff81000050 copy;page ([kernel.kallsyms])
+\tffffffff81000040 vhost_worker ([vhost])
+
+"""
+CONTENDED = """\
+ contended   total wait     max wait     avg wait         type   caller
+
+       309    148.91 ms      3.55 ms    481.91 us     spinlock   napi_threaded_poll+0x61
+         2      1.50 us      1.00 us    750.00 ns        mutex   __netlink_dump_start+0x10
+output for debug
+"""
+
+
+@pytest.fixture
+def folded(tmp_path: Path) -> str:
+    """Fold what perf says of a profile with the script that runs on a kernel."""
+    (tmp_path / "said.txt").write_text(SAID)
+    (tmp_path / "perf.data").write_bytes(b"x")
+    (tmp_path / "perf").write_text("#!/bin/sh\ncat " + str(tmp_path / "said.txt") + "\n")
+    (tmp_path / "perf").chmod(0o755)
+    path = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    done = subprocess.run(["sh", "-c", FOLD, tmp_path], env=path, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def test_samples_are_folded_from_the_outermost_function_to_the_one_that_ran(folded: str) -> None:
+    """Names with blanks stay whole, no name can break a stack, and what was lost is counted."""
+    found = stacks_in(folded)
+    assert found.counts == {
+        ("swapper", "do_idle_[k]", "default_idle_[k]"): 1,
+        ("CPU 0/TCG", "[perf-19605.map]"): 1,
+        ("vhost-19600", "vhost_worker_[k]", "[kernel]"): 1,
+        ("vhost-19600", "vhost_worker_[k]", "copy:page_[k]"): 2,
+    }
+    assert (found.lost, found.span_ns, found.samples) == (7, 2_000_000_000, 5)
+    assert hidden_ratio(found) == 0.25
+
+
+def test_a_figure_is_the_part_of_a_cpu_that_a_function_ran_itself(folded: str) -> None:
+    """Idle CPUs are none; half a sample per second makes two samples in two seconds two CPUs."""
+    found = stacks_in(folded)
+    assert functions(found, 2)[0] == ("vhost-19600", "copy:page_[k]", 0.5)
+    metrics = {(one.name, one.dimensions.part): one.value for one in function_metrics("dut", found, 2)}
+    assert metrics["profile_self_ratio", "[kernel]"] == 0.25
+    assert metrics["profile_lost_samples", None] == 7
+    assert not any(part == "default_idle_[k]" for _, part in metrics)
+
+
+def test_nothing_sampled_is_no_function() -> None:
+    """A trial shorter than two samples has no time to put them in proportion to."""
+    assert functions(stacks_in("# 0 0\n1\tiperf3;main\n"), 99) == []
+    assert functions(stacks_in(""), 99) == []
+
+
+def test_waits_for_locks_are_read_by_the_place_that_waited() -> None:
+    """In the units that perf chooses; what is no row is left out."""
+    found = waits_in(CONTENDED)
+    assert [(one.caller, one.kind, one.contended) for one in found] == [
+        ("napi_threaded_poll", "spinlock", 309), ("__netlink_dump_start", "mutex", 2),
+    ]  # fmt: skip
+    whole, first, _ = wait_metrics("", found)
+    assert whole.value == pytest.approx(148_911_500)
+    assert (first.dimensions.part, first.value) == ("napi_threaded_poll (spinlock)", 148_910_000)
+    assert waits_in("no such tracepoint") == []
+
+
+LAB = """
+lab:
+  machines: {near: {kind: netns}, dut: {kind: vm}, other: {kind: vm, install: [linux-perf]}}
+  links: {one: {ends: [near.p0, dut.eth0]}, two: {ends: [near.p1, other.eth0]}}
+measure: {tcp: {kind: stream, from: near, to: dut, instruments: [profile]}}
+"""
+
+
+def test_a_profile_is_of_this_computer_and_of_guests_that_have_perf() -> None:
+    """One that is named and has it not is refused when planning, with what to write."""
+    lab = Resolver(parse(LAB, "f.yaml")).setup({}).lab
+    assert profiled_kernels(lab, Profile()) == ("", "other")
+    assert profiled_kernels(lab, Profile(on=("near",))) == ("",)
+    here, there = (
+        list(profile_needs(lab, Profile(on=(name,)), ForMeasure(measure="tcp"))) for name in ("near", "dut")
+    )
+    assert [one.name for one in here if isinstance(one, Need)] == ["perf", "perf"]
+    (lack,) = there
+    assert isinstance(lack, ImageNotInstalled)
+    assert (lack.machine, lack.package) == ("dut", "linux-perf")
