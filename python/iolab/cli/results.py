@@ -28,7 +28,7 @@ from iolab.statements.notes import ExperimentEdited
 from iolab.store.file_names import EXPERIMENT
 from iolab.store.read import experiment_text, find_runs, load_run
 from iolab.store.records import StoredRun, TrialRecord
-from iolab.store.samples import read_packets
+from iolab.store.samples import read_packets, read_stacks
 
 if TYPE_CHECKING:
     from iolab.analysis.types import Analysis
@@ -275,7 +275,15 @@ def _rendered(
         case Format.HTML:
             from iolab.store.series import series_of
 
-            return reports.html(run, analysis, experiment, version, series_of(run.folder), words)
+            return reports.html(
+                run,
+                analysis,
+                experiment,
+                version,
+                series_of(run.folder),
+                words,
+                partial(read_stacks, run.folder),
+            )
         case Format.MD:
             return reports.markdown(run, analysis, experiment, version, words)
         case Format.CSV:

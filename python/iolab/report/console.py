@@ -42,6 +42,8 @@ def terminal(run: StoredRun, analysis: Analysis, words: Words = EN) -> Renderabl
         parts += _grid(flows, words) if flows is not None else []
         for grid in phases.short_grids(phases.phase_grids(shown, run, analysis, named, MOST_FLOW_ROWS)):
             parts += _grid(grid, words)
+        for grid in phases.profile_grids(shown, run, analysis, named, MOST_FLOW_ROWS):
+            parts += _grid(grid, words)
         for grid in levels.level_grids(shown.measure, run, analysis, named, MOST_PACKET_ROWS):
             parts += _grid(grid, words) if not grid.folded else []
     for found in analysis.forwarding:

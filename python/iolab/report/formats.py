@@ -1,6 +1,6 @@
 """The formats of a report, a function each: what the commands call. Text out, nothing printed."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from iolab.analysis.types import Analysis
 from iolab.experiment.experiment import Experiment
@@ -42,11 +42,15 @@ def html(
     version: str,
     read_series: Callable[[str], Sequence[Series]] = lambda _: (),
     words: Words = EN,
+    read_stacks: Callable[[str], Mapping[str, str]] = lambda _: {},
 ) -> str:
-    """Render a run as one HTML file that fetches nothing; `read_series` gives the series of a trial by its key."""
+    """Render a run as one HTML file that fetches nothing.
+
+    `read_series` gives the series of a trial by its key, `read_stacks` its profiles by machine, as folded stacks.
+    """
     from iolab.report.page import render  # the charts' JavaScript is slow to load
 
-    return render.page(run, analysis, experiment, version, read_series, words)
+    return render.page(run, analysis, experiment, version, read_series, read_stacks, words)
 
 
 def markdown(

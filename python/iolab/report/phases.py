@@ -1,6 +1,7 @@
-"""Tables of what a measure has several figures of: the phases of a disk program, by block and depth."""
+"""Tables of what a measure has several figures of: phases of a disk program, functions that a profiler saw."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from iolab.analysis.types import Analysis, CellKey, Estimate, cell_key
 from iolab.record.dimensions import Quantity
@@ -11,6 +12,9 @@ from iolab.report.tables import Grid, head
 from iolab.report.words import Words
 from iolab.store.records import StoredRun
 
+PROFILES = ("profile_self_ratio", "lock_wait_ns")
+"""What a profiler gives, by function and by place that waited."""
+MOST_PLACES = 10
 Figures = Mapping[Quantity, Mapping[CellKey, Estimate]]
 
 
@@ -21,7 +25,8 @@ def phase_grids(shown: Shown, run: StoredRun, analysis: Analysis, names: Names, 
     """
     by_name: dict[str, dict[Quantity, Mapping[CellKey, Estimate]]] = {}
     for quantity, estimates in analysis.estimates.of_measure(shown.measure).items():
-        if quantity.dimensions.part is not None and quantity.dimensions.direction is None:  # a wire's has one
+        of = quantity.dimensions
+        if of.part is not None and of.direction is None and quantity.name not in PROFILES:  # a wire's has one
             own = {cell_key(each.cell): each for each in estimates}
             by_name.setdefault(quantity.name, {})[quantity] = own
     leading = shown.metric.name
@@ -33,7 +38,28 @@ def phase_grids(shown: Shown, run: StoredRun, analysis: Analysis, names: Names, 
     ]
 
 
-def _grid(found: Figures, shown: Shown, run: StoredRun, names: Names, most: int, *, folded: bool) -> Grid:
+def profile_grids(shown: Shown, run: StoredRun, analysis: Analysis, names: Names, most: int) -> list[Grid]:
+    """Write what a profiler saw: a row per function, or place that waited, a column per cell; the largest first."""
+    every = analysis.estimates.of_measure(shown.measure)
+    grids = []
+    for name, caption in zip(
+        PROFILES, (names.words.profile.functions, names.words.profile.waits), strict=True
+    ):
+        own = {
+            of: {cell_key(one.cell): one for one in found} for of, found in every.items() if of.name == name
+        }
+        ranked = sorted(own, key=lambda of: -max(one.mean for one in own[of].values()))
+        kept = {of: own[of] for of in ranked if of.dimensions.part is not None}
+        if kept:
+            largest = dict(list(kept.items())[:MOST_PLACES])
+            written = _grid(largest, shown, run, names, most, folded=False, caption=caption)
+            grids.append(replace(written, heads=(names.words.profile.place, *written.heads[1:])))
+    return grids
+
+
+def _grid(
+    found: Figures, shown: Shown, run: StoredRun, names: Names, most: int, *, folded: bool, caption: str = ""
+) -> Grid:
     words = names.words
     every = [each for own in found.values() for each in own.values()]
     cells = run.plan.in_order({cell_key(each.cell): each.cell for each in every}.values())[:most]
@@ -46,7 +72,7 @@ def _grid(found: Figures, shown: Shown, run: StoredRun, names: Names, most: int,
     metric = head(names.metric(Quantity(quantity.name)), by.unit, words)
     left = len(found) - len(rows)
     return Grid(
-        caption=words.table.phases.format(measure=names.measure(shown.measure), metric=metric),
+        caption=(caption or words.table.phases).format(measure=names.measure(shown.measure), metric=metric),
         heads=(words.table.phase, *(names.cell(cell) or names.measure(shown.measure) for cell in cells)),
         rows=tuple(rows),
         labels=1,

@@ -3,6 +3,7 @@
 import gzip
 import re
 import zlib
+from contextlib import suppress
 from pathlib import Path
 
 from iolab.errors import StoreError
@@ -10,10 +11,24 @@ from iolab.record.packets import PacketTrial
 from iolab.store.codec import decode_packets
 from iolab.store.file_names import PACKETS, SAMPLES, records_folder
 
+PROFILE, FOLDED = ".profile", ".folded"
+"""What the names of files with folded stacks have after the key, and at the end."""
 MOST_BYTES = 64 * 2**20
 """Of one trial's samples, unpacked; more is no trial of ours."""
 _KEY = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 """A key is a file name, never a path."""
+
+
+def read_stacks(folder: Path, key: str) -> dict[str, str]:
+    """Return the folded stacks of a trial's profiles by machine, this computer's with no name; none: there are none."""
+    if not _KEY.fullmatch(key):
+        return {}
+    found = {}
+    for path in sorted((folder / SAMPLES).glob(f"{key}{PROFILE}*{FOLDED}")):
+        machine = path.name.removeprefix(f"{key}{PROFILE}").removesuffix(FOLDED).lstrip(".")
+        with suppress(OSError):
+            found[machine] = path.read_text(encoding="utf-8", errors="replace")[:MOST_BYTES]
+    return found
 
 
 def read_packets(folder: Path, key: str) -> PacketTrial | None:

@@ -16,6 +16,7 @@ from iolab.record.dimensions import Quantity
 from iolab.report import drawing, packets, panels, picture, sentences, tables
 from iolab.report.names import Names, names_of
 from iolab.report.page import history, vega
+from iolab.report.page.flames import Flames, ReadStacks, flames
 from iolab.report.page.over_time import OverTime, ReadSeries, drawn_trials
 from iolab.report.page.results import Result, results
 from iolab.report.page.wire import OnTheWire, on_the_wire
@@ -35,9 +36,10 @@ def page(
     experiment: Experiment,
     version: str,
     read: ReadSeries,
+    read_stacks: ReadStacks,
     words: Words = EN,
 ) -> str:
-    """Fill the template; `read` gives the series of a trial."""
+    """Fill the template; `read` gives the series of a trial, `read_stacks` its profiles."""
     named = names_of(run.plan, words)
     trials = sentences.counted(run.trials)
     found = results(run, analysis, experiment, trials, named)
@@ -67,6 +69,7 @@ def page(
         "wire": wire,
         "wire_script": Markup(wire_script),
         "over_time": drawn_trials(trials, read, named),
+        "flames": flames(trials, read_stacks, named),
         **_effects(analysis, named),
         **_definitions(analysis, named),
         **history.troubles_view(run, trials, analysis, named),
@@ -174,13 +177,14 @@ def _definitions(analysis: Analysis, named: Names) -> dict[str, object]:
 def _contents(fills: Mapping[str, object], words: Words) -> list[tuple[str, str]]:
     page = words.page
     effects, commands, lab = fills["effects"], fills["commands"], fills["lab"]
-    over_time, wire = fills["over_time"], fills["wire"]
+    over_time, wire, drawn = fills["over_time"], fills["wire"], fills["flames"]
     present = [
         ("summary", page.summary, True), ("results", page.results, bool(fills["results"])),
         ("charts", page.charts, bool(fills["results"])),
         ("limits", words.packets.limits, bool(fills["packets"])),
         ("instrument", words.packets.instrument, bool(fills["packets"])),
         ("wire", words.wire.heading, isinstance(wire, OnTheWire) and bool(wire.trials)),
+        ("flames", words.profile.heading, isinstance(drawn, Flames) and bool(drawn.flames)),
         ("over-time", words.over_time.heading, isinstance(over_time, OverTime) and bool(over_time.trials)),
         ("effects", page.effects, isinstance(effects, tables.EffectTable) and bool(effects.rows)),
         ("lab", page.lab, isinstance(lab, drawing.LabDrawing) and bool(lab.texts)),

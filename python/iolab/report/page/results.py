@@ -12,7 +12,7 @@ from iolab.record.dimensions import Quantity
 from iolab.report import charts, curves, lines, numbers, packets, panels, tables
 from iolab.report.levels import level_grids
 from iolab.report.names import Names
-from iolab.report.phases import phase_grids
+from iolab.report.phases import phase_grids, profile_grids
 from iolab.report.selection import Shown, choose, leading, side_metrics
 from iolab.report.sweeps import Sweep, sweep_of
 from iolab.report.words import Words
@@ -149,7 +149,10 @@ def _result(
 def _grids(
     shown: Shown, found: Forwarding | None, run: StoredRun, analysis: Analysis, named: Names
 ) -> tuple[tables.Grid, ...]:
-    summed = level_grids(shown.measure, run, analysis, named, MOST_ROWS)
+    summed = [
+        *profile_grids(shown, run, analysis, named, MOST_ROWS),
+        *level_grids(shown.measure, run, analysis, named, MOST_ROWS),
+    ]
     if found is not None:
         return (*summed, *packets.result_grids(found, run, analysis, named, MOST_ROWS))
     flows = tables.flows(shown, run, analysis, named, MOST_ROWS)

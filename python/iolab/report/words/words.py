@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from iolab.report.words.over_time import OverTimeWords
 from iolab.report.words.packets import PacketWords
+from iolab.report.words.profile import ProfileWords
 from iolab.report.words.say import Sentences
 from iolab.report.words.summary import SummaryWords
 from iolab.report.words.wire import WireWords
@@ -329,6 +330,7 @@ class Words:
     compare: CompareWords
     published: PublishedWords
     packets: PacketWords
+    profile: ProfileWords
     metrics: Mapping[str, MetricWords]
     """By metric."""
     factors: Mapping[str, str]
